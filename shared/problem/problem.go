@@ -1,0 +1,195 @@
+// Package problem is the one table of what can go wrong: a kind of error, and
+// what it becomes as an HTTP status, a JSON-RPC code, a machine word and a
+// process exit code.
+//
+// Every floor returns errors of a Kind; only the doors and the command line
+// render them. It imports nothing of the project. The invariant: an error that
+// is not one of ours is Internal, opaque outside and whole in the log.
+package problem
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Kind is a row of the table.
+type Kind uint8
+
+// The kinds. The zero Kind is Internal, so that a forgotten kind is never
+// mistaken for a harmless one.
+const (
+	Internal Kind = iota
+	Usage
+	Malformed
+	NotJSON
+	Unauthorized
+	BadSignature
+	PaymentRequired
+	Forbidden
+	NotFound
+	MethodNotAllowed
+	NotAddressed
+	Conflict
+	Replay
+	Gap
+	Fork
+	Floor
+	Gone
+	TooLarge
+	UnsupportedMedia
+	Misdirected
+	NotAccepting
+	Clock
+	TooMany
+	BehaviourFailed
+	Unavailable
+	Deadline
+	Untrusted
+	Damaged
+	Pending
+	Canceled
+)
+
+// Row is what a Kind becomes outside.
+type Row struct {
+	// Code is the machine-readable word in an answer's `code` member.
+	Code string
+	// Status is the HTTP status.
+	Status int
+	// RPC is the JSON-RPC 2.0 error code.
+	RPC int
+	// Exit is the exit code of the command line.
+	Exit int
+	// Text is the detail shown when an error brings none of its own.
+	Text string
+}
+
+// Exit codes of the command line, the whole table. `vacancy help exit-codes`
+// prints it.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1 // the operation failed, or verify found damage
+	ExitUsage       = 2 // wrong flags, arguments or names
+	ExitNotFound    = 3 // no such identity, vacant, target or file
+	ExitConflict    = 4 // the chain or the state does not allow it; the message names the command that helps
+	ExitRefused     = 5 // the other side refused: closed, asleep, not paid, not allowed
+	ExitUntrusted   = 6 // an answer or a file did not verify
+	ExitUnavailable = 7 // the host, the network or the store cannot be reached now; try again
+	ExitPending     = 8 // accepted, not yet answered; run the same command again
+	ExitCanceled    = 130
+)
+
+var rows = map[Kind]Row{
+	Internal:         {"internal", http.StatusInternalServerError, -32603, ExitFailed, "internal error"},
+	Usage:            {"usage", http.StatusBadRequest, -32602, ExitUsage, "wrong usage"},
+	Malformed:        {"malformed", http.StatusBadRequest, -32600, ExitUsage, "malformed request"},
+	NotJSON:          {"not_json_object", http.StatusUnprocessableEntity, -32700, ExitUsage, "body must be one JSON object"},
+	Unauthorized:     {"unauthorized", http.StatusUnauthorized, -32001, ExitRefused, "a key is required"},
+	BadSignature:     {"bad_signature", http.StatusUnauthorized, -32001, ExitRefused, "signature did not verify"},
+	PaymentRequired:  {"payment_required", http.StatusPaymentRequired, -32002, ExitRefused, "payment required"},
+	Forbidden:        {"forbidden", http.StatusForbidden, -32003, ExitRefused, "not allowed"},
+	NotFound:         {"not_found", http.StatusNotFound, -32004, ExitNotFound, "not found"},
+	MethodNotAllowed: {"method_not_allowed", http.StatusMethodNotAllowed, -32601, ExitUsage, "method not allowed"},
+	NotAddressed:     {"not_addressed_to_self", http.StatusUnprocessableEntity, -32005, ExitRefused, "not addressed to a vacant of this host"},
+	Conflict:         {"conflict", http.StatusConflict, -32009, ExitConflict, "conflict"},
+	Replay:           {"replay", http.StatusConflict, -32010, ExitConflict, "replay"},
+	Gap:              {"gap", http.StatusConflict, -32011, ExitConflict, "gap"},
+	Fork:             {"fork", http.StatusConflict, -32012, ExitConflict, "fork"},
+	Floor:            {"floor", http.StatusConflict, -32013, ExitConflict, "signed no later than the floor"},
+	Gone:             {"gone", http.StatusGone, -32014, ExitRefused, "closed for good"},
+	TooLarge:         {"too_large", http.StatusRequestEntityTooLarge, -32015, ExitUsage, "too large"},
+	UnsupportedMedia: {"unsupported_media_type", http.StatusUnsupportedMediaType, -32016, ExitUsage, "unsupported media type"},
+	Misdirected:      {"misdirected", http.StatusMisdirectedRequest, -32017, ExitRefused, "not hosted here"},
+	NotAccepting:     {"not_accepting", http.StatusLocked, -32018, ExitRefused, "not accepting calls"},
+	Clock:            {"clock", http.StatusBadRequest, -32019, ExitConflict, "signed time is off"},
+	TooMany:          {"too_many", http.StatusTooManyRequests, -32020, ExitRefused, "too many requests"},
+	BehaviourFailed:  {"behaviour_failed", http.StatusInternalServerError, -32021, ExitFailed, "the vacant failed to answer"},
+	Unavailable:      {"unavailable", http.StatusServiceUnavailable, -32022, ExitUnavailable, "storage or network unavailable"},
+	Deadline:         {"deadline", http.StatusGatewayTimeout, -32023, ExitUnavailable, "no answer in time"},
+	Untrusted:        {"untrusted", http.StatusBadGateway, -32024, ExitUntrusted, "did not verify"},
+	Damaged:          {"damaged", http.StatusInternalServerError, -32025, ExitFailed, "stored data is damaged"},
+	Pending:          {"pending", http.StatusConflict, -32026, ExitPending, "not yet answered"},
+	Canceled:         {"canceled", 499, -32027, ExitCanceled, "canceled"},
+}
+
+// Row returns the table's row for k.
+func (k Kind) Row() Row { return rows[k] }
+
+// String is the machine word of k.
+func (k Kind) String() string { return rows[k].Code }
+
+// Kinds lists every kind in table order.
+func Kinds() []Kind {
+	ks := make([]Kind, 0, len(rows))
+	for k := Internal; int(k) < len(rows); k++ {
+		ks = append(ks, k)
+	}
+	return ks
+}
+
+// Error is an error of a kind. Field, Want and Got say which input was wrong,
+// what was expected and what came; Detail, when set, is the exact text to
+// show (the wire fixes some of them, wire §6.2). Err is the cause: it is
+// logged, never shown.
+type Error struct {
+	Kind   Kind
+	Detail string
+	Field  string
+	Want   string
+	Got    string
+	Err    error
+}
+
+// Text is what the other side may read.
+func (e *Error) Text() string {
+	switch {
+	case e.Detail != "":
+		return e.Detail
+	case e.Field != "" && e.Got != "":
+		return fmt.Sprintf("%s: expected %s, got %s", e.Field, e.Want, e.Got)
+	case e.Field != "":
+		return fmt.Sprintf("%s: expected %s", e.Field, e.Want)
+	}
+	return e.Kind.Row().Text
+}
+
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return e.Text() + ": " + e.Err.Error()
+	}
+	return e.Text()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// New returns an error of kind k with the given text.
+func New(k Kind, format string, args ...any) *Error {
+	return &Error{Kind: k, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Wrap returns an error of kind k around a cause that stays inside.
+func Wrap(k Kind, err error, format string, args ...any) *Error {
+	return &Error{Kind: k, Detail: fmt.Sprintf(format, args...), Err: err}
+}
+
+// Invalid says which field was wrong, what was expected and what came.
+func Invalid(field, want, got string) *Error {
+	return &Error{Kind: Malformed, Field: field, Want: want, Got: got}
+}
+
+// Of finds the Error in err's chain; any other error becomes an opaque
+// Internal one around it.
+func Of(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Kind: Internal, Err: err}
+}
+
+// Is reports whether err is of kind k.
+func Is(err error, k Kind) bool { return err != nil && Of(err).Kind == k }

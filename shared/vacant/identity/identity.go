@@ -1,0 +1,149 @@
+// Package identity holds who speaks: the vacant id, which is the raw Ed25519
+// public key, strict signature verification, the BLAKE2b-256 hash and the
+// Signer port behind which every private key lives (wire §1).
+//
+// It imports nothing of the project but problem. The invariant: no key that
+// lets anybody sign for it (small order, non-canonical) ever verifies.
+package identity
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"golang.org/x/crypto/blake2b"
+)
+
+// Size is the length in bytes of an id, a hash and a seed.
+const Size = 32
+
+// ID is a vacant's id: its raw 32-byte Ed25519 public key. Equality and map
+// keys are these bytes.
+type ID [Size]byte
+
+// ParseID reads an id from hex of either case. Like the reference it skips
+// ASCII white space between byte pairs and at both ends (wire §1).
+func ParseID(s string) (ID, error) {
+	var id ID
+	err := parseHex(id[:], s)
+	return id, err
+}
+
+// String is the canonical form: 64 lowercase hex digits.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// AppendHex appends the canonical form to dst.
+func (id ID) AppendHex(dst []byte) []byte { return hex.AppendEncode(dst, id[:]) }
+
+// Short is the first 12 hex digits, for log lines and error texts only.
+func (id ID) Short() string { return hex.EncodeToString(id[:6]) }
+
+// IsZero reports whether id is all zeros, which is no vacant's id.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// MarshalText writes the canonical form.
+func (id ID) MarshalText() ([]byte, error) { return id.AppendHex(nil), nil }
+
+// UnmarshalText is ParseID.
+func (id *ID) UnmarshalText(b []byte) (err error) {
+	*id, err = ParseID(string(b))
+	return err
+}
+
+// Hash is a BLAKE2b-256 digest. The zero Hash is the protocol's "no previous
+// envelope".
+type Hash [Size]byte
+
+// Sum hashes b with BLAKE2b, digest length 32 in the parameter block.
+func Sum(b []byte) Hash { return blake2b.Sum256(b) }
+
+// ParseHash reads a hash from hex, as lax as ParseID.
+func ParseHash(s string) (Hash, error) {
+	var h Hash
+	err := parseHex(h[:], s)
+	return h, err
+}
+
+// String is 64 lowercase hex digits.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// AppendHex appends the 64 lowercase hex digits to dst.
+func (h Hash) AppendHex(dst []byte) []byte { return hex.AppendEncode(dst, h[:]) }
+
+// IsZero reports whether h is all zeros.
+func (h Hash) IsZero() bool { return h == Hash{} }
+
+// MarshalText writes 64 lowercase hex digits.
+func (h Hash) MarshalText() ([]byte, error) { return h.AppendHex(nil), nil }
+
+// UnmarshalText is ParseHash.
+func (h *Hash) UnmarshalText(b []byte) (err error) {
+	*h, err = ParseHash(string(b))
+	return err
+}
+
+// ParseHex reads hex as the reference does: either case, ASCII white space
+// skipped between pairs and at both ends, nothing else.
+func ParseHex(s string) ([]byte, error) {
+	if b, err := hex.DecodeString(s); err == nil {
+		return b, nil
+	}
+	out := make([]byte, 0, len(s)/2)
+	for i := 0; i < len(s); {
+		if isSpace(s[i]) {
+			i++
+			continue
+		}
+		if i+1 >= len(s) {
+			return nil, hexError(s, i)
+		}
+		hi, lo := nibble(s[i]), nibble(s[i+1])
+		if hi < 0 {
+			return nil, hexError(s, i)
+		}
+		if lo < 0 {
+			return nil, hexError(s, i+1)
+		}
+		out = append(out, byte(hi<<4|lo))
+		i += 2
+	}
+	return out, nil
+}
+
+func parseHex(dst []byte, s string) error {
+	// The canonical form, which nearly every message carries, needs no allocation.
+	if len(s) == 2*len(dst) {
+		if _, err := hex.Decode(dst, []byte(s)); err == nil {
+			return nil
+		}
+	}
+	b, err := ParseHex(s)
+	if err != nil {
+		clear(dst)
+		return err
+	}
+	if len(b) != len(dst) {
+		clear(dst)
+		return &problem.Error{Kind: problem.Malformed, Detail: fmt.Sprintf("expected %d bytes of hex, got %d", len(dst), len(b))}
+	}
+	copy(dst, b)
+	return nil
+}
+
+func hexError(s string, at int) error {
+	return &problem.Error{Kind: problem.Malformed, Detail: fmt.Sprintf("expected hexadecimal digits, got %.20q at position %d", s[at:], at)}
+}
+
+func nibble(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
+
+func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }

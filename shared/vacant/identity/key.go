@@ -1,0 +1,145 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"io"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// SignatureSize is the length in bytes of a signature.
+const SignatureSize = ed25519.SignatureSize
+
+// Signer signs for one vacant. Every private key of the project sits behind
+// it: in memory, sealed in a store, or in a key service. It is safe for
+// concurrent use. Sign returns a detached pure Ed25519 signature of 64 bytes
+// over msg; an error means that nothing was signed.
+//
+// Callers sign only bytes of their own making (envelopes, cards, entries),
+// never bytes that a stranger chose: none of the forms carries a domain tag
+// (wire §23 D8).
+type Signer interface {
+	ID() ID
+	Sign(ctx context.Context, msg []byte) ([]byte, error)
+}
+
+// Key is a Signer whose seed is in memory.
+type Key struct {
+	id   ID
+	priv ed25519.PrivateKey
+}
+
+// NewKey makes a key from 32 bytes of rand (crypto/rand.Reader outside tests).
+func NewKey(rand io.Reader) (*Key, error) {
+	seed := make([]byte, Size)
+	if _, err := io.ReadFull(rand, seed); err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "no randomness for a new key")
+	}
+	return KeyFromSeed(seed)
+}
+
+// KeyFromSeed makes the key of a 32-byte RFC 8032 seed. The seed is copied.
+func KeyFromSeed(seed []byte) (*Key, error) {
+	if len(seed) != Size {
+		return nil, &problem.Error{Kind: problem.Malformed, Detail: "a seed has 32 bytes"}
+	}
+	k := &Key{priv: ed25519.NewKeyFromSeed(seed)}
+	copy(k.id[:], k.priv[Size:])
+	return k, nil
+}
+
+// ID is the key's public half.
+func (k *Key) ID() ID { return k.id }
+
+// Sign signs msg.
+func (k *Key) Sign(_ context.Context, msg []byte) ([]byte, error) {
+	return ed25519.Sign(k.priv, msg), nil
+}
+
+// Seed returns a copy of the 32-byte seed, for sealing and export.
+func (k *Key) Seed() []byte { return bytes.Clone(k.priv.Seed()) }
+
+// Wipe overwrites the key in memory; the key signs nothing afterwards that
+// verifies.
+func (k *Key) Wipe() { clear(k.priv) }
+
+// String shows the id only, so that a key in a log line says nothing secret.
+func (k *Key) String() string { return "key of " + k.id.Short() }
+
+// GoString is String, for %#v.
+func (k *Key) GoString() string { return k.String() }
+
+// Verify reports whether sig is id's signature of msg, as libsodium does: 64
+// bytes, S below the group order, and a key that is canonical and not of small
+// order. Go alone would take the identity key, under which a fixed signature
+// fits every message (wire §1).
+func Verify(id ID, msg, sig []byte) bool {
+	return len(sig) == SignatureSize && id.Check() == nil && ed25519.Verify(id[:], msg, sig)
+}
+
+// Check tells whether id can be a vacant's id: a canonical encoding that is
+// not of small order.
+func (id ID) Check() error {
+	y := id
+	y[31] &= 0x7f // the sign of x
+	// y must be below p = 2^255 - 19: ed ff … ff 7f.
+	if y[31] == 0x7f && y[0] >= 0xed {
+		high := true
+		for _, b := range y[1:31] {
+			high = high && b == 0xff
+		}
+		if high {
+			return problem.New(problem.Malformed, "id %s is not a canonical Ed25519 key", id.Short())
+		}
+	}
+	for _, s := range smallOrder {
+		if y == s {
+			return problem.New(problem.Malformed, "id %s is an Ed25519 key of small order", id.Short())
+		}
+	}
+	return nil
+}
+
+// smallOrder lists the y coordinates of the eight points whose order divides
+// 8, sign bit cleared: y = 0, 1, p-1 and the two of order 8.
+var smallOrder = [...]ID{
+	{},
+	{0x01},
+	{0xec, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+	{0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0,
+		0xd5, 0xdf, 0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05},
+	{0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f,
+		0x2a, 0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a},
+}
+
+// DIDKey is the id as a did:key: z, then base58btc of 0xed 0x01 and the key.
+func (id ID) DIDKey() string {
+	return "did:key:z" + base58(append([]byte{0xed, 0x01}, id[:]...))
+}
+
+func base58(b []byte) string {
+	const alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+	digits := []byte{}
+	for _, c := range b {
+		carry := int(c)
+		for i := range digits {
+			carry += int(digits[i]) << 8
+			digits[i] = byte(carry % 58)
+			carry /= 58
+		}
+		for ; carry > 0; carry /= 58 {
+			digits = append(digits, byte(carry%58))
+		}
+	}
+	out := make([]byte, 0, len(digits)+2)
+	for i := 0; i < len(b) && b[i] == 0; i++ {
+		out = append(out, alphabet[0])
+	}
+	for i := len(digits) - 1; i >= 0; i-- {
+		out = append(out, alphabet[digits[i]])
+	}
+	return string(out)
+}
