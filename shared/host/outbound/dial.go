@@ -1,0 +1,94 @@
+package outbound
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Resolver looks a name up. *net.Resolver is one.
+type Resolver interface {
+	// LookupNetIP returns the addresses of host; network is "ip".
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// attemptTime bounds one connection attempt, so that a first address that
+// never answers leaves time for the next.
+const attemptTime = 5 * time.Second
+
+// dialer resolves, checks and dials.
+type dialer struct {
+	resolver      Resolver
+	allowLoopback bool
+}
+
+// dial connects to addr, which is host:port. One refused candidate refuses the
+// name: a name that points inside and outside at once is an attack or a
+// mistake, and picking the public half would hide it.
+func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, problem.Wrap(problem.Malformed, err, "%s is no host and port", quote(addr))
+	}
+	candidates, err := d.resolve(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range candidates {
+		if reason := check(a, d.allowLoopback); reason != "" {
+			return nil, problem.New(problem.Forbidden, "%s: address %s is %s", host, a, reason)
+		}
+	}
+	var last error
+	for i, a := range candidates {
+		c, err := connect(ctx, network, net.JoinHostPort(a.String(), port), len(candidates)-i)
+		if err == nil {
+			return c, nil
+		}
+		last = err
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, last
+}
+
+// resolve lists the addresses of host, which may be an address itself. The
+// resolver hands A records out in their v4-mapped form on some systems, so its
+// answers are unmapped; a v4-mapped literal is not, and is refused.
+func (d *dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	found, err := d.resolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, fmt.Errorf("look up %s: %w", host, err)
+	}
+	if len(found) == 0 {
+		return nil, problem.New(problem.Unavailable, "%s has no address", host)
+	}
+	for i := range found {
+		found[i] = found[i].Unmap()
+	}
+	return found, nil
+}
+
+// connect dials an address with its share of the time that ctx leaves for it
+// and the candidates after it.
+func connect(ctx context.Context, network, addr string, left int) (net.Conn, error) {
+	limit := attemptTime
+	if deadline, ok := ctx.Deadline(); ok && left > 1 {
+		limit = min(limit, time.Until(deadline)/time.Duration(left))
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var d net.Dialer
+	return d.DialContext(ctx, network, addr)
+}
+
+// quote shows at most the first bytes of what came from outside.
+func quote(s string) string { return fmt.Sprintf("%.*q", 80, s) }

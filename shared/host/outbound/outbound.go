@@ -1,0 +1,202 @@
+// Package outbound is the only HTTP client of the product: every request that
+// leaves a host goes through it.
+//
+// It imports problem. The invariant: no connection is ever opened to an
+// address inside the network the host runs in (loopback, private, link-local,
+// metadata, and every other spelling of them), whatever a name resolves to now
+// or resolved to before. The name is resolved here, every candidate address is
+// checked, and the very address that was checked is dialled; redirects are not
+// followed and no proxy is taken from the environment, since either would move
+// the request past the check.
+package outbound
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxReply = 2 << 20          // bytes of a reply's body
+	DefaultTimeout  = 30 * time.Second // a whole request, when its context allows more
+	maxHeader       = 64 << 10         // bytes of a reply's header
+	maxURL          = 4 << 10          // bytes of a URL
+	maxIdlePerHost  = 64
+	idleTimeout     = 90 * time.Second
+)
+
+// Options of a Client. The zero Options reach public addresses only.
+type Options struct {
+	// AllowLoopback opens 127.0.0.0/8 and ::1, for a host on a person's own
+	// machine. Nothing opens the other ranges.
+	AllowLoopback bool
+	// Resolver looks names up; nil is the system's.
+	Resolver Resolver
+	// MaxReply bounds a reply's body in bytes; 0 is DefaultMaxReply.
+	MaxReply int64
+	// Timeout bounds a request beside its context; 0 is DefaultTimeout.
+	Timeout time.Duration
+}
+
+// Client sends requests. It is safe for concurrent use and keeps connections
+// open between requests to the same host.
+type Client struct {
+	http     *http.Client
+	maxReply int64
+	timeout  time.Duration
+}
+
+// New makes a Client.
+func New(o Options) *Client {
+	if o.Resolver == nil {
+		o.Resolver = net.DefaultResolver
+	}
+	if o.MaxReply == 0 {
+		o.MaxReply = DefaultMaxReply
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	d := &dialer{resolver: o.Resolver, allowLoopback: o.AllowLoopback}
+	return &Client{
+		maxReply: o.MaxReply,
+		timeout:  o.Timeout,
+		http: &http.Client{
+			Transport: &http.Transport{
+				Proxy:                  nil, // a proxy would do the resolving and dialling
+				DialContext:            d.dial,
+				ForceAttemptHTTP2:      true,
+				DisableCompression:     true, // so that the cap counts bytes of the network
+				MaxResponseHeaderBytes: maxHeader,
+				MaxIdleConnsPerHost:    maxIdlePerHost,
+				IdleConnTimeout:        idleTimeout,
+				TLSHandshakeTimeout:    10 * time.Second,
+			},
+			// A redirect is an answer like any other: its status is the caller's to refuse.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// Request is one request. Header may be nil; MaxReply lowers the client's
+// bound for this request.
+type Request struct {
+	Method   string
+	URL      string
+	Header   http.Header
+	Body     []byte
+	MaxReply int64
+}
+
+// Reply is what came back, whatever its status.
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Do sends r and reads the whole reply. The errors are problems: Malformed for
+// a URL that is not absolute http or https without user and password,
+// Forbidden for an address that may not be reached (naming host and reason),
+// Deadline for a time-out, Canceled when ctx was cancelled, Untrusted for a
+// certificate that did not verify, TooLarge for a reply above its bound,
+// Unavailable for everything else that the network does.
+func (c *Client) Do(ctx context.Context, r Request) (Reply, error) {
+	u, err := ParseURL(r.URL)
+	if err != nil {
+		return Reply{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, r.Method, u.String(), bytes.NewReader(r.Body))
+	if err != nil {
+		return Reply{}, problem.Wrap(problem.Malformed, err, "request to %s cannot be made", u.Host)
+	}
+	if r.Header != nil {
+		req.Header = r.Header.Clone()
+	}
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", "vacancy")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return Reply{}, failure(ctx, u.Host, err)
+	}
+	defer resp.Body.Close()
+	limit := c.maxReply
+	if r.MaxReply > 0 {
+		limit = min(limit, r.MaxReply)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err != nil {
+		return Reply{}, failure(ctx, u.Host, err)
+	}
+	if int64(len(body)) > limit {
+		return Reply{}, problem.New(problem.TooLarge, "reply of %s: expected at most %d bytes", u.Host, limit)
+	}
+	return Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+}
+
+// Post sends a JSON body and returns status and reply.
+func (c *Client) Post(ctx context.Context, url string, body []byte) (status int, reply []byte, err error) {
+	r, err := c.Do(ctx, Request{
+		Method: http.MethodPost, URL: url, Body: body,
+		Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}},
+	})
+	return r.Status, r.Body, err
+}
+
+// CloseIdle closes connections that no request uses.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
+
+// ParseURL reads a URL that a Client would send to: absolute, http or https,
+// with a host, without user and password (they would be kept and shown with
+// the URL), of at most 4 KiB.
+func ParseURL(s string) (*url.URL, error) {
+	const want = "an absolute http or https URL"
+	if len(s) > maxURL {
+		return nil, problem.Invalid("url", "at most 4096 bytes", "more")
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Malformed, Field: "url", Want: want, Err: err}
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https", u.Opaque != "", u.Hostname() == "":
+		return nil, problem.Invalid("url", want, quote(s))
+	case u.User != nil:
+		return nil, problem.Invalid("url", "no user and password", "some")
+	}
+	return u, nil
+}
+
+// failure gives an error of the transport its kind. The cause stays inside:
+// it may name internal addresses.
+func failure(ctx context.Context, host string, err error) error {
+	var known *problem.Error
+	var name *net.DNSError
+	var timeout net.Error
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.Is(ctx.Err(), context.Canceled):
+		return problem.Wrap(problem.Canceled, err, "request to %s was cancelled", host)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return problem.Wrap(problem.Deadline, err, "%s did not answer in time", host)
+	case errors.As(err, &name) && name.IsNotFound:
+		return problem.Wrap(problem.Unavailable, err, "%s is a name without an address", host)
+	case errors.As(err, &certificate):
+		return problem.Wrap(problem.Untrusted, err, "the certificate of %s did not verify", host)
+	}
+	return problem.Wrap(problem.Unavailable, err, "%s cannot be reached", host)
+}
