@@ -1,0 +1,368 @@
+package canon
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Decoder reads one JSON document in one pass. A reader that fails leaves the
+// decoder where it was, so that a value of the wrong kind can be named and
+// then skipped. Errors are of kind problem.NotJSON for what is not JSON,
+// problem.TooLarge for too many bytes, and problem.Malformed for everything
+// else: JSON that has two readings or leaves the limits.
+//
+// A Decoder is for one goroutine.
+type Decoder struct {
+	src    []byte
+	text   string // src; the strings handed out are pieces of it
+	pos    int
+	limits Limits
+	depth  int
+	keys   []string // of the open objects, the innermost last
+	err    error    // why the document as a whole is refused
+}
+
+// NewDecoder returns a decoder of data, which must not change until the
+// decoder and what Raw returned are no longer used.
+func NewDecoder(data []byte, l Limits) *Decoder {
+	d := &Decoder{keys: make([]string, 0, 32)}
+	d.Reset(data, l)
+	return d
+}
+
+// Reset makes d a decoder of data.
+func (d *Decoder) Reset(data []byte, l Limits) {
+	*d = Decoder{limits: l, keys: d.keys[:0]}
+	switch {
+	case len(data) > l.Bytes:
+		d.err = &problem.Error{Kind: problem.TooLarge, Field: "body",
+			Want: fmt.Sprintf("at most %d bytes", l.Bytes), Got: strconv.Itoa(len(data))}
+	case !utf8.Valid(data):
+		// Overlong forms and encoded surrogates included: to other readers they
+		// are other text (wire §6.2).
+		d.err = unparsable("it is not UTF-8")
+	case len(data) >= 3 && data[0] == 0xef && data[1] == 0xbb && data[2] == 0xbf:
+		d.err = unparsable("it begins with a byte order mark")
+	default:
+		// One copy, of which all strings are pieces, is cheaper than one
+		// allocation for each of them.
+		d.src, d.text = data, string(data)
+	}
+}
+
+// unparsable is the refusal of a body that the reference cannot decode either,
+// in its words (wire §6.2).
+func unparsable(reason string) error {
+	return problem.New(problem.Malformed, "There was an error parsing the body: %s", reason)
+}
+
+// next skips white space and returns the byte there, 0 at the end.
+func (d *Decoder) next() byte {
+	for ; d.pos < len(d.text); d.pos++ {
+		switch c := d.text[d.pos]; c {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// Kind returns the kind of the next value without reading it.
+func (d *Decoder) Kind() Kind {
+	switch c := d.next(); c {
+	case '{':
+		return Object
+	case '[':
+		return Array
+	case '"':
+		return String
+	case 't', 'f':
+		return Bool
+	case 'n':
+		return Null
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return numberKind(d.text[d.pos:])
+	}
+	return Invalid
+}
+
+func numberKind(s string) Kind {
+	if strings.HasPrefix(s, "-I") { // -Infinity
+		return Invalid
+	}
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+		case c == '.', c == 'e', c == 'E':
+			return Float
+		default:
+			return Int
+		}
+	}
+	return Int
+}
+
+// Document reads the whole document as one object: f is called for each member
+// and must read its value. Another value than an object is problem.NotJSON.
+func (d *Decoder) Document(f func(key string) error) error {
+	if k := d.Kind(); k != Object {
+		if k == Invalid {
+			return d.noValue()
+		}
+		return problem.New(problem.NotJSON, "body: expected one JSON object, got %s", k)
+	}
+	if err := d.Object(f); err != nil {
+		return err
+	}
+	return d.End()
+}
+
+// Object reads an object: f is called for each member in order and must read
+// its value.
+func (d *Decoder) Object(f func(key string) error) error {
+	if d.Kind() != Object {
+		return d.Mismatch(Object.String())
+	}
+	if err := d.enter(); err != nil {
+		return err
+	}
+	base := len(d.keys)
+	var many map[string]struct{}
+	for more := d.next() != '}'; more; {
+		key, err := d.key()
+		if err != nil {
+			return err
+		}
+		if many, err = d.push(base, key, many); err != nil {
+			return err
+		}
+		if err := f(key); err != nil {
+			return err
+		}
+		if more, err = d.another('}'); err != nil {
+			return err
+		}
+	}
+	d.keys = d.keys[:base]
+	d.leave()
+	return nil
+}
+
+// Array reads an array: f is called for each element in order and must read
+// it.
+func (d *Decoder) Array(f func(i int) error) error {
+	if d.Kind() != Array {
+		return d.Mismatch(Array.String())
+	}
+	if err := d.enter(); err != nil {
+		return err
+	}
+	var err error
+	for i, more := 0, d.next() != ']'; more; i++ {
+		if err := f(i); err != nil {
+			return err
+		}
+		if more, err = d.another(']'); err != nil {
+			return err
+		}
+	}
+	d.leave()
+	return nil
+}
+
+func (d *Decoder) enter() error {
+	if d.depth == d.limits.Depth {
+		return unparsable(fmt.Sprintf("%s: expected nesting of at most %d, got more", d.field(), d.limits.Depth))
+	}
+	d.depth++
+	d.pos++
+	return nil
+}
+
+func (d *Decoder) leave() {
+	d.depth--
+	d.pos++
+}
+
+// another reads the comma before a further element; false at the end.
+func (d *Decoder) another(end byte) (bool, error) {
+	switch d.next() {
+	case ',':
+		d.pos++
+		return true, nil
+	case end:
+		return false, nil
+	}
+	return false, d.syntax("a comma or " + strconv.QuoteRune(rune(end)))
+}
+
+// key reads a key and the colon after it.
+func (d *Decoder) key() (string, error) {
+	if d.next() != '"' {
+		return "", d.syntax("a key in quotes")
+	}
+	key, err := d.quoted()
+	if err != nil {
+		return "", err
+	}
+	if d.next() != ':' {
+		return "", d.syntax("a colon")
+	}
+	d.pos++
+	return key, nil
+}
+
+// few is how many keys of an object are compared one by one with a new key;
+// beyond that a map costs less than an attacker's quadratic work.
+const few = 16
+
+// push notes a key of the object whose keys begin at base. many holds them
+// once they are more than few.
+func (d *Decoder) push(base int, key string, many map[string]struct{}) (map[string]struct{}, error) {
+	mine := d.keys[base:]
+	if len(mine) == d.limits.Keys {
+		return nil, problem.Invalid(d.outer(base), fmt.Sprintf("at most %d keys", d.limits.Keys), "more")
+	}
+	if len(mine) == few {
+		many = make(map[string]struct{}, 4*few)
+		for _, k := range mine {
+			many[k] = struct{}{}
+		}
+	}
+	twice := false
+	if many != nil {
+		_, twice = many[key]
+		many[key] = struct{}{}
+	} else {
+		for _, k := range mine {
+			twice = twice || k == key
+		}
+	}
+	if twice {
+		// Readers differ in which of the two counts (wire §23 D4).
+		return nil, problem.Invalid(name(key), "the key once", "it twice")
+	}
+	d.keys = append(d.keys, key)
+	return many, nil
+}
+
+// String reads a string.
+func (d *Decoder) String() (string, error) {
+	if d.Kind() != String {
+		return "", d.Mismatch(String.String())
+	}
+	return d.quoted()
+}
+
+// Int64 reads an Int. One outside int64 is refused.
+func (d *Decoder) Int64() (int64, error) {
+	if d.Kind() != Int {
+		return 0, d.Mismatch(Int.String())
+	}
+	lit, err := d.literal()
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(lit, 10, 64)
+	if err != nil {
+		d.pos -= len(lit)
+		return 0, d.Mismatch("an integer of at most 64 bits")
+	}
+	return n, nil
+}
+
+// Float64 reads an Int or a Float.
+func (d *Decoder) Float64() (float64, error) {
+	k := d.Kind()
+	if k != Int && k != Float {
+		return 0, d.Mismatch(Float.String())
+	}
+	lit, err := d.literal()
+	if err != nil {
+		return 0, err
+	}
+	f, err := strconv.ParseFloat(lit, 64)
+	if err != nil {
+		d.pos -= len(lit)
+		return 0, d.Mismatch("a number that a float64 holds")
+	}
+	if k == Int && f == 0 {
+		return 0, nil // -0 is the integer 0
+	}
+	return f, nil
+}
+
+// Bool reads a boolean.
+func (d *Decoder) Bool() (bool, error) {
+	if d.Kind() != Bool {
+		return false, d.Mismatch(Bool.String())
+	}
+	if d.text[d.pos] == 't' {
+		return true, d.word("true")
+	}
+	return false, d.word("false")
+}
+
+// Null reads null.
+func (d *Decoder) Null() error {
+	if d.Kind() != Null {
+		return d.Mismatch(Null.String())
+	}
+	return d.word("null")
+}
+
+// Skip reads the next value, whatever it is, and checks it as strictly as any
+// other.
+func (d *Decoder) Skip() (err error) {
+	switch d.Kind() {
+	case Object:
+		return d.Object(func(string) error { return d.Skip() })
+	case Array:
+		return d.Array(func(int) error { return d.Skip() })
+	case String:
+		_, err = d.quoted()
+	case Int, Float:
+		_, err = d.literal()
+	case Bool:
+		_, err = d.Bool()
+	case Null:
+		err = d.Null()
+	default:
+		err = d.noValue()
+	}
+	return err
+}
+
+// Raw reads the next value and returns its bytes, a piece of the document.
+func (d *Decoder) Raw() ([]byte, error) {
+	d.next()
+	start := d.pos
+	if err := d.Skip(); err != nil {
+		return nil, err
+	}
+	return d.src[start:d.pos:d.pos], nil
+}
+
+// End checks that nothing but white space is left.
+func (d *Decoder) End() error {
+	if d.err != nil {
+		return d.err
+	}
+	if d.next(); d.pos < len(d.text) {
+		return d.syntax("the end")
+	}
+	return nil
+}
+
+func (d *Decoder) word(w string) error {
+	if !strings.HasPrefix(d.text[d.pos:], w) {
+		return d.syntax(w)
+	}
+	d.pos += len(w)
+	return nil
+}

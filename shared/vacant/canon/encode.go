@@ -1,0 +1,82 @@
+package canon
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf16"
+)
+
+const hexDigits = "0123456789abcdef"
+
+// AppendString appends s in quotes as CJ writes it: only '"', '\' and U+0000
+// to U+001F are escaped (wire §2). s must be UTF-8.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < 0x20 || c == '"' || c == '\\' {
+			dst = append(dst, s[start:i]...)
+			dst = appendEscaped(dst, c)
+			start = i + 1
+		}
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}
+
+// AppendStringA appends s in quotes as CJ-A writes it: everything outside
+// U+0020 to U+007E is escaped too (wire §2). s must be UTF-8.
+func AppendStringA(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for _, r := range s {
+		switch {
+		case r < 0x20 || r == '"' || r == '\\':
+			dst = appendEscaped(dst, byte(r))
+		case r < 0x7f:
+			dst = append(dst, byte(r))
+		case r <= 0xffff:
+			dst = appendUnicode(dst, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			dst = appendUnicode(appendUnicode(dst, high), low)
+		}
+	}
+	return append(dst, '"')
+}
+
+func appendEscaped(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\b':
+		return append(dst, '\\', 'b')
+	case '\t':
+		return append(dst, '\\', 't')
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\f':
+		return append(dst, '\\', 'f')
+	case '\r':
+		return append(dst, '\\', 'r')
+	}
+	return appendUnicode(dst, rune(c))
+}
+
+func appendUnicode(dst []byte, r rune) []byte {
+	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}
+
+// AppendFloat appends f as Python's repr writes it: the shortest digits that
+// read back as f, always with a point or an exponent, the exponent form below
+// 1e-4 and from 1e16 on (wire §2). f must be finite: no JSON stands for the
+// others.
+func AppendFloat(dst []byte, f float64) []byte {
+	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
+		return strconv.AppendFloat(dst, f, 'e', -1, 64)
+	}
+	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)
+	if f == math.Trunc(f) {
+		dst = append(dst, '.', '0')
+	}
+	return dst
+}

@@ -1,0 +1,247 @@
+package canon
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// quoted reads the string whose opening quote is at d.pos. Without escapes it
+// is a piece of the document.
+func (d *Decoder) quoted() (string, error) {
+	start := d.pos + 1
+	for i := start; i < len(d.text); i++ {
+		switch c := d.text[i]; {
+		case c == '"':
+			d.pos = i + 1
+			return d.text[start:i], nil
+		case c == '\\':
+			return d.unescape(start, i)
+		case c < 0x20:
+			return "", d.syntaxAt(i, "no raw control character in a string")
+		}
+	}
+	return "", d.syntaxAt(len(d.text), "the end of a string")
+}
+
+// unescape reads on at the first escape, at i, of a string that begins at
+// start.
+func (d *Decoder) unescape(start, i int) (string, error) {
+	s := d.text
+	out := append(make([]byte, 0, i-start+64), s[start:i]...)
+	for i < len(s) {
+		switch c := s[i]; {
+		case c == '"':
+			d.pos = i + 1
+			return string(out), nil
+		case c < 0x20:
+			return "", d.syntaxAt(i, "no raw control character in a string")
+		case c != '\\':
+			end := i + 1
+			for end < len(s) && s[end] != '"' && s[end] != '\\' && s[end] >= 0x20 {
+				end++
+			}
+			out = append(out, s[i:end]...)
+			i = end
+		case i+1 < len(s) && s[i+1] == 'u':
+			r, n, err := d.unicodeEscape(i)
+			if err != nil {
+				return "", err
+			}
+			out = utf8.AppendRune(out, r)
+			i += n
+		default:
+			if i+1 >= len(s) || short[s[i+1]] == 0 {
+				return "", d.syntaxAt(i, "an escape of JSON")
+			}
+			out = append(out, short[s[i+1]])
+			i += 2
+		}
+	}
+	return "", d.syntaxAt(len(s), "the end of a string")
+}
+
+// short maps the letter of a two-character escape to what it stands for.
+var short = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// unicodeEscape reads \uXXXX, or a surrogate pair of two, at i, and returns
+// its length in bytes. A lone surrogate has no bytes in UTF-8: readers replace
+// it, drop it or crash (wire §2).
+func (d *Decoder) unicodeEscape(i int) (rune, int, error) {
+	r, ok := hex4(d.text, i+2)
+	if !ok {
+		return 0, 0, d.syntaxAt(i, "four hexadecimal digits after \\u")
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, 6, nil
+	}
+	if strings.HasPrefix(d.text[i+6:], `\u`) {
+		if low, ok := hex4(d.text, i+8); ok {
+			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+				return pair, 12, nil
+			}
+		}
+	}
+	return 0, 0, problem.Invalid(d.field(), "text", "the lone surrogate "+d.text[i:i+6])
+}
+
+func hex4(s string, at int) (r rune, ok bool) {
+	if at+4 > len(s) {
+		return 0, false
+	}
+	for _, c := range []byte(s[at : at+4]) {
+		switch {
+		case c >= '0' && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case c >= 'a' && c <= 'f':
+			r = r<<4 | rune(c-'a'+10)
+		case c >= 'A' && c <= 'F':
+			r = r<<4 | rune(c-'A'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}
+
+// literal reads a number by the grammar of JSON and returns how it is written.
+func (d *Decoder) literal() (string, error) {
+	s, i := d.text, d.pos
+	if s[i] == '-' {
+		i++
+	}
+	digits := func(i int) int {
+		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
+			i++
+		}
+		return i
+	}
+	end := digits(i)
+	if end == i {
+		return "", d.syntaxAt(i, "a digit")
+	}
+	if s[i] == '0' {
+		end = i + 1 // 01 ends after its zero, and what follows is refused
+	}
+	exponent := false
+	if end < len(s) && s[end] == '.' {
+		i, end = end+1, digits(end+1)
+		if end == i {
+			return "", d.syntaxAt(i, "a digit")
+		}
+	}
+	if end < len(s) && (s[end] == 'e' || s[end] == 'E') {
+		exponent = true
+		if i = end + 1; i < len(s) && (s[i] == '+' || s[i] == '-') {
+			i++
+		}
+		if end = digits(i); end == i {
+			return "", d.syntaxAt(i, "a digit")
+		}
+	}
+	lit := s[d.pos:end]
+	if len(lit) > maxDigits && len(strings.TrimPrefix(lit, "-")) > maxDigits {
+		return "", unparsable(fmt.Sprintf("%s: expected a number of at most %d digits, got more", d.field(), maxDigits))
+	}
+	// Only an exponent or hundreds of digits can leave float64. Integers are
+	// exact at any size; a float there would be Infinity to the reference.
+	if exponent || len(lit) > 300 && numberKind(lit) == Float {
+		if _, err := strconv.ParseFloat(lit, 64); err != nil {
+			return "", problem.Invalid(d.field(), "a number that a float64 holds", excerpt(lit))
+		}
+	}
+	d.pos = end
+	return lit, nil
+}
+
+// Mismatch is the error that the next value is not what was wanted.
+func (d *Decoder) Mismatch(want string) error {
+	k := d.Kind()
+	if k == Invalid {
+		return d.noValue()
+	}
+	got := k.String()
+	switch k {
+	case Int, Float, Bool:
+		end := strings.IndexAny(d.text[d.pos:], ",]} \t\r\n")
+		if end < 0 {
+			end = len(d.text) - d.pos
+		}
+		got = excerpt(d.text[d.pos : d.pos+end])
+	case String:
+		if s, err := d.peekString(); err == nil {
+			got = strconv.Quote(excerpt(s))
+		}
+	}
+	return problem.Invalid(d.field(), want, got)
+}
+
+func (d *Decoder) peekString() (string, error) {
+	at := d.pos
+	s, err := d.quoted()
+	d.pos = at
+	return s, err
+}
+
+// noValue is the error that no value begins here.
+func (d *Decoder) noValue() error {
+	if d.err != nil {
+		return d.err
+	}
+	d.next()
+	for _, w := range []string{"NaN", "Infinity", "-Infinity"} {
+		// The reference takes these words, which are not JSON (wire §2).
+		if strings.HasPrefix(d.text[d.pos:], w) {
+			return unparsable(fmt.Sprintf("%s: expected a value of JSON, got %s", d.field(), w))
+		}
+	}
+	return d.syntax("a value")
+}
+
+func (d *Decoder) syntax(want string) error { return d.syntaxAt(d.pos, want) }
+
+func (d *Decoder) syntaxAt(at int, want string) error {
+	got := "the end"
+	if at < len(d.text) {
+		r, _ := utf8.DecodeRuneInString(d.text[at:])
+		got = strconv.QuoteRune(r)
+	}
+	return problem.New(problem.NotJSON, "body: not JSON: expected %s at byte %d, got %s", want, at, got)
+}
+
+// field names the member whose value is being read.
+func (d *Decoder) field() string { return d.outer(len(d.keys)) }
+
+// outer names the member in whose value the keys from base on stand.
+func (d *Decoder) outer(base int) string {
+	if base == 0 {
+		return "body"
+	}
+	return name(d.keys[base-1])
+}
+
+// name shows a key in an error: as it is if it is plain, else quoted and cut.
+func name(key string) string {
+	for _, c := range []byte(key) {
+		if c <= ' ' || c > '~' || c == '"' || c == '\\' {
+			return strconv.Quote(excerpt(key))
+		}
+	}
+	if key == "" {
+		return `""`
+	}
+	return excerpt(key)
+}
+
+// excerpt cuts what an error repeats of a stranger's text.
+func excerpt(s string) string {
+	const most = 40
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

@@ -1,0 +1,157 @@
+package canon
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+// Value is any JSON value, for free-form parts: log payloads, the policy of a
+// card. It keeps integers and floats apart. The zero Value is null. Values are
+// not changed once made.
+type Value struct {
+	kind    Kind
+	text    string // of a string; the canonical literal of a number; "true" or "false"
+	items   []Value
+	members []Member // by key in byte order, which is the order of CJ
+}
+
+// Member is one key of an object and its value.
+type Member struct {
+	Key   string
+	Value Value
+}
+
+// Parse reads a document into a Value.
+func Parse(data []byte, l Limits) (Value, error) {
+	d := NewDecoder(data, l)
+	v, err := d.Value()
+	if err == nil {
+		err = d.End()
+	}
+	if err != nil {
+		return Value{}, err
+	}
+	return v, nil
+}
+
+// NewObject makes an object. The keys must differ.
+func NewObject(members ...Member) Value {
+	return Value{kind: Object, members: sorted(slices.Clone(members))}
+}
+
+// NewString makes a string. s must be UTF-8.
+func NewString(s string) Value { return Value{kind: String, text: s} }
+
+// NewInt makes an integer.
+func NewInt(n int64) Value { return Value{kind: Int, text: strconv.FormatInt(n, 10)} }
+
+func sorted(ms []Member) []Member {
+	slices.SortFunc(ms, func(a, b Member) int { return cmp.Compare(a.Key, b.Key) })
+	return ms
+}
+
+// Value reads the next value, whatever it is.
+func (d *Decoder) Value() (Value, error) {
+	v := Value{kind: d.Kind()}
+	var err error
+	switch v.kind {
+	case Object:
+		err = d.Object(func(key string) error {
+			m, err := d.Value()
+			v.members = append(v.members, Member{key, m})
+			return err
+		})
+		sorted(v.members)
+	case Array:
+		err = d.Array(func(int) error {
+			e, err := d.Value()
+			v.items = append(v.items, e)
+			return err
+		})
+	case String:
+		v.text, err = d.quoted()
+	case Int:
+		if v.text, err = d.literal(); v.text == "-0" {
+			v.text = "0"
+		}
+	case Float:
+		var f float64
+		f, err = d.Float64()
+		v.text = string(AppendFloat(nil, f))
+	case Bool:
+		var b bool
+		b, err = d.Bool()
+		v.text = strconv.FormatBool(b)
+	default:
+		err = d.Null()
+	}
+	return v, err
+}
+
+// Kind returns the kind of v.
+func (v Value) Kind() Kind { return max(v.kind, Null) }
+
+// Text returns a string's text; "" of another kind.
+func (v Value) Text() string {
+	if v.kind != String {
+		return ""
+	}
+	return v.text
+}
+
+// Int64 returns an integer that fits, and whether v is one.
+func (v Value) Int64() (int64, bool) {
+	n, err := strconv.ParseInt(v.text, 10, 64)
+	return n, v.kind == Int && err == nil
+}
+
+// Items returns the elements of an array.
+func (v Value) Items() []Value { return v.items }
+
+// Members returns the members of an object in the order of CJ.
+func (v Value) Members() []Member { return v.members }
+
+// Get returns the value of a key of an object, and whether it is there.
+func (v Value) Get(key string) (Value, bool) {
+	i, ok := slices.BinarySearchFunc(v.members, key, func(m Member, k string) int { return cmp.Compare(m.Key, k) })
+	if !ok {
+		return Value{}, false
+	}
+	return v.members[i].Value, true
+}
+
+// AppendCJ appends v in the canonical form CJ.
+func (v Value) AppendCJ(dst []byte) []byte { return v.append(dst, AppendString) }
+
+// AppendCJA appends v in the ASCII form CJ-A.
+func (v Value) AppendCJA(dst []byte) []byte { return v.append(dst, AppendStringA) }
+
+func (v Value) append(dst []byte, str func([]byte, string) []byte) []byte {
+	switch v.kind {
+	case Object:
+		dst = append(dst, '{')
+		for i, m := range v.members {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(str(dst, m.Key), ':')
+			dst = m.Value.append(dst, str)
+		}
+		return append(dst, '}')
+	case Array:
+		dst = append(dst, '[')
+		for i, e := range v.items {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = e.append(dst, str)
+		}
+		return append(dst, ']')
+	case String:
+		return str(dst, v.text)
+	case Int, Float, Bool:
+		return append(dst, v.text...)
+	}
+	return append(dst, "null"...)
+}
