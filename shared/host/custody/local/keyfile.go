@@ -1,0 +1,98 @@
+package local
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"golang.org/x/crypto/chacha20poly1305"
+)
+
+// loadOrMake returns the key at path, which it makes if there is none.
+func loadOrMake(path string, rand io.Reader) ([]byte, error) {
+	key, err := load(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if err := install(path, rand); err != nil {
+		return nil, err
+	}
+	// Read back what is there: it may be the key of a process that was faster.
+	return load(path)
+}
+
+// load reads the key file. Mode and size are those of the open file, so that
+// nobody can exchange it between the check and the read.
+func load(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "key file %s cannot be read", path)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "key file %s cannot be read", path)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, problem.New(problem.Forbidden, "key file %s: expected a regular file, got %s", path, info.Mode().Type())
+	}
+	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
+		return nil, problem.New(problem.Forbidden, "key file %s: expected mode 0600, got %04o, which lets others read it; run: chmod 600 %s", path, mode, path)
+	}
+	if info.Size() != chacha20poly1305.KeySize {
+		return nil, problem.New(problem.Damaged, "key file %s: expected %d bytes, got %d", path, chacha20poly1305.KeySize, info.Size())
+	}
+	key := make([]byte, chacha20poly1305.KeySize)
+	if _, err := io.ReadFull(f, key); err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "key file %s cannot be read", path)
+	}
+	return key, nil
+}
+
+// install puts a new key at path unless a file is there. The key is written
+// and synced under another name and then linked: a crash at any point leaves
+// either no key file or a whole one, and a link, unlike a rename, never
+// replaces what is there.
+func install(path string, rand io.Reader) error {
+	failed := func(err error) error {
+		return problem.Wrap(problem.Unavailable, err, "key file %s cannot be made", path)
+	}
+	key := make([]byte, chacha20poly1305.KeySize)
+	defer clear(key)
+	if _, err := io.ReadFull(rand, key); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "no randomness for a new key file")
+	}
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, ".key-*") // mode 0600
+	if err != nil {
+		return failed(err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(key)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return failed(err)
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return failed(err)
+	}
+	// Before anything is sealed under the key its name must survive a crash.
+	if err := syncDir(dir); err != nil {
+		return failed(err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // a directory cannot be synced there
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
