@@ -1,0 +1,64 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// Kinds of the log entry that a heartbeat writes. A sunk vacant's proves that
+// the key is kept, not that the vacant lives, so it has a name of its own.
+const (
+	HeartbeatKind     = "HEARTBEAT"
+	HeartbeatKindSunk = "HEARTBEAT_SUNK"
+)
+
+// HeartbeatPeriod is the time between two heartbeats in s (wire §21). Archived
+// vacants have none.
+func (s State) HeartbeatPeriod() (time.Duration, error) {
+	switch s {
+	case Local, Active:
+		return time.Minute, nil
+	case Hibernating, Stale:
+		return 24 * time.Hour, nil
+	case Sunk:
+		return 10 * time.Minute, nil
+	case Archived:
+		return 0, problem.New(problem.Conflict, "scheduler does not run for ARCHIVED vacants")
+	}
+	return 0, unknown(s)
+}
+
+// HeartbeatKind is the kind of the log entry of a heartbeat in s.
+func (s State) HeartbeatKind() string {
+	if s == Sunk {
+		return HeartbeatKindSunk
+	}
+	return HeartbeatKind
+}
+
+// HeartbeatPayload is the canonical JSON of a heartbeat's payload in s.
+// lastActive matters to Hibernating alone.
+func (s State) HeartbeatPayload(lastActive time.Time) ([]byte, error) {
+	switch s {
+	case Local, Active:
+		return []byte(`{"liveness":true}`), nil
+	case Hibernating:
+		b := append([]byte(nil), `{"last_active":"`...)
+		b = canon.AppendTime(b, lastActive)
+		return append(b, `","liveness":"dormant"}`...), nil
+	case Stale:
+		return []byte(`{"awaiting_revive":true,"liveness":false}`), nil
+	case Sunk:
+		return []byte(`{"key_in_custody":true,"liveness":false}`), nil
+	case Archived:
+		return nil, problem.New(problem.Conflict, "ARCHIVED vacants do not emit heartbeats")
+	}
+	return nil, unknown(s)
+}
+
+func unknown(s State) error {
+	_, err := ParseState(string(s))
+	return err
+}
