@@ -1,0 +1,177 @@
+// Package card holds the capability card (halo): what a vacant says of itself,
+// under its own signature (wire §10).
+//
+// It imports canon, identity and problem. The invariants: the signed bytes are
+// rebuilt from the fields, never taken from a blob; what Sign signs, Parse
+// reads; a card of an unknown version is refused before anything else in it is
+// looked at.
+package card
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Version is the halo version written, and the only one read. The reference's
+// registry treats the number as a revision that must not fall, while its
+// parser takes nothing but 1 (wire §23 C6): so it stays 1.
+const Version = 1
+
+// MaxBlob is the largest serialised card in bytes.
+const MaxBlob = 32 << 10
+
+// ErrUnsupportedVersion is in the chain of the error of a card whose halo
+// version is not Version.
+var ErrUnsupportedVersion = errors.New("unsupported halo version")
+
+// Card is what a vacant says of itself.
+type Card struct {
+	VacantID          identity.ID
+	CapabilityText    string
+	AllowedSubstrates []string    // order matters; none is blank
+	Policy            canon.Value // an object; the zero Value is the empty one
+	HaloVersion       int64
+	Endpoint          string // full URL of message/send; "" is null on the wire
+	Signature         []byte // 64 bytes when well formed; any length parses, and does not verify
+}
+
+// New makes an unsigned card of the current version.
+func New(id identity.ID, capability string, substrates []string, endpoint string) (Card, error) {
+	c := Card{VacantID: id, CapabilityText: capability, AllowedSubstrates: substrates, HaloVersion: Version, Endpoint: endpoint}
+	return c, c.Check()
+}
+
+// Check says whether c may be signed: nil, or the field that is wrong. It is
+// stricter than Parse, because old cards still verify: 0x1f separates the
+// signed fields, so a card that contained one would have two readings under
+// one signature (wire §23 D2).
+func (c *Card) Check() error {
+	if c.HaloVersion != Version {
+		return unsupported(strconv.FormatInt(c.HaloVersion, 10))
+	}
+	if err := c.VacantID.Check(); err != nil {
+		return err
+	}
+	if err := checkText("capability_text", c.CapabilityText); err != nil {
+		return err
+	}
+	for i, name := range c.AllowedSubstrates {
+		field := fmt.Sprintf("substrate_spec.allowed_substrates[%d]", i)
+		if blank(name) {
+			return problem.Invalid(field, "a name", "a blank string")
+		}
+		if err := checkText(field, name); err != nil {
+			return err
+		}
+	}
+	return checkText("endpoint", c.Endpoint)
+}
+
+func checkText(field, s string) error {
+	if !utf8.ValidString(s) {
+		return problem.Invalid(field, "UTF-8", "other bytes")
+	}
+	if i := strings.IndexFunc(s, unicode.IsControl); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(s[i:])
+		return problem.Invalid(field, "no control characters", fmt.Sprintf("U+%04X at byte %d", r, i))
+	}
+	return nil
+}
+
+// blank reports whether Python's strip would leave nothing of s: U+001C to
+// U+001F are white space there.
+func blank(s string) bool {
+	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }) == ""
+}
+
+// AppendSigning appends the signed bytes: id, text, substrates, version and
+// endpoint, joined by 0x1f.
+func (c *Card) AppendSigning(dst []byte) []byte {
+	const separator = 0x1f
+	dst = append(append(dst, c.VacantID[:]...), separator)
+	dst = append(append(dst, c.CapabilityText...), separator)
+	dst = append(c.appendSpec(dst), separator)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(c.HaloVersion))
+	return append(append(dst, separator), c.Endpoint...)
+}
+
+func (c *Card) appendSpec(dst []byte) []byte {
+	dst = append(dst, `{"allowed_substrates":[`...)
+	for i, name := range c.AllowedSubstrates {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = canon.AppendString(dst, name)
+	}
+	dst = append(dst, `],"policy":`...)
+	if c.Policy.Kind() == canon.Object {
+		dst = c.Policy.AppendCJ(dst)
+	} else {
+		dst = append(dst, `{}`...)
+	}
+	return append(dst, '}')
+}
+
+// Hash is the card hash of registries and logbooks: of the signed bytes, the
+// signature excluded.
+func (c *Card) Hash() identity.Hash { return identity.Sum(c.AppendSigning(nil)) }
+
+// Sign sets c.Signature by s, whose id must be c.VacantID. It refuses what
+// Check refuses and what Parse would not read again.
+func (c *Card) Sign(ctx context.Context, s identity.Signer) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if s.ID() != c.VacantID {
+		return problem.New(problem.Untrusted, "card of %s: cannot be signed by %s", c.VacantID.Short(), s.ID().Short())
+	}
+	if k := c.Policy.Kind(); k != canon.Object && k != canon.Null {
+		return problem.Invalid("substrate_spec.policy", "an object", k.String())
+	}
+	signed := *c
+	var err error
+	if signed.Signature, err = s.Sign(ctx, c.AppendSigning(nil)); err != nil {
+		return err
+	}
+	if _, err := Parse(signed.Blob()); err != nil {
+		return err
+	}
+	c.Signature = signed.Signature
+	return nil
+}
+
+// Verify reports whether c is signed by its vacant's key.
+func (c *Card) Verify() bool {
+	return identity.Verify(c.VacantID, c.AppendSigning(nil), c.Signature)
+}
+
+// Blob is the serialised card: its canonical JSON.
+func (c *Card) Blob() []byte { return c.AppendBlob(nil) }
+
+// AppendBlob appends the serialised card. An empty endpoint is written as
+// null, which is signed alike (wire §23 D3).
+func (c *Card) AppendBlob(dst []byte) []byte {
+	dst = canon.AppendString(append(dst, `{"capability_text":`...), c.CapabilityText)
+	dst = append(dst, `,"endpoint":`...)
+	if c.Endpoint == "" {
+		dst = append(dst, `null`...)
+	} else {
+		dst = canon.AppendString(dst, c.Endpoint)
+	}
+	dst = strconv.AppendInt(append(dst, `,"halo_version":`...), c.HaloVersion, 10)
+	dst = hex.AppendEncode(append(dst, `,"signature":"`...), c.Signature)
+	dst = c.appendSpec(append(dst, `","substrate_spec":`...))
+	dst = c.VacantID.AppendHex(append(dst, `,"vacant_id":"`...))
+	return append(dst, `"}`...)
+}
