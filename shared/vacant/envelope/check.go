@@ -17,10 +17,8 @@ const (
 // Check says whether m can be signed: what does not pass here would not pass
 // the strict decoder of the other side either.
 func (m Message) Check() error {
-	switch m.Role {
-	case RoleUser, RoleAgent, RoleTool:
-	default:
-		return problem.Invalid("role", "ROLE_USER, ROLE_AGENT or ROLE_TOOL", fmt.Sprintf("%.40q", string(m.Role)))
+	if err := m.Role.check(); err != nil {
+		return err
 	}
 	if len(m.Parts) > MaxParts {
 		return problem.Invalid("parts", fmt.Sprintf("at most %d parts", MaxParts), fmt.Sprint(len(m.Parts)))
@@ -48,6 +46,14 @@ func (m Message) Check() error {
 		}
 	}
 	return nil
+}
+
+func (r Role) check() error {
+	switch r {
+	case RoleUser, RoleAgent, RoleTool:
+		return nil
+	}
+	return problem.Invalid("role", "ROLE_USER, ROLE_AGENT or ROLE_TOOL", fmt.Sprintf("%.40q", string(r)))
 }
 
 func checkID(field, s string) error {

@@ -1,0 +1,78 @@
+package envelope
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// AppendSigning appends the bytes that are hashed and signed: CJ over exactly
+// the seven signed fields, all always present (wire §4.2). The order of the
+// keys is written out here, since it never changes.
+func (e *Envelope) AppendSigning(dst []byte) []byte {
+	dst = slices.Grow(dst, e.size())
+	dst = append(dst, `{"from":"`...)
+	dst = e.From.AppendHex(dst)
+	dst = append(dst, `","idem":`...)
+	dst = canon.AppendString(dst, e.IdempotencyKey)
+	dst = append(dst, `,"payload":`...)
+	dst = e.Payload.appendSigning(dst)
+	dst = append(dst, `,"prev":"`...)
+	dst = e.Prev.AppendHex(dst)
+	dst = append(dst, `","seq":`...)
+	dst = strconv.AppendInt(dst, e.Seq, 10)
+	dst = append(dst, `,"to":"`...)
+	dst = e.To.AppendHex(dst)
+	dst = append(dst, `","ts":"`...)
+	dst = canon.AppendTime(dst, e.Time)
+	return append(dst, `"}`...)
+}
+
+// appendSigning appends the message as it is signed: unlike on the wire, an
+// absent selfEval is a null that is there (wire §4.3).
+func (m *Message) appendSigning(dst []byte) []byte {
+	dst = append(dst, `{"contextId":`...)
+	dst = appendOptional(dst, m.ContextID)
+	dst = append(dst, `,"messageId":`...)
+	dst = appendOptional(dst, m.MessageID)
+	dst = append(dst, `,"parts":[`...)
+	for i, p := range m.Parts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"text":`...)
+		dst = canon.AppendString(dst, p)
+		dst = append(dst, `,"type":"text"}`...)
+	}
+	dst = append(dst, `],"role":`...)
+	dst = canon.AppendString(dst, string(m.Role))
+	dst = append(dst, `,"selfEval":`...)
+	if s := m.SelfEval; s != nil {
+		dst = canon.AppendFloat(append(dst, `{"adoption":`...), s.Adoption)
+		dst = canon.AppendFloat(append(dst, `,"confidence":`...), s.Confidence)
+		dst = canon.AppendFloat(append(dst, `,"factual":`...), s.Factual)
+		dst = canon.AppendFloat(append(dst, `,"honesty":`...), s.Honesty)
+		dst = canon.AppendFloat(append(dst, `,"logical":`...), s.Logical)
+		dst = canon.AppendFloat(append(dst, `,"relevance":`...), s.Relevance)
+		return append(dst, `}}`...)
+	}
+	return append(dst, `null}`...)
+}
+
+func appendOptional(dst []byte, s *string) []byte {
+	if s == nil {
+		return append(dst, `null`...)
+	}
+	return canon.AppendString(dst, *s)
+}
+
+// size is how many bytes the encodings of e have about, so that they are
+// allocated once.
+func (e *Envelope) size() int {
+	n := 900 + len(e.IdempotencyKey)
+	for _, p := range e.Payload.Parts {
+		n += 32 + len(p) + len(p)/16
+	}
+	return n
+}
