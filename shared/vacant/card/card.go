@@ -14,9 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -63,36 +60,19 @@ func (c *Card) Check() error {
 	if err := c.VacantID.Check(); err != nil {
 		return err
 	}
-	if err := checkText("capability_text", c.CapabilityText); err != nil {
+	if err := canon.CheckText("capability_text", c.CapabilityText); err != nil {
 		return err
 	}
 	for i, name := range c.AllowedSubstrates {
 		field := fmt.Sprintf("substrate_spec.allowed_substrates[%d]", i)
-		if blank(name) {
+		if canon.IsBlank(name) {
 			return problem.Invalid(field, "a name", "a blank string")
 		}
-		if err := checkText(field, name); err != nil {
+		if err := canon.CheckText(field, name); err != nil {
 			return err
 		}
 	}
-	return checkText("endpoint", c.Endpoint)
-}
-
-func checkText(field, s string) error {
-	if !utf8.ValidString(s) {
-		return problem.Invalid(field, "UTF-8", "other bytes")
-	}
-	if i := strings.IndexFunc(s, unicode.IsControl); i >= 0 {
-		r, _ := utf8.DecodeRuneInString(s[i:])
-		return problem.Invalid(field, "no control characters", fmt.Sprintf("U+%04X at byte %d", r, i))
-	}
-	return nil
-}
-
-// blank reports whether Python's strip would leave nothing of s: U+001C to
-// U+001F are white space there.
-func blank(s string) bool {
-	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }) == ""
+	return canon.CheckText("endpoint", c.Endpoint)
 }
 
 // AppendSigning appends the signed bytes: id, text, substrates, version and

@@ -94,7 +94,7 @@ func readSpec(c *Card, v canon.Value) error {
 			if name.Kind() != canon.String {
 				return mismatch(field, canon.String, name)
 			}
-			if blank(name.Text()) {
+			if canon.IsBlank(name.Text()) {
 				return problem.Invalid(field, "a name", "a blank string")
 			}
 			c.AllowedSubstrates = append(c.AllowedSubstrates, name.Text())
