@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// counts of tests, over all stages.
+type counts struct{ passed, failed, skipped int }
+
+func (c counts) String() string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
+}
+
+// one counts a check that is not a Go test.
+func (c *counts) one(err error) error {
+	if err != nil {
+		c.failed++
+	} else {
+		c.passed++
+	}
+	return err
+}
+
+// event is a line of go test -json.
+type event struct {
+	Action, Package, Test, Output string
+	Elapsed                       float64
+}
+
+// goTest runs go test, shows a line per package and the whole output of what
+// failed, and counts every test and subtest.
+func goTest(ctx context.Context, c *counts, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	said := map[string]string{} // output so far, by package and test
+	failed := 0
+	lines := bufio.NewScanner(pipe)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e event
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			fmt.Println(lines.Text())
+			continue
+		}
+		key := e.Package + " " + e.Test
+		switch e.Action {
+		case "output", "build-output":
+			said[key] += e.Output
+			continue
+		case "pass", "fail", "skip":
+		default:
+			continue
+		}
+		c.count(e)
+		if e.Action == "fail" {
+			failed++
+			fmt.Printf("--- FAIL %s\n%s", key, said[key])
+		} else if e.Test == "" {
+			fmt.Printf("   %-5s %s (%.1f s)\n", e.Action, e.Package, e.Elapsed)
+		}
+		if e.Action == "skip" && e.Test != "" {
+			fmt.Printf("   skip  %s\n%s", key, said[key])
+		}
+		delete(said, key)
+	}
+	if err := errors.Join(lines.Err(), cmd.Wait()); err != nil {
+		for key, text := range said { // what no test owns: a build that failed
+			fmt.Printf("%s\n%s", key, text)
+		}
+		return fmt.Errorf("go test: %w, %d failures", err, failed)
+	}
+	return nil
+}
+
+func (c *counts) count(e event) {
+	if e.Test == "" {
+		if e.Action == "fail" {
+			c.failed++ // also a package that does not build, or panics
+		}
+		return
+	}
+	switch e.Action {
+	case "pass":
+		c.passed++
+	case "fail":
+		c.failed++
+	case "skip":
+		c.skipped++
+	}
+}

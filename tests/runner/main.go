@@ -1,0 +1,105 @@
+// Command runner is what tests/run starts: it checks the tools, fetches what
+// later stages need while earlier ones run, runs the named stages in order and
+// counts. Its last line is "N passed, N failed, N skipped".
+//
+// A tool that is missing is a failure before any work, never a skip.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// packages of the project, by name: a leading ./... would pull in the
+// infrastructure's own tool chain.
+var packages = []string{"./cmd/...", "./functions/...", "./shared/...", "./tests/..."}
+
+// stage is one named part of the run.
+type stage struct {
+	name  string
+	about string
+	needs []string // downloads to wait for, by name
+	run   func(context.Context, *counts) error
+}
+
+var stages = []stage{
+	{"format", "gofmt changes nothing", nil, format},
+	{"vet", "go vet, and the command builds for every system", nil, vet},
+	{"lint", "staticcheck is silent", []string{"staticcheck"}, lint},
+	{"unit", "unit tests with the race detector", nil, unit},
+	{"e2e", "stories and attacks through the real command", nil, e2e},
+	{"store", "the store contract on every adapter", []string{"dynamodb-local"}, storeContract},
+	{"faults", "faults, kills and random schedules", []string{"dynamodb-local"}, faults},
+	{"fuzz", "30 s for each parser", nil, fuzz},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:]))
+}
+
+func run(ctx context.Context, names []string) int {
+	chosen, err := choose(names)
+	if err != nil {
+		fmt.Println(err)
+		return 2
+	}
+	var c counts
+	defer func() { fmt.Println(c.String()) }()
+	if !tools(ctx) {
+		c.failed++
+		return 1
+	}
+	fetched := fetchAll(ctx, chosen)
+	for _, s := range chosen {
+		if ctx.Err() != nil {
+			c.failed++
+			break
+		}
+		began, before := time.Now(), c
+		fmt.Printf("== %s: %s\n", s.name, s.about)
+		err := fetched.wait(ctx, s.needs)
+		if err == nil {
+			err = s.run(ctx, &c)
+		}
+		verdict := "ok"
+		if err != nil {
+			verdict = "FAILED: " + err.Error()
+			if c.failed == before.failed {
+				c.failed++
+			}
+		}
+		fmt.Printf("== %s: %s, %.1f s\n\n", s.name, verdict, time.Since(began).Seconds())
+	}
+	if c.failed > 0 {
+		return 1
+	}
+	return 0
+}
+
+func choose(names []string) ([]stage, error) {
+	if len(names) == 0 {
+		return stages, nil
+	}
+	var known []string
+	var chosen []stage
+	for _, s := range stages {
+		known = append(known, s.name)
+		if slices.Contains(names, s.name) {
+			chosen = append(chosen, s)
+		}
+	}
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			return nil, fmt.Errorf("no stage %q; the stages are: %s", n, strings.Join(known, " "))
+		}
+	}
+	return chosen, nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+func format(ctx context.Context, c *counts) error {
+	out, err := output(ctx, "gofmt", "-l", "cmd", "functions", "shared", "tests")
+	if err == nil && out != "" {
+		err = fmt.Errorf("gofmt would change:\n%s", out)
+	}
+	return c.one(err)
+}
+
+// targets the command is built for, beside the machine's own.
+var targets = []string{"darwin/arm64", "windows/amd64", "linux/arm64"}
+
+func vet(ctx context.Context, c *counts) error {
+	errs := []error{c.one(command(ctx, nil, "go", append([]string{"vet"}, packages...)...))}
+	for _, target := range targets {
+		system, arch, _ := strings.Cut(target, "/")
+		fmt.Println("   build", target)
+		env := []string{"GOOS=" + system, "GOARCH=" + arch, "CGO_ENABLED=0"}
+		errs = append(errs, c.one(command(ctx, env, "go", "build", "-o", os.DevNull, "./cmd/vacancy")))
+	}
+	return errors.Join(errs...)
+}
+
+func lint(ctx context.Context, c *counts) error {
+	return c.one(command(ctx, nil, staticcheckPath(), packages...))
+}
+
+// heavy packages have a stage of their own.
+var heavy = regexp.MustCompile(`/(shared/store/dynamo|tests/[a-z]+)(/|$)`)
+
+func unit(ctx context.Context, c *counts) error {
+	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)
+	if err != nil {
+		return err
+	}
+	list := slices.DeleteFunc(strings.Fields(all), heavy.MatchString)
+	return goTest(ctx, c, append([]string{"-race", "-short"}, list...)...)
+}
+
+func e2e(ctx context.Context, c *counts) error {
+	return goTest(ctx, c, "-count=1", "./tests/e2e/...", "./tests/interop/...")
+}
+
+func storeContract(ctx context.Context, c *counts) error {
+	return goTest(ctx, c, "-count=1", "-p=1", "./shared/store/...", "./tests/dynamolocal/...", "./tests/faultproxy/...")
+}
+
+func faults(ctx context.Context, c *counts) error {
+	return goTest(ctx, c, "-count=1", "-p=1", "-timeout=15m", "./tests/faults/...", "./tests/kills/...", "./tests/simulation/...")
+}
+
+var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
+
+// fuzz runs every fuzz target of the protocol's parsers for 30 s. They are
+// found in the source, so that none can be forgotten.
+func fuzz(ctx context.Context, c *counts) error {
+	var errs []error
+	err := filepath.WalkDir("shared/vacant", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		src, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range fuzzTarget.FindAllSubmatch(src, -1) {
+			name, dir := string(m[1]), "./"+filepath.Dir(path)
+			fmt.Println("   fuzz", dir, name)
+			errs = append(errs, c.one(command(ctx, nil, "go", "test", "-run=^$", "-fuzz=^"+name+"$", "-fuzztime=30s", "-parallel=2", "-fuzzminimizetime=5s", dir)))
+		}
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+// command runs a program; its output is shown when it fails.
+func command(ctx context.Context, env []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, name, args...).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w\n%s", err, exit.Stderr)
+		}
+		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

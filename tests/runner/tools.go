@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+const staticcheckVersion = "v0.8.2"
+
+// tool is a program that the tests need and that is not fetched by Go.
+type tool struct {
+	name    string
+	why     string
+	least   int // major version; 0: any
+	version []string
+	install map[string]string // package by package manager
+	hint    string
+}
+
+var wanted = []tool{
+	{"gofmt", "format", 0, nil, nil, "it comes with Go: https://go.dev/dl"},
+	{"curl", "e2e: the README's example", 0, []string{"--version"}, map[string]string{"apt-get": "curl", "brew": "curl", "apk": "curl", "dnf": "curl"}, "https://curl.se"},
+	{"java", "store: DynamoDB Local", 17, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
+	{"javac", "store: its loopback launcher", 17, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
+	{"mvn", "store: fetches DynamoDB Local", 3, []string{"--version"}, map[string]string{"apt-get": "maven", "brew": "maven", "apk": "maven", "dnf": "maven"}, "https://maven.apache.org"},
+}
+
+// tools prints one table of what is wanted and found, and installs what is
+// missing where an ordinary package manager offers it and we may.
+func tools(ctx context.Context) bool {
+	fmt.Printf("Vacancy tests on %s/%s, %d cores, %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+	if table(ctx) {
+		return true
+	}
+	var missing []tool
+	for _, t := range wanted {
+		if _, ok := t.found(ctx); !ok {
+			missing = append(missing, t)
+		}
+	}
+	if err := install(ctx, missing); err != nil {
+		fmt.Println(err)
+		return false
+	}
+	return table(ctx)
+}
+
+func table(ctx context.Context) bool {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	all := true
+	fmt.Fprintln(w, "TOOL\tWANTED\tFOUND\tHOW TO GET IT")
+	fmt.Fprintf(w, "go\t%s or newer\t%s\t\n", goVersion(), runtime.Version())
+	fmt.Fprintf(w, "staticcheck\t%s\tfetched by Go into %s\t\n", staticcheckVersion, cacheDir())
+	for _, t := range wanted {
+		found, ok := t.found(ctx)
+		all = all && ok
+		want := "any"
+		if t.least > 0 {
+			want = fmt.Sprintf("%d or newer", t.least)
+		}
+		how := ""
+		if !ok {
+			how = t.hint
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.name, want, found, how)
+	}
+	w.Flush()
+	fmt.Println()
+	return all
+}
+
+var colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+var major = regexp.MustCompile(`(\d+)\.\d+`)
+
+func (t tool) found(ctx context.Context) (string, bool) {
+	path, err := exec.LookPath(t.name)
+	if err != nil {
+		return "missing (" + t.why + ")", false
+	}
+	if t.version == nil {
+		return "yes", true
+	}
+	out, err := exec.CommandContext(ctx, path, t.version...).CombinedOutput()
+	if err != nil {
+		return "does not start", false
+	}
+	first, _, _ := strings.Cut(colour.ReplaceAllString(string(out), ""), "\n")
+	if words := strings.Fields(first); len(words) > 3 {
+		first = strings.Join(words[:3], " ")
+	}
+	if t.least > 0 {
+		m := major.FindStringSubmatch(first)
+		if m == nil {
+			return "version unknown: " + first, false
+		}
+		if n, _ := strconv.Atoi(m[1]); n < t.least {
+			return first + ": too old", false
+		}
+	}
+	return first, true
+}
+
+// goVersion is the version in go.mod. An older Go did not build this program.
+func goVersion() string {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		return "unknown"
+	}
+	m := regexp.MustCompile(`(?m)^go (\S+)`).FindSubmatch(mod)
+	if m == nil {
+		return "unknown"
+	}
+	return string(m[1])
+}
+
+// install asks the machine's package manager, where it may without a password.
+func install(ctx context.Context, missing []tool) error {
+	for _, manager := range []string{"apt-get", "apk", "dnf", "brew"} {
+		path, err := exec.LookPath(manager)
+		if err != nil || (manager != "brew" && os.Geteuid() != 0) {
+			continue
+		}
+		args := map[string][]string{
+			"apt-get": {"install", "-y", "--no-install-recommends"}, "apk": {"add"}, "dnf": {"install", "-y"}, "brew": {"install"},
+		}[manager]
+		for _, t := range missing {
+			args = append(args, t.install[manager])
+		}
+		fmt.Println("installing:", manager, strings.Join(args, " "))
+		if manager == "apt-get" {
+			if err := command(ctx, nil, path, "update"); err != nil {
+				return err
+			}
+		}
+		return command(ctx, []string{"DEBIAN_FRONTEND=noninteractive"}, path, args...)
+	}
+	return fmt.Errorf("tools are missing and may not be installed here: see the table")
+}
+
+// cacheDir is the one folder that holds what the tests fetch.
+func cacheDir() string {
+	if dir := os.Getenv("VACANCY_CACHE"); dir != "" {
+		return dir
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "vacancy")
+}
+
+func staticcheckPath() string {
+	return filepath.Join(cacheDir(), "staticcheck-"+staticcheckVersion, "staticcheck")
+}
+
+// downloads run while earlier stages work.
+type downloads map[string]chan error
+
+func fetchAll(ctx context.Context, chosen []stage) downloads {
+	d := downloads{}
+	for _, s := range chosen {
+		for _, name := range s.needs {
+			if d[name] != nil {
+				continue
+			}
+			done := make(chan error, 1)
+			d[name] = done
+			go func() { done <- fetch(ctx, name) }()
+		}
+	}
+	return d
+}
+
+func (d downloads) wait(ctx context.Context, names []string) error {
+	for _, name := range names {
+		select {
+		case err := <-d[name]:
+			d[name] <- err // for the next stage that needs it
+			if err != nil {
+				return fmt.Errorf("fetching %s: %w", name, err)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func fetch(ctx context.Context, name string) error {
+	switch name {
+	case "staticcheck":
+		if _, err := os.Stat(staticcheckPath()); err == nil {
+			return nil
+		}
+		return command(ctx, []string{"GOBIN=" + filepath.Dir(staticcheckPath())}, "go", "install", "honnef.co/go/tools/cmd/staticcheck@"+staticcheckVersion)
+	case "dynamodb-local":
+		return command(ctx, []string{"VACANCY_CACHE=" + cacheDir()}, "go", "run", "./tests/dynamolocal/fetch")
+	}
+	return fmt.Errorf("nothing is called %q", name)
+}
