@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -93,7 +94,8 @@ func (k Key) String() string { return k.Partition + "/" + k.Sort }
 // Doc is one version of a document. Number is a counter beside the bytes,
 // changed by Put and by Add alike. Index, when set, lists the document in the
 // sparse index under that partition and sort. Version starts at 1; 0 means
-// absent. An Add raises the version too.
+// absent. An Add raises the version too and leaves the rest as it is; a
+// document that an Add made has no Attempt and no Data.
 type Doc struct {
 	Key     Key
 	Version uint64
@@ -122,9 +124,11 @@ type Range struct {
 }
 
 // Store keeps rows and documents. All methods are safe for concurrent use and
-// honour their context: a cancelled Commit may or may not have been applied,
-// and says Unavailable. Bytes handed in are not kept or changed; bytes handed
-// out are the caller's.
+// honour their context: cancelled, they say ErrUnavailable with the context's
+// own error in the chain, and a cancelled Commit may or may not have been
+// applied. Bytes handed in are not kept or changed; bytes handed out are the
+// caller's. Arguments outside their limits are refused with an error that is
+// none of those below.
 type Store interface {
 	// Tip returns the last row of s, strongly consistent; the zero Row if s is
 	// empty.
@@ -134,7 +138,9 @@ type Store interface {
 	// inclusive, strongly consistent. A page ends early at a limit of the home
 	// (large rows), never before its first row if there is one. The rows of a
 	// page are contiguous: at a hole, which is an append in progress elsewhere,
-	// an ascending page ends.
+	// an ascending page ends. Positions that do not exist are skipped towards
+	// the direction: ascending from 0 is from 1, descending from beyond the tip
+	// is from the tip.
 	Rows(ctx context.Context, s Stream, from uint64, n int, d Direction) ([]Row, error)
 
 	// Doc returns a document, strongly consistent; Version 0 if absent.
@@ -142,7 +148,9 @@ type Store interface {
 
 	// Docs returns up to n documents (1 to MaxPage) of r in order, from the
 	// cursor of the page before ("" for the first), and the cursor of the next
-	// page, "" after the last.
+	// page, "" after the last. A page may be short, even empty, while its
+	// cursor is not. In the sparse index documents of one sort come in any
+	// order, each once; Key is their own.
 	Docs(ctx context.Context, r Range, n int, cursor string) ([]Doc, string, error)
 
 	// Commit applies all writes or none.
@@ -151,18 +159,24 @@ type Store interface {
 	// occupied (or does not follow on), *BoundsError for an Add that would
 	// leave its bounds, *ConflictError for a document not at its version. The
 	// first of the kind in the order of the writes is reported. ErrUnavailable:
-	// the outcome is unknown, unless the error says otherwise; the same writes
-	// may be sent again. ErrTooLarge: nothing was applied.
+	// the outcome is unknown, unless ErrNotApplied is in the chain too; the
+	// same writes may be sent again. ErrTooLarge: nothing was applied.
 	//
 	// Sending again what was applied succeeds and changes nothing: an Append
 	// or Put whose row or document carries the write's own attempt counts as
 	// applied, with all that was beside it, and so does the Delete of what is
-	// absent. At most MaxWrites writes; no two on the same row or document; an
-	// Add never without an Append or a Put, whose attempt tells whether it
-	// was applied.
+	// absent. This comes before any refusal. It holds while the row or the
+	// document is there: a document made, deleted and asked for again is made
+	// again, at version 1, so do not delete or remake what a late retry may
+	// still reach.
+	//
+	// At most MaxWrites writes; no two on the same stream or document; an Add
+	// never without an Append or a Put, whose attempt tells whether it was
+	// applied.
 	Commit(ctx context.Context, writes ...Write) error
 
-	// Close waits for what is under way. Later calls say ErrUnavailable.
+	// Close waits for what is under way. Later calls say ErrUnavailable; a
+	// later Close does nothing.
 	Close() error
 }
 
@@ -176,8 +190,8 @@ type Walker interface {
 type View interface {
 	Rows(ctx context.Context, s Stream, from uint64, n int, d Direction) ([]Row, error)
 	Doc(ctx context.Context, k Key) (Doc, error)
-	// Streams returns up to n stream names after the given one ("" from the
-	// start), in byte order.
+	// Streams returns up to n stream names (1 to MaxPage) after the given one
+	// ("" from the start), in byte order.
 	Streams(ctx context.Context, after Stream, n int) ([]Stream, error)
 }
 
@@ -186,6 +200,7 @@ const (
 	MaxPage   = 1000
 	MaxWrites = 25
 	MaxData   = 350 << 10 // bytes of a row's or document's Data
+	MaxKey    = 512       // bytes of a stream's name, a partition, a sort
 )
 
 // Write is one of Append, Put, Delete, Add.
@@ -223,6 +238,14 @@ type Add struct {
 	Delta, Min, Max int64
 }
 
+// Fits reports whether the sum stays within the bounds, and within an int64.
+func (a Add) Fits(number int64) bool {
+	if a.Delta > 0 && number > math.MaxInt64-a.Delta || a.Delta < 0 && number < math.MinInt64-a.Delta {
+		return false
+	}
+	return number+a.Delta >= a.Min && number+a.Delta <= a.Max
+}
+
 func (Append) write() {}
 func (Put) write()    {}
 func (Delete) write() {}
@@ -231,6 +254,18 @@ func (Add) write()    {}
 // ErrUnavailable: the home cannot be reached or is closed, or an outcome is
 // unknown. It is never shown as a replay.
 var ErrUnavailable = errors.New("store unavailable")
+
+// ErrNotApplied, beside ErrUnavailable: nothing was applied, nor will be.
+var ErrNotApplied = errors.New("nothing was applied")
+
+// ErrClosed, beside ErrUnavailable: the store was closed.
+var ErrClosed = errors.New("the store is closed")
+
+// NotApplied is the error of a call that ended before anything was applied,
+// and why.
+func NotApplied(cause error) error {
+	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrNotApplied, cause)
+}
 
 // ErrTooLarge: a row or document is above MaxData, or a commit above what the
 // home takes at once.
@@ -267,71 +302,121 @@ func (e *ConflictError) Error() string {
 }
 
 // Check validates a commit before any home sees it, so that every home refuses
-// alike.
+// alike. It allocates nothing: it stands before every write of every call.
 func Check(writes []Write) error {
 	if len(writes) == 0 || len(writes) > MaxWrites {
 		return fmt.Errorf("a commit has 1 to %d writes, got %d", MaxWrites, len(writes))
 	}
-	owned, deletes := false, 0
-	seen := make(map[any]bool, len(writes))
-	once := func(k any) error {
-		if seen[k] {
-			return fmt.Errorf("two writes on %v", k)
+	owned, adds := false, false
+	for i, w := range writes {
+		if err := checkWrite(w); err != nil {
+			return err
 		}
-		seen[k] = true
-		return nil
-	}
-	for _, w := range writes {
-		switch w := w.(type) {
-		case Append:
+		switch w.(type) {
+		case Append, Put:
 			owned = true
-			if w.Stream == "" || w.Position == 0 || w.Position > math.MaxInt64 || w.Attempt == (Attempt{}) {
-				return fmt.Errorf("append to %q at %d: a stream, a position from 1 and an attempt are needed", w.Stream, w.Position)
-			}
-			if len(w.Data) > MaxData {
-				return fmt.Errorf("%w: row of %d bytes", ErrTooLarge, len(w.Data))
-			}
-			if err := once(w.Stream); err != nil {
-				return err
-			}
-		case Put:
-			owned = true
-			if w.Attempt == (Attempt{}) {
-				return fmt.Errorf("put %s: an attempt is needed", w.Key)
-			}
-			if len(w.Data) > MaxData {
-				return fmt.Errorf("%w: document of %d bytes", ErrTooLarge, len(w.Data))
-			}
-			if err := errors.Join(checkKey(w.Key), once(w.Key)); err != nil {
-				return err
-			}
-		case Delete:
-			deletes++
-			if w.If == 0 {
-				return fmt.Errorf("delete %s: a version is needed", w.Key)
-			}
-			if err := errors.Join(checkKey(w.Key), once(w.Key)); err != nil {
-				return err
-			}
 		case Add:
-			if w.Min > w.Max {
-				return fmt.Errorf("add to %s: bounds %d to %d", w.Key, w.Min, w.Max)
-			}
-			if err := errors.Join(checkKey(w.Key), once(w.Key)); err != nil {
-				return err
+			adds = true
+		}
+		for _, earlier := range writes[:i] {
+			if sameTarget(earlier, w) {
+				return errors.New("two writes on one stream or document")
 			}
 		}
 	}
-	if !owned && deletes < len(writes) {
+	if adds && !owned {
 		return errors.New("an add needs an append or a put beside it")
 	}
 	return nil
 }
 
+func checkWrite(w Write) error {
+	switch w := w.(type) {
+	case Append:
+		if w.Position == 0 || w.Position > math.MaxInt64 || w.Attempt == (Attempt{}) {
+			return fmt.Errorf("append to %s at %d: a position from 1 and an attempt are needed", w.Stream, w.Position)
+		}
+		return errors.Join(checkStream(w.Stream), checkData(w.Data))
+	case Put:
+		if w.Attempt == (Attempt{}) {
+			return fmt.Errorf("put %s: an attempt is needed", w.Key)
+		}
+		if w.Index != (Key{}) {
+			if err := checkKey(w.Index); err != nil {
+				return fmt.Errorf("put %s: index %w", w.Key, err)
+			}
+		}
+		return errors.Join(checkKey(w.Key), checkData(w.Data))
+	case Delete:
+		if w.If == 0 {
+			return fmt.Errorf("delete %s: a version is needed", w.Key)
+		}
+		return checkKey(w.Key)
+	case Add:
+		if w.Min > w.Max {
+			return fmt.Errorf("add to %s: bounds %d to %d", w.Key, w.Min, w.Max)
+		}
+		return checkKey(w.Key)
+	}
+	// A pointer to a write would satisfy the interface and be skipped.
+	return fmt.Errorf("a write is an Append, Put, Delete or Add, got %T", w)
+}
+
+func sameTarget(a, b Write) bool {
+	x, isRow := a.(Append)
+	y, isRowToo := b.(Append)
+	if isRow || isRowToo {
+		return isRow && isRowToo && x.Stream == y.Stream
+	}
+	return docKey(a) == docKey(b)
+}
+
+func docKey(w Write) Key {
+	switch w := w.(type) {
+	case Put:
+		return w.Key
+	case Delete:
+		return w.Key
+	case Add:
+		return w.Key
+	}
+	return Key{}
+}
+
+// CheckPage validates the length of a page.
+func CheckPage(n int) error {
+	if n < 1 || n > MaxPage {
+		return fmt.Errorf("a page has 1 to %d rows, got %d", MaxPage, n)
+	}
+	return nil
+}
+
+// CheckRange validates what Docs is asked for.
+func CheckRange(r Range, n int) error {
+	if r.Partition == "" || len(r.Partition) > MaxKey {
+		return fmt.Errorf("a partition has 1 to %d bytes, got %d", MaxKey, len(r.Partition))
+	}
+	return CheckPage(n)
+}
+
+func checkStream(s Stream) error {
+	if s == "" || len(s) > MaxKey {
+		return fmt.Errorf("a stream's name has 1 to %d bytes, got %d", MaxKey, len(s))
+	}
+	return nil
+}
+
 func checkKey(k Key) error {
-	const most = 512
-	if k.Partition == "" || k.Sort == "" || len(k.Partition) > most || len(k.Sort) > most {
-		return fmt.Errorf("key %q: partition and sort have 1 to %d bytes", k.String(), most)
+	if k.Partition == "" || k.Sort == "" || len(k.Partition) > MaxKey || len(k.Sort) > MaxKey ||
+		!utf8.ValidString(k.Partition) || !utf8.ValidString(k.Sort) {
+		return fmt.Errorf("key %q: partition and sort have 1 to %d bytes of UTF-8", k.String(), MaxKey)
+	}
+	return nil
+}
+
+func checkData(data []byte) error {
+	if len(data) > MaxData {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), MaxData)
 	}
 	return nil
 }

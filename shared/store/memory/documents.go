@@ -1,0 +1,171 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// documents are the documents and their sparse index. A stored document is
+// never changed, only replaced, so that a pointer to it is a view.
+type documents struct {
+	mu         sync.RWMutex
+	closed     bool
+	byKey      map[store.Key]*store.Doc
+	partitions map[string][]*store.Doc // in order of Sort
+	index      map[string][]*store.Doc // in order of Index.Sort, then Key
+}
+
+func (d *documents) reset() {
+	d.byKey = map[store.Key]*store.Doc{}
+	d.partitions = map[string][]*store.Doc{}
+	d.index = map[string][]*store.Doc{}
+}
+
+// at returns the document under k; Version 0 if absent. The caller holds mu.
+func (d *documents) at(k store.Key) store.Doc {
+	if doc := d.byKey[k]; doc != nil {
+		return *doc
+	}
+	return store.Doc{Key: k}
+}
+
+// apply carries out a write that look has let pass.
+func (d *documents) apply(w store.Write) {
+	switch w := w.(type) {
+	case store.Put:
+		d.replace(store.Doc{Key: w.Key, Version: w.If + 1, Attempt: w.Attempt,
+			Data: slices.Clone(w.Data), Number: w.Number, Index: w.Index})
+	case store.Add:
+		doc := d.at(w.Key)
+		doc.Version++
+		doc.Number += w.Delta
+		d.replace(doc)
+	case store.Delete:
+		d.remove(w.Key)
+	}
+}
+
+func (d *documents) replace(doc store.Doc) {
+	d.remove(doc.Key)
+	d.byKey[doc.Key] = &doc
+	insert(d.partitions, doc.Key.Partition, &doc, byKey)
+	if doc.Index != (store.Key{}) {
+		insert(d.index, doc.Index.Partition, &doc, byIndex)
+	}
+}
+
+func (d *documents) remove(k store.Key) {
+	doc := d.byKey[k]
+	if doc == nil {
+		return
+	}
+	delete(d.byKey, k)
+	take(d.partitions, k.Partition, doc, byKey)
+	if doc.Index != (store.Key{}) {
+		take(d.index, doc.Index.Partition, doc, byIndex)
+	}
+}
+
+func byKey(a, b *store.Doc) int { return strings.Compare(a.Key.Sort, b.Key.Sort) }
+
+func byIndex(a, b *store.Doc) int {
+	return cmp.Or(strings.Compare(a.Index.Sort, b.Index.Sort), strings.Compare(a.Key.Partition, b.Key.Partition), byKey(a, b))
+}
+
+func insert(m map[string][]*store.Doc, partition string, doc *store.Doc, order func(a, b *store.Doc) int) {
+	i, _ := slices.BinarySearchFunc(m[partition], doc, order)
+	m[partition] = slices.Insert(m[partition], i, doc)
+}
+
+func take(m map[string][]*store.Doc, partition string, doc *store.Doc, order func(a, b *store.Doc) int) {
+	i, _ := slices.BinarySearchFunc(m[partition], doc, order)
+	if m[partition] = slices.Delete(m[partition], i, i+1); len(m[partition]) == 0 {
+		delete(m, partition)
+	}
+}
+
+// Doc is as store.Store says.
+func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Doc{}, store.NotApplied(err)
+	}
+	s.docs.mu.RLock()
+	defer s.docs.mu.RUnlock()
+	if s.docs.closed {
+		return store.Doc{}, store.NotApplied(store.ErrClosed)
+	}
+	doc := s.docs.at(k)
+	doc.Data = slices.Clone(doc.Data)
+	return doc, nil
+}
+
+// Docs is as store.Store says. The cursor is the place in the order of the
+// last document given out: its sort and, in the index, its key.
+func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	if err := store.CheckRange(r, n); err != nil {
+		return nil, "", err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, "", store.NotApplied(err)
+	}
+	after, err := store.ParseCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	s.docs.mu.RLock()
+	defer s.docs.mu.RUnlock()
+	if s.docs.closed {
+		return nil, "", store.NotApplied(store.ErrClosed)
+	}
+	list, order := s.docs.partitions[r.Partition], byKey
+	if r.Index {
+		list, order = s.docs.index[r.Partition], byIndex
+	}
+	first := &store.Doc{Key: store.Key{Sort: r.First}, Index: store.Key{Sort: r.First}}
+	if r.Index {
+		first.Key = store.Key{}
+	}
+	i, _ := slices.BinarySearchFunc(list, first, order)
+	if cursor != "" {
+		last := &store.Doc{Key: after.Key, Index: store.Key{Sort: after.Sort}}
+		j, found := slices.BinarySearchFunc(list, last, order)
+		if found {
+			j++
+		}
+		i = max(i, j)
+	}
+	out, more := collect(list[i:], r, n)
+	if !more {
+		return out, "", nil
+	}
+	last := out[len(out)-1]
+	return out, store.Cursor{Sort: last.Index.Sort, Key: last.Key}.String(), nil
+}
+
+// collect copies documents up to the end of the range, n, or a page's bytes,
+// and says whether one of the range is left.
+func collect(list []*store.Doc, r store.Range, n int) (out []store.Doc, more bool) {
+	size := 0
+	for _, doc := range list {
+		sort := doc.Key.Sort
+		if r.Index {
+			sort = doc.Index.Sort
+		}
+		if r.Last != "" && sort >= r.Last {
+			return out, false
+		}
+		if len(out) == n || size >= pageBytes {
+			return out, true
+		}
+		c := *doc
+		c.Data = slices.Clone(doc.Data)
+		out = append(out, c)
+		size += len(doc.Data)
+	}
+	return out, false
+}

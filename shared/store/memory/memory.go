@@ -1,0 +1,289 @@
+// Package memory is the store that forgets: everything in this process, gone
+// with it. It serves tests, examples and the measure of what a call costs
+// without a disk.
+//
+// It imports the store port only. Streams are spread over shards with a lock
+// each, so that pairs do not wait for one another; documents, which a call
+// seldom writes, have one lock. Locks are taken in the order of the shards,
+// the documents' last: hence no deadlock, and a commit over several holds them
+// all, so that it is seen whole or not at all.
+package memory
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"sync"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+const (
+	shardCount = 256
+	pageBytes  = 1 << 20 // a page ends after the row that reaches it
+)
+
+// Store keeps rows and documents in memory. Make one with New.
+type Store struct {
+	seed   maphash.Seed
+	shards [shardCount]shard
+	docs   documents
+}
+
+// shard holds the streams whose names hash to it. The padding keeps two locks
+// off one cache line.
+type shard struct {
+	mu      sync.Mutex
+	closed  bool
+	streams map[store.Stream]*stream
+	_       [40]byte
+}
+
+// stream is the rows of one stream: position p at rows[p-1]. Rows are only
+// ever added, so a copy of the slice is a view that never changes.
+type stream struct{ rows []store.Row }
+
+// New returns an empty store.
+func New() *Store {
+	s := &Store{seed: maphash.MakeSeed()}
+	for i := range s.shards {
+		s.shards[i].streams = map[store.Stream]*stream{}
+	}
+	s.docs.reset()
+	return s
+}
+
+func (s *Store) shardOf(name store.Stream) int {
+	return int(maphash.String(s.seed, string(name)) % shardCount)
+}
+
+// rows returns the rows of a stream as they stand.
+func (s *Store) rows(ctx context.Context, name store.Stream) ([]store.Row, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, store.NotApplied(err)
+	}
+	sh := &s.shards[s.shardOf(name)]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.closed {
+		return nil, store.NotApplied(store.ErrClosed)
+	}
+	if st := sh.streams[name]; st != nil {
+		return st.rows, nil
+	}
+	return nil, nil
+}
+
+// Tip is as store.Store says.
+func (s *Store) Tip(ctx context.Context, name store.Stream) (store.Row, error) {
+	rows, err := s.rows(ctx, name)
+	if err != nil || len(rows) == 0 {
+		return store.Row{}, err
+	}
+	return store.CloneRow(rows[len(rows)-1]), nil
+}
+
+// Rows is as store.Store says.
+func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	if err := store.CheckPage(n); err != nil {
+		return nil, err
+	}
+	rows, err := s.rows(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return page(rows, from, n, d), nil
+}
+
+func page(rows []store.Row, from uint64, n int, d store.Direction) []store.Row {
+	last := uint64(len(rows))
+	p := max(from, 1)
+	if d == store.Descending {
+		p = min(from, last)
+	}
+	var out []store.Row
+	for size := 0; p >= 1 && p <= last && len(out) < n && size < pageBytes; {
+		row := rows[p-1]
+		out = append(out, store.CloneRow(row))
+		size += len(row.Data)
+		if d == store.Descending {
+			p--
+		} else {
+			p++
+		}
+	}
+	return out
+}
+
+// Commit is as store.Store says. Its outcome is always known.
+func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
+	if err := store.Check(writes); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return store.NotApplied(err)
+	}
+	if len(writes) == 1 {
+		// Nearly every commit of a call: one lock, nothing else to look at.
+		if a, ok := writes[0].(store.Append); ok {
+			return s.shards[s.shardOf(a.Stream)].append(a)
+		}
+	}
+	return s.commit(writes)
+}
+
+func (sh *shard) append(a store.Append) error {
+	row := store.Row{Position: a.Position, Attempt: a.Attempt, Data: slices.Clone(a.Data)}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.closed {
+		return store.NotApplied(store.ErrClosed)
+	}
+	own, taken := sh.look(a)
+	if own || taken != nil {
+		return orNil(taken)
+	}
+	sh.put(a.Stream, row)
+	return nil
+}
+
+// orNil keeps a nil *TakenError from becoming a non-nil error.
+func orNil(err *store.TakenError) error {
+	if err == nil {
+		return nil
+	}
+	return err
+}
+
+// look says whether a has been applied already, or else why it cannot be.
+func (sh *shard) look(a store.Append) (own bool, taken *store.TakenError) {
+	var rows []store.Row
+	if st := sh.streams[a.Stream]; st != nil {
+		rows = st.rows
+	}
+	next := uint64(len(rows)) + 1
+	switch {
+	case a.Position == next:
+		return false, nil
+	case a.Position > next:
+		return false, &store.TakenError{Stream: a.Stream, Position: a.Position}
+	case rows[a.Position-1].Attempt == a.Attempt:
+		return true, nil
+	}
+	return false, &store.TakenError{Stream: a.Stream, Position: a.Position, Occupant: store.CloneRow(rows[a.Position-1])}
+}
+
+func (sh *shard) put(name store.Stream, row store.Row) {
+	st := sh.streams[name]
+	if st == nil {
+		st = &stream{}
+		sh.streams[name] = st
+	}
+	st.rows = append(st.rows, row)
+}
+
+// commit applies several writes, or one on a document, with every lock that
+// they need held at once.
+func (s *Store) commit(writes []store.Write) error {
+	held := s.lock(writes)
+	defer s.unlock(held)
+	if s.docs.closed {
+		return store.NotApplied(store.ErrClosed)
+	}
+	own, err := s.look(writes)
+	if own || err != nil {
+		return err
+	}
+	for _, w := range writes {
+		if a, ok := w.(store.Append); ok {
+			sh := &s.shards[s.shardOf(a.Stream)]
+			sh.put(a.Stream, store.Row{Position: a.Position, Attempt: a.Attempt, Data: slices.Clone(a.Data)})
+			continue
+		}
+		s.docs.apply(w)
+	}
+	return nil
+}
+
+// look says whether the commit has been applied already, or else the refusal
+// that comes first in the contract's order.
+func (s *Store) look(writes []store.Write) (own bool, err error) {
+	var taken *store.TakenError
+	var bounds *store.BoundsError
+	var conflict *store.ConflictError
+	for _, w := range writes {
+		switch w := w.(type) {
+		case store.Append:
+			mine, t := s.shards[s.shardOf(w.Stream)].look(w)
+			if mine {
+				return true, nil
+			}
+			if taken == nil {
+				taken = t
+			}
+		case store.Put:
+			doc := s.docs.at(w.Key)
+			if doc.Version > 0 && doc.Attempt == w.Attempt {
+				return true, nil
+			}
+			if conflict == nil && doc.Version != w.If {
+				conflict = &store.ConflictError{Key: w.Key, Version: doc.Version}
+			}
+		case store.Delete:
+			if doc := s.docs.at(w.Key); conflict == nil && doc.Version != 0 && doc.Version != w.If {
+				conflict = &store.ConflictError{Key: w.Key, Version: doc.Version}
+			}
+		case store.Add:
+			if doc := s.docs.at(w.Key); bounds == nil && !w.Fits(doc.Number) {
+				bounds = &store.BoundsError{Key: w.Key, Number: doc.Number}
+			}
+		}
+	}
+	switch {
+	case taken != nil:
+		return false, taken
+	case bounds != nil:
+		return false, bounds
+	case conflict != nil:
+		return false, conflict
+	}
+	return false, nil
+}
+
+// lock takes the locks of the streams in the order of their shards, then the
+// documents', and returns the shards.
+func (s *Store) lock(writes []store.Write) []int {
+	var held []int
+	for _, w := range writes {
+		if a, ok := w.(store.Append); ok {
+			held = append(held, s.shardOf(a.Stream))
+		}
+	}
+	slices.Sort(held)
+	held = slices.Compact(held)
+	for _, i := range held {
+		s.shards[i].mu.Lock()
+	}
+	s.docs.mu.Lock()
+	return held
+}
+
+func (s *Store) unlock(held []int) {
+	s.docs.mu.Unlock()
+	for _, i := range held {
+		s.shards[i].mu.Unlock()
+	}
+}
+
+// Close refuses all later calls. Those that hold a lock end first.
+func (s *Store) Close() error {
+	for i := range s.shards {
+		s.shards[i].mu.Lock()
+		s.shards[i].closed = true
+		s.shards[i].mu.Unlock()
+	}
+	s.docs.mu.Lock()
+	s.docs.closed = true
+	s.docs.mu.Unlock()
+	return nil
+}

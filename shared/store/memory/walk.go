@@ -1,0 +1,87 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// view is the store as it stood at one moment. Nothing in it is copied but the
+// lists: rows and documents never change.
+type view struct {
+	names   []store.Stream // in byte order
+	streams map[store.Stream][]store.Row
+	docs    map[store.Key]*store.Doc
+}
+
+// Walk is as store.Walker says. All commits wait while the lists are copied,
+// none while fn runs.
+func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
+	if err := ctx.Err(); err != nil {
+		return store.NotApplied(err)
+	}
+	v, err := s.view()
+	if err != nil {
+		return err
+	}
+	return fn(v)
+}
+
+func (s *Store) view() (*view, error) {
+	v := &view{streams: map[store.Stream][]store.Row{}}
+	for i := range s.shards {
+		s.shards[i].mu.Lock()
+		defer s.shards[i].mu.Unlock()
+	}
+	s.docs.mu.RLock()
+	defer s.docs.mu.RUnlock()
+	if s.docs.closed {
+		return nil, store.NotApplied(store.ErrClosed)
+	}
+	for i := range s.shards {
+		for name, st := range s.shards[i].streams {
+			v.streams[name] = st.rows
+		}
+	}
+	v.docs = maps.Clone(s.docs.byKey)
+	v.names = slices.Sorted(maps.Keys(v.streams))
+	return v, nil
+}
+
+func (v *view) Rows(ctx context.Context, name store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	if err := store.CheckPage(n); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, store.NotApplied(err)
+	}
+	return page(v.streams[name], from, n, d), nil
+}
+
+func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Doc{}, store.NotApplied(err)
+	}
+	if doc := v.docs[k]; doc != nil {
+		c := *doc
+		c.Data = slices.Clone(doc.Data)
+		return c, nil
+	}
+	return store.Doc{Key: k}, nil
+}
+
+func (v *view) Streams(ctx context.Context, after store.Stream, n int) ([]store.Stream, error) {
+	if err := store.CheckPage(n); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, store.NotApplied(err)
+	}
+	i, found := slices.BinarySearch(v.names, after)
+	if found {
+		i++
+	}
+	return slices.Clone(v.names[i:min(i+n, len(v.names))]), nil
+}

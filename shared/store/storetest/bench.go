@@ -1,0 +1,103 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// rowBytes is what a request row with 500 bytes of text comes to.
+const rowBytes = 900
+
+// Benchmark measures a home: commits of one row from 1, 16 and 64 writers,
+// each on a stream of its own; the accept at the end of short and long streams
+// (lengths); and reads.
+func Benchmark(b *testing.B, h Home, lengths ...int) {
+	for _, writers := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("Commit/writers=%d", writers), func(b *testing.B) { benchCommit(b, h, writers) })
+	}
+	for _, n := range lengths {
+		b.Run(fmt.Sprintf("Append/length=%d", n), func(b *testing.B) { benchAppend(b, h, n) })
+	}
+	b.Run("Tip", func(b *testing.B) {
+		s, name := h.Open(b), newStream()
+		fillLarge(b, s, name, 100)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := s.Tip(b.Context(), name); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Rows/n=10", func(b *testing.B) {
+		s, name := h.Open(b), newStream()
+		fillLarge(b, s, name, 100)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := s.Rows(b.Context(), name, 40, 10, store.Ascending); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// fillLarge writes rows 1 to n, each of the usual size.
+func fillLarge(b *testing.B, s store.Store, name store.Stream, n int) {
+	data := make([]byte, rowBytes)
+	random(data)
+	for p := range n {
+		commit(b, s, store.Append{Stream: name, Position: uint64(p + 1), Attempt: newAttempt(), Data: data})
+	}
+}
+
+func benchCommit(b *testing.B, h Home, writers int) {
+	s := h.Open(b)
+	data := make([]byte, rowBytes)
+	random(data)
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	b.ReportAllocs()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			name, attempt := newStream(), newAttempt()
+			for p := uint64(1); left.Add(-1) >= 0; p++ {
+				if err := s.Commit(b.Context(), store.Append{Stream: name, Position: p, Attempt: attempt, Data: data}); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// benchAppend is an accept: the tip is read, then the next row written.
+func benchAppend(b *testing.B, h Home, length int) {
+	s := h.Open(b)
+	var pair identity.ID
+	random(pair[:])
+	name := store.StreamOf(store.KindRequest, pair, pair)
+	if h.Load != nil {
+		h.Load(b, s, name, length)
+	} else {
+		fillLarge(b, s, name, length)
+	}
+	data := make([]byte, rowBytes)
+	random(data)
+	b.ReportAllocs()
+	for b.Loop() {
+		tip, err := s.Tip(b.Context(), name)
+		if err != nil || tip.Position < uint64(length) {
+			b.Fatalf("Tip() = %d, %v, want at least %d", tip.Position, err, length)
+		}
+		if err := s.Commit(b.Context(), store.Append{Stream: name, Position: tip.Position + 1, Attempt: newAttempt(), Data: data}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

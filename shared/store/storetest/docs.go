@@ -1,0 +1,319 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+var docFacts = []fact{
+	{"an absent document has version 0", func(t *testing.T, h Home) {
+		wantAbsent(t, h.Open(t), newKey())
+	}},
+	{"a put takes the version it saw and no other", provePuts},
+	{"a delete takes the version it saw, or finds nothing", proveDeletes},
+	{"an add makes, changes and keeps within bounds", proveAdds},
+	{"an add keeps within an int64", proveAddOverflow},
+	{"a document takes MaxData and not a byte more", func(t *testing.T, h Home) {
+		s, p := h.Open(t), newPut(newKey(), 0, "")
+		p.Data = bytes.Repeat([]byte{7}, store.MaxData+1)
+		if err := s.Commit(t.Context(), p); !errors.Is(err, store.ErrTooLarge) {
+			t.Fatalf("Commit(%d bytes) = %v, want ErrTooLarge", len(p.Data), err)
+		}
+		wantAbsent(t, s, p.Key)
+		p.Data = p.Data[:store.MaxData]
+		commit(t, s, p)
+		wantDoc(t, s, docOf(p))
+	}},
+	{"keys of any text are apart and sorted by their bytes", proveKeys},
+	{"ranges are half open", proveRanges},
+	{"pages of documents follow on, also when the last one is gone", proveDocPages},
+	{"a page of large documents ends early and goes on", proveLargeDocs},
+	{"keys outside their limits are refused", proveKeyLimits},
+}
+
+func provePuts(t *testing.T, h Home) {
+	s, k := h.Open(t), newKey()
+	wantConflict(t, s.Commit(t.Context(), newPut(k, 1, "too early")), 0)
+	wantAbsent(t, s, k)
+	for v := range uint64(4) {
+		p := newPut(k, v, fmt.Sprint(v))
+		p.Number = int64(v) - 2
+		commit(t, s, p)
+		wantDoc(t, s, docOf(p))
+		for _, wrong := range []uint64{0, v, v + 2, math.MaxInt64} {
+			if wrong != v+1 {
+				wantConflict(t, s.Commit(t.Context(), newPut(k, wrong, "wrong")), v+1)
+			}
+		}
+		wantDoc(t, s, docOf(p))
+	}
+}
+
+func proveDeletes(t *testing.T, h Home) {
+	s, k := h.Open(t), newKey()
+	commit(t, s, store.Delete{Key: k, If: 1})
+	wantAbsent(t, s, k)
+	p := newPut(k, 0, "here")
+	commit(t, s, p)
+	wantConflict(t, s.Commit(t.Context(), store.Delete{Key: k, If: 2}), 1)
+	wantDoc(t, s, docOf(p))
+	commit(t, s, store.Delete{Key: k, If: 1})
+	wantAbsent(t, s, k)
+	commit(t, s, store.Delete{Key: k, If: 1})
+	commit(t, s, store.Delete{Key: k, If: 7})
+	wantAbsent(t, s, k)
+	p = newPut(k, 0, "again")
+	commit(t, s, p)
+	wantDoc(t, s, docOf(p))
+}
+
+func proveAdds(t *testing.T, h Home) {
+	s, name, k := h.Open(t), newStream(), newKey()
+	position := uint64(0)
+	add := func(delta, low, high int64) error {
+		a := newRow(name, position+1, "beside an add")
+		err := s.Commit(t.Context(), a, store.Add{Key: k, Delta: delta, Min: low, Max: high})
+		if err == nil {
+			position++
+		}
+		return err
+	}
+	wantBounds(t, add(-1, 0, 100), 0)
+	wantBounds(t, add(101, 0, 100), 0)
+	wantBounds(t, add(0, 1, 100), 0)
+	wantAbsent(t, s, k)
+	for i, step := range []struct{ delta, number int64 }{{10, 10}, {90, 100}, {-100, 0}, {0, 0}, {7, 7}} {
+		if err := add(step.delta, 0, 100); err != nil {
+			t.Fatalf("Add(%d) = %v, want nil", step.delta, err)
+		}
+		wantDoc(t, s, store.Doc{Key: k, Version: uint64(i + 1), Number: step.number})
+	}
+	wantBounds(t, add(-8, 0, 100), 7)
+	wantBounds(t, add(94, 0, 100), 7)
+	wantDoc(t, s, store.Doc{Key: k, Version: 5, Number: 7})
+
+	// An add keeps all else, a put sets the number.
+	p := store.Put{Key: k, If: 5, Attempt: newAttempt(), Data: []byte("data"), Number: -3, Index: newKey()}
+	commit(t, s, p)
+	if err := add(-4, math.MinInt64, math.MaxInt64); err != nil {
+		t.Fatalf("Add(-4) = %v, want nil", err)
+	}
+	want := docOf(p)
+	want.Version, want.Number = 7, -7
+	wantDoc(t, s, want)
+	wantConflict(t, s.Commit(t.Context(), newPut(k, 6, "an add came between")), 7)
+	if got := len(all(t, s, name)); got != int(position) {
+		t.Errorf("%d rows, want %d: one for each add that was let pass", got, position)
+	}
+}
+
+func proveAddOverflow(t *testing.T, h Home) {
+	s := h.Open(t)
+	for _, c := range []struct {
+		start, delta int64
+		ok           bool
+	}{
+		{math.MaxInt64, 1, false},
+		{math.MaxInt64, 0, true},
+		{math.MaxInt64, -1, true},
+		{math.MaxInt64, math.MaxInt64, false},
+		{math.MaxInt64, math.MinInt64, true},
+		{math.MinInt64, -1, false},
+		{math.MinInt64, math.MinInt64, false},
+		{math.MinInt64, math.MaxInt64, true},
+		{math.MaxInt64 - 1, 1, true},
+		{0, math.MinInt64, true},
+	} {
+		p := newPut(newKey(), 0, "")
+		p.Number = c.start
+		commit(t, s, p)
+		want := docOf(p)
+		err := s.Commit(t.Context(), newRow(newStream(), 1, ""),
+			store.Add{Key: p.Key, Delta: c.delta, Min: math.MinInt64, Max: math.MaxInt64})
+		if c.ok {
+			want.Version, want.Number = 2, c.start+c.delta
+			if err != nil {
+				t.Errorf("Add(%d to %d) = %v, want nil", c.delta, c.start, err)
+			}
+		} else {
+			wantBounds(t, err, c.start)
+		}
+		wantDoc(t, s, want)
+	}
+}
+
+// strange are sorts that break naive encodings, in the order of their bytes.
+var strange = []string{
+	"\x00", "\x00\x00", "\x00\x01", "\x01", " ", "#", "#a", "-", "/", "0", "00", "1", "A", "Z", "a", "a\x00", "a\x00b", "a#", "a#b", "aa", "b",
+	"~", "\u00e9", "\u00ff", "\u4e16", "\ufffd", "\U0001f600", "\U0010ffff",
+}
+
+func proveKeys(t *testing.T, h Home) {
+	s, base := h.Open(t), newPartition()
+	if !slices.IsSorted(strange) {
+		t.Fatal("the strange sorts are not in order")
+	}
+	partitions := []string{base, base + "\x00", base + "#", base + "\u00ff", strings.Repeat("p", store.MaxKey-len(base)) + base}
+	for _, partition := range partitions {
+		for i := range strange {
+			// Written in another order than they sort.
+			k := store.Key{Partition: partition, Sort: strange[(i*11)%len(strange)]}
+			commit(t, s, newPut(k, 0, k.String()))
+		}
+	}
+	for _, partition := range partitions {
+		var sorts []string
+		for _, doc := range list(t, s, store.Range{Partition: partition}, 5) {
+			sorts = append(sorts, doc.Key.Sort)
+			if doc.Key.Partition != partition || string(doc.Data) != doc.Key.String() {
+				t.Errorf("Docs(%q) has %q with %q", partition, doc.Key, doc.Data)
+			}
+			wantDoc(t, s, doc)
+		}
+		if diff := cmp.Diff(strange, sorts); diff != "" {
+			t.Errorf("Docs(%q) (-want +got):\n%s", partition, diff)
+		}
+	}
+}
+
+// list reads a range to its end, in pages of n.
+func list(t testing.TB, s store.Store, r store.Range, n int) []store.Doc {
+	t.Helper()
+	var out []store.Doc
+	for cursor := ""; ; {
+		page, next, err := s.Docs(t.Context(), r, n, cursor)
+		if err != nil {
+			t.Fatalf("Docs(%+v, %q) = %v, want nil", r, cursor, err)
+		}
+		if len(page) > n {
+			t.Fatalf("Docs(n %d) = %d documents", n, len(page))
+		}
+		out = append(out, page...)
+		if next == "" {
+			return out
+		}
+		cursor = next
+	}
+}
+
+func sorts(docs []store.Doc) string {
+	var b strings.Builder
+	for _, d := range docs {
+		b.WriteString(d.Key.Sort)
+	}
+	return b.String()
+}
+
+func proveRanges(t *testing.T, h Home) {
+	s, partition := h.Open(t), newPartition()
+	for _, sort := range "abcdefgh" {
+		commit(t, s, newPut(store.Key{Partition: partition, Sort: string(sort)}, 0, ""))
+	}
+	for _, c := range []struct{ first, last, want string }{
+		{"", "", "abcdefgh"},
+		{"a", "", "abcdefgh"},
+		{"c", "", "cdefgh"},
+		{"bb", "", "cdefgh"},
+		{"h", "", "h"},
+		{"i", "", ""},
+		{"", "c", "ab"},
+		{"", "a", ""},
+		{"c", "e", "cd"},
+		{"c", "d\x00", "cd"},
+		{"c", "c", ""},
+		{"e", "c", ""},
+		{"", "z", "abcdefgh"},
+	} {
+		for _, n := range []int{1, 3, 8, 1000} {
+			r := store.Range{Partition: partition, First: c.first, Last: c.last}
+			if got := sorts(list(t, s, r, n)); got != c.want {
+				t.Errorf("Docs(%q to %q, n %d) = %q, want %q", c.first, c.last, n, got, c.want)
+			}
+		}
+	}
+	if got := list(t, s, store.Range{Partition: newPartition()}, 10); len(got) != 0 {
+		t.Errorf("Docs(empty partition) = %d documents, want none", len(got))
+	}
+}
+
+func proveDocPages(t *testing.T, h Home) {
+	s, partition := h.Open(t), newPartition()
+	for _, sort := range "abcdef" {
+		commit(t, s, newPut(store.Key{Partition: partition, Sort: string(sort)}, 0, ""))
+	}
+	r := store.Range{Partition: partition}
+	page, cursor, err := s.Docs(t.Context(), r, 3, "")
+	if err != nil || sorts(page) != "abc" || cursor == "" {
+		t.Fatalf("Docs() = %q, cursor %q, %v, want abc and a cursor", sorts(page), cursor, err)
+	}
+	// The document of the cursor goes, one is written before it and one after.
+	commit(t, s, store.Delete{Key: store.Key{Partition: partition, Sort: "c"}, If: 1})
+	commit(t, s, newPut(store.Key{Partition: partition, Sort: "bb"}, 0, ""))
+	commit(t, s, newPut(store.Key{Partition: partition, Sort: "cc"}, 0, ""))
+	rest := ""
+	for cursor != "" {
+		if page, cursor, err = s.Docs(t.Context(), r, 3, cursor); err != nil {
+			t.Fatalf("Docs() = %v, want nil", err)
+		}
+		rest += sorts(page)
+	}
+	if rest != "ccdef" {
+		t.Errorf("the pages after = %q, want ccdef", rest)
+	}
+}
+
+func proveLargeDocs(t *testing.T, h Home) {
+	s, partition := h.Open(t), newPartition()
+	for _, sort := range "abcdef" {
+		p := newPut(store.Key{Partition: partition, Sort: string(sort)}, 0, "")
+		p.Data = bytes.Repeat([]byte(p.Key.Sort), store.MaxData)
+		commit(t, s, p)
+	}
+	docs := list(t, s, store.Range{Partition: partition}, 100)
+	if got := sorts(docs); got != "abcdef" {
+		t.Fatalf("Docs() = %q, want abcdef", got)
+	}
+	for _, d := range docs {
+		if len(d.Data) != store.MaxData || d.Data[0] != d.Key.Sort[0] {
+			t.Errorf("document %s has %d bytes, want %d of its own", d.Key, len(d.Data), store.MaxData)
+		}
+	}
+}
+
+func proveKeyLimits(t *testing.T, h Home) {
+	s, p := h.Open(t), newPartition()
+	long := strings.Repeat("k", store.MaxKey+1)
+	for _, k := range []store.Key{{}, {Partition: p}, {Sort: "s"}, {Partition: long, Sort: "s"}, {Partition: p, Sort: long}, {Partition: p, Sort: "\xff"}, {Partition: "\xc3", Sort: "s"}} {
+		put := newPut(k, 0, "")
+		for _, w := range []store.Write{put, store.Delete{Key: k, If: 1}} {
+			if err := s.Commit(t.Context(), w); err == nil || errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("Commit(%T of %q) = %v, want a refusal of the key", w, k.String(), err)
+			}
+		}
+		if err := s.Commit(t.Context(), newRow(newStream(), 1, ""), store.Add{Key: k, Max: 1}); err == nil {
+			t.Errorf("Commit(Add to %q) = nil, want a refusal of the key", k.String())
+		}
+		if k == (store.Key{}) {
+			continue // no index at all
+		}
+		indexed := newPut(newKey(), 0, "")
+		indexed.Index = k
+		if err := s.Commit(t.Context(), indexed); err == nil {
+			t.Errorf("Commit(Put with index %q) = nil, want a refusal of the key", k.String())
+		}
+	}
+	most := store.Key{Partition: strings.Repeat("p", store.MaxKey-len(p)) + p, Sort: strings.Repeat("k", store.MaxKey)}
+	put := newPut(most, 0, "")
+	put.Index = most
+	commit(t, s, put)
+	wantDoc(t, s, docOf(put))
+}

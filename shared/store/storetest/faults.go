@@ -1,0 +1,147 @@
+package storetest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+var faultFacts = []fact{
+	{"one write, whatever became of it, is applied once by sending it again", proveOnceSingle},
+	{"a transaction, whatever became of it, is applied once by sending it again", proveOnceAll},
+	{"a late write after its resend changes nothing", proveLateAfter},
+	{"a late write after another took its place is refused whole", proveLateLoser},
+	{"a late write that nobody resent still fits or is refused", proveLateAlone},
+}
+
+var bad = []Fate{Lost, Unheard, Late, Twice}
+
+// insist sends the same writes until they are acknowledged.
+func insist(t *testing.T, s store.Store, writes ...store.Write) {
+	t.Helper()
+	for range 10 {
+		err := s.Commit(t.Context(), writes...)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Fatalf("Commit() = %v, want nil or ErrUnavailable", err)
+		}
+	}
+	t.Fatal("Commit() failed ten times")
+}
+
+// first lets the first tries of a commit meet the fates, and all others pass.
+func first(s store.Store, fates ...Fate) *Lossy {
+	return &Lossy{Store: s, Decide: func(op string, _ []store.Write) Fate {
+		if op != "Commit" || len(fates) == 0 {
+			return Fine
+		}
+		f := fates[0]
+		fates = fates[1:]
+		return f
+	}}
+}
+
+func proveOnceSingle(t *testing.T, h Home) {
+	s, name := h.Open(t), newStream()
+	k, position := newKey(), uint64(0)
+	for _, one := range bad {
+		for _, two := range append([]Fate{Fine}, bad...) {
+			l := first(s, one, two)
+			position++
+			a := newRow(name, position, one.String()+two.String())
+			insist(t, l, a)
+			wantTip(t, s, name, rowOf(a))
+
+			l = first(s, one, two)
+			p := newPut(k, position-1, one.String()+two.String())
+			insist(t, l, p)
+			wantDoc(t, s, docOf(p))
+			l.Settle(t.Context())
+			wantDoc(t, s, docOf(p))
+		}
+	}
+	for _, fate := range bad {
+		p := newPut(newKey(), 0, "")
+		commit(t, s, p)
+		l := first(s, fate)
+		insist(t, l, store.Delete{Key: p.Key, If: 1})
+		wantAbsent(t, s, p.Key)
+		l.Settle(t.Context())
+		wantAbsent(t, s, p.Key)
+	}
+}
+
+func proveOnceAll(t *testing.T, h Home) {
+	for _, one := range bad {
+		for _, two := range append([]Fate{Fine}, bad...) {
+			c := newScene(t, h)
+			l := first(c.s, one, two)
+			insist(t, l, c.writes()...)
+			c.wantApplied(t, h)
+			for i, err := range l.Settle(t.Context()) {
+				if err != nil {
+					t.Errorf("late write %d = %v, want nil: it was applied before", i, err)
+				}
+			}
+			c.wantApplied(t, h)
+		}
+	}
+}
+
+func proveLateAfter(t *testing.T, h Home) {
+	c := newScene(t, h)
+	l := first(c.s, Late, Late)
+	insist(t, l, c.writes()...)
+	commit(t, c.s, newRow(c.a.Stream, 2, "follows"))
+	commit(t, c.s, newRow(c.b.Stream, 2, "follows"))
+	before := [][]store.Row{all(t, c.s, c.a.Stream), all(t, c.s, c.b.Stream)}
+	l.Settle(t.Context())
+	if diff := cmp.Diff(before, [][]store.Row{all(t, c.s, c.a.Stream), all(t, c.s, c.b.Stream)}); diff != "" {
+		t.Errorf("rows (-before +after):\n%s", diff)
+	}
+	money := c.money
+	money.Version, money.Number = 2, 6
+	wantDoc(t, c.s, money)
+}
+
+func proveLateLoser(t *testing.T, h Home) {
+	c := newScene(t, h)
+	l := first(c.s, Late)
+	if err := l.Commit(t.Context(), c.writes()...); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("Commit() = %v, want ErrUnavailable", err)
+	}
+	winner := newRow(c.b.Stream, 1, "winner")
+	commit(t, c.s, winner)
+	for _, err := range l.Settle(t.Context()) {
+		wantTaken(t, err, rowOf(winner))
+	}
+	wantTip(t, c.s, c.a.Stream, store.Row{})
+	wantTip(t, c.s, c.b.Stream, rowOf(winner))
+	wantAbsent(t, c.s, c.put.Key)
+	wantDoc(t, c.s, c.present)
+	wantDoc(t, c.s, c.money)
+}
+
+func proveLateAlone(t *testing.T, h Home) {
+	s, name := h.Open(t), newStream()
+	a, b := newRow(name, 1, "late"), newRow(name, 2, "early")
+	l := first(s, Late, Late)
+	for _, w := range []store.Append{b, a} {
+		if err := l.Commit(t.Context(), w); !errors.Is(err, store.ErrUnavailable) {
+			t.Fatalf("Commit() = %v, want ErrUnavailable", err)
+		}
+	}
+	heard := l.Settle(t.Context())
+	wantTaken(t, heard[0], store.Row{})
+	if heard[1] != nil {
+		t.Errorf("the late write at the tip = %v, want nil", heard[1])
+	}
+	if diff := cmp.Diff([]store.Row{rowOf(a)}, all(t, s, name)); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,259 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+var lifeFacts = []fact{
+	{"a context that is over before the call reads and applies nothing", proveCancelled},
+	{"a context that ends during a commit leaves it whole or undone, as its error says", proveCancelling},
+	{"a closed store refuses every call and may be closed again", proveClosed},
+	{"closing ends what is under way and loses nothing that was acknowledged", proveClosing},
+	{"bytes handed in are not kept and bytes handed out are the caller's", proveAliasing},
+	{"what was acknowledged is there after reopening, exactly as it was left", proveReopened},
+}
+
+// calls are all methods with a context, each made to do something.
+func calls(s store.Store, name store.Stream, k store.Key) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Tip":  func(ctx context.Context) error { _, err := s.Tip(ctx, name); return err },
+		"Rows": func(ctx context.Context) error { _, err := s.Rows(ctx, name, 1, 5, store.Ascending); return err },
+		"Doc":  func(ctx context.Context) error { _, err := s.Doc(ctx, k); return err },
+		"Docs": func(ctx context.Context) error {
+			_, _, err := s.Docs(ctx, store.Range{Partition: "p"}, 5, "")
+			return err
+		},
+		"Append": func(ctx context.Context) error { return s.Commit(ctx, newRow(name, 1, "")) },
+		"Put":    func(ctx context.Context) error { return s.Commit(ctx, newPut(k, 0, "")) },
+		"both":   func(ctx context.Context) error { return s.Commit(ctx, newRow(name, 1, ""), newPut(k, 0, "")) },
+	}
+}
+
+func proveCancelled(t *testing.T, h Home) {
+	s, name, k := h.Open(t), newStream(), newKey()
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	for what, ctx := range map[error]context.Context{context.Canceled: cancelled, context.DeadlineExceeded: late} {
+		for op, call := range calls(s, name, k) {
+			if err := call(ctx); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, what) {
+				t.Errorf("%s = %v, want ErrUnavailable with %v", op, err, what)
+			}
+		}
+		if err := s.Commit(ctx, newRow(name, 1, "")); !errors.Is(err, store.ErrNotApplied) {
+			t.Errorf("Commit() = %v, want ErrNotApplied in it", err)
+		}
+	}
+	wantTip(t, s, name, store.Row{})
+	wantAbsent(t, s, k)
+}
+
+func proveCancelling(t *testing.T, h Home) {
+	s := h.Open(t)
+	type try struct {
+		row store.Append
+		put store.Put
+		err error
+	}
+	tries := make([]try, 200)
+	race(8, func(worker int) error {
+		for i := worker; i < len(tries); i += 8 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(3000))*time.Microsecond)
+			tr := try{row: newRow(newStream(), 1, "row"), put: newPut(newKey(), 0, "put")}
+			// A home that gave up must not read these bytes any more.
+			rowData, putData := slices.Clone(tr.row.Data), slices.Clone(tr.put.Data)
+			tr.err = s.Commit(ctx, tr.row, tr.put)
+			copy(tr.row.Data, "XXX")
+			copy(tr.put.Data, "XXX")
+			tr.row.Data, tr.put.Data = rowData, putData
+			tries[i] = tr
+			cancel()
+		}
+		return nil
+	})
+	for i, tr := range tries {
+		if tr.err != nil && !errors.Is(tr.err, store.ErrUnavailable) {
+			t.Fatalf("try %d: Commit() = %v, want nil or ErrUnavailable", i, tr.err)
+		}
+		// Sending it again brings every one to the same end.
+		applied := tr.err == nil
+		if tip, err := s.Tip(t.Context(), tr.row.Stream); err != nil {
+			t.Fatalf("Tip() = %v, want nil", err)
+		} else if tip.Position == 0 && applied {
+			t.Fatalf("try %d: acknowledged and not there", i)
+		} else if tip.Position == 1 && errors.Is(tr.err, store.ErrNotApplied) {
+			t.Fatalf("try %d: said to be not applied, and is there", i)
+		}
+		commit(t, s, tr.row, tr.put)
+		wantTip(t, s, tr.row.Stream, rowOf(tr.row))
+		wantDoc(t, s, docOf(tr.put))
+	}
+}
+
+func proveClosed(t *testing.T, h Home) {
+	s, name, k := h.Open(t), newStream(), newKey()
+	commit(t, s, newRow(name, 1, ""))
+	if err := s.Close(); err != nil {
+		t.Fatalf("Close() = %v, want nil", err)
+	}
+	for op, call := range calls(s, name, k) {
+		if err := call(t.Context()); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, store.ErrClosed) {
+			t.Errorf("%s = %v, want ErrUnavailable with ErrClosed", op, err)
+		}
+	}
+	if w, ok := s.(store.Walker); ok {
+		err := w.Walk(t.Context(), func(store.View) error { return nil })
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("Walk() = %v, want ErrUnavailable", err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("Close() again = %v, want nil", err)
+	}
+}
+
+func proveClosing(t *testing.T, h Home) {
+	s := h.Open(t)
+	var mu sync.Mutex
+	acked := map[store.Stream]uint64{}
+	refused := race(17, func(i int) error {
+		if i == 0 {
+			time.Sleep(20 * time.Millisecond)
+			return s.Close()
+		}
+		name := newStream()
+		for p := uint64(1); ; p++ {
+			if err := s.Commit(t.Context(), newRow(name, p, "row")); err != nil {
+				return err
+			}
+			mu.Lock()
+			acked[name] = p
+			mu.Unlock()
+		}
+	})
+	if refused[0] != nil {
+		t.Errorf("Close() = %v, want nil", refused[0])
+	}
+	for _, err := range refused[1:] {
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("Commit() = %v, want ErrUnavailable", err)
+		}
+	}
+	if h.Reopen == nil {
+		return
+	}
+	s = h.Reopen(t, s)
+	for name, n := range acked {
+		if rows := all(t, s, name); uint64(len(rows)) < n {
+			t.Errorf("%d rows after reopening, %d were acknowledged", len(rows), n)
+		}
+	}
+}
+
+func proveAliasing(t *testing.T, h Home) {
+	s, name := h.Open(t), newStream()
+	p := newPut(newKey(), 0, "document")
+	p.Index = newKey()
+	a := newRow(name, 1, "row")
+	wantR, wantD := store.CloneRow(rowOf(a)), docOf(p)
+	wantD.Data = bytes.Clone(p.Data)
+	commit(t, s, a)
+	commit(t, s, p)
+	scribble := func(b []byte) {
+		for i := range b {
+			b[i] = 'X'
+		}
+	}
+	scribble(a.Data)
+	scribble(p.Data)
+	for range 2 {
+		wantTip(t, s, name, wantR)
+		wantDoc(t, s, wantD)
+		h.wantListed(t, s, store.Range{Partition: p.Index.Partition}, 1, wantD)
+		tip, err := s.Tip(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scribble(tip.Data)
+		for _, r := range all(t, s, name) {
+			scribble(r.Data)
+			_ = append(r.Data, "beyond"...)
+		}
+		doc, err := s.Doc(t.Context(), p.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scribble(doc.Data)
+		for _, d := range list(t, s, store.Range{Partition: p.Key.Partition}, 1) {
+			scribble(d.Data)
+		}
+		for _, d := range list(t, s, store.Range{Partition: p.Index.Partition, Index: true}, 1) {
+			scribble(d.Data)
+		}
+		again := newRow(name, 1, "")
+		var taken *store.TakenError
+		if err := s.Commit(t.Context(), again); !errors.As(err, &taken) {
+			t.Fatalf("Commit() = %v, want a TakenError", err)
+		}
+		scribble(taken.Occupant.Data)
+	}
+}
+
+func proveReopened(t *testing.T, h Home) {
+	if h.Reopen == nil {
+		t.Skip("this home forgets")
+	}
+	s, partition := h.Open(t), newPartition()
+	rows := map[store.Stream][]store.Row{}
+	var docs []store.Doc
+	for i := range 5 {
+		name := newStream()
+		rows[name] = fill(t, s, name, 1+i*7)
+		p := newPut(newKey(), 0, fmt.Sprint(i))
+		p.Index = store.Key{Partition: partition, Sort: fmt.Sprint(i)}
+		p.Number = int64(i) - 2
+		commit(t, s, p)
+		docs = append(docs, docOf(p))
+	}
+	commit(t, s, store.Delete{Key: docs[4].Key, If: 1})
+	last := newRow(newStream(), 1, "with an add")
+	add := store.Add{Key: docs[3].Key, Delta: 5, Max: 9}
+	commit(t, s, last, add)
+	docs[3].Version, docs[3].Number = 2, docs[3].Number+5
+	for range 2 {
+		s = h.Reopen(t, s)
+		for name, want := range rows {
+			if diff := cmp.Diff(want, all(t, s, name)); diff != "" {
+				t.Errorf("rows (-left +found):\n%s", diff)
+			}
+			wantTip(t, s, name, want[len(want)-1])
+		}
+		for _, d := range docs[:4] {
+			wantDoc(t, s, d)
+		}
+		wantAbsent(t, s, docs[4].Key)
+		h.wantListed(t, s, store.Range{Partition: partition}, 2, docs[:4]...)
+		commit(t, s, last, add) // a resend from before is known again
+		wantDoc(t, s, docs[3])
+		for name, want := range rows {
+			wantTaken(t, s.Commit(t.Context(), newRow(name, uint64(len(want)), "late")), want[len(want)-1])
+			wantTaken(t, s.Commit(t.Context(), newRow(name, uint64(len(want))+2, "early")), store.Row{})
+			next := newRow(name, uint64(len(want))+1, "follows")
+			commit(t, s, next)
+			rows[name] = append(want, rowOf(next))
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Fate is what becomes of one call to a store.
+type Fate int
+
+// The fates. To a read, Lost, Unheard and Late are one and the same.
+const (
+	Fine    Fate = iota // applied and acknowledged
+	Lost                // never applied; the writer hears an error
+	Unheard             // applied; the writer hears an error
+	Late                // the writer hears an error; applied by Settle, any time later
+	Twice               // delivered twice, as a network client does; the second outcome is heard
+)
+
+var fates = map[Fate]string{Fine: "fine", Lost: "lost", Unheard: "unheard", Late: "late", Twice: "twice"}
+
+func (f Fate) String() string { return fates[f] }
+
+// Lossy stands before a store and lets calls fail in the ways that real homes
+// fail. Decide is asked before every call of Tip, Rows, Doc, Docs and Commit;
+// writes is nil for a read. It must be safe for concurrent use.
+type Lossy struct {
+	store.Store
+	Decide func(op string, writes []store.Write) Fate
+
+	mu   sync.Mutex
+	late [][]store.Write
+}
+
+var errLost = errors.New("injected fault")
+
+func (l *Lossy) read(op string) error {
+	if f := l.Decide(op, nil); f != Fine && f != Twice {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, errLost)
+	}
+	return nil
+}
+
+// Tip is the store's, if it is let pass.
+func (l *Lossy) Tip(ctx context.Context, s store.Stream) (store.Row, error) {
+	if err := l.read("Tip"); err != nil {
+		return store.Row{}, err
+	}
+	return l.Store.Tip(ctx, s)
+}
+
+// Rows are the store's, if they are let pass.
+func (l *Lossy) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	if err := l.read("Rows"); err != nil {
+		return nil, err
+	}
+	return l.Store.Rows(ctx, s, from, n, d)
+}
+
+// Doc is the store's, if it is let pass.
+func (l *Lossy) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	if err := l.read("Doc"); err != nil {
+		return store.Doc{}, err
+	}
+	return l.Store.Doc(ctx, k)
+}
+
+// Docs are the store's, if they are let pass.
+func (l *Lossy) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	if err := l.read("Docs"); err != nil {
+		return nil, "", err
+	}
+	return l.Store.Docs(ctx, r, n, cursor)
+}
+
+// Commit meets its fate.
+func (l *Lossy) Commit(ctx context.Context, writes ...store.Write) error {
+	switch l.Decide("Commit", writes) {
+	case Lost:
+	case Unheard:
+		// A refusal is an outcome too, and is not heard either.
+		_ = l.Store.Commit(ctx, writes...)
+	case Late:
+		l.mu.Lock()
+		l.late = append(l.late, writes)
+		l.mu.Unlock()
+	case Twice:
+		// Only the second outcome is heard.
+		_ = l.Store.Commit(ctx, writes...)
+		return l.Store.Commit(ctx, writes...)
+	default:
+		return l.Store.Commit(ctx, writes...)
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, errLost)
+}
+
+// Settle delivers the late writes, in the order in which they were sent, and
+// returns what would have been heard of each.
+func (l *Lossy) Settle(ctx context.Context) []error {
+	l.mu.Lock()
+	late := l.late
+	l.late = nil
+	l.mu.Unlock()
+	var heard []error
+	for _, writes := range late {
+		heard = append(heard, l.Store.Commit(ctx, writes...))
+	}
+	return heard
+}

@@ -1,0 +1,222 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+const racers = 64
+
+var raceFacts = []fact{
+	{"of 64 writers for one position exactly one is accepted, every round", raceForPosition},
+	{"of 64 writers for one version exactly one is accepted", raceForVersion},
+	{"commits over the same streams in any order neither hang nor mix", raceCrossing},
+	{"adds from everywhere sum up exactly and never leave their bounds", raceForMoney},
+	{"readers see only contiguous prefixes that grow", raceReaders},
+	{"histories are linearizable", proveLinearizable},
+}
+
+// race runs one function per racer at once and returns what each came to.
+func race(n int, run func(i int) error) []error {
+	out := make([]error, n)
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			out[i] = run(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return out
+}
+
+func raceForPosition(t *testing.T, h Home) {
+	s, name := h.Open(t), newStream()
+	var want []store.Row
+	for round := range h.rounds() {
+		tries := make([]store.Append, racers)
+		for i := range tries {
+			tries[i] = newRow(name, uint64(round+1), fmt.Sprintf("round %d writer %d", round, i))
+		}
+		outcomes := race(racers, func(i int) error { return s.Commit(t.Context(), tries[i]) })
+		winner := -1
+		for i, err := range outcomes {
+			if err == nil && winner >= 0 {
+				t.Fatalf("round %d: writers %d and %d were both accepted", round, winner, i)
+			}
+			if err == nil {
+				winner = i
+			}
+		}
+		if winner < 0 {
+			t.Fatalf("round %d: nobody was accepted: %v", round, outcomes[0])
+		}
+		want = append(want, rowOf(tries[winner]))
+		for i, err := range outcomes {
+			var taken *store.TakenError
+			if i != winner && (!errors.As(err, &taken) || taken.Occupant.Attempt != tries[winner].Attempt) {
+				t.Fatalf("round %d: a loser got %v, want a TakenError with the winner", round, err)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, all(t, s, name)); diff != "" {
+		t.Errorf("rows (-accepted +stored):\n%s", diff)
+	}
+}
+
+func raceForVersion(t *testing.T, h Home) {
+	s, k := h.Open(t), newKey()
+	for version := range uint64(h.rounds()/50 + 1) {
+		tries := make([]store.Put, racers)
+		for i := range tries {
+			tries[i] = newPut(k, version, fmt.Sprint(i))
+		}
+		winner := -1
+		for i, err := range race(racers, func(i int) error { return s.Commit(t.Context(), tries[i]) }) {
+			switch {
+			case err == nil && winner >= 0:
+				t.Fatalf("version %d: writers %d and %d were both accepted", version, winner, i)
+			case err == nil:
+				winner = i
+			default:
+				wantConflict(t, err, version+1)
+			}
+		}
+		if winner < 0 {
+			t.Fatalf("version %d: nobody was accepted", version)
+		}
+		wantDoc(t, s, docOf(tries[winner]))
+	}
+}
+
+// raceCrossing has writers that name two streams in opposite orders: one of
+// each pair of commits wins both streams.
+func raceCrossing(t *testing.T, h Home) {
+	s, a, b := h.Open(t), newStream(), newStream()
+	for round := range uint64(h.rounds()/50 + 1) {
+		outcomes := race(16, func(i int) error {
+			x, y := newRow(a, round+1, fmt.Sprint(i)), newRow(b, round+1, fmt.Sprint(i))
+			if i%2 == 0 {
+				return s.Commit(t.Context(), x, y)
+			}
+			return s.Commit(t.Context(), y, x)
+		})
+		accepted := 0
+		for _, err := range outcomes {
+			var taken *store.TakenError
+			if err == nil {
+				accepted++
+			} else if !errors.As(err, &taken) {
+				t.Fatalf("round %d: Commit() = %v, want nil or a TakenError", round, err)
+			}
+		}
+		if accepted != 1 {
+			t.Fatalf("round %d: %d commits were accepted, want 1", round, accepted)
+		}
+	}
+	x, y := all(t, s, a), all(t, s, b)
+	for i := range x {
+		if string(x[i].Data) != string(y[i].Data) {
+			t.Errorf("position %d is of writer %s in one stream, of %s in the other", i+1, x[i].Data, y[i].Data)
+		}
+	}
+}
+
+func raceForMoney(t *testing.T, h Home) {
+	const start, price = 100, 7
+	s, balance := h.Open(t), newKey()
+	commit(t, s, store.Put{Key: balance, Attempt: newAttempt(), Number: start})
+	paid := 0
+	for _, err := range race(racers, func(int) error {
+		return s.Commit(t.Context(), newRow(newStream(), 1, "priced"), store.Add{Key: balance, Delta: -price, Max: start})
+	}) {
+		var bounds *store.BoundsError
+		if err == nil {
+			paid++
+		} else if !errors.As(err, &bounds) {
+			t.Fatalf("Commit() = %v, want nil or a BoundsError", err)
+		}
+	}
+	doc, err := s.Doc(t.Context(), balance)
+	if err != nil || paid != start/price || doc.Number != start-int64(paid*price) || doc.Version != uint64(paid)+1 {
+		t.Errorf("%d paid, balance %d at version %d, %v; want %d paid", paid, doc.Number, doc.Version, err, start/price)
+	}
+}
+
+func raceReaders(t *testing.T, h Home) {
+	s, name := h.Open(t), newStream()
+	count := h.rounds()
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for i := range 4 {
+		readers.Go(func() {
+			least := 0
+			for {
+				last := false
+				select {
+				case <-done:
+					last = true
+				default:
+				}
+				if least = readPrefix(t, s, name, least, i); last || t.Failed() {
+					return
+				}
+			}
+		})
+	}
+	for p := range count {
+		commit(t, s, newRow(name, uint64(p+1), fmt.Sprint(p+1)))
+	}
+	close(done)
+	readers.Wait()
+	wantRows := all(t, s, name)
+	if len(wantRows) != count {
+		t.Errorf("%d rows, want %d", len(wantRows), count)
+	}
+}
+
+// readPrefix reads in one of four ways and returns how many rows there are at
+// least; it never gets fewer than before.
+func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) int {
+	var rows []store.Row
+	var err error
+	switch way {
+	case 0:
+		var tip store.Row
+		tip, err = s.Tip(t.Context(), name)
+		if tip.Position > 0 {
+			rows = []store.Row{tip}
+		}
+	case 1:
+		rows, err = s.Rows(t.Context(), name, uint64(max(least-5, 1)), store.MaxPage, store.Ascending)
+	default:
+		rows, err = s.Rows(t.Context(), name, 1<<40, way*5, store.Descending)
+	}
+	if err != nil {
+		t.Errorf("read = %v, want nil", err)
+		return least
+	}
+	most := 0
+	for i, r := range rows {
+		if string(r.Data) != fmt.Sprint(r.Position) {
+			t.Errorf("row %d holds %q", r.Position, r.Data)
+		}
+		step := int(r.Position) - int(rows[0].Position)
+		if step != i && step != -i {
+			t.Errorf("row %d of a page is at position %d, its first at %d", i, r.Position, rows[0].Position)
+		}
+		most = max(most, int(r.Position))
+	}
+	if most < least {
+		t.Errorf("a read has the tip at %d, an earlier one at %d", most, least)
+	}
+	return max(most, least)
+}

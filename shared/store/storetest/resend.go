@@ -1,0 +1,95 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+var resendFacts = []fact{
+	{"the same append sent again succeeds and changes nothing", func(t *testing.T, h Home) {
+		s, name := h.Open(t), newStream()
+		a := newRow(name, 1, "once")
+		for range 3 {
+			commit(t, s, a)
+		}
+		next := newRow(name, 2, "next")
+		commit(t, s, next)
+		commit(t, s, a) // also after others followed
+		if diff := cmp.Diff([]store.Row{rowOf(a), rowOf(next)}, all(t, s, name)); diff != "" {
+			t.Errorf("rows (-want +got):\n%s", diff)
+		}
+	}},
+	{"the attempt decides, not the bytes", func(t *testing.T, h Home) {
+		s, name := h.Open(t), newStream()
+		a := newRow(name, 1, "first bytes")
+		commit(t, s, a)
+		again := a
+		again.Data = []byte("other bytes")
+		commit(t, s, again)
+		wantTip(t, s, name, rowOf(a))
+		// At another position the same attempt is another write.
+		again.Position = 2
+		commit(t, s, again)
+		wantTip(t, s, name, rowOf(again))
+	}},
+	{"the same put sent again succeeds and changes nothing", func(t *testing.T, h Home) {
+		s := h.Open(t)
+		p := newPut(newKey(), 0, "once")
+		for range 3 {
+			commit(t, s, p)
+		}
+		wantDoc(t, s, docOf(p))
+		second := newPut(p.Key, 1, "twice")
+		commit(t, s, second)
+		commit(t, s, second)
+		wantDoc(t, s, docOf(second))
+		wantConflict(t, s.Commit(t.Context(), p), 2)
+	}},
+	{"a put is still its writer's own after an add", func(t *testing.T, h Home) {
+		s := h.Open(t)
+		p := newPut(newKey(), 0, "once")
+		commit(t, s, p)
+		commit(t, s, newRow(newStream(), 1, ""), store.Add{Key: p.Key, Delta: 2, Max: 9})
+		commit(t, s, p)
+		want := docOf(p)
+		want.Version, want.Number = 2, 2
+		wantDoc(t, s, want)
+	}},
+	{"a transaction sent again adds nothing twice", func(t *testing.T, h Home) {
+		c := newScene(t, h)
+		for range 3 {
+			commit(t, c.s, c.writes()...)
+			c.wantApplied(t, h)
+		}
+	}},
+	{"a transaction counts as applied though all beside its row has moved on", func(t *testing.T, h Home) {
+		c := newScene(t, h)
+		commit(t, c.s, c.writes()...)
+		put := newPut(c.put.Key, 1, "moved on")
+		empty := newRow(newStream(), 1, "takes all the money")
+		commit(t, c.s, put)
+		commit(t, c.s, empty, store.Add{Key: c.add.Key, Delta: -6, Max: 100})
+		commit(t, c.s, newRow(c.a.Stream, 2, "follows"))
+		commit(t, c.s, newPut(c.del.Key, 0, "made again"))
+		commit(t, c.s, c.writes()...)
+		wantDoc(t, c.s, docOf(put))
+		want := c.money
+		want.Version, want.Number = 3, 0
+		wantDoc(t, c.s, want)
+		if doc, err := c.s.Doc(t.Context(), c.del.Key); err != nil || string(doc.Data) != "made again" {
+			t.Errorf("Doc() = %q, %v, want what was made again", doc.Data, err)
+		}
+	}},
+	{"a transaction held together by a put alone is known again by it", func(t *testing.T, h Home) {
+		s, money := h.Open(t), newKey()
+		p := newPut(newKey(), 0, "receipt")
+		for range 3 {
+			commit(t, s, p, store.Add{Key: money, Delta: 5, Max: 5})
+		}
+		wantDoc(t, s, store.Doc{Key: money, Version: 1, Number: 5})
+		wantDoc(t, s, docOf(p))
+	}},
+}

@@ -1,0 +1,246 @@
+// Package storetest is the contract of store.Store, executable: every home
+// passes it, and whoever relies on something that a home does finds it here.
+//
+// It imports the store port, and porcupine to judge histories. Each subtest's
+// name states the fact it proves. Names of streams and documents are random, so
+// a store may be shared, or hold what an earlier run left.
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Home is a place where a store is kept, and what the suite must know of it.
+type Home struct {
+	// Open returns a store for one test, which may close it; it is closed
+	// after the test by whoever opened it.
+	Open func(tb testing.TB) store.Store
+	// Reopen closes a store and opens what it kept. Nil: the home forgets.
+	Reopen func(tb testing.TB, s store.Store) store.Store
+	// Lag is how long the sparse index may be behind.
+	Lag time.Duration
+	// Moving says that Walk's view is no snapshot: it moves with the store.
+	Moving bool
+	// Rounds of each race; 0 is 1,000, or 50 under -short.
+	Rounds int
+	// Histories to be checked for linearizability; 0 is 30, or 5 under -short.
+	Histories int
+	// Load writes rows 1 to n of an empty stream quickly, for benchmarks. Nil:
+	// one by one.
+	Load func(tb testing.TB, s store.Store, name store.Stream, n int)
+}
+
+// Run proves the contract for a home.
+func Run(t *testing.T, h Home) {
+	for _, group := range []struct {
+		name  string
+		tests []fact
+	}{
+		{"rows", rowFacts},
+		{"documents", docFacts},
+		{"index", indexFacts},
+		{"transactions", commitFacts},
+		{"resending", resendFacts},
+		{"faults", faultFacts},
+		{"life", lifeFacts},
+		{"walk", walkFacts},
+		{"races", raceFacts},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, f := range group.tests {
+				t.Run(f.name, func(t *testing.T) { f.proof(t, h) })
+			}
+		})
+	}
+}
+
+// fact is one thing a caller relies on, and its proof.
+type fact struct {
+	name  string
+	proof func(t *testing.T, h Home)
+}
+
+func (h Home) rounds() int {
+	switch {
+	case h.Rounds > 0:
+		return h.Rounds
+	case testing.Short():
+		return 50
+	}
+	return 1000
+}
+
+func (h Home) histories() int {
+	switch {
+	case h.Histories > 0:
+		return h.Histories
+	case testing.Short():
+		return 5
+	}
+	return 30
+}
+
+// within polls until check finds nothing wrong, for as long as the index of
+// the home may lag behind.
+func (h Home) within(t *testing.T, check func() string) {
+	t.Helper()
+	for end := time.Now().Add(h.Lag); ; time.Sleep(20 * time.Millisecond) {
+		wrong := check()
+		if wrong == "" {
+			return
+		}
+		if !time.Now().Before(end) {
+			t.Fatal(wrong)
+		}
+	}
+}
+
+var empty = cmpopts.EquateEmpty()
+
+func newStream() store.Stream {
+	var from, to identity.ID
+	random(from[:])
+	random(to[:])
+	return store.StreamOf(store.KindRequest, from, to)
+}
+
+func newPartition() string {
+	var b [8]byte
+	random(b[:])
+	return "test#" + hex.EncodeToString(b[:])
+}
+
+func newKey() store.Key { return store.Key{Partition: newPartition(), Sort: "document"} }
+
+func newAttempt() (a store.Attempt) {
+	random(a[:])
+	return a
+}
+
+func random(b []byte) {
+	// crypto/rand.Read never fails; it ends the process instead.
+	_, _ = rand.Read(b)
+}
+
+func newRow(name store.Stream, position uint64, data string) store.Append {
+	return store.Append{Stream: name, Position: position, Attempt: newAttempt(), Data: []byte(data)}
+}
+
+func newPut(k store.Key, version uint64, data string) store.Put {
+	return store.Put{Key: k, If: version, Attempt: newAttempt(), Data: []byte(data)}
+}
+
+func rowOf(a store.Append) store.Row {
+	return store.Row{Position: a.Position, Attempt: a.Attempt, Data: a.Data}
+}
+
+func docOf(p store.Put) store.Doc {
+	return store.Doc{Key: p.Key, Version: p.If + 1, Attempt: p.Attempt, Data: p.Data, Number: p.Number, Index: p.Index}
+}
+
+func commit(t testing.TB, s store.Store, writes ...store.Write) {
+	t.Helper()
+	if err := s.Commit(t.Context(), writes...); err != nil {
+		t.Fatalf("Commit(%d writes) = %v, want nil", len(writes), err)
+	}
+}
+
+// fill writes rows 1 to n.
+func fill(t testing.TB, s store.Store, name store.Stream, n int) []store.Row {
+	t.Helper()
+	var rows []store.Row
+	for p := 1; p <= n; p++ {
+		a := newRow(name, uint64(p), "row")
+		commit(t, s, a)
+		rows = append(rows, rowOf(a))
+	}
+	return rows
+}
+
+func wantTip(t testing.TB, s store.Store, name store.Stream, want store.Row) {
+	t.Helper()
+	got, err := s.Tip(t.Context(), name)
+	if err != nil {
+		t.Fatalf("Tip() = %v, want nil", err)
+	}
+	if diff := cmp.Diff(want, got, empty); diff != "" {
+		t.Fatalf("Tip() (-want +got):\n%s", diff)
+	}
+}
+
+func wantDoc(t testing.TB, s store.Store, want store.Doc) {
+	t.Helper()
+	got, err := s.Doc(t.Context(), want.Key)
+	if err != nil {
+		t.Fatalf("Doc() = %v, want nil", err)
+	}
+	if diff := cmp.Diff(want, got, empty); diff != "" {
+		t.Fatalf("Doc() (-want +got):\n%s", diff)
+	}
+}
+
+func wantAbsent(t testing.TB, s store.Store, k store.Key) {
+	t.Helper()
+	wantDoc(t, s, store.Doc{Key: k})
+}
+
+// all reads a stream from its first row to its last.
+func all(t testing.TB, s store.Store, name store.Stream) []store.Row {
+	t.Helper()
+	rows, err := readAll(t.Context(), s, name, 100)
+	if err != nil {
+		t.Fatalf("Rows() = %v, want nil", err)
+	}
+	return rows
+}
+
+func readAll(ctx context.Context, s interface {
+	Rows(context.Context, store.Stream, uint64, int, store.Direction) ([]store.Row, error)
+}, name store.Stream, n int) ([]store.Row, error) {
+	var rows []store.Row
+	for {
+		page, err := s.Rows(ctx, name, uint64(len(rows))+1, n, store.Ascending)
+		if err != nil || len(page) == 0 {
+			return rows, err
+		}
+		rows = append(rows, page...)
+	}
+}
+
+func wantTaken(t testing.TB, err error, occupant store.Row) {
+	t.Helper()
+	var taken *store.TakenError
+	if !errors.As(err, &taken) {
+		t.Fatalf("Commit() = %v, want a TakenError", err)
+	}
+	if diff := cmp.Diff(occupant, taken.Occupant, empty); diff != "" {
+		t.Fatalf("occupant (-want +got):\n%s", diff)
+	}
+}
+
+func wantConflict(t testing.TB, err error, version uint64) {
+	t.Helper()
+	var conflict *store.ConflictError
+	if !errors.As(err, &conflict) || conflict.Version != version {
+		t.Fatalf("Commit() = %v, want a ConflictError at version %d", err, version)
+	}
+}
+
+func wantBounds(t testing.TB, err error, number int64) {
+	t.Helper()
+	var bounds *store.BoundsError
+	if !errors.As(err, &bounds) || bounds.Number != number {
+		t.Fatalf("Commit() = %v, want a BoundsError at %d", err, number)
+	}
+}

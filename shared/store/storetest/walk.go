@@ -1,0 +1,163 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+var walkFacts = []fact{
+	{"a walk meets every stream once, in order, whatever the page", proveStreams},
+	{"a walk reads rows and documents as the store does", proveView},
+	{"a view does not change while commits go on", proveSnapshot},
+	{"a walk ends with its function's error, or its context", proveWalkEnds},
+}
+
+// walker opens a store that can be walked.
+func walker(t *testing.T, h Home) (store.Store, store.Walker) {
+	t.Helper()
+	s := h.Open(t)
+	w, ok := s.(store.Walker)
+	if !ok {
+		t.Skip("this home is not walked")
+	}
+	return s, w
+}
+
+func walk(t *testing.T, w store.Walker, fn func(store.View)) {
+	t.Helper()
+	if err := w.Walk(t.Context(), func(v store.View) error { fn(v); return nil }); err != nil {
+		t.Fatalf("Walk() = %v, want nil", err)
+	}
+}
+
+func streams(t *testing.T, v store.View, n int) []store.Stream {
+	t.Helper()
+	var names []store.Stream
+	for after := store.Stream(""); ; after = names[len(names)-1] {
+		page, err := v.Streams(t.Context(), after, n)
+		if err != nil || len(page) > n {
+			t.Fatalf("Streams(n %d) = %d names, %v", n, len(page), err)
+		}
+		if len(page) == 0 {
+			return names
+		}
+		names = append(names, page...)
+	}
+}
+
+func proveStreams(t *testing.T, h Home) {
+	s, w := walker(t, h)
+	var want []store.Stream
+	for i := range 23 {
+		name := newStream()
+		if i%3 == 0 {
+			name += "\x00more"
+		}
+		fill(t, s, name, i%4+1)
+		want = append(want, name)
+	}
+	walk(t, w, func(v store.View) {
+		for _, n := range []int{1, 7, 22, 23, store.MaxPage} {
+			got := streams(t, v, n)
+			if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
+				t.Errorf("Streams(n %d) is not in order, each once", n)
+			}
+			for _, name := range want {
+				if _, found := slices.BinarySearch(got, name); !found {
+					t.Errorf("Streams(n %d) lacks %s", n, name)
+				}
+			}
+		}
+		for _, n := range []int{0, -1, store.MaxPage + 1} {
+			if _, err := v.Streams(t.Context(), "", n); err == nil {
+				t.Errorf("Streams(n %d) = nil, want an error", n)
+			}
+		}
+	})
+}
+
+func proveView(t *testing.T, h Home) {
+	s, w := walker(t, h)
+	name, p := newStream(), newPut(newKey(), 0, "document")
+	rows := fill(t, s, name, 12)
+	commit(t, s, p)
+	walk(t, w, func(v store.View) {
+		got, err := readAll(t.Context(), v, name, 5)
+		if diff := cmp.Diff(rows, got); diff != "" || err != nil {
+			t.Errorf("Rows() = %v, (-want +got):\n%s", err, diff)
+		}
+		down, err := v.Rows(t.Context(), name, 1<<50, 2, store.Descending)
+		if diff := cmp.Diff([]store.Row{rows[11], rows[10]}, down); diff != "" || err != nil {
+			t.Errorf("Rows(down) = %v, (-want +got):\n%s", err, diff)
+		}
+		doc, err := v.Doc(t.Context(), p.Key)
+		if diff := cmp.Diff(docOf(p), doc, empty); diff != "" || err != nil {
+			t.Errorf("Doc() = %v, (-want +got):\n%s", err, diff)
+		}
+		if doc, err := v.Doc(t.Context(), newKey()); err != nil || doc.Version != 0 {
+			t.Errorf("Doc(absent) = version %d, %v, want 0", doc.Version, err)
+		}
+		if none, err := v.Rows(t.Context(), newStream(), 1, 5, store.Ascending); err != nil || len(none) != 0 {
+			t.Errorf("Rows(absent) = %d rows, %v, want none", len(none), err)
+		}
+	})
+}
+
+func proveSnapshot(t *testing.T, h Home) {
+	s, w := walker(t, h)
+	if h.Moving {
+		t.Skip("this home has no view that stands still")
+	}
+	name, p := newStream(), newPut(newKey(), 0, "before")
+	rows := fill(t, s, name, 3)
+	commit(t, s, p)
+	walk(t, w, func(v store.View) {
+		before := streams(t, v, 100)
+		// Commits do not wait for the walk, also when the home grows.
+		for i := range 40 {
+			a := newRow(name, uint64(i+4), "")
+			a.Data = make([]byte, store.MaxData)
+			commit(t, s, a, newPut(p.Key, uint64(i+1), "during"))
+			commit(t, s, newRow(newStream(), 1, "new"))
+		}
+		got, err := readAll(t.Context(), v, name, 100)
+		if diff := cmp.Diff(rows, got); diff != "" || err != nil {
+			t.Errorf("Rows() = %v, (-before +after):\n%s", err, diff)
+		}
+		doc, err := v.Doc(t.Context(), p.Key)
+		if diff := cmp.Diff(docOf(p), doc, empty); diff != "" || err != nil {
+			t.Errorf("Doc() = %v, (-before +after):\n%s", err, diff)
+		}
+		if diff := cmp.Diff(before, streams(t, v, 100)); diff != "" {
+			t.Errorf("Streams() (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func proveWalkEnds(t *testing.T, h Home) {
+	_, w := walker(t, h)
+	stop := fmt.Errorf("stop")
+	if err := w.Walk(t.Context(), func(store.View) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("Walk() = %v, want the function's error", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err := w.Walk(ctx, func(v store.View) error {
+		cancel()
+		_, err := v.Rows(ctx, newStream(), 1, 1, store.Ascending)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Rows() = %v, want the context's error", err)
+		}
+		_, err = v.Streams(ctx, "", 1)
+		return err
+	})
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("Walk() = %v, want ErrUnavailable with the context's error", err)
+	}
+}
