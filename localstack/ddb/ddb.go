@@ -1,0 +1,17 @@
+// Package ddb carries the recipe of DynamoDB Local: the Maven project that
+// names its jars, and the launcher that keeps it on the loopback address. It
+// imports nothing. tests/dynamolocal and the laptop home build from these
+// same files, so both run the same server.
+package ddb
+
+import _ "embed"
+
+// POM is the Maven project whose runtime dependencies are the server.
+//
+//go:embed pom.xml
+var POM []byte
+
+// Launcher is the source of the class LoopbackDynamo.
+//
+//go:embed LoopbackDynamo.java
+var Launcher []byte

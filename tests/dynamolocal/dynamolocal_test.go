@@ -1,0 +1,151 @@
+package dynamolocal_test
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/vacancy-host/vacancy/tests/dynamolocal"
+)
+
+// serveAndWait makes this test binary a process that starts a server, says
+// where, and waits to be killed.
+const serveAndWait = "VACANCY_TEST_SERVE_AND_WAIT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveAndWait) == "" {
+		os.Exit(m.Run())
+	}
+	dir, err := dynamolocal.CacheDir()
+	if err != nil {
+		panic(err)
+	}
+	s, err := dynamolocal.StartProcess(context.Background(), dir)
+	if err != nil {
+		panic(err)
+	}
+	os.Stdout.WriteString(s.Endpoint + "\n")
+	select {}
+}
+
+func TestServerListensOnLoopbackOnly(t *testing.T) {
+	endpoint := dynamolocal.Start(t)
+	tables := dynamolocal.Tables(t, endpoint)
+	out, err := dynamolocal.Client(endpoint).ListTables(t.Context(), &dynamodb.ListTablesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(out.TableNames, " "); !strings.Contains(got, tables.Rows) || !strings.Contains(got, tables.Docs) {
+		t.Errorf("ListTables() = %s, want both of %v", got, tables)
+	}
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(endpoint, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range addrs {
+		ip, ok := addr.(*net.IPNet)
+		if !ok || ip.IP.IsLoopback() || ip.IP.To4() == nil {
+			continue
+		}
+		if conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip.IP.String(), port), time.Second); err == nil {
+			conn.Close()
+			t.Errorf("the server listens on %s", ip.IP)
+		}
+	}
+}
+
+func TestServerEndsWithTheProcessThatStartedIt(t *testing.T) {
+	dynamolocal.Start(t) // the install is there
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), serveAndWait+"=1")
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := strings.TrimPrefix(strings.TrimSpace(line), "http://")
+	if conn, err := net.Dial("tcp", address); err != nil {
+		t.Fatal(err)
+	} else {
+		conn.Close()
+	}
+	// No clean-up of any kind runs in the child.
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	child.Wait()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return // refused: nobody listens any more
+		}
+		conn.Close()
+	}
+	t.Error("the server still listens after its starter was killed")
+}
+
+func TestStopEndsTheServer(t *testing.T) {
+	dir, err := dynamolocal.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := dynamolocal.StartProcess(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Stop(); err != nil {
+			t.Errorf("Stop() = %v", err)
+		}
+	}
+	if conn, err := net.Dial("tcp", strings.TrimPrefix(s.Endpoint, "http://")); err == nil {
+		conn.Close()
+		t.Error("the server listens after Stop")
+	}
+}
+
+func TestMissingToolIsNamedWithTheWayToGetIt(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("JAVA_HOME", "")
+	_, err := dynamolocal.Fetch(t.Context(), t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "needs java") || !strings.Contains(err.Error(), "apt-get install") {
+		t.Errorf("Fetch() = %v, want the tool and how to get it", err)
+	}
+}
+
+func TestFailedInstallLeavesNothingBehind(t *testing.T) {
+	bin, cache := t.TempDir(), t.TempDir()
+	for _, name := range []string{"java", "javac", "mvn"} {
+		script := "#!/bin/sh\necho the network is down >&2\nexit 1\n"
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("JAVA_HOME", "")
+	if _, err := dynamolocal.Fetch(t.Context(), cache); err == nil || !strings.Contains(err.Error(), "the network is down") {
+		t.Errorf("Fetch() = %v, want Maven's own words", err)
+	}
+	left, err := filepath.Glob(filepath.Join(cache, "dynamodb-local-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("Fetch() left %v, want nothing", left)
+	}
+}

@@ -1,0 +1,142 @@
+package dynamolocal
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/localstack/ddb"
+)
+
+// copyDependencies is the Maven goal that lays the jars into a folder, at an
+// exact version: the one Maven picks by itself differs between machines.
+const copyDependencies = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
+// natives is the version in the file names of SQLite's native libraries, whose
+// loader looks for the names without it.
+const natives = "-1.0.392"
+
+// CacheDir is where tests keep what they download: $VACANCY_CACHE, or a folder
+// in the user's own cache.
+func CacheDir() (string, error) {
+	if dir := os.Getenv("VACANCY_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("set VACANCY_CACHE to a folder for downloads: %w", err)
+	}
+	return filepath.Join(dir, "vacancy"), nil
+}
+
+// Fetch makes sure that cacheDir holds an install of DynamoDB Local and returns
+// its folder. Maven fetches the jars (about 50 MB, once), javac compiles the
+// launcher. The folder's name is a digest of the recipe, so a change of it is
+// a new install. Two processes may fetch at once: one waits for the other.
+func Fetch(ctx context.Context, cacheDir string) (string, error) {
+	recipe := sha256.New()
+	for _, part := range [][]byte{ddb.POM, ddb.Launcher, []byte(copyDependencies + natives)} {
+		recipe.Write(part)
+	}
+	install := filepath.Join(cacheDir, fmt.Sprintf("dynamodb-local-%x", recipe.Sum(nil)[:6]))
+	if present(install) {
+		return install, nil
+	}
+	for _, name := range []string{"java", "javac", "mvn"} {
+		if _, err := tool(name); err != nil {
+			return "", err
+		}
+	}
+	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
+		return "", err
+	}
+	release, err := lock(filepath.Join(cacheDir, "dynamodb-local.lock"))
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	if present(install) {
+		return install, nil
+	}
+	// Only a whole install ever gets the name that present looks for.
+	building, err := os.MkdirTemp(cacheDir, "dynamodb-local-building-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(building)
+	if err := build(ctx, building); err != nil {
+		return "", fmt.Errorf("installing DynamoDB Local: %w", err)
+	}
+	if err := os.Rename(building, install); err != nil && !present(install) {
+		return "", err
+	}
+	return install, nil
+}
+
+func present(install string) bool {
+	_, err := os.Stat(install)
+	return err == nil
+}
+
+// build lays jars, native libraries and the launcher's class into dir.
+func build(ctx context.Context, dir string) error {
+	pom, launcher := filepath.Join(dir, "pom.xml"), filepath.Join(dir, "LoopbackDynamo.java")
+	lib, classes := filepath.Join(dir, "lib"), filepath.Join(dir, "classes")
+	if err := errors.Join(os.WriteFile(pom, ddb.POM, 0o644), os.WriteFile(launcher, ddb.Launcher, 0o644)); err != nil {
+		return err
+	}
+	if err := run(ctx, "mvn", "-B", "-q", "-f", pom, copyDependencies,
+		"-DincludeScope=runtime", "-DoutputDirectory="+lib); err != nil {
+		return err
+	}
+	files, err := os.ReadDir(lib)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		name := file.Name()
+		plain := strings.Replace(name, natives, "", 1)
+		if plain == name || filepath.Ext(name) == ".jar" {
+			continue
+		}
+		if err := os.Rename(filepath.Join(lib, name), filepath.Join(lib, plain)); err != nil {
+			return err
+		}
+	}
+	return run(ctx, "javac", "--release", "17", "-nowarn", "-cp", filepath.Join(lib, "*"), "-d", classes, launcher)
+}
+
+func run(ctx context.Context, name string, args ...string) error {
+	path, err := tool(name)
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
+	if err != nil {
+		const most = 2 << 10
+		return fmt.Errorf("%s: %w: %s", name, err, out[max(0, len(out)-most):])
+	}
+	return nil
+}
+
+// tool finds a program, in JAVA_HOME before PATH for those of the JDK, and
+// says how to get it if it is not there.
+func tool(name string) (string, error) {
+	const jdk = "a JDK of version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless)"
+	from := map[string]string{"java": jdk, "javac": jdk, "mvn": "Maven 3.6 or newer (Debian: apt-get install maven)"}
+	if home := os.Getenv("JAVA_HOME"); home != "" && name != "mvn" {
+		if path, err := exec.LookPath(filepath.Join(home, "bin", name)); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("DynamoDB Local needs %s, which comes with %s: %w", name, from[name], err)
+	}
+	return path, nil
+}
