@@ -1,0 +1,106 @@
+package dynamo
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math/big"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// returnOld asks a refusal for the item that stood in the way: whose row it is
+// tells a lost acknowledgement from a lost race, without another read that
+// could see a later state.
+const returnOld = types.ReturnValuesOnConditionCheckFailureAllOld
+
+// action is a write as DynamoDB takes it, in a transaction or alone.
+func (s *Store) action(w store.Write) types.TransactWriteItem {
+	switch w := w.(type) {
+	case store.Append:
+		return types.TransactWriteItem{Put: &types.Put{
+			TableName:                           &s.tables.Rows,
+			Item:                                rowItem(w),
+			ConditionExpression:                 aws.String("attribute_not_exists(pk)"),
+			ReturnValuesOnConditionCheckFailure: returnOld,
+		}}
+	case store.Put:
+		put := &types.Put{
+			TableName:                           &s.tables.Docs,
+			Item:                                docItem(w),
+			ConditionExpression:                 aws.String("attribute_not_exists(pk)"),
+			ReturnValuesOnConditionCheckFailure: returnOld,
+		}
+		if w.If > 0 {
+			put.ConditionExpression = aws.String("v = :if")
+			put.ExpressionAttributeValues = item{":if": num(w.If)}
+		}
+		return types.TransactWriteItem{Put: put}
+	case store.Delete:
+		return types.TransactWriteItem{Delete: &types.Delete{
+			TableName:                           &s.tables.Docs,
+			Key:                                 docItemKey(w.Key),
+			ConditionExpression:                 aws.String("attribute_not_exists(pk) OR v = :if"),
+			ExpressionAttributeValues:           item{":if": num(w.If)},
+			ReturnValuesOnConditionCheckFailure: returnOld,
+		}}
+	case store.Add:
+		return types.TransactWriteItem{Update: s.update(w)}
+	}
+	return types.TransactWriteItem{}
+}
+
+// update adds within bounds. The condition is on the number before the sum:
+// Min - Delta to Max - Delta, which needs more than 64 bits.
+func (s *Store) update(a store.Add) *types.Update {
+	delta := big.NewInt(a.Delta)
+	least := new(big.Int).Sub(big.NewInt(a.Min), delta)
+	most := new(big.Int).Sub(big.NewInt(a.Max), delta)
+	condition := "n BETWEEN :least AND :most"
+	if least.Sign() <= 0 && most.Sign() >= 0 {
+		condition = "attribute_not_exists(n) OR " + condition // it stands at 0
+	}
+	return &types.Update{
+		TableName:           &s.tables.Docs,
+		Key:                 docItemKey(a.Key),
+		UpdateExpression:    aws.String("SET v = if_not_exists(v, :none) + :one, n = if_not_exists(n, :none) + :delta"),
+		ConditionExpression: &condition,
+		ExpressionAttributeValues: item{":none": num(0), ":one": num(1), ":delta": numText(delta.String()),
+			":least": numText(least.String()), ":most": numText(most.String())},
+		ReturnValuesOnConditionCheckFailure: returnOld,
+	}
+}
+
+// token names a transaction by all that is in it. DynamoDB then applies it
+// once, however often it comes within ten minutes; after that the attempts in
+// the rows and documents say the same. A digest of everything and not of the
+// attempts alone: two commits that share an attempt are then judged by their
+// conditions, and not refused for their token.
+func token(writes []store.Write) string {
+	h := sha256.New()
+	part := func(kind byte, texts ...string) {
+		h.Write([]byte{kind})
+		for _, t := range texts {
+			h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(t))))
+			h.Write([]byte(t))
+		}
+	}
+	for _, w := range writes {
+		switch w := w.(type) {
+		case store.Append:
+			part('a', string(w.Stream), string(w.Attempt[:]), fmt.Sprint(w.Position), string(w.Data))
+		case store.Put:
+			part('p', w.Key.Partition, w.Key.Sort, string(w.Attempt[:]), fmt.Sprint(w.If, w.Number),
+				string(w.Data), w.Index.Partition, w.Index.Sort)
+		case store.Delete:
+			part('d', w.Key.Partition, w.Key.Sort, fmt.Sprint(w.If))
+		case store.Add:
+			part('n', w.Key.Partition, w.Key.Sort, fmt.Sprint(w.Delta, w.Min, w.Max))
+		}
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:24]) // at most 36 characters
+}

@@ -1,0 +1,61 @@
+package dynamo
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+const (
+	// perTry ends a request that hangs, so that the next try finds another
+	// connection: DynamoDB answers in milliseconds or not at all.
+	perTry = 3 * time.Second
+	// A failure that outlasts three tries within a fraction of a second is
+	// the caller's to know: it answers 503 and the same writes come again.
+	maxTries     = 3
+	shortestWait = 25 * time.Millisecond
+	// The SDK keeps 10 idle connections, less than a busy process has calls
+	// under way; the others would dial each time.
+	idleConnections = 128
+)
+
+// NewClient makes a client with the retries and timeouts that suit the store:
+// every write is safe to repeat, so the SDK may. opts change it afterwards.
+func NewClient(cfg aws.Config, opts ...func(*dynamodb.Options)) *dynamodb.Client {
+	settings := func(o *dynamodb.Options) {
+		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry).WithTransportOptions(func(t *http.Transport) {
+			t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConnections, idleConnections
+		})
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
+			r.MaxAttempts = maxTries
+			r.Backoff = retry.BackoffDelayerFunc(backoff)
+		})
+	}
+	return dynamodb.NewFromConfig(cfg, append([]func(*dynamodb.Options){settings}, opts...)...)
+}
+
+// backoff waits before try attempt+1, with full jitter. The SDK's own waits
+// seconds, which is longer than a caller of ours has.
+func backoff(attempt int, _ error) (time.Duration, error) {
+	return rand.N(shortestWait << min(attempt, 4)), nil
+}
+
+// Local points a client at DynamoDB Local, or at a proxy before it, with
+// credentials that it takes. It answers errors with a checksum of 0, hence no
+// check of that.
+func Local(endpoint string) func(*dynamodb.Options) {
+	return func(o *dynamodb.Options) {
+		o.BaseEndpoint = &endpoint
+		o.Region = "us-east-1"
+		o.DisableValidateResponseChecksum = true
+		o.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}, nil
+		})
+	}
+}

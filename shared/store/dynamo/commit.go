@@ -1,0 +1,180 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+const (
+	// maxTransaction is what DynamoDB takes in one transaction, keys and names
+	// included.
+	maxTransaction = 4 << 20
+	// tries and firstPause bound how long a commit insists when others write
+	// the same items: about a second and a half in all.
+	tries      = 8
+	firstPause = 25 * time.Millisecond
+)
+
+// Commit is as store.Store says. An Append at position p > 1 needs proof that
+// p-1 exists; where this process has none it costs one read more, and when
+// p-1 does not exist the append is refused without a write. All that a call
+// does has proof: it has read the tip that it appends to.
+func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
+	if err := store.Check(writes); err != nil {
+		return err
+	}
+	actions, size := make([]types.TransactWriteItem, len(writes)), 0
+	for i, w := range writes {
+		actions[i] = s.action(w)
+		size += actionSize(actions[i])
+	}
+	if len(writes) > 1 && size > maxTransaction {
+		return fmt.Errorf("%w: a commit of %d bytes, at most %d", store.ErrTooLarge, size, maxTransaction)
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := s.prove(ctx, writes); err != nil {
+		return err
+	}
+	send := func() error { return s.one(ctx, actions[0]) }
+	if len(writes) > 1 {
+		id := token(writes)
+		send = func() error { return s.transact(ctx, actions, id) }
+	}
+	return s.settle(ctx, writes, send)
+}
+
+// settle sends until there is an answer to give.
+func (s *Store) settle(ctx context.Context, writes []store.Write, send func() error) error {
+	pause := firstPause
+	for try := 1; ; try++ {
+		err := send()
+		if err == nil {
+			s.remember(writes)
+			return nil
+		}
+		failed, certain := failures(err, len(writes))
+		if applied(writes, failed) {
+			s.remember(writes)
+			return nil
+		}
+		if certain {
+			return s.refusal(writes, failed)
+		}
+		if !contended(err) || try == tries {
+			return unavailable(ctx, "committing", err)
+		}
+		// Full jitter: those who collided must not meet again.
+		timer := time.NewTimer(rand.N(pause))
+		pause *= 2
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return unavailable(ctx, "committing", err)
+		}
+	}
+}
+
+// prove makes sure that every append has its row below.
+func (s *Store) prove(ctx context.Context, writes []store.Write) error {
+	for i, w := range writes {
+		a, ok := w.(store.Append)
+		if !ok || s.known.reaches(a.Stream, a.Position-1) {
+			continue
+		}
+		below, err := s.row(ctx, a.Stream, a.Position-1)
+		if err != nil {
+			return err
+		}
+		if below.Position == 0 {
+			return s.beyond(ctx, writes[:i], a)
+		}
+	}
+	return nil
+}
+
+// beyond refuses an append that does not follow on, after the appends before
+// it: the first refusal in the order of the writes is the one to tell.
+func (s *Store) beyond(ctx context.Context, before []store.Write, a store.Append) error {
+	for _, w := range before {
+		earlier, ok := w.(store.Append)
+		if !ok {
+			continue
+		}
+		occupant, err := s.row(ctx, earlier.Stream, earlier.Position)
+		if err != nil {
+			return err
+		}
+		if occupant.Position > 0 {
+			return &store.TakenError{Stream: earlier.Stream, Position: earlier.Position, Occupant: occupant}
+		}
+	}
+	return &store.TakenError{Stream: a.Stream, Position: a.Position}
+}
+
+func (s *Store) remember(writes []store.Write) {
+	for _, w := range writes {
+		if a, ok := w.(store.Append); ok {
+			s.known.saw(a.Stream, a.Position)
+		}
+	}
+}
+
+// one sends a commit of a single write as the plain request: half the price of
+// a transaction, and the one that answers with the row in the way.
+func (s *Store) one(ctx context.Context, a types.TransactWriteItem) error {
+	var err error
+	switch {
+	case a.Put != nil:
+		_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
+			TableName:                           a.Put.TableName,
+			Item:                                a.Put.Item,
+			ConditionExpression:                 a.Put.ConditionExpression,
+			ExpressionAttributeValues:           a.Put.ExpressionAttributeValues,
+			ReturnValuesOnConditionCheckFailure: a.Put.ReturnValuesOnConditionCheckFailure,
+		})
+	case a.Delete != nil:
+		_, err = s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+			TableName:                           a.Delete.TableName,
+			Key:                                 a.Delete.Key,
+			ConditionExpression:                 a.Delete.ConditionExpression,
+			ExpressionAttributeValues:           a.Delete.ExpressionAttributeValues,
+			ReturnValuesOnConditionCheckFailure: a.Delete.ReturnValuesOnConditionCheckFailure,
+		})
+	default:
+		// store.Check lets no Add go alone.
+		err = errors.New("an update has no form of its own")
+	}
+	return err
+}
+
+func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem, id string) error {
+	_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+		TransactItems:      actions,
+		ClientRequestToken: aws.String(id),
+	})
+	return err
+}
+
+// actionSize is what an action counts towards the limit of a transaction.
+func actionSize(a types.TransactWriteItem) int {
+	switch {
+	case a.Put != nil:
+		return ItemSize(a.Put.Item)
+	case a.Update != nil:
+		return ItemSize(a.Update.Key) + ItemSize(a.Update.ExpressionAttributeValues)
+	}
+	return ItemSize(a.Delete.Key)
+}

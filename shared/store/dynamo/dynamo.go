@@ -1,0 +1,86 @@
+// Package dynamo is the store over two tables of Amazon DynamoDB: rows, which
+// are only ever put, and docs.
+//
+// It imports the store port and the AWS SDK. Each commit is one request: a
+// conditional put or delete for a single write, a transaction for several. The
+// invariant of the port, that no position is written before the one below it,
+// is kept without a head item: a row is put only where no row is, and only
+// with proof that the row below exists. Rows are never deleted, so a proof
+// never expires: this process has read or written such a row (lengths.go), or
+// reads it first.
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Tables names the two tables. Nothing is asked about them at the start: a
+// missing one shows at the first call.
+type Tables struct{ Rows, Docs string }
+
+// Store keeps rows and documents in DynamoDB. Make one with New.
+type Store struct {
+	client *dynamodb.Client
+	tables Tables
+	known  lengths
+
+	mu     sync.Mutex
+	closed bool
+	under  sync.WaitGroup // calls under way
+}
+
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Walker = (*Store)(nil)
+)
+
+// New returns the store in those tables. The client should come from NewClient,
+// whose retries and timeouts the answers of this package count on. The role
+// behind it needs GetItem, Query and PutItem on both tables (a transaction
+// asks for no other right than its writes), UpdateItem and DeleteItem on docs
+// alone, Query on its index, and Scan on rows for Walk.
+func New(client *dynamodb.Client, tables Tables) *Store {
+	return &Store{client: client, tables: tables, known: lengths{most: knownStreams}}
+}
+
+// enter begins a call; every call that entered must leave.
+func (s *Store) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return store.NotApplied(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return store.NotApplied(store.ErrClosed)
+	}
+	s.under.Add(1)
+	return nil
+}
+
+func (s *Store) leave() { s.under.Done() }
+
+// Close is as store.Store says. The client is the caller's and stays open.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.under.Wait()
+	return nil
+}
+
+// unavailable is what every failure of the network or the service becomes: the
+// outcome is unknown. A request that ended with its context says so in the
+// chain, whatever the SDK made of it.
+func unavailable(ctx context.Context, doing string, err error) error {
+	if end := ctx.Err(); end != nil && !errors.Is(err, end) {
+		err = fmt.Errorf("%w: %w", end, err)
+	}
+	return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, doing, err)
+}

@@ -1,0 +1,166 @@
+package dynamo
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// The attributes. Their names are paid for in every item, so they are short.
+// They are also the version of the layout: a later layout uses other names,
+// and a reader that misses an attribute refuses the item, never guesses.
+const (
+	attrPK      = "pk" // rows: the stream, as bytes; docs: the partition
+	attrSK      = "sk" // rows: the position; docs: the sort
+	attrAttempt = "a"
+	attrData    = "d"
+	attrVersion = "v"  // docs
+	attrNumber  = "n"  // docs; absent is 0
+	attrIndexPK = "xp" // docs; only with an index key: the index is sparse
+	attrIndexSK = "xs"
+)
+
+// docsIndex is the sparse index of docs.
+const docsIndex = "listed"
+
+type item = map[string]types.AttributeValue
+
+func str(s string) types.AttributeValue     { return &types.AttributeValueMemberS{Value: s} }
+func num(n uint64) types.AttributeValue     { return numText(strconv.FormatUint(n, 10)) }
+func numText(n string) types.AttributeValue { return &types.AttributeValueMemberN{Value: n} }
+
+// bin is bytes, also when there are none: the SDK sends nil as no value at
+// all, which DynamoDB refuses.
+func bin(b []byte) types.AttributeValue {
+	if b == nil {
+		b = []byte{}
+	}
+	return &types.AttributeValueMemberB{Value: b}
+}
+
+func rowKey(s store.Stream, p uint64) item {
+	return item{attrPK: bin([]byte(s)), attrSK: num(p)}
+}
+
+func rowItem(a store.Append) item {
+	it := rowKey(a.Stream, a.Position)
+	it[attrAttempt] = bin(a.Attempt[:])
+	it[attrData] = bin(a.Data)
+	return it
+}
+
+func docItemKey(k store.Key) item {
+	return item{attrPK: str(k.Partition), attrSK: str(k.Sort)}
+}
+
+func docItem(p store.Put) item {
+	it := docItemKey(p.Key)
+	it[attrVersion] = num(p.If + 1)
+	it[attrAttempt] = bin(p.Attempt[:])
+	it[attrData] = bin(p.Data)
+	if p.Number != 0 {
+		it[attrNumber] = numText(strconv.FormatInt(p.Number, 10))
+	}
+	if p.Index != (store.Key{}) {
+		it[attrIndexPK], it[attrIndexSK] = str(p.Index.Partition), str(p.Index.Sort)
+	}
+	return it
+}
+
+func readRow(it item) (store.Row, error) {
+	r := reader{item: it}
+	row := store.Row{Position: r.uint(attrSK), Attempt: r.attempt(), Data: r.bytes(attrData)}
+	if row.Position == 0 {
+		r.fail(attrSK, "a position from 1")
+	}
+	return row, r.err
+}
+
+func readDoc(it item) (store.Doc, error) {
+	r := reader{item: it}
+	doc := store.Doc{
+		Key:     store.Key{Partition: r.text(attrPK), Sort: r.text(attrSK)},
+		Version: r.uint(attrVersion),
+	}
+	// An Add may have made the document: then it has neither of these.
+	if r.has(attrAttempt) || r.has(attrData) {
+		doc.Attempt, doc.Data = r.attempt(), r.bytes(attrData)
+	}
+	if r.has(attrNumber) {
+		doc.Number = r.int(attrNumber)
+	}
+	if r.has(attrIndexPK) {
+		doc.Index = store.Key{Partition: r.text(attrIndexPK), Sort: r.text(attrIndexSK)}
+	}
+	return doc, r.err
+}
+
+// reader takes attributes out of an item and keeps the first that was not as
+// it must be.
+type reader struct {
+	item item
+	err  error
+}
+
+func (r *reader) has(name string) bool { return r.item[name] != nil }
+
+func (r *reader) fail(name, want string) {
+	if r.err == nil {
+		r.err = &problem.Error{Kind: problem.Damaged, Field: "attribute " + name, Want: want,
+			Got: fmt.Sprintf("%T", r.item[name])}
+	}
+}
+
+func (r *reader) text(name string) string {
+	v, ok := r.item[name].(*types.AttributeValueMemberS)
+	if !ok {
+		r.fail(name, "a string")
+		return ""
+	}
+	return v.Value
+}
+
+func (r *reader) bytes(name string) []byte {
+	v, ok := r.item[name].(*types.AttributeValueMemberB)
+	if !ok {
+		r.fail(name, "bytes")
+		return nil
+	}
+	return v.Value
+}
+
+func (r *reader) attempt() (a store.Attempt) {
+	if copy(a[:], r.bytes(attrAttempt)) != len(a) {
+		r.fail(attrAttempt, "16 bytes")
+	}
+	return a
+}
+
+func (r *reader) number(name string) string {
+	v, ok := r.item[name].(*types.AttributeValueMemberN)
+	if !ok {
+		r.fail(name, "a number")
+		return ""
+	}
+	return v.Value
+}
+
+func (r *reader) uint(name string) uint64 {
+	n, err := strconv.ParseUint(r.number(name), 10, 64)
+	if err != nil {
+		r.fail(name, "a whole number from 0")
+	}
+	return n
+}
+
+func (r *reader) int(name string) int64 {
+	n, err := strconv.ParseInt(r.number(name), 10, 64)
+	if err != nil {
+		r.fail(name, "a whole number of 64 bits")
+	}
+	return n
+}

@@ -1,0 +1,148 @@
+package dynamo
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// failure is a condition that did not hold, and the item that it met; no item
+// where there was none.
+type failure struct {
+	failed bool
+	met    item
+}
+
+// failures takes out of an error what became of the condition of each of n
+// writes. It is certain if conditions alone are why nothing was applied.
+func failures(err error, n int) (failed []failure, certain bool) {
+	if single, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok && n == 1 {
+		return []failure{{failed: true, met: single.Item}}, true
+	}
+	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
+	if !ok || len(canceled.CancellationReasons) != n {
+		return nil, false
+	}
+	failed = make([]failure, n)
+	conditions, others := 0, 0
+	for i, reason := range canceled.CancellationReasons {
+		switch aws.ToString(reason.Code) {
+		case "ConditionalCheckFailed":
+			failed[i] = failure{failed: true, met: reason.Item}
+			conditions++
+		case "None", "":
+		default:
+			others++
+		}
+	}
+	return failed, conditions > 0 && others == 0
+}
+
+// applied says whether a row or document that stood in the way is the commit's
+// own: then an earlier try was applied, and all of it.
+func applied(writes []store.Write, failed []failure) bool {
+	for i, f := range failed {
+		if f.met[attrAttempt] == nil {
+			continue
+		}
+		r := reader{item: f.met}
+		switch w := writes[i].(type) {
+		case store.Append:
+			if r.attempt() == w.Attempt {
+				return true
+			}
+		case store.Put:
+			if r.attempt() == w.Attempt {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// refusal is what failed conditions mean, in the contract's order: Taken,
+// Bounds, Conflict; the first of its kind.
+func (s *Store) refusal(writes []store.Write, failed []failure) error {
+	var bounds, conflict error
+	for i, f := range failed {
+		if !f.failed {
+			continue
+		}
+		switch w := writes[i].(type) {
+		case store.Append:
+			occupant, err := readRow(f.met)
+			if err != nil {
+				return fmt.Errorf("the row in the way: %w", err)
+			}
+			s.known.saw(w.Stream, w.Position)
+			return &store.TakenError{Stream: w.Stream, Position: w.Position, Occupant: occupant}
+		case store.Add:
+			if bounds == nil {
+				bounds = boundsError(w, f.met)
+			}
+		case store.Put:
+			if conflict == nil {
+				conflict = conflictError(w.Key, f.met)
+			}
+		case store.Delete:
+			if conflict == nil {
+				conflict = conflictError(w.Key, f.met)
+			}
+		}
+	}
+	if bounds != nil {
+		return bounds
+	}
+	return conflict
+}
+
+func boundsError(a store.Add, met item) error {
+	r := reader{item: met}
+	e := &store.BoundsError{Key: a.Key}
+	if r.has(attrNumber) {
+		e.Number = r.int(attrNumber)
+	}
+	if r.err != nil {
+		return fmt.Errorf("the number of %s: %w", a.Key, r.err)
+	}
+	return e
+}
+
+func conflictError(k store.Key, met item) error {
+	r := reader{item: met}
+	e := &store.ConflictError{Key: k}
+	if met != nil {
+		e.Version = r.uint(attrVersion)
+	}
+	if r.err != nil {
+		return fmt.Errorf("the version of %s: %w", k, r.err)
+	}
+	return e
+}
+
+// contended says whether a request failed because others were at the same
+// items or at the same partition, so that the same request may pass soon. What
+// a plain request can be retried for, the client has retried already.
+func contended(err error) bool {
+	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
+		for _, reason := range canceled.CancellationReasons {
+			switch aws.ToString(reason.Code) {
+			case "TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError":
+				return true
+			}
+		}
+		return false
+	}
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		switch api.ErrorCode() {
+		case "TransactionConflictException", "TransactionInProgressException":
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,114 @@
+package dynamo
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Tip is as store.Store says: one query that reads one item.
+func (s *Store) Tip(ctx context.Context, stream store.Stream) (store.Row, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.Row{}, err
+	}
+	defer s.leave()
+	in := s.rowsQuery(stream, 1, store.Descending)
+	rows, err := s.queryRows(ctx, in, stream)
+	if err != nil || len(rows) == 0 {
+		return store.Row{}, err
+	}
+	return rows[0], nil
+}
+
+// Rows is as store.Store says. A page is one query, so it ends early at 1 MB.
+func (s *Store) Rows(ctx context.Context, stream store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	if err := store.CheckPage(n); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	in := s.rowsQuery(stream, n, d)
+	in.KeyConditionExpression = aws.String("pk = :s AND sk >= :from")
+	if d == store.Descending {
+		in.KeyConditionExpression = aws.String("pk = :s AND sk <= :from")
+	}
+	in.ExpressionAttributeValues[":from"] = num(from)
+	rows, err := s.queryRows(ctx, in, stream)
+	if err != nil {
+		return nil, err
+	}
+	return contiguous(rows, max(from, 1), d), nil
+}
+
+func (s *Store) rowsQuery(stream store.Stream, n int, d store.Direction) *dynamodb.QueryInput {
+	return &dynamodb.QueryInput{
+		TableName:                 &s.tables.Rows,
+		ConsistentRead:            aws.Bool(true),
+		KeyConditionExpression:    aws.String("pk = :s"),
+		ExpressionAttributeValues: item{":s": bin([]byte(stream))},
+		Limit:                     aws.Int32(int32(n)),
+		ScanIndexForward:          aws.Bool(d == store.Ascending),
+	}
+}
+
+// queryRows runs a query over one stream. What it returns exists, which proves
+// all below it.
+func (s *Store) queryRows(ctx context.Context, in *dynamodb.QueryInput, stream store.Stream) ([]store.Row, error) {
+	out, err := s.client.Query(ctx, in)
+	if err != nil {
+		return nil, unavailable(ctx, "reading rows", err)
+	}
+	rows := make([]store.Row, 0, len(out.Items))
+	for _, it := range out.Items {
+		row, err := readRow(it)
+		if err != nil {
+			return nil, err
+		}
+		s.known.saw(stream, row.Position)
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// contiguous cuts a page at its first hole. A query is no snapshot: it may
+// have passed position 7 before 7 was written and still meet 8, written later.
+func contiguous(rows []store.Row, from uint64, d store.Direction) []store.Row {
+	for i, row := range rows {
+		whole := true
+		switch {
+		case d == store.Ascending:
+			whole = row.Position == from+uint64(i)
+		case i > 0:
+			whole = row.Position == rows[0].Position-uint64(i)
+		}
+		if !whole {
+			return rows[:i]
+		}
+	}
+	return rows
+}
+
+// row reads one row, strongly consistent; the zero Row if absent.
+func (s *Store) row(ctx context.Context, stream store.Stream, p uint64) (store.Row, error) {
+	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName:      &s.tables.Rows,
+		ConsistentRead: aws.Bool(true),
+		Key:            rowKey(stream, p),
+	})
+	if err != nil {
+		return store.Row{}, unavailable(ctx, "reading a row", err)
+	}
+	if out.Item == nil {
+		return store.Row{}, nil
+	}
+	row, err := readRow(out.Item)
+	if err == nil {
+		s.known.saw(stream, p)
+	}
+	return row, err
+}

@@ -1,0 +1,96 @@
+package dynamo
+
+import (
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// unit is what one write unit pays for; a started one counts whole.
+const unit = 1 << 10
+
+// ItemSize is the size by which DynamoDB charges an item and limits it
+// (Developer Guide, "DynamoDB item sizes and formats"): the UTF-8 bytes of the
+// attribute names and the sizes of the values.
+func ItemSize(it map[string]types.AttributeValue) int {
+	size := 0
+	for name, value := range it {
+		size += len(name) + valueSize(value)
+	}
+	return size
+}
+
+// WriteUnits is what a commit of items of these sizes costs: one unit per
+// started KB for a single item, two in a transaction. A document listed in the
+// index pays for its entry there as well.
+func WriteUnits(sizes ...int) int {
+	units := 0
+	for _, size := range sizes {
+		units += max(1, (size+unit-1)/unit)
+	}
+	if len(sizes) > 1 {
+		units *= 2
+	}
+	return units
+}
+
+// RowSize is the ItemSize of the row that an append makes.
+func RowSize(a store.Append) int { return ItemSize(rowItem(a)) }
+
+// A container has 3 bytes of its own and 1 for each of its elements.
+const (
+	containerSize = 3
+	elementSize   = 1
+)
+
+func valueSize(v types.AttributeValue) int {
+	size := 0
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		size = len(v.Value)
+	case *types.AttributeValueMemberB:
+		size = len(v.Value)
+	case *types.AttributeValueMemberN:
+		size = numberSize(v.Value)
+	case *types.AttributeValueMemberBOOL, *types.AttributeValueMemberNULL:
+		size = 1
+	case *types.AttributeValueMemberSS:
+		for _, s := range v.Value {
+			size += len(s)
+		}
+	case *types.AttributeValueMemberBS:
+		for _, b := range v.Value {
+			size += len(b)
+		}
+	case *types.AttributeValueMemberNS:
+		for _, n := range v.Value {
+			size += numberSize(n)
+		}
+	case *types.AttributeValueMemberL:
+		size = containerSize
+		for _, element := range v.Value {
+			size += elementSize + valueSize(element)
+		}
+	case *types.AttributeValueMemberM:
+		size = containerSize
+		for name, element := range v.Value {
+			size += elementSize + len(name) + valueSize(element)
+		}
+	}
+	return size
+}
+
+// numberSize counts a byte per two significant digits, one more, and one for a
+// minus sign. Zeros before and after the digits cost nothing.
+func numberSize(n string) int {
+	digits, negative := strings.CutPrefix(n, "-")
+	whole, fraction, _ := strings.Cut(digits, ".")
+	significant := len(strings.Trim(whole+fraction, "0"))
+	size := (significant+1)/2 + 1
+	if negative {
+		size++
+	}
+	return size
+}

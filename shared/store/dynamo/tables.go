@@ -1,0 +1,61 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// CreateTables makes the two tables, for tests and for homes on one machine,
+// and returns when they can be used. Tables that are there stay as they are.
+// Deployed tables are the infrastructure's, with backups and deletion
+// protection.
+func CreateTables(ctx context.Context, client *dynamodb.Client, tables Tables) error {
+	for _, in := range schema(tables) {
+		_, err := client.CreateTable(ctx, in)
+		if _, there := errors.AsType[*types.ResourceInUseException](err); err != nil && !there {
+			return fmt.Errorf("creating table %s: %w", *in.TableName, err)
+		}
+		wait := dynamodb.NewTableExistsWaiter(client)
+		if err := wait.Wait(ctx, &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
+			return fmt.Errorf("waiting for table %s: %w", *in.TableName, err)
+		}
+	}
+	return nil
+}
+
+func schema(tables Tables) []*dynamodb.CreateTableInput {
+	attribute := func(name string, t types.ScalarAttributeType) types.AttributeDefinition {
+		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: t}
+	}
+	key := func(pk, sk string) []types.KeySchemaElement {
+		return []types.KeySchemaElement{
+			{AttributeName: aws.String(pk), KeyType: types.KeyTypeHash},
+			{AttributeName: aws.String(sk), KeyType: types.KeyTypeRange},
+		}
+	}
+	return []*dynamodb.CreateTableInput{{
+		TableName:   &tables.Rows,
+		BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{
+			attribute(attrPK, types.ScalarAttributeTypeB), attribute(attrSK, types.ScalarAttributeTypeN)},
+		KeySchema: key(attrPK, attrSK),
+	}, {
+		TableName:   &tables.Docs,
+		BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{
+			attribute(attrPK, types.ScalarAttributeTypeS), attribute(attrSK, types.ScalarAttributeTypeS),
+			attribute(attrIndexPK, types.ScalarAttributeTypeS), attribute(attrIndexSK, types.ScalarAttributeTypeS)},
+		KeySchema: key(attrPK, attrSK),
+		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
+			IndexName:  aws.String(docsIndex),
+			KeySchema:  key(attrIndexPK, attrIndexSK),
+			Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll},
+		}},
+	}}
+}
