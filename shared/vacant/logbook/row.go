@@ -1,0 +1,86 @@
+package logbook
+
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The row form: format, time as microseconds since 1970 (8 bytes big-endian),
+// prev, signature and kind each after their length, and the payload.
+const (
+	rowFormat = 1
+	rowFixed  = 1 + 8 + identity.Size
+)
+
+// MarshalBinary returns e as the bytes of a store row. It refuses what
+// UnmarshalBinary would not read again.
+func (e *Entry) MarshalBinary() ([]byte, error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	if !utf8.ValidString(e.Kind) {
+		return nil, problem.Invalid("kind", "UTF-8", "other bytes")
+	}
+	v, err := parsePayload(e.Payload, canon.DefaultLimits())
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(v.AppendCJ(nil), e.Payload) {
+		return nil, problem.Invalid("payload", "canonical JSON", "another form")
+	}
+	b := make([]byte, 0, rowFixed+2*binary.MaxVarintLen64+len(e.Signature)+len(e.Kind)+len(e.Payload))
+	b = append(b, rowFormat)
+	b = binary.BigEndian.AppendUint64(b, uint64(e.Time.UnixMicro()))
+	b = append(b, e.Prev[:]...)
+	b = append(binary.AppendUvarint(b, uint64(len(e.Signature))), e.Signature...)
+	b = append(binary.AppendUvarint(b, uint64(len(e.Kind))), e.Kind...)
+	return append(b, e.Payload...), nil
+}
+
+// UnmarshalBinary reads the bytes of a store row, which it does not keep. It
+// takes only what MarshalBinary writes: an entry has one row form. Anything
+// else is of kind Damaged.
+func (e *Entry) UnmarshalBinary(row []byte) error {
+	if len(row) < rowFixed {
+		return problem.New(problem.Damaged, "log row: expected at least %d bytes, got %d", rowFixed, len(row))
+	}
+	if row[0] != rowFormat {
+		return problem.New(problem.Damaged, "log row: expected format %d, got %d", rowFormat, row[0])
+	}
+	var out Entry
+	out.Time = time.UnixMicro(int64(binary.BigEndian.Uint64(row[1:]))).UTC()
+	copy(out.Prev[:], row[rowFixed-identity.Size:])
+	signature, rest, ok := cutPrefixed(row[rowFixed:])
+	if !ok {
+		return problem.New(problem.Damaged, "log row: its signature is cut short")
+	}
+	kind, rest, ok := cutPrefixed(rest)
+	if !ok {
+		return problem.New(problem.Damaged, "log row: its kind is cut short")
+	}
+	out.Signature, out.Kind, out.Payload = bytes.Clone(signature), string(kind), bytes.Clone(rest)
+	again, err := out.MarshalBinary()
+	if err != nil {
+		return problem.New(problem.Damaged, "log row: %s", problem.Of(err).Text())
+	}
+	if !bytes.Equal(again, row) {
+		return problem.New(problem.Damaged, "log row: a length is not written in its shortest form")
+	}
+	*e = out
+	return nil
+}
+
+// cutPrefixed cuts b after the bytes whose length stands before them.
+func cutPrefixed(b []byte) (field, rest []byte, ok bool) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)-size) {
+		return nil, nil, false
+	}
+	return b[size : size+int(n)], b[size+int(n):], true
+}
