@@ -1,0 +1,32 @@
+// Package echo is the substrate that says what it heard, exactly as the
+// reference's default behaviour does (wire §6.1).
+//
+// It imports substrate and problem.
+package echo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Kind is the kind of this substrate in a substrate.Spec.
+const Kind = "echo"
+
+// Substrate answers with the question.
+type Substrate struct{}
+
+// New makes the substrate of a spec; there is nothing to say after echo.
+func New(argument string) (substrate.Substrate, error) {
+	if argument != "" {
+		return nil, problem.Invalid("substrate", "echo alone", fmt.Sprintf("%.80q", Kind+":"+argument))
+	}
+	return Substrate{}, nil
+}
+
+// Answer is `echo from <short id of the vacant>: <text>`.
+func (Substrate) Answer(_ context.Context, q substrate.Question) (string, error) {
+	return "echo from " + q.Vacant.Short() + ": " + q.Text, nil
+}
