@@ -2,6 +2,7 @@ package canon
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -24,19 +25,21 @@ type Decoder struct {
 	depth  int
 	keys   []string // of the open objects, the innermost last
 	err    error    // why the document as a whole is refused
+	room   [24]string
 }
 
 // NewDecoder returns a decoder of data, which must not change until the
-// decoder and what Raw returned are no longer used.
+// decoder and what Raw returned are no longer used. Strings stay good.
 func NewDecoder(data []byte, l Limits) *Decoder {
-	d := &Decoder{keys: make([]string, 0, 32)}
+	d := new(Decoder)
 	d.Reset(data, l)
 	return d
 }
 
 // Reset makes d a decoder of data.
 func (d *Decoder) Reset(data []byte, l Limits) {
-	*d = Decoder{limits: l, keys: d.keys[:0]}
+	*d = Decoder{limits: l}
+	d.keys = d.room[:0]
 	switch {
 	case len(data) > l.Bytes:
 		d.err = &problem.Error{Kind: problem.TooLarge, Field: "body",
@@ -123,7 +126,8 @@ func (d *Decoder) Document(f func(key string) error) error {
 }
 
 // Object reads an object: f is called for each member in order and must read
-// its value.
+// its value. Two equal keys are refused at the end of the object: until then f
+// may have seen both.
 func (d *Decoder) Object(f func(key string) error) error {
 	if d.Kind() != Object {
 		return d.Mismatch(Object.String())
@@ -132,15 +136,15 @@ func (d *Decoder) Object(f func(key string) error) error {
 		return err
 	}
 	base := len(d.keys)
-	var many map[string]struct{}
 	for more := d.next() != '}'; more; {
 		key, err := d.key()
 		if err != nil {
 			return err
 		}
-		if many, err = d.push(base, key, many); err != nil {
-			return err
+		if len(d.keys)-base == d.limits.Keys {
+			return problem.Invalid(d.outer(base), fmt.Sprintf("at most %d keys", d.limits.Keys), "more")
 		}
+		d.keys = append(d.keys, key)
 		if err := f(key); err != nil {
 			return err
 		}
@@ -148,9 +152,36 @@ func (d *Decoder) Object(f func(key string) error) error {
 			return err
 		}
 	}
+	if key, found := twice(d.keys[base:]); found {
+		// Readers differ in which of the two counts (wire §23 D4).
+		return problem.Invalid(name(key), "the key once", "it twice")
+	}
 	d.keys = d.keys[:base]
 	d.leave()
 	return nil
+}
+
+// twice finds a key that is there twice. It may reorder the keys.
+func twice(keys []string) (string, bool) {
+	const few = 16
+	if len(keys) > few {
+		// Comparing each with each is work that an attacker would ask for.
+		slices.Sort(keys)
+		for i := 1; i < len(keys); i++ {
+			if keys[i] == keys[i-1] {
+				return keys[i], true
+			}
+		}
+		return "", false
+	}
+	for i, k := range keys {
+		for _, other := range keys[:i] {
+			if k == other {
+				return k, true
+			}
+		}
+	}
+	return "", false
 }
 
 // Array reads an array: f is called for each element in order and must read
@@ -215,40 +246,6 @@ func (d *Decoder) key() (string, error) {
 	}
 	d.pos++
 	return key, nil
-}
-
-// few is how many keys of an object are compared one by one with a new key;
-// beyond that a map costs less than an attacker's quadratic work.
-const few = 16
-
-// push notes a key of the object whose keys begin at base. many holds them
-// once they are more than few.
-func (d *Decoder) push(base int, key string, many map[string]struct{}) (map[string]struct{}, error) {
-	mine := d.keys[base:]
-	if len(mine) == d.limits.Keys {
-		return nil, problem.Invalid(d.outer(base), fmt.Sprintf("at most %d keys", d.limits.Keys), "more")
-	}
-	if len(mine) == few {
-		many = make(map[string]struct{}, 4*few)
-		for _, k := range mine {
-			many[k] = struct{}{}
-		}
-	}
-	twice := false
-	if many != nil {
-		_, twice = many[key]
-		many[key] = struct{}{}
-	} else {
-		for _, k := range mine {
-			twice = twice || k == key
-		}
-	}
-	if twice {
-		// Readers differ in which of the two counts (wire §23 D4).
-		return nil, problem.Invalid(name(key), "the key once", "it twice")
-	}
-	d.keys = append(d.keys, key)
-	return many, nil
 }
 
 // String reads a string.

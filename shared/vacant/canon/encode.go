@@ -12,16 +12,15 @@ const hexDigits = "0123456789abcdef"
 // to U+001F are escaped (wire §2). s must be UTF-8.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
-	start := 0
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < 0x20 || c == '"' || c == '\\' {
-			dst = append(dst, s[start:i]...)
-			dst = appendEscaped(dst, c)
-			start = i + 1
+	for i := 0; ; {
+		end := special(s, i)
+		dst = append(dst, s[i:end]...)
+		if end == len(s) {
+			return append(dst, '"')
 		}
+		dst = appendEscaped(dst, s[end])
+		i = end + 1
 	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
 }
 
 // AppendStringA appends s in quotes as CJ-A writes it: everything outside

@@ -2,6 +2,7 @@ package canon
 
 import (
 	"fmt"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -10,55 +11,77 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
+// special returns the position from i on of the first byte of s that a string
+// of JSON cannot hold as it is: '"', '\\' or a control; len(s) if there is none.
+// Texts are most of a message, so it looks at eight bytes at a time.
+func special(s string, i int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(s); i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		// x-ones has the top bit where a byte of x was zero. A borrow can set it
+		// in higher bytes too, never in lower ones, and the lowest is what counts.
+		quote, slash := w^'"'*ones, w^'\\'*ones
+		found := ((w-0x20*ones)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & tops
+		if found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c < 0x20 || c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return i
+}
+
 // quoted reads the string whose opening quote is at d.pos. Without escapes it
 // is a piece of the document.
 func (d *Decoder) quoted() (string, error) {
 	start := d.pos + 1
-	for i := start; i < len(d.text); i++ {
-		switch c := d.text[i]; {
-		case c == '"':
-			d.pos = i + 1
-			return d.text[start:i], nil
-		case c == '\\':
-			return d.unescape(start, i)
-		case c < 0x20:
-			return "", d.syntaxAt(i, "no raw control character in a string")
-		}
+	end := special(d.text, start)
+	switch {
+	case end == len(d.text):
+		return "", d.syntaxAt(end, "the end of a string")
+	case d.text[end] == '"':
+		d.pos = end + 1
+		return d.text[start:end], nil
+	case d.text[end] == '\\':
+		return d.unescape(start, end)
 	}
-	return "", d.syntaxAt(len(d.text), "the end of a string")
+	return "", d.syntaxAt(end, "no raw control character in a string")
 }
 
 // unescape reads on at the first escape, at i, of a string that begins at
 // start.
 func (d *Decoder) unescape(start, i int) (string, error) {
 	s := d.text
-	out := append(make([]byte, 0, i-start+64), s[start:i]...)
+	var out strings.Builder
+	out.Grow(i - start + max(0, strings.IndexByte(s[i:], '"'))) // enough unless a quote is escaped
+	out.WriteString(s[start:i])
 	for i < len(s) {
 		switch c := s[i]; {
 		case c == '"':
 			d.pos = i + 1
-			return string(out), nil
+			return out.String(), nil
 		case c < 0x20:
 			return "", d.syntaxAt(i, "no raw control character in a string")
 		case c != '\\':
-			end := i + 1
-			for end < len(s) && s[end] != '"' && s[end] != '\\' && s[end] >= 0x20 {
-				end++
-			}
-			out = append(out, s[i:end]...)
+			end := special(s, i)
+			out.WriteString(s[i:end])
 			i = end
 		case i+1 < len(s) && s[i+1] == 'u':
 			r, n, err := d.unicodeEscape(i)
 			if err != nil {
 				return "", err
 			}
-			out = utf8.AppendRune(out, r)
+			out.WriteRune(r)
 			i += n
 		default:
 			if i+1 >= len(s) || short[s[i+1]] == 0 {
 				return "", d.syntaxAt(i, "an escape of JSON")
 			}
-			out = append(out, short[s[i+1]])
+			out.WriteByte(short[s[i+1]])
 			i += 2
 		}
 	}
@@ -86,7 +109,7 @@ func (d *Decoder) unicodeEscape(i int) (rune, int, error) {
 			}
 		}
 	}
-	return 0, 0, problem.Invalid(d.field(), "text", "the lone surrogate "+d.text[i:i+6])
+	return 0, 0, problem.Invalid(d.field(), "whole characters", "the lone surrogate "+d.text[i:i+6])
 }
 
 func hex4(s string, at int) (r rune, ok bool) {

@@ -106,9 +106,6 @@ func (v Value) Int64() (int64, bool) {
 	return n, v.kind == Int && err == nil
 }
 
-// Bool returns a boolean, and whether v is one.
-func (v Value) Bool() (b, ok bool) { return v.text == "true" && v.kind == Bool, v.kind == Bool }
-
 // Items returns the elements of an array.
 func (v Value) Items() []Value { return v.items }
 

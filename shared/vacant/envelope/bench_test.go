@@ -85,7 +85,7 @@ func BenchmarkHostileBodies(b *testing.B) {
 	}
 	full := 256 << 10
 	bodies := map[string][]byte{
-		"objects of 1024 keys": []byte(`{"a":[` + strings.Repeat(keys(1024)+",", full/7200-1) + `0]}`),
+		"objects of 1024 keys": []byte(`{"a":[` + strings.Repeat(keys(1024)+",", full/8200-1) + `0]}`),
 		"100000 keys":          []byte(keys(17000)),
 		"depth 10000":          bytes.Repeat([]byte(`{"a":`), 10000),
 		"escapes":              []byte(`{"a":"` + strings.Repeat(`\u00e9`, full/6-10) + `"}`),

@@ -2,7 +2,6 @@ package envelope
 
 import (
 	"encoding/hex"
-	"slices"
 	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -12,7 +11,7 @@ import (
 // JSON; nil stands for the idempotency key or, if that is empty, the hash
 // (wire §5.3).
 func AppendRequest(dst, id []byte, e *Envelope) []byte {
-	dst = slices.Grow(dst, e.size())
+	dst = e.grow(dst, len(id)+880)
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	switch {
 	case id != nil:
@@ -29,7 +28,7 @@ func AppendRequest(dst, id []byte, e *Envelope) []byte {
 // AppendResponse appends the JSON-RPC response that carries e (wire §5.2). id
 // is the request's, byte for byte; nil becomes null.
 func AppendResponse(dst, id []byte, e *Envelope) []byte {
-	dst = slices.Grow(dst, e.size())
+	dst = e.grow(dst, len(id)+880)
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	if id == nil {
 		dst = append(dst, `null`...)
@@ -43,6 +42,7 @@ func AppendResponse(dst, id []byte, e *Envelope) []byte {
 // wire's shape, in which an absent selfEval is absent (wire §5.1).
 func AppendMessage(dst []byte, e *Envelope) []byte {
 	m := &e.Payload
+	dst = e.grow(dst, 720)
 	dst = append(dst, `{"role":`...)
 	dst = canon.AppendString(dst, string(m.Role))
 	dst = append(dst, `,"parts":[`...)

@@ -11,6 +11,7 @@ import (
 	"context"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -95,7 +96,13 @@ func (e *Envelope) VerifyBy(id identity.ID) (identity.Hash, bool) {
 
 // IsReset reports whether e reads as a chain reset: its text, trimmed, is
 // ResetText. Sequence number, prev and role do not matter (wire §9).
-func (e *Envelope) IsReset() bool { return strings.TrimSpace(e.Payload.Text()) == ResetText }
+func (e *Envelope) IsReset() bool {
+	return strings.TrimFunc(e.Payload.Text(), pythonSpace) == ResetText
+}
+
+// pythonSpace reports what the reference trims: to Python the separators
+// U+001C to U+001F are white space too.
+func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 // replyPrefix marks the idempotency key of an answer; the hash of the request
 // follows in hex. It binds an answer to its request under the signature, which

@@ -147,17 +147,14 @@ func (r *reader) sequenceNo() error {
 // constant reads jsonrpc or method.
 func (r *reader) constant(m member) error {
 	r.seen |= of(m)
-	want := constants[m]
 	if r.d.Kind() != canon.String {
-		v, err := r.d.Value()
-		if err == nil {
-			r.refuse(m, wrongConstant(m, python(v)))
-		}
+		got, err := python(r.d)
+		r.refuse(m, wrongConstant(m, got))
 		return err
 	}
 	s, err := r.d.String()
-	if err == nil && s != want {
-		r.refuse(m, wrongConstant(m, python(canon.NewString(s))))
+	if err == nil && s != constants[m] {
+		r.refuse(m, wrongConstant(m, pythonString(s)))
 	}
 	return err
 }
@@ -211,32 +208,34 @@ func (r *reader) parts() error {
 		if i == MaxParts {
 			r.refuse(parts, problem.Invalid("parts", fmt.Sprintf("at most %d parts", MaxParts), "more"))
 		}
+		if i >= MaxParts {
+			return r.d.Skip()
+		}
+		r.e.Payload.Parts = append(r.e.Payload.Parts, "")
 		if r.d.Kind() != canon.Object {
 			r.refusePart(i, "", r.d.Mismatch(canon.Object.String()))
 			return r.d.Skip()
 		}
-		text := ""
-		err := r.d.Object(func(key string) error {
-			if key != "type" && key != "text" {
-				return r.d.Skip()
-			}
-			s, err := r.d.String()
-			if err != nil {
-				r.refusePart(i, "."+key, err)
-				return r.d.Skip()
-			}
-			if key == "text" {
-				text = s
-			} else if s != "text" {
-				r.refusePart(i, ".type", problem.Invalid("", `"text"`, fmt.Sprintf("%.40q", s)))
-			}
-			return nil
-		})
-		if i < MaxParts {
-			r.e.Payload.Parts = append(r.e.Payload.Parts, text)
-		}
-		return err
+		return r.d.Object(func(key string) error { return r.part(i, key) })
 	})
+}
+
+// part reads a member of part i.
+func (r *reader) part(i int, key string) error {
+	if key != "type" && key != "text" {
+		return r.d.Skip()
+	}
+	s, err := r.d.String()
+	switch {
+	case err != nil:
+		r.refusePart(i, "."+key, err)
+		return r.d.Skip()
+	case key == "text":
+		r.e.Payload.Parts[i] = s
+	case s != "text":
+		r.refusePart(i, ".type", problem.Invalid("", `"text"`, fmt.Sprintf("%.40q", s)))
+	}
+	return nil
 }
 
 func (r *reader) refusePart(i int, member string, err error) {

@@ -8,34 +8,39 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// python shows v as Python's repr does, for the two texts that end in it (wire
-// §6.2). What is long is cut; the inside of arrays and objects is left out.
-func python(v canon.Value) string {
-	const most = 60
-	s := "None"
-	switch v.Kind() {
-	case canon.String:
-		s = pythonString(v.Text(), most)
-	case canon.Bool:
-		s = "False"
-		if b, _ := v.Bool(); b {
-			s = "True"
-		}
-	case canon.Int, canon.Float:
-		s = string(v.AppendCJ(nil))
+// most is how many bytes of a stranger's value a text repeats.
+const most = 60
+
+// python reads the next value and shows it as Python's repr does, for the two
+// texts that end in one (wire §6.2). The inside of arrays and objects is left
+// out.
+func python(d *canon.Decoder) (string, error) {
+	switch d.Kind() {
 	case canon.Array:
-		s = "[…]"
+		return "[…]", d.Skip()
 	case canon.Object:
-		s = "{…}"
+		return "{…}", d.Skip()
 	}
-	if len(s) > most && v.Kind() != canon.String {
-		s = s[:most] + "…"
+	v, err := d.Value()
+	if err != nil {
+		return "", err
 	}
-	return s
+	switch s := string(v.AppendCJ(nil)); {
+	case s == "null":
+		return "None", nil
+	case s == "true":
+		return "True", nil
+	case s == "false":
+		return "False", nil
+	case len(s) > most:
+		return s[:most] + "…", nil
+	default:
+		return s, nil
+	}
 }
 
 // pythonString quotes s with ', or with " if s has a ' and no ".
-func pythonString(s string, most int) string {
+func pythonString(s string) string {
 	quote := '\''
 	if strings.ContainsRune(s, '\'') && !strings.ContainsRune(s, '"') {
 		quote = '"'

@@ -11,7 +11,7 @@ import (
 // the seven signed fields, all always present (wire §4.2). The order of the
 // keys is written out here, since it never changes.
 func (e *Envelope) AppendSigning(dst []byte) []byte {
-	dst = slices.Grow(dst, e.size())
+	dst = e.grow(dst, 480)
 	dst = append(dst, `{"from":"`...)
 	dst = e.From.AppendHex(dst)
 	dst = append(dst, `","idem":`...)
@@ -67,12 +67,12 @@ func appendOptional(dst []byte, s *string) []byte {
 	return canon.AppendString(dst, *s)
 }
 
-// size is how many bytes the encodings of e have about, so that they are
-// allocated once.
-func (e *Envelope) size() int {
-	n := 900 + len(e.IdempotencyKey)
+// grow makes room for an encoding of e of which fixed bytes are not its texts,
+// so that it is allocated once.
+func (e *Envelope) grow(dst []byte, fixed int) []byte {
+	n := fixed + len(e.IdempotencyKey)
 	for _, p := range e.Payload.Parts {
-		n += 32 + len(p) + len(p)/16
+		n += 32 + len(p) + len(p)/32
 	}
-	return n
+	return slices.Grow(dst, n)
 }
