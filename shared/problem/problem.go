@@ -29,6 +29,7 @@ const (
 	Forbidden
 	NotFound
 	MethodNotAllowed
+	SlowBody
 	NotAddressed
 	Conflict
 	Replay
@@ -91,6 +92,7 @@ var rows = map[Kind]Row{
 	Forbidden:        {"forbidden", http.StatusForbidden, -32003, ExitRefused, "not allowed"},
 	NotFound:         {"not_found", http.StatusNotFound, -32004, ExitNotFound, "not found"},
 	MethodNotAllowed: {"method_not_allowed", http.StatusMethodNotAllowed, -32601, ExitUsage, "method not allowed"},
+	SlowBody:         {"slow_body", http.StatusRequestTimeout, -32006, ExitUnavailable, "the body did not come in time"},
 	NotAddressed:     {"not_addressed_to_self", http.StatusUnprocessableEntity, -32005, ExitRefused, "not addressed to a vacant of this host"},
 	Conflict:         {"conflict", http.StatusConflict, -32009, ExitConflict, "conflict"},
 	Replay:           {"replay", http.StatusConflict, -32010, ExitConflict, "replay"},

@@ -1,0 +1,218 @@
+package message_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// house is a whole host behind the door, over a store in memory.
+type house struct {
+	t     *testing.T
+	door  http.Handler
+	store store.Store
+	log   *bytes.Buffer
+
+	mu     sync.Mutex
+	now    time.Time
+	states map[identity.ID]lifecycle.State
+	keys   map[identity.ID]*identity.Key
+}
+
+func newHouse(t *testing.T, now time.Time, seeds ...[]byte) *house {
+	t.Helper()
+	h := &house{t: t, store: memory.New(), log: &bytes.Buffer{}, now: now,
+		states: map[identity.ID]lifecycle.State{}, keys: map[identity.ID]*identity.Key{}}
+	for _, seed := range seeds {
+		k, err := identity.KeyFromSeed(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.keys[k.ID()], h.states[k.ID()] = k, lifecycle.Active
+	}
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := call.New(call.Config{
+		Store: h.store, Directory: h, Texts: texts.New(h.store, vault, h.clock, rand.Reader, 24*time.Hour),
+		Self: self.ID(), Now: h.clock, Rand: rand.Reader,
+	})
+	h.door = message.Handler(message.Config{Host: host, Directory: h, Now: h.clock, Log: slog.New(slog.NewTextHandler(h.log, nil))})
+	return h
+}
+
+func (h *house) clock() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+func (h *house) set(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now = now
+}
+
+func (h *house) Vacant(_ context.Context, id identity.ID, _ bool) (call.Vacant, bool, error) {
+	k := h.keys[id]
+	if k == nil {
+		return call.Vacant{}, false, nil
+	}
+	return call.Vacant{ID: id, State: h.states[id], Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: k}, true, nil
+}
+
+func (h *house) Show(ctx context.Context, id identity.ID) (message.Shown, bool, error) {
+	k := h.keys[id]
+	if k == nil {
+		return message.Shown{}, false, nil
+	}
+	c := card.Card{VacantID: id, CapabilityText: "echo", AllowedSubstrates: []string{"echo"}, HaloVersion: 1,
+		Endpoint: "https://host.example/v/" + id.String() + message.SendPath}
+	if err := c.Sign(ctx, k); err != nil {
+		return message.Shown{}, false, err
+	}
+	return message.Shown{ID: id, Name: "name-" + id.Short(), State: h.states[id], Card: c.Blob()}, true, nil
+}
+
+func (h *house) Open(_ context.Context, n int) (ids []identity.ID, _ error) {
+	for id, s := range h.states {
+		if !s.Closed() && len(ids) < n {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// sole is the only vacant of the house.
+func (h *house) sole() identity.ID {
+	for id := range h.keys {
+		return id
+	}
+	panic("no vacant")
+}
+
+func (h *house) post(path, contentType string, body []byte) *http.Response {
+	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	w := httptest.NewRecorder()
+	h.door.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func (h *house) get(path string, header ...string) (*http.Response, []byte) {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.door.ServeHTTP(w, r)
+	return w.Result(), w.Body.Bytes()
+}
+
+// tips are the chain states of a pair as the reference counts them: after a
+// reset both are 0 and zeros.
+func (h *house) tips(caller, vacant identity.ID) (request, response tip) {
+	h.t.Helper()
+	pair := call.Pair{Caller: caller, Vacant: vacant}
+	row, err := h.store.Tip(context.Background(), pair.Requests())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var req call.RequestRow
+	if row.Position > 0 {
+		if req, err = call.DecodeRequest(row); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	request = tip{req.Tip().Seq, req.Tip().Hash.String()}
+	response = tip{0, identity.Hash{}.String()}
+	if row, err = h.store.Tip(context.Background(), pair.Responses()); err != nil {
+		h.t.Fatal(err)
+	}
+	if row.Position > 0 {
+		rsp, err := call.DecodeResponse(row)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if rsp.Epoch == req.Epoch {
+			response = tip{rsp.Seq, rsp.Hash.String()}
+		}
+	}
+	return request, response
+}
+
+type tip struct {
+	Seq  int64  `json:"last_sequence_no"`
+	Hash string `json:"chain_tip"`
+}
+
+func load(t *testing.T, name string, into any) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func bodyOf(t *testing.T, r *http.Response) []byte {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func hasPrefix(s string, prefixes ...string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(s, p) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+package message
+
+import (
+	"context"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// Shown is what anybody may see of a hosted vacant.
+type Shown struct {
+	ID    identity.ID
+	Name  string
+	State lifecycle.State
+	Card  []byte // the signed card's canonical blob
+}
+
+// Directory shows the host's vacants. Safe for concurrent use.
+type Directory interface {
+	// Show returns one; ok is false for an id that is not hosted here.
+	Show(ctx context.Context, id identity.ID) (s Shown, ok bool, err error)
+	// Open returns the ids of the vacants that are not closed, at most n.
+	Open(ctx context.Context, n int) ([]identity.ID, error)
+}
+
+type page func(http.ResponseWriter, *http.Request, Shown)
+
+// named serves a page under /v/{id}.
+func (d *door) named(p page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { d.show(w, r, r.PathValue("id"), p) }
+}
+
+// sole serves a page without /v/{id}: of ?vacant=, or of the one vacant that is
+// not closed.
+func (d *door) sole(p page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if name := r.URL.Query().Get("vacant"); name != "" {
+			d.show(w, r, name, p)
+			return
+		}
+		ids, err := d.Directory.Open(r.Context(), 2)
+		switch {
+		case err != nil:
+			fail(w, problem.Of(err))
+		case len(ids) == 1:
+			d.show(w, r, ids[0].String(), p)
+		case len(ids) == 0:
+			fail(w, problem.New(problem.NotFound, "this host has no open vacant; name one with ?vacant=ID"))
+		default:
+			fail(w, problem.New(problem.NotFound, "this host has several vacants; name one with ?vacant=ID or /v/ID%s", r.URL.Path))
+		}
+	}
+}
+
+func (d *door) show(w http.ResponseWriter, r *http.Request, name string, p page) {
+	id, err := identity.ParseID(name)
+	if err != nil {
+		fail(w, &problem.Error{Kind: problem.NotFound, Field: "vacant", Want: "an id of 64 hex digits", Got: strconv.Quote(clip(name))})
+		return
+	}
+	s, ok, err := d.Directory.Show(r.Context(), id)
+	switch {
+	case err != nil:
+		fail(w, problem.Of(err))
+	case !ok:
+		fail(w, problem.New(problem.NotFound, "vacant %s is not hosted here", id.Short()))
+	default:
+		p(w, r, s)
+	}
+}
+
+func clip(s string) string { return s[:min(len(s), 80)] }
+
+// card serves the reference's page: the card's fields and its signed blob.
+func (d *door) card(w http.ResponseWriter, r *http.Request, s Shown) {
+	c, err := card.Parse(s.Card)
+	if err != nil {
+		fail(w, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", s.ID.Short()))
+		return
+	}
+	m := members{}
+	m.text("vacant_id", s.ID.String())
+	m.text("capability_text", c.CapabilityText)
+	if c.Endpoint == "" {
+		m.raw("endpoint", []byte("null"))
+	} else {
+		m.text("endpoint", c.Endpoint)
+	}
+	m.raw("halo_version", strconv.AppendInt(nil, c.HaloVersion, 10))
+	m.text("capability_card_blob_hex", hex.EncodeToString(s.Card))
+
+	etag := `"` + identity.Sum(s.Card).String()[:32] + `"`
+	w.Header().Set("ETag", etag)
+	w.Header().Set("Cache-Control", "public, max-age=10")
+	if matches(r.Header.Get("If-None-Match"), etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	write(w, http.StatusOK, append(m.b, '}'))
+}
+
+func matches(header, etag string) bool {
+	for tag := range strings.SplitSeq(header, ",") {
+		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == etag || tag == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *door) health(w http.ResponseWriter, _ *http.Request, s Shown) {
+	m := members{}
+	m.text("vacant_id", s.ID.String())
+	m.text("state", string(s.State))
+	m.text("name", s.Name)
+	w.Header().Set("Cache-Control", "no-store")
+	write(w, http.StatusOK, append(m.b, '}'))
+}

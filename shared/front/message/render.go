@@ -1,0 +1,93 @@
+package message
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// retryAfter is the pause in seconds that a pending call asks of its caller.
+const retryAfter = "1"
+
+func write(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the caller is gone: the row is there, a resend finds it
+}
+
+// fail renders a refusal that no envelope stands behind.
+func fail(w http.ResponseWriter, p *problem.Error) {
+	write(w, p.Kind.Row().Status, append(appendDetail(nil, p), '}'))
+}
+
+func appendDetail(b []byte, p *problem.Error) []byte {
+	b = canon.AppendString(append(b, `{"detail":`...), p.Text())
+	return appendCode(b, p)
+}
+
+func appendResetError(b []byte, p *problem.Error) []byte {
+	b = canon.AppendString(append(b, `{"ok":false,"error":`...), p.Text())
+	return appendCode(b, p)
+}
+
+func appendCode(b []byte, p *problem.Error) []byte {
+	return canon.AppendString(append(b, `,"code":`...), p.Kind.String())
+}
+
+// outcome renders what the pipeline says beside a refusal, or as the answer to
+// an ask (b empty). Reference callers ignore all of it but the detail.
+func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
+	status := http.StatusOK
+	if o.Problem != nil {
+		status = o.Problem.Kind.Row().Status
+	}
+	m := members{b: b}
+	if o.State != "" {
+		m.text("state", string(o.State))
+	}
+	if o.State == call.Pending {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	if o.Chain {
+		m.raw("expected_seq", strconv.AppendInt(nil, o.ExpectedSeq, 10))
+		m.text("chain_tip", o.ChainTip.String())
+	}
+	if !o.Floor.IsZero() {
+		m.text("floor", canon.FormatTime(o.Floor))
+	}
+	if !o.Now.IsZero() {
+		m.text("now", canon.FormatTime(o.Now))
+	}
+	if o.TooOld {
+		m.raw("too_old", []byte("true"))
+	}
+	switch {
+	case o.Reply != nil:
+		m.raw("reply", envelope.AppendMessage(nil, o.Reply))
+	case o.ReplySeq > 0:
+		m.raw("reply_seq", strconv.AppendInt(nil, o.ReplySeq, 10))
+		m.text("reply_hash", o.ReplyHash.String())
+	}
+	write(w, status, append(m.b, '}'))
+}
+
+// members appends to an object that is open in b, or opens one.
+type members struct{ b []byte }
+
+func (m *members) raw(key string, value []byte) {
+	sep := byte(',')
+	if len(m.b) == 0 {
+		sep = '{'
+	}
+	m.b = canon.AppendString(append(m.b, sep), key)
+	m.b = append(append(m.b, ':'), value...)
+}
+
+func (m *members) text(key, value string) { m.raw(key, canon.AppendString(nil, value)) }

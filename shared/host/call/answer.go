@@ -1,0 +1,361 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// execute runs the behaviour of an accepted call and decides the request: by
+// an answer, or by a void. rsp is the response tip as read before the accept.
+func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp ResponseRow) Outcome {
+	r.out.Position = row.Position
+	r.out = r.out.at(*row)
+	began := h.Now()
+	msg, failed := h.behave(ctx, r)
+	if failed == nil {
+		reply, closed, err := h.answer(ctx, r, row, rsp, msg, began)
+		switch {
+		case err != nil && !problem.Is(err, problem.BehaviourFailed):
+			return r.out.refuse(err)
+		case err != nil:
+			failed = err
+		case closed:
+			r.out.State = Unanswered
+			return r.out.refuse(problem.New(problem.Deadline, "the call was closed before its answer was ready"))
+		default:
+			r.out.Reply = reply
+			return r.out
+		}
+	}
+	d, err := h.void(ctx, r.pair, row)
+	switch {
+	case err != nil:
+		return r.out.refuse(err)
+	case d == decidedAnswer:
+		// Only this executor answers this request, and it has not.
+		return r.out.refuse(problem.New(problem.Damaged, "request %d is answered, yet its behaviour failed", row.Position))
+	}
+	r.out.State = Unanswered
+	return r.out.refuse(failed)
+}
+
+// behave runs the behaviour until it returns or its time is up. A behaviour
+// that ignores its context is left behind: its result is not waited for.
+func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.allowed(ctx, h.Now()))
+	defer cancel()
+	type result struct {
+		m   envelope.Message
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		res := result{err: errors.New("behaviour ended its goroutine")}
+		defer func() {
+			if p := recover(); p != nil {
+				res.err = fmt.Errorf("behaviour panicked: %v", p)
+			}
+			done <- res
+		}()
+		res.m, res.err = r.vacant.Behaviour(ctx, *r.env)
+	}()
+	var res result
+	select {
+	case res = <-done:
+	case <-ctx.Done():
+		res.err = ctx.Err()
+	}
+	switch {
+	case res.err == nil:
+		res.m.Role = envelope.RoleAgent
+		if err := res.m.Check(); err != nil {
+			return res.m, problem.Wrap(problem.BehaviourFailed, err, "the vacant gave an answer that cannot be signed")
+		}
+		return res.m, nil
+	case errors.Is(res.err, context.DeadlineExceeded), problem.Is(res.err, problem.Deadline):
+		return res.m, problem.Wrap(problem.Deadline, res.err, "the vacant did not answer in time")
+	}
+	return res.m, problem.Wrap(problem.BehaviourFailed, res.err, "the vacant failed to answer")
+}
+
+// answer signs msg as the next of the response chain and writes it. The reply
+// leaves the host only after its row is there, so two different replies with
+// one sequence number never do. closed: somebody voided the request, or a
+// newer epoch has answers already.
+func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, began time.Time) (reply *envelope.Envelope, closed bool, err error) {
+	attempt, err := h.attempt()
+	if err != nil {
+		return nil, false, err
+	}
+	for {
+		if tip.Position > 0 && tip.Epoch > row.Epoch {
+			// The epoch is over: an answer would follow a newer one's.
+			d, err := h.void(ctx, r.pair, row)
+			if err == nil && d == decidedAnswer {
+				err = problem.New(problem.Damaged, "request %d is answered by another", row.Position)
+			}
+			return nil, true, err
+		}
+		reply, ans, err := h.compose(ctx, r, row, tip, msg)
+		if err != nil {
+			return nil, false, err
+		}
+		ans.Attempt, ans.Took = attempt, h.Now().Sub(began).Truncate(time.Millisecond)
+		err = h.settle(ctx, store.Append{Stream: r.pair.Responses(), Position: ans.Position, Attempt: attempt, Data: ans.encode()})
+		var taken *store.TakenError
+		switch {
+		case err == nil:
+			h.views.learn(r.pair, view{req: *row, rsp: *ans})
+			return reply, false, nil
+		case errors.Is(err, store.ErrTooLarge):
+			return nil, false, problem.Wrap(problem.BehaviourFailed, err, "the answer is too large to keep")
+		case !errors.As(err, &taken):
+			return nil, false, h.fault(err)
+		}
+		d, last, err := h.decided(ctx, r.pair, row.Position, row.Seen)
+		if err != nil {
+			return nil, false, err
+		}
+		if d != nil && d.Kind == RowVoid {
+			return nil, true, nil
+		}
+		if d != nil {
+			return nil, false, problem.New(problem.Damaged, "request %d is answered by another", row.Position)
+		}
+		tip = last
+	}
+}
+
+// compose signs the reply that follows tip and builds its row.
+func (h *Host) compose(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message) (*envelope.Envelope, *ResponseRow, error) {
+	e := &envelope.Envelope{
+		From: r.pair.Vacant, To: r.pair.Caller, Seq: 1, Time: h.Now().UTC().Truncate(time.Microsecond),
+		Payload: msg, IdempotencyKey: envelope.ReplyKey(row.Hash),
+	}
+	if tip.Position > 0 && tip.Epoch == row.Epoch {
+		e.Seq, e.Prev = tip.Seq+1, tip.Hash
+	}
+	hash, err := e.Sign(ctx, r.vacant.Signer)
+	if err != nil {
+		return nil, nil, problem.Wrap(problem.BehaviourFailed, err, "the answer could not be signed")
+	}
+	ans := &ResponseRow{
+		Position: tip.Position + 1, Kind: RowAnswer,
+		Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
+		Epoch: row.Epoch, Seq: e.Seq, Hash: hash, Prev: e.Prev, Time: e.Time, Signature: e.Signature,
+	}
+	ans.Text, err = h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), hash), appendPayload(nil, &msg, ""))
+	if err != nil {
+		return nil, nil, h.fault(err)
+	}
+	return e, ans, nil
+}
+
+// decision is what became of a request.
+type decision int
+
+const (
+	undecided decision = iota
+	decidedAnswer
+	decidedVoid
+	decidedClosed // by a newer epoch's answer, without a row of its own
+)
+
+// void closes a request for good, with the refund if it was priced, unless it
+// is decided already. It has read all rows after the request's Seen, and
+// competes with a late answer for one position: so a request is never both
+// answered and refunded. Clocks say only when to try.
+func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow) (decision, error) {
+	attempt, err := h.attempt()
+	if err != nil {
+		return undecided, err
+	}
+	for {
+		d, tip, err := h.decided(ctx, pair, row.Position, row.Seen)
+		if err != nil {
+			return undecided, err
+		}
+		if d != nil {
+			return d.decision(), nil
+		}
+		if closedBy(tip, row) {
+			return decidedClosed, nil
+		}
+		v := &ResponseRow{
+			Position: tip.Position + 1, Attempt: attempt, Kind: RowVoid,
+			Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
+			Epoch: tip.Epoch, Seq: tip.Seq, Hash: tip.Hash,
+		}
+		writes := []store.Write{store.Append{Stream: pair.Responses(), Position: v.Position, Attempt: attempt, Data: v.encode()}}
+		if row.Price > 0 {
+			writes = append(writes, h.Ledger.Refund(pair, row)...)
+		}
+		err = h.settle(ctx, writes...)
+		var taken *store.TakenError
+		switch {
+		case err == nil:
+			h.views.learn(pair, view{rsp: *v})
+			return decidedVoid, nil
+		case !errors.As(err, &taken):
+			return undecided, h.fault(err)
+		}
+	}
+}
+
+func (r *ResponseRow) decision() decision {
+	if r.Kind == RowAnswer {
+		return decidedAnswer
+	}
+	return decidedVoid
+}
+
+// closedBy: an unpriced request of an epoch older than the response tip's can
+// never be answered; it needs no row to say so.
+func closedBy(tip ResponseRow, row *RequestRow) bool {
+	return tip.Position > 0 && tip.Epoch > row.Epoch && row.Price == 0
+}
+
+// resend looks whether the envelope was accepted before, and if so fills in
+// what became of it. The sender of the signed bytes gets the answer back: that
+// is our idempotency (wire §23 A5, A6).
+func (h *Host) resend(ctx context.Context, r *request, v *view) error {
+	row, tooOld, err := h.find(ctx, r, v.req)
+	if err != nil || row == nil {
+		r.out.TooOld = tooOld
+		return err
+	}
+	r.out.Position = row.Position
+	return h.tell(ctx, r, row)
+}
+
+// find returns the call row with r's hash: at position epos + seq of this
+// epoch or of seven before it, one or two reads each.
+func (h *Host) find(ctx context.Context, r *request, tip RequestRow) (row *RequestRow, tooOld bool, err error) {
+	epos, back := tip.Epos, tip.Back
+	for n := 1; tip.Position > 0; n++ {
+		if p := epos + uint64(r.env.Seq); p <= tip.Position {
+			row, ok, err := h.request(ctx, r.pair, p)
+			if err != nil {
+				return nil, false, err
+			}
+			if ok && row.Hash == r.hash && row.Kind == RowCall {
+				return &row, false, nil
+			}
+		}
+		if epos == 0 {
+			return nil, false, nil
+		}
+		if n == epochs {
+			return nil, true, nil
+		}
+		if epos = back; epos > 0 {
+			reset, ok, err := h.request(ctx, r.pair, epos)
+			if err != nil {
+				return nil, false, err
+			}
+			if !ok {
+				return nil, false, problem.New(problem.Damaged, "the reset at position %d is missing", epos)
+			}
+			back = reset.Back
+		}
+	}
+	return nil, false, nil
+}
+
+// tell fills in the state of an accepted call, and voids it first if it is
+// past its due and undecided: `unanswered` is said only once a row says so.
+func (h *Host) tell(ctx context.Context, r *request, row *RequestRow) error {
+	d, tip, err := h.decided(ctx, r.pair, row.Position, row.Seen)
+	if err != nil {
+		return err
+	}
+	if d == nil && !closedBy(tip, row) {
+		if !h.Now().After(row.Due) {
+			r.out.State = Pending
+			return nil
+		}
+		what, err := h.void(ctx, r.pair, row)
+		if err != nil {
+			return err
+		}
+		if what == decidedAnswer { // the late answer won
+			if d, _, err = h.decided(ctx, r.pair, row.Position, row.Seen); err != nil {
+				return err
+			}
+		}
+	}
+	if d == nil || d.Kind != RowAnswer {
+		r.out.State = Unanswered
+		return nil
+	}
+	return h.replay(ctx, r, d)
+}
+
+// replay fills in the stored answer d, or what is left of it once its text
+// cannot be read any more.
+func (h *Host) replay(ctx context.Context, r *request, d *ResponseRow) error {
+	sealed, bound := d.Sealed(r.pair)
+	plain, err := h.Texts.Open(ctx, bound, sealed)
+	switch {
+	case errors.Is(err, texts.ErrGone):
+		r.out.State, r.out.ReplySeq, r.out.ReplyHash = Answered, d.Seq, d.Hash
+		return nil
+	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
+		return h.fault(err)
+	case err != nil:
+		return h.damage(r.pair.Responses(), err)
+	}
+	e, err := d.Envelope(r.pair, plain)
+	if err != nil {
+		return h.damage(r.pair.Responses(), err)
+	}
+	r.out.State, r.out.Reply = Answered, &e
+	return nil
+}
+
+// Ask tells what became of an envelope and never accepts one: steps 1 to 4,
+// then 200 with the state.
+func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
+	ctx, cancel := h.detach(ctx)
+	defer cancel()
+	r, v, _, err := h.open(ctx, route, e, false)
+	if err != nil {
+		return r.out.refuse(err)
+	}
+	if err := h.admissible(&r, true); err != nil {
+		return r.out.at(v.req).refuse(err)
+	}
+	r.out.State = Unknown
+	if err := h.resend(ctx, &r, &v); err != nil {
+		return r.out.refuse(err)
+	}
+	r.out = r.out.at(v.req)
+	r.out.Floor = v.req.Floor
+	return r.out
+}
+
+// Settle decides the request at a position if it is due and nobody has: for
+// the sweeper, which follows the reminders of priced calls. It reports whether
+// the request is decided now.
+func (h *Host) Settle(ctx context.Context, pair Pair, position uint64) (bool, error) {
+	row, ok, err := h.request(ctx, pair, position)
+	switch {
+	case err != nil:
+		return false, err
+	case !ok || row.Kind != RowCall:
+		return false, problem.New(problem.NotFound, "no call at position %d of %s", position, pair.Requests())
+	case !h.Now().After(row.Due):
+		d, tip, err := h.decided(ctx, pair, position, row.Seen)
+		return d != nil || closedBy(tip, &row), err
+	}
+	_, err = h.void(ctx, pair, &row)
+	return err == nil, err
+}

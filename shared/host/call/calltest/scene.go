@@ -1,0 +1,356 @@
+package calltest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// due is how long after its accept a call may be voided by others.
+const due = call.DefaultWork + call.Grace
+
+// price of a call in the scenes that charge.
+const price = 10
+
+// scene is two hosts A and B over one store, and one pair. Both hosts host both
+// ends of the pair, so that an envelope turned round has somewhere to go.
+type scene struct {
+	t      *testing.T
+	ctx    context.Context
+	store  *Script
+	clock  *Clock
+	texts  *Texts
+	ledger *Ledger // nil: calls are free
+	a, b   *call.Host
+	pair   call.Pair
+
+	caller, vacant *identity.Key
+
+	mu    sync.Mutex
+	acts  map[string]call.Behaviour // by text; others echo
+	gates map[string]*gate
+	runs  map[identity.Hash]int // executions, by hash of the request
+}
+
+// gate holds a behaviour: entered is closed once it runs, it ends when leave
+// is closed.
+type gate struct{ entered, leave chan struct{} }
+
+// with is an option of newScene.
+type with func(*scene)
+
+// charging lets every call cost price, from a balance.
+func charging(balance int64) with {
+	return func(s *scene) {
+		s.ledger = &Ledger{Store: s.store, Price: price}
+		s.must(s.ledger.Deposit(s.ctx, s.pair.Caller, balance))
+	}
+}
+
+func newScene(t *testing.T, inner store.Store, options ...with) *scene {
+	t.Helper()
+	s := &scene{
+		t: t, ctx: t.Context(), store: NewScript(inner), texts: &Texts{Day: 20000},
+		clock: &Clock{now: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)},
+		acts:  map[string]call.Behaviour{}, gates: map[string]*gate{}, runs: map[identity.Hash]int{},
+	}
+	s.caller, s.vacant = s.key(), s.key()
+	s.pair = call.Pair{Caller: s.caller.ID(), Vacant: s.vacant.ID()}
+	s.state(lifecycle.Active)
+	s.must(SetState(s.ctx, s.store, s.caller.ID(), lifecycle.Active))
+	for _, o := range options {
+		o(s)
+	}
+	s.a, s.b = s.host(0), s.host(0)
+	t.Cleanup(func() { s.verify() })
+	return s
+}
+
+func (s *scene) key() *identity.Key {
+	k, err := identity.NewKey(rand.Reader)
+	s.must(err)
+	return k
+}
+
+// host makes another host over the store, its clock ahead by skew.
+func (s *scene) host(skew time.Duration) *call.Host {
+	now := s.clock.Now(skew)
+	c := call.Config{
+		Store: s.store, Texts: s.texts, Self: identity.ID{1}, Now: now, Rand: rand.Reader,
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		Directory: &Directory{Store: s.store, Now: now, Vacants: map[identity.ID]call.Vacant{
+			s.pair.Vacant: {Behaviour: s.behave, Signer: s.vacant},
+			s.pair.Caller: {Behaviour: s.behave, Signer: s.caller},
+		}},
+	}
+	if s.ledger != nil {
+		c.Ledger = s.ledger
+	}
+	return call.New(c)
+}
+
+// behave counts, waits at the gate of this text if there is one, and acts.
+func (s *scene) behave(ctx context.Context, e envelope.Envelope) (envelope.Message, error) {
+	text := e.Payload.Text()
+	s.mu.Lock()
+	s.runs[e.Hash()]++
+	g, act := s.gates[text], s.acts[text]
+	s.mu.Unlock()
+	if g != nil {
+		close(g.entered)
+		<-g.leave
+	}
+	if act != nil {
+		return act(ctx, e)
+	}
+	return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"re " + text}}, nil
+}
+
+// act sets what the vacant does when it is told text.
+func (s *scene) act(text string, b call.Behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acts[text] = b
+}
+
+// hold makes the behaviour stop when it is told text.
+func (s *scene) hold(text string) *gate {
+	g := &gate{make(chan struct{}), make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gates[text] = g
+	return g
+}
+
+// sending is a Send under way.
+type sending struct {
+	gate *gate
+	out  chan call.Outcome
+}
+
+// start sends e to h and returns once its behaviour runs, held at a gate.
+func (s *scene) start(h *call.Host, e *envelope.Envelope) *sending {
+	s.t.Helper()
+	x := &sending{s.hold(e.Payload.Text()), make(chan call.Outcome, 1)}
+	go func() { x.out <- h.Send(s.ctx, identity.ID{}, e) }()
+	select {
+	case <-x.gate.entered:
+	case out := <-x.out:
+		s.t.Fatalf("Send() of %q = %v before its behaviour ran", e.Payload.Text(), out.Problem)
+	}
+	return x
+}
+
+// finish lets the behaviour go and returns what the sender hears.
+func (x *sending) finish() call.Outcome {
+	close(x.gate.leave)
+	return <-x.out
+}
+
+// call signs the next message after the envelope before (nil: seq 1), now.
+func (s *scene) call(before *envelope.Envelope, text string) *envelope.Envelope {
+	return s.sign(before, text, s.clock.Now(0)())
+}
+
+func (s *scene) sign(before *envelope.Envelope, text string, at time.Time) *envelope.Envelope {
+	s.t.Helper()
+	e := &envelope.Envelope{
+		From: s.pair.Caller, To: s.pair.Vacant, Seq: 1, Time: at.Truncate(time.Microsecond),
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}, IdempotencyKey: "key of " + text,
+	}
+	if before != nil {
+		e.Seq, e.Prev = before.Seq+1, before.Hash()
+	}
+	return s.resign(e)
+}
+
+// resign signs e as it is now.
+func (s *scene) resign(e *envelope.Envelope) *envelope.Envelope {
+	s.t.Helper()
+	_, err := e.Sign(s.ctx, s.caller)
+	s.must(err)
+	return e
+}
+
+// reset signs a chain reset, now.
+func (s *scene) reset() *envelope.Envelope {
+	return s.sign(nil, envelope.ResetText, s.clock.Now(0)())
+}
+
+func (s *scene) state(st lifecycle.State) {
+	s.t.Helper()
+	s.must(SetState(s.ctx, s.store, s.pair.Vacant, st))
+}
+
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// send, ask and resetAt go by the host route.
+func (s *scene) send(h *call.Host, e *envelope.Envelope) call.Outcome {
+	return h.Send(s.ctx, identity.ID{}, e)
+}
+
+func (s *scene) ask(h *call.Host, e *envelope.Envelope) call.Outcome {
+	return h.Ask(s.ctx, identity.ID{}, e)
+}
+
+func (s *scene) resetAt(h *call.Host, e *envelope.Envelope) call.Outcome {
+	return h.Reset(s.ctx, identity.ID{}, e)
+}
+
+// ok wants a 200, with the verified answer to e when it was a Send.
+func (s *scene) ok(out call.Outcome, e *envelope.Envelope) *envelope.Envelope {
+	s.t.Helper()
+	if out.Problem != nil {
+		s.t.Fatalf("%q is refused: %v", e.Payload.Text(), out.Problem)
+	}
+	s.bound(out.Reply, e)
+	return out.Reply
+}
+
+// bound wants a reply that the vacant signed for e.
+func (s *scene) bound(reply, e *envelope.Envelope) {
+	s.t.Helper()
+	if reply == nil {
+		return
+	}
+	if _, ok := reply.VerifyBy(s.pair.Vacant); !ok {
+		s.t.Fatalf("the reply to %q does not verify", e.Payload.Text())
+	}
+	if got, want := reply.IdempotencyKey, envelope.ReplyKey(e.Hash()); got != want {
+		s.t.Fatalf("the reply to %q has key %q, want %q", e.Payload.Text(), got, want)
+	}
+}
+
+// refused wants a refusal of a kind, with a state (or none).
+func (s *scene) refused(out call.Outcome, kind problem.Kind, state call.State) {
+	s.t.Helper()
+	if out.Problem == nil {
+		s.t.Fatalf("Problem = nil (state %q, reply %v), want %v", out.State, out.Reply != nil, kind)
+	}
+	if out.Problem.Kind != kind || out.State != state {
+		s.t.Fatalf("Outcome = %v (%v), state %q; want %v, state %q", out.Problem.Kind, out.Problem, out.State, kind, state)
+	}
+	if kind == problem.Unavailable && (out.Chain || out.Reply != nil) {
+		s.t.Fatalf("a storage fault tells of the chain: %+v", out)
+	}
+}
+
+// told wants the state that an ask or a refused resend reports, and with
+// Answered the same reply as want.
+func (s *scene) told(out call.Outcome, state call.State, want *envelope.Envelope) {
+	s.t.Helper()
+	if out.State != state {
+		s.t.Fatalf("State = %q (%v), want %q", out.State, out.Problem, state)
+	}
+	if (state == call.Answered) != (out.Reply != nil) {
+		s.t.Fatalf("State = %q, with a reply: %v", out.State, out.Reply != nil)
+	}
+	if diff := cmp.Diff(wire(want), wire(out.Reply)); diff != "" {
+		s.t.Fatalf("the stored reply differs (-first +again):\n%s", diff)
+	}
+}
+
+// wire is an envelope as it leaves the host.
+func wire(e *envelope.Envelope) string {
+	if e == nil {
+		return ""
+	}
+	return string(envelope.AppendMessage(nil, e))
+}
+
+// chain wants what an outcome tells of the chain: it stands after tip (nil:
+// empty).
+func (s *scene) chain(out call.Outcome, tip *envelope.Envelope) {
+	s.t.Helper()
+	seq, hash := int64(1), identity.Hash{}
+	if tip != nil {
+		seq, hash = tip.Seq+1, tip.Hash()
+	}
+	if !out.Chain || out.ExpectedSeq != seq || out.ChainTip != hash {
+		s.t.Fatalf("told (%v) seq %d after %.8s, want %d after %.8s", out.Chain, out.ExpectedSeq, out.ChainTip, seq, hash)
+	}
+}
+
+// rows wants the rows of the pair, as words: "call", "reset", then "answer 1",
+// "void 2" with the position of the request.
+func (s *scene) rows(want string) {
+	s.t.Helper()
+	got, err := ReadStreams(s.ctx, s.store, s.pair)
+	s.must(err)
+	var b bytes.Buffer
+	for _, r := range got.Requests {
+		b.WriteString(r.Kind.String() + ", ")
+	}
+	b.WriteString("| ")
+	for _, r := range got.Responses {
+		b.WriteString(r.Kind.String() + " " + string('0'+rune(r.Request)) + ", ")
+	}
+	if diff := cmp.Diff(want, strings.TrimSuffix(strings.ReplaceAll(b.String(), ", |", " |"), ", ")); diff != "" {
+		s.t.Fatalf("rows (-want +got):\n%s", diff)
+	}
+}
+
+// balance wants what the caller has left.
+func (s *scene) balance(want int64) {
+	s.t.Helper()
+	got, err := s.ledger.Balance(s.ctx, s.pair.Caller)
+	s.must(err)
+	if got != want {
+		s.t.Fatalf("balance = %d, want %d", got, want)
+	}
+}
+
+// ran wants how often the behaviour ran for e.
+func (s *scene) ran(e *envelope.Envelope, want int) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if got := s.runs[e.Hash()]; got != want {
+		s.t.Fatalf("%q ran %d times, want %d", e.Payload.Text(), got, want)
+	}
+}
+
+// verify is done after each test: all prepared steps were taken, the rows obey
+// their rules, nothing ran twice, nothing ran on the pair turned round.
+func (s *scene) verify() {
+	if s.t.Failed() {
+		return
+	}
+	ctx := context.WithoutCancel(s.ctx) // which has ended with the test
+	if n := s.store.Pending(); n > 0 {
+		s.t.Errorf("%d prepared steps were not taken: the test has not met what it is about", n)
+	}
+	opener := &Texts{}
+	for _, err := range CheckStreams(ctx, s.store, s.pair, opener) {
+		s.t.Error(err)
+	}
+	turned, err := ReadStreams(ctx, s.store, call.Pair{Caller: s.pair.Vacant, Vacant: s.pair.Caller})
+	if err != nil || len(turned.Requests)+len(turned.Responses) > 0 {
+		s.t.Errorf("the pair turned round has %d requests, %d responses, %v", len(turned.Requests), len(turned.Responses), err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for h, n := range s.runs {
+		if n > 1 {
+			s.t.Errorf("I2: request %.8s ran %d times", h, n)
+		}
+	}
+}

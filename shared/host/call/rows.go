@@ -1,0 +1,287 @@
+package call
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/chain"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// RowFormat is the version that the first byte of every row carries. A row of
+// a newer format is refused, never guessed at.
+const RowFormat = 1
+
+// RowKind says what a row is.
+type RowKind byte
+
+// The kinds of row: two on a request stream, two on a response stream.
+const (
+	RowCall   RowKind = 1
+	RowReset  RowKind = 2
+	RowAnswer RowKind = 3
+	RowVoid   RowKind = 4
+)
+
+func (k RowKind) String() string {
+	switch k {
+	case RowCall:
+		return "call"
+	case RowReset:
+		return "reset"
+	case RowAnswer:
+		return "answer"
+	case RowVoid:
+		return "void"
+	}
+	return fmt.Sprintf("kind %d", byte(k))
+}
+
+// RequestRow is an accepted call or reset. Caller and vacant are in the
+// stream's name and not repeated; the texts are sealed.
+type RequestRow struct {
+	Position uint64
+	Attempt  store.Attempt
+	Kind     RowKind
+
+	// The signed envelope.
+	Seq       int64 // of a call: Position - Epos, not stored; of a reset: as signed, free of meaning
+	Prev      identity.Hash
+	Time      time.Time
+	Signature []byte // 64 bytes
+	Text      texts.Sealed
+
+	Hash  identity.Hash // of the envelope
+	Epoch uint64        // resets up to and with this row
+	Epos  uint64        // position of the reset that began the epoch; a reset's is its own; 0 in epoch 0
+	Back  uint64        // Epos of the epoch before; 0 if that is epoch 0 or there is none
+	Floor time.Time     // largest signed time on the stream, this row's included
+
+	// Of a call only.
+	Seen  uint64    // last response position read before the accept: the decision lies after it
+	Due   time.Time // from then on anybody may void the call if it is undecided
+	Price uint64    // micro-units debited with the accept; 0 if free
+	Shard uint8     // balance shard debited
+}
+
+// ResponseRow decides a request: an answer, or a void. There is at most one
+// for each request.
+type ResponseRow struct {
+	Position uint64
+	Attempt  store.Attempt
+	Kind     RowKind
+
+	Request      uint64        // position of the request row
+	RequestHash  identity.Hash // hash of the request's envelope; the answer's key is envelope.ReplyKey of it
+	RequestEpoch uint64
+
+	// Where the response chain stands after this row. A void repeats what the
+	// row before it says.
+	Epoch uint64
+	Seq   int64
+	Hash  identity.Hash
+
+	// Of an answer only: the rest of the signed envelope, and its cost.
+	Prev      identity.Hash
+	Time      time.Time
+	Signature []byte
+	Text      texts.Sealed
+	Took      time.Duration // from accept to answer, whole milliseconds
+}
+
+// Tip is the request chain's tip after the row.
+func (r *RequestRow) Tip() chain.Tip {
+	t := chain.Tip{Epoch: r.Epoch, Floor: r.Floor}
+	if r.Kind == RowCall {
+		t.Seq, t.Hash = r.Seq, r.Hash
+	}
+	return t
+}
+
+var errRow = errors.New("row does not decode")
+
+func (r *RequestRow) encode() []byte {
+	b := make([]byte, 0, 320+len(r.Text.Box))
+	b = append(b, RowFormat, byte(r.Kind))
+	b = append(b, r.Hash[:]...)
+	b = append(b, r.Prev[:]...)
+	b = append(b, r.Signature...)
+	b = appendTime(b, r.Time)
+	b = binary.AppendUvarint(b, uint64(r.Floor.UnixMicro()-r.Time.UnixMicro()))
+	b = binary.AppendUvarint(b, r.Epoch)
+	b = binary.AppendUvarint(b, r.Epos)
+	b = binary.AppendUvarint(b, r.Back)
+	if r.Kind == RowReset {
+		b = binary.AppendUvarint(b, uint64(r.Seq))
+	} else {
+		b = binary.AppendUvarint(b, r.Seen)
+		b = appendTime(b, r.Due)
+		b = binary.AppendUvarint(b, r.Price)
+		b = append(b, r.Shard)
+	}
+	return appendText(b, r.Text)
+}
+
+// DecodeRequest reads a row of a request stream.
+func DecodeRequest(row store.Row) (RequestRow, error) {
+	r := RequestRow{Position: row.Position, Attempt: row.Attempt}
+	d, err := newReader(row, RowCall, RowReset)
+	if err != nil {
+		return r, err
+	}
+	r.Kind = d.kind
+	d.fixed(r.Hash[:])
+	d.fixed(r.Prev[:])
+	r.Signature = d.bytes(identity.SignatureSize)
+	r.Time = d.time()
+	// In microseconds: as a Duration the distance would end at 292 years, and a
+	// call signed in the year 1 would pull the floor down.
+	r.Floor = time.UnixMicro(r.Time.UnixMicro() + int64(d.uvarint(math.MaxInt64))).UTC()
+	r.Epoch, r.Epos, r.Back = d.uvarint(math.MaxInt64), d.uvarint(row.Position), d.uvarint(row.Position)
+	if r.Kind == RowReset {
+		r.Seq = int64(d.uvarint(envelope.MaxSeq))
+	} else {
+		r.Seq = int64(row.Position - r.Epos)
+		r.Seen = d.uvarint(math.MaxInt64)
+		r.Due = d.time()
+		r.Price = d.uvarint(math.MaxInt64)
+		r.Shard = d.byte()
+	}
+	r.Text = d.text()
+	return r, d.end(row)
+}
+
+func (r *ResponseRow) encode() []byte {
+	b := make([]byte, 0, 320+len(r.Text.Box))
+	b = append(b, RowFormat, byte(r.Kind))
+	b = append(b, r.RequestHash[:]...)
+	b = append(b, r.Hash[:]...)
+	b = binary.AppendUvarint(b, r.Request)
+	b = binary.AppendUvarint(b, r.RequestEpoch)
+	b = binary.AppendUvarint(b, uint64(r.Seq))
+	if r.Kind == RowVoid {
+		return binary.AppendUvarint(b, r.Epoch) // an answer's is its request's
+	}
+	b = append(b, r.Prev[:]...)
+	b = append(b, r.Signature...)
+	b = appendTime(b, r.Time)
+	// Clocks step back, and stay wrong for weeks: no such row may be unreadable.
+	b = binary.AppendUvarint(b, uint64(min(max(r.Took.Milliseconds(), 0), math.MaxInt32)))
+	return appendText(b, r.Text)
+}
+
+// DecodeResponse reads a row of a response stream.
+func DecodeResponse(row store.Row) (ResponseRow, error) {
+	r := ResponseRow{Position: row.Position, Attempt: row.Attempt}
+	d, err := newReader(row, RowAnswer, RowVoid)
+	if err != nil {
+		return r, err
+	}
+	r.Kind = d.kind
+	d.fixed(r.RequestHash[:])
+	d.fixed(r.Hash[:])
+	r.Request, r.RequestEpoch = d.uvarint(math.MaxInt64), d.uvarint(math.MaxInt64)
+	r.Seq = int64(d.uvarint(envelope.MaxSeq))
+	if r.Kind == RowVoid {
+		r.Epoch = d.uvarint(math.MaxInt64)
+		return r, d.end(row)
+	}
+	r.Epoch = r.RequestEpoch
+	d.fixed(r.Prev[:])
+	r.Signature = d.bytes(identity.SignatureSize)
+	r.Time = d.time()
+	r.Took = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
+	r.Text = d.text()
+	return r, d.end(row)
+}
+
+func appendTime(b []byte, t time.Time) []byte {
+	return binary.BigEndian.AppendUint64(b, uint64(t.UnixMicro()))
+}
+
+func appendText(b []byte, t texts.Sealed) []byte {
+	b = binary.BigEndian.AppendUint32(b, t.Day)
+	return append(b, t.Box...)
+}
+
+// reader takes a row's bytes apart. After the first fault it returns zeros;
+// end reports it.
+type reader struct {
+	b    []byte
+	kind RowKind
+	bad  bool
+}
+
+func newReader(row store.Row, kinds ...RowKind) (*reader, error) {
+	if len(row.Data) < 2 {
+		return nil, fmt.Errorf("%w: %d bytes", errRow, len(row.Data))
+	}
+	if row.Data[0] != RowFormat {
+		return nil, fmt.Errorf("%w: format %d, this program reads %d", errRow, row.Data[0], RowFormat)
+	}
+	k := RowKind(row.Data[1])
+	for _, want := range kinds {
+		if k == want {
+			return &reader{b: row.Data[2:], kind: k}, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %v is out of place here", errRow, k)
+}
+
+func (d *reader) bytes(n int) []byte {
+	if d.bad = d.bad || len(d.b) < n; d.bad {
+		return nil
+	}
+	out := d.b[:n:n]
+	d.b = d.b[n:]
+	return out
+}
+
+func (d *reader) fixed(dst []byte) { copy(dst, d.bytes(len(dst))) }
+
+func (d *reader) byte() byte {
+	if b := d.bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (d *reader) uvarint(most uint64) uint64 {
+	v, n := binary.Uvarint(d.b)
+	if d.bad = d.bad || n <= 0 || v > most; d.bad {
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *reader) time() time.Time {
+	b := d.bytes(8)
+	if b == nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC()
+}
+
+func (d *reader) text() texts.Sealed {
+	day := d.bytes(4)
+	if day == nil {
+		return texts.Sealed{}
+	}
+	box := d.b
+	d.b = nil
+	return texts.Sealed{Day: binary.BigEndian.Uint32(day), Box: box}
+}
+
+func (d *reader) end(row store.Row) error {
+	if d.bad || len(d.b) > 0 {
+		return fmt.Errorf("%w: position %d, %v of %d bytes", errRow, row.Position, d.kind, len(row.Data))
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"golang.org/x/sync/errgroup"
+)
+
+// Send takes a call: steps 3 to 10 of the walk in the package's doc. route is
+// the id in the request's path, zero on the host route.
+func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
+	ctx, cancel := h.detach(ctx)
+	defer cancel()
+	r, v, fresh, err := h.open(ctx, route, e, true)
+	if err != nil {
+		return r.out.refuse(err)
+	}
+	if err := h.admissible(&r, false); err != nil {
+		if !fresh { // what is told beside the refusal must be true now
+			if err := h.reread(ctx, &r, &v); err != nil {
+				return r.out.refuse(err)
+			}
+		}
+		return r.out.at(v.req).refuse(err)
+	}
+	row, err := h.accept(ctx, &r, &v, fresh)
+	if err != nil {
+		return r.out.refuse(err)
+	}
+	return h.execute(ctx, &r, row, v.rsp)
+}
+
+// accept finds the position that e takes and takes it, or says why not. On
+// return v is what the decision rests on.
+func (h *Host) accept(ctx context.Context, r *request, v *view, fresh bool) (*RequestRow, error) {
+	for {
+		fit := v.req.Tip().Fit(r.env)
+		refusal := h.refusal(r, fit)
+		if refusal == nil {
+			row, err := h.take(ctx, r, v)
+			if row != nil || err != nil {
+				return row, err
+			}
+		} else if fresh {
+			r.out = r.out.at(v.req)
+			if refusal == fit {
+				r.out.Floor = v.req.Floor
+			}
+			if fit != nil {
+				if err := h.resend(ctx, r, v); err != nil {
+					return nil, err
+				}
+			}
+			return nil, refusal
+		}
+		// Either another instance was quicker, or what was remembered is too old
+		// to refuse by: read again, and decide again.
+		if err := h.reread(ctx, r, v); err != nil {
+			return nil, err
+		}
+		fresh = true
+	}
+}
+
+// refusal is why the call may not be accepted, in the order of steps 5 to 7;
+// nil if it may.
+func (h *Host) refusal(r *request, fit error) error {
+	if err := awake(r.vacant.State); err != nil {
+		return err
+	}
+	if r.unpaid != nil {
+		return r.unpaid
+	}
+	if fit == nil && r.env.IsReset() {
+		// A reset of a fresh pair would fit here too: diverted to this route it
+		// must not run, and be charged, as a call.
+		return problem.Invalid("parts", "a reset at …/a2a/chain/reset", envelope.ResetText)
+	}
+	return fit
+}
+
+func (h *Host) reread(ctx context.Context, r *request, v *view) error {
+	g, ctx := errgroup.WithContext(ctx)
+	hosted := true
+	g.Go(func() (err error) { *v, err = h.read(ctx, r.pair); return err })
+	g.Go(func() (err error) {
+		r.vacant, hosted, err = h.Directory.Vacant(ctx, r.env.To, true)
+		return h.fault(err)
+	})
+	if h.Ledger != nil {
+		g.Go(func() error { return h.quote(ctx, r) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if !hosted {
+		return misdirected(r.env.To, h.Self)
+	}
+	return nil
+}
+
+// take writes the request row at the position after v's tip. Neither row nor
+// error: the position went to somebody else.
+func (h *Host) take(ctx context.Context, r *request, v *view) (*RequestRow, error) {
+	attempt, err := h.attempt()
+	if err != nil {
+		return nil, err
+	}
+	now := h.Now()
+	tip := &v.req
+	row := &RequestRow{
+		Position: tip.Position + 1, Attempt: attempt, Kind: RowCall,
+		Seq: r.env.Seq, Prev: r.env.Prev, Time: r.env.Time, Signature: r.env.Signature,
+		Hash: r.hash, Epoch: tip.Epoch, Epos: tip.Epos, Back: tip.Back, Floor: tip.Tip().Next(r.env, r.hash).Floor,
+		Seen: v.rsp.Position, Due: now.Add(h.allowed(ctx, now) + Grace), Price: r.charge.Price, Shard: r.charge.Shard,
+	}
+	s := r.pair.Requests()
+	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), appendPayload(nil, &r.env.Payload, r.env.IdempotencyKey)); err != nil {
+		return nil, h.fault(err)
+	}
+	writes := []store.Write{store.Append{Stream: s, Position: row.Position, Attempt: attempt, Data: row.encode()}}
+	if row.Price > 0 {
+		writes = append(writes, h.Ledger.Debit(r.pair, row)...)
+	}
+	err = h.settle(ctx, writes...)
+	var taken *store.TakenError
+	var bounds *store.BoundsError
+	switch {
+	case err == nil:
+		h.views.learn(r.pair, view{req: *row, rsp: v.rsp})
+		return row, nil
+	case errors.As(err, &taken):
+		return nil, nil
+	case errors.As(err, &bounds):
+		r.out = r.out.at(v.req)
+		return nil, problem.New(problem.PaymentRequired, "balance does not cover the price of %d micro-units", row.Price)
+	case errors.Is(err, store.ErrTooLarge):
+		r.out = r.out.at(v.req)
+		return nil, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
+	}
+	return nil, h.fault(err)
+}
+
+// settle commits, and asks again with the same bytes and attempts while the
+// outcome is unknown: at the same position, never at a new tip, or one request
+// could be written twice. What is still unknown after all tries stays so; the
+// row may be there, nothing has run, and a resend finds out.
+func (h *Host) settle(ctx context.Context, writes ...store.Write) error {
+	for try := 1; ; try++ {
+		err := h.Store.Commit(ctx, writes...)
+		if !errors.Is(err, store.ErrUnavailable) || try == tries {
+			return err
+		}
+		if h.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
+			return err
+		}
+	}
+}
+
+func (h *Host) attempt() (a store.Attempt, err error) {
+	if _, err := io.ReadFull(h.Rand, a[:]); err != nil {
+		return a, problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	return a, nil
+}
+
+// allowed is how long a behaviour may take from now on: Work, or what the
+// deadline leaves after the margin.
+func (h *Host) allowed(ctx context.Context, now time.Time) time.Duration {
+	d := h.Work
+	if deadline, ok := ctx.Deadline(); ok {
+		d = min(d, time.Until(deadline)-h.Margin)
+	}
+	return max(d, 0)
+}
+
+// Reset takes a chain reset (wire §9): a row like any other, which competes
+// for the next position and begins a new epoch.
+func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
+	ctx, cancel := h.detach(ctx)
+	defer cancel()
+	r := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}
+	if err := h.resettable(&r, route); err != nil {
+		return r.out.refuse(err)
+	}
+	for {
+		g, gctx := errgroup.WithContext(ctx)
+		hosted := false
+		var tip RequestRow
+		g.Go(func() (err error) {
+			r.vacant, hosted, err = h.Directory.Vacant(gctx, e.To, true)
+			return h.fault(err)
+		})
+		g.Go(func() (err error) { tip, err = h.requestTip(gctx, r.pair); return err })
+		g.Go(func() error { return h.fault(h.Texts.Warm(gctx)) })
+		if err := g.Wait(); err != nil {
+			return r.out.refuse(err)
+		}
+		if !hosted {
+			return r.out.refuse(notAddressed())
+		}
+		out := r.out.at(tip)
+		if r.vacant.State.Closed() {
+			return out.refuse(awake(r.vacant.State))
+		}
+		if tip.Position > 0 {
+			if err := tip.Tip().FitReset(e); err != nil {
+				out.Floor = tip.Floor
+				return out.refuse(err)
+			}
+		}
+		done, err := h.begin(ctx, &r, tip)
+		if err != nil {
+			return out.refuse(err)
+		}
+		if done {
+			r.out.ResetAt = h.Now().UTC()
+			r.out.Position = tip.Position + 1
+			return r.out
+		}
+	}
+}
+
+// resettable does the checks of wire §9 that need no store, in its order.
+func (h *Host) resettable(r *request, route identity.ID) error {
+	e := r.env
+	var signed bool
+	if r.hash, signed = e.Verify(); !signed {
+		return problem.New(problem.BadSignature, "signature_invalid: %s", badSignature(e.From))
+	}
+	r.out.Hash = r.hash
+	if !e.IsReset() {
+		return problem.New(problem.Malformed, "payload_not_reset_chain")
+	}
+	now := h.Now()
+	if age := now.Sub(e.Time); age.Abs() > MaxSkew {
+		r.out.Now = now.UTC().Truncate(time.Microsecond)
+		return problem.New(problem.Clock, "stale_reset_request: age=%.0fs", age.Abs().Seconds())
+	}
+	if !route.IsZero() && route != e.To {
+		return notAddressed()
+	}
+	return addressable(e)
+}
+
+func notAddressed() error { return problem.New(problem.NotAddressed, "not_addressed_to_self") }
+
+// begin writes the reset row after tip. Neither done nor error: the position
+// went to somebody else.
+func (h *Host) begin(ctx context.Context, r *request, tip RequestRow) (done bool, err error) {
+	attempt, err := h.attempt()
+	if err != nil {
+		return false, err
+	}
+	t := tip.Tip().Reset(r.env)
+	row := &RequestRow{
+		Position: tip.Position + 1, Attempt: attempt, Kind: RowReset,
+		Seq: r.env.Seq, Prev: r.env.Prev, Time: r.env.Time, Signature: r.env.Signature,
+		Hash: r.hash, Epoch: t.Epoch, Epos: tip.Position + 1, Back: tip.Epos, Floor: t.Floor,
+	}
+	s := r.pair.Requests()
+	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), appendPayload(nil, &r.env.Payload, r.env.IdempotencyKey)); err != nil {
+		return false, h.fault(err)
+	}
+	err = h.settle(ctx, store.Append{Stream: s, Position: row.Position, Attempt: attempt, Data: row.encode()})
+	var taken *store.TakenError
+	switch {
+	case err == nil:
+		h.views.forget(r.pair) // the response tip beside it was not read
+		return true, nil
+	case errors.As(err, &taken):
+		return false, nil
+	case errors.Is(err, store.ErrTooLarge):
+		return false, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
+	}
+	return false, h.fault(err)
+}

@@ -1,0 +1,144 @@
+package call
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The sealed part of a row: what people wrote, that is the payload and the
+// idempotency key. An answer's key follows from its request and is left out.
+
+const (
+	hasContext = 1 << iota
+	hasMessage
+	hasSelfEval
+	hasKey
+)
+
+// roles in stored order; the index is the byte in a row.
+var roles = [...]envelope.Role{envelope.RoleUser, envelope.RoleAgent, envelope.RoleTool}
+
+func appendPayload(b []byte, m *envelope.Message, key string) []byte {
+	flags := byte(0)
+	for i, on := range []bool{m.ContextID != nil, m.MessageID != nil, m.SelfEval != nil, key != ""} {
+		if on {
+			flags |= 1 << i
+		}
+	}
+	role := byte(0)
+	for i, r := range roles {
+		if r == m.Role {
+			role = byte(i)
+		}
+	}
+	b = append(b, flags, role)
+	if m.ContextID != nil {
+		b = appendString(b, *m.ContextID)
+	}
+	if m.MessageID != nil {
+		b = appendString(b, *m.MessageID)
+	}
+	if s := m.SelfEval; s != nil {
+		for _, f := range []float64{s.Adoption, s.Confidence, s.Factual, s.Honesty, s.Logical, s.Relevance} {
+			b = binary.BigEndian.AppendUint64(b, math.Float64bits(f))
+		}
+	}
+	if key != "" {
+		b = appendString(b, key)
+	}
+	b = binary.AppendUvarint(b, uint64(len(m.Parts)))
+	for _, p := range m.Parts {
+		b = appendString(b, p)
+	}
+	return b
+}
+
+func parsePayload(b []byte) (m envelope.Message, key string, err error) {
+	d := &reader{b: b}
+	flags, role := d.byte(), d.byte()
+	if int(role) >= len(roles) {
+		return m, "", fmt.Errorf("%w: role %d", errRow, role)
+	}
+	m.Role = roles[role]
+	if flags&hasContext != 0 {
+		s := d.string()
+		m.ContextID = &s
+	}
+	if flags&hasMessage != 0 {
+		s := d.string()
+		m.MessageID = &s
+	}
+	if flags&hasSelfEval != 0 {
+		s := &envelope.SelfEval{}
+		for _, f := range []*float64{&s.Adoption, &s.Confidence, &s.Factual, &s.Honesty, &s.Logical, &s.Relevance} {
+			if v := d.bytes(8); v != nil {
+				*f = math.Float64frombits(binary.BigEndian.Uint64(v))
+			}
+		}
+		m.SelfEval = s
+	}
+	if flags&hasKey != 0 {
+		key = d.string()
+	}
+	n := d.uvarint(uint64(len(d.b)))
+	for i := uint64(0); i < n && !d.bad; i++ {
+		m.Parts = append(m.Parts, d.string())
+	}
+	if d.bad || len(d.b) > 0 {
+		return m, "", fmt.Errorf("%w: text of %d bytes", errRow, len(b))
+	}
+	return m, key, nil
+}
+
+func appendString(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+func (d *reader) string() string {
+	return string(d.bytes(int(d.uvarint(uint64(len(d.b))))))
+}
+
+// sealedTo is what a text is bound to under its seal: the stream and the hash
+// of the envelope. A text moved to another row does not open.
+func sealedTo(s store.Stream, h identity.Hash) []byte {
+	b := make([]byte, 0, len(s)+len(h))
+	b = append(b, s...)
+	return append(b, h[:]...)
+}
+
+// Envelope puts the signed request of a row together again; plain is the
+// opened text.
+func (r *RequestRow) Envelope(pair Pair, plain []byte) (envelope.Envelope, error) {
+	m, key, err := parsePayload(plain)
+	return envelope.Envelope{
+		From: pair.Caller, To: pair.Vacant, Seq: r.Seq, Time: r.Time, Prev: r.Prev,
+		Payload: m, IdempotencyKey: key, Signature: r.Signature,
+	}, err
+}
+
+// Envelope puts the signed answer of a row together again; plain is the opened
+// text.
+func (r *ResponseRow) Envelope(pair Pair, plain []byte) (envelope.Envelope, error) {
+	m, _, err := parsePayload(plain)
+	return envelope.Envelope{
+		From: pair.Vacant, To: pair.Caller, Seq: r.Seq, Time: r.Time, Prev: r.Prev,
+		Payload: m, IdempotencyKey: envelope.ReplyKey(r.RequestHash), Signature: r.Signature,
+	}, err
+}
+
+// Sealed returns the sealed text of a row and what it is bound to.
+func (r *RequestRow) Sealed(pair Pair) (texts.Sealed, []byte) {
+	return r.Text, sealedTo(pair.Requests(), r.Hash)
+}
+
+// Sealed returns the sealed text of an answer and what it is bound to.
+func (r *ResponseRow) Sealed(pair Pair) (texts.Sealed, []byte) {
+	return r.Text, sealedTo(pair.Responses(), r.Hash)
+}
