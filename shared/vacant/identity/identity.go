@@ -94,12 +94,12 @@ func ParseHex(s string) ([]byte, error) {
 			i++
 			continue
 		}
-		if i+1 >= len(s) {
-			return nil, hexError(s, i)
-		}
-		hi, lo := nibble(s[i]), nibble(s[i+1])
+		hi, lo := nibble(s[i]), -1
 		if hi < 0 {
 			return nil, hexError(s, i)
+		}
+		if i+1 < len(s) {
+			lo = nibble(s[i+1])
 		}
 		if lo < 0 {
 			return nil, hexError(s, i+1)

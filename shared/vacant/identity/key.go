@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"fmt"
 	"io"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -65,11 +66,12 @@ func (k *Key) Seed() []byte { return bytes.Clone(k.priv.Seed()) }
 // verifies.
 func (k *Key) Wipe() { clear(k.priv) }
 
-// String shows the id only, so that a key in a log line says nothing secret.
+// String shows the id only.
 func (k *Key) String() string { return "key of " + k.id.Short() }
 
-// GoString is String, for %#v.
-func (k *Key) GoString() string { return k.String() }
+// Format writes String for every verb, %d and %#v included, so that a key in a
+// log line says nothing secret.
+func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
 
 // Verify reports whether sig is id's signature of msg, as libsodium does: 64
 // bytes, S below the group order, and a key that is canonical and not of small
