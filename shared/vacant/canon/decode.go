@@ -50,6 +50,8 @@ func (d *Decoder) Reset(data []byte, l Limits) {
 		d.err = unparsable("it is not UTF-8")
 	case len(data) >= 3 && data[0] == 0xef && data[1] == 0xbb && data[2] == 0xbf:
 		d.err = unparsable("it begins with a byte order mark")
+	case len(data) >= 2 && (data[0] == 0 || data[1] == 0):
+		d.err = unparsable("it is UTF-16 or UTF-32")
 	default:
 		// One copy, of which all strings are pieces, is cheaper than one
 		// allocation for each of them.

@@ -45,7 +45,9 @@ func appendDigits(dst []byte, n, width int) []byte {
 // in extended, basic or week form, any one character, a time of hours, minutes
 // and seconds with a fraction of any length, cut to microseconds, and Z or an
 // offset. No offset means UTC. The result is UTC; one outside years 1 to 9999
-// is refused, since it has no signed form.
+// is refused, since it has no signed form. So is what Python takes against its
+// documentation: a fraction of an hour, offsets of 60 minutes, characters
+// between fraction and offset.
 func ParseTime(s string) (time.Time, error) {
 	date, clock := splitTime(s)
 	day, ok := parseDate(date)
