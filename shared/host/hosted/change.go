@@ -1,0 +1,195 @@
+package hosted
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Pause puts a vacant to sleep: LOCAL or ACTIVE becomes HIBERNATING. Like all
+// changes of state it does nothing, successfully, to a vacant that is there
+// already, so that a command whose outcome was lost can be given again.
+func (v *Vacants) Pause(ctx context.Context, id identity.ID) (Record, error) {
+	return v.move(ctx, id, lifecycle.Hibernating, "paused", func(s lifecycle.State) (lifecycle.State, error) {
+		if s.CanBeCalled() {
+			return lifecycle.Hibernating, nil
+		}
+		return s, problem.New(problem.Conflict, "only a vacant that answers calls")
+	})
+}
+
+// Resume wakes a vacant: HIBERNATING or STALE becomes ACTIVE.
+func (v *Vacants) Resume(ctx context.Context, id identity.ID) (Record, error) {
+	return v.move(ctx, id, lifecycle.Active, "resumed", func(s lifecycle.State) (lifecycle.State, error) {
+		return s.Next(lifecycle.ReviveRequested)
+	})
+}
+
+// Sink closes a vacant: every state but ARCHIVED becomes SUNK, and there is no
+// way back to answering calls.
+func (v *Vacants) Sink(ctx context.Context, id identity.ID) (Record, error) {
+	return v.move(ctx, id, lifecycle.Sunk, "sunk", func(s lifecycle.State) (lifecycle.State, error) {
+		if s == lifecycle.Archived {
+			return s, problem.New(problem.Conflict, "it is closed for good")
+		}
+		return lifecycle.Sunk, nil
+	})
+}
+
+// Archive ends a vacant's life: SUNK becomes ARCHIVED.
+func (v *Vacants) Archive(ctx context.Context, id identity.ID) (Record, error) {
+	return v.move(ctx, id, lifecycle.Archived, "archived", func(s lifecycle.State) (lifecycle.State, error) {
+		return s.Next(lifecycle.ArchiveRequested)
+	})
+}
+
+// move changes id's state to what next says of the state it is in, unless it
+// is at goal already.
+func (v *Vacants) move(ctx context.Context, id identity.ID, goal lifecycle.State, verb string, next func(lifecycle.State) (lifecycle.State, error)) (Record, error) {
+	return v.change(ctx, id, func(r *Record) (*entry, error) {
+		if r.State == goal {
+			return nil, nil
+		}
+		from := r.State
+		to, err := next(from)
+		if err != nil {
+			return nil, problem.Wrap(problem.Conflict, err, "vacant %s is %s; it cannot be %s", r.Name, from, verb)
+		}
+		r.State = to
+		return &entry{logbook.KindStateChanged, logbook.StateChanged(from, to)}, nil
+	})
+}
+
+// change applies decide to id's record: what it does to the record, and the
+// logbook entry it returns, are one commit. No entry means that there is
+// nothing to do. decide runs again whenever somebody else was quicker.
+func (v *Vacants) change(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
+	for try := 1; ; try++ {
+		r, ok, err := v.read(ctx, id)
+		if err == nil && !ok {
+			err = notHosted(id)
+		}
+		if err != nil {
+			return Record{}, err
+		}
+		e, err := decide(&r)
+		if e == nil || err != nil {
+			return r, err
+		}
+		err = v.commit(ctx, &r, e)
+		if err == nil {
+			return r, nil
+		}
+		if !overtaken(err) || try == tries {
+			return Record{}, fault(err)
+		}
+	}
+}
+
+// commit writes r over the version it was read at, and e as the next entry of
+// its logbook. Errors of the store are as they come; others are problems.
+func (v *Vacants) commit(ctx context.Context, r *Record, e *entry, beside ...store.Write) error {
+	signer, err := v.signers.Signer(ctx, r.ID, r.seed)
+	if err != nil {
+		return err
+	}
+	attempt, err := v.attempt()
+	if err != nil {
+		return err
+	}
+	row, err := v.row(ctx, signer, e)
+	if err != nil {
+		return err
+	}
+	r.Changed = v.now()
+	data, err := r.encode()
+	if err != nil {
+		return err
+	}
+	row.Attempt = attempt
+	writes := append([]store.Write{
+		row,
+		store.Put{Key: RecordKey(r.ID), If: r.version, Attempt: attempt, Data: data},
+	}, beside...)
+	err = v.settle(ctx, writes...)
+	v.memory.forget() // also when the outcome is unknown
+	if err != nil {
+		return err
+	}
+	r.version++
+	return nil
+}
+
+// entry is what a logbook entry says; when it is signed it gets its place.
+type entry struct {
+	kind    string
+	payload []byte
+}
+
+// row is the write that appends e to the logbook of signer's id.
+func (v *Vacants) row(ctx context.Context, signer identity.Signer, e *entry) (store.Append, error) {
+	s := store.StreamOf(store.KindLogbook, signer.ID())
+	tip, err := v.Store.Tip(ctx, s)
+	if err != nil {
+		return store.Append{}, fault(err)
+	}
+	var prev *logbook.Entry
+	if tip.Position > 0 {
+		if prev, err = decodeEntry(signer.ID(), tip); err != nil {
+			return store.Append{}, err
+		}
+	}
+	next := logbook.Next(prev, e.kind, v.Now(), e.payload)
+	if _, err := next.Sign(ctx, signer); err != nil {
+		return store.Append{}, err
+	}
+	data, err := next.MarshalBinary()
+	if err != nil {
+		return store.Append{}, err
+	}
+	return store.Append{Stream: s, Position: tip.Position + 1, Data: data}, nil
+}
+
+func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
+	e := &logbook.Entry{}
+	if err := e.UnmarshalBinary(row.Data); err != nil {
+		return nil, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: row %d is damaged", id.Short(), row.Position)
+	}
+	return e, nil
+}
+
+// Rebase re-signs the cards that name another URL than this host's, each with
+// an entry in its vacant's logbook, and returns how many. A home calls it when
+// it starts. Closed vacants keep the card they had. One vacant that fails does
+// not stop the others; the errors come joined.
+func (v *Vacants) Rebase(ctx context.Context) (signed int, err error) {
+	return v.each(ctx, func(n named) (bool, error) {
+		id, changed := n.id, false
+		_, err := v.change(ctx, id, func(r *Record) (*entry, error) {
+			old, err := card.Parse(r.Card)
+			if err == nil && old.Endpoint == v.Endpoint(id) || r.State.Closed() {
+				return nil, nil
+			}
+			signer, err := v.signers.Signer(ctx, id, r.seed)
+			if err != nil {
+				return nil, err
+			}
+			kind, err := kindOf(r.Substrate)
+			if err != nil {
+				return nil, err
+			}
+			c, err := v.sign(ctx, r, kind, signer)
+			if err != nil {
+				return nil, err
+			}
+			changed = true
+			return &entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}, nil
+		})
+		return changed, err
+	})
+}

@@ -1,0 +1,289 @@
+package hosted
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/host/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Spec says what to create. With a Key the vacant has lived elsewhere: its
+// logbook is continued, and where it stood as a caller of others is kept.
+type Spec struct {
+	Name       string
+	Capability string
+	Substrate  string // a substrate.Spec in its text form
+
+	Key     *identity.Key          // nil: a new one
+	Logbook []logbook.Entry        // only with a Key; may be empty
+	Chains  map[identity.ID][]byte // only with a Key; by target, documents of the caller's book
+}
+
+// Limits of an import.
+const (
+	MaxEntries = 10_000
+	MaxChains  = 1000
+	MaxChain   = 64 << 10 // bytes of one
+)
+
+// Create makes a vacant. It is LOCAL, or for one with a logbook in the state
+// that this tells; a closed one is not taken in. The name must be free
+// (Conflict). Creating again with the same key and the same words succeeds and
+// changes nothing.
+func (v *Vacants) Create(ctx context.Context, s Spec) (Record, error) {
+	r, kind, err := v.plan(s)
+	if err != nil {
+		return Record{}, err
+	}
+	key := s.Key
+	if key == nil {
+		if key, err = identity.NewKey(v.Rand); err != nil {
+			return Record{}, err
+		}
+		defer key.Wipe()
+	}
+	r.ID = key.ID()
+	if r.seed, err = sealed.Seal(ctx, v.Vault, key); err != nil {
+		return Record{}, err
+	}
+	c, err := v.sign(ctx, &r, kind, key)
+	if err != nil {
+		return Record{}, err
+	}
+	if there, err := v.present(ctx, &r, s.Key != nil); there != nil || err != nil {
+		return deref(there), err
+	}
+	first := &entry{logbook.KindGenesis, logbook.Genesis(r.Name, r.ID)}
+	if s.Key != nil {
+		lived, err := v.carry(ctx, &r, s.Logbook)
+		if err != nil {
+			return Record{}, err
+		}
+		if lived {
+			first = &entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}
+		}
+	}
+	if err := v.keepChains(ctx, r.ID, s.Chains); err != nil {
+		return Record{}, err
+	}
+	return v.found(ctx, r, first, s.Key != nil)
+}
+
+// plan checks all that can be checked without the store.
+func (v *Vacants) plan(s Spec) (r Record, kind string, err error) {
+	if err := CheckName(s.Name); err != nil {
+		return r, "", err
+	}
+	if err := checkCapability(s.Capability); err != nil {
+		return r, "", err
+	}
+	spec, err := substrate.Parse(s.Substrate)
+	if err != nil {
+		return r, "", err
+	}
+	if _, err := v.Substrates.Open(spec); err != nil {
+		return r, "", err
+	}
+	if s.Key == nil && (len(s.Logbook) > 0 || len(s.Chains) > 0) {
+		return r, "", problem.Invalid("key", "the key of the logbook and the chains", "none")
+	}
+	if len(s.Logbook) > MaxEntries {
+		return r, "", problem.Invalid("logbook", fmt.Sprintf("at most %d entries", MaxEntries), fmt.Sprint(len(s.Logbook)))
+	}
+	if len(s.Chains) > MaxChains {
+		return r, "", problem.Invalid("chains", fmt.Sprintf("at most %d", MaxChains), fmt.Sprint(len(s.Chains)))
+	}
+	for target, chain := range s.Chains {
+		if len(chain) == 0 || len(chain) > MaxChain {
+			return r, "", problem.Invalid("chain with "+target.Short(), fmt.Sprintf("1 to %d bytes", MaxChain), fmt.Sprint(len(chain)))
+		}
+	}
+	if s.Key != nil {
+		if err := s.Key.ID().Check(); err != nil {
+			return r, "", err
+		}
+		if err := logbook.VerifyChain(s.Key.ID(), s.Logbook); err != nil {
+			return r, "", problem.Wrap(problem.Untrusted, err, "the logbook does not verify: %v", err)
+		}
+	}
+	return Record{
+		Name: s.Name, State: lifecycle.Local, Capability: s.Capability, Substrate: spec.String(),
+		Created: v.now(),
+	}, spec.Kind, nil
+}
+
+// present looks for what is in the way of r: nothing, the very vacant that is
+// asked for (given back, if its key came along: a command given again), or
+// another one (a Conflict).
+func (v *Vacants) present(ctx context.Context, r *Record, imported bool) (*Record, error) {
+	named, err := v.Store.Doc(ctx, nameKey(r.Name))
+	if err != nil {
+		return nil, fault(err)
+	}
+	there, ok, err := v.read(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case ok && imported && there.Name == r.Name && there.Capability == r.Capability && there.Substrate == r.Substrate:
+		return &there, nil
+	case ok:
+		return nil, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), there.Name)
+	case named.Version > 0:
+		id, err := decodeName(named)
+		if err != nil {
+			return nil, err
+		}
+		return nil, problem.New(problem.Conflict, "the name %s belongs to vacant %s", r.Name, id.Short())
+	}
+	return nil, nil
+}
+
+// found is the one commit that brings r into being: record, name, entry.
+func (v *Vacants) found(ctx context.Context, r Record, first *entry, imported bool) (Record, error) {
+	for try := 1; ; try++ {
+		attempt, err := v.attempt()
+		if err != nil {
+			return Record{}, err
+		}
+		err = v.commit(ctx, &r, first, store.Put{Key: nameKey(r.Name), Attempt: attempt, Data: encodeName(r.ID)})
+		if err == nil {
+			return r, nil
+		}
+		if !overtaken(err) || try == tries {
+			return Record{}, fault(err)
+		}
+		// Somebody took the name, the id or the next place in the logbook.
+		if there, err := v.present(ctx, &r, imported); there != nil || err != nil {
+			return deref(there), err
+		}
+	}
+}
+
+// stateOf is the state a logbook ends in.
+func stateOf(entries []logbook.Entry) (lifecycle.State, error) {
+	state := lifecycle.Local
+	for i := range entries {
+		if entries[i].Kind != logbook.KindStateChanged {
+			continue
+		}
+		payload, err := canon.Parse(entries[i].Payload, canon.DefaultLimits())
+		if err != nil {
+			return "", err
+		}
+		to, _ := payload.Get("to")
+		if state, err = lifecycle.ParseState(to.Text()); err != nil {
+			return "", problem.Wrap(problem.Malformed, err, "logbook entry %d: %s", i, problem.Of(err).Text())
+		}
+	}
+	if state.Closed() {
+		return "", problem.New(problem.Gone, "the logbook ends in %s; a closed vacant is not hosted again", state)
+	}
+	return state, nil
+}
+
+// carry writes the entries of a logbook that was kept elsewhere, one commit
+// each: a stream without a record is no vacant yet, so a crash leaves only
+// entries that the same import finds again. What is there already must be the
+// beginning or the continuation of what comes. r gets the state that the
+// logbook ends in; lived says whether there is an entry at all.
+func (v *Vacants) carry(ctx context.Context, r *Record, entries []logbook.Entry) (lived bool, err error) {
+	kept, err := v.kept(ctx, r.ID)
+	if err != nil {
+		return false, err
+	}
+	for i := range min(len(kept), len(entries)) {
+		if kept[i].Hash() != entries[i].Hash() {
+			return false, problem.New(problem.Conflict, "logbook entry %d differs from the one kept here: two histories under one key", i)
+		}
+	}
+	whole := kept
+	if len(entries) > len(kept) {
+		whole = entries
+	}
+	if r.State, err = stateOf(whole); err != nil {
+		return false, err
+	}
+	s := store.StreamOf(store.KindLogbook, r.ID)
+	for i := len(kept); i < len(entries); i++ {
+		if err := v.carryOne(ctx, s, uint64(i)+1, &entries[i]); err != nil {
+			return false, err
+		}
+	}
+	return len(whole) > 0, nil
+}
+
+// kept returns all of id's logbook that lies in the store.
+func (v *Vacants) kept(ctx context.Context, id identity.ID) ([]logbook.Entry, error) {
+	var entries []logbook.Entry
+	for {
+		page, err := v.Logbook(ctx, id, uint64(len(entries))+1, MaxPage)
+		if err != nil || len(page) == 0 {
+			return entries, err
+		}
+		for _, p := range page {
+			entries = append(entries, p.Entry)
+		}
+	}
+}
+
+func (v *Vacants) carryOne(ctx context.Context, s store.Stream, p uint64, e *logbook.Entry) error {
+	attempt, err := v.attempt()
+	if err != nil {
+		return err
+	}
+	data, err := e.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	err = v.settle(ctx, store.Append{Stream: s, Position: p, Attempt: attempt, Data: data})
+	var taken *store.TakenError
+	if errors.As(err, &taken) && bytes.Equal(taken.Occupant.Data, data) {
+		return nil // the same import runs twice
+	}
+	return fault(err)
+}
+
+// keepChains keeps the caller's chains beside the record that is to come. An
+// import that broke off may have left some: no record, so nobody uses them.
+func (v *Vacants) keepChains(ctx context.Context, id identity.ID, chains map[identity.ID][]byte) error {
+	for target, data := range chains {
+		for try := 1; ; try++ {
+			d, err := v.Store.Doc(ctx, ChainKey(id, target))
+			if err != nil {
+				return fault(err)
+			}
+			if d.Version > 0 && bytes.Equal(d.Data, data) {
+				break
+			}
+			attempt, err := v.attempt()
+			if err != nil {
+				return err
+			}
+			err = v.settle(ctx, store.Put{Key: d.Key, If: d.Version, Attempt: attempt, Data: data})
+			if err == nil {
+				break
+			}
+			if !overtaken(err) || try == tries {
+				return fault(err)
+			}
+		}
+	}
+	return nil
+}
+
+func deref(r *Record) Record {
+	if r == nil {
+		return Record{}
+	}
+	return *r
+}

@@ -1,0 +1,171 @@
+package hosted
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// How long, and of how many ids, the directory remembers what it read: a
+// paused vacant may answer for this long on other instances (design §3).
+const (
+	memoryTime  = time.Second
+	memoryItems = 1024
+)
+
+// Vacant is call.Directory: the vacant as the pipeline needs it. ok is false
+// if id is not hosted here; that is remembered too, since anybody may ask for
+// any id.
+func (v *Vacants) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
+	m, err := v.lookup(ctx, id, fresh)
+	if err != nil || !m.ok {
+		return call.Vacant{}, false, err
+	}
+	signer, err := v.signers.Signer(ctx, id, m.record.seed)
+	if err != nil {
+		return call.Vacant{}, false, err
+	}
+	return call.Vacant{ID: id, State: m.record.State, Behaviour: m.behaviour, Signer: signer}, true, nil
+}
+
+// Show returns id's record, at most a second old; ok is false if id is not
+// hosted here.
+func (v *Vacants) Show(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
+	m, err := v.lookup(ctx, id, false)
+	return m.record, m.ok, err
+}
+
+// Open returns the ids of up to n vacants that are not closed, by name.
+func (v *Vacants) Open(ctx context.Context, n int) ([]identity.ID, error) {
+	var open []identity.ID
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, next, err := v.names(ctx, cursor, MaxPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, nm := range page {
+			m, err := v.lookup(ctx, nm.id, false)
+			if err != nil {
+				return nil, err
+			}
+			if m.ok && !m.record.State.Closed() {
+				open = append(open, nm.id)
+			}
+			if len(open) == n {
+				return open, nil
+			}
+		}
+		cursor = next
+	}
+	return open, nil
+}
+
+// behaviour is what answers for r. A substrate that this home does not offer
+// any more fails its calls, and nothing else of the vacant.
+func (v *Vacants) behaviour(r *Record) call.Behaviour {
+	spec, err := substrate.Parse(r.Substrate)
+	if err == nil {
+		var s substrate.Substrate
+		if s, err = v.Substrates.Open(spec); err == nil {
+			return substrate.Behaviour(s)
+		}
+	}
+	return func(context.Context, envelope.Envelope) (envelope.Message, error) {
+		return envelope.Message{}, problem.Wrap(problem.BehaviourFailed, err, "the vacant's substrate is not available here")
+	}
+}
+
+// lookup returns what is remembered of id, or reads it.
+func (v *Vacants) lookup(ctx context.Context, id identity.ID, fresh bool) (remembered, error) {
+	began := v.Now()
+	if !fresh {
+		if m, known := v.memory.get(id, began); known {
+			return m, nil
+		}
+	}
+	generation := v.memory.now()
+	r, ok, err := v.read(ctx, id)
+	if err != nil {
+		return remembered{}, err
+	}
+	m := remembered{record: r, ok: ok, until: began.Add(memoryTime)}
+	if ok {
+		m.behaviour = v.behaviour(&r)
+	}
+	v.memory.put(id, m, generation, began)
+	return m, nil
+}
+
+// memory remembers records for a moment, counted from before they were read.
+type memory struct {
+	mu         sync.Mutex
+	items      map[identity.ID]remembered
+	generation uint64 // of this instance's own writes
+}
+
+type remembered struct {
+	record    Record
+	behaviour call.Behaviour
+	ok        bool // hosted here
+	until     time.Time
+}
+
+func (m *memory) now() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.generation
+}
+
+func (m *memory) get(id identity.ID, now time.Time) (remembered, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.items[id]
+	return r, ok && now.Before(r.until)
+}
+
+// put remembers what was read in a generation. If this instance has written
+// since, the read may have come before the write, and is forgotten: after
+// `pause` returns, no call is answered here by an older record.
+func (m *memory) put(id identity.ID, r remembered, generation uint64, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if generation != m.generation {
+		return
+	}
+	if m.items == nil {
+		m.items = make(map[identity.ID]remembered)
+	}
+	if _, there := m.items[id]; !there && len(m.items) >= memoryItems {
+		m.sweep(now)
+	}
+	m.items[id] = r
+}
+
+// sweep makes room: what is over goes, and if nothing is, any one.
+func (m *memory) sweep(now time.Time) {
+	for id, r := range m.items {
+		if !now.Before(r.until) {
+			delete(m.items, id)
+		}
+	}
+	for id := range m.items {
+		if len(m.items) < memoryItems {
+			return
+		}
+		delete(m.items, id)
+	}
+}
+
+// forget is called after every write of this instance.
+func (m *memory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.generation++
+	clear(m.items)
+}

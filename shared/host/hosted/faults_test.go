@@ -1,0 +1,273 @@
+package hosted_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/shared/host/custody"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// faultCase is a command that is broken off at each of its store calls, and
+// then given again.
+type faultCase struct {
+	prepare []string // commands given before, on a vacant named demo
+	url     string   // of the host that the command runs on, if another
+	run     func(context.Context, *hosted.Vacants) error
+	// lost: given again after it was applied, the command may say Conflict.
+	lost  bool
+	story []string // kinds of the logbook's entries in the end
+	state lifecycle.State
+}
+
+func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCase {
+	onDemo := func(command string) func(context.Context, *hosted.Vacants) error {
+		return func(ctx context.Context, v *hosted.Vacants) error {
+			r, err := v.ByName(ctx, "demo")
+			if err != nil {
+				return err
+			}
+			_, err = run(v, command)(ctx, r.ID)
+			return err
+		}
+	}
+	const genesis, moved, signed = logbook.KindGenesis, logbook.KindStateChanged, logbook.KindCardSigned
+	return map[string]faultCase{
+		"create": {run: func(ctx context.Context, v *hosted.Vacants) error {
+			_, err := v.Create(ctx, hosted.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
+			return err
+		}, lost: true, story: []string{genesis}, state: lifecycle.Local},
+		"import": {run: func(ctx context.Context, v *hosted.Vacants) error {
+			_, err := v.Create(ctx, hosted.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: elsewhere,
+				Chains: map[identity.ID][]byte{{1}: []byte("one"), {2}: []byte("two")}})
+			return err
+		}, story: []string{genesis, moved, signed}, state: lifecycle.Active},
+		"pause":   {prepare: []string{"create"}, run: onDemo("pause"), story: []string{genesis, moved}, state: lifecycle.Hibernating},
+		"resume":  {prepare: []string{"create", "pause"}, run: onDemo("resume"), story: []string{genesis, moved, moved}, state: lifecycle.Active},
+		"sink":    {prepare: []string{"create"}, run: onDemo("sink"), story: []string{genesis, moved}, state: lifecycle.Sunk},
+		"archive": {prepare: []string{"create", "sink"}, run: onDemo("archive"), story: []string{genesis, moved, moved}, state: lifecycle.Archived},
+		"rebase": {prepare: []string{"create"}, url: "https://vacancy.example", run: func(ctx context.Context, v *hosted.Vacants) error {
+			_, err := v.Rebase(ctx)
+			return err
+		}, story: []string{genesis, signed}, state: lifecycle.Local},
+		"self": {prepare: []string{"create"}, run: func(ctx context.Context, v *hosted.Vacants) error {
+			_, err := v.Self(ctx)
+			return err
+		}, story: []string{genesis}, state: lifecycle.Local},
+	}
+}
+
+// Each store call of each command fails in each way: once, or for good as in a
+// crash. There is never half a vacant, and the command given again ends right.
+func TestACommandBrokenOffAnywhereLeavesNoHalfVacantAndCanBeGivenAgain(t *testing.T) {
+	va := vault(t)
+	key := newKey(t)
+	for name, c := range faultCases(key, book(t, key, lifecycle.Active)) {
+		t.Run(name, func(t *testing.T) {
+			calls := breakOff(t, c, va, key.ID(), -1, storetest.Fine, false)
+			if calls < 2 {
+				t.Fatalf("the command makes %d store calls, want some to fail", calls)
+			}
+			for at := range calls {
+				for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
+					for _, crash := range []bool{false, true} {
+						t.Run(fmt.Sprintf("call %d %s, crash %t", at, fate, crash), func(t *testing.T) {
+							breakOff(t, c, va, key.ID(), at, fate, crash)
+						})
+					}
+				}
+			}
+		})
+	}
+}
+
+// breakOff runs a command whose store call number at meets its fate, and after
+// which, in a crash, nothing gets through any more. It returns how many store
+// calls there were.
+func breakOff(t *testing.T, c faultCase, va custody.Vault, imported identity.ID, at int, fate storetest.Fate, crash bool) (calls int) {
+	t.Helper()
+	home := memory.New()
+	clean := host(t, home, va, newClock().now, hostURL)
+	for _, command := range c.prepare {
+		if command == "create" {
+			create(t, clean, "demo")
+			continue
+		}
+		r, err := clean.ByName(t.Context(), "demo")
+		if err == nil {
+			_, err = run(clean, command)(t.Context(), r.ID)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	url := hostURL
+	if c.url != "" {
+		url = c.url
+	}
+	commit := false
+	lossy := &storetest.Lossy{Store: home, Decide: func(op string, _ []store.Write) storetest.Fate {
+		calls++
+		switch n := calls - 1; {
+		case n == at:
+			commit = op == "Commit"
+			return fate
+		case n > at && at >= 0 && crash:
+			return storetest.Lost
+		}
+		return storetest.Fine
+	}}
+	err := c.run(t.Context(), host(t, lossy, va, newClock().now, url))
+	if err != nil && !problem.Is(err, problem.Unavailable) {
+		t.Errorf("the command says %v, want nothing or unavailable", err)
+	}
+	if err != nil && commit && !crash {
+		t.Errorf("one commit that failed once made the command fail: %v", err)
+	}
+	wantWhole(t, home, clean, imported)
+	acknowledged := err == nil
+	lossy.Settle(t.Context())
+	wantWhole(t, home, clean, imported)
+
+	again := host(t, home, va, newClock().now, url)
+	err = c.run(t.Context(), again)
+	if err != nil && !(c.lost && problem.Is(err, problem.Conflict)) {
+		t.Errorf("given again, the command says %v", err)
+	}
+	if acknowledged && c.lost && err == nil {
+		t.Error("created twice under one name")
+	}
+	wantWhole(t, home, clean, imported)
+	r, err := again.ByName(t.Context(), "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := []string{}
+	for _, e := range log(t, again, r.ID) {
+		kinds = append(kinds, e.Kind)
+	}
+	if diff := cmp.Diff(c.story, kinds); diff != "" || r.State != c.state {
+		t.Errorf("in the end the vacant is %s, want %s; logbook (-want +got):\n%s", r.State, c.state, diff)
+	}
+	return calls
+}
+
+// wantWhole checks the package's invariant over everything in the store: every
+// logbook but that of an unfinished import belongs to a record with a name, the
+// record's card is signed, and its state is the one its logbook tells.
+func wantWhole(t *testing.T, home *memory.Store, v *hosted.Vacants, imported identity.ID) {
+	t.Helper()
+	named := map[identity.ID]hosted.Record{}
+	list, _, err := v.List(t.Context(), "", hosted.MaxPage)
+	if err != nil {
+		t.Fatalf("List() = %v", err)
+	}
+	for _, r := range list {
+		named[r.ID] = r
+		c, err := card.Parse(r.Card)
+		if err != nil || !c.Verify() || c.VacantID != r.ID {
+			t.Errorf("card of %v: %v", r, err)
+		}
+		if state := told(t, log(t, v, r.ID)); state != r.State {
+			t.Errorf("%v is %s, its logbook tells %s", r, r.State, state)
+		}
+	}
+	err = home.Walk(t.Context(), func(view store.View) error {
+		streams, err := view.Streams(t.Context(), "", 100)
+		for _, s := range streams {
+			id := s.IDs()[0]
+			if _, ok := named[id]; !ok && id != imported {
+				t.Errorf("logbook of %s without a record", id.Short())
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Get(t.Context(), imported); err == nil && named[imported].ID != imported {
+		t.Error("record of the import without a name")
+	}
+}
+
+// told is the state that a logbook tells.
+func told(t *testing.T, entries []logbook.Entry) lifecycle.State {
+	t.Helper()
+	if len(entries) == 0 || entries[0].Kind != logbook.KindGenesis {
+		t.Errorf("a logbook does not begin with GENESIS")
+	}
+	state := lifecycle.Local
+	for _, e := range entries {
+		if e.Kind != logbook.KindStateChanged {
+			continue
+		}
+		v, err := canon.Parse(e.Payload, canon.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, _ := v.Get("from")
+		if lifecycle.State(from.Text()) != state {
+			t.Errorf("a logbook goes from %s, but it was %s", from.Text(), state)
+		}
+		to, _ := v.Get("to")
+		state = lifecycle.State(to.Text())
+	}
+	return state
+}
+
+func TestOfManyCreatorsOfANameOneWins(t *testing.T) {
+	home, va := memory.New(), vault(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	won := 0
+	for range 16 {
+		v := host(t, home, va, newClock().now, hostURL)
+		wg.Go(func() {
+			_, err := v.Create(context.Background(), hosted.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won++
+			} else if !problem.Is(err, problem.Conflict) || !strings.HasPrefix(problem.Of(err).Text(), "the name demo belongs to vacant ") {
+				t.Errorf("Create() = %v, want who has the name", err)
+			}
+		})
+	}
+	wg.Wait()
+	if won != 1 {
+		t.Errorf("%d of 16 creators won, want 1", won)
+	}
+	wantWhole(t, home, host(t, home, va, newClock().now, hostURL), identity.ID{})
+}
+
+func TestConcurrentCommandsLeaveOneHistory(t *testing.T) {
+	home, va := memory.New(), vault(t)
+	id := create(t, host(t, home, va, newClock().now, hostURL), "demo").ID
+	var wg sync.WaitGroup
+	for i := range 8 {
+		v := host(t, home, va, newClock().now, hostURL)
+		command := []string{"pause", "resume"}[i%2]
+		wg.Go(func() {
+			for range 5 {
+				if _, err := run(v, command)(context.Background(), id); err != nil && !problem.Is(err, problem.Conflict) {
+					t.Errorf("%s = %v", command, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	wantWhole(t, home, host(t, home, va, newClock().now, hostURL), identity.ID{})
+}

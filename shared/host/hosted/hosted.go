@@ -1,0 +1,145 @@
+// Package hosted keeps the vacants that this host runs: their records, names,
+// sealed keys and logbooks, and the host's own identity.
+//
+// It imports floors 1 and 3, custody, substrate, call (whose Directory it is)
+// and problem. The invariants: every change of a vacant is one commit of its
+// record and of a logbook entry that the vacant signed, so there is never half
+// a vacant nor a state that its logbook does not tell; a name belongs to one
+// vacant for ever; no seed shows in a record, an error or a log line.
+package hosted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/custody"
+	"github.com/vacancy-host/vacancy/shared/host/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Config is what Vacants are made of. All but Wait and KeyTime are needed.
+type Config struct {
+	Store      store.Store
+	Vault      custody.Vault
+	Substrates substrate.Kinds
+	Now        func() time.Time
+	Rand       io.Reader // safe for concurrent use
+	// URL is the host's base URL, as callers reach it: http://127.0.0.1:8080.
+	URL string
+	// Wait sleeps between tries, or ends early with ctx.
+	Wait func(ctx context.Context, d time.Duration) error
+	// KeyTime is how long an opened key stays in memory; 10 minutes if 0.
+	KeyTime time.Duration
+}
+
+const (
+	defaultKeyTime = 10 * time.Minute
+	// tries at one commit whose outcome is unknown, and at a change that others
+	// keep overtaking.
+	tries = 6
+)
+
+// Vacants are the vacants of one host. They are safe for concurrent use, and
+// any number of hosts may share a store.
+type Vacants struct {
+	Config
+	signers *sealed.Signers
+	memory  memory
+}
+
+// New makes the Vacants of a host. The error is a problem of kind Usage for a
+// URL that callers cannot use.
+func New(c Config) (*Vacants, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, &problem.Error{Kind: problem.Usage, Field: "host URL", Want: "http://HOST or https://HOST, with a path at most", Got: clip(c.URL), Err: err}
+	}
+	c.URL = strings.TrimRight(c.URL, "/")
+	if c.Wait == nil {
+		c.Wait = wait
+	}
+	if c.KeyTime == 0 {
+		c.KeyTime = defaultKeyTime
+	}
+	return &Vacants{Config: c, signers: sealed.NewSigners(c.Vault, c.Now, c.KeyTime)}, nil
+}
+
+// Format shows only what v is, whatever the verb.
+func (v *Vacants) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "hosted.Vacants") }
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Endpoint is the URL that id's card tells callers to post to.
+func (v *Vacants) Endpoint(id identity.ID) string {
+	return v.URL + "/v/" + id.String() + "/a2a/message/send"
+}
+
+// Sweep wipes the keys that have been in memory for KeyTime.
+func (v *Vacants) Sweep() { v.signers.Sweep() }
+
+// Close wipes all keys from memory. The store and the vault are the caller's.
+func (v *Vacants) Close() { v.signers.Close() }
+
+// settle commits, and asks again with the same bytes and attempts while the
+// outcome is unknown: a write that was applied then counts as applied, and a
+// new decision is made only on what certainly was not.
+func (v *Vacants) settle(ctx context.Context, writes ...store.Write) error {
+	for try := 1; ; try++ {
+		err := v.Store.Commit(ctx, writes...)
+		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrClosed) || try == tries {
+			return err
+		}
+		if v.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
+			return err
+		}
+	}
+}
+
+// overtaken reports whether a commit was refused because somebody else wrote
+// meanwhile: then everything is read and decided again.
+func overtaken(err error) bool {
+	var conflict *store.ConflictError
+	var taken *store.TakenError
+	return errors.As(err, &conflict) || errors.As(err, &taken)
+}
+
+// fault gives an error of the store its kind; problems have theirs.
+func fault(err error) error {
+	var known *problem.Error
+	switch {
+	case err == nil, errors.As(err, &known):
+		return err
+	case overtaken(err):
+		return problem.Wrap(problem.Conflict, err, "others keep changing it; run the same command again")
+	case errors.Is(err, store.ErrTooLarge):
+		return problem.Wrap(problem.TooLarge, err, "it is too large to keep")
+	}
+	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same command may be run again")
+}
+
+// now is the time as it is kept and signed.
+func (v *Vacants) now() time.Time { return v.Now().UTC().Truncate(time.Microsecond) }
+
+func (v *Vacants) attempt() (a store.Attempt, err error) {
+	if _, err := io.ReadFull(v.Rand, a[:]); err != nil {
+		return a, problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	return a, nil
+}
