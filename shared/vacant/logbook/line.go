@@ -2,6 +2,7 @@ package logbook
 
 import (
 	"encoding/hex"
+	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -30,7 +31,9 @@ func appendSpaced(dst, cj []byte) []byte {
 		switch {
 		case c >= 0x7f: // only ever in a string
 			r, n := utf8.DecodeRune(cj)
-			dst = appendEscape(dst, r)
+			for _, unit := range utf16.AppendRune(nil, r) {
+				dst = fmt.Appendf(dst, `\u%04x`, unit)
+			}
 			cj = cj[n:]
 			continue
 		case inString && c == '\\' && len(cj) > 1:
@@ -47,14 +50,6 @@ func appendSpaced(dst, cj []byte) []byte {
 		cj = cj[1:]
 	}
 	return dst
-}
-
-func appendEscape(dst []byte, r rune) []byte {
-	const digits = "0123456789abcdef"
-	if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
-		return appendEscape(appendEscape(dst, high), low)
-	}
-	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }
 
 // ParseLine reads a line of a logbook file, with or without its newline. It is
