@@ -20,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/texts"
@@ -34,6 +35,7 @@ import (
 type house struct {
 	t     *testing.T
 	door  http.Handler
+	host  *call.Host
 	store store.Store
 	log   *bytes.Buffer
 
@@ -62,11 +64,11 @@ func newHouse(t *testing.T, now time.Time, seeds ...[]byte) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := call.New(call.Config{
+	h.host = call.New(call.Config{
 		Store: h.store, Directory: h, Texts: texts.New(h.store, vault, h.clock, rand.Reader, 24*time.Hour),
-		Self: self.ID(), Now: h.clock, Rand: rand.Reader,
+		Self: func(context.Context) (identity.ID, error) { return self.ID(), nil }, Now: h.clock, Rand: rand.Reader,
 	})
-	h.door = message.Handler(message.Config{Host: host, Directory: h, Now: h.clock, Log: slog.New(slog.NewTextHandler(h.log, nil))})
+	h.door = message.Handler(message.Config{Host: h.host, Directory: h, Now: h.clock, Log: slog.New(slog.NewTextHandler(h.log, nil))})
 	return h
 }
 
@@ -90,17 +92,17 @@ func (h *house) Vacant(_ context.Context, id identity.ID, _ bool) (call.Vacant, 
 	return call.Vacant{ID: id, State: h.states[id], Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: k}, true, nil
 }
 
-func (h *house) Show(ctx context.Context, id identity.ID) (message.Shown, bool, error) {
+func (h *house) Show(ctx context.Context, id identity.ID) (hosted.Record, bool, error) {
 	k := h.keys[id]
 	if k == nil {
-		return message.Shown{}, false, nil
+		return hosted.Record{}, false, nil
 	}
 	c := card.Card{VacantID: id, CapabilityText: "echo", AllowedSubstrates: []string{"echo"}, HaloVersion: 1,
 		Endpoint: "https://host.example/v/" + id.String() + message.SendPath}
 	if err := c.Sign(ctx, k); err != nil {
-		return message.Shown{}, false, err
+		return hosted.Record{}, false, err
 	}
-	return message.Shown{ID: id, Name: "name-" + id.Short(), State: h.states[id], Card: c.Blob()}, true, nil
+	return hosted.Record{ID: id, Name: "name-" + id.Short(), State: h.states[id], Card: c.Blob()}, true, nil
 }
 
 func (h *house) Open(_ context.Context, n int) (ids []identity.ID, _ error) {
@@ -215,4 +217,14 @@ func hasPrefix(s string, prefixes ...string) bool {
 		}
 	}
 	return false
+}
+
+// newPipe is a body that never ends.
+func newPipe(t *testing.T) (io.Reader, *io.PipeWriter) {
+	t.Helper()
+	r, w := io.Pipe()
+	go func() {
+		_, _ = w.Write([]byte(`{"jsonrpc":`)) // fails once the server has had enough
+	}()
+	return r, w
 }

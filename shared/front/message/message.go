@@ -35,25 +35,33 @@ const (
 	AskPath   = "/a2a/message/ask"
 )
 
-// BodyTimeout is how long a client may take to send a body.
-const BodyTimeout = 10 * time.Second
+// DefaultBodyTimeout is how long a client may take to send a body.
+const DefaultBodyTimeout = 10 * time.Second
 
-// Config is what the door needs.
+// Config is what the door needs. Without a Directory there are no card and
+// health pages.
 type Config struct {
 	Host      *call.Host
 	Directory Directory
 	Log       *slog.Logger
 	Now       func() time.Time
+	// BodyTimeout bounds a slow body; 0 means DefaultBodyTimeout.
+	BodyTimeout time.Duration
 }
 
 // Handler returns the door. Every path that is not its own is 404.
 func Handler(c Config) http.Handler {
+	if c.BodyTimeout == 0 {
+		c.BodyTimeout = DefaultBodyTimeout
+	}
 	d := &door{c}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /card", d.sole(d.card))
-	mux.HandleFunc("GET /health", d.sole(d.health))
-	mux.HandleFunc("GET /v/{id}/card", d.named(d.card))
-	mux.HandleFunc("GET /v/{id}/health", d.named(d.health))
+	if c.Directory != nil {
+		mux.HandleFunc("GET /card", d.sole(d.card))
+		mux.HandleFunc("GET /health", d.sole(d.health))
+		mux.HandleFunc("GET /v/{id}/card", d.named(d.card))
+		mux.HandleFunc("GET /v/{id}/health", d.named(d.health))
+	}
 	mux.HandleFunc("/", d.post)
 	return mux
 }
@@ -99,7 +107,7 @@ func route(path string) identity.ID {
 
 func (d *door) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	began := d.Now()
-	req, err := read(w, r, envelope.DecodeRequest)
+	req, err := d.read(w, r, envelope.DecodeRequest)
 	if err != nil {
 		d.refuse(w, r, began, err)
 		return
@@ -115,7 +123,7 @@ func (d *door) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 
 func (d *door) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	began := d.Now()
-	req, err := read(w, r, envelope.DecodeRequest)
+	req, err := d.read(w, r, envelope.DecodeRequest)
 	if err != nil {
 		d.refuse(w, r, began, err)
 		return
@@ -131,7 +139,7 @@ func (d *door) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
 
 func (d *door) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	began := d.Now()
-	req, err := read(w, r, envelope.DecodeResetRequest)
+	req, err := d.read(w, r, envelope.DecodeResetRequest)
 	if err != nil {
 		p := problem.Of(err)
 		if p.Kind == problem.Malformed || p.Kind == problem.NotJSON {
@@ -160,7 +168,7 @@ func (d *door) refuse(w http.ResponseWriter, r *http.Request, began time.Time, e
 }
 
 // read takes the body in, checks what is said of it, and decodes it.
-func read(w http.ResponseWriter, r *http.Request, decode func([]byte) (envelope.Request, error)) (envelope.Request, error) {
+func (d *door) read(w http.ResponseWriter, r *http.Request, decode func([]byte) (envelope.Request, error)) (envelope.Request, error) {
 	limit := canon.DefaultLimits().Bytes
 	if ct := r.Header.Get("Content-Type"); !isJSON(ct) {
 		return envelope.Request{}, problem.New(problem.UnsupportedMedia, "unsupported content-type '%.80s'; expected application/json", ct)
@@ -173,7 +181,7 @@ func read(w http.ResponseWriter, r *http.Request, decode func([]byte) (envelope.
 	}
 	// A slow body holds one connection, not for longer than this. In Lambda the
 	// body is whole before the handler runs, and there is no deadline to set.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(BodyTimeout))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.BodyTimeout))
 	body := make([]byte, 0, max(r.ContentLength, 512)+1)
 	body, err := appendAll(body, http.MaxBytesReader(w, r.Body, int64(limit)))
 	var large *http.MaxBytesError
@@ -181,7 +189,7 @@ func read(w http.ResponseWriter, r *http.Request, decode func([]byte) (envelope.
 	case errors.As(err, &large):
 		return envelope.Request{}, tooLarge(limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return envelope.Request{}, problem.New(problem.SlowBody, "the body did not come within %v", BodyTimeout)
+		return envelope.Request{}, problem.New(problem.SlowBody, "the body did not come within %v", d.BodyTimeout)
 	case err != nil:
 		return envelope.Request{}, problem.Wrap(problem.Malformed, err, "There was an error parsing the body")
 	}

@@ -7,29 +7,21 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
-
-// Shown is what anybody may see of a hosted vacant.
-type Shown struct {
-	ID    identity.ID
-	Name  string
-	State lifecycle.State
-	Card  []byte // the signed card's canonical blob
-}
 
 // Directory shows the host's vacants. Safe for concurrent use.
 type Directory interface {
 	// Show returns one; ok is false for an id that is not hosted here.
-	Show(ctx context.Context, id identity.ID) (s Shown, ok bool, err error)
+	Show(ctx context.Context, id identity.ID) (r hosted.Record, ok bool, err error)
 	// Open returns the ids of the vacants that are not closed, at most n.
 	Open(ctx context.Context, n int) ([]identity.ID, error)
 }
 
-type page func(http.ResponseWriter, *http.Request, Shown)
+type page func(http.ResponseWriter, *http.Request, hosted.Record)
 
 // named serves a page under /v/{id}.
 func (d *door) named(p page) http.HandlerFunc {
@@ -78,7 +70,7 @@ func (d *door) show(w http.ResponseWriter, r *http.Request, name string, p page)
 func clip(s string) string { return s[:min(len(s), 80)] }
 
 // card serves the reference's page: the card's fields and its signed blob.
-func (d *door) card(w http.ResponseWriter, r *http.Request, s Shown) {
+func (d *door) card(w http.ResponseWriter, r *http.Request, s hosted.Record) {
 	c, err := card.Parse(s.Card)
 	if err != nil {
 		fail(w, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", s.ID.Short()))
@@ -114,7 +106,7 @@ func matches(header, etag string) bool {
 	return false
 }
 
-func (d *door) health(w http.ResponseWriter, _ *http.Request, s Shown) {
+func (d *door) health(w http.ResponseWriter, _ *http.Request, s hosted.Record) {
 	m := members{}
 	m.text("vacant_id", s.ID.String())
 	m.text("state", string(s.State))

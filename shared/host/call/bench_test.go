@@ -1,7 +1,6 @@
 package call_test
 
 import (
-	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"path/filepath"
@@ -18,13 +17,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
-
-// only is a directory of one vacant.
-type only call.Vacant
-
-func (o only) Vacant(_ context.Context, id identity.ID, _ bool) (call.Vacant, bool, error) {
-	return call.Vacant(o), id == o.ID, nil
-}
 
 func newKey(tb testing.TB) *identity.Key {
 	tb.Helper()
@@ -86,7 +78,7 @@ func BenchmarkCall(b *testing.B) {
 		s := memory.New()
 		host := call.New(call.Config{
 			Store: s, Texts: texts.New(s, vault, time.Now, rand.Reader, 24*time.Hour), Now: time.Now, Rand: rand.Reader,
-			Directory: only{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: vacant},
+			Directory: call.Only{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: vacant},
 		})
 		in := bodies(b, caller, vacant.ID(), b.N)
 		b.ReportAllocs()

@@ -37,6 +37,15 @@ type Directory interface {
 	Vacant(ctx context.Context, id identity.ID, fresh bool) (v Vacant, ok bool, err error)
 }
 
+// Only is a Directory of one vacant that never changes, for programs that
+// host their own.
+type Only Vacant
+
+// Vacant is the Directory method.
+func (o Only) Vacant(_ context.Context, id identity.ID, _ bool) (Vacant, bool, error) {
+	return Vacant(o), id == o.ID, nil
+}
+
 // Texts seals what people wrote under the host's key of the UTC day. Open says
 // texts.ErrGone once that key is destroyed. Safe for concurrent use.
 type Texts interface {
@@ -72,9 +81,11 @@ type Config struct {
 	Directory Directory
 	Texts     Texts
 	Ledger    Ledger
-	Self      identity.ID // the host's own identity, named by 421 on the host route
-	Now       func() time.Time
-	Rand      io.Reader
+	// Self is the host's own identity, which 421 names on the host route. It is
+	// asked for only then, so that no start waits for it.
+	Self func(ctx context.Context) (identity.ID, error)
+	Now  func() time.Time
+	Rand io.Reader
 	// Wait sleeps between tries, or ends early with ctx.
 	Wait func(ctx context.Context, d time.Duration) error
 	// Work is how long a behaviour may take (25 s), Margin what is kept of the
@@ -218,7 +229,7 @@ func (h *Host) open(ctx context.Context, route identity.ID, e *envelope.Envelope
 		case err != nil:
 			return r, v, false, h.fault(err)
 		case !ok:
-			return r, v, false, misdirected(e.To, h.Self)
+			return r, v, false, h.notHere(ctx, e.To)
 		}
 		return r, v, false, badSignature(e.From)
 	}
@@ -238,7 +249,7 @@ func (h *Host) open(ctx context.Context, route identity.ID, e *envelope.Envelope
 		ok, err = h.fetch(ctx, &r, &v, fresh)
 	}
 	if err == nil && !ok {
-		err = misdirected(e.To, h.Self)
+		err = h.notHere(ctx, e.To)
 	}
 	return r, v, fresh, err
 }
@@ -273,6 +284,15 @@ func (h *Host) quote(ctx context.Context, r *request) (err error) {
 
 func misdirected(to, here identity.ID) error {
 	return problem.New(problem.Misdirected, "envelope addressed to %s; this server is %s", to.Short(), here.Short())
+}
+
+// notHere refuses what is addressed to a vacant of another host.
+func (h *Host) notHere(ctx context.Context, to identity.ID) error {
+	self, err := h.Self(ctx)
+	if err != nil {
+		return h.fault(err)
+	}
+	return misdirected(to, self)
 }
 
 func badSignature(from identity.ID) error {

@@ -101,7 +101,7 @@ func (h *Host) reread(ctx context.Context, r *request, v *view) error {
 		return err
 	}
 	if !hosted {
-		return misdirected(r.env.To, h.Self)
+		return h.notHere(ctx, r.env.To)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ package local
 import (
 	"context"
 	"crypto/cipher"
+	"encoding/hex"
 	"fmt"
 	"io"
 
@@ -25,6 +26,20 @@ const format = 1
 type Vault struct {
 	aead cipher.AEAD
 	rand io.Reader
+}
+
+// FromHex makes the vault of a 32-byte key in 64 hex digits, for homes that
+// keep no file. The error never shows the key.
+func FromHex(key string, rand io.Reader) (*Vault, error) {
+	b, err := hex.DecodeString(key)
+	if err != nil || len(b) != chacha20poly1305.KeySize {
+		return nil, &problem.Error{Kind: problem.Usage, Field: "sealing key", Want: "64 hex digits", Got: fmt.Sprintf("%d characters", len(key))}
+	}
+	aead, err := chacha20poly1305.NewX(b)
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "sealing key")
+	}
+	return &Vault{aead: aead, rand: rand}, nil
 }
 
 // Open opens the vault whose key file is at path, and makes the file, mode

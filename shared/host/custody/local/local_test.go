@@ -194,3 +194,28 @@ func TestAVaultPrintsNothingOfItsKey(t *testing.T) {
 		}
 	}
 }
+
+func TestAKeyInHexOpensWhatItSealedAndIsCheckedWithoutBeingShown(t *testing.T) {
+	const key = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+	a, err := FromHex(key, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := FromHex(key, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := a.Seal(t.Context(), "x", []byte("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.Open(t.Context(), "x", box); err != nil || string(got) != "secret" {
+		t.Errorf("Open() = %q, %v, want the secret", got, err)
+	}
+	for _, bad := range []string{"", key[2:], key + "00", "zz" + key[2:]} {
+		_, err := FromHex(bad, rand.Reader)
+		if err == nil || (bad != "" && strings.Contains(err.Error(), bad)) {
+			t.Errorf("FromHex(%d characters) = %v, want an error that does not show the key", len(bad), err)
+		}
+	}
+}

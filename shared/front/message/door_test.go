@@ -1,0 +1,307 @@
+package message_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
+func seed(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
+
+// signed is a call of a fresh caller, and its body.
+func signed(t *testing.T, h *house, change func(*envelope.Envelope)) (*identity.Key, []byte) {
+	t.Helper()
+	k, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := envelope.Envelope{From: k.ID(), To: h.sole(), Seq: 1, Time: h.clock(),
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hello"}}, IdempotencyKey: "k-1"}
+	if change != nil {
+		change(&e)
+	}
+	if _, err := e.Sign(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	return k, envelope.AppendRequest(nil, nil, &e)
+}
+
+func membersOf(t *testing.T, r *http.Response) map[string]any {
+	t.Helper()
+	m := map[string]any{}
+	b := bodyOf(t, r)
+	if err := json.Unmarshal(b, &m); err != nil {
+		t.Fatalf("%s: %v", b, err)
+	}
+	return m
+}
+
+func TestEveryPathThatEndsLikeOneIsThatDoor(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	id := h.sole().String()
+	for _, path := range []string{"/a2a/message/send", "/v/" + id + "/a2a/message/send", "/", "/some/base/a2a/message/send",
+		"/a2a/message/send/a2a/message/send", "/v/" + strings.ToUpper(id) + "/a2a/message/send", "/v/not-an-id/a2a/message/send"} {
+		_, body := signed(t, h, nil)
+		if res := h.post(path, "application/json", body); res.StatusCode != 200 {
+			t.Errorf("POST %s = %d: %s, want 200", path, res.StatusCode, bodyOf(t, res))
+		}
+	}
+	for path, want := range map[string]int{"/a2a/message/send/": 404, "/nothing": 404, "/docs": 404, "/openapi.json": 404, "/v1/vacants": 404} {
+		_, body := signed(t, h, nil)
+		if res := h.post(path, "application/json", body); res.StatusCode != want {
+			t.Errorf("POST %s = %d, want %d", path, res.StatusCode, want)
+		}
+	}
+}
+
+func TestAnotherMethodIsToldWhichOneIsAllowed(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	for _, method := range []string{"GET", "PUT", "DELETE", "HEAD", "OPTIONS"} {
+		w := httptest.NewRecorder()
+		h.door.ServeHTTP(w, httptest.NewRequest(method, message.SendPath, nil))
+		if w.Code != 405 || w.Header().Get("Allow") != "POST" {
+			t.Errorf("%s = %d, Allow %q, want 405 and POST", method, w.Code, w.Header().Get("Allow"))
+		}
+	}
+}
+
+func TestAnIdOfTheRouteIsNamedBy421(t *testing.T) {
+	h := newHouse(t, noon, seed(1), seed(2))
+	var ids []identity.ID
+	for id := range h.keys {
+		ids = append(ids, id)
+	}
+	_, body := signed(t, h, func(e *envelope.Envelope) { e.To = ids[0] })
+	res := h.post("/v/"+ids[1].String()+message.SendPath, "application/json", body)
+	want := fmt.Sprintf("envelope addressed to %s; this server is %s", ids[0].Short(), ids[1].Short())
+	if got := membersOf(t, res); res.StatusCode != 421 || got["detail"] != want || got["code"] != "misdirected" {
+		t.Errorf("wrong route = %d %v, want 421 %q", res.StatusCode, got, want)
+	}
+	if _, ok := membersOf(t, h.post("/v/"+ids[1].String()+message.SendPath, "application/json", body))["expected_seq"]; ok {
+		t.Error("421 tells expected_seq, want it told only after the signature is verified and the vacant is found")
+	}
+}
+
+func TestBodiesAreBounded(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	_, body := signed(t, h, nil)
+	const limit = 256 << 10
+	padded := append(bytes.Clone(body), bytes.Repeat([]byte(" "), limit-len(body))...)
+	if res := h.post(message.SendPath, "application/json", padded); res.StatusCode != 200 {
+		t.Errorf("a body of 256 KiB = %d, want 200", res.StatusCode)
+	}
+	_, body = signed(t, h, nil)
+	padded = append(bytes.Clone(body), bytes.Repeat([]byte(" "), limit-len(body)+1)...)
+	res := h.post(message.SendPath, "application/json", padded)
+	if got := membersOf(t, res); res.StatusCode != 413 || got["code"] != "too_large" {
+		t.Errorf("one byte more = %d %v, want 413 too_large", res.StatusCode, got)
+	}
+	r := httptest.NewRequest(http.MethodPost, message.SendPath, struct{ *bytes.Reader }{bytes.NewReader(padded)})
+	r.ContentLength = -1 // chunked: the size is not told
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h.door.ServeHTTP(w, r)
+	if w.Code != 413 {
+		t.Errorf("one byte more, chunked = %d, want 413", w.Code)
+	}
+	if res := h.post(message.SendPath, "application/json", body); res.StatusCode != 200 {
+		t.Errorf("the honest message afterwards = %d, want 200", res.StatusCode)
+	}
+}
+
+func TestHostileBodiesAre4xxAndLeaveTheChainAlone(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	_, body := signed(t, h, nil)
+	keys := &strings.Builder{}
+	for i := range 20_000 {
+		fmt.Fprintf(keys, `"k%d":0,`, i)
+	}
+	insert := func(s string) string { return strings.Replace(string(body), "{", "{"+s, 1) }
+	for name, raw := range map[string]string{
+		"20,000 keys":                  insert(keys.String()),
+		"depth 10,000":                 insert(`"x":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + ","),
+		"1e400 in an ignored key":      insert(`"x":1e400,`),
+		"NaN in an ignored key":        insert(`"x":NaN,`),
+		"lone surrogate as a key":      insert(`"\ud800":1,`),
+		"duplicate spelled by escapes": insert(`"jsonrpc":"2.0","jsonrp\u0063":"2.0",`),
+		"batch":                        "[" + string(body) + "]",
+		"two documents":                string(body) + string(body),
+		"BOM":                          "\ufeff" + string(body),
+		"vacant id a number":           strings.Replace(string(body), `"to_vacant_id":"`, `"to_vacant_id":5,"x":"`, 1),
+		"contextId a list":             strings.Replace(string(body), `"contextId":null`, `"contextId":["c"]`, 1),
+		"messageId an object":          strings.Replace(string(body), `"messageId":null`, `"messageId":{}`, 1),
+		"idempotency key a number":     strings.Replace(string(body), `"idempotency_key":"k-1"`, `"idempotency_key":1`, 1),
+		"id a lone surrogate":          insert(`"id":"\udc00",`),
+	} {
+		res := h.post(message.SendPath, "application/json", []byte(raw))
+		if got := membersOf(t, res); res.StatusCode < 400 || res.StatusCode > 499 || got["detail"] == "" {
+			t.Errorf("%s = %d %v, want a 4xx with a detail", name, res.StatusCode, got)
+		}
+	}
+	if res := h.post(message.SendPath, "application/json", body); res.StatusCode != 200 {
+		t.Errorf("the honest message afterwards = %d: %s, want 200", res.StatusCode, bodyOf(t, res))
+	}
+}
+
+func TestASlowBodyEndsWith408(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	h.door = message.Handler(message.Config{Host: h.host, Log: slog.New(slog.DiscardHandler), Now: h.clock, BodyTimeout: 50 * time.Millisecond})
+	server := httptest.NewServer(h.door)
+	defer server.Close()
+	slow, w := newPipe(t)
+	defer w.Close()
+	res, err := http.Post(server.URL+message.SendPath, "application/json", slow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got := membersOf(t, res); res.StatusCode != 408 {
+		t.Errorf("slow body = %d %v, want 408", res.StatusCode, got)
+	}
+}
+
+func TestRefusalsTellWhereTheChainStandsOnceTheSignatureIsVerified(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	k, body := signed(t, h, nil)
+	if res := h.post(message.SendPath, "application/json", body); res.StatusCode != 200 {
+		t.Fatalf("first call = %d", res.StatusCode)
+	}
+	first, err := envelope.DecodeRequest(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gap := first.Envelope
+	gap.Seq = 5
+	if _, err := gap.Sign(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	res := h.post(message.SendPath, "application/json", envelope.AppendRequest(nil, nil, &gap))
+	got := membersOf(t, res)
+	if res.StatusCode != 409 || got["code"] != "gap" || got["expected_seq"] != 2.0 || got["chain_tip"] != first.Envelope.Hash().String() || got["floor"] != "2026-06-01T12:00:00+00:00" {
+		t.Errorf("gap = %d %v, want 409 with code, expected_seq 2, chain_tip and floor", res.StatusCode, got)
+	}
+	forged := bytes.Replace(body, []byte(`"hello"`), []byte(`"hullo"`), 1)
+	res = h.post(message.SendPath, "application/json", forged)
+	if got = membersOf(t, res); res.StatusCode != 401 || got["expected_seq"] != nil || got["chain_tip"] != nil {
+		t.Errorf("forged = %d %v, want 401 that tells nothing of the chain", res.StatusCode, got)
+	}
+}
+
+func TestAResendGetsItsAnswerBack(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	_, body := signed(t, h, nil)
+	ask := func() map[string]any { return membersOf(t, h.post(message.AskPath, "application/json", body)) }
+	if got := ask(); got["state"] != "unknown" || got["expected_seq"] != 1.0 {
+		t.Errorf("ask before = %v, want unknown", got)
+	}
+	answer, err := envelope.DecodeResponse(bodyOf(t, h.post(message.SendPath, "application/json", body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.states[h.sole()] = lifecycle.Hibernating // a resend is told even what the state would refuse
+	res := h.post(message.SendPath, "application/json", body)
+	got := membersOf(t, res)
+	if res.StatusCode != 423 || got["state"] != "answered" || got["detail"] != "vacant is HIBERNATING; not accepting calls" {
+		t.Errorf("resend to a sleeping vacant = %d %v, want 423 with state answered", res.StatusCode, got)
+	}
+	h.states[h.sole()] = lifecycle.Active
+	res = h.post(message.SendPath, "application/json", body)
+	got = membersOf(t, res)
+	if res.StatusCode != 409 || got["detail"] != "replay/out-of-order envelope: seq 1 <= last_seen 1" || got["state"] != "answered" {
+		t.Errorf("resend = %d %v, want 409 replay with state answered", res.StatusCode, got)
+	}
+	raw, err := json.Marshal(got["reply"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := envelope.DecodeMessage(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Hash() != answer.Hash() || !bytes.Equal(again.Signature, answer.Signature) {
+		t.Error("the resend's reply differs from the first answer, want the same signed envelope")
+	}
+	if got := ask(); got["state"] != "answered" || got["reply"] == nil {
+		t.Errorf("ask after = %v, want answered with the reply", got)
+	}
+}
+
+func TestCardAndHealthAreServedForOneVacantOrByName(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	id := h.sole()
+	for _, path := range []string{"/card", "/v/" + id.String() + "/card", "/card?vacant=" + id.String()} {
+		res, body := h.get(path)
+		var got struct {
+			ID       string `json:"vacant_id"`
+			Text     string `json:"capability_text"`
+			Endpoint string `json:"endpoint"`
+			Version  int    `json:"halo_version"`
+			Blob     string `json:"capability_card_blob_hex"`
+		}
+		if err := json.Unmarshal(body, &got); err != nil || res.StatusCode != 200 {
+			t.Fatalf("GET %s = %d %s", path, res.StatusCode, body)
+		}
+		blob, err := hex.DecodeString(got.Blob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := card.Parse(blob)
+		if err != nil || !c.Verify() || got.ID != id.String() || got.Text != "echo" || got.Version != 1 || got.Endpoint != c.Endpoint {
+			t.Errorf("GET %s = %+v, want a card that verifies", path, got)
+		}
+		if res, _ := h.get(path, "If-None-Match", res.Header.Get("ETag")); res.StatusCode != 304 {
+			t.Errorf("GET %s with its ETag = %d, want 304", path, res.StatusCode)
+		}
+	}
+	if res, body := h.get("/health"); res.StatusCode != 200 || string(body) != fmt.Sprintf(`{"vacant_id":"%s","state":"ACTIVE","name":"name-%s"}`, id, id.Short()) {
+		t.Errorf("GET /health = %d %s", res.StatusCode, body)
+	}
+	for _, path := range []string{"/v/zz/card", "/v/" + strings.Repeat("0", 64) + "/card", "/card?vacant=zz"} {
+		if res, _ := h.get(path); res.StatusCode != 404 {
+			t.Errorf("GET %s = %d, want 404", path, res.StatusCode)
+		}
+	}
+}
+
+func TestSeveralVacantsMustBeNamed(t *testing.T) {
+	h := newHouse(t, noon, seed(1), seed(2))
+	res, body := h.get("/card")
+	if res.StatusCode != 404 || !strings.Contains(string(body), "?vacant=") {
+		t.Errorf("GET /card of two = %d %s, want 404 that names ?vacant=", res.StatusCode, body)
+	}
+	h.states[h.sole()] = lifecycle.Sunk // closed ones do not count
+	if res, _ := h.get("/health"); res.StatusCode != 200 {
+		t.Errorf("GET /health of one open, one sunk = %d, want 200", res.StatusCode)
+	}
+}
+
+func TestTheLogHasOneLinePerCallAndNoText(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	k, body := signed(t, h, func(e *envelope.Envelope) { e.Payload.Parts = []string{"my secret plan"} })
+	h.post(message.SendPath, "application/json", body)
+	log := h.log.String()
+	if strings.Count(log, "\n") != 1 || strings.Contains(log, "secret") {
+		t.Errorf("log = %q, want one line without the text", log)
+	}
+	for _, want := range []string{"pair=" + k.ID().Short() + ">" + h.sole().Short(), "seq=1", "verdict=ok", "status=200", "ms="} {
+		if !strings.Contains(log, want) {
+			t.Errorf("log = %q, want %q in it", log, want)
+		}
+	}
+}
