@@ -39,7 +39,7 @@ func lint(ctx context.Context, c *counts) error {
 }
 
 // heavy packages have a stage of their own.
-var heavy = regexp.MustCompile(`/(shared/store/dynamo|tests/[a-z]+)(/|$)`)
+var heavy = regexp.MustCompile(`/(shared/store/dynamo|tests/(e2e|interop|dynamolocal|faultproxy|faults|kills|simulation))(/|$)`)
 
 func unit(ctx context.Context, c *counts) error {
 	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)

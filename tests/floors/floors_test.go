@@ -1,0 +1,146 @@
+// Package floors checks the house against its plan: who may import whom.
+package floors
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/vacancy-host/vacancy/"
+
+// floor of a package of shared/, from 1; 0 for the pipes that run through all
+// floors, and for what is not of shared/.
+func floor(path string) int {
+	rest, ok := strings.CutPrefix(path, module+"shared/")
+	if !ok {
+		return 0
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return map[string]int{"vacant": 1, "trust": 2, "store": 3, "host": 4, "front": 5}[name]
+}
+
+// pipes may be imported from anywhere, and import nothing of the floors.
+func pipe(path string) bool {
+	return path == module+"shared/problem" || path == module+"shared/obs"
+}
+
+// aws names the only packages that may import the SDK of AWS: adapters, and
+// the functions that hand them their client.
+func aws(path string) bool {
+	rest := strings.TrimPrefix(path, module)
+	return rest == "shared/store/dynamo" || strings.HasPrefix(rest, "functions/") || strings.HasPrefix(rest, "tests/")
+}
+
+type file struct {
+	path    string // of the file, from the top
+	pkg     string
+	test    bool
+	imports []string
+	doc     bool
+}
+
+func source(t *testing.T) (files []file) {
+	t.Helper()
+	top := filepath.Join("..", "..")
+	for _, dir := range []string{"cmd", "functions", "shared", "tests"} {
+		err := filepath.WalkDir(filepath.Join(top, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+				return err
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly|parser.ParseComments)
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(top, path)
+			if err != nil {
+				return err
+			}
+			rel = filepath.ToSlash(rel)
+			one := file{path: rel, pkg: module + filepath.ToSlash(filepath.Dir(rel)), test: strings.HasSuffix(rel, "_test.go"), doc: f.Doc != nil}
+			for _, im := range f.Imports {
+				name, err := strconv.Unquote(im.Path.Value)
+				if err != nil {
+					return err
+				}
+				one.imports = append(one.imports, name)
+			}
+			files = append(files, one)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(files) < 50 {
+		t.Fatalf("found %d files, want the whole project", len(files))
+	}
+	return files
+}
+
+func TestAPackageImportsItsOwnFloorOrALowerOne(t *testing.T) {
+	for _, f := range source(t) {
+		if f.test {
+			continue // a test may look up to see its package in use
+		}
+		for _, im := range f.imports {
+			switch {
+			case floor(f.pkg) > 0 && floor(im) > floor(f.pkg):
+				t.Errorf("%s (floor %d) imports %s (floor %d)", f.path, floor(f.pkg), im, floor(im))
+			case pipe(f.pkg) && strings.HasPrefix(im, module) && !pipe(im):
+				t.Errorf("%s imports %s, and runs through all floors", f.path, im)
+			case strings.HasPrefix(f.pkg, module+"shared/") && strings.HasPrefix(im, module) && !strings.HasPrefix(im, module+"shared/"):
+				t.Errorf("%s imports %s, and the core imports only the core", f.path, im)
+			}
+		}
+	}
+}
+
+func TestOnlyAdaptersImportTheSDKOfAWS(t *testing.T) {
+	for _, f := range source(t) {
+		for _, im := range f.imports {
+			if strings.HasPrefix(im, "github.com/aws/") && !aws(f.pkg) {
+				t.Errorf("%s imports %s", f.path, im)
+			}
+		}
+	}
+}
+
+func TestFunctionsImportNoFunctionAndHoldNoLogic(t *testing.T) {
+	for _, f := range source(t) {
+		if !strings.HasPrefix(f.path, "functions/") {
+			continue
+		}
+		for _, im := range f.imports {
+			if strings.HasPrefix(im, module+"functions/") {
+				t.Errorf("%s imports %s", f.path, im)
+			}
+		}
+		b, err := os.ReadFile(filepath.Join("..", "..", f.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(b), "\n"); !f.test && n > 60 {
+			t.Errorf("%s has %d lines, want at most 60", f.path, n)
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	said := map[string]bool{}
+	for _, f := range source(t) {
+		if !f.test {
+			said[f.pkg] = said[f.pkg] || f.doc
+		}
+	}
+	for pkg, ok := range said {
+		if !ok {
+			t.Errorf("%s has no package comment", pkg)
+		}
+	}
+}
