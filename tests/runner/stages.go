@@ -39,7 +39,7 @@ func lint(ctx context.Context, c *counts) error {
 }
 
 // heavy packages have a stage of their own.
-var heavy = regexp.MustCompile(`/(shared/store/dynamo|tests/(e2e|interop|dynamolocal|faultproxy|faults|kills|simulation))(/|$)`)
+var heavy = regexp.MustCompile(`/(shared/store/dynamo|tests/(e2e|dynamolocal|faultproxy|faults|kills|simulation))(/|$)`)
 
 func unit(ctx context.Context, c *counts) error {
 	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)
@@ -51,7 +51,7 @@ func unit(ctx context.Context, c *counts) error {
 }
 
 func e2e(ctx context.Context, c *counts) error {
-	return goTest(ctx, c, "-count=1", "./tests/e2e/...", "./tests/interop/...")
+	return goTest(ctx, c, "-count=1", "./tests/e2e/...")
 }
 
 func storeContract(ctx context.Context, c *counts) error {
