@@ -188,7 +188,15 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 	defer cancel()
 	r := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}
 	if err := h.resettable(&r, route); err != nil {
-		return r.out.refuse(err)
+		if problem.Is(err, problem.BadSignature) || problem.Is(err, problem.NotAddressed) {
+			return r.out.refuse(err)
+		}
+		// Whoever signed it may know where the chain stands.
+		tip, tipErr := h.requestTip(ctx, r.pair)
+		if tipErr != nil {
+			return r.out.refuse(tipErr)
+		}
+		return r.out.at(tip).refuse(err)
 	}
 	for {
 		g, gctx := errgroup.WithContext(ctx)

@@ -1,9 +1,9 @@
 package calltest
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -49,18 +49,7 @@ type scene struct {
 // is closed.
 type gate struct{ entered, leave chan struct{} }
 
-// with is an option of newScene.
-type with func(*scene)
-
-// charging lets every call cost price, from a balance.
-func charging(balance int64) with {
-	return func(s *scene) {
-		s.ledger = &Ledger{Store: s.store, Price: price}
-		s.must(s.ledger.Deposit(s.ctx, s.pair.Caller, balance))
-	}
-}
-
-func newScene(t *testing.T, inner store.Store, options ...with) *scene {
+func newScene(t *testing.T, inner store.Store) *scene {
 	t.Helper()
 	s := &scene{
 		t: t, ctx: t.Context(), store: NewScript(inner), texts: &Texts{Day: 20000},
@@ -71,12 +60,17 @@ func newScene(t *testing.T, inner store.Store, options ...with) *scene {
 	s.pair = call.Pair{Caller: s.caller.ID(), Vacant: s.vacant.ID()}
 	s.state(lifecycle.Active)
 	s.must(SetState(s.ctx, s.store, s.caller.ID(), lifecycle.Active))
-	for _, o := range options {
-		o(s)
-	}
 	s.a, s.b = s.host(0), s.host(0)
 	t.Cleanup(func() { s.verify() })
 	return s
+}
+
+// charge lets every call cost price, from a balance.
+func (s *scene) charge(balance int64) {
+	s.t.Helper()
+	s.ledger = &Ledger{Store: s.store, Price: price}
+	s.must(s.ledger.Deposit(s.ctx, s.pair.Caller, balance))
+	s.a, s.b = s.host(0), s.host(0)
 }
 
 func (s *scene) key() *identity.Key {
@@ -88,8 +82,17 @@ func (s *scene) key() *identity.Key {
 // host makes another host over the store, its clock ahead by skew.
 func (s *scene) host(skew time.Duration) *call.Host {
 	now := s.clock.Now(skew)
+	return s.hostWith(func(c *call.Config) {
+		c.Now = now
+		c.Directory.(*Directory).Now = now
+	})
+}
+
+// hostWith makes another host, configured differently.
+func (s *scene) hostWith(change func(*call.Config)) *call.Host {
+	now := s.clock.Now(0)
 	c := call.Config{
-		Store: s.store, Texts: s.texts, Self: identity.ID{1}, Now: now, Rand: rand.Reader,
+		Store: s.store, Texts: s.texts, Self: s.self, Now: now, Rand: rand.Reader,
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 		Directory: &Directory{Store: s.store, Now: now, Vacants: map[identity.ID]call.Vacant{
 			s.pair.Vacant: {Behaviour: s.behave, Signer: s.vacant},
@@ -99,8 +102,12 @@ func (s *scene) host(skew time.Duration) *call.Host {
 	if s.ledger != nil {
 		c.Ledger = s.ledger
 	}
+	change(&c)
 	return call.New(c)
 }
+
+// self is the hosts' own identity.
+func (s *scene) self(context.Context) (identity.ID, error) { return identity.ID{0xaa}, nil }
 
 // behave counts, waits at the gate of this text if there is one, and acts.
 func (s *scene) behave(ctx context.Context, e envelope.Envelope) (envelope.Message, error) {
@@ -289,21 +296,26 @@ func (s *scene) chain(out call.Outcome, tip *envelope.Envelope) {
 	}
 }
 
-// rows wants the rows of the pair, as words: "call", "reset", then "answer 1",
-// "void 2" with the position of the request.
+// rows wants the rows of the pair, as words: "call, reset | answer 1, void 3"
+// with the position of the request, "none" for no rows.
 func (s *scene) rows(want string) {
 	s.t.Helper()
 	got, err := ReadStreams(s.ctx, s.store, s.pair)
 	s.must(err)
-	var b bytes.Buffer
+	var req, rsp []string
 	for _, r := range got.Requests {
-		b.WriteString(r.Kind.String() + ", ")
+		req = append(req, r.Kind.String())
 	}
-	b.WriteString("| ")
 	for _, r := range got.Responses {
-		b.WriteString(r.Kind.String() + " " + string('0'+rune(r.Request)) + ", ")
+		rsp = append(rsp, fmt.Sprintf("%v %d", r.Kind, r.Request))
 	}
-	if diff := cmp.Diff(want, strings.TrimSuffix(strings.ReplaceAll(b.String(), ", |", " |"), ", ")); diff != "" {
+	words := func(w []string) string {
+		if len(w) == 0 {
+			return "none"
+		}
+		return strings.Join(w, ", ")
+	}
+	if diff := cmp.Diff(want, words(req)+" | "+words(rsp)); diff != "" {
 		s.t.Fatalf("rows (-want +got):\n%s", diff)
 	}
 }

@@ -1,0 +1,222 @@
+package calltest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// What a behaviour can do to the pipeline.
+var behaviours = []fact{
+	{"a failing behaviour is a void and a 500", failures},
+	{"a behaviour that ends by its deadline is a void and a 504", deadline},
+	{"a behaviour that ignores its deadline is left behind", leftBehind},
+	{"an answer that cannot be signed is a void and a 500", unsignable},
+	{"a signer that fails is a void and a 500", signerFails},
+	{"an answer too large to keep is a void and a 500", tooLarge},
+	{"an answer goes out as ROLE_AGENT whatever it says", roleForced},
+	{"a caller who hangs up is answered for the record", hungUp},
+	{"a caller who hung up before the accept is served all the same", hungUpBefore},
+	{"a clock that steps back leaves rows that can be read", clockBack},
+	{"a behaviour sees only what is signed", onlySigned},
+}
+
+func failing(context.Context, envelope.Envelope) (envelope.Message, error) {
+	return envelope.Message{}, errors.New("the behaviour's own error")
+}
+
+// unanswered plays one call that fails, a resend, and the next call.
+func (s *scene) unanswered(text string, kind problem.Kind) {
+	s.t.Helper()
+	e := s.call(nil, text)
+	out := s.send(s.a, e)
+	s.refused(out, kind, call.Unanswered)
+	s.chain(out, e)
+	if strings.Contains(out.Problem.Text(), "own error") {
+		s.t.Fatalf("the refusal tells the behaviour's error: %q", out.Problem.Text())
+	}
+	s.refused(s.send(s.b, e), problem.Replay, call.Unanswered)
+	s.rows("call | void 1")
+	next := s.call(e, "next")
+	if reply := s.ok(s.send(s.a, next), next); reply.Seq != 1 {
+		s.t.Fatalf("Seq = %d, want 1: a void takes no number", reply.Seq)
+	}
+	s.rows("call, call | void 1, answer 2")
+	s.ran(e, 1)
+}
+
+func failures(s *scene) {
+	s.act("error", failing)
+	s.unanswered("error", problem.BehaviourFailed)
+	for text, b := range map[string]call.Behaviour{
+		"panic": func(context.Context, envelope.Envelope) (envelope.Message, error) {
+			panic("the behaviour's own error")
+		},
+		"goexit": func(context.Context, envelope.Envelope) (envelope.Message, error) {
+			runtime.Goexit()
+			return envelope.Message{}, nil
+		},
+		"canceled": func(context.Context, envelope.Envelope) (envelope.Message, error) {
+			return envelope.Message{}, context.Canceled
+		},
+	} {
+		s.act(text, b)
+		s.renew()
+		s.unanswered(text, problem.BehaviourFailed)
+	}
+}
+
+// renew turns to a fresh caller.
+func (s *scene) renew() {
+	s.verify()
+	s.caller = s.key()
+	s.pair.Caller = s.caller.ID()
+}
+
+func deadline(s *scene) {
+	s.act("late", func(context.Context, envelope.Envelope) (envelope.Message, error) {
+		return envelope.Message{}, problem.New(problem.Deadline, "the substrate took too long")
+	})
+	s.unanswered("late", problem.Deadline)
+	s.act("expired", func(context.Context, envelope.Envelope) (envelope.Message, error) {
+		return envelope.Message{}, context.DeadlineExceeded
+	})
+	s.renew()
+	s.unanswered("expired", problem.Deadline)
+}
+
+func leftBehind(s *scene) {
+	s.a = s.hostWith(func(c *call.Config) { c.Work = time.Millisecond })
+	end := make(chan struct{})
+	var left sync.WaitGroup
+	left.Add(1)
+	s.act("deaf", func(context.Context, envelope.Envelope) (envelope.Message, error) {
+		defer left.Done()
+		<-end
+		return envelope.Message{Parts: []string{"too late"}}, nil
+	})
+	e := s.call(nil, "deaf")
+	s.refused(s.send(s.a, e), problem.Deadline, call.Unanswered)
+	close(end)
+	left.Wait()
+	s.told(s.ask(s.b, e), call.Unanswered, nil)
+	s.rows("call | void 1")
+}
+
+func unsignable(s *scene) {
+	long := strings.Repeat("x", envelope.MaxIDBytes+1)
+	for text, m := range map[string]envelope.Message{
+		"not UTF-8":      {Parts: []string{"\xff"}},
+		"NaN":            {SelfEval: &envelope.SelfEval{Honesty: math.NaN()}},
+		"too many parts": {Parts: make([]string, envelope.MaxParts+1)},
+		"long context":   {ContextID: &long},
+	} {
+		s.act(text, func(context.Context, envelope.Envelope) (envelope.Message, error) { return m, nil })
+		s.unanswered(text, problem.BehaviourFailed)
+		s.renew()
+	}
+	s.act("last", failing)
+	s.unanswered("last", problem.BehaviourFailed)
+}
+
+// noSigner is the vacant's id without its key.
+type noSigner struct{ identity.Signer }
+
+func (noSigner) Sign(context.Context, []byte) ([]byte, error) {
+	return nil, errors.New("the key cannot be opened")
+}
+
+func signerFails(s *scene) {
+	whole := s.a
+	s.a = s.hostWith(func(c *call.Config) {
+		d := c.Directory.(*Directory)
+		v := d.Vacants[s.pair.Vacant]
+		v.Signer = noSigner{v.Signer}
+		d.Vacants[s.pair.Vacant] = v
+	})
+	e := s.call(nil, "hi")
+	s.refused(s.send(s.a, e), problem.BehaviourFailed, call.Unanswered)
+	s.told(s.ask(s.b, e), call.Unanswered, nil)
+	next := s.call(e, "next")
+	s.ok(s.send(whole, next), next)
+	s.rows("call, call | void 1, answer 2")
+}
+
+func tooLarge(s *scene) {
+	s.act("much", func(context.Context, envelope.Envelope) (envelope.Message, error) {
+		return envelope.Message{Parts: []string{strings.Repeat("much ", 100<<10)}}, nil
+	})
+	s.unanswered("much", problem.BehaviourFailed)
+}
+
+func roleForced(s *scene) {
+	for i, role := range []envelope.Role{envelope.RoleUser, envelope.RoleTool, "", "ROLE_KING"} {
+		text := "as " + string(role)
+		s.act(text, func(context.Context, envelope.Envelope) (envelope.Message, error) {
+			return envelope.Message{Role: role, Parts: []string{text}}, nil
+		})
+		e := s.call(nil, text)
+		reply := s.ok(s.send(s.a, e), e)
+		if reply.Payload.Role != envelope.RoleAgent {
+			s.t.Fatalf("%d: Role = %q, want %q", i, reply.Payload.Role, envelope.RoleAgent)
+		}
+		s.told(s.ask(s.b, e), call.Answered, reply)
+		s.renew()
+	}
+}
+
+func hungUp(s *scene) {
+	e := s.call(nil, "hi")
+	ctx, cancel := context.WithCancel(s.ctx)
+	g := s.hold("hi")
+	out := make(chan call.Outcome, 1)
+	go func() { out <- s.a.Send(ctx, identity.ID{}, e) }()
+	<-g.entered
+	cancel()
+	close(g.leave)
+	reply := s.ok(<-out, e)
+	s.told(s.ask(s.b, e), call.Answered, reply)
+	s.rows("call | answer 1")
+}
+
+func hungUpBefore(s *scene) {
+	e := s.call(nil, "hi")
+	ctx, cancel := context.WithCancel(s.ctx)
+	s.store.Next("Commit req", After(cancel))
+	s.ok(s.a.Send(ctx, identity.ID{}, e), e)
+	s.rows("call | answer 1")
+}
+
+func onlySigned(s *scene) {
+	e := s.call(nil, "hi")
+	var got envelope.Envelope
+	s.act("hi", func(_ context.Context, e envelope.Envelope) (envelope.Message, error) {
+		got = e
+		return envelope.Message{}, nil
+	})
+	s.ok(s.send(s.a, e), e)
+	if wire(&got) != wire(e) {
+		s.t.Fatalf("the behaviour saw %s, sent was %s", wire(&got), wire(e))
+	}
+}
+
+func clockBack(s *scene) {
+	s.act("back", func(context.Context, envelope.Envelope) (envelope.Message, error) {
+		s.clock.Advance(-time.Minute)
+		return envelope.Message{Parts: []string{"was that before"}}, nil
+	})
+	e := s.call(nil, "back")
+	reply := s.ok(s.send(s.a, e), e)
+	s.told(s.ask(s.b, e), call.Answered, reply)
+	next := s.sign(e, "next", e.Time)
+	s.ok(s.send(s.a, next), next)
+}

@@ -1,0 +1,145 @@
+package calltest
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// Many at once.
+var races = []fact{
+	{"of 64 calls for one number exactly one is accepted", raceForNumber},
+	{"of 64 copies of one call exactly one runs", raceOfCopies},
+	{"of 64 resets signed at one time exactly one is accepted", raceOfResets},
+	{"64 answers in a race are numbered without gap", raceOfAnswers},
+}
+
+const racers = 64
+
+// race runs f for 0 … racers-1 at once.
+func race(f func(i int)) {
+	var ready, done sync.WaitGroup
+	start := make(chan struct{})
+	for i := range racers {
+		ready.Add(1)
+		done.Go(func() {
+			ready.Done()
+			<-start
+			f(i)
+		})
+	}
+	ready.Wait()
+	close(start)
+	done.Wait()
+}
+
+// hosts are a, b and two with memories of their own.
+func (s *scene) hosts() []*call.Host { return []*call.Host{s.a, s.b, s.host(0), s.host(0)} }
+
+// winner wants exactly one success, and refusals of a kind.
+func (s *scene) winner(outs []call.Outcome, kind problem.Kind) (at int) {
+	s.t.Helper()
+	at = -1
+	for i, out := range outs {
+		switch {
+		case out.Problem == nil && at >= 0:
+			s.t.Fatalf("both %d and %d are accepted", at, i)
+		case out.Problem == nil:
+			at = i
+		case out.Problem.Kind != kind:
+			s.t.Fatalf("%d is refused: %v, want %v", i, out.Problem, kind)
+		}
+	}
+	if at < 0 {
+		s.t.Fatal("none is accepted")
+	}
+	return at
+}
+
+func raceForNumber(s *scene) {
+	hosts := s.hosts()
+	var last *envelope.Envelope
+	for round := range 3 {
+		calls := make([]*envelope.Envelope, racers)
+		for i := range calls {
+			calls[i] = s.call(last, fmt.Sprintf("racer %d of round %d", i, round))
+		}
+		outs := make([]call.Outcome, racers)
+		race(func(i int) { outs[i] = s.send(hosts[i%len(hosts)], calls[i]) })
+		won := s.winner(outs, problem.Replay)
+		for i := range calls {
+			want := 0
+			if i == won {
+				want = 1
+			} else {
+				s.refused(outs[i], problem.Replay, "")
+				s.chain(outs[i], calls[won])
+			}
+			s.ran(calls[i], want)
+		}
+		last = calls[won]
+	}
+}
+
+func raceOfCopies(s *scene) {
+	hosts := s.hosts()
+	var last *envelope.Envelope
+	for round := range 3 {
+		e := s.call(last, fmt.Sprintf("round %d", round))
+		outs := make([]call.Outcome, racers)
+		race(func(i int) { outs[i] = s.send(hosts[i%len(hosts)], e) })
+		won := s.winner(outs, problem.Replay)
+		for i, out := range outs {
+			switch {
+			case i == won:
+			case out.State == call.Answered:
+				s.told(out, call.Answered, outs[won].Reply)
+			default:
+				s.told(out, call.Pending, nil)
+			}
+		}
+		s.ran(e, 1)
+		last = e
+	}
+}
+
+func raceOfResets(s *scene) {
+	hosts := s.hosts()
+	resets := make([]*envelope.Envelope, racers)
+	for i := range resets {
+		resets[i] = s.reset()
+		resets[i].IdempotencyKey = fmt.Sprint(i)
+		s.resign(resets[i])
+	}
+	outs := make([]call.Outcome, racers)
+	race(func(i int) { outs[i] = s.resetAt(hosts[i%len(hosts)], resets[i]) })
+	s.winner(outs, problem.Floor)
+	s.rows("reset | none")
+}
+
+// The calls are accepted one after the other and answered all at once.
+func raceOfAnswers(s *scene) {
+	hosts := s.hosts()
+	var last *envelope.Envelope
+	under := make([]*sending, racers)
+	calls := make([]*envelope.Envelope, racers)
+	for i := range racers {
+		last = s.call(last, fmt.Sprintf("call %d", i))
+		calls[i] = last
+		under[i] = s.start(hosts[i%len(hosts)], last)
+	}
+	outs := make([]call.Outcome, racers)
+	race(func(i int) { outs[i] = under[i].finish() })
+	seqs := map[int64]bool{}
+	for i, out := range outs {
+		seqs[s.ok(out, calls[i]).Seq] = true
+	}
+	for n := int64(1); n <= racers; n++ {
+		if !seqs[n] {
+			s.t.Fatalf("no answer is number %d", n)
+		}
+	}
+}

@@ -1,0 +1,335 @@
+package calltest
+
+import (
+	"context"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// What is told of envelopes that were sent before, and who is refused how.
+var resends = []fact{
+	{"a resend gets its answer back, with the same status and text", resendAnswered},
+	{"a refusal that arrives after an acceptance tells of it", refusalAfter},
+	{"a duplicate in the midst of its first delivery is pending", duplicate},
+	{"a call refused first is told of once a copy is accepted", acceptedLater},
+	{"a pending call of a paused or sunk vacant is told of", statePending},
+	{"a dead executor's call is unanswered after its due, not before", deadExecutor},
+	{"an answer whose text is gone is told by number and hash", textGone},
+	{"an answer far behind in the stream is found", farBehind},
+	{"a hole in a page is read again", holeInPage},
+	{"the sweeper decides what is due and nothing else", sweeper},
+	{"an executor with too little time leaves a due that fits", shortDeadline},
+	{"the chain refuses in the order of the wire", chainRefusals},
+	{"a forged or misdirected envelope learns nothing of the chain", strangers},
+	{"a call to oneself is refused", selfCall},
+	{"a refusal never costs", refusalsAreFree},
+}
+
+func resendAnswered(s *scene) {
+	first := s.call(nil, "first")
+	reply := s.ok(s.send(s.a, first), first)
+	second := s.call(first, "second")
+	s.ok(s.send(s.b, second), second)
+	bare := *first
+	bare.Time = bare.Time.Add(time.Microsecond)
+	s.resign(&bare)
+	other := s.send(s.a, &bare) // another envelope with this number
+	for range 2 {
+		out := s.send(s.a, first)
+		s.refused(out, problem.Replay, call.Answered)
+		s.told(out, call.Answered, reply)
+		s.chain(out, second)
+		if out.Problem.Text() != other.Problem.Text() {
+			s.t.Fatalf("a resend reads %q, a replay %q", out.Problem.Text(), other.Problem.Text())
+		}
+	}
+	s.refused(other, problem.Replay, "")
+	out := s.ask(s.b, first)
+	s.told(out, call.Answered, reply)
+	s.chain(out, second)
+	if out.Problem != nil || !out.Floor.Equal(second.Time) {
+		s.t.Fatalf("Ask() = %v, floor %v, want %v", out.Problem, out.Floor, second.Time)
+	}
+}
+
+// The second copy is refused by what it reads while the first is accepted.
+func refusalAfter(s *scene) {
+	e := s.call(nil, "slow")
+	s.state(lifecycle.Hibernating)
+	s.refused(s.send(s.b, e), problem.NotAccepting, "")
+	s.state(lifecycle.Active)
+	x := s.start(s.a, e)
+	s.state(lifecycle.Hibernating)
+	s.clock.Advance(2 * time.Second)
+	s.refused(s.send(s.b, e), problem.NotAccepting, call.Pending)
+	reply := s.ok(x.finish(), e)
+	out := s.send(s.b, e)
+	s.refused(out, problem.NotAccepting, call.Answered)
+	s.told(out, call.Answered, reply)
+}
+
+func duplicate(s *scene) {
+	e := s.call(nil, "slow")
+	x := s.start(s.a, e)
+	for _, h := range []*call.Host{s.a, s.b} {
+		out := s.send(h, e)
+		s.refused(out, problem.Replay, call.Pending)
+		s.chain(out, e)
+		s.told(s.ask(h, e), call.Pending, nil)
+	}
+	s.ok(x.finish(), e)
+	s.ran(e, 1)
+}
+
+func acceptedLater(s *scene) {
+	first := s.call(nil, "first")
+	second := s.call(first, "second")
+	s.refused(s.send(s.a, second), problem.Gap, "")
+	s.told(s.ask(s.b, second), call.Unknown, nil)
+	s.ok(s.send(s.b, first), first)
+	reply := s.ok(s.send(s.a, second), second)
+	s.told(s.send(s.b, second), call.Answered, reply)
+}
+
+func statePending(s *scene) {
+	e := s.call(nil, "slow")
+	x := s.start(s.a, e)
+	for _, c := range []struct {
+		state lifecycle.State
+		kind  problem.Kind
+	}{{lifecycle.Hibernating, problem.NotAccepting}, {lifecycle.Sunk, problem.Gone}} {
+		s.state(c.state)
+		s.clock.Advance(2 * time.Second)
+		s.refused(s.send(s.a, e), c.kind, call.Pending)
+		s.refused(s.send(s.b, e), c.kind, call.Pending)
+	}
+	s.clock.Advance(due)
+	s.refused(s.send(s.b, e), problem.Gone, call.Unanswered)
+	s.refused(x.finish(), problem.Deadline, call.Unanswered)
+}
+
+func deadExecutor(s *scene) {
+	e := s.call(nil, "hi")
+	s.store.Next("Commit req", Repeat(Unacked, 6)...) // accepted, and the host gives up
+	s.refused(s.send(s.a, e), problem.Unavailable, "")
+	s.ran(e, 0)
+	s.clock.Advance(due)
+	s.refused(s.send(s.b, e), problem.Replay, call.Pending)
+	s.rows("call | none")
+	s.clock.Advance(time.Microsecond)
+	s.refused(s.send(s.b, e), problem.Replay, call.Unanswered)
+	s.told(s.ask(s.a, e), call.Unanswered, nil)
+	s.rows("call | void 1")
+	s.ran(e, 0)
+}
+
+func textGone(s *scene) {
+	e := s.call(nil, "hi")
+	reply := s.ok(s.send(s.a, e), e)
+	s.a = s.hostWith(func(c *call.Config) { c.Texts = &Texts{Gone: map[uint32]bool{s.texts.Day: true}} })
+	for _, out := range []call.Outcome{s.send(s.a, e), s.ask(s.a, e)} {
+		if out.State != call.Answered || out.Reply != nil || out.ReplySeq != 1 || out.ReplyHash != reply.Hash() {
+			s.t.Fatalf("told %q, reply %v, seq %d, hash %.8s; want answered, none, 1, %.8s", out.State, out.Reply, out.ReplySeq, out.ReplyHash, reply.Hash())
+		}
+		s.chain(out, e)
+	}
+	next := s.call(e, "next")
+	s.ok(s.send(s.a, next), next)
+}
+
+// More decisions than a page lie between a request and its own.
+func farBehind(s *scene) {
+	slow := s.call(nil, "slow")
+	x := s.start(s.a, slow)
+	last := slow
+	for range 140 {
+		last = s.call(last, "quick")
+		s.ok(s.send(s.a, last), last)
+	}
+	reply := s.ok(x.finish(), slow)
+	s.told(s.send(s.b, slow), call.Answered, reply)
+	if reply.Seq != 141 {
+		s.t.Fatalf("Seq = %d, want 141", reply.Seq)
+	}
+}
+
+// A page shows row 2 and not yet row 1, which was written first.
+func holeInPage(s *scene) {
+	first := s.call(nil, "slow")
+	x := s.start(s.a, first)
+	second := s.call(first, "quick")
+	s.ok(s.send(s.b, second), second)
+	reply := s.ok(x.finish(), first)
+	third := s.call(second, "more")
+	s.ok(s.send(s.b, third), third)
+	holes := 0
+	s.a = s.hostWith(func(c *call.Config) {
+		c.Store = &hiding{Store: s.store, hide: func(rows []store.Row) []store.Row {
+			if holes++; holes == 1 && len(rows) == 3 {
+				return rows[1:]
+			}
+			return rows
+		}}
+	})
+	s.told(s.ask(s.a, first), call.Answered, reply)
+	if holes != 2 {
+		s.t.Fatalf("%d reads, want 2", holes)
+	}
+}
+
+// hiding lets hide choose among the rows of a page.
+type hiding struct {
+	store.Store
+	hide func([]store.Row) []store.Row
+}
+
+// Rows are what hide leaves of a page of responses.
+func (h *hiding) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	rows, err := h.Store.Rows(ctx, s, from, n, d)
+	if s.Kind() == store.KindResponse {
+		rows = h.hide(rows)
+	}
+	return rows, err
+}
+
+func sweeper(s *scene) {
+	s.charge(30)
+	s.store.Next("Commit req", Repeat(Unacked, 6)...)
+	lost := s.call(nil, "lost")
+	s.refused(s.send(s.a, lost), problem.Unavailable, "")
+	fine := s.call(lost, "fine")
+	s.ok(s.send(s.a, fine), fine)
+	sweep := func(want int) {
+		s.t.Helper()
+		left, err := s.ledger.Sweep(s.ctx, s.b)
+		s.must(err)
+		if left != want {
+			s.t.Fatalf("Sweep() leaves %d reminders, want %d", left, want)
+		}
+	}
+	sweep(1)
+	s.clock.Advance(due)
+	sweep(1)
+	s.rows("call, call | answer 2")
+	s.balance(10)
+	s.clock.Advance(time.Second)
+	sweep(0)
+	s.rows("call, call | answer 2, void 1")
+	s.balance(20)
+	sweep(0)
+	if _, err := s.b.Settle(s.ctx, s.pair, 9); !problem.Is(err, problem.NotFound) {
+		s.t.Fatalf("Settle() of no call = %v, want not found", err)
+	}
+}
+
+// The caller's deadline, less the margin, is all that a behaviour gets, and
+// with it the time after which others may void the call comes nearer.
+func shortDeadline(s *scene) {
+	s.a = s.hostWith(func(c *call.Config) { c.Work = 5 * time.Second })
+	e := s.call(nil, "hi")
+	s.ok(s.send(s.a, e), e)
+	got, err := ReadStreams(s.ctx, s.store, s.pair)
+	s.must(err)
+	if want := s.clock.Now(0)().Add(5*time.Second + call.Grace); !got.Requests[0].Due.Equal(want) {
+		s.t.Fatalf("Due = %v, want %v", got.Requests[0].Due, want)
+	}
+}
+
+func chainRefusals(s *scene) {
+	first := s.call(nil, "first")
+	s.ok(s.send(s.a, first), first)
+	second := s.call(first, "second")
+	s.ok(s.send(s.a, second), second)
+	for _, c := range []struct {
+		seq  int64
+		prev identity.Hash
+		kind problem.Kind
+		text string
+	}{
+		{1, identity.Hash{}, problem.Replay, "replay/out-of-order envelope: seq 1 <= last_seen 2"},
+		{2, first.Hash(), problem.Replay, "replay/out-of-order envelope: seq 2 <= last_seen 2"},
+		{2, second.Hash(), problem.Replay, "replay/out-of-order envelope: seq 2 <= last_seen 2"},
+		{4, second.Hash(), problem.Gap, "non-monotonic sequence_no: expected 3, got 4"},
+		{4, first.Hash(), problem.Gap, "non-monotonic sequence_no: expected 3, got 4"},
+		{3, first.Hash(), problem.Fork, "prev_envelope_hash mismatch: expected " + second.Hash().String() + ", got " + first.Hash().String()},
+		{envelope.MaxSeq, second.Hash(), problem.Gap, "non-monotonic sequence_no: expected 3, got 9007199254740991"},
+	} {
+		e := s.call(nil, "other")
+		e.Seq, e.Prev = c.seq, c.prev
+		out := s.send(s.b, s.resign(e))
+		s.refused(out, c.kind, "")
+		s.chain(out, second)
+		if out.Problem.Text() != c.text {
+			s.t.Fatalf("Text = %q, want %q", out.Problem.Text(), c.text)
+		}
+		s.ran(e, 0)
+	}
+	third := s.call(second, "third") // and the legitimate next one passes
+	s.ok(s.send(s.a, third), third)
+}
+
+func strangers(s *scene) {
+	e := s.call(nil, "hi")
+	s.ok(s.send(s.a, e), e)
+	s.store.Trace()
+	learnt := func(out call.Outcome, kind problem.Kind) {
+		s.t.Helper()
+		s.refused(out, kind, "")
+		if out.Chain || !out.Floor.IsZero() || !out.Now.IsZero() || out.Position != 0 {
+			s.t.Fatalf("told of the chain: %+v", out)
+		}
+	}
+	forged := *s.call(e, "next")
+	forged.Payload.Parts = []string{"changed"}
+	s.state(lifecycle.Sunk) // 401 comes before the state
+	s.clock.Advance(2 * time.Second)
+	s.store.Trace()
+	learnt(s.send(s.a, &forged), problem.BadSignature)
+	learnt(s.ask(s.a, &forged), problem.BadSignature)
+	for _, name := range s.store.Trace() {
+		if name != "Doc v" {
+			s.t.Fatalf("a forged envelope costs a %q", name)
+		}
+	}
+	learnt(s.a.Send(s.ctx, s.key().ID(), e), problem.Misdirected)
+	learnt(s.a.Ask(s.ctx, s.key().ID(), e), problem.Misdirected)
+	away := s.call(e, "away")
+	away.To = s.key().ID()
+	learnt(s.send(s.a, s.resign(away)), problem.Misdirected)
+	learnt(s.ask(s.a, away), problem.Misdirected)
+	s.state(lifecycle.Active)
+}
+
+func selfCall(s *scene) {
+	e := s.call(nil, "to myself")
+	e.To = e.From
+	s.resign(e)
+	s.refused(s.send(s.a, e), problem.Malformed, "")
+	s.refused(s.ask(s.a, e), problem.Malformed, "")
+	got, err := ReadStreams(s.ctx, s.store, call.Pair{Caller: e.From, Vacant: e.From})
+	s.must(err)
+	if len(got.Requests) > 0 {
+		s.t.Fatal("a call to oneself was accepted")
+	}
+}
+
+func refusalsAreFree(s *scene) {
+	s.charge(30)
+	e := s.call(nil, "hi")
+	s.ok(s.send(s.a, e), e)
+	s.balance(20)
+	far := s.sign(e, "far", s.clock.Now(0)().Add(time.Hour))
+	for _, x := range []*envelope.Envelope{e, s.call(nil, "again"), far, s.sign(far, "gap", e.Time)} {
+		if out := s.send(s.a, x); out.Problem == nil {
+			s.t.Fatalf("%q is not refused", x.Payload.Text())
+		}
+		s.ask(s.b, x)
+	}
+	s.balance(20)
+}

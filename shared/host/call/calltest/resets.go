@@ -1,0 +1,234 @@
+package calltest
+
+import (
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// Resets, and what they race with.
+var resets = []fact{
+	{"a reset on an empty stream begins epoch 1", resetEmpty},
+	{"resets follow one another by their times", resetChain},
+	{"a replayed reset is refused in every later epoch", resetReplayed},
+	{"a reset that loses its position to a call is decided again", resetLosesToCall},
+	{"a call that loses its position to a reset is refused", callLosesToReset},
+	{"a reset of unknown outcome is settled at its own position", resetUnacked},
+	{"of two resets signed alike in time one is accepted", resetTwins},
+	{"an old epoch's continuation does not fit the new one", oldContinuation},
+	{"the late answer of a closed epoch is not written", lateOfClosed},
+	{"a call voided in an old epoch moves no chain", voidAcrossEpochs},
+	{"a reset passes a sleeping vacant, not a closed one", resetStates},
+	{"the refusals of a reset come in the order of the wire", resetRefusals},
+}
+
+func resetEmpty(s *scene) {
+	old := s.sign(nil, "signed before", s.clock.Now(0)().Add(-time.Second))
+	r := s.reset()
+	out := s.resetAt(s.a, r)
+	s.ok(out, r)
+	if !out.ResetAt.Equal(s.clock.Now(0)()) || out.Position != 1 {
+		s.t.Fatalf("ResetAt = %v, Position = %d", out.ResetAt, out.Position)
+	}
+	s.refused(s.send(s.b, old), problem.Floor, "")
+	e := s.sign(nil, "signed after", r.Time.Add(time.Microsecond))
+	s.ok(s.send(s.b, e), e)
+	s.rows("reset, call | answer 2")
+}
+
+func resetChain(s *scene) {
+	r := s.reset()
+	s.ok(s.resetAt(s.a, r), r)
+	s.refused(s.resetAt(s.b, s.sign(nil, envelope.ResetText, r.Time)), problem.Floor, "")
+	for range 3 {
+		r = s.sign(nil, envelope.ResetText, r.Time.Add(time.Microsecond))
+		r.Seq, r.Prev[0] = 77, 1 // free of meaning
+		s.ok(s.resetAt(s.b, s.resign(r)), r)
+	}
+	s.rows("reset, reset, reset, reset | none")
+}
+
+func resetReplayed(s *scene) {
+	var used []*envelope.Envelope
+	for range 3 {
+		r := s.reset()
+		s.ok(s.resetAt(s.a, r), r)
+		used = append(used, r)
+		s.clock.Advance(time.Second)
+		e := s.call(nil, "hi")
+		s.ok(s.send(s.b, e), e)
+		s.clock.Advance(time.Second)
+		for _, r := range used {
+			s.refused(s.resetAt(s.a, r), problem.Floor, "")
+			s.refused(s.resetAt(s.b, r), problem.Floor, "")
+			s.refused(s.send(s.a, r), problem.Replay, "")
+		}
+	}
+}
+
+func resetLosesToCall(s *scene) {
+	r := s.reset()
+	s.clock.Advance(time.Second)
+	e := s.call(nil, "hi") // later than the reset: once it is there, the reset is old
+	s.store.Next("Commit req", After(func() { s.ok(s.send(s.b, e), e) }))
+	s.refused(s.resetAt(s.a, r), problem.Floor, "")
+	s.clock.Advance(time.Second)
+	r = s.reset()
+	next := s.call(e, "next")
+	s.store.Next("Commit req", After(func() { s.ok(s.send(s.b, next), next) }))
+	s.refused(s.resetAt(s.a, r), problem.Floor, "") // signed no later than next
+	s.clock.Advance(time.Second)
+	r = s.reset()
+	third := s.sign(next, "signed before", r.Time.Add(-time.Microsecond))
+	s.store.Next("Commit req", After(func() { s.ok(s.send(s.b, third), third) }))
+	s.ok(s.resetAt(s.a, r), r) // at the second try, one position on
+	s.rows("call, call, call, reset | answer 1, answer 2, answer 3")
+}
+
+func callLosesToReset(s *scene) {
+	e := s.call(nil, "hi")
+	s.ok(s.send(s.a, e), e)
+	s.clock.Advance(time.Second)
+	next := s.call(e, "next")
+	r := s.reset()
+	s.store.Next("Commit req", After(func() { s.ok(s.resetAt(s.b, r), r) }))
+	out := s.send(s.a, next)
+	s.refused(out, problem.Gap, "")
+	s.chain(out, nil)
+	s.ran(next, 0)
+	s.rows("call, reset | answer 1")
+}
+
+func resetUnacked(s *scene) {
+	r := s.reset()
+	s.store.Next("Commit req", Unacked, NotApplied, Unacked)
+	s.ok(s.resetAt(s.a, r), r)
+	s.rows("reset | none")
+	r = s.sign(nil, envelope.ResetText, r.Time.Add(time.Second))
+	s.store.Next("Commit req", Repeat(Unacked, 6)...)
+	s.refused(s.resetAt(s.a, r), problem.Unavailable, "")
+	s.refused(s.resetAt(s.a, r), problem.Floor, "") // it is there: a newer one replaces it
+	s.rows("reset, reset | none")
+}
+
+func resetTwins(s *scene) {
+	one := s.reset()
+	two := s.reset()
+	two.IdempotencyKey = "another device"
+	s.resign(two)
+	s.store.Next("Commit req", After(func() { s.ok(s.resetAt(s.b, two), two) }))
+	s.refused(s.resetAt(s.a, one), problem.Floor, "")
+	s.rows("reset | none")
+}
+
+func oldContinuation(s *scene) {
+	e := s.call(nil, "hi")
+	s.ok(s.send(s.a, e), e)
+	s.clock.Advance(time.Second)
+	r := s.reset()
+	s.ok(s.resetAt(s.b, r), r)
+	s.clock.Advance(time.Second)
+	old := s.call(e, "continues the old epoch")
+	out := s.send(s.a, old) // a remembers the old tip, the position is gone
+	s.refused(out, problem.Gap, "")
+	s.chain(out, nil)
+	first := s.call(nil, "begins the new one")
+	s.ok(s.send(s.a, first), first)
+	out = s.send(s.b, old) // now its number fits, its prev does not
+	s.refused(out, problem.Fork, "")
+	s.chain(out, first)
+	s.ran(old, 0)
+	s.rows("call, reset, call | answer 1, answer 3")
+}
+
+func lateOfClosed(s *scene) {
+	old := s.call(nil, "slow")
+	x := s.start(s.a, old)
+	var late Late
+	s.clock.Advance(time.Second)
+	r := s.reset()
+	s.ok(s.resetAt(s.b, r), r)
+	s.clock.Advance(time.Second)
+	next := s.call(nil, "new")
+	// The answer goes out into the network, and lands after the new epoch's.
+	s.store.Next("Commit rsp", late.Step, After(func() { s.ok(s.send(s.b, next), next) }))
+	s.refused(x.finish(), problem.Deadline, call.Unanswered)
+	if err := late.Land(s.ctx); err == nil {
+		s.t.Fatal("the late answer took a position that was gone")
+	}
+	s.told(s.ask(s.a, old), call.Unanswered, nil)
+	s.rows("call, reset, call | answer 3")
+}
+
+func voidAcrossEpochs(s *scene) {
+	s.act("bad", failing)
+	e := s.call(nil, "one")
+	s.ok(s.send(s.a, e), e)
+	bad := s.call(e, "slow")
+	x := s.start(s.a, bad)
+	s.clock.Advance(time.Second)
+	r := s.reset()
+	s.ok(s.resetAt(s.b, r), r)
+	s.clock.Advance(time.Second)
+	failed := s.call(nil, "bad")
+	s.refused(s.send(s.b, failed), problem.BehaviourFailed, call.Unanswered)
+	s.rows("call, call, reset, call | answer 1, void 4")
+	reply := s.ok(x.finish(), bad) // a void of the new epoch closes nothing
+	if reply.Seq != 2 {
+		s.t.Fatalf("Seq = %d, want 2", reply.Seq)
+	}
+	next := s.call(failed, "two")
+	if reply := s.ok(s.send(s.a, next), next); reply.Seq != 1 {
+		s.t.Fatalf("Seq = %d, want 1", reply.Seq)
+	}
+	s.rows("call, call, reset, call, call | answer 1, void 4, answer 2, answer 5")
+}
+
+func resetStates(s *scene) {
+	for _, st := range []lifecycle.State{lifecycle.Hibernating, lifecycle.Stale} {
+		s.state(st)
+		s.clock.Advance(2 * time.Second)
+		r := s.reset()
+		s.ok(s.resetAt(s.a, r), r)
+	}
+	for _, st := range []lifecycle.State{lifecycle.Sunk, lifecycle.Archived} {
+		s.state(st)
+		s.clock.Advance(2 * time.Second)
+		out := s.resetAt(s.a, s.reset())
+		s.refused(out, problem.Gone, "")
+		s.chain(out, nil)
+	}
+	s.rows("reset, reset | none")
+}
+
+// Each envelope has the fault of its row and all those below it.
+func resetRefusals(s *scene) {
+	s.state(lifecycle.Sunk)
+	stranger := s.key().ID()
+	e := s.call(nil, "not a reset")
+	e.Time = e.Time.Add(-time.Hour)
+	e.To = stranger
+	s.resign(e)
+	forged := *e
+	forged.IdempotencyKey = "changed after signing"
+	s.refused(s.resetAt(s.a, &forged), problem.BadSignature, "")
+	s.refused(s.resetAt(s.a, e), problem.Malformed, "")
+	e.Payload.Parts = []string{envelope.ResetText}
+	out := s.resetAt(s.a, s.resign(e))
+	s.refused(out, problem.Clock, "")
+	s.chain(out, nil)
+	if now := s.clock.Now(0)(); !out.Now.Equal(now) {
+		s.t.Fatalf("Now = %v, want the host's clock %v", out.Now, now)
+	}
+	e.Time = e.Time.Add(time.Hour)
+	s.refused(s.resetAt(s.a, s.resign(e)), problem.NotAddressed, "")
+	s.refused(s.a.Reset(s.ctx, s.pair.Vacant, e), problem.NotAddressed, "")
+	e.To = s.pair.Vacant
+	s.refused(s.resetAt(s.a, s.resign(e)), problem.Gone, "")
+	e.To = s.pair.Caller
+	s.refused(s.resetAt(s.a, s.resign(e)), problem.Malformed, "") // to oneself
+	s.rows("none | none")
+}
