@@ -1,0 +1,222 @@
+// Package account is the door of whoever runs the host: it creates, lists and
+// shows vacants and changes their state.
+//
+// It imports host/hosted, floor 1 and problem, translates, and decides nothing
+// itself. Who may reach it is the home's business: a Unix socket that only its
+// owner opens, a bearer key on AWS; it is never on the public listener. The
+// invariants: a page in a browser gets nothing, even one that could reach the
+// door; a body is strict JSON or refused; a seed that comes in shows nowhere.
+package account
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// ControlHost is the Host of requests at the control door of one machine. The
+// name resolves nowhere (RFC 6761), so no page can be served from it, and no
+// other name can be rebound to reach the door.
+const ControlHost = "control.vacancy.invalid"
+
+// Config is what the door needs.
+type Config struct {
+	Vacants *hosted.Vacants
+	// Host is the only Host header accepted; "" accepts any, where a key and
+	// not the address guards the door.
+	Host string
+	// Verify answers GET /v1/verify, Chain GET /v1/chain/{from}/{to} (path
+	// values from and to); both stream. nil: not there.
+	Verify, Chain http.Handler
+	Log           *slog.Logger
+}
+
+// Handler returns the door:
+//
+//	POST /v1/vacants                        create            201
+//	GET  /v1/vacants?cursor=&limit=         list
+//	GET  /v1/vacants/{vacant}               show: by name, id or its beginning
+//	POST /v1/vacants/{vacant}/pause         also resume, sink, archive
+//	GET  /v1/vacants/{vacant}/logbook?from=&limit=
+//	GET  /v1/verify, /v1/chain/{from}/{to}  streams
+//
+// Refusals are {"detail", "code"} and, where one input is wrong, "field".
+func Handler(c Config) http.Handler {
+	d := &door{c}
+	mux := http.NewServeMux()
+	for path, methods := range map[string]map[string]handler{
+		"/v1/vacants":                  {http.MethodGet: d.list, http.MethodPost: d.create},
+		"/v1/vacants/{vacant}":         {http.MethodGet: d.show},
+		"/v1/vacants/{vacant}/pause":   {http.MethodPost: d.change(c.Vacants.Pause)},
+		"/v1/vacants/{vacant}/resume":  {http.MethodPost: d.change(c.Vacants.Resume)},
+		"/v1/vacants/{vacant}/sink":    {http.MethodPost: d.change(c.Vacants.Sink)},
+		"/v1/vacants/{vacant}/archive": {http.MethodPost: d.change(c.Vacants.Archive)},
+		"/v1/vacants/{vacant}/logbook": {http.MethodGet: d.logbook},
+		"/v1/verify":                   {http.MethodGet: stream(c.Verify)},
+		"/v1/chain/{from}/{to}":        {http.MethodGet: stream(c.Chain)},
+		"/":                            {},
+	} {
+		mux.HandleFunc(path, d.route(methods))
+	}
+	return d.guard(mux)
+}
+
+type door struct{ Config }
+
+// handler serves a request or says why not.
+type handler func(http.ResponseWriter, *http.Request) error
+
+// route picks the handler by method, renders what it refuses, and writes the
+// one log line of a command.
+func (d *door) route(methods map[string]handler) http.HandlerFunc {
+	allowed := []string{}
+	for m := range methods {
+		allowed = append(allowed, m)
+	}
+	slices.Sort(allowed)
+	return func(w http.ResponseWriter, r *http.Request) {
+		var err error
+		switch h, ok := methods[r.Method]; {
+		case ok:
+			err = h(w, r)
+		case len(methods) == 0:
+			err = problem.New(problem.NotFound, "no such path")
+		default:
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			err = problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", r.Method, strings.Join(allowed, " or "))
+		}
+		if err != nil {
+			Fail(w, err)
+		}
+		d.log(r, err)
+	}
+}
+
+func (d *door) log(r *http.Request, err error) {
+	verdict, level := "ok", slog.LevelInfo
+	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", r.URL.Path)}
+	if err != nil {
+		p := problem.Of(err)
+		verdict = p.Kind.String()
+		if p.Kind.Row().Status >= http.StatusInternalServerError {
+			level = slog.LevelError
+			attrs = append(attrs, slog.String("cause", p.Error()))
+		}
+	}
+	d.Log.LogAttrs(r.Context(), level, "control", append(attrs, slog.String("verdict", verdict))...)
+}
+
+// guard turns away what did not come from a command-line client. Browsers say
+// where a request comes from (Origin, Sec-Fetch-Site); a name that was rebound
+// to this machine shows in Host. No answer carries a CORS header, so that a
+// page could not even read a refusal.
+func (d *door) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case d.Host != "" && r.Host != d.Host:
+			Fail(w, problem.New(problem.Forbidden, "Host: expected %s", d.Host))
+		case r.Header["Origin"] != nil || r.Header["Sec-Fetch-Site"] != nil || r.Header["Sec-Fetch-Mode"] != nil:
+			Fail(w, problem.New(problem.Forbidden, "requests of a browser are refused here"))
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func stream(h http.Handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if h == nil {
+			return problem.New(problem.NotFound, "this home does not serve %s", r.URL.Path)
+		}
+		h.ServeHTTP(w, r)
+		return nil
+	}
+}
+
+func (d *door) create(w http.ResponseWriter, r *http.Request) error {
+	spec, err := readSpec(w, r)
+	if err != nil {
+		return err
+	}
+	if spec.Key != nil {
+		defer spec.Key.Wipe()
+	}
+	made, err := d.Vacants.Create(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusCreated, vacantOf(&made))
+}
+
+func (d *door) list(w http.ResponseWriter, r *http.Request) error {
+	limit, err := number(r.URL.Query(), "limit", hosted.MaxPage)
+	if err != nil {
+		return err
+	}
+	records, next, err := d.Vacants.List(r.Context(), r.URL.Query().Get("cursor"), int(limit))
+	if err != nil {
+		return err
+	}
+	page := Page{Vacants: make([]Vacant, len(records)), Next: next}
+	for i := range records {
+		page.Vacants[i] = vacantOf(&records[i])
+	}
+	return write(w, http.StatusOK, page)
+}
+
+func (d *door) show(w http.ResponseWriter, r *http.Request) error {
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, vacantOf(&rec))
+}
+
+// change serves a command on one vacant.
+func (d *door) change(command func(context.Context, identity.ID) (hosted.Record, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := noBody(r); err != nil {
+			return err
+		}
+		rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+		if err != nil {
+			return err
+		}
+		if rec, err = command(r.Context(), rec.ID); err != nil {
+			return err
+		}
+		return write(w, http.StatusOK, vacantOf(&rec))
+	}
+}
+
+func (d *door) logbook(w http.ResponseWriter, r *http.Request) error {
+	query := r.URL.Query()
+	limit, err := number(query, "limit", hosted.MaxPage)
+	if err != nil {
+		return err
+	}
+	from, err := number(query, "from", 1)
+	if err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	placed, err := d.Vacants.Logbook(r.Context(), rec.ID, from, int(limit))
+	if err != nil {
+		return err
+	}
+	page := Logbook{Entries: make([]Entry, len(placed))}
+	for i := range placed {
+		page.Entries[i] = entryOf(&placed[i])
+		page.Next = placed[i].Position + 1
+	}
+	return write(w, http.StatusOK, page)
+}

@@ -1,0 +1,142 @@
+package account
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Client is the other side of the door. Refusals come back as problems of the
+// kind that the door gave them; a door that cannot be reached is Unavailable.
+type Client struct {
+	HTTP *http.Client
+	URL  string // the base URL of the routes
+}
+
+// Creation is the body of a creation. Import is what `vacancy export` wrote,
+// nil for a new vacant.
+type Creation struct {
+	Name       string          `json:"name"`
+	Capability string          `json:"capability"`
+	Substrate  string          `json:"substrate,omitempty"`
+	Import     json.RawMessage `json:"import,omitempty"`
+}
+
+// Create makes a vacant.
+func (c *Client) Create(ctx context.Context, n Creation) (v Vacant, err error) {
+	body, err := json.Marshal(n)
+	if err != nil {
+		return v, problem.Wrap(problem.Usage, err, "what is imported is no JSON")
+	}
+	return v, c.do(ctx, http.MethodPost, "/v1/vacants", body, &v)
+}
+
+// List returns a page of vacants; cursor is "" for the first.
+func (c *Client) List(ctx context.Context, cursor string) (p Page, err error) {
+	path := "/v1/vacants"
+	if cursor != "" {
+		path += "?cursor=" + url.QueryEscape(cursor)
+	}
+	return p, c.do(ctx, http.MethodGet, path, nil, &p)
+}
+
+// Show returns a vacant by name, id or the beginning of an id.
+func (c *Client) Show(ctx context.Context, vacant string) (v Vacant, err error) {
+	return v, c.do(ctx, http.MethodGet, pathOf(vacant), nil, &v)
+}
+
+// The commands of Change.
+const (
+	Pause   = "pause"
+	Resume  = "resume"
+	Sink    = "sink"
+	Archive = "archive"
+)
+
+// Change gives a command to a vacant.
+func (c *Client) Change(ctx context.Context, vacant, command string) (v Vacant, err error) {
+	return v, c.do(ctx, http.MethodPost, pathOf(vacant)+"/"+command, nil, &v)
+}
+
+// Logbook returns a page of a vacant's logbook from a place (from 1) on.
+func (c *Client) Logbook(ctx context.Context, vacant string, from uint64) (l Logbook, err error) {
+	return l, c.do(ctx, http.MethodGet, pathOf(vacant)+"/logbook?from="+strconv.FormatUint(max(from, 1), 10), nil, &l)
+}
+
+// pathOf is the path of a vacant. Dots are no name, but as a path they would
+// lead elsewhere.
+func pathOf(vacant string) string {
+	if strings.Trim(vacant, ".") == "" {
+		vacant = strconv.Quote(vacant)
+	}
+	return "/v1/vacants/" + url.PathEscape(vacant)
+}
+
+// Stream opens one of the streaming routes, with its query. The caller closes
+// the body.
+func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
+	resp, err := c.send(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+func (c *Client) do(ctx context.Context, method, path string, body []byte, into any) error {
+	resp, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the host's answer was cut off")
+	}
+	return nil
+}
+
+// send returns the response to a request if it is a success.
+func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "no request can be made of %s", path)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.HTTP.Do(req)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, problem.Wrap(problem.Canceled, err, "the host was not waited for")
+	case err != nil:
+		return nil, problem.Wrap(problem.Unavailable, err, "the host cannot be reached")
+	case resp.StatusCode < http.StatusMultipleChoices:
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	var r Refusal
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "the host answered with status %d", resp.StatusCode)
+	}
+	return nil, &problem.Error{Kind: kindOf(r.Code), Field: r.Field, Detail: r.Detail}
+}
+
+// kindOf finds a kind by its word; one of a later host is Internal.
+func kindOf(code string) problem.Kind {
+	for _, k := range problem.Kinds() {
+		if k.String() == code {
+			return k
+		}
+	}
+	return problem.Internal
+}
