@@ -214,6 +214,22 @@ func TestAReaderOfTheWrongKindLeavesTheValue(t *testing.T) {
 	}
 }
 
+func TestAnErrorRepeatsNoControls(t *testing.T) {
+	for doc, want := range map[string]string{
+		"true\x1b[2J":      "body: expected a string, got true",
+		"-1.5e3\x00":       "body: expected a string, got -1.5e3",
+		"12\u202egnirts":   "body: expected a string, got 12",
+		"[\"\\u001b[2J\"]": "body: expected a string, got an array",
+	} {
+		if _, err := canon.NewDecoder([]byte(doc), small).String(); err == nil || err.Error() != want {
+			t.Errorf("String() of %q = %q, want %q", doc, err, want)
+		}
+	}
+	if _, err := canon.NewDecoder([]byte(`"\u001b[2J\u202e"`), small).Int64(); err == nil || err.Error() != `body: expected an integer, got "\x1b[2J\u202e"` {
+		t.Errorf("Int64() of a string with controls = %v", err)
+	}
+}
+
 func TestEachKindIsRead(t *testing.T) {
 	d := canon.NewDecoder([]byte(` { "s" : "a\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00" , "i":-9223372036854775808,"f":-0.0,"z":-0,"e":2E-2,"t":true,"x":false,"n":null,"a":[1,[2],{}],"r": {"k" : [ 1.50 ]} } `), canon.DefaultLimits())
 	var got []any

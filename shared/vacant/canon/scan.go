@@ -12,13 +12,14 @@ import (
 )
 
 // special returns the position from i on of the first byte of s that a string
-// of JSON cannot hold as it is: '"', '\\' or a control; len(s) if there is none.
+// of JSON cannot hold as it is: '"', '\' or a control; len(s) if there is none.
 // Texts are most of a message, so it looks at eight bytes at a time.
 func special(s string, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
-		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		b := s[i : i+8]
+		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
 		// x-ones has the top bit where a byte of x was zero. A borrow can set it
 		// in higher bytes too, never in lower ones, and the lowest is what counts.
 		quote, slash := w^'"'*ones, w^'\\'*ones
@@ -190,11 +191,9 @@ func (d *Decoder) Mismatch(want string) error {
 	got := k.String()
 	switch k {
 	case Int, Float, Bool:
-		end := strings.IndexAny(d.text[d.pos:], ",]} \t\r\n")
-		if end < 0 {
-			end = len(d.text) - d.pos
-		}
-		got = excerpt(d.text[d.pos : d.pos+end])
+		// Not up to the next comma: what follows may be made for a terminal.
+		rest := d.text[d.pos:min(d.pos+maxDigits, len(d.text))]
+		got = excerpt(rest[:len(rest)-len(strings.TrimLeft(rest, "+-.0123456789Eaeflrstu"))])
 	case String:
 		if s, err := d.peekString(); err == nil {
 			got = strconv.Quote(excerpt(s))
