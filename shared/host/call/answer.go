@@ -152,7 +152,7 @@ func (h *Host) compose(ctx context.Context, r *request, row *RequestRow, tip Res
 		Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
 		Epoch: row.Epoch, Seq: e.Seq, Hash: hash, Prev: e.Prev, Time: e.Time, Signature: e.Signature,
 	}
-	ans.Text, err = h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), hash), appendPayload(nil, &msg, ""))
+	ans.Text, err = h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), hash), encodePayload(&msg, ""))
 	if err != nil {
 		return nil, nil, h.fault(err)
 	}

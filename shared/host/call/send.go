@@ -122,7 +122,7 @@ func (h *Host) take(ctx context.Context, r *request, v *view) (*RequestRow, erro
 		Seen: v.rsp.Position, Due: now.Add(h.allowed(ctx, now) + Grace), Price: r.charge.Price, Shard: r.charge.Shard,
 	}
 	s := r.pair.Requests()
-	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), appendPayload(nil, &r.env.Payload, r.env.IdempotencyKey)); err != nil {
+	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
 		return nil, h.fault(err)
 	}
 	writes := []store.Write{store.Append{Stream: s, Position: row.Position, Attempt: attempt, Data: row.encode()}}
@@ -274,7 +274,7 @@ func (h *Host) begin(ctx context.Context, r *request, tip RequestRow) (done bool
 		Hash: r.hash, Epoch: t.Epoch, Epos: tip.Position + 1, Back: tip.Epos, Floor: t.Floor,
 	}
 	s := r.pair.Requests()
-	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), appendPayload(nil, &r.env.Payload, r.env.IdempotencyKey)); err != nil {
+	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
 		return false, h.fault(err)
 	}
 	err = h.settle(ctx, store.Append{Stream: s, Position: row.Position, Attempt: attempt, Data: row.encode()})

@@ -24,7 +24,12 @@ const (
 // roles in stored order; the index is the byte in a row.
 var roles = [...]envelope.Role{envelope.RoleUser, envelope.RoleAgent, envelope.RoleTool}
 
-func appendPayload(b []byte, m *envelope.Message, key string) []byte {
+func encodePayload(m *envelope.Message, key string) []byte {
+	size := 64 + len(key) // flags, role, lengths, a selfEval
+	for _, p := range m.Parts {
+		size += len(p) + 4
+	}
+	b := make([]byte, 0, size)
 	flags := byte(0)
 	for i, on := range []bool{m.ContextID != nil, m.MessageID != nil, m.SelfEval != nil, key != ""} {
 		if on {
