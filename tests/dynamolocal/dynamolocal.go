@@ -72,3 +72,16 @@ func Tables(t testing.TB, endpoint string) dynamo.Tables {
 	})
 	return tables
 }
+
+// Store opens a store on fresh tables for the length of the test.
+func Store(t testing.TB, opts ...func(*dynamodb.Options)) *dynamo.Store {
+	t.Helper()
+	endpoint := Start(t)
+	s := dynamo.New(Client(endpoint, opts...), Tables(t, endpoint))
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close() = %v", err)
+		}
+	})
+	return s
+}

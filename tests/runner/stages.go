@@ -39,7 +39,7 @@ func lint(ctx context.Context, c *counts) error {
 }
 
 // heavy packages have a stage of their own.
-var heavy = regexp.MustCompile(`/(shared/store/dynamo|tests/(e2e|dynamolocal|faultproxy|faults|kills|simulation))(/|$)`)
+var heavy = regexp.MustCompile(`/(shared/store/dynamo|tests/(e2e|dynamolocal|faultproxy|roundtrips|faults|kills|simulation))(/|$)`)
 
 func unit(ctx context.Context, c *counts) error {
 	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)
@@ -55,7 +55,7 @@ func e2e(ctx context.Context, c *counts) error {
 }
 
 func storeContract(ctx context.Context, c *counts) error {
-	return goTest(ctx, c, "-count=1", "-p=1", "./shared/store/...", "./tests/dynamolocal/...", "./tests/faultproxy/...")
+	return goTest(ctx, c, "-count=1", "-p=1", "./shared/store/...", "./tests/dynamolocal/...", "./tests/faultproxy/...", "./tests/roundtrips/...")
 }
 
 func faults(ctx context.Context, c *counts) error {

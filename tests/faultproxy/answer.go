@@ -1,0 +1,91 @@
+package faultproxy
+
+import (
+	"encoding/json"
+	"hash/crc32"
+	"net/http"
+	"strconv"
+)
+
+// answer is what a client gets.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (a answer) write(w http.ResponseWriter) {
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // a client that has gone needs no answer
+}
+
+// reason is one of a cancelled transaction's.
+type reason struct {
+	Code    string
+	Message string `json:",omitempty"`
+}
+
+// refuse makes the service's own refusal of a request, in its protocol (AWS
+// JSON 1.0).
+func refuse(f Fault, r request) answer {
+	status := http.StatusBadRequest
+	body := map[string]any{"message": "injected by the fault proxy"}
+	var kind string
+	switch f {
+	case Throttle:
+		kind = "com.amazon.coral.availability#ThrottlingException"
+	case Exceed:
+		kind = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"
+	case Conflict:
+		kind = "com.amazonaws.dynamodb.v20120810#TransactionConflictException"
+		if n := actions(r.body); n > 0 {
+			// In a transaction the last of its items is the one in conflict.
+			kind = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException"
+			reasons := make([]reason, n)
+			for i := range reasons {
+				reasons[i].Code = "None"
+			}
+			reasons[n-1] = reason{"TransactionConflict", "Transaction is ongoing for the item"}
+			body["CancellationReasons"] = reasons
+		}
+	default:
+		kind, status = "com.amazonaws.dynamodb.v20120810#InternalServerError", http.StatusInternalServerError
+	}
+	body["__type"] = kind
+	text, err := json.Marshal(body)
+	if err != nil {
+		return answer{status: http.StatusInternalServerError}
+	}
+	header := http.Header{}
+	header.Set("Content-Type", "application/x-amz-json-1.0")
+	header.Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(text)), 10))
+	return answer{status: status, header: header, body: text}
+}
+
+// actions is how many a transaction has; 0 if the request is none.
+func actions(body []byte) int {
+	var in struct{ TransactItems []json.RawMessage }
+	if err := json.Unmarshal(body, &in); err != nil {
+		return 0
+	}
+	return len(in.TransactItems)
+}
+
+// withoutToken takes a transaction's token out of it: DynamoDB remembers one
+// for ten minutes, and then takes the request for a new one.
+func withoutToken(body []byte) []byte {
+	var in map[string]json.RawMessage
+	if err := json.Unmarshal(body, &in); err != nil {
+		return body
+	}
+	delete(in, "ClientRequestToken")
+	out, err := json.Marshal(in)
+	if err != nil {
+		return body
+	}
+	return out
+}
