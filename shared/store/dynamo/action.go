@@ -80,8 +80,12 @@ func (s *Store) update(a store.Add) *types.Update {
 // the rows and documents say the same. A digest of everything and not of the
 // attempts alone: two commits that share an attempt are then judged by their
 // conditions, and not refused for their token.
+//
+// Deletes alone have no token: without an attempt, deleting the same versions
+// of documents that were made anew would look like the deletion before, and
+// DynamoDB would do nothing.
 func token(writes []store.Write) string {
-	h := sha256.New()
+	h, owned := sha256.New(), false
 	part := func(kind byte, texts ...string) {
 		h.Write([]byte{kind})
 		for _, t := range texts {
@@ -92,8 +96,10 @@ func token(writes []store.Write) string {
 	for _, w := range writes {
 		switch w := w.(type) {
 		case store.Append:
+			owned = true
 			part('a', string(w.Stream), string(w.Attempt[:]), fmt.Sprint(w.Position), string(w.Data))
 		case store.Put:
+			owned = true
 			part('p', w.Key.Partition, w.Key.Sort, string(w.Attempt[:]), fmt.Sprint(w.If, w.Number),
 				string(w.Data), w.Index.Partition, w.Index.Sort)
 		case store.Delete:
@@ -101,6 +107,9 @@ func token(writes []store.Write) string {
 		case store.Add:
 			part('n', w.Key.Partition, w.Key.Sort, fmt.Sprint(w.Delta, w.Min, w.Max))
 		}
+	}
+	if !owned {
+		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:24]) // at most 36 characters
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -28,6 +27,9 @@ const (
 // p-1 exists; where this process has none it costs one read more, and when
 // p-1 does not exist the append is refused without a write. All that a call
 // does has proof: it has read the tip that it appends to.
+//
+// A transaction that was applied is known by its token for ten minutes, also
+// when what it wrote was changed or deleted since.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := store.Check(writes); err != nil {
 		return err
@@ -161,10 +163,11 @@ func (s *Store) one(ctx context.Context, a types.TransactWriteItem) error {
 }
 
 func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem, id string) error {
-	_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
-		TransactItems:      actions,
-		ClientRequestToken: aws.String(id),
-	})
+	in := &dynamodb.TransactWriteItemsInput{TransactItems: actions}
+	if id != "" {
+		in.ClientRequestToken = &id
+	}
+	_, err := s.client.TransactWriteItems(ctx, in)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -73,4 +74,72 @@ func (h *home) load(tb testing.TB, s store.Store, name store.Stream, n int) {
 func TestContractHoldsOnDynamoDBLocal(t *testing.T) {
 	_, home := newHome(t)
 	storetest.Run(t, home)
+}
+
+func BenchmarkDynamoDBLocal(b *testing.B) {
+	_, home := newHome(b)
+	storetest.Benchmark(b, home, 1, 10_000)
+}
+
+// Without attempts two such commits are the same to the byte, and DynamoDB's
+// memory of the first must not swallow the second.
+func TestDeletesTogetherWorkAgainOnDocumentsMadeAnew(t *testing.T) {
+	s := dynamolocal.Store(t)
+	a, b := store.Key{Partition: "p", Sort: "a"}, store.Key{Partition: "p", Sort: "b"}
+	for range 2 {
+		for _, commit := range [][]store.Write{
+			{store.Put{Key: a, Attempt: newAttempt()}, store.Put{Key: b, Attempt: newAttempt()}},
+			{store.Delete{Key: a, If: 1}, store.Delete{Key: b, If: 1}},
+		} {
+			if err := s.Commit(t.Context(), commit...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, k := range []store.Key{a, b} {
+			if doc, err := s.Doc(t.Context(), k); err != nil || doc.Version != 0 {
+				t.Errorf("Doc(%v) is at version %d, %v, want it deleted", k, doc.Version, err)
+			}
+		}
+	}
+}
+
+func TestTablesAreMadeOnce(t *testing.T) {
+	endpoint := dynamolocal.Start(t)
+	tables, client := dynamolocal.Tables(t, endpoint), dynamolocal.Client(endpoint)
+	s := dynamo.New(client, tables)
+	if err := s.Commit(t.Context(), store.Append{Stream: "s", Position: 1, Attempt: newAttempt()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := dynamo.CreateTables(t.Context(), client, tables); err != nil {
+		t.Errorf("CreateTables() = %v, want nil for tables that are there", err)
+	}
+	if tip, err := s.Tip(t.Context(), "s"); err != nil || tip.Position != 1 {
+		t.Errorf("Tip() = %d, %v, want what was there", tip.Position, err)
+	}
+}
+
+func TestMissingTableIsUnavailable(t *testing.T) {
+	s := dynamo.New(dynamolocal.Client(dynamolocal.Start(t)), dynamo.Tables{Rows: "missing-rows", Docs: "missing-docs"})
+	if _, err := s.Tip(t.Context(), "s"); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Tip() = %v, want ErrUnavailable", err)
+	}
+	err := s.Commit(t.Context(), store.Append{Stream: "s", Position: 1, Attempt: newAttempt()})
+	if !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Commit() = %v, want ErrUnavailable", err)
+	}
+}
+
+func TestCommitAboveATransactionsSizeIsTooLarge(t *testing.T) {
+	s := dynamolocal.Store(t)
+	var writes []store.Write
+	for i := range 12 {
+		writes = append(writes, store.Append{Stream: store.Stream(rune('a' + i)), Position: 1, Attempt: newAttempt(),
+			Data: make([]byte, store.MaxData)})
+	}
+	if err := s.Commit(t.Context(), writes...); !errors.Is(err, store.ErrTooLarge) {
+		t.Errorf("Commit() of %d rows of %d bytes = %v, want ErrTooLarge", len(writes), store.MaxData, err)
+	}
+	if err := s.Commit(t.Context(), writes[:11]...); err != nil {
+		t.Errorf("Commit() of 11 such rows = %v, want nil", err)
+	}
 }

@@ -41,11 +41,11 @@ var (
 	_ store.Walker = (*Store)(nil)
 )
 
-// New returns the store in those tables. The client should come from NewClient,
-// whose retries and timeouts the answers of this package count on. The role
-// behind it needs GetItem, Query and PutItem on both tables (a transaction
-// asks for no other right than its writes), UpdateItem and DeleteItem on docs
-// alone, Query on its index, and Scan on rows for Walk.
+// New returns the store in those tables. The client should come from
+// NewClient, for its retries and timeouts. The role behind it needs GetItem,
+// Query and PutItem on both tables, UpdateItem and DeleteItem on docs alone,
+// Query on the index of docs, and only an operator's Scan on rows, for Walk. A
+// transaction needs no right beyond those of its writes.
 func New(client *dynamodb.Client, tables Tables) *Store {
 	return &Store{client: client, tables: tables, known: lengths{most: knownStreams}}
 }

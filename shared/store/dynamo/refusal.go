@@ -126,8 +126,9 @@ func conflictError(k store.Key, met item) error {
 }
 
 // contended says whether a request failed because others were at the same
-// items or at the same partition, so that the same request may pass soon. What
-// a plain request can be retried for, the client has retried already.
+// items or at the same partition, in this Region or another, so that the same
+// request may pass soon. What any request can be retried for, the client has
+// retried already.
 func contended(err error) bool {
 	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		for _, reason := range canceled.CancellationReasons {
@@ -140,7 +141,7 @@ func contended(err error) bool {
 	}
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		switch api.ErrorCode() {
-		case "TransactionConflictException", "TransactionInProgressException":
+		case "TransactionConflictException", "TransactionInProgressException", "ReplicatedWriteConflictException":
 			return true
 		}
 	}

@@ -82,13 +82,26 @@ func valueSize(v types.AttributeValue) int {
 	return size
 }
 
-// numberSize counts a byte per two significant digits, one more, and one for a
-// minus sign. Zeros before and after the digits cost nothing.
+// numberSize counts one byte per pair of digits, one more, and one for a minus
+// sign. The pairs are those of base 100, to both sides of the decimal point;
+// pairs of zeros before and after the others cost nothing.
 func numberSize(n string) int {
 	digits, negative := strings.CutPrefix(n, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")
-	significant := len(strings.Trim(whole+fraction, "0"))
-	size := (significant+1)/2 + 1
+	if len(whole)%2 == 1 {
+		whole = "0" + whole
+	}
+	if len(fraction)%2 == 1 {
+		fraction += "0"
+	}
+	pairs := whole + fraction
+	for strings.HasPrefix(pairs, "00") {
+		pairs = pairs[2:]
+	}
+	for strings.HasSuffix(pairs, "00") {
+		pairs = pairs[:len(pairs)-2]
+	}
+	size := len(pairs)/2 + 1
 	if negative {
 		size++
 	}

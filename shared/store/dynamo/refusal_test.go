@@ -1,0 +1,190 @@
+package dynamo
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+var (
+	mine, others = store.Attempt{1}, store.Attempt{2}
+
+	rowWrite = store.Append{Stream: "s", Position: 2, Attempt: mine}
+	putWrite = store.Put{Key: store.Key{Partition: "p", Sort: "put"}, If: 1, Attempt: mine}
+	addWrite = store.Add{Key: store.Key{Partition: "p", Sort: "add"}, Delta: 1, Max: 5}
+	delWrite = store.Delete{Key: store.Key{Partition: "p", Sort: "delete"}, If: 1}
+)
+
+// canceled is a cancelled transaction of which DynamoDB says, per write, an
+// item that failed a condition or the code of another reason.
+func canceled(reasons ...any) error {
+	e := &types.TransactionCanceledException{}
+	for _, r := range reasons {
+		reason := types.CancellationReason{Code: aws.String("None")}
+		switch r := r.(type) {
+		case string:
+			reason.Code = &r
+		case item:
+			reason.Code, reason.Item = aws.String("ConditionalCheckFailed"), r
+		}
+		e.CancellationReasons = append(e.CancellationReasons, reason)
+	}
+	return fmt.Errorf("operation error DynamoDB: TransactWriteItems: %w", e)
+}
+
+func TestRefusalsFollowTheContractsOrder(t *testing.T) {
+	row := func(a store.Attempt) item { return rowItem(store.Append{Stream: "s", Position: 2, Attempt: a}) }
+	doc := func(v uint64, a store.Attempt, n int64) item {
+		return docItem(store.Put{Key: putWrite.Key, If: v - 1, Attempt: a, Number: n})
+	}
+	taken := &store.TakenError{Stream: "s", Position: 2, Occupant: store.Row{Position: 2, Attempt: others, Data: []byte{}}}
+	bounds := &store.BoundsError{Key: addWrite.Key, Number: 5}
+	conflict := &store.ConflictError{Key: putWrite.Key, Version: 3}
+	writes := []store.Write{putWrite, delWrite, addWrite, rowWrite}
+	for _, tt := range []struct {
+		name    string
+		err     error
+		applied bool
+		certain bool
+		want    error
+	}{
+		{"taken before all others", canceled(doc(3, others, 0), doc(3, others, 0), doc(1, others, 5), row(others)), false, true, taken},
+		{"bounds before conflict", canceled(doc(3, others, 0), doc(3, others, 0), doc(1, others, 5), nil), false, true, bounds},
+		{"the first conflict", canceled(doc(3, others, 0), doc(7, others, 0), nil, nil), false, true, conflict},
+		{"a put on what is absent", canceled(item(nil), nil, nil, nil), false, true, &store.ConflictError{Key: putWrite.Key}},
+		{"a delete of another version", canceled(nil, doc(7, others, 0), nil, nil), false, true,
+			&store.ConflictError{Key: delWrite.Key, Version: 7}},
+		{"an add that finds nothing stands at 0", canceled(nil, nil, item(nil), nil), false, true, &store.BoundsError{Key: addWrite.Key}},
+		{"an own row is the whole commit applied", canceled(doc(3, others, 0), nil, doc(1, others, 5), row(mine)), true, true, nil},
+		{"an own document too, changed by adds since", canceled(doc(9, mine, 0), nil, nil, row(others)), true, true, nil},
+		{"an attempt on the document of an add or delete is not the commit's",
+			canceled(nil, doc(3, mine, 0), doc(1, mine, 5), nil), false, true, bounds},
+		{"a conflict beside makes it uncertain", canceled(doc(3, others, 0), nil, nil, "TransactionConflict"), false, false, nil},
+		{"an own row is certain all the same", canceled("ThrottlingError", nil, nil, row(mine)), true, false, nil},
+		{"reasons of another length are no reasons", canceled(row(mine)), false, false, nil},
+		{"nothing but None is no reason", canceled(nil, nil, nil, nil), false, false, nil},
+		{"another error is none of ours", errors.New("reset by peer"), false, false, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			failed, certain := failures(tt.err, len(writes))
+			if got := applied(writes, failed); got != tt.applied || certain != tt.certain {
+				t.Errorf("applied, certain = %v, %v, want %v, %v", got, certain, tt.applied, tt.certain)
+			}
+			if tt.want == nil {
+				return
+			}
+			if diff := cmp.Diff(tt.want, New(nil, Tables{}).refusal(writes, failed)); diff != "" {
+				t.Errorf("refusal() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOnlyContentionIsRetried(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{canceled(nil, "TransactionConflict"), true},
+		{canceled("ProvisionedThroughputExceeded"), true},
+		{canceled("ThrottlingError", nil), true},
+		{canceled("ValidationError"), false},
+		{canceled("ItemCollectionSizeLimitExceeded"), false},
+		{&types.TransactionConflictException{}, true},
+		{&types.TransactionInProgressException{}, true},
+		{&types.ReplicatedWriteConflictException{}, true},
+		{&types.ResourceNotFoundException{}, false},
+		{&types.IdempotentParameterMismatchException{}, false},
+		{errors.New("reset by peer"), false},
+	} {
+		if got := contended(tt.err); got != tt.want {
+			t.Errorf("contended(%v) = %v, want %v", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestDamagedItemsAreRefusedByName(t *testing.T) {
+	without := func(it item, name string) item { delete(it, name); return it }
+	with := func(it item, name string, v types.AttributeValue) item { it[name] = v; return it }
+	row, doc := func() item { return rowItem(rowWrite) }, func() item { return docItem(putWrite) }
+	for _, tt := range []struct {
+		name string
+		read func() error
+	}{
+		{"attribute d", func() error { _, err := readRow(without(row(), attrData)); return err }},
+		{"attribute a", func() error { _, err := readRow(without(row(), attrAttempt)); return err }},
+		{"attribute a", func() error { _, err := readRow(with(row(), attrAttempt, bin([]byte{1}))); return err }},
+		{"attribute sk", func() error { _, err := readRow(with(row(), attrSK, numText("0"))); return err }},
+		{"attribute sk", func() error { _, err := readRow(with(row(), attrSK, numText("1.5"))); return err }},
+		{"attribute sk", func() error { _, err := readRow(with(row(), attrSK, str("2"))); return err }},
+		{"attribute d", func() error { _, err := readRow(with(row(), attrData, str("text"))); return err }},
+		{"attribute v", func() error { _, err := readDoc(without(doc(), attrVersion)); return err }},
+		{"attribute d", func() error { _, err := readDoc(without(doc(), attrData)); return err }},
+		{"attribute a", func() error { _, err := readDoc(without(doc(), attrAttempt)); return err }},
+		{"attribute n", func() error { _, err := readDoc(with(doc(), attrNumber, numText("1e3"))); return err }},
+		{"attribute xs", func() error { _, err := readDoc(with(doc(), attrIndexPK, str("p"))); return err }},
+		{"attribute pk", func() error { _, err := readDoc(with(doc(), attrPK, num(1))); return err }},
+	} {
+		e, ok := errors.AsType[*problem.Error](tt.read())
+		if !ok || e.Kind != problem.Damaged || e.Field != tt.name {
+			t.Errorf("read = %v, want damage of %s", e, tt.name)
+		}
+	}
+}
+
+func TestTokenIsOfEverythingWritten(t *testing.T) {
+	seen := map[string]int{}
+	index := store.Key{Partition: "i", Sort: "s"}
+	for i, writes := range [][]store.Write{
+		{rowWrite, putWrite}, {putWrite, rowWrite}, {rowWrite}, {putWrite, delWrite}, {putWrite, addWrite},
+		{delWrite, store.Delete{Key: putWrite.Key, If: 1}},
+		{store.Append{Stream: "s", Position: 2, Attempt: others}, putWrite},
+		{store.Append{Stream: "s", Position: 3, Attempt: mine}, putWrite},
+		{store.Append{Stream: "s", Position: 2, Attempt: mine, Data: []byte("d")}, putWrite},
+		{rowWrite, store.Put{Key: putWrite.Key, If: 2, Attempt: mine}},
+		{rowWrite, store.Put{Key: putWrite.Key, If: 1, Attempt: mine, Number: 1}},
+		{rowWrite, store.Put{Key: putWrite.Key, If: 1, Attempt: mine, Index: index}},
+		{rowWrite, store.Put{Key: store.Key{Partition: "pp", Sort: "ut"}, If: 1, Attempt: mine}},
+		{putWrite, store.Add{Key: addWrite.Key, Delta: 1, Max: 6}},
+		{putWrite, store.Add{Key: addWrite.Key, Delta: 2, Max: 5}},
+		{putWrite, store.Delete{Key: delWrite.Key, If: 2}},
+	} {
+		id := token(writes)
+		if earlier, twice := seen[id]; twice {
+			t.Errorf("commits %d and %d have one token", earlier, i)
+		}
+		if len(id) > 36 || id != token(writes) {
+			t.Errorf("token() = %q, want the same each time, of at most 36 characters", id)
+		}
+		seen[id] = i
+	}
+}
+
+func TestLengthsForgetButNeverExaggerate(t *testing.T) {
+	l := lengths{most: 4}
+	name := func(i int) store.Stream { return store.Stream(fmt.Sprint(i)) }
+	if !l.reaches("unknown", 0) || l.reaches("unknown", 1) {
+		t.Error("only position 0 of an unknown stream exists")
+	}
+	l.saw("kept", 7)
+	l.saw("kept", 3) // a read of what lies behind
+	for i := range 100 {
+		l.saw(name(i), 1)
+		if !l.reaches("kept", 7) || l.reaches("kept", 8) {
+			t.Fatalf("after %d other streams: the length of one in use is lost or wrong", i+1)
+		}
+		if n := len(l.young) + len(l.old); n > 2*l.most {
+			t.Fatalf("%d streams are remembered, at most %d", n, 2*l.most)
+		}
+	}
+	if l.reaches(name(0), 1) {
+		t.Error("a stream long unused is still remembered")
+	}
+}
