@@ -138,7 +138,7 @@ func hole04(s *scene) {
 	s.refused(s.send(s.b, e), problem.Replay, call.Unanswered)
 	s.balance(30)
 	s.refused(x.finish(), problem.Deadline, call.Unanswered)
-	left, err := s.ledger.Sweep(s.ctx, s.a)
+	left, err := s.ledger.Sweep(s.ctx, s.a, s.pair.Caller)
 	s.must(err)
 	s.balance(30)
 	if left != 0 {
@@ -154,7 +154,7 @@ func hole04Race(s *scene) {
 	// is far ahead has voided it.
 	fast := s.host(time.Hour)
 	s.store.Next("Commit rsp", After(func() {
-		left, err := s.ledger.Sweep(s.ctx, fast)
+		left, err := s.ledger.Sweep(s.ctx, fast, s.pair.Caller)
 		s.must(err)
 		if left != 0 {
 			s.t.Errorf("Sweep() leaves %d reminders, want 0", left)

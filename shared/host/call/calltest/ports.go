@@ -130,14 +130,15 @@ type Ledger struct {
 	Price uint64
 }
 
-const reminders = "due"
+// A partition for each caller: many scenes may share a store.
+func reminders(caller identity.ID) string { return "due#" + caller.String() }
 
 func balanceKey(caller identity.ID) store.Key {
 	return store.Key{Partition: "balance#" + caller.String(), Sort: "0"}
 }
 
 func reminderKey(pair call.Pair, position uint64) store.Key {
-	return store.Key{Partition: reminders, Sort: fmt.Sprintf("%s#%d", pair.Requests(), position)}
+	return store.Key{Partition: reminders(pair.Caller), Sort: fmt.Sprintf("%s#%d", pair.Requests(), position)}
 }
 
 // Quote refuses who cannot pay.
@@ -181,11 +182,11 @@ func (l *Ledger) Deposit(ctx context.Context, caller identity.ID, amount int64) 
 	return l.Store.Commit(ctx, store.Put{Key: balanceKey(caller), If: doc.Version, Attempt: store.Attempt{byte(doc.Version), 2}, Number: doc.Number + amount})
 }
 
-// Sweep has h decide what the reminders lead to, and removes those of decided
-// calls. It reports how many are left.
-func (l *Ledger) Sweep(ctx context.Context, h *call.Host) (left int, err error) {
+// Sweep has h decide what the reminders of a caller's calls lead to, and removes
+// those of decided calls. It reports how many are left.
+func (l *Ledger) Sweep(ctx context.Context, h *call.Host, caller identity.ID) (left int, err error) {
 	for cursor := ""; ; {
-		docs, next, err := l.Store.Docs(ctx, store.Range{Partition: reminders}, 100, cursor)
+		docs, next, err := l.Store.Docs(ctx, store.Range{Partition: reminders(caller)}, 100, cursor)
 		if err != nil {
 			return left, err
 		}

@@ -207,7 +207,7 @@ func sweeper(s *scene) {
 	s.ok(s.send(s.a, fine), fine)
 	sweep := func(want int) {
 		s.t.Helper()
-		left, err := s.ledger.Sweep(s.ctx, s.b)
+		left, err := s.ledger.Sweep(s.ctx, s.b, s.pair.Caller)
 		s.must(err)
 		if left != want {
 			s.t.Fatalf("Sweep() leaves %d reminders, want %d", left, want)

@@ -32,4 +32,5 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 			}
 		})
 	}
+	t.Run("faults", func(t *testing.T) { Faults(t, open) })
 }

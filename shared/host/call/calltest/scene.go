@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -34,6 +35,8 @@ type scene struct {
 	clock  *Clock
 	texts  *Texts
 	ledger *Ledger // nil: calls are free
+	vault  custody.Vault
+	opener call.Texts // opens what the hosts sealed
 	a, b   *call.Host
 	pair   call.Pair
 
@@ -52,7 +55,7 @@ type gate struct{ entered, leave chan struct{} }
 func newScene(t *testing.T, inner store.Store) *scene {
 	t.Helper()
 	s := &scene{
-		t: t, ctx: t.Context(), store: NewScript(inner), texts: &Texts{Day: 20000},
+		t: t, ctx: t.Context(), store: NewScript(inner), texts: &Texts{Day: 20000}, opener: &Texts{},
 		clock: &Clock{now: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)},
 		acts:  map[string]call.Behaviour{}, gates: map[string]*gate{}, runs: map[identity.Hash]int{},
 	}
@@ -350,8 +353,7 @@ func (s *scene) verify() {
 	if n := s.store.Pending(); n > 0 {
 		s.t.Errorf("%d prepared steps were not taken: the test has not met what it is about", n)
 	}
-	opener := &Texts{}
-	for _, err := range CheckStreams(ctx, s.store, s.pair, opener) {
+	for _, err := range CheckStreams(ctx, s.store, s.pair, s.opener) {
 		s.t.Error(err)
 	}
 	turned, err := ReadStreams(ctx, s.store, call.Pair{Caller: s.pair.Vacant, Vacant: s.pair.Caller})

@@ -102,6 +102,13 @@ func (s *Script) Pending() (n int) {
 	return n
 }
 
+// Drop forgets the prepared steps.
+func (s *Script) Drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.next)
+}
+
 // Trace returns the names of the calls since the last Trace.
 func (s *Script) Trace() []string {
 	s.mu.Lock()

@@ -1,0 +1,392 @@
+package calltest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// scenario is one request and all the calls to the store that it makes. Each of
+// them is made to fail in every way of the table faults.
+type scenario struct {
+	name string
+	// calls to the store, by name, in the order of the names.
+	calls []string
+	// prepare brings the scene to where the request comes, and returns it. It
+	// goes to host a.
+	prepare func(s *scene) *envelope.Envelope
+	// what the request comes to without a fault.
+	kind  problem.Kind // 0: 200
+	state call.State
+}
+
+// scenarios is the fault table's list of places. A call to the store that is
+// in none of them fails the test.
+var scenarios = []scenario{
+	{
+		name: "a cold call",
+		calls: []string{
+			"Commit req",     // the accept
+			"Commit rsp",     // the answer
+			"Commit textkey", // the first text of the day makes the day's key
+			"Doc textkey",
+			"Doc v", // the vacant's record
+			"Tip req", "Tip rsp",
+		},
+		prepare: func(s *scene) *envelope.Envelope { return s.call(nil, "hi") },
+	},
+	{
+		name:  "a warm call",
+		calls: []string{"Commit req", "Commit rsp"},
+		prepare: func(s *scene) *envelope.Envelope {
+			first := s.call(nil, "first")
+			s.ok(s.send(s.a, first), first)
+			return s.call(first, "hi")
+		},
+	},
+	{
+		name:  "a call by an old memory",
+		calls: []string{"Commit req", "Commit rsp", "Doc v", "Tip req", "Tip rsp"},
+		prepare: func(s *scene) *envelope.Envelope {
+			first := s.call(nil, "first")
+			s.ok(s.send(s.a, first), first)
+			second := s.call(first, "second")
+			s.ok(s.send(s.b, second), second)
+			return s.call(second, "hi")
+		},
+	},
+	{
+		name:  "a call whose copy was quicker",
+		calls: []string{"Commit req", "Doc v", "Rows req", "Rows rsp", "Tip req", "Tip rsp"},
+		prepare: func(s *scene) *envelope.Envelope {
+			first := s.call(nil, "first")
+			s.ok(s.send(s.a, first), first)
+			e := s.call(first, "hi")
+			s.ok(s.send(s.b, e), e)
+			return e
+		},
+		kind: problem.Replay, state: call.Answered,
+	},
+	{
+		name:  "an answer whose position was taken",
+		calls: []string{"Commit req", "Commit rsp", "Commit rsp", "Doc v", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
+		prepare: func(s *scene) *envelope.Envelope {
+			aside := s.hostWith(func(c *call.Config) {
+				c.Store = s.store.Store // whose calls have no faults
+				c.Texts = s.a.Texts
+			})
+			first := s.call(nil, "first")
+			x := s.start(aside, first)
+			s.act("hi", func(context.Context, envelope.Envelope) (envelope.Message, error) {
+				s.ok(x.finish(), first) // before e's
+				return envelope.Message{Parts: []string{"second"}}, nil
+			})
+			return s.call(first, "hi")
+		},
+	},
+	{
+		name:  "a failing behaviour",
+		calls: []string{"Commit req", "Commit rsp", "Rows rsp", "Rows rsp"},
+		prepare: func(s *scene) *envelope.Envelope {
+			first := s.call(nil, "first")
+			s.ok(s.send(s.a, first), first)
+			s.act("hi", failing)
+			return s.call(first, "hi")
+		},
+		kind: problem.BehaviourFailed, state: call.Unanswered,
+	},
+	{
+		name:  "a priced call",
+		calls: []string{"Commit req", "Commit rsp", "Doc balance"},
+		prepare: func(s *scene) *envelope.Envelope {
+			s.charge(100)
+			s.keyed()
+			first := s.call(nil, "first")
+			s.ok(s.send(s.a, first), first)
+			return s.call(first, "hi")
+		},
+	},
+	{
+		name:  "a priced call that fails",
+		calls: []string{"Commit req", "Commit rsp", "Doc balance", "Rows rsp", "Rows rsp"},
+		prepare: func(s *scene) *envelope.Envelope {
+			s.charge(100)
+			s.keyed()
+			s.act("hi", failing)
+			first := s.call(nil, "first")
+			s.ok(s.send(s.a, first), first)
+			return s.call(first, "hi")
+		},
+		kind: problem.BehaviourFailed, state: call.Unanswered,
+	},
+	{
+		name:  "a resend past its due",
+		calls: []string{"Commit rsp", "Doc v", "Rows req", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
+		prepare: func(s *scene) *envelope.Envelope {
+			e := s.call(nil, "hi")
+			s.store.Next("Commit req", Repeat(Unacked, 6)...)
+			s.refused(s.send(s.b, e), problem.Unavailable, "")
+			s.must(s.warm())
+			s.clock.Advance(due + time.Second)
+			return e
+		},
+		kind: problem.Replay, state: call.Unanswered,
+	},
+	{
+		name:  "a reset",
+		calls: []string{"Commit req", "Doc v", "Tip req"},
+		prepare: func(s *scene) *envelope.Envelope {
+			first := s.call(nil, "first")
+			s.ok(s.send(s.a, first), first)
+			s.clock.Advance(time.Second)
+			return s.reset()
+		},
+	},
+}
+
+// fault is a way in which one call to the store fails.
+type fault struct {
+	name  string
+	steps func(late *Late) []Step
+	// heals: a write comes through none the less, since it is settled.
+	heals bool
+	// fine: nobody notices.
+	fine bool
+	// lands: the write is carried out before (1) or after (2) the request is
+	// sent again.
+	lands int
+}
+
+var faults = []fault{
+	{name: "not applied", steps: once(NotApplied), heals: true},
+	{name: "applied, but an error", steps: once(Unacked), heals: true},
+	{name: "timed out", steps: once(TimedOut), heals: true},
+	{name: "throttled twice", steps: times(Throttled, 2), heals: true},
+	{name: "throttled for long", steps: times(Throttled, 6)},
+	{name: "applied, but errors for long", steps: times(Unacked, 6)},
+	{name: "hangs until the deadline", steps: once(hang)},
+	{name: "delivered twice", steps: once(Twice), fine: true},
+	{name: "applied while it is tried again", steps: overtaken, heals: true},
+	{name: "applied after the error", steps: muchLater, lands: 1},
+	{name: "applied after the next try", steps: muchLater, lands: 2},
+}
+
+func once(s Step) func(*Late) []Step { return times(s, 1) }
+
+func times(s Step, n int) func(*Late) []Step {
+	return func(*Late) []Step { return Repeat(s, n) }
+}
+
+// hang is a call that ends with its context.
+func hang(ctx context.Context, _ func(context.Context) error) error {
+	<-ctx.Done()
+	return fmt.Errorf("%w: injected: %w", store.ErrUnavailable, ctx.Err())
+}
+
+func overtaken(l *Late) []Step {
+	return []Step{l.Step, func(ctx context.Context, do func(context.Context) error) error {
+		_ = l.Land(ctx)
+		return do(ctx)
+	}}
+}
+
+func muchLater(l *Late) []Step { return append([]Step{l.Step}, Repeat(NotApplied, 5)...) }
+
+// settled are the writes that are sent again at the same position.
+func settled(name string) bool { return name == "Commit req" || name == "Commit rsp" }
+
+// Faults makes every call to the store that a request makes fail in every way,
+// and proves of each: the request gets 503, never 409, or what it would have
+// got; nothing runs twice; the rows are sound; the request sent again gets the
+// stored reply or a clear word; the next one passes.
+func Faults(t *testing.T, open func(t *testing.T) store.Store) {
+	inner := open(t)
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := 0
+	stage := func(t *testing.T, sc scenario) (*scene, *envelope.Envelope) {
+		s := newScene(t, inner)
+		day++ // each scene has its day, and makes that day's key
+		s.clock.Advance(time.Duration(day) * 24 * time.Hour)
+		s.vault = vault
+		s.keyed()
+		e := sc.prepare(s)
+		s.store.Trace()
+		return s, e
+	}
+	for _, sc := range scenarios {
+		t.Run(sc.name, func(t *testing.T) {
+			t.Run("makes these calls", func(t *testing.T) {
+				s, e := stage(t, sc)
+				sc.fine(s, s.deliver(s.a, e, time.Minute), e)
+				got := s.store.Trace()
+				slices.Sort(got)
+				if diff := cmp.Diff(sc.calls, got); diff != "" {
+					t.Errorf("calls to the store (-table +made); each needs its row in the table:\n%s", diff)
+				}
+			})
+			nth := map[string]int{}
+			for _, name := range sc.calls {
+				nth[name]++
+				for _, f := range faults {
+					n := nth[name]
+					t.Run(fmt.Sprintf("%s %d %s", name, n, f.name), func(t *testing.T) {
+						s, e := stage(t, sc)
+						f.prove(s, sc, e, name, n)
+					})
+				}
+			}
+		})
+	}
+}
+
+// keyed lets both hosts keep their texts as the real ones do.
+func (s *scene) keyed() {
+	host := func() *call.Host {
+		return s.hostWith(func(c *call.Config) {
+			c.Texts = texts.New(s.store, s.vault, c.Now, rand.Reader, 0)
+			c.Margin = time.Millisecond // hang needs a deadline that is near
+		})
+	}
+	s.a, s.b = host(), host()
+	s.opener = texts.New(s.store, s.vault, s.clock.Now(0), rand.Reader, 0)
+}
+
+// warm brings the key of the day into host a's memory.
+func (s *scene) warm() error { return s.a.Texts.Warm(s.ctx) }
+
+// deliver sends e by its route.
+func (s *scene) deliver(h *call.Host, e *envelope.Envelope, patience time.Duration) call.Outcome {
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	if e.IsReset() {
+		return h.Reset(ctx, identity.ID{}, e)
+	}
+	return h.Send(ctx, identity.ID{}, e)
+}
+
+// fine wants what the scenario comes to without a fault.
+func (sc scenario) fine(s *scene, out call.Outcome, e *envelope.Envelope) {
+	s.t.Helper()
+	if sc.kind == 0 {
+		s.ok(out, e)
+		return
+	}
+	s.refused(out, sc.kind, sc.state)
+}
+
+// prove plays the scenario with the fault at the n-th call of a name.
+func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n int) {
+	var late Late
+	s.store.Next(name, append(Repeat(Pass, n-1), f.steps(&late)...)...)
+	patience := time.Minute
+	if f.name == "hangs until the deadline" {
+		patience = 10 * time.Millisecond
+	}
+	out := s.deliver(s.a, e, patience)
+	s.store.Drop() // a read is not tried again, nor is a write after success
+	switch {
+	case f.fine, f.heals && settled(name):
+		sc.fine(s, out, e)
+	case patience < time.Minute && out.Problem != nil && problem.Is(out.Problem, problem.Deadline):
+		// A slow machine: the deadline came before the call did.
+	default:
+		s.refused(out, problem.Unavailable, "")
+	}
+	s.sound()
+	if f.lands == 1 && late.do != nil {
+		_ = late.Land(s.ctx)
+		s.sound()
+	}
+	s.again(e, out, func() {
+		if f.lands == 2 && late.do != nil {
+			_ = late.Land(s.ctx)
+			s.sound()
+		}
+	})
+}
+
+// again sends e once more, as its caller would, until its fate is known; then
+// the next one. between runs after the first try.
+func (s *scene) again(e *envelope.Envelope, first call.Outcome, between func()) {
+	s.t.Helper()
+	if e.IsReset() {
+		if out := s.deliver(s.b, e, time.Minute); out.Problem != nil {
+			s.refused(out, problem.Floor, "") // it is there
+		}
+		between()
+		s.clock.Advance(time.Second)
+		next := s.call(nil, "next")
+		s.ok(s.send(s.b, next), next)
+		return
+	}
+	out := s.send(s.b, e)
+	between()
+	if out.State == call.Pending {
+		s.clock.Advance(due + time.Second)
+		out = s.send(s.b, e)
+	}
+	switch {
+	case out.Problem == nil:
+		s.ok(out, e)
+	case out.State == call.Answered:
+		s.bound(out.Reply, e)
+	case out.State != call.Unanswered:
+		s.t.Fatalf("sent again: %v, state %q; want the answer or a clear unanswered", out.Problem, out.State)
+	}
+	if first.Reply != nil && (out.State != call.Answered || wire(out.Reply) != wire(first.Reply)) {
+		s.t.Fatalf("the answer was %s; sent again: %v, state %q, %s", wire(first.Reply), out.Problem, out.State, wire(out.Reply))
+	}
+	s.sound()
+	next := s.call(e, "next")
+	s.ok(s.send(s.b, next), next)
+	s.books()
+}
+
+// sound wants rows that obey their rules; their signatures are looked at when
+// the test ends.
+func (s *scene) sound() {
+	s.t.Helper()
+	for _, err := range CheckStreams(s.ctx, s.store, s.pair, nil) {
+		s.t.Fatal(err)
+	}
+}
+
+// books wants the balance to be what the rows say.
+func (s *scene) books() {
+	s.t.Helper()
+	if s.ledger == nil {
+		return
+	}
+	s.clock.Advance(due + time.Second)
+	left, err := s.ledger.Sweep(s.ctx, s.b, s.pair.Caller)
+	s.must(err)
+	if left > 0 {
+		s.t.Fatalf("%d priced calls are neither settled nor refunded", left)
+	}
+	got, err := ReadStreams(s.ctx, s.store, s.pair)
+	s.must(err)
+	want := int64(100)
+	for _, r := range got.Requests {
+		if d := got.Decision(r.Position); d == nil || d.Kind == call.RowAnswer {
+			want -= int64(r.Price)
+		}
+	}
+	s.balance(want)
+}
