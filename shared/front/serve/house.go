@@ -2,11 +2,13 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/custody"
@@ -17,63 +19,79 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/httpsub"
 	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Retention is how long texts stay readable after the UTC day in which they
-// were written, unless a home says otherwise (design §10: at least 24 h).
-const Retention = 24 * time.Hour
-
-// Home is what differs between homes: where things are kept, how secrets are
-// sealed, what callers reach it by.
+// Home is what differs from home to home: where things are kept, and where
+// callers find the host.
 type Home struct {
 	Store      store.Store
 	Vault      custody.Vault
 	Substrates substrate.Kinds
-	URL        string // base URL, as callers reach the host
+	URL        string        // base URL, as callers reach the host
+	Retention  time.Duration // of texts; texts.MinRetention if 0
 	Log        *slog.Logger
 	Now        func() time.Time
-	Rand       io.Reader
-	Retention  time.Duration // 0: Retention
+	Rand       io.Reader // safe for concurrent use
+	// Verify and Chain stream at the control door; nil: not there.
+	Verify, Chain http.Handler
 }
 
-// House is a host put together: the same in every home.
+// House is a host put together over a home.
 type House struct {
 	Vacants *hosted.Vacants
 	Texts   *texts.Keys
-	Host    *call.Host
-	Message http.Handler // the door of signed calls
+	Calls   *call.Host
+	Message http.Handler // for Public
+	Account http.Handler // for Control, or for InProcess
 }
 
-// Open puts a host together. It reads nothing yet, so that a function's start
-// waits for no store.
+// Open puts the host together. It reads and writes nothing yet, so that a
+// function's start waits for nothing.
 func (h Home) Open() (*House, error) {
-	if h.Retention == 0 {
-		h.Retention = Retention
-	}
-	vacants, err := hosted.New(hosted.Config{Store: h.Store, Vault: h.Vault, Substrates: h.Substrates, Now: h.Now, Rand: h.Rand, URL: h.URL})
+	v, err := hosted.New(hosted.Config{Store: h.Store, Vault: h.Vault, Substrates: h.Substrates, Now: h.Now, Rand: h.Rand, URL: h.URL})
 	if err != nil {
 		return nil, err
 	}
 	keys := texts.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
-	host := call.New(call.Config{
-		Store: h.Store, Directory: vacants, Texts: keys, Now: h.Now, Rand: h.Rand,
-		Self: func(ctx context.Context) (identity.ID, error) {
-			self, err := vacants.Self(ctx)
-			if err != nil {
-				return identity.ID{}, err
-			}
-			return self.ID(), nil
-		},
+	calls := call.New(call.Config{
+		Store: h.Store, Directory: v, Texts: keys, Now: h.Now, Rand: h.Rand,
+		Self: v.SelfID,
 	})
-	door := message.Handler(message.Config{Host: host, Directory: vacants, Log: h.Log, Now: h.Now})
-	return &House{Vacants: vacants, Texts: keys, Host: host, Message: door}, nil
+	return &House{
+		Vacants: v, Texts: keys, Calls: calls,
+		Message: message.Handler(message.Config{Host: calls, Directory: v, Log: h.Log, Now: h.Now}),
+		Account: account.Handler(account.Config{Vacants: v, Host: account.ControlHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log}),
+	}, nil
 }
 
-// Substrates are the ones that every home offers. With loopback, HTTP
-// endpoints may be on this machine: for dev only, where the person's own
-// programs are the substrates.
-func Substrates(loopback bool) substrate.Kinds {
-	client := outbound.New(outbound.Options{AllowLoopback: loopback})
+// Upkeep destroys the text keys whose time is over and wipes keys that have
+// been in memory for long. A home runs it now and then.
+func (h *House) Upkeep(ctx context.Context) error {
+	h.Vacants.Sweep()
+	_, err := h.Texts.Sweep(ctx)
+	return err
+}
+
+// Keep runs Upkeep at once and then every so often, until ctx ends. What fails
+// is logged and tried again.
+func (h *House) Keep(ctx context.Context, every time.Duration, log *slog.Logger) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := h.Upkeep(ctx); err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+			log.LogAttrs(ctx, slog.LevelError, "upkeep", slog.String("cause", err.Error()))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Substrates are those that every home offers. Only in dev do they reach
+// loopback, where the person's own endpoints run.
+func Substrates(dev bool) substrate.Kinds {
+	client := outbound.New(outbound.Options{AllowLoopback: dev})
 	return substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpsub.New(client)}
 }

@@ -15,6 +15,7 @@ import (
 	"io"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/custody"
@@ -53,6 +54,7 @@ type Vacants struct {
 	Config
 	signers *sealed.Signers
 	memory  memory
+	known   atomic.Pointer[storedSelf]
 }
 
 // New makes the Vacants of a host. The error is a problem of kind Usage for a

@@ -488,6 +488,9 @@ func TestTheHostHasOneIdentityForEver(t *testing.T) {
 			if sig, err := self.Sign(context.Background(), []byte("x")); err != nil || !identity.Verify(self.ID(), []byte("x"), sig) {
 				t.Errorf("the host's signature does not verify: %v", err)
 			}
+			if id, err := v.SelfID(context.Background()); id != self.ID() || err != nil {
+				t.Errorf("SelfID() = %s, %v, want %s", id, err, self.ID())
+			}
 			results <- self.ID()
 		}()
 	}

@@ -23,25 +23,48 @@ type storedSelf struct {
 // first asked for. Of several instances that make one at once, all get the one
 // that was kept.
 func (v *Vacants) Self(ctx context.Context) (identity.Signer, error) {
+	s, err := v.self(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return v.signers.Signer(ctx, s.ID, s.Seed)
+}
+
+// SelfID is the id of Self. It opens no key, and reads the store once only:
+// strangers can make a host say who it is.
+func (v *Vacants) SelfID(ctx context.Context) (identity.ID, error) {
+	s, err := v.self(ctx)
+	return s.ID, err
+}
+
+func (v *Vacants) self(ctx context.Context) (storedSelf, error) {
+	if s := v.known.Load(); s != nil {
+		return *s, nil
+	}
 	for try := 1; ; try++ {
 		d, err := v.Store.Doc(ctx, SelfKey())
 		if err != nil {
-			return nil, fault(err)
+			return storedSelf{}, fault(err)
 		}
 		if d.Version > 0 {
-			var s storedSelf
-			if err := json.Unmarshal(d.Data, &s); err != nil {
-				return nil, problem.Wrap(problem.Damaged, err, "the host's identity is not readable")
+			s, err := decodeSelf(d)
+			if err != nil {
+				return s, err
 			}
-			if err := checkFormat("the host's identity", s.Format); err != nil {
-				return nil, err
-			}
-			return v.signers.Signer(ctx, s.ID, s.Seed)
+			v.known.Store(&s) // it never changes
+			return s, nil
 		}
 		if err := v.makeSelf(ctx); err != nil && (!overtaken(err) || try == tries) {
-			return nil, fault(err)
+			return storedSelf{}, fault(err)
 		}
 	}
+}
+
+func decodeSelf(d store.Doc) (s storedSelf, err error) {
+	if err := json.Unmarshal(d.Data, &s); err != nil {
+		return s, problem.Wrap(problem.Damaged, err, "the host's identity is not readable")
+	}
+	return s, checkFormat("the host's identity", s.Format)
 }
 
 func (v *Vacants) makeSelf(ctx context.Context) error {

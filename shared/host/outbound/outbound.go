@@ -1,5 +1,6 @@
-// Package outbound is the only HTTP client of the product: every request that
-// leaves a host goes through it.
+// Package outbound is the only HTTP client of a host: every request that
+// leaves it goes to an address that somebody else chose, and through here.
+// (Whom a person calls from their own machine is their choice: dispatch.HTTP.)
 //
 // It imports problem. The invariant: no connection is ever opened to an
 // address inside the network the host runs in (loopback, private, link-local,

@@ -189,7 +189,8 @@ func TestFailuresHaveTheirKind(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 
-	c := outbound.New(outbound.Options{AllowLoopback: true, MaxReply: 1000, Timeout: 300 * time.Millisecond})
+	patient := outbound.New(outbound.Options{AllowLoopback: true, MaxReply: 1000})
+	hasty := outbound.New(outbound.Options{AllowLoopback: true, Timeout: 100 * time.Millisecond})
 	for name, want := range map[string]struct {
 		url  string
 		kind problem.Kind
@@ -203,6 +204,10 @@ func TestFailuresHaveTheirKind(t *testing.T) {
 		"bad certificate": {secure.URL, problem.Untrusted},
 	} {
 		t.Run(name, func(t *testing.T) {
+			c := patient
+			if want.kind == problem.Deadline {
+				c = hasty
+			}
 			_, err := get(c, want.url)
 			wantKind(t, err, want.kind)
 		})
@@ -210,7 +215,7 @@ func TestFailuresHaveTheirKind(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(10*time.Millisecond, cancel)
-		_, err := c.Do(ctx, outbound.Request{Method: http.MethodGet, URL: slow.URL})
+		_, err := patient.Do(ctx, outbound.Request{Method: http.MethodGet, URL: slow.URL})
 		wantKind(t, err, problem.Canceled)
 	})
 	t.Run("resolver fails", func(t *testing.T) {

@@ -2,7 +2,7 @@ package outbound
 
 import "net/netip"
 
-// span is a stretch of addresses that this product never connects to.
+// span is a stretch of addresses that a host never connects to.
 type span struct {
 	prefix netip.Prefix
 	reason string

@@ -1,0 +1,282 @@
+package serve
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// folder is a data folder with a short path, as a socket needs it.
+func folder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "vacancy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "data")
+}
+
+// hello is what lies behind a door in these tests.
+var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello "+r.Host) })
+
+// open opens a control door over dir and serves hello behind it.
+func open(t testing.TB, dir string, loopback bool) *ControlDoor {
+	t.Helper()
+	d, err := listenControl(dir, rand.Reader, loopback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: Control(d, hello)}
+	go s.Serve(d)
+	t.Cleanup(func() { s.Close() })
+	return d
+}
+
+func wantKind(t testing.TB, what string, err error, want problem.Kind) {
+	t.Helper()
+	if got := problem.Of(err); got == nil || got.Kind != want {
+		t.Errorf("%s = %v, want kind %v", what, err, want)
+	}
+}
+
+func mode(t testing.TB, path string) fs.FileMode {
+	t.Helper()
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode()
+}
+
+func TestTheControlDoorIsReachedThroughItsFolder(t *testing.T) {
+	for name, loopback := range map[string]bool{"socket": false, "loopback": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t)
+			if _, _, err := dialControl(dir, loopback); !errors.Is(err, ErrNoHost) {
+				t.Errorf("dialControl() without a folder = %v, want no host", err)
+			}
+			d := open(t, dir, loopback)
+			client, base, err := dialControl(dir, loopback)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := client.Get(base + "/v1/vacants")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if string(b) != "hello "+account.ControlHost {
+				t.Errorf("answer = %q, want that of the handler, for Host %s", b, account.ControlHost)
+			}
+			d.Close()
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("a closed door leaves %v, %v in the data folder", left, err)
+			}
+			if _, _, err := dialControl(dir, loopback); !errors.Is(err, ErrNoHost) {
+				t.Errorf("dialControl() after Close() = %v, want no host", err)
+			}
+		})
+	}
+}
+
+func TestOnlyTheOwnerMayEnter(t *testing.T) {
+	for name, loopback := range map[string]bool{socketName: false, tokenName: true} {
+		dir := folder(t)
+		open(t, dir, loopback)
+		if got := mode(t, dir).Perm(); got != 0o700 {
+			t.Errorf("data folder has mode %04o, want 0700", got)
+		}
+		if got := mode(t, filepath.Join(dir, name)).Perm(); got != 0o600 {
+			t.Errorf("%s has mode %04o, want 0600", name, got)
+		}
+	}
+}
+
+func TestAFolderThatOthersMayEnterIsRefusedAndLeftAsItIs(t *testing.T) {
+	for _, m := range []fs.FileMode{0o755, 0o701, 0o770, 0o777} {
+		dir := folder(t)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, m); err != nil {
+			t.Fatal(err)
+		}
+		_, err := listenControl(dir, rand.Reader, false)
+		wantKind(t, "listenControl()", err, problem.Usage)
+		if text := problem.Of(err).Text(); !strings.Contains(text, "chmod 700 "+dir) {
+			t.Errorf("refusal = %q, want the command that helps", text)
+		}
+		if got := mode(t, dir).Perm(); got != m {
+			t.Errorf("the folder's mode became %04o, want %04o as before", got, m)
+		}
+	}
+	file := folder(t)
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := listenControl(file, rand.Reader, false)
+	wantKind(t, "listenControl() on a file", err, problem.Usage)
+}
+
+func TestAKilledHostsSocketIsReplacedAndALiveOnesIsNot(t *testing.T) {
+	dir := folder(t)
+	if err := Private(dir); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, socketName)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = listenControl(dir, rand.Reader, false)
+	wantKind(t, "listenControl() beside a live host", err, problem.Conflict)
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	l.Close() // what kill -9 leaves
+	if mode(t, path).Type() != fs.ModeSocket {
+		t.Fatal("no socket was left behind")
+	}
+	if _, _, err := dialControl(dir, false); !errors.Is(err, ErrNoHost) {
+		t.Errorf("dialControl() at a dead socket = %v, want no host", err)
+	}
+	open(t, dir, false)
+	if _, _, err := dialControl(dir, false); err != nil {
+		t.Errorf("dialControl() = %v", err)
+	}
+}
+
+func TestAFileInTheSocketsPlaceIsKept(t *testing.T) {
+	dir := folder(t)
+	if err := Private(dir); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, socketName)
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listenControl(dir, rand.Reader, false); err == nil {
+		t.Error("listenControl() over a file = no error")
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "precious" {
+		t.Errorf("the file is now %q, %v", b, err)
+	}
+}
+
+func TestAPathTooLongForASocketIsNamed(t *testing.T) {
+	dir := filepath.Join(folder(t), strings.Repeat("x", 100))
+	_, err := listenControl(dir, rand.Reader, false)
+	wantKind(t, "listenControl()", err, problem.Usage)
+	if text := problem.Of(err).Text(); !strings.HasPrefix(text, "data folder: expected a path of at most 90 bytes, got ") {
+		t.Errorf("refusal = %q", text)
+	}
+}
+
+func TestTheLoopbackDoorNeedsItsToken(t *testing.T) {
+	dir := folder(t)
+	d := open(t, dir, true)
+	if !d.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		t.Fatalf("the door listens on %s, want loopback", d.Addr())
+	}
+	for name, header := range map[string]string{
+		"none": "", "another scheme": "Basic " + d.token, "bare": d.token, "a beginning": "Bearer " + d.token[:63], "more": "Bearer " + d.token + "0", "none after the scheme": "Bearer ",
+		"another": "Bearer " + strings.Repeat("0", 64), "other case": "bearer " + d.token,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := http.NewRequest("GET", "http://"+d.Addr().String()+"/v1/vacants", nil)
+			r.Host = account.ControlHost
+			if header != "" {
+				r.Header.Set("Authorization", header)
+			}
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			var refusal account.Refusal
+			if err := json.NewDecoder(resp.Body).Decode(&refusal); err != nil || resp.StatusCode != http.StatusUnauthorized || refusal.Code != "unauthorized" {
+				t.Errorf("answer = %d %+v, %v, want 401", resp.StatusCode, refusal, err)
+			}
+			if strings.Contains(refusal.Detail, d.token) {
+				t.Error("the refusal tells the token")
+			}
+		})
+	}
+	if len(d.token) != 64 {
+		t.Errorf("token of %d digits, want 64", len(d.token))
+	}
+	if other := open(t, folder(t), true); other.token == d.token {
+		t.Error("two doors have one token")
+	}
+}
+
+func TestATokenFileOfAKilledHostMeansNoHost(t *testing.T) {
+	dir := folder(t)
+	d := open(t, dir, true)
+	d.Listener.Close() // killed: the file stays
+	if _, _, err := dialControl(dir, true); !errors.Is(err, ErrNoHost) {
+		t.Errorf("dialControl() = %v, want no host", err)
+	}
+	open(t, dir, true)
+	if _, _, err := dialControl(dir, true); err != nil {
+		t.Errorf("dialControl() after another start = %v", err)
+	}
+}
+
+// What a browser could send if it reached a socket or guessed the port.
+func TestAPageReachesNothingBehindEitherDoor(t *testing.T) {
+	for name, loopback := range map[string]bool{"socket": false, "loopback": true} {
+		for what, headers := range map[string]string{
+			"a rebound name": "Host: evil.example\r\n",
+			"fetch":          "Host: " + account.ControlHost + "\r\nOrigin: https://evil.example\r\n",
+			"an image":       "Host: 127.0.0.1\r\nSec-Fetch-Site: cross-site\r\n",
+			"a form":         "Host: " + account.ControlHost + "\r\nOrigin: null\r\nContent-Type: text/plain\r\n",
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				dir := folder(t)
+				d, err := listenControl(dir, rand.Reader, loopback)
+				if err != nil {
+					t.Fatal(err)
+				}
+				reached := false
+				s := &http.Server{Handler: Control(d, account.Handler(account.Config{Host: account.ControlHost, Verify: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })}))}
+				go s.Serve(d)
+				defer s.Close()
+				c, err := net.Dial(d.Addr().Network(), d.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				io.WriteString(c, "GET /v1/verify HTTP/1.1\r\n"+headers+"\r\n")
+				resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := http.StatusForbidden
+				if loopback {
+					want = http.StatusUnauthorized // no page knows the token
+				}
+				if resp.StatusCode != want || reached {
+					t.Errorf("answer = %d, reached %t, want %d", resp.StatusCode, reached, want)
+				}
+				for h := range resp.Header {
+					if strings.HasPrefix(h, "Access-Control-") {
+						t.Errorf("the refusal carries %s", h)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,420 @@
+package serve_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func house(t *testing.T, s store.Store, url string, log *slog.Logger) *serve.House {
+	t.Helper()
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := serve.Home{Store: s, Vault: vault, Substrates: serve.Substrates(true), URL: url, Log: log, Now: time.Now, Rand: rand.Reader}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// home is a running host: its public URL, and a client of its control door.
+type home struct {
+	url     string
+	control *account.Client
+	stop    func() error
+}
+
+func start(t *testing.T) *home {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "vacancy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir = filepath.Join(dir, "data")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String()
+	h := house(t, memory.New(), url, quiet)
+	door, err := serve.ListenControl(dir, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- serve.Run(ctx, quiet, time.Second,
+			serve.Door{Listener: l, Handler: serve.Public(h.Message)},
+			serve.Door{Listener: door, Handler: serve.Control(door, h.Account), Streams: true})
+	}()
+	stopped := false
+	stop := func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-done
+	}
+	t.Cleanup(func() { stop() })
+	client, base, err := serve.DialControl(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &home{url: url, control: &account.Client{HTTP: client, URL: base}, stop: stop}
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// call signs and posts one first message, and returns status and answer.
+func call(t *testing.T, url string, to identity.ID) (int, []byte, *identity.Key) {
+	t.Helper()
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := envelope.Envelope{From: key.ID(), To: to, Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
+	if _, err := e.Sign(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Post(url, "application/json", bytes.NewReader(envelope.AppendRequest(nil, nil, &e)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, b, key
+}
+
+func TestAVacantMadeAtOneDoorAnswersAtTheOther(t *testing.T) {
+	h := start(t)
+	v, err := h.control.Create(t.Context(), account.Creation{Name: "demo", Capability: "echoes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, body, _ := call(t, v.Endpoint, v.ID)
+	if status != http.StatusOK {
+		t.Fatalf("call = %d %s", status, body)
+	}
+	reply, err := envelope.DecodeResponse(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := reply.VerifyBy(v.ID); !ok || reply.Payload.Text() != "echo from "+v.ID.Short()+": hi" {
+		t.Errorf("answer = %q, verifies: %t", reply.Payload.Text(), ok)
+	}
+	if _, err := h.control.Change(t.Context(), "demo", account.Pause); err != nil {
+		t.Fatal(err)
+	}
+	// At once: the change and the call go through one instance.
+	if status, body, _ := call(t, v.Endpoint, v.ID); status != http.StatusLocked {
+		t.Errorf("call of a paused vacant = %d %s, want 423", status, body)
+	}
+	if status, body := get(t, h.url+"/health"); status != http.StatusOK || !strings.Contains(body, string(lifecycle.Hibernating)) {
+		t.Errorf("GET /health = %d %s", status, body)
+	}
+	if err := h.stop(); err != nil {
+		t.Errorf("Run() = %v, want an orderly end", err)
+	}
+	if _, err := h.control.Show(t.Context(), "demo"); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("Show() after the end = %v, want unavailable", err)
+	}
+}
+
+func TestThePublicListenerServesNoControlRoute(t *testing.T) {
+	h := start(t)
+	v, err := h.control.Create(t.Context(), account.Creation{Name: "demo", Capability: "echoes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"/v1/vacants", "/v1/vacants/", "/v1/vacants/demo", "/v1/vacants/demo/logbook", "/v1/vacants/demo/sink", "/v1/verify", "/v1/chain/a/b", "/v1/account",
+		"//v1/vacants", "/v1//vacants", "/x/../v1/vacants", "/v1/./vacants", "/V1/vacants", "/%76%31/vacants", "/v1/vacants%2fdemo", "/v1/vacants?x=/a2a/message/send",
+	} {
+		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "OPTIONS"} {
+			r, err := http.NewRequest(method, h.url+path, strings.NewReader(`{"name":"intruder","capability":"c"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Host = account.ControlHost
+			resp, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode < 300 || strings.Contains(string(b), v.ID.String()) {
+				t.Errorf("%s %s = %d %s on the public listener", method, path, resp.StatusCode, b)
+			}
+		}
+	}
+	// A path that ends like a call is a call everywhere but there.
+	if status, body, _ := call(t, h.url+"/v1/vacants/demo/a2a/message/send", v.ID); status != http.StatusNotFound {
+		t.Errorf("a call below a control route = %d %s, want 404", status, body)
+	}
+	if status, body, _ := call(t, h.url+"/any/where/a2a/message/send", v.ID); status != http.StatusOK {
+		t.Errorf("a call elsewhere = %d %s, want 200", status, body)
+	}
+	p, err := h.control.List(t.Context(), "")
+	if err != nil || len(p.Vacants) != 1 || p.Vacants[0].State != lifecycle.Local {
+		t.Errorf("List() = %+v, %v, want the one vacant as it was", p, err)
+	}
+}
+
+func TestACommandWithoutAHostTakesTheSameDoor(t *testing.T) {
+	h := house(t, memory.New(), "http://127.0.0.1:1", quiet)
+	client, base := serve.InProcess(h.Account)
+	c := &account.Client{HTTP: client, URL: base}
+	v, err := c.Create(t.Context(), account.Creation{Name: "demo", Capability: "echoes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := c.Show(t.Context(), "demo")
+	if diff := cmp.Diff(v, shown); err != nil || diff != "" {
+		t.Errorf("Show() = %v (-made +shown):\n%s", err, diff)
+	}
+	if _, err := c.Show(t.Context(), "nobody"); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Show(nobody) = %v, want not found", err)
+	}
+}
+
+func TestInProcessAnswersStream(t *testing.T) {
+	stopped := make(chan error, 1)
+	client, base := serve.InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/panic":
+			panic("broken")
+		case "/late-panic":
+			io.WriteString(w, "half")
+			panic("broken")
+		case "/nothing":
+			return
+		case "/hang":
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("X", "y")
+		w.WriteHeader(http.StatusAccepted)
+		for {
+			if _, err := io.WriteString(w, "line\n"); err != nil {
+				stopped <- err
+				return
+			}
+			w.(http.Flusher).Flush()
+		}
+	}))
+	resp, err := client.Get(base + "/stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 10)
+	if _, err := io.ReadFull(resp.Body, b); err != nil || string(b) != "line\nline\n" || resp.StatusCode != http.StatusAccepted || resp.Header.Get("X") != "y" {
+		t.Errorf("stream = %d %q, %v", resp.StatusCode, b, err)
+	}
+	resp.Body.Close()
+	if err := <-stopped; err == nil {
+		t.Error("the handler goes on after the body was closed")
+	}
+	resp, err = client.Get(base + "/nothing")
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("an empty answer = %v, %v", resp, err)
+	}
+	if b, err := io.ReadAll(resp.Body); len(b) > 0 || err != nil {
+		t.Errorf("an empty answer = %q, %v", b, err)
+	}
+	for path, want := range map[string]int{"/panic": http.StatusInternalServerError, "/late-panic": http.StatusOK} {
+		resp, err := client.Get(base + path)
+		if err != nil || resp.StatusCode != want {
+			t.Fatalf("GET %s = %v, %v, want %d", path, resp, err, want)
+		}
+		if _, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("GET %s ends with %v, want a cut answer", path, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	r, _ := http.NewRequestWithContext(ctx, "GET", base+"/hang", nil)
+	if _, err := client.Do(r); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled request = %v", err)
+	}
+}
+
+func TestTheEndWaitsForWhatIsUnderWayAndCutsTheRest(t *testing.T) {
+	for name, c := range map[string]struct {
+		grace time.Duration
+		cut   bool
+	}{"in time": {10 * time.Second, false}, "too slow": {time.Millisecond, true}} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			release := make(chan struct{})
+			slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				cancel() // the end comes while this request is under way
+				if c.cut {
+					<-r.Context().Done()
+				} else {
+					<-release
+				}
+				io.WriteString(w, "done")
+			})
+			done := make(chan error, 1)
+			go func() { done <- serve.Run(ctx, quiet, c.grace, serve.Door{Listener: l, Handler: slow}) }()
+			context.AfterFunc(ctx, func() { close(release) })
+			resp, err := http.Get("http://" + l.Addr().String())
+			if (err != nil) != c.cut {
+				t.Errorf("the request under way = %v, want it cut: %t", err, c.cut)
+			}
+			if err == nil {
+				if b, err := io.ReadAll(resp.Body); string(b) != "done" || err != nil {
+					t.Errorf("answer = %q, %v", b, err)
+				}
+				resp.Body.Close()
+			}
+			if err := <-done; err != nil {
+				t.Errorf("Run() = %v, want an orderly end", err)
+			}
+		})
+	}
+}
+
+func TestADoorThatFailsEndsTheOthers(t *testing.T) {
+	good, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad.Close()
+	err = serve.Run(t.Context(), quiet, time.Second, serve.Door{Listener: good, Handler: http.NotFoundHandler()}, serve.Door{Listener: bad, Handler: http.NotFoundHandler()})
+	if !problem.Is(err, problem.Unavailable) {
+		t.Errorf("Run() = %v, want which listener failed", err)
+	}
+	if _, err := net.Dial("tcp", good.Addr().String()); err == nil {
+		t.Error("the other door is still open")
+	}
+}
+
+func TestHeadersAreBounded(t *testing.T) {
+	h := start(t)
+	r, _ := http.NewRequest("GET", h.url+"/card", nil)
+	r.Header.Set("X", strings.Repeat("x", 32<<10))
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("32 KiB of headers = %d, want 431", resp.StatusCode)
+	}
+}
+
+func TestUpkeepGoesOnAfterAFailure(t *testing.T) {
+	s := memory.New()
+	var log bytes.Buffer
+	h := house(t, s, "http://127.0.0.1:1", quiet)
+	if err := h.Upkeep(t.Context()); err != nil {
+		t.Errorf("Upkeep() = %v", err)
+	}
+	s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.Keep(ctx, time.Millisecond, slog.New(slog.NewTextHandler(&lines{&log, 2, cancel}, nil)))
+	}()
+	<-done
+	if !strings.Contains(log.String(), "msg=upkeep") {
+		t.Errorf("log = %q, want the failure", log.String())
+	}
+}
+
+// lines counts lines and says when there are enough.
+type lines struct {
+	w      io.Writer
+	left   int
+	enough func()
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	if l.left--; l.left == 0 {
+		l.enough()
+	}
+	return l.w.Write(b)
+}
+
+func TestAHomeWithoutAURLIsRefused(t *testing.T) {
+	_, err := serve.Home{Store: memory.New(), Substrates: serve.Substrates(false), Log: quiet, Now: time.Now, Rand: rand.Reader}.Open()
+	if !problem.Is(err, problem.Usage) {
+		t.Errorf("Open() = %v, want a refusal", err)
+	}
+}
+
+func TestOnlyDevReachesLoopback(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		io.WriteString(w, "thought")
+	}))
+	defer target.Close()
+	for _, dev := range []bool{true, false} {
+		sub, err := serve.Substrates(dev)["http"](target.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := sub.Answer(t.Context(), substrate.Question{})
+		if dev && (err != nil || text != "thought") || !dev && !problem.Is(err, problem.BehaviourFailed) {
+			t.Errorf("an endpoint on loopback, dev %t: %q, %v", dev, text, err)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package serve
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// tokenName is the file that tells a client where the control door listens on
+// loopback, and the token that opens it: two lines. Its mode is 0600; on
+// Windows, where modes mean nothing, the folder lies in the user's profile.
+const tokenName = "control.token"
+
+// tokenSize in bytes: not to be guessed by whoever reaches the port.
+const tokenSize = 32
+
+// listenLoopback opens the control door on a free loopback port. Everybody on
+// the machine reaches the port, so a request must carry the token.
+func listenLoopback(dir string, rand io.Reader) (l net.Listener, token string, err error) {
+	raw := make([]byte, tokenSize)
+	if _, err := io.ReadFull(rand, raw); err != nil {
+		return nil, "", problem.Wrap(problem.Unavailable, err, "no randomness for the control door's token")
+	}
+	token = hex.EncodeToString(raw)
+	l, err = net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", problem.Wrap(problem.Unavailable, err, "no loopback port for the control door")
+	}
+	if err := writeToken(filepath.Join(dir, tokenName), l.Addr().String()+"\n"+token+"\n"); err != nil {
+		l.Close()
+		return nil, "", problem.Wrap(problem.Unavailable, err, "the control door's token cannot be kept")
+	}
+	return l, token, nil
+}
+
+// writeToken replaces the file at once: CreateTemp makes it 0600, and a reader
+// sees the token of the last host or this one's, never half a token.
+func writeToken(path, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), tokenName+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// readToken is the other side of writeToken.
+func readToken(dir string) (addr, token string, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, tokenName))
+	if err != nil {
+		return "", "", err
+	}
+	addr, rest, _ := strings.Cut(string(b), "\n")
+	token, _, _ = strings.Cut(rest, "\n")
+	return addr, token, nil
+}
+
+// authorized lets requests with the bearer token through. The two are hashed
+// before they are compared, so that the time taken tells neither a common
+// prefix nor the length.
+func authorized(token string, next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte("Bearer " + token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+			account.Fail(w, problem.New(problem.Unauthorized, "the control door needs the token of %s", tokenName))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,114 @@
+// Package serve puts the doors of one home together: what is public on the
+// public listener, and the control door beside it where only the user of the
+// machine gets through.
+//
+// It imports the doors, host/hosted and problem. The invariant: no control
+// route is ever served on the public listener, and nothing of the control door
+// is reached by another user of the machine or by a page in a browser.
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"golang.org/x/sync/errgroup"
+)
+
+// Limits of a home's HTTP servers. A client gets little time for what it
+// sends, so that slow ones hold connections and nothing else; the write limit
+// leaves room for the slowest call (call.DefaultWork and what follows it).
+const (
+	headerTimeout = 5 * time.Second
+	readTimeout   = 30 * time.Second
+	writeTimeout  = 60 * time.Second
+	idleTimeout   = 120 * time.Second
+	maxHeader     = 16 << 10
+)
+
+// Public is the handler of the public listener. What begins like a control
+// route is not found there, whatever message would make of its ending.
+func Public(message http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if controlRoute(r.URL.Path) {
+			account.Fail(w, problem.New(problem.NotFound, "no such path"))
+			return
+		}
+		message.ServeHTTP(w, r)
+	})
+}
+
+// controlRoute reports whether path is one of account's or lies below it.
+func controlRoute(path string) bool {
+	for _, route := range []string{"/v1/vacants", "/v1/account", "/v1/verify", "/v1/chain"} {
+		if rest, ok := strings.CutPrefix(path, route); ok && (rest == "" || rest[0] == '/') {
+			return true
+		}
+	}
+	return false
+}
+
+// Control is the handler of an open control door over the account routes.
+func Control(d *ControlDoor, routes http.Handler) http.Handler {
+	if d.token == "" {
+		return routes
+	}
+	return authorized(d.token, routes)
+}
+
+// Door is a listener and what it serves.
+type Door struct {
+	Listener net.Listener
+	Handler  http.Handler
+	// Streams lets answers take as long as they need, for the control door.
+	Streams bool
+}
+
+// Run serves doors until ctx ends or one of them fails, then gives what is
+// under way the grace and closes. Connections that are still open after it are
+// cut: an accepted call loses its answer on the way, not its row. The error is
+// nil after an orderly end.
+func Run(ctx context.Context, log *slog.Logger, grace time.Duration, doors ...Door) error {
+	g, failed := errgroup.WithContext(ctx)
+	for _, d := range doors {
+		s := server(d, log)
+		g.Go(func() error {
+			if err := s.Serve(d.Listener); !errors.Is(err, http.ErrServerClosed) {
+				return problem.Wrap(problem.Unavailable, err, "listener %s failed", d.Listener.Addr())
+			}
+			return nil
+		})
+		g.Go(func() error {
+			<-failed.Done()
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+			defer cancel()
+			if s.Shutdown(end) != nil {
+				s.Close()
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+func server(d Door, log *slog.Logger) *http.Server {
+	s := &http.Server{
+		Handler:           d.Handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	if d.Streams {
+		s.WriteTimeout = 0
+	}
+	return s
+}

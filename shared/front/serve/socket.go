@@ -1,0 +1,89 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// socketName is the control door's file in the data folder.
+const socketName = "control.sock"
+
+// maxSocketPath is what the address of a Unix socket holds on every system
+// (macOS: 104 bytes, the last one 0).
+const maxSocketPath = 103
+
+// dialTime bounds the question whether anybody listens.
+const dialTime = 2 * time.Second
+
+// Private makes the data folder, mode 0700, or refuses one that others may
+// enter: the socket's own mode does not keep them out on every system. A
+// folder that is there is not changed; it may be somebody's home.
+func Private(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return problem.Wrap(problem.Usage, err, "data folder %s cannot be made", dir)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return problem.Wrap(problem.Usage, err, "data folder %s cannot be read", dir)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && !loopbackDoor {
+		return problem.New(problem.Usage, "data folder %s is open to others (mode %04o); chmod 700 %s", dir, mode, dir)
+	}
+	return nil
+}
+
+// listenSocket opens the control door on a Unix socket in dir. Two hosts over
+// one data file do not exist (the file is locked before), so a socket that
+// refuses connections is what a killed host left behind.
+func listenSocket(dir string) (net.Listener, error) {
+	path := filepath.Join(dir, socketName)
+	if len(path) > maxSocketPath {
+		return nil, problem.New(problem.Usage, "data folder: expected a path of at most %d bytes, got %d", maxSocketPath-len(socketName)-1, len(dir))
+	}
+	switch c, err := net.DialTimeout("unix", path, dialTime); {
+	case err == nil:
+		c.Close()
+		return nil, problem.New(problem.Conflict, "a host is running over %s; stop it first", dir)
+	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, syscall.ECONNREFUSED):
+		if err := removeSocket(path); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, problem.Wrap(problem.Unavailable, err, "control socket %s cannot be used", path)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "control socket %s cannot be made", path)
+	}
+	// Between these two lines the folder's mode keeps others out.
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, problem.Wrap(problem.Unavailable, err, "control socket %s cannot be made private", path)
+	}
+	return l, nil
+}
+
+// removeSocket removes what a dead host left, and nothing else that happens to
+// bear the name.
+func removeSocket(path string) error {
+	info, err := os.Lstat(path)
+	if err == nil && info.Mode().Type() != fs.ModeSocket {
+		err = fmt.Errorf("it is no socket but %v", info.Mode())
+	}
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return problem.Wrap(problem.Usage, err, "%s is in the way of the control socket", path)
+	}
+	return nil
+}
