@@ -735,6 +735,20 @@ func TestAHostURLThatCallersCannotUseIsRefused(t *testing.T) {
 	}
 }
 
+// What the directory adds to every call of the pipeline.
+func BenchmarkRememberedVacant(b *testing.B) {
+	v := host(b, memory.New(), vault(b), time.Now, hostURL)
+	id := create(b, v, "demo").ID
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			if _, ok, err := v.Vacant(context.Background(), id, false); !ok || err != nil {
+				b.Fatal(ok, err)
+			}
+		}
+	})
+}
+
 func FuzzDecodeRecord(f *testing.F) {
 	v := host(f, memory.New(), vault(f), newClock().now, hostURL)
 	id := create(f, v, "demo").ID
