@@ -231,8 +231,11 @@ func (d *door) log(r *http.Request, what string, began time.Time, e *envelope.En
 	if o.Problem != nil {
 		status = o.Problem.Kind.Row().Status
 	}
-	d.line(r, what, began, status, o.Problem,
-		slog.String("pair", e.From.Short()+">"+e.To.Short()), slog.Int64("seq", e.Seq), slog.String("state", string(o.State)))
+	attrs := []slog.Attr{slog.String("pair", e.From.Short()+">"+e.To.Short()), slog.Int64("seq", e.Seq)}
+	if o.State != "" {
+		attrs = append(attrs, slog.String("state", string(o.State)))
+	}
+	d.line(r, what, began, status, o.Problem, attrs...)
 }
 
 func (d *door) line(r *http.Request, what string, began time.Time, status int, p *problem.Error, more ...slog.Attr) {
