@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,16 +132,60 @@ func TestMissingToolIsNamedWithTheWayToGetIt(t *testing.T) {
 	}
 }
 
-func TestFailedInstallLeavesNothingBehind(t *testing.T) {
-	bin, cache := t.TempDir(), t.TempDir()
-	for _, name := range []string{"java", "javac", "mvn"} {
-		script := "#!/bin/sh\necho the network is down >&2\nexit 1\n"
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
+// tools puts scripts before the real programs.
+func tools(t *testing.T, scripts map[string]string) {
+	t.Helper()
+	bin := t.TempDir()
+	for name, script := range scripts {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("JAVA_HOME", "")
+}
+
+func TestTwoFetchesAtOnceInstallOnce(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("BUILDS", filepath.Join(cache, "builds"))
+	tools(t, map[string]string{
+		"java":  "exit 1\n",
+		"javac": "echo compiled >> $BUILDS\n",
+		"mvn": `for a in "$@"; do case $a in -DoutputDirectory=*) lib=${a#*=};; esac; done
+mkdir "$lib"; sleep 0.2
+touch "$lib/libsqlite4java-linux-amd64-1.0.392.so" "$lib/sqlite4java-1.0.392.jar"
+`,
+	})
+	var installs [4]string
+	var wg sync.WaitGroup
+	for i := range installs {
+		wg.Go(func() {
+			dir, err := dynamolocal.Fetch(t.Context(), cache)
+			if err != nil {
+				t.Errorf("Fetch() = %v", err)
+			}
+			installs[i] = dir
+		})
+	}
+	wg.Wait()
+	if built, err := os.ReadFile(os.Getenv("BUILDS")); err != nil || string(built) != "compiled\n" {
+		t.Errorf("builds = %q, %v, want one", built, err)
+	}
+	// The loader looks for SQLite without its version, Java for the jar with it.
+	for _, name := range []string{"libsqlite4java-linux-amd64.so", "sqlite4java-1.0.392.jar"} {
+		if _, err := os.Stat(filepath.Join(installs[3], "lib", name)); err != nil {
+			t.Errorf("the install lacks %v", err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(cache, "*-building-*")); err != nil || len(left) > 0 {
+		t.Errorf("Fetch() left %v", left)
+	}
+}
+
+func TestFailedInstallLeavesNothingBehind(t *testing.T) {
+	cache := t.TempDir()
+	const fails = "echo the network is down >&2\nexit 1\n"
+	tools(t, map[string]string{"java": fails, "javac": fails, "mvn": fails})
 	if _, err := dynamolocal.Fetch(t.Context(), cache); err == nil || !strings.Contains(err.Error(), "the network is down") {
 		t.Errorf("Fetch() = %v, want Maven's own words", err)
 	}

@@ -18,7 +18,7 @@ import (
 
 // packages of the project, by name: a leading ./... would pull in the
 // infrastructure's own tool chain.
-var packages = []string{"./cmd/...", "./functions/...", "./shared/...", "./tests/..."}
+var packages = []string{"./cmd/...", "./functions/...", "./localstack/...", "./shared/...", "./tests/..."}
 
 // stage is one named part of the run.
 type stage struct {

@@ -13,7 +13,7 @@ import (
 )
 
 func format(ctx context.Context, c *counts) error {
-	out, err := output(ctx, "gofmt", "-l", "cmd", "functions", "shared", "tests")
+	out, err := output(ctx, "gofmt", "-l", "cmd", "functions", "localstack", "shared", "tests")
 	if err == nil && out != "" {
 		err = fmt.Errorf("gofmt would change:\n%s", out)
 	}

@@ -57,7 +57,10 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	return s.settle(ctx, writes, send)
 }
 
-// settle sends until there is an answer to give.
+// settle sends until there is an answer to give. A refusal is that of the last
+// try; an earlier one that got lost on its way is a late write like any other,
+// and lands if its conditions hold by then. Those of a taken position never
+// do; bounds may be left again.
 func (s *Store) settle(ctx context.Context, writes []store.Write, send func() error) error {
 	pause := firstPause
 	for try := 1; ; try++ {
@@ -135,7 +138,7 @@ func (s *Store) remember(writes []store.Write) {
 }
 
 // one sends a commit of a single write as the plain request: half the price of
-// a transaction, and the one that answers with the row in the way.
+// a transaction.
 func (s *Store) one(ctx context.Context, a types.TransactWriteItem) error {
 	var err error
 	switch {

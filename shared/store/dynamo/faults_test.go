@@ -114,8 +114,8 @@ func (p place) read(t *testing.T) seen {
 	return s
 }
 
-// act is a kind of commit: the operation it becomes, what it writes with who's
-// name, and what a place holds once it is applied, once.
+// act is a kind of commit: the operation it becomes, what it writes in
+// whose name, and what a place holds after it was applied once.
 type act struct {
 	name, operation string
 	writes          func(p place, who string) []store.Write
