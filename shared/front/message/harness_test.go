@@ -42,13 +42,14 @@ type house struct {
 	mu     sync.Mutex
 	now    time.Time
 	states map[identity.ID]lifecycle.State
+	floors map[identity.ID]time.Time
 	keys   map[identity.ID]*identity.Key
 }
 
 func newHouse(t *testing.T, now time.Time, seeds ...[]byte) *house {
 	t.Helper()
 	h := &house{t: t, store: memory.New(), log: &bytes.Buffer{}, now: now,
-		states: map[identity.ID]lifecycle.State{}, keys: map[identity.ID]*identity.Key{}}
+		states: map[identity.ID]lifecycle.State{}, floors: map[identity.ID]time.Time{}, keys: map[identity.ID]*identity.Key{}}
 	for _, seed := range seeds {
 		k, err := identity.KeyFromSeed(seed)
 		if err != nil {
@@ -89,7 +90,7 @@ func (h *house) Vacant(_ context.Context, id identity.ID, _ bool) (call.Vacant, 
 	if k == nil {
 		return call.Vacant{}, false, nil
 	}
-	return call.Vacant{ID: id, State: h.states[id], Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: k}, true, nil
+	return call.Vacant{ID: id, State: h.states[id], Floor: h.floors[id], Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: k}, true, nil
 }
 
 func (h *house) Show(ctx context.Context, id identity.ID) (hosted.Record, bool, error) {

@@ -338,7 +338,7 @@ func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope)
 		return r.out.refuse(err)
 	}
 	r.out = r.out.at(v.req)
-	r.out.Floor = v.req.Floor
+	r.out.Floor = r.floor(v.req)
 	return r.out
 }
 

@@ -26,6 +26,7 @@ type Behaviour func(ctx context.Context, e envelope.Envelope) (envelope.Message,
 type Vacant struct {
 	ID        identity.ID
 	State     lifecycle.State
+	Floor     time.Time // nothing signed at or before it is accepted; zero: no bound
 	Behaviour Behaviour
 	Signer    identity.Signer
 }

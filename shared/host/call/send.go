@@ -8,6 +8,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/chain"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"golang.org/x/sync/errgroup"
@@ -50,8 +51,8 @@ func (h *Host) accept(ctx context.Context, r *request, v *view, fresh bool) (*Re
 			}
 		} else if fresh {
 			r.out = r.out.at(v.req)
-			if refusal == fit {
-				r.out.Floor = v.req.Floor
+			if refusal == fit || problem.Is(refusal, problem.Floor) {
+				r.out.Floor = r.floor(v.req)
 			}
 			if fit != nil {
 				if err := h.resend(ctx, r, v); err != nil {
@@ -83,7 +84,19 @@ func (h *Host) refusal(r *request, fit error) error {
 		// must not run, and be charged, as a call.
 		return problem.Invalid("parts", "a reset at …/a2a/chain/reset", envelope.ResetText)
 	}
+	if floor := r.vacant.Floor; fit == nil && !floor.IsZero() && !r.env.Time.After(floor) {
+		return chain.Tip{Floor: floor}.BelowFloor(r.env)
+	}
 	return fit
+}
+
+// floor is the time that a reset, or the first call after one, must be signed
+// after: the chain's own, or the vacant's if that is later.
+func (r *request) floor(tip RequestRow) time.Time {
+	if r.vacant.Floor.After(tip.Floor) {
+		return r.vacant.Floor
+	}
+	return tip.Floor
 }
 
 func (h *Host) reread(ctx context.Context, r *request, v *view) error {
@@ -218,9 +231,9 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 		if r.vacant.State.Closed() {
 			return out.refuse(awake(r.vacant.State))
 		}
-		if tip.Position > 0 {
-			if err := tip.Tip().FitReset(e); err != nil {
-				out.Floor = tip.Floor
+		if floor := r.floor(tip); tip.Position > 0 || !r.vacant.Floor.IsZero() {
+			if err := (chain.Tip{Floor: floor}).FitReset(e); err != nil {
+				out.Floor = floor
 				return out.refuse(err)
 			}
 		}

@@ -65,6 +65,23 @@ func (v *Vacants) move(ctx context.Context, id identity.ID, goal lifecycle.State
 	})
 }
 
+// Restored makes every vacant that is not closed refuse what was signed until
+// now: a store that was put back from a backup does not know what it accepted
+// after the backup was made. It returns how many there are; repeated after a
+// failure it begins again, with a later floor.
+func (v *Vacants) Restored(ctx context.Context) (int, error) {
+	return v.each(ctx, func(n named) (bool, error) {
+		r, err := v.change(ctx, n.id, func(r *Record) (*entry, error) {
+			if r.State.Closed() {
+				return nil, nil
+			}
+			r.Floor = v.now()
+			return &entry{logbook.KindRestored, logbook.Restored(r.Floor)}, nil
+		})
+		return !r.State.Closed(), err
+	})
+}
+
 // change applies decide to id's record: what it does to the record, and the
 // logbook entry it returns, are one commit. No entry means that there is
 // nothing to do. decide runs again whenever somebody else was quicker.

@@ -115,17 +115,21 @@ func (v *Vacants) plan(s Spec) (r Record, kind string, err error) {
 			return r, "", problem.Wrap(problem.Untrusted, err, "the logbook does not verify: %v", err)
 		}
 	}
-	return Record{
+	r = Record{
 		Name: s.Name, State: lifecycle.Local, Capability: s.Capability, Substrate: spec.String(),
 		Created: v.now(),
-	}, spec.Kind, nil
+	}
+	if s.Key != nil {
+		r.Floor = r.Created // what its callers signed before, another host may have answered
+	}
+	return r, spec.Kind, nil
 }
 
 // present looks for what is in the way of r: nothing, the very vacant that is
 // asked for (given back, if its key came along: a command given again), or
 // another one (a Conflict).
 func (v *Vacants) present(ctx context.Context, r *Record, imported bool) (*Record, error) {
-	named, err := v.Store.Doc(ctx, nameKey(r.Name))
+	named, err := v.Store.Doc(ctx, NameKey(r.Name))
 	if err != nil {
 		return nil, fault(err)
 	}
@@ -139,7 +143,7 @@ func (v *Vacants) present(ctx context.Context, r *Record, imported bool) (*Recor
 	case ok:
 		return nil, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), there.Name)
 	case named.Version > 0:
-		id, err := decodeName(named)
+		id, err := DecodeName(named)
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +159,7 @@ func (v *Vacants) found(ctx context.Context, r Record, first *entry, imported bo
 		if err != nil {
 			return Record{}, err
 		}
-		err = v.commit(ctx, &r, first, store.Put{Key: nameKey(r.Name), Attempt: attempt, Data: encodeName(r.ID)})
+		err = v.commit(ctx, &r, first, store.Put{Key: NameKey(r.Name), Attempt: attempt, Data: encodeName(r.ID)})
 		if err == nil {
 			return r, nil
 		}

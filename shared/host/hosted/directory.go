@@ -31,7 +31,7 @@ func (v *Vacants) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.
 	if err != nil {
 		return call.Vacant{}, false, err
 	}
-	return call.Vacant{ID: id, State: m.record.State, Behaviour: m.behaviour, Signer: signer}, true, nil
+	return call.Vacant{ID: id, State: m.record.State, Floor: m.record.Floor, Behaviour: m.behaviour, Signer: signer}, true, nil
 }
 
 // Show returns id's record, at most a second old; ok is false if id is not

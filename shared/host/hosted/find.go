@@ -35,14 +35,14 @@ func (v *Vacants) ByName(ctx context.Context, name string) (Record, error) {
 	if err := CheckName(name); err != nil {
 		return Record{}, err
 	}
-	d, err := v.Store.Doc(ctx, nameKey(name))
+	d, err := v.Store.Doc(ctx, NameKey(name))
 	if err != nil {
 		return Record{}, fault(err)
 	}
 	if d.Version == 0 {
 		return Record{}, problem.New(problem.NotFound, "no vacant named %s is hosted here", name)
 	}
-	id, err := decodeName(d)
+	id, err := DecodeName(d)
 	if err != nil {
 		return Record{}, err
 	}
@@ -147,7 +147,7 @@ func (v *Vacants) names(ctx context.Context, cursor string, n int) ([]named, str
 	}
 	page := make([]named, len(docs))
 	for i, d := range docs {
-		id, err := decodeName(d)
+		id, err := DecodeName(d)
 		if err != nil {
 			return nil, "", err
 		}

@@ -25,6 +25,11 @@ type Record struct {
 	Card       []byte // the signed card's canonical blob
 	Created    time.Time
 	Changed    time.Time // when the state or the card was last changed
+	// Floor refuses calls and resets signed at or before it; zero for a vacant
+	// that has all its history here. One that came from elsewhere, or back from
+	// a backup, has forgotten what it accepted since: without the floor that
+	// could be sent, and would run, again.
+	Floor time.Time
 
 	seed    []byte // sealed
 	version uint64 // of the document read
@@ -52,10 +57,11 @@ type stored struct {
 	Created    time.Time       `json:"created"`
 	Changed    time.Time       `json:"changed"`
 	Seed       []byte          `json:"seed"`
+	Floor      time.Time       `json:"floor,omitzero"`
 }
 
 func (r *Record) encode() ([]byte, error) {
-	b, err := json.Marshal(stored{format, r.ID, r.Name, r.State, r.Capability, r.Substrate, r.Card, r.Created, r.Changed, r.seed})
+	b, err := json.Marshal(stored{format, r.ID, r.Name, r.State, r.Capability, r.Substrate, r.Card, r.Created, r.Changed, r.seed, r.Floor})
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "record of %s", r.Name)
 	}
@@ -81,7 +87,7 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 	}
 	return Record{
 		ID: s.ID, Name: s.Name, State: state, Capability: s.Capability, Substrate: s.Substrate, Card: s.Card,
-		Created: s.Created, Changed: s.Changed, seed: s.Seed, version: d.Version,
+		Created: s.Created, Changed: s.Changed, Floor: s.Floor, seed: s.Seed, version: d.Version,
 	}, nil
 }
 
@@ -113,12 +119,14 @@ func ChainKey(id, target identity.ID) store.Key {
 	return store.Key{Partition: "v#" + id.String(), Sort: chainPrefix + target.String()}
 }
 
-func nameKey(name string) store.Key { return store.Key{Partition: namePartition, Sort: name} }
+// NameKey is where a name lies, whose document says whose it is.
+func NameKey(name string) store.Key { return store.Key{Partition: namePartition, Sort: name} }
 
 // encodeName is the document of a name: the format and the id.
 func encodeName(id identity.ID) []byte { return append([]byte{format}, id[:]...) }
 
-func decodeName(d store.Doc) (id identity.ID, err error) {
+// DecodeName reads whose a name is from its document.
+func DecodeName(d store.Doc) (id identity.ID, err error) {
 	if len(d.Data) != 1+identity.Size {
 		return id, problem.New(problem.Damaged, "name %q: expected %d bytes, got %d", d.Key.Sort, 1+identity.Size, len(d.Data))
 	}

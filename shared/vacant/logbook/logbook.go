@@ -33,6 +33,7 @@ type Entry struct {
 const (
 	KindGenesis      = "GENESIS"
 	KindStateChanged = "STATE_CHANGED"
+	KindRestored     = "RESTORED"
 	KindCardSigned   = "CARD_SIGNED"
 )
 
@@ -46,6 +47,12 @@ func Genesis(name string, id identity.ID) []byte {
 func StateChanged(from, to lifecycle.State) []byte {
 	return object(canon.Member{Key: "from", Value: canon.NewString(string(from))},
 		canon.Member{Key: "to", Value: canon.NewString(string(to))})
+}
+
+// Restored is the payload that says that a vacant answers nothing that was
+// signed at or before a time: its host was put back from a backup.
+func Restored(floor time.Time) []byte {
+	return object(canon.Member{Key: "signed_after", Value: canon.NewString(canon.FormatTime(floor))})
 }
 
 // CardSigned is the payload that says which card a vacant stands by, and
