@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// callTimeout is how long one call may take: longer than a host's deadline for
+// a vacant and its grace.
+const callTimeout = time.Minute
+
+// callFlags are the flags of one call.
+type callFlags struct {
+	as, data, thread, accept string
+	reset, ask, print        bool
+	timeout                  time.Duration
+}
+
+func (a *app) callCommand() *cobra.Command {
+	var f callFlags
+	cmd := &cobra.Command{
+		Use:   "call TARGET [TEXT...]",
+		Short: "Call a vacant and verify its answer",
+		Long: `Sign TEXT, send it to TARGET, verify the answer and print it.
+
+TARGET is a card file, the URL of a vacant, or the name or id of a vacant hosted on
+this machine, looked for in this order; what can be read as two of them is refused.
+TEXT of "-" is standard input, without the newline at its end.
+
+The call is signed by --as NAME or $VACANCY_AS, else by the only identity there is;
+if there is none, one named default is made. What was signed is kept before it is
+sent: after a lost answer, a time-out or an interrupt the same command again sends
+the same bytes and gets the one answer. One call to a target is under way at a time.`,
+		Example: `  vacancy call demo "hello"
+  vacancy call http://127.0.0.1:8080/v/ID - --as alice < question.txt
+  vacancy call demo hi --print | curl --json @- http://127.0.0.1:8080/a2a/message/send
+  vacancy call demo --ask
+  vacancy call demo --reset`,
+		GroupID: groupSelf,
+		Args:    arguments(1, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.call(cmd.Context(), f, args[0], args[1:], cmd.Flags().Changed("context"))
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.as, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
+	fs.StringVar(&f.thread, "context", "", "the thread that the call belongs to (contextId)")
+	fs.DurationVar(&f.timeout, "timeout", callTimeout, "how long to wait for the answer")
+	fs.BoolVar(&f.ask, "ask", false, "ask what became of earlier calls; send none")
+	fs.BoolVar(&f.reset, "reset", false, "start the chain with the target anew, by a signed reset")
+	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it")
+	fs.StringVar(&f.accept, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")
+	dataFlag(fs, &f.data)
+	return cmd
+}
+
+// call does what the flags ask: send, ask, reset, print or accept.
+func (a *app) call(ctx context.Context, f callFlags, what string, words []string, threaded bool) error {
+	if err := f.check(len(words) > 0); err != nil {
+		return err
+	}
+	text, err := a.callText(words)
+	if err != nil {
+		return err
+	}
+	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
+	if threaded {
+		msg.ContextID = &f.thread
+	}
+	// The target first: a call that goes nowhere makes no identity.
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
+	target, err := a.target(ctx, web, what, f.data)
+	if err != nil {
+		return err
+	}
+	self, err := a.caller(ctx, f.as)
+	if err != nil {
+		return err
+	}
+	caller := a.dispatcher(self, web, f.timeout)
+	if f.print {
+		return a.printCall(ctx, caller, self, target, msg)
+	}
+	var res dispatch.Result
+	switch {
+	case f.ask:
+		res, err = caller.Ask(ctx, target)
+	case f.reset:
+		res, err = caller.Reset(ctx, target)
+	case f.accept != "":
+		var body []byte
+		if body, err = home.ReadInput(f.accept, a.in); err != nil {
+			return err
+		}
+		res, err = caller.Accept(ctx, target, body)
+	default:
+		res, err = caller.Call(ctx, target, msg)
+	}
+	known := newCallResult(self, target, res)
+	return a.showCall(f.shown(a, known), known, err)
+}
+
+// shown is how what is known of the call is printed.
+func (f callFlags) shown(a *app, known callResult) result {
+	switch {
+	case f.ask:
+		return askResult{known}
+	case f.reset:
+		return resetResult{known}
+	}
+	return answerResult{known, a.answerText}
+}
+
+func (a *app) dispatcher(self signer, web *dispatch.HTTP, timeout time.Duration) *dispatch.Caller {
+	return &dispatch.Caller{
+		Signer: self.Key, Book: self.Book(), Transport: web,
+		Now: a.now, Rand: a.rand, Patience: timeout,
+	}
+}
+
+// check refuses flags that do not go together.
+func (f callFlags) check(text bool) error {
+	var modes []string
+	for name, on := range map[string]bool{"--ask": f.ask, "--reset": f.reset, "--accept": f.accept != "", "--print": f.print} {
+		if on {
+			modes = append(modes, name)
+		}
+	}
+	switch {
+	case len(modes) > 1:
+		return withHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept do not go together"), "vacancy call --help")
+	case f.timeout <= 0:
+		return problem.New(problem.Usage, "--timeout: expected a duration above 0, got %s", f.timeout)
+	case (len(modes) == 0 || f.print) && !text:
+		return withHint(problem.New(problem.Usage, "there is no TEXT"), `vacancy call TARGET "TEXT"`)
+	case len(modes) == 1 && !f.print && text:
+		return problem.New(problem.Usage, "%s takes no TEXT", modes[0])
+	}
+	return nil
+}
+
+// callText is what the words of the command line say.
+func (a *app) callText(words []string) (string, error) {
+	if len(words) != 1 || words[0] != "-" {
+		return strings.Join(words, " "), nil
+	}
+	most := canon.DefaultLimits().Bytes
+	b, err := io.ReadAll(io.LimitReader(a.in, int64(most)+1))
+	if err != nil {
+		return "", err
+	}
+	if len(b) > most {
+		return "", problem.New(problem.TooLarge, "standard input: expected at most %d bytes of text", most)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
+}
+
+// printCall writes the signed request, which is a JSON object with or without
+// --json.
+func (a *app) printCall(ctx context.Context, caller *dispatch.Caller, self signer, target dispatch.Target, msg envelope.Message) error {
+	body, res, err := caller.Print(ctx, target, msg)
+	if err != nil {
+		return a.showCall(nil, newCallResult(self, target, res), err)
+	}
+	if _, err := a.out.Write(append(body, '\n')); err != nil {
+		return err
+	}
+	a.note("call %d is signed and kept; its answer is settled by: vacancy call %s --accept FILE", res.Request.Seq, target.Name)
+	return nil
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// callResult is what an operation on a target came to, as --json shows it. The
+// envelopes have the wire's shape.
+type callResult struct {
+	As          string          `json:"as"`                      // the identity that signs
+	Made        bool            `json:"made_identity,omitempty"` // it was made for this call
+	Target      identity.ID     `json:"target"`
+	URL         string          `json:"url"`
+	Fate        dispatch.Fate   `json:"fate,omitempty"`
+	Text        *string         `json:"text,omitempty"`
+	Request     json.RawMessage `json:"request,omitempty"`
+	RequestHash *identity.Hash  `json:"request_hash,omitempty"`
+	Reply       json.RawMessage `json:"reply,omitempty"`
+	ReplyHash   *identity.Hash  `json:"reply_hash,omitempty"`
+	ReplySeq    int64           `json:"reply_seq,omitempty"`
+	Bound       bool            `json:"bound"`
+	Resumed     bool            `json:"resumed"`
+	Reset       bool            `json:"reset"`
+	Status      int             `json:"status,omitempty"`
+	Timing      timing          `json:"timing"`
+	Late        []lateResult    `json:"late,omitempty"`
+	Unknown     []string        `json:"unknown,omitempty"`
+}
+
+type timing struct {
+	Began  string  `json:"began"`
+	TookMS float64 `json:"took_ms"`
+	WireMS float64 `json:"wire_ms"`
+	Posts  int     `json:"posts"`
+}
+
+// lateResult is the outcome of an earlier call.
+type lateResult struct {
+	Fate        dispatch.Fate   `json:"fate"`
+	Asked       string          `json:"asked"`
+	Text        *string         `json:"text,omitempty"`
+	Request     json.RawMessage `json:"request"`
+	RequestHash identity.Hash   `json:"request_hash"`
+	Reply       json.RawMessage `json:"reply,omitempty"`
+	ReplyHash   *identity.Hash  `json:"reply_hash,omitempty"`
+	ReplySeq    int64           `json:"reply_seq,omitempty"`
+
+	seq int64
+}
+
+func newCallResult(self signer, t dispatch.Target, res dispatch.Result) callResult {
+	r := callResult{
+		As: self.Name, Made: self.made, Target: t.ID, URL: t.URL, Fate: res.Fate, ReplySeq: res.ReplySeq, Bound: res.Bound,
+		Resumed: res.Resumed, Reset: res.Reset, Status: res.Status, Unknown: res.Unknown,
+		Timing: timing{canon.FormatTime(res.Began), milliseconds(res.Took), milliseconds(res.Wire), res.Posts},
+	}
+	if !res.RequestHash.IsZero() {
+		r.Request, r.RequestHash = envelope.AppendMessage(nil, &res.Request), &res.RequestHash
+	}
+	if !res.ReplyHash.IsZero() {
+		r.ReplyHash = &res.ReplyHash
+	}
+	r.Reply, r.Text = spoken(res.Reply)
+	for _, l := range res.Late {
+		r.Late = append(r.Late, newLateResult(l))
+	}
+	return r
+}
+
+func newLateResult(l dispatch.Late) lateResult {
+	r := lateResult{
+		Fate: l.Fate, Asked: l.Request.Payload.Text(), Request: envelope.AppendMessage(nil, &l.Request),
+		RequestHash: l.Request.Hash(), ReplySeq: l.ReplySeq, seq: l.Request.Seq,
+	}
+	r.Reply, r.Text = spoken(l.Reply)
+	if !l.ReplyHash.IsZero() {
+		r.ReplyHash = &l.ReplyHash
+	}
+	return r
+}
+
+func spoken(reply *envelope.Envelope) (json.RawMessage, *string) {
+	if reply == nil {
+		return nil, nil
+	}
+	text := reply.Payload.Text()
+	return envelope.AppendMessage(nil, reply), &text
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// text says what became of an earlier call, on one line.
+func (l lateResult) text() string {
+	line := fmt.Sprintf("call %d (%s): ", l.seq, printable(clip(l.Asked, 40)))
+	switch l.Fate {
+	case dispatch.Answered:
+		return line + printable(*l.Text)
+	case dispatch.TextGone:
+		return line + "answered; the host no longer keeps the text"
+	case dispatch.Unanswered:
+		return line + "accepted, and will never be answered"
+	}
+	return line + "accepted; its answer is lost"
+}
+
+// clip shortens s to n characters.
+func clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n]) + "..."
+	}
+	return s
+}
+
+// answerResult prints as the answer's text alone, so that it can be piped on.
+type answerResult struct {
+	callResult
+	show func(string) string
+}
+
+func (r answerResult) text(w io.Writer) {
+	if r.Text != nil {
+		fmt.Fprintln(w, r.show(*r.Text))
+	}
+}
+
+// askResult prints what was learnt of earlier calls.
+type askResult struct{ callResult }
+
+func (r askResult) text(w io.Writer) {
+	for _, l := range r.Late {
+		fmt.Fprintln(w, l.text())
+	}
+	if len(r.Late) == 0 && len(r.Unknown) == 0 {
+		fmt.Fprintln(w, "nothing is open")
+	}
+}
+
+// resetResult prints that the chain begins anew.
+type resetResult struct{ callResult }
+
+func (r resetResult) text(w io.Writer) {
+	fmt.Fprintln(w, "the chain is reset: the next call is number 1")
+}
+
+// showCall prints r, or reports err with what is known of the call. What was
+// learnt on the way is told either way: it is not told again.
+func (a *app) showCall(r result, known callResult, err error) error {
+	if _, asked := r.(askResult); !asked || err != nil {
+		for _, l := range known.Late {
+			a.note("earlier %s", l.text())
+		}
+	}
+	for _, u := range known.Unknown {
+		a.note("%s", printable(u))
+	}
+	if known.Resumed && err == nil {
+		a.note("this call was under way already: its bytes were sent again")
+	}
+	if err != nil {
+		return &callError{err, known}
+	}
+	return a.show(r)
+}
+
+// callError is the failure of a call with all that is known of it.
+type callError struct {
+	error
+	known callResult
+}
+
+func (e *callError) Unwrap() error { return e.error }

@@ -1,0 +1,195 @@
+// Package cli is the command line of Vacancy: one file per command, and the
+// habits they share — flags, confirmation, one JSON object for machines, one
+// exit code per kind of error.
+//
+// It may import everything below cmd. The invariants: standard output carries
+// the result and nothing else (with --json exactly one object); prompts, logs
+// and errors go to standard error (with --json the error as one object there
+// too); nothing is coloured; nothing here keeps state between two runs in one
+// process, so that tests drive it in process.
+package cli
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// app is what every command of one run shares.
+type app struct {
+	in   *bufio.Reader
+	out  io.Writer
+	err  io.Writer
+	env  map[string]string
+	now  func() time.Time
+	rand io.Reader
+	json bool // --json: results and errors as one object each
+}
+
+// Run runs one command line and returns its exit code (problem.Exits lists
+// them). env is in the form of os.Environ. An interrupt cancels the command
+// and a second one ends the process.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// Once the first interrupt is heard the signals get back their usual
+	// meaning, so that a person can leave a command that does not end.
+	context.AfterFunc(ctx, stop)
+	a := &app{in: bufio.NewReader(stdin), out: stdout, err: stderr, env: environment(env), now: time.Now, rand: rand.Reader}
+	return a.run(ctx, args)
+}
+
+// run is Run with clock and randomness as the app has them.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return problem.ExitOK
+	}
+	if ctx.Err() != nil && !errors.As(err, new(*problem.Error)) {
+		err = problem.Wrap(problem.Canceled, err, "interrupted")
+	}
+	// A flag that does not parse stops the parser before it may have seen
+	// --json; whoever asked for JSON gets the error as JSON all the same.
+	a.json = a.json || asksJSON(args)
+	return a.fail(cmd, err)
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "vacancy",
+		Short: "Host vacants, and call them",
+		Long: `Vacancy hosts vacants: agents whose id is their Ed25519 key, who sign every
+message and keep a chain of what was said with each caller.
+
+Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
+		Example: `  vacancy dev
+  vacancy call demo "hello"`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          a.knownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return withHint(problem.Wrap(problem.Usage, nil, "%s", err), "%s --help", cmd.CommandPath())
+	})
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON object on standard output, and an error as one on standard error")
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetHelpTemplate(helpTemplate)
+	root.AddGroup(&cobra.Group{ID: groupHost, Title: "A host and its vacants:"}, &cobra.Group{ID: groupSelf, Title: "You and your calls:"})
+	root.AddCommand(
+		a.devCommand(), a.createCommand(), a.listCommand(), a.showCommand(),
+		a.initCommand(), a.idCommand(), a.exportCommand(), a.verifyCommand(), a.callCommand(),
+		exitCodesTopic(),
+	)
+	for _, s := range stateChanges() {
+		root.AddCommand(a.stateCommand(s))
+	}
+	return root
+}
+
+// The groups of the command list.
+const (
+	groupHost = "host"
+	groupSelf = "self"
+)
+
+// helpTemplate puts the description first, then usage with the example.
+const helpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
+
+{{end}}{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}`
+
+// knownCommand refuses what is not a command, with the ones that look alike.
+func (a *app) knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := problem.New(problem.Usage, "unknown command %q", args[0])
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return withHint(err, "vacancy %s", strings.Join(near, ", or vacancy "))
+	}
+	return withHint(err, "vacancy --help")
+}
+
+// arguments refuses any number of arguments outside least and most (most < 0:
+// no end) and shows what is expected.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		err := problem.New(problem.Usage, "too many arguments")
+		switch {
+		case len(args) < least:
+			err = problem.New(problem.Usage, "an argument is missing")
+		case most == 0:
+			err = problem.New(problem.Usage, "no arguments are taken")
+		}
+		return withHint(err, "%s", cmd.UseLine())
+	}
+}
+
+// home opens the person's identities under $VACANCY_HOME.
+func (a *app) home() (*home.Home, error) {
+	dir, err := a.homeDir()
+	if err != nil {
+		return nil, err
+	}
+	return &home.Home{Dir: filepath.Join(dir, "identities"), Now: a.now, Rand: a.rand}, nil
+}
+
+// homeDir is $VACANCY_HOME, by default .vacancy in the user's own folder.
+func (a *app) homeDir() (string, error) {
+	if dir := a.env["VACANCY_HOME"]; dir != "" {
+		return filepath.Abs(dir)
+	}
+	user := a.env["HOME"]
+	if runtime.GOOS == "windows" {
+		user = a.env["USERPROFILE"]
+	}
+	if user == "" {
+		return "", problem.New(problem.Usage, "VACANCY_HOME is not set, and neither is the user's own folder")
+	}
+	return filepath.Join(user, ".vacancy"), nil
+}
+
+func environment(env []string) map[string]string {
+	m := make(map[string]string, len(env))
+	for _, kv := range env {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			m[k] = v
+		}
+	}
+	return m
+}
+
+func asksJSON(args []string) bool {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// shell runs command lines in process, over one home folder, with a fixed
+// clock and keys that are the same in every run.
+type shell struct {
+	t    *testing.T
+	home string
+	env  map[string]string
+	rand io.Reader
+}
+
+func newShell(t *testing.T) *shell {
+	t.Helper()
+	dir := t.TempDir()
+	return &shell{t: t, home: dir, env: map[string]string{"VACANCY_HOME": dir}, rand: &randomness{src: rand.NewChaCha8([32]byte{1})}}
+}
+
+// randomness is the same in every run, and safe for concurrent use.
+type randomness struct {
+	mu  sync.Mutex
+	src *rand.ChaCha8
+}
+
+func (r *randomness) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.src.Read(p)
+}
+
+// clock stands still.
+func (s *shell) clock() time.Time { return time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC) }
+
+// run returns exit code, standard output and standard error, with the home
+// folder written as $VACANCY_HOME.
+func (s *shell) run(stdin string, args ...string) (int, string, string) {
+	s.t.Helper()
+	return s.runContext(context.Background(), stdin, args...)
+}
+
+func (s *shell) runContext(ctx context.Context, stdin string, args ...string) (int, string, string) {
+	s.t.Helper()
+	var out, errs bytes.Buffer
+	a := &app{
+		in: bufio.NewReader(strings.NewReader(stdin)), out: &out, err: &errs, env: s.env,
+		now: s.clock, rand: s.rand,
+	}
+	code := a.run(ctx, args)
+	clean := strings.NewReplacer(s.home, "$VACANCY_HOME").Replace
+	return code, clean(out.String()), clean(errs.String())
+}
+
+// must runs a command line that is to succeed.
+func (s *shell) must(args ...string) string {
+	s.t.Helper()
+	code, out, errs := s.run("", args...)
+	if code != 0 {
+		s.t.Fatalf("vacancy %s = exit %d, want 0; it said: %s", strings.Join(args, " "), code, errs)
+	}
+	return out
+}
+
+// golden compares output with what is written down, keys and hashes aside.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	got = stable(got)
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; make it with: go test ./cmd/vacancy/cli -update", err)
+	}
+	if diff := gocmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", path, diff)
+	}
+}
+
+// varies are the parts of an output that depend on keys, on how much
+// randomness was used before, and on free ports.
+var varies = regexp.MustCompile(`[0-9a-f]{128}|[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{12}\b|did:key:z[0-9A-Za-z]+|127\.0\.0\.1:[0-9]{4,}`)
+
+// stable writes what varies as its form and a number: the same text has the
+// same number everywhere in s.
+func stable(s string) string {
+	seen := map[string]string{}
+	return varies.ReplaceAllStringFunc(s, func(v string) string {
+		if seen[v] != "" || v == defaultListen {
+			return cmp.Or(seen[v], v)
+		}
+		form := map[int]string{128: "signature", 64: "hex", 36: "uuid", 12: "short"}[len(v)]
+		switch {
+		case strings.HasPrefix(v, "did"):
+			form = "did"
+		case strings.HasPrefix(v, "127"):
+			form = "address"
+		}
+		seen[v] = fmt.Sprintf("<%s %d>", form, len(seen)+1)
+		return seen[v]
+	})
+}
+
+// commands lists the paths of all commands and help topics, without the root.
+func commands() [][]string {
+	var paths [][]string
+	var walk func(c *cobra.Command, path []string)
+	walk = func(c *cobra.Command, path []string) {
+		for _, sub := range c.Commands() {
+			p := append(append([]string{}, path...), sub.Name())
+			paths = append(paths, p)
+			walk(sub, p)
+		}
+	}
+	root := (&app{}).rootCommand()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	walk(root, nil)
+	return paths
+}
+
+func TestHelpOfEveryCommandIsAsWritten(t *testing.T) {
+	s := newShell(t)
+	golden(t, "help/vacancy", s.must("--help"))
+	for _, path := range commands() {
+		golden(t, "help/"+strings.Join(path, "-"), s.must(append([]string{"help"}, path...)...))
+	}
+}
+
+func TestHelpIsTheSameByFlagAndByCommand(t *testing.T) {
+	s := newShell(t)
+	for _, path := range commands() {
+		if path[0] == "exit-codes" || path[0] == "help" {
+			continue
+		}
+		byCommand := s.must(append([]string{"help"}, path...)...)
+		byFlag := s.must(append(path, "--help")...)
+		if diff := gocmp.Diff(byCommand, byFlag); diff != "" {
+			t.Errorf("vacancy %v --help differs from help (-help +--help):\n%s", path, diff)
+		}
+	}
+}
+
+func TestEveryCommandHasAnExampleAndTakesJSON(t *testing.T) {
+	s := newShell(t)
+	for _, path := range commands() {
+		switch path[0] {
+		case "help", "completion", "exit-codes":
+			continue // cobra's own, and a topic
+		}
+		help := s.must(append(path, "--help")...)
+		if !strings.Contains(help, "Examples:\n") {
+			t.Errorf("vacancy %v --help shows no example", path)
+		}
+		if !strings.Contains(help, "--json") {
+			t.Errorf("vacancy %v --help has no --json", path)
+		}
+	}
+}
+
+func TestExitCodesTopicNamesEveryKind(t *testing.T) {
+	out := newShell(t).must("help", "exit-codes")
+	for _, k := range problem.Kinds() {
+		if !strings.Contains(out, k.String()) {
+			t.Errorf("help exit-codes does not name %q", k)
+		}
+	}
+}
+
+func TestVersionNamesTheBuild(t *testing.T) {
+	out := newShell(t).must("--version")
+	if !strings.HasPrefix(out, "vacancy ") || !strings.Contains(out, "go1.") || strings.Count(out, "\n") != 1 {
+		t.Errorf("--version = %q, want one line with the version and that of Go", out)
+	}
+}
+
+func TestCompletionIsOffered(t *testing.T) {
+	s := newShell(t)
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if out := s.must("completion", shell); !strings.Contains(out, "vacancy") {
+			t.Errorf("completion %s = %d bytes without the command's name", shell, len(out))
+		}
+	}
+}
+
+func TestWrongUsageExitsWith2AndAHint(t *testing.T) {
+	for _, tc := range []struct {
+		args string
+		want string // in standard error
+	}{
+		{"nonsense", `unknown command "nonsense"`},
+		{"lst", "try: vacancy "},
+		{"init", "an argument is missing"},
+		{"init a b", "too many arguments"},
+		{"init alice --nonsense", "unknown flag: --nonsense"},
+		{"init alice --nonsense", "try: vacancy init --help"},
+		{"init a/b", `name: expected 1 to 64 letters`},
+		{"init .hidden", `got ".hidden"`},
+		{"init " + strings.Repeat("x", 65), "name: expected"},
+		{"init alice --seed f", "--seed goes with --import"},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			code, out, errs := newShell(t).run("", strings.Fields(tc.args)...)
+			if code != problem.ExitUsage || out != "" || !strings.Contains(errs, tc.want) {
+				t.Errorf("vacancy %s = exit %d, out %q, err %q; want exit 2, no output, an error with %q", tc.args, code, out, errs, tc.want)
+			}
+		})
+	}
+}
+
+func TestAnErrorIsOneObjectForWhoAsksForJSON(t *testing.T) {
+	for name, args := range map[string][]string{
+		"error-unknown-identity": {"id", "alice", "--json"},
+		"error-unknown-flag":     {"id", "--nonsense", "--json"},
+		"error-bad-name":         {"--json", "init", "a/b"},
+	} {
+		code, out, errs := newShell(t).run("", args...)
+		if code == 0 || out != "" {
+			t.Errorf("vacancy %v = exit %d, out %q; want an error and no output", args, code, out)
+		}
+		golden(t, name, errs)
+	}
+}

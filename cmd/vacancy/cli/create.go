@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func (a *app) createCommand() *cobra.Command {
+	var data, capability, substrate, from, seed string
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Host a new vacant, or one that was exported",
+		Long: `Host a vacant: with a new key, or with --import with the key, logbook and chains of
+an export, a seed or a reference home. Its key is kept sealed in the data folder.
+It takes calls at once; its state is LOCAL until it is resumed from a pause.
+
+The substrate does the thinking. "echo" repeats what it hears. "http:URL" posts
+{message, caller, vacant, context_id} to URL and takes {text} or plain text of up to
+300 KB, within 25 s, without following redirects.`,
+		Example: `  vacancy create scribe --capability "repeats what it hears"
+  vacancy create clerk --capability "answers letters" --substrate http:http://127.0.0.1:9000/answer
+  vacancy create alice --capability "as before" --import alice.vacancy.json`,
+		GroupID: groupHost,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if capability == "" {
+				return withHint(problem.New(problem.Usage, "--capability is missing: what can %s do?", args[0]), `vacancy create %s --capability "TEXT"`, args[0])
+			}
+			brought, err := a.exportOf(from, seed, args[0])
+			if err != nil {
+				return err
+			}
+			body := struct {
+				Name       string          `json:"name"`
+				Capability string          `json:"capability"`
+				Substrate  string          `json:"substrate"`
+				Import     json.RawMessage `json:"import,omitempty"`
+			}{args[0], capability, substrate, brought}
+			return a.withControl(data, true, func(c *control) error {
+				var made vacantResult
+				if err := c.do(cmd.Context(), "POST", "/v1/vacants", body, &made.Vacant); err != nil {
+					return err
+				}
+				return a.show(made)
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&capability, "capability", "", "what the vacant can do, for its card (required)")
+	fs.StringVar(&substrate, "substrate", "echo", "what does the thinking: echo or http:URL")
+	fs.StringVar(&from, "import", "", "an export, a seed or a home of the reference, instead of a new key")
+	fs.StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
+	dataFlag(fs, &data)
+	return cmd
+}
+
+// exportOf is what --import names, in the form of an export, which is what the
+// door takes; nil without --import.
+func (a *app) exportOf(from, seed, name string) (json.RawMessage, error) {
+	if from == "" && seed == "" {
+		return nil, nil
+	}
+	bundle, _, err := a.bundleFrom(from, seed)
+	if err != nil {
+		return nil, err
+	}
+	if err := home.CheckName(name); err != nil {
+		return nil, err
+	}
+	return bundle.AppendExport(nil, name, a.now()), nil
+}

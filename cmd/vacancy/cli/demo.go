@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// The vacant that dev makes on its first start.
+const (
+	demoName       = "demo"
+	demoCapability = "echoes what it hears"
+	demoText       = "hello"
+)
+
+// devResult is what dev prints when it is ready.
+type devResult struct {
+	URL   string      `json:"url"`
+	Data  string      `json:"data"`
+	Demo  demoResult  `json:"demo"`
+	Call  *callResult `json:"call,omitempty"`
+	Error string      `json:"error,omitempty"`
+
+	asked string
+	seq   int64
+}
+
+type demoResult struct {
+	ID    identity.ID     `json:"vacant_id"`
+	Name  string          `json:"name"`
+	State lifecycle.State `json:"state"`
+}
+
+// tryDemo makes sure that there is a demo vacant and calls it as any caller
+// would, over HTTP. A call that fails is told and stops nothing: a person may
+// have put the demo to sleep, or moved its chain.
+func (a *app) tryDemo(ctx context.Context, host *localHost, dir, url string) (devResult, error) {
+	demo, err := demoVacant(ctx, host)
+	if err != nil {
+		return devResult{}, err
+	}
+	r := devResult{URL: url, Data: dir, Demo: demoResult{demo.ID, demo.Name, demo.State}, asked: demoText}
+	if err := a.callDemo(ctx, demo, &r); err != nil {
+		r.Error = kindOf(err).Error()
+	}
+	return r, nil
+}
+
+// demoVacant is the demo, made if there never was one: a name belongs to its
+// vacant for ever, so a demo that was sunk stays so.
+func demoVacant(ctx context.Context, host *localHost) (hosted.Record, error) {
+	demo, err := host.Vacants.ByName(ctx, demoName)
+	if problem.Is(err, problem.NotFound) {
+		return host.Vacants.Create(ctx, hosted.Spec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
+	}
+	return demo, err
+}
+
+func (a *app) callDemo(ctx context.Context, demo hosted.Record, r *devResult) error {
+	c, err := card.Parse(demo.Card)
+	if err != nil {
+		return err
+	}
+	self, err := a.demoCaller(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	target := dispatch.Target{ID: demo.ID, URL: c.Endpoint, Card: &c, Name: demo.Name}
+	caller := a.dispatcher(self, dispatch.NewHTTP(dispatch.HTTPOptions{}), callTimeout)
+	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{demoText}}
+	res, err := caller.Call(ctx, target, msg)
+	if err != nil {
+		return err
+	}
+	call := newCallResult(self, target, res)
+	r.Call, r.seq = &call, res.Request.Seq
+	return nil
+}
+
+// demoCaller is who signs dev's own call: as for any call, but among several
+// identities it takes default rather than asking.
+func (a *app) demoCaller(ctx context.Context) (signer, error) {
+	h, err := a.home()
+	if err != nil {
+		return signer{}, err
+	}
+	names, err := h.Names()
+	if err != nil || a.env["VACANCY_AS"] != "" || len(names) < 2 {
+		return a.caller(ctx, "")
+	}
+	if slices.Contains(names, defaultIdentity) {
+		id, err := h.Open(defaultIdentity)
+		return signer{Identity: id}, err
+	}
+	return a.makeDefault(ctx, h)
+}

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// grace is what calls under way get to end after the interrupt.
+const grace = 10 * time.Second
+
+// sweepEvery is how often expired keys are looked for: the keys of texts
+// outlive their day by hours, those in memory are kept for minutes.
+const sweepEvery = time.Minute
+
+func (a *app) devCommand() *cobra.Command {
+	var data, listen string
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a host on this machine",
+		Long: `Run a host over one file, make a vacant named demo that echoes, call it over HTTP,
+verify its answer, and serve until Ctrl-C. A second start finds everything as it was
+left. It listens on loopback only; administration goes through a socket in the data
+folder, which is for its owner alone.
+
+The log has one line per call: time, pair, seq, verdict, milliseconds.`,
+		Example: `  vacancy dev
+  vacancy dev --listen 127.0.0.1:0 --data ./try`,
+		GroupID: groupHost,
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.dev(cmd.Context(), data, listen)
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", defaultListen, "a loopback address and port; port 0 picks a free one")
+	dataFlag(cmd.Flags(), &data)
+	return cmd
+}
+
+func (a *app) dev(ctx context.Context, data, listen string) (err error) {
+	dir, err := a.dataDir(data)
+	if err != nil {
+		return err
+	}
+	if _, _, err := serve.DialControl(dir); err == nil {
+		return problem.New(problem.Conflict, "a host is running over %s already", dir)
+	}
+	public, err := listenLoopback(listen)
+	if err != nil {
+		return err
+	}
+	defer public.Close()
+	log := a.logger()
+	host, err := a.openHost(dir, "http://"+public.Addr().String(), log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	door, err := serve.ListenControl(dir, a.rand)
+	if err != nil {
+		return err
+	}
+	defer door.Close()
+	if err := a.prepare(ctx, host, log); err != nil {
+		return err
+	}
+	doors := []serve.Door{
+		{Listener: public, Handler: serve.Public(host.Message)},
+		{Listener: door, Handler: serve.Control(door, host.Control), Streams: true},
+	}
+	// Whatever ends the person's part ends the doors, and the other way round.
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	served := make(chan error, 1)
+	go func() { served <- serve.Run(ctx, log, grace, doors...); end() }()
+	go sweep(ctx, host, log)
+	ready, err := a.tryDemo(ctx, host, dir, "http://"+public.Addr().String())
+	if err == nil {
+		err = a.show(ready)
+	}
+	if err != nil {
+		end()
+	}
+	<-ctx.Done()
+	return errors.Join(err, <-served)
+}
+
+// listenLoopback listens on an address of this machine alone: dev has no
+// limits and no accounts that would make it fit for others.
+func listenLoopback(listen string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return nil, problem.New(problem.Usage, "--listen: expected ADDRESS:PORT, got %q", listen)
+	}
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return nil, withHint(problem.New(problem.Usage, "--listen: expected a loopback address, got %q; dev is for this machine alone", host), "vacancy dev --listen %s", defaultListen)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, withHint(problem.New(problem.Unavailable, "%s is taken by another program", listen), "vacancy dev --listen 127.0.0.1:0")
+	}
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "--listen %s", listen)
+	}
+	return l, nil
+}
+
+func (a *app) logger() *slog.Logger {
+	if a.json {
+		return slog.New(slog.NewJSONHandler(a.err, nil))
+	}
+	return slog.New(slog.NewTextHandler(a.err, nil))
+}
+
+// prepare brings what was kept up to date: cards that name another address,
+// texts whose time is over.
+func (a *app) prepare(ctx context.Context, host *localHost, log *slog.Logger) error {
+	if signed, err := host.Vacants.Rebase(ctx); err != nil {
+		return err
+	} else if signed > 0 {
+		log.InfoContext(ctx, "cards signed anew for this address", "cards", signed)
+	}
+	_, err := host.Texts.Sweep(ctx)
+	return err
+}
+
+// sweep destroys the keys of old texts and wipes idle keys from memory, until
+// ctx ends.
+func sweep(ctx context.Context, host *localHost, log *slog.Logger) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		host.Vacants.Sweep()
+		switch n, err := host.Texts.Sweep(ctx); {
+		case err != nil && ctx.Err() == nil:
+			log.ErrorContext(ctx, "texts could not be swept", "cause", err.Error())
+		case n > 0:
+			log.InfoContext(ctx, "texts are beyond reading now", "days", n)
+		}
+	}
+}
+
+// text greets the person: what runs, that it works, what to try.
+func (r devResult) text(w io.Writer) {
+	fmt.Fprintf(w, "A host over %s\n\n", printable(r.Data))
+	fmt.Fprintf(w, "  %s is %s, %s\n", r.Demo.Name, r.Demo.ID, r.Demo.State)
+	switch {
+	case r.Call != nil && r.Call.Text != nil:
+		fmt.Fprintf(w, "  %s asked it %q, signed, as call %d\n", r.Call.As, r.asked, r.seq)
+		fmt.Fprintf(w, "  it answered %q\n", *r.Call.Text)
+		fmt.Fprintf(w, "  verified: its signature, its place in the chain, and that it answers this call; %.1f ms\n", r.Call.Timing.TookMS)
+	case r.Error != "":
+		fmt.Fprintf(w, "  it was not called: %s\n", printable(r.Error))
+	}
+	fmt.Fprintf(w, "\nIt listens at %s. Try, in another terminal:\n\n", r.URL)
+	fmt.Fprintf(w, "  vacancy call %s \"hello yourself\"\n", r.Demo.Name)
+	fmt.Fprintf(w, "  vacancy call %s hi --print | curl --json @- %s/a2a/message/send\n", r.Demo.Name, r.URL)
+	fmt.Fprintf(w, "  vacancy create scribe --capability \"repeats what it hears\"\n")
+	fmt.Fprintf(w, "  vacancy list\n\nCtrl-C ends it. The log:\n\n")
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+)
+
+// The files of a host's data folder. The control socket lies there too.
+const (
+	dataFile = "vacancy.db"
+	sealFile = "seal.key"
+)
+
+// defaultListen is where dev listens, and so the address in the cards of
+// vacants that are created while no host runs; dev signs them anew when it
+// listens elsewhere.
+const defaultListen = "127.0.0.1:8080"
+
+// dataFlag adds --data, the folder of a host's data.
+func dataFlag(fs *pflag.FlagSet, p *string) {
+	fs.StringVar(p, "data", "", "the host's data folder (default $VACANCY_HOME/host)")
+}
+
+// dataDir is what --data means.
+func (a *app) dataDir(flag string) (string, error) {
+	if flag != "" {
+		return filepath.Abs(flag)
+	}
+	dir, err := a.homeDir()
+	return filepath.Join(dir, "host"), err
+}
+
+// localHost is the host of a data folder, opened by this process, which holds
+// the lock of the data file as long.
+type localHost struct {
+	*serve.House
+	Store   *bolt.Store
+	Control http.Handler // the routes of the control door
+}
+
+// openHost opens the host of a data folder that callers reach at url. A folder
+// that is not there is made.
+func (a *app) openHost(dir, url string, log *slog.Logger) (*localHost, error) {
+	if err := serve.Private(dir); err != nil {
+		return nil, err
+	}
+	path, seal := filepath.Join(dir, dataFile), filepath.Join(dir, sealFile)
+	if isThere(path) && !isThere(seal) {
+		// A new key would open nothing of what is there, and hide that the old
+		// one is missing.
+		return nil, problem.New(problem.Damaged, "%s is there and %s, the key that seals its secrets, is not: put it back", path, seal)
+	}
+	vault, err := local.Open(seal, a.rand)
+	if err != nil {
+		return nil, err
+	}
+	store, err := bolt.Open(path, bolt.Options{})
+	if err != nil {
+		return nil, err
+	}
+	house, err := serve.Home{
+		Store: store, Vault: vault, Substrates: serve.Substrates(true), URL: url, Log: log, Now: a.now, Rand: a.rand,
+	}.Open()
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	control := account.Handler(account.Config{Vacants: house.Vacants, Host: account.ControlHost, Log: log})
+	return &localHost{House: house, Store: store, Control: control}, nil
+}
+
+// Close wipes the keys in memory and gives the data file back.
+func (h *localHost) Close() error {
+	h.Vacants.Close()
+	return h.Store.Close()
+}
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

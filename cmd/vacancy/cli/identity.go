@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// defaultIdentity is the name of the identity that is made when a call needs
+// one and there is none.
+const defaultIdentity = "default"
+
+// openIdentity opens an identity; when there is none of that name the error
+// says which there are.
+func (a *app) openIdentity(h *home.Home, name string) (*home.Identity, error) {
+	id, err := h.Open(name)
+	if !problem.Is(err, problem.NotFound) {
+		return id, err
+	}
+	if names, _ := h.Names(); len(names) > 0 {
+		return nil, problem.New(problem.NotFound, "no identity %q; there are %s", name, strings.Join(names, ", "))
+	}
+	return nil, withHint(problem.New(problem.NotFound, "no identity %q; there is none yet", name), "vacancy init %s", name)
+}
+
+// caller chooses who signs: --as, $VACANCY_AS, the only identity there is, or
+// a new one named default. Several without a choice are an error that lists
+// them: signing as the wrong one cannot be taken back.
+func (a *app) caller(ctx context.Context, as string) (signer, error) {
+	h, err := a.home()
+	if err != nil {
+		return signer{}, err
+	}
+	if as == "" {
+		as = a.env["VACANCY_AS"]
+	}
+	if as != "" {
+		id, err := a.openIdentity(h, as)
+		return signer{Identity: id}, err
+	}
+	names, err := h.Names()
+	if err != nil {
+		return signer{}, err
+	}
+	switch len(names) {
+	case 0:
+		return a.makeDefault(ctx, h)
+	case 1:
+		id, err := h.Open(names[0])
+		return signer{Identity: id}, err
+	}
+	err = problem.New(problem.Usage, "several identities: %s", strings.Join(names, ", "))
+	return signer{}, withHint(err, "--as %s, or set VACANCY_AS", names[0])
+}
+
+// signer is the identity that signs a call, and whether it was made for it.
+type signer struct {
+	*home.Identity
+	made bool
+}
+
+// makeDefault makes the identity named default, and says so.
+func (a *app) makeDefault(ctx context.Context, h *home.Home) (signer, error) {
+	bundle, _, err := home.NewBundle(a.rand)
+	if err != nil {
+		return signer{}, err
+	}
+	id, err := h.Make(ctx, defaultIdentity, bundle)
+	if problem.Is(err, problem.Conflict) {
+		id, err := h.Open(defaultIdentity) // another process was faster
+		return signer{Identity: id}, err
+	}
+	if err != nil {
+		return signer{}, err
+	}
+	a.note("made the identity %q: %s", id.Name, id.KeyFile())
+	return signer{id, true}, nil
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var capability, from, seed string
+	cmd := &cobra.Command{
+		Use:   "init NAME",
+		Short: "Make an identity, or bring one along",
+		Long: `Make an identity: a new key, readable by you only, and a logbook that begins
+with a signed GENESIS entry. An identity is never overwritten.
+
+--import brings one along. Its PATH is one of
+  a seed            a file of 64 hex digits or of 32 bytes, or - for standard input
+  a reference home  the folder ~/.vacant/NAME of the Python reference: key, logbook
+                    and envelope_state.json, so that the next call continues the chain
+  an export         a file made by "vacancy export"`,
+		Example: `  vacancy init alice
+  vacancy init translator --capability "translate ZH to EN"
+  vacancy init alice --import ~/.vacant/alice
+  keyring get vacant.cli alice | vacancy init alice --import ~/.vacant/alice --seed -`,
+		GroupID: groupSelf,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := a.home()
+			if err != nil {
+				return err
+			}
+			if err := home.CheckName(args[0]); err != nil {
+				return err
+			}
+			bundle, source, err := a.bundleFrom(from, seed)
+			if err != nil {
+				return err
+			}
+			if capability != "" {
+				if err := bundle.MakeCard(cmd.Context(), capability); err != nil {
+					return err
+				}
+			}
+			id, err := h.Make(cmd.Context(), args[0], bundle)
+			if err != nil {
+				return err
+			}
+			made := initResult{idResult: describe(id), Source: source, Capability: capability, Chains: len(bundle.Chains)}
+			return a.show(made)
+		},
+	}
+	cmd.Flags().StringVar(&capability, "capability", "", "also make a card that says what the vacant can do")
+	cmd.Flags().StringVar(&from, "import", "", "a seed, a home of the reference or an export, instead of a new key")
+	cmd.Flags().StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
+	return cmd
+}
+
+// bundleFrom is what a new identity or vacant begins with: a new key, or what
+// --import and --seed name.
+func (a *app) bundleFrom(from, seed string) (home.Bundle, home.Source, error) {
+	switch {
+	case from != "":
+		return home.Import(from, seed, a.in)
+	case seed != "":
+		return home.Bundle{}, "", withHint(problem.New(problem.Usage, "--seed goes with --import"), "--import %s", seed)
+	}
+	return home.NewBundle(a.rand)
+}
+
+// initResult is a new identity.
+type initResult struct {
+	idResult
+	Source     home.Source `json:"source"`
+	Capability string      `json:"capability,omitempty"`
+	Chains     int         `json:"chains"`
+}
+
+func (r initResult) text(w io.Writer) {
+	r.idResult.text(w)
+	switch r.Source {
+	case home.FromSeed:
+		fmt.Fprintln(w, "  from  a seed; its logbook begins anew")
+	case home.FromReference, home.FromExport:
+		fmt.Fprintf(w, "  from  %s; targets of chains: %d\n", r.Source, r.Chains)
+	}
+}

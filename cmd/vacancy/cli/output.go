@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// result is what a command found out: a JSON object for machines by its
+// fields, and lines for a person.
+type result interface {
+	text(w io.Writer)
+}
+
+// show prints r as the flags ask.
+func (a *app) show(r result) error {
+	if !a.json {
+		r.text(a.out)
+		return nil
+	}
+	return writeJSON(a.out, r)
+}
+
+// note tells the person something beside the result. It is for eyes only:
+// standard output is for the result, and with --json standard error is for the
+// error, so what a program needs to know is a member of the result as well.
+func (a *app) note(format string, args ...any) {
+	if a.json {
+		return
+	}
+	fmt.Fprintf(a.err, format+"\n", args...)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// hinted is an error with the command that helps.
+type hinted struct {
+	error
+	hint string
+}
+
+func (h *hinted) Unwrap() error { return h.error }
+
+// withHint adds the command to try to err.
+func withHint(err error, format string, args ...any) error {
+	return &hinted{err, fmt.Sprintf(format, args...)}
+}
+
+// errorObject is an error as --json shows it.
+type errorObject struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+	Field  string `json:"field,omitempty"`
+	Want   string `json:"want,omitempty"`
+	Got    string `json:"got,omitempty"`
+	Hint   string `json:"hint,omitempty"`
+	Exit   int    `json:"exit"`
+}
+
+// errorReport is what --json prints on standard error. Call tells what is known
+// of the call that failed.
+type errorReport struct {
+	Error errorObject `json:"error"`
+	Call  *callResult `json:"call,omitempty"`
+}
+
+// fail reports err, from cmd, on standard error and returns the exit code.
+func (a *app) fail(cmd *cobra.Command, err error) int {
+	if errors.As(err, new(*reported)) {
+		return problem.ExitFailed
+	}
+	p := kindOf(err)
+	exit := p.Kind.Row().Exit
+	// The person at the command line is inside: the cause is theirs to read.
+	o := errorObject{Code: p.Kind.String(), Detail: p.Error(), Field: p.Field, Want: p.Want, Got: p.Got, Exit: exit}
+	if h := new(hinted); errors.As(err, &h) {
+		o.Hint = h.hint
+	}
+	if a.json {
+		report := errorReport{Error: o}
+		if c := new(callError); errors.As(err, &c) {
+			report.Call = &c.known
+		}
+		_ = writeJSON(a.err, report)
+		return exit
+	}
+	fmt.Fprintf(a.err, "%s: %s\n", cmd.CommandPath(), printable(o.Detail))
+	if o.Hint != "" {
+		fmt.Fprintf(a.err, "try: %s\n", printable(o.Hint))
+	}
+	return exit
+}
+
+// reported is the error of a command whose result on standard output already
+// says what is broken: it sets the exit code and prints nothing more.
+type reported struct{}
+
+func (*reported) Error() string { return "broken" }
+
+// kindOf finds the kind of err. What the operating system says about files
+// gets the kind a person expects; all else is internal and shown whole.
+func kindOf(err error) *problem.Error {
+	if e := new(problem.Error); errors.As(err, &e) {
+		return e
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return problem.New(problem.NotFound, "%s", err)
+	case errors.Is(err, fs.ErrExist):
+		return problem.New(problem.Conflict, "%s", err)
+	}
+	return problem.New(problem.Internal, "%s", err)
+}
+
+// printable makes text that came from elsewhere safe to show on a line of a
+// terminal: control characters, which may move the cursor or hide what is
+// written, appear as escapes.
+func printable(s string) string { return escapeControls(s, "") }
+
+// answerText is a vacant's answer as it is printed: untouched into a file or a
+// pipe, and with all control characters but line ends and tabs escaped on a
+// terminal.
+func (a *app) answerText(s string) string {
+	if f, ok := a.out.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode()&fs.ModeCharDevice != 0 {
+			return escapeControls(s, "\n\t")
+		}
+	}
+	return s
+}
+
+func escapeControls(s, keep string) string {
+	if strings.IndexFunc(s, unicode.IsControl) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsControl(r) && !strings.ContainsRune(keep, r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

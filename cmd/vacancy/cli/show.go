@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func (a *app) showCommand() *cobra.Command {
+	var data string
+	var card, logbook bool
+	cmd := &cobra.Command{
+		Use:   "show VACANT",
+		Short: "Show a hosted vacant, its card or its logbook",
+		Long: `Show a hosted vacant, named by its name, its id or the beginning of its id.
+
+--card prints its signed card alone: written to a file and handed on, it is a TARGET
+for "vacancy call".`,
+		Example: `  vacancy show demo
+  vacancy show demo --logbook
+  vacancy show demo --card > demo.card.json`,
+		GroupID: groupHost,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if card && logbook {
+				return withHint(problem.New(problem.Usage, "--card and --logbook do not go together"), "%s --help", cmd.CommandPath())
+			}
+			return a.withControl(data, false, func(c *control) error {
+				var r vacantResult
+				if err := c.do(cmd.Context(), "GET", vacantPath(args[0]), nil, &r.Vacant); err != nil {
+					return err
+				}
+				if card {
+					return a.show(cardResult{r.Card})
+				}
+				for from := uint64(1); logbook && from > 0; {
+					var page account.Logbook
+					path := fmt.Sprintf("%s/logbook?from=%d", vacantPath(r.ID.String()), from)
+					if err := c.do(cmd.Context(), "GET", path, nil, &page); err != nil {
+						return err
+					}
+					r.Logbook = append(r.Logbook, page.Entries...)
+					from = page.Next
+				}
+				return a.show(r)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&card, "card", false, "print the signed card alone")
+	cmd.Flags().BoolVar(&logbook, "logbook", false, "also print the logbook")
+	dataFlag(cmd.Flags(), &data)
+	return cmd
+}

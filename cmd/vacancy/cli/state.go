@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+)
+
+// stateChange is one of the commands that move a vacant to another state.
+type stateChange struct {
+	verb, short, long string
+	question          string // asked first, if not empty; %s is the name
+}
+
+func stateChanges() []stateChange {
+	return []stateChange{
+		{verb: "pause", short: "Put a vacant to sleep",
+			long: "Put a vacant to sleep: its state becomes HIBERNATING and calls are refused with 423\nuntil it is resumed."},
+		{verb: "resume", short: "Wake a vacant",
+			long: "Wake a vacant that sleeps: its state becomes ACTIVE and it takes calls."},
+		{verb: "sink", short: "Close a vacant for good",
+			long:     "Close a vacant for good: its state becomes SUNK, calls are refused with 410, and there\nis no way back. What it said stays on record.",
+			question: "%s will never take a call again. Type its name to sink it:"},
+		{verb: "archive", short: "Put a sunk vacant away",
+			long:     "Put a sunk vacant away: its state becomes ARCHIVED, the last one.",
+			question: "%s will be archived, and nothing more can be done with it. Type its name:"},
+	}
+}
+
+func (a *app) stateCommand(s stateChange) *cobra.Command {
+	var data string
+	var yes bool
+	example := fmt.Sprintf("  vacancy %s demo", s.verb)
+	if s.question != "" {
+		example += fmt.Sprintf("\n  vacancy %s demo --yes", s.verb)
+	}
+	cmd := &cobra.Command{
+		Use:   s.verb + " VACANT",
+		Short: s.short,
+		Long: s.long + `
+
+The change is an entry in the vacant's logbook, signed by its key. A vacant that is
+in the state already is left alone.`,
+		Example: example,
+		GroupID: groupHost,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withControl(data, false, func(c *control) error {
+				return a.changeState(cmd.Context(), c, s, args[0], yes)
+			})
+		},
+	}
+	if s.question != "" {
+		cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	}
+	dataFlag(cmd.Flags(), &data)
+	return cmd
+}
+
+func (a *app) changeState(ctx context.Context, c *control, s stateChange, what string, yes bool) error {
+	var before, after account.Vacant
+	if err := c.do(ctx, "GET", vacantPath(what), nil, &before); err != nil {
+		return err
+	}
+	if s.question != "" && !yes {
+		if err := a.ask(ctx, fmt.Sprintf(s.question, before.Name), before.Name); err != nil {
+			return withHint(err, "vacancy %s %s --yes", s.verb, what)
+		}
+	}
+	// By id: the name has been shown, and what it named must not change.
+	if err := c.do(ctx, "POST", vacantPath(before.ID.String())+"/"+s.verb, nil, &after); err != nil {
+		return err
+	}
+	return a.show(stateResult{after})
+}
+
+// stateResult is a vacant after a change of state.
+type stateResult struct{ account.Vacant }
+
+func (r stateResult) text(w io.Writer) { fmt.Fprintf(w, "%s is %s\n", r.Name, r.State) }

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+)
+
+// target finds whom the person means: a card file, a URL, or a vacant hosted
+// on this machine. What is two of them is refused: the wrong one would get
+// what was meant for the other.
+func (a *app) target(ctx context.Context, web *dispatch.HTTP, what, data string) (dispatch.Target, error) {
+	c, fileErr := cardFile(what)
+	isURL := isURL(what)
+	hosted, err := a.hostedTarget(ctx, what, data)
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return dispatch.Target{}, err
+	}
+	var readings []string
+	if c != nil {
+		readings = append(readings, "the card file "+filepath.Join(".", what))
+	}
+	if isURL {
+		readings = append(readings, "a URL")
+	}
+	if hosted != nil {
+		readings = append(readings, "the vacant hosted here at "+hosted.URL)
+	}
+	switch {
+	case len(readings) > 1:
+		return dispatch.Target{}, ambiguous(what, readings, hosted)
+	case c != nil:
+		return dispatch.Target{ID: c.VacantID, URL: c.Endpoint, Card: c, Name: what}, nil
+	case isURL:
+		return dispatch.FetchTarget(ctx, web, what)
+	case hosted != nil:
+		return *hosted, nil
+	case fileErr != nil:
+		return dispatch.Target{}, fileErr
+	}
+	return dispatch.Target{}, err
+}
+
+func ambiguous(what string, readings []string, hosted *dispatch.Target) error {
+	err := problem.New(problem.Usage, "%q may be %s", what, strings.Join(readings, ", or "))
+	file := "." + string(filepath.Separator) + what
+	if hosted == nil {
+		return withHint(err, "vacancy call %s, for the file", file)
+	}
+	return withHint(err, "vacancy call %s, for the file, or vacancy call %s", file, hosted.URL)
+}
+
+func isURL(s string) bool {
+	scheme, _, ok := strings.Cut(s, "://")
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
+}
+
+// cardFile reads a card. The card is nil if there is no such file; the error
+// says why a file that is there is no card, for when nothing else fits either.
+func cardFile(path string) (*card.Card, error) {
+	st, err := os.Stat(path)
+	if err != nil || !st.Mode().IsRegular() {
+		return nil, nil
+	}
+	// Twice the largest card: the answer of GET /card has it in hex.
+	if st.Size() > 4*card.MaxBlob {
+		return nil, problem.New(problem.Usage, "%s is too large for a card", path)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read card", Path: path, Err: err}
+	}
+	// What a host shows at GET /card holds the signed card.
+	if page, err := canon.Parse(b, canon.DefaultLimits()); err == nil {
+		if blob, ok := page.Get("capability_card_blob_hex"); ok {
+			b, _ = hex.DecodeString(blob.Text())
+		}
+	}
+	c, err := card.Parse(b)
+	if err != nil {
+		return nil, problem.New(problem.Usage, "%s is no card: %s", path, problem.Of(err).Text())
+	}
+	return &c, nil
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// exitCodesTopic is "vacancy help exit-codes": the table of package problem.
+func exitCodesTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exit-codes",
+		Short: "What the exit codes mean",
+		Long:  exitCodes(),
+	}
+}
+
+// exitCodes renders the table: each code, its meaning, and the words that
+// "code" has in an error for it.
+func exitCodes() string {
+	words := map[int][]string{}
+	for _, k := range problem.Kinds() {
+		exit := k.Row().Exit
+		words[exit] = append(words[exit], k.String())
+	}
+	var b strings.Builder
+	b.WriteString("A command ends with one of these codes. With --json an error also carries the\nword in its member \"code\".\n")
+	for _, e := range problem.Exits() {
+		fmt.Fprintf(&b, "\n%5d  %s\n", e.Code, e.Meaning)
+		if len(words[e.Code]) > 0 {
+			fmt.Fprintf(&b, "       %s\n", strings.Join(words[e.Code], ", "))
+		}
+	}
+	return b.String()
+}
+
+// version says which build this is: the module's version, or the commit of the
+// checkout, and what it was built with.
+func version() string {
+	v, commit := "(devel)", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if info.Main.Version != "" {
+			v = info.Main.Version
+		}
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				commit = " " + s.Value[:min(12, len(s.Value))]
+			}
+		}
+	}
+	return fmt.Sprintf("vacancy %s%s %s %s/%s", v, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

@@ -1,0 +1,14 @@
+// Command vacancy is the one command a person runs: a host on this machine,
+// and the caller's side of the protocol. Everything is in package cli.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
+)
+
+func main() {
+	os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+}
