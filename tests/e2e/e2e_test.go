@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"vacancy": func() {
+			os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+		},
+	})
+}
+
+func TestStories(t *testing.T) {
+	// A story that shows curl is no story without curl.
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Fatalf("curl: %v; install it with the system's package manager", err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		Setup:               setup,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"dev":       startDev,
+			"stopdev":   stopDev,
+			"capture":   capture,
+			"readme":    readmeLine,
+			"mode":      mode,
+			"substrate": startSubstrate,
+		},
+	})
+}
+
+func setup(env *testscript.Env) error {
+	env.Setenv("HOME", env.WorkDir)
+	env.Setenv("VACANCY_HOME", filepath.Join(env.WorkDir, "home"))
+	env.Values[hostKey{}] = &host{}
+	return nil
+}
+
+// capture is the command: capture NAME REGEXP FILE sets the variable NAME to what the first group of
+// the expression finds in a file ("stdout" is the last command's output).
+func capture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: capture NAME REGEXP FILE")
+	}
+	re, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	found := re.FindStringSubmatch(ts.ReadFile(args[2]))
+	if len(found) < 2 {
+		ts.Fatalf("%s does not match %s:\n%s", args[2], args[1], ts.ReadFile(args[2]))
+	}
+	ts.Setenv(args[0], found[1])
+}
+
+// readmeLine is the command: readme FILE SUBSTRING writes the one line of the README that has the
+// substring to FILE, so that what the README shows is what the story runs.
+func readmeLine(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: readme FILE SUBSTRING")
+	}
+	b, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	ts.Check(err)
+	var found []string
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, args[1]) && !strings.Contains(line, "`") {
+			found = append(found, line)
+		}
+	}
+	if len(found) != 1 {
+		ts.Fatalf("the README has %d lines with %q, want 1", len(found), args[1])
+	}
+	// The README shows the address that dev takes by default; the story's host
+	// has a free one.
+	line := strings.ReplaceAll(found[0], "http://127.0.0.1:8080", ts.Getenv("URL"))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte("set -e\n"+line), 0o600))
+}
+
+// mode is the command: mode -rw------- FILE..., which checks permission bits.
+func mode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: mode -rw------- FILE...")
+	}
+	for _, name := range args[1:] {
+		st, err := os.Stat(ts.MkAbs(name))
+		ts.Check(err)
+		if got := st.Mode().Perm().String(); got != args[0] {
+			ts.Fatalf("%s has mode %s, want %s", name, got, args[0])
+		}
+	}
+}
