@@ -38,18 +38,28 @@ type app struct {
 	now  func() time.Time
 	rand io.Reader
 	json bool // --json: results and errors as one object each
+
+	seams Seams
 }
 
 // Run runs one command line and returns its exit code (problem.Exits lists
 // them). env is in the form of os.Environ. An interrupt cancels the command
 // and a second one ends the process.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
+	return Seams{}.Run(ctx, args, stdin, stdout, stderr, env)
+}
+
+// Run is cli.Run with seams.
+func (s Seams) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
+	if s.Now == nil {
+		s.Now = time.Now
+	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// Once the first interrupt is heard the signals get back their usual
 	// meaning, so that a person can leave a command that does not end.
 	context.AfterFunc(ctx, stop)
-	a := &app{in: bufio.NewReader(stdin), out: stdout, err: stderr, env: environment(env), now: time.Now, rand: rand.Reader}
+	a := &app{in: bufio.NewReader(stdin), out: stdout, err: stderr, env: environment(env), now: s.Now, rand: rand.Reader, seams: s}
 	return a.run(ctx, args)
 }
 

@@ -74,10 +74,10 @@ func (a *app) dev(ctx context.Context, data, listen string) (err error) {
 	if err := a.prepare(ctx, host, log); err != nil {
 		return err
 	}
-	doors := []serve.Door{
-		{Listener: public, Handler: serve.Public(host.Message)},
-		{Listener: door, Handler: serve.Control(door, host.Control), Streams: true},
-	}
+	doors := a.seams.doors(
+		serve.Door{Listener: public, Handler: serve.Public(host.Message)},
+		serve.Door{Listener: door, Handler: serve.Control(door, host.Control), Streams: true},
+	)
 	// Whatever ends the person's part ends the doors, and the other way round.
 	ctx, end := context.WithCancel(ctx)
 	defer end()

@@ -66,18 +66,18 @@ func (a *app) openHost(dir, url string, log *slog.Logger) (*localHost, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := bolt.Open(path, bolt.Options{})
+	file, err := bolt.Open(path, bolt.Options{})
 	if err != nil {
 		return nil, err
 	}
 	house, err := serve.Home{
-		Store: store, Vault: vault, Substrates: serve.Substrates(true), URL: url, Log: log, Now: a.now, Rand: a.rand,
+		Store: a.seams.store(file), Vault: vault, Substrates: serve.Substrates(true), URL: url, Log: log, Now: a.now, Rand: a.rand,
 	}.Open()
 	if err != nil {
-		return nil, errors.Join(err, store.Close())
+		return nil, errors.Join(err, file.Close())
 	}
 	control := account.Handler(account.Config{Vacants: house.Vacants, Host: account.ControlHost, Log: log})
-	return &localHost{House: house, Store: store, Control: control}, nil
+	return &localHost{House: house, Store: file, Control: control}, nil
 }
 
 // Close wipes the keys in memory and gives the data file back.

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Seams are where a test stands between a command and what it is made of, to
+// kill the process at a chosen call and to move its clock. One that is nil
+// changes nothing.
+type Seams struct {
+	Store func(store.Store) store.Store // before the data file
+	Door  func(serve.Door) serve.Door   // before each door of dev: the public one, then the control door
+	Now   func() time.Time
+}
+
+func (s Seams) store(inner store.Store) store.Store {
+	if s.Store == nil {
+		return inner
+	}
+	return s.Store(inner)
+}
+
+func (s Seams) doors(doors ...serve.Door) []serve.Door {
+	if s.Door != nil {
+		for i := range doors {
+			doors[i] = s.Door(doors[i])
+		}
+	}
+	return doors
+}
