@@ -48,7 +48,7 @@ func (a *app) tryDemo(ctx context.Context, host *localHost, dir, url string) (de
 	}
 	r := devResult{URL: url, Data: dir, Demo: demoResult{demo.ID, demo.Name, demo.State}, asked: demoText}
 	if err := a.callDemo(ctx, demo, &r); err != nil {
-		r.Error = kindOf(err).Error()
+		r.Error = whole(kindOf(err))
 	}
 	return r, nil
 }

@@ -71,9 +71,7 @@ func (a *app) dev(ctx context.Context, data, listen string) (err error) {
 		return err
 	}
 	defer door.Close()
-	if err := a.prepare(ctx, host, log); err != nil {
-		return err
-	}
+	prepare(ctx, host, log)
 	doors := a.seams.doors(
 		serve.Door{Listener: public, Handler: serve.Public(host.Message)},
 		serve.Door{Listener: door, Handler: serve.Control(door, host.Control), Streams: true},
@@ -126,15 +124,17 @@ func (a *app) logger() *slog.Logger {
 }
 
 // prepare brings what was kept up to date: cards that name another address,
-// texts whose time is over.
-func (a *app) prepare(ctx context.Context, host *localHost, log *slog.Logger) error {
-	if signed, err := host.Vacants.Rebase(ctx); err != nil {
-		return err
-	} else if signed > 0 {
+// texts whose time is over. One damaged vacant does not keep the others from
+// answering: it is told in the log, and for verify to look into.
+func prepare(ctx context.Context, host *localHost, log *slog.Logger) {
+	signed, err := host.Vacants.Rebase(ctx)
+	if signed > 0 {
 		log.InfoContext(ctx, "cards signed anew for this address", "cards", signed)
 	}
-	_, err := host.Texts.Sweep(ctx)
-	return err
+	if err != nil {
+		log.ErrorContext(ctx, "cards could not be signed anew", "cause", err.Error())
+	}
+	sweepOnce(ctx, host, log)
 }
 
 // sweep destroys the keys of old texts and wipes idle keys from memory, until
@@ -148,13 +148,17 @@ func sweep(ctx context.Context, host *localHost, log *slog.Logger) {
 			return
 		case <-tick.C:
 		}
-		host.Vacants.Sweep()
-		switch n, err := host.Texts.Sweep(ctx); {
-		case err != nil && ctx.Err() == nil:
-			log.ErrorContext(ctx, "texts could not be swept", "cause", err.Error())
-		case n > 0:
-			log.InfoContext(ctx, "texts are beyond reading now", "days", n)
-		}
+		sweepOnce(ctx, host, log)
+	}
+}
+
+func sweepOnce(ctx context.Context, host *localHost, log *slog.Logger) {
+	host.Vacants.Sweep()
+	switch n, err := host.Texts.Sweep(ctx); {
+	case err != nil && ctx.Err() == nil:
+		log.ErrorContext(ctx, "texts could not be swept", "cause", err.Error())
+	case n > 0:
+		log.InfoContext(ctx, "texts are beyond reading now", "days", n)
 	}
 }
 

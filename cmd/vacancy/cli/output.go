@@ -85,7 +85,7 @@ func (a *app) fail(cmd *cobra.Command, err error) int {
 	p := kindOf(err)
 	exit := p.Kind.Row().Exit
 	// The person at the command line is inside: the cause is theirs to read.
-	o := errorObject{Code: p.Kind.String(), Detail: p.Error(), Field: p.Field, Want: p.Want, Got: p.Got, Exit: exit}
+	o := errorObject{Code: p.Kind.String(), Detail: whole(p), Field: p.Field, Want: p.Want, Got: p.Got, Exit: exit}
 	if h := new(hinted); errors.As(err, &h) {
 		o.Hint = h.hint
 	}
@@ -123,6 +123,15 @@ func kindOf(err error) *problem.Error {
 		return problem.New(problem.Conflict, "%s", err)
 	}
 	return problem.New(problem.Internal, "%s", err)
+}
+
+// whole is the text of p with its cause, unless the text quotes that already.
+func whole(p *problem.Error) string {
+	text := p.Text()
+	if p.Err == nil || strings.Contains(text, p.Err.Error()) {
+		return text
+	}
+	return text + ": " + p.Err.Error()
 }
 
 // printable makes text that came from elsewhere safe to show on a line of a

@@ -19,16 +19,14 @@ import (
 // what was meant for the other.
 func (a *app) target(ctx context.Context, web *dispatch.HTTP, what, data string) (dispatch.Target, error) {
 	c, fileErr := cardFile(what)
-	isURL := isURL(what)
+	url := isURL(what)
+	// Of a card or a URL the host here may know nothing, or not even be ours.
 	hosted, err := a.hostedTarget(ctx, what, data)
-	if err != nil && !problem.Is(err, problem.NotFound) {
-		return dispatch.Target{}, err
-	}
 	var readings []string
 	if c != nil {
-		readings = append(readings, "the card file "+filepath.Join(".", what))
+		readings = append(readings, "the card file "+what)
 	}
-	if isURL {
+	if url {
 		readings = append(readings, "a URL")
 	}
 	if hosted != nil {
@@ -39,7 +37,7 @@ func (a *app) target(ctx context.Context, web *dispatch.HTTP, what, data string)
 		return dispatch.Target{}, ambiguous(what, readings, hosted)
 	case c != nil:
 		return dispatch.Target{ID: c.VacantID, URL: c.Endpoint, Card: c, Name: what}, nil
-	case isURL:
+	case url:
 		return dispatch.FetchTarget(ctx, web, what)
 	case hosted != nil:
 		return *hosted, nil
