@@ -19,18 +19,18 @@ const staticcheckVersion = "v0.8.2"
 type tool struct {
 	name    string
 	why     string
-	least   int // major version; 0: any
-	version []string
+	least   version           // the zero version: any
+	ask     []string          // arguments that make it print its version
 	install map[string]string // package by package manager
 	hint    string
 }
 
 var wanted = []tool{
-	{"gofmt", "format", 0, nil, nil, "it comes with Go: https://go.dev/dl"},
-	{"curl", "e2e: the README's example", 0, []string{"--version"}, map[string]string{"apt-get": "curl", "brew": "curl", "apk": "curl", "dnf": "curl"}, "https://curl.se"},
-	{"java", "store: DynamoDB Local", 17, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
-	{"javac", "store: its loopback launcher", 17, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
-	{"mvn", "store: fetches DynamoDB Local", 3, []string{"--version"}, map[string]string{"apt-get": "maven", "brew": "maven", "apk": "maven", "dnf": "maven"}, "https://maven.apache.org"},
+	{"gofmt", "format", version{}, nil, nil, "it comes with Go: https://go.dev/dl"},
+	{"curl", "e2e: the README's example, which needs --json", version{7, 82}, []string{"--version"}, map[string]string{"apt-get": "curl", "brew": "curl", "apk": "curl", "dnf": "curl"}, "https://curl.se"},
+	{"java", "store: DynamoDB Local", version{17, 0}, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
+	{"javac", "store: its loopback launcher", version{17, 0}, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
+	{"mvn", "store: fetches DynamoDB Local", version{3, 0}, []string{"--version"}, map[string]string{"apt-get": "maven", "brew": "maven", "apk": "maven", "dnf": "maven"}, "https://maven.apache.org"},
 }
 
 // tools prints one table of what is wanted and found, and installs what is
@@ -63,8 +63,8 @@ func table(ctx context.Context) bool {
 		found, ok := t.found(ctx)
 		all = all && ok
 		want := "any"
-		if t.least > 0 {
-			want = fmt.Sprintf("%d or newer", t.least)
+		if t.least != (version{}) {
+			want = t.least.String() + " or newer"
 		}
 		how := ""
 		if !ok {
@@ -79,17 +79,26 @@ func table(ctx context.Context) bool {
 
 var colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
-var major = regexp.MustCompile(`(\d+)\.\d+`)
+var number = regexp.MustCompile(`(\d+)\.(\d+)`)
+
+// version is major and minor.
+type version struct{ major, minor int }
+
+func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
+
+func (v version) before(w version) bool {
+	return v.major < w.major || v.major == w.major && v.minor < w.minor
+}
 
 func (t tool) found(ctx context.Context) (string, bool) {
 	path, err := exec.LookPath(t.name)
 	if err != nil {
 		return "missing (" + t.why + ")", false
 	}
-	if t.version == nil {
+	if t.ask == nil {
 		return "yes", true
 	}
-	out, err := exec.CommandContext(ctx, path, t.version...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, path, t.ask...).CombinedOutput()
 	if err != nil {
 		return "does not start", false
 	}
@@ -97,12 +106,14 @@ func (t tool) found(ctx context.Context) (string, bool) {
 	if words := strings.Fields(first); len(words) > 3 {
 		first = strings.Join(words[:3], " ")
 	}
-	if t.least > 0 {
-		m := major.FindStringSubmatch(first)
+	if t.least != (version{}) {
+		m := number.FindStringSubmatch(first)
 		if m == nil {
 			return "version unknown: " + first, false
 		}
-		if n, _ := strconv.Atoi(m[1]); n < t.least {
+		major, _ := strconv.Atoi(m[1]) // digits, by the expression
+		minor, _ := strconv.Atoi(m[2])
+		if (version{major, minor}).before(t.least) {
 			return first + ": too old", false
 		}
 	}

@@ -100,6 +100,9 @@ func (d *door) route(methods map[string]handler) http.HandlerFunc {
 
 func (d *door) log(r *http.Request, err error) {
 	verdict, level := "ok", slog.LevelInfo
+	if r.Method == http.MethodGet {
+		level = slog.LevelDebug // a look changes nothing; changes have their line beside the calls
+	}
 	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", r.URL.Path)}
 	if err != nil {
 		p := problem.Of(err)

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func (a *app) restoredCommand() *cobra.Command {
+	var data string
+	cmd := &cobra.Command{
+		Use:   "restored",
+		Short: "Say that a data folder came back from a backup",
+		Long: `Say that a data folder came back from a backup, before a host runs over it again.
+
+The backup does not know which calls were accepted after it was made: whoever kept
+their signed bytes could have them run a second time. From now on every open vacant
+of the folder refuses what was signed until now (409, code floor). Callers whose chain
+went on meanwhile reset it: vacancy call TARGET --reset.`,
+		Example: "  vacancy restored\n  vacancy restored --data /srv/vacancy",
+		GroupID: groupHost,
+		Args:    arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.restored(cmd.Context(), data) },
+	}
+	dataFlag(cmd.Flags(), &data)
+	return cmd
+}
+
+func (a *app) restored(ctx context.Context, data string) (err error) {
+	dir, err := a.dataDir(data)
+	if err != nil {
+		return err
+	}
+	switch _, _, err := serve.DialControl(dir); {
+	case err == nil:
+		return problem.New(problem.Conflict, "a host runs over %s: end it first, it may be accepting calls again right now", dir)
+	case !errors.Is(err, serve.ErrNoHost):
+		return err
+	case !isThere(filepath.Join(dir, dataFile)):
+		return problem.New(problem.NotFound, "no host has kept anything in %s", dir)
+	}
+	host, err := a.openHost(dir, "http://"+defaultListen, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	n, err := host.Vacants.Restored(ctx)
+	if err != nil {
+		return err
+	}
+	return a.show(restoredResult{Data: dir, Vacants: n})
+}
+
+// restoredResult says how many vacants have a floor now.
+type restoredResult struct {
+	Data    string `json:"data"`
+	Vacants int    `json:"vacants"`
+}
+
+func (r restoredResult) text(w io.Writer) {
+	fmt.Fprintf(w, "%d open vacants in %s refuse what was signed until now\n", r.Vacants, r.Data)
+}
