@@ -54,7 +54,7 @@ func newHouse(t testing.TB, change ...func(*account.Config)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := account.Config{Vacants: v, Host: account.ControlHost, Log: slog.New(slog.NewTextHandler(h.log, nil))}
+	c := account.Config{Vacants: v, Host: account.ControlHost, Log: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	for _, f := range change {
 		f(&c)
 	}
@@ -353,7 +353,7 @@ func TestACommandIsOneLogLine(t *testing.T) {
 	create(t, h, "demo")
 	h.ask("GET", "/v1/vacants/nobody", "")
 	lines := strings.Split(strings.TrimSpace(h.log.String()), "\n")
-	want := []string{`level=INFO msg=control method=POST path=/v1/vacants verdict=ok`, `level=INFO msg=control method=GET path=/v1/vacants/nobody verdict=not_found`}
+	want := []string{`level=INFO msg=control method=POST path=/v1/vacants verdict=ok`, `level=DEBUG msg=control method=GET path=/v1/vacants/nobody verdict=not_found`}
 	for i := range lines {
 		_, lines[i], _ = strings.Cut(lines[i], " ") // the time
 	}
