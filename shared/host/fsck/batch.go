@@ -1,0 +1,81 @@
+package fsck
+
+import (
+	"runtime"
+	"sync"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// batchJobs is how many signatures are verified together: enough to keep all
+// processors busy, few enough to hold in memory. batchEvents bounds what waits
+// to be reported where there are no signatures.
+const (
+	batchJobs   = 512
+	batchEvents = 4096
+)
+
+// event is what is to be reported next: a finding, or one that depends on a
+// signature.
+type event struct {
+	finding Finding
+	signed  []byte // nil: the finding stands
+	by      identity.ID
+	sig     []byte
+	ok      bool
+}
+
+// found reports a finding, after those of the signatures before it.
+func (r *run) found(f Finding) { r.events = append(r.events, event{finding: f}) }
+
+// verify reports f unless sig is by's signature of msg.
+func (r *run) verify(msg, sig []byte, by identity.ID, f Finding) {
+	r.events = append(r.events, event{finding: f, signed: msg, by: by, sig: sig})
+	r.jobs++
+}
+
+// settle flushes when enough has come together.
+func (r *run) settle() error {
+	if r.jobs < batchJobs && len(r.events) < batchEvents {
+		return nil
+	}
+	return r.flush()
+}
+
+// flush verifies the signatures that wait and reports in order.
+func (r *run) flush() error {
+	var work sync.WaitGroup
+	workers := min(runtime.GOMAXPROCS(0), r.jobs)
+	for w := range workers {
+		work.Go(func() {
+			for i := w; i < len(r.events); i += workers {
+				if e := &r.events[i]; e.signed != nil {
+					e.ok = identity.Verify(e.by, e.signed, e.sig)
+				}
+			}
+		})
+	}
+	work.Wait()
+	for i := range r.events {
+		if r.events[i].ok {
+			continue
+		}
+		r.result.Findings++
+		if err := r.Found(r.events[i].finding); err != nil {
+			return err
+		}
+	}
+	clear(r.events)
+	r.events, r.jobs = r.events[:0], 0
+	return nil
+}
+
+// counted counts a row that was read.
+func (r *run) counted() {
+	const often = 2048
+	r.result.Rows++
+	if r.Progress != nil && r.result.Rows-r.told >= often {
+		r.told = r.result.Rows
+		r.Progress(r.result)
+	}
+}

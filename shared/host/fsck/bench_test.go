@@ -1,0 +1,43 @@
+package fsck_test
+
+import (
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+)
+
+// BenchmarkRun checks one pair of 2,000 calls and answers whose texts can be
+// read: two signatures and four hashes for each call.
+func BenchmarkRun(b *testing.B) {
+	a := newHome(b, memory.New()).caller()
+	for range 2000 {
+		a.call("a message of some length, as people write them to one another")
+	}
+	bench(b, a)
+}
+
+// BenchmarkRunSealed checks the same with the texts' key destroyed: links
+// only.
+func BenchmarkRunSealed(b *testing.B) {
+	a := newHome(b, memory.New()).caller()
+	for range 2000 {
+		a.call("a message of some length, as people write them to one another")
+	}
+	a.now = a.now.AddDate(0, 0, 3)
+	_, err := a.texts.Sweep(a.ctx)
+	a.must(err)
+	bench(b, a)
+}
+
+func bench(b *testing.B, a *caller) {
+	b.ReportAllocs()
+	rows := uint64(0)
+	for b.Loop() {
+		res, found := a.check(a.store)
+		if len(found) > 0 {
+			b.Fatal(found)
+		}
+		rows += res.Rows
+	}
+	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
+}

@@ -1,0 +1,4 @@
+package fsck
+
+// RunWith is Run with pages of so many rows, and so many requests remembered.
+var RunWith = runWith

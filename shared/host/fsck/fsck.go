@@ -1,0 +1,164 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/custody"
+	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Home is what is checked: a store that can be walked. The names are listed
+// before the walk, one by one they are looked at within it.
+type Home interface {
+	store.Walker
+	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
+}
+
+// Config is what a check needs. All but Progress is.
+type Config struct {
+	Home  Home
+	Vault custody.Vault // opens text keys and seeds
+	Now   func() time.Time
+	// Retention is how long the host keeps text keys after their day.
+	Retention time.Duration
+	// Found is told each finding, in the order of the rows as far as a pair's
+	// two streams allow. An error ends the check.
+	Found func(Finding) error
+	// Progress, if not nil, is told every few thousand rows how far it is.
+	Progress func(Result)
+}
+
+// Run walks everything and reports what is broken. The error is not nil when
+// the walk did not come to its end: an unreachable store or vault, a cancelled
+// context, an error of Found.
+func Run(ctx context.Context, c Config) (Result, error) {
+	return runWith(ctx, c, pageRows, windowRows)
+}
+
+func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
+	r := &run{Config: c, keys: map[uint32]bool{}, pageRows: page, windowRows: uint64(window)}
+	names, err := r.names(ctx)
+	if err == nil {
+		err = c.Home.Walk(ctx, func(v store.View) error {
+			r.view, r.texts = v, texts.NewReader(v, c.Vault, c.Now, c.Retention)
+			return r.walk(ctx, names)
+		})
+	}
+	if err == nil {
+		err = r.flush()
+	}
+	return r.result, err
+}
+
+// run is one check under way.
+type run struct {
+	Config
+	view   store.View
+	texts  *texts.Reader
+	result Result
+	told   uint64          // rows when Progress was last told
+	keys   map[uint32]bool // days whose damaged key is reported
+	events []event         // not yet reported
+	jobs   int             // signatures among them
+
+	pageRows   int
+	windowRows uint64
+	window     []summary // of the pair under check; kept to be used again
+}
+
+// walk checks documents first, then stream after stream.
+func (r *run) walk(ctx context.Context, names []string) error {
+	if err := r.self(ctx); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := r.name(ctx, name); err != nil {
+			return err
+		}
+	}
+	for after := store.Stream(""); ; {
+		page, err := r.view.Streams(ctx, after, store.MaxPage)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		for _, s := range page {
+			if err := r.stream(ctx, s); err != nil {
+				return err
+			}
+		}
+		after = page[len(page)-1]
+	}
+}
+
+// stream checks what a name leads to. A pair's two streams are checked
+// together, at the first of them.
+func (r *run) stream(ctx context.Context, s store.Stream) error {
+	r.result.Streams++
+	ids := s.IDs()
+	if want := idsOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want {
+		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, or log# and one", Got: "another name"})
+		return r.skip(ctx, s)
+	}
+	switch s.Kind() {
+	case store.KindRequest:
+		return r.pair(ctx, pairOf(ids))
+	case store.KindResponse:
+		requests, err := r.any(ctx, pairOf(ids).Requests())
+		if requests || err != nil {
+			return err // checked with them
+		}
+		return r.pair(ctx, pairOf(ids))
+	}
+	return r.logbook(ctx, s, ids[0])
+}
+
+// idsOf is how many ids a stream's name has; 0: no such kind.
+func idsOf(kind string) int {
+	switch kind {
+	case store.KindRequest, store.KindResponse:
+		return 2
+	case store.KindLogbook:
+		return 1
+	}
+	return 0
+}
+
+// any says whether a stream has rows, readable or not.
+func (r *run) any(ctx context.Context, s store.Stream) (bool, error) {
+	rows, err := r.view.Rows(ctx, s, 1, 1, store.Ascending)
+	if damaged(err) {
+		return true, nil
+	}
+	if err == nil && len(rows) == 0 { // the first may be what is missing
+		rows, err = r.view.Rows(ctx, s, last, 1, store.Descending)
+		if damaged(err) {
+			return true, nil
+		}
+	}
+	return len(rows) > 0, err
+}
+
+// skip counts the rows of a stream that nothing is known about.
+func (r *run) skip(ctx context.Context, s store.Stream) error {
+	rd := r.reader(s)
+	for {
+		_, more, err := rd.next(ctx)
+		if !more || err != nil {
+			return err
+		}
+	}
+}
+
+// damaged tells what is wrong with the data from what is wrong with the way to
+// them.
+func damaged(err error) bool {
+	return problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable)
+}

@@ -1,0 +1,236 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// names lists the names of the home: 64 bytes at most for each vacant. It is
+// done before the walk, because a read within a walk may wait for ever for a
+// commit that waits for the walk. A name that is made meanwhile is found by
+// its logbook.
+func (r *run) names(ctx context.Context) (names []string, err error) {
+	for cursor, more := "", true; more; more = cursor != "" {
+		var page []store.Doc
+		page, cursor, err = r.Home.Docs(ctx, hosted.Names(), store.MaxPage, cursor)
+		if damaged(err) {
+			r.found(inDocument(store.Key{Partition: hosted.Names().Partition, Sort: "*"}, Document, "a list of names", problem.Of(err).Error()))
+			return names, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range page {
+			names = append(names, d.Key.Sort)
+		}
+	}
+	return names, nil
+}
+
+// self checks the host's own identity, if it has been made.
+func (r *run) self(ctx context.Context) error {
+	d, err := r.document(ctx, hosted.SelfKey())
+	if d.Version == 0 || err != nil {
+		return err
+	}
+	return r.broken(hosted.SelfKey(), Key, "the host's key", hosted.CheckSelf(ctx, d, r.Vault))
+}
+
+// document reads a document, the zero Doc if there is none or it is damaged,
+// which is reported.
+func (r *run) document(ctx context.Context, k store.Key) (store.Doc, error) {
+	d, err := r.view.Doc(ctx, k)
+	if err != nil {
+		return store.Doc{}, r.broken(k, Document, "a document that can be read", err)
+	}
+	return d, nil
+}
+
+// broken reports err if it speaks of damage, and else returns it.
+func (r *run) broken(k store.Key, c Check, want string, err error) error {
+	if damaged(err) {
+		r.found(inDocument(k, c, want, problem.Of(err).Error()))
+		return nil
+	}
+	return err
+}
+
+// name checks that a name leads to a vacant that bears it and has a logbook.
+func (r *run) name(ctx context.Context, name string) error {
+	if err := r.settle(); err != nil {
+		return err
+	}
+	k := hosted.NameKey(name)
+	d, err := r.document(ctx, k)
+	if d.Version == 0 || err != nil {
+		return err
+	}
+	id, err := hosted.DecodeName(d)
+	if err != nil {
+		return r.broken(k, Document, "a name", err)
+	}
+	d, err = r.view.Doc(ctx, hosted.RecordKey(id))
+	switch {
+	case damaged(err):
+		// Reported where the vacant is checked.
+	case err != nil:
+		return err
+	case d.Version == 0:
+		r.found(inDocument(k, Name, "the id of a vacant hosted here", id.String()))
+		return nil
+	}
+	if rec, err := hosted.DecodeRecord(id, d); err == nil && rec.Name != name {
+		r.found(inDocument(k, Name, "the id of the vacant of this name", fmt.Sprintf("%s, which is %q", id, rec.Name)))
+	}
+	logged, err := r.any(ctx, store.StreamOf(store.KindLogbook, id))
+	if err == nil && !logged {
+		r.found(inDocument(hosted.RecordKey(id), State, "a logbook", "none"))
+	}
+	return err
+}
+
+// told is what a logbook says of its vacant.
+type told struct {
+	state lifecycle.State
+	card  string // hash, in hex; "" if no card is named
+	whole bool   // nothing in it is unreadable
+}
+
+// logbook checks a logbook and the vacant whose it is.
+func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) error {
+	says := told{state: lifecycle.Local, whole: true}
+	rows := r.reader(s)
+	chain, linked := logbook.Verifier{Owner: owner}, true
+	for {
+		row, more, err := rows.next(ctx)
+		if err != nil {
+			return err
+		}
+		if !more {
+			return r.vacant(ctx, owner, says)
+		}
+		var e logbook.Entry
+		if row.Position == 0 {
+			linked, says.whole = false, false
+			continue
+		}
+		if err := e.UnmarshalBinary(row.Data); err != nil {
+			r.found(inStream(s, row.Position, Row, "a logbook entry", problem.Of(err).Error()))
+			linked, says.whole = false, false
+			continue
+		}
+		r.entry(s, row.Position, &chain, &e, linked)
+		linked = true
+		if err := says.hear(&e); err != nil {
+			r.found(inStream(s, row.Position, State, "a state of the life cycle", problem.Of(err).Error()))
+			says.whole = false
+		}
+	}
+}
+
+// entry checks an entry's link, unless the one before it is not known, and its
+// signature.
+func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e *logbook.Entry, linked bool) {
+	var wrong *logbook.ChainError
+	if !errors.As(chain.Next(e), &wrong) {
+		return
+	}
+	if wrong.IsLink() && linked {
+		r.found(inStream(s, position, Prev, wrong.Want.String(), wrong.Got.String()))
+	}
+	if !wrong.IsLink() || !e.Verify(chain.Owner) {
+		r.found(inStream(s, position, Signature, "a signature by "+chain.Owner.String(), "one that is not"))
+	}
+}
+
+// hear takes in what an entry says.
+func (t *told) hear(e *logbook.Entry) error {
+	if e.Kind != logbook.KindStateChanged && e.Kind != logbook.KindCardSigned {
+		return nil
+	}
+	payload, err := canon.Parse(e.Payload, canon.DefaultLimits())
+	if err != nil {
+		return err
+	}
+	if e.Kind == logbook.KindCardSigned {
+		hash, _ := payload.Get("card_hash")
+		t.card = hash.Text()
+		return nil
+	}
+	to, _ := payload.Get("to")
+	state, err := lifecycle.ParseState(to.Text())
+	if err == nil {
+		t.state = state
+	}
+	return err
+}
+
+// vacant checks the record of an id with a logbook. Without a record there is
+// no vacant: an import that broke off leaves entries only.
+func (r *run) vacant(ctx context.Context, id identity.ID, says told) error {
+	k := hosted.RecordKey(id)
+	d, err := r.document(ctx, k)
+	if d.Version == 0 || err != nil {
+		return err
+	}
+	r.result.Vacants++
+	rec, err := hosted.DecodeRecord(id, d)
+	if err != nil {
+		return r.broken(k, Document, "a record of "+id.String(), err)
+	}
+	if says.whole && rec.State != says.state {
+		r.found(inDocument(k, State, string(says.state)+", as its logbook ends", string(rec.State)))
+	}
+	r.card(k, &rec, says)
+	if err := r.broken(k, Key, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {
+		return err
+	}
+	return r.bearer(ctx, k, &rec)
+}
+
+func (r *run) card(k store.Key, rec *hosted.Record, says told) {
+	c, err := card.Parse(rec.Card)
+	switch {
+	case err != nil:
+		r.found(inDocument(k, Card, "a capability card", problem.Of(err).Text()))
+	case c.VacantID != rec.ID:
+		r.found(inDocument(k, Card, "the card of "+rec.ID.String(), "that of "+c.VacantID.String()))
+	case !c.Verify():
+		r.found(inDocument(k, Card, "a card signed by "+rec.ID.String(), "one that is not"))
+	case c.CapabilityText != rec.Capability:
+		r.found(inDocument(k, Card, fmt.Sprintf("the capability %.80q", rec.Capability), fmt.Sprintf("%.80q", c.CapabilityText)))
+	case says.whole && says.card != "" && says.card != c.Hash().String():
+		r.found(inDocument(k, Card, "the card "+says.card+", last signed by its logbook", c.Hash().String()))
+	}
+}
+
+// bearer checks that the name of a record leads back to it.
+func (r *run) bearer(ctx context.Context, k store.Key, rec *hosted.Record) error {
+	if err := hosted.CheckName(rec.Name); err != nil {
+		r.found(inDocument(k, Name, "a name", fmt.Sprintf("%.80q", rec.Name)))
+		return nil
+	}
+	d, err := r.view.Doc(ctx, hosted.NameKey(rec.Name))
+	if err != nil {
+		return r.broken(hosted.NameKey(rec.Name), Document, "a document that can be read", err)
+	}
+	id, err := hosted.DecodeName(d)
+	if d.Version == 0 || err != nil || id != rec.ID {
+		got := "another, " + id.String()
+		if d.Version == 0 || err != nil {
+			got = "none"
+		}
+		r.found(inDocument(k, Name, fmt.Sprintf("the name %q to lead here", rec.Name), got))
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package fsck_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// member changes a member of a record.
+func member(name string, change func(any) any) func(store.Doc) store.Doc {
+	return func(d store.Doc) store.Doc {
+		var m map[string]any
+		if err := json.Unmarshal(d.Data, &m); err != nil {
+			panic(err)
+		}
+		m[name] = change(m[name])
+		d.Data, _ = json.Marshal(m)
+		return d
+	}
+}
+
+func to(v any) func(any) any { return func(any) any { return v } }
+
+func gone(d store.Doc) store.Doc { return store.Doc{Key: d.Key} }
+
+func cut(d store.Doc) store.Doc {
+	d.Data = d.Data[:len(d.Data)-1]
+	return d
+}
+
+// damagedBase64 changes a byte of what lies in base64, not of the base64.
+func damagedBase64(v any) any {
+	var b []byte
+	text, _ := json.Marshal(v)
+	if err := json.Unmarshal(text, &b); err != nil {
+		panic(err)
+	}
+	b[len(b)/2] ^= 1
+	return b
+}
+
+// oldCard is a card that the demo vacant signed once, for another address.
+func oldCard(c *caller) []byte {
+	c.t.Helper()
+	r, err := c.vacants.Get(c.ctx, c.demo.ID)
+	c.must(err)
+	if bytes.Equal(r.Card, c.demo.Card) {
+		c.t.Fatal("the card was not signed anew")
+	}
+	return c.demo.Card
+}
+
+// foreignEntry is an entry that fits the end of the demo vacant's logbook but
+// is signed by another.
+func foreignEntry(c *caller) func([]store.Row) []store.Row {
+	k, err := identity.NewKey(rand.Reader)
+	c.must(err)
+	return func(rows []store.Row) []store.Row {
+		var before logbook.Entry
+		c.must(before.UnmarshalBinary(rows[2].Data))
+		e := logbook.Next(&before, logbook.KindStateChanged, c.now, logbook.StateChanged(lifecycle.Active, lifecycle.Active))
+		_, err := e.Sign(c.ctx, k)
+		c.must(err)
+		rows[3].Data, err = e.MarshalBinary()
+		c.must(err)
+		return rows
+	}
+}
+
+func TestEachDamageOfAHostedVacantIsFoundAndNamed(t *testing.T) {
+	a := story(t, memory.New())
+	log := store.StreamOf(store.KindLogbook, a.demo.ID)
+	record, name := hosted.RecordKey(a.demo.ID), hosted.NameKey("demo")
+	other, err := a.vacants.ByName(a.ctx, "other")
+	a.must(err)
+	stranger, err := identity.NewKey(rand.Reader)
+	a.must(err)
+	foreign, err := card.New(stranger.ID(), "says what it hears", []string{"echo"}, "http://127.0.0.1")
+	a.must(err)
+	a.must(foreign.Sign(a.ctx, stranger))
+	day := store.Key{Partition: "textkey", Sort: "2026-05-09"}
+	names := func(id identity.ID) func(store.Doc) store.Doc {
+		return func(d store.Doc) store.Doc {
+			d.Data = append([]byte{1}, id[:]...)
+			return d
+		}
+	}
+	type docs = map[store.Key]func(store.Doc) store.Doc
+	type rows = map[store.Stream]func([]store.Row) []store.Row
+	for _, tc := range []struct {
+		damage string
+		home   altered
+		want   []string
+	}{
+		{"flipped byte in a card", altered{docs: docs{record: member("card", damagedBase64)}}, []string{"record: card"}},
+		{"card of another vacant", altered{docs: docs{record: member("card", to(foreign.Blob()))}}, []string{"record: card"}},
+		{"card that was replaced since", altered{docs: docs{record: member("card", to(oldCard(a)))}}, []string{"record: card"}},
+		{"card that promises other things", altered{docs: docs{record: member("capability", to("heals the sick"))}}, []string{"record: card"}},
+		{"state that the logbook does not tell", altered{docs: docs{record: member("state", to("SUNK"))}}, []string{"record: state"}},
+		{"state that is none", altered{docs: docs{record: member("state", to("ASLEEP"))}}, []string{"record: document"}},
+		{"record of another id", altered{docs: docs{record: member("id", to(other.ID.String()))}}, []string{"record: document"}},
+		{"record of a newer format", altered{docs: docs{record: member("format", to(2))}}, []string{"record: document"}},
+		{"record cut short", altered{docs: docs{record: cut}}, []string{"record: document"}},
+		{"flipped byte in a sealed key", altered{docs: docs{record: member("seed", damagedBase64)}}, []string{"record: key"}},
+		{"flipped byte in the host's sealed key", altered{docs: docs{hosted.SelfKey(): member("seed", damagedBase64)}}, []string{"host/identity: key"}},
+		{"name in the record that is none", altered{docs: docs{record: member("name", to("../demo"))}}, []string{"name/demo: name", "record: name"}},
+		{"name pointing to another vacant", altered{docs: docs{name: names(other.ID)}}, []string{"name/demo: name", "record: name"}},
+		{"name pointing to nobody", altered{docs: docs{name: names(stranger.ID())}}, []string{"name/demo: name", "record: name"}},
+		{"name cut short", altered{docs: docs{name: cut}}, []string{"name/demo: document", "record: name"}},
+		{"missing name", altered{docs: docs{name: gone}}, []string{"record: name"}},
+		{"missing record", altered{docs: docs{record: gone}}, []string{"name/demo: name"}},
+		{"text key that does not open", altered{docs: docs{day: cut}}, []string{"textkey/2026-05-09: key"}},
+
+		{"logbook entry of another key", altered{rows: rows{log: foreignEntry(a)}}, []string{"log 4: signature"}},
+		{"flipped byte in an entry's signature", altered{rows: rows{log: flip(2, 60)}}, []string{"log 2: signature"}},
+		{"wrong prev of an entry", altered{rows: rows{log: flip(2, 10)}}, []string{"log 2: prev", "log 2: signature", "log 3: prev"}},
+		{"missing entry", altered{rows: rows{log: drop(2)}}, []string{"log 2: position"}},
+		{"missing last entry", altered{rows: rows{log: func(r []store.Row) []store.Row { return r[:2] }}}, []string{"record: state"}},
+		{"entry of a newer format", altered{rows: rows{log: set(2, 0, 2)}}, []string{"log 2: row"}},
+		{"missing logbook", altered{rows: rows{log: func([]store.Row) []store.Row { return nil }}}, nil},
+
+		{"stream of no kind", altered{more: []store.Stream{"zzz#what"}}, []string{`"zzz#what": stream`}},
+		{"stream of half a pair", altered{more: []store.Stream{"rsq", store.StreamOf("rsp", a.demo.ID) + "x\x00"}}, nil},
+	} {
+		t.Run(tc.damage, func(t *testing.T) {
+			tc.home.kept = a.store
+			_, found := a.check(&tc.home)
+			if tc.want == nil && len(found) > 0 {
+				return
+			}
+			if diff := cmp.Diff(tc.want, short(a, found)); diff != "" {
+				t.Errorf("Run() (-want +got):\n%s\n%v", diff, found)
+			}
+		})
+	}
+}
+
+func TestAVacantCallingItselfIsNamed(t *testing.T) {
+	a := story(t, memory.New())
+	self := store.StreamOf(store.KindRequest, a.demo.ID, a.demo.ID)
+	_, found := a.check(&altered{kept: a.store, more: []store.Stream{self}})
+	if diff := cmp.Diff([]string{self.String() + ": stream"}, short(a, found)); diff != "" {
+		t.Errorf("Run() (-want +got):\n%s", diff)
+	}
+}

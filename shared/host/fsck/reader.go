@@ -1,0 +1,167 @@
+package fsck
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+const (
+	pageRows = 256
+	// last is a position beyond every row.
+	last = math.MaxInt64
+	// mostLost is after how many unreadable positions in a row a stream is
+	// given up: an index that is damaged may claim any number of them.
+	mostLost = 1000
+)
+
+// reader reads a stream row after row, and goes on behind what cannot be read.
+type reader struct {
+	*run
+	stream store.Stream
+	page   []store.Row
+	at     uint64 // the position to come
+	tip    uint64 // the last one; 0: not known
+	asked  bool   // for the tip
+	broken error  // what came instead of it
+	ended  bool   // given up
+	single int    // so many rows are read one by one, because a page failed
+	lost   int    // positions in a row that could not be read
+}
+
+func (r *run) reader(s store.Stream) *reader { return &reader{run: r, stream: s, at: 1} }
+
+// next returns the next row; the zero Row for a stretch that cannot be read,
+// which is reported. more is false at the end.
+func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error) {
+	if err := r.settle(); err != nil {
+		return row, false, err
+	}
+	for len(r.page) == 0 {
+		stop, broken, err := r.fill(ctx)
+		if stop || err != nil {
+			return row, false, err
+		}
+		if broken {
+			return row, true, nil
+		}
+	}
+	row = r.page[0]
+	switch {
+	case row.Position > r.at:
+		r.missing(row.Position - 1)
+		r.at = row.Position
+		return store.Row{}, true, nil
+	case row.Position < r.at:
+		r.page = r.page[1:]
+		r.found(inStream(r.stream, r.at, Position, "this position", fmt.Sprintf("a row of position %d", row.Position)))
+		return store.Row{}, true, nil
+	}
+	r.page, r.at, r.lost = r.page[1:], r.at+1, 0
+	r.counted()
+	return row, true, nil
+}
+
+// fill reads the next page. stop: there is none. broken: the next position
+// cannot be read, which is reported.
+func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
+	if err := r.findTip(ctx); err != nil {
+		return false, false, err
+	}
+	if r.ended || r.tip > 0 && r.at > r.tip {
+		return true, false, nil
+	}
+	n := r.pageRows
+	if r.single > 0 {
+		n = 1
+		r.single--
+	}
+	r.page, err = r.view.Rows(ctx, r.stream, r.at, n, store.Ascending)
+	switch {
+	case len(r.page) > 0: // what was read before an error counts
+		return false, false, nil
+	case err != nil && !damaged(err):
+		return false, false, err
+	case err != nil && n > 1:
+		r.single = r.pageRows
+		return false, false, nil
+	case err != nil:
+		r.found(inStream(r.stream, r.at, Row, "a row that can be read", problem.Of(err).Error()))
+	case r.tip == 0:
+		r.end()
+		return true, false, nil
+	default:
+		return false, true, r.hole(ctx)
+	}
+	r.at++
+	if r.lost++; r.lost == mostLost {
+		r.giveUp()
+	}
+	return false, true, nil
+}
+
+// hole finds the end of the hole that begins at the next position: a home may
+// show no rows from within it.
+func (r *reader) hole(ctx context.Context) error {
+	for p := r.at + 1; p <= r.tip; p++ {
+		rows, err := r.view.Rows(ctx, r.stream, p, 1, store.Ascending)
+		if err != nil && !damaged(err) {
+			return err
+		}
+		if len(rows) > 0 || err != nil {
+			r.missing(p - 1)
+			r.at = p
+			return nil
+		}
+		if p-r.at == mostLost {
+			r.giveUp()
+			return nil
+		}
+	}
+	r.missing(r.tip)
+	r.at = r.tip + 1
+	return nil
+}
+
+// giveUp ends the stream here.
+func (r *reader) giveUp() {
+	r.found(inStream(r.stream, r.at, Position, "rows up to "+fmt.Sprint(r.tip), "none for long: the rest is not checked"))
+	r.ended = true
+}
+
+// findTip asks for the end of the stream, once: behind a hole a home may show
+// no rows at all.
+func (r *reader) findTip(ctx context.Context) error {
+	if r.asked {
+		return nil
+	}
+	rows, err := r.view.Rows(ctx, r.stream, last, 1, store.Descending)
+	if err != nil && !damaged(err) {
+		return err
+	}
+	r.asked, r.broken = true, err
+	if len(rows) > 0 {
+		r.tip = rows[0].Position
+	}
+	return nil
+}
+
+// end is where nothing follows. If the home has a last row that it cannot
+// read, and this was not met on the way, it lies somewhere beyond.
+func (r *reader) end() {
+	if r.broken != nil && r.lost == 0 {
+		r.found(inStream(r.stream, r.at, Row, "a last row that can be read", problem.Of(r.broken).Error()))
+	}
+}
+
+// missing reports the positions up to one, inclusive.
+func (r *reader) missing(upTo uint64) {
+	f := inStream(r.stream, r.at, Position, "a row", "none")
+	if upTo > r.at {
+		f.Got = fmt.Sprintf("none up to position %d", upTo)
+	}
+	r.found(f)
+}

@@ -1,0 +1,296 @@
+package fsck
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// place is where a request chain stands.
+type place struct {
+	rows              bool // there are any
+	epoch, epos, back uint64
+	hash              rehash // zeros at the start and after a reset
+	floor             time.Time
+}
+
+// rehash is a row's stored hash beside what its envelope hashes to. Which of
+// them is damaged, if they differ, nobody knows: the next row may name either.
+type rehash struct {
+	stored, again identity.Hash // the same where the text is sealed
+	unsure        bool          // the text does not open: neither may be right
+}
+
+func sealedHash(h identity.Hash) rehash { return rehash{stored: h, again: h} }
+
+func (h rehash) is(x identity.Hash) bool { return x == h.stored || x == h.again || h.unsure }
+
+func (h rehash) whole() bool { return h.stored == h.again && !h.unsure }
+
+// claimed is the place that a row says it leaves the chain at.
+func claimed(q *call.RequestRow) place {
+	p := place{rows: true, epoch: q.Epoch, epos: q.Epos, back: q.Back, floor: q.Floor}
+	if q.Kind == call.RowCall {
+		p.hash = sealedHash(q.Hash)
+	}
+	return p
+}
+
+// after is the place after q by the rules. The signed time counts if q is known
+// to be whole: else it may be what is wrong.
+func (p place) after(q *call.RequestRow, hash rehash) place {
+	p.rows = true
+	if hash.whole() && q.Time.After(p.floor) {
+		p.floor = q.Time
+	}
+	p.hash = hash
+	if q.Kind == call.RowReset {
+		p.epoch, p.epos, p.back, p.hash = p.epoch+1, q.Position, p.epos, rehash{}
+	}
+	return p
+}
+
+// breach is one rule that a row does not keep.
+type breach struct {
+	check     Check
+	want, got string
+}
+
+// breaches holds q, which follows p, against the rules.
+func (p place) breaches(q *call.RequestRow) (b []breach) {
+	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
+	want := p.after(q, sealedHash(q.Hash))
+	if q.Epoch != want.epoch {
+		add(Epoch, want.epoch, q.Epoch)
+	}
+	if q.Epos != want.epos {
+		add(Seq, fmt.Sprintf("%d, in the epoch that began at row %d", q.Position-want.epos, want.epos),
+			fmt.Sprintf("%d, by the row %d", q.Position-q.Epos, q.Epos))
+	}
+	if q.Back != want.back {
+		add(Back, fmt.Sprintf("row %d", want.back), fmt.Sprintf("row %d", q.Back))
+	}
+	if !q.Floor.Equal(want.floor) {
+		add(Floor, canon.FormatTime(want.floor), canon.FormatTime(q.Floor))
+	}
+	first := p.hash == (rehash{}) && p.epoch > 0
+	if (q.Kind == call.RowReset && p.rows || q.Kind == call.RowCall && first) && !q.Time.After(p.floor) {
+		add(Time, "later than "+canon.FormatTime(p.floor), canon.FormatTime(q.Time))
+	}
+	if q.Kind == call.RowCall && !p.hash.is(q.Prev) {
+		add(Prev, p.hash.again, q.Prev)
+	}
+	return b
+}
+
+// summary is what decisions are held against.
+type summary struct {
+	position uint64
+	kind     call.RowKind // 0: the row cannot be read
+	hash     rehash
+	epoch    uint64 // by the rules
+	claim    uint64 // as the row says
+	seen     uint64
+}
+
+// windowRows is how many requests are remembered behind the last one read.
+const windowRows = 4096
+
+// requests checks the request stream of a pair as far as the responses lead,
+// and finds requests again.
+type requests struct {
+	*run
+	pair    call.Pair
+	rows    *reader
+	known   bool // where the chain stands: not after a row that cannot be read
+	rule    place
+	claim   place
+	done    bool
+	older   []summary // a page from before the window
+	decided []uint64  // a bit for each request
+	tip     uint64    // last response position, when it was last asked for
+}
+
+func (r *run) requests(p call.Pair) *requests {
+	r.window = r.window[:0]
+	return &requests{run: r, pair: p, rows: r.reader(p.Requests()), known: true}
+}
+
+// step checks the next row.
+func (q *requests) step(ctx context.Context) error {
+	before := q.rows.at
+	row, more, err := q.rows.next(ctx)
+	if err != nil || !more {
+		q.done = err == nil
+		return err
+	}
+	if row.Position == 0 {
+		for p := max(before, q.rows.at-min(q.rows.at, q.windowRows)); p < q.rows.at; p++ {
+			q.remember(summary{position: p})
+		}
+		q.known = false
+		return nil
+	}
+	r, ok := decode(q.run, q.pair.Requests(), row, call.DecodeRequest)
+	if !ok {
+		q.remember(summary{position: row.Position})
+		q.known = false
+		return nil
+	}
+	return q.check(ctx, &r)
+}
+
+// decode reads a row, or reports it.
+func decode[R any](r *run, s store.Stream, row store.Row, read func(store.Row) (R, error)) (R, bool) {
+	decoded, err := read(row)
+	if err == nil {
+		return decoded, true
+	}
+	if len(row.Data) > 0 && row.Data[0] != call.RowFormat {
+		r.found(inStream(s, row.Position, Format, fmt.Sprint(call.RowFormat), fmt.Sprint(row.Data[0])))
+	} else {
+		r.found(inStream(s, row.Position, Row, "a row of this stream's kind", err.Error()))
+	}
+	return decoded, false
+}
+
+func (q *requests) check(ctx context.Context, r *call.RequestRow) error {
+	s := q.pair.Requests()
+	if q.known {
+		if b := q.rule.breaches(r); len(b) > 0 && len(q.claim.breaches(r)) > 0 {
+			for _, b := range b {
+				q.found(inStream(s, r.Position, b.check, b.want, b.got))
+			}
+		} else if len(b) > 0 {
+			q.rule = q.claim // the row before was wrong, and is reported
+		}
+	} else if r.Epoch < q.rule.epoch || r.Floor.Before(q.rule.floor) {
+		q.found(inStream(s, r.Position, Epoch, fmt.Sprintf("at least %d, and a floor not before %s", q.rule.epoch, canon.FormatTime(q.rule.floor)),
+			fmt.Sprintf("%d, %s", r.Epoch, canon.FormatTime(r.Floor))))
+	}
+	hash, err := q.reread(ctx, r)
+	if err != nil {
+		return err
+	}
+	if q.claim = claimed(r); q.known {
+		q.rule = q.rule.after(r, hash)
+	} else if q.rule = q.claim; r.Kind == call.RowCall {
+		q.rule.hash = hash
+	}
+	q.known = true
+	q.remember(summary{r.Position, r.Kind, hash, q.rule.epoch, r.Epoch, r.Seen})
+	return q.checkSeen(ctx, r)
+}
+
+// reread puts r's envelope together again, if its text can still be read, and
+// hashes it.
+func (q *requests) reread(ctx context.Context, r *call.RequestRow) (rehash, error) {
+	s := q.pair.Requests()
+	text, bound := r.Sealed(q.pair)
+	plain, unsure, err := q.open(ctx, s, r.Position, text, bound)
+	if plain == nil || err != nil {
+		return rehash{r.Hash, r.Hash, unsure}, err
+	}
+	e, err := r.Envelope(q.pair, plain)
+	if err != nil {
+		q.found(inStream(s, r.Position, Text, "a message", err.Error()))
+		return rehash{r.Hash, r.Hash, true}, nil
+	}
+	if e.IsReset() != (r.Kind == call.RowReset) {
+		q.found(inStream(s, r.Position, Kind, "a reset to be one by its text, a call not", fmt.Sprintf("a %v that says %.40q", r.Kind, e.Payload.Text())))
+	}
+	if r.Kind == call.RowCall && e.Payload.Role == envelope.RoleAgent || envelope.IsReplyKey(e.IdempotencyKey) {
+		q.found(inStream(s, r.Position, Form, "a request", fmt.Sprintf("role %s, key %.40q", e.Payload.Role, e.IdempotencyKey)))
+	}
+	return rehash{r.Hash, q.signed(s, r.Position, &e, r.Hash), false}, nil
+}
+
+// checkSeen: the response stream was as long as r says when r was accepted.
+func (q *requests) checkSeen(ctx context.Context, r *call.RequestRow) error {
+	if r.Seen <= q.tip {
+		return nil
+	}
+	rows, err := q.view.Rows(ctx, q.pair.Responses(), last, 1, store.Descending)
+	switch {
+	case damaged(err):
+		q.tip = last // reported where the responses are checked
+	case err != nil:
+		return err
+	case len(rows) > 0:
+		q.tip = rows[0].Position
+	}
+	if r.Seen > q.tip {
+		q.found(inStream(q.pair.Requests(), r.Position, Seen, fmt.Sprintf("at most %d, the last response", q.tip), fmt.Sprint(r.Seen)))
+	}
+	return nil
+}
+
+func (q *requests) remember(s summary) {
+	i := int(s.position % q.windowRows)
+	for len(q.window) <= i {
+		q.window = append(q.window, summary{})
+	}
+	q.window[i] = s
+}
+
+// at finds the request at a position, and checks the stream up to it. ok is
+// false if there is none.
+func (q *requests) at(ctx context.Context, p uint64) (found summary, ok bool, err error) {
+	for !q.done && q.rows.at <= p {
+		if err := q.step(ctx); err != nil {
+			return found, false, err
+		}
+	}
+	if p == 0 || p >= q.rows.at {
+		return found, false, nil
+	}
+	if i := p % q.windowRows; i < uint64(len(q.window)) && q.window[i].position == p {
+		return q.window[i], true, nil
+	}
+	return q.before(ctx, p)
+}
+
+// before finds a request that the window has lost, in a page read again. What
+// is wrong with the rows themselves is reported already.
+func (q *requests) before(ctx context.Context, p uint64) (found summary, ok bool, err error) {
+	for _, s := range q.older {
+		if s.position == p {
+			return s, true, nil
+		}
+	}
+	rows, err := q.view.Rows(ctx, q.pair.Requests(), p, q.pageRows, store.Ascending)
+	if err != nil && !damaged(err) {
+		return found, false, err
+	}
+	q.older = append(q.older[:0], summary{position: p})
+	for _, row := range rows {
+		s := summary{position: row.Position}
+		if r, err := call.DecodeRequest(row); err == nil {
+			s = summary{r.Position, r.Kind, sealedHash(r.Hash), r.Epoch, r.Epoch, r.Seen}
+		}
+		if row.Position == p {
+			q.older[0] = s
+		} else {
+			q.older = append(q.older, s)
+		}
+	}
+	return q.older[0], true, nil
+}
+
+// decide marks the request at a position as decided; it reports false if it
+// was decided before.
+func (q *requests) decide(p uint64) bool {
+	word, bit := p/64, uint64(1)<<(p%64)
+	for uint64(len(q.decided)) <= word {
+		q.decided = append(q.decided, 0)
+	}
+	first := q.decided[word]&bit == 0
+	q.decided[word] |= bit
+	return first
+}

@@ -1,0 +1,251 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+func pairOf(ids []identity.ID) call.Pair { return call.Pair{Caller: ids[0], Vacant: ids[1]} }
+
+// pair checks both streams of a pair: the responses in order, the requests as
+// far as they lead, then the rest.
+func (r *run) pair(ctx context.Context, p call.Pair) error {
+	if p.Caller == p.Vacant {
+		r.found(inStream(p.Requests(), 0, Stream, "two different ids", "one twice: nobody calls itself"))
+	}
+	q := r.requests(p)
+	a := &responses{requests: q, rows: r.reader(p.Responses()), known: true}
+	for more := true; more; {
+		var err error
+		if more, err = a.step(ctx); err != nil {
+			return err
+		}
+	}
+	for !q.done {
+		if err := q.step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stand is where a response chain stands.
+type stand struct {
+	epoch uint64
+	seq   int64
+	hash  rehash
+}
+
+// stood is where a row says that it leaves the chain.
+func stood(a *call.ResponseRow) stand { return stand{a.Epoch, a.Seq, sealedHash(a.Hash)} }
+
+// breaches holds a, which follows s, against the rules.
+func (s stand) breaches(a *call.ResponseRow) (b []breach) {
+	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
+	if a.Kind == call.RowVoid {
+		if got := stood(a); got.epoch != s.epoch || got.seq != s.seq || !s.hash.is(a.Hash) {
+			add(Void, s, got)
+		}
+		return b
+	}
+	next := stand{seq: 1}
+	if a.Epoch == s.epoch {
+		next = stand{seq: s.seq + 1, hash: s.hash}
+	}
+	if a.Epoch < s.epoch {
+		add(Epoch, fmt.Sprintf("at least %d, that of the row before", s.epoch), a.Epoch)
+	}
+	if a.Seq != next.seq {
+		add(Seq, next.seq, a.Seq)
+	}
+	if !next.hash.is(a.Prev) {
+		add(Prev, next.hash.again, a.Prev)
+	}
+	return b
+}
+
+func (s stand) String() string {
+	return fmt.Sprintf("epoch %d, seq %d, hash %s", s.epoch, s.seq, s.hash.again)
+}
+
+// responses checks the response stream of a pair.
+type responses struct {
+	*requests
+	rows  *reader
+	known bool // where the chain stands
+	rule  stand
+	claim stand
+}
+
+// step checks the next row.
+func (a *responses) step(ctx context.Context) (more bool, err error) {
+	row, more, err := a.rows.next(ctx)
+	if !more || err != nil {
+		return false, err
+	}
+	if row.Position == 0 {
+		a.known = false
+		return true, nil
+	}
+	r, ok := decode(a.run, a.pair.Responses(), row, call.DecodeResponse)
+	if !ok {
+		a.known = false
+		return true, nil
+	}
+	ruled := r
+	if ruled.Epoch, err = a.decision(ctx, &r); err != nil {
+		return false, err
+	}
+	return true, a.link(ctx, &r, &ruled)
+}
+
+// decision holds r against the request that it names, and returns the epoch
+// that r must have by it, r's own if that is not known.
+func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch uint64, err error) {
+	epoch = r.Epoch
+	wrong := func(c Check, want, got any) {
+		a.found(inStream(a.pair.Responses(), r.Position, c, fmt.Sprint(want), fmt.Sprint(got)))
+	}
+	q, ok, err := a.at(ctx, r.Request)
+	switch {
+	case err != nil:
+		return epoch, err
+	case !ok:
+		wrong(Request, "a call that is there", fmt.Sprintf("request %d, which is not", r.Request))
+		return epoch, nil
+	case q.kind == 0:
+		return epoch, nil // the request cannot be read, which is reported there
+	case q.kind != call.RowCall:
+		wrong(Request, "a call", fmt.Sprintf("request %d, a %v", r.Request, q.kind))
+		return epoch, nil
+	case !q.hash.is(r.RequestHash):
+		wrong(Request, fmt.Sprintf("request %d by its hash %s", r.Request, q.hash.again), r.RequestHash)
+		return epoch, nil
+	}
+	if r.RequestEpoch != q.epoch && r.RequestEpoch != q.claim {
+		wrong(Epoch, fmt.Sprintf("%d, that of request %d", q.epoch, r.Request), r.RequestEpoch)
+	}
+	if r.Position <= q.seen {
+		wrong(Seen, fmt.Sprintf("a position after %d, which request %d had seen", q.seen, r.Request), r.Position)
+	}
+	if !a.decide(r.Request) {
+		wrong(Decision, fmt.Sprintf("request %d decided once", r.Request), fmt.Sprintf("this %v after an earlier row", r.Kind))
+	}
+	if r.Kind == call.RowAnswer {
+		epoch = q.epoch
+	}
+	return epoch, nil
+}
+
+// link holds r against the chain, and its envelope against its hash. ruled is r
+// with the epoch of its request.
+func (a *responses) link(ctx context.Context, r, ruled *call.ResponseRow) error {
+	s := a.pair.Responses()
+	if a.known {
+		if b := a.rule.breaches(ruled); len(b) > 0 && len(a.claim.breaches(r)) > 0 {
+			for _, b := range b {
+				a.found(inStream(s, r.Position, b.check, b.want, b.got))
+			}
+		} else if len(b) > 0 {
+			a.rule = a.claim // the row before was wrong, and is reported
+		}
+	} else if r.Epoch < a.rule.epoch {
+		a.found(inStream(s, r.Position, Epoch, fmt.Sprintf("at least %d", a.rule.epoch), fmt.Sprint(r.Epoch)))
+	}
+	a.claim = stood(r)
+	switch {
+	case r.Kind == call.RowVoid && a.known:
+	case r.Kind == call.RowVoid:
+		a.rule = a.claim
+	default:
+		hash, err := a.reread(ctx, r)
+		if err != nil {
+			return err
+		}
+		a.follow(ruled, hash)
+	}
+	a.known = true
+	return nil
+}
+
+// follow moves the chain past the answer r by the rules.
+func (a *responses) follow(r *call.ResponseRow, hash rehash) {
+	next := stand{r.Epoch, r.Seq, hash}
+	switch {
+	case !a.known:
+	case r.Epoch > a.rule.epoch:
+		next.seq = 1
+	case r.Epoch == a.rule.epoch:
+		next.seq = a.rule.seq + 1
+	default:
+		return // an epoch that is over: the chain does not move
+	}
+	a.rule = next
+}
+
+// reread puts r's envelope together again, if its text can still be read, and
+// hashes it. The key that names the request is put in from the row: an answer
+// to another request has another hash.
+func (a *responses) reread(ctx context.Context, r *call.ResponseRow) (rehash, error) {
+	s := a.pair.Responses()
+	text, bound := r.Sealed(a.pair)
+	plain, unsure, err := a.open(ctx, s, r.Position, text, bound)
+	if plain == nil || err != nil {
+		return rehash{r.Hash, r.Hash, unsure}, err
+	}
+	e, err := r.Envelope(a.pair, plain)
+	if err != nil {
+		a.found(inStream(s, r.Position, Text, "a message", err.Error()))
+		return rehash{r.Hash, r.Hash, true}, nil
+	}
+	if e.Payload.Role != envelope.RoleAgent {
+		a.found(inStream(s, r.Position, Form, "an answer by "+string(envelope.RoleAgent), string(e.Payload.Role)))
+	}
+	return rehash{r.Hash, a.signed(s, r.Position, &e, r.Hash), false}, nil
+}
+
+// open opens a text; it is nil when it cannot be read, which is counted or
+// reported. unsure: it ought to open, and does not, so that some byte of its
+// row is wrong.
+func (r *run) open(ctx context.Context, s store.Stream, position uint64, text texts.Sealed, bound []byte) (plain []byte, unsure bool, err error) {
+	plain, err = r.texts.Open(ctx, bound, text)
+	switch {
+	case err == nil && plain == nil:
+		return []byte{}, false, nil
+	case err == nil:
+		return plain, false, nil
+	case errors.Is(err, texts.ErrGone):
+		r.result.Sealed++
+	case errors.Is(err, texts.ErrKey):
+		r.result.Sealed++
+		if !r.keys[text.Day] {
+			r.keys[text.Day] = true
+			r.found(inDocument(texts.Key(text.Day), Key, "a text key that opens", err.Error()))
+		}
+	case damaged(err):
+		r.found(inStream(s, position, Text, "a text that opens", err.Error()))
+		return nil, true, nil
+	default:
+		return nil, false, err
+	}
+	return nil, false, nil
+}
+
+// signed checks hash and signature of an envelope that was put together again,
+// and returns its hash.
+func (r *run) signed(s store.Stream, position uint64, e *envelope.Envelope, stored identity.Hash) identity.Hash {
+	b := e.AppendSigning(nil)
+	h := identity.Sum(b)
+	if h != stored {
+		r.found(inStream(s, position, Hash, h.String(), stored.String()))
+	}
+	r.verify(b, e.Signature, e.From, inStream(s, position, Signature, "a signature by "+e.From.String(), "one that is not"))
+	return h
+}
