@@ -68,15 +68,23 @@ type Rule struct {
 	seen int
 }
 
+// Watcher is told of each request twice: when it came, before rules or the
+// server meet it, and when the server has carried it out, before its answer
+// goes out. If it says false the connection breaks there. It may be called at
+// the same time for several requests.
+type Watcher func(operation string, body []byte, carriedOut bool) bool
+
 // Proxy is a running proxy.
 type Proxy struct {
 	URL string
 
 	target string
 	client *http.Client
+	server *httptest.Server
 	done   chan struct{}
 
 	mu    sync.Mutex
+	watch Watcher
 	rules []*Rule
 	late  []request
 	seen  map[string]int
@@ -87,12 +95,12 @@ func Start(t testing.TB, target string) *Proxy {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 128}
 	p := &Proxy{target: target, client: &http.Client{Transport: transport}, done: make(chan struct{}), seen: map[string]int{}}
-	server := httptest.NewServer(p)
-	p.URL = server.URL
+	p.server = httptest.NewServer(p)
+	p.URL = p.server.URL
 	t.Cleanup(func() {
 		close(p.done)
-		server.CloseClientConnections()
-		server.Close()
+		p.server.CloseClientConnections()
+		p.server.Close()
 		transport.CloseIdleConnections()
 	})
 	return p
@@ -107,6 +115,17 @@ func (p *Proxy) Set(rules ...Rule) {
 		p.rules = append(p.rules, &r)
 	}
 }
+
+// Watch has w told of every request from now on; nil ends that.
+func (p *Proxy) Watch(w Watcher) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watch = w
+}
+
+// Cut breaks all connections that clients hold, as time does to those of a
+// frozen process. New ones are taken.
+func (p *Proxy) Cut() { p.server.CloseClientConnections() }
 
 // Seen is how many requests of an operation came so far, whatever became of
 // them.
@@ -132,6 +151,14 @@ func (p *Proxy) Release() ([]int, error) {
 		statuses = append(statuses, a.status)
 	}
 	return statuses, nil
+}
+
+// goesOn tells the watcher of a request, and says whether it goes on.
+func (p *Proxy) goesOn(r request, carriedOut bool) bool {
+	p.mu.Lock()
+	w := p.watch
+	p.mu.Unlock()
+	return w == nil || w(r.operation(), r.body, carriedOut)
 }
 
 // decide finds the fault for a request of an operation.
@@ -172,10 +199,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		return
 	}
 	r := request{header: in.Header.Clone(), body: body}
+	if !p.goesOn(r, false) {
+		panic(http.ErrAbortHandler) // the documented way to break a connection
+	}
 	fault, wait := p.decide(r.operation())
 	switch fault {
 	case Drop:
-		panic(http.ErrAbortHandler) // the documented way to break a connection
+		panic(http.ErrAbortHandler)
 	case Throttle, Exceed, Conflict, Internal:
 		refuse(fault, r).write(w)
 		return
@@ -196,6 +226,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	a, err := p.forward(r)
 	if err != nil {
 		panic(http.ErrAbortHandler) // the server is gone: so are we
+	}
+	if !p.goesOn(r, true) {
+		panic(http.ErrAbortHandler)
 	}
 	switch fault {
 	case DropAnswer:

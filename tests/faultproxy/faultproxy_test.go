@@ -127,3 +127,47 @@ func TestConflictOfASingleWriteHasItsOwnName(t *testing.T) {
 		t.Errorf("answer = %d %s, want 400 TransactionConflictException", status, body)
 	}
 }
+
+func TestWatcherBreaksRequestsBeforeAndAfterTheServer(t *testing.T) {
+	var forwarded atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		forwarded.Add(1)
+		io.WriteString(w, "done")
+	}))
+	defer server.Close()
+	p := faultproxy.Start(t, server.URL)
+	for _, tt := range []struct {
+		name      string
+		watch     faultproxy.Watcher
+		status    int
+		forwarded int64
+	}{
+		{"before", func(string, []byte, bool) bool { return false }, 0, 0},
+		{"after", func(_ string, _ []byte, carriedOut bool) bool { return !carriedOut }, 0, 1},
+		{"never", func(operation string, body []byte, _ bool) bool {
+			return operation == "PutItem" && string(body) == "item"
+		}, 200, 1},
+		{"unwatched", nil, 200, 1},
+	} {
+		forwarded.Store(0)
+		p.Watch(tt.watch)
+		if status, _ := send(t, p.URL, "PutItem", "item"); status != tt.status || forwarded.Load() != tt.forwarded {
+			t.Errorf("%s: status = %d, %d forwarded; want %d, %d", tt.name, status, forwarded.Load(), tt.status, tt.forwarded)
+		}
+	}
+}
+
+func TestCutConnectionsAreMadeAgain(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	p := faultproxy.Start(t, server.URL)
+	client := &http.Client{Transport: &http.Transport{}}
+	for range 2 {
+		resp, err := client.Get(p.URL) // the first leaves a connection behind
+		if err != nil {
+			t.Fatalf("Get() = %v, want an answer", err)
+		}
+		resp.Body.Close()
+		p.Cut()
+	}
+}
