@@ -1,24 +1,27 @@
+//go:build unix
+
 // Package lambda runs built Lambda functions as AWS runs them, for tests: it
 // speaks the Runtime API to a bootstrap, freezes it between invocations, and
 // kills it where a test says so.
 //
-// Linux and macOS: a frozen process is a stopped one.
+// It imports the standard library only. The invariants: one invocation at a
+// time, as in an execution environment; a process that it started ends with
+// the test, frozen or not.
+//
+// Not on Windows: a frozen process is one that SIGSTOP stopped.
 package lambda
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,17 +29,36 @@ import (
 	"time"
 )
 
-// Build compiles the function of a folder the way it is deployed and returns
-// the bootstrap's path.
-func Build(tb testing.TB, pkg string) string {
-	tb.Helper()
-	out := filepath.Join(tb.TempDir(), "bootstrap")
+// Build compiles the function of a package, the way it is deployed, into dir
+// and returns the bootstrap's path.
+func Build(dir, pkg string) (string, error) {
+	out := filepath.Join(dir, "bootstrap")
 	cmd := exec.Command("go", "build", "-tags", "lambda.norpc", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", out, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if b, err := cmd.CombinedOutput(); err != nil {
-		tb.Fatalf("go build %s: %v\n%s", pkg, err, b)
+		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, b)
 	}
-	return out
+	return out, nil
+}
+
+// Zip packs a bootstrap the way it is deployed and returns the archive.
+func Zip(bootstrap string) ([]byte, error) {
+	program, err := os.ReadFile(bootstrap)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	head := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate}
+	head.SetMode(0o755)
+	w, err := z.CreateHeader(head)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(program); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), z.Close()
 }
 
 // Options of a function's process.
@@ -44,39 +66,32 @@ type Options struct {
 	Env    []string      // beside what Lambda itself sets
 	Freeze bool          // SIGSTOP between invocations
 	Limit  time.Duration // time for one invocation; 30 s if 0
+	// Answering, if not nil, is called twice for each answer that the function
+	// hands in: before Lambda has read it, and when Lambda has it, whatever
+	// becomes of the process then.
+	Answering func(f *Function, read bool)
 }
 
 // ErrDied: the process ended before it answered.
 var ErrDied = errors.New("function died before it answered")
 
 // Function is one execution environment: a bootstrap and the Runtime API that
-// feeds it. One invocation at a time.
+// feeds it.
 type Function struct {
 	opts    Options
 	cmd     *exec.Cmd
 	server  *http.Server
-	log     *lockedBuffer
+	log     lockedBuffer
 	started time.Time
 
 	next    chan invocation // to the process
 	waiting chan struct{}   // the process has asked for the next one
-	answers chan answer     // from the process
+	answers chan answer     // from the process; those nobody waits for stay in it
+	handing sync.Mutex      // held while an answer is handed in
 	died    chan struct{}   // closed when the process has ended
 	frozen  atomic.Bool
 	count   atomic.Int64
 	polled  atomic.Int64 // nanoseconds from start to the first poll
-}
-
-type invocation struct {
-	id    string
-	event []byte
-	limit time.Time
-}
-
-type answer struct {
-	id     string
-	body   []byte
-	failed bool
 }
 
 type lockedBuffer struct {
@@ -106,7 +121,9 @@ func Start(tb testing.TB, bootstrap string, opts Options) *Function {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f := &Function{opts: opts, log: &lockedBuffer{}, next: make(chan invocation), waiting: make(chan struct{}, 1), answers: make(chan answer, 1), died: make(chan struct{})}
+	f := &Function{
+		opts: opts, next: make(chan invocation), waiting: make(chan struct{}, 1), answers: make(chan answer, 16), died: make(chan struct{}),
+	}
 	f.server = &http.Server{Handler: f.routes(), ReadHeaderTimeout: 5 * time.Second}
 	go f.server.Serve(l)
 	f.cmd = exec.Command(bootstrap)
@@ -115,9 +132,10 @@ func Start(tb testing.TB, bootstrap string, opts Options) *Function {
 		"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=256", "AWS_REGION=us-east-1", "AWS_DEFAULT_REGION=us-east-1", "TZ=:UTC", "PATH=/usr/bin:/bin",
 		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "LAMBDA_TASK_ROOT=" + filepath.Dir(bootstrap),
 	}, opts.Env...)
-	f.cmd.Stdout, f.cmd.Stderr = f.log, f.log
+	f.cmd.Stdout, f.cmd.Stderr = &f.log, &f.log
 	f.started = time.Now()
 	if err := f.cmd.Start(); err != nil {
+		f.server.Close()
 		tb.Fatal(err)
 	}
 	go func() {
@@ -131,12 +149,16 @@ func Start(tb testing.TB, bootstrap string, opts Options) *Function {
 	return f
 }
 
-// Log is what the function has written so far.
+// Log is what the function has written so far, standard output and standard
+// error together.
 func (f *Function) Log() string { return f.log.String() }
 
-// Kill ends the process at once, as a crash does.
+// Died is closed when the process has ended.
+func (f *Function) Died() <-chan struct{} { return f.died }
+
+// Kill ends the process at once, as a crash does, and returns when it is gone.
 func (f *Function) Kill() {
-	_ = f.cmd.Process.Signal(syscall.SIGCONT) // a stopped process keeps its sockets open
+	_ = f.cmd.Process.Signal(syscall.SIGCONT) // whoever looks at it later finds no stopped process
 	_ = f.cmd.Process.Kill()
 	<-f.died
 }
@@ -170,17 +192,49 @@ func (f *Function) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	select {
-	case a := <-f.answers:
-		f.freeze(ctx)
-		if a.failed {
-			return nil, fmt.Errorf("function error: %s", a.body)
+	a, err := f.await(ctx, inv.id)
+	if err != nil {
+		return nil, err
+	}
+	f.freeze(ctx)
+	if a.failed {
+		return nil, fmt.Errorf("function error: %s", a.body)
+	}
+	return a.body, nil
+}
+
+// await waits for the answer to an invocation, and passes over those to others
+// whose caller had gone.
+func (f *Function) await(ctx context.Context, id string) (answer, error) {
+	for {
+		select {
+		case a := <-f.answers:
+			if a.id == id {
+				return a, nil
+			}
+		case <-f.died:
+			// What Lambda has read counts, whatever became of the process.
+			return f.last(id)
+		case <-ctx.Done():
+			return answer{}, ctx.Err()
 		}
-		return a.body, nil
-	case <-f.died:
-		return nil, ErrDied
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	}
+}
+
+// last looks for the answer among those that the process handed in before it
+// died.
+func (f *Function) last(id string) (answer, error) {
+	f.handing.Lock()
+	defer f.handing.Unlock()
+	for {
+		select {
+		case a := <-f.answers:
+			if a.id == id {
+				return a, nil
+			}
+		default:
+			return answer{}, ErrDied
+		}
 	}
 }
 
@@ -199,73 +253,11 @@ func (f *Function) freeze(ctx context.Context) {
 	}
 }
 
-func (f *Function) routes() http.Handler {
-	mux := http.NewServeMux()
-	const root = "/2018-06-01/runtime/"
-	mux.HandleFunc("GET "+root+"invocation/next", f.serveNext)
-	mux.HandleFunc("POST "+root+"invocation/{id}/response", f.serveAnswer(false))
-	mux.HandleFunc("POST "+root+"invocation/{id}/error", f.serveAnswer(true))
-	mux.HandleFunc("POST "+root+"init/error", f.serveAnswer(true))
-	return mux
-}
-
-func (f *Function) serveNext(w http.ResponseWriter, r *http.Request) {
-	f.polled.CompareAndSwap(0, int64(time.Since(f.started)))
+func (f *Function) dead() bool {
 	select {
-	case f.waiting <- struct{}{}:
+	case <-f.died:
+		return true
 	default:
+		return false
 	}
-	select {
-	case inv := <-f.next:
-		<-f.waiting
-		h := w.Header()
-		h.Set("Content-Type", "application/json")
-		h.Set("Lambda-Runtime-Aws-Request-Id", inv.id)
-		h.Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(inv.limit.UnixMilli(), 10))
-		h.Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:test")
-		h.Set("Lambda-Runtime-Trace-Id", "Root=1-5bef4de7-ad49b0e87f6ef6c87fc2e700;Parent=9a9197af755a6419;Sampled=0")
-		_, _ = w.Write(inv.event) // a process that died meanwhile is told by ErrDied
-	case <-r.Context().Done():
-	}
-}
-
-func (f *Function) serveAnswer(failed bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return // the process died while it wrote
-		}
-		f.answers <- answer{r.PathValue("id"), body, failed}
-		w.WriteHeader(http.StatusAccepted)
-		_, _ = w.Write([]byte(`{"status":"OK"}`))
-	}
-}
-
-// Event is a Function URL request, version 2.0 of the payload.
-func Event(method, path string, header map[string]string, body []byte) []byte {
-	raw, query, _ := strings.Cut(path, "?")
-	lower := map[string]string{"host": "test.lambda-url.us-east-1.on.aws"}
-	for k, v := range header {
-		lower[strings.ToLower(k)] = v
-	}
-	b, err := json.Marshal(map[string]any{
-		"version": "2.0", "routeKey": "$default", "rawPath": raw, "rawQueryString": query, "headers": lower,
-		"requestContext": map[string]any{
-			"accountId": "anonymous", "apiId": "test", "domainName": lower["host"], "requestId": "test", "routeKey": "$default", "stage": "$default",
-			"http": map[string]any{"method": method, "path": raw, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1", "userAgent": "test"},
-		},
-		"body": string(body), "isBase64Encoded": false,
-	})
-	if err != nil {
-		panic(err) // strings and maps of strings always marshal
-	}
-	return b
-}
-
-// Response is the function's answer to an Event.
-type Response struct {
-	Status  int               `json:"statusCode"`
-	Headers map[string]string `json:"headers"`
-	Body    string            `json:"body"`
-	Base64  bool              `json:"isBase64Encoded"`
 }

@@ -1,0 +1,96 @@
+// Package awshome is a host as it lives on AWS, for tests: two tables on
+// DynamoDB Local, a sealing key, and what functions/message needs to run over
+// them. The same host can be opened in this process too, beside the functions.
+//
+// It imports front/serve, the dynamo adapter and tests/dynamolocal.
+package awshome
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/custody"
+	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/dynamolocal"
+)
+
+// URL is where callers would find the host.
+const URL = "https://test.lambda-url.us-east-1.on.aws"
+
+// Home is the tables and keys of a host.
+type Home struct {
+	Endpoint string // of DynamoDB Local
+	Tables   dynamo.Tables
+	Vault    custody.Vault
+
+	sealKey string
+}
+
+// New makes a home that goes away with the test.
+func New(tb testing.TB) *Home {
+	tb.Helper()
+	key := make([]byte, 32)
+	rand.Read(key)
+	h := &Home{Endpoint: dynamolocal.Start(tb), sealKey: hex.EncodeToString(key)}
+	h.Tables = dynamolocal.Tables(tb, h.Endpoint)
+	vault, err := local.FromHex(h.sealKey, rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	h.Vault = vault
+	return h
+}
+
+// Env is the environment of functions/message over the home, which finds
+// DynamoDB at endpoint: the server's own, or a proxy before it.
+func (h *Home) Env(endpoint string) []string {
+	return []string{
+		"AWS_ENDPOINT_URL=" + endpoint,
+		"VACANCY_ROWS=" + h.Tables.Rows, "VACANCY_DOCS=" + h.Tables.Docs,
+		"VACANCY_URL=" + URL, "VACANCY_SEAL_KEY=" + h.sealKey,
+	}
+}
+
+// Store opens the tables for this process, at an endpoint.
+func (h *Home) Store(endpoint string, opts ...func(*dynamodb.Options)) *dynamo.Store {
+	return dynamo.New(dynamolocal.Client(endpoint, opts...), h.Tables)
+}
+
+// Open opens the host in this process, over s, with a clock and with the
+// substrates that kinds adds to those of every home.
+func (h *Home) Open(tb testing.TB, s store.Store, now func() time.Time, kinds substrate.Kinds) *serve.House {
+	tb.Helper()
+	all := serve.Substrates(false)
+	for name, kind := range kinds {
+		all[name] = kind
+	}
+	house, err := serve.Home{
+		Store: s, Vault: h.Vault, Substrates: all, URL: URL, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
+	}.Open()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return house
+}
+
+// Create makes a vacant of the home that echoes; key nil: a new one.
+func (h *Home) Create(tb testing.TB, name string, key *identity.Key) identity.ID {
+	tb.Helper()
+	house := h.Open(tb, h.Store(h.Endpoint), time.Now, nil)
+	r, err := house.Vacants.Create(tb.Context(), hosted.Spec{Name: name, Capability: "echoes", Substrate: "echo", Key: key})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r.ID
+}

@@ -1,0 +1,312 @@
+//go:build unix
+
+package lambda
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/caller"
+	"github.com/vacancy-host/vacancy/tests/faultproxy"
+)
+
+var buildDir string
+
+// message is functions/message, built once.
+var message = sync.OnceValues(func() (string, error) {
+	return Build(buildDir, "github.com/vacancy-host/vacancy/functions/message")
+})
+
+func TestMain(m *testing.M) {
+	var err error
+	if buildDir, err = os.MkdirTemp("", "vacancy-lambda-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(buildDir)
+	os.Exit(code)
+}
+
+func bootstrap(tb testing.TB) string {
+	tb.Helper()
+	b, err := message()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+// send gives f an envelope on the host route and reads what it says.
+func send(t *testing.T, f *Function, path string, e *envelope.Envelope) caller.Answer {
+	t.Helper()
+	r, err := f.Post(t.Context(), path, caller.Body(e))
+	if err != nil {
+		t.Fatalf("Post(%s) = %v\n%s", path, err, f.Log())
+	}
+	a, err := caller.Read(e, r.Status, []byte(r.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// sound wants the rows of a pair to obey their rules.
+func sound(t *testing.T, home *awshome.Home, pair call.Pair) {
+	t.Helper()
+	s := home.Store(home.Endpoint)
+	for _, err := range calltest.CheckStreams(t.Context(), s, pair, home.Open(t, s, time.Now, nil).Texts) {
+		t.Error(err)
+	}
+}
+
+func TestFunctionAnswersTheSampleEvents(t *testing.T) {
+	home := awshome.New(t)
+	// A vacant that came with its key answers nothing that was signed before it
+	// came: so it came before the samples were signed.
+	early := func() time.Time { return signedAt.Add(-time.Hour) }
+	spec := hosted.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
+	if _, err := home.Open(t, home.Store(home.Endpoint), early, nil).Vacants.Create(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	f := Start(t, bootstrap(t), Options{Env: home.Env(home.Endpoint)})
+	first, second, reset := signedSamples()
+	id := sampleVacant.ID()
+	short := id.Short()
+	fresh := (&caller.Caller{Key: sampleCaller, To: id}).Reset(time.Now())
+
+	for _, tt := range []struct {
+		name   string
+		event  []byte
+		status int
+		of     *envelope.Envelope // the answer is to this one
+		text   string             // of the reply
+		state  string
+		says   string // somewhere in the body
+	}{
+		{"message-card.json", nil, 200, nil, "", "", `"capability_text":"echoes","endpoint":"` + awshome.URL + "/v/" + id.String() + caller.SendPath + `"`},
+		{"message-health.json", nil, 200, nil, "", "", `"state":"LOCAL"`},
+		{"message-send-forged.json", nil, 401, nil, "", "", "envelope signature did not verify"},
+		{"message-send-text.json", nil, 415, nil, "", "", "text/plain"},
+		{"message-send.json", nil, 200, first, "echo from " + short + ": hello", "", ""},
+		{"message-send.json", nil, 409, first, "echo from " + short + ": hello", "answered", `"code":"replay"`},
+		{"message-send-browser.json", nil, 200, second, "echo from " + short + ": grüß dich", "", ""},
+		{"message-ask.json", nil, 200, first, "echo from " + short + ": hello", "answered", ""},
+		{"message-reset.json", nil, 400, reset, "", "", "stale_reset_request"},
+		{"a reset of now", NewEvent(caller.ResetPath, caller.Body(fresh)).Encode(), 200, fresh, "", "", `"ok":true`},
+		{"message-control.json", nil, 404, nil, "", "", "no such path"},
+		{"message-wrong-path.json", nil, 404, nil, "", "", "no such path"},
+		{"what a console sends by default", []byte(`{"key1":"value1"}`), 405, nil, "", "", "use POST"},
+	} {
+		event := tt.event
+		if event == nil {
+			event = sample(t, tt.name)
+		}
+		r, err := f.Send(t.Context(), event)
+		if err != nil {
+			t.Fatalf("%s: Send() = %v\n%s", tt.name, err, f.Log())
+		}
+		if r.Status != tt.status || !strings.Contains(r.Body, tt.says) || r.Base64 {
+			t.Errorf("%s: answer = %d (base64 %t) %s, want %d with %q", tt.name, r.Status, r.Base64, r.Body, tt.status, tt.says)
+		}
+		if tt.of == nil {
+			continue
+		}
+		a, err := caller.Read(tt.of, r.Status, []byte(r.Body))
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		got := ""
+		if a.Reply != nil {
+			got = a.Reply.Payload.Text()
+		}
+		if diff := cmp.Diff([]string{tt.text, tt.state}, []string{got, a.State}); diff != "" {
+			t.Errorf("%s: text and state (-want +got):\n%s", tt.name, diff)
+		}
+	}
+	sound(t, home, call.Pair{Caller: sampleCaller.ID(), Vacant: id})
+}
+
+func TestCardIsCachedByItsTag(t *testing.T) {
+	home := awshome.New(t)
+	id := home.Create(t, "tagged", nil)
+	f := Start(t, bootstrap(t), Options{Env: home.Env(home.Endpoint)})
+	event := NewEvent("/v/"+id.String()+"/card", nil)
+	r, err := f.Send(t.Context(), event.Encode())
+	if err != nil || r.Status != 200 || r.Headers["Etag"] == "" {
+		t.Fatalf("Send() = %+v, %v, want 200 with an ETag", r, err)
+	}
+	event.Headers["if-none-match"] = r.Headers["Etag"]
+	if r, err = f.Send(t.Context(), event.Encode()); err != nil || r.Status != 304 || r.Body != "" {
+		t.Errorf("Send() with the tag = %+v, %v, want 304 without a body", r, err)
+	}
+}
+
+func TestFrozenFunctionAnswersTheNextCall(t *testing.T) {
+	home := awshome.New(t)
+	c := caller.New(t, home.Create(t, "frozen", nil))
+	proxy := faultproxy.Start(t, home.Endpoint)
+	f := Start(t, bootstrap(t), Options{Env: home.Env(proxy.URL), Freeze: true})
+	for i := range 4 {
+		e := c.Call(fmt.Sprint("call ", i), time.Now())
+		if a := send(t, f, caller.SendPath, e); a.Status != 200 {
+			t.Fatalf("call %d = %v, want 200\n%s", i, a, f.Log())
+		}
+		c.Accepted(e)
+		if !f.frozen.Load() {
+			t.Fatalf("after call %d the function is not frozen", i)
+		}
+		wantStopped(t, f.cmd.Process.Pid)
+		if i%2 == 1 {
+			proxy.Cut() // what a long sleep does to connections
+		}
+	}
+	sound(t, home, call.Pair{Caller: c.Key.ID(), Vacant: c.To})
+}
+
+// Two execution environments get one envelope at once, as when a caller's
+// retry overtakes its first try: one runs it.
+func TestOfTwoFunctionsOneAcceptsAnEnvelope(t *testing.T) {
+	home := awshome.New(t)
+	c := caller.New(t, home.Create(t, "raced", nil))
+	functions := [2]*Function{}
+	for i := range functions {
+		functions[i] = Start(t, bootstrap(t), Options{Env: home.Env(home.Endpoint)})
+	}
+	for round := range 12 {
+		// Every third round they are two messages for one place: a fork.
+		both := [2]*envelope.Envelope{}
+		both[0] = c.Call(fmt.Sprint("round ", round), time.Now())
+		both[1] = both[0]
+		if round%3 == 2 {
+			both[1] = c.Call(fmt.Sprint("rival of round ", round), time.Now())
+		}
+		answers := race(t, functions, both)
+		winner, loser := 0, 1
+		if answers[1].Status == 200 {
+			winner, loser = 1, 0
+		}
+		if answers[winner].Status != 200 || answers[loser].Status != 409 {
+			t.Fatalf("round %d: %v and %v, want 200 and 409", round, answers[0], answers[1])
+		}
+		same := both[0] == both[1]
+		switch state := answers[loser].State; {
+		case same && state == "answered" && string(answers[loser].Raw) != string(answers[winner].Raw):
+			t.Errorf("round %d: two answers to one envelope:\n%s\n%s", round, answers[winner].Raw, answers[loser].Raw)
+		case same && state != "answered" && state != "pending", !same && state != "":
+			t.Errorf("round %d: the loser reads %v", round, answers[loser])
+		}
+		c.Accepted(both[winner])
+	}
+	sound(t, home, call.Pair{Caller: c.Key.ID(), Vacant: c.To})
+}
+
+func race(t *testing.T, functions [2]*Function, both [2]*envelope.Envelope) (answers [2]caller.Answer) {
+	t.Helper()
+	var all sync.WaitGroup
+	var errs [2]error
+	for i := range both {
+		all.Go(func() {
+			r, err := functions[i].Post(t.Context(), caller.SendPath, caller.Body(both[i]))
+			if err == nil {
+				answers[i], err = caller.Read(both[i], r.Status, []byte(r.Body))
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	return answers
+}
+
+// JSON in JSON swells quotation marks most: two bytes of the caller's body are
+// four of the function's answer.
+func TestLargestAnswerIsFarBelowLambdasLimit(t *testing.T) {
+	const limit, body = 6 << 20, 256 << 10
+	home := awshome.New(t)
+	c := caller.New(t, home.Create(t, "large", nil))
+	f := Start(t, bootstrap(t), Options{Env: home.Env(home.Endpoint)})
+	empty := len(caller.Body(c.Call("", time.Now())))
+	e := c.Call(strings.Repeat(`"`, (body-empty)/2), time.Now())
+	if n := len(caller.Body(e)); n < body-1 || n > body {
+		t.Fatalf("the body has %d bytes, want %d", n, body)
+	}
+	event := NewEvent(caller.SendPath, caller.Body(e)).Encode()
+	b, err := f.Invoke(t.Context(), event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Response
+	if err := json.Unmarshal(b, &r); err != nil || r.Status != 200 {
+		t.Fatalf("answer = %d %.200s, %v, want 200", r.Status, r.Body, err)
+	}
+	if _, err := caller.Read(e, r.Status, []byte(r.Body)); err != nil {
+		t.Error(err)
+	}
+	t.Logf("the largest event has %d bytes, its answer %d", len(event), len(b))
+	if len(event) > limit/2 || len(b) > limit/2 {
+		t.Errorf("event and answer have %d and %d bytes, want less than half of %d", len(event), len(b), limit)
+	}
+	c.Accepted(e)
+	over := c.Call(strings.Repeat(`"`, (body-empty)/2+100), time.Now())
+	if a := send(t, f, caller.SendPath, over); a.Status != 413 {
+		t.Errorf("a larger body = %v, want 413", a)
+	}
+}
+
+func TestFunctionWithoutItsTablesSaysSo(t *testing.T) {
+	home := awshome.New(t)
+	c := caller.New(t, identity.ID{1})
+	f := Start(t, bootstrap(t), Options{Env: home.Env("http://127.0.0.1:1")})
+	if a := send(t, f, caller.SendPath, c.Call("hi", time.Now())); a.Status != 503 || a.State != "" {
+		t.Errorf("call = %v, want 503 without a word on the chain", a)
+	}
+}
+
+func TestFunctionWithoutItsKeyDoesNotStart(t *testing.T) {
+	f := Start(t, bootstrap(t), Options{Env: []string{"VACANCY_SEAL_KEY=secret"}})
+	_, err := f.Ready(t.Context())
+	if !errors.Is(err, ErrDied) || !strings.Contains(f.Log(), "64 hex digits") || strings.Contains(f.Log(), "secret") {
+		t.Errorf("Ready() = %v, want it dead, saying what it needs and not what it got", err)
+	}
+}
+
+func TestFunctionLogsOneLineForACall(t *testing.T) {
+	home := awshome.New(t)
+	c := caller.New(t, home.Create(t, "logged", nil))
+	f := Start(t, bootstrap(t), Options{Env: home.Env(home.Endpoint)})
+	e := c.Call("a private word", time.Now())
+	send(t, f, caller.SendPath, e)
+	send(t, f, caller.SendPath, e)
+	f.Kill() // then all that it wrote is here
+	var verdicts []string
+	for line := range strings.Lines(f.Log()) {
+		var l struct{ Msg, Pair, Verdict string }
+		// DynamoDB Local answers refusals with a checksum of 0, which the SDK
+		// notes on standard error in a line that is not ours.
+		if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "send" {
+			verdicts = append(verdicts, l.Verdict)
+		}
+	}
+	if diff := cmp.Diff([]string{"ok", "replay"}, verdicts); diff != "" {
+		t.Errorf("verdicts logged (-want +got):\n%s\n%s", diff, f.Log())
+	}
+	if strings.Contains(f.Log(), "private") {
+		t.Errorf("the text of a message is in the log:\n%s", f.Log())
+	}
+}

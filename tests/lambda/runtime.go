@@ -1,0 +1,80 @@
+//go:build unix
+
+package lambda
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+type invocation struct {
+	id    string
+	event []byte
+	limit time.Time
+}
+
+type answer struct {
+	id     string
+	body   []byte
+	failed bool
+}
+
+// routes is the Runtime API, as far as a function needs it.
+func (f *Function) routes() http.Handler {
+	mux := http.NewServeMux()
+	const root = "/2018-06-01/runtime/"
+	mux.HandleFunc("GET "+root+"invocation/next", f.serveNext)
+	mux.HandleFunc("POST "+root+"invocation/{id}/response", f.serveAnswer(false))
+	mux.HandleFunc("POST "+root+"invocation/{id}/error", f.serveAnswer(true))
+	return mux
+}
+
+func (f *Function) serveNext(w http.ResponseWriter, r *http.Request) {
+	f.polled.CompareAndSwap(0, int64(time.Since(f.started)))
+	select {
+	case f.waiting <- struct{}{}:
+	default:
+	}
+	select {
+	case inv := <-f.next:
+		<-f.waiting
+		h := w.Header()
+		h.Set("Content-Type", "application/json")
+		h.Set("Lambda-Runtime-Aws-Request-Id", inv.id)
+		h.Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(inv.limit.UnixMilli(), 10))
+		h.Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:test")
+		h.Set("Lambda-Runtime-Trace-Id", "Root=1-5bef4de7-ad49b0e87f6ef6c87fc2e700;Parent=9a9197af755a6419;Sampled=0")
+		_, _ = w.Write(inv.event) // a process that died meanwhile is told by ErrDied
+	case <-r.Context().Done():
+	}
+}
+
+func (f *Function) serveAnswer(failed bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		f.handing.Lock()
+		defer f.handing.Unlock()
+		if f.opts.Answering != nil {
+			f.opts.Answering(f, false)
+		}
+		if f.dead() {
+			return // its last bytes may lie in a buffer here: Lambda had none of them
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the process died while it wrote
+		}
+		// An answer that streams tells of its failure at its end.
+		broken := failed || r.Trailer.Get("Lambda-Runtime-Function-Error-Type") != ""
+		if f.opts.Answering != nil {
+			f.opts.Answering(f, true)
+		}
+		select {
+		case f.answers <- answer{r.PathValue("id"), body, broken}:
+		default: // full of answers that nobody waited for
+		}
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = w.Write([]byte(`{"status":"OK"}`))
+	}
+}
