@@ -1,0 +1,253 @@
+package dispatch
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// answer is what a host sent back, read without trust: what does not read as a
+// member of design §3's table is as if it were not there. Nothing in it is
+// signed but the replies, which are verified where they are used.
+type answer struct {
+	status int // 0: not known, the answer comes from a file
+	body   []byte
+
+	object       bool // the body is one strict JSON object
+	result       bool // it has a result: it claims to be an answer
+	detail, code string
+	state        string
+	tooOld       bool
+	ok           bool // of a reset
+
+	reply     []byte // result.message of a stored answer
+	replySeq  int64  // all that is left of one whose text is gone
+	replyHash identity.Hash
+
+	expected   int64 // 0: not told
+	tip        *identity.Hash
+	floor, now time.Time
+}
+
+// States of design §3.
+const (
+	statePending    = "pending"
+	stateAnswered   = "answered"
+	stateUnanswered = "unanswered"
+	stateUnknown    = "unknown"
+	stateTooOld     = "too_old"
+)
+
+// readAnswer reads a body of any kind. A body that is not one strict JSON
+// object has no members; its text may still help a person.
+func readAnswer(status int, body []byte) answer {
+	a := answer{status: status, body: body, object: true}
+	d := canon.NewDecoder(body, canon.AnswerLimits())
+	if err := d.Document(func(key string) error { return a.member(d, key) }); err != nil {
+		return answer{status: status, body: body, detail: string(body[:min(len(body), 2*shownBytes)])}
+	}
+	if a.state == stateTooOld {
+		a.state, a.tooOld = stateUnknown, true
+	}
+	return a
+}
+
+func (a *answer) member(d *canon.Decoder, key string) (err error) {
+	switch key {
+	case "result":
+		a.result, err = true, d.Skip()
+	case "detail", "error":
+		var s string
+		if s, err = lax(d, canon.String, d.String); s != "" {
+			a.detail = s
+		}
+	case "code":
+		a.code, err = lax(d, canon.String, d.String)
+	case "state":
+		a.state, err = lax(d, canon.String, d.String)
+	case "too_old":
+		a.tooOld, err = lax(d, canon.Bool, d.Bool)
+	case "ok":
+		a.ok, err = lax(d, canon.Bool, d.Bool)
+	case "reply":
+		a.reply, err = lax(d, canon.Object, d.Raw)
+	case "reply_seq":
+		a.replySeq, err = lax(d, canon.Int, d.Int64)
+	case "reply_hash":
+		a.replyHash, _, err = laxHash(d)
+	case "expected_seq":
+		a.expected, err = lax(d, canon.Int, d.Int64)
+	case "chain_tip":
+		var h identity.Hash
+		var ok bool
+		if h, ok, err = laxHash(d); ok {
+			a.tip = &h
+		}
+	case "floor":
+		a.floor, err = laxTime(d)
+	case "now":
+		a.now, err = laxTime(d)
+	default:
+		err = d.Skip()
+	}
+	return err
+}
+
+// lax reads a value of kind k by read; any other is skipped.
+func lax[T any](d *canon.Decoder, k canon.Kind, read func() (T, error)) (T, error) {
+	var none T
+	if d.Kind() == k {
+		if v, err := read(); err == nil {
+			return v, nil
+		}
+	}
+	return none, d.Skip()
+}
+
+func laxHash(d *canon.Decoder) (identity.Hash, bool, error) {
+	s, err := lax(d, canon.String, d.String)
+	h, herr := identity.ParseHash(s)
+	return h, herr == nil, err
+}
+
+func laxTime(d *canon.Decoder) (time.Time, error) {
+	s, err := lax(d, canon.String, d.String)
+	t, terr := canon.ParseTime(s)
+	if terr != nil {
+		return time.Time{}, err
+	}
+	return t, err
+}
+
+// members reports whether the host speaks design §3: the reference sends a
+// detail and nothing else.
+func (a answer) members() bool {
+	return a.state != "" || a.tip != nil || a.expected > 0 || a.code != ""
+}
+
+// current reports whether the chain still ends with the envelope of number seq
+// and hash h: nobody has moved it since. A host that does not say is believed
+// to stand where we do.
+func (a answer) current(seq int64, h identity.Hash) bool {
+	return (a.tip == nil || *a.tip == h) && (a.expected == 0 || a.expected == seq+1)
+}
+
+// conflict reports a refusal by the chain. The texts are the reference's, which
+// its own grow loop reads too (wire §6.2).
+func (a answer) conflict() bool {
+	if a.status != 0 {
+		return a.status == 409
+	}
+	switch a.code {
+	case problem.Replay.String(), problem.Gap.String(), problem.Fork.String(), problem.Floor.String():
+		return true
+	}
+	for _, text := range []string{"non-monotonic", "prev_envelope_hash mismatch", "replay/out-of-order", "replay/race"} {
+		if strings.Contains(a.detail, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// belowFloor reports a refusal for a time that is not later than the floor.
+func (a answer) belowFloor() bool {
+	return a.conflict() && !a.floor.IsZero() && (a.code == problem.Floor.String() || a.code == "" && strings.Contains(a.detail, "<= floor"))
+}
+
+// wasTaken reads the reference's only word on an envelope it took before: its
+// own number is the last one seen (wire §23 A5).
+func (a answer) wasTaken(seq int64) bool {
+	return a.conflict() && !a.members() &&
+		strings.Contains(a.detail, fmt.Sprintf("replay/out-of-order envelope: seq %d <= last_seen %d", seq, seq))
+}
+
+// inconclusive reports that the same bytes must go out again: the host failed,
+// and does not say what became of them.
+func (a answer) inconclusive() bool {
+	status := a.status
+	if status == 0 {
+		for _, k := range problem.Kinds() {
+			if a.code == k.String() {
+				status = k.Row().Status
+			}
+		}
+	}
+	if status == 409 && !a.object {
+		return true // not the host's words: a chain is not reset for a page of some proxy
+	}
+	return a.state == "" && !a.result && (status >= 500 && status != 501 || status == 408 || status == 425)
+}
+
+// noDoor reports that the host has no such route: the reference has no ask, and
+// its smallest server no reset.
+func (a answer) noDoor() bool {
+	return a.state == "" && a.code != problem.Misdirected.String() && (a.status == 404 || a.status == 405 || a.status == 501)
+}
+
+// kindOf is the kind of a refusal: what the host names, if it fits the status,
+// else what the status stands for.
+func kindOf(a answer) problem.Kind {
+	byStatus := problem.Unavailable
+	found := false
+	for _, k := range problem.Kinds() {
+		row := k.Row()
+		if row.Code == a.code && (a.status == 0 || row.Status == a.status) {
+			return refusalKind(k)
+		}
+		if !found && row.Status == a.status && k != problem.Usage {
+			byStatus, found = k, true
+		}
+	}
+	switch {
+	case a.status == 0 || found:
+	case a.status >= 300 && a.status < 500:
+		byStatus = problem.Forbidden
+	}
+	return refusalKind(byStatus)
+}
+
+// refusalKind maps what the other side says of itself to what it means here:
+// its internal error is not ours, and what it calls malformed was refused.
+func refusalKind(k problem.Kind) problem.Kind {
+	switch k {
+	case problem.Internal, problem.Damaged, problem.Untrusted:
+		return problem.BehaviourFailed
+	case problem.Malformed, problem.NotJSON, problem.Usage, problem.UnsupportedMedia, problem.MethodNotAllowed, problem.Canceled, problem.Pending:
+		return problem.Forbidden
+	}
+	return k
+}
+
+// shownBytes is how much of a host's text goes into an error.
+const shownBytes = 300
+
+// shown is the host's text, made harmless for a terminal.
+func (a answer) shown() string {
+	s := strings.ToValidUTF8(a.detail, "?")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return ' '
+		}
+		return r
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if s == "" {
+		return "no reason given"
+	}
+	for i := range s {
+		if i >= shownBytes {
+			return s[:i] + "…"
+		}
+	}
+	if !utf8.ValidString(s) {
+		return "unreadable reason"
+	}
+	return s
+}

@@ -1,0 +1,159 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Ask asks t for the fate of every envelope that is listed, and returns what
+// was learnt in Late. It never makes the host run anything. A problem of kind
+// Pending says that a call is accepted and not answered yet.
+func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
+	return c.with(ctx, t, func(r *run) error {
+		for _, q := range slices.Concat(r.st.Sent, r.st.Live, r.st.Old) {
+			if err := r.settleListed(ctx, q); err != nil {
+				return err
+			}
+			if r.deaf != nil {
+				break
+			}
+		}
+		if err := r.deliver(); err != nil {
+			return err
+		}
+		switch {
+		case r.deaf != nil:
+			return problem.Wrap(problem.Unavailable, r.deaf, "%s could not be asked about everything", r.t.Name)
+		case r.pending:
+			return problem.New(problem.Pending, "%s has not answered yet: ask again later", r.t.Name)
+		}
+		return nil
+	})
+}
+
+// nextOld is the next envelope to ask for: each once in an operation, and after
+// a reset once more.
+func (r *run) nextOld() *envelope.Envelope {
+	for i := range r.st.Old {
+		q := &r.st.Old[i]
+		if r.asked[q.Hash()] || r.deaf != nil && !r.ours(q) {
+			continue
+		}
+		return q
+	}
+	return nil
+}
+
+// settleOld asks for what was overtaken, until the call in hand is decided.
+func (r *run) settleOld(ctx context.Context) error {
+	for q := r.nextOld(); q != nil && (!r.calling || r.st.outcome() == nil); q = r.nextOld() {
+		if err := r.settleListed(ctx, *q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ours reports whether q is of the call that we are making.
+func (r *run) ours(q *envelope.Envelope) bool {
+	return r.calling && r.st.Job != "" && q.IdempotencyKey == r.st.Job
+}
+
+// settleListed asks for one listed envelope and settles what is learnt. If it
+// is of the call in hand, nothing may be signed anew before its fate is known:
+// then it is an error not to learn it.
+func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
+	h, ours := q.Hash(), r.ours(&q)
+	r.asked[h] = true
+	if ours {
+		r.hold(q)
+	}
+	a, err := r.ask(ctx, q, ours)
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.state == stateAnswered || a.state == stateUnanswered:
+		v, _, err := r.judge(q, h, a, true)
+		if v != done && ours {
+			return err
+		}
+		if v != done {
+			r.note(fmt.Sprintf("what %s shows as the answer to call %d did not verify: %s", r.t.Name, q.Seq, problem.Of(err).Text()))
+			return nil
+		}
+	case a.state == stateUnknown:
+		r.forget(&q, h, a)
+	case a.noDoor() && !r.st.Bound:
+		r.st.drop(h)
+		r.note(fmt.Sprintf("%s does not tell what became of a call: whether call %d was accepted cannot be learnt", r.t.Name, q.Seq))
+	case ours:
+		return problem.New(kindOf(a), "%s does not say what became of the call%s: %s", r.t.Name, r.httpStatus(a), a.shown())
+	case a.state == statePending:
+		r.pending = true
+		r.note(fmt.Sprintf("call %d is accepted and not answered yet", q.Seq))
+		return nil
+	default:
+		r.note(fmt.Sprintf("call %d could not be asked for now", q.Seq))
+		return nil
+	}
+	return r.save()
+}
+
+// forget drops an overtaken envelope that the host does not know: with another
+// one in its place, or a floor above it, it can never be accepted. Only a
+// first call later than the floor may still be, after a reset (hole 11).
+func (r *run) forget(q *envelope.Envelope, h identity.Hash, a answer) {
+	if !slices.ContainsFunc(r.st.Old, func(e envelope.Envelope) bool { return e.Hash() == h }) {
+		r.note(fmt.Sprintf("call %d has not been accepted; a copy on its way still may be", q.Seq))
+		return
+	}
+	if a.tooOld {
+		r.note(fmt.Sprintf("call %d is older than %s looks back: whether it was accepted cannot be learnt", q.Seq, r.t.Name))
+	}
+	r.st.drop(h)
+	if q.Seq == 1 && q.Time.After(a.floor) {
+		r.st.Live = append(r.st.Live[:len(r.st.Live):len(r.st.Live)], *q)
+	}
+}
+
+// ask posts q to the ask door. Patient, it goes on until there is a word on q's
+// fate; else one try is enough, and the zero answer says that nothing came.
+func (r *run) ask(ctx context.Context, q envelope.Envelope, patient bool) (answer, error) {
+	body := envelope.AppendRequest(nil, nil, &q)
+	for n, pendings := 0, 0; ; {
+		a, err := r.post(ctx, r.doors.ask, body)
+		switch {
+		case pointless(err):
+			return a, err
+		case err == nil && a.state != statePending && !a.inconclusive():
+			return a, nil
+		case !patient:
+			if a.state != statePending {
+				r.deaf = errors.Join(err, unclear(a))
+			}
+			return a, ctx.Err()
+		case a.state == statePending:
+			if r.waited >= r.c.patience() {
+				return a, r.unresolved(nil)
+			}
+			err = r.pause(ctx, pendings)
+			pendings++
+		default:
+			r.sent = true // it was, or it would not be asked for
+			if n++; n >= r.c.tries() {
+				return a, r.unresolved(err)
+			}
+			err = r.pause(ctx, n-1)
+		}
+		if err != nil {
+			return a, r.unresolved(err)
+		}
+	}
+}

@@ -1,0 +1,302 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Call sends msg to t and returns the verified answer. If a call with the same
+// message is under way, its bytes go out again and its answer is returned; a
+// call under way with another message is given up, which the host may still
+// accept: what became of it comes back in Late.
+//
+// Errors of kind Pending, Unavailable and Canceled leave the call under way:
+// the same Call resumes it. Conflict names the command that helps. Untrusted
+// says that what came back did not verify; nothing of it was believed.
+func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Result, error) {
+	return c.with(ctx, t, func(r *run) error {
+		r.calling = true
+		if err := r.begin(&msg); err != nil {
+			return err
+		}
+		return r.call(ctx, msg)
+	})
+}
+
+// begin checks the message and finds out whether it is under way already. The
+// call in hand is told by its idempotency key, which all its envelopes carry.
+func (r *run) begin(msg *envelope.Message) error {
+	if msg.Role == "" {
+		msg.Role = envelope.RoleUser
+	}
+	if err := msg.Check(); err != nil {
+		return err
+	}
+	if msg.Role == envelope.RoleAgent {
+		return problem.New(problem.Usage, "role: a call is not signed as %s", envelope.RoleAgent)
+	}
+	if probe := (envelope.Envelope{Payload: *msg}); probe.IsReset() {
+		return problem.New(problem.Usage, "%s is a chain reset, not a call: `vacancy call %s --reset`", envelope.ResetText, r.t.Name)
+	}
+	if e := r.st.ofJob(); e != nil && sameMessage(e.Payload, *msg) {
+		r.res.Resumed = true
+		r.hold(*e)
+		return nil
+	}
+	key, err := r.c.newKey()
+	r.st.Job = key
+	return err
+}
+
+// hold makes e the envelope that the result is about.
+func (r *run) hold(e envelope.Envelope) identity.Hash {
+	r.res.Request, r.res.RequestHash = e, e.Hash()
+	return r.res.RequestHash
+}
+
+// call goes round until the call in hand is decided. Each turn does the first
+// thing that is due, in the order of the model.
+func (r *run) call(ctx context.Context, msg envelope.Message) error {
+	resumed := r.res.Resumed
+	for range maxTurns {
+		var err error
+		switch e := r.st.inHand(); {
+		case r.st.outcome() != nil: // maybe learnt by a run that died before it told
+			return r.handOver()
+		case r.st.Reset != nil:
+			err = r.finishReset(ctx)
+		case r.nextOld() != nil:
+			err = r.settleOld(ctx)
+		case e != nil:
+			err = r.send(ctx, *e, resumed)
+			resumed = false
+		case len(r.st.Sent)+len(r.st.Live) >= MaxListed:
+			err = r.overfull(ctx)
+		default:
+			err = r.sign(ctx, msg)
+			resumed = false
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.unresolved(nil)
+}
+
+// sign puts the message into a new envelope for the next place of the chain,
+// and keeps it.
+func (r *run) sign(ctx context.Context, msg envelope.Message) error {
+	if r.st.Request.Seq >= envelope.MaxSeq {
+		return problem.New(problem.Conflict, "the chain is at its end: `vacancy call %s --reset`", r.t.Name)
+	}
+	e := envelope.Envelope{
+		From: r.self, To: r.t.ID, Seq: r.st.Request.Seq + 1, Prev: r.st.Request.Hash, Time: r.st.stamp(r.c.now()),
+		Payload: msg, IdempotencyKey: r.st.Job,
+	}
+	if _, err := e.Sign(ctx, r.c.Signer); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the call could not be signed")
+	}
+	if n, most := len(envelope.AppendRequest(nil, nil, &e)), canon.DefaultLimits().Bytes; n > most {
+		return &problem.Error{Kind: problem.TooLarge, Field: "message", Want: fmt.Sprintf("at most %d bytes signed and encoded", most), Got: fmt.Sprint(n)}
+	}
+	r.st.Sent = append(r.st.Sent[:len(r.st.Sent):len(r.st.Sent)], e)
+	r.st.signed(e.Time)
+	r.hold(e)
+	return r.save()
+}
+
+// overfull is met when too many envelopes are listed for one number.
+func (r *run) overfull(ctx context.Context) error {
+	if r.c.AutoReset {
+		return r.signReset(ctx, time.Time{})
+	}
+	return r.tooMany()
+}
+
+func (r *run) tooMany() error {
+	return problem.New(problem.Conflict, "%d calls to %s are listed whose fate is open: `vacancy call %s --ask` asks for them, `vacancy call %s --reset` starts the chain anew",
+		len(r.st.Sent)+len(r.st.Live), r.t.Name, r.t.Name, r.t.Name)
+}
+
+// send posts e until something conclusive comes back, and acts on it. before:
+// the host may have seen these bytes in an earlier operation.
+func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error {
+	h := r.hold(e)
+	r.sent = r.sent || before
+	body := envelope.AppendRequest(nil, nil, &e)
+	for n, pendings := 0, 0; ; {
+		a, err := r.post(ctx, r.doors.send, body)
+		if pointless(err) {
+			return err
+		}
+		if err == nil {
+			if v, x, err := r.judge(e, h, a, before); v != again {
+				return r.act(ctx, h, a, v, x, err)
+			}
+		}
+		before = before || !problem.Is(err, problem.Unavailable) // it may be there now
+		if a.state == statePending {
+			if r.waited >= r.c.patience() {
+				return r.unresolved(nil)
+			}
+			err = r.pause(ctx, pendings)
+			pendings++
+		} else {
+			if n++; n >= r.c.tries() {
+				return r.unresolved(errors.Join(err, unclear(a)))
+			}
+			err = r.pause(ctx, n-1)
+		}
+		if err != nil {
+			return r.unresolved(err)
+		}
+	}
+}
+
+// act follows a verdict and saves what came of it. An error ends the call.
+func (r *run) act(ctx context.Context, h identity.Hash, a answer, v verdict, x *envelope.Envelope, err error) error {
+	switch {
+	case v == other:
+		return r.settleOther(ctx, *x, h)
+	case v == moved:
+		return r.meetMoved(ctx, h, a)
+	case v == resign && r.floors > r.c.tries():
+		err = problem.New(problem.Clock, "%s keeps asking for a later time: look at the clock of this machine", r.t.Name)
+	}
+	if serr := r.save(); serr != nil {
+		return serr
+	}
+	return err
+}
+
+// handOver moves what was learnt into the result. It is kept before: should we
+// die, the same call finds it again, and sends nothing.
+func (r *run) handOver() error {
+	l := *r.st.outcome()
+	h := r.hold(l.Request)
+	r.res.Fate, r.res.Reply, r.res.ReplySeq, r.res.ReplyHash = l.Fate, l.Reply, l.ReplySeq, l.ReplyHash
+	r.res.Bound = l.Reply != nil && envelope.IsReplyKey(l.Reply.IdempotencyKey)
+	r.st.Job = ""
+	r.st.Late = slices.DeleteFunc(slices.Clone(r.st.Late), func(x Late) bool { return x.Request.Hash() == h })
+	if err := r.deliver(); err != nil {
+		return err
+	}
+	switch l.Fate {
+	case TextGone:
+		return problem.New(problem.BehaviourFailed, "%s answered call %d, and no longer keeps the text of the answer (number %d, hash %s)",
+			r.t.Name, l.Request.Seq, l.ReplySeq, l.ReplyHash)
+	case Unanswered:
+		return problem.New(problem.BehaviourFailed, "%s accepted call %d and will never answer it: %s", r.t.Name, l.Request.Seq, l.Detail)
+	case AnswerLost:
+		return problem.New(problem.BehaviourFailed, "%s accepted call %d, but its answer is lost", r.t.Name, l.Request.Seq)
+	}
+	return nil
+}
+
+// deliver hands over everything learnt late.
+func (r *run) deliver() error {
+	if r.st.outcome() != nil {
+		r.st.Job = ""
+	}
+	r.res.Late = append(r.res.Late, r.st.Late...)
+	r.st.Late = nil
+	return r.save()
+}
+
+// settleOther: the host's tip is another envelope of ours for the same number.
+// Its fate is asked for, never tried by sending it (hole 11).
+func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.Hash) error {
+	a, err := r.ask(ctx, x, true)
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.state == stateAnswered || a.state == stateUnanswered:
+		xh := r.hold(x)
+		if v, _, err := r.judge(x, xh, a, true); v != done {
+			return r.act(ctx, xh, a, v, nil, err)
+		}
+	case a.noDoor():
+		r.lost(x, h)
+	default:
+		// It changed in between, or the host contradicts itself: see again.
+		return r.pause(ctx, 0)
+	}
+	return r.save()
+}
+
+// meetMoved: the chain is not where we left it. With AutoReset it is reset;
+// else a person decides, and what is listed is asked for even so.
+func (r *run) meetMoved(ctx context.Context, h identity.Hash, a answer) error {
+	if r.c.AutoReset {
+		return r.signReset(ctx, a.floor)
+	}
+	for _, q := range without(slices.Concat(r.st.Sent, r.st.Live), h) {
+		if err := r.settleListed(ctx, q); err != nil {
+			return err
+		}
+	}
+	if err := r.save(); err != nil || r.st.outcome() != nil {
+		return err
+	}
+	kind := problem.Conflict
+	for _, k := range []problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.Floor} {
+		if a.code == k.String() {
+			kind = k
+		}
+	}
+	return problem.New(kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): `vacancy call %s --reset` starts it anew, then run the same command again",
+		r.t.Name, a.shown(), r.t.Name)
+}
+
+// post makes one request and counts it.
+func (r *run) post(ctx context.Context, url string, body []byte) (answer, error) {
+	r.res.Posts++
+	began := r.c.now()
+	status, reply, err := r.c.Transport.Post(ctx, url, body)
+	r.res.Wire += r.c.now().Sub(began)
+	r.sent = r.sent || !problem.Is(err, problem.Unavailable)
+	if err != nil {
+		return answer{}, err
+	}
+	return readAnswer(status, reply), nil
+}
+
+// pointless errors of a transport are not mended by trying again.
+func pointless(err error) bool {
+	return problem.Is(err, problem.TooLarge) || problem.Is(err, problem.Usage)
+}
+
+func (r *run) pause(ctx context.Context, n int) error {
+	d := pause(n)
+	r.waited += d
+	return r.c.wait(ctx, d)
+}
+
+// unclear is the host's own word on why it has nothing conclusive to say.
+func unclear(a answer) error {
+	if a.status == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d %s", a.status, a.shown())
+}
+
+// unresolved ends an operation whose call is still under way. Whatever the
+// cause, the signed bytes are kept.
+func (r *run) unresolved(cause error) error {
+	switch {
+	case errors.Is(cause, context.Canceled):
+		return problem.Wrap(problem.Canceled, cause, "stopped; the call to %s is kept: the same command again resumes it", r.t.Name)
+	case !r.sent:
+		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, nothing was sent; the signed call is kept: the same command again sends it", r.t.Name)
+	}
+	return problem.Wrap(problem.Pending, cause, "%s has not answered yet; the call is kept: the same command again resumes it", r.t.Name)
+}

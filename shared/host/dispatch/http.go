@@ -1,0 +1,107 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// HTTP is the Transport and Getter of a person's own machine. It follows no
+// redirect, bounds time and size, and reaches loopback and private addresses:
+// whom to call is the person's choice here, not a stranger's. Safe for
+// concurrent use.
+type HTTP struct {
+	client *http.Client
+}
+
+// HTTPOptions tune an HTTP. Zero means the default.
+type HTTPOptions struct {
+	// Timeout bounds one exchange (60 s, above every host's deadline).
+	Timeout time.Duration
+	// Idle is how many connections to one host are kept open (2).
+	Idle int
+}
+
+// NewHTTP makes an HTTP.
+func NewHTTP(o HTTPOptions) *HTTP {
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Idle == 0 {
+		o.Idle = 2
+	}
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	return &HTTP{client: &http.Client{
+		Timeout: o.Timeout,
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            dialer.DialContext,
+			TLSHandshakeTimeout:    10 * time.Second,
+			MaxIdleConnsPerHost:    o.Idle,
+			IdleConnTimeout:        90 * time.Second,
+			ForceAttemptHTTP2:      true,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		// A redirect could lead the signed bytes to a host of another's choice.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Post implements Transport.
+func (h *HTTP) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, problem.Wrap(problem.Usage, err, "%.80q cannot be called", url)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return h.do(req)
+}
+
+// Get implements Getter.
+func (h *HTTP) Get(ctx context.Context, url string) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, nil, problem.Wrap(problem.Usage, err, "%.80q cannot be fetched", url)
+	}
+	return h.do(req)
+}
+
+func (h *HTTP) do(req *http.Request) (int, []byte, error) {
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "vacancy")
+	res, err := h.client.Do(req)
+	if err != nil {
+		return 0, nil, exchangeError(req, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 && res.StatusCode < 400 {
+		return 0, nil, problem.New(problem.Usage, "%s redirects to %.200q; redirects are not followed: call that address if you mean it", req.URL.Host, res.Header.Get("Location"))
+	}
+	most := canon.AnswerLimits().Bytes
+	b, err := io.ReadAll(io.LimitReader(res.Body, int64(most)+1))
+	if err != nil {
+		return 0, nil, exchangeError(req, err)
+	}
+	if len(b) > most {
+		return 0, nil, &problem.Error{Kind: problem.TooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes", most), Got: "more"}
+	}
+	return res.StatusCode, b, nil
+}
+
+// exchangeError tells what never left this machine, which is Unavailable, from
+// what may have arrived.
+func exchangeError(req *http.Request, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be reached", req.URL.Host)
+	}
+	return problem.Wrap(problem.Deadline, err, "no answer from %s", req.URL.Host)
+}

@@ -1,0 +1,227 @@
+package dispatch
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// verdict is a row of the table "Our caller" (design §3): what an answer means
+// for the envelope that was sent.
+type verdict int
+
+const (
+	again   verdict = iota // nothing conclusive, or still pending: the same bytes again
+	done                   // the call is decided and settled; the error says how if there is no answer
+	other                  // another listed envelope was accepted: ask for it, settle it
+	resign                 // sign anew: for the host's clock, for a floor, or because an earlier call was settled
+	moved                  // others have moved the chain: reset
+	refused                // the call was not accepted; the error says why
+)
+
+// judge applies an answer to the state: to envelope e with hash h, which may
+// have reached the host before (then a word of "taken" is about itself). What
+// it changes must be saved. x is the envelope to ask for with other.
+func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool) (v verdict, x *envelope.Envelope, err error) {
+	r.res.Status = a.status
+	switch {
+	case a.status == 200 && a.state == "", a.status == 0 && a.result:
+		return r.answered(e, h, a)
+	case a.state == stateAnswered:
+		return r.stored(e, h, a)
+	case a.state == stateUnanswered:
+		return r.unanswered(e, h, a)
+	case a.state == statePending, a.inconclusive():
+		return again, nil, nil
+	case a.belowFloor() && a.floor.After(r.c.now().Add(r.st.Ahead+maxSkew)):
+		return refused, nil, problem.New(problem.Clock, "%s has an envelope signed at %s on record, more than an hour ahead of this machine's clock", r.t.Name, canon.FormatTime(a.floor))
+	case a.conflict():
+		v, x = r.conflict(e, h, a, before)
+		return v, x, nil
+	case !a.now.IsZero():
+		return r.clock(h, a)
+	}
+	// Not accepted now. It stays listed: a copy may still be on its way (hole 9).
+	if e.IdempotencyKey == r.st.Job {
+		r.st.Job = ""
+	}
+	return refused, nil, problem.New(kindOf(a), "%s refused the call%s: %s", r.t.Name, r.httpStatus(a), a.shown())
+}
+
+func (r *run) httpStatus(a answer) string {
+	if a.status == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d)", a.status)
+}
+
+// answered: 200 with an answer in it.
+func (r *run) answered(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
+	reply, err := envelope.DecodeResponse(a.body)
+	if err != nil {
+		return refused, nil, &problem.Error{Kind: problem.Untrusted, Detail: problem.Of(err).Text()}
+	}
+	return r.take(e, h, &reply, r.st.nextNamed(h) != nil)
+}
+
+// stored: the answer to an envelope that was accepted before.
+func (r *run) stored(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
+	current := a.current(e.Seq, h) && r.st.nextNamed(h) != nil
+	if a.reply != nil {
+		reply, err := envelope.DecodeMessage(a.reply)
+		if err != nil {
+			return refused, nil, &problem.Error{Kind: problem.Untrusted, Detail: "stored answer: " + problem.Of(err).Text()}
+		}
+		return r.take(e, h, &reply, current)
+	}
+	if a.replySeq < 1 || a.replySeq > envelope.MaxSeq || a.replyHash.IsZero() {
+		return refused, nil, problem.New(problem.Untrusted, "the host says that the call is answered and shows no answer")
+	}
+	if current {
+		if want := r.st.Response.Seq + 1; a.replySeq != want && r.st.Lost == 0 {
+			return refused, nil, problem.New(problem.Untrusted, "the host says that the call was answered by number %d; %d is next", a.replySeq, want)
+		}
+		r.st.settle(Point{e.Seq, h}, &Point{a.replySeq, a.replyHash})
+		r.st.Bound = true // only hosts that bind keep answers
+	} else {
+		r.outside(h)
+	}
+	r.tell(Late{Request: e, Fate: TextGone, ReplySeq: a.replySeq, ReplyHash: a.replyHash})
+	return done, nil, nil
+}
+
+// take believes an answer or refuses it. Outside the chain it is only kept:
+// others have moved the chain on.
+func (r *run) take(e envelope.Envelope, h identity.Hash, reply *envelope.Envelope, current bool) (verdict, *envelope.Envelope, error) {
+	p, err := r.st.verify(reply, h)
+	if err == nil && !p.bound && !current {
+		err = problem.New(problem.Untrusted, "the answer names no request and has no place in the chain")
+	}
+	if err == nil && current {
+		if err = r.st.follow(reply, &p); err != nil {
+			err = problem.Wrap(problem.Untrusted, nil, "%s (of the answers; `vacancy call %s --reset` starts both chains anew)", problem.Of(err).Text(), r.t.Name)
+		}
+	}
+	if err != nil {
+		return refused, nil, err
+	}
+	if current {
+		if !p.bound && r.st.Lost > 0 {
+			r.note(fmt.Sprintf("%s does not bind answers to requests, and the answers to %d earlier calls are lost: this may be one of them", r.t.Name, r.st.Lost))
+		}
+		r.st.accept(Point{e.Seq, h}, p)
+	} else {
+		r.outside(h)
+	}
+	r.tell(Late{Request: e, Fate: Answered, Reply: reply, ReplySeq: reply.Seq, ReplyHash: p.at.Hash})
+	return done, nil, nil
+}
+
+func (r *run) unanswered(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
+	if a.current(e.Seq, h) && r.st.nextNamed(h) != nil {
+		r.st.settle(Point{e.Seq, h}, nil) // the response chain stands
+	} else {
+		r.outside(h)
+	}
+	r.tell(Late{Request: e, Fate: Unanswered, Detail: a.shown()})
+	return done, nil, nil
+}
+
+// outside closes the envelope with hash h without a place in our chain: it was accepted, and others
+// have moved the chain since, or it is of an earlier epoch.
+func (r *run) outside(h identity.Hash) {
+	if r.st.nextNamed(h) != nil {
+		r.st.retire(h)
+		r.note(fmt.Sprintf("another holder of this key, or a reset, has moved the chain with %s: the next call will meet that", r.t.Name))
+	} else {
+		r.st.drop(h)
+	}
+}
+
+// tell notes an outcome, to be handed over.
+func (r *run) tell(l Late) {
+	r.st.Late = append(r.st.Late[:len(r.st.Late):len(r.st.Late)], l)
+}
+
+// conflict: 409 for an envelope that is not known as accepted.
+func (r *run) conflict(e envelope.Envelope, h identity.Hash, a answer, before bool) (verdict, *envelope.Envelope) {
+	if a.tip != nil {
+		if x := r.st.nextNamed(*a.tip); x != nil {
+			return other, x
+		}
+	}
+	if a.belowFloor() && e.Seq == 1 && r.st.Request.Seq == 0 && a.expected <= 1 {
+		// The chain was reset and nothing has followed: the first call must be
+		// later than everything before.
+		r.st.retire(identity.Hash{})
+		r.st.signed(a.floor)
+		r.floors++
+		return resign, nil
+	}
+	if a.wasTaken(e.Seq) {
+		if x := r.taken(e, h, before); x != nil {
+			return r.lost(*x, h)
+		}
+	}
+	return moved, nil
+}
+
+// taken is the one envelope that a host of the reference can mean when it says
+// that the number of e is used up; nil if that cannot be told.
+func (r *run) taken(e envelope.Envelope, h identity.Hash, before bool) *envelope.Envelope {
+	if r.st.Bound {
+		return nil // this host would say more
+	}
+	var found []*envelope.Envelope
+	for _, list := range [][]envelope.Envelope{r.st.Sent, r.st.Live} {
+		for i := range list {
+			if list[i].Seq == e.Seq && (before || list[i].Hash() != h) {
+				found = append(found, &list[i])
+			}
+		}
+	}
+	if len(found) != 1 {
+		return nil
+	}
+	return found[0]
+}
+
+// lost settles x, which was accepted by a host that cannot say what it
+// answered (wire §23 A5). h is the hash of the envelope in hand.
+func (r *run) lost(x envelope.Envelope, h identity.Hash) (verdict, *envelope.Envelope) {
+	xh := x.Hash()
+	r.st.settle(Point{x.Seq, xh}, nil)
+	r.st.Lost++
+	r.tell(Late{Request: x, Fate: AnswerLost})
+	r.note(fmt.Sprintf("%s accepted call %d and does not keep answers: what it answered, and whether it did, cannot be learnt", r.t.Name, x.Seq))
+	if xh == h {
+		return done, nil
+	}
+	return resign, nil
+}
+
+// clock: the host says that the envelope is signed ahead of its clock.
+func (r *run) clock(h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
+	r.st.ahead(h)
+	if err := r.setClock(a.now); err != nil {
+		return refused, nil, err
+	}
+	return resign, nil, nil
+}
+
+// setClock takes the host's clock for ours, once in an operation.
+func (r *run) setClock(host time.Time) error {
+	now := r.c.now()
+	skew := host.Sub(now)
+	if r.corrected || skew.Abs() > maxSkew {
+		return problem.New(problem.Clock, "the clock of this machine and that of %s differ by %s: set this one, then run the same command again",
+			r.t.Name, skew.Abs().Round(time.Second))
+	}
+	r.corrected = true
+	r.st.correct(host, now)
+	return nil
+}

@@ -1,0 +1,106 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Print signs msg as Call does, keeps it as under way, and returns the request
+// body instead of sending it. The same message again gives the same bytes
+// until its answer is accepted.
+func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (body []byte, res Result, err error) {
+	res, err = c.with(ctx, t, func(r *run) error {
+		if r.st.Reset != nil {
+			return problem.New(problem.Conflict, "a reset of the chain is not confirmed: `vacancy call %s --reset` finishes it", r.t.Name)
+		}
+		if err := r.begin(&msg); err != nil {
+			return err
+		}
+		if r.st.outcome() != nil {
+			return problem.New(problem.Conflict, "the answer to this call is here already: `vacancy call` with the same message shows it")
+		}
+		if r.st.inHand() == nil {
+			if len(r.st.Sent)+len(r.st.Live) >= MaxListed {
+				return r.tooMany()
+			}
+			if err := r.sign(ctx, msg); err != nil {
+				return err
+			}
+		}
+		e := r.st.inHand()
+		r.hold(*e)
+		body = envelope.AppendRequest(nil, nil, e)
+		return nil
+	})
+	return body, res, err
+}
+
+// Accept verifies and settles an answer that travelled another way: the body
+// that a host sent back for a printed call, be it an answer or a refusal. An
+// answer is matched to its call by the request hash that it is bound to; what
+// names none is taken as being about the call in hand.
+func (c *Caller) Accept(ctx context.Context, t Target, body []byte) (Result, error) {
+	return c.with(ctx, t, func(r *run) error {
+		a := readAnswer(0, body)
+		if !a.object || !a.result && a.state == "" && a.code == "" && a.detail == "" {
+			return problem.New(problem.Untrusted, "this is neither an answer nor a refusal of a host")
+		}
+		e := r.addressee(a)
+		if e == nil {
+			return problem.New(problem.NotFound, "no call to %s is under way that this could answer", r.t.Name)
+		}
+		h := r.hold(*e)
+		v, _, err := r.judge(*e, h, a, true)
+		switch v {
+		case again:
+			return r.unresolvedAnswer()
+		case other:
+			return problem.New(problem.Conflict, "the host had accepted an earlier call of this number: `vacancy call %s --ask` asks for its answer", r.t.Name)
+		case moved:
+			return problem.New(problem.Conflict, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): `vacancy call %s --reset` starts it anew",
+				r.t.Name, a.shown(), r.t.Name)
+		case resign:
+			err = problem.New(problem.Conflict, "this envelope was not accepted (%s): the same command again signs a new one", a.shown())
+		}
+		if v == done {
+			r.st.Job = e.IdempotencyKey // what is accepted by hand is the result, whatever is in hand
+		}
+		if err := r.act(ctx, h, a, v, nil, err); err != nil || v != done {
+			return err
+		}
+		return r.handOver()
+	})
+}
+
+func (r *run) unresolvedAnswer() error {
+	return problem.New(problem.Pending, "this says nothing final; the call to %s is kept: send the same bytes again", r.t.Name)
+}
+
+// addressee is the listed envelope that an answer is about.
+func (r *run) addressee(a answer) *envelope.Envelope {
+	raw := a.reply
+	if a.result {
+		raw = a.body
+	}
+	if raw != nil {
+		decode := envelope.DecodeMessage
+		if a.result {
+			decode = envelope.DecodeResponse
+		}
+		if reply, err := decode(bytes.Clone(raw)); err == nil && envelope.IsReplyKey(reply.IdempotencyKey) {
+			h, err := identity.ParseHash(reply.IdempotencyKey[len(envelope.ReplyKey(identity.Hash{}))-2*identity.Size:])
+			if err != nil {
+				return nil
+			}
+			return r.st.listed(h)
+		}
+	}
+	if e := r.st.inHand(); e != nil || len(r.st.Sent) == 0 {
+		return e
+	}
+	return &r.st.Sent[len(r.st.Sent)-1]
+}

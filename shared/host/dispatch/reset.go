@@ -1,0 +1,142 @@
+package dispatch
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Reset starts both chains with t anew, by a signed reset, and then asks for
+// the fate of what was listed. A reset that was under way is finished.
+func (c *Caller) Reset(ctx context.Context, t Target) (Result, error) {
+	return c.with(ctx, t, func(r *run) error {
+		if r.st.Reset == nil {
+			if err := r.signReset(ctx, time.Time{}); err != nil {
+				return err
+			}
+		}
+		for range maxTurns {
+			if r.st.Reset == nil {
+				break
+			}
+			if err := r.finishReset(ctx); err != nil {
+				return err
+			}
+		}
+		if r.st.Reset != nil {
+			return r.resetOpen(nil)
+		}
+		if err := r.settleOld(ctx); err != nil {
+			return err
+		}
+		return r.deliver()
+	})
+}
+
+// signReset signs a reset later than everything signed and, as far as hosts
+// take it, later than floor, and keeps it. A newer reset replaces one whose
+// fate is open: only its effect counts, and that is the same.
+func (r *run) signReset(ctx context.Context, floor time.Time) error {
+	key, err := r.c.newKey()
+	if err != nil {
+		return err
+	}
+	now := r.c.now()
+	at := r.st.stamp(now)
+	if !floor.IsZero() {
+		least := floor.Add(time.Microsecond)
+		if most := now.Add(r.st.Ahead + resetSpan).UTC().Truncate(time.Microsecond); least.After(most) {
+			least = most // further ahead no host takes it
+		}
+		if least.After(at) {
+			at = least
+		}
+	}
+	e := envelope.Envelope{
+		From: r.self, To: r.t.ID, Seq: 1, Time: at, IdempotencyKey: key,
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{envelope.ResetText}},
+	}
+	if _, err := e.Sign(ctx, r.c.Signer); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the reset could not be signed")
+	}
+	r.st.Reset = &e
+	r.st.signed(e.Time)
+	return r.save()
+}
+
+// finishReset posts the reset under way until it is confirmed or refused, or
+// signs another one in its place.
+func (r *run) finishReset(ctx context.Context) error {
+	e := *r.st.Reset
+	if age := r.c.now().Add(r.st.Ahead).Sub(e.Time); age > resetSpan {
+		return r.signReset(ctx, time.Time{}) // no host takes one as old as that
+	}
+	body := envelope.AppendRequest(nil, nil, &e)
+	for n := 0; ; n++ {
+		a, err := r.post(ctx, r.doors.reset, body)
+		switch {
+		case pointless(err):
+			return err
+		case err == nil && !a.inconclusive():
+			return r.judgeReset(ctx, a)
+		}
+		if n+1 >= r.c.tries() {
+			return r.resetOpen(err)
+		}
+		if err := r.pause(ctx, n); err != nil {
+			return r.resetOpen(err)
+		}
+	}
+}
+
+func (r *run) judgeReset(ctx context.Context, a answer) error {
+	r.res.Status = a.status
+	switch {
+	case a.status == 200 && a.ok:
+		r.st.resetDone()
+		r.res.Reset = true
+		r.asked = map[identity.Hash]bool{} // whatever was unknown may be known now
+		return r.save()
+	case a.status == 200:
+		return problem.New(problem.Untrusted, "%s does not confirm the reset: %s", r.t.Name, a.shown())
+	case a.status == 409:
+		if r.floors++; r.floors > r.c.tries() {
+			return problem.New(problem.Clock, "%s keeps asking for a later time: look at the clock of this machine", r.t.Name)
+		}
+		if r.floors > 1 { // it is further ahead than a reset may be: time will pass it
+			if err := r.pause(ctx, r.floors); err != nil {
+				return r.resetOpen(err)
+			}
+		}
+		return r.signReset(ctx, a.floor)
+	case !a.now.IsZero():
+		if err := r.setClock(a.now); err != nil {
+			return err
+		}
+		return r.signReset(ctx, time.Time{})
+	}
+	// A refusal is final for these bytes: kept, they would stand before every
+	// later call. Should a copy pass after all, the next call meets it.
+	r.st.Reset = nil
+	if err := r.save(); err != nil {
+		return err
+	}
+	if strings.HasPrefix(a.detail, "stale_reset_request") { // the reference does not tell its time
+		return problem.New(problem.Clock, "%s refused the reset as signed too far off its clock (%s): set the clock of this machine, then run the same command again", r.t.Name, a.shown())
+	}
+	if a.noDoor() {
+		return problem.New(problem.NotFound, "%s has no chain reset at %s", r.t.Name, r.doors.reset)
+	}
+	return problem.New(kindOf(a), "%s refused the reset (%d): %s", r.t.Name, a.status, a.shown())
+}
+
+func (r *run) resetOpen(cause error) error {
+	if !r.sent {
+		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, the reset was not sent; it is kept: the same command again sends it", r.t.Name)
+	}
+	return problem.Wrap(problem.Pending, cause, "%s has not confirmed the reset; it is kept: the same command again resumes it", r.t.Name)
+}

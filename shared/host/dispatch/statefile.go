@@ -1,0 +1,294 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// StateFormat is the version of the form that AppendJSON writes.
+const StateFormat = 1
+
+// stateLimits bound a state as it is kept: MaxListed envelopes of the largest
+// size, and then some.
+var stateLimits = canon.Limits{Bytes: 64 << 20, Depth: 32, Keys: 1024}
+
+// AppendJSON appends s as one JSON object, a line per member so that a person
+// can read it. Envelopes have the wire's shape.
+func (s *State) AppendJSON(dst []byte) []byte {
+	dst = fmt.Appendf(dst, "{\n\"format\": %d,\n\"self\": %q,\n\"target\": %q", StateFormat, s.Self, s.Target)
+	dst = appendPoint(append(dst, ",\n\"request\": "...), s.Request)
+	dst = appendPoint(append(dst, ",\n\"response\": "...), s.Response)
+	dst = appendList(append(dst, ",\n\"sent\": "...), s.Sent)
+	dst = appendList(append(dst, ",\n\"live\": "...), s.Live)
+	dst = appendList(append(dst, ",\n\"old\": "...), s.Old)
+	dst = appendEnvelope(append(dst, ",\n\"reset\": "...), s.Reset)
+	dst = canon.AppendString(append(dst, ",\n\"job\": "...), s.Job)
+	dst = append(dst, ",\n\"signed\": "...)
+	if s.Signed.IsZero() {
+		dst = append(dst, "null"...)
+	} else {
+		dst = append(canon.AppendTime(append(dst, '"'), s.Signed), '"')
+	}
+	dst = fmt.Appendf(dst, ",\n\"ahead_us\": %d,\n\"bound\": %t,\n\"lost\": %d,\n\"late\": [", s.Ahead.Microseconds(), s.Bound, s.Lost)
+	for i, l := range s.Late {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendEnvelope(append(dst, "\n{\"request\": "...), &l.Request)
+		dst = canon.AppendString(append(dst, ", \"fate\": "...), string(l.Fate))
+		dst = canon.AppendString(append(dst, ", \"detail\": "...), l.Detail)
+		dst = appendEnvelope(append(dst, ", \"reply\": "...), l.Reply)
+		dst = fmt.Appendf(dst, ", \"reply_seq\": %d, \"reply_hash\": %q}", l.ReplySeq, l.ReplyHash)
+	}
+	return append(dst, "]\n}\n"...)
+}
+
+func appendPoint(dst []byte, p Point) []byte {
+	dst = strconv.AppendInt(append(dst, `{"seq": `...), p.Seq, 10)
+	return append(p.Hash.AppendHex(append(dst, `, "hash": "`...)), `"}`...)
+}
+
+func appendEnvelope(dst []byte, e *envelope.Envelope) []byte {
+	if e == nil {
+		return append(dst, "null"...)
+	}
+	return envelope.AppendMessage(dst, e)
+}
+
+func appendList(dst []byte, list []envelope.Envelope) []byte {
+	dst = append(dst, '[')
+	for i := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = envelope.AppendMessage(append(dst, '\n'), &list[i])
+	}
+	return append(dst, ']')
+}
+
+// DecodeState reads what AppendJSON wrote. Nothing is guessed: an unknown or
+// missing member, or envelopes that do not belong here, are problem.Damaged;
+// so is a newer format, which a later version of the program wrote.
+func DecodeState(data []byte) (State, error) {
+	s, err := decodeState(data)
+	if err != nil {
+		return State{}, &problem.Error{Kind: problem.Damaged, Detail: "call state: " + problem.Of(err).Text(), Err: errors.Unwrap(err)}
+	}
+	return s, nil
+}
+
+// stateMembers is how many members a state has, the format included.
+const stateMembers = 15
+
+func decodeState(data []byte) (State, error) {
+	var s State
+	d := canon.NewDecoder(data, stateLimits)
+	n := 0
+	err := d.Document(func(key string) error {
+		if n++; n == 1 && key != "format" {
+			return problem.Invalid("format", "the first member", key)
+		}
+		return s.member(d, key)
+	})
+	switch {
+	case err != nil:
+		return State{}, err
+	case n != stateMembers:
+		return State{}, problem.Invalid("members", strconv.Itoa(stateMembers), strconv.Itoa(n))
+	}
+	return s, s.check()
+}
+
+func (s *State) member(d *canon.Decoder, key string) (err error) {
+	switch key {
+	case "format":
+		var n int64
+		if n, err = d.Int64(); err == nil && n != StateFormat {
+			err = problem.Invalid("format", fmt.Sprintf("%d, or a newer program", StateFormat), strconv.FormatInt(n, 10))
+		}
+	case "self":
+		s.Self, err = decodeID(d)
+	case "target":
+		s.Target, err = decodeID(d)
+	case "request":
+		s.Request, err = decodePoint(d)
+	case "response":
+		s.Response, err = decodePoint(d)
+	case "sent":
+		s.Sent, err = decodeList(d)
+	case "live":
+		s.Live, err = decodeList(d)
+	case "old":
+		s.Old, err = decodeList(d)
+	case "reset":
+		s.Reset, err = decodeEnvelope(d)
+	case "job":
+		s.Job, err = d.String()
+	case "signed":
+		s.Signed, err = decodeTime(d)
+	case "ahead_us":
+		var n int64
+		if n, err = d.Int64(); err == nil {
+			s.Ahead = time.Duration(n) * time.Microsecond
+			if s.Ahead.Abs() > maxSkew || n != s.Ahead.Microseconds() {
+				err = problem.Invalid(key, "at most an hour", strconv.FormatInt(n, 10))
+			}
+		}
+	case "bound":
+		s.Bound, err = d.Bool()
+	case "lost":
+		s.Lost, err = d.Int64()
+	case "late":
+		err = d.Array(func(int) error {
+			l, err := decodeLate(d)
+			s.Late = append(s.Late, l)
+			return err
+		})
+	default:
+		err = problem.Invalid(key, "a member of a call state", "another")
+	}
+	return err
+}
+
+// check refuses what no run of this program can have written.
+func (s *State) check() error {
+	for _, p := range []Point{s.Request, s.Response} {
+		if p.Seq < 0 || p.Seq > envelope.MaxSeq || (p.Seq == 0) != p.Hash.IsZero() {
+			return problem.Invalid("seq", "a sequence number and its hash", strconv.FormatInt(p.Seq, 10))
+		}
+	}
+	lists := [][]envelope.Envelope{s.Sent, s.Live, s.Old}
+	if s.Reset != nil {
+		lists = append(lists, []envelope.Envelope{*s.Reset})
+	}
+	for i, list := range lists {
+		for _, e := range list {
+			switch {
+			case e.From != s.Self || e.To != s.Target:
+				return problem.Invalid("envelope", "one from self to target", e.From.Short()+" to "+e.To.Short())
+			case i == 0 && (e.Seq != s.Request.Seq+1 || e.Prev != s.Request.Hash):
+				return problem.Invalid("sent", "envelopes that follow the last settled one", strconv.FormatInt(e.Seq, 10))
+			}
+		}
+	}
+	if s.Lost < 0 {
+		return problem.Invalid("lost", "a count", strconv.FormatInt(s.Lost, 10))
+	}
+	return nil
+}
+
+func decodeID(d *canon.Decoder) (id identity.ID, err error) {
+	t, err := d.String()
+	if err != nil {
+		return id, err
+	}
+	return identity.ParseID(t)
+}
+
+func decodeHash(d *canon.Decoder) (h identity.Hash, err error) {
+	t, err := d.String()
+	if err != nil {
+		return h, err
+	}
+	return identity.ParseHash(t)
+}
+
+func decodeTime(d *canon.Decoder) (t time.Time, err error) {
+	if d.Kind() == canon.Null {
+		return t, d.Null()
+	}
+	text, err := d.String()
+	if err != nil {
+		return t, err
+	}
+	return canon.ParseTime(text)
+}
+
+func decodePoint(d *canon.Decoder) (p Point, err error) {
+	err = d.Object(func(key string) (err error) {
+		switch key {
+		case "seq":
+			p.Seq, err = d.Int64()
+		case "hash":
+			p.Hash, err = decodeHash(d)
+		default:
+			err = problem.Invalid(key, "seq or hash", "another")
+		}
+		return err
+	})
+	return p, err
+}
+
+func decodeEnvelope(d *canon.Decoder) (*envelope.Envelope, error) {
+	if d.Kind() == canon.Null {
+		return nil, d.Null()
+	}
+	raw, err := d.Raw()
+	if err != nil {
+		return nil, err
+	}
+	e, err := envelope.DecodeMessage(raw)
+	return &e, err
+}
+
+func decodeList(d *canon.Decoder) (list []envelope.Envelope, err error) {
+	err = d.Array(func(int) error {
+		e, err := decodeEnvelope(d)
+		if err == nil && e == nil {
+			err = problem.Invalid("envelope", "a message", "null")
+		}
+		if err == nil {
+			list = append(list, *e)
+		}
+		return err
+	})
+	return list, err
+}
+
+func decodeLate(d *canon.Decoder) (l Late, err error) {
+	var request *envelope.Envelope
+	err = d.Object(func(key string) (err error) {
+		switch key {
+		case "request":
+			request, err = decodeEnvelope(d)
+		case "fate":
+			var f string
+			f, err = d.String()
+			l.Fate = Fate(f)
+		case "detail":
+			l.Detail, err = d.String()
+		case "reply":
+			l.Reply, err = decodeEnvelope(d)
+		case "reply_seq":
+			l.ReplySeq, err = d.Int64()
+		case "reply_hash":
+			l.ReplyHash, err = decodeHash(d)
+		default:
+			err = problem.Invalid(key, "a member of a late outcome", "another")
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return l, err
+	case request == nil:
+		return l, problem.Invalid("request", "the envelope of a late outcome", "none")
+	}
+	switch l.Fate {
+	case Answered, TextGone, Unanswered, AnswerLost:
+	default:
+		return l, problem.Invalid("fate", "a fate", fmt.Sprintf("%.20q", string(l.Fate)))
+	}
+	if (l.Fate == Answered) != (l.Reply != nil) {
+		return l, problem.Invalid("reply", "the answer of an answered call, and of no other", string(l.Fate))
+	}
+	l.Request = *request
+	return l, nil
+}

@@ -1,0 +1,196 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The paths of the message door (design §5).
+const (
+	sendPath  = "/a2a/message/send"
+	askPath   = "/a2a/message/ask"
+	resetPath = "/a2a/chain/reset"
+)
+
+// Target is whom to call and where.
+type Target struct {
+	ID identity.ID
+	// URL is posted to as it is. Empty: the card's endpoint.
+	URL string
+	// Card, if there is one, must verify and be ID's before anything is sent.
+	Card *card.Card
+	// Name is how the person called it, for messages. Empty: the short id.
+	Name string
+}
+
+// FromCard makes the target of a card, which is posted to at its endpoint,
+// verbatim (wire §10, §23 C4).
+func FromCard(c *card.Card) Target { return Target{ID: c.VacantID, Card: c} }
+
+// checked does steps 1 and 2 of wire §16, which need no network, and fills in
+// what follows from the card.
+func (t Target) checked(self identity.ID) (Target, error) {
+	if t.Card != nil {
+		if t.ID.IsZero() {
+			t.ID = t.Card.VacantID
+		}
+		if t.URL == "" {
+			t.URL = t.Card.Endpoint
+		}
+	}
+	if t.Name == "" {
+		t.Name = t.ID.Short()
+	}
+	if t.URL == "" {
+		return t, problem.New(problem.NotFound, "target %s has no endpoint URL", t.ID.Short())
+	}
+	if t.Card != nil {
+		if !t.Card.Verify() {
+			return t, problem.New(problem.Untrusted, "target capability card for %s does not verify", t.Card.VacantID.Short())
+		}
+		if t.Card.VacantID != t.ID {
+			return t, problem.New(problem.Untrusted, "the card is of %s, not of %s", t.Card.VacantID.Short(), t.ID.Short())
+		}
+	}
+	if err := t.ID.Check(); err != nil {
+		return t, err
+	}
+	if t.ID == self {
+		// Request and answer would share one ordered pair (wire §23 A13).
+		return t, problem.New(problem.Usage, "%s cannot call itself", self.Short())
+	}
+	return t, nil
+}
+
+// doors are the three URLs of a target.
+type doors struct{ send, ask, reset string }
+
+func doorsOf(send string) (doors, error) {
+	u, err := parseURL(send)
+	if err != nil {
+		return doors{}, err
+	}
+	base := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), sendPath)
+	at := func(path string) string {
+		v := *u
+		v.Path, v.RawPath = strings.TrimRight(base, "/")+path, ""
+		return v.String()
+	}
+	return doors{send: send, ask: at(askPath), reset: at(resetPath)}, nil
+}
+
+// SendURL is the URL to post to for a URL that a person gives: one whose path
+// does not end in /a2a/message/send gets that appended (wire §23 C4).
+func SendURL(given string) (string, error) {
+	u, err := parseURL(given)
+	if err != nil {
+		return "", err
+	}
+	u.Path, u.RawPath = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), sendPath)+sendPath, ""
+	return u.String(), nil
+}
+
+func parseURL(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return nil, &problem.Error{Kind: problem.Usage, Field: "url", Want: "an http or https URL", Got: fmt.Sprintf("%.80q", s)}
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Opaque != "":
+		return nil, &problem.Error{Kind: problem.Usage, Field: "url", Want: "an http or https URL with a host", Got: fmt.Sprintf("%.80q", s)}
+	case u.User != nil:
+		// It would travel in clear, and show in logs.
+		return nil, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without user and password", Got: "one with them"}
+	case u.Fragment != "":
+		return nil, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without #", Got: fmt.Sprintf("%.80q", s)}
+	}
+	return u, nil
+}
+
+// Getter fetches a URL; HTTP is one. Safe for concurrent use.
+type Getter interface {
+	Get(ctx context.Context, url string) (status int, body []byte, err error)
+}
+
+// FetchTarget asks the host at a URL that a person gives for its card (GET
+// …/card), verifies it, and makes the target that is called at that URL. Where
+// the card's own endpoint differs the given URL wins: the person may reach the
+// host by another way, and the answers are signed in any case.
+func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
+	send, err := SendURL(given)
+	if err != nil {
+		return Target{}, err
+	}
+	u, _ := url.Parse(send)
+	u.Path = strings.TrimSuffix(u.Path, sendPath) + "/card"
+	status, body, err := g.Get(ctx, u.String())
+	if err != nil {
+		return Target{}, err
+	}
+	if status != 200 {
+		a := readAnswer(status, body)
+		return Target{}, problem.New(kindOf(a), "GET %s: %d %s", u, status, a.shown())
+	}
+	c, err := parseCardAnswer(body)
+	if err != nil {
+		return Target{}, problem.New(problem.Untrusted, "GET %s: %s", u, problem.Of(err).Text())
+	}
+	if id, ok := idInPath(u.Path); ok && id != c.VacantID {
+		return Target{}, problem.New(problem.Untrusted, "GET %s: the card is of %s", u, c.VacantID.Short())
+	}
+	return Target{ID: c.VacantID, URL: send, Card: &c, Name: given}, nil
+}
+
+// parseCardAnswer reads the body of GET …/card (wire §6.1). The signed blob
+// counts; the members beside it must say the same.
+func parseCardAnswer(body []byte) (card.Card, error) {
+	var id, blobHex string
+	d := canon.NewDecoder(body, canon.AnswerLimits())
+	err := d.Document(func(key string) (err error) {
+		switch key {
+		case "vacant_id":
+			id, err = d.String()
+		case "capability_card_blob_hex":
+			blobHex, err = d.String()
+		default:
+			err = d.Skip()
+		}
+		return err
+	})
+	if err != nil {
+		return card.Card{}, err
+	}
+	blob, err := hex.DecodeString(blobHex)
+	if err != nil || len(blob) == 0 {
+		return card.Card{}, problem.Invalid("capability_card_blob_hex", "a card in hexadecimal", fmt.Sprintf("%.20q", blobHex))
+	}
+	c, err := card.Parse(bytes.Clone(blob))
+	switch {
+	case err != nil:
+		return card.Card{}, err
+	case !c.Verify():
+		return card.Card{}, problem.New(problem.Untrusted, "target capability card for %s does not verify", c.VacantID.Short())
+	case id != c.VacantID.String():
+		return card.Card{}, problem.Invalid("vacant_id", c.VacantID.String(), fmt.Sprintf("%.70q", id))
+	}
+	return c, nil
+}
+
+// idInPath finds the id of …/v/{id}/….
+func idInPath(path string) (identity.ID, bool) {
+	_, rest, ok := strings.Cut(path, "/v/")
+	if !ok {
+		return identity.ID{}, false
+	}
+	first, _, _ := strings.Cut(rest, "/")
+	id, err := identity.ParseID(first)
+	return id, err == nil
+}

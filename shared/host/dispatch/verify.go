@@ -1,0 +1,61 @@
+package dispatch
+
+import (
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/chain"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// proof is what a verified answer establishes.
+type proof struct {
+	at     Point // of the answer on the response chain
+	bound  bool  // it names its request
+	missed int64 // answers before it that never arrived
+}
+
+// verify does steps 7 to 9 of wire §16 for the answer to the request with hash
+// h, then the binding: a host that ever bound an answer must bind them all, or
+// a middleman could choose among old ones (wire §23 A2). Every refusal is of
+// kind problem.Untrusted.
+func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
+	got, ok := e.VerifyBy(s.Target) // under the target's key, whoever is claimed
+	switch {
+	case !ok:
+		return proof{}, problem.New(problem.Untrusted, "envelope signature did not verify for sender %s", e.From.Short())
+	case e.From != s.Target:
+		return proof{}, problem.New(problem.Untrusted, "response envelope from_vacant_id %s != target %s", e.From.Short(), s.Target.Short())
+	case e.To != s.Self:
+		return proof{}, problem.New(problem.Untrusted, "response envelope to_vacant_id %s != requester %s", e.To.Short(), s.Self.Short())
+	}
+	p := proof{at: Point{e.Seq, got}, bound: envelope.IsReplyKey(e.IdempotencyKey)}
+	if p.bound && e.IdempotencyKey != envelope.ReplyKey(h) {
+		return proof{}, problem.New(problem.Untrusted, "the answer is to another request: its key is %.80q, this request is %s", e.IdempotencyKey, h)
+	}
+	if !p.bound && s.Bound {
+		return proof{}, problem.New(problem.Untrusted, "the answer does not name its request %s, though this target has done so before", h)
+	}
+	return p, nil
+}
+
+// follow does step 10: the answer is the next of the response chain. A host
+// that never bound an answer may have used up a number for each answer that
+// got lost, and no more (wire §23 A9).
+func (s *State) follow(e *envelope.Envelope, p *proof) error {
+	tip := chain.Tip{Seq: s.Response.Seq, Hash: s.Response.Hash}
+	if gap := e.Seq - tip.Seq - 1; gap > 0 && !s.Bound && gap <= s.Lost {
+		p.missed = gap
+		return nil
+	}
+	if err := tip.Fit(e); err != nil {
+		return &problem.Error{Kind: problem.Untrusted, Detail: problem.Of(err).Text()}
+	}
+	return nil
+}
+
+// accept takes a verified answer that follows the chain, to a call.
+func (s *State) accept(call Point, p proof) {
+	s.settle(call, &p.at)
+	s.Bound = s.Bound || p.bound
+	s.Lost -= p.missed
+}
