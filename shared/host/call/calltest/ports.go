@@ -22,6 +22,9 @@ type Clock struct {
 	now time.Time
 }
 
+// NewClock returns a clock that shows now.
+func NewClock(now time.Time) *Clock { return &Clock{now: now} }
+
 // Now is the time of one who is ahead by skew.
 func (c *Clock) Now(skew time.Duration) func() time.Time {
 	return func() time.Time {

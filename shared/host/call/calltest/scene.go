@@ -56,7 +56,7 @@ func newScene(t *testing.T, inner store.Store) *scene {
 	t.Helper()
 	s := &scene{
 		t: t, ctx: t.Context(), store: NewScript(inner), texts: &Texts{Day: 20000}, opener: &Texts{},
-		clock: &Clock{now: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)},
+		clock: NewClock(time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)),
 		acts:  map[string]call.Behaviour{}, gates: map[string]*gate{}, runs: map[identity.Hash]int{},
 	}
 	s.caller, s.vacant = s.key(), s.key()

@@ -1,0 +1,92 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// instance is a process that serves the host: with a clock of its own, and a
+// memory that ends with it.
+type instance struct {
+	http.Handler
+	number int
+	call   *call.Host
+}
+
+func (w *world) newInstance(number int) *instance {
+	now := w.clock.Now(w.cfg.skew[number])
+	c := call.Config{
+		Store: w.store, Texts: w.texts, Now: now, Rand: w.random, Wait: w.wait,
+		Self: func(context.Context) (identity.ID, error) { return identity.ID{0xaa}, nil },
+		// The caller is hosted too: an envelope turned round finds a home here.
+		Directory: &calltest.Directory{Store: w.store, Now: now, Vacants: map[identity.ID]call.Vacant{
+			w.pair.Vacant: {Behaviour: w.behave, Signer: vacantKey},
+			w.pair.Caller: {Behaviour: w.behave, Signer: callerKey},
+		}},
+	}
+	if w.ledger != nil {
+		c.Ledger = w.ledger
+	}
+	h := call.New(c)
+	door := message.Handler(message.Config{Host: h, Log: slog.New(slog.DiscardHandler), Now: now})
+	return &instance{Handler: door, number: number, call: h}
+}
+
+// wait is a host's pause between two tries at a write. It may lose patience.
+func (w *world) wait(ctx context.Context, _ time.Duration) error {
+	if v := w.pause(ctx, retrying, "trying again"); v != fine {
+		return errors.New("no patience left")
+	}
+	return nil
+}
+
+var errInjected = fmt.Errorf("%w: injected", store.ErrUnavailable)
+
+// around is a call of a host to the store.
+func (w *world) around(ctx context.Context, op calltest.Op, do func(context.Context) error) error {
+	k := reading
+	if op.Writes != nil {
+		k = writing
+	}
+	v := w.pause(ctx, k, op.Name)
+	// The store goes on with what it was told, whatever becomes of the teller.
+	ctx = context.WithoutCancel(ctx)
+	switch v {
+	case fine:
+		return do(ctx)
+	case unheard:
+		_ = do(ctx)
+	case twice:
+		_ = do(ctx)
+		return do(ctx)
+	case delayed:
+		w.late = append(w.late, func() error { return do(ctx) })
+	}
+	return errInjected
+}
+
+// behave is what the vacant does. What must never run is noticed here.
+func (w *world) behave(ctx context.Context, e envelope.Envelope) (envelope.Message, error) {
+	h := e.Hash()
+	w.ran(taskOf(ctx), h)
+	v := w.pause(ctx, working, "work")
+	if v == slow {
+		w.clock.Advance(due + 2*time.Second)
+		v = w.pause(ctx, plain, "work, after its due")
+	}
+	if v != fine {
+		return envelope.Message{}, errors.New("the behaviour failed")
+	}
+	return envelope.Message{Parts: []string{"re ", e.Payload.Text()}}, nil
+}

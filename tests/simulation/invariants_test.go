@@ -1,0 +1,253 @@
+package simulation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// record is what was seen of the world from outside.
+type record struct {
+	envelopes [][]byte // every body on the wire, answers as requests too: the attacker's
+	known     map[string]known
+	ran       map[identity.Hash]int
+	final     map[identity.Hash]bool          // told `unanswered`
+	released  map[identity.Hash]identity.Hash // answers that left, and their requests
+	met       map[string]int                  // how often things happened
+}
+
+// wanted is what a hunt must have met: without it, it proves little.
+var wanted = []string{
+	"call", "reset", "answer", "void", // rows
+	"an epoch closed without a row", "a late answer of an old epoch", "a refund",
+	"a read fails", "a write is lost", "a write is applied, its ack lost", "a write is delayed", "a write is applied twice",
+	"a delayed write lands", "a delayed write comes too late", "a behaviour fails", "a behaviour ends after its due", "patience to retry ends",
+	"a host dies", "a caller dies", "a request is lost", "a request is doubled", "a reply is lost", "a caller stops waiting",
+	"a stranger repeats: call", "a stranger repeats: reset", "a stranger repeats: answer",
+	"200", "400", "402", "409", "423", "500", "503", "504",
+	"pending", "answered", "unanswered", "unknown",
+}
+
+// known is what a body holds.
+type known struct {
+	hash identity.Hash
+	kind string // call, reset or answer
+	seq  int64
+	text string
+}
+
+// met counts something that happened.
+func (w *world) met(what string) { w.seen.met[what]++ }
+
+func newRecord() record {
+	return record{known: map[string]known{}, ran: map[identity.Hash]int{}, final: map[identity.Hash]bool{}, released: map[identity.Hash]identity.Hash{}, met: map[string]int{}}
+}
+
+// remember notes a body for the attacker.
+func (w *world) remember(body []byte, e *envelope.Envelope, kind string) known {
+	if k, ok := w.seen.known[string(body)]; ok {
+		return k
+	}
+	k := known{hash: e.Hash(), kind: kind, seq: e.Seq, text: e.Payload.Text()}
+	w.seen.known[string(body)] = k
+	w.seen.envelopes = append(w.seen.envelopes, body)
+	return k
+}
+
+func (w *world) nameOf(body []byte) string {
+	k := w.seen.known[string(body)]
+	return fmt.Sprintf("%s %d %q %.6s", k.kind, k.seq, k.text, k.hash)
+}
+
+// posted: a caller sends a body, meant for a route.
+func (w *world) posted(c *caller, route string, body []byte) {
+	if _, ok := w.seen.known[string(body)]; ok {
+		return
+	}
+	req, err := envelope.DecodeResetRequest(body)
+	if err != nil {
+		w.violate("%s posts what does not decode: %v", c.name, err)
+		return
+	}
+	kind := "call"
+	if route == message.ResetPath {
+		kind = "reset"
+	}
+	k := w.remember(body, &req.Envelope, kind)
+	if kind == "call" {
+		c.signed[k.hash] = true
+	}
+}
+
+// ran: a behaviour begins for the envelope of hash h.
+func (w *world) ran(t *task, h identity.Hash) {
+	w.seen.ran[h]++
+	if n := w.seen.ran[h]; n > 1 {
+		w.violate("I2: %.6s ran %d times", h, n)
+	}
+	if t.route != message.SendPath || t.exchange != nil && t.exchange.meant != message.SendPath {
+		w.violate("I14: %.6s ran though it was only asked for", h)
+	}
+	for _, k := range w.seen.known {
+		if k.hash == h && k.kind != "call" {
+			w.violate("I10: the %s %.6s ran as a call", k.kind, h)
+		}
+	}
+}
+
+// told is what a host says.
+type told struct {
+	State string          `json:"state"`
+	Reply json.RawMessage `json:"reply"`
+}
+
+// left: a reply leaves a host.
+func (w *world) left(t *task) {
+	asked := w.seen.known[string(t.request)]
+	w.met(strconv.Itoa(t.reply.status))
+	var answer *envelope.Envelope
+	if t.route == message.SendPath && t.reply.status == 200 {
+		e, err := envelope.DecodeResponse(t.reply.body)
+		if err != nil {
+			w.violate("I8: a 200 without an answer: %v", err)
+			return
+		}
+		answer = &e
+	} else {
+		var x told
+		if err := json.Unmarshal(t.reply.body, &x); err != nil {
+			w.violate("a host says what is no JSON: %v: %s", err, t.reply.body)
+			return
+		}
+		if x.State != "" {
+			w.met(x.State)
+		}
+		if x.State == string(call.Unanswered) {
+			w.seen.final[asked.hash] = true
+		}
+		if x.Reply != nil {
+			e, err := envelope.DecodeMessage(x.Reply)
+			if err != nil {
+				w.violate("I8: a stored reply does not decode: %v", err)
+				return
+			}
+			answer = &e
+		}
+	}
+	if answer == nil {
+		return
+	}
+	k := w.remember(request(answer), answer, "answer")
+	w.seen.released[k.hash] = asked.hash
+	if answer.IdempotencyKey != envelope.ReplyKey(asked.hash) {
+		w.violate("I7: the answer to %.6s is bound to %q", asked.hash, answer.IdempotencyKey)
+	}
+}
+
+// check looks at the rows that are left, and at what was told of them. The
+// numbers are the model's.
+func (w *world) check() {
+	if len(w.wrong) > 0 {
+		return
+	}
+	ctx := w.t.Context()
+	s, err := calltest.ReadStreams(ctx, w.truth, w.pair)
+	w.must(err)
+	for _, err := range s.Check() { // I1, I3, I4, I5
+		w.violate("%v", err)
+	}
+	turned, err := calltest.ReadStreams(ctx, w.truth, call.Pair{Caller: w.pair.Vacant, Vacant: w.pair.Caller})
+	w.must(err)
+	if len(turned.Requests) > 0 {
+		w.violate("I10: an answer was accepted as a request")
+	}
+	stored := map[identity.Hash]bool{}
+	spent := int64(0)
+	for i := range s.Requests {
+		r := &s.Requests[i]
+		d := s.Decision(r.Position)
+		w.checkKind(r)
+		w.count(&s, r, d)
+		if d == nil || d.Kind == call.RowAnswer {
+			spent += int64(r.Price)
+		}
+		if d == nil {
+			if r.Price > 0 {
+				w.violate("I6: priced request %d is neither settled nor refunded", r.Position)
+			}
+			continue
+		}
+		if d.Kind != call.RowAnswer {
+			continue
+		}
+		stored[d.Hash] = true
+		if w.seen.final[r.Hash] {
+			w.violate("I9: request %d is answered, and unanswered was told", r.Position)
+		}
+		w.checkLearnt(&s, r)
+	}
+	// I8: every answer that left is stored, and those are one chain an epoch.
+	for a := range w.seen.released {
+		if !stored[a] {
+			w.violate("I8: answer %.6s left the host and has no row", a)
+		}
+	}
+	if w.ledger != nil {
+		aside := calltest.Ledger{Store: w.truth}
+		balance, err := aside.Balance(ctx, w.pair.Caller)
+		w.must(err)
+		if balance != w.money-spent || balance < 0 {
+			w.violate("I6: paid in %d, spent %d, left %d", w.money, spent, balance)
+		}
+	}
+}
+
+// count notes what the rows show.
+func (w *world) count(s *calltest.Streams, r *call.RequestRow, d *call.ResponseRow) {
+	w.met(r.Kind.String())
+	switch {
+	case r.Kind == call.RowReset:
+	case d == nil:
+		w.met("an epoch closed without a row")
+	case d.Kind == call.RowVoid && r.Price > 0:
+		w.met("a refund")
+	}
+	if d == nil {
+		return
+	}
+	w.met(d.Kind.String())
+	if d.Kind == call.RowAnswer && s.Requests[len(s.Requests)-1].Epoch > r.Epoch && d.Time.After(r.Due) {
+		w.met("a late answer of an old epoch")
+	}
+}
+
+// checkKind: what was signed as a reset stands as a reset, a call as a call.
+func (w *world) checkKind(r *call.RequestRow) {
+	for _, k := range w.seen.known {
+		if k.hash == r.Hash && k.kind != r.Kind.String() {
+			w.violate("I10: the %s %.6s stands as a %v", k.kind, r.Hash, r.Kind)
+		}
+	}
+}
+
+// epochsSearched is how far back a host looks for an envelope (design §3).
+const epochsSearched = 8
+
+// checkLearnt: our caller has learnt the stored answer to r, if it is its own
+// and not older than hosts search.
+func (w *world) checkLearnt(s *calltest.Streams, r *call.RequestRow) {
+	if last := s.Requests[len(s.Requests)-1].Epoch; last >= r.Epoch+epochsSearched {
+		return
+	}
+	for _, c := range w.callers {
+		if !c.cfg.reference && c.signed[r.Hash] && !c.learnt[r.Hash] {
+			w.violate("I7: %s never learnt the answer to request %d, %.6s", c.name, r.Position, r.Hash)
+		}
+	}
+}
