@@ -3,15 +3,16 @@ package fsck_test
 import (
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
 // BenchmarkRun checks one pair of 2,000 calls and answers whose texts can be
 // read: two signatures and four hashes for each call.
 func BenchmarkRun(b *testing.B) {
-	a := newHome(b, memory.New()).caller()
+	a := &caller{hosttest.New(b, memory.New()).Caller()}
 	for range 2000 {
-		a.call("a message of some length, as people write them to one another")
+		a.Call("a message of some length, as people write them to one another")
 	}
 	bench(b, a)
 }
@@ -19,13 +20,13 @@ func BenchmarkRun(b *testing.B) {
 // BenchmarkRunSealed checks the same with the texts' key destroyed: links
 // only.
 func BenchmarkRunSealed(b *testing.B) {
-	a := newHome(b, memory.New()).caller()
+	a := &caller{hosttest.New(b, memory.New()).Caller()}
 	for range 2000 {
-		a.call("a message of some length, as people write them to one another")
+		a.Call("a message of some length, as people write them to one another")
 	}
-	a.now = a.now.AddDate(0, 0, 3)
-	_, err := a.texts.Sweep(a.ctx)
-	a.must(err)
+	a.Time = a.Time.AddDate(0, 0, 3)
+	_, err := a.Texts.Sweep(a.Ctx)
+	a.Must(err)
 	bench(b, a)
 }
 
@@ -33,7 +34,7 @@ func bench(b *testing.B, a *caller) {
 	b.ReportAllocs()
 	rows := uint64(0)
 	for b.Loop() {
-		res, found := a.check(a.store)
+		res, found := a.check(a.Store)
 		if len(found) > 0 {
 			b.Fatal(found)
 		}

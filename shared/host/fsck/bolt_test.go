@@ -26,11 +26,11 @@ type file struct {
 
 // record is where the journal has a row: see store/bolt/format.go.
 func (f *file) record(s store.Stream, position uint64) []byte {
-	f.t.Helper()
+	f.Helper()
 	number := f.tx.Bucket([]byte("names")).Get([]byte(s))
 	at := f.tx.Bucket([]byte("index")).Get(binary.BigEndian.AppendUint64(bytes.Clone(number), position))
 	if at == nil {
-		f.t.Fatalf("row %d of %s is not in the index", position, s)
+		f.Fatalf("row %d of %s is not in the index", position, s)
 	}
 	return bytes.Clone(at)
 }
@@ -42,8 +42,8 @@ func (f *file) read(s store.Stream, position uint64) []byte {
 }
 
 func (f *file) write(s store.Stream, position uint64, b []byte) {
-	f.t.Helper()
-	f.must(f.journal().Put(f.record(s, position), b))
+	f.Helper()
+	f.Must(f.journal().Put(f.record(s, position), b))
 }
 
 // header of a record in the journal, before the row's own bytes.
@@ -53,10 +53,10 @@ func TestDamageInADataFileIsFoundAndNamed(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.db")
 	a := story(t, openBolt(t, whole))
-	a.must(a.store.Close())
+	a.Must(a.Store.Close())
 	// Opened again, so that all rows are in the index of the file.
-	a.must(openBolt(t, whole).Close())
-	req, rsp := a.pair().Requests(), a.pair().Responses()
+	a.Must(openBolt(t, whole).Close())
+	req, rsp := a.Pair().Requests(), a.Pair().Responses()
 
 	for _, tc := range []struct {
 		damage string
@@ -83,10 +83,10 @@ func TestDamageInADataFileIsFoundAndNamed(t *testing.T) {
 			b[header+atRequest] = 77
 			f.write(rsp, 12, b)
 		}, []string{"rsp 12: request"}},
-		{"missing row", func(f *file) { f.must(f.journal().Delete(f.record(req, 8))) }, []string{"req 8: row"}},
+		{"missing row", func(f *file) { f.Must(f.journal().Delete(f.record(req, 8))) }, []string{"req 8: row"}},
 		{"row missing in the index", func(f *file) {
 			number := f.tx.Bucket([]byte("names")).Get([]byte(req))
-			f.must(f.tx.Bucket([]byte("index")).Delete(binary.BigEndian.AppendUint64(bytes.Clone(number), 8)))
+			f.Must(f.tx.Bucket([]byte("index")).Delete(binary.BigEndian.AppendUint64(bytes.Clone(number), 8)))
 		}, []string{"req 8: position"}},
 		{"swapped records", func(f *file) {
 			x, y := f.read(req, 8), f.read(req, 6)
@@ -102,30 +102,30 @@ func TestDamageInADataFileIsFoundAndNamed(t *testing.T) {
 		{"record of the last row cut short", func(f *file) { f.write(req, 16, f.read(req, 16)[:20]) }, []string{"req 16: row"}},
 		{"index beyond the last row", func(f *file) {
 			number := f.tx.Bucket([]byte("names")).Get([]byte(req))
-			f.must(f.tx.Bucket([]byte("index")).Put(binary.BigEndian.AppendUint64(bytes.Clone(number), 1<<40), f.record(req, 16)))
+			f.Must(f.tx.Bucket([]byte("index")).Put(binary.BigEndian.AppendUint64(bytes.Clone(number), 1<<40), f.record(req, 16)))
 		}, []string{"req 17: row"}},
 		{"name without bytes", func(f *file) {
 			c := f.tx.Bucket([]byte("documents")).Cursor()
 			for k, _ := c.First(); k != nil; k, _ = c.Next() {
 				if bytes.HasSuffix(k, []byte("demo")) {
-					f.must(f.tx.Bucket([]byte("documents")).Put(bytes.Clone(k), nil))
+					f.Must(f.tx.Bucket([]byte("documents")).Put(bytes.Clone(k), nil))
 					return
 				}
 			}
-			f.t.Fatal("no document of the name")
+			f.Fatal("no document of the name")
 		}, []string{"name/*: document", "name/demo: document"}},
 	} {
 		t.Run(tc.damage, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "vacancy.db")
 			b, err := os.ReadFile(whole)
-			a.must(errors.Join(err, os.WriteFile(path, b, 0o600)))
+			a.Must(errors.Join(err, os.WriteFile(path, b, 0o600)))
 			db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
-			a.must(err)
-			a.must(db.Update(func(tx *bbolt.Tx) error {
+			a.Must(err)
+			a.Must(db.Update(func(tx *bbolt.Tx) error {
 				tc.do(&file{caller: a, path: path, tx: tx})
 				return nil
 			}))
-			a.must(db.Close())
+			a.Must(db.Close())
 
 			s := openBolt(t, path)
 			defer s.Close()

@@ -7,14 +7,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
 func TestWhatAHostWritesIsWhole(t *testing.T) {
-	for name, open := range map[string]func() kept{
-		"memory": func() kept { return memory.New() },
-		"bolt": func() kept {
+	for name, open := range map[string]func() hosttest.Store{
+		"memory": func() hosttest.Store { return memory.New() },
+		"bolt": func() hosttest.Store {
 			s, err := bolt.Open(filepath.Join(t.TempDir(), "vacancy.db"), bolt.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -24,11 +25,11 @@ func TestWhatAHostWritesIsWhole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := story(t, open())
-			defer a.store.Close()
-			if _, found := a.checkWith(a.store, narrow); len(found) > 0 {
+			defer a.Store.Close()
+			if _, found := a.checkWith(a.Store, narrow); len(found) > 0 {
 				t.Errorf("Run() in small pages finds %v in a whole home", found)
 			}
-			got, found := a.check(a.store)
+			got, found := a.check(a.Store)
 			if len(found) > 0 {
 				t.Errorf("Run() finds %v in a whole home", found)
 			}

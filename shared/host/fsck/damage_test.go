@@ -16,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -25,14 +26,14 @@ import (
 // altered is a home whose view shows other rows, documents and streams than are
 // kept.
 type altered struct {
-	kept
+	hosttest.Store
 	rows map[store.Stream]func([]store.Row) []store.Row
 	docs map[store.Key]func(store.Doc) store.Doc
 	more []store.Stream // after all others
 }
 
 func (a *altered) Walk(ctx context.Context, fn func(store.View) error) error {
-	return a.kept.Walk(ctx, func(v store.View) error { return fn(alteredView{v, a}) })
+	return a.Store.Walk(ctx, func(v store.View) error { return fn(alteredView{v, a}) })
 }
 
 type alteredView struct {
@@ -136,31 +137,31 @@ func swap(a, b uint64) func([]store.Row) []store.Row {
 
 // request decodes a request row of a's pair.
 func (c *caller) request(position uint64) (call.RequestRow, store.Row) {
-	c.t.Helper()
-	rows, err := c.store.Rows(c.ctx, c.pair().Requests(), position, 1, store.Ascending)
-	c.must(err)
+	c.Helper()
+	rows, err := c.Store.Rows(c.Ctx, c.Pair().Requests(), position, 1, store.Ascending)
+	c.Must(err)
 	r, err := call.DecodeRequest(rows[0])
-	c.must(err)
+	c.Must(err)
 	return r, rows[0]
 }
 
 // forge gives the request at a position another text and time, both signed and
 // sealed as they should be.
 func (c *caller) forge(position uint64, text string, at time.Time) func([]store.Row) []store.Row {
-	c.t.Helper()
+	c.Helper()
 	r, row := c.request(position)
-	sealed, bound := r.Sealed(c.pair())
-	plain, err := c.texts.Open(c.ctx, bound, sealed)
-	c.must(err)
-	e, err := r.Envelope(c.pair(), plain)
-	c.must(err)
+	sealed, bound := r.Sealed(c.Pair())
+	plain, err := c.Texts.Open(c.Ctx, bound, sealed)
+	c.Must(err)
+	e, err := r.Envelope(c.Pair(), plain)
+	c.Must(err)
 	old := e.Payload.Parts[0]
 	plain = bytes.Replace(plain, append([]byte{byte(len(old))}, old...), append([]byte{byte(len(text))}, text...), 1)
 	e.Payload.Parts[0], e.Time = text, at
-	hash, err := e.Sign(c.ctx, c.key)
-	c.must(err)
-	box, err := c.texts.Seal(c.ctx, append([]byte(c.pair().Requests()), hash[:]...), plain)
-	c.must(err)
+	hash, err := e.Sign(c.Ctx, c.Key)
+	c.Must(err)
+	box, err := c.Texts.Seal(c.Ctx, append([]byte(c.Pair().Requests()), hash[:]...), plain)
+	c.Must(err)
 
 	b := append([]byte{row.Data[0], row.Data[1]}, hash[:]...)
 	b = append(append(b, e.Prev[:]...), e.Signature...)
@@ -176,17 +177,17 @@ func (c *caller) forge(position uint64, text string, at time.Time) func([]store.
 
 // foreign replaces the signature of a request by another key's.
 func (c *caller) foreign(position uint64) func([]store.Row) []store.Row {
-	c.t.Helper()
+	c.Helper()
 	r, _ := c.request(position)
-	sealed, bound := r.Sealed(c.pair())
-	plain, err := c.texts.Open(c.ctx, bound, sealed)
-	c.must(err)
-	e, err := r.Envelope(c.pair(), plain)
-	c.must(err)
+	sealed, bound := r.Sealed(c.Pair())
+	plain, err := c.Texts.Open(c.Ctx, bound, sealed)
+	c.Must(err)
+	e, err := r.Envelope(c.Pair(), plain)
+	c.Must(err)
 	other, err := identity.NewKey(rand.Reader)
-	c.must(err)
-	_, err = e.Sign(c.ctx, other)
-	c.must(err)
+	c.Must(err)
+	_, err = e.Sign(c.Ctx, other)
+	c.Must(err)
 	return edit(position, func(b []byte) []byte { copy(b[atSignature:], e.Signature); return b })
 }
 
@@ -195,7 +196,7 @@ func (c *caller) again(position uint64) func([]store.Row) []store.Row {
 	r, _ := c.request(position)
 	return func(rows []store.Row) []store.Row {
 		tip, err := call.DecodeResponse(rows[len(rows)-1])
-		c.must(err)
+		c.Must(err)
 		b := append([]byte{call.RowFormat, byte(call.RowVoid)}, r.Hash[:]...)
 		b = append(append(b, tip.Hash[:]...), byte(position), byte(r.Epoch), byte(tip.Seq), byte(tip.Epoch))
 		return append(rows, store.Row{Position: tip.Position + 1, Attempt: store.Attempt{1}, Data: b})
@@ -206,8 +207,8 @@ func (c *caller) again(position uint64) func([]store.Row) []store.Row {
 // position, check.
 func short(c *caller, found []fsck.Finding) []string {
 	names := strings.NewReplacer(
-		c.pair().Requests().String(), "req", c.pair().Responses().String(), "rsp",
-		store.StreamOf(store.KindLogbook, c.demo.ID).String(), "log", hosted.RecordKey(c.demo.ID).String(), "record",
+		c.Pair().Requests().String(), "req", c.Pair().Responses().String(), "rsp",
+		store.StreamOf(store.KindLogbook, c.Demo.ID).String(), "log", hosted.RecordKey(c.Demo.ID).String(), "record",
 	)
 	out := []string{}
 	for _, f := range found {
@@ -222,7 +223,7 @@ func short(c *caller, found []fsck.Finding) []string {
 
 func TestEachDamageOfAPairIsFoundAndNamed(t *testing.T) {
 	a := story(t, memory.New())
-	req, rsp := a.pair().Requests(), a.pair().Responses()
+	req, rsp := a.Pair().Requests(), a.Pair().Responses()
 	for _, tc := range []struct {
 		damage string
 		in     store.Stream
@@ -255,7 +256,7 @@ func TestEachDamageOfAPairIsFoundAndNamed(t *testing.T) {
 		{"row of another stream's kind", req, set(8, 1, byte(call.RowVoid)), []string{"req 8: row"}},
 		{"row cut short", req, edit(8, func(b []byte) []byte { return b[:100] }), []string{"req 8: row"}},
 		{"row without bytes", req, edit(8, func([]byte) []byte { return nil }), []string{"req 8: row"}},
-		{"call that says RESET_CHAIN", req, a.forge(16, envelope.ResetText, a.now), []string{"req 16: kind"}},
+		{"call that says RESET_CHAIN", req, a.forge(16, envelope.ResetText, a.Time), []string{"req 16: kind"}},
 		{"reset that says something else", req, a.forge(12, "hello", requestTime(a, 12)), []string{"req 12: kind"}},
 		{"reset signed before the floor", req, a.forge(12, envelope.ResetText, requestTime(a, 10)), []string{"req 12: time"}},
 		{"first call after a reset signed before the floor", req, a.forge(10, "epoch one", requestTime(a, 1)), []string{"req 10: time", "rsp 9: request", "req 11: prev"}},
@@ -283,7 +284,7 @@ func TestEachDamageOfAPairIsFoundAndNamed(t *testing.T) {
 		{"all requests missing", req, func([]store.Row) []store.Row { return nil }, nil},
 	} {
 		t.Run(tc.damage, func(t *testing.T) {
-			damaged := &altered{kept: a.store, rows: map[store.Stream]func([]store.Row) []store.Row{tc.in: tc.change}}
+			damaged := &altered{Store: a.Store, rows: map[store.Stream]func([]store.Row) []store.Row{tc.in: tc.change}}
 			_, found := a.check(damaged)
 			_, again := a.checkWith(damaged, narrow)
 			if diff := cmp.Diff(found, again); diff != "" {

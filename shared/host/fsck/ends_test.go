@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -22,9 +22,9 @@ func (closedVault) Open(context.Context, string, []byte) ([]byte, error) {
 
 func TestACheckThatCannotComeToItsEndSaysSo(t *testing.T) {
 	a := story(t, memory.New())
-	damaged := &altered{kept: a.store, rows: map[store.Stream]func([]store.Row) []store.Row{a.pair().Requests(): drop(8)}}
+	damaged := &altered{Store: a.Store, rows: map[store.Stream]func([]store.Row) []store.Row{a.Pair().Requests(): drop(8)}}
 	stop := errors.New("the reader has gone")
-	cancelled, cancel := context.WithCancel(a.ctx)
+	cancelled, cancel := context.WithCancel(a.Ctx)
 	cancel()
 	for name, tc := range map[string]struct {
 		ctx   context.Context
@@ -32,12 +32,12 @@ func TestACheckThatCannotComeToItsEndSaysSo(t *testing.T) {
 		vault custody.Vault
 		want  func(error) bool
 	}{
-		"nobody takes the findings": {a.ctx, stop, a.vault, func(err error) bool { return errors.Is(err, stop) }},
-		"cancelled":                 {cancelled, nil, a.vault, func(err error) bool { return errors.Is(err, context.Canceled) }},
-		"the vault is away":         {a.ctx, nil, closedVault{}, func(err error) bool { return problem.Is(err, problem.Unavailable) }},
+		"nobody takes the findings": {a.Ctx, stop, a.Vault, func(err error) bool { return errors.Is(err, stop) }},
+		"cancelled":                 {cancelled, nil, a.Vault, func(err error) bool { return errors.Is(err, context.Canceled) }},
+		"the vault is away":         {a.Ctx, nil, closedVault{}, func(err error) bool { return problem.Is(err, problem.Unavailable) }},
 	} {
 		_, err := fsck.Run(tc.ctx, fsck.Config{
-			Home: damaged, Vault: tc.vault, Now: func() time.Time { return a.now }, Retention: retention,
+			Home: damaged, Vault: tc.vault, Now: a.Now, Retention: hosttest.Retention,
 			Found: func(fsck.Finding) error { return tc.found },
 		})
 		if !tc.want(err) {
@@ -47,17 +47,17 @@ func TestACheckThatCannotComeToItsEndSaysSo(t *testing.T) {
 }
 
 func TestProgressOnlyGrows(t *testing.T) {
-	a := newHome(t, memory.New()).caller()
+	a := &caller{hosttest.New(t, memory.New()).Caller()}
 	for range 1100 {
-		a.call("hello")
+		a.Call("hello")
 	}
 	var told []fsck.Result
-	res, err := fsck.Run(a.ctx, fsck.Config{
-		Home: a.store, Vault: a.vault, Now: func() time.Time { return a.now }, Retention: retention,
+	res, err := fsck.Run(a.Ctx, fsck.Config{
+		Home: a.Store, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
 		Found:    func(f fsck.Finding) error { return errors.New(f.String()) },
 		Progress: func(r fsck.Result) { told = append(told, r) },
 	})
-	a.must(err)
+	a.Must(err)
 	if len(told) == 0 {
 		t.Fatal("Progress was not told")
 	}

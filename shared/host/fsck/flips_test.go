@@ -3,11 +3,11 @@ package fsck_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
@@ -17,7 +17,7 @@ import (
 // (until an account does), and nothing that was signed depends on it.
 func TestEveryByteThatMattersIsChecked(t *testing.T) {
 	a := story(t, memory.New())
-	req, rsp, log := a.pair().Requests(), a.pair().Responses(), store.StreamOf(store.KindLogbook, a.demo.ID)
+	req, rsp, log := a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID)
 	// due, price and shard: when others may void, and what it cost.
 	free := func(at int) bool { return at > atSeen && at < atDay }
 	for _, tc := range []struct {
@@ -32,8 +32,8 @@ func TestEveryByteThatMattersIsChecked(t *testing.T) {
 		{"void", rsp, 8, func(int) bool { return false }},
 		{"logbook entry", log, 2, func(int) bool { return false }},
 	} {
-		rows, err := a.store.Rows(a.ctx, tc.in, tc.position, 1, store.Ascending)
-		a.must(err)
+		rows, err := a.Store.Rows(a.Ctx, tc.in, tc.position, 1, store.Ascending)
+		a.Must(err)
 		step := 1
 		if testing.Short() {
 			step = 7
@@ -43,7 +43,7 @@ func TestEveryByteThatMattersIsChecked(t *testing.T) {
 				continue
 			}
 			bit := byte(1) << (at % 8)
-			_, found := a.check(&altered{kept: a.store, rows: map[store.Stream]func([]store.Row) []store.Row{
+			_, found := a.check(&altered{Store: a.Store, rows: map[store.Stream]func([]store.Row) []store.Row{
 				tc.in: edit(tc.position, func(b []byte) []byte { b[at] ^= bit; return b }),
 			}})
 			if len(found) == 0 {
@@ -55,10 +55,10 @@ func TestEveryByteThatMattersIsChecked(t *testing.T) {
 
 func TestNoRowsMakeACheckPanicOrEnd(t *testing.T) {
 	a := story(t, memory.New())
-	streams := []store.Stream{a.pair().Requests(), a.pair().Responses(), store.StreamOf(store.KindLogbook, a.demo.ID)}
+	streams := []store.Stream{a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID)}
 	rapid.Check(t, func(t *rapid.T) {
 		change := func([]store.Row) []store.Row { return nil }
-		damaged := &altered{kept: a.store, rows: map[store.Stream]func([]store.Row) []store.Row{}}
+		damaged := &altered{Store: a.Store, rows: map[store.Stream]func([]store.Row) []store.Row{}}
 		for _, s := range streams {
 			type hit struct {
 				row, byte int
@@ -95,8 +95,8 @@ func TestNoRowsMakeACheckPanicOrEnd(t *testing.T) {
 			damaged.rows[s] = change
 		}
 		for _, run := range []func(context.Context, fsck.Config) (fsck.Result, error){fsck.Run, narrow} {
-			_, err := run(a.ctx, fsck.Config{
-				Home: damaged, Vault: a.vault, Now: func() time.Time { return a.now }, Retention: retention,
+			_, err := run(a.Ctx, fsck.Config{
+				Home: damaged, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
 				Found: func(f fsck.Finding) error { _ = f.String(); return nil },
 			})
 			if err != nil {
@@ -109,9 +109,9 @@ func TestNoRowsMakeACheckPanicOrEnd(t *testing.T) {
 // FuzzRows checks a home whose rows are whatever comes.
 func FuzzRows(f *testing.F) {
 	a := story(f, memory.New())
-	for _, s := range []store.Stream{a.pair().Requests(), a.pair().Responses(), store.StreamOf(store.KindLogbook, a.demo.ID)} {
-		rows, err := a.store.Rows(a.ctx, s, 1, store.MaxPage, store.Ascending)
-		a.must(err)
+	for _, s := range []store.Stream{a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID)} {
+		rows, err := a.Store.Rows(a.Ctx, s, 1, store.MaxPage, store.Ascending)
+		a.Must(err)
 		for _, row := range rows {
 			f.Add(row.Data, row.Data, row.Data)
 		}
@@ -119,17 +119,17 @@ func FuzzRows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, request, response, entry []byte) {
 		st := memory.New()
 		for s, data := range map[store.Stream][]byte{
-			a.pair().Requests(): request, a.pair().Responses(): response,
-			store.StreamOf(store.KindLogbook, a.demo.ID): entry, "odd#name": entry,
+			a.Pair().Requests(): request, a.Pair().Responses(): response,
+			store.StreamOf(store.KindLogbook, a.Demo.ID): entry, "odd#name": entry,
 		} {
 			for p := uint64(1); p < 4; p++ {
-				if err := st.Commit(a.ctx, store.Append{Stream: s, Position: p, Attempt: store.Attempt{1}, Data: data}); err != nil {
+				if err := st.Commit(a.Ctx, store.Append{Stream: s, Position: p, Attempt: store.Attempt{1}, Data: data}); err != nil {
 					t.Skip() // too large
 				}
 			}
 		}
-		_, err := fsck.Run(a.ctx, fsck.Config{
-			Home: st, Vault: a.vault, Now: func() time.Time { return a.now }, Retention: retention,
+		_, err := fsck.Run(a.Ctx, fsck.Config{
+			Home: st, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
 			Found: func(f fsck.Finding) error { _ = f.String(); return nil },
 		})
 		if err != nil {

@@ -52,43 +52,43 @@ func damagedBase64(v any) any {
 
 // oldCard is a card that the demo vacant signed once, for another address.
 func oldCard(c *caller) []byte {
-	c.t.Helper()
-	r, err := c.vacants.Get(c.ctx, c.demo.ID)
-	c.must(err)
-	if bytes.Equal(r.Card, c.demo.Card) {
-		c.t.Fatal("the card was not signed anew")
+	c.Helper()
+	r, err := c.Vacants.Get(c.Ctx, c.Demo.ID)
+	c.Must(err)
+	if bytes.Equal(r.Card, c.Demo.Card) {
+		c.Fatal("the card was not signed anew")
 	}
-	return c.demo.Card
+	return c.Demo.Card
 }
 
 // foreignEntry is an entry that fits the end of the demo vacant's logbook but
 // is signed by another.
 func foreignEntry(c *caller) func([]store.Row) []store.Row {
 	k, err := identity.NewKey(rand.Reader)
-	c.must(err)
+	c.Must(err)
 	return func(rows []store.Row) []store.Row {
 		var before logbook.Entry
-		c.must(before.UnmarshalBinary(rows[2].Data))
-		e := logbook.Next(&before, logbook.KindStateChanged, c.now, logbook.StateChanged(lifecycle.Active, lifecycle.Active))
-		_, err := e.Sign(c.ctx, k)
-		c.must(err)
+		c.Must(before.UnmarshalBinary(rows[2].Data))
+		e := logbook.Next(&before, logbook.KindStateChanged, c.Time, logbook.StateChanged(lifecycle.Active, lifecycle.Active))
+		_, err := e.Sign(c.Ctx, k)
+		c.Must(err)
 		rows[3].Data, err = e.MarshalBinary()
-		c.must(err)
+		c.Must(err)
 		return rows
 	}
 }
 
 func TestEachDamageOfAHostedVacantIsFoundAndNamed(t *testing.T) {
 	a := story(t, memory.New())
-	log := store.StreamOf(store.KindLogbook, a.demo.ID)
-	record, name := hosted.RecordKey(a.demo.ID), hosted.NameKey("demo")
-	other, err := a.vacants.ByName(a.ctx, "other")
-	a.must(err)
+	log := store.StreamOf(store.KindLogbook, a.Demo.ID)
+	record, name := hosted.RecordKey(a.Demo.ID), hosted.NameKey("demo")
+	other, err := a.Vacants.ByName(a.Ctx, "other")
+	a.Must(err)
 	stranger, err := identity.NewKey(rand.Reader)
-	a.must(err)
+	a.Must(err)
 	foreign, err := card.New(stranger.ID(), "says what it hears", []string{"echo"}, "http://127.0.0.1")
-	a.must(err)
-	a.must(foreign.Sign(a.ctx, stranger))
+	a.Must(err)
+	a.Must(foreign.Sign(a.Ctx, stranger))
 	day := store.Key{Partition: "textkey", Sort: "2026-05-09"}
 	names := func(id identity.ID) func(store.Doc) store.Doc {
 		return func(d store.Doc) store.Doc {
@@ -131,10 +131,10 @@ func TestEachDamageOfAHostedVacantIsFoundAndNamed(t *testing.T) {
 		{"missing logbook", altered{rows: rows{log: func([]store.Row) []store.Row { return nil }}}, nil},
 
 		{"stream of no kind", altered{more: []store.Stream{"zzz#what"}}, []string{`"zzz#what": stream`}},
-		{"stream of half a pair", altered{more: []store.Stream{"rsq", store.StreamOf("rsp", a.demo.ID) + "x\x00"}}, nil},
+		{"stream of half a pair", altered{more: []store.Stream{"rsq", store.StreamOf("rsp", a.Demo.ID) + "x\x00"}}, nil},
 	} {
 		t.Run(tc.damage, func(t *testing.T) {
-			tc.home.kept = a.store
+			tc.home.Store = a.Store
 			_, found := a.check(&tc.home)
 			if tc.want == nil && len(found) > 0 {
 				return
@@ -148,8 +148,8 @@ func TestEachDamageOfAHostedVacantIsFoundAndNamed(t *testing.T) {
 
 func TestAVacantCallingItselfIsNamed(t *testing.T) {
 	a := story(t, memory.New())
-	self := store.StreamOf(store.KindRequest, a.demo.ID, a.demo.ID)
-	_, found := a.check(&altered{kept: a.store, more: []store.Stream{self}})
+	self := store.StreamOf(store.KindRequest, a.Demo.ID, a.Demo.ID)
+	_, found := a.check(&altered{Store: a.Store, more: []store.Stream{self}})
 	if diff := cmp.Diff([]string{self.String() + ": stream"}, short(a, found)); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s", diff)
 	}

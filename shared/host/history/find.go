@@ -1,0 +1,109 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// minPrefix is how many hex digits are taken for the beginning of an id, as
+// hosted.Find does.
+const minPrefix = 4
+
+// end is one end of a pair as a person names it: an id, or how it begins.
+type end struct{ digits string } // lowercase hex
+
+func (e end) fits(id identity.ID) bool { return strings.HasPrefix(id.String(), e.digits) }
+
+// Find returns the pair of a caller and a vacant, each named by the name of a
+// vacant hosted here, by an id, or by the beginning of one that fits one pair
+// only.
+func Find(ctx context.Context, v store.View, from, to string) (call.Pair, error) {
+	caller, err := endOf(ctx, v, "from", from)
+	if err != nil {
+		return call.Pair{}, err
+	}
+	vacant, err := endOf(ctx, v, "to", to)
+	if err != nil {
+		return call.Pair{}, err
+	}
+	pairs, err := pairs(ctx, v, caller, vacant)
+	switch {
+	case err != nil:
+		return call.Pair{}, err
+	case len(pairs) == 0:
+		return call.Pair{}, problem.New(problem.NotFound, "no calls from %s to %s are kept here", from, to)
+	case len(pairs) > 1:
+		shown := make([]string, len(pairs))
+		for i, p := range pairs {
+			shown[i] = p.Caller.Short() + " > " + p.Vacant.Short()
+		}
+		return call.Pair{}, problem.Invalid("pair", "beginnings that fit one", fmt.Sprintf("%s > %s, which fit %s", from, to, strings.Join(shown, ", ")))
+	}
+	return pairs[0], nil
+}
+
+func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
+	if id, err := identity.ParseID(word); err == nil {
+		return end{id.String()}, nil
+	}
+	if hosted.CheckName(word) == nil {
+		d, err := v.Doc(ctx, hosted.NameKey(word))
+		if err != nil {
+			return end{}, err
+		}
+		if d.Version > 0 {
+			id, err := hosted.DecodeName(d)
+			return end{id.String()}, err
+		}
+	}
+	if digits := strings.ToLower(word); len(word) >= minPrefix && len(word) < 2*identity.Size && strings.Trim(digits, "0123456789abcdef") == "" {
+		return end{digits}, nil
+	}
+	return end{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the beginning of one", Got: fmt.Sprintf("%.80q", word)}
+}
+
+// mostPairs is how many pairs are named when several fit.
+const mostPairs = 4
+
+// pairs lists the pairs with requests that fit, a few of them. The names of
+// the streams are in the order of the callers.
+func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.Pair, err error) {
+	after := store.KindRequest + "#" + string(wholeBytes(caller.digits))
+	for {
+		page, err := v.Streams(ctx, store.Stream(after), store.MaxPage)
+		if err != nil || len(page) == 0 {
+			return found, err
+		}
+		for _, s := range page {
+			ids := s.IDs()
+			switch {
+			case s.Kind() != store.KindRequest:
+				return found, nil
+			case len(ids) != 2: // for verify to name
+				continue
+			case ids[0].String() > caller.digits && !caller.fits(ids[0]):
+				return found, nil
+			}
+			if caller.fits(ids[0]) && vacant.fits(ids[1]) {
+				found = append(found, call.Pair{Caller: ids[0], Vacant: ids[1]})
+			}
+			if len(found) == mostPairs {
+				return found, nil
+			}
+		}
+		after = string(page[len(page)-1])
+	}
+}
+
+// wholeBytes are the bytes that digits spell, without a half one at the end.
+func wholeBytes(digits string) []byte {
+	b, _ := identity.ParseHex(digits[:len(digits)/2*2])
+	return b
+}
