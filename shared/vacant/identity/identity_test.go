@@ -28,6 +28,26 @@ func TestNoKeyThatSignsForAnybody(t *testing.T) {
 	}
 }
 
+// TestAnRThatLibsodiumRefuses: whoever holds a key can choose R as the neutral
+// point and S as k times the secret scalar. Go's own verifier takes it; to the
+// reference it is no signature. This one is of seed 00 … 1f, made beside it.
+func TestAnRThatLibsodiumRefuses(t *testing.T) {
+	id, err := identity.ParseID("03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sig, err := identity.ParseHex("01" + strings.Repeat("00", 31) + "886ae494f275b058711e7af9a674b98a115a93ee84abcc8d0bf3e79ab2cdec02")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ed25519.Verify(id[:], []byte("hello"), sig) {
+		t.Fatal("the crafted signature does not even pass crypto/ed25519; this test proves nothing")
+	}
+	if identity.Verify(id, []byte("hello"), sig) {
+		t.Error("Verify() = true for an R of small order, want false")
+	}
+}
+
 func TestCheckRefusesWhatIsNoVacantsID(t *testing.T) {
 	high := func(first, last byte) identity.ID {
 		var id identity.ID

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -75,10 +76,11 @@ func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) 
 
 // Verify reports whether sig is id's signature of msg, as libsodium does: 64
 // bytes, S below the group order, and a key that is canonical and not of small
-// order. Go alone would take the identity key, under which a fixed signature
-// fits every message (wire §1).
+// order, as the point R is not. Go alone would take the identity key, under
+// which a fixed signature fits every message (wire §1), and an R that the
+// reference refuses, so that the two would not agree on what was signed.
 func Verify(id ID, msg, sig []byte) bool {
-	return len(sig) == SignatureSize && id.Check() == nil && ed25519.Verify(id[:], msg, sig)
+	return len(sig) == SignatureSize && id.Check() == nil && !ID(sig[:Size]).smallOrder() && ed25519.Verify(id[:], msg, sig)
 }
 
 // Check tells whether id can be a vacant's id: a canonical encoding that is
@@ -96,17 +98,22 @@ func (id ID) Check() error {
 			return problem.New(problem.Malformed, "id %s is not a canonical Ed25519 key", id.Short())
 		}
 	}
-	for _, s := range smallOrder {
-		if y == s {
-			return problem.New(problem.Malformed, "id %s is an Ed25519 key of small order", id.Short())
-		}
+	if id.smallOrder() {
+		return problem.New(problem.Malformed, "id %s is an Ed25519 key of small order", id.Short())
 	}
 	return nil
 }
 
-// smallOrder lists the y coordinates of the eight points whose order divides
+// smallOrder reports whether id is the encoding of a point whose order divides
+// 8.
+func (id ID) smallOrder() bool {
+	id[31] &= 0x7f
+	return slices.Contains(smallOrders[:], id)
+}
+
+// smallOrders lists the y coordinates of the eight points whose order divides
 // 8, sign bit cleared: y = 0, 1, p-1 and the two of order 8.
-var smallOrder = [...]ID{
+var smallOrders = [...]ID{
 	{},
 	{0x01},
 	{0xec, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
