@@ -2,18 +2,25 @@ package message_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -56,13 +63,14 @@ func TestEveryPathThatEndsLikeOneIsThatDoor(t *testing.T) {
 	h := newHouse(t, noon, seed(1))
 	id := h.sole().String()
 	for _, path := range []string{"/a2a/message/send", "/v/" + id + "/a2a/message/send", "/", "/some/base/a2a/message/send",
-		"/a2a/message/send/a2a/message/send", "/v/" + strings.ToUpper(id) + "/a2a/message/send", "/v/not-an-id/a2a/message/send"} {
+		"/a2a/message/send/a2a/message/send", "/v/" + strings.ToUpper(id) + "/a2a/message/send", "/v/not-an-id/a2a/message/send",
+		"//a2a/message/send", "/v/" + id + "//a2a/message/send", "/base/./x/../a2a/message/send"} { // and no redirect, which a POST does not survive
 		_, body := signed(t, h, nil)
 		if res := h.post(path, "application/json", body); res.StatusCode != 200 {
 			t.Errorf("POST %s = %d: %s, want 200", path, res.StatusCode, bodyOf(t, res))
 		}
 	}
-	for path, want := range map[string]int{"/a2a/message/send/": 404, "/nothing": 404, "/docs": 404, "/openapi.json": 404, "/v1/vacants": 404} {
+	for path, want := range map[string]int{"/a2a/message/send/": 404, "/nothing": 404, "//nothing": 404, "//": 404, "/docs": 404, "/openapi.json": 404, "/v1/vacants": 404} {
 		_, body := signed(t, h, nil)
 		if res := h.post(path, "application/json", body); res.StatusCode != want {
 			t.Errorf("POST %s = %d, want %d", path, res.StatusCode, want)
@@ -72,12 +80,65 @@ func TestEveryPathThatEndsLikeOneIsThatDoor(t *testing.T) {
 
 func TestAnotherMethodIsToldWhichOneIsAllowed(t *testing.T) {
 	h := newHouse(t, noon, seed(1))
-	for _, method := range []string{"GET", "PUT", "DELETE", "HEAD", "OPTIONS"} {
+	page := "/v/" + h.sole().String() + "/card"
+	for _, tt := range []struct{ method, path, allow string }{
+		{"GET", message.SendPath, "POST"}, {"PUT", message.SendPath, "POST"}, {"DELETE", message.ResetPath, "POST"},
+		{"HEAD", message.AskPath, "POST"}, {"OPTIONS", "/", "POST"},
+		{"POST", "/card", "GET"}, {"PUT", "/health", "GET"}, {"OPTIONS", page, "GET"},
+	} {
 		w := httptest.NewRecorder()
-		h.door.ServeHTTP(w, httptest.NewRequest(method, message.SendPath, nil))
-		if w.Code != 405 || w.Header().Get("Allow") != "POST" {
-			t.Errorf("%s = %d, Allow %q, want 405 and POST", method, w.Code, w.Header().Get("Allow"))
+		h.door.ServeHTTP(w, httptest.NewRequest(tt.method, tt.path, nil))
+		if w.Code != 405 || w.Header().Get("Allow") != tt.allow {
+			t.Errorf("%s %s = %d, Allow %q, want 405 and %s", tt.method, tt.path, w.Code, w.Header().Get("Allow"), tt.allow)
 		}
+	}
+	w := httptest.NewRecorder()
+	if h.door.ServeHTTP(w, httptest.NewRequest(http.MethodHead, page, nil)); w.Code != 200 {
+		t.Errorf("HEAD %s = %d, want 200", page, w.Code)
+	}
+}
+
+func TestARefusedMediaTypeIsToldInUTF8(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	_, body := signed(t, h, nil)
+	res := h.post(message.SendPath, "text/\xff", body)
+	if b := bodyOf(t, res); res.StatusCode != 415 || !utf8.Valid(b) || !strings.Contains(string(b), "'text/\uFFFD'") {
+		t.Errorf("content type of other bytes = %d %q, want 415 that is JSON", res.StatusCode, b)
+	}
+}
+
+func TestAResetIsTakenWhateverItsMediaType(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	for _, media := range []string{"", "text/plain"} {
+		_, body := signed(t, h, func(e *envelope.Envelope) { e.Payload.Parts = []string{envelope.ResetText} })
+		if res := h.post(message.ResetPath, media, body); res.StatusCode != 200 {
+			t.Errorf("reset as %q = %d: %s, want 200", media, res.StatusCode, bodyOf(t, res))
+		}
+	}
+}
+
+// nothing is a body that does not come.
+type nothing struct{}
+
+func (nothing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestABodyThatIsOnlyAnnouncedCostsNoMemory(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	const requests = 100
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range requests {
+		r := httptest.NewRequest(http.MethodPost, message.SendPath, nothing{})
+		r.ContentLength = 256 << 10
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		if h.door.ServeHTTP(w, r); w.Code != 400 {
+			t.Fatalf("a body that breaks off = %d, want 400", w.Code)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / requests; each > 64<<10 {
+		t.Errorf("a request that announces 256 KiB and sends nothing takes %d KiB, want at most 64", each>>10)
 	}
 }
 
@@ -275,6 +336,55 @@ func TestCardAndHealthAreServedForOneVacantOrByName(t *testing.T) {
 	for _, path := range []string{"/v/zz/card", "/v/" + strings.Repeat("0", 64) + "/card", "/card?vacant=zz"} {
 		if res, _ := h.get(path); res.StatusCode != 404 {
 			t.Errorf("GET %s = %d, want 404", path, res.StatusCode)
+		}
+	}
+}
+
+func TestAnETagIsFoundInAListOfThem(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	res, _ := h.get("/card")
+	tag := res.Header.Get("ETag")
+	for _, lines := range [][]string{{`"x", ` + tag}, {`"x"`, "W/" + tag}, {"*"}} {
+		r := httptest.NewRequest(http.MethodGet, "/card", nil)
+		r.Header["If-None-Match"] = lines // in Lambda each of a list is a line
+		w := httptest.NewRecorder()
+		if h.door.ServeHTTP(w, r); w.Code != 304 {
+			t.Errorf("If-None-Match: %q = %d, want 304", lines, w.Code)
+		}
+	}
+}
+
+// broken is a Directory out of order.
+type broken struct{ err error }
+
+func (b broken) Show(context.Context, identity.ID) (hosted.Record, bool, error) {
+	if b.err == nil {
+		panic("the reason")
+	}
+	return hosted.Record{}, false, b.err
+}
+
+func (b broken) Open(context.Context, int) ([]identity.ID, error) { return nil, b.err }
+
+func TestAFaultIsOpaqueOutsideAndWholeInTheLog(t *testing.T) {
+	h := newHouse(t, noon, seed(1))
+	for _, tt := range []struct {
+		path   string
+		dir    broken
+		status int
+	}{
+		{"/card", broken{problem.Wrap(problem.Unavailable, errors.New("the reason"), "storage is unavailable")}, 503},
+		{"/v/" + h.sole().String() + "/health", broken{errors.New("the reason")}, 500},
+		{"/v/" + h.sole().String() + "/health", broken{}, 500}, // a panic
+	} {
+		h.log.Reset()
+		h.door = message.Handler(message.Config{Host: h.host, Directory: tt.dir, Log: slog.New(slog.NewTextHandler(h.log, nil)), Now: h.clock})
+		res, body := h.get(tt.path)
+		if res.StatusCode != tt.status || !json.Valid(body) || strings.Contains(string(body), "reason") {
+			t.Errorf("GET %s = %d %s, want an opaque %d", tt.path, res.StatusCode, body, tt.status)
+		}
+		if log := h.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "the reason") {
+			t.Errorf("GET %s logs %q, want one line with the cause", tt.path, log)
 		}
 	}
 }

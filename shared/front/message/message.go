@@ -16,6 +16,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -54,41 +55,63 @@ func Handler(c Config) http.Handler {
 	if c.BodyTimeout == 0 {
 		c.BodyTimeout = DefaultBodyTimeout
 	}
-	d := &door{c}
-	mux := http.NewServeMux()
-	if c.Directory != nil {
-		mux.HandleFunc("GET /card", d.sole(d.card))
-		mux.HandleFunc("GET /health", d.sole(d.health))
-		mux.HandleFunc("GET /v/{id}/card", d.named(d.card))
-		mux.HandleFunc("GET /v/{id}/health", d.named(d.health))
-	}
-	mux.HandleFunc("/", d.post)
-	return mux
+	return &door{c}
 }
 
 type door struct{ Config }
 
-// post routes by the end of the path; what stands before it matters only if it
-// is /v/{id}.
-func (d *door) post(w http.ResponseWriter, r *http.Request) {
-	var serve func(http.ResponseWriter, *http.Request, identity.ID)
+// ServeHTTP routes by the end of the path; what stands before it matters only
+// if it is /v/{id}. It does so itself, because http.ServeMux redirects what is
+// not clean: //a2a/message/send is what callers make of a base URL with a
+// slash at its end, and a redirected POST is lost (wire §23 B6, C4).
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer d.rescue(w, r)
+	var post func(http.ResponseWriter, *http.Request, identity.ID)
+	var get http.HandlerFunc
 	switch path := r.URL.Path; {
 	case path == "/" || strings.HasSuffix(path, SendPath):
-		serve = d.send
+		post = d.send
 	case strings.HasSuffix(path, ResetPath):
-		serve = d.reset
+		post = d.reset
 	case strings.HasSuffix(path, AskPath):
-		serve = d.ask
+		post = d.ask
 	default:
+		get = d.page(path)
+	}
+	switch {
+	case post != nil && r.Method == http.MethodPost:
+		post(w, r, route(r.URL.Path))
+	case post != nil:
+		notAllowed(w, r, http.MethodPost)
+	case get == nil:
 		fail(w, problem.New(problem.NotFound, "no such path; a call is POST …%s", SendPath))
-		return
+	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+		get(w, r)
+	default:
+		notAllowed(w, r, http.MethodGet)
 	}
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		fail(w, problem.New(problem.MethodNotAllowed, "%s is not allowed here; use POST", r.Method))
-		return
+}
+
+func notAllowed(w http.ResponseWriter, r *http.Request, allowed string) {
+	w.Header().Set("Allow", allowed)
+	fail(w, problem.New(problem.MethodNotAllowed, "%s is not allowed here; use %s", r.Method, allowed))
+}
+
+// rescue makes a panic one failed request, with its line in the log. In Lambda
+// it would end the process, and with it what others wait for.
+func (d *door) rescue(w http.ResponseWriter, r *http.Request) {
+	if cause := recover(); cause != nil {
+		d.fault(w, r, problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
 	}
-	serve(w, r, route(r.URL.Path))
+}
+
+// fault renders a fault of the host that no envelope stands behind: opaque
+// outside, whole in the log.
+func (d *door) fault(w http.ResponseWriter, r *http.Request, err error) {
+	p := problem.Of(err)
+	fail(w, p)
+	d.Log.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "fault", slog.String("path", r.URL.Path),
+		slog.String("verdict", p.Kind.String()), slog.Int("status", p.Kind.Row().Status), slog.String("cause", p.Error()))
 }
 
 // route is the vacant that the path names, zero for the host route.
@@ -107,7 +130,7 @@ func route(path string) identity.ID {
 
 func (d *door) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	began := d.Now()
-	req, err := d.read(w, r, envelope.DecodeRequest)
+	req, err := d.request(w, r)
 	if err != nil {
 		d.refuse(w, r, began, err)
 		return
@@ -123,7 +146,7 @@ func (d *door) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 
 func (d *door) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	began := d.Now()
-	req, err := d.read(w, r, envelope.DecodeRequest)
+	req, err := d.request(w, r)
 	if err != nil {
 		d.refuse(w, r, began, err)
 		return
@@ -139,7 +162,11 @@ func (d *door) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
 
 func (d *door) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	began := d.Now()
-	req, err := d.read(w, r, envelope.DecodeResetRequest)
+	var req envelope.Request
+	body, err := d.body(w, r) // of any media type (wire §9)
+	if err == nil {
+		req, err = envelope.DecodeResetRequest(body)
+	}
 	if err != nil {
 		p := problem.Of(err)
 		if p.Kind == problem.Malformed || p.Kind == problem.NotJSON {
@@ -167,36 +194,54 @@ func (d *door) refuse(w http.ResponseWriter, r *http.Request, began time.Time, e
 	d.line(r, "refused", began, p.Kind.Row().Status, p)
 }
 
-// read takes the body in, checks what is said of it, and decodes it.
-func (d *door) read(w http.ResponseWriter, r *http.Request, decode func([]byte) (envelope.Request, error)) (envelope.Request, error) {
-	limit := canon.DefaultLimits().Bytes
+// request reads and decodes the body of a call or an ask.
+func (d *door) request(w http.ResponseWriter, r *http.Request) (envelope.Request, error) {
 	if ct := r.Header.Get("Content-Type"); !isJSON(ct) {
-		return envelope.Request{}, problem.New(problem.UnsupportedMedia, "unsupported content-type '%.80s'; expected application/json", ct)
+		return envelope.Request{}, unsupported("content-type", ct, "application/json")
 	}
+	body, err := d.body(w, r)
+	if err != nil {
+		return envelope.Request{}, err
+	}
+	return envelope.DecodeRequest(body)
+}
+
+// unsupported repeats what a header says, which may be any bytes.
+func unsupported(header, got, want string) error {
+	return problem.New(problem.UnsupportedMedia, "unsupported %s '%.80s'; expected %s", header, strings.ToValidUTF8(got, "\uFFFD"), want)
+}
+
+// bodyRoom is what a body gets before it is there. Most fit; a larger one gets
+// more as it comes, so that announcing 256 KiB costs the host no memory.
+const bodyRoom = 16 << 10
+
+// body takes the body in.
+func (d *door) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	limit := canon.DefaultLimits().Bytes
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return envelope.Request{}, problem.New(problem.UnsupportedMedia, "unsupported content-encoding '%.80s'; expected none", enc)
+		return nil, unsupported("content-encoding", enc, "none")
 	}
 	if r.ContentLength > int64(limit) {
-		return envelope.Request{}, tooLarge(limit)
+		return nil, tooLarge(limit)
 	}
 	// A slow body holds one connection, not for longer than this. In Lambda the
 	// body is whole before the handler runs, and there is no deadline to set.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.BodyTimeout))
-	body := make([]byte, 0, max(r.ContentLength, 512)+1)
+	body := make([]byte, 0, min(max(r.ContentLength, 512), bodyRoom)+1)
 	body, err := appendAll(body, http.MaxBytesReader(w, r.Body, int64(limit)))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return envelope.Request{}, tooLarge(limit)
+		return nil, tooLarge(limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return envelope.Request{}, problem.New(problem.SlowBody, "the body did not come within %v", d.BodyTimeout)
+		return nil, problem.New(problem.SlowBody, "the body did not come within %v", d.BodyTimeout)
 	case err != nil:
-		return envelope.Request{}, problem.Wrap(problem.Malformed, err, "There was an error parsing the body")
+		return nil, problem.Wrap(problem.Malformed, err, "There was an error parsing the body")
 	}
-	return decode(body)
+	return body, nil
 }
 
-// appendAll reads r to its end without growing when the size was told.
+// appendAll reads r to its end, and grows b only when it is full.
 func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {

@@ -23,9 +23,29 @@ type Directory interface {
 
 type page func(http.ResponseWriter, *http.Request, hosted.Record)
 
-// named serves a page under /v/{id}.
-func (d *door) named(p page) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { d.show(w, r, r.PathValue("id"), p) }
+// page finds the page at a path: /card and /health, or one of them under
+// /v/{id}. nil: there is none.
+func (d *door) page(path string) http.HandlerFunc {
+	name, under := "", false
+	if name, under = strings.CutPrefix(path, "/v/"); under {
+		name, path, _ = strings.Cut(name, "/")
+		path = "/" + path
+	}
+	var p page
+	switch {
+	case d.Directory == nil:
+		return nil
+	case path == "/card":
+		p = d.card
+	case path == "/health":
+		p = d.health
+	default:
+		return nil
+	}
+	if !under {
+		return d.sole(p)
+	}
+	return func(w http.ResponseWriter, r *http.Request) { d.show(w, r, name, p) }
 }
 
 // sole serves a page without /v/{id}: of ?vacant=, or of the one vacant that is
@@ -39,7 +59,7 @@ func (d *door) sole(p page) http.HandlerFunc {
 		ids, err := d.Directory.Open(r.Context(), 2)
 		switch {
 		case err != nil:
-			fail(w, problem.Of(err))
+			d.fault(w, r, err)
 		case len(ids) == 1:
 			d.show(w, r, ids[0].String(), p)
 		case len(ids) == 0:
@@ -59,7 +79,7 @@ func (d *door) show(w http.ResponseWriter, r *http.Request, name string, p page)
 	s, ok, err := d.Directory.Show(r.Context(), id)
 	switch {
 	case err != nil:
-		fail(w, problem.Of(err))
+		d.fault(w, r, err)
 	case !ok:
 		fail(w, problem.New(problem.NotFound, "vacant %s is not hosted here", id.Short()))
 	default:
@@ -73,7 +93,7 @@ func clip(s string) string { return s[:min(len(s), 80)] }
 func (d *door) card(w http.ResponseWriter, r *http.Request, s hosted.Record) {
 	c, err := card.Parse(s.Card)
 	if err != nil {
-		fail(w, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", s.ID.Short()))
+		d.fault(w, r, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", s.ID.Short()))
 		return
 	}
 	m := members{}
@@ -90,7 +110,8 @@ func (d *door) card(w http.ResponseWriter, r *http.Request, s hosted.Record) {
 	etag := `"` + identity.Sum(s.Card).String()[:32] + `"`
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Cache-Control", "public, max-age=10")
-	if matches(r.Header.Get("If-None-Match"), etag) {
+	// In Lambda a list comes as several values.
+	if matches(strings.Join(r.Header.Values("If-None-Match"), ","), etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
