@@ -3,6 +3,7 @@ package simulation
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
@@ -20,6 +21,7 @@ type record struct {
 	final     map[identity.Hash]bool          // told `unanswered`
 	released  map[identity.Hash]identity.Hash // answers that left, and their requests
 	met       map[string]int                  // how often things happened
+	tips      []tip                           // of the request stream, one after the other
 }
 
 // wanted is what a hunt must have met: without it, it proves little.
@@ -32,6 +34,29 @@ var wanted = []string{
 	"a stranger repeats: call", "a stranger repeats: reset", "a stranger repeats: answer",
 	"200", "400", "402", "409", "423", "500", "503", "504",
 	"pending", "answered", "unanswered", "unknown",
+}
+
+// tip is where a chain stands, as hosts tell it.
+type tip struct {
+	position uint64
+	expected int64
+	hash     identity.Hash
+}
+
+// lookAtTip notes where the request chain stands, if it has moved.
+func (w *world) lookAtTip() {
+	row, err := w.truth.Tip(w.t.Context(), w.pair.Requests())
+	w.must(err)
+	if n := len(w.seen.tips); n > 0 && w.seen.tips[n-1].position == row.Position {
+		return
+	}
+	x := tip{expected: 1}
+	if row.Position > 0 {
+		r, err := call.DecodeRequest(row)
+		w.must(err)
+		x = tip{r.Position, r.Tip().Seq + 1, r.Tip().Hash}
+	}
+	w.seen.tips = append(w.seen.tips, x)
 }
 
 // known is what a body holds.
@@ -103,8 +128,10 @@ func (w *world) ran(t *task, h identity.Hash) {
 
 // told is what a host says.
 type told struct {
-	State string          `json:"state"`
-	Reply json.RawMessage `json:"reply"`
+	State    string          `json:"state"`
+	Reply    json.RawMessage `json:"reply"`
+	Expected int64           `json:"expected_seq"`
+	Tip      identity.Hash   `json:"chain_tip"`
 }
 
 // left: a reply leaves a host.
@@ -124,6 +151,11 @@ func (w *world) left(t *task) {
 		if err := json.Unmarshal(t.reply.body, &x); err != nil {
 			w.violate("a host says what is no JSON: %v: %s", err, t.reply.body)
 			return
+		}
+		if x.Expected > 0 && asked.kind != "answer" && !slices.ContainsFunc(w.seen.tips[t.since:], func(s tip) bool {
+			return s.expected == x.Expected && s.hash == x.Tip
+		}) {
+			w.violate("I11: %s tells of seq %d after %.6s, where the chain did not stand while it looked", t.name, x.Expected, x.Tip)
 		}
 		if x.State != "" {
 			w.met(x.State)

@@ -28,6 +28,7 @@ type task struct {
 	finished bool
 	reply    reply
 	request  []byte // the body that came
+	since    int    // tips seen when it started
 	cancel   context.CancelFunc
 }
 
@@ -100,6 +101,7 @@ func (w *world) spawn(t *task, f func(ctx context.Context)) {
 	w.tasks++
 	t.id = w.tasks
 	t.lazy = !w.quiet && w.rng.IntN(4) == 0
+	t.since = len(w.seen.tips) - 1
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), taskKey{}, t))
 	t.cancel = cancel
 	w.running = append(w.running, t)
@@ -116,6 +118,7 @@ func (w *world) spawn(t *task, f func(ctx context.Context)) {
 // of those that have.
 func (w *world) settle() {
 	synctest.Wait()
+	w.lookAtTip()
 	for i := 0; i < len(w.running); i++ {
 		t := w.running[i]
 		if !t.finished {

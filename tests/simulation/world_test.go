@@ -166,6 +166,7 @@ func newWorld(t *testing.T, seed uint64, m mutant) *world {
 	for i := range w.hosts {
 		w.hosts[i] = w.newInstance(i)
 	}
+	w.lookAtTip()
 	for i, c := range w.cfg.callers {
 		w.callers = append(w.callers, newCaller(w, i, c))
 	}
