@@ -175,8 +175,9 @@ type Store interface {
 	// applied.
 	Commit(ctx context.Context, writes ...Write) error
 
-	// Close waits for what is under way. Later calls say ErrUnavailable; a
-	// later Close does nothing.
+	// Close waits for what is under way, but not for a walk. Later calls say
+	// ErrUnavailable, those of a walk's view too in most homes; a later Close
+	// does nothing.
 	Close() error
 }
 
@@ -186,7 +187,8 @@ type Walker interface {
 	Walk(ctx context.Context, fn func(View) error) error
 }
 
-// View is a store to read from, and the names of its streams and documents.
+// View is a store to read from, and the names of its streams. It is for one
+// goroutine, and not for after the walk.
 type View interface {
 	Rows(ctx context.Context, s Stream, from uint64, n int, d Direction) ([]Row, error)
 	Doc(ctx context.Context, k Key) (Doc, error)

@@ -139,38 +139,27 @@ func (sh *shard) append(a store.Append) error {
 	if sh.closed {
 		return store.NotApplied(store.ErrClosed)
 	}
-	own, taken := sh.look(a)
-	if own || taken != nil {
-		return orNil(taken)
+	held, free := sh.held(a.Stream, a.Position)
+	switch {
+	case free:
+		sh.put(a.Stream, row)
+	case held.Position != a.Position || held.Attempt != a.Attempt:
+		return &store.TakenError{Stream: a.Stream, Position: a.Position, Occupant: store.CloneRow(held)}
 	}
-	sh.put(a.Stream, row)
 	return nil
 }
 
-// orNil keeps a nil *TakenError from becoming a non-nil error.
-func orNil(err *store.TakenError) error {
-	if err == nil {
-		return nil
-	}
-	return err
-}
-
-// look says whether a has been applied already, or else why it cannot be.
-func (sh *shard) look(a store.Append) (own bool, taken *store.TakenError) {
+// held is store.State's Held, with the shard's lock held.
+func (sh *shard) held(name store.Stream, position uint64) (row store.Row, free bool) {
 	var rows []store.Row
-	if st := sh.streams[a.Stream]; st != nil {
+	if st := sh.streams[name]; st != nil {
 		rows = st.rows
 	}
 	next := uint64(len(rows)) + 1
-	switch {
-	case a.Position == next:
-		return false, nil
-	case a.Position > next:
-		return false, &store.TakenError{Stream: a.Stream, Position: a.Position}
-	case rows[a.Position-1].Attempt == a.Attempt:
-		return true, nil
+	if position < next {
+		return rows[position-1], false
 	}
-	return false, &store.TakenError{Stream: a.Stream, Position: a.Position, Occupant: store.CloneRow(rows[a.Position-1])}
+	return store.Row{}, position == next
 }
 
 func (sh *shard) put(name store.Stream, row store.Row) {
@@ -190,7 +179,7 @@ func (s *Store) commit(writes []store.Write) error {
 	if s.docs.closed {
 		return store.NotApplied(store.ErrClosed)
 	}
-	own, err := s.look(writes)
+	own, err := store.Judge(writes, locked{s})
 	if own || err != nil {
 		return err
 	}
@@ -205,50 +194,15 @@ func (s *Store) commit(writes []store.Write) error {
 	return nil
 }
 
-// look says whether the commit has been applied already, or else the refusal
-// that comes first in the contract's order.
-func (s *Store) look(writes []store.Write) (own bool, err error) {
-	var taken *store.TakenError
-	var bounds *store.BoundsError
-	var conflict *store.ConflictError
-	for _, w := range writes {
-		switch w := w.(type) {
-		case store.Append:
-			mine, t := s.shards[s.shardOf(w.Stream)].look(w)
-			if mine {
-				return true, nil
-			}
-			if taken == nil {
-				taken = t
-			}
-		case store.Put:
-			doc := s.docs.at(w.Key)
-			if doc.Version > 0 && doc.Attempt == w.Attempt {
-				return true, nil
-			}
-			if conflict == nil && doc.Version != w.If {
-				conflict = &store.ConflictError{Key: w.Key, Version: doc.Version}
-			}
-		case store.Delete:
-			if doc := s.docs.at(w.Key); conflict == nil && doc.Version != 0 && doc.Version != w.If {
-				conflict = &store.ConflictError{Key: w.Key, Version: doc.Version}
-			}
-		case store.Add:
-			if doc := s.docs.at(w.Key); bounds == nil && !w.Fits(doc.Number) {
-				bounds = &store.BoundsError{Key: w.Key, Number: doc.Number}
-			}
-		}
-	}
-	switch {
-	case taken != nil:
-		return false, taken
-	case bounds != nil:
-		return false, bounds
-	case conflict != nil:
-		return false, conflict
-	}
-	return false, nil
+// locked is the store as a commit judges it, with its locks held.
+type locked struct{ *Store }
+
+func (l locked) Held(name store.Stream, position uint64) (store.Row, bool, error) {
+	row, free := l.shards[l.shardOf(name)].held(name, position)
+	return row, free, nil
 }
+
+func (l locked) At(k store.Key) (store.Doc, error) { return l.docs.at(k), nil }
 
 // lock takes the locks of the streams in the order of their shards, then the
 // documents', and returns the shards.

@@ -60,6 +60,24 @@ type opOut struct {
 	doc     worldDoc
 }
 
+func (in opIn) String() string {
+	if in.read != "" {
+		return fmt.Sprintf("%s of %d", in.read, in.of)
+	}
+	text := "commit"
+	for _, w := range in.writes {
+		text += fmt.Sprintf(" %c%d@%d attempt %d delta %d;", w.kind, w.of, w.position, w.attempt, w.delta)
+	}
+	return text
+}
+
+func (out opOut) String() string {
+	if out.unknown {
+		return "unknown"
+	}
+	return fmt.Sprintf("%s rows %v doc %+v", out.outcome, []byte(out.rows), out.doc)
+}
+
 const worldMax = 9 // the upper bound of every add
 
 // apply is the contract of Commit in its shortest form.
@@ -125,7 +143,7 @@ var model = porcupine.Model{
 		next, outcome := w.apply(in.writes)
 		return out.unknown || outcome == out.outcome, next
 	},
-	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
+	DescribeOperation: func(in, out any) string { return in.(opIn).String() + " -> " + out.(opOut).String() },
 }
 
 // play is one history in the making.

@@ -19,6 +19,7 @@ var raceFacts = []fact{
 	{"commits over the same streams in any order neither hang nor mix", raceCrossing},
 	{"adds from everywhere sum up exactly and never leave their bounds", raceForMoney},
 	{"readers see only contiguous prefixes that grow", raceReaders},
+	{"what was written together is seen together, in whatever order it is read", raceTogether},
 	{"histories are linearizable", proveLinearizable},
 }
 
@@ -219,4 +220,49 @@ func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) 
 		t.Errorf("a read has the tip at %d, an earlier one at %d", most, least)
 	}
 	return max(most, least)
+}
+
+// countedWrites runs until stop: rows, and beside each an add of one to a
+// document.
+func countedWrites(t *testing.T, s store.Store, name store.Stream, k store.Key, stop <-chan struct{}) {
+	for p := uint64(1); ; p++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		if err := s.Commit(t.Context(), newRow(name, p, "row"), store.Add{Key: k, Delta: 1, Max: 1 << 40}); err != nil {
+			t.Errorf("Commit() = %v, want nil", err)
+			return
+		}
+	}
+}
+
+func raceTogether(t *testing.T, h Home) {
+	s, name, k := h.Open(t), newStream(), newKey()
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for range 3 {
+		writers.Go(func() { countedWrites(t, s, newStream(), newKey(), stop) })
+	}
+	writers.Go(func() { countedWrites(t, s, name, k, stop) })
+	defer writers.Wait()
+	defer close(stop)
+	for range h.rounds() {
+		before, err := s.Doc(t.Context(), k)
+		if err != nil {
+			t.Fatalf("Doc() = %v, want nil", err)
+		}
+		tip, err := s.Tip(t.Context(), name)
+		if err != nil {
+			t.Fatalf("Tip() = %v, want nil", err)
+		}
+		after, err := s.Doc(t.Context(), k)
+		if err != nil {
+			t.Fatalf("Doc() = %v, want nil", err)
+		}
+		if n := int64(tip.Position); n < before.Number || n > after.Number {
+			t.Fatalf("%d rows, %d counted before and %d after, want as many between", n, before.Number, after.Number)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +17,7 @@ var walkFacts = []fact{
 	{"a walk meets every stream once, in order, whatever the page", proveStreams},
 	{"a walk reads rows and documents as the store does", proveView},
 	{"a view does not change while commits go on", proveSnapshot},
+	{"a view has whole commits while others go on", proveWholeViews},
 	{"a walk ends with its function's error, or its context", proveWalkEnds},
 }
 
@@ -115,30 +117,70 @@ func proveSnapshot(t *testing.T, h Home) {
 	if h.Moving {
 		t.Skip("this home has no view that stands still")
 	}
-	name, p := newStream(), newPut(newKey(), 0, "before")
-	rows := fill(t, s, name, 3)
-	commit(t, s, p)
+	name, p, gone := newStream(), newPut(newKey(), 0, "before"), newPut(newKey(), 0, "to be deleted")
+	rows, made := fill(t, s, name, 3), newKey()
+	commit(t, s, p, gone)
 	walk(t, w, func(v store.View) {
 		before := streams(t, v, 100)
 		// Commits do not wait for the walk, also when the home grows.
+		commit(t, s, store.Delete{Key: gone.Key, If: 1})
+		commit(t, s, newPut(made, 0, "during"))
 		for i := range 40 {
 			a := newRow(name, uint64(i+4), "")
 			a.Data = make([]byte, store.MaxData)
-			commit(t, s, a, newPut(p.Key, uint64(i+1), "during"))
+			commit(t, s, a, newPut(p.Key, uint64(i+1), "during"), store.Add{Key: made, Delta: 1, Max: 100})
 			commit(t, s, newRow(newStream(), 1, "new"))
 		}
 		got, err := readAll(t.Context(), v, name, 100)
 		if diff := cmp.Diff(rows, got); diff != "" || err != nil {
 			t.Errorf("Rows() = %v, (-before +after):\n%s", err, diff)
 		}
-		doc, err := v.Doc(t.Context(), p.Key)
-		if diff := cmp.Diff(docOf(p), doc, empty); diff != "" || err != nil {
-			t.Errorf("Doc() = %v, (-before +after):\n%s", err, diff)
+		down, err := v.Rows(t.Context(), name, 1<<50, 2, store.Descending)
+		if diff := cmp.Diff([]store.Row{rows[2], rows[1]}, down); diff != "" || err != nil {
+			t.Errorf("Rows(down) = %v, (-before +after):\n%s", err, diff)
+		}
+		for _, want := range []store.Doc{docOf(p), docOf(gone), {Key: made}} {
+			doc, err := v.Doc(t.Context(), want.Key)
+			if diff := cmp.Diff(want, doc, empty); diff != "" || err != nil {
+				t.Errorf("Doc() = %v, (-before +after):\n%s", err, diff)
+			}
 		}
 		if diff := cmp.Diff(before, streams(t, v, 100)); diff != "" {
 			t.Errorf("Streams() (-before +after):\n%s", diff)
 		}
 	})
+}
+
+func proveWholeViews(t *testing.T, h Home) {
+	s, w := walker(t, h)
+	if h.Moving {
+		t.Skip("this home has no view that stands still")
+	}
+	names, keys := []store.Stream{newStream(), newStream(), newStream()}, []store.Key{newKey(), newKey(), newKey()}
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for i := range names {
+		writers.Go(func() { countedWrites(t, s, names[i], keys[i], stop) })
+	}
+	defer writers.Wait()
+	defer close(stop)
+	for range h.rounds() / 5 {
+		walk(t, w, func(v store.View) {
+			for i := range names {
+				doc, err := v.Doc(t.Context(), keys[i])
+				if err != nil {
+					t.Fatalf("Doc() = %v, want nil", err)
+				}
+				tip, err := v.Rows(t.Context(), names[i], 1<<50, 1, store.Descending)
+				if err != nil {
+					t.Fatalf("Rows() = %v, want nil", err)
+				}
+				if n := int64(len(tip)); n > 0 && int64(tip[0].Position) != doc.Number || n == 0 && doc.Number != 0 {
+					t.Fatalf("the last row of %d counted is %+v", doc.Number, tip)
+				}
+			}
+		})
+	}
 }
 
 func proveWalkEnds(t *testing.T, h Home) {

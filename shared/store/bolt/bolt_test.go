@@ -1,0 +1,59 @@
+package bolt_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
+)
+
+// home opens stores that keep so many rows out of the index.
+func home(recentRows int) storetest.Home {
+	options := bolt.Options{}.WithRecentRows(recentRows)
+	paths := map[store.Store]string{}
+	open := func(tb testing.TB, path string) store.Store {
+		tb.Helper()
+		s, err := bolt.Open(path, options)
+		if err != nil {
+			tb.Fatalf("Open() = %v, want nil", err)
+		}
+		tb.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				tb.Errorf("Close() = %v, want nil", err)
+			}
+		})
+		paths[s] = path
+		return s
+	}
+	return storetest.Home{
+		Open: func(tb testing.TB) store.Store { return open(tb, filepath.Join(tb.TempDir(), "vacancy.db")) },
+		Reopen: func(tb testing.TB, s store.Store) store.Store {
+			tb.Helper()
+			if err := s.Close(); err != nil {
+				tb.Fatalf("Close() = %v, want nil", err)
+			}
+			return open(tb, paths[s])
+		},
+		Load: func(tb testing.TB, s store.Store, name store.Stream, n int) {
+			bolt.Load(tb, s.(*bolt.Store), name, n, make([]byte, 100))
+		},
+	}
+}
+
+func TestStore(t *testing.T) { storetest.Run(t, home(0)) }
+
+// The index in the file is brought up to date in every group, and in every
+// few: what a host meets once in thousands of rows.
+func TestStoreWithEveryRowIndexed(t *testing.T) { storetest.Run(t, few(home(1))) }
+
+func TestStoreWithFewRowsRecent(t *testing.T) { storetest.Run(t, few(home(7))) }
+
+// few makes the races short: they have been run in full.
+func few(h storetest.Home) storetest.Home {
+	h.Rounds = 100
+	return h
+}
+
+func BenchmarkStore(b *testing.B) { storetest.Benchmark(b, home(0), 1, 10_000, 1_000_000) }

@@ -1,0 +1,200 @@
+package bolt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Format is the version of the file's layout that this code writes, and the
+// newest that it reads.
+const Format = 1
+
+// The buckets of a file.
+var (
+	// metaBucket holds the format and how far the index goes.
+	metaBucket = []byte("meta")
+	// journalBucket holds every row in the order of acceptance: record number
+	// -> record. Its right edge is the one place that an accept writes to.
+	journalBucket = []byte("journal")
+	// namesBucket gives a stream a number: name -> number. So a name costs its
+	// bytes once, and a list of the streams passes over no rows.
+	namesBucket = []byte("names")
+	// indexBucket says where a row is: stream's number, position -> record.
+	indexBucket = []byte("index")
+	// documentsBucket holds the documents: partition, sort -> document.
+	documentsBucket = []byte("documents")
+	// listedBucket is the sparse index: its partition, its sort, the document's
+	// key -> nothing.
+	listedBucket = []byte("listed")
+
+	formatKey  = []byte("format")  // in metaBucket: the format
+	indexedKey = []byte("indexed") // in metaBucket: records up to this one are in the index
+)
+
+// rowFormat is the first byte of every record and every document.
+const rowFormat = 1
+
+// headerSize is what a record holds before the row's bytes: format, attempt,
+// stream's number, position.
+const headerSize = 1 + 16 + 8 + 8
+
+func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+func parseNumber(b []byte) uint64 {
+	if len(b) != 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// indexKey puts a stream's rows side by side in order.
+func indexKey(stream, position uint64) []byte {
+	return binary.BigEndian.AppendUint64(number(stream), position)
+}
+
+// newRecord is the record of a row but for its stream's number, which the
+// committer knows first: setStream.
+func newRecord(a store.Append) []byte {
+	b := make([]byte, headerSize, headerSize+len(a.Data))
+	b[0] = rowFormat
+	copy(b[1:], a.Attempt[:])
+	binary.BigEndian.PutUint64(b[25:], a.Position)
+	return append(b, a.Data...)
+}
+
+func setStream(record []byte, stream uint64) { binary.BigEndian.PutUint64(record[17:], stream) }
+
+// parseRecord reads a row that stands, as the index has it, at a position of a
+// stream. The row's bytes are the record's own.
+func parseRecord(record []byte, stream, position uint64) (store.Row, error) {
+	switch {
+	case record == nil:
+		return store.Row{}, damaged("row %d of stream %d is gone", position, stream)
+	case len(record) < headerSize:
+		return store.Row{}, damaged("row %d of stream %d is cut short", position, stream)
+	case record[0] != rowFormat:
+		return store.Row{}, damaged("row %d of stream %d has format %d", position, stream, record[0])
+	case parseNumber(record[17:25]) != stream || parseNumber(record[25:33]) != position:
+		return store.Row{}, damaged("row %d of stream %d is another's: row %d of stream %d", position, stream,
+			parseNumber(record[25:33]), parseNumber(record[17:25]))
+	}
+	return store.Row{Position: position, Attempt: store.Attempt(record[1:17]), Data: record[headerSize:]}, nil
+}
+
+// prefix begins every key of a partition. The length comes first, so that no
+// partition begins another.
+func prefix(partition string) []byte {
+	b := make([]byte, 0, 2+len(partition)+64)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(partition)))
+	return append(b, partition...)
+}
+
+// documentKey sorts documents by their sort within their partition.
+func documentKey(k store.Key) []byte { return append(prefix(k.Partition), k.Sort...) }
+
+func parseDocumentKey(b []byte) (store.Key, error) {
+	if len(b) >= 2 {
+		if n := int(binary.BigEndian.Uint16(b)); len(b) >= 2+n {
+			return store.Key{Partition: string(b[2 : 2+n]), Sort: string(b[2+n:])}, nil
+		}
+	}
+	return store.Key{}, damaged("%q is no document's key", b)
+}
+
+// listedKey sorts by the index's sort, then by the document's key. A zero byte
+// in the sort becomes 0 255 and its end is 0 1, below any further byte, so
+// that the order of the sorts is kept.
+func listedKey(index, document store.Key) []byte {
+	return append(append(listedSort(index.Partition, index.Sort), 0, 1), documentKey(document)...)
+}
+
+func listedSort(partition, sort string) []byte {
+	b := prefix(partition)
+	for i := range len(sort) {
+		if b = append(b, sort[i]); sort[i] == 0 {
+			b = append(b, 255)
+		}
+	}
+	return b
+}
+
+// parseListed returns the document's key of an entry of the sparse index.
+func parseListed(entry []byte, prefixSize int) (store.Key, error) {
+	for at := prefixSize; at+1 < len(entry); at++ {
+		if entry[at] != 0 {
+			continue
+		}
+		if entry[at+1] == 1 {
+			return parseDocumentKey(entry[at+2:])
+		}
+		at++ // a zero byte of the sort
+	}
+	return store.Key{}, damaged("%q is no entry of the index", entry)
+}
+
+// newDocument is the value of a document: format, version, number, attempt,
+// index, data.
+func newDocument(d store.Doc) []byte {
+	b := make([]byte, 0, 48+len(d.Index.Partition)+len(d.Index.Sort)+len(d.Data))
+	b = append(b, rowFormat)
+	b = binary.AppendUvarint(b, d.Version)
+	b = binary.AppendVarint(b, d.Number)
+	b = append(b, d.Attempt[:]...)
+	b = appendText(b, d.Index.Partition)
+	b = appendText(b, d.Index.Sort)
+	return append(b, d.Data...)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// parseDocument reads a document's value. Its Data are the value's own bytes.
+func parseDocument(k store.Key, b []byte) (store.Doc, error) {
+	if b == nil {
+		return store.Doc{Key: k}, nil
+	}
+	if len(b) == 0 || b[0] != rowFormat {
+		return store.Doc{}, damaged("document %s has an unknown format", k)
+	}
+	d, ok := parseDocumentBody(k, b[1:])
+	if !ok {
+		return store.Doc{}, damaged("document %s is cut short", k)
+	}
+	return d, nil
+}
+
+func parseDocumentBody(k store.Key, b []byte) (d store.Doc, ok bool) {
+	d.Key = k
+	var used int
+	if d.Version, used = binary.Uvarint(b); used <= 0 {
+		return d, false
+	}
+	b = b[used:]
+	if d.Number, used = binary.Varint(b); used <= 0 || len(b) < used+len(d.Attempt) {
+		return d, false
+	}
+	b = b[used+copy(d.Attempt[:], b[used:]):]
+	for _, text := range []*string{&d.Index.Partition, &d.Index.Sort} {
+		n, used := binary.Uvarint(b)
+		if used <= 0 || n > uint64(len(b)-used) {
+			return d, false
+		}
+		*text, b = string(b[used:used+int(n)]), b[used+int(n):]
+	}
+	d.Data = b
+	return d, true
+}
+
+func cloneDoc(d store.Doc) store.Doc {
+	d.Data = bytes.Clone(d.Data)
+	return d
+}
+
+func damaged(format string, args ...any) error {
+	return problem.Wrap(problem.Damaged, fmt.Errorf(format, args...), "the data file is damaged: "+format, args...)
+}

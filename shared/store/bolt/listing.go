@@ -1,0 +1,74 @@
+package bolt
+
+import (
+	"bytes"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// listing is one page of documents, by their keys or by the sparse index.
+type listing struct {
+	r           store.Range
+	n           int
+	prefix      []byte // of the partition
+	first, last []byte // where the range begins and ends, if it has an end
+	after       []byte // the entry before the page, if there is one
+}
+
+func (l *listing) page(tx *bbolt.Tx) (docs []store.Doc, next string, err error) {
+	documents := tx.Bucket(documentsBucket)
+	c := documents.Cursor()
+	if l.r.Index {
+		c = tx.Bucket(listedBucket).Cursor()
+	}
+	size := 0
+	for k, v := l.seek(c); l.holds(k); k, v = c.Next() {
+		if len(docs) == l.n || size >= pageBytes {
+			last := docs[len(docs)-1]
+			return docs, store.Cursor{Sort: last.Index.Sort, Key: last.Key}.String(), nil
+		}
+		key, err := l.key(k)
+		if err != nil {
+			return docs, "", err
+		}
+		if l.r.Index {
+			if v = documents.Get(documentKey(key)); v == nil {
+				return docs, "", damaged("document %s is listed and not there", key)
+			}
+		}
+		d, err := parseDocument(key, v)
+		if err != nil {
+			return docs, "", err
+		}
+		docs = append(docs, cloneDoc(d))
+		size += len(d.Data)
+	}
+	return docs, "", nil
+}
+
+func (l *listing) seek(c *bbolt.Cursor) (k, v []byte) {
+	start := l.first
+	if bytes.Compare(l.after, start) > 0 {
+		start = l.after
+	}
+	k, v = c.Seek(start)
+	if k != nil && bytes.Equal(k, l.after) {
+		return c.Next()
+	}
+	return k, v
+}
+
+// holds says whether an entry is within the range.
+func (l *listing) holds(k []byte) bool {
+	return k != nil && bytes.HasPrefix(k, l.prefix) && (l.r.Last == "" || bytes.Compare(k, l.last) < 0)
+}
+
+// key is the key of the document that an entry stands for.
+func (l *listing) key(k []byte) (store.Key, error) {
+	if l.r.Index {
+		return parseListed(k, len(l.prefix))
+	}
+	return parseDocumentKey(k)
+}

@@ -1,0 +1,262 @@
+package bolt_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+)
+
+func open(t testing.TB, path string, o bolt.Options) *bolt.Store {
+	t.Helper()
+	s, err := bolt.Open(path, o)
+	if err != nil {
+		t.Fatalf("Open() = %v, want nil", err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func fill(t testing.TB, s store.Store, name store.Stream, from, to int) {
+	t.Helper()
+	for p := from; p <= to; p++ {
+		a := store.Append{Stream: name, Position: uint64(p), Attempt: store.Attempt{byte(p), 1}, Data: fmt.Append(nil, p)}
+		if err := s.Commit(t.Context(), a); err != nil {
+			t.Fatalf("Commit(row %d) = %v, want nil", p, err)
+		}
+	}
+}
+
+// wantRows reads a stream that fill wrote.
+func wantRows(t testing.TB, s store.Store, name store.Stream, n int) {
+	t.Helper()
+	seen := 0
+	for {
+		rows, err := s.Rows(t.Context(), name, uint64(seen)+1, store.MaxPage, store.Ascending)
+		if err != nil {
+			t.Fatalf("Rows() = %v, want nil", err)
+		}
+		for _, r := range rows {
+			if seen++; int(r.Position) != seen || string(r.Data) != fmt.Sprint(seen) || r.Attempt != (store.Attempt{byte(seen), 1}) {
+				t.Fatalf("row %d = %d %q %s", seen, r.Position, r.Data, r.Attempt)
+			}
+		}
+		if len(rows) == 0 {
+			break
+		}
+	}
+	if seen != n {
+		t.Fatalf("%d rows, want %d", seen, n)
+	}
+}
+
+func TestANewFileIsItsOwnersAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vacancy.db")
+	open(t, path, bolt.Options{})
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o600 {
+		t.Errorf("mode = %o, want 600", got)
+	}
+}
+
+func TestAFileThatIsHeldIsRefusedSoon(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vacancy.db")
+	s := open(t, path, bolt.Options{})
+	start := time.Now()
+	_, err := bolt.Open(path, bolt.Options{})
+	if !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "another vacancy process") {
+		t.Errorf("Open() = %v, want Unavailable that names another vacancy process", err)
+	}
+	t.Logf("refused after %v", time.Since(start))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path, bolt.Options{})
+}
+
+func TestWhatIsNoDataFileIsRefused(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name string, b []byte) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	foreign := filepath.Join(folder, "foreign.db")
+	db, err := bbolt.Open(foreign, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucket([]byte("somebody's"))
+		return err
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	whole := filepath.Join(folder, "whole.db")
+	s := open(t, whole, bolt.Options{})
+	fill(t, s, "stream", 1, 200)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := append([]byte{}, b...)
+	clear(meta[:8192])
+	for name, path := range map[string]string{
+		"another's bbolt file": foreign,
+		"text":                 write("text.db", []byte(strings.Repeat("not a data file\n", 2000))),
+		"a few bytes":          write("short.db", []byte("short")),
+		"no meta pages":        write("meta.db", meta),
+		"cut after the metas":  write("cut.db", b[:8192]),
+		"half a page more":     write("half.db", b[:10000]),
+		"zeros":                write("zeros.db", make([]byte, 1<<16)),
+	} {
+		s, err := bolt.Open(path, bolt.Options{})
+		if err == nil {
+			// What is left of it may open; then it must not end the process.
+			_, err = s.Rows(t.Context(), "stream", 1, 1000, store.Ascending)
+			_ = s.Close()
+		}
+		if !problem.Is(err, problem.Damaged) && !problem.Is(err, problem.Unavailable) {
+			t.Errorf("Open(%s) = %v, want Damaged", name, err)
+		}
+	}
+}
+
+func TestANewerFormatIsRefusedNamingBoth(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vacancy.db")
+	s := open(t, path, bolt.Options{})
+	fill(t, s, "stream", 1, 3)
+	err := s.DB().Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("meta")).Put([]byte("format"), binary.BigEndian.AppendUint64(nil, 42))
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = bolt.Open(path, bolt.Options{})
+	if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "42") || !strings.Contains(err.Error(), fmt.Sprint(bolt.Format)) {
+		t.Errorf("Open() = %v, want Conflict that names 42 and %d", err, bolt.Format)
+	}
+	after, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(before) != string(after) {
+		t.Error("the refused file was changed")
+	}
+}
+
+// writeFormat0 makes a file as format 0 had it.
+func writeFormat0(t *testing.T, path string, streams map[store.Stream]int) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range []string{"meta", "rows", "documents", "listed"} {
+			if _, err := tx.CreateBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		for name, n := range streams {
+			for p := 1; p <= n; p++ {
+				k := binary.BigEndian.AppendUint16(nil, uint16(len(name)))
+				k = binary.BigEndian.AppendUint64(append(k, name...), uint64(p))
+				attempt := store.Attempt{byte(p), 1}
+				if err := tx.Bucket([]byte("rows")).Put(k, fmt.Append(attempt[:], p)); err != nil {
+					return err
+				}
+			}
+		}
+		return tx.Bucket([]byte("meta")).Put([]byte("format"), make([]byte, 8))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnOlderFormatIsUpgradedAfterACopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vacancy.db")
+	streams := map[store.Stream]int{"req#a": 1, "req#ab": 25_000, "rsp#\x00\xff": 7}
+	writeFormat0(t, path, streams)
+	s := open(t, path, bolt.Options{})
+	for name, n := range streams {
+		wantRows(t, s, name, n)
+		fill(t, s, name, n, n+2) // a resend of the last row, and two more
+		wantRows(t, s, name, n+2)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, path, bolt.Options{})
+	for name, n := range streams {
+		wantRows(t, s, name, n+2)
+	}
+	info, err := os.Stat(path + ".v0.bak")
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the copy = %v, %v, want mode 600", info, err)
+	}
+	// The copy is the old file: it can be put back and upgraded again.
+	back := filepath.Join(t.TempDir(), "back.db")
+	if err := os.Rename(path+".v0.bak", back); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, back, bolt.Options{})
+	for name, n := range streams {
+		wantRows(t, s, name, n)
+	}
+}
+
+func TestAnUpgradeThatWasInterruptedBeginsAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vacancy.db")
+	writeFormat0(t, path, map[store.Stream]int{"a": 30, "b": 3})
+	// What a first try may have left: new buckets with something in them.
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range []string{"journal", "names", "index"} {
+			b, err := tx.CreateBucket([]byte(name))
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(b.Put([]byte("12345678"), []byte("half done")), b.SetSequence(9)); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket([]byte("meta")).Put([]byte("indexed"), []byte("12345678"))
+	})
+	if err := errors.Join(err, db.Close(), os.WriteFile(path+".v0.bak", []byte("half"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path, bolt.Options{})
+	wantRows(t, s, "a", 30)
+	wantRows(t, s, "b", 3)
+	if left, err := filepath.Glob(path + "*"); err != nil || len(left) != 2 {
+		t.Errorf("files = %v, %v, want the file and its copy", left, err)
+	}
+}

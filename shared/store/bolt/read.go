@@ -1,0 +1,218 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// pageBytes ends a page after the row that reaches it.
+const pageBytes = 1 << 20
+
+// Tip is as store.Store says.
+func (s *Store) Tip(ctx context.Context, name store.Stream) (row store.Row, err error) {
+	err = s.readStream(ctx, name, everything, func(st stream) error {
+		if last := st.last(); last > 0 {
+			row, err = st.row(last)
+			row = store.CloneRow(row)
+		}
+		return err
+	})
+	return row, err
+}
+
+// Rows is as store.Store says.
+func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int, d store.Direction) (rows []store.Row, err error) {
+	if err := store.CheckPage(n); err != nil {
+		return nil, err
+	}
+	err = s.readStream(ctx, name, everything, func(st stream) error {
+		rows, err = st.page(from, n, d)
+		return err
+	})
+	return rows, err
+}
+
+// everything is no limit to the records that are read.
+const everything = math.MaxUint64
+
+// readStream runs fn over one stream, up to a record, in a read transaction.
+// What is known of
+// the stream's recent rows is taken before the transaction begins: they are
+// dropped from memory only when the index in the file has them, so that the
+// transaction has whatever was dropped before.
+func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64, fn func(stream) error) error {
+	s.mu.RLock()
+	r := s.recent[name]
+	s.mu.RUnlock()
+	return s.read(ctx, func(tx *bbolt.Tx) error {
+		return fn(openStream(tx, name, r, limit))
+	})
+}
+
+// read runs fn in a read transaction that is on disk.
+func (s *Store) read(ctx context.Context, fn func(*bbolt.Tx) error) error {
+	tx, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	// A read transaction's Rollback cannot fail but on one already ended.
+	defer func() { _ = tx.Rollback() }()
+	return guarded(func() error { return fn(tx) })
+}
+
+func (s *Store) begin(ctx context.Context) (*bbolt.Tx, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, store.NotApplied(err)
+	}
+	s.mu.RLock()
+	closed := s.closed
+	s.mu.RUnlock()
+	if closed {
+		return nil, store.NotApplied(store.ErrClosed)
+	}
+	tx, err := s.db.Begin(false)
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+		return nil, store.NotApplied(store.ErrClosed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	if err := s.disk.await(tx.ID()); err != nil {
+		return nil, errors.Join(err, tx.Rollback())
+	}
+	return tx, nil
+}
+
+// stream is a stream as one transaction has it, up to a record.
+type stream struct {
+	journal *bbolt.Bucket
+	index   *bbolt.Bucket // nil if recent has all rows
+	recent  recent        // what of it may be read
+	number  uint64        // 0: no such stream
+	limit   uint64        // records beyond are not looked at
+}
+
+func openStream(tx *bbolt.Tx, name store.Stream, r recent, limit uint64) stream {
+	st := stream{journal: tx.Bucket(journalBucket)}
+	st.limit = min(limit, st.journal.Sequence())
+	st.recent = r.upTo(st.limit)
+	if len(st.recent.records) > 0 {
+		st.number = r.number
+	} else {
+		st.number = parseNumber(tx.Bucket(namesBucket).Get([]byte(name)))
+	}
+	if len(st.recent.records) == 0 || r.first > 1 {
+		st.index = tx.Bucket(indexBucket)
+	}
+	return st
+}
+
+// last is the stream's last position, 0 if it has none.
+func (st *stream) last() uint64 {
+	switch {
+	case st.number == 0:
+		return 0
+	case len(st.recent.records) > 0:
+		return st.recent.last()
+	}
+	last := lastIndexed(st.index, st.number)
+	if st.recordOf(last) <= st.limit {
+		return last
+	}
+	// Records follow the order of the positions.
+	return uint64(sort.Search(int(last), func(i int) bool { return st.recordOf(uint64(i)+1) > st.limit }))
+}
+
+// recordOf returns which record holds a position, 0 if none.
+func (st *stream) recordOf(position uint64) uint64 {
+	record := st.recent.record(position)
+	if record == 0 && st.index != nil {
+		record = parseNumber(st.index.Get(indexKey(st.number, position)))
+	}
+	return record
+}
+
+// row reads the row at a position, the zero Row if there is none. Its Data are
+// the transaction's own.
+func (st *stream) row(position uint64) (store.Row, error) {
+	if st.number == 0 {
+		return store.Row{}, nil
+	}
+	record := st.recordOf(position)
+	if record == 0 || record > st.limit {
+		return store.Row{}, nil
+	}
+	return parseRecord(st.journal.Get(number(record)), st.number, position)
+}
+
+func (st *stream) page(from uint64, n int, d store.Direction) (rows []store.Row, err error) {
+	p := max(from, 1)
+	if d == store.Descending {
+		p = min(from, st.last())
+	}
+	for size := 0; p > 0 && len(rows) < n && size < pageBytes; {
+		row, err := st.row(p)
+		if err != nil || row.Position == 0 {
+			return rows, err
+		}
+		rows = append(rows, store.CloneRow(row))
+		size += len(row.Data)
+		if d == store.Descending {
+			p--
+		} else {
+			p++
+		}
+	}
+	return rows, nil
+}
+
+// Doc is as store.Store says.
+func (s *Store) Doc(ctx context.Context, k store.Key) (d store.Doc, err error) {
+	err = s.readDocument(ctx, k, func(value []byte) error {
+		d, err = parseDocument(k, value)
+		d = cloneDoc(d)
+		return err
+	})
+	return d, err
+}
+
+func (s *Store) readDocument(ctx context.Context, k store.Key, fn func(value []byte) error) error {
+	return s.read(ctx, func(tx *bbolt.Tx) error {
+		return fn(tx.Bucket(documentsBucket).Get(documentKey(k)))
+	})
+}
+
+// Docs is as store.Store says.
+func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) (docs []store.Doc, next string, err error) {
+	if err := store.CheckRange(r, n); err != nil {
+		return nil, "", err
+	}
+	after, err := store.ParseCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	l := listing{r: r, n: n, prefix: prefix(r.Partition)}
+	l.first, l.last = documentKey(store.Key{Partition: r.Partition, Sort: r.First}), documentKey(store.Key{Partition: r.Partition, Sort: r.Last})
+	if r.Index {
+		l.first, l.last = listedSort(r.Partition, r.First), listedSort(r.Partition, r.Last)
+	}
+	if cursor != "" {
+		l.after = documentKey(store.Key{Partition: r.Partition, Sort: after.Key.Sort})
+		if r.Index {
+			l.after = listedKey(store.Key{Partition: r.Partition, Sort: after.Sort}, after.Key)
+		}
+	}
+	err = s.read(ctx, func(tx *bbolt.Tx) error {
+		docs, next, err = l.page(tx)
+		return err
+	})
+	return docs, next, err
+}
