@@ -142,7 +142,7 @@ func DecodeRequest(row store.Row) (RequestRow, error) {
 	r.Time = d.time()
 	// In microseconds: as a Duration the distance would end at 292 years, and a
 	// call signed in the year 1 would pull the floor down.
-	r.Floor = time.UnixMicro(r.Time.UnixMicro() + int64(d.uvarint(math.MaxInt64))).UTC()
+	r.Floor = time.UnixMicro(r.Time.UnixMicro() + int64(d.uvarint(lastMicro-firstMicro))).UTC()
 	r.Epoch, r.Epos, r.Back = d.uvarint(math.MaxInt64), d.uvarint(row.Position), d.uvarint(row.Position)
 	if r.Kind == RowReset {
 		r.Seq = int64(d.uvarint(envelope.MaxSeq))
@@ -261,12 +261,23 @@ func (d *reader) uvarint(most uint64) uint64 {
 	return v
 }
 
+// Times that a row can hold, in microseconds: the years 1 to 9999, like those
+// that an envelope can carry.
+const (
+	firstMicro = -62135596800_000000
+	lastMicro  = 253402300799_999999
+)
+
 func (d *reader) time() time.Time {
 	b := d.bytes(8)
 	if b == nil {
 		return time.Time{}
 	}
-	return time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC()
+	micro := int64(binary.BigEndian.Uint64(b))
+	if d.bad = micro < firstMicro || micro > lastMicro; d.bad {
+		return time.Time{}
+	}
+	return time.UnixMicro(micro).UTC()
 }
 
 func (d *reader) text() texts.Sealed {

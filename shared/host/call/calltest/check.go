@@ -2,10 +2,12 @@ package calltest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -59,15 +61,15 @@ func readAll[R any](ctx context.Context, st store.Store, name store.Stream, deco
 
 // CheckStreams reads both streams of a pair and returns all that is wrong with
 // them: positions, epochs, floors, sequence numbers, prev links, decisions and,
-// with texts, hashes and signatures (nil: not looked at).
-func CheckStreams(ctx context.Context, st store.Store, pair call.Pair, texts call.Texts) []error {
+// with keys to the texts, hashes and signatures.
+func CheckStreams(ctx context.Context, st store.Store, pair call.Pair, keys call.Texts) []error {
 	s, err := ReadStreams(ctx, st, pair)
 	if err != nil {
 		return []error{err}
 	}
 	wrong := s.Check()
-	if texts != nil {
-		wrong = append(wrong, s.verify(ctx, texts)...)
+	if keys != nil {
+		wrong = append(wrong, s.verify(ctx, keys)...)
 	}
 	return wrong
 }
@@ -174,13 +176,16 @@ func (c *checker) response(last, r *call.ResponseRow) {
 }
 
 // verify opens the texts, puts the envelopes together again and checks their
-// hashes and signatures.
-func (s *Streams) verify(ctx context.Context, texts call.Texts) []error {
+// hashes and signatures. A text whose key is gone is sealed, not wrong.
+func (s *Streams) verify(ctx context.Context, keys call.Texts) []error {
 	c := checker{}
 	for i := range s.Requests {
 		r := &s.Requests[i]
 		sealed, bound := r.Sealed(s.Pair)
-		plain, err := texts.Open(ctx, bound, sealed)
+		plain, err := keys.Open(ctx, bound, sealed)
+		if errors.Is(err, texts.ErrGone) {
+			continue
+		}
 		if err != nil {
 			c.wrong("request %d: %w", r.Position, err)
 			continue
@@ -197,7 +202,10 @@ func (s *Streams) verify(ctx context.Context, texts call.Texts) []error {
 			continue
 		}
 		sealed, bound := r.Sealed(s.Pair)
-		plain, err := texts.Open(ctx, bound, sealed)
+		plain, err := keys.Open(ctx, bound, sealed)
+		if errors.Is(err, texts.ErrGone) {
+			continue
+		}
 		if err != nil {
 			c.wrong("answer %d: %w", r.Position, err)
 			continue

@@ -42,25 +42,19 @@ func (c *Clock) Advance(d time.Duration) {
 }
 
 // Texts is a call.Texts without secrets: the box is what it is bound to, and
-// the text. Once the day is in Gone its texts cannot be read.
-type Texts struct {
-	Day  uint32
-	Gone map[uint32]bool // not changed while in use
-}
+// the text.
+type Texts struct{}
 
 // Warm does nothing.
-func (t *Texts) Warm(context.Context) error { return nil }
+func (*Texts) Warm(context.Context) error { return nil }
 
 // Seal puts bound and plain one after the other.
-func (t *Texts) Seal(_ context.Context, bound, plain []byte) (texts.Sealed, error) {
-	return texts.Sealed{Day: t.Day, Box: append(bytes.Clone(bound), plain...)}, nil
+func (*Texts) Seal(_ context.Context, bound, plain []byte) (texts.Sealed, error) {
+	return texts.Sealed{Box: append(bytes.Clone(bound), plain...)}, nil
 }
 
 // Open takes them apart again.
-func (t *Texts) Open(_ context.Context, bound []byte, s texts.Sealed) ([]byte, error) {
-	if t.Gone[s.Day] {
-		return nil, texts.ErrGone
-	}
+func (*Texts) Open(_ context.Context, bound []byte, s texts.Sealed) ([]byte, error) {
 	plain, ok := bytes.CutPrefix(s.Box, bound)
 	if !ok {
 		return nil, fmt.Errorf("%w: bound elsewhere", texts.ErrDamaged)

@@ -2,9 +2,13 @@ package calltest
 
 import (
 	"context"
+	"crypto/rand"
+	"path/filepath"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -29,6 +33,7 @@ var resends = []fact{
 	{"a forged or misdirected envelope learns nothing of the chain", strangers},
 	{"a call to oneself is refused", selfCall},
 	{"a refusal never costs", refusalsAreFree},
+	{"nothing signed before a vacant's floor is accepted", vacantFloor},
 }
 
 func resendAnswered(s *scene) {
@@ -129,11 +134,21 @@ func deadExecutor(s *scene) {
 	s.ran(e, 0)
 }
 
+// With the host's real keys: the day ends, the retention passes, the key goes.
 func textGone(s *scene) {
+	vault, err := local.Open(filepath.Join(s.t.TempDir(), "seal.key"), rand.Reader)
+	s.must(err)
+	s.vault = vault
+	s.keyed()
 	e := s.call(nil, "hi")
 	reply := s.ok(s.send(s.a, e), e)
-	s.a = s.hostWith(func(c *call.Config) { c.Texts = &Texts{Gone: map[uint32]bool{s.texts.Day: true}} })
-	for _, out := range []call.Outcome{s.send(s.a, e), s.ask(s.a, e)} {
+	s.told(s.ask(s.b, e), call.Answered, reply)
+	s.clock.Advance(24*time.Hour + texts.MinRetention)
+	keys := texts.New(s.store, vault, s.clock.Now(0), rand.Reader, 0)
+	if n, err := keys.Sweep(s.ctx); n != 1 || err != nil {
+		s.t.Fatalf("Sweep() = %d, %v, want 1", n, err)
+	}
+	for _, out := range []call.Outcome{s.send(s.a, e), s.ask(s.b, e)} {
 		if out.State != call.Answered || out.Reply != nil || out.ReplySeq != 1 || out.ReplyHash != reply.Hash() {
 			s.t.Fatalf("told %q, reply %v, seq %d, hash %.8s; want answered, none, 1, %.8s", out.State, out.Reply, out.ReplySeq, out.ReplyHash, reply.Hash())
 		}
@@ -332,4 +347,37 @@ func refusalsAreFree(s *scene) {
 		s.ask(s.b, x)
 	}
 	s.balance(20)
+}
+
+// A vacant that came from elsewhere, or back from a backup, has a floor: what
+// was accepted before it is not known.
+func vacantFloor(s *scene) {
+	floor := s.clock.Now(0)()
+	known := s.call(nil, "known")
+	reply := s.ok(s.send(s.b, known), known)
+	s.a = s.hostWith(func(c *call.Config) {
+		d := c.Directory.(*Directory)
+		v := d.Vacants[s.pair.Vacant]
+		v.Floor = floor
+		d.Vacants[s.pair.Vacant] = v
+	})
+	below := func(out call.Outcome, tip *envelope.Envelope) {
+		s.t.Helper()
+		s.refused(out, problem.Floor, "")
+		s.chain(out, tip)
+		if !out.Floor.Equal(floor) {
+			s.t.Fatalf("Floor = %v, want %v", out.Floor, floor)
+		}
+	}
+	below(s.send(s.a, s.call(known, "at the floor")), known)
+	below(s.resetAt(s.a, s.reset()), known)
+	s.told(s.send(s.a, known), call.Answered, reply) // it was accepted here
+	s.clock.Advance(time.Second)
+	next := s.call(known, "later")
+	s.ok(s.send(s.a, next), next)
+	s.renew() // also where there are no rows yet
+	below(s.send(s.a, s.sign(nil, "first", floor)), nil)
+	below(s.resetAt(s.a, s.sign(nil, envelope.ResetText, floor)), nil)
+	first := s.call(nil, "first, later")
+	s.ok(s.send(s.a, first), first)
 }

@@ -55,7 +55,7 @@ type gate struct{ entered, leave chan struct{} }
 func newScene(t *testing.T, inner store.Store) *scene {
 	t.Helper()
 	s := &scene{
-		t: t, ctx: t.Context(), store: NewScript(inner), texts: &Texts{Day: 20000}, opener: &Texts{},
+		t: t, ctx: t.Context(), store: NewScript(inner), texts: &Texts{}, opener: &Texts{},
 		clock: NewClock(time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)),
 		acts:  map[string]call.Behaviour{}, gates: map[string]*gate{}, runs: map[identity.Hash]int{},
 	}

@@ -1,0 +1,230 @@
+package call
+
+import (
+	"bytes"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+func drawTime(t *rapid.T, label string, from int64) time.Time {
+	return time.UnixMicro(rapid.Int64Range(from, lastMicro).Draw(t, label)).UTC()
+}
+
+func drawHash(t *rapid.T, label string) (h identity.Hash) {
+	copy(h[:], rapid.SliceOfN(rapid.Byte(), identity.Size, identity.Size).Draw(t, label))
+	return h
+}
+
+func drawText(t *rapid.T) texts.Sealed {
+	return texts.Sealed{Day: rapid.Uint32().Draw(t, "day"), Box: rapid.SliceOf(rapid.Byte()).Draw(t, "box")}
+}
+
+func drawRequest(t *rapid.T) RequestRow {
+	signed := drawTime(t, "time", firstMicro)
+	r := RequestRow{
+		Position: rapid.Uint64Range(1, 1<<40).Draw(t, "position"),
+		Attempt:  store.Attempt{1, 2, 3},
+		Kind:     rapid.SampledFrom([]RowKind{RowCall, RowReset}).Draw(t, "kind"),
+		Hash:     drawHash(t, "hash"), Prev: drawHash(t, "prev"),
+		Signature: rapid.SliceOfN(rapid.Byte(), identity.SignatureSize, identity.SignatureSize).Draw(t, "signature"),
+		Time:      signed, Floor: drawTime(t, "floor", signed.UnixMicro()),
+		Epoch: rapid.Uint64Range(0, 1<<30).Draw(t, "epoch"), Text: drawText(t),
+	}
+	r.Epos = rapid.Uint64Range(0, r.Position-1).Draw(t, "epos")
+	r.Back = rapid.Uint64Range(0, r.Epos).Draw(t, "back")
+	if r.Kind == RowReset {
+		r.Epos, r.Seq = r.Position, rapid.Int64Range(0, envelope.MaxSeq).Draw(t, "seq")
+		return r
+	}
+	r.Seq = int64(r.Position - r.Epos)
+	r.Seen = rapid.Uint64Range(0, 1<<40).Draw(t, "seen")
+	r.Due = drawTime(t, "due", firstMicro)
+	r.Price = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "price")
+	r.Shard = rapid.Byte().Draw(t, "shard")
+	return r
+}
+
+func drawResponse(t *rapid.T) ResponseRow {
+	r := ResponseRow{
+		Position: rapid.Uint64Range(1, 1<<40).Draw(t, "position"),
+		Attempt:  store.Attempt{1, 2, 3},
+		Kind:     rapid.SampledFrom([]RowKind{RowAnswer, RowVoid}).Draw(t, "kind"),
+		Request:  rapid.Uint64Range(1, 1<<40).Draw(t, "request"), RequestHash: drawHash(t, "request hash"),
+		RequestEpoch: rapid.Uint64Range(0, 1<<30).Draw(t, "request epoch"),
+		Seq:          rapid.Int64Range(0, envelope.MaxSeq).Draw(t, "seq"), Hash: drawHash(t, "hash"),
+	}
+	r.Epoch = r.RequestEpoch
+	if r.Kind == RowVoid {
+		r.Epoch = rapid.Uint64Range(0, 1<<30).Draw(t, "epoch")
+		return r
+	}
+	r.Prev, r.Time, r.Text = drawHash(t, "prev"), drawTime(t, "time", firstMicro), drawText(t)
+	r.Signature = rapid.SliceOfN(rapid.Byte(), identity.SignatureSize, identity.SignatureSize).Draw(t, "signature")
+	r.Took = time.Duration(rapid.Int64Range(0, math.MaxInt32).Draw(t, "took")) * time.Millisecond
+	return r
+}
+
+func TestRowsReadAsTheyWereWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := drawRequest(t)
+		got, err := DecodeRequest(store.Row{Position: want.Position, Attempt: want.Attempt, Data: want.encode()})
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Fatalf("DecodeRequest() = %v (-want +got):\n%s", err, diff)
+		}
+		answer := drawResponse(t)
+		back, err := DecodeResponse(store.Row{Position: answer.Position, Attempt: answer.Attempt, Data: answer.encode()})
+		if diff := cmp.Diff(answer, back, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Fatalf("DecodeResponse() = %v (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
+// The bound: what a row holds beside its text.
+func TestTheFixedPartOfARowIsSmall(t *testing.T) {
+	const bound = 450 - 68 - 8 - 16 // less the stream's name, the position and the attempt
+	rapid.Check(t, func(t *rapid.T) {
+		r, a := drawRequest(t), drawResponse(t)
+		r.Text.Box, a.Text.Box = nil, nil
+		if n := len(r.encode()); n > bound {
+			t.Fatalf("a %v of %d bytes, want at most %d", r.Kind, n, bound)
+		}
+		if n := len(a.encode()); n > bound {
+			t.Fatalf("a %v of %d bytes, want at most %d", a.Kind, n, bound)
+		}
+	})
+}
+
+func TestTimesThatCannotBeStillLeaveAReadableRow(t *testing.T) {
+	for _, took := range []time.Duration{-time.Hour, math.MaxInt64} {
+		a := ResponseRow{Position: 1, Kind: RowAnswer, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(0, 0).UTC(), Took: took}
+		if got, err := DecodeResponse(store.Row{Position: 1, Data: a.encode()}); err != nil || got.Took < 0 {
+			t.Errorf("DecodeResponse() = %v, %v for a call that took %v", got.Took, err, took)
+		}
+	}
+}
+
+func TestARowHoldsTheYears1To9999(t *testing.T) {
+	for _, c := range []struct {
+		at   time.Time
+		want bool
+	}{
+		{time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), true},
+		{time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC), true},
+		{time.Date(1, 1, 1, 0, 0, 0, -1000, time.UTC), false},
+		{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), false},
+	} {
+		a := ResponseRow{Position: 1, Kind: RowAnswer, Signature: make([]byte, identity.SignatureSize), Time: c.at}
+		got, err := DecodeResponse(store.Row{Position: 1, Data: a.encode()})
+		if (err == nil) != c.want || c.want && !got.Time.Equal(c.at) {
+			t.Errorf("DecodeResponse() = %v, %v of a row signed %v", got.Time, err, c.at)
+		}
+	}
+}
+
+func TestDamagedRowsAreRefused(t *testing.T) {
+	call := RequestRow{Position: 1, Kind: RowCall, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(0, 0), Floor: time.Unix(0, 0), Due: time.Unix(0, 0)}
+	answer := ResponseRow{Position: 1, Kind: RowAnswer, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(0, 0)}
+	void := ResponseRow{Position: 1, Kind: RowVoid}
+	request := func(b []byte) error { _, err := DecodeRequest(store.Row{Position: 1, Data: b}); return err }
+	response := func(b []byte) error { _, err := DecodeResponse(store.Row{Position: 1, Data: b}); return err }
+	for _, c := range []struct {
+		name   string
+		whole  []byte
+		decode func([]byte) error
+		other  func([]byte) error
+	}{
+		{"call", call.encode(), request, response},
+		{"answer", answer.encode(), response, request},
+		{"void", void.encode(), response, request},
+	} {
+		for n := range c.whole {
+			if err := c.decode(c.whole[:n]); err == nil {
+				t.Errorf("the first %d bytes of a %s decode", n, c.name)
+			}
+		}
+		if err := c.other(c.whole); err == nil {
+			t.Errorf("a %s decodes on the other stream", c.name)
+		}
+		newer := bytes.Clone(c.whole)
+		newer[0]++
+		if err := c.decode(newer); err == nil {
+			t.Errorf("a %s of a newer format decodes", c.name)
+		}
+	}
+	if err := response(append(void.encode(), 0)); err == nil {
+		t.Error("a void with more behind it decodes")
+	}
+}
+
+func FuzzRows(f *testing.F) {
+	call := RequestRow{Position: 7, Kind: RowCall, Epos: 3, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Floor: time.Unix(9, 0), Due: time.Unix(44, 0), Price: 10}
+	reset := RequestRow{Position: 7, Kind: RowReset, Epos: 7, Back: 3, Seq: 1, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Floor: time.Unix(9, 0)}
+	answer := ResponseRow{Position: 7, Kind: RowAnswer, Request: 7, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Text: texts.Sealed{Day: 1, Box: []byte("box")}}
+	void := ResponseRow{Position: 7, Kind: RowVoid, Request: 7, Epoch: 1, Seq: 4}
+	for _, b := range [][]byte{call.encode(), reset.encode(), answer.encode(), void.encode(), nil} {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		// What decodes, decodes again from what it is written as.
+		if r, err := DecodeRequest(store.Row{Position: 7, Data: b}); err == nil {
+			if again, err := DecodeRequest(store.Row{Position: 7, Data: r.encode()}); err != nil || !cmp.Equal(r, again, cmpopts.EquateEmpty()) {
+				t.Errorf("DecodeRequest() = %+v, again %+v, %v", r, again, err)
+			}
+		}
+		if r, err := DecodeResponse(store.Row{Position: 7, Data: b}); err == nil {
+			if again, err := DecodeResponse(store.Row{Position: 7, Data: r.encode()}); err != nil || !cmp.Equal(r, again, cmpopts.EquateEmpty()) {
+				t.Errorf("DecodeResponse() = %+v, again %+v, %v", r, again, err)
+			}
+		}
+	})
+}
+
+func drawString(t *rapid.T, label string) string { return rapid.String().Draw(t, label) }
+
+func drawMessage(t *rapid.T) (m envelope.Message, key string) {
+	m.Role = rapid.SampledFrom(roles[:]).Draw(t, "role")
+	m.Parts = rapid.SliceOfN(rapid.String(), 0, 5).Draw(t, "parts")
+	for _, id := range []**string{&m.ContextID, &m.MessageID} {
+		if rapid.Bool().Draw(t, "has id") {
+			s := drawString(t, "id")
+			*id = &s
+		}
+	}
+	if rapid.Bool().Draw(t, "has selfEval") {
+		f := func() float64 { return rapid.Float64Range(0, 1).Draw(t, "dimension") }
+		m.SelfEval = &envelope.SelfEval{Adoption: f(), Confidence: f(), Factual: f(), Honesty: f(), Logical: f(), Relevance: f()}
+	}
+	return m, drawString(t, "key")
+}
+
+func TestTextsReadAsTheyWereWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want, key := drawMessage(t)
+		got, gotKey, err := parsePayload(encodePayload(&want, key))
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || gotKey != key || diff != "" {
+			t.Fatalf("parsePayload() = %q, %v, want %q (-want +got):\n%s", gotKey, err, key, diff)
+		}
+	})
+}
+
+func FuzzText(f *testing.F) {
+	id := "id"
+	f.Add(encodePayload(&envelope.Message{Role: envelope.RoleUser, Parts: []string{"a", "b"}, ContextID: &id, SelfEval: &envelope.SelfEval{}}, "key"))
+	f.Add([]byte{0, 0, 0})
+	f.Add([]byte{0xff, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if m, _, err := parsePayload(b); err == nil && len(m.Parts) > len(b) {
+			t.Errorf("%d bytes hold %d parts", len(b), len(m.Parts))
+		}
+	})
+}
