@@ -47,6 +47,8 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	return r.out.refuse(failed)
 }
 
+var errGoexit = errors.New("behaviour ended its goroutine")
+
 // behave runs the behaviour until it returns or its time is up. A behaviour
 // that ignores its context is left behind: its result is not waited for.
 func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error) {
@@ -58,7 +60,7 @@ func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error)
 	}
 	done := make(chan result, 1)
 	go func() {
-		res := result{err: errors.New("behaviour ended its goroutine")}
+		res := result{err: errGoexit}
 		defer func() {
 			if p := recover(); p != nil {
 				res.err = fmt.Errorf("behaviour panicked: %v", p)
@@ -110,17 +112,18 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		}
 		ans.Attempt, ans.Took = attempt, h.Now().Sub(began).Truncate(time.Millisecond)
 		err = h.settle(ctx, store.Append{Stream: r.pair.Responses(), Position: ans.Position, Attempt: attempt, Data: ans.encode()})
-		var taken *store.TakenError
-		switch {
-		case err == nil:
+		if err == nil {
 			h.views.learn(r.pair, view{req: *row, rsp: *ans})
 			return reply, false, nil
+		}
+		var taken *store.TakenError
+		switch {
 		case errors.Is(err, store.ErrTooLarge):
 			return nil, false, problem.Wrap(problem.BehaviourFailed, err, "the answer is too large to keep")
 		case !errors.As(err, &taken):
 			return nil, false, h.fault(err)
 		}
-		d, last, err := h.decided(ctx, r.pair, row.Position, row.Seen)
+		d, last, err := h.decided(ctx, r.pair, row)
 		if err != nil {
 			return nil, false, err
 		}
@@ -179,7 +182,7 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow) (decision, 
 		return undecided, err
 	}
 	for {
-		d, tip, err := h.decided(ctx, pair, row.Position, row.Seen)
+		d, tip, err := h.decided(ctx, pair, row)
 		if err != nil {
 			return undecided, err
 		}
@@ -217,8 +220,8 @@ func (r *ResponseRow) decision() decision {
 	return decidedVoid
 }
 
-// closedBy: an unpriced request of an epoch older than the response tip's can
-// never be answered; it needs no row to say so.
+// closedBy: an unpriced request of an epoch older than that of a response row
+// after it can never be answered; it needs no row to say so, and gets none.
 func closedBy(tip ResponseRow, row *RequestRow) bool {
 	return tip.Position > 0 && tip.Epoch > row.Epoch && row.Price == 0
 }
@@ -273,7 +276,7 @@ func (h *Host) find(ctx context.Context, r *request, tip RequestRow) (row *Reque
 // tell fills in the state of an accepted call, and voids it first if it is
 // past its due and undecided: `unanswered` is said only once a row says so.
 func (h *Host) tell(ctx context.Context, r *request, row *RequestRow) error {
-	d, tip, err := h.decided(ctx, r.pair, row.Position, row.Seen)
+	d, tip, err := h.decided(ctx, r.pair, row)
 	if err != nil {
 		return err
 	}
@@ -287,7 +290,7 @@ func (h *Host) tell(ctx context.Context, r *request, row *RequestRow) error {
 			return err
 		}
 		if what == decidedAnswer { // the late answer won
-			if d, _, err = h.decided(ctx, r.pair, row.Position, row.Seen); err != nil {
+			if d, _, err = h.decided(ctx, r.pair, row); err != nil {
 				return err
 			}
 		}
@@ -326,7 +329,8 @@ func (h *Host) replay(ctx context.Context, r *request, d *ResponseRow) error {
 func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	ctx, cancel := h.detach(ctx)
 	defer cancel()
-	r, v, _, err := h.open(ctx, route, e, false)
+	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}, view{}
+	_, err := h.open(ctx, route, &r, &v, false)
 	if err != nil {
 		return r.out.refuse(err)
 	}
@@ -353,7 +357,7 @@ func (h *Host) Settle(ctx context.Context, pair Pair, position uint64) (bool, er
 	case !ok || row.Kind != RowCall:
 		return false, problem.New(problem.NotFound, "no call at position %d of %s", position, pair.Requests())
 	case !h.Now().After(row.Due):
-		d, tip, err := h.decided(ctx, pair, position, row.Seen)
+		d, tip, err := h.decided(ctx, pair, &row)
 		return d != nil || closedBy(tip, &row), err
 	}
 	_, err = h.void(ctx, pair, &row)

@@ -214,31 +214,30 @@ func (h *Host) detach(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
 // open does steps 3 and 4 for Send and Ask: signature, then everything that is
-// needed of the store, at once.
-func (h *Host) open(ctx context.Context, route identity.ID, e *envelope.Envelope, warm bool) (r request, v view, fresh bool, err error) {
-	r = request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}
+// needed of the store, at once, into r and v. With warm it goes by what is
+// remembered; fresh says that it has just read the store.
+func (h *Host) open(ctx context.Context, route identity.ID, r *request, v *view, warm bool) (fresh bool, err error) {
+	e := r.env
 	var signed bool
 	r.hash, signed = e.Verify()
 	r.out.Hash = r.hash
 	if !route.IsZero() && route != e.To {
-		return r, v, false, misdirected(e.To, route)
+		return false, misdirected(e.To, route)
 	}
 	if !signed {
 		// A forged envelope costs one read, of the record only.
 		_, ok, err := h.Directory.Vacant(ctx, e.To, false)
 		switch {
 		case err != nil:
-			return r, v, false, h.fault(err)
+			return false, h.fault(err)
 		case !ok:
-			return r, v, false, h.notHere(ctx, e.To)
+			return false, h.notHere(ctx, e.To)
 		}
-		return r, v, false, badSignature(e.From)
+		return false, badSignature(e.From)
 	}
-	remembered, known := h.views.get(r.pair)
-	ok := false
+	known, ok := h.views.get(r.pair, v), false
 	if warm && known && h.Ledger == nil {
 		// Nothing to fetch unless a second has passed or the day has changed.
-		v = remembered
 		r.vacant, ok, err = h.Directory.Vacant(ctx, e.To, false)
 		if err == nil {
 			err = h.Texts.Warm(ctx)
@@ -246,13 +245,12 @@ func (h *Host) open(ctx context.Context, route identity.ID, e *envelope.Envelope
 		err = h.fault(err)
 	} else {
 		fresh = !warm || !known
-		v = remembered
-		ok, err = h.fetch(ctx, &r, &v, fresh)
+		ok, err = h.fetch(ctx, r, v, fresh)
 	}
 	if err == nil && !ok {
 		err = h.notHere(ctx, e.To)
 	}
-	return r, v, fresh, err
+	return fresh, err
 }
 
 // fetch reads the record, the account, the key of the day and, with tips, both

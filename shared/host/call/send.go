@@ -19,7 +19,8 @@ import (
 func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	ctx, cancel := h.detach(ctx)
 	defer cancel()
-	r, v, fresh, err := h.open(ctx, route, e, true)
+	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}, view{}
+	fresh, err := h.open(ctx, route, &r, &v, true)
 	if err != nil {
 		return r.out.refuse(err)
 	}
@@ -142,13 +143,13 @@ func (h *Host) take(ctx context.Context, r *request, v *view) (*RequestRow, erro
 	if row.Price > 0 {
 		writes = append(writes, h.Ledger.Debit(r.pair, row)...)
 	}
-	err = h.settle(ctx, writes...)
+	if err = h.settle(ctx, writes...); err == nil {
+		h.views.learn(r.pair, view{req: *row, rsp: v.rsp})
+		return row, nil
+	}
 	var taken *store.TakenError
 	var bounds *store.BoundsError
 	switch {
-	case err == nil:
-		h.views.learn(r.pair, view{req: *row, rsp: v.rsp})
-		return row, nil
 	case errors.As(err, &taken):
 		return nil, nil
 	case errors.As(err, &bounds):

@@ -44,12 +44,13 @@ type views struct {
 // viewsPerShard bounds the memory: 32 x 512 pairs of about 600 bytes.
 const viewsPerShard = 512
 
-func (v *views) get(p Pair) (view, bool) {
+// get fills in what is known of p; false if that is nothing.
+func (v *views) get(p Pair, into *view) (known bool) {
 	s := &v.shards[p.Caller[0]%32]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	got, ok := s.m[p]
-	return got, ok
+	*into, known = s.m[p]
+	return known
 }
 
 // learn keeps the newer of what is known and what was seen, for each stream by
@@ -132,14 +133,16 @@ func (h *Host) request(ctx context.Context, p Pair, position uint64) (r RequestR
 	return r, err == nil, h.damage(p.Requests(), err)
 }
 
-// decided looks for the response row that names the request at position p,
-// among the rows after position seen, and tells the last row of the stream as
-// far as it was read. It reads the row at seen too, so that this row and what
+// decided looks for the response row that names a request, among the rows
+// after what the request had seen, and tells the last row of the stream as far
+// as it was read. It reads the row at seen too, so that this row and what
 // follows come from one read: a row that lands between two reads must not be
-// taken for the tip unexamined.
-func (h *Host) decided(ctx context.Context, pair Pair, p, seen uint64) (d *ResponseRow, last ResponseRow, err error) {
+// taken for the tip unexamined. It ends at a row that closes the request: that
+// of an old epoch could otherwise be asked for at the price of reading all that
+// came since.
+func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *ResponseRow, last ResponseRow, err error) {
 	const page = 64
-	next, holes := max(seen, 1), 0
+	seen, next, holes := r.Seen, max(r.Seen, 1), 0
 	for {
 		rows, err := h.Store.Rows(ctx, pair.Responses(), next, page, store.Ascending)
 		if err != nil {
@@ -162,8 +165,11 @@ func (h *Host) decided(ctx context.Context, pair Pair, p, seen uint64) (d *Respo
 			if last, err = DecodeResponse(row); err != nil {
 				return nil, last, h.damage(pair.Responses(), err)
 			}
-			if last.Request == p && last.Position > seen {
+			if last.Request == r.Position && last.Position > seen {
 				return &last, last, nil
+			}
+			if closedBy(last, r) {
+				return nil, last, nil
 			}
 		}
 		next, holes = last.Position+1, 0
