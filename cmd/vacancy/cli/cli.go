@@ -107,7 +107,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	root.SetHelpTemplate(helpTemplate)
 	root.AddGroup(&cobra.Group{ID: groupHost, Title: "A host and its vacants:"}, &cobra.Group{ID: groupSelf, Title: "You and your calls:"})
 	root.AddCommand(
-		a.devCommand(), a.createCommand(), a.listCommand(), a.showCommand(), a.restoredCommand(),
+		a.devCommand(), a.createCommand(), a.listCommand(), a.showCommand(), a.restoredCommand(), a.chainCommand(), a.hammerCommand(),
 		a.initCommand(), a.idCommand(), a.exportCommand(), a.verifyCommand(), a.callCommand(),
 		exitCodesTopic(),
 	)

@@ -92,6 +92,11 @@ func refusal(resp *http.Response) error {
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&r); err != nil {
 		return problem.New(problem.Unavailable, "the host's control door answers %s", resp.Status)
 	}
+	return problemOf(&r)
+}
+
+// problemOf is the problem that the door rendered as r.
+func problemOf(r *account.Refusal) error {
 	p := &problem.Error{Kind: problem.Internal, Detail: r.Detail, Field: r.Field}
 	for _, k := range problem.Kinds() {
 		if k.String() == r.Code {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/audit"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/custody/local"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -76,7 +77,11 @@ func (a *app) openHost(dir, url string, log *slog.Logger) (*localHost, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	control := account.Handler(account.Config{Vacants: house.Vacants, Host: account.ControlHost, Log: log})
+	// What reads everything goes to the file itself: a walk is one transaction.
+	all := audit.Config{Home: file, Vault: vault, Now: a.now}
+	control := account.Handler(account.Config{
+		Vacants: house.Vacants, Host: account.ControlHost, Verify: audit.Verify(all), Chain: audit.Chain(all), Log: log,
+	})
 	return &localHost{House: house, Store: file, Control: control}, nil
 }
 

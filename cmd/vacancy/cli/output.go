@@ -143,12 +143,19 @@ func printable(s string) string { return escapeControls(s, "") }
 // pipe, and with all control characters but line ends and tabs escaped on a
 // terminal.
 func (a *app) answerText(s string) string {
-	if f, ok := a.out.(*os.File); ok {
-		if st, err := f.Stat(); err == nil && st.Mode()&fs.ModeCharDevice != 0 {
-			return escapeControls(s, "\n\t")
-		}
+	if isTerminal(a.out) {
+		return escapeControls(s, "\n\t")
 	}
 	return s
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&fs.ModeCharDevice != 0
 }
 
 func escapeControls(s, keep string) string {

@@ -7,31 +7,53 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "verify FILE",
-		Short: "Check an export",
-		Long: `Check an export offline: that the seed is the id's key, that the card and every
-logbook entry are signed by it and linked, and that the chain states are whole.
+	var data string
+	cmd := &cobra.Command{
+		Use:   "verify [FILE]",
+		Short: "Check all that a host keeps, or an export",
+		Long: `Check all that the host of a data folder keeps: every link, number, epoch and
+decision of every pair, every logbook, record, card and name; and every hash and
+signature whose text can still be read. It works beside a running host, and without.
+Each broken row is one line.
+
+With FILE check an export offline: that the seed is the id's key, that the card and
+every logbook entry are signed by it and linked, and that the chain states are whole.
+
 It reports every part and ends with 1 if one is broken.`,
-		Example: `  vacancy verify alice.vacancy.json`,
-		GroupID: groupSelf,
-		Args:    arguments(1, 1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			e, err := home.ReadExport(args[0])
-			if err != nil {
-				return err
+		Example: `  vacancy verify
+  vacancy verify --data /srv/vacancy --json
+  vacancy verify alice.vacancy.json`,
+		GroupID: groupHost,
+		Args:    arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return a.verifyHome(cmd.Context(), data)
+			case data != "":
+				return withHint(problem.New(problem.Usage, "FILE and --data do not go together"), "%s --help", cmd.CommandPath())
 			}
-			r := verifyResult{File: args[0], Format: e.Format, Name: e.Name, ID: e.ID, Parts: e.Check()}
-			r.OK = home.Whole(r.Parts)
-			if err := a.show(r); err != nil || r.OK {
-				return err
-			}
-			return &reported{}
+			return a.verifyExport(args[0])
 		},
 	}
+	dataFlag(cmd.Flags(), &data)
+	return cmd
+}
+
+func (a *app) verifyExport(file string) error {
+	e, err := home.ReadExport(file)
+	if err != nil {
+		return err
+	}
+	r := verifyResult{File: file, Format: e.Format, Name: e.Name, ID: e.ID, Parts: e.Check()}
+	r.OK = home.Whole(r.Parts)
+	if err := a.show(r); err != nil || r.OK {
+		return err
+	}
+	return &reported{}
 }
 
 // verifyResult is the report on an export.

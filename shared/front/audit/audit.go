@@ -29,7 +29,8 @@ type Config struct {
 	Home  fsck.Home
 	Vault custody.Vault
 	Now   func() time.Time
-	// Retention is how long the host keeps text keys after their day.
+	// Retention is how long the host keeps text keys after their day;
+	// texts.MinRetention if 0.
 	Retention time.Duration
 }
 

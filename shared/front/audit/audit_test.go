@@ -53,7 +53,7 @@ func get(t *testing.T, a *hosttest.Caller, path string) []string {
 }
 
 func TestAWholeHomeIsReportedWhole(t *testing.T) {
-	want := []string{`{"result":{"streams":6,"rows":37,"sealed":12,"vacants":2,"findings":0}}`}
+	want := []string{`{"result":{"streams":6,"rows":37,"sealed":12,"vacants":2,"broken":0}}`}
 	if diff := cmp.Diff(want, get(t, hosttest.Story(t, memory.New()), "/v1/verify")); diff != "" {
 		t.Errorf("GET /v1/verify (-want +got):\n%s", diff)
 	}
@@ -68,7 +68,7 @@ func TestFindingsComeAsLinesBeforeTheResult(t *testing.T) {
 		`{"finding":{"stream":"req#CALLER#DEMO","position":17,"check":"format","want":"1","got":"2"}}`,
 		`{"finding":{"stream":"req#CALLER#DEMO","position":18,"check":"format","want":"1","got":"2"}}`,
 		`{"finding":{"stream":"req#CALLER#DEMO","position":19,"check":"format","want":"1","got":"2"}}`,
-		`{"result":{"streams":6,"rows":40,"sealed":12,"vacants":2,"findings":3}}`,
+		`{"result":{"streams":6,"rows":40,"sealed":12,"vacants":2,"broken":3}}`,
 	}
 	if diff := cmp.Diff(want, get(t, a, "/v1/verify")); diff != "" {
 		t.Errorf("GET /v1/verify (-want +got):\n%s", diff)

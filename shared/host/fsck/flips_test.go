@@ -57,7 +57,6 @@ func TestNoRowsMakeACheckPanicOrEnd(t *testing.T) {
 	a := story(t, memory.New())
 	streams := []store.Stream{a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID)}
 	rapid.Check(t, func(t *rapid.T) {
-		change := func([]store.Row) []store.Row { return nil }
 		damaged := &altered{Store: a.Store, rows: map[store.Stream]func([]store.Row) []store.Row{}}
 		for _, s := range streams {
 			type hit struct {
@@ -69,7 +68,7 @@ func TestNoRowsMakeACheckPanicOrEnd(t *testing.T) {
 			for range rapid.IntRange(0, 4).Draw(t, "hits") {
 				hits = append(hits, hit{rapid.IntRange(0, 99).Draw(t, "row"), rapid.IntRange(0, 250).Draw(t, "byte"), rapid.Byte().Draw(t, "to"), rapid.IntRange(0, 6).Draw(t, "what")})
 			}
-			change = func(rows []store.Row) []store.Row {
+			damaged.rows[s] = func(rows []store.Row) []store.Row {
 				for _, h := range hits {
 					if len(rows) == 0 {
 						break
@@ -92,7 +91,6 @@ func TestNoRowsMakeACheckPanicOrEnd(t *testing.T) {
 				}
 				return rows
 			}
-			damaged.rows[s] = change
 		}
 		for _, run := range []func(context.Context, fsck.Config) (fsck.Result, error){fsck.Run, narrow} {
 			_, err := run(a.Ctx, fsck.Config{

@@ -83,6 +83,12 @@ func (c *Caller) Ask(e *envelope.Envelope, want call.State) {
 	}
 }
 
+// Story is that of a new host.
+func Story(t testing.TB, st Store) *Caller {
+	t.Helper()
+	return New(t, st).Story()
+}
+
 // Story fills a home with rows of every kind: several epochs, voids, a late
 // void, a call that an epoch closed, a reset of a fresh pair, texts whose key
 // is destroyed, vacants that were paused, moved and closed. It returns the
@@ -94,9 +100,8 @@ func (c *Caller) Ask(e *envelope.Envelope, want call.State) {
 //
 //	1-3 answers, 4 void of 4, 5-6 answers, 7 answer to 8, 8 void of 7,
 //	9 answer to 10, 10 to 13, 11 void of 14, 12 answer to 15
-func Story(t testing.TB, st Store) *Caller {
-	t.Helper()
-	h := New(t, st)
+func (h *Home) Story() *Caller {
+	h.Helper()
 	a, b := h.Caller(), h.Caller()
 	for range 3 {
 		a.Call("hello")
@@ -109,7 +114,7 @@ func Story(t testing.TB, st Store) *Caller {
 	// Texts of this day are destroyed before the next ones are written.
 	h.Time = h.Time.Add(72 * time.Hour)
 	if n, err := h.Texts.Sweep(h.Ctx); n != 1 || err != nil {
-		t.Fatalf("Sweep() = %d, %v, want 1", n, err)
+		h.Fatalf("Sweep() = %d, %v, want 1", n, err)
 	}
 	a.Call("hello tomorrow")
 	late := a.Crash("late")

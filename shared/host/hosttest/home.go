@@ -49,13 +49,21 @@ type Home struct {
 	deaf bool // responses cannot be written, as after a crash
 }
 
-// New makes a host.
+// New makes a host with a vault of its own.
 func New(t testing.TB, st Store) *Home {
 	t.Helper()
-	h := &Home{TB: t, Ctx: context.Background(), Store: st, Time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)}
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
-	h.Must(err)
-	h.Vault = vault
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewSealed(t, st, vault)
+}
+
+// NewSealed makes a host with the vault of a home.
+func NewSealed(t testing.TB, st Store, vault custody.Vault) *Home {
+	t.Helper()
+	h := &Home{TB: t, Ctx: context.Background(), Store: st, Time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), Vault: vault}
+	var err error
 	h.Open("http://127.0.0.1:8080")
 	h.Demo, err = h.Vacants.Create(h.Ctx, hosted.Spec{Name: "demo", Capability: "says what it hears", Substrate: "echo"})
 	h.Must(err)

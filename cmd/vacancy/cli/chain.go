@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/audit"
+	"github.com/vacancy-host/vacancy/shared/host/history"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+func (a *app) chainCommand() *cobra.Command {
+	var data string
+	var last uint64
+	cmd := &cobra.Command{
+		Use:   "chain FROM TO",
+		Short: "Tell what a caller and a hosted vacant said to one another",
+		Long: `Tell what FROM said to TO, a vacant hosted here, and what became of each call, in
+order. Each is a name, an id or the beginning of an id: FROM one of your identities
+or of a hosted vacant, TO of a hosted vacant. Call 2.7 is the seventh call after the
+second reset. Texts whose key is destroyed show as (sealed). Times are UTC.
+
+With --json each entry is an object on a line of its own.`,
+		Example: `  vacancy chain default demo
+  vacancy chain 4f1c0d2a demo --last 20 --json`,
+		GroupID: groupHost,
+		Args:    arguments(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("last") && last == 0 {
+				return problem.New(problem.Usage, "--last: expected a number above 0, got 0")
+			}
+			return a.withControl(data, false, func(c *control) error {
+				return a.chain(cmd.Context(), c, args[0], args[1], last)
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&last, "last", 0, "only the last so many entries")
+	dataFlag(cmd.Flags(), &data)
+	return cmd
+}
+
+func (a *app) chain(ctx context.Context, c *control, from, to string, last uint64) error {
+	from, err := a.callerID(ctx, c, from)
+	if err != nil {
+		return err
+	}
+	path := "/v1/chain/" + url.PathEscape(from) + "/" + url.PathEscape(to)
+	if last > 0 {
+		path += "?last=" + strconv.FormatUint(last, 10)
+	}
+	out := bufio.NewWriter(a.out)
+	err = streamLines(ctx, c, path, func(l *audit.ChainLine) (bool, error) {
+		switch {
+		case l.Error != nil:
+			return false, problemOf(l.Error)
+		case l.Entry != nil && a.json:
+			return false, writeJSON(out, l.Entry)
+		case l.Entry != nil:
+			return false, chainEntry{*l.Entry}.text(out)
+		case l.Pair != nil && !a.json:
+			_, err := fmt.Fprintf(out, "%s > %s\n\n", l.Pair.From, l.Pair.To)
+			return false, err
+		}
+		return l.End != nil, nil
+	})
+	return errors.Join(err, out.Flush())
+}
+
+// callerID is the id of the identity of a name. Any other word is left for the
+// host to read; one that names an identity here and another vacant there is
+// refused.
+func (a *app) callerID(ctx context.Context, c *control, word string) (string, error) {
+	h, err := a.home()
+	if err != nil {
+		return "", err
+	}
+	self, err := h.Open(word)
+	if err != nil {
+		return word, nil // what is wrong with an identity matters to who uses it
+	}
+	id := self.ID()
+	var v account.Vacant
+	switch err := c.do(ctx, "GET", vacantPath(word), nil, &v); {
+	case problem.Is(err, problem.NotFound), err == nil && v.ID == id:
+		return id.String(), nil
+	case err != nil:
+		return "", err
+	}
+	return "", problem.New(problem.Usage, "%q may be your identity %s, or the vacant %s hosted here: give the id", word, id.Short(), v.ID.Short())
+}
+
+// chainEntry prints as two lines: what was said, and what became of it.
+type chainEntry struct{ audit.Entry }
+
+// shownText is how much of a text is shown on a line.
+const shownText = 160
+
+func (e chainEntry) text(w io.Writer) error {
+	at := e.Time
+	if t, err := canon.ParseTime(e.Time); err == nil {
+		at = t.Format(time.DateTime)
+	}
+	if e.Kind == "reset" {
+		_, err := fmt.Fprintf(w, "%6d  %s  reset %d\n", e.Position, at, e.Epoch)
+		return err
+	}
+	const indent = 6 + 2 + len(time.DateTime) + 2
+	_, err := fmt.Fprintf(w, "%6d  %s  call %-6s %s\n%*s%s\n", e.Position, at, e.number(e.Seq), said(e.Said), indent, "", e.outcome())
+	return err
+}
+
+// number is a sequence number in its epoch.
+func (e chainEntry) number(seq int64) string { return fmt.Sprintf("%d.%d", e.Epoch, seq) }
+
+func (e chainEntry) outcome() string {
+	switch {
+	case e.Fate == history.Answered && e.Decision != nil && e.Decision.Answer != nil:
+		d := e.Decision.Answer
+		return fmt.Sprintf("answer %-4s %s  (%d ms)", e.number(d.Seq), said(d.Said), d.TookMS)
+	case e.Fate == history.Void:
+		return "never answered: it failed, or took too long"
+	case e.Fate == history.Closed:
+		return "never answered: the chain was reset before"
+	}
+	return "not answered yet"
+}
+
+func said(s audit.Said) string {
+	switch {
+	case s.Sealed:
+		return "(sealed)"
+	case s.Text == nil:
+		return "(damaged: vacancy verify)"
+	}
+	return printable(clip(*s.Text, shownText))
+}

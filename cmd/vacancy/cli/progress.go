@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// progressLine is a line on the person's terminal that is written over.
+// Elsewhere it is nothing.
+type progressLine struct {
+	w     io.Writer // nil: no terminal
+	shown bool
+}
+
+func (a *app) progressLine() *progressLine {
+	if isTerminal(a.err) {
+		return &progressLine{w: a.err}
+	}
+	return &progressLine{}
+}
+
+// eraseLine goes to the line's beginning and erases it.
+const eraseLine = "\r\x1b[K"
+
+func (p *progressLine) show(format string, args ...any) {
+	if p.w != nil {
+		p.shown = true
+		fmt.Fprintf(p.w, eraseLine+format, args...)
+	}
+}
+
+func (p *progressLine) clear() {
+	if p.shown {
+		p.shown = false
+		fmt.Fprint(p.w, eraseLine)
+	}
+}
+
+// streamLines reads JSON lines of the control door until take has seen the last
+// one. A stream that ends without it is not whole: the host was stopped, or
+// the connection cut.
+func streamLines[L any](ctx context.Context, c *control, path string, take func(*L) (last bool, err error)) error {
+	client := account.Client{HTTP: c.client, URL: c.base}
+	body, err := client.Stream(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	lines := json.NewDecoder(body)
+	for {
+		var line L
+		if err := lines.Decode(&line); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return problem.Wrap(problem.Unavailable, err, "the report broke off; run the same command again")
+		}
+		if last, err := take(&line); last || err != nil {
+			return err
+		}
+	}
+}

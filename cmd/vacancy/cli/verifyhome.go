@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/vacancy-host/vacancy/shared/front/audit"
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+)
+
+// verifyHome has all that a host keeps checked, and tells what is broken as it
+// is found.
+func (a *app) verifyHome(ctx context.Context, data string) error {
+	return a.withControl(data, false, func(c *control) error {
+		r := &homeReport{app: a, progress: a.progressLine()}
+		defer r.progress.clear()
+		err := streamLines(ctx, c, "/v1/verify", r.take)
+		if err == nil && r.broken {
+			err = &reported{}
+		}
+		return err
+	})
+}
+
+// homeReport prints a check as it goes on. With --json that is one object: the
+// findings, a line each, and then the counts.
+type homeReport struct {
+	*app
+	progress *progressLine
+	broken   bool
+}
+
+func (r *homeReport) take(l *audit.VerifyLine) (last bool, err error) {
+	switch {
+	case l.Error != nil:
+		return false, problemOf(l.Error)
+	case l.Result != nil:
+		r.progress.clear()
+		return true, r.end(*l.Result)
+	case l.Finding != nil:
+		r.progress.clear()
+		return false, r.finding(l.Finding)
+	case l.Progress != nil:
+		r.progress.show("%d rows in %d streams, %d broken", l.Progress.Rows, l.Progress.Streams, l.Progress.Findings)
+	}
+	return false, nil
+}
+
+func (r *homeReport) finding(f *fsck.Finding) error {
+	before := ",\n"
+	if !r.broken {
+		before = "{\"findings\":[\n"
+	}
+	r.broken = true
+	if !r.json {
+		_, err := fmt.Fprintf(r.out, "BROKEN %s\n", printable(f.String()))
+		return err
+	}
+	b, err := compact(f)
+	if err == nil {
+		_, err = io.WriteString(r.out, before+b)
+	}
+	return err
+}
+
+// homeResult is the end of a report.
+type homeResult struct {
+	OK bool `json:"ok"`
+	fsck.Result
+}
+
+func (r *homeReport) end(res fsck.Result) error {
+	if !r.json {
+		homeResult{!r.broken, res}.text(r.out)
+		return nil
+	}
+	before := `{"findings":[],`
+	if r.broken {
+		before = "\n],"
+	}
+	b, err := compact(homeResult{!r.broken, res})
+	if err == nil {
+		_, err = io.WriteString(r.out, before+b[1:]+"\n")
+	}
+	return err
+}
+
+func (r homeResult) text(w io.Writer) {
+	verdict := "whole"
+	if !r.OK {
+		verdict = fmt.Sprintf("%d BROKEN", r.Findings)
+	}
+	fmt.Fprintf(w, "%d rows in %d streams, %d vacants: %s\n", r.Rows, r.Streams, r.Vacants, verdict)
+	if r.Sealed > 0 {
+		fmt.Fprintf(w, "the text of %d rows is sealed for good: of them the links were checked, not hashes and signatures\n", r.Sealed)
+	}
+}
+
+// compact is v as JSON without a line end.
+func compact(v any) (string, error) {
+	var b bytes.Buffer
+	err := writeJSON(&b, v)
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), err
+}

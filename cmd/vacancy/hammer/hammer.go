@@ -1,0 +1,153 @@
+// Package hammer is the load generator: it makes callers in memory, has each of
+// them call a vacant as fast as it answers, one call at a time on a connection
+// of its own, and verifies every answer.
+//
+// It imports floor 1, dispatch (for what a URL means) and problem. The
+// invariants: an answer counts only when the target signed it for this caller,
+// for this request, at the next place of the response chain; a call whose
+// answer is lost is sent again by the same bytes, never signed anew; nothing
+// is sent to an address that was not checked; a run ends, in time and in
+// count.
+//
+// The generator shares the machine with what it measures, so it does without
+// what costs time and proves nothing: requests are written by hand into one
+// buffer for each caller, and no JSON goes through reflection.
+package hammer
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Limits of a run.
+const (
+	MaxPairs = 10_000
+	MaxFor   = time.Hour
+	MaxCalls = 100_000_000
+	MaxSize  = 100_000 // bytes of a text
+)
+
+// grace is what calls under way get to end after the time is over.
+const grace = 5 * time.Second
+
+// Config is what a run needs.
+type Config struct {
+	Target Target
+	Pairs  int           // callers, each a pair with the target
+	For    time.Duration // how long calls are started
+	Calls  uint64        // how many are started at most; 0: MaxCalls
+	Size   int           // bytes of each text
+	Now    func() time.Time
+	Rand   io.Reader // safe for concurrent use
+	// Live, if not nil, is told every Every (a second if 0) how it goes.
+	Live  func(Interval)
+	Every time.Duration
+}
+
+// check refuses what no run may be.
+func (c *Config) check() error {
+	switch {
+	case c.Pairs < 1 || c.Pairs > MaxPairs:
+		return bound("--pairs", "1 to 10000", c.Pairs)
+	case c.For <= 0 || c.For > MaxFor:
+		return bound("--for", "above 0 and at most 1h", c.For)
+	case c.Calls > MaxCalls:
+		return bound("--calls", "at most 100000000", c.Calls)
+	case c.Size < 1 || c.Size > MaxSize:
+		return bound("--size", "1 to 100000 bytes", c.Size)
+	}
+	return nil
+}
+
+// run is a run under way.
+type run struct {
+	Config
+	Results
+	left    atomic.Int64       // calls that may still be started
+	over    atomic.Bool        // no more are started
+	abandon context.CancelFunc // gives up calls under way
+}
+
+// Run hammers the target until the time is over, the calls are made, ctx ends
+// or the target refuses for good. The Summary tells what was measured so far,
+// whatever the error.
+func Run(ctx context.Context, c Config) (Summary, error) {
+	if err := c.check(); err != nil {
+		return Summary{}, err
+	}
+	if c.Calls == 0 {
+		c.Calls = MaxCalls
+	}
+	if c.Every == 0 {
+		c.Every = time.Second
+	}
+	callers := make([]*caller, c.Pairs)
+	r := &run{Config: c, Results: newResults(c.Pairs)}
+	r.left.Store(int64(c.Calls))
+	for i := range callers {
+		var err error
+		if callers[i], err = r.caller(i); err != nil {
+			return Summary{}, err
+		}
+	}
+	work, abandon := context.WithCancel(ctx)
+	defer abandon()
+	r.abandon = abandon
+	began := time.Now()
+	var busy sync.WaitGroup
+	for _, caller := range callers {
+		busy.Go(func() { caller.work(work) })
+	}
+	done := make(chan struct{})
+	go func() { busy.Wait(); close(done) }()
+	r.watch(work, began, done)
+	s := r.summary(time.Since(began))
+	s.Interrupted = ctx.Err() != nil
+	if err := r.refused(); err != nil {
+		return s, err
+	}
+	if s.Interrupted {
+		return s, problem.Wrap(problem.Canceled, ctx.Err(), "interrupted")
+	}
+	return s, nil
+}
+
+// watch tells how it goes until all callers have ended, and ends them when
+// their time is over.
+func (r *run) watch(ctx context.Context, began time.Time, done <-chan struct{}) {
+	tick := time.NewTicker(r.Every)
+	defer tick.Stop()
+	end := time.NewTimer(r.For)
+	defer end.Stop()
+	before := r.take()
+	last := began
+	for {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+			<-done
+			return
+		case <-end.C:
+			if r.over.Swap(true) {
+				r.abandon() // calls under way had their grace
+			}
+			end.Reset(grace)
+		case at := <-tick.C:
+			if r.Live == nil {
+				continue
+			}
+			now := r.take()
+			r.Live(now.since(before, at.Sub(last), at.Sub(began)))
+			before, last = now, at
+		}
+	}
+}
+
+// start reports whether one more call may be started.
+func (r *run) start() bool { return !r.over.Load() && r.left.Add(-1) >= 0 }

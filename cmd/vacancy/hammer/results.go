@@ -1,0 +1,172 @@
+package hammer
+
+import (
+	"maps"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// histogram counts durations in buckets of about 1.5 %: 128 to each power of
+// two of microseconds.
+const (
+	bucketBits = 7
+	maxShift   = 24 // some 35 minutes
+	buckets    = (maxShift + 1) << bucketBits
+)
+
+type histogram [buckets]uint64
+
+func bucketOf(d time.Duration) int {
+	us := uint64(max(d.Microseconds(), 0))
+	shift := max(bits.Len64(us)-bucketBits, 0)
+	if shift > maxShift {
+		return buckets - 1
+	}
+	return shift<<bucketBits | int(us>>shift)
+}
+
+// upper is the longest duration that falls into a bucket.
+func upper(bucket int) time.Duration {
+	shift := bucket >> bucketBits
+	us := (uint64(bucket)&(1<<bucketBits-1) + 1) << shift
+	return time.Duration(us-1) * time.Microsecond
+}
+
+// quantile is the duration that a share of all is not longer than.
+func (h *histogram) quantile(q float64) time.Duration {
+	var all uint64
+	for _, n := range h {
+		all += n
+	}
+	rank, seen := uint64(q*float64(all)), uint64(0)
+	for i, n := range h {
+		if seen += n; n > 0 && seen > rank || seen == all && n > 0 {
+			return upper(i)
+		}
+	}
+	return 0
+}
+
+// Results is what a run has counted. Answered calls, which are many, are
+// counted in shards; all else is rare.
+type Results struct {
+	shards []shard
+
+	mu     sync.Mutex
+	errors map[string]uint64
+	first  map[string]string // of each code: what was said first
+	resent uint64
+	fatal  error
+}
+
+type shard struct {
+	counts [buckets]atomic.Uint64
+	_      [64]byte // off the next one's cache line
+}
+
+func newResults(pairs int) Results {
+	return Results{shards: make([]shard, min(pairs, 16)), errors: map[string]uint64{}, first: map[string]string{}}
+}
+
+func (r *Results) answered(caller int, took time.Duration) {
+	r.shards[caller%len(r.shards)].counts[bucketOf(took)].Add(1)
+}
+
+// failed counts a call that was not answered, or not as it must be.
+func (r *Results) failed(code, detail string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.errors[code]++; r.errors[code] == 1 {
+		r.first[code] = detail
+	}
+}
+
+// sentAgain counts a request that was sent once more.
+func (r *Results) sentAgain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resent++
+}
+
+// refuse keeps the refusal that makes all further calls pointless.
+func (r *Results) refuse(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fatal == nil {
+		r.fatal = err
+	}
+}
+
+func (r *Results) refused() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fatal
+}
+
+// counts is a moment of the results.
+type counts struct {
+	calls  uint64
+	took   histogram
+	errors map[string]uint64
+	first  map[string]string
+	resent uint64
+}
+
+func (r *Results) take() *counts {
+	c := &counts{}
+	for i := range r.shards {
+		for b := range r.shards[i].counts {
+			n := r.shards[i].counts[b].Load()
+			c.took[b] += n
+			c.calls += n
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.errors, c.first, c.resent = maps.Clone(r.errors), maps.Clone(r.first), r.resent
+	return c
+}
+
+// Interval is how it went lately.
+type Interval struct {
+	Elapsed   time.Duration // since the start
+	Calls     uint64        // answered and verified, since the start
+	PerSecond float64       // in the interval, as the following
+	P50, P99  time.Duration
+	Errors    map[string]uint64 // by code, since the start
+}
+
+func (c *counts) since(before *counts, interval, elapsed time.Duration) Interval {
+	h := c.took
+	for i := range h {
+		h[i] -= before.took[i]
+	}
+	return Interval{
+		Elapsed: elapsed, Calls: c.calls, PerSecond: float64(c.calls-before.calls) / interval.Seconds(),
+		P50: h.quantile(0.5), P99: h.quantile(0.99), Errors: c.errors,
+	}
+}
+
+// Summary is what a run came to. Durations are from the first byte sent to the
+// last one received, of answered calls.
+type Summary struct {
+	Elapsed            time.Duration
+	Calls              uint64 // answered and verified
+	PerSecond          float64
+	P50, P90, P99, Max time.Duration
+	Resent             uint64            // requests sent again by the same bytes
+	Errors             map[string]uint64 // by code
+	First              map[string]string // of each code: what was said first
+	Interrupted        bool
+}
+
+func (r *Results) summary(elapsed time.Duration) Summary {
+	c := r.take()
+	return Summary{
+		Elapsed: elapsed, Calls: c.calls, PerSecond: float64(c.calls) / max(elapsed.Seconds(), 1e-9),
+		P50: c.took.quantile(0.5), P90: c.took.quantile(0.9), P99: c.took.quantile(0.99), Max: c.took.quantile(1),
+		Resent: c.resent, Errors: c.errors, First: c.first,
+	}
+}
