@@ -110,7 +110,9 @@ func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0
 const replyPrefix = "re:"
 
 // ReplyKey is the idempotency key of the answer to the request with hash h.
-func ReplyKey(h identity.Hash) string { return replyPrefix + h.String() }
+func ReplyKey(h identity.Hash) string {
+	return string(h.AppendHex(append(make([]byte, 0, len(replyPrefix)+2*identity.Size), replyPrefix...)))
+}
 
 // IsReplyKey reports whether key has the form that only answers carry.
 func IsReplyKey(key string) bool { return strings.HasPrefix(key, replyPrefix) }
