@@ -111,6 +111,17 @@ func wantRefusal(t *testing.T, w *httptest.ResponseRecorder, kind problem.Kind, 
 	}
 }
 
+func TestACreationIsPrintedWithoutItsSeed(t *testing.T) {
+	c := account.Creation{Name: "me", Import: json.RawMessage(`{"seed_hex":"abab"}`)}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
+		for _, x := range []any{c, &c, struct{ C account.Creation }{c}} {
+			if got := fmt.Sprintf(verb, x); strings.Contains(got, "abab") || strings.Contains(got, "61626162") || strings.Contains(got, "97 98") || strings.Contains(got, "0x61, 0x62") {
+				t.Errorf("%s of a %T shows the import: %s", verb, x, got)
+			}
+		}
+	}
+}
+
 func TestAVacantsLifeThroughTheDoor(t *testing.T) {
 	h := newHouse(t)
 	v := create(t, h, "demo")

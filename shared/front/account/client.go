@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -28,6 +29,9 @@ type Creation struct {
 	Substrate  string          `json:"substrate,omitempty"`
 	Import     json.RawMessage `json:"import,omitempty"`
 }
+
+// Format shows the name only, whatever the verb: an import holds a seed.
+func (n Creation) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "creation of %q", n.Name) }
 
 // Create makes a vacant.
 func (c *Client) Create(ctx context.Context, n Creation) (v Vacant, err error) {

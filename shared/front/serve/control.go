@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -50,6 +51,11 @@ func listenControl(dir string, rand io.Reader, loopback bool) (*ControlDoor, err
 		return nil, err
 	}
 	return &ControlDoor{Listener: l}, nil // the listener removes its own file
+}
+
+// Format shows where the door is, whatever the verb: not its token.
+func (d *ControlDoor) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "control door at "+d.Addr().String())
 }
 
 // Close stops listening and removes what the door left in the data folder.
@@ -137,6 +143,9 @@ type bearer struct {
 	token string
 	next  http.RoundTripper
 }
+
+// Format hides the token from who prints a client.
+func (bearer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "bearer") }
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())

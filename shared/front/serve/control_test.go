@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -219,6 +220,22 @@ func TestTheLoopbackDoorNeedsItsToken(t *testing.T) {
 	}
 	if other := open(t, folder(t), true); other.token == d.token {
 		t.Error("two doors have one token")
+	}
+}
+
+func TestTheTokenIsNotPrinted(t *testing.T) {
+	dir := folder(t)
+	d := open(t, dir, true)
+	client, _, err := dialControl(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		for _, x := range []any{d, client, *client, struct{ Transport any }{client.Transport}} {
+			if got := fmt.Sprintf(verb, x); strings.Contains(got, d.token) {
+				t.Errorf("%s of a %T shows the token: %s", verb, x, got)
+			}
+		}
 	}
 }
 

@@ -181,8 +181,13 @@ func ParseURL(s string) (*url.URL, error) {
 }
 
 // failure gives an error of the transport its kind. The cause stays inside:
-// it may name internal addresses.
+// it may name internal addresses. It is logged without the URL, whose path and
+// query may hold what opens the endpoint.
 func failure(ctx context.Context, host string, err error) error {
+	var sent *url.Error
+	if errors.As(err, &sent) {
+		err = sent.Err
+	}
 	var known *problem.Error
 	var name *net.DNSError
 	var timeout net.Error

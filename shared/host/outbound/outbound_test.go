@@ -208,8 +208,11 @@ func TestFailuresHaveTheirKind(t *testing.T) {
 			if want.kind == problem.Deadline {
 				c = hasty
 			}
-			_, err := get(c, want.url)
+			_, err := get(c, want.url+"/hidden?key=hidden")
 			wantKind(t, err, want.kind)
+			if strings.Contains(err.Error(), "hidden") {
+				t.Errorf("error = %v, which the log shows: want no path and no query", err)
+			}
 		})
 	}
 	t.Run("cancelled", func(t *testing.T) {
