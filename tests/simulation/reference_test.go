@@ -14,9 +14,9 @@ import (
 // that succeeded wholly. It resets on a 409, keeps a strict store of responses,
 // and knows nothing of what is told beside a detail.
 type reference struct {
-	seq, answer         int64
-	hash, answerHash    identity.Hash
-	calls, done, broken int
+	seq, answer      int64
+	hash, answerHash identity.Hash
+	calls, done      int
 }
 
 const patienceOfReference = 60

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"flag"
-	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -82,7 +81,7 @@ func show(t *testing.T, seed uint64, m mutant) string {
 
 func TestNoScheduleBreaksAnInvariant(t *testing.T) {
 	if *seed > 0 {
-		w := play(t, *seed, mutantNamed(*broken), true)
+		w := play(t, *seed, mutantNamed(t, *broken), true)
 		t.Logf("\n%s", strings.Join(w.log, "\n"))
 		if len(w.wrong) > 0 {
 			t.Errorf("%v", w.wrong)
@@ -116,11 +115,15 @@ func TestOneSeedIsOneSchedule(t *testing.T) {
 	}
 }
 
-func mutantNamed(name string) mutant {
+func mutantNamed(t *testing.T, name string) mutant {
+	if name == "" {
+		return mutant{}
+	}
 	for _, m := range mutants {
 		if m.name == name {
 			return m
 		}
 	}
-	return mutant{name: fmt.Sprint("none of the mutants is named ", name)}
+	t.Fatalf("no mutant is named %q", name)
+	return mutant{}
 }
