@@ -39,7 +39,7 @@ func lint(ctx context.Context, c *counts) error {
 }
 
 // heavy packages have a stage of their own.
-var heavy = regexp.MustCompile(`/(shared/store/dynamo|tests/(e2e|dynamolocal|faultproxy|roundtrips|faults|kills|simulation))(/|$)`)
+var heavy = regexp.MustCompile(`/(shared/store/dynamo|tests/(e2e|dynamolocal|faultproxy|roundtrips|lambda|faults|kills|simulation))(/|$)`)
 
 func unit(ctx context.Context, c *counts) error {
 	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)
@@ -59,7 +59,7 @@ func storeContract(ctx context.Context, c *counts) error {
 }
 
 func faults(ctx context.Context, c *counts) error {
-	return goTest(ctx, c, "-count=1", "-p=1", "-timeout=15m", "./tests/faults/...", "./tests/kills/...", "./tests/simulation/...")
+	return goTest(ctx, c, "-count=1", "-p=1", "-timeout=15m", "./tests/lambda/...", "./tests/faults/...", "./tests/kills/...", "./tests/simulation/...")
 }
 
 var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)

@@ -1,0 +1,178 @@
+//go:build unix
+
+package kills
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// scratch is where the homes of one run of the tests lie. Its path is short:
+// the address of a control socket has about a hundred bytes.
+var scratch string
+
+func TestMain(m *testing.M) {
+	if c := os.Getenv(victimConfig); c != "" {
+		os.Exit(runVictim(c))
+	}
+	var err error
+	if scratch, err = os.MkdirTemp("", "kills-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(scratch)
+	os.Exit(code)
+}
+
+// prepared is a home with an identity and these vacants, made once by the
+// commands that a person would use.
+var prepared = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp(scratch, "")
+	if err != nil {
+		return "", err
+	}
+	for _, line := range [][]string{
+		{"init", "default"},
+		{"create", "demo", "--capability", "echoes what it hears"},
+		{"create", "echo", "--capability", "echoes"},
+		{"create", "failing", "--capability", "fails", "--substrate", unreachable},
+	} {
+		if _, err := command(context.Background(), dir, line...); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+})
+
+// unreachable is the substrate of a vacant that accepts calls and fails them.
+const unreachable = "http:http://127.0.0.1:1/"
+
+// command runs a command line in this process over a home and returns what it
+// prints.
+func command(ctx context.Context, home string, args ...string) (string, error) {
+	var out, errs bytes.Buffer
+	if code := cli.Run(ctx, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + home}); code != 0 {
+		return "", fmt.Errorf("vacancy %s: exit %d: %s", strings.Join(args, " "), code, errs.String())
+	}
+	return out.String(), nil
+}
+
+// devHome is a $VACANCY_HOME and the clock of the hosts over it.
+type devHome struct {
+	dir string
+	at  time.Time
+}
+
+// newDevHome is a copy of the prepared home, or an empty one.
+func newDevHome(t *testing.T, empty bool) *devHome {
+	t.Helper()
+	dir, err := os.MkdirTemp(scratch, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if !empty {
+		from, err := prepared()
+		if err == nil {
+			err = copyHome(dir, from)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Noon: no day ends while a test moves the clock by a minute.
+	return &devHome{dir: dir, at: time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour)}
+}
+
+// copyHome keeps modes, which guard keys, and leaves out what a dead host's
+// socket is.
+func copyHome(to, from string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil || rel == "." {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		switch target := filepath.Join(to, rel); {
+		case d.IsDir():
+			return os.Mkdir(target, info.Mode().Perm())
+		case d.Type().IsRegular():
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(target, b, info.Mode().Perm())
+		}
+		return nil
+	})
+}
+
+func (h *devHome) now() time.Time { return h.at }
+
+func (h *devHome) data() string { return filepath.Join(h.dir, "host") }
+
+func (h *devHome) vacant(t *testing.T, name string) identity.ID {
+	t.Helper()
+	out, err := command(t.Context(), h.dir, "show", name, "--json")
+	var v struct {
+		ID identity.ID `json:"vacant_id"`
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.ID
+}
+
+// aside opens the host in this process while no other runs.
+func (h *devHome) aside(t *testing.T, now func() time.Time) (*serve.House, *calltest.Script, func()) {
+	t.Helper()
+	vault, err := local.Open(filepath.Join(h.data(), "seal.key"), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := bolt.Open(filepath.Join(h.data(), "vacancy.db"), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := calltest.NewScript(file)
+	house, err := serve.Home{
+		Store: script, Vault: vault, Substrates: serve.Substrates(true), URL: "http://127.0.0.1:8080",
+		Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
+	}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return house, script, func() {
+		house.Vacants.Close()
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

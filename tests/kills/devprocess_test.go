@@ -1,0 +1,171 @@
+//go:build unix
+
+package kills
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+)
+
+// dev is a running victim.
+type dev struct {
+	t      *testing.T
+	home   *devHome
+	cmd    *exec.Cmd
+	orders *json.Encoder
+	done   *json.Decoder
+	ended  chan struct{}
+	errs   bytes.Buffer // its standard error; read once it has ended
+	ready  announcement // empty if it died before it served
+}
+
+// announcement is what dev prints when it serves.
+type announcement struct {
+	URL   string
+	Error string
+	Call  *struct {
+		Text    string
+		Resumed bool
+	}
+}
+
+// start runs a dev and returns when it serves, or when it has died at kill.
+func (h *devHome) start(t *testing.T, kill *place) process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := json.Marshal(config{Args: []string{"dev", "--json", "--listen", "127.0.0.1:0"}, Now: h.at, Kill: kill})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &dev{t: t, home: h, cmd: exec.Command(self), ended: make(chan struct{})}
+	v.cmd.Env = []string{victimConfig + "=" + string(c), "VACANCY_HOME=" + h.dir, "PATH=" + os.Getenv("PATH")}
+	v.cmd.Stderr = &v.errs
+	stdin, err := v.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := v.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	confirmed, confirm, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.cmd.ExtraFiles = []*os.File{confirm}
+	if err := v.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	confirm.Close()
+	v.orders, v.done = json.NewEncoder(stdin), json.NewDecoder(confirmed)
+	first := make(chan string, 1)
+	go func() {
+		defer close(v.ended)
+		r := bufio.NewReader(stdout)
+		line, _ := r.ReadString('\n')
+		first <- line
+		_, _ = io.Copy(io.Discard, r)
+		_ = v.cmd.Wait() // how it ended is asked of the process state
+		confirmed.Close()
+	}()
+	t.Cleanup(v.stop)
+	if line := <-first; line != "" {
+		if err := json.Unmarshal([]byte(line), &v.ready); err != nil {
+			t.Fatalf("dev printed %q: %v", line, err)
+		}
+	} else if kill == nil {
+		<-v.ended
+		t.Fatalf("dev did not start: %v\n%s", v.cmd.ProcessState, v.errs.String())
+	}
+	return v
+}
+
+// stop ends the process without ado.
+func (v *dev) stop() {
+	_ = v.cmd.Process.Kill()
+	<-v.ended
+}
+
+func (v *dev) order(o order) []string {
+	v.t.Helper()
+	var trace []string
+	err := v.orders.Encode(o)
+	if err == nil {
+		err = v.done.Decode(&trace)
+	}
+	if err != nil {
+		v.t.Fatalf("dev takes no orders: %v", err)
+	}
+	return trace
+}
+
+func (v *dev) arm(kill *place) []string { return v.order(order{Kill: kill}) }
+
+// later moves the clock of the process; what it says then is said late.
+func (v *dev) later(d time.Duration) func(request) (response, error) {
+	v.order(order{Advance: d})
+	v.home.at = v.home.at.Add(d)
+	return v.do
+}
+
+// do makes a request over a connection of its own.
+func (v *dev) do(r request) (response, error) {
+	client, base := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, v.ready.URL
+	if r.control {
+		var err error
+		if client, base, err = serve.DialControl(v.home.data()); err != nil {
+			return response{}, err
+		}
+	}
+	client.Timeout = patience
+	method := http.MethodPost
+	if r.body == nil && !r.command {
+		method = http.MethodGet
+	}
+	req, err := http.NewRequest(method, base+r.path, bytes.NewReader(r.body))
+	if err != nil {
+		return response{}, err
+	}
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return response{}, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	client.CloseIdleConnections()
+	return response{resp.StatusCode, body}, err
+}
+
+// patience is for one request of a process that is to die, or to answer.
+const patience = 30 * time.Second
+
+// killed waits until the process is dead and wants it to have died by its own
+// hand.
+func (v *dev) killed() error {
+	select {
+	case <-v.ended:
+	case <-time.After(patience):
+		return fmt.Errorf("dev lives %v after its place to die: it never came there", patience)
+	}
+	if status, ok := v.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		return fmt.Errorf("dev ended with %v, want SIGKILL\n%s", v.cmd.ProcessState, v.errs.String())
+	}
+	return nil
+}

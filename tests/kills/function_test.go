@@ -1,0 +1,152 @@
+//go:build unix
+
+package kills
+
+import (
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/faultproxy"
+	"github.com/vacancy-host/vacancy/tests/lambda"
+)
+
+// bootstrap is functions/message, built once.
+var bootstrap = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp(scratch, "")
+	if err != nil {
+		return "", err
+	}
+	return lambda.Build(dir, "github.com/vacancy-host/vacancy/functions/message")
+})
+
+// awsHome is tables on DynamoDB Local. Its functions have the time of the
+// machine.
+type awsHome struct {
+	*awshome.Home
+	vacants map[string]identity.ID
+}
+
+func newAWSHome(t *testing.T) *awsHome {
+	t.Helper()
+	h := &awsHome{Home: awshome.New(t), vacants: map[string]identity.ID{}}
+	house := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
+	for name, substrate := range map[string]string{"echo": "echo", "failing": unreachable} {
+		r, err := house.Vacants.Create(t.Context(), hosted.Spec{Name: name, Capability: name, Substrate: substrate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.vacants[name] = r.ID
+	}
+	return h
+}
+
+func (h *awsHome) now() time.Time { return time.Now() }
+
+func (h *awsHome) vacant(_ *testing.T, name string) identity.ID { return h.vacants[name] }
+
+func (h *awsHome) aside(t *testing.T, now func() time.Time) (*serve.House, *calltest.Script, func()) {
+	t.Helper()
+	script := calltest.NewScript(h.Store(h.Endpoint))
+	return h.Open(t, script, now, nil), script, func() {}
+}
+
+// function is a running functions/message with a proxy before its tables.
+type function struct {
+	steps
+	t    *testing.T
+	home *awsHome
+	f    *lambda.Function
+	hit  sync.Map // requests under way: their body to their name among their like
+}
+
+// start runs a function. It asks for nothing before its first invocation, so
+// there is no place to die at on the way.
+func (h *awsHome) start(t *testing.T, kill *place) process {
+	t.Helper()
+	program, err := bootstrap()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &function{t: t, home: h}
+	p.restart(kill)
+	proxy := faultproxy.Start(t, h.Endpoint)
+	p.f = lambda.Start(t, program, lambda.Options{Env: h.Env(proxy.URL), Answering: p.answering})
+	proxy.Watch(p.requested)
+	return p
+}
+
+// requested is a request on its way to DynamoDB, and its answer on the way
+// back.
+func (p *function) requested(operation string, body []byte, carriedOut bool) bool {
+	var dies bool
+	if carriedOut {
+		name, _ := p.hit.Load(string(body))
+		dies = p.after(name.(string))
+	} else {
+		name, now := p.before(callOf(operation, body))
+		p.hit.Store(string(body), name)
+		dies = now
+	}
+	if dies {
+		p.f.Kill()
+	}
+	return !dies
+}
+
+func (p *function) answering(f *lambda.Function, read bool) {
+	var dies bool
+	if read {
+		dies = p.after(write)
+	} else {
+		_, dies = p.before(write)
+	}
+	if dies {
+		f.Kill()
+	}
+}
+
+func (p *function) arm(kill *place) []string { return p.restart(kill) }
+
+func (p *function) stop() { p.f.Kill() }
+
+func (p *function) do(r request) (response, error) {
+	got, err := p.f.Post(p.t.Context(), r.path, r.body)
+	if err != nil && !errors.Is(err, lambda.ErrDied) {
+		err = fmt.Errorf("%w\n%s", err, p.f.Log())
+	}
+	return response{got.Status, []byte(got.Body)}, err
+}
+
+// later is another instance of the host, whose clock is ahead: the time of the
+// built binary cannot be moved.
+func (p *function) later(d time.Duration) func(request) (response, error) {
+	house, _, _ := p.home.aside(p.t, func() time.Time { return time.Now().Add(d) })
+	door := serve.Public(house.Message)
+	return func(r request) (response, error) {
+		in := httptest.NewRequest("POST", r.path, strings.NewReader(string(r.body)))
+		in.Header.Set("Content-Type", "application/json")
+		out := httptest.NewRecorder()
+		door.ServeHTTP(out, in)
+		return response{out.Code, out.Body.Bytes()}, nil
+	}
+}
+
+func (p *function) killed() error {
+	select {
+	case <-p.f.Died():
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("the function lives %v after its place to die: it never came there", patience)
+	}
+}

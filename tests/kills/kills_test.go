@@ -1,0 +1,331 @@
+//go:build unix
+
+package kills
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/tests/caller"
+)
+
+// set prepares a scenario in a home of its own.
+func set(t *testing.T, sc scenario, in homes) *stage {
+	t.Helper()
+	s := &stage{t: t, ctx: t.Context()}
+	if in == inDev {
+		s.home = newDevHome(t, sc.empty)
+	} else {
+		s.home = newAWSHome(t)
+	}
+	if !sc.empty {
+		s.caller = caller.New(t, s.home.vacant(t, "echo"))
+	}
+	if sc.prepare != nil {
+		sc.prepare(s)
+	}
+	return s
+}
+
+// raise starts a host and brings it to where the request comes.
+func (s *stage) raise(sc scenario) process {
+	s.t.Helper()
+	p := s.home.start(s.t, nil)
+	if sc.warm != nil {
+		sc.warm(s, p)
+	}
+	return p
+}
+
+var names = map[homes]string{inDev: "dev", inFunction: "function"}
+
+// each runs a test for every scenario in every home that it plays in.
+func each(t *testing.T, test func(t *testing.T, sc scenario, in homes)) {
+	for _, in := range []homes{inDev, inFunction} {
+		t.Run(names[in], func(t *testing.T) {
+			for _, sc := range table {
+				if sc.in&in == 0 {
+					continue
+				}
+				t.Run(sc.request, func(t *testing.T) {
+					t.Parallel()
+					test(t, sc, in)
+				})
+			}
+		})
+	}
+}
+
+// A healthy run of each request makes the calls that the table names and no
+// others: whoever adds a call adds its row.
+func TestEveryCallHasItsRow(t *testing.T) {
+	each(t, func(t *testing.T, sc scenario, in homes) {
+		s := set(t, sc, in)
+		var trace []string
+		if sc.make == nil {
+			p := s.home.start(t, nil)
+			trace = p.arm(nil)
+		} else {
+			p := s.raise(sc)
+			r := sc.make(s)
+			p.arm(nil)
+			if _, err := p.do(r); err != nil {
+				t.Fatal(err)
+			}
+			trace = p.arm(nil)
+		}
+		t.Logf("calls: %s", strings.Join(trace, ", "))
+		rows := map[place]bool{}
+		for _, p := range sc.points {
+			rows[p.place()] = rows[p.place()] || p.in&in > 0
+		}
+		for _, name := range trace {
+			needed := []place{{Call: name}}
+			if strings.HasPrefix(name, "Commit ") || strings.HasPrefix(name, write) {
+				needed = append(needed, place{Call: name, After: true})
+			}
+			for _, at := range needed {
+				if !rows[at] {
+					t.Errorf("%s has no row in the table", at)
+				}
+			}
+		}
+		s.whole()
+	})
+}
+
+// A host killed at each place of the table leaves a home that is whole, where
+// the same request finds its fate and the next one passes.
+func TestKilledHostLeavesNoDoubt(t *testing.T) {
+	each(t, func(t *testing.T, sc scenario, in homes) {
+		for _, pt := range sc.points {
+			at := pt.place()
+			if pt.in&in == 0 {
+				continue
+			}
+			t.Run(at.String(), func(t *testing.T) {
+				t.Parallel()
+				s := set(t, sc, in)
+				r, first := s.kill(sc, at)
+				s.whole()
+				if h, ok := s.home.(*devHome); ok {
+					h.at = h.at.Add(sc.pause())
+				}
+				p := s.home.start(t, nil)
+				sc.again(s, p, r, first, pt.then)
+				p.stop()
+				s.whole()
+			})
+		}
+	})
+}
+
+// pause is how long nobody starts the host again. A start sends its own call
+// again, and waits for its fate: so that is due by then.
+func (sc scenario) pause() time.Duration {
+	if sc.make == nil {
+		return past
+	}
+	return time.Second
+}
+
+// kill has a host die at a place of the request, and returns the request and
+// what came back of it, nil if nothing did.
+func (s *stage) kill(sc scenario, at place) (request, *response) {
+	s.t.Helper()
+	if sc.make == nil {
+		s.must(s.home.start(s.t, &at).killed())
+		return request{}, nil
+	}
+	p := s.raise(sc)
+	r := sc.make(s)
+	p.arm(&at)
+	got, err := p.do(r)
+	// Its last write may have reached us, or died with its socket.
+	if wrote := at.After && strings.HasPrefix(at.Call, write); err == nil && !wrote {
+		s.t.Fatalf("answered with %d %s, want it dead %v", got.status, got.body, at)
+	}
+	s.must(p.killed())
+	if err != nil {
+		return r, nil
+	}
+	return r, &got
+}
+
+// tomorrow moves the clock to a day that has no key yet. On a function's own
+// clock the home has none anyway.
+func tomorrow(s *stage, p process) {
+	if _, ok := p.(*dev); ok {
+		p.later(24 * time.Hour)
+	}
+}
+
+// oneCall lets the process remember the pair.
+func oneCall(s *stage, p process) {
+	s.t.Helper()
+	e := s.caller.Call("before", s.home.now())
+	r, err := p.do(message(caller.SendPath, e))
+	if a := s.read(e, r, err); a.Status != 200 {
+		s.t.Fatal(a)
+	}
+	s.caller.Accepted(e)
+}
+
+// started lets a dev have served before.
+func started(s *stage) {
+	s.t.Helper()
+	s.home.start(s.t, nil).stop()
+}
+
+func changed(command string) func(*stage, process) {
+	return func(s *stage, p process) {
+		s.t.Helper()
+		if r, err := p.do(change(command)(s)); err != nil || r.status != 200 {
+			s.t.Fatalf("%s = %d %s, %v", command, r.status, r.body, err)
+		}
+	}
+}
+
+// callAgain sends a call again, and the next one after it.
+func callAgain(s *stage, p process, r request, first *response, then fate) {
+	s.t.Helper()
+	read := func(do func(request) (response, error), status int, state call.State) caller.Answer {
+		s.t.Helper()
+		got, err := do(r)
+		a := s.read(r.envelope, got, err)
+		if a.Status != status || a.State != string(state) {
+			s.t.Fatalf("sent again: %v; want %d %q", a, status, state)
+		}
+		return a
+	}
+	switch then {
+	case anew:
+		if r.envelope.To == s.home.vacant(s.t, "failing") {
+			read(p.do, 500, call.Unanswered)
+			break
+		}
+		read(p.do, 200, "")
+	case pending:
+		read(p.do, 409, call.Pending)
+		read(p.later(past), 409, call.Unanswered)
+		read(p.do, 409, call.Unanswered) // and so for everybody
+	case unanswered:
+		read(p.do, 409, call.Unanswered)
+	case stored:
+		a := read(p.do, 409, call.Answered)
+		if first != nil {
+			if was := s.read(r.envelope, *first, nil); was.Raw != nil && string(was.Raw) != string(a.Raw) {
+				s.t.Errorf("the answer was\n%s\nand is\n%s", was.Raw, a.Raw)
+			}
+		}
+	default:
+		s.t.Fatalf("a call is not %q", then)
+	}
+	s.caller.Accepted(r.envelope)
+	s.next(p)
+}
+
+// next sends the next call of the chain to the echo.
+func (s *stage) next(p process) {
+	s.t.Helper()
+	want := 200
+	if s.caller.To == s.home.vacant(s.t, "failing") {
+		want = 500
+	}
+	e := s.caller.Call("next", s.home.now())
+	r, err := p.do(message(caller.SendPath, e))
+	if a := s.read(e, r, err); a.Status != want {
+		s.t.Fatalf("the next call: %v, want %d", a, want)
+	}
+	s.caller.Accepted(e)
+}
+
+func askAgain(s *stage, p process, r request, _ *response, then fate) {
+	s.t.Helper()
+	got, err := p.do(r)
+	if a := s.read(r.envelope, got, err); a.Status != 200 || a.State != string(call.Unanswered) || then != unanswered {
+		s.t.Fatalf("asked again: %v, want %q", a, then)
+	}
+	s.next(p)
+}
+
+func resetAgain(s *stage, p process, r request, _ *response, then fate) {
+	s.t.Helper()
+	got, err := p.do(r)
+	a := s.read(r.envelope, got, err)
+	switch {
+	case then == anew && a.Status == 200:
+	case then == done && a.Status == 409 && a.Code == "floor":
+	default:
+		s.t.Fatalf("reset again: %v, want it %s", a, then)
+	}
+	s.caller.Accepted(r.envelope)
+	s.next(p)
+}
+
+// pageAgain wants what changes nothing to be there again.
+func pageAgain(s *stage, p process, r request, _ *response, then fate) {
+	s.t.Helper()
+	if got, err := p.do(r); err != nil || got.status != 200 || then != anew {
+		s.t.Fatalf("again: %d %s, %v; want 200, %s", got.status, got.body, err, then)
+	}
+	s.next(p)
+}
+
+// startAgain starts once more, long after, and wants the demo to answer, and
+// to be the only one.
+func startAgain(s *stage, p process, _ request, _ *response, then fate) {
+	s.t.Helper()
+	v := p.(*dev)
+	vacants := decode[account.Page](s.t, s.get(p, "/v1/vacants")).Vacants
+	demos := slices.DeleteFunc(vacants, func(v account.Vacant) bool { return v.Name != "demo" })
+	if len(demos) != 1 {
+		s.t.Fatalf("%d vacants named demo, want 1", len(demos))
+	}
+	if never := strings.Contains(v.ready.Error, "never answer"); never != (then == pending) || !never && v.ready.Call == nil {
+		s.t.Fatalf("the call of dev: %+v, error %q; want it %s", v.ready.Call, v.ready.Error, then)
+	}
+	p.stop()
+	if v = s.home.start(s.t, nil).(*dev); v.ready.Call == nil {
+		s.t.Fatalf("the call of the next start: error %q", v.ready.Error)
+	}
+	v.stop()
+}
+
+func (s *stage) get(p process, path string) response {
+	s.t.Helper()
+	r, err := p.do(request{control: true, path: path})
+	s.must(err)
+	return r
+}
+
+func createAgain(s *stage, p process, r request, _ *response, then fate) {
+	s.t.Helper()
+	got, err := p.do(r)
+	s.must(err)
+	if want := map[fate]int{anew: 201, done: 409}[then]; got.status != want {
+		s.t.Fatalf("create again: %d %s, want %d, %s", got.status, got.body, want, then)
+	}
+	s.caller.To = decode[account.Vacant](s.t, s.get(p, "/v1/vacants/novel")).ID
+	s.next(p)
+}
+
+func changeAgain(from, to lifecycle.State) func(*stage, process, request, *response, fate) {
+	return func(s *stage, p process, r request, _ *response, then fate) {
+		s.t.Helper()
+		want := map[fate]lifecycle.State{anew: from, done: to}[then]
+		if got := decode[account.Vacant](s.t, s.get(p, "/v1/vacants/echo")).State; got != want {
+			s.t.Fatalf("the vacant is %s, want %s, %s", got, want, then)
+		}
+		got, err := p.do(r)
+		s.must(err)
+		if state := decode[account.Vacant](s.t, got).State; got.status != 200 || state != to {
+			s.t.Fatalf("again: %d %s, want 200 and %s", got.status, got.body, to)
+		}
+	}
+}

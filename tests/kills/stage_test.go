@@ -1,0 +1,165 @@
+//go:build unix
+
+package kills
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/caller"
+)
+
+// home is where hosts live, one at a time, and what they leave when they die.
+type home interface {
+	now() time.Time
+	vacant(t *testing.T, name string) identity.ID
+	// aside opens the host in the test's own process, with a clock, over a
+	// store that takes prepared steps. The last value gives the home back.
+	aside(t *testing.T, now func() time.Time) (*serve.House, *calltest.Script, func())
+	// start runs a host in a process of its own and returns when it serves, or
+	// has died on its way there.
+	start(t *testing.T, kill *place) process
+}
+
+// process is a host that can die.
+type process interface {
+	do(request) (response, error)
+	// arm names the place to die at from now on (nil: none) and returns the
+	// calls made since it was last called.
+	arm(kill *place) []string
+	// killed waits for the death that was ordered.
+	killed() error
+	stop()
+	// later is how to ask the host so much later.
+	later(d time.Duration) func(request) (response, error)
+}
+
+// request is a signed message, a page, or a command through the control door.
+type request struct {
+	path     string
+	body     []byte             // nil: GET, unless it is a command
+	envelope *envelope.Envelope // nil: none
+	control  bool
+	command  bool // POST without a body
+}
+
+type response struct {
+	status int
+	body   []byte
+}
+
+// stage is one home with one caller, before the same request dies on it.
+type stage struct {
+	t      *testing.T
+	ctx    context.Context
+	home   home
+	caller *caller.Caller
+	before *envelope.Envelope // accepted before, and answered or not; in scenarios that need one
+}
+
+func (s *stage) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func message(path string, e *envelope.Envelope) request {
+	return request{path: path, body: caller.Body(e), envelope: e}
+}
+
+// past is long enough for a call to be due.
+const past = call.DefaultWork + call.Grace + 25*time.Second
+
+// answered has a call of the caller's answered before the process starts.
+func answered(s *stage) {
+	s.t.Helper()
+	house, _, done := s.home.aside(s.t, s.home.now)
+	defer done()
+	e := s.caller.Call("before", s.home.now())
+	if out := house.Calls.Send(s.ctx, identity.ID{}, e); out.Problem != nil {
+		s.t.Fatal(out.Problem)
+	}
+	s.before = e
+	s.caller.Accepted(e)
+}
+
+// undecided leaves a call of the caller's accepted and nothing more, so long
+// ago that anybody may void it.
+func undecided(s *stage) {
+	s.t.Helper()
+	earlier := func() time.Time { return s.home.now().Add(-past) }
+	house, script, done := s.home.aside(s.t, earlier)
+	script.Next("Commit rsp", func(context.Context, func(context.Context) error) error {
+		return errors.New("the process ends here")
+	})
+	e := s.caller.Call("before", earlier())
+	if out := house.Calls.Send(s.ctx, identity.ID{}, e); out.Problem == nil {
+		s.t.Fatal("the call is answered, want it undecided")
+	}
+	s.before = e
+	s.caller.Accepted(e)
+	done()
+	warmed(s) // a minute ago may have been yesterday
+}
+
+// warmed makes the key of the day.
+func warmed(s *stage) {
+	s.t.Helper()
+	house, _, done := s.home.aside(s.t, s.home.now)
+	defer done()
+	s.must(house.Texts.Warm(s.ctx))
+}
+
+// read takes an answer to e apart; it must be an honest one.
+func (s *stage) read(e *envelope.Envelope, r response, err error) caller.Answer {
+	s.t.Helper()
+	s.must(err)
+	a, err := caller.Read(e, r.status, r.body)
+	s.must(err)
+	return a
+}
+
+// whole is what `vacancy verify` says of the home.
+func (s *stage) whole() {
+	s.t.Helper()
+	if s.t.Failed() {
+		return
+	}
+	var found []string
+	switch h := s.home.(type) {
+	case *devHome:
+		out, err := command(s.ctx, h.dir, "verify", "--data", h.data(), "--json")
+		if err != nil {
+			found = append(found, err.Error(), out)
+		}
+	case *awsHome:
+		_, err := fsck.Run(s.ctx, fsck.Config{
+			Home: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now,
+			Found: func(f fsck.Finding) error { found = append(found, f.String()); return nil },
+		})
+		s.must(err)
+	}
+	if len(found) > 0 {
+		s.t.Errorf("verify finds:\n%s", strings.Join(found, "\n"))
+	}
+}
+
+// decode reads a control door's answer.
+func decode[T any](t *testing.T, r response) (v T) {
+	t.Helper()
+	if err := json.Unmarshal(r.body, &v); err != nil {
+		t.Fatalf("%d %s: %v", r.status, r.body, err)
+	}
+	return v
+}

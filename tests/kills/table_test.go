@@ -1,0 +1,390 @@
+//go:build unix
+
+package kills
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/tests/caller"
+)
+
+// fate is what the request reads when it is sent again, the same bytes, to the
+// host that comes after the dead one.
+type fate string
+
+const (
+	anew       fate = "accepted anew"                    // the dead host left no trace
+	pending    fate = "pending, and unanswered when due" // it was accepted and never decided
+	unanswered fate = "unanswered"                       // it was accepted and is void
+	stored     fate = "the stored reply"                 // it was answered
+	done       fate = "done already"                     // of a reset or a command
+)
+
+// point is a place to die at, and what follows.
+type point struct {
+	when when
+	call string
+	then fate
+	in   homes
+}
+
+func (p point) place() place { return place{p.call, bool(p.when)} }
+
+// when in a call: a read changes nothing, so that one place is enough for it.
+type when bool
+
+const (
+	before when = false
+	after  when = true
+)
+
+// homes that a scenario plays in.
+type homes int
+
+const (
+	inDev homes = 1 << iota
+	inFunction
+	both = inDev | inFunction
+)
+
+// scenario is a request, and all calls that it makes.
+type scenario struct {
+	request string
+	in      homes
+	// empty: the home has nothing in it yet.
+	empty bool
+	// prepare works on the home before a process runs, warm on the process
+	// before the request. nil: nothing.
+	prepare func(*stage)
+	warm    func(*stage, process)
+	// make makes the request; nil: it dies on its way to serve.
+	make func(*stage) request
+	// again sends it again and looks.
+	again  func(*stage, process, request, *response, fate)
+	points []point
+}
+
+// table is where hosts die.
+var table = []scenario{
+	{
+		request: "the first call of a day", in: both,
+		warm: tomorrow, make: aCall, again: callAgain,
+		points: []point{
+			{before, "Doc v", anew, both},
+			{before, "Doc textkey", anew, both},
+			{before, "Commit textkey", anew, both},
+			{after, "Commit textkey", anew, both},
+			{before, "Tip req", anew, both},
+			{before, "Tip rsp", anew, both},
+			{before, "Commit req", anew, both},
+			{after, "Commit req", pending, both},
+			{before, "Commit rsp", pending, both},
+			{after, "Commit rsp", stored, both},
+			{before, "Write", stored, both},
+			{after, "Write", stored, both},
+		},
+	},
+	{
+		request: "a call by a warm host", in: inDev,
+		warm: oneCall, make: aCall, again: callAgain,
+		points: []point{
+			{before, "Commit req", anew, inDev},
+			{after, "Commit req", pending, inDev},
+			{before, "Commit rsp", pending, inDev},
+			{after, "Commit rsp", stored, inDev},
+			{before, "Write", stored, inDev},
+			{after, "Write", stored, inDev},
+		},
+	},
+	{
+		request: "a call that fails", in: both,
+		prepare: warmed, make: aFailingCall, again: callAgain,
+		points: []point{
+			{before, "Doc v", anew, both},
+			{before, "Doc textkey", anew, inFunction},
+			{before, "Tip req", anew, both},
+			{before, "Tip rsp", anew, both},
+			{before, "Commit req", anew, both},
+			{after, "Commit req", pending, both},
+			{before, "Rows rsp", pending, both},
+			{before, "Commit rsp", pending, both},
+			{after, "Commit rsp", unanswered, both},
+			{before, "Write", unanswered, both},
+			{after, "Write", unanswered, both},
+		},
+	},
+	{
+		request: "an answered call sent again", in: both,
+		prepare: answered, make: resend, again: callAgain,
+		points: []point{
+			{before, "Doc v", stored, both},
+			{before, "Doc textkey", stored, inFunction},
+			{before, "Tip req", stored, both},
+			{before, "Tip rsp", stored, both},
+			{before, "Rows req", stored, both},
+			{before, "Rows rsp", stored, both},
+			{before, "Write", stored, both},
+			{after, "Write", stored, both},
+		},
+	},
+	{
+		request: "an undecided call sent again", in: both,
+		prepare: undecided, make: resend, again: callAgain,
+		points: []point{
+			{before, "Doc v", unanswered, both},
+			{before, "Doc textkey", unanswered, inFunction},
+			{before, "Tip req", unanswered, both},
+			{before, "Tip rsp", unanswered, both},
+			{before, "Rows req", unanswered, both},
+			{before, "Rows rsp", unanswered, both},
+			{before, "Rows rsp 2", unanswered, both},
+			{before, "Commit rsp", unanswered, both},
+			{after, "Commit rsp", unanswered, both},
+			{before, "Write", unanswered, both},
+			{after, "Write", unanswered, both},
+		},
+	},
+	{
+		request: "an ask for an undecided call", in: both,
+		prepare: undecided, make: ask, again: askAgain,
+		points: []point{
+			{before, "Doc v", unanswered, both},
+			{before, "Doc textkey", unanswered, inFunction},
+			{before, "Tip req", unanswered, both},
+			{before, "Tip rsp", unanswered, both},
+			{before, "Rows req", unanswered, both},
+			{before, "Rows rsp", unanswered, both},
+			{before, "Rows rsp 2", unanswered, both},
+			{before, "Commit rsp", unanswered, both},
+			{after, "Commit rsp", unanswered, both},
+			{before, "Write", unanswered, both},
+			{after, "Write", unanswered, both},
+		},
+	},
+	{
+		request: "a reset", in: both,
+		prepare: answered, make: reset, again: resetAgain,
+		points: []point{
+			{before, "Doc v", anew, both},
+			{before, "Doc textkey", anew, inFunction},
+			{before, "Tip req", anew, both},
+			{before, "Commit req", anew, both},
+			{after, "Commit req", done, both},
+			{before, "Write", done, both},
+			{after, "Write", done, both},
+		},
+	},
+	{
+		request: "a card", in: both,
+		make: card, again: pageAgain,
+		points: []point{
+			{before, "Doc v", anew, both},
+			{before, "Write", anew, both},
+			{after, "Write", anew, both},
+		},
+	},
+	{
+		request: "the first start", in: inDev, empty: true,
+		again: startAgain,
+		points: []point{
+			{before, "Docs name", anew, inDev},
+			{before, "Docs textkey", anew, inDev},
+			{before, "Doc name", anew, inDev},
+			{before, "Doc name 2", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Tip log", anew, inDev},
+			{before, "Commit log", anew, inDev},
+			{after, "Commit log", anew, inDev},
+			{before, "Doc v 2", anew, inDev},
+			{before, "Doc textkey", anew, inDev},
+			{before, "Commit textkey", anew, inDev},
+			{after, "Commit textkey", anew, inDev},
+			{before, "Tip req", anew, inDev},
+			{before, "Tip rsp", anew, inDev},
+			{before, "Commit req", anew, inDev},
+			{after, "Commit req", pending, inDev},
+			{before, "Commit rsp", pending, inDev},
+			{after, "Commit rsp", stored, inDev},
+			{before, "Write", stored, inDev},
+			{after, "Write", stored, inDev},
+		},
+	},
+	{
+		request: "a later start", in: inDev,
+		prepare: started, again: startAgain,
+		points: []point{
+			{before, "Docs name", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Tip log", anew, inDev},
+			{before, "Commit log", anew, inDev},
+			{after, "Commit log", anew, inDev},
+			{before, "Doc v 2", anew, inDev},
+			{before, "Tip log 2", anew, inDev},
+			{before, "Commit log 2", anew, inDev},
+			{after, "Commit log 2", anew, inDev},
+			{before, "Doc v 3", anew, inDev},
+			{before, "Tip log 3", anew, inDev},
+			{before, "Commit log 3", anew, inDev},
+			{after, "Commit log 3", anew, inDev},
+			{before, "Docs textkey", anew, inDev},
+			{before, "Doc name", anew, inDev},
+			{before, "Doc v 4", anew, inDev},
+			{before, "Doc v 5", anew, inDev},
+			{before, "Doc textkey", anew, inDev},
+			{before, "Tip req", anew, inDev},
+			{before, "Tip rsp", anew, inDev},
+			{before, "Commit req", anew, inDev},
+			{after, "Commit req", pending, inDev},
+			{before, "Commit rsp", pending, inDev},
+			{after, "Commit rsp", stored, inDev},
+			{before, "Write", stored, inDev},
+			{after, "Write", stored, inDev},
+		},
+	},
+	{
+		request: "create", in: inDev,
+		make: create, again: createAgain,
+		points: []point{
+			{before, "Doc name", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Tip log", anew, inDev},
+			{before, "Commit log", anew, inDev},
+			{after, "Commit log", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "pause", in: inDev,
+		make: change(account.Pause), again: changeAgain("LOCAL", "HIBERNATING"),
+		points: []point{
+			{before, "Doc name", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Doc v 2", anew, inDev},
+			{before, "Tip log", anew, inDev},
+			{before, "Commit log", anew, inDev},
+			{after, "Commit log", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "resume", in: inDev,
+		warm: changed(account.Pause), make: change(account.Resume), again: changeAgain("HIBERNATING", "ACTIVE"),
+		points: []point{
+			{before, "Doc name", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Doc v 2", anew, inDev},
+			{before, "Tip log", anew, inDev},
+			{before, "Commit log", anew, inDev},
+			{after, "Commit log", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "sink", in: inDev,
+		make: change(account.Sink), again: changeAgain("LOCAL", "SUNK"),
+		points: []point{
+			{before, "Doc name", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Doc v 2", anew, inDev},
+			{before, "Tip log", anew, inDev},
+			{before, "Commit log", anew, inDev},
+			{after, "Commit log", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "archive", in: inDev,
+		warm: changed(account.Sink), make: change(account.Archive), again: changeAgain("SUNK", "ARCHIVED"),
+		points: []point{
+			{before, "Doc name", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Doc v 2", anew, inDev},
+			{before, "Tip log", anew, inDev},
+			{before, "Commit log", anew, inDev},
+			{after, "Commit log", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "list", in: inDev,
+		make: func(*stage) request { return request{control: true, path: "/v1/vacants"} }, again: pageAgain,
+		points: []point{
+			{before, "Docs name", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Doc v 2", anew, inDev},
+			{before, "Doc v 3", anew, inDev},
+			{before, "Write", anew, inDev},
+			{after, "Write", anew, inDev},
+		},
+	},
+	{
+		request: "a logbook", in: inDev,
+		make: func(*stage) request { return request{control: true, path: "/v1/vacants/echo/logbook"} }, again: pageAgain,
+		points: []point{
+			{before, "Doc name", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Rows log", anew, inDev},
+			{before, "Write", anew, inDev},
+			{after, "Write", anew, inDev},
+		},
+	},
+}
+
+func aCall(s *stage) request {
+	return message(caller.SendPath, s.caller.Call("hi", s.home.now()))
+}
+
+func aFailingCall(s *stage) request {
+	s.caller.To = s.home.vacant(s.t, "failing")
+	return aCall(s)
+}
+
+func resend(s *stage) request { return message(caller.SendPath, s.before) }
+
+func ask(s *stage) request { return message(caller.AskPath, s.before) }
+
+func reset(s *stage) request {
+	return message(caller.ResetPath, s.caller.Reset(s.home.now().Add(time.Millisecond)))
+}
+
+func card(s *stage) request {
+	return request{path: "/v/" + s.caller.To.String() + "/card"}
+}
+
+func create(s *stage) request {
+	body, err := json.Marshal(account.Creation{Name: "novel", Capability: "echoes", Substrate: "echo"})
+	s.must(err)
+	return request{control: true, path: "/v1/vacants", body: body}
+}
+
+func change(command string) func(*stage) request {
+	return func(*stage) request {
+		return request{control: true, command: true, path: "/v1/vacants/echo/" + command}
+	}
+}
+
+func TestTableNamesEachPlaceOnce(t *testing.T) {
+	places := 0
+	for _, sc := range table {
+		there := map[place]bool{}
+		for _, p := range sc.points {
+			if there[p.place()] {
+				t.Errorf("%s: %v twice", sc.request, p.place())
+			}
+			there[p.place()] = true
+		}
+		places += len(there)
+	}
+	t.Logf("%d places", places)
+	if places < 12 {
+		t.Errorf("%d places, want at least 12", places)
+	}
+}
