@@ -1,0 +1,104 @@
+package faults
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/tests/caller"
+	"github.com/vacancy-host/vacancy/tests/roundtrips"
+)
+
+// hold lets requests that can overlap do so, however fast the server is.
+const hold = 20 * time.Millisecond
+
+// A call through the whole host, from the HTTP handler to the tables and back,
+// waits for three requests when the process knows nothing, and for two when it
+// knows the pair.
+func TestCallTakesThreeRoundTripsColdAndTwoWarm(t *testing.T) {
+	h := newHome(t)
+	// The first call of a day makes the day's key besides: not counted here.
+	h.answered("the first of the day")
+
+	counter := &roundtrips.Counter{Hold: hold}
+	// The record is remembered for a second; on this clock none goes by.
+	still := time.Now()
+	door := h.door(h.Store(h.Endpoint, counter.Option), func() time.Time { return still })
+	for _, tt := range []struct {
+		name       string
+		trips      int
+		operations []string
+	}{
+		{"cold", 3, []string{"GetItem", "GetItem", "PutItem", "PutItem", "Query", "Query"}},
+		{"warm", 2, []string{"PutItem", "PutItem"}},
+		{"warm again", 2, []string{"PutItem", "PutItem"}},
+	} {
+		counter.Reset()
+		e := h.caller.Call(tt.name, still)
+		if a := h.post(door, caller.SendPath, e); a.Status != 200 {
+			t.Fatalf("%s: %v, want 200", tt.name, a)
+		}
+		h.caller.Accepted(e)
+		got := counter.Operations()
+		slices.Sort(got)
+		if diff := cmp.Diff(tt.operations, got); diff != "" {
+			t.Errorf("%s: requests (-want +got):\n%s", tt.name, diff)
+		}
+		if got := counter.Trips(); got != tt.trips {
+			t.Errorf("%s: %d round trips, want %d", tt.name, got, tt.trips)
+		}
+	}
+}
+
+// What DynamoDB says that a call consumed. The text is in both rows: in the
+// answer's with the words of the echo before it.
+func TestCallConsumesTwoWriteUnitsBelowOneKilobyte(t *testing.T) {
+	h := newHome(t)
+	h.answered("the first of the day")
+	counter := &roundtrips.Counter{}
+	door := h.door(h.Store(h.Endpoint, counter.Option), time.Now)
+	t.Log("text, bytes   write units   read units, warm")
+	for _, tt := range []struct {
+		text  int
+		units float64
+	}{{500, 2}, {1 << 10, 4}, {4 << 10, 10}, {16 << 10, 34}, {64 << 10, 130}} {
+		counter.Reset()
+		e := h.caller.Call(strings.Repeat("x", tt.text), time.Now())
+		if a := h.post(door, caller.SendPath, e); a.Status != 200 {
+			t.Fatalf("a call of %d bytes: %v, want 200", tt.text, a)
+		}
+		h.caller.Accepted(e)
+		t.Logf("%11d %13v %18v", tt.text, counter.WriteUnits(), counter.ReadUnits())
+		if got := counter.WriteUnits(); got != tt.units {
+			t.Errorf("a call of %d bytes consumed %v write units, want %v", tt.text, got, tt.units)
+		}
+	}
+}
+
+// The largest text whose call costs two units: what is left of a kilobyte
+// beside the fixed part of a row.
+func TestLargestTextOfTwoWriteUnits(t *testing.T) {
+	h := newHome(t)
+	h.answered("the first of the day")
+	counter := &roundtrips.Counter{}
+	door := h.door(h.Store(h.Endpoint, counter.Option), time.Now)
+	least, most := 500, 1<<10 // two units, and more than two
+	for most-least > 1 {
+		text := (least + most) / 2
+		counter.Reset()
+		e := h.caller.Call(strings.Repeat("x", text), time.Now())
+		if a := h.post(door, caller.SendPath, e); a.Status != 200 {
+			t.Fatalf("a call of %d bytes: %v, want 200", text, a)
+		}
+		h.caller.Accepted(e)
+		if counter.WriteUnits() == 2 {
+			least = text
+		} else {
+			most = text
+		}
+	}
+	t.Logf("a call of %d bytes of text still costs two write units", least)
+}
