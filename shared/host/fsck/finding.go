@@ -22,7 +22,7 @@ const (
 	Seq       Check = "seq"       // one more than the row before, from 1 in each epoch
 	Prev      Check = "prev"      // hash of the row before, zeros for the first of an epoch
 	Back      Check = "back"      // where the epoch before began
-	Floor     Check = "floor"     // largest signed time so far
+	Floor     Check = "floor"     // largest signed time so far; of a vacant, what its logbook says since a restore
 	Time      Check = "time"      // a reset, and the first call after one, are signed later than the floor
 	Seen      Check = "seen"      // the response position read before the accept exists, and the decision lies after it
 	Request   Check = "request"   // a response names a call that is there, by position and hash

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -102,8 +103,9 @@ func (r *run) name(ctx context.Context, name string) error {
 // told is what a logbook says of its vacant.
 type told struct {
 	state lifecycle.State
-	card  string // hash, in hex; "" if no card is named
-	whole bool   // nothing in it is unreadable
+	card  string    // hash, in hex; "" if no card is named
+	floor time.Time // what was signed until then is refused
+	whole bool      // nothing in it is unreadable
 }
 
 // logbook checks a logbook and the vacant whose it is.
@@ -132,7 +134,7 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 		r.entry(s, row.Position, &chain, &e, linked)
 		linked = true
 		if err := says.hear(&e); err != nil {
-			r.found(inStream(s, row.Position, State, "a state of the life cycle", problem.Of(err).Error()))
+			r.found(inStream(s, row.Position, Row, "an entry that says what its kind says", problem.Of(err).Error()))
 			says.whole = false
 		}
 	}
@@ -155,22 +157,32 @@ func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e 
 
 // hear takes in what an entry says.
 func (t *told) hear(e *logbook.Entry) error {
-	if e.Kind != logbook.KindStateChanged && e.Kind != logbook.KindCardSigned {
+	var member string
+	switch e.Kind {
+	case logbook.KindStateChanged:
+		member = "to"
+	case logbook.KindCardSigned:
+		member = "card_hash"
+	case logbook.KindRestored:
+		member = "signed_after"
+	default:
 		return nil
 	}
 	payload, err := canon.Parse(e.Payload, canon.DefaultLimits())
 	if err != nil {
 		return err
 	}
-	if e.Kind == logbook.KindCardSigned {
-		hash, _ := payload.Get("card_hash")
-		t.card = hash.Text()
-		return nil
-	}
-	to, _ := payload.Get("to")
-	state, err := lifecycle.ParseState(to.Text())
-	if err == nil {
-		t.state = state
+	v, _ := payload.Get(member)
+	switch e.Kind {
+	case logbook.KindCardSigned:
+		t.card = v.Text()
+	case logbook.KindRestored:
+		t.floor, err = canon.ParseTime(v.Text())
+	default:
+		var state lifecycle.State
+		if state, err = lifecycle.ParseState(v.Text()); err == nil {
+			t.state = state
+		}
 	}
 	return err
 }
@@ -190,6 +202,10 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says told) error {
 	}
 	if says.whole && rec.State != says.state {
 		r.found(inDocument(k, State, string(says.state)+", as its logbook ends", string(rec.State)))
+	}
+	if rec.Floor.Before(says.floor) {
+		// Without it, what was accepted before a restore could run again.
+		r.found(inDocument(k, Floor, "not before "+canon.FormatTime(says.floor)+", as its logbook says", canon.FormatTime(rec.Floor)))
 	}
 	r.card(k, &rec, says)
 	if err := r.broken(k, Key, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {

@@ -146,6 +146,22 @@ func TestEachDamageOfAHostedVacantIsFoundAndNamed(t *testing.T) {
 	}
 }
 
+func TestAFloorThatIsGoneIsNamed(t *testing.T) {
+	a := story(t, memory.New())
+	_, err := a.Vacants.Restored(a.Ctx)
+	a.Must(err)
+	if _, found := a.check(a.Store); len(found) > 0 {
+		t.Errorf("Run() finds %v in a whole home", found)
+	}
+	record := hosted.RecordKey(a.Demo.ID)
+	for _, floor := range []any{nil, "2026-05-09T00:00:00Z"} {
+		_, found := a.check(&altered{Store: a.Store, docs: map[store.Key]func(store.Doc) store.Doc{record: member("floor", to(floor))}})
+		if diff := cmp.Diff([]string{"record: floor"}, short(a, found)); diff != "" {
+			t.Errorf("Run(floor %v) (-want +got):\n%s", floor, diff)
+		}
+	}
+}
+
 func TestAVacantCallingItselfIsNamed(t *testing.T) {
 	a := story(t, memory.New())
 	self := store.StreamOf(store.KindRequest, a.Demo.ID, a.Demo.ID)
