@@ -41,8 +41,23 @@ func (v *Vacants) Show(ctx context.Context, id identity.ID) (r Record, ok bool, 
 	return m.record, m.ok, err
 }
 
-// Open returns the ids of up to n vacants that are not closed, by name.
+// Open returns the ids of up to n vacants that are not closed, by name, at most
+// a second old. Anybody may ask, and where many are closed the answer is many
+// reads. The ids may not be changed.
 func (v *Vacants) Open(ctx context.Context, n int) ([]identity.ID, error) {
+	began := v.Now()
+	if ids, known := v.memory.opened(n, began); known {
+		return ids, nil
+	}
+	generation := v.memory.now()
+	ids, err := v.open(ctx, n)
+	if err == nil {
+		v.memory.putOpen(openIDs{ids: ids, n: n, until: began.Add(memoryTime)}, generation)
+	}
+	return ids, err
+}
+
+func (v *Vacants) open(ctx context.Context, n int) ([]identity.ID, error) {
 	var open []identity.ID
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, next, err := v.names(ctx, cursor, MaxPage)
@@ -106,7 +121,15 @@ func (v *Vacants) lookup(ctx context.Context, id identity.ID, fresh bool) (remem
 type memory struct {
 	mu         sync.Mutex
 	items      map[identity.ID]remembered
+	open       openIDs
 	generation uint64 // of this instance's own writes
+}
+
+// openIDs are the first n vacants that are not closed.
+type openIDs struct {
+	ids   []identity.ID
+	n     int // asked for; 0: nothing is remembered
+	until time.Time
 }
 
 type remembered struct {
@@ -127,6 +150,21 @@ func (m *memory) get(id identity.ID, now time.Time) (remembered, bool) {
 	defer m.mu.Unlock()
 	r, ok := m.items[id]
 	return r, ok && now.Before(r.until)
+}
+
+func (m *memory) opened(n int, now time.Time) ([]identity.ID, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.open.ids, m.open.n == n && now.Before(m.open.until)
+}
+
+// putOpen is put for what Open found.
+func (m *memory) putOpen(o openIDs, generation uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if generation == m.generation {
+		m.open = o
+	}
 }
 
 // put remembers what was read in a generation. If this instance has written
@@ -167,5 +205,6 @@ func (m *memory) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.generation++
+	m.open = openIDs{}
 	clear(m.items)
 }

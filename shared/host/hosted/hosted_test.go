@@ -728,6 +728,42 @@ func TestOpenNamesTheVacantsThatAreNotClosed(t *testing.T) {
 	}
 }
 
+// listings counts how often documents are listed.
+type listings struct {
+	store.Store
+	n int
+}
+
+func (l *listings) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	l.n++
+	return l.Store.Docs(ctx, r, n, cursor)
+}
+
+func TestStrangersDoNotMakeAHostListItsVacants(t *testing.T) {
+	s, at := &listings{Store: memory.New()}, newClock()
+	v := host(t, s, vault(t), at.now, hostURL)
+	a := create(t, v, "a").ID
+	ask := func(want ...identity.ID) {
+		t.Helper()
+		got, err := v.Open(t.Context(), 2)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("Open(2) = %v (-want +got):\n%s", err, diff)
+		}
+	}
+	for range 100 {
+		ask(a)
+	}
+	if s.n != 1 {
+		t.Errorf("asked a hundred times in a second, the host listed its vacants %d times, want 1", s.n)
+	}
+	b := create(t, v, "b").ID
+	ask(a, b) // its own writes it sees at once
+	at.t = at.t.Add(time.Second)
+	if ask(a, b); s.n != 3 {
+		t.Errorf("after a write and a second the host has listed %d times, want 3", s.n)
+	}
+}
+
 func TestAHostURLThatCallersCannotUseIsRefused(t *testing.T) {
 	for _, u := range []string{"", "127.0.0.1:8080", "ftp://x", "http://", "http://x?y", "http://x#y", "http://u:p@x"} {
 		_, err := hosted.New(hosted.Config{URL: u})
