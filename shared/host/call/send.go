@@ -128,12 +128,17 @@ func (h *Host) take(ctx context.Context, r *request, v *view) (*RequestRow, erro
 		return nil, err
 	}
 	now := h.Now()
+	allowed := h.allowed(ctx, now)
+	if allowed == 0 {
+		// Accepted now it could only be voided. Refused, it may be sent again.
+		return nil, problem.New(problem.Unavailable, "too little time is left for an answer; the same request may be sent again")
+	}
 	tip := &v.req
 	row := &RequestRow{
 		Position: tip.Position + 1, Attempt: attempt, Kind: RowCall,
 		Seq: r.env.Seq, Prev: r.env.Prev, Time: r.env.Time, Signature: r.env.Signature,
 		Hash: r.hash, Epoch: tip.Epoch, Epos: tip.Epos, Back: tip.Back, Floor: tip.Tip().Next(r.env, r.hash).Floor,
-		Seen: v.rsp.Position, Due: now.Add(h.allowed(ctx, now) + Grace), Price: r.charge.Price, Shard: r.charge.Shard,
+		Seen: v.rsp.Position, Due: now.Add(allowed + Grace), Price: r.charge.Price, Shard: r.charge.Shard,
 	}
 	s := r.pair.Requests()
 	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
