@@ -29,7 +29,7 @@ func TestACallWithTooLittleTimeLeftIsNotAccepted(t *testing.T) {
 	}
 	s := memory.New()
 	host := call.New(call.Config{
-		Store: s, Texts: texts.New(s, vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader, Margin: time.Minute,
+		Store: s, Texts: texts.New(s, vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader, Margin: 10 * time.Second,
 		Directory: call.Only{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: vacant},
 	})
 	e := envelope.Envelope{From: caller.ID(), To: vacant.ID(), Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),
@@ -37,7 +37,7 @@ func TestACallWithTooLittleTimeLeftIsNotAccepted(t *testing.T) {
 	if _, err := e.Sign(t.Context(), caller); err != nil {
 		t.Fatal(err)
 	}
-	short, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if o := host.Send(short, identity.ID{}, &e); !problem.Is(o.Problem, problem.Unavailable) {
 		t.Errorf("Send() with less time than the margin = %v, want unavailable", o.Problem)
