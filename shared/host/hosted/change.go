@@ -183,13 +183,21 @@ func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
 // Rebase re-signs the cards that name another URL than this host's, each with
 // an entry in its vacant's logbook, and returns how many. A home calls it when
 // it starts. Closed vacants keep the card they had. One vacant that fails does
-// not stop the others; the errors come joined.
+// not stop the others; the errors come joined. A card that the vacant did not
+// sign, or that says another capability than the record, is damage: signing
+// again what lies in the store would make a forger's words the vacant's own.
 func (v *Vacants) Rebase(ctx context.Context) (signed int, err error) {
 	return v.each(ctx, func(n named) (bool, error) {
 		id, changed := n.id, false
 		_, err := v.change(ctx, id, func(r *Record) (*entry, error) {
+			if r.State.Closed() {
+				return nil, nil
+			}
 			old, err := card.Parse(r.Card)
-			if err == nil && old.Endpoint == v.Endpoint(id) || r.State.Closed() {
+			if err != nil || old.VacantID != id || !old.Verify() || old.CapabilityText != r.Capability {
+				return nil, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
+			}
+			if old.Endpoint == v.Endpoint(id) {
 				return nil, nil
 			}
 			signer, err := v.signers.Signer(ctx, id, r.seed)

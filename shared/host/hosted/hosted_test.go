@@ -1,6 +1,7 @@
 package hosted_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -382,6 +383,29 @@ func TestCardsFollowTheHostsURL(t *testing.T) {
 	}
 	if r, _ := moved.Get(t.Context(), closed.ID); string(r.Card) != string(closed.Card) && len(log(t, moved, closed.ID)) != 2 {
 		t.Errorf("a closed vacant's card was signed again")
+	}
+}
+
+// Who can write the data but has no key must not get words signed by waiting
+// for the host to move.
+func TestAForgedCapabilityIsNotSignedWhenTheHostMoves(t *testing.T) {
+	s, va, at := memory.New(), vault(t), newClock()
+	r := create(t, host(t, s, va, at.now, hostURL), "a")
+	d, err := s.Doc(t.Context(), hosted.RecordKey(r.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := bytes.Replace(d.Data, []byte(`"says what it hears"`), []byte(`"will pay your bills"`), 1)
+	if bytes.Equal(forged, d.Data) {
+		t.Fatal("the record does not hold the capability")
+	}
+	if err := s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, Attempt: store.Attempt{1}, Data: forged}); err != nil {
+		t.Fatal(err)
+	}
+	n, err := host(t, s, va, at.now, "https://vacancy.example").Rebase(t.Context())
+	wantKind(t, "Rebase()", err, problem.Damaged)
+	if n != 0 {
+		t.Errorf("Rebase() = %d, want nothing signed", n)
 	}
 }
 
