@@ -272,6 +272,36 @@ func TestAReaderWaitsUntilWhatItSeesIsOnDisk(t *testing.T) {
 	}
 }
 
+func TestEveryReadWaitsForTheDisk(t *testing.T) {
+	s := openTest(t, Options{})
+	if err := s.Commit(t.Context(), row("stream", 1)); err != nil {
+		t.Fatal(err)
+	}
+	// As if the last sync of that commit were still under way.
+	last := int(s.disk.last.Swap(0))
+	reads := map[string]func() error{
+		"Tip":  func() error { _, err := s.Tip(t.Context(), "stream"); return err },
+		"Rows": func() error { _, err := s.Rows(t.Context(), "stream", 1, 1, store.Ascending); return err },
+		"Doc":  func() error { _, err := s.Doc(t.Context(), store.Key{Partition: "p", Sort: "s"}); return err },
+		"Docs": func() error { _, _, err := s.Docs(t.Context(), store.Range{Partition: "p"}, 1, ""); return err },
+		"Walk": func() error { return s.Walk(t.Context(), func(store.View) error { return nil }) },
+	}
+	done := make(chan error, len(reads))
+	for _, read := range reads {
+		go func() { done <- read() }()
+	}
+	time.Sleep(30 * time.Millisecond)
+	if n := len(done); n > 0 {
+		t.Errorf("%d reads did not wait until the disk had what they saw", n)
+	}
+	s.disk.reached(last)
+	for range reads {
+		if err := <-done; err != nil {
+			t.Errorf("a read = %v, want nil", err)
+		}
+	}
+}
+
 func TestDamageIsToldOfItsStreamAndLeavesTheOthers(t *testing.T) {
 	s := openTest(t, Options{recentRows: 1})
 	for _, name := range []store.Stream{"sound", "gone", "swapped", "format", "hole"} {
@@ -345,6 +375,41 @@ func TestAFileCutShortUnderAReaderIsDamageAndNoCrash(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Errorf("Close() = %v, want nil", err)
+	}
+}
+
+func TestAViewIsMadeBetweenTwoGroups(t *testing.T) {
+	s := openTest(t, Options{})
+	release := stall(t, s)
+	committed := make(chan error, 1)
+	go func() { committed <- s.Commit(t.Context(), row("stream", 1)) }()
+	// The committer is in a group now: what it has changed before a view was
+	// there to keep it would be lost to the view.
+	for s.between.TryLock() {
+		s.between.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	views := make(chan *view, 1)
+	go func() {
+		v, err := s.viewNow(t.Context())
+		if err != nil {
+			t.Errorf("viewNow() = %v, want nil", err)
+		}
+		views <- v
+	}()
+	time.Sleep(20 * time.Millisecond)
+	if len(views) > 0 {
+		t.Error("a view was made in the middle of a group")
+	}
+	release()
+	if err := <-committed; err != nil {
+		t.Errorf("Commit() = %v, want nil", err)
+	}
+	v := <-views
+	defer s.forget(v)
+	rows, err := v.Rows(t.Context(), "stream", 1, 10, store.Ascending)
+	if err != nil || len(rows) != 1 {
+		t.Errorf("Rows() = %d rows, %v, want the group's 1", len(rows), err)
 	}
 }
 
