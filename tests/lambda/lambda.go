@@ -125,7 +125,6 @@ func Start(tb testing.TB, bootstrap string, opts Options) *Function {
 		opts: opts, next: make(chan invocation), waiting: make(chan struct{}, 1), answers: make(chan answer, 16), died: make(chan struct{}),
 	}
 	f.server = &http.Server{Handler: f.routes(), ReadHeaderTimeout: 5 * time.Second}
-	go f.server.Serve(l)
 	f.cmd = exec.Command(bootstrap)
 	f.cmd.Env = append([]string{
 		"AWS_LAMBDA_RUNTIME_API=" + l.Addr().String(), "_HANDLER=bootstrap", "AWS_LAMBDA_FUNCTION_NAME=test", "AWS_LAMBDA_FUNCTION_VERSION=1",
@@ -135,9 +134,10 @@ func Start(tb testing.TB, bootstrap string, opts Options) *Function {
 	f.cmd.Stdout, f.cmd.Stderr = &f.log, &f.log
 	f.started = time.Now()
 	if err := f.cmd.Start(); err != nil {
-		f.server.Close()
+		l.Close()
 		tb.Fatal(err)
 	}
+	go f.server.Serve(l) // until now its requests wait in the listener
 	go func() {
 		_ = f.cmd.Wait() // how it ended is in the log, and told by ErrDied
 		close(f.died)
