@@ -8,6 +8,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
+// errNothing ends a transaction in which every commit was refused, or had been
+// applied before: there is nothing to sync.
+var errNothing = errors.New("nothing to commit")
+
 // run is the committer: the only writer of the file, group after group.
 func (s *Store) run() {
 	defer close(s.ended)

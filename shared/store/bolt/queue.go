@@ -2,7 +2,6 @@ package bolt
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -129,5 +128,3 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 		return fmt.Errorf("%w: the outcome is unknown: %w", store.ErrUnavailable, ctx.Err())
 	}
 }
-
-var errNothing = errors.New("nothing to commit")
