@@ -13,7 +13,7 @@ import (
 )
 
 // hold lets requests that can overlap do so, however fast the server is.
-const hold = 20 * time.Millisecond
+const hold = 50 * time.Millisecond
 
 // A call through the whole host, from the HTTP handler to the tables and back,
 // waits for three requests when the process knows nothing, and for two when it
@@ -60,7 +60,7 @@ func TestCallConsumesTwoWriteUnitsBelowOneKilobyte(t *testing.T) {
 	h.answered("the first of the day")
 	counter := &roundtrips.Counter{}
 	door := h.door(h.Store(h.Endpoint, counter.Option), time.Now)
-	t.Log("text, bytes   write units   read units, warm")
+	t.Log("text, bytes   write units   read units (the first call knows nothing)")
 	for _, tt := range []struct {
 		text  int
 		units float64

@@ -1,14 +1,5 @@
 //go:build unix
 
-// Package lambda runs built Lambda functions as AWS runs them, for tests: it
-// speaks the Runtime API to a bootstrap, freezes it between invocations, and
-// kills it where a test says so.
-//
-// It imports the standard library only. The invariants: one invocation at a
-// time, as in an execution environment; a process that it started ends with
-// the test, frozen or not.
-//
-// Not on Windows: a frozen process is one that SIGSTOP stopped.
 package lambda
 
 import (
