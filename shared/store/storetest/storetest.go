@@ -44,10 +44,11 @@ type Home struct {
 
 // Run proves the contract for a home.
 func Run(t *testing.T, h Home) {
-	for _, group := range []struct {
+	type group struct {
 		name  string
 		tests []fact
-	}{
+	}
+	groups := []group{
 		{"rows", rowFacts},
 		{"documents", docFacts},
 		{"index", indexFacts},
@@ -57,7 +58,14 @@ func Run(t *testing.T, h Home) {
 		{"life", lifeFacts},
 		{"walk", walkFacts},
 		{"races", raceFacts},
-	} {
+	}
+	if h.Reopen != nil {
+		groups = append(groups, group{"durable", durableFacts})
+	}
+	if !h.Moving {
+		groups = append(groups, group{"snapshot", snapshotFacts})
+	}
+	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
 			for _, f := range group.tests {
 				t.Run(f.name, func(t *testing.T) { f.proof(t, h) })
