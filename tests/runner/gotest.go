@@ -68,8 +68,8 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 		if e.Action == "fail" {
 			failed++
 			fmt.Printf("--- FAIL %s\n%s", key, said[key])
-		} else if e.Test == "" {
-			fmt.Printf("   %-5s %s (%.1f s)\n", e.Action, e.Package, e.Elapsed)
+		} else if e.Test == "" && e.Action == "pass" { // a package without tests says skip
+			fmt.Printf("   ok    %s (%.1f s)\n", e.Package, e.Elapsed)
 		}
 		if e.Action == "skip" && e.Test != "" {
 			fmt.Printf("   skip  %s\n%s", key, said[key])
