@@ -127,12 +127,17 @@ func (r *run) unanswered(e envelope.Envelope, h identity.Hash, a answer) (verdic
 	} else {
 		r.outside(h)
 	}
-	r.tell(Late{Request: e, Fate: Unanswered, Detail: a.shown()})
+	detail := a.shown()
+	if a.detail == "" || a.conflict() || a.status != 0 && a.status < 500 {
+		// An ask gives no reason, and a resend's is why it was not taken again.
+		detail = "it failed, or took too long"
+	}
+	r.tell(Late{Request: e, Fate: Unanswered, Detail: detail})
 	return done, nil, nil
 }
 
-// outside closes the envelope with hash h without a place in our chain: it was accepted, and others
-// have moved the chain since, or it is of an earlier epoch.
+// outside closes the envelope with hash h without a place in our chain: it was
+// accepted, and others have moved the chain since, or it is of an earlier epoch.
 func (r *run) outside(h identity.Hash) {
 	if r.st.nextNamed(h) != nil {
 		r.st.retire(h)
