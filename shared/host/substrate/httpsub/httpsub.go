@@ -59,7 +59,7 @@ func (s *Substrate) Answer(ctx context.Context, q substrate.Question) (string, e
 	case problem.Is(err, problem.Deadline), problem.Is(err, problem.Canceled):
 		return "", err
 	case err != nil:
-		return "", problem.Wrap(problem.BehaviourFailed, err, "the substrate gave no answer: %s", problem.Of(err).Text())
+		return "", problem.New(problem.BehaviourFailed, "the substrate gave no answer: %v", err)
 	case r.Status != http.StatusOK:
 		return "", failed("status", "200", fmt.Sprint(r.Status))
 	}
