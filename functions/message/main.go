@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
@@ -25,7 +26,15 @@ func main() {
 		log.Error("start", "error", err)
 		os.Exit(1)
 	}
-	lambda.Start(httpadapter.NewV2(h).ProxyWithContext)
+	proxy := httpadapter.NewV2(h)
+	lambda.Start(func(ctx context.Context, e events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
+		answer, err := proxy.ProxyWithContext(ctx, e)
+		if err != nil { // no HTTP request can be made of the event: the client's doing, not a fault of ours
+			return events.APIGatewayV2HTTPResponse{StatusCode: http.StatusBadRequest, Headers: map[string]string{"Content-Type": "application/json"},
+				Body: `{"detail":"path or method: expected those of an HTTP request","code":"malformed"}`}, nil
+		}
+		return answer, nil
+	})
 }
 
 // handler is made of the environment: VACANCY_ROWS and VACANCY_DOCS name the

@@ -109,6 +109,8 @@ func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 		{"a reset of now", NewEvent(caller.ResetPath, caller.Body(fresh)).Encode(), 200, fresh, "", "", `"ok":true`},
 		{"message-control.json", nil, 404, nil, "", "", "no such path"},
 		{"message-wrong-path.json", nil, 404, nil, "", "", "no such path"},
+		{"a path that is none", NewEvent("/%zz", []byte("{}")).Encode(), 400, nil, "", "", `"code":"malformed"`},
+		{"a path with a NUL", NewEvent("/a\x00b", []byte("{}")).Encode(), 400, nil, "", "", `"code":"malformed"`},
 		{"what a console sends by default", []byte(`{"key1":"value1"}`), 405, nil, "", "", "use POST"},
 	} {
 		event := tt.event
