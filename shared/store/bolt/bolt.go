@@ -37,7 +37,6 @@ package bolt
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -129,8 +128,6 @@ func (r recent) upTo(record uint64) recent {
 // upgraded after a copy; a newer one, and one that another process holds, is
 // refused.
 func Open(path string, o Options) (*Store, error) {
-	_, err := os.Stat(path)
-	fresh := errors.Is(err, fs.ErrNotExist)
 	s := &Store{limit: o.recentRows, ended: make(chan struct{}), recent: map[store.Stream]recent{}}
 	if s.limit == 0 {
 		s.limit = recentRows
@@ -140,7 +137,8 @@ func Open(path string, o Options) (*Store, error) {
 	}
 	s.disk.init()
 	s.queue.init()
-	if err := guarded(func() error { return s.prepare(fresh) }); err != nil {
+	if err := guarded(s.prepare); err != nil {
+		err = atPath(err, path)
 		return nil, errors.Join(err, s.closeFile(err))
 	}
 	go s.run()
@@ -148,12 +146,12 @@ func Open(path string, o Options) (*Store, error) {
 }
 
 // prepare brings a file of any age to where commits may start.
-func (s *Store) prepare(fresh bool) error {
-	if fresh {
-		// The file is on disk, but not yet its name.
-		if err := syncFolder(filepath.Dir(s.db.Path())); err != nil {
-			return problem.Wrap(problem.Unavailable, err, "cannot make %s", s.db.Path())
-		}
+func (s *Store) prepare() error {
+	// A process that was killed between its last write and the sync of it left
+	// what this one can read, and a power cut can still take away: the file's
+	// name, when it was new, and its last transaction.
+	if err := errors.Join(s.db.Sync(), syncFolder(filepath.Dir(s.db.Path()))); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "cannot write %s", s.db.Path())
 	}
 	if err := upgrade(s.db); err != nil {
 		return err
@@ -198,7 +196,7 @@ func (s *Store) open(path string, o Options) error {
 	case err == nil:
 		return nil
 	case isPanic(err):
-		return err
+		return atPath(err, path)
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return problem.Wrap(problem.Unavailable, err, "%s is held by another vacancy process", path)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
@@ -218,6 +216,15 @@ func guarded(fn func() error) (err error) {
 		}
 	}()
 	return fn()
+}
+
+// atPath says of a panic at opening which file it is about.
+func atPath(err error, path string) error {
+	var p panicked
+	if errors.As(err, &p) {
+		return problem.Wrap(problem.Damaged, p, "%s is damaged, or was cut short", path)
+	}
+	return err
 }
 
 type panicked struct{ value any }

@@ -134,6 +134,8 @@ func TestWhatIsNoDataFileIsRefused(t *testing.T) {
 			// What is left of it may open; then it must not end the process.
 			_, err = s.Rows(t.Context(), "stream", 1, 1000, store.Ascending)
 			_ = s.Close()
+		} else if !strings.Contains(err.Error(), path) {
+			t.Errorf("Open(%s) = %v, want %s named", name, err, path)
 		}
 		if !problem.Is(err, problem.Damaged) && !problem.Is(err, problem.Unavailable) {
 			t.Errorf("Open(%s) = %v, want Damaged", name, err)

@@ -44,10 +44,9 @@ func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int,
 const everything = math.MaxUint64
 
 // readStream runs fn over one stream, up to a record, in a read transaction.
-// What is known of
-// the stream's recent rows is taken before the transaction begins: they are
-// dropped from memory only when the index in the file has them, so that the
-// transaction has whatever was dropped before.
+// What is known of the stream's recent rows is taken before the transaction
+// begins: they are dropped from memory only when the index in the file has
+// them, so that the transaction has whatever was dropped before.
 func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64, fn func(stream) error) error {
 	s.mu.RLock()
 	r := s.recent[name]
