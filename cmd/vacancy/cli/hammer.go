@@ -29,17 +29,18 @@ type hammerFlags struct {
 func (a *app) hammerCommand() *cobra.Command {
 	var f hammerFlags
 	cmd := &cobra.Command{
-		Use:   "hammer URL",
+		Use:   "hammer TARGET",
 		Short: "Measure how many calls a host takes",
-		Long: `Call the vacant at URL as fast as it answers, from many callers at once, and verify
-every answer: its signature, its place in the chain, and that it answers this call.
-URL is that of a host or of a vacant (.../v/ID).
+		Long: `Call TARGET as fast as it answers, from many callers at once, and verify every answer:
+its signature, its place in the chain, and that it answers this call. TARGET is the
+URL of a host or of a vacant (.../v/ID), or the name of a vacant hosted on this machine.
 
 The callers are made for the run and forgotten after it; what they said stays with the
 host. Only this machine is hammered, unless you say that the host is yours. It ends
 with 6 if an answer did not verify, and with 1 if a call was not answered.`,
 		Example: `  vacancy hammer http://127.0.0.1:8080 --pairs 64 --for 10s
-  vacancy hammer http://127.0.0.1:8080 --vacant ID --calls 1000 --json`,
+  vacancy hammer http://127.0.0.1:8080 --vacant ID --calls 1000 --json
+  vacancy hammer demo --calls 1000`,
 		GroupID: groupHost,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,6 +58,13 @@ with 6 if an answer did not verify, and with 1 if a call was not answered.`,
 }
 
 func (a *app) hammer(ctx context.Context, url string, f hammerFlags) error {
+	if !isURL(url) {
+		hosted, err := a.hostedTarget(ctx, url, "")
+		if err != nil {
+			return err
+		}
+		url = hosted.URL
+	}
 	var id identity.ID
 	if f.vacant != "" {
 		var err error
@@ -67,6 +75,9 @@ func (a *app) hammer(ctx context.Context, url string, f hammerFlags) error {
 	target, err := hammer.Find(ctx, url, id, f.own)
 	if problem.Is(err, problem.Forbidden) && !f.own {
 		return withHint(err, "vacancy hammer %s --i-operate-this-host, if it is yours", url)
+	}
+	if problem.Is(err, problem.NotFound) && f.vacant == "" {
+		return withHint(err, "vacancy hammer %s --vacant ID, or vacancy hammer NAME", url)
 	}
 	if err != nil {
 		return err

@@ -62,7 +62,7 @@ func TestHammerEndsByWhatItFound(t *testing.T) {
 		url + " --vacant demo":                        problem.ExitUsage,
 		url + " --pairs 0":                            problem.ExitUsage,
 		url + " --for 2h":                             problem.ExitUsage,
-		"nowhere":                                     problem.ExitUsage,
+		"nowhere":                                     problem.ExitNotFound,
 		"http://192.0.2.7":                            problem.ExitRefused,
 	} {
 		code, out, errs := s.run("", append([]string{"hammer"}, strings.Fields(args)...)...)
