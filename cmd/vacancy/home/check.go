@@ -3,7 +3,9 @@ package home
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -37,7 +39,8 @@ func ReadExport(path string) (Export, error) {
 }
 
 // Check verifies e offline, part by part, and goes on after a broken one: key
-// and id, the card's signature, the logbook's chain, the chain states' form.
+// and id, the card's signature, the logbook's chain, the chain states' form and
+// the signatures of the envelopes in them.
 func (e *Export) Check() []Finding {
 	id, err := identity.ParseID(e.ID)
 	if err != nil {
@@ -97,6 +100,9 @@ func (e *Export) checkChains(id identity.ID) []Finding {
 		if err == nil && seen[s.Target] {
 			err = problem.New(problem.Damaged, "it is there twice")
 		}
+		if err == nil {
+			err = checkListed(&s)
+		}
 		if err != nil {
 			broken = append(broken, Finding{"chain", false, quoteTarget(c.Target) + ": " + err.Error()})
 			continue
@@ -107,6 +113,21 @@ func (e *Export) checkChains(id identity.ID) []Finding {
 		return broken
 	}
 	return []Finding{{"chains", true, fmt.Sprintf("targets: %d", len(e.Chains))}}
+}
+
+// checkListed verifies the envelopes that a chain state lists: they may be sent
+// again, or be all there is to ask for an answer with.
+func checkListed(s *dispatch.State) error {
+	listed := slices.Concat(s.Sent, s.Live, s.Old)
+	if s.Reset != nil {
+		listed = append(listed, *s.Reset)
+	}
+	for _, e := range listed {
+		if _, ok := e.VerifyBy(s.Self); !ok {
+			return problem.New(problem.Damaged, "the signature of call %d does not verify", e.Seq)
+		}
+	}
+	return nil
 }
 
 // bundle is what e holds; Check must have found it whole.

@@ -1,6 +1,7 @@
 package home
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"path/filepath"
@@ -10,7 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // exported is an export with all parts: a card, two entries, a chain.
@@ -154,4 +158,33 @@ func FuzzKeyFile(f *testing.F) {
 			t.Fatalf("a key file written and read is %v, %v", again, err)
 		}
 	})
+}
+
+func TestAChangedEnvelopeInAChainStateIsFound(t *testing.T) {
+	seed, err := hex.DecodeString(seedA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := identity.KeyFromSeed(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := identity.ParseID(idB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := envelope.Envelope{From: key.ID(), To: to, Seq: 1, Time: time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC),
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hello"}}, IdempotencyKey: "k"}
+	if _, err := e.Sign(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	st := dispatch.State{Self: key.ID(), Target: to, Sent: []envelope.Envelope{e}}
+	x := Export{Chains: []ExportedChain{{idB, st.AppendJSON(nil)}}}
+	if f := x.checkChains(key.ID()); !Whole(f) {
+		t.Errorf("checkChains() = %v, want it whole", f)
+	}
+	x.Chains[0].State = bytes.Replace(x.Chains[0].State, []byte("hello"), []byte("hallo"), 1)
+	if f := x.checkChains(key.ID()); Whole(f) || !strings.Contains(f[0].Detail, "signature of call 1") {
+		t.Errorf("checkChains() of a changed call = %v, want its signature named", f)
+	}
 }
