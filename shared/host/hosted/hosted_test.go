@@ -548,6 +548,16 @@ func TestRecordsOfALaterFormatAreRefused(t *testing.T) {
 	}
 }
 
+func TestARecordIsPrintedWithoutItsSealedSeed(t *testing.T) {
+	r := create(t, fresh(t), "demo")
+	want := "vacant demo (" + r.ID.Short() + ")"
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d", "%x"} {
+		if got := fmt.Sprintf(verb, r); got != want {
+			t.Errorf("%s of a record = %s, want %s", verb, got, want)
+		}
+	}
+}
+
 func TestNoSeedShowsAnywhere(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, hostURL)

@@ -48,6 +48,42 @@ func TestAnRThatLibsodiumRefuses(t *testing.T) {
 	}
 }
 
+// TestNoKeyOfSmallOrderVerifies: with R the base point and S = 1, the signature
+// of a message fits under a key of small order whenever the message's hash makes
+// the key's part vanish. No other check stands in the way of these.
+func TestNoKeyOfSmallOrderVerifies(t *testing.T) {
+	sig := append(append([]byte{0x58}, bytes.Repeat([]byte{0x66}, 31)...), append([]byte{1}, make([]byte, 31)...)...)
+	fit := 0
+	for _, y := range []string{
+		"0000000000000000000000000000000000000000000000000000000000000000", // order 4
+		"0100000000000000000000000000000000000000000000000000000000000000", // the neutral point
+		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // order 2
+		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", // order 8
+		"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a", // order 8
+		"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // y = p, which is 0
+		"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // y = p + 1, which is 1
+	} {
+		id, err := identity.ParseID(y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sign := range []byte{0, 0x80} {
+			id[31] |= sign
+			for m := range byte(100) {
+				if ed25519.Verify(id[:], []byte{m}, sig) {
+					fit++
+				}
+				if identity.Verify(id, []byte{m}, sig) {
+					t.Fatalf("Verify() = true under %s, want false", id)
+				}
+			}
+		}
+	}
+	if fit < 100 {
+		t.Errorf("%d of the crafted signatures pass crypto/ed25519, want more: this test proves little", fit)
+	}
+}
+
 func TestCheckRefusesWhatIsNoVacantsID(t *testing.T) {
 	high := func(first, last byte) identity.ID {
 		var id identity.ID

@@ -1,0 +1,58 @@
+package message
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// What is told beside a refusal, or to an ask, member by member (design §3).
+func TestMembersOfAnOutcome(t *testing.T) {
+	at := time.Date(2026, 6, 1, 12, 0, 0, 1000, time.UTC)
+	hash := identity.Hash{0xab}
+	replay := problem.New(problem.Replay, "d")
+	for _, tt := range []struct {
+		name   string
+		o      call.Outcome
+		status int
+		want   string
+		retry  string
+	}{
+		{"a refusal that tells nothing", call.Outcome{Problem: problem.New(problem.BadSignature, "d")}, 401,
+			`{"detail":"d","code":"bad_signature"}`, ""},
+		{"where the chain stands", call.Outcome{Problem: replay, Chain: true, ExpectedSeq: 7, ChainTip: hash, Floor: at}, 409,
+			`{"detail":"d","code":"replay","expected_seq":7,"chain_tip":"` + hash.String() + `","floor":"2026-06-01T12:00:00.000001+00:00"}`, ""},
+		{"an empty chain", call.Outcome{Problem: replay, Chain: true, ExpectedSeq: 1}, 409,
+			`{"detail":"d","code":"replay","expected_seq":1,"chain_tip":"` + strings.Repeat("0", 64) + `"}`, ""},
+		{"the host's clock", call.Outcome{Problem: problem.New(problem.Clock, "d"), Now: at}, 400,
+			`{"detail":"d","code":"clock","now":"2026-06-01T12:00:00.000001+00:00"}`, ""},
+		{"a call that is not decided", call.Outcome{Problem: replay, State: call.Pending}, 409,
+			`{"detail":"d","code":"replay","state":"pending"}`, "1"},
+		{"an answer whose text is gone", call.Outcome{Problem: replay, State: call.Answered, ReplySeq: 3, ReplyHash: hash}, 409,
+			`{"detail":"d","code":"replay","state":"answered","reply_seq":3,"reply_hash":"` + hash.String() + `"}`, ""},
+		{"to an ask", call.Outcome{State: call.Unanswered, Chain: true, ExpectedSeq: 2, ChainTip: hash}, 200,
+			`{"state":"unanswered","expected_seq":2,"chain_tip":"` + hash.String() + `"}`, ""},
+		{"to an ask, with epochs unread", call.Outcome{State: call.Unknown, TooOld: true}, 200,
+			`{"state":"unknown","too_old":true}`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, b := httptest.NewRecorder(), []byte(nil)
+			if tt.o.Problem != nil {
+				b = appendDetail(nil, tt.o.Problem)
+			}
+			outcome(w, &tt.o, b)
+			if diff := cmp.Diff(tt.want, w.Body.String()); w.Code != tt.status || diff != "" {
+				t.Errorf("status %d, want %d; body (-want +got):\n%s", w.Code, tt.status, diff)
+			}
+			if got := w.Header().Get("Retry-After"); got != tt.retry {
+				t.Errorf("Retry-After = %q, want %q", got, tt.retry)
+			}
+		})
+	}
+}
