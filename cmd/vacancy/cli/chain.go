@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/audit"
 	"github.com/vacancy-host/vacancy/shared/host/history"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -62,7 +61,7 @@ func (a *app) chain(ctx context.Context, c *control, from, to string, last uint6
 	err = streamLines(ctx, c, path, func(l *audit.ChainLine) (bool, error) {
 		switch {
 		case l.Error != nil:
-			return false, problemOf(l.Error)
+			return false, l.Error.Problem()
 		case l.Entry != nil && a.json:
 			return false, writeJSON(out, l.Entry)
 		case l.Entry != nil:
@@ -89,8 +88,8 @@ func (a *app) callerID(ctx context.Context, c *control, word string) (string, er
 		return word, nil // what is wrong with an identity matters to who uses it
 	}
 	id := self.ID()
-	var v account.Vacant
-	switch err := c.do(ctx, "GET", vacantPath(word), nil, &v); {
+	v, err := c.Show(ctx, word)
+	switch {
 	case problem.Is(err, problem.NotFound), err == nil && v.ID == id:
 		return id.String(), nil
 	case err != nil:

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -34,18 +35,13 @@ The substrate does the thinking. "echo" repeats what it hears. "http:URL" posts
 			if err != nil {
 				return err
 			}
-			body := struct {
-				Name       string          `json:"name"`
-				Capability string          `json:"capability"`
-				Substrate  string          `json:"substrate"`
-				Import     json.RawMessage `json:"import,omitempty"`
-			}{args[0], capability, substrate, brought}
+			body := account.Creation{Name: args[0], Capability: capability, Substrate: substrate, Import: brought}
 			return a.withControl(data, true, func(c *control) error {
-				var made vacantResult
-				if err := c.do(cmd.Context(), "POST", "/v1/vacants", body, &made.Vacant); err != nil {
+				made, err := c.Create(cmd.Context(), body)
+				if err != nil {
 					return err
 				}
-				return a.show(made)
+				return a.show(vacantResult{Vacant: made})
 			})
 		},
 	}

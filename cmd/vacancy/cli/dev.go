@@ -74,7 +74,7 @@ func (a *app) dev(ctx context.Context, data, listen string) (err error) {
 	prepare(ctx, host, log)
 	doors := a.seams.doors(
 		serve.Door{Listener: public, Handler: serve.Public(host.Message)},
-		serve.Door{Listener: door, Handler: serve.Control(door, host.Control), Streams: true},
+		serve.Door{Listener: door, Handler: serve.Control(door, host.Account), Streams: true},
 	)
 	// Whatever ends the person's part ends the doors, and the other way round.
 	ctx, end := context.WithCancel(ctx)

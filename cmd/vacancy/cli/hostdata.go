@@ -4,13 +4,11 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/audit"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/custody/local"
@@ -47,8 +45,7 @@ func (a *app) dataDir(flag string) (string, error) {
 // the lock of the data file as long.
 type localHost struct {
 	*serve.House
-	Store   *bolt.Store
-	Control http.Handler // the routes of the control door
+	Store *bolt.Store
 }
 
 // openHost opens the host of a data folder that callers reach at url. A folder
@@ -71,18 +68,16 @@ func (a *app) openHost(dir, url string, log *slog.Logger) (*localHost, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What reads everything goes to the file itself, which alone has a walk.
+	all := audit.Config{Home: file, Vault: vault, Now: a.now}
 	house, err := serve.Home{
 		Store: a.seams.store(file), Vault: vault, Substrates: serve.Substrates(true), URL: url, Log: log, Now: a.now, Rand: a.rand,
+		Verify: audit.Verify(all), Chain: audit.Chain(all),
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	// What reads everything goes to the file itself: a walk is one transaction.
-	all := audit.Config{Home: file, Vault: vault, Now: a.now}
-	control := account.Handler(account.Config{
-		Vacants: house.Vacants, Host: account.ControlHost, Verify: audit.Verify(all), Chain: audit.Chain(all), Log: log,
-	})
-	return &localHost{House: house, Store: file, Control: control}, nil
+	return &localHost{House: house, Store: file}, nil
 }
 
 // Close wipes the keys in memory and gives the data file back.

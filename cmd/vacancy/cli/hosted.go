@@ -73,8 +73,7 @@ func (a *app) hostedTarget(ctx context.Context, what, data string) (*dispatch.Ta
 	if err != nil {
 		return nil, err
 	}
-	var v account.Vacant
-	err = (&control{client: client, base: base}).do(ctx, "GET", vacantPath(what), nil, &v)
+	v, err := (&account.Client{HTTP: client, URL: base}).Show(ctx, what)
 	if problem.Is(err, problem.NotFound) {
 		err := problem.New(problem.NotFound, "%q is no card file and no URL, and the host over %s has no vacant of that name", what, dir)
 		return nil, withHint(err, "vacancy list")

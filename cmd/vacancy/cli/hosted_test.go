@@ -38,6 +38,7 @@ func TestRefusalsOfTheControlDoorExitByTheirKind(t *testing.T) {
 	}{
 		{"show nobody", problem.ExitNotFound, "nobody"},
 		{"pause nobody", problem.ExitNotFound, "nobody"},
+		{"show ..", problem.ExitUsage, "name: expected"},
 		{"create scribe --capability other", problem.ExitConflict, "scribe"},
 		{"create a/b --capability x", problem.ExitUsage, "name"},
 		{"create bad --capability x --substrate telepathy", problem.ExitUsage, "telepathy"},

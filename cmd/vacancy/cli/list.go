@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"net/url"
-
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
@@ -20,8 +18,8 @@ func (a *app) listCommand() *cobra.Command {
 			return a.withControl(data, false, func(c *control) error {
 				all := listResult{Vacants: []account.Vacant{}}
 				for cursor, more := "", true; more; more = cursor != "" {
-					var page account.Page
-					if err := c.do(cmd.Context(), "GET", "/v1/vacants?cursor="+url.QueryEscape(cursor), nil, &page); err != nil {
+					page, err := c.List(cmd.Context(), cursor)
+					if err != nil {
 						return err
 					}
 					all.Vacants = append(all.Vacants, page.Vacants...)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -45,8 +44,7 @@ func (p *progressLine) clear() {
 // one. A stream that ends without it is not whole: the host was stopped, or
 // the connection cut.
 func streamLines[L any](ctx context.Context, c *control, path string, take func(*L) (last bool, err error)) error {
-	client := account.Client{HTTP: c.client, URL: c.base}
-	body, err := client.Stream(ctx, path)
+	body, err := c.Stream(ctx, path)
 	if err != nil {
 		return err
 	}

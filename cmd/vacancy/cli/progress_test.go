@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -33,7 +34,7 @@ func TestAReportThatBreaksOffIsAnErrorAndNeverClean(t *testing.T) {
 			_, _ = io.WriteString(w, tc.body)
 		}))
 		r := &homeReport{app: &app{out: io.Discard}, progress: &progressLine{}}
-		err := streamLines(context.Background(), &control{client: s.Client(), base: s.URL}, "/v1/verify", r.take)
+		err := streamLines(context.Background(), &control{Client: account.Client{HTTP: s.Client(), URL: s.URL}}, "/v1/verify", r.take)
 		s.Close()
 		if tc.want == problem.Kind(255) && err == nil {
 			continue

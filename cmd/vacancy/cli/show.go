@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -29,17 +26,17 @@ for "vacancy call".`,
 				return withHint(problem.New(problem.Usage, "--card and --logbook do not go together"), "%s --help", cmd.CommandPath())
 			}
 			return a.withControl(data, false, func(c *control) error {
-				var r vacantResult
-				if err := c.do(cmd.Context(), "GET", vacantPath(args[0]), nil, &r.Vacant); err != nil {
+				v, err := c.Show(cmd.Context(), args[0])
+				if err != nil {
 					return err
 				}
+				r := vacantResult{Vacant: v}
 				if card {
 					return a.show(cardResult{r.Card})
 				}
 				for from := uint64(1); logbook && from > 0; {
-					var page account.Logbook
-					path := fmt.Sprintf("%s/logbook?from=%d", vacantPath(r.ID.String()), from)
-					if err := c.do(cmd.Context(), "GET", path, nil, &page); err != nil {
+					page, err := c.Logbook(cmd.Context(), r.ID.String(), from)
+					if err != nil {
 						return err
 					}
 					r.Logbook = append(r.Logbook, page.Entries...)

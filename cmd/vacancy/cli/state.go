@@ -62,8 +62,8 @@ in the state already is left alone.`,
 }
 
 func (a *app) changeState(ctx context.Context, c *control, s stateChange, what string, yes bool) error {
-	var before, after account.Vacant
-	if err := c.do(ctx, "GET", vacantPath(what), nil, &before); err != nil {
+	before, err := c.Show(ctx, what)
+	if err != nil {
 		return err
 	}
 	if s.question != "" && !yes {
@@ -72,7 +72,8 @@ func (a *app) changeState(ctx context.Context, c *control, s stateChange, what s
 		}
 	}
 	// By id: the name has been shown, and what it named must not change.
-	if err := c.do(ctx, "POST", vacantPath(before.ID.String())+"/"+s.verb, nil, &after); err != nil {
+	after, err := c.Change(ctx, before.ID.String(), s.verb)
+	if err != nil {
 		return err
 	}
 	return a.show(stateResult{after})

@@ -35,7 +35,7 @@ type homeReport struct {
 func (r *homeReport) take(l *audit.VerifyLine) (last bool, err error) {
 	switch {
 	case l.Error != nil:
-		return false, problemOf(l.Error)
+		return false, l.Error.Problem()
 	case l.Result != nil:
 		r.progress.clear()
 		return true, r.end(*l.Result)

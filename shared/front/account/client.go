@@ -39,6 +39,7 @@ func (c *Client) Create(ctx context.Context, n Creation) (v Vacant, err error) {
 	if err != nil {
 		return v, problem.Wrap(problem.Usage, err, "what is imported is no JSON")
 	}
+	defer clear(body) // it may hold a seed
 	return v, c.do(ctx, http.MethodPost, "/v1/vacants", body, &v)
 }
 
@@ -132,7 +133,12 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "the host answered with status %d", resp.StatusCode)
 	}
-	return nil, &problem.Error{Kind: kindOf(r.Code), Field: r.Field, Detail: r.Detail}
+	return nil, r.Problem()
+}
+
+// Problem is what the door rendered as r.
+func (r *Refusal) Problem() error {
+	return &problem.Error{Kind: kindOf(r.Code), Field: r.Field, Detail: r.Detail}
 }
 
 // kindOf finds a kind by its word; one of a later host is Internal.
