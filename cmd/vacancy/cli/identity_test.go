@@ -84,11 +84,17 @@ func TestExportVerifyImportGoRound(t *testing.T) {
 	golden(t, "verify.json", s.must("verify", file, "--json"))
 
 	before := s.must("id", "alice", "--json")
+	if code, _, errs := s.run("", "init", "again", "--import", file); code != problem.ExitConflict || !strings.Contains(errs, `"alice"`) {
+		t.Errorf("init of a key that is here = exit %d, %q; want a conflict that names alice", code, errs)
+	}
+	if err := os.Rename(filepath.Join(s.home, "identities", "alice"), filepath.Join(t.TempDir(), "alice")); err != nil {
+		t.Fatal(err)
+	}
 	golden(t, "init-import", s.must("init", "again", "--import", file))
 	if id(t, before) != id(t, s.must("id", "again", "--json")) {
 		t.Error("the imported identity has another id")
 	}
-	code, _, errs := s.run("", "export", "alice", "--out", file, "--yes-i-know")
+	code, _, errs := s.run("", "export", "again", "--out", file, "--yes-i-know")
 	if code != problem.ExitConflict {
 		t.Errorf("export over a file = exit %d, %q; want a conflict", code, errs)
 	}

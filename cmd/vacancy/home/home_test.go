@@ -118,6 +118,15 @@ func TestAnIdentityIsNeverOverwritten(t *testing.T) {
 	}
 }
 
+func TestAKeyHasOneName(t *testing.T) {
+	h := newHome(t)
+	mustMake(t, h, "alice", Bundle{Key: keyA(t)})
+	_, err := h.Make(t.Context(), "carol", Bundle{Key: keyA(t)})
+	if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), `"alice"`) {
+		t.Errorf("Make() of the same key = %v, want a conflict that names alice", err)
+	}
+}
+
 func TestOfManyWhoMakeOneNameOneSucceeds(t *testing.T) {
 	h := newHome(t)
 	h.Rand = nil // each brings its own key

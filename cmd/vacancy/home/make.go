@@ -28,6 +28,9 @@ func (h *Home) Make(ctx context.Context, name string, b Bundle) (*Identity, erro
 	if _, err := os.Lstat(dir); err == nil {
 		return nil, taken(name, dir)
 	}
+	if err := h.checkNewKey(b); err != nil {
+		return nil, err
+	}
 	if len(b.Logbook) == 0 {
 		genesis, err := genesis(ctx, b.Key, name, h.Now())
 		if err != nil {
@@ -57,6 +60,22 @@ func (h *Home) Make(ctx context.Context, name string, b Bundle) (*Identity, erro
 
 func taken(name, dir string) error {
 	return problem.New(problem.Conflict, "identity %q is there already, in %s; a key is never overwritten", name, dir)
+}
+
+// checkNewKey refuses a key that is here under another name: each of the two
+// would keep chains of its own, and move those of the other.
+func (h *Home) checkNewKey(b Bundle) error {
+	names, err := h.Names()
+	if err != nil {
+		return err
+	}
+	for _, other := range names {
+		// One that does not open is told to whoever uses it.
+		if i, err := h.Open(other); err == nil && i.ID() == b.Key.ID() {
+			return problem.New(problem.Conflict, "this key is that of identity %q already, in %s", other, i.Dir)
+		}
+	}
+	return nil
 }
 
 // write puts all files of b into dir, durably.
