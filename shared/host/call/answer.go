@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/texts"
@@ -63,7 +64,7 @@ func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error)
 		res := result{err: errGoexit}
 		defer func() {
 			if p := recover(); p != nil {
-				res.err = fmt.Errorf("behaviour panicked: %v", p)
+				res.err = fmt.Errorf("behaviour panicked: %v\n%s", p, debug.Stack())
 			}
 			done <- res
 		}()

@@ -83,7 +83,7 @@ type Config struct {
 	Texts     Texts
 	Ledger    Ledger
 	// Self is the host's own identity, which 421 names on the host route. It is
-	// asked for only then, so that no start waits for it.
+	// asked for only then, so that no start waits for it. nil: 421 names zeros.
 	Self func(ctx context.Context) (identity.ID, error)
 	Now  func() time.Time
 	Rand io.Reader
@@ -127,6 +127,9 @@ func New(c Config) *Host {
 	}
 	if c.Wait == nil {
 		c.Wait = wait
+	}
+	if c.Self == nil {
+		c.Self = func(context.Context) (identity.ID, error) { return identity.ID{}, nil }
 	}
 	return &Host{Config: c}
 }

@@ -63,6 +63,33 @@ func TestAResetAtAnotherVacantsRouteIsNotAddressedThere(t *testing.T) {
 	}
 }
 
+// Not hosted here comes before the signature, the signature before all else:
+// whoever forges learns what /health tells everybody, and nothing more.
+func TestAForgedEnvelopeIsMisdirectedFirst(t *testing.T) {
+	vacant, caller, stranger := newKey(t), newKey(t), newKey(t)
+	host := hostOf(t, memory.New(), vacant, nil)
+	for _, tt := range []struct {
+		name      string
+		to, route identity.ID
+		want      problem.Kind
+	}{
+		{"hosted", vacant.ID(), identity.ID{}, problem.BadSignature},
+		{"hosted, by its route", vacant.ID(), vacant.ID(), problem.BadSignature},
+		{"hosted, by another's route", vacant.ID(), stranger.ID(), problem.Misdirected},
+		{"not hosted", stranger.ID(), identity.ID{}, problem.Misdirected},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := first(t, caller, tt.to, "hello")
+			e.Payload.Parts[0] = "hullo"
+			for door, o := range map[string]call.Outcome{"Send": host.Send(t.Context(), tt.route, e), "Ask": host.Ask(t.Context(), tt.route, e)} {
+				if !problem.Is(o.Problem, tt.want) || o.Chain || o.State != "" || !o.Floor.IsZero() {
+					t.Errorf("%s() = %v, told %+v; want %v and nothing told", door, o.Problem, o, tt.want)
+				}
+			}
+		})
+	}
+}
+
 // tooLarge takes no row.
 type tooLarge struct{ store.Store }
 
