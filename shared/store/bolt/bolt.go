@@ -89,6 +89,8 @@ type Store struct {
 	mu     sync.RWMutex
 	closed bool
 	recent map[store.Stream]recent
+	// takenBack counts the groups that were published and then failed.
+	takenBack uint64
 
 	// between is held by the committer over each group, and by a walk as it
 	// begins and ends: between two groups.

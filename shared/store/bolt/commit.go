@@ -126,6 +126,7 @@ func (s *Store) view(fn func(*bbolt.Tx) error) error {
 func (s *Store) unpublish(g *group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.takenBack++
 	for name, r := range s.recent {
 		n := len(r.records)
 		for n > 0 && r.records[n-1] > g.before {

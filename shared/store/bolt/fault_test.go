@@ -228,6 +228,59 @@ func TestARowPublishedByAFailedGroupIsForgottenAndItsPlaceTakenByTheNext(t *test
 	}
 }
 
+// slow is a context that lets others run between what a read takes from memory
+// and its transaction: it is looked at once in between.
+type slow struct {
+	context.Context
+	looked, resume chan struct{}
+	once           *sync.Once
+}
+
+func (c slow) Err() error {
+	c.once.Do(func() { close(c.looked); <-c.resume })
+	return nil
+}
+
+func TestAReaderOfAFailedGroupsRowsLooksAgain(t *testing.T) {
+	s := openTest(t, Options{})
+	if err := s.Commit(t.Context(), row("stream", 1)); err != nil {
+		t.Fatal(err)
+	}
+	ctx := slow{t.Context(), make(chan struct{}), make(chan struct{}), new(sync.Once)}
+	tip := make(chan error, 1)
+	fail := errors.New("no space left on device")
+	var g *group
+	err := s.update(func(tx *bbolt.Tx) error {
+		g = newGroup(s, tx)
+		if outcome, err := g.commit(newRequest([]store.Write{row("stream", 2)})); outcome != nil || err != nil {
+			t.Fatalf("commit() = %v, %v, want nil", outcome, err)
+		}
+		if err := g.finish(); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			row, err := s.Tip(ctx, "stream")
+			if err == nil && row.Position != 1 {
+				err = fmt.Errorf("position %d", row.Position)
+			}
+			tip <- err
+		}()
+		<-ctx.looked
+		return fail
+	})
+	if err := s.failed(g, err); !errors.Is(err, store.ErrNotApplied) {
+		t.Fatalf("failed() = %v, want ErrNotApplied", err)
+	}
+	// The next group's row gets the record that the failed one's had.
+	if err := s.Commit(t.Context(), row("another", 1)); err != nil {
+		t.Fatal(err)
+	}
+	close(ctx.resume)
+	if err := <-tip; err != nil {
+		t.Errorf("Tip() = %v, want row 1", err)
+	}
+}
+
 func TestAnUnknownOutcomeOnDiskStopsTheStore(t *testing.T) {
 	s := openTest(t, Options{})
 	if err := s.Commit(t.Context(), row("stream", 1)); err != nil {

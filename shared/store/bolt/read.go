@@ -46,14 +46,32 @@ const everything = math.MaxUint64
 // readStream runs fn over one stream, up to a record, in a read transaction.
 // What is known of the stream's recent rows is taken before the transaction
 // begins: they are dropped from memory only when the index in the file has
-// them, so that the transaction has whatever was dropped before.
+// them, so that the transaction has whatever was dropped before. If a group was
+// taken back in between, what was taken may hold its records, whose numbers go
+// to the next group: then it is taken again.
 func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64, fn func(stream) error) error {
+	for {
+		r, takenBack := s.known(name)
+		again := false
+		err := s.read(ctx, func(tx *bbolt.Tx) error {
+			if _, now := s.known(name); now != takenBack {
+				again = true
+				return nil
+			}
+			return fn(openStream(tx, name, r, limit))
+		})
+		if !again {
+			return err
+		}
+	}
+}
+
+// known is what memory knows of a stream, and how many groups were taken back
+// until then.
+func (s *Store) known(name store.Stream) (r recent, takenBack uint64) {
 	s.mu.RLock()
-	r := s.recent[name]
-	s.mu.RUnlock()
-	return s.read(ctx, func(tx *bbolt.Tx) error {
-		return fn(openStream(tx, name, r, limit))
-	})
+	defer s.mu.RUnlock()
+	return s.recent[name], s.takenBack
 }
 
 // read runs fn in a read transaction that is on disk.

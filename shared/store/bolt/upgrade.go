@@ -73,8 +73,8 @@ func makeBuckets(tx *bbolt.Tx) error {
 }
 
 // backup copies the file to <file>.v<N>.bak, which is there whole or not at
-// all. A copy that an interrupted upgrade left is made anew: the file was not
-// changed yet.
+// all. After an upgrade that was interrupted it is made anew: what a step has
+// written until then stands beside the old rows and changes none of them.
 func backup(db *bbolt.DB, format int) error {
 	path := fmt.Sprintf("%s.v%d.bak", db.Path(), format)
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
