@@ -92,20 +92,26 @@ func (h *Home) Open(name string) (*Identity, error) {
 	}
 	dir := filepath.Join(h.Dir, name)
 	path := filepath.Join(dir, keyFile)
-	st, err := os.Stat(path)
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, problem.New(problem.NotFound, "no identity %q under %s", name, h.Dir)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if runtime.GOOS != "windows" && st.Mode().Perm()&0o077 != 0 {
-		return nil, problem.New(problem.Forbidden, "%s can be read by others (mode %04o); chmod 600 it, and think whether the key is still secret", path, st.Mode().Perm())
-	}
-	b, err := readSmall(path)
+	defer f.Close()
+	st, err := f.Stat() // of what is read, whatever the name is given to meanwhile
 	if err != nil {
 		return nil, err
 	}
+	if runtime.GOOS != "windows" && st.Mode().Perm()&0o077 != 0 {
+		return nil, problem.New(problem.Forbidden, "%s can be read by others (mode %04o); chmod 600 it, and think whether the key is still secret", path, st.Mode().Perm())
+	}
+	b, err := readAll(path, f)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(b)
 	key, err := parseKey(path, b)
 	if err != nil {
 		return nil, err
