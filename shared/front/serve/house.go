@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -65,11 +64,11 @@ func (h Home) Open() (*House, error) {
 }
 
 // Upkeep destroys the text keys whose time is over and wipes keys that have
-// been in memory for long. A home runs it now and then.
-func (h *House) Upkeep(ctx context.Context) error {
+// been in memory for long. It returns how many days' texts nobody can read
+// from now on. A home runs it now and then.
+func (h *House) Upkeep(ctx context.Context) (days int, err error) {
 	h.Vacants.Sweep()
-	_, err := h.Texts.Sweep(ctx)
-	return err
+	return h.Texts.Sweep(ctx)
 }
 
 // Keep runs Upkeep at once and then every so often, until ctx ends. What fails
@@ -78,7 +77,11 @@ func (h *House) Keep(ctx context.Context, every time.Duration, log *slog.Logger)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := h.Upkeep(ctx); err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		days, err := h.Upkeep(ctx)
+		if days > 0 {
+			log.LogAttrs(ctx, slog.LevelInfo, "texts are beyond reading now", slog.Int("days", days))
+		}
+		if err != nil && ctx.Err() == nil {
 			log.LogAttrs(ctx, slog.LevelError, "upkeep", slog.String("cause", err.Error()))
 		}
 		select {

@@ -364,7 +364,7 @@ func TestUpkeepGoesOnAfterAFailure(t *testing.T) {
 	s := memory.New()
 	var log bytes.Buffer
 	h := house(t, s, "http://127.0.0.1:1", quiet)
-	if err := h.Upkeep(t.Context()); err != nil {
+	if _, err := h.Upkeep(t.Context()); err != nil {
 		t.Errorf("Upkeep() = %v", err)
 	}
 	s.Close()
