@@ -1,0 +1,109 @@
+//go:build unix
+
+// Package load measures whole hosts under load: the real dev command in a
+// process of its own, 64 callers that verify every answer, over HTTP.
+//
+//	go test ./tests/load -run xxx -bench . -benchtime 30000x
+//
+// Nothing here is asserted: machines are shared, and figures are compared
+// within one run.
+package load
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/hammer"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// home names the store of the dev that a process is to be; unset in the
+// measuring process.
+const home = "VACANCY_LOAD_HOME"
+
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(home); kind != "" {
+		os.Exit(dev(kind))
+	}
+	os.Exit(m.Run())
+}
+
+// dev runs the real command over a store.
+func dev(kind string) int {
+	var seams cli.Seams
+	if kind == "memory" {
+		seams.Store = func(store.Store) store.Store { return memory.New() }
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	return seams.Run(ctx, []string{"dev", "--json", "--listen", "127.0.0.1:0"}, os.Stdin, os.Stdout, os.Stderr, os.Environ())
+}
+
+const pairs = 64
+
+func BenchmarkDev(b *testing.B) {
+	for _, kind := range []string{"memory", "bolt"} {
+		b.Run(kind, func(b *testing.B) { measure(b, kind) })
+	}
+}
+
+func measure(b *testing.B, kind string) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{home + "=" + kind, "VACANCY_HOME=" + b.TempDir(), "PATH=" + os.Getenv("PATH")}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer cmd.Process.Kill() // it has ended by then, unless something failed
+	var ready struct{ URL string }
+	if err := json.NewDecoder(out).Decode(&ready); err != nil {
+		b.Fatalf("dev over %s does not start: %v", kind, err)
+	}
+	target, err := hammer.Find(b.Context(), ready.URL, identity.ID{}, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	own := used(b)
+	b.ResetTimer()
+	got, err := hammer.Run(b.Context(), hammer.Config{
+		Target: target, Pairs: pairs, For: time.Hour, Calls: uint64(b.N), Size: 100, Now: time.Now, Rand: rand.Reader,
+	})
+	b.StopTimer()
+	own = used(b) - own
+	if err != nil || len(got.Errors) > 0 {
+		b.Fatalf("Run() = %+v, %v, want every call answered", got, err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		b.Fatalf("dev over %s: %v", kind, err)
+	}
+	server := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+	b.ReportMetric(server.Seconds()*1e3/float64(b.N), "server-cpu-ms/call")
+	b.ReportMetric(own.Seconds()*1e3/float64(b.N), "callers-cpu-ms/call")
+}
+
+// used is the processor time of this process.
+func used(b *testing.B) time.Duration {
+	b.Helper()
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
