@@ -294,6 +294,6 @@ func (d *door) line(r *http.Request, what string, began time.Time, status int, p
 		}
 	}
 	more = append(more, slog.String("verdict", verdict), slog.Int("status", status),
-		slog.String("ms", fmt.Sprintf("%.2f", float64(d.Now().Sub(began).Microseconds())/1000)))
+		slog.Float64("ms", float64(d.Now().Sub(began).Microseconds()/10)/100))
 	d.Log.LogAttrs(context.WithoutCancel(r.Context()), level, what, more...)
 }

@@ -48,10 +48,10 @@ func checkVersion(v canon.Value) error {
 		return nil // 1
 	}
 	if version.Kind() != canon.Int {
-		return problem.New(problem.Malformed, "capability card halo_version must be int; got %s", clip(repr(version)))
+		return problem.New(problem.Malformed, "capability card halo_version must be int; got %s", clip(canon.Python(version)))
 	}
 	if n, ok := version.Int64(); !ok || n != Version {
-		return unsupported(clip(repr(version)))
+		return unsupported(clip(canon.Python(version)))
 	}
 	return nil
 }

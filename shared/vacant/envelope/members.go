@@ -154,7 +154,7 @@ func (r *reader) constant(m member) error {
 	}
 	s, err := r.d.String()
 	if err == nil && s != constants[m] {
-		r.refuse(m, wrongConstant(m, pythonString(s)))
+		r.refuse(m, wrongConstant(m, canon.PythonString(s, most)))
 	}
 	return err
 }

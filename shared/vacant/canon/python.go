@@ -1,51 +1,42 @@
-package card
+package canon
 
 import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
-
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// clip bounds what of a foreign value goes into an error text.
-func clip(s string) string {
-	const most = 80
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most]) + "…"
-}
-
-// repr writes v as Python's repr does (an object's keys in the order of CJ),
-// because the text of a refused version is an interface and quotes it so.
-func repr(v canon.Value) string {
+// Python writes v as Python's repr does, an object's keys in the order of CJ:
+// some texts of the wire are an interface and quote what came so (wire §6.2,
+// §10).
+func Python(v Value) string {
 	switch v.Kind() {
-	case canon.Null:
+	case Null:
 		return "None"
-	case canon.Bool:
+	case Bool:
 		b := v.AppendCJ(nil)
 		return strings.ToUpper(string(b[:1])) + string(b[1:])
-	case canon.String:
-		return reprString(v.Text())
-	case canon.Array:
+	case String:
+		return PythonString(v.Text(), 0)
+	case Array:
 		items := make([]string, len(v.Items()))
 		for i, e := range v.Items() {
-			items[i] = repr(e)
+			items[i] = Python(e)
 		}
 		return "[" + strings.Join(items, ", ") + "]"
-	case canon.Object:
+	case Object:
 		members := make([]string, len(v.Members()))
 		for i, m := range v.Members() {
-			members[i] = reprString(m.Key) + ": " + repr(m.Value)
+			members[i] = PythonString(m.Key, 0) + ": " + Python(m.Value)
 		}
 		return "{" + strings.Join(members, ", ") + "}"
 	}
 	return string(v.AppendCJ(nil))
 }
 
-func reprString(s string) string {
+// PythonString writes s as Python's repr does: in ', or in " if s has a ' and
+// no ". With most above 0 it stops after about so many bytes and says so.
+func PythonString(s string, most int) string {
 	quote := '\''
 	if strings.ContainsRune(s, '\'') && !strings.ContainsRune(s, '"') {
 		quote = '"'
@@ -53,6 +44,10 @@ func reprString(s string) string {
 	var b strings.Builder
 	b.WriteRune(quote)
 	for _, r := range s {
+		if most > 0 && b.Len() > most {
+			b.WriteString("…")
+			break
+		}
 		switch {
 		case r == quote || r == '\\':
 			b.WriteRune('\\')
