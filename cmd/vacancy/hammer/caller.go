@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/pause"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/chain"
@@ -85,7 +86,7 @@ func (c *caller) sign(ctx context.Context) error {
 
 // settle sends the request until it is known what became of it.
 func (c *caller) settle(ctx context.Context) {
-	pause := shortest
+	apart := shortest
 	for try := 1; ; try++ {
 		status, answer, took, err := c.wire.post(ctx, c.body)
 		if ctx.Err() != nil {
@@ -99,10 +100,10 @@ func (c *caller) settle(ctx context.Context) {
 			c.leave()
 			return
 		}
-		if !wait(ctx, pause) {
+		if pause.For(ctx, apart) != nil {
 			return
 		}
-		pause = min(2*pause, longest)
+		apart = min(2*apart, longest)
 		c.sentAgain()
 	}
 }
@@ -182,17 +183,6 @@ func (c *caller) leave() {
 	if err := c.anew(); err != nil {
 		c.refuse(err)
 		c.abandon()
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

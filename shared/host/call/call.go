@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/pause"
 	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -126,23 +127,12 @@ func New(c Config) *Host {
 		c.Margin = DefaultMargin
 	}
 	if c.Wait == nil {
-		c.Wait = wait
+		c.Wait = pause.For
 	}
 	if c.Self == nil {
 		c.Self = func(context.Context) (identity.ID, error) { return identity.ID{}, nil }
 	}
 	return &Host{Config: c}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // State tells what became of an envelope that was accepted before.

@@ -276,7 +276,7 @@ func pointless(err error) bool {
 }
 
 func (r *run) pause(ctx context.Context, n int) error {
-	d := pause(n)
+	d := apart(n)
 	r.waited += d
 	return r.c.wait(ctx, d)
 }

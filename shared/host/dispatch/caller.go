@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/pause"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -162,14 +163,7 @@ func (c *Caller) wait(ctx context.Context, d time.Duration) error {
 	if c.Wait != nil {
 		return c.Wait(ctx, d)
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return pause.For(ctx, d)
 }
 
 func (c *Caller) tries() int {
@@ -186,8 +180,8 @@ func (c *Caller) patience() time.Duration {
 	return c.Patience
 }
 
-// pause is the n-th pause between tries, n from 0.
-func pause(n int) time.Duration {
+// apart is the n-th pause between tries, n from 0.
+func apart(n int) time.Duration {
 	if n > 4 {
 		return longPause
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/pause"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -66,7 +67,7 @@ func New(c Config) (*Vacants, error) {
 	}
 	c.URL = strings.TrimRight(c.URL, "/")
 	if c.Wait == nil {
-		c.Wait = wait
+		c.Wait = pause.For
 	}
 	if c.KeyTime == 0 {
 		c.KeyTime = defaultKeyTime
@@ -76,17 +77,6 @@ func New(c Config) (*Vacants, error) {
 
 // Format shows only what v is, whatever the verb.
 func (v *Vacants) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "hosted.Vacants") }
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // Endpoint is the URL that id's card tells callers to post to.
 func (v *Vacants) Endpoint(id identity.ID) string {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/pause"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -73,14 +74,7 @@ func (b *Book) wait(ctx context.Context, d time.Duration) error {
 	if b.Wait != nil {
 		return b.Wait(ctx, d)
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return pause.For(ctx, d)
 }
 
 // Targets lists the targets that have a state, in the order of their ids.
