@@ -105,9 +105,12 @@ func (s *Store) failed(g *group, cause error) error {
 	if isPanic(cause) {
 		return s.disk.lost(cause)
 	}
+	if g == nil { // the transaction did not begin
+		return store.NotApplied(cause)
+	}
 	shown := true
 	err := s.view(func(tx *bbolt.Tx) error {
-		shown = g != nil && tx.ID() >= g.id
+		shown = tx.ID() >= g.id
 		return nil
 	})
 	if err == nil && !shown {
