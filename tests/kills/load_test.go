@@ -106,8 +106,9 @@ func all(t *testing.T, everybody []*busy, f func(*busy)) {
 // answers.
 func load(t *testing.T, l *link, everybody []*busy, at time.Time, answers int, kill func()) {
 	t.Helper()
-	answered := make(chan struct{}, answers+len(everybody))
+	answered, ended := make(chan struct{}, answers+len(everybody)), make(chan struct{})
 	go func() {
+		defer close(ended)
 		for range answers {
 			<-answered
 		}
@@ -132,6 +133,10 @@ func load(t *testing.T, l *link, everybody []*busy, at time.Time, answers int, k
 			}
 		}
 	})
+	// The callers see their connections break before the process is gone, and
+	// its control door answers that long.
+	close(answered)
+	<-ended
 }
 
 // resume sends what was under way again: it is accepted anew, or was accepted
