@@ -122,7 +122,7 @@ func FuzzRows(f *testing.F) {
 		} {
 			for p := uint64(1); p < 4; p++ {
 				if err := st.Commit(a.Ctx, store.Append{Stream: s, Position: p, Attempt: store.Attempt{1}, Data: data}); err != nil {
-					t.Skip() // too large
+					return // larger than any store keeps
 				}
 			}
 		}

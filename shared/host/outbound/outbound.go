@@ -156,9 +156,6 @@ func (c *Client) Post(ctx context.Context, url string, body []byte) (status int,
 	return r.Status, r.Body, err
 }
 
-// CloseIdle closes connections that no request uses.
-func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
-
 // ParseURL reads a URL that a Client would send to: absolute, http or https,
 // with a host, without user and password (they would be kept and shown with
 // the URL), of at most 4 KiB.

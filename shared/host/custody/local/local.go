@@ -35,11 +35,7 @@ func FromHex(key string, rand io.Reader) (*Vault, error) {
 	if err != nil || len(b) != chacha20poly1305.KeySize {
 		return nil, &problem.Error{Kind: problem.Usage, Field: "sealing key", Want: "64 hex digits", Got: fmt.Sprintf("%d characters", len(key))}
 	}
-	aead, err := chacha20poly1305.NewX(b)
-	if err != nil {
-		return nil, problem.Wrap(problem.Internal, err, "sealing key")
-	}
-	return &Vault{aead: aead, rand: rand}, nil
+	return newVault(b, rand)
 }
 
 // Open opens the vault whose key file is at path, and makes the file, mode
@@ -52,10 +48,15 @@ func Open(path string, rand io.Reader) (*Vault, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newVault(key, rand)
+}
+
+// newVault makes the vault of a key, whose bytes it wipes.
+func newVault(key []byte, rand io.Reader) (*Vault, error) {
 	defer clear(key)
 	aead, err := chacha20poly1305.NewX(key)
 	if err != nil {
-		return nil, problem.Wrap(problem.Internal, err, "")
+		return nil, problem.Wrap(problem.Internal, err, "sealing key")
 	}
 	return &Vault{aead: aead, rand: rand}, nil
 }
