@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func names(stages []stage) (names []string) {
+	for _, s := range stages {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+func TestStagesRunInTheirOrderAndAreChosenByName(t *testing.T) {
+	want := []string{"format", "vet", "lint", "unit", "e2e", "store", "faults", "fuzz"}
+	all, err := choose(nil)
+	if got := names(all); err != nil || !slices.Equal(got, want) {
+		t.Errorf("choose() = %v, %v, want %v", got, err, want)
+	}
+	some, err := choose([]string{"unit", "format"})
+	if got := names(some); err != nil || !slices.Equal(got, []string{"format", "unit"}) {
+		t.Errorf("choose(unit, format) = %v, %v, want both in their order", got, err)
+	}
+	if _, err := choose([]string{"unit", "nosuch"}); err == nil || !strings.Contains(err.Error(), "nosuch") || !strings.Contains(err.Error(), "fuzz") {
+		t.Errorf("choose(nosuch) = %v, want an error with it and the stages there are", err)
+	}
+}
+
+func TestEveryTestCountsOnceAndABrokenPackageFails(t *testing.T) {
+	var c counts
+	for _, e := range []event{
+		{Action: "pass", Test: "A"}, {Action: "pass", Test: "A/one"}, {Action: "pass"},
+		{Action: "fail", Test: "B"}, {Action: "fail"}, {Action: "skip", Test: "C"}, {Action: "skip"},
+	} {
+		c.count(e)
+	}
+	_ = c.one(nil)
+	_ = c.one(errors.New("no"))
+	if got, want := c.String(), "3 passed, 3 failed, 1 skipped"; got != want {
+		t.Errorf("counts = %q, want %q", got, want)
+	}
+}
+
+// program puts a shell script on an otherwise empty PATH.
+func program(t *testing.T, name, script string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+}
+
+func TestAToolIsFoundMissingOrTooOld(t *testing.T) {
+	program(t, "tool", `echo 'tool 7.81.2 (some build)'`)
+	for _, tt := range []struct {
+		name  string
+		least version
+		ok    bool
+	}{{"tool", version{}, true}, {"tool", version{7, 81}, true}, {"tool", version{7, 82}, false}, {"tool", version{8, 0}, false}, {"absent", version{}, false}} {
+		if found, ok := (tool{name: tt.name, least: tt.least, ask: []string{"--version"}}).found(t.Context()); ok != tt.ok {
+			t.Errorf("%s, wanted %s: %q, %t, want %t", tt.name, tt.least, found, ok, tt.ok)
+		}
+	}
+	program(t, "tool", "exit 3")
+	if found, ok := (tool{name: "tool", ask: []string{"--version"}}).found(t.Context()); ok {
+		t.Errorf("a tool that does not start is found: %q", found)
+	}
+}
+
+// output of a run, as the person sees it.
+func shown(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout := os.Stdout
+	os.Stdout = f
+	code := run(t.Context(), args)
+	os.Stdout = stdout
+	b, err := os.ReadFile(f.Name())
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(b), code
+}
+
+func TestAMissingToolFailsBeforeAnyWork(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // no tools, and no package manager
+	out, code := shown(t, "format")
+	if code == 0 || !strings.HasSuffix(out, "\n0 passed, 1 failed, 0 skipped\n") {
+		t.Errorf("run() = %d\n%s\nwant a failure with the count as the last line", code, out)
+	}
+	if strings.Contains(out, "== format") || !strings.Contains(out, "curl") || !strings.Contains(out, "missing") {
+		t.Errorf("run() printed\n%s\nwant the table with what is missing, and no stage begun", out)
+	}
+}
