@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,11 +31,30 @@ func pipe(path string) bool {
 	return path == module+"shared/problem" || path == module+"shared/obs"
 }
 
-// aws names the only packages that may import the SDK of AWS: adapters, and
-// the functions that hand them their client.
-func aws(path string) bool {
-	rest := strings.TrimPrefix(path, module)
-	return rest == "shared/store/dynamo" || strings.HasPrefix(rest, "functions/") || strings.HasPrefix(rest, "tests/")
+// adapters are the only packages, with those below them, that may import the
+// SDK of AWS: adapters, and what hands them their client.
+var adapters = []string{
+	"shared/store/dynamo", "shared/host/custody/kms", "shared/front/onlambda",
+	"functions", "cmd/vacancy/cloud", "localstack", "tests",
+}
+
+func adapter(pkg string) bool {
+	return slices.ContainsFunc(adapters, func(a string) bool {
+		return pkg == module+a || strings.HasPrefix(pkg, module+a+"/")
+	})
+}
+
+// infrastructure reports whether pkg is of the CDK app.
+func infrastructure(pkg string) bool {
+	return pkg == module+"infra" || strings.HasPrefix(pkg, module+"infra/")
+}
+
+// cdk reports whether path is of the CDK, which takes minutes to build and a
+// Node process to run: nothing that a host or its command needs may pull it in.
+func cdk(path string) bool {
+	return slices.ContainsFunc([]string{"aws/aws-cdk-go/", "aws/constructs-go/", "aws/jsii-runtime-go", "cdklabs/"}, func(p string) bool {
+		return strings.HasPrefix(path, "github.com/"+p)
+	})
 }
 
 type file struct {
@@ -48,7 +68,7 @@ type file struct {
 func source(t *testing.T) (files []file) {
 	t.Helper()
 	top := filepath.Join("..", "..")
-	for _, dir := range []string{"cmd", "functions", "shared", "tests"} {
+	for _, dir := range []string{"cmd", "functions", "infra", "localstack", "shared", "tests"} {
 		err := filepath.WalkDir(filepath.Join(top, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 				return err
@@ -104,7 +124,20 @@ func TestAPackageImportsItsOwnFloorOrALowerOne(t *testing.T) {
 func TestOnlyAdaptersImportTheSDKOfAWS(t *testing.T) {
 	for _, f := range source(t) {
 		for _, im := range f.imports {
-			if strings.HasPrefix(im, "github.com/aws/") && !aws(f.pkg) {
+			if strings.HasPrefix(im, "github.com/aws/") && !cdk(im) && !adapter(f.pkg) {
+				t.Errorf("%s imports %s", f.path, im)
+			}
+		}
+	}
+}
+
+func TestTheInfrastructureAndItsToolsStayApart(t *testing.T) {
+	for _, f := range source(t) {
+		for _, im := range f.imports {
+			if infrastructure(f.pkg) {
+				continue
+			}
+			if cdk(im) || infrastructure(im) {
 				t.Errorf("%s imports %s", f.path, im)
 			}
 		}
