@@ -1,0 +1,87 @@
+package stage
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// format names the form of a record.
+const format = "vacancy-stage/1"
+
+// encode is the file of a record.
+func (r Record) encode() ([]byte, error) {
+	if r.Context == nil {
+		r.Context = map[string]string{}
+	}
+	b, err := json.MarshalIndent(struct {
+		Format string `json:"format"`
+		Record
+	}{format, r}, "", "  ")
+	return append(b, '\n'), err
+}
+
+// parse reads a record: one JSON object with the members of Record, each at
+// most once, and "format".
+func parse(b []byte) (Record, error) {
+	var rec Record
+	var form, key string
+	d := canon.NewDecoder(b, canon.DefaultLimits())
+	texts := map[string]*string{
+		"format": &form, "stage": &rec.Stage, "region": &rec.Region, "account": &rec.Account,
+		"url": &rec.URL, "account_url": &rec.AccountURL, "audit_url": &rec.AuditURL, "operator_key": &key,
+	}
+	err := d.Object(func(name string) (err error) {
+		if p := texts[name]; p != nil {
+			*p, err = d.String()
+			return err
+		}
+		switch name {
+		case "edge":
+			rec.Edge, err = d.Bool()
+		case "context":
+			rec.Context = map[string]string{}
+			err = d.Object(func(name string) (err error) {
+				rec.Context[name], err = d.String()
+				return err
+			})
+		default:
+			err = problem.New(problem.Malformed, "%.40q is no member of a record", name)
+		}
+		return err
+	})
+	if err == nil {
+		err = d.End()
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	rec.OperatorKey = Key(key)
+	return rec, rec.check(form)
+}
+
+// check refuses what no deploy writes.
+func (r *Record) check(form string) error {
+	if form != format {
+		return problem.Invalid("format", format, quoted(form))
+	}
+	if err := CheckName(r.Stage); err != nil {
+		return err
+	}
+	for field, s := range map[string]string{"url": r.URL, "account_url": r.AccountURL, "audit_url": r.AuditURL} {
+		if s == "" {
+			continue // a deploy was interrupted before it knew
+		}
+		u, err := url.Parse(s)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.HasSuffix(s, "/") {
+			return problem.Invalid(field, "an absolute http or https URL without a slash at its end", quoted(s))
+		}
+	}
+	return nil
+}
+
+func quoted(s string) string { return fmt.Sprintf("%.40q", s) }

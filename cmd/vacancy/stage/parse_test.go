@@ -1,0 +1,32 @@
+package stage
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func FuzzParse(f *testing.F) {
+	b, err := Record{Stage: "dev", URL: "https://x", OperatorKey: "vop_x", Edge: true, Context: map[string]string{"a": "b"}}.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte(`{"format":"vacancy-stage/1","stage":"dev"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		rec, err := parse(b)
+		if err != nil {
+			return
+		}
+		if b, err = rec.encode(); err != nil {
+			t.Fatalf("encode() of what was read = %v", err)
+		}
+		if rec.Context == nil {
+			rec.Context = map[string]string{}
+		}
+		again, err := parse(b)
+		if diff := cmp.Diff(rec, again); diff != "" || err != nil {
+			t.Errorf("parse() of what was encoded = %v (-want +got):\n%s", err, diff)
+		}
+	})
+}

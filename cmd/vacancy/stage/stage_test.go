@@ -1,0 +1,181 @@
+package stage_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+const secret = "vop_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+func record(name string) stage.Record {
+	return stage.Record{
+		Stage: name, Region: "eu-central-1", Account: "123456789012", URL: "https://" + name + ".example",
+		AccountURL: "https://account." + name + ".example", AuditURL: "https://audit." + name + ".example",
+		OperatorKey: secret, Edge: true, Context: map[string]string{"email": "ops@example.org"},
+	}
+}
+
+func records(t *testing.T) stage.Records {
+	return stage.Records{Dir: filepath.Join(t.TempDir(), "stages")}
+}
+
+func TestARecordIsReadAsItWasWritten(t *testing.T) {
+	r := records(t)
+	if _, err := r.Read("dev"); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Read() before any = %v, want NotFound", err)
+	}
+	for _, want := range []stage.Record{record("dev"), record("prod"), {Stage: "new", Context: map[string]string{}}} {
+		if err := r.Write(want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.Read(want.Stage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Read() (-want +got):\n%s", diff)
+		}
+		st, err := os.Stat(filepath.Join(r.Dir, want.Stage+".json"))
+		if err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("mode = %v, %v, want 0600", st.Mode(), err)
+		}
+	}
+	again := record("dev")
+	again.URL = "https://moved.example"
+	if err := r.Write(again); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Read("dev"); err != nil || got.URL != again.URL {
+		t.Errorf("Read() after a second Write = %s, %v", got.URL, err)
+	}
+	names, err := r.Names()
+	if diff := cmp.Diff([]string{"dev", "new", "prod"}, names); diff != "" || err != nil {
+		t.Errorf("Names() = %v (-want +got):\n%s", err, diff)
+	}
+	for range 2 {
+		if err := r.Remove("dev"); err != nil {
+			t.Errorf("Remove() = %v", err)
+		}
+	}
+	if _, err := r.Read("dev"); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Read() after Remove() = %v, want NotFound", err)
+	}
+}
+
+func TestAStageIsFoundByEachOfItsURLs(t *testing.T) {
+	r := records(t)
+	for _, name := range []string{"dev", "prod"} {
+		if err := r.Write(record(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, url := range []string{"https://prod.example", "https://prod.example/", "https://account.prod.example", "https://audit.prod.example"} {
+		if got, err := r.ByURL(url); err != nil || got.Stage != "prod" {
+			t.Errorf("ByURL(%s) = %s, %v, want prod", url, got.Stage, err)
+		}
+	}
+	if _, err := r.ByURL("https://elsewhere.example"); !problem.Is(err, problem.NotFound) {
+		t.Errorf("ByURL() of no stage = %v, want NotFound", err)
+	}
+	if err := os.WriteFile(filepath.Join(r.Dir, "bad.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.ByURL("https://dev.example"); err != nil || got.Stage != "dev" {
+		t.Errorf("ByURL() beside a damaged record = %s, %v, want dev", got.Stage, err)
+	}
+	if _, err := r.ByURL("https://elsewhere.example"); !problem.Is(err, problem.Damaged) {
+		t.Errorf("ByURL() that only a damaged record might have = %v, want Damaged", err)
+	}
+}
+
+func TestARecordThatOthersCanReadIsRefused(t *testing.T) {
+	r := records(t)
+	if err := r.Write(record("dev")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(r.Dir, "dev.json"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read("dev"); !problem.Is(err, problem.Forbidden) {
+		t.Errorf("Read() = %v, want Forbidden", err)
+	}
+}
+
+func TestWhatIsNoRecordIsRefusedAndNotShown(t *testing.T) {
+	const whole = `{"format":"vacancy-stage/1","stage":"dev","operator_key":"` + secret + `","url":"https://x"`
+	for name, text := range map[string]string{
+		"empty":             "",
+		"cut off":           whole,
+		"no object":         "[]",
+		"more after it":     whole + "}{}",
+		"a foreign member":  whole + `,"x":1}`,
+		"a member twice":    whole + `,"stage":"dev"}`,
+		"another format":    strings.Replace(whole, "stage/1", "stage/2", 1) + "}",
+		"no format":         `{"stage":"dev"}`,
+		"a bad name":        strings.Replace(whole, `"dev"`, `"../dev"`, 1) + "}",
+		"of another stage":  strings.Replace(whole, `"dev"`, `"prod"`, 1) + "}",
+		"a number as text":  whole + `,"region":1}`,
+		"a text as boolean": whole + `,"edge":"true"}`,
+		"a relative URL":    whole + `,"account_url":"/x"}`,
+		"a URL with slash":  whole + `,"account_url":"https://x/"}`,
+		"a URL with user":   whole + `,"account_url":"https://u@x"}`,
+		"odd context":       whole + `,"context":{"a":1}}`,
+	} {
+		r := records(t)
+		if err := os.MkdirAll(r.Dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(r.Dir, "dev.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Read("dev"); !problem.Is(err, problem.Damaged) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: Read() = %v, want Damaged without the key", name, err)
+		}
+	}
+}
+
+func TestNamesOfStages(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"dev": true, "a": true, "prod-2": true, strings.Repeat("a", 20): true,
+		"": false, "Dev": false, "2dev": false, "-a": false, "a_b": false, "a/b": false, "..": false, "a.b": false,
+		strings.Repeat("a", 21): false, "dév": false, "a\x00": false,
+	} {
+		if err := stage.CheckName(name); (err == nil) != ok || err != nil && !problem.Is(err, problem.Usage) {
+			t.Errorf("CheckName(%q) = %v, want ok: %t", name, err, ok)
+		}
+	}
+	r := records(t)
+	for _, err := range []error{r.Write(stage.Record{Stage: "../x"}), r.Remove("../x"), func() error { _, err := r.Read("../x"); return err }()} {
+		if !problem.Is(err, problem.Usage) {
+			t.Errorf("a name with a path = %v, want Usage", err)
+		}
+	}
+}
+
+func TestNothingThatPrintsARecordShowsItsKey(t *testing.T) {
+	rec := record("dev")
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		for _, v := range []any{rec, &rec, rec.OperatorKey, []stage.Record{rec}, map[string]any{"r": rec}} {
+			if got := fmt.Sprintf(verb, v); strings.Contains(got, "AAAAAAA") || strings.Contains(got, "414141") || strings.Contains(got, "65 65") {
+				t.Errorf("%s of a %T = %s, which shows the key", verb, v, got)
+			}
+		}
+	}
+	var log bytes.Buffer
+	for _, h := range []slog.Handler{slog.NewJSONHandler(&log, nil), slog.NewTextHandler(&log, nil)} {
+		slog.New(h).Info("x", "record", rec, "key", rec.OperatorKey)
+	}
+	if strings.Contains(log.String(), "AAAAAAA") {
+		t.Errorf("the log shows the key: %s", log.String())
+	}
+}
