@@ -34,7 +34,11 @@ type Config struct {
 	// Verify answers GET /v1/verify, Chain GET /v1/chain/{from}/{to} (path
 	// values from and to); both stream. nil: not there.
 	Verify, Chain http.Handler
-	Log           *slog.Logger
+	// KeyService says that the host's identity lies in one, Stage and Version
+	// which deployment this is: GET /v1/host tells them.
+	KeyService     bool
+	Stage, Version string
+	Log            *slog.Logger
 }
 
 // Handler returns the door:
@@ -44,6 +48,8 @@ type Config struct {
 //	GET  /v1/vacants/{vacant}               show: by name, id or its beginning
 //	POST /v1/vacants/{vacant}/pause         also resume, sink, archive
 //	GET  /v1/vacants/{vacant}/logbook?from=&limit=
+//	GET  /v1/host?challenge=                who the host is, and a proof of it
+//	PUT  /v1/host                           its public URL
 //	GET  /v1/verify, /v1/chain/{from}/{to}  streams
 //
 // Refusals are {"detail", "code"} and, where one input is wrong, "field".
@@ -58,6 +64,7 @@ func Handler(c Config) http.Handler {
 		"/v1/vacants/{vacant}/sink":    {http.MethodPost: d.change(c.Vacants.Sink)},
 		"/v1/vacants/{vacant}/archive": {http.MethodPost: d.change(c.Vacants.Archive)},
 		"/v1/vacants/{vacant}/logbook": {http.MethodGet: d.logbook},
+		"/v1/host":                     {http.MethodGet: d.host, http.MethodPut: d.setHost},
 		"/v1/verify":                   {http.MethodGet: stream(c.Verify)},
 		"/v1/chain/{from}/{to}":        {http.MethodGet: stream(c.Chain)},
 		"/":                            {},

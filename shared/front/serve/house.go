@@ -18,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/httpsub"
 	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Home is what differs from home to home: where things are kept, and where
@@ -26,11 +27,21 @@ type Home struct {
 	Store      store.Store
 	Vault      custody.Vault
 	Substrates substrate.Kinds
-	URL        string        // base URL, as callers reach the host
-	Retention  time.Duration // of texts; texts.MinRetention if 0
-	Log        *slog.Logger
-	Now        func() time.Time
-	Rand       io.Reader // safe for concurrent use
+	// URL is the base URL, as callers reach the host; "" reads the one that PUT
+	// /v1/host keeps in the store.
+	URL string
+	// Identity gives the host's own identity where a key service keeps it; nil: a
+	// software identity, sealed in the store.
+	Identity func(context.Context) (identity.Signer, error)
+	// Operator checks the key that Account asks for, under any Host. nil: the
+	// address guards that door.
+	Operator  account.Checker
+	Stage     string        // told at GET /v1/host; "" outside a stage
+	Version   string        // of Vacancy, told there too
+	Retention time.Duration // of texts; texts.MinRetention if 0
+	Log       *slog.Logger
+	Now       func() time.Time
+	Rand      io.Reader // safe for concurrent use
 	// Verify and Chain stream at the control door; nil: not there.
 	Verify, Chain http.Handler
 }
@@ -41,13 +52,15 @@ type House struct {
 	Texts   *texts.Keys
 	Calls   *call.Host
 	Message http.Handler // for Public
-	Account http.Handler // for Control, or for InProcess
+	Account http.Handler // for Control or InProcess; with an Operator for anybody
 }
 
 // Open puts the host together. It reads and writes nothing yet, so that a
 // function's start waits for nothing.
 func (h Home) Open() (*House, error) {
-	v, err := hosted.New(hosted.Config{Store: h.Store, Vault: h.Vault, Substrates: h.Substrates, Now: h.Now, Rand: h.Rand, URL: h.URL})
+	v, err := hosted.New(hosted.Config{
+		Store: h.Store, Vault: h.Vault, Substrates: h.Substrates, Now: h.Now, Rand: h.Rand, URL: h.URL, Identity: h.Identity,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +72,20 @@ func (h Home) Open() (*House, error) {
 	return &House{
 		Vacants: v, Texts: keys, Calls: calls,
 		Message: message.Handler(message.Config{Host: calls, Directory: v, Log: h.Log, Now: h.Now}),
-		Account: account.Handler(account.Config{Vacants: v, Host: account.ControlHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log}),
+		Account: h.account(v),
 	}, nil
+}
+
+func (h Home) account(v *hosted.Vacants) http.Handler {
+	c := account.Config{
+		Vacants: v, Host: account.ControlHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log,
+		KeyService: h.Identity != nil, Stage: h.Stage, Version: h.Version,
+	}
+	if h.Operator == nil {
+		return account.Handler(c)
+	}
+	c.Host = ""
+	return account.Keyed(h.Operator, account.Handler(c))
 }
 
 // Upkeep destroys the text keys whose time is over and wipes keys that have

@@ -187,34 +187,43 @@ func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
 // sign, or that says another capability than the record, is damage: signing
 // again what lies in the store would make a forger's words the vacant's own.
 func (v *Vacants) Rebase(ctx context.Context) (signed int, err error) {
+	base, err := v.base(ctx)
+	if err != nil {
+		return 0, err
+	}
 	return v.each(ctx, func(n named) (bool, error) {
-		id, changed := n.id, false
-		_, err := v.change(ctx, id, func(r *Record) (*entry, error) {
-			if r.State.Closed() {
-				return nil, nil
-			}
-			old, err := card.Parse(r.Card)
-			if err != nil || old.VacantID != id || !old.Verify() || old.CapabilityText != r.Capability {
-				return nil, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
-			}
-			if old.Endpoint == v.Endpoint(id) {
-				return nil, nil
-			}
-			signer, err := v.signers.Signer(ctx, id, r.seed)
-			if err != nil {
-				return nil, err
-			}
-			kind, err := kindOf(r.Substrate)
-			if err != nil {
-				return nil, err
-			}
-			c, err := v.sign(ctx, r, kind, signer)
-			if err != nil {
-				return nil, err
-			}
-			changed = true
-			return &entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}, nil
-		})
-		return changed, err
+		return v.rebase(ctx, n.id, base)
 	})
+}
+
+// rebase re-signs id's card if it names another URL than base.
+func (v *Vacants) rebase(ctx context.Context, id identity.ID, base string) (changed bool, err error) {
+	_, err = v.change(ctx, id, func(r *Record) (*entry, error) {
+		changed = false
+		if r.State.Closed() {
+			return nil, nil
+		}
+		old, err := card.Parse(r.Card)
+		if err != nil || old.VacantID != id || !old.Verify() || old.CapabilityText != r.Capability {
+			return nil, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
+		}
+		if old.Endpoint == endpoint(base, id) {
+			return nil, nil
+		}
+		signer, err := v.signers.Signer(ctx, id, r.seed)
+		if err != nil {
+			return nil, err
+		}
+		kind, err := kindOf(r.Substrate)
+		if err != nil {
+			return nil, err
+		}
+		c, err := sign(ctx, r, base, kind, signer)
+		if err != nil {
+			return nil, err
+		}
+		changed = true
+		return &entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}, nil
+	})
+	return changed && err == nil, err
 }

@@ -44,6 +44,10 @@ func (v *Vacants) Create(ctx context.Context, s Spec) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
+	base, err := v.base(ctx)
+	if err != nil {
+		return Record{}, err
+	}
 	key := s.Key
 	if key == nil {
 		if key, err = identity.NewKey(v.Rand); err != nil {
@@ -55,7 +59,7 @@ func (v *Vacants) Create(ctx context.Context, s Spec) (Record, error) {
 	if r.seed, err = sealed.Seal(ctx, v.Vault, key); err != nil {
 		return Record{}, err
 	}
-	c, err := v.sign(ctx, &r, kind, key)
+	c, err := sign(ctx, &r, base, kind, key)
 	if err != nil {
 		return Record{}, err
 	}
@@ -75,7 +79,24 @@ func (v *Vacants) Create(ctx context.Context, s Spec) (Record, error) {
 	if err := v.keepChains(ctx, r.ID, s.Chains); err != nil {
 		return Record{}, err
 	}
-	return v.found(ctx, r, first, s.Key != nil)
+	if r, err = v.found(ctx, r, first, s.Key != nil); err != nil || v.URL != "" {
+		return r, err
+	}
+	return v.currentCard(ctx, r, base)
+}
+
+// currentCard signs r's card again if the host got another URL while r was
+// made: SetURL looks for cards after it has kept the URL, and may not have
+// seen r yet. A crash before this leaves what SetURL, given again, finds.
+func (v *Vacants) currentCard(ctx context.Context, r Record, signed string) (Record, error) {
+	base, err := v.base(ctx)
+	if err != nil || base == signed {
+		return r, err
+	}
+	if _, err := v.rebase(ctx, r.ID, base); err != nil {
+		return Record{}, err
+	}
+	return v.Get(ctx, r.ID)
 }
 
 // plan checks all that can be checked without the store.

@@ -186,7 +186,7 @@ func wantWhole(t *testing.T, home *memory.Store, v *hosted.Vacants, imported ide
 		}
 	}
 	err = home.Walk(t.Context(), func(view store.View) error {
-		streams, err := view.Streams(t.Context(), "", 100)
+		streams, _, err := view.Streams(t.Context(), "", 100, "")
 		for _, s := range streams {
 			id := s.IDs()[0]
 			if _, ok := named[id]; !ok && id != imported {

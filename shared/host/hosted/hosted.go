@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +25,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config is what Vacants are made of. All but Wait and KeyTime are needed.
+// Config is what Vacants are made of. All but URL, Identity, Wait and KeyTime
+// are needed.
 type Config struct {
 	Store      store.Store
 	Vault      custody.Vault
@@ -35,7 +34,13 @@ type Config struct {
 	Now        func() time.Time
 	Rand       io.Reader // safe for concurrent use
 	// URL is the host's base URL, as callers reach it: http://127.0.0.1:8080.
+	// "" means the one that SetURL keeps in the store, for a home that learns it
+	// only once it is deployed; until then no card can be signed.
 	URL string
+	// Identity gives the host's own identity where a key service keeps it. It is
+	// asked for each time and remembers what it must. nil: a software identity,
+	// sealed in the store.
+	Identity func(context.Context) (identity.Signer, error)
 	// Wait sleeps between tries, or ends early with ctx.
 	Wait func(ctx context.Context, d time.Duration) error
 	// KeyTime is how long an opened key stays in memory; 10 minutes if 0.
@@ -61,11 +66,13 @@ type Vacants struct {
 // New makes the Vacants of a host. The error is a problem of kind Usage for a
 // URL that callers cannot use.
 func New(c Config) (*Vacants, error) {
-	u, err := url.Parse(c.URL)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, &problem.Error{Kind: problem.Usage, Field: "host URL", Want: "http://HOST or https://HOST, with a path at most", Got: clip(c.URL), Err: err}
+	if c.URL != "" {
+		u, err := cleanURL(c.URL)
+		if err != nil {
+			return nil, err
+		}
+		c.URL = u
 	}
-	c.URL = strings.TrimRight(c.URL, "/")
 	if c.Wait == nil {
 		c.Wait = pause.For
 	}
@@ -77,11 +84,6 @@ func New(c Config) (*Vacants, error) {
 
 // Format shows only what v is, whatever the verb.
 func (v *Vacants) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "hosted.Vacants") }
-
-// Endpoint is the URL that id's card tells callers to post to.
-func (v *Vacants) Endpoint(id identity.ID) string {
-	return v.URL + "/v/" + id.String() + "/a2a/message/send"
-}
 
 // Sweep wipes the keys that have been in memory for KeyTime.
 func (v *Vacants) Sweep() { v.signers.Sweep() }

@@ -799,7 +799,7 @@ func TestStrangersDoNotMakeAHostListItsVacants(t *testing.T) {
 }
 
 func TestAHostURLThatCallersCannotUseIsRefused(t *testing.T) {
-	for _, u := range []string{"", "127.0.0.1:8080", "ftp://x", "http://", "http://x?y", "http://x#y", "http://u:p@x"} {
+	for _, u := range []string{"127.0.0.1:8080", "ftp://x", "http://", "http://x?y", "http://x#y", "http://u:p@x"} {
 		_, err := hosted.New(hosted.Config{URL: u})
 		wantKind(t, "New("+u+")", err, problem.Usage)
 	}

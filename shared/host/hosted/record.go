@@ -177,9 +177,9 @@ func checkCapability(text string) error {
 	return nil // the card refuses control characters and what is not UTF-8
 }
 
-// sign gives r a card for this host's URL.
-func (v *Vacants) sign(ctx context.Context, r *Record, kind string, s identity.Signer) (card.Card, error) {
-	c, err := card.New(r.ID, r.Capability, []string{kind}, v.Endpoint(r.ID))
+// sign gives r a card for the host's URL base.
+func sign(ctx context.Context, r *Record, base, kind string, s identity.Signer) (card.Card, error) {
+	c, err := card.New(r.ID, r.Capability, []string{kind}, endpoint(base, r.ID))
 	if err == nil {
 		err = c.Sign(ctx, s)
 	}

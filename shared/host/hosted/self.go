@@ -19,10 +19,13 @@ type storedSelf struct {
 	Seed   []byte      `json:"seed"`
 }
 
-// Self returns the signer of the host's own identity, which is made when it is
-// first asked for. Of several instances that make one at once, all get the one
-// that was kept.
+// Self returns the signer of the host's own identity: the one of Identity, or
+// one that is made and sealed in the store when it is first asked for. Of
+// several instances that make one at once, all get the one that was kept.
 func (v *Vacants) Self(ctx context.Context) (identity.Signer, error) {
+	if v.Identity != nil {
+		return v.Identity(ctx)
+	}
 	s, err := v.self(ctx)
 	if err != nil {
 		return nil, err
@@ -33,6 +36,13 @@ func (v *Vacants) Self(ctx context.Context) (identity.Signer, error) {
 // SelfID is the id of Self. It opens no key, and reads the store once only:
 // strangers can make a host say who it is.
 func (v *Vacants) SelfID(ctx context.Context) (identity.ID, error) {
+	if v.Identity != nil {
+		s, err := v.Identity(ctx)
+		if err != nil {
+			return identity.ID{}, err
+		}
+		return s.ID(), nil
+	}
 	s, err := v.self(ctx)
 	return s.ID, err
 }

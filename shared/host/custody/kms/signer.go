@@ -1,0 +1,111 @@
+package kms
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"slices"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/kms/types"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// maxMessage is the largest message in bytes that the service signs raw.
+const maxMessage = 4096
+
+// NewSigner returns what gives the identity.Signer of an Ed25519 key (spec
+// ECC_NIST_EDWARDS25519): its id, ARN or alias. The public key is fetched when
+// it is first asked for, and once only, because the key behind an id never
+// changes. The error is Unavailable if it cannot be fetched now, Damaged if
+// the key is not one that can be a host's identity.
+func NewSigner(client *kms.Client, keyID string) func(context.Context) (identity.Signer, error) {
+	var known atomic.Pointer[signer]
+	return func(ctx context.Context) (identity.Signer, error) {
+		if s := known.Load(); s != nil {
+			return s, nil
+		}
+		id, err := publicKey(ctx, client, keyID)
+		if err != nil {
+			return nil, err
+		}
+		s := &signer{client: client, key: keyID, id: id}
+		known.Store(s)
+		return s, nil
+	}
+}
+
+func publicKey(ctx context.Context, client *kms.Client, key string) (id identity.ID, err error) {
+	count(ctx)
+	out, err := client.GetPublicKey(ctx, &kms.GetPublicKeyInput{KeyId: &key})
+	if err != nil {
+		return id, unavailable(err, "the host's identity key cannot be read now")
+	}
+	if out.KeySpec != types.KeySpecEccNistEdwards25519 || !slices.Contains(out.SigningAlgorithms, types.SigningAlgorithmSpecEd25519Sha512) {
+		return id, &problem.Error{
+			Kind: problem.Damaged, Field: "the host's identity key",
+			Want: string(types.KeySpecEccNistEdwards25519) + " for signing", Got: fmt.Sprintf("%.40q", out.KeySpec),
+		}
+	}
+	return parsePublicKey(out.PublicKey)
+}
+
+// parsePublicKey reads a SubjectPublicKeyInfo in DER. What is no id by the
+// strict rules would make signatures that nobody accepts, or everybody can.
+func parsePublicKey(der []byte) (id identity.ID, err error) {
+	parsed, err := x509.ParsePKIXPublicKey(der)
+	if err != nil {
+		return id, problem.Wrap(problem.Damaged, err, "the host's identity key: expected an Ed25519 public key in DER, got %d other bytes", len(der))
+	}
+	public, ok := parsed.(ed25519.PublicKey)
+	if !ok || len(public) != identity.Size {
+		return id, problem.New(problem.Damaged, "the host's identity key: expected an Ed25519 public key, got another kind")
+	}
+	copy(id[:], public)
+	if err := id.Check(); err != nil {
+		return identity.ID{}, problem.Wrap(problem.Damaged, err, "the host's identity key is none to sign with")
+	}
+	return id, nil
+}
+
+// signer is the identity.Signer of a key in the service.
+type signer struct {
+	client *kms.Client
+	key    string
+	id     identity.ID
+}
+
+// ID is the id signed for.
+func (s *signer) ID() identity.ID { return s.id }
+
+// Sign signs msg of 1 to 4,096 bytes. The signature is verified before it is
+// returned: one that the service made with another key, or that came damaged,
+// must not go out under this id.
+func (s *signer) Sign(ctx context.Context, msg []byte) ([]byte, error) {
+	switch {
+	case len(msg) == 0:
+		return nil, problem.Invalid("message to sign", "at least 1 byte", "none")
+	case len(msg) > maxMessage:
+		return nil, problem.New(problem.TooLarge, "message to sign: expected at most %d bytes, got %d", maxMessage, len(msg))
+	}
+	count(ctx)
+	out, err := s.client.Sign(ctx, &kms.SignInput{
+		KeyId: &s.key, Message: msg, MessageType: types.MessageTypeRaw,
+		SigningAlgorithm: types.SigningAlgorithmSpecEd25519Sha512,
+	})
+	if err != nil {
+		return nil, unavailable(err, "the host cannot sign now")
+	}
+	if !identity.Verify(s.id, msg, out.Signature) {
+		return nil, problem.New(problem.Untrusted, "the key service's signature is not that of host %s", s.id.Short())
+	}
+	return out.Signature, nil
+}
+
+// Format shows the id's short form, whatever the verb.
+func (s *signer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "kms key of "+s.id.Short()) }
