@@ -23,6 +23,19 @@ func (c Cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+// StreamCursor is the place after a stream in the listing of a view.
+func StreamCursor(s Stream) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+
+// ParseStreamCursor reads what StreamCursor wrote; "" is the place before the
+// first stream.
+func ParseStreamCursor(s string) (Stream, error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil || len(b) > MaxKey {
+		return "", errors.New("that cursor is none of this store's")
+	}
+	return Stream(b), nil
+}
+
 // ParseCursor reads what String wrote; "" is the zero Cursor. Whatever else
 // comes is refused: cursors pass through other people's hands.
 func ParseCursor(s string) (Cursor, error) {

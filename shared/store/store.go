@@ -192,9 +192,13 @@ type Walker interface {
 type View interface {
 	Rows(ctx context.Context, s Stream, from uint64, n int, d Direction) ([]Row, error)
 	Doc(ctx context.Context, k Key) (Doc, error)
-	// Streams returns up to n stream names (1 to MaxPage) after the given one
-	// ("" from the start), in byte order.
-	Streams(ctx context.Context, after Stream, n int) ([]Stream, error)
+	// Streams returns up to n names (1 to MaxPage) of streams that begin with
+	// prefix ("" for all), from the cursor of the page before ("" for the
+	// first), and the cursor of the next page, "" after the last. Each name
+	// comes once, in the home's own order: a table that is spread by hash has
+	// no other that could be listed without keeping all names. A page may be
+	// short, even empty, while its cursor is not.
+	Streams(ctx context.Context, prefix Stream, n int, cursor string) ([]Stream, string, error)
 }
 
 // Limits of every home.

@@ -74,14 +74,12 @@ func (v alteredView) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return d, err
 }
 
-func (v alteredView) Streams(ctx context.Context, after store.Stream, n int) ([]store.Stream, error) {
-	page, err := v.View.Streams(ctx, after, n)
-	for _, s := range v.more {
-		if err == nil && len(page) < n && s > after {
-			page = append(page, s)
-		}
+func (v alteredView) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
+	page, next, err := v.View.Streams(ctx, prefix, n, cursor)
+	if err == nil && next == "" {
+		page = append(page, v.more...)
 	}
-	return page, err
+	return page, next, err
 }
 
 // Where the parts of a row are, all its numbers below 128: see call/rows.go.

@@ -82,21 +82,19 @@ func (r *run) walk(ctx context.Context, names []string) error {
 			return err
 		}
 	}
-	for after := store.Stream(""); ; {
-		page, err := r.view.Streams(ctx, after, store.MaxPage)
-		if err != nil {
+	for cursor, more := "", true; more; more = cursor != "" {
+		var page []store.Stream
+		var err error
+		if page, cursor, err = r.view.Streams(ctx, "", store.MaxPage, cursor); err != nil {
 			return err
-		}
-		if len(page) == 0 {
-			return nil
 		}
 		for _, s := range page {
 			if err := r.stream(ctx, s); err != nil {
 				return err
 			}
 		}
-		after = page[len(page)-1]
 	}
+	return nil
 }
 
 // stream checks what a name leads to. A pair's two streams are checked

@@ -72,34 +72,37 @@ func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
 // mostPairs is how many pairs are named when several fit.
 const mostPairs = 4
 
-// pairs lists the pairs with requests that fit, a few of them. The names of
-// the streams are in the order of the callers.
+// pairs lists the pairs with requests that fit, a few of them. Two whole ids
+// are one pair, which is looked for where it lies: to list the streams of a
+// table costs a read of all of it.
 func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.Pair, err error) {
-	after := store.KindRequest + "#" + string(wholeBytes(caller.digits))
-	for {
-		page, err := v.Streams(ctx, store.Stream(after), store.MaxPage)
-		if err != nil || len(page) == 0 {
-			return found, err
+	from, errFrom := identity.ParseID(caller.digits)
+	to, errTo := identity.ParseID(vacant.digits)
+	if errFrom == nil && errTo == nil {
+		p := call.Pair{Caller: from, Vacant: to}
+		rows, err := v.Rows(ctx, p.Requests(), 1<<62, 1, store.Descending)
+		if err == nil && len(rows) > 0 || problem.Is(err, problem.Damaged) {
+			return []call.Pair{p}, nil // what is damaged is told when it is read
+		}
+		return nil, err
+	}
+	prefix := store.Stream(store.KindRequest + "#" + string(wholeBytes(caller.digits)))
+	for cursor, more := "", true; more; more = cursor != "" {
+		var page []store.Stream
+		if page, cursor, err = v.Streams(ctx, prefix, store.MaxPage, cursor); err != nil {
+			return nil, err
 		}
 		for _, s := range page {
 			ids := s.IDs()
-			switch {
-			case s.Kind() != store.KindRequest:
-				return found, nil
-			case len(ids) != 2: // for verify to name
-				continue
-			case ids[0].String() > caller.digits && !caller.fits(ids[0]):
-				return found, nil
-			}
-			if caller.fits(ids[0]) && vacant.fits(ids[1]) {
+			if len(ids) == 2 && caller.fits(ids[0]) && vacant.fits(ids[1]) { // another name is for verify to tell
 				found = append(found, call.Pair{Caller: ids[0], Vacant: ids[1]})
 			}
 			if len(found) == mostPairs {
 				return found, nil
 			}
 		}
-		after = string(page[len(page)-1])
 	}
+	return found, nil
 }
 
 // wholeBytes are the bytes that digits spell, without a half one at the end.

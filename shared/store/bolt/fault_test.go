@@ -489,7 +489,7 @@ func TestAViewOfALongStreamEndsWhereItWas(t *testing.T) {
 				if err != nil || len(rows) != int(p-1) {
 					t.Errorf("view %d: Rows() = %d rows, %v, want %d", p, len(rows), err, p-1)
 				}
-				names, err := v.Streams(t.Context(), "", 1000)
+				names, _, err := v.Streams(t.Context(), "", 1000, "")
 				if want := int(min(p, 2*p-2)); err != nil || len(names) != want {
 					t.Errorf("view %d: Streams() = %d, %v, want %d", p, len(names), err, want)
 				}

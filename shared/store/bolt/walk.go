@@ -98,19 +98,28 @@ func (v *view) Doc(ctx context.Context, k store.Key) (d store.Doc, err error) {
 	return d, err
 }
 
-// Streams is as store.View says.
-func (v *view) Streams(ctx context.Context, after store.Stream, n int) (names []store.Stream, err error) {
+// Streams is as store.View says, in byte order.
+func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) (names []store.Stream, next string, err error) {
 	if err := store.CheckPage(n); err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	after, err := store.ParseStreamCursor(cursor)
+	if err != nil {
+		return nil, "", err
 	}
 	err = v.s.read(ctx, func(tx *bbolt.Tx) error {
 		c := tx.Bucket(namesBucket).Cursor()
-		for k, number := c.Seek([]byte(after)); k != nil && len(names) < n; k, number = c.Next() {
-			if string(k) != string(after) && parseNumber(number) <= v.streams {
+		for k, number := c.Seek([]byte(max(after, prefix))); k != nil && bytes.HasPrefix(k, []byte(prefix)); k, number = c.Next() {
+			switch {
+			case cursor != "" && string(k) == string(after), parseNumber(number) > v.streams:
+			case len(names) == n:
+				next = store.StreamCursor(names[n-1])
+				return nil
+			default:
 				names = append(names, store.Stream(k))
 			}
 		}
 		return nil
 	})
-	return names, err
+	return names, next, err
 }

@@ -258,7 +258,7 @@ func TestFaultyReadIsRightOrUnavailable(t *testing.T) {
 		{"Walk", "Scan", func(s *dynamo.Store) (any, error) {
 			var names []store.Stream
 			err := s.Walk(t.Context(), func(v store.View) (err error) {
-				names, err = v.Streams(t.Context(), "", 10)
+				names, _, err = v.Streams(t.Context(), "", 10, "")
 				return err
 			})
 			return names, err

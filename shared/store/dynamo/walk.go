@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	"context"
-	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -12,69 +11,88 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Walk is as store.Walker says, for operators only: it reads the whole table
-// of rows to learn the names of its streams and keeps them in memory, about
-// 100 bytes each, and no function's role may Scan. The names are those at the
-// start; rows and documents are as they are when read. A stream without its
-// first row is listed too: finding that is what a walk is for.
+// Walk is as store.Walker says, for who audits a host only: no function that
+// answers callers may Scan. It keeps nothing: names, rows and documents are as
+// they are when they are read. A stream without its first row is listed too:
+// finding that is what a walk is for.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	defer s.leave()
-	names, err := s.streams(ctx)
-	if err != nil {
-		return err
-	}
-	return fn(&view{Store: s, names: names})
+	s.leave()
+	return fn(view{s})
 }
 
-// streams scans the names, in byte order. A scan comes in the order of hashed
-// keys, the rows of one stream together.
-func (s *Store) streams(ctx context.Context) ([]store.Stream, error) {
-	var names []store.Stream
-	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
-		TableName:            &s.tables.Rows,
-		ConsistentRead:       aws.Bool(true),
-		ProjectionExpression: aws.String(attrPK),
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, unavailable(ctx, "listing streams", err)
-		}
-		for _, it := range page.Items {
-			pk, ok := it[attrPK].(*types.AttributeValueMemberB)
-			if !ok {
-				return nil, &problem.Error{Kind: problem.Damaged, Field: "attribute " + attrPK, Want: "bytes"}
-			}
-			if n := len(names); n == 0 || string(names[n-1]) != string(pk.Value) {
-				names = append(names, store.Stream(pk.Value))
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
-}
+type view struct{ *Store }
 
-// view is the store and the names that it had.
-type view struct {
-	*Store
-	names []store.Stream
-}
+// scanned is how many rows one request looks at. More would read far into a
+// long stream for its name alone.
+const scanned = 128
 
-// Streams is as store.View says.
-func (v *view) Streams(ctx context.Context, after store.Stream, n int) ([]store.Stream, error) {
+// beyond is the largest number that DynamoDB keeps: no row of a stream comes
+// after it.
+const beyond = "9.9999999999999999999999999999999999999E+125"
+
+// Streams is as store.View says, in the order of the table, which is that of
+// hashed keys with the rows of one stream together. Each page goes on behind
+// the last row that the last stream could have, whether it has one or not, so
+// that of a long stream no more is read than the rest of one page, and the
+// cursor is a name.
+func (v view) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) (names []store.Stream, next string, err error) {
 	if err := store.CheckPage(n); err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	last, err := store.ParseStreamCursor(cursor)
+	if err != nil {
+		return nil, "", err
 	}
 	if err := v.enter(ctx); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer v.leave()
-	i, found := slices.BinarySearch(v.names, after)
-	if found {
-		i++
+	in := &dynamodb.ScanInput{
+		TableName:            &v.tables.Rows,
+		ConsistentRead:       aws.Bool(true),
+		ProjectionExpression: aws.String(attrPK),
+		Limit:                aws.Int32(scanned),
 	}
-	return slices.Clone(v.names[i:min(i+n, len(v.names))]), nil
+	if last != "" {
+		in.ExclusiveStartKey = item{attrPK: bin([]byte(last)), attrSK: numText(beyond)}
+	}
+	if prefix != "" {
+		in.FilterExpression = aws.String("begins_with(pk, :prefix)")
+		in.ExpressionAttributeValues = item{":prefix": bin([]byte(prefix))}
+	}
+	out, err := v.client.Scan(ctx, in)
+	if err != nil {
+		return nil, "", unavailable(ctx, "listing streams", err)
+	}
+	for _, it := range out.Items {
+		name, err := streamOf(it)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case name == last:
+		case len(names) == n:
+			return names, store.StreamCursor(last), nil
+		default:
+			names, last = append(names, name), name
+		}
+	}
+	if out.LastEvaluatedKey == nil {
+		return names, "", nil
+	}
+	if last, err = streamOf(out.LastEvaluatedKey); err != nil {
+		return nil, "", err
+	}
+	return names, store.StreamCursor(last), nil
+}
+
+// streamOf reads the stream's name of an item or a key.
+func streamOf(it item) (store.Stream, error) {
+	pk, ok := it[attrPK].(*types.AttributeValueMemberB)
+	if !ok || len(pk.Value) == 0 {
+		return "", &problem.Error{Kind: problem.Damaged, Field: "attribute " + attrPK, Want: "bytes"}
+	}
+	return store.Stream(pk.Value), nil
 }

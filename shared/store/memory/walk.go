@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -72,16 +73,31 @@ func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return store.Doc{Key: k}, nil
 }
 
-func (v *view) Streams(ctx context.Context, after store.Stream, n int) ([]store.Stream, error) {
+// Streams is as store.View says, in byte order.
+func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
 	if err := store.CheckPage(n); err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	after, err := store.ParseStreamCursor(cursor)
+	if err != nil {
+		return nil, "", err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, store.NotApplied(err)
+		return nil, "", store.NotApplied(err)
 	}
-	i, found := slices.BinarySearch(v.names, after)
-	if found {
+	i, found := slices.BinarySearch(v.names, max(after, prefix))
+	if found && cursor != "" && v.names[i] == after {
 		i++
 	}
-	return slices.Clone(v.names[i:min(i+n, len(v.names))]), nil
+	var page []store.Stream
+	for _, name := range v.names[i:] {
+		if !strings.HasPrefix(string(name), string(prefix)) {
+			break
+		}
+		if len(page) == n {
+			return page, store.StreamCursor(page[n-1]), nil
+		}
+		page = append(page, name)
+	}
+	return page, "", nil
 }

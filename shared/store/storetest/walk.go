@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -14,7 +15,8 @@ import (
 )
 
 var walkFacts = []fact{
-	{"a walk meets every stream once, in order, whatever the page", proveStreams},
+	{"a walk meets every stream once, whatever the page", proveStreams},
+	{"a walk meets the streams that begin alike, and no others", provePrefix},
 	{"a walk reads rows and documents as the store does", proveView},
 	{"a walk ends with its function's error, or its context", proveWalkEnds},
 }
@@ -43,19 +45,17 @@ func walk(t *testing.T, w store.Walker, fn func(store.View)) {
 	}
 }
 
-func streams(t *testing.T, v store.View, n int) []store.Stream {
+func streams(t *testing.T, v store.View, prefix store.Stream, n int) []store.Stream {
 	t.Helper()
 	var names []store.Stream
-	for after := store.Stream(""); ; after = names[len(names)-1] {
-		page, err := v.Streams(t.Context(), after, n)
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, next, err := v.Streams(t.Context(), prefix, n, cursor)
 		if err != nil || len(page) > n {
-			t.Fatalf("Streams(n %d) = %d names, %v", n, len(page), err)
+			t.Fatalf("Streams(%q, n %d) = %d names, %v", string(prefix), n, len(page), err)
 		}
-		if len(page) == 0 {
-			return names
-		}
-		names = append(names, page...)
+		names, cursor = append(names, page...), next
 	}
+	return names
 }
 
 func proveStreams(t *testing.T, h Home) {
@@ -69,21 +69,65 @@ func proveStreams(t *testing.T, h Home) {
 		fill(t, s, name, i%4+1)
 		want = append(want, name)
 	}
+	// More rows than a page of any home has, so that names come from far apart.
+	long := newStream()
+	fill(t, s, long, 120)
+	want = append(want, long)
 	walk(t, w, func(v store.View) {
-		for _, n := range []int{1, 7, 22, 23, store.MaxPage} {
-			got := streams(t, v, n)
-			if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
-				t.Errorf("Streams(n %d) is not in order, each once", n)
+		first := streams(t, v, "", 1)
+		for _, n := range []int{1, 7, 23, 24, store.MaxPage} {
+			got := streams(t, v, "", n)
+			if diff := cmp.Diff(first, got); diff != "" {
+				t.Errorf("Streams(n %d) comes in another order (-one by one +got):\n%s", n, diff)
 			}
 			for _, name := range want {
-				if _, found := slices.BinarySearch(got, name); !found {
-					t.Errorf("Streams(n %d) lacks %s", n, name)
+				if met := count(got, name); met != 1 {
+					t.Errorf("Streams(n %d) has %s %d times", n, name, met)
 				}
 			}
 		}
 		for _, n := range []int{0, -1, store.MaxPage + 1} {
-			if _, err := v.Streams(t.Context(), "", n); err == nil {
+			if _, _, err := v.Streams(t.Context(), "", n, ""); err == nil {
 				t.Errorf("Streams(n %d) = nil, want an error", n)
+			}
+		}
+		for _, cursor := range []string{"%", "a", strings.Repeat("A", 1000)} {
+			if _, _, err := v.Streams(t.Context(), "", 1, cursor); err == nil || errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("Streams(cursor %.8s) = %v, want it refused", cursor, err)
+			}
+		}
+	})
+}
+
+func count(names []store.Stream, name store.Stream) (n int) {
+	for _, other := range names {
+		if other == name {
+			n++
+		}
+	}
+	return n
+}
+
+func provePrefix(t *testing.T, h Home) {
+	s, w := walker(t, h)
+	base := newStream()
+	var want []store.Stream
+	for _, end := range []store.Stream{"", "\x00", "a", "ab", "\xff", "\xff\xff"} {
+		want = append(want, base+end)
+		fill(t, s, base+end, 2)
+	}
+	fill(t, s, newStream(), 1)
+	fill(t, s, base[:len(base)-1]+"\x00", 1)
+	walk(t, w, func(v store.View) {
+		for _, n := range []int{1, 2, 5, 6, 7} {
+			for prefix, want := range map[store.Stream][]store.Stream{
+				base: want, base + "a": want[2:4], base + "\xff": want[4:], base + "nothing": nil,
+			} {
+				got := streams(t, v, prefix, n)
+				slices.Sort(got)
+				if diff := cmp.Diff(want, got, empty); diff != "" {
+					t.Errorf("Streams(%q, n %d) (-want +got):\n%s", string(prefix), n, diff)
+				}
 			}
 		}
 	})
@@ -122,7 +166,7 @@ func proveSnapshot(t *testing.T, h Home) {
 	rows, made := fill(t, s, name, 3), newKey()
 	commit(t, s, p, gone)
 	walk(t, w, func(v store.View) {
-		before := streams(t, v, 100)
+		before := streams(t, v, "", 100)
 		// Commits do not wait for the walk, also when the home grows.
 		commit(t, s, store.Delete{Key: gone.Key, If: 1})
 		commit(t, s, newPut(made, 0, "during"))
@@ -146,7 +190,7 @@ func proveSnapshot(t *testing.T, h Home) {
 				t.Errorf("Doc() = %v, (-before +after):\n%s", err, diff)
 			}
 		}
-		if diff := cmp.Diff(before, streams(t, v, 100)); diff != "" {
+		if diff := cmp.Diff(before, streams(t, v, "", 100)); diff != "" {
 			t.Errorf("Streams() (-before +after):\n%s", diff)
 		}
 	})
@@ -194,7 +238,7 @@ func proveWalkEnds(t *testing.T, h Home) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Rows() = %v, want the context's error", err)
 		}
-		_, err = v.Streams(ctx, "", 1)
+		_, _, err = v.Streams(ctx, "", 1, "")
 		return err
 	})
 	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.Canceled) {
