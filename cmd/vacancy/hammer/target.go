@@ -69,9 +69,12 @@ func (t Target) named() (Target, error) {
 
 // addresses resolves the host once: what is checked here is what is dialled.
 func addresses(ctx context.Context, u *url.URL, own bool) ([]netip.AddrPort, error) {
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
-	if err != nil {
-		return nil, problem.Wrap(problem.Unavailable, err, "%s cannot be found", u.Hostname())
+	ips := dispatch.Loopback()
+	if !dispatch.IsLocalhost(u.Hostname()) {
+		var err error
+		if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname()); err != nil {
+			return nil, problem.Wrap(problem.Unavailable, err, "%s cannot be found", u.Hostname())
+		}
 	}
 	port := u.Port()
 	if port == "" {

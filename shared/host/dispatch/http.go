@@ -38,13 +38,12 @@ func NewHTTP(o HTTPOptions) *HTTP {
 	if o.Idle == 0 {
 		o.Idle = 2
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	return &HTTP{client: &http.Client{
 		Timeout: o.Timeout,
 		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            dialer.DialContext,
-			TLSHandshakeTimeout:    10 * time.Second,
+			Proxy:                  Proxy,
+			DialContext:            Dial,
+			TLSHandshakeTimeout:    dialTime,
 			MaxIdleConnsPerHost:    o.Idle,
 			IdleConnTimeout:        90 * time.Second,
 			ForceAttemptHTTP2:      true,

@@ -1,0 +1,57 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// dialTime bounds one connection attempt.
+const dialTime = 10 * time.Second
+
+// loopback are the addresses of localhost, in the order they are tried.
+var loopback = [...]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+
+// IsLocalhost says whether a host name is localhost or ends in ".localhost":
+// such a name is this machine, whatever a name server says (RFC 6761 6.3).
+func IsLocalhost(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// Loopback lists the addresses that a name of IsLocalhost has.
+func Loopback() []netip.Addr { return loopback[:] }
+
+// Dial connects to addr, host:port, as a person's own machine does: to any
+// address, and with names of IsLocalhost at loopback, which Go's resolver does
+// not know. A host uses outbound instead. It fits http.Transport's DialContext.
+func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialTime}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || !IsLocalhost(host) {
+		return d.DialContext(ctx, network, addr)
+	}
+	var failed error
+	for _, a := range loopback {
+		c, err := d.DialContext(ctx, network, net.JoinHostPort(a.String(), port))
+		if err == nil {
+			return c, nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return nil, failed
+}
+
+// Proxy is http.ProxyFromEnvironment, which passes by localhost, but for all
+// names of IsLocalhost: a proxy elsewhere would look for them on itself.
+func Proxy(r *http.Request) (*url.URL, error) {
+	if IsLocalhost(r.URL.Hostname()) {
+		return nil, nil
+	}
+	return http.ProxyFromEnvironment(r)
+}
