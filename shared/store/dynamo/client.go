@@ -26,7 +26,8 @@ const (
 )
 
 // NewClient makes a client with the retries and timeouts that suit the store:
-// every write is safe to repeat, so the SDK may. opts change it afterwards.
+// every write is safe to repeat, so the SDK may. What its operations cost is
+// counted into the obs.Usage of their context. opts change it afterwards.
 func NewClient(cfg aws.Config, opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	settings := func(o *dynamodb.Options) {
 		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry).WithTransportOptions(func(t *http.Transport) {
@@ -36,6 +37,7 @@ func NewClient(cfg aws.Config, opts ...func(*dynamodb.Options)) *dynamodb.Client
 			r.MaxAttempts = maxTries
 			r.Backoff = retry.BackoffDelayerFunc(backoff)
 		})
+		o.APIOptions = append(o.APIOptions, meter)
 	}
 	return dynamodb.NewFromConfig(cfg, append([]func(*dynamodb.Options){settings}, opts...)...)
 }

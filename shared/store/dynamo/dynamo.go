@@ -1,7 +1,7 @@
 // Package dynamo is the store over two tables of Amazon DynamoDB: rows, which
 // are only ever put, and docs.
 //
-// It imports the store port and the AWS SDK. Each commit is one request: a
+// It imports the store port, problem, obs and the AWS SDK. Each commit is one request: a
 // conditional put or delete for a single write, a transaction for several. The
 // invariant of the port, that no position is written before the one below it,
 // is kept without a head item: a row is put only where no row is, and only
@@ -22,7 +22,7 @@ import (
 )
 
 // Tables names the two tables. Nothing is asked about them at the start: a
-// missing one shows at the first call.
+// missing one shows at the first call, or in what Warm says.
 type Tables struct{ Rows, Docs string }
 
 // Store keeps rows and documents in DynamoDB. Make one with New.

@@ -1,0 +1,95 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
+
+	"github.com/vacancy-host/vacancy/shared/obs"
+)
+
+// meter counts every operation of a client into the usage of its context. An
+// operation is one step with whatever retries the SDK makes of it.
+func meter(stack *middleware.Stack) error {
+	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("usage", func(
+		ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
+	) (middleware.InitializeOutput, middleware.Metadata, error) {
+		askForUnits(in.Parameters)
+		u := obs.UsageOf(ctx)
+		step := u.Begin()
+		out, metadata, err := next.HandleInitialize(ctx, in)
+		reads, writes := unitsOf(in.Parameters, out.Result, err)
+		u.End(step, reads, writes)
+		return out, metadata, err
+	}), middleware.After)
+}
+
+// askForUnits has an answer say what it cost.
+func askForUnits(parameters any) {
+	const total = types.ReturnConsumedCapacityTotal
+	switch in := parameters.(type) {
+	case *dynamodb.GetItemInput:
+		in.ReturnConsumedCapacity = total
+	case *dynamodb.QueryInput:
+		in.ReturnConsumedCapacity = total
+	case *dynamodb.ScanInput:
+		in.ReturnConsumedCapacity = total
+	case *dynamodb.PutItemInput:
+		in.ReturnConsumedCapacity = total
+	case *dynamodb.DeleteItemInput:
+		in.ReturnConsumedCapacity = total
+	case *dynamodb.TransactWriteItemsInput:
+		in.ReturnConsumedCapacity = total
+	}
+}
+
+// unitsOf is what an operation cost.
+func unitsOf(parameters, result any, err error) (reads, writes float64) {
+	if err != nil {
+		return 0, unitsRefused(parameters, err)
+	}
+	switch out := result.(type) {
+	case *dynamodb.GetItemOutput:
+		return unitsIn(out.ConsumedCapacity), 0
+	case *dynamodb.QueryOutput:
+		return unitsIn(out.ConsumedCapacity), 0
+	case *dynamodb.ScanOutput:
+		return unitsIn(out.ConsumedCapacity), 0
+	case *dynamodb.PutItemOutput:
+		return 0, unitsIn(out.ConsumedCapacity)
+	case *dynamodb.DeleteItemOutput:
+		return 0, unitsIn(out.ConsumedCapacity)
+	case *dynamodb.TransactWriteItemsOutput:
+		for i := range out.ConsumedCapacity {
+			writes += unitsIn(&out.ConsumedCapacity[i])
+		}
+		return 0, writes
+	}
+	return 0, 0
+}
+
+// unitsRefused is what an operation that failed cost. DynamoDB charges for a
+// write that its condition refused and tells no cost with the refusal: that is
+// computed, of the larger of the item that was to be put and the one that was
+// there.
+func unitsRefused(parameters any, err error) float64 {
+	refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
+	if !ok {
+		return 0
+	}
+	size := max(1, ItemSize(refused.Item))
+	if put, ok := parameters.(*dynamodb.PutItemInput); ok {
+		size = max(size, ItemSize(put.Item))
+	}
+	return float64(WriteUnits(size))
+}
+
+func unitsIn(c *types.ConsumedCapacity) float64 {
+	if c == nil || c.CapacityUnits == nil {
+		return 0
+	}
+	return *c.CapacityUnits
+}
