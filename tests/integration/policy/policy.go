@@ -1,0 +1,269 @@
+// Package policy decides, as IAM does, whether a role's policies let a request
+// pass. The local AWS does not: there a missing grant shows only here.
+//
+// It imports the standard library only. The invariant: it is strict where IAM
+// is rich. A policy that uses more of the language than this package knows is
+// an error, never a guess.
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Request is what IAM is asked: may this be done to that.
+type Request struct {
+	Action   string              // such as dynamodb:PutItem
+	Resource string              // an ARN, or "*" where the action has none
+	Context  map[string][]string // condition keys, in lower case, to their values
+}
+
+// Statement is one of a policy. Its slices have one element or more.
+type Statement struct {
+	Sid        string
+	Allow      bool
+	Actions    []string // with * and ?
+	Resources  []string // with * and ?
+	Conditions []Condition
+}
+
+// Condition is one operator on one key: it holds if it holds for any value of
+// the policy (for an operator that negates: for none).
+type Condition struct {
+	Operator string
+	Key      string // in lower case
+	Values   []string
+}
+
+// Policy is the statements of all policies of a role.
+type Policy []Statement
+
+// Parse reads one policy document.
+func Parse(doc []byte) (Policy, error) {
+	var d struct {
+		Version   string
+		ID        string `json:"Id"`
+		Statement oneOrMore[statement]
+	}
+	if err := strictly(doc, &d); err != nil {
+		return nil, err
+	}
+	if d.Version != "2012-10-17" {
+		return nil, fmt.Errorf("version %q, want 2012-10-17: an older language", d.Version)
+	}
+	var p Policy
+	for i, s := range d.Statement {
+		parsed, err := s.parse()
+		if err != nil {
+			return nil, fmt.Errorf("statement %d %q: %w", i+1, s.Sid, err)
+		}
+		p = append(p, parsed)
+	}
+	return p, nil
+}
+
+// statement is one as it is written. NotAction, NotResource, Principal and
+// NotPrincipal are unknown members, and so refused.
+type statement struct {
+	Sid       string
+	Effect    string
+	Action    oneOrMore[string]
+	Resource  oneOrMore[string]
+	Condition map[string]map[string]oneOrMore[value]
+}
+
+func (s statement) parse() (Statement, error) {
+	p := Statement{Sid: s.Sid, Allow: s.Effect == "Allow", Actions: s.Action, Resources: s.Resource}
+	switch {
+	case s.Effect != "Allow" && s.Effect != "Deny":
+		return p, fmt.Errorf("effect %q, want Allow or Deny", s.Effect)
+	case len(s.Action) == 0 || len(s.Resource) == 0:
+		return p, fmt.Errorf("%d actions and %d resources, want one or more of each", len(s.Action), len(s.Resource))
+	}
+	for operator, keys := range s.Condition {
+		if _, ok := operators[operator]; !ok {
+			return p, fmt.Errorf("condition operator %q is not known here", operator)
+		}
+		for key, values := range keys {
+			c := Condition{Operator: operator, Key: strings.ToLower(key)}
+			for _, v := range values {
+				c.Values = append(c.Values, string(v))
+			}
+			p.Conditions = append(p.Conditions, c)
+		}
+	}
+	slices.SortFunc(p.Conditions, func(a, b Condition) int { return strings.Compare(a.Operator+" "+a.Key, b.Operator+" "+b.Key) })
+	return p, nil
+}
+
+// oneOrMore is a value, or a list of them: the policy language has both.
+type oneOrMore[T any] []T
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *oneOrMore[T]) UnmarshalJSON(b []byte) error {
+	if bytes.HasPrefix(bytes.TrimSpace(b), []byte("[")) {
+		var list []T
+		err := strictly(b, &list)
+		*o = list
+		return err
+	}
+	var one T
+	err := strictly(b, &one)
+	*o = []T{one}
+	return err
+}
+
+// value is a string or a bool of a condition.
+type value string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *value) UnmarshalJSON(b []byte) error {
+	switch text := string(b); text {
+	case "true", "false":
+		*v = value(text)
+		return nil
+	default:
+		return json.Unmarshal(b, (*string)(v))
+	}
+}
+
+func strictly(b []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("more than one JSON value")
+	}
+	return nil
+}
+
+// Use is a part of a policy that decided a request: a statement's place, from
+// 0, and the action and resource patterns of it that fitted.
+type Use struct {
+	Statement        int
+	Action, Resource string
+}
+
+// Decide says whether the request passes: a Deny that fits decides, else an
+// Allow that fits, else nothing does and it is refused. The uses are what
+// fitted of the deciding effect.
+func (p Policy) Decide(r Request) (allowed bool, by []Use) {
+	denied := p.fitting(r, false)
+	if len(denied) > 0 {
+		return false, denied
+	}
+	by = p.fitting(r, true)
+	return len(by) > 0, by
+}
+
+func (p Policy) fitting(r Request, allow bool) (by []Use) {
+	for i, s := range p {
+		if s.Allow != allow || !s.holds(r.Context) {
+			continue
+		}
+		for _, a := range s.Actions {
+			if !Like(strings.ToLower(a), strings.ToLower(r.Action)) {
+				continue
+			}
+			for _, resource := range s.Resources {
+				if Like(resource, r.Resource) {
+					by = append(by, Use{i, a, resource})
+				}
+			}
+		}
+	}
+	return by
+}
+
+func (s Statement) holds(context map[string][]string) bool {
+	return !slices.ContainsFunc(s.Conditions, func(c Condition) bool { return !operators[c.Operator](c.Values, context[c.Key]) })
+}
+
+// operators by name: does what the request has fit what the policy wants? A
+// key that the request does not have fits nothing, but those that ask for all
+// values of a request, or for the absence of a key.
+var operators = map[string]func(want, got []string) bool{
+	"StringEquals":              single(equal),
+	"StringLike":                single(Like),
+	"ArnEquals":                 single(Like), // the two are one, by IAM's reference
+	"ArnLike":                   single(Like),
+	"Bool":                      single(strings.EqualFold),
+	"ForAllValues:StringEquals": all(equal),
+	"ForAllValues:StringLike":   all(Like),
+	"ForAnyValue:StringEquals":  some(equal),
+	"ForAnyValue:StringLike":    some(Like),
+	"Null":                      absent,
+}
+
+func equal(want, got string) bool { return want == got }
+
+func single(fits func(want, got string) bool) func(want, got []string) bool {
+	return func(want, got []string) bool { return len(got) == 1 && some(fits)(want, got) }
+}
+
+func some(fits func(want, got string) bool) func(want, got []string) bool {
+	return func(want, got []string) bool {
+		return slices.ContainsFunc(got, func(g string) bool {
+			return slices.ContainsFunc(want, func(w string) bool { return fits(w, g) })
+		})
+	}
+}
+
+func all(fits func(want, got string) bool) func(want, got []string) bool {
+	return func(want, got []string) bool {
+		return !slices.ContainsFunc(got, func(g string) bool { return !some(fits)(want, []string{g}) })
+	}
+}
+
+func absent(want, got []string) bool {
+	return slices.ContainsFunc(want, func(w string) bool { return (w == "true") == (len(got) == 0) })
+}
+
+// Like reports whether text fits a pattern in which * stands for any text and
+// ? for one byte.
+func Like(pattern, text string) bool {
+	star, mark := -1, 0 // the last * met, and where in text its match ends
+	p, t := 0, 0
+	for t < len(text) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, t
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
+			p, t = p+1, t+1
+		case star >= 0:
+			mark++
+			p, t = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// Unused are the parts of the Allow statements that none of the uses names:
+// an action of a statement, or a resource of it, that decided nothing.
+func (p Policy) Unused(used []Use) (parts []Use) {
+	for i, s := range p {
+		if !s.Allow {
+			continue
+		}
+		for _, a := range s.Actions {
+			if !slices.ContainsFunc(used, func(u Use) bool { return u.Statement == i && u.Action == a }) {
+				parts = append(parts, Use{Statement: i, Action: a})
+			}
+		}
+		for _, r := range s.Resources {
+			if !slices.ContainsFunc(used, func(u Use) bool { return u.Statement == i && u.Resource == r }) {
+				parts = append(parts, Use{Statement: i, Resource: r})
+			}
+		}
+	}
+	return parts
+}

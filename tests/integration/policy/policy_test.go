@@ -1,0 +1,116 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const rows = "arn:aws:dynamodb:us-east-1:000000000000:table/rows"
+
+func parsed(t *testing.T, statements string) Policy {
+	t.Helper()
+	p, err := Parse([]byte(`{"Version":"2012-10-17","Statement":` + statements + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestARequestPassesByAnAllowAndNoDeny(t *testing.T) {
+	for _, tt := range []struct {
+		name, statements string
+		request          Request
+		want             bool
+	}{
+		{"nothing is allowed by itself", `[]`, Request{Action: "dynamodb:PutItem", Resource: rows}, false},
+		{"an exact grant", `{"Effect":"Allow","Action":"dynamodb:PutItem","Resource":"` + rows + `"}`, Request{Action: "dynamodb:PutItem", Resource: rows}, true},
+		{"the case of an action does not count", `{"Effect":"Allow","Action":"dynamodb:putitem","Resource":"` + rows + `"}`, Request{Action: "dynamodb:PutItem", Resource: rows}, true},
+		{"another action", `{"Effect":"Allow","Action":["dynamodb:GetItem","dynamodb:Query"],"Resource":"*"}`, Request{Action: "dynamodb:PutItem", Resource: rows}, false},
+		{"another table whose name begins the same", `{"Effect":"Allow","Action":"dynamodb:PutItem","Resource":"` + rows + `"}`, Request{Action: "dynamodb:PutItem", Resource: rows + "2"}, false},
+		{"the table does not cover its index", `{"Effect":"Allow","Action":"dynamodb:Query","Resource":"` + rows + `"}`, Request{Action: "dynamodb:Query", Resource: rows + "/index/by"}, false},
+		{"a wildcard covers the index", `{"Effect":"Allow","Action":"dynamodb:Q*","Resource":"` + rows + `/index/*"}`, Request{Action: "dynamodb:Query", Resource: rows + "/index/by"}, true},
+		{"a Deny counts before an Allow", `[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"dynamodb:Scan","Resource":"` + rows + `"}]`, Request{Action: "dynamodb:Scan", Resource: rows}, false},
+		{"a Deny of another table does not", `[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"dynamodb:Scan","Resource":"` + rows + `"}]`, Request{Action: "dynamodb:Scan", Resource: "arn:x"}, true},
+		{"a grant of one resource is none of all", `{"Effect":"Allow","Action":"kms:Sign","Resource":"arn:k"}`, Request{Action: "kms:Sign", Resource: "*"}, false},
+		{"a condition that holds", `{"Effect":"Allow","Action":"kms:Decrypt","Resource":"*","Condition":{"StringEquals":{"kms:ViaService":["a","b"]}}}`,
+			Request{Action: "kms:Decrypt", Resource: "k", Context: map[string][]string{"kms:viaservice": {"b"}}}, true},
+		{"one that does not", `{"Effect":"Allow","Action":"kms:Decrypt","Resource":"*","Condition":{"StringEquals":{"kms:ViaService":"a"}}}`,
+			Request{Action: "kms:Decrypt", Resource: "k", Context: map[string][]string{"kms:viaservice": {"b"}}}, false},
+		{"one whose key the request lacks", `{"Effect":"Allow","Action":"kms:Decrypt","Resource":"*","Condition":{"StringLike":{"kms:ViaService":"*"}}}`,
+			Request{Action: "kms:Decrypt", Resource: "k"}, false},
+		{"all conditions must hold", `{"Effect":"Allow","Action":"kms:Decrypt","Resource":"*","Condition":{"StringLike":{"a":"*"},"Bool":{"b":true}}}`,
+			Request{Action: "kms:Decrypt", Resource: "k", Context: map[string][]string{"a": {"x"}, "b": {"false"}}}, false},
+		{"ForAllValues with one too many", `{"Effect":"Allow","Action":"kms:Decrypt","Resource":"*","Condition":{"ForAllValues:StringEquals":{"k":["a"]}}}`,
+			Request{Action: "kms:Decrypt", Resource: "k", Context: map[string][]string{"k": {"a", "b"}}}, false},
+		{"ForAllValues holds for none", `{"Effect":"Allow","Action":"kms:Decrypt","Resource":"*","Condition":{"ForAllValues:StringEquals":{"k":["a"]}}}`,
+			Request{Action: "kms:Decrypt", Resource: "k"}, true},
+		{"Null false wants the key", `{"Effect":"Allow","Action":"kms:Decrypt","Resource":"*","Condition":{"Null":{"k":"false"}}}`,
+			Request{Action: "kms:Decrypt", Resource: "k"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, by := parsed(t, tt.statements).Decide(tt.request); got != tt.want {
+				t.Errorf("Decide() = %t by %v, want %t", got, by, tt.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotKnownHereIsRefused(t *testing.T) {
+	for _, tt := range []struct{ name, doc, says string }{
+		{"an older language", `{"Version":"2008-10-17","Statement":[]}`, "version"},
+		{"an unknown operator", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"a:b","Resource":"*","Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}}}`, "IpAddress"},
+		{"NotAction", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","NotAction":"a:b","Resource":"*"}}`, "NotAction"},
+		{"NotResource", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"a:b","NotResource":"*"}}`, "NotResource"},
+		{"a principal", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":"*","Action":"a:b","Resource":"*"}}`, "Principal"},
+		{"an effect by another name", `{"Version":"2012-10-17","Statement":{"Effect":"allow","Action":"a:b","Resource":"*"}}`, "effect"},
+		{"no resource", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"a:b"}}`, "0 resources"},
+		{"two documents", `{"Version":"2012-10-17","Statement":[]}{}`, "more than one"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := Parse([]byte(tt.doc)); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("Parse() = %v, want an error that says %q", err, tt.says)
+			}
+		})
+	}
+}
+
+func TestPatternsFitAsIAMFitsThem(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "a:b/c", true}, {"a*c", "abbc", true}, {"a*c", "abcb", false},
+		{"a?c", "abc", true}, {"a?c", "ac", false}, {"*b*d", "abcbcd", true}, {"a**b", "ab", true}, {"a*b*c", "a-b-b-c-c", true}, {"?", "", false},
+	} {
+		if got := Like(tt.pattern, tt.text); got != tt.want {
+			t.Errorf("Like(%q, %q) = %t, want %t", tt.pattern, tt.text, got, tt.want)
+		}
+	}
+}
+
+func TestGrantsThatDecidedNothingAreNamed(t *testing.T) {
+	p := parsed(t, `[{"Effect":"Allow","Action":["a:Get","a:Put"],"Resource":["x","y"]},{"Effect":"Deny","Action":"a:Scan","Resource":"x"}]`)
+	_, by := p.Decide(Request{Action: "a:Get", Resource: "y"})
+	want := []Use{{Statement: 0, Action: "a:Put"}, {Statement: 0, Resource: "x"}}
+	if diff := cmp.Diff(want, p.Unused(by)); diff != "" {
+		t.Errorf("Unused() (-want +got):\n%s", diff)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["a:b"],"Resource":"*","Condition":{"Bool":{"k":true}}}]}`))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		p, err := Parse(doc)
+		if err != nil {
+			return
+		}
+		for _, s := range p {
+			if len(s.Actions) == 0 || len(s.Resources) == 0 {
+				t.Errorf("Parse(%q) has a statement without actions or resources: %+v", doc, s)
+			}
+		}
+		p.Decide(Request{Action: "a:b", Resource: "x"})
+	})
+}
