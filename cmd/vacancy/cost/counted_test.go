@@ -1,0 +1,120 @@
+package cost_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/caller"
+	"github.com/vacancy-host/vacancy/tests/roundtrips"
+)
+
+// counted is one call of a host that remembers nothing, over real tables.
+type counted struct {
+	counter     roundtrips.Counter
+	ask, answer int // bytes of the bodies
+	line        []byte
+}
+
+// request and trace are ids as Lambda gives them.
+const (
+	request = "8b6c3f0e-52d1-4d0b-9f6a-1f3c5d7e9a2b"
+	trace   = "1-67891233-abcdef012345678912345678"
+)
+
+// oneCall makes a call of a text: the second of its pair, so that both tips are
+// there to be read, and the second of its day, whose text key is there.
+func oneCall(t *testing.T, text string) *counted {
+	t.Helper()
+	home := awshome.New(t)
+	c := &counted{counter: roundtrips.Counter{Hold: 20 * time.Millisecond}}
+	from := caller.New(t, home.Create(t, "demo", nil))
+	var log bytes.Buffer
+	for range 2 {
+		log.Reset()
+		c.counter.Reset()
+		house, err := serve.Home{
+			Store: home.Store(home.Endpoint, c.counter.Option), Vault: home.Vault, Substrates: serve.Substrates(false), URL: awshome.URL,
+			Log: slog.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "message"})), Now: time.Now, Rand: rand.Reader,
+		}.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := from.Call(text, time.Now())
+		body := caller.Body(e)
+		ctx, _ := obs.With(t.Context(), obs.Call{Request: request, Trace: trace, Cold: true, Now: time.Now})
+		in := httptest.NewRequest(http.MethodPost, caller.SendPath, bytes.NewReader(body)).WithContext(ctx)
+		in.Header.Set("Content-Type", "application/json")
+		out := httptest.NewRecorder()
+		serve.Public(house.Message).ServeHTTP(out, in)
+		if out.Code != http.StatusOK {
+			t.Fatalf("call = %d %s, want 200", out.Code, out.Body)
+		}
+		from.Accepted(e)
+		c.ask, c.answer, c.line = len(body), out.Body.Len(), slices.Clone(log.Bytes())
+	}
+	if n := bytes.Count(c.line, []byte("\n")); n != 1 {
+		t.Fatalf("the call logged %d lines, want 1:\n%s", n, c.line)
+	}
+	return c
+}
+
+func TestUnitsOfTheModelAreThoseOfARealCall(t *testing.T) {
+	c := oneCall(t, strings.Repeat("x", 400))
+	operations := c.counter.Operations()
+	slices.Sort(operations)
+	if diff := cmp.Diff([]string{"GetItem", "GetItem", "PutItem", "PutItem", "Query", "Query"}, operations); diff != "" {
+		t.Errorf("requests of a cold call (-want +got):\n%s", diff)
+	}
+	m := cost.DefaultModel()
+	if c.counter.WriteUnits() != m.WriteUnits || c.counter.ReadUnits() != m.ReadUnits {
+		t.Errorf("a cold call takes %v write and %v read units, the model says %v and %v",
+			c.counter.WriteUnits(), c.counter.ReadUnits(), m.WriteUnits, m.ReadUnits)
+	}
+	if got := c.counter.Trips(); got != cost.ColdTrips {
+		t.Errorf("a cold call takes %d round trips, the model says %d", got, cost.ColdTrips)
+	}
+}
+
+// The bytes are those of a call whose texts still fit two write units.
+func TestBytesOfTheModelAreNoFewerThanThoseOfARealCall(t *testing.T) {
+	c := oneCall(t, strings.Repeat("x", 250))
+	t.Logf("ask %d, answer %d, log line %d bytes:\n%s", c.ask, c.answer, len(c.line), c.line)
+	m := cost.DefaultModel()
+	for what, bytes := range map[string]struct{ real, model float64 }{
+		"ask":      {float64(c.ask + cost.AskHeaders), m.AskBytes},
+		"answer":   {float64(c.answer + cost.AnswerHeaders), m.AnswerBytes},
+		"log line": {float64(len(c.line)), m.LineBytes},
+	} {
+		if bytes.real > bytes.model {
+			t.Errorf("%s of a real call: %v bytes, more than the model's %v", what, bytes.real, bytes.model)
+		}
+		if bytes.real < bytes.model*0.75 {
+			t.Errorf("%s of a real call: %v bytes, far less than the model's %v", what, bytes.real, bytes.model)
+		}
+	}
+}
+
+func TestLogLinesOfRealCallsAreReadAsTheirUnits(t *testing.T) {
+	c := oneCall(t, "hello")
+	var r cost.Real
+	r.Add(c.line)
+	r.Add([]byte(`{"level":"INFO","msg":"no call"}`))
+	r.Add([]byte(`START RequestId`))
+	if r.Calls != 1 || r.Skipped != 2 || r.Cold != 1 {
+		t.Fatalf("Add() of one call and two other lines = %+v", r)
+	}
+	t.Logf("%+v", r)
+}

@@ -1,0 +1,137 @@
+package cost
+
+import "fmt"
+
+const (
+	// aDay and aMonth are in seconds and days.
+	aDay   = 86_400
+	aMonth = 30.4
+
+	// perConcurrency is the most requests a second that Lambda takes for each
+	// unit of reserved concurrency; it refuses the others without a charge.
+	perConcurrency = 10
+	// largestPage is the largest card that a host takes (the limits of the
+	// design); all larger answers come out of rows, which the ceilings bound.
+	largestPage = 32 << 10
+	// seedsOpen is how many vacants' keys an instance keeps, and seedHours
+	// how long: the bound on requests to KMS.
+	readUnitBytes  = 4 << 10
+	writeUnitBytes = 1 << 10
+)
+
+// Bounds are what the worst day takes for granted beside the templates.
+type Bounds struct {
+	LineBytes float64 `json:"line_bytes"` // largest log line
+	Vacants   float64 `json:"vacants"`    // hosted vacants that are called
+	Openings  float64 `json:"openings"`   // times a day that an instance opens each one's seed
+}
+
+// DefaultBounds are those of a stage as it is deployed.
+func DefaultBounds() Bounds { return Bounds{LineBytes: 700, Vacants: 100, Openings: 24} }
+
+// Day is the worst day of a stage.
+type Day struct {
+	Lines []Line  `json:"lines"`
+	USD   float64 `json:"usd"`
+	// Unbounded says what no limit of the stage bounds, in sentences.
+	Unbounded []string `json:"not_bounded"`
+}
+
+// WorstDay is the most that one day can cost by the limits in the templates.
+func WorstDay(s Shape, l List, b Bounds) Day {
+	var d Day
+	for _, f := range s.Functions {
+		d.function(f, s, l, b)
+	}
+	for _, t := range s.Tables {
+		d.table(t, l)
+	}
+	d.grown(s, l)
+	for _, line := range Month(s, l) {
+		line.What, line.Formula = line.What+", a day's share", line.Formula+fmt.Sprintf(" / %v days", aMonth)
+		line.Units, line.USD = line.Units/aMonth, line.USD/aMonth
+		d.Lines = append(d.Lines, line)
+	}
+	d.USD = Sum(d.Lines)
+	d.open(s, l)
+	return d
+}
+
+func (d *Day) function(f Function, s Shape, l List, b Bounds) {
+	if f.Reserved == nil {
+		d.Unbounded = append(d.Unbounded, fmt.Sprintf(
+			"function %s has no reserved concurrency: only the account's limit of concurrent executions bounds it", f.Name))
+		return
+	}
+	n := float64(*f.Reserved)
+	requests := perConcurrency * n * aDay
+	rate := "%d x %d a second x 86,400 s"
+	d.Lines = append(d.Lines,
+		l.line(f.Name+": requests", LambdaRequests, requests, "what Lambda refuses above that costs nothing", rate, *f.Reserved, perConcurrency),
+		l.line(f.Name+": compute", compute(f), n*gigabytes(f)*aDay, "every instance busy all day", "%d x %d MB x 86,400 s", *f.Reserved, f.MemoryMB))
+	if !f.URL {
+		return // a schedule and a stream that wakes for what must not happen: a line now and then
+	}
+	d.Lines = append(d.Lines,
+		l.line(f.Name+": log lines", LogBytes, requests*(b.LineBytes+logOverhead)/gib, "one line a request, refused ones too",
+			"(%s + %d bytes) x "+rate, number(b.LineBytes), logOverhead, *f.Reserved, perConcurrency),
+		l.line(f.Name+": opening seeds", KMSRequests, n*b.Vacants*b.Openings, "each instance keeps an opened seed",
+			"%d instances x %s vacants x %s a day", *f.Reserved, number(b.Vacants), number(b.Openings)))
+	if s.Edge {
+		return // to CloudFront transfer is free; what CloudFront costs is said below
+	}
+	d.Lines = append(d.Lines, l.line(f.Name+": pages", TransferOut, requests*largestPage/gib, "every answer is the largest card that a host takes",
+		"32 KiB x "+rate, *f.Reserved, perConcurrency))
+}
+
+func (d *Day) table(t Table, l List) {
+	one := func(kind string, item Item, ceiling *int) {
+		if ceiling == nil {
+			d.Unbounded = append(d.Unbounded, fmt.Sprintf("%s has no ceiling for %ss", t.Name, kind))
+			return
+		}
+		d.Lines = append(d.Lines, l.line(t.Name+": "+kind+"s", item, float64(*ceiling)*aDay, "", "%d units a second x 86,400 s", *ceiling))
+	}
+	one("write", WriteUnits, t.Write)
+	one("read", ReadUnits, t.Read)
+}
+
+// grown is what one day's rows cost that day, and what is read out of them and
+// sent to the Internet.
+func (d *Day) grown(s Shape, l List) {
+	var written, read float64 // bytes a second
+	for _, t := range s.Tables {
+		if t.Index || t.Read == nil || t.Write == nil {
+			continue // an unbounded table is said already
+		}
+		written += float64(*t.Write) * writeUnitBytes
+		read += float64(*t.Read) * readUnitBytes
+	}
+	gb := written * aDay / gib
+	d.Lines = append(d.Lines,
+		l.line("what was written, kept that day", TableStorage, gb/aMonth, "", "%s GB / %v days", number(round(gb)), aMonth),
+		l.line("its backup", TableBackups, gb/aMonth, "", "%s GB / %v days", number(round(gb)), aMonth))
+	if !s.Edge {
+		d.Lines = append(d.Lines, l.line("texts to the Internet", TransferOut, (read+written)*aDay/gib,
+			"what is answered was read or written before, 4 KB and 1 KB a unit", "(%s + %s bytes a second) x 86,400 s / 2^30", number(read), number(written)))
+	}
+}
+
+func round(f float64) float64 { return float64(int(f*100+0.5)) / 100 }
+
+// open says what is bounded by nothing that a template can say.
+func (d *Day) open(s Shape, l List) {
+	if s.Edge {
+		d.Unbounded = append(d.Unbounded, fmt.Sprintf(
+			"CloudFront: %s and %s, answers from its cache included; it has no ceiling, and the functions behind it are bounded as above",
+			l.Prices[EdgeRequests].words(), l.Prices[EdgeTransferOut].words()))
+		if s.ACLs > 0 {
+			d.Unbounded = append(d.Unbounded, fmt.Sprintf(
+				"WAF: %s, blocked ones too; a blocked request costs nothing at CloudFront", l.Prices[WAFRequests].words()))
+		}
+	}
+	d.Unbounded = append(d.Unbounded,
+		"DynamoDB keeps its ceilings as targets: bursts of saved-up capacity may pass them for minutes",
+		"every month after: rows are never deleted, so storage and backup grow with what was accepted",
+		"what a substrate costs that a vacant's answers are made by, and what an operator reads or exports")
+}

@@ -1,0 +1,135 @@
+package cost
+
+// Model is a call as the estimate takes it. Its numbers of units are counted,
+// not chosen: the tests read them off a real call.
+type Model struct {
+	WriteUnits  float64 `json:"write_units"`  // the request row and the answer row
+	ReadUnits   float64 `json:"read_units"`   // the vacant's record, the tips of both streams, the key of the day's texts
+	LineBytes   float64 `json:"line_bytes"`   // the log line of a call
+	BilledMS    float64 `json:"billed_ms"`    // of a warm call: three round trips and its work
+	AnswerBytes float64 `json:"answer_bytes"` // answer with its headers
+	AskBytes    float64 `json:"ask_bytes"`    // request with its headers
+	ColdShare   float64 `json:"cold_share"`   // of calls that start an instance
+	ColdMS      float64 `json:"cold_ms"`      // billed for starting one
+	ColdKMS     float64 `json:"cold_kms"`     // KMS requests of a cold call
+	RowBytes    float64 `json:"row_bytes"`    // what one row takes in the table
+}
+
+// DefaultModel is a call under 1 KB of which nothing is remembered: every read
+// is made.
+func DefaultModel() Model {
+	return Model{
+		WriteUnits: 2, ReadUnits: 4, LineBytes: 520, BilledMS: 15, AnswerBytes: 1100, AskBytes: 1300,
+		ColdShare: 0.001, ColdMS: 250, ColdKMS: 1, RowBytes: 1024,
+	}
+}
+
+// ColdTrips are the requests to DynamoDB, one after another, of a call that
+// knows nothing.
+const ColdTrips = 3
+
+// What goes over the wire beside the bodies: headers of HTTP, names of the
+// request and of its trace, and a share of the TLS handshake.
+const (
+	AskHeaders    = 450
+	AnswerHeaders = 350
+)
+
+// logOverhead is what CloudWatch Logs adds to each event it is sent.
+const logOverhead = 26
+
+// calls is the unit of most formulas.
+const calls = "calls"
+
+// Calls are the lines for n calls of the stage by Function URL, or through
+// CloudFront.
+func (m Model) Calls(s Shape, l List, n float64, edge bool) []Line {
+	f, ok := s.Function("message")
+	if !ok {
+		f = Function{MemoryMB: defaultMemory, Arm: true}
+	}
+	lines := []Line{
+		l.line("invocations", LambdaRequests, n, "", "1 request x %s %s", number(n), calls),
+		l.line("compute", compute(f), n*(m.BilledMS+m.ColdShare*m.ColdMS)/1000*gigabytes(f),
+			"billed by the millisecond; starting an instance is billed too",
+			"%d MB x (%s ms + %s cold x %s ms) x %s %s", f.MemoryMB, number(m.BilledMS), number(m.ColdShare), number(m.ColdMS), number(n), calls),
+		l.line("rows written", WriteUnits, n*m.WriteUnits, "both rows at most 1 KB; a refused write costs as much",
+			"%s units x %s %s", number(m.WriteUnits), number(n), calls),
+		l.line("reads, all cold", ReadUnits, n*m.ReadUnits, "record, two tips and text key, strongly consistent, at most 4 KB each",
+			"%s units x %s %s", number(m.ReadUnits), number(n), calls),
+		l.line("stream of rows", StreamReads, n*m.WriteUnits, "read by Lambda, which is free; the filter wakes no function for new rows",
+			"%s records x %s %s", number(m.WriteUnits), number(n), calls),
+		l.line("log lines", LogBytes, n*(m.LineBytes+logOverhead)/gib, "one line a call, with its metrics in it",
+			"(%s + %d bytes) x %s %s / 2^30", number(m.LineBytes), logOverhead, number(n), calls),
+		l.line("opening seeds", KMSRequests, n*m.ColdShare*m.ColdKMS, "a warm instance keeps a vacant's key",
+			"%s requests x %s cold x %s %s", number(m.ColdKMS), number(m.ColdShare), number(n), calls),
+	}
+	if !edge {
+		return append(lines, l.line("answers to the Internet", TransferOut, n*m.AnswerBytes/gib, "",
+			"%s bytes x %s %s / 2^30", number(m.AnswerBytes), number(n), calls))
+	}
+	lines = append(lines,
+		l.line("CloudFront requests", EdgeRequests, n, "HTTPS, viewers in North America or Europe", "1 request x %s %s", number(n), calls),
+		l.line("CloudFront to the caller", EdgeTransferOut, n*m.AnswerBytes/gib, "from Lambda to CloudFront is free",
+			"%s bytes x %s %s / 2^30", number(m.AnswerBytes), number(n), calls),
+		l.line("CloudFront to the function", EdgeTransferInner, n*m.AskBytes/gib, "",
+			"%s bytes x %s %s / 2^30", number(m.AskBytes), number(n), calls))
+	if s.ACLs > 0 {
+		lines = append(lines, l.line("WAF", WAFRequests, n, "", "1 request x %s %s", number(n), calls))
+	}
+	return lines
+}
+
+func compute(f Function) Item {
+	if f.Arm {
+		return LambdaArm
+	}
+	return LambdaX86
+}
+
+func gigabytes(f Function) float64 { return float64(f.MemoryMB) / 1024 }
+
+// Kept is what n calls go on costing every month after: rows are never deleted.
+func (m Model) Kept(l List, n float64) []Line {
+	gb := n * 2 * m.RowBytes / gib
+	return []Line{
+		l.line("rows kept", TableStorage, gb, "rows are never deleted", "2 rows x %s bytes x %s %s / 2^30", number(m.RowBytes), number(n), calls),
+		l.line("their backup", TableBackups, gb, "point-in-time recovery is billed by the size of the table", "as above"),
+	}
+}
+
+// metricsPerFunction are calls, ms, trips, wcu, rcu, failed and refused, by
+// stage and function; tampered is one more of the stage.
+const metricsPerFunction = 7
+
+// Month are the lines of a month in which nobody calls.
+func Month(s Shape, l List) []Line {
+	var lines []Line
+	count := func(what string, item Item, n int, assumes string) {
+		if n > 0 {
+			lines = append(lines, l.line(what, item, float64(n), assumes, "%d x 1 month", n))
+		}
+	}
+	count("KMS keys", KMSKeys, s.Keys, "one more for each year of key rotation, at most two")
+	count("secrets", Secrets, s.Secrets, "")
+	count("alarms", Alarms, s.Alarms, "standard resolution, one metric each")
+	count("dashboard", Dashboards, s.Dashboards, "")
+	count("WAF web ACL", WAFACLs, s.ACLs, "")
+	count("WAF rules", WAFRules, s.Rules, "")
+	if doors := s.doors(); doors > 0 {
+		lines = append(lines, l.line("metrics", Metrics, float64(doors*metricsPerFunction+1),
+			"billed by the hour in which a function logs a call: this is a month in which every door is used every hour",
+			"%d doors x %d + 1", doors, metricsPerFunction))
+	}
+	return lines
+}
+
+// doors is the number of functions that log calls.
+func (s Shape) doors() (n int) {
+	for _, f := range s.Functions {
+		if f.URL {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,180 @@
+package cost
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Item names a price.
+type Item string
+
+// The items that a stage is billed for.
+const (
+	LambdaRequests    Item = "lambda-requests"
+	LambdaArm         Item = "lambda-arm64"
+	LambdaX86         Item = "lambda-x86_64"
+	WriteUnits        Item = "dynamodb-write-units"
+	ReadUnits         Item = "dynamodb-read-units"
+	TableStorage      Item = "dynamodb-storage"
+	TableBackups      Item = "dynamodb-pitr"
+	StreamReads       Item = "dynamodb-stream-reads-by-lambda"
+	LogBytes          Item = "logs-ingested"
+	LogStorage        Item = "logs-stored"
+	Metrics           Item = "metrics"
+	Alarms            Item = "alarms"
+	Dashboards        Item = "dashboards"
+	KMSKeys           Item = "kms-keys"
+	KMSRequests       Item = "kms-requests"
+	KMSSignatures     Item = "kms-signatures"
+	Secrets           Item = "secrets"
+	BlobStorage       Item = "s3-storage"
+	TransferOut       Item = "transfer-out"
+	EdgeRequests      Item = "cloudfront-requests"
+	EdgeTransferOut   Item = "cloudfront-transfer-out"
+	EdgeTransferInner Item = "cloudfront-to-origin"
+	WAFACLs           Item = "waf-web-acls"
+	WAFRules          Item = "waf-rules"
+	WAFRequests       Item = "waf-requests"
+)
+
+// Price is what Per units of an item cost.
+type Price struct {
+	USD  float64 `json:"usd"`
+	Per  float64 `json:"per"`
+	Unit string  `json:"unit"`
+}
+
+// List is a price list: one price per item.
+type List struct {
+	Region string         `json:"region"`
+	Taken  string         `json:"taken"` // when the prices were read, year and month
+	Prices map[Item]Price `json:"prices"`
+}
+
+const (
+	million = 1e6
+	gib     = 1 << 30 // what AWS bills as a GB
+)
+
+// ListPrices are the list prices of us-east-1, first tier, without free tiers,
+// as they stood in November 2025. Those of Lambda, DynamoDB on demand,
+// CloudFront's transfer to viewers, CloudWatch, KMS keys and WAF were compared
+// with published copies of the price pages; requests to CloudFront and to KMS,
+// transfer out, backups, S3, Secrets Manager and CloudFront's transfer to its
+// origin are as they were known then.
+func ListPrices() List {
+	return List{Region: "us-east-1", Taken: "2025-11", Prices: map[Item]Price{
+		LambdaRequests:    {0.20, million, "requests"},
+		LambdaArm:         {0.0000133334, 1, "GB-seconds"},
+		LambdaX86:         {0.0000166667, 1, "GB-seconds"},
+		WriteUnits:        {0.625, million, "write units"},
+		ReadUnits:         {0.125, million, "read units"},
+		TableStorage:      {0.25, 1, "GB-months"},
+		TableBackups:      {0.20, 1, "GB-months"},
+		StreamReads:       {0, million, "reads"},
+		LogBytes:          {0.50, 1, "GB"},
+		LogStorage:        {0.03, 1, "GB-months"},
+		Metrics:           {0.30, 1, "metrics"},
+		Alarms:            {0.10, 1, "alarms"},
+		Dashboards:        {3.00, 1, "dashboards"},
+		KMSKeys:           {1.00, 1, "keys"},
+		KMSRequests:       {0.03, 10_000, "requests"},
+		KMSSignatures:     {0.15, 10_000, "requests"},
+		Secrets:           {0.40, 1, "secrets"},
+		BlobStorage:       {0.023, 1, "GB-months"},
+		TransferOut:       {0.09, 1, "GB"},
+		EdgeRequests:      {0.0100, 10_000, "requests"},
+		EdgeTransferOut:   {0.085, 1, "GB"},
+		EdgeTransferInner: {0.020, 1, "GB"},
+		WAFACLs:           {5.00, 1, "web ACLs"},
+		WAFRules:          {1.00, 1, "rules"},
+		WAFRequests:       {0.60, million, "requests"},
+	}}
+}
+
+// ReadPrices puts the prices of a file over the list: a JSON object with
+// "region", "taken" and "prices", a map from items to {"usd", "per"}. An item
+// that the file leaves out keeps its price, and all keep their unit.
+func ReadPrices(b []byte, l List) (List, error) {
+	var in List
+	d := json.NewDecoder(strings.NewReader(string(b)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return List{}, problem.Wrap(problem.Malformed, err, "the price list is no JSON object with region, taken and prices")
+	}
+	if in.Region == "" || in.Taken == "" {
+		return List{}, problem.Invalid("region and taken", "a Region and a date", fmt.Sprintf("%.20q and %.20q", in.Region, in.Taken))
+	}
+	out := List{Region: in.Region, Taken: in.Taken, Prices: maps.Clone(l.Prices)}
+	for item, p := range in.Prices {
+		known, ok := l.Prices[item]
+		if !ok {
+			names := slices.Sorted(maps.Keys(l.Prices))
+			return List{}, problem.Invalid("prices", fmt.Sprintf("items of %v", names), fmt.Sprintf("%.40q", item))
+		}
+		if !(p.USD >= 0 && p.USD < 1e6) || !(p.Per > 0 && p.Per <= 1e12) {
+			return List{}, problem.Invalid(string(item), "usd from 0 and per above 0", fmt.Sprintf("%v per %v", p.USD, p.Per))
+		}
+		out.Prices[item] = Price{USD: p.USD, Per: p.Per, Unit: known.Unit}
+	}
+	return out, nil
+}
+
+// Line is one amount: units of an item times its price.
+type Line struct {
+	What    string  `json:"what"`
+	Item    Item    `json:"item"`
+	Units   float64 `json:"units"`
+	Unit    string  `json:"unit"`
+	USD     float64 `json:"usd"`
+	Formula string  `json:"formula"` // how the units come about
+	Price   string  `json:"price"`   // of the list, in words
+	Assumes string  `json:"assumes,omitempty"`
+}
+
+// line prices units of an item.
+func (l List) line(what string, item Item, units float64, assumes, formula string, args ...any) Line {
+	p := l.Prices[item]
+	return Line{
+		What: what, Item: item, Units: units, Unit: p.Unit, USD: units / p.Per * p.USD,
+		Formula: fmt.Sprintf(formula, args...), Price: p.words(), Assumes: assumes,
+	}
+}
+
+// words are a price as a person reads it.
+func (p Price) words() string {
+	switch p.Per {
+	case 1:
+		return fmt.Sprintf("$%s per %s", number(p.USD), strings.TrimSuffix(p.Unit, "s"))
+	case million:
+		return fmt.Sprintf("$%s per million %s", number(p.USD), p.Unit)
+	}
+	return fmt.Sprintf("$%s per %s %s", number(p.USD), number(p.Per), p.Unit)
+}
+
+// number is a count or a price without zeros at its end.
+func number(f float64) string {
+	s := fmt.Sprintf("%.10f", f)
+	s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	whole, rest, _ := strings.Cut(s, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if rest != "" {
+		return whole + "." + rest
+	}
+	return whole
+}
+
+// Sum adds lines up.
+func Sum(lines []Line) (usd float64) {
+	for _, l := range lines {
+		usd += l.USD
+	}
+	return usd
+}

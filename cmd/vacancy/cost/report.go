@@ -1,0 +1,46 @@
+package cost
+
+// Report is all that is said of a stage's cost.
+type Report struct {
+	Stage  string `json:"stage"`
+	From   string `json:"from"` // where the templates were read
+	Region string `json:"region"`
+	Taken  string `json:"prices_taken"`
+	Model  Model  `json:"model"`
+	Shape  Shape  `json:"shape"`
+
+	CallCount float64 `json:"call_count"`
+	Direct    Lines   `json:"function_url"`
+	Edge      Lines   `json:"cloudfront"`
+	Kept      Lines   `json:"kept_a_month"`
+	Month     Lines   `json:"month"`
+	WorstDay  Day     `json:"worst_day"`
+
+	Real     *Real      `json:"real,omitempty"` // nil: not asked for
+	Compared []Compared `json:"compared,omitempty"`
+	RealUSD  float64    `json:"real_usd,omitempty"` // of CallCount calls with the real units
+}
+
+// Lines are lines with their sum.
+type Lines struct {
+	Lines []Line  `json:"lines"`
+	USD   float64 `json:"usd"`
+}
+
+func sum(lines []Line) Lines { return Lines{Lines: lines, USD: Sum(lines)} }
+
+// Estimate makes the report on a stage for n calls. real is nil where log lines
+// were not read.
+func Estimate(s Shape, l List, n float64, real *Real) Report {
+	m := DefaultModel()
+	r := Report{
+		Region: l.Region, Taken: l.Taken, Model: m, Shape: s, CallCount: n,
+		Direct: sum(m.Calls(s, l, n, false)), Edge: sum(m.Calls(s, l, n, true)), Kept: sum(m.Kept(l, n)),
+		Month: sum(Month(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()), Real: real,
+	}
+	if real != nil && real.Calls > 0 {
+		r.Compared = real.Compare(m)
+		r.RealUSD = Sum(real.Adjusted(m).Calls(s, l, n, s.Edge))
+	}
+	return r
+}

@@ -1,0 +1,225 @@
+package cost
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Shape is what the templates of a stage hold that costs money or bounds it.
+type Shape struct {
+	Functions  []Function `json:"functions"`
+	Tables     []Table    `json:"tables"` // and their indexes
+	Keys       int        `json:"keys"`
+	Secrets    int        `json:"secrets"`
+	Alarms     int        `json:"alarms"`
+	Dashboards int        `json:"dashboards"`
+	Edge       bool       `json:"edge"` // a CloudFront distribution
+	ACLs       int        `json:"web_acls"`
+	Rules      int        `json:"waf_rules"`
+	BudgetUSD  float64    `json:"budget_usd_a_day"` // 0: none
+	LogDays    int        `json:"log_days"`         // longest retention; 0: no log group says one
+}
+
+// Function is one Lambda function.
+type Function struct {
+	Name     string `json:"name"`
+	MemoryMB int    `json:"memory_mb"`
+	Arm      bool   `json:"arm64"`
+	// Reserved is the reserved concurrency; nil: bounded by the account only.
+	Reserved *int `json:"reserved_concurrency"`
+	URL      bool `json:"function_url"`
+}
+
+// Table is a DynamoDB table or an index, which has ceilings of its own.
+type Table struct {
+	Name  string `json:"name"`
+	Index bool   `json:"index"`
+	// The ceilings in units a second; nil: none.
+	Read  *int `json:"read_ceiling"`
+	Write *int `json:"write_ceiling"`
+}
+
+// Function finds a function by the end of its name.
+func (s Shape) Function(name string) (Function, bool) {
+	i := slices.IndexFunc(s.Functions, func(f Function) bool { return f.Name == name || strings.HasSuffix(f.Name, "-"+name) })
+	if i < 0 {
+		return Function{}, false
+	}
+	return s.Functions[i], true
+}
+
+// ReadTemplates reads the templates of a stage's stacks, in any order.
+func ReadTemplates(templates ...[]byte) (Shape, error) {
+	var s Shape
+	for i, b := range templates {
+		var t struct{ Resources map[string]resource }
+		if err := json.Unmarshal(b, &t); err != nil {
+			return Shape{}, problem.Wrap(problem.Malformed, err, "template %d is no CloudFormation template in JSON", i+1)
+		}
+		public := map[string]bool{} // logical ids of functions with a URL
+		for _, r := range t.Resources {
+			if r.Type == "AWS::Lambda::Url" {
+				var u struct{ TargetFunctionArn json.RawMessage }
+				_ = json.Unmarshal(r.Properties, &u)
+				public[target(u.TargetFunctionArn)] = true
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(t.Resources)) {
+			if err := s.add(id, t.Resources[id], public[id]); err != nil {
+				return Shape{}, problem.Wrap(problem.Malformed, err, "resource %.60q of type %.60q: %s", id, t.Resources[id].Type, err)
+			}
+		}
+	}
+	return s, nil
+}
+
+type resource struct {
+	Type       string
+	Properties json.RawMessage
+}
+
+// target is the logical id that a Ref or the Fn::GetAtt of an ARN names.
+func target(b json.RawMessage) string {
+	var in struct {
+		Ref string          `json:"Ref"`
+		Att json.RawMessage `json:"Fn::GetAtt"`
+	}
+	if json.Unmarshal(b, &in) != nil || in.Ref != "" {
+		return in.Ref
+	}
+	var pair []string
+	if json.Unmarshal(in.Att, &pair) == nil && len(pair) > 0 {
+		return pair[0]
+	}
+	return ""
+}
+
+// add takes one resource. What has no part in the bill is passed over.
+func (s *Shape) add(id string, r resource, public bool) error {
+	into := func(v any) error {
+		if len(r.Properties) == 0 {
+			return nil
+		}
+		return json.Unmarshal(r.Properties, v)
+	}
+	switch r.Type {
+	case "AWS::Lambda::Function":
+		return s.addFunction(id, public, into)
+	case "AWS::DynamoDB::GlobalTable":
+		return s.addTable(id, into)
+	case "AWS::Logs::LogGroup":
+		var p struct{ RetentionInDays int }
+		err := into(&p)
+		s.LogDays = max(s.LogDays, p.RetentionInDays)
+		return err
+	case "AWS::WAFv2::WebACL":
+		var p struct{ Rules []json.RawMessage }
+		err := into(&p)
+		s.ACLs, s.Rules = s.ACLs+1, s.Rules+len(p.Rules)
+		return err
+	case "AWS::Budgets::Budget":
+		var p struct {
+			Budget struct {
+				TimeUnit    string
+				BudgetLimit struct{ Amount json.Number }
+			}
+		}
+		err := into(&p)
+		if amount, bad := p.Budget.BudgetLimit.Amount.Float64(); bad == nil && p.Budget.TimeUnit == "DAILY" {
+			s.BudgetUSD = amount
+		}
+		return err
+	case "AWS::KMS::Key":
+		s.Keys++
+	case "AWS::SecretsManager::Secret":
+		s.Secrets++
+	case "AWS::CloudWatch::Alarm":
+		s.Alarms++
+	case "AWS::CloudWatch::Dashboard":
+		s.Dashboards++
+	case "AWS::CloudFront::Distribution":
+		s.Edge = true
+	}
+	return nil
+}
+
+// The defaults of CloudFormation.
+const defaultMemory = 128
+
+func (s *Shape) addFunction(id string, public bool, into func(any) error) error {
+	var p struct {
+		FunctionName                 json.RawMessage
+		MemorySize                   int
+		Architectures                []string
+		ReservedConcurrentExecutions *int
+	}
+	if err := into(&p); err != nil {
+		return err
+	}
+	f := Function{Name: plain(p.FunctionName, id), MemoryMB: p.MemorySize, Reserved: p.ReservedConcurrentExecutions, URL: public}
+	if f.MemoryMB == 0 {
+		f.MemoryMB = defaultMemory
+	}
+	f.Arm = slices.Contains(p.Architectures, "arm64")
+	s.Functions = append(s.Functions, f)
+	return nil
+}
+
+// throughput is a ceiling as it stands at a table, a replica or an index.
+type throughput struct {
+	Read  struct{ MaxReadRequestUnits *int }  `json:"ReadOnDemandThroughputSettings"`
+	Write struct{ MaxWriteRequestUnits *int } `json:"WriteOnDemandThroughputSettings"`
+}
+
+func (s *Shape) addTable(id string, into func(any) error) error {
+	type index struct {
+		IndexName string
+		throughput
+	}
+	var p struct {
+		TableName   json.RawMessage
+		BillingMode string
+		throughput
+		GlobalSecondaryIndexes []index
+		Replicas               []struct {
+			throughput
+			GlobalSecondaryIndexes []index
+		}
+	}
+	if err := into(&p); err != nil {
+		return err
+	}
+	if p.BillingMode != "PAY_PER_REQUEST" {
+		return fmt.Errorf("expected BillingMode PAY_PER_REQUEST, got %.40q: provisioned tables are billed by the hour", p.BillingMode)
+	}
+	if len(p.Replicas) > 1 {
+		return fmt.Errorf("expected one replica, got %d: each writes everything again", len(p.Replicas))
+	}
+	t := Table{Name: plain(p.TableName, id), Write: p.Write.MaxWriteRequestUnits}
+	reads := map[string]*int{}
+	for _, r := range p.Replicas {
+		t.Read = r.Read.MaxReadRequestUnits
+		for _, i := range r.GlobalSecondaryIndexes {
+			reads[i.IndexName] = i.Read.MaxReadRequestUnits
+		}
+	}
+	s.Tables = append(s.Tables, t)
+	for _, i := range p.GlobalSecondaryIndexes {
+		s.Tables = append(s.Tables, Table{Name: t.Name + "/" + i.IndexName, Index: true, Read: reads[i.IndexName], Write: i.Write.MaxWriteRequestUnits})
+	}
+	return nil
+}
+
+// plain is a name that the template spells out, else the logical id.
+func plain(b json.RawMessage, id string) string {
+	var name string
+	if json.Unmarshal(b, &name) != nil || name == "" {
+		return id
+	}
+	return name
+}
