@@ -30,6 +30,11 @@ type Vacant struct {
 	Floor     time.Time // nothing signed at or before it is accepted; zero: no bound
 	Behaviour Behaviour
 	Signer    identity.Signer
+	// Ready opens what Signer signs with, which may fail and may cost something.
+	// It is called for calls that their caller has signed, and before they are
+	// accepted: a host whose keys are out of reach refuses with 503 what could
+	// only be voided. nil: the Signer is ready.
+	Ready func(context.Context) error
 }
 
 // Directory finds the vacants of this host. ok is false for an id that is not
@@ -184,11 +189,13 @@ func (o Outcome) at(tip RequestRow) Outcome {
 
 // request is one envelope on its way.
 type request struct {
-	pair   Pair
-	env    *envelope.Envelope
-	hash   identity.Hash
-	vacant Vacant
-	charge Charge
+	pair    Pair
+	env     *envelope.Envelope
+	hash    identity.Hash
+	vacant  Vacant
+	answer  bool  // with a signature of the vacant, if it is accepted
+	unready error // why it could not be signed now
+	charge  Charge
 	// refusal by the account (402, 429), shown only where design §3 lets it.
 	unpaid error
 	out    Outcome
@@ -231,11 +238,10 @@ func (h *Host) open(ctx context.Context, route identity.ID, r *request, v *view,
 	known, ok := h.views.get(r.pair, v), false
 	if warm && known && h.Ledger == nil {
 		// Nothing to fetch unless a second has passed or the day has changed.
-		r.vacant, ok, err = h.Directory.Vacant(ctx, e.To, false)
+		ok, err = h.vacant(ctx, r, false)
 		if err == nil {
-			err = h.Texts.Warm(ctx)
+			err = h.fault(h.Texts.Warm(ctx))
 		}
-		err = h.fault(err)
 	} else {
 		fresh = !warm || !known
 		ok, err = h.fetch(ctx, r, v, fresh)
@@ -252,8 +258,8 @@ func (h *Host) fetch(ctx context.Context, r *request, v *view, tips bool) (ok bo
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		// A record just read is as good as one read again before a refusal.
-		r.vacant, ok, err = h.Directory.Vacant(ctx, r.env.To, tips)
-		return h.fault(err)
+		ok, err = h.vacant(ctx, r, tips)
+		return err
 	})
 	g.Go(func() error { return h.fault(h.Texts.Warm(ctx)) })
 	if tips {
@@ -264,6 +270,21 @@ func (h *Host) fetch(ctx context.Context, r *request, v *view, tips bool) (ok bo
 	}
 	err = g.Wait()
 	return ok, err
+}
+
+// vacant reads the vacant's record and, beside what else is read, makes its
+// signer ready. That it could not be refuses only what would be accepted: a
+// resend finds its answer in the store.
+func (h *Host) vacant(ctx context.Context, r *request, fresh bool) (ok bool, err error) {
+	r.vacant, ok, err = h.Directory.Vacant(ctx, r.env.To, fresh)
+	if err != nil || !ok {
+		return false, h.fault(err)
+	}
+	r.unready = nil
+	if r.answer && r.vacant.Ready != nil && r.vacant.State.CanBeCalled() {
+		r.unready = r.vacant.Ready(ctx)
+	}
+	return true, nil
 }
 
 func (h *Host) quote(ctx context.Context, r *request) (err error) {

@@ -19,7 +19,7 @@ import (
 func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	ctx, cancel := h.detach(ctx)
 	defer cancel()
-	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}, view{}
+	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e, answer: true}, view{}
 	fresh, err := h.open(ctx, route, &r, &v, true)
 	if err != nil {
 		return r.out.refuse(err)
@@ -105,8 +105,8 @@ func (h *Host) reread(ctx context.Context, r *request, v *view) error {
 	hosted := true
 	g.Go(func() (err error) { *v, err = h.read(ctx, r.pair); return err })
 	g.Go(func() (err error) {
-		r.vacant, hosted, err = h.Directory.Vacant(ctx, r.env.To, true)
-		return h.fault(err)
+		hosted, err = h.vacant(ctx, r, true)
+		return err
 	})
 	if h.Ledger != nil {
 		g.Go(func() error { return h.quote(ctx, r) })
@@ -123,6 +123,9 @@ func (h *Host) reread(ctx context.Context, r *request, v *view) error {
 // take writes the request row at the position after v's tip. Neither row nor
 // error: the position went to somebody else.
 func (h *Host) take(ctx context.Context, r *request, v *view) (*RequestRow, error) {
+	if r.unready != nil {
+		return nil, h.fault(r.unready)
+	}
 	attempt, err := h.attempt()
 	if err != nil {
 		return nil, err
@@ -222,8 +225,8 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 		hosted := false
 		var tip RequestRow
 		g.Go(func() (err error) {
-			r.vacant, hosted, err = h.Directory.Vacant(gctx, e.To, true)
-			return h.fault(err)
+			hosted, err = h.vacant(gctx, &r, true)
+			return err
 		})
 		g.Go(func() (err error) { tip, err = h.requestTip(gctx, r.pair); return err })
 		g.Go(func() error { return h.fault(h.Texts.Warm(gctx)) })

@@ -7,7 +7,10 @@
 // in a log line or in what fmt prints of any type here.
 package custody
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Vault seals secrets of at most MaxSecret bytes so that they can lie in a
 // store. It is safe for concurrent use.
@@ -23,6 +26,10 @@ type Vault interface {
 	Seal(ctx context.Context, bound string, secret []byte) ([]byte, error)
 	Open(ctx context.Context, bound string, box []byte) ([]byte, error)
 }
+
+// ErrWithheld is in the chain of an error of Open by a vault that opens certain
+// boxes only: it says nothing about the box, which another vault may open.
+var ErrWithheld = errors.New("this vault does not open secrets of that kind")
 
 // MaxSecret is the largest secret in bytes that every vault takes: what a key
 // service encrypts at once.

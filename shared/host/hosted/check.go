@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"context"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/custody/sealed"
@@ -11,6 +12,15 @@ import (
 
 // Names is where all names lie, for verify.
 func Names() store.Range { return store.Range{Partition: namePartition} }
+
+// IsChecked says whether a document is one that a check of a home reads: a
+// name, what is known of a vacant itself, the host's own identity.
+func IsChecked(k store.Key) bool {
+	id, ofVacant := strings.CutPrefix(k.Partition, "v#")
+	_, err := identity.ParseID(id)
+	return k == SelfKey() || k.Partition == namePartition ||
+		ofVacant && err == nil && !strings.HasPrefix(k.Sort, chainPrefix)
+}
 
 // CheckKey says whether r's sealed seed opens under v and is the key of r's id.
 // A problem of kind Damaged says that it does not.

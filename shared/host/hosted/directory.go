@@ -19,19 +19,16 @@ const (
 	memoryItems = 1024
 )
 
-// Vacant is call.Directory: the vacant as the pipeline needs it. ok is false
-// if id is not hosted here; that is remembered too, since anybody may ask for
-// any id.
+// Vacant is call.Directory: the vacant as the pipeline needs it, its seed still
+// sealed. ok is false if id is not hosted here; that is remembered too, since
+// anybody may ask for any id.
 func (v *Vacants) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
 	m, err := v.lookup(ctx, id, fresh)
 	if err != nil || !m.ok {
 		return call.Vacant{}, false, err
 	}
-	signer, err := v.signers.Signer(ctx, id, m.record.seed)
-	if err != nil {
-		return call.Vacant{}, false, err
-	}
-	return call.Vacant{ID: id, State: m.record.State, Floor: m.record.Floor, Behaviour: m.behaviour, Signer: signer}, true, nil
+	key := v.signers.Key(id, m.record.seed)
+	return call.Vacant{ID: id, State: m.record.State, Floor: m.record.Floor, Behaviour: m.behaviour, Signer: key, Ready: key.Ready}, true, nil
 }
 
 // Show returns id's record, at most a second old; ok is false if id is not

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -75,4 +76,4 @@ func unavailable(err error, what string) error {
 }
 
 // count adds one request to the usage of the call under way.
-func count(context.Context) {}
+func count(ctx context.Context) { obs.UsageOf(ctx).AskedKMS() }

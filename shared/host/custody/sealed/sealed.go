@@ -84,15 +84,29 @@ func NewSigners(v custody.Vault, now func() time.Time, ttl time.Duration) *Signe
 }
 
 // Signer opens the seed that was sealed for id, unless its key is in memory,
-// and returns its signer. The signer stays good when the key's time is over:
-// it keeps box, which nobody may change, and opens it again.
+// and returns its signer.
 func (s *Signers) Signer(ctx context.Context, id identity.ID, box []byte) (identity.Signer, error) {
-	o, err := s.acquire(ctx, id, box)
-	if err != nil {
+	k := s.Key(id, box)
+	if err := k.Ready(ctx); err != nil {
 		return nil, err
 	}
-	s.release(o)
-	return &signer{signers: s, id: id, box: box}, nil
+	return k, nil
+}
+
+// Key returns the signer of the seed that was sealed for id, and opens nothing
+// before it is Ready or signs: strangers can make a host look for a key. It
+// keeps box, which nobody may change.
+func (s *Signers) Key(id identity.ID, box []byte) *Key {
+	return &Key{signers: s, id: id, box: box}
+}
+
+// Forget wipes id's key, if it is in memory, for a seed that is destroyed.
+func (s *Signers) Forget(id identity.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keys[id] != nil {
+		s.drop(id)
+	}
 }
 
 // Sweep wipes the keys whose time is over. A home calls it now and then, so
@@ -214,25 +228,35 @@ func (s *Signers) first() identity.ID {
 // Format shows only what s is, whatever the verb.
 func (s *Signers) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sealed.Signers") }
 
-// signer is the identity.Signer of a sealed seed. It holds no key itself.
-type signer struct {
+// Key is the identity.Signer of a sealed seed. It holds no key itself, so it
+// stays good when the time of an opened one is over.
+type Key struct {
 	signers *Signers
 	id      identity.ID
 	box     []byte
 }
 
 // ID is the id signed for.
-func (s *signer) ID() identity.ID { return s.id }
+func (k *Key) ID() identity.ID { return k.id }
+
+// Ready opens the seed, unless the key is in memory.
+func (k *Key) Ready(ctx context.Context) error {
+	o, err := k.signers.acquire(ctx, k.id, k.box)
+	if err == nil {
+		k.signers.release(o)
+	}
+	return err
+}
 
 // Sign signs msg.
-func (s *signer) Sign(ctx context.Context, msg []byte) ([]byte, error) {
-	o, err := s.signers.acquire(ctx, s.id, s.box)
+func (k *Key) Sign(ctx context.Context, msg []byte) ([]byte, error) {
+	o, err := k.signers.acquire(ctx, k.id, k.box)
 	if err != nil {
 		return nil, err
 	}
-	defer s.signers.release(o)
+	defer k.signers.release(o)
 	return o.key.Sign(ctx, msg)
 }
 
 // Format shows the id's short form, whatever the verb.
-func (s *signer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sealed key of "+s.id.Short()) }
+func (k *Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sealed key of "+k.id.Short()) }

@@ -112,15 +112,41 @@ func TestASeedIsOpenedOnceUntilItsTimeIsOver(t *testing.T) {
 	}
 }
 
+func TestAKeyIsOpenedWhenItSignsAndNotBefore(t *testing.T) {
+	v := newVault(t)
+	s := newClock().signers(v)
+	id, box := newKey(t, v)
+	k := s.Key(id, box)
+	if k.ID() != id || v.opens.Load() != 0 {
+		t.Fatalf("Key() = key of %s after %d openings, want %s and none", k.ID().Short(), v.opens.Load(), id.Short())
+	}
+	if err := k.Ready(t.Context()); err != nil || v.opens.Load() != 1 {
+		t.Fatalf("Ready() = %v after %d openings, want nil and 1", err, v.opens.Load())
+	}
+	signs(t, k)
+	if v.opens.Load() != 1 {
+		t.Errorf("a ready key was opened %d times, want 1", v.opens.Load())
+	}
+	if err := s.Key(id, []byte("no box")).Ready(t.Context()); err != nil {
+		t.Errorf("Ready() with the key in memory = %v", err)
+	}
+	s.Forget(id)
+	s.Forget(id)
+	if err := s.Key(id, []byte("no box")).Ready(t.Context()); !problem.Is(err, problem.Damaged) {
+		t.Errorf("Ready() after the key was forgotten, without its box = %v, want damaged", err)
+	}
+}
+
 func TestAKeyWhoseTimeIsOverIsWiped(t *testing.T) {
 	v, c := newVault(t), newClock()
 	s := c.signers(v)
 	id, box := newKey(t, v)
 	tests := map[string]func(){
-		"at a sweep":          s.Sweep,
-		"when another signs":  func() { other, box := newKey(t, v); _, _ = s.Signer(t.Context(), other, box) },
-		"when signers close":  s.Close,
-		"when it signs again": func() { _, _ = (&signer{s, id, box}).Sign(t.Context(), nil) },
+		"at a sweep":           s.Sweep,
+		"when another signs":   func() { other, box := newKey(t, v); _, _ = s.Signer(t.Context(), other, box) },
+		"when signers close":   s.Close,
+		"when it is forgotten": func() { s.Forget(id) },
+		"when it signs again":  func() { _, _ = (&Key{s, id, box}).Sign(t.Context(), nil) },
 	}
 	for name, then := range tests {
 		t.Run(name, func(t *testing.T) {
