@@ -1,0 +1,90 @@
+package edge
+
+import (
+	"hash/maphash"
+	"math"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Rate is how many tokens a bucket gets in a second, and how many it holds.
+type Rate struct {
+	PerSecond float64
+	Burst     int
+}
+
+// size is how many buckets there are: 1.5 MiB, of which only what is used is
+// ever touched.
+const size = 1 << 16
+
+// buckets are token buckets by address. Their number is fixed: an address
+// finds its bucket by a hash under a key of this process. So a flood of
+// addresses makes nothing grow and pushes nobody's empty bucket out, and who
+// floods cannot choose whose bucket to share; two strangers share one by
+// chance of 1 in 65,536.
+type buckets struct {
+	rate Rate
+	now  func() time.Time
+	seed maphash.Seed
+
+	mu  sync.Mutex
+	all []bucket
+}
+
+// bucket is full at first, and whenever nobody asked for long: then it is the
+// same as none.
+type bucket struct {
+	spent float64 // tokens below full
+	at    int64   // of this, in nanoseconds of the wall clock
+}
+
+func newBuckets(r Rate, now func() time.Time) *buckets {
+	return &buckets{rate: r, now: now, seed: maphash.MakeSeed(), all: make([]bucket, size)}
+}
+
+// take takes a token, or says how long it is until there is one.
+//
+// Time is the wall clock's: the monotonic one may stand still while a function
+// is frozen. When the wall clock steps back, time stands still for a bucket;
+// when it leaps ahead, the bucket is full.
+func (b *buckets) take(who netip.Prefix) (wait time.Duration, ok bool) {
+	now := b.now().UnixNano()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := &b.all[maphash.Comparable(b.seed, who)%size]
+	if passed := now - k.at; passed > 0 {
+		k.spent = max(0, k.spent-float64(passed)/1e9*b.rate.PerSecond)
+	}
+	k.at = now
+	over := k.spent + 1 - float64(b.rate.Burst)
+	if over > 0 {
+		return time.Duration(math.Ceil(over / b.rate.PerSecond * 1e9)), false
+	}
+	k.spent++
+	return 0, true
+}
+
+// origin is whose bucket an address draws on: its own, for IPv6 that of its
+// /64, since one customer has all of that. What is no address shares a bucket
+// with everything else that is none.
+func origin(remote string) netip.Prefix {
+	addr, err := netip.ParseAddr(remote)
+	if err != nil {
+		at, err := netip.ParseAddrPort(remote)
+		if err != nil {
+			return netip.Prefix{}
+		}
+		addr = at.Addr()
+	}
+	addr = addr.Unmap().WithZone("")
+	bits := 64
+	if addr.Is4() {
+		bits = 32
+	}
+	p, err := addr.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}

@@ -1,0 +1,87 @@
+// Package edge stands before a door that the whole internet reaches: it turns
+// away what did not come through the host's own CloudFront, and whoever asks
+// too often, before anything is paid for.
+//
+// It imports front/account for the form of a refusal, front/message for its
+// paths, floor 1 and problem. The invariants: no signature is looked at and
+// nothing is read or written for a request that is refused here; a caller's
+// own headers never say who the caller is; memory is bounded whatever comes,
+// and no flood of addresses gives anybody more tokens than its buckets hold.
+package edge
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// SecretHeader holds the secret that CloudFront adds to a request, and that
+// nobody else knows.
+const SecretHeader = "X-Vacancy-Edge"
+
+// viewerHeader is the caller's address and port as CloudFront saw them.
+const viewerHeader = "CloudFront-Viewer-Address"
+
+// Guard lets through what carries one of the secrets: the edge's own, and the
+// one before it while a rotation is under way. All else is 403. Empty secrets
+// count as none; without any, everything passes as it is.
+//
+// What passes by a secret came from CloudFront: RemoteAddr becomes the address
+// that it saw. Neither that header nor the secret goes further.
+func Guard(secrets []string, next http.Handler) http.Handler {
+	var known [][sha256.Size]byte
+	for _, s := range secrets {
+		if s != "" {
+			known = append(known, sha256.Sum256([]byte(s)))
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, viewer := r.Header[SecretHeader], r.Header[http.CanonicalHeaderKey(viewerHeader)]
+		r.Header.Del(SecretHeader)
+		r.Header.Del(viewerHeader)
+		if known != nil {
+			if !opens(known, given) {
+				account.Fail(w, problem.New(problem.Forbidden, "this host answers at its public address only"))
+				return
+			}
+			if len(viewer) == 1 {
+				if addr, ok := viewerAddr(viewer[0]); ok {
+					r.RemoteAddr = addr.String()
+				}
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// opens compares hashes, all of them and to their ends, so that neither the
+// length nor the beginning of a secret shows in the time it takes.
+func opens(known [][sha256.Size]byte, given []string) bool {
+	if len(given) != 1 {
+		return false
+	}
+	sum, found := sha256.Sum256([]byte(given[0])), 0
+	for i := range known {
+		found |= subtle.ConstantTimeCompare(known[i][:], sum[:])
+	}
+	return found == 1
+}
+
+// viewerAddr reads an address and port. CloudFront writes those of IPv6
+// without brackets: the port is what follows the last colon.
+func viewerAddr(s string) (netip.Addr, bool) {
+	if at, err := netip.ParseAddrPort(s); err == nil {
+		return at.Addr(), true
+	}
+	colon := strings.LastIndexByte(s, ':')
+	if colon < 0 {
+		return netip.Addr{}, false
+	}
+	addr, err := netip.ParseAddr(s[:colon])
+	return addr, err == nil
+}

@@ -1,0 +1,336 @@
+package edge
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/caller"
+)
+
+// clock is a wall clock that a test moves.
+type clock struct{ at time.Time }
+
+func newClock() *clock { return &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
+
+func (c *clock) now() time.Time { return c.at }
+
+// front is a limit and the door behind it, which counts what reaches it.
+type front struct {
+	http.Handler
+	clock   *clock
+	reached int
+}
+
+func limited(rate, pairs Rate) *front {
+	f := &front{clock: newClock()}
+	f.Handler = Limit(Config{Rate: rate, PairRate: pairs, Now: f.clock.now}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { f.reached++ }))
+	return f
+}
+
+// send sends a request from an address and returns status and Retry-After.
+func (f *front) send(from, path string, body []byte, headers ...string) (int, string) {
+	r := httptest.NewRequest("POST", path, bytes.NewReader(body))
+	r.RemoteAddr = from
+	for _, h := range headers {
+		r.Header.Add("X-Forwarded-For", h)
+		r.Header.Add(viewerHeader, h+":443")
+		r.Header.Add("Forwarded", "for="+h)
+	}
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, r)
+	return w.Code, w.Header().Get("Retry-After")
+}
+
+func TestWhoAsksTooOftenIsToldWhenToComeAgain(t *testing.T) {
+	f := limited(Rate{PerSecond: 0.5, Burst: 3}, Rate{})
+	want := func(status int, after string) {
+		t.Helper()
+		if s, a := f.send("192.0.2.1", "/x", nil); s != status || a != after {
+			t.Errorf("answer = %d, Retry-After %q; want %d, %q", s, a, status, after)
+		}
+	}
+	for range 3 {
+		want(200, "")
+	}
+	want(429, "2")
+	f.clock.at = f.clock.at.Add(1500 * time.Millisecond)
+	want(429, "1")
+	f.clock.at = f.clock.at.Add(500 * time.Millisecond)
+	want(200, "")
+	want(429, "2")
+	strangers := 0 // one may share the empty bucket by chance, not all
+	for i := range 3 {
+		if s, _ := f.send(fmt.Sprintf("198.51.100.%d", i), "/x", nil); s == 200 {
+			strangers++
+		}
+	}
+	if strangers == 0 {
+		t.Error("no other address gets through")
+	}
+	if f.reached != 4+strangers {
+		t.Errorf("%d requests reached the door, want %d", f.reached, 4+strangers)
+	}
+}
+
+func TestARefusalHasTheUsualBody(t *testing.T) {
+	f := limited(Rate{PerSecond: 1, Burst: 1}, Rate{})
+	f.send("192.0.2.1", "/x", nil)
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", "/x", nil)
+	r.RemoteAddr = "192.0.2.1"
+	f.ServeHTTP(w, r)
+	if w.Code != 429 || !strings.Contains(w.Body.String(), `"code":"too_many"`) || !strings.Contains(w.Body.String(), `"detail":"too many requests`) {
+		t.Errorf("answer = %d %s", w.Code, w.Body)
+	}
+}
+
+func TestHeadersOfTheCallerBuyNoTokens(t *testing.T) {
+	f := limited(Rate{PerSecond: 1, Burst: 5}, Rate{})
+	for i := range 50 {
+		f.send("192.0.2.1", "/x", nil, fmt.Sprintf("203.0.113.%d", i))
+	}
+	if f.reached != 5 {
+		t.Errorf("%d of 50 requests with forged addresses got through, want 5", f.reached)
+	}
+}
+
+func TestANetworkOfIPv6IsOneCaller(t *testing.T) {
+	f := limited(Rate{PerSecond: 1, Burst: 5}, Rate{})
+	for i := range 50 {
+		f.send(fmt.Sprintf("2001:db8:1:2:%x::%x", i, i*7), "/x", nil)
+	}
+	if f.reached != 5 {
+		t.Errorf("%d of 50 requests from one /64 got through, want 5", f.reached)
+	}
+	if origin("2001:db8:1:2::1") == origin("2001:db8:1:3::1") || origin("192.0.2.1") == origin("192.0.2.2") {
+		t.Error("strangers have one origin")
+	}
+	for _, same := range [][2]string{{"192.0.2.1", "::ffff:192.0.2.1"}, {"192.0.2.1", "192.0.2.1:4711"}, {"2001:db8::1", "[2001:db8::2%eth0]:443"}, {"", "in process"}} {
+		if origin(same[0]) != origin(same[1]) {
+			t.Errorf("origin(%q) = %v, origin(%q) = %v; want them equal", same[0], origin(same[0]), same[1], origin(same[1]))
+		}
+	}
+}
+
+// Whoever has emptied a bucket might hope that so many others push it out.
+func TestAFloodOfAddressesGivesNobodyTokens(t *testing.T) {
+	const burst = 3
+	b := newBuckets(Rate{PerSecond: 1, Burst: burst}, newClock().now)
+	me := origin("192.0.2.1")
+	for range burst {
+		b.take(me)
+	}
+	admitted := burst
+	for i := range 4 * size {
+		who := origin(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}).String())
+		for range 2 {
+			if _, ok := b.take(who); ok {
+				admitted++
+			}
+		}
+		if i%size == 0 {
+			if _, ok := b.take(me); ok {
+				t.Fatalf("after %d other addresses the empty bucket has a token", i)
+			}
+		}
+	}
+	if admitted > burst*size || len(b.all) != size {
+		t.Errorf("%d requests admitted in %d buckets, want at most %d in %d", admitted, len(b.all), burst*size, size)
+	}
+}
+
+// In any stretch of time a bucket gives what it holds and what flows in, never
+// more; it is never stingier than it says either.
+func TestABucketGivesItsRateAndItsBurst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := Rate{PerSecond: rapid.Float64Range(0.1, 100).Draw(t, "rate"), Burst: rapid.IntRange(1, 20).Draw(t, "burst")}
+		c := newClock()
+		b := newBuckets(rate, c.now)
+		who := origin("192.0.2.1")
+		var times []time.Time // of what was admitted
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			c.at = c.at.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
+			wait, ok := b.take(who)
+			if ok {
+				times = append(times, c.at)
+				continue
+			}
+			if wait <= 0 {
+				t.Fatalf("refused with a wait of %v", wait)
+			}
+			if rapid.Bool().Draw(t, "waits") {
+				c.at = c.at.Add(wait + time.Microsecond) // floats round
+				if _, ok := b.take(who); !ok {
+					t.Fatalf("after the %v it was told to wait it is refused again", wait)
+				}
+				times = append(times, c.at)
+			}
+		}
+		for i := range times {
+			for j := i; j < len(times); j++ {
+				if most := float64(rate.Burst) + times[j].Sub(times[i]).Seconds()*rate.PerSecond + 1e-3; float64(j-i+1) > most {
+					t.Fatalf("%d admitted within %v, want at most %.3f", j-i+1, times[j].Sub(times[i]), most)
+				}
+			}
+		}
+	})
+}
+
+func TestAClockThatStepsBackNeitherGivesNorTakesTokens(t *testing.T) {
+	c := newClock()
+	b := newBuckets(Rate{PerSecond: 1, Burst: 1}, c.now)
+	who := origin("192.0.2.1")
+	b.take(who)
+	c.at = c.at.Add(-time.Hour)
+	if wait, ok := b.take(who); ok || wait != time.Second {
+		t.Errorf("take() an hour before = %v, %t; want a wait of 1 s", wait, ok)
+	}
+	c.at = c.at.Add(time.Second)
+	if _, ok := b.take(who); !ok {
+		t.Error("take() a second after = false, want a token")
+	}
+	// A monotonic reading that stood still in a freeze is not looked at.
+	monotonic := time.Now()
+	c.at = monotonic.Round(0)
+	b.take(who)
+	c.at = monotonic.Add(time.Second)
+	if _, ok := b.take(who); !ok {
+		t.Error("take() a second after = false, want a token")
+	}
+}
+
+func TestWhatOpensAPairHasATighterLimit(t *testing.T) {
+	c := caller.New(t, identity.ID{7})
+	first := c.Call("one", time.Now())
+	c.Accepted(first)
+	second := c.Call("two", time.Now())
+	escaped := []byte(strings.Replace(string(caller.Body(first)), `"sequence_no"`, `"sequence\u005fno"`, 1))
+	for _, tt := range []struct {
+		name, path string
+		body       []byte
+		opens      bool
+	}{
+		{"a first call", message.SendPath, caller.Body(first), true},
+		{"at a vacant's own path", "/v/x" + message.SendPath, caller.Body(first), true},
+		{"at the root", "/", caller.Body(first), true},
+		{"spelled otherwise", message.SendPath, escaped, true},
+		{"a reset", message.ResetPath, caller.Body(c.Reset(time.Now())), true},
+		{"a reset of any body", message.ResetPath, nil, true},
+		{"a second call", message.SendPath, caller.Body(second), false},
+		{"an ask for a first call", message.AskPath, caller.Body(first), false},
+		{"what is no envelope", message.SendPath, []byte(`{"sequence_no":1}`), false},
+		{"nothing", message.SendPath, nil, false},
+		{"too much", message.SendPath, bytes.Repeat([]byte(" "), 300<<10), false},
+		{"another path", "/card", caller.Body(first), false},
+	} {
+		f := limited(Rate{}, Rate{PerSecond: 0.1, Burst: 2})
+		for range 5 {
+			f.send("192.0.2.1", tt.path, tt.body)
+		}
+		want := 5
+		if tt.opens {
+			want = 2
+		}
+		if f.reached != want {
+			t.Errorf("%s: %d of 5 got through, want %d", tt.name, f.reached, want)
+		}
+		if s, _ := f.send("192.0.2.1", message.SendPath, caller.Body(second)); s != 200 {
+			t.Errorf("%s: a second call then = %d, want 200", tt.name, s)
+		}
+	}
+}
+
+func TestTheDoorReadsEveryByteBehindTheLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.OneOf(rapid.IntRange(0, 4096), rapid.IntRange(256<<10-2, 256<<10+2), rapid.IntRange(500<<10, 600<<10)).Draw(t, "size")
+		body := bytes.Repeat([]byte("x"), n)
+		fails := rapid.Bool().Draw(t, "fails")
+		var got []byte
+		var failed error
+		h := Limit(Config{PairRate: Rate{1, 10}, Now: newClock().now}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			got, failed = io.ReadAll(r.Body)
+		}))
+		source := io.Reader(bytes.NewReader(body))
+		if fails {
+			source = io.MultiReader(source, iotest.ErrReader(io.ErrUnexpectedEOF))
+		}
+		r := httptest.NewRequest("POST", message.SendPath, source)
+		if rapid.Bool().Draw(t, "length known") {
+			r.ContentLength = int64(n)
+		}
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if !bytes.Equal(got, body) || errors.Is(failed, io.ErrUnexpectedEOF) != fails {
+			t.Errorf("the door reads %d bytes, %v; want %d, and the source's own end", len(got), failed, n)
+		}
+	})
+}
+
+// Announced, a body beyond the limit is not read; unannounced, no more of it
+// than the door would.
+func TestALargeBodyIsNotTakenIn(t *testing.T) {
+	for _, announced := range []bool{true, false} {
+		source := &endless{}
+		r := httptest.NewRequest("POST", message.SendPath, source)
+		r.ContentLength = -1
+		if announced {
+			r.ContentLength = 6 << 20
+		}
+		Limit(Config{PairRate: Rate{1, 10}, Now: newClock().now}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(httptest.NewRecorder(), r)
+		if source.n > 256<<10+1 || announced && source.n > 0 {
+			t.Errorf("announced %t: %d bytes read", announced, source.n)
+		}
+	}
+}
+
+type endless struct{ n int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	e.n += len(b)
+	return len(b), nil
+}
+
+func TestRetryAfterIsWholeSeconds(t *testing.T) {
+	f := limited(Rate{PerSecond: 0.001, Burst: 1}, Rate{})
+	f.send("192.0.2.1", "/x", nil)
+	_, after := f.send("192.0.2.1", "/x", nil)
+	if n, err := strconv.Atoi(after); err != nil || n != 1000 {
+		t.Errorf("Retry-After = %q, want 1000", after)
+	}
+}
+
+func FuzzOrigin(f *testing.F) {
+	f.Add("192.0.2.1")
+	f.Add("[fe80::1%eth0]:80")
+	f.Fuzz(func(t *testing.T, remote string) {
+		p := origin(remote)
+		if p.IsValid() && p != p.Masked() {
+			t.Errorf("origin(%q) = %v, want a network", remote, p)
+		}
+	})
+}
+
+func BenchmarkLimit(b *testing.B) {
+	c := caller.New(b, identity.ID{7})
+	c.Accepted(c.Call("one", time.Now()))
+	body := caller.Body(c.Call("two", time.Now()))
+	f := limited(Rate{1e9, 1e9}, Rate{1e9, 1e9})
+	r := httptest.NewRequest("POST", message.SendPath, nil)
+	for b.Loop() {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		f.ServeHTTP(nil, r)
+	}
+}
