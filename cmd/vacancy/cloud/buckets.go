@@ -1,0 +1,75 @@
+package cloud
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Empty deletes every object of a bucket with all its versions and markers,
+// page by page, and tells after each page how many are gone. One that is not
+// there is empty.
+func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)) error {
+	total := 0
+	for {
+		page, err := c.buckets.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{Bucket: &bucket})
+		if err = Problem(err); problem.Is(err, problem.NotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		ids := make([]types.ObjectIdentifier, 0, len(page.Versions)+len(page.DeleteMarkers))
+		for _, v := range page.Versions {
+			ids = append(ids, types.ObjectIdentifier{Key: v.Key, VersionId: v.VersionId})
+		}
+		for _, m := range page.DeleteMarkers {
+			ids = append(ids, types.ObjectIdentifier{Key: m.Key, VersionId: m.VersionId})
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+		out, err := c.buckets.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: &bucket, Delete: &types.Delete{Objects: ids, Quiet: aws.Bool(true)}})
+		if err != nil {
+			return Problem(err)
+		}
+		// Listing begins anew each time, so one that stays would be met for ever.
+		if len(out.Errors) > 0 {
+			e := out.Errors[0]
+			return problem.New(problem.Forbidden, "%d objects of bucket %s cannot be deleted; the first is %s: %s", len(out.Errors), bucket, aws.ToString(e.Key), aws.ToString(e.Message))
+		}
+		total += len(ids)
+		gone(total)
+	}
+}
+
+// HasObjects says whether anything lies in a bucket; one that is not there has
+// nothing.
+func (c *Cloud) HasObjects(ctx context.Context, bucket string) (bool, error) {
+	page, err := c.buckets.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{Bucket: &bucket, MaxKeys: aws.Int32(1)})
+	if err = Problem(err); problem.Is(err, problem.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return len(page.Versions)+len(page.DeleteMarkers) > 0, nil
+}
+
+// HasItems says whether anything lies in a table; one that is not there has
+// nothing. It looks for one item: the count that AWS keeps is hours old.
+func (c *Cloud) HasItems(ctx context.Context, table string) (bool, error) {
+	page, err := c.tables.Scan(ctx, &dynamodb.ScanInput{TableName: &table, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
+	if err = Problem(err); problem.Is(err, problem.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return len(page.Items) > 0, nil
+}

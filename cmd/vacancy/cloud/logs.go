@@ -1,0 +1,160 @@
+package cloud
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Groups lists the log groups whose names begin with prefix.
+func (c *Cloud) Groups(ctx context.Context, prefix string) ([]string, error) {
+	var names []string
+	pages := cloudwatchlogs.NewDescribeLogGroupsPaginator(c.logs, &cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: &prefix})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, Problem(err)
+		}
+		for _, g := range page.LogGroups {
+			names = append(names, aws.ToString(g.LogGroupName))
+		}
+	}
+	return names, nil
+}
+
+// Line is one event of a log group.
+type Line struct {
+	Group string
+	At    time.Time
+	Text  string
+
+	id string
+}
+
+// The bounds of a Tail. Lines come up to some seconds after their time, in any
+// order; whoever reads on from the last line it saw would miss those.
+const (
+	late      = 10 * time.Second // how long after its time a line may still come
+	pageLines = 500              // lines of a group in memory
+	known     = 20_000           // lines that are remembered as told
+)
+
+// Tail reads the lines of several log groups in the order of their times. Its
+// memory is bounded: a page per group, and the ids of the lines told last. It
+// is for one goroutine.
+type Tail struct {
+	cloud  *Cloud
+	groups []string
+	from   time.Time
+	told   map[string]bool
+	order  []string // the ids in told, oldest first from next on
+	next   int
+}
+
+// Tail begins at a time.
+func (c *Cloud) Tail(groups []string, from time.Time) *Tail {
+	return &Tail{cloud: c, groups: groups, from: from, told: map[string]bool{}, order: make([]string, known)}
+}
+
+// Next hands every line that is new to show, in the order of time, and returns
+// when there are no more by now. A line that came later than others of its time
+// is shown by a later Next. When AWS throttles or cannot be reached the error
+// is Unavailable, and Next can be called again.
+func (t *Tail) Next(ctx context.Context, show func(Line) error) error {
+	newest := t.from
+	defer func() { // also on an error: what was told by then need not be read again
+		if from := newest.Add(-late); from.After(t.from) {
+			t.from = from
+		}
+	}()
+	sources := make([]*source, len(t.groups))
+	for i, g := range t.groups {
+		sources[i] = &source{cloud: t.cloud, group: g, from: t.from}
+	}
+	for {
+		first, err := earliest(ctx, sources)
+		if first == nil || err != nil {
+			return err
+		}
+		line := first.lines[0]
+		first.lines = first.lines[1:]
+		if t.told[line.id] {
+			continue
+		}
+		if err := show(line); err != nil {
+			return err
+		}
+		t.remember(line.id)
+		if line.At.After(newest) {
+			newest = line.At
+		}
+	}
+}
+
+// remember notes a line as told and forgets the one told longest ago.
+func (t *Tail) remember(id string) {
+	if old := t.order[t.next]; old != "" {
+		delete(t.told, old)
+	}
+	t.told[id], t.order[t.next] = true, id
+	t.next = (t.next + 1) % len(t.order)
+}
+
+// earliest is the source whose next line is the earliest; nil if all are at
+// their end.
+func earliest(ctx context.Context, sources []*source) (*source, error) {
+	var first *source
+	for _, s := range sources {
+		if err := s.fill(ctx); err != nil {
+			return nil, err
+		}
+		if len(s.lines) > 0 && (first == nil || s.lines[0].before(first.lines[0])) {
+			first = s
+		}
+	}
+	return first, nil
+}
+
+func (l Line) before(other Line) bool {
+	return cmp.Or(l.At.Compare(other.At), strings.Compare(l.Group, other.Group)) < 0
+}
+
+// source is one group's lines from a time on, a page at a time.
+type source struct {
+	cloud *Cloud
+	group string
+	from  time.Time
+	lines []Line
+	token *string
+	ended bool
+}
+
+// fill reads pages until there is a line or the end. AWS hands out empty pages
+// on the way.
+func (s *source) fill(ctx context.Context) error {
+	for len(s.lines) == 0 && !s.ended {
+		page, err := s.cloud.logs.FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{
+			LogGroupName: &s.group, StartTime: aws.Int64(s.from.UnixMilli()), Limit: aws.Int32(pageLines), NextToken: s.token,
+		})
+		if err = Problem(err); problem.Is(err, problem.NotFound) {
+			s.ended = true // the group went away, as in a destroy
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Events {
+			s.lines = append(s.lines, Line{s.group, time.UnixMilli(aws.ToInt64(e.Timestamp)).UTC(), aws.ToString(e.Message), aws.ToString(e.EventId)})
+		}
+		slices.SortStableFunc(s.lines, func(a, b Line) int { return a.At.Compare(b.At) })
+		s.token, s.ended = page.NextToken, page.NextToken == nil
+	}
+	return nil
+}

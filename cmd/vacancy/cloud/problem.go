@@ -1,0 +1,106 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// What AWS calls the faults that a person can mend, by service and age.
+var (
+	expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}
+	unknown = []string{"InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId", "AuthFailure", "InvalidSignatureException", "SignatureDoesNotMatch", "IncompleteSignature", "MissingAuthenticationToken"}
+	skewed  = []string{"RequestExpired", "RequestTimeTooSkewed", "RequestInTheFuture"}
+	denied  = []string{"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError", "Forbidden"}
+	full    = []string{"LimitExceeded", "LimitExceededException", "ServiceQuotaExceededException", "TooManyBuckets"}
+	missing = []string{"ResourceNotFoundException", "NoSuchBucket", "NoSuchKey", "NotFound", "TableNotFoundException", "StackNotFoundException"}
+)
+
+// Problem gives an error of the SDK its kind and the words that help. The cause
+// stays inside. What is a problem already is returned as it is.
+func Problem(err error) error {
+	var known *problem.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return apiProblem(err, api)
+	}
+	var region *aws.MissingRegionError
+	var profile config.SharedConfigProfileNotExistError
+	var wire net.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return problem.Wrap(problem.Canceled, err, "interrupted")
+	case errors.As(err, &region):
+		return problem.Wrap(problem.Usage, err, "no AWS Region is set: set AWS_REGION, or region in ~/.aws/config")
+	case errors.As(err, &profile):
+		return problem.Wrap(problem.Usage, err, "AWS_PROFILE names the profile %q, which ~/.aws/config does not have", profile.Profile)
+	case strings.Contains(err.Error(), "get credentials"), strings.Contains(err.Error(), "refresh cached credentials"):
+		return credentialsProblem(context.Background(), err)
+	case errors.As(err, &wire), errors.Is(err, context.DeadlineExceeded):
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be reached: is there a network, and is AWS_ENDPOINT_URL, if set, right?", serviceOf(err))
+	}
+	return problem.Wrap(problem.Internal, err, "%s failed", serviceOf(err))
+}
+
+func apiProblem(err error, api smithy.APIError) error {
+	code, said := api.ErrorCode(), strings.TrimSuffix(api.ErrorMessage(), ".")
+	what := serviceOf(err)
+	has := func(codes []string) bool { return slices.Contains(codes, code) }
+	_, throttled := retry.DefaultThrottleErrorCodes[code]
+	switch {
+	case has(expired):
+		return problem.Wrap(problem.Unauthorized, err, "the AWS credentials have expired: get new ones (aws sso login, or new AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN)")
+	case has(skewed), strings.Contains(said, "Signature expired"), strings.Contains(said, "Signature not yet current"):
+		return problem.Wrap(problem.Clock, err, "AWS finds the time of this request wrong: set the clock of this machine")
+	case has(unknown):
+		return problem.Wrap(problem.Unauthorized, err, "AWS does not know these credentials (%s): check AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", code)
+	case has(denied):
+		return problem.Wrap(problem.Forbidden, err, "AWS denies these credentials %s: %s", what, said)
+	case throttled:
+		return problem.Wrap(problem.Unavailable, err, "AWS throttles %s: run the same command again in a minute", what)
+	case has(full):
+		return problem.Wrap(problem.Unavailable, err, "a quota of this account is used up at %s: %s", what, said)
+	case has(missing), strings.HasSuffix(code, "ValidationError") && strings.Contains(said, "does not exist"):
+		return problem.Wrap(problem.NotFound, err, "%s: %s", what, said)
+	case api.ErrorFault() == smithy.FaultServer:
+		return problem.Wrap(problem.Unavailable, err, "AWS failed at %s (%s): run the same command again", what, code)
+	}
+	return problem.Wrap(problem.Internal, err, "%s: %s: %s", what, code, said)
+}
+
+// credentialsProblem is the problem of a chain that had no credentials to give.
+func credentialsProblem(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return problem.Wrap(problem.Canceled, err, "interrupted")
+	}
+	if text := err.Error(); strings.Contains(text, "SSO") || strings.Contains(text, "sso") {
+		return problem.Wrap(problem.Unauthorized, err, "the session of AWS IAM Identity Center has expired: run aws sso login")
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return apiProblem(err, api) // of the role that is to be assumed
+	}
+	return problem.Wrap(problem.Unauthorized, err, "no AWS credentials were found: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run aws configure")
+}
+
+// serviceOf names the operation that an error is of, as IAM does:
+// Lambda:InvokeFunction.
+func serviceOf(err error) string {
+	var op *smithy.OperationError
+	if errors.As(err, &op) {
+		return op.Service() + ":" + op.Operation()
+	}
+	return "AWS"
+}

@@ -1,0 +1,78 @@
+package cloud
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// The labels of a secret's versions. AWSCURRENT is what the edge sends; the
+// value on its way there has a label of its own until the edge sends it, so
+// that a rotation which broke off leaves AWSCURRENT true.
+const (
+	current = "AWSCURRENT"
+	coming  = "VACANCY_COMING"
+)
+
+// Version is the id of the version of a secret that is current.
+func (c *Cloud) Version(ctx context.Context, secret string) (string, error) {
+	labels, err := c.versions(ctx, secret)
+	if err != nil {
+		return "", err
+	}
+	if labels[current] == "" {
+		return "", problem.New(problem.Damaged, "the secret %s has no current version", secret)
+	}
+	return labels[current], nil
+}
+
+// versions maps each label of a secret to the version that has it.
+func (c *Cloud) versions(ctx context.Context, secret string) (map[string]string, error) {
+	out, err := c.secrets.DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: &secret})
+	if err != nil {
+		return nil, Problem(err)
+	}
+	labels := map[string]string{}
+	for version, names := range out.VersionIdsToStages {
+		for _, name := range names {
+			labels[name] = version
+		}
+	}
+	return labels, nil
+}
+
+// PutVersion makes the next version of a secret, with an id of the caller's
+// choice, of 43 random letters and digits, and leaves the current one current.
+// The value stays inside AWS and this call.
+func (c *Cloud) PutVersion(ctx context.Context, secret, version string) error {
+	random, err := c.secrets.GetRandomPassword(ctx, &secretsmanager.GetRandomPasswordInput{
+		PasswordLength: aws.Int64(43), ExcludePunctuation: aws.Bool(true),
+	})
+	if err != nil {
+		return Problem(err)
+	}
+	_, err = c.secrets.PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{
+		SecretId: &secret, ClientRequestToken: &version, SecretString: random.RandomPassword, VersionStages: []string{coming},
+	})
+	return Problem(err)
+}
+
+// Promote makes a version of a secret the current one, if it is not.
+func (c *Cloud) Promote(ctx context.Context, secret, version string) error {
+	labels, err := c.versions(ctx, secret)
+	if err != nil {
+		return err
+	}
+	if labels[current] == version {
+		return nil
+	}
+	in := &secretsmanager.UpdateSecretVersionStageInput{SecretId: &secret, VersionStage: aws.String(current), MoveToVersionId: &version}
+	if before := labels[current]; before != "" {
+		in.RemoveFromVersionId = &before
+	}
+	_, err = c.secrets.UpdateSecretVersionStage(ctx, in)
+	return Problem(err)
+}
