@@ -1,0 +1,116 @@
+// Package bundle builds the Lambda functions and packs each into the zip that
+// is deployed.
+//
+// It imports nothing of the project; it runs the go command. The invariant:
+// the same sources and the same release of Go give the same bytes, on every
+// machine and in every folder, so that a second deployment changes nothing.
+package bundle
+
+import (
+	"archive/zip"
+	"compress/flate"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Top finds the top of the checkout that dir lies in: the folder with go.mod.
+func Top(dir string) (string, error) {
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at, nil
+		}
+		up := filepath.Dir(at)
+		if up == at {
+			return "", fmt.Errorf("%s is in no checkout of the project: expected go.mod in it or above it", dir)
+		}
+		at = up
+	}
+}
+
+// Functions builds the named folders of functions/ in the checkout top for
+// Linux on arch (arm64 or amd64), and writes NAME.zip for each into dir, which
+// exists. environ is the environment of the go command (os.Environ).
+func Functions(ctx context.Context, top, arch string, names []string, dir string, environ []string) error {
+	binaries, err := os.MkdirTemp("", "vacancy-functions-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(binaries)
+	// One command for all: they share most packages and link in parallel.
+	args := append(flags(), "-o", binaries+string(filepath.Separator))
+	for _, name := range names {
+		args = append(args, "./functions/"+name)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = top, environment(environ, arch)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the functions: %w\n%s", err, strings.TrimSpace(string(out)))
+	}
+	for _, name := range names {
+		if err := pack(filepath.Join(binaries, name), filepath.Join(dir, name+".zip")); err != nil {
+			return fmt.Errorf("packing function %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// flags build without Lambda's old RPC entry, and without what differs between
+// machines: paths, the state of the repository, build ids.
+func flags() []string {
+	return []string{"build", "-tags", "lambda.norpc", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid="}
+}
+
+// environment is environ without what could change the binary, and with what
+// Lambda's machines are.
+func environment(environ []string, arch string) []string {
+	fixed := []string{
+		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOARM64=v8.0", "GOAMD64=v1",
+		"GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off",
+	}
+	out := slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(fixed, func(f string) bool { return strings.HasPrefix(f, name+"=") })
+	})
+	return append(out, fixed...)
+}
+
+// pack writes a zip with one file, bootstrap, which Lambda runs. Its time and
+// mode are fixed: those of the build would make every zip another.
+func pack(binary, path string) (err error) {
+	in, err := os.Open(binary)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	w := zip.NewWriter(out)
+	w.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
+		return flate.NewWriter(w, flate.BestCompression)
+	})
+	h := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)}
+	h.SetMode(0o755)
+	file, err := w.CreateHeader(h)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(file, in); err != nil {
+		return err
+	}
+	return w.Close()
+}

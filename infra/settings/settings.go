@@ -1,0 +1,241 @@
+// Package settings reads what an operator chooses about a stage: the context
+// values of the CDK app, with their defaults, and says of each that is wrong
+// what was expected and what came.
+//
+// It imports nothing of the project, and no CDK: cdk.json and the command line
+// hand it plain values. The invariant: what Read returns can be deployed as
+// far as its values can tell.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Settings are a stage's.
+type Settings struct {
+	Stage string // part of every name; several stages live side by side
+	Arch  string // arm64 or amd64: what the functions run on
+
+	Edge        bool   // CloudFront before the functions
+	Domain      string // of the edge; empty: the name that CloudFront gives
+	Certificate string // ARN of the domain's certificate in us-east-1
+	WAF         bool   // a web ACL before the edge
+
+	Concurrency  int // of message, reserved; 0 reserves none for any function
+	ReadCeiling  int // request units a second, for each table and index
+	WriteCeiling int
+	Rate         string // per address, tokens-per-second:burst; empty: no limit
+	PairRate     string // per address, for envelopes that open a pair
+
+	Email  string // whom alarms and the budget write to; empty: nobody
+	Budget int    // USD a day above which mail is sent
+
+	Keep          bool   // data outlives its stack, and tables refuse deletion
+	HostKey       string // kms or software
+	Dashboard     bool
+	RetentionDays int // of logs
+
+	EdgeSecretVersion string // of the edge's secret; empty: its current one
+	EdgeSecretBefore  string // a version that is still accepted; empty: none
+}
+
+// Names of the context values. cdk.json holds those that have a default.
+const (
+	Stage             = "stage"
+	Arch              = "arch"
+	Edge              = "edge"
+	Domain            = "domain"
+	Certificate       = "certificate"
+	WAF               = "waf"
+	Concurrency       = "concurrency"
+	ReadCeiling       = "readCeiling"
+	WriteCeiling      = "writeCeiling"
+	Rate              = "rate"
+	PairRate          = "pairRate"
+	Email             = "email"
+	Budget            = "budget"
+	Keep              = "keep"
+	HostKey           = "hostKey"
+	Dashboard         = "dashboard"
+	RetentionDays     = "retentionDays"
+	EdgeSecretVersion = "edgeSecretVersion"
+	EdgeSecretBefore  = "edgeSecretBefore"
+)
+
+// Defaults are the values of a context that says nothing. cdk.json repeats
+// them, for people to read and change.
+//
+// The guard of money is in four of them: ten instances of message answer at
+// most a hundred requests a second (Lambda allows each ten), and a call writes
+// two units, so a ceiling of 200 a second never hinders what ten instances can
+// do, and bounds the day's bill of a table.
+func Defaults() map[string]any {
+	return map[string]any{
+		Stage: "dev", Arch: "arm64", Edge: true, WAF: false,
+		Concurrency: 10, ReadCeiling: 400, WriteCeiling: 200, Rate: "20:40", PairRate: "1:20", Budget: 20,
+		Keep: true, HostKey: "kms", Dashboard: true, RetentionDays: 30,
+	}
+}
+
+// Names lists every context value.
+func Names() []string {
+	rest := []string{Domain, Certificate, Email, EdgeSecretVersion, EdgeSecretBefore}
+	return slices.Sorted(slices.Values(append(rest, slices.Collect(maps.Keys(Defaults()))...)))
+}
+
+// Read makes settings of a context: values from cdk.json or, as strings, from
+// the command line. Other tools keep values in the same context under names
+// with other characters than letters; a name of letters only that is not ours
+// is taken for a slip. Its error names every value that is wrong.
+func Read(context map[string]any) (Settings, error) {
+	r := reader{context: context}
+	for _, name := range slices.Sorted(maps.Keys(context)) {
+		if word.MatchString(name) && !slices.Contains(Names(), name) {
+			r.wrong(name, "one of "+strings.Join(Names(), ", "), "it as a name")
+		}
+	}
+	s := Settings{
+		Stage: r.match(Stage, stage, "1 to 20 characters of a-z, 0-9 and -, the first a letter"),
+		Arch:  r.word(Arch, "arm64", "amd64"),
+		Edge:  r.flag(Edge), WAF: r.flag(WAF), Keep: r.flag(Keep), Dashboard: r.flag(Dashboard),
+		Domain:      r.match(Domain, domain, "a host name such as vacants.example.org"),
+		Certificate: r.match(Certificate, certificate, "the ARN of an ACM certificate in us-east-1, which is where CloudFront looks for it"),
+		Concurrency: r.number(Concurrency, 0, 1000),
+		ReadCeiling: r.number(ReadCeiling, 1, 40000), WriteCeiling: r.number(WriteCeiling, 1, 40000),
+		Rate:          r.match(Rate, rate, "tokens-per-second:burst such as 20:40, or nothing for no limit"),
+		PairRate:      r.match(PairRate, rate, "tokens-per-second:burst such as 1:20, or nothing for no limit"),
+		Email:         r.match(Email, email, "a mail address"),
+		Budget:        r.number(Budget, 1, 1000000),
+		HostKey:       r.word(HostKey, "kms", "software"),
+		RetentionDays: r.days(RetentionDays),
+
+		EdgeSecretVersion: r.match(EdgeSecretVersion, version, "a version id of the edge's secret"),
+		EdgeSecretBefore:  r.match(EdgeSecretBefore, version, "a version id of the edge's secret"),
+	}
+	return s, errors.Join(append(r.errs, s.together()...)...)
+}
+
+// together says which values do not go with each other.
+func (s Settings) together() (errs []error) {
+	says := func(bad bool, text string) {
+		if bad {
+			errs = append(errs, errors.New(text))
+		}
+	}
+	says(s.Domain != "" && s.Certificate == "", Domain+": needs context value "+Certificate+", the ARN of its certificate in us-east-1")
+	says(s.Certificate != "" && s.Domain == "", Certificate+": needs context value "+Domain+", the name that it is for")
+	says(s.Domain != "" && !s.Edge, Domain+": needs "+Edge+"=true, for a Function URL takes no name of one's own")
+	says(s.WAF && !s.Edge, WAF+": needs "+Edge+"=true, for a Function URL takes no web ACL")
+	says(s.EdgeSecretVersion != "" && !s.Edge, EdgeSecretVersion+": needs "+Edge+"=true")
+	says(s.EdgeSecretBefore != "" && s.EdgeSecretVersion == "", EdgeSecretBefore+": needs context value "+EdgeSecretVersion+", the version that follows it")
+	return errs
+}
+
+// InRegion says whether the settings go with the Region of the stacks. An
+// empty region is one that is not known before the deployment.
+func (s Settings) InRegion(region string) error {
+	const edges = "us-east-1"
+	if s.WAF && region != "" && region != edges {
+		return fmt.Errorf("%s: expected a stage in %s, where CloudFront's web ACLs live, got Region %q", WAF, edges, region)
+	}
+	return nil
+}
+
+// Name is the physical name of a thing of the stage.
+func (s Settings) Name(thing string) string { return "vacancy-" + s.Stage + "-" + thing }
+
+// LogGroup is the name of a function's log group.
+func (s Settings) LogGroup(function string) string { return "/vacancy/" + s.Stage + "/" + function }
+
+var (
+	word        = regexp.MustCompile(`^[A-Za-z]+$`)
+	stage       = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
+	domain      = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	certificate = regexp.MustCompile(`^arn:aws:acm:us-east-1:[0-9]{12}:certificate/[A-Za-z0-9-]{1,64}$`)
+	email       = regexp.MustCompile(`^[^@\s"'{}<>,;]{1,64}@[A-Za-z0-9.-]+\.[A-Za-z]{2,}$`)
+	rate        = regexp.MustCompile(`^([0-9]{1,6}(\.[0-9]{1,3})?:[1-9][0-9]{0,6})?$`)
+	version     = regexp.MustCompile(`^[A-Za-z0-9-]{32,64}$`)
+)
+
+// logDays are the retentions that CloudWatch Logs offers.
+var logDays = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
+
+// reader takes values out of a context and keeps what is wrong with them.
+type reader struct {
+	context map[string]any
+	errs    []error
+}
+
+func (r *reader) wrong(name, want, got string) {
+	const most = 80
+	r.errs = append(r.errs, fmt.Errorf("context value %s: expected %s, got %s", name, want, got[:min(len(got), most)]))
+}
+
+// value is the text of a context value, or of its default: the command line
+// gives text for everything.
+func (r *reader) value(name string) string {
+	v, ok := r.context[name]
+	if !ok {
+		v, ok = Defaults()[name]
+	}
+	switch v := v.(type) {
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case int:
+		return strconv.Itoa(v)
+	case float64: // JSON has no other numbers
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	if ok && r.context[name] != nil {
+		r.wrong(name, "a text, a number, true or false", fmt.Sprintf("%v", v))
+	}
+	return ""
+}
+
+// match is a text of a pattern. One without a default may be empty.
+func (r *reader) match(name string, pattern *regexp.Regexp, want string) string {
+	v := r.value(name)
+	_, needed := Defaults()[name]
+	if (v != "" || needed) && !pattern.MatchString(v) {
+		r.wrong(name, want, strconv.Quote(v))
+		return ""
+	}
+	return v
+}
+
+func (r *reader) word(name string, words ...string) string {
+	v := r.value(name)
+	if !slices.Contains(words, v) {
+		r.wrong(name, strings.Join(words, " or "), strconv.Quote(v))
+	}
+	return v
+}
+
+func (r *reader) flag(name string) bool { return r.word(name, "true", "false") == "true" }
+
+func (r *reader) number(name string, least, most int) int {
+	v := r.value(name)
+	n, err := strconv.Atoi(v)
+	if err != nil || n < least || n > most {
+		r.wrong(name, fmt.Sprintf("a whole number from %d to %d", least, most), strconv.Quote(v))
+		return least
+	}
+	return n
+}
+
+func (r *reader) days(name string) int {
+	v := r.value(name)
+	n, err := strconv.Atoi(v)
+	if err != nil || !slices.Contains(logDays, n) {
+		r.wrong(name, "a number of days that CloudWatch Logs offers ("+strings.Trim(fmt.Sprint(logDays), "[]")+")", strconv.Quote(v))
+	}
+	return n
+}

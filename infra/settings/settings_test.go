@@ -1,0 +1,155 @@
+package settings_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/infra/settings"
+)
+
+const (
+	arn     = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-0000-0000-0000-000000000000"
+	version = "0a1b2c3d-0000-0000-0000-000000000000"
+)
+
+func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
+	got, err := settings.Read(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := settings.Settings{
+		Stage: "dev", Arch: "arm64", Edge: true, Concurrency: 10, ReadCeiling: 400, WriteCeiling: 200,
+		Rate: "20:40", PairRate: "1:20", Budget: 20, Keep: true, HostKey: "kms", Dashboard: true, RetentionDays: 30,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Read(nil) (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheFileOfTheAppShowsTheDefaults(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "cdk.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Context map[string]any }
+	if err := json.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
+	want, err := json.Marshal(settings.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var defaults map[string]any
+	if err := json.Unmarshal(want, &defaults); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(defaults, file.Context); diff != "" {
+		t.Errorf("context of cdk.json (-default +got):\n%s", diff)
+	}
+}
+
+func TestValuesOfTheCommandLineAreText(t *testing.T) {
+	got, err := settings.Read(map[string]any{
+		"stage": "prod", "arch": "amd64", "edge": "true", "domain": "vacants.example.org", "certificate": arn, "waf": "true",
+		"concurrency": "0", "readCeiling": "5", "writeCeiling": "6", "rate": "", "pairRate": "0.5:3", "email": "ops@example.org",
+		"budget": "7", "keep": "false", "hostKey": "software", "dashboard": "false", "retentionDays": "7",
+		"edgeSecretVersion": version, "edgeSecretBefore": version, "@aws-cdk/core:flag": true, "cli-telemetry": false,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := settings.Settings{
+		Stage: "prod", Arch: "amd64", Edge: true, Domain: "vacants.example.org", Certificate: arn, WAF: true,
+		ReadCeiling: 5, WriteCeiling: 6, PairRate: "0.5:3", Email: "ops@example.org", Budget: 7, HostKey: "software",
+		RetentionDays: 7, EdgeSecretVersion: version, EdgeSecretBefore: version,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Read() (-want +got):\n%s", diff)
+	}
+}
+
+func TestEachWrongValueIsNamed(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		context map[string]any
+		want    string
+	}{
+		{"no stage", map[string]any{"stage": ""}, `context value stage: expected 1 to 20 characters of a-z, 0-9 and -, the first a letter, got ""`},
+		{"stage in capitals", map[string]any{"stage": "Prod"}, `context value stage: `},
+		{"long stage", map[string]any{"stage": strings.Repeat("a", 21)}, `context value stage: `},
+		{"stage that is a list", map[string]any{"stage": []any{"dev"}}, `context value stage: expected a text, a number, true or false, got [dev]`},
+		{"arch", map[string]any{"arch": "x86_64"}, `context value arch: expected arm64 or amd64, got "x86_64"`},
+		{"edge", map[string]any{"edge": "no"}, `context value edge: expected true or false, got "no"`},
+		{"waf", map[string]any{"waf": 1}, `context value waf: expected true or false, got "1"`},
+		{"keep", map[string]any{"keep": ""}, `context value keep: expected true or false, got ""`},
+		{"dashboard", map[string]any{"dashboard": "yes"}, `context value dashboard: `},
+		{"domain", map[string]any{"domain": "https://example.org", "certificate": arn}, `context value domain: expected a host name`},
+		{"domain without certificate", map[string]any{"domain": "example.org"}, `domain: needs context value certificate`},
+		{"certificate without domain", map[string]any{"certificate": arn}, `certificate: needs context value domain`},
+		{"certificate elsewhere", map[string]any{"domain": "example.org", "certificate": strings.Replace(arn, "us-east-1", "eu-west-1", 1)}, `context value certificate: expected the ARN of an ACM certificate in us-east-1`},
+		{"domain without edge", map[string]any{"domain": "example.org", "certificate": arn, "edge": false}, `domain: needs edge=true`},
+		{"web ACL without edge", map[string]any{"waf": true, "edge": false}, `waf: needs edge=true`},
+		{"concurrency below", map[string]any{"concurrency": -1}, `context value concurrency: expected a whole number from 0 to 1000, got "-1"`},
+		{"concurrency above", map[string]any{"concurrency": "1001"}, `context value concurrency: `},
+		{"part of a number", map[string]any{"readCeiling": 1.5}, `context value readCeiling: expected a whole number from 1 to 40000, got "1.5"`},
+		{"no writes", map[string]any{"writeCeiling": "0"}, `context value writeCeiling: `},
+		{"budget", map[string]any{"budget": "ten"}, `context value budget: expected a whole number from 1 to 1000000, got "ten"`},
+		{"email", map[string]any{"email": "ops"}, `context value email: expected a mail address, got "ops"`},
+		{"hostKey", map[string]any{"hostKey": "hsm"}, `context value hostKey: expected kms or software, got "hsm"`},
+		{"retention of logs", map[string]any{"retentionDays": 2}, `context value retentionDays: expected a number of days that CloudWatch Logs offers`},
+		{"rate", map[string]any{"rate": "20"}, `context value rate: expected tokens-per-second:burst such as 20:40`},
+		{"rate of no burst", map[string]any{"pairRate": "1:0"}, `context value pairRate: `},
+		{"secret version", map[string]any{"edgeSecretVersion": "AWSCURRENT"}, `context value edgeSecretVersion: expected a version id`},
+		{"secret version without edge", map[string]any{"edgeSecretVersion": version, "edge": false}, `edgeSecretVersion: needs edge=true`},
+		{"only the secret before", map[string]any{"edgeSecretBefore": version}, `edgeSecretBefore: needs context value edgeSecretVersion`},
+		{"a slip", map[string]any{"edeg": false}, `context value edeg: expected one of arch, budget, certificate, `},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := settings.Read(test.context)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Read(%v) = %v, want %s", test.context, err, test.want)
+			}
+		})
+	}
+}
+
+func TestAllWrongValuesAreNamedAtOnce(t *testing.T) {
+	_, err := settings.Read(map[string]any{"stage": "", "arch": "", "budget": ""})
+	for _, name := range []string{"stage", "arch", "budget"} {
+		if err == nil || !strings.Contains(err.Error(), "context value "+name+": ") {
+			t.Errorf("Read() = %v, want a word on %s", err, name)
+		}
+	}
+}
+
+func TestAWebACLLivesInOneRegion(t *testing.T) {
+	s := settings.Settings{WAF: true}
+	if err := s.InRegion("eu-west-1"); err == nil || !strings.Contains(err.Error(), "waf: expected a stage in us-east-1") {
+		t.Errorf("InRegion(eu-west-1) = %v, want a refusal that names waf", err)
+	}
+	for _, region := range []string{"", "us-east-1"} {
+		if err := s.InRegion(region); err != nil {
+			t.Errorf("InRegion(%q) = %v", region, err)
+		}
+	}
+	if err := (settings.Settings{}).InRegion("eu-west-1"); err != nil {
+		t.Errorf("InRegion(eu-west-1) without a web ACL = %v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, name := range settings.Names() {
+		f.Add(name, "1")
+	}
+	f.Add("edeg", "\xff")
+	f.Fuzz(func(t *testing.T, name, value string) {
+		s, err := settings.Read(map[string]any{name: value})
+		if err == nil && (len(s.Stage) == 0 || len(s.Stage) > 20 || s.WriteCeiling < 1) {
+			t.Errorf("Read({%q: %q}) = %+v, want no settings that cannot be deployed", name, value, s)
+		}
+	})
+}
