@@ -1,0 +1,4 @@
+package kms
+
+// ParsePublicKey is the parser of what the service sends.
+var ParsePublicKey = parsePublicKey
