@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/vacancy-host/vacancy/localstack/plugin"
+	"github.com/vacancy-host/vacancy/tests/dynamolocal"
+)
+
+// recipe of the virtual environment: a change of it is a new install.
+var recipe = []string{"install", "--require-hashes", "--no-deps", "--no-input", "--disable-pip-version-check", "--quiet"}
+
+// Installed is LocalStack, this project's plugin and DynamoDB Local in a cache
+// folder, ready to start.
+type Installed struct {
+	Cache    string // the cache folder
+	Python   string // of the virtual environment
+	Plugin   string // the plugin's folder, a Python path
+	DynamoDB string // the install of DynamoDB Local
+	Java     string // the program
+}
+
+// Install makes sure that the folder cache holds all that a server needs, and
+// tells on progress what takes long. It is idempotent; of two at once one waits
+// for the other; what an interrupted one left half done is done again. Errors
+// are of kind NotFound where a tool is missing, and say how to get it.
+func Install(ctx context.Context, cache string, progress io.Writer) (*Installed, error) {
+	cache, err := filepath.Abs(cache)
+	if err != nil {
+		return nil, err
+	}
+	java, err := findJava()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return nil, err
+	}
+	in := &Installed{Cache: cache, Java: java}
+	venv, err := once(cache, "localstack-venv", digest(plugin.Lock, recipe), func(building string) error {
+		return makeVenv(ctx, building, progress)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("installing LocalStack: %w", err)
+	}
+	in.Python = filepath.Join(venv, "bin", "python")
+	source, err := sourceDigest()
+	if err != nil {
+		return nil, err
+	}
+	in.Plugin, err = once(cache, "localstack-plugin", source, func(building string) error {
+		return os.CopyFS(building, plugin.Source)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("installing the plugin: %w", err)
+	}
+	in.DynamoDB, err = dynamolocal.Fetch(ctx, cache)
+	return in, err
+}
+
+// once returns the folder NAME-DIGEST of cache, which build fills if it is not
+// there. It is filled under another name, so that it is there whole or not.
+func once(cache, name, digest string, build func(building string) error) (string, error) {
+	final := filepath.Join(cache, name+"-"+digest)
+	if present(final) {
+		return final, nil
+	}
+	release, err := lock(filepath.Join(cache, name+".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	if present(final) {
+		return final, nil
+	}
+	// Under the lock nobody else builds: these are of killed installs.
+	left, err := filepath.Glob(filepath.Join(cache, name+"-building-*"))
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range left {
+		if err := os.RemoveAll(dir); err != nil {
+			return "", err
+		}
+	}
+	building, err := os.MkdirTemp(cache, name+"-building-")
+	if err != nil {
+		return "", err
+	}
+	if err := build(building); err != nil {
+		return "", errors.Join(err, os.RemoveAll(building))
+	}
+	return final, os.Rename(building, final)
+}
+
+func present(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// makeVenv fills dir with a virtual environment of the locked packages. It is
+// used as "bin/python -m" only, so it survives being renamed.
+func makeVenv(ctx context.Context, dir string, progress io.Writer) error {
+	python, err := findPython(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "installing LocalStack (about 500 MB, once) with %s\n", python)
+	if err := run(ctx, python, "-m", "venv", dir); err != nil {
+		return fmt.Errorf("%w (Debian and Ubuntu keep venv apart: apt-get install python3.13-venv)", err)
+	}
+	list := filepath.Join(dir, "localstack.lock")
+	if err := os.WriteFile(list, plugin.Lock, 0o644); err != nil {
+		return err
+	}
+	args := append([]string{"-m", "pip"}, append(recipe, "-r", list)...)
+	return run(ctx, filepath.Join(dir, "bin", "python"), args...)
+}
+
+func run(ctx context.Context, name string, args ...string) error {
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		const most = 2 << 10
+		return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, out[max(0, len(out)-most):])
+	}
+	return nil
+}
+
+func digest(content []byte, words []string) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q %s", words, content)))[:12]
+}
+
+// sourceDigest is over the names and contents of the plugin.
+func sourceDigest() (string, error) {
+	var names []string
+	var all []byte
+	err := fs.WalkDir(plugin.Source, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := plugin.Source.ReadFile(path)
+		names, all = append(names, fmt.Sprintf("%s %d", path, len(content))), append(all, content...)
+		return err
+	})
+	return digest(all, names), err
+}

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// process is one of the machine's, as far as it may be known.
+type process struct {
+	pid  int
+	args []string
+}
+
+// The marks by which the processes of a run are known: LocalStack and DynamoDB
+// Local carry them as an option, a function's program lies in the folder.
+const (
+	pythonMark = "vacancy="
+	javaMark   = "-Dvacancy.run="
+)
+
+// of reports whether p belongs to the run in dir. Nothing else does: an editor
+// or a pager that has a file of the run open is not of it.
+func (p process) of(dir string) bool {
+	return len(p.args) > 0 && (strings.HasPrefix(p.args[0], dir+string(filepath.Separator)) ||
+		slices.Contains(p.args, pythonMark+dir) || slices.Contains(p.args, javaMark+dir))
+}
+
+// processes lists all of the machine that this user may see. One that has ended
+// and is not yet waited for is not among them.
+func processes() ([]process, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil || !present("/proc/self/cmdline") {
+		return fromPS()
+	}
+	var all []process
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		if err != nil || len(line) == 0 {
+			continue // gone meanwhile, or of the kernel
+		}
+		all = append(all, process{pid, strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")})
+	}
+	return all, nil
+}
+
+// fromPS is for systems without /proc. It cuts arguments at spaces, which the
+// paths of a run do not have.
+func fromPS() ([]process, error) {
+	out, err := exec.Command("ps", "-axww", "-o", "pid=,command=").Output()
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	var all []process
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		if pid, err := strconv.Atoi(words[0]); err == nil {
+			all = append(all, process{pid, words[1:]})
+		}
+	}
+	return all, nil
+}
+
+// running lists the processes of the run in dir.
+func running(dir string) ([]process, error) {
+	all, err := processes()
+	return slices.DeleteFunc(all, func(p process) bool { return !p.of(dir) }), err
+}
+
+// sweep ends every process of the run in dir, also stopped ones, and returns
+// when there is none left.
+func sweep(dir string) error {
+	// Twice as long as a machine under load took to end a Java process.
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		left, err := running(dir)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("processes %v of %s do not end", pids(left), dir)
+		}
+		for _, p := range left {
+			if err := kill(p.pid); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func kill(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("ending process %d: %w", pid, err)
+	}
+	return nil
+}
+
+func pids(all []process) []int {
+	numbers := make([]int, len(all))
+	for i, p := range all {
+		numbers[i] = p.pid
+	}
+	return numbers
+}

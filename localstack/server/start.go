@@ -1,0 +1,228 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Options of a server. The zero value is a test's server.
+type Options struct {
+	Name     string // of the run; empty: a fresh one
+	Port     int    // 0: a free one
+	Detached bool   // it outlives the process that starts it; else it ends with it
+	Freeze   bool   // function processes are stopped between invocations, as on AWS
+}
+
+// Server is a running LocalStack with its DynamoDB Local and function processes.
+type Server struct {
+	URL  string // http://127.0.0.1:PORT
+	Port int
+	PID  int
+	Dir  string // the folder of the run, gone after Stop
+	Log  string // LocalStack's log, in Dir
+
+	stdin  io.Closer     // whose end ends the server, unless it is detached
+	exited chan struct{} // closed when the process has been waited for; nil if another started it
+	client *http.Client
+}
+
+// record is what the folder of a run says about it, in the file run.json.
+type record struct {
+	PID  int `json:"pid"`
+	Port int `json:"port"`
+}
+
+// Start starts a server in a folder of its own and returns when it is healthy.
+// Before, it ends and removes what killed runs left in the cache. ctx bounds
+// the start, not the server's life. A name in use is a Conflict.
+func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
+	s, err := i.begin(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.awaitHealth(ctx); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// begin makes the folder and starts the process, under a lock: whoever looks
+// for the leftovers of killed runs meanwhile would take this for one.
+func (i *Installed) begin(o Options) (*Server, error) {
+	release, err := lock(filepath.Join(i.Cache, "localstack-runs.lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := Clean(i.Cache); err != nil {
+		return nil, err
+	}
+	dir, err := makeRun(i.Cache, o.Name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := i.launch(dir, o)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+func makeRun(cache, name string) (string, error) {
+	all := runs(cache)
+	if err := os.MkdirAll(all, 0o755); err != nil {
+		return "", err
+	}
+	if name == "" {
+		return os.MkdirTemp(all, "run-")
+	}
+	dir := filepath.Join(all, name)
+	err := os.Mkdir(dir, 0o755)
+	if errors.Is(err, os.ErrExist) {
+		return "", problem.New(problem.Conflict, "the server %q runs already", name)
+	}
+	return dir, err
+}
+
+func (i *Installed) launch(dir string, o Options) (*Server, error) {
+	port, err := pickPort(o.Port)
+	if err != nil {
+		return nil, err
+	}
+	for _, sub := range []string{"home", "root", "tmp", "objects"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	s := serverAt(dir, port)
+	log, err := os.Create(s.Log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the process has its own
+	cmd := exec.Command(i.Python, "-X", pythonMark+dir, "-m", "localstack.runtime.main")
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, i.environment(dir, port, o), log, log
+	if o.Detached {
+		detach(cmd)
+	} else if s.stdin, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting LocalStack: %w", err)
+	}
+	s.PID, s.exited = cmd.Process.Pid, make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // however it ended, it has; its last words are in the log
+		close(s.exited)
+	}()
+	content, err := json.Marshal(record{s.PID, port})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "run.json"), content, 0o644)
+	}
+	if err != nil {
+		return nil, errors.Join(err, sweep(dir))
+	}
+	return s, nil
+}
+
+// environment is the whole environment of LocalStack's process: nothing of the
+// user's reaches it, and what it writes stays in dir.
+func (i *Installed) environment(dir string, port int, o Options) []string {
+	flag := func(b bool) string { return map[bool]string{true: "1", false: "0"}[b] }
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "PYTHONPATH=" + i.Plugin,
+		"HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + filepath.Join(dir, "tmp"), "FILESYSTEM_ROOT=" + filepath.Join(dir, "root"),
+		"XDG_CACHE_HOME=" + filepath.Join(i.Cache, "localstack-index"), // of entry points, by digest of the path
+		"OVERRIDE_IN_DOCKER=0", // else, beside a /.dockerenv, it takes itself for its image and writes everywhere
+		"GATEWAY_LISTEN=127.0.0.1:" + strconv.Itoa(port), "LOCALSTACK_HOST=localhost:" + strconv.Itoa(port),
+		"DNS_ADDRESS=0", "SKIP_SSL_CERT_DOWNLOAD=1", "DISABLE_EVENTS=1", "EAGER_SERVICE_LOADING=0", "DEBUG=0",
+		// Streams straight from DynamoDB Local; by default they go through a program to be fetched.
+		"PROVIDER_OVERRIDE_DYNAMODB=v2", "PROVIDER_OVERRIDE_DYNAMODBSTREAMS=v2", "DYNAMODB_IN_MEMORY=1", "DYNAMODB_SHARE_DB=1",
+		"LAMBDA_RUNTIME_EXECUTOR=process", "LAMBDA_RUNTIME_ENVIRONMENT_TIMEOUT=10",
+		// Else an idle stream is polled every ten seconds, and a failed event tried again after a minute.
+		"LAMBDA_EVENT_SOURCE_MAPPING_POLL_INTERVAL_SEC=0.2", "LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC=1", "LAMBDA_RETRY_BASE_DELAY=1",
+		"VACANCY_RUN=" + dir, "VACANCY_DYNAMODB=" + i.DynamoDB, "VACANCY_JAVA=" + i.Java,
+		"VACANCY_FREEZE=" + flag(o.Freeze), "VACANCY_OWNED=" + flag(!o.Detached),
+	}
+}
+
+// pickPort returns want if it is free on the loopback address, or any free one.
+func pickPort(want int) (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(want)))
+	if err != nil {
+		return 0, problem.Wrap(problem.Conflict, err, "port %d of 127.0.0.1 is taken", want)
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+func serverAt(dir string, port int) *Server {
+	s := &Server{URL: "http://127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: dir, Log: filepath.Join(dir, "server.log")}
+	s.client = &http.Client{Transport: &http.Transport{DialContext: s.Dial}}
+	return s
+}
+
+// awaitHealth polls until the server answers, has ended, or ctx has.
+func (s *Server) awaitHealth(ctx context.Context) error {
+	for {
+		if s.Healthy(ctx) == nil {
+			return nil
+		}
+		select {
+		case <-s.exited:
+			return fmt.Errorf("LocalStack ended before it was healthy: %s", s.lastWords())
+		case <-ctx.Done():
+			return fmt.Errorf("LocalStack was not healthy in time: %w: %s", ctx.Err(), s.lastWords())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (s *Server) lastWords() string {
+	content, err := os.ReadFile(s.Log)
+	if err != nil {
+		return err.Error()
+	}
+	const most = 3 << 10
+	return string(content[max(0, len(content)-most):])
+}
+
+// Healthy returns nil if the server answers.
+func (s *Server) Healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return s.do(ctx, http.MethodGet, "/_localstack/health", nil, nil)
+}
+
+// Stop ends the server and every process of it, stopped ones too, and removes
+// its folder. Nothing in it is worth a slow goodbye: all state is in memory.
+// A second Stop does nothing.
+func (s *Server) Stop() error {
+	// The server first, for it starts others.
+	if p, err := running(s.Dir); err != nil {
+		return err
+	} else if alive(p, s.PID) {
+		if err := kill(s.PID); err != nil {
+			return err
+		}
+	}
+	if s.exited != nil {
+		<-s.exited
+	}
+	if s.stdin != nil {
+		_ = s.stdin.Close() // its reader is gone
+	}
+	s.client.CloseIdleConnections()
+	return errors.Join(sweep(s.Dir), os.RemoveAll(s.Dir))
+}

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// findPython returns a Python 3.13 that runs: LocalStack's last free release
+// fails on 3.12 and older. It looks for python3.13, then pyenv's, then uv's.
+func findPython(ctx context.Context) (string, error) {
+	for _, path := range pythons() {
+		out, err := exec.CommandContext(ctx, path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").Output()
+		// A shim of pyenv is there for versions that are not chosen, and fails.
+		if err == nil && strings.TrimSpace(string(out)) == "3.13" {
+			return path, nil
+		}
+	}
+	return "", problem.New(problem.NotFound, "LocalStack needs Python 3.13, which is neither python3.13 on the path, nor one of pyenv's, nor of uv's: "+
+		"get it with pyenv install 3.13, or uv python install 3.13, or your system's package python3.13 with python3.13-venv")
+}
+
+// pythons are the places to look at, best first.
+func pythons() []string {
+	var found []string
+	if path, err := exec.LookPath("python3.13"); err == nil {
+		found = append(found, path)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = string(filepath.Separator)
+	}
+	pyenv := orElse(os.Getenv("PYENV_ROOT"), filepath.Join(home, ".pyenv"))
+	uv := orElse(os.Getenv("UV_PYTHON_INSTALL_DIR"), filepath.Join(orElse(os.Getenv("XDG_DATA_HOME"), filepath.Join(home, ".local", "share")), "uv", "python"))
+	for _, pattern := range []string{
+		filepath.Join(pyenv, "versions", "3.13*", "bin", "python3.13"),
+		filepath.Join(uv, "cpython-3.13*", "bin", "python3.13"),
+	} {
+		matches, err := filepath.Glob(pattern)
+		if err != nil {
+			continue // a path with a bracket in it is no pattern
+		}
+		slices.Reverse(matches)
+		found = append(found, matches...)
+	}
+	return found
+}
+
+// findJava returns the java of JAVA_HOME, or of the path.
+func findJava() (string, error) {
+	if home := os.Getenv("JAVA_HOME"); home != "" {
+		if path, err := exec.LookPath(filepath.Join(home, "bin", "java")); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath("java")
+	if err != nil {
+		return "", problem.New(problem.NotFound, "DynamoDB Local needs java, a JDK of version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless)")
+	}
+	return path, nil
+}
+
+func orElse(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}
