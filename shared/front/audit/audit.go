@@ -1,16 +1,20 @@
 // Package audit is the part of the control door that reads all there is: a
-// check of the whole home, and the history of a pair. Both stream JSON lines
-// out of one read transaction, so that a host goes on answering meanwhile.
+// check of the whole home, and the history of a pair, as JSON lines out of one
+// view of the home, so that a host goes on answering meanwhile; and, where no
+// answer may take so long, the pages from which package remote does the same
+// elsewhere.
 //
-// It imports host/fsck, host/history, account (for refusals), floor 3 and
-// problem. The invariants: it writes nothing; a report that does not end with
-// its last line is not whole, and a reader can tell; a reader that has gone or
-// stands still ends the transaction.
+// It imports host/fsck, host/history, the packages whose documents it may
+// export, account (for refusals), floor 3 and the pipes. The invariants: it
+// writes nothing; a report that does not end with its last line is not whole,
+// and a reader can tell; a reader that has gone or stands still ends the
+// transaction; no seed of a vacant is opened for a page.
 package audit
 
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -24,7 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Config is what both reports need.
+// Config is what the reports and pages need.
 type Config struct {
 	Home  fsck.Home
 	Vault custody.Vault
@@ -32,6 +36,8 @@ type Config struct {
 	// Retention is how long the host keeps text keys after their day;
 	// texts.MinRetention if 0.
 	Retention time.Duration
+	// Log gets a line for each page of Pages; nil: none.
+	Log *slog.Logger
 }
 
 // patience is how long a reader may leave a line unread: who pages through a

@@ -3,6 +3,7 @@ package fsck_test
 import (
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
@@ -34,7 +35,7 @@ func bench(b *testing.B, a *caller) {
 	b.ReportAllocs()
 	rows := uint64(0)
 	for b.Loop() {
-		res, found := a.check(a.Store)
+		res, found := a.checkWith(a.Store, fsck.Run)
 		if len(found) > 0 {
 			b.Fatal(found)
 		}

@@ -62,11 +62,14 @@ func (f Finding) String() string {
 
 // Result counts what was checked.
 type Result struct {
-	Streams  uint64 `json:"streams"`
-	Rows     uint64 `json:"rows"`    // read, whatever their condition
-	Sealed   uint64 `json:"sealed"`  // of these, rows whose text nobody can read any more
-	Vacants  uint64 `json:"vacants"` // hosted, with record, card and name
-	Findings uint64 `json:"broken"`  // findings reported; 0: everything is whole
+	Streams uint64 `json:"streams"`
+	Rows    uint64 `json:"rows"`    // read, whatever their condition
+	Sealed  uint64 `json:"sealed"`  // of these, rows whose text nobody can read any more
+	Vacants uint64 `json:"vacants"` // hosted, with record, card and name
+	// Withheld counts the sealed keys that the vault would not open for this
+	// check: whether they are whole is not known.
+	Withheld uint64 `json:"withheld,omitempty"`
+	Findings uint64 `json:"broken"` // findings reported; 0: everything is whole
 }
 
 func inStream(s store.Stream, position uint64, c Check, want, got string) Finding {

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Home is what is checked: a store that can be walked. The names are listed
-// before the walk, one by one they are looked at within it.
+// Home is what is checked: a store that can be walked. Docs lists the names,
+// within the walk; what they lead to is then read from the view.
 type Home interface {
 	store.Walker
 	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
@@ -22,7 +22,7 @@ type Home interface {
 // Config is what a check needs. All but Progress is.
 type Config struct {
 	Home  Home
-	Vault custody.Vault // opens text keys and seeds
+	Vault custody.Vault // opens text keys, and seeds unless it withholds them
 	Now   func() time.Time
 	// Retention is how long the host keeps text keys after their day;
 	// texts.MinRetention if 0.
@@ -43,13 +43,10 @@ func Run(ctx context.Context, c Config) (Result, error) {
 
 func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 	r := &run{Config: c, keys: map[uint32]bool{}, pageRows: page, windowRows: uint64(window)}
-	names, err := r.names(ctx)
-	if err == nil {
-		err = c.Home.Walk(ctx, func(v store.View) error {
-			r.view, r.texts = v, texts.NewReader(v, c.Vault, c.Now, c.Retention)
-			return r.walk(ctx, names)
-		})
-	}
+	err := c.Home.Walk(ctx, func(v store.View) error {
+		r.view, r.texts = v, texts.NewReader(v, c.Vault, c.Now, c.Retention)
+		return r.walk(ctx)
+	})
 	if err == nil {
 		err = r.flush()
 	}
@@ -73,14 +70,12 @@ type run struct {
 }
 
 // walk checks documents first, then stream after stream.
-func (r *run) walk(ctx context.Context, names []string) error {
+func (r *run) walk(ctx context.Context) error {
 	if err := r.self(ctx); err != nil {
 		return err
 	}
-	for _, name := range names {
-		if err := r.name(ctx, name); err != nil {
-			return err
-		}
+	if err := r.names(ctx); err != nil {
+		return err
 	}
 	for cursor, more := "", true; more; more = cursor != "" {
 		var page []store.Stream

@@ -2,8 +2,17 @@ package fsck_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/vacancy-host/vacancy/shared/front/audit"
+	"github.com/vacancy-host/vacancy/shared/front/audit/remote"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/hosttest"
 )
@@ -15,9 +24,13 @@ func story(t testing.TB, st hosttest.Store) *caller { return &caller{hosttest.St
 
 type runner func(context.Context, fsck.Config) (fsck.Result, error)
 
-// check runs a check over a home and returns what it found.
+// check runs a check over a home and returns what it found, there and from
+// elsewhere.
 func (c *caller) check(over fsck.Home) (fsck.Result, []fsck.Finding) {
-	return c.checkWith(over, fsck.Run)
+	c.Helper()
+	res, found := c.checkWith(over, fsck.Run)
+	c.comparePaged(over, res, found)
+	return res, found
 }
 
 func (c *caller) checkWith(over fsck.Home, run runner) (fsck.Result, []fsck.Finding) {
@@ -34,6 +47,48 @@ func (c *caller) checkWith(over fsck.Home, run runner) (fsck.Result, []fsck.Find
 		c.Errorf("Run() counts %d findings, reported %d", res.Findings, len(found))
 	}
 	return res, found
+}
+
+// paged checks a home on another machine, over the pages that its host exports,
+// where no seed is opened.
+func (c *caller) paged(over fsck.Home) (fsck.Result, []fsck.Finding, error) {
+	at := c.Time // another goroutine reads it
+	now := func() time.Time { return at }
+	web, url := serve.InProcess(audit.Pages(audit.Config{Home: over, Vault: c.Vault, Now: now, Retention: hosttest.Retention}))
+	host, err := remote.Open(c.Ctx, remote.Config{HTTP: web, URL: url})
+	c.Must(err)
+	var found []fsck.Finding
+	res, err := fsck.Run(c.Ctx, fsck.Config{
+		Home: host, Vault: host.Vault(), Now: now, Retention: host.Retention(),
+		Found: func(f fsck.Finding) error { found = append(found, f); return nil },
+	})
+	return res, found, err
+}
+
+// comparePaged holds what a check found over pages against what it found in the
+// home itself.
+func (c *caller) comparePaged(over fsck.Home, res fsck.Result, found []fsck.Finding) {
+	c.Helper()
+	// Whether seeds open is the one thing that is not known elsewhere. Keys of
+	// texts are.
+	found = slices.DeleteFunc(slices.Clone(found), func(f fsck.Finding) bool {
+		return f.Check == fsck.Key && !strings.HasPrefix(f.Where, "textkey/")
+	})
+	res.Findings = uint64(len(found))
+	got, gotFound, err := c.paged(over)
+	if err != nil {
+		c.Fatalf("Run() over pages = %v", err)
+	}
+	if diff := cmp.Diff(found, gotFound, cmpopts.EquateEmpty()); diff != "" {
+		c.Errorf("Run() finds other things over pages (-home +pages):\n%s", diff)
+	}
+	if got.Withheld > res.Vacants+1 {
+		c.Errorf("Run() over pages counts %d keys that were withheld, of %d vacants and the host", got.Withheld, res.Vacants)
+	}
+	got.Withheld = 0
+	if diff := cmp.Diff(res, got); diff != "" {
+		c.Errorf("Run() counts other things over pages (-home +pages):\n%s", diff)
+	}
 }
 
 // narrow is a check that remembers hardly anything.

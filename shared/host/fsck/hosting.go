@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -16,26 +17,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// names lists the names of the home: 64 bytes at most for each vacant. It is
-// done before the walk, because a read within a walk may wait for ever for a
-// commit that waits for the walk. A name that is made meanwhile is found by
-// its logbook.
-func (r *run) names(ctx context.Context) (names []string, err error) {
+// names checks the names, a page at a time. One that is made meanwhile may not
+// be in the view yet; its vacant is found by its logbook.
+func (r *run) names(ctx context.Context) error {
 	for cursor, more := "", true; more; more = cursor != "" {
-		var page []store.Doc
-		page, cursor, err = r.Home.Docs(ctx, hosted.Names(), store.MaxPage, cursor)
+		page, next, err := r.Home.Docs(ctx, hosted.Names(), store.MaxPage, cursor)
 		if damaged(err) {
 			r.found(inDocument(store.Key{Partition: hosted.Names().Partition, Sort: "*"}, Document, "a list of names", problem.Of(err).Error()))
-			return names, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, d := range page {
-			names = append(names, d.Key.Sort)
+			if err := r.name(ctx, d.Key.Sort); err != nil {
+				return err
+			}
 		}
+		cursor = next
 	}
-	return names, nil
+	return nil
 }
 
 // self checks the host's own identity, if it has been made.
@@ -44,7 +45,16 @@ func (r *run) self(ctx context.Context) error {
 	if d.Version == 0 || err != nil {
 		return err
 	}
-	return r.broken(hosted.SelfKey(), Key, "the host's key", hosted.CheckSelf(ctx, d, r.Vault))
+	return r.key(hosted.SelfKey(), "the host's key", hosted.CheckSelf(ctx, d, r.Vault))
+}
+
+// key reports err if it says that a sealed key is damaged.
+func (r *run) key(k store.Key, want string, err error) error {
+	if errors.Is(err, custody.ErrWithheld) {
+		r.result.Withheld++
+		return nil
+	}
+	return r.broken(k, Key, want, err)
 }
 
 // document reads a document, the zero Doc if there is none or it is damaged,
@@ -208,7 +218,7 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says told) error {
 		r.found(inDocument(k, Floor, "not before "+canon.FormatTime(says.floor)+", as its logbook says", canon.FormatTime(rec.Floor)))
 	}
 	r.card(k, &rec, says)
-	if err := r.broken(k, Key, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {
+	if err := r.key(k, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {
 		return err
 	}
 	return r.bearer(ctx, k, &rec)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -48,6 +49,17 @@ func keyOf(day uint32) store.Key { return store.Key{Partition: partition, Sort: 
 // bound is what the vault binds a day's key to: a box copied to the document
 // of another day does not open.
 func bound(day uint32) string { return partition + ":" + sortOf(day) }
+
+// IsBound says whether what a box is bound to is a text key, and nothing else
+// that a vault keeps: for who opens those alone for others.
+func IsBound(to string) bool {
+	day, ok := strings.CutPrefix(to, partition+":")
+	t, err := time.Parse(time.DateOnly, day)
+	return ok && err == nil && t.Format(time.DateOnly) == day
+}
+
+// IsKey says whether a document is the key of a day.
+func IsKey(k store.Key) bool { return k.Partition == partition }
 
 // load reads the key of a day: errAbsent if it has no document, ErrGone if
 // that is a tombstone.

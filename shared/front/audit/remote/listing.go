@@ -1,0 +1,173 @@
+package remote
+
+import (
+	"bufio"
+	"bytes"
+	"container/heap"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// listing checks that a list of streams has each name once and ends, which no
+// order of the names shows: a host could lead its reader in circles, or count
+// streams twice that it checked once, to hide others in the sum. Of each name
+// 16 bytes are kept, in memory up to a run, then sorted on this machine's disk;
+// at the end of the list the runs are merged and twins found.
+type listing struct {
+	run     []print
+	file    *os.File // sorted runs, one behind the other
+	spilled int64    // how many
+
+	seen  uint64 // pages since the mark
+	mark  string // the cursor of a page some way back (Brent)
+	power uint64 // how many pages a mark is kept
+}
+
+// print is the beginning of a name's SHA-256.
+type print [16]byte
+
+// runPrints is how many prints are kept in memory: 1 MB.
+const runPrints = 64 << 10
+
+// take takes a page in.
+func (l *listing) take(names []store.Stream, next string) error {
+	for _, name := range names {
+		sum := sha256.Sum256([]byte(name))
+		l.run = append(l.run, print(sum[:]))
+		if len(l.run) == runPrints {
+			if err := l.spill(); err != nil {
+				return err
+			}
+		}
+	}
+	if next == "" {
+		defer l.close()
+		return l.merge()
+	}
+	return l.step(next)
+}
+
+// step meets every circle of cursors within three times its length.
+func (l *listing) step(next string) error {
+	if l.seen > 0 && next == l.mark {
+		return wrong("streams", "a list that ends", "the same page again")
+	}
+	if l.seen == l.power {
+		l.mark, l.power, l.seen = next, 2*l.power+1, 0
+	}
+	l.seen++
+	return nil
+}
+
+func compare(a, b print) int { return bytes.Compare(a[:], b[:]) }
+
+// spill sorts the run and writes it behind those before it.
+func (l *listing) spill() error {
+	if l.file == nil {
+		f, err := os.CreateTemp("", "vacancy-streams-*")
+		if err != nil {
+			return disk(err)
+		}
+		l.file = f
+	}
+	slices.SortFunc(l.run, compare)
+	w := bufio.NewWriter(l.file)
+	for i := range l.run {
+		if _, err := w.Write(l.run[i][:]); err != nil {
+			return disk(err)
+		}
+	}
+	l.run, l.spilled = l.run[:0], l.spilled+1
+	return disk(w.Flush())
+}
+
+// merge finds twins among all runs.
+func (l *listing) merge() error {
+	slices.SortFunc(l.run, compare)
+	runs := sources{}
+	const size = runPrints * int64(len(print{}))
+	for i := range l.spilled {
+		runs = append(runs, source{file: bufio.NewReader(io.NewSectionReader(l.file, i*size, size))})
+	}
+	runs = append(runs, source{rest: l.run})
+	for i := len(runs) - 1; i >= 0; i-- {
+		if more, err := runs[i].advance(); err != nil {
+			return err
+		} else if !more {
+			runs = slices.Delete(runs, i, i+1)
+		}
+	}
+	heap.Init(&runs)
+	for last := (*print)(nil); len(runs) > 0; {
+		at := runs[0].at
+		if last != nil && at == *last {
+			return wrong("streams", "each name once", "one twice")
+		}
+		last = &at
+		if more, err := runs[0].advance(); err != nil {
+			return err
+		} else if more {
+			heap.Fix(&runs, 0)
+		} else {
+			heap.Pop(&runs)
+		}
+	}
+	return nil
+}
+
+// source is a sorted run: in the file, or what is still in memory.
+type source struct {
+	file *bufio.Reader
+	rest []print
+	at   print // the first that was not taken
+}
+
+func (s *source) advance() (more bool, err error) {
+	if s.file == nil {
+		if more = len(s.rest) > 0; more {
+			s.at, s.rest = s.rest[0], s.rest[1:]
+		}
+		return more, nil
+	}
+	_, err = io.ReadFull(s.file, s.at[:])
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	return err == nil, disk(err)
+}
+
+// sources is a heap by what comes first.
+type sources []source
+
+func (s sources) Len() int           { return len(s) }
+func (s sources) Less(i, j int) bool { return compare(s[i].at, s[j].at) < 0 }
+func (s sources) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
+func (s *sources) Push(x any)        { *s = append(*s, x.(source)) }
+func (s *sources) Pop() any {
+	last := (*s)[len(*s)-1]
+	*s = (*s)[:len(*s)-1]
+	return last
+}
+
+// close forgets all, for another listing or none.
+func (l *listing) close() {
+	if l.file != nil {
+		_ = l.file.Close()
+		_ = os.Remove(l.file.Name())
+	}
+	*l = listing{run: l.run[:0]}
+}
+
+// disk is a fault of this machine's own.
+func disk(err error) error {
+	if err == nil {
+		return nil
+	}
+	return problem.Wrap(problem.Unavailable, err, "a temporary file for the names of streams")
+}
