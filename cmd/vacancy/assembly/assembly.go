@@ -1,0 +1,137 @@
+// Package assembly reads what `cdk synth` wrote and says what its deployment
+// would change: compared with the templates that are deployed, before anything
+// starts.
+//
+// It imports problem. The invariant: a comparison errs on the side of the data.
+// A template that might replace or let go of a table, a key or a bucket is
+// named, whatever else it says.
+package assembly
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Assembly is the output folder of a synthesis.
+type Assembly struct {
+	Dir    string
+	Stacks []Stack // in an order in which they can be deployed
+}
+
+// Stack is one stack of an assembly.
+type Stack struct {
+	ID       string // CDK's name, for its command line
+	Name     string // CloudFormation's
+	Template []byte
+	Zips     map[string]string // asset hash: path of the zip
+
+	needs []string // ids of the artifacts to be deployed before
+}
+
+// Read reads the assembly in dir.
+func Read(dir string) (*Assembly, error) {
+	var manifest struct {
+		Artifacts map[string]struct {
+			Type         string   `json:"type"`
+			DisplayName  string   `json:"displayName"`
+			Dependencies []string `json:"dependencies"`
+			Properties   struct {
+				TemplateFile string `json:"templateFile"`
+				StackName    string `json:"stackName"`
+				File         string `json:"file"`
+			} `json:"properties"`
+		} `json:"artifacts"`
+	}
+	if err := readJSON(filepath.Join(dir, "manifest.json"), &manifest); err != nil {
+		return nil, err
+	}
+	zips := map[string]string{}
+	found := map[string]Stack{}
+	for id, a := range manifest.Artifacts {
+		switch a.Type {
+		case "cdk:asset-manifest":
+			if err := readAssets(dir, a.Properties.File, zips); err != nil {
+				return nil, err
+			}
+		case "aws:cloudformation:stack":
+			template, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(a.Properties.TemplateFile)))
+			if err != nil {
+				return nil, problem.Wrap(problem.Damaged, err, "what CDK wrote has no template of %s", id)
+			}
+			s := Stack{ID: id, Name: id, Template: template, Zips: zips, needs: a.Dependencies}
+			if a.DisplayName != "" {
+				s.ID = a.DisplayName
+			}
+			if a.Properties.StackName != "" {
+				s.Name = a.Properties.StackName
+			}
+			found[id] = s
+		}
+	}
+	return &Assembly{dir, ordered(found)}, nil
+}
+
+// readAssets adds the zips of an asset manifest to those known.
+func readAssets(dir, file string, zips map[string]string) error {
+	var assets struct {
+		Files map[string]struct {
+			Source struct {
+				Path      string `json:"path"`
+				Packaging string `json:"packaging"`
+			} `json:"source"`
+		} `json:"files"`
+	}
+	if err := readJSON(filepath.Join(dir, filepath.FromSlash(file)), &assets); err != nil {
+		return err
+	}
+	for hash, f := range assets.Files {
+		if f.Source.Packaging == "file" && strings.HasSuffix(f.Source.Path, ".zip") {
+			zips[hash] = filepath.Join(dir, filepath.FromSlash(f.Source.Path))
+		}
+	}
+	return nil
+}
+
+func readJSON(path string, into any) error {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, into)
+	}
+	if err != nil {
+		return problem.Wrap(problem.Damaged, err, "what CDK wrote cannot be read: %s", filepath.Base(path))
+	}
+	return nil
+}
+
+// ordered puts each stack after those that it needs, else by name.
+func ordered(stacks map[string]Stack) []Stack {
+	var ids []string
+	for id := range stacks {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	var out []Stack
+	visited := map[string]bool{}
+	var visit func(id string)
+	visit = func(id string) {
+		s, ok := stacks[id]
+		if !ok || visited[id] {
+			return
+		}
+		visited[id] = true
+		needs := slices.Sorted(slices.Values(s.needs))
+		for _, n := range needs {
+			visit(n)
+		}
+		out = append(out, s)
+	}
+	for _, id := range ids {
+		visit(id)
+	}
+	return out
+}

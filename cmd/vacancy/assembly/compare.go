@@ -1,0 +1,266 @@
+package assembly
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// The verbs of a Change.
+const (
+	Create = "create"
+	Update = "update"
+	Remove = "remove"
+)
+
+// Change is what a deployment would do to one resource, or to a section of the
+// template beside the resources, which has no Type.
+type Change struct {
+	Verb       string   `json:"verb"`
+	Resource   string   `json:"resource"` // logical id, or the section's name
+	Type       string   `json:"type,omitempty"`
+	Properties []string `json:"properties,omitempty"` // those that change, sorted
+}
+
+// Template is a CloudFormation template in JSON.
+type Template struct {
+	resources map[string]resource
+	sections  map[string]any
+}
+
+type resource struct {
+	Type       string
+	Properties map[string]any
+	rest       map[string]any // policies, dependencies and what else is no property
+}
+
+// Parse reads a template. One of no bytes has no resources.
+func Parse(b []byte) (Template, error) {
+	t := Template{resources: map[string]resource{}, sections: map[string]any{}}
+	if len(b) == 0 {
+		return t, nil
+	}
+	if err := json.Unmarshal(b, &t.sections); err != nil {
+		return t, problem.Wrap(problem.Damaged, err, "a template is no JSON")
+	}
+	all, _ := t.sections["Resources"].(map[string]any)
+	delete(t.sections, "Resources")
+	for id, v := range all {
+		r, ok := v.(map[string]any)
+		if !ok {
+			return t, problem.New(problem.Damaged, "resource %q of a template is no object", id)
+		}
+		res := resource{rest: maps.Clone(r)}
+		res.Type, _ = r["Type"].(string)
+		res.Properties, _ = r["Properties"].(map[string]any)
+		for _, name := range []string{"Type", "Properties", "Metadata"} {
+			delete(res.rest, name) // of the rest, Metadata is for readers alone
+		}
+		t.resources[id] = res
+	}
+	return t, nil
+}
+
+// Compare lists what changes from one template to another, sorted by resource.
+func Compare(before, after Template) []Change {
+	var out []Change
+	for _, id := range slices.Sorted(maps.Keys(union(before.resources, after.resources))) {
+		b, was := before.resources[id]
+		a, is := after.resources[id]
+		switch {
+		case !was:
+			out = append(out, Change{Verb: Create, Resource: id, Type: a.Type})
+		case !is:
+			out = append(out, Change{Verb: Remove, Resource: id, Type: b.Type})
+		default:
+			names := append(differing(b.Properties, a.Properties), differing(b.rest, a.rest)...)
+			if b.Type != a.Type {
+				names = append(names, "Type")
+			}
+			if len(names) > 0 {
+				slices.Sort(names)
+				out = append(out, Change{Update, id, a.Type, names})
+			}
+		}
+	}
+	for _, name := range differing(before.sections, after.sections) {
+		out = append(out, Change{Verb: Update, Resource: name})
+	}
+	return out
+}
+
+// Loss is data that a deployment would replace or let go of.
+type Loss struct {
+	Resource string `json:"resource"`
+	Type     string `json:"type"`
+	Why      string `json:"why"`
+}
+
+func (l Loss) String() string { return fmt.Sprintf("%s (%s) %s", l.Resource, l.Type, l.Why) }
+
+// fixed are the types of resources that hold what cannot be made again, each
+// with the properties that CloudFormation can change only by a new resource, or
+// not at all, and the values of those that are not given.
+var fixed = map[string]map[string]any{
+	"AWS::DynamoDB::GlobalTable": {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil},
+	"AWS::DynamoDB::Table":       {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil, "ImportSourceSpecification": nil},
+	"AWS::KMS::Key":              {"KeySpec": "SYMMETRIC_DEFAULT", "KeyUsage": "ENCRYPT_DECRYPT", "Origin": "AWS_KMS", "MultiRegion": false},
+	"AWS::KMS::ReplicaKey":       {"PrimaryKeyArn": nil},
+	"AWS::S3::Bucket":            {"BucketName": nil, "BucketNamePrefix": nil, "ObjectLockEnabled": false},
+}
+
+// IsData says whether a type of resource holds what cannot be made again.
+func IsData(resourceType string) bool { return fixed[resourceType] != nil }
+
+// Losses lists the data of before that the step to after would replace or let
+// go of. That a table would be kept when it leaves its stack (DeletionPolicy
+// Retain) is no way out: the host would stand before a new, empty one.
+func Losses(before, after Template) []Loss {
+	var out []Loss
+	for _, id := range slices.Sorted(maps.Keys(before.resources)) {
+		b := before.resources[id]
+		if !IsData(b.Type) {
+			continue
+		}
+		a, is := after.resources[id]
+		why := ""
+		switch {
+		case !is:
+			why = "would leave the stack"
+		case a.Type != b.Type:
+			why = "would become a " + a.Type
+		default:
+			why = replaced(b, a)
+		}
+		if why != "" {
+			out = append(out, Loss{id, b.Type, why})
+		}
+	}
+	return out
+}
+
+// replaced says why a resource of data would not stay the one it is; "" if it
+// does.
+func replaced(before, after resource) string {
+	var names []string
+	for name, absent := range fixed[before.Type] {
+		if !reflect.DeepEqual(or(before.Properties[name], absent), or(after.Properties[name], absent)) {
+			names = append(names, name)
+		}
+	}
+	if retyped(before, after) {
+		names = append(names, "AttributeDefinitions")
+	}
+	if len(names) > 0 {
+		slices.Sort(names)
+		return "would be replaced, for a new " + strings.Join(names, ", ")
+	}
+	for _, region := range listed(before.Properties["Replicas"], "Region") {
+		if !slices.ContainsFunc(listed(after.Properties["Replicas"], "Region"), func(r any) bool { return reflect.DeepEqual(r, region) }) {
+			return fmt.Sprintf("would lose its replica in %v", region)
+		}
+	}
+	return ""
+}
+
+// retyped says whether an attribute that a table's key or index is made of
+// would have another type.
+func retyped(before, after resource) bool {
+	types := map[any]any{}
+	defs, _ := after.Properties["AttributeDefinitions"].([]any)
+	for _, d := range defs {
+		if d, ok := d.(map[string]any); ok {
+			if name, ok := d["AttributeName"].(string); ok {
+				types[name] = d["AttributeType"]
+			}
+		}
+	}
+	defs, _ = before.Properties["AttributeDefinitions"].([]any)
+	for _, d := range defs {
+		d, _ := d.(map[string]any)
+		name, _ := d["AttributeName"].(string)
+		if is, there := types[name]; there && !reflect.DeepEqual(is, d["AttributeType"]) {
+			return true
+		}
+	}
+	return false
+}
+
+// listed is a member of each object in a list.
+func listed(list any, member string) []any {
+	var out []any
+	all, _ := list.([]any)
+	for _, v := range all {
+		if o, ok := v.(map[string]any); ok {
+			out = append(out, o[member])
+		}
+	}
+	return out
+}
+
+func or(v, absent any) any {
+	if v == nil {
+		return absent
+	}
+	return v
+}
+
+// differing lists the names of members that are not the same in both.
+func differing(a, b map[string]any) []string {
+	var out []string
+	for name := range union(a, b) {
+		if !same(a[name], b[name]) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func union[V any](a, b map[string]V) map[string]V {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]V{}
+	}
+	maps.Copy(all, b)
+	return all
+}
+
+// same compares two JSON values. CloudFormation hands a template out with '?'
+// for every character beyond ASCII, so such a character equals one.
+func same(a, b any) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
+	}
+	return reflect.DeepEqual(ascii(a), ascii(b))
+}
+
+func ascii(v any) any {
+	switch v := v.(type) {
+	case string:
+		return strings.Map(func(r rune) rune {
+			if r > 0x7f {
+				return '?'
+			}
+			return r
+		}, v)
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = ascii(v[i])
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name := range v {
+			out[name] = ascii(v[name])
+		}
+		return out
+	}
+	return v
+}
