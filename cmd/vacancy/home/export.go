@@ -1,20 +1,14 @@
 package home
 
 import (
-	"bytes"
-	"encoding/hex"
-	"fmt"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/bundle"
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
-
-// ExportFormat names the form of an export: one file with everything that an
-// identity is.
-const ExportFormat = "vacancy-export/1"
 
 // exportLimits are those of a file the person keeps, not of a stranger's
 // message: a logbook and the chains may be long.
@@ -38,36 +32,16 @@ type ExportedChain struct {
 	State  []byte
 }
 
-// AppendExport is the export of b under a name: one JSON object, a line per
-// entry and chain so that a person can read it.
+// AppendExport appends the export of b under a name.
 func (b *Bundle) AppendExport(dst []byte, name string, now time.Time) []byte {
-	seed := b.Key.Seed()
-	defer clear(seed)
-	dst = fmt.Appendf(dst, "{\n\"format\": %q,\n\"exported\": %q,\n\"name\": %q,\n\"id\": %q,\n\"seed_hex\": %q,\n\"card\": ",
-		ExportFormat, canon.FormatTime(now), name, b.Key.ID(), hex.EncodeToString(seed))
+	out := bundle.Bundle{Name: name, Key: b.Key, Logbook: b.Logbook}
 	if b.Card != nil {
-		dst = b.Card.AppendBlob(dst)
-	} else {
-		dst = append(dst, "null"...)
+		out.Card = b.Card.Blob()
 	}
-	dst = append(dst, ",\n\"logbook\": ["...)
-	for i := range b.Logbook {
-		dst = appendItem(dst, i)
-		dst = b.Logbook[i].AppendLine(dst)
-	}
-	dst = append(dst, "\n],\n\"chains\": {"...)
 	for i := range b.Chains {
-		dst = fmt.Appendf(appendItem(dst, i), "%q: ", b.Chains[i].Target)
-		dst = bytes.TrimRight(b.Chains[i].AppendJSON(dst), "\n")
+		out.Chains = append(out.Chains, bundle.Chain{Target: b.Chains[i].Target, State: b.Chains[i].AppendJSON(nil)})
 	}
-	return append(dst, "\n}\n}\n"...)
-}
-
-func appendItem(dst []byte, i int) []byte {
-	if i > 0 {
-		dst = append(dst, ',')
-	}
-	return append(dst, '\n')
+	return out.Append(dst, now)
 }
 
 // ParseExport reads the form of an export. What is in it is for Check.
@@ -114,8 +88,8 @@ func ParseExport(b []byte) (Export, error) {
 	if err != nil {
 		return e, problem.Wrap(problem.Damaged, err, "not an export of vacancy")
 	}
-	if e.Format != ExportFormat {
-		return e, &problem.Error{Kind: problem.Damaged, Field: "format", Want: ExportFormat, Got: quote(e.Format)}
+	if e.Format != bundle.Format {
+		return e, &problem.Error{Kind: problem.Damaged, Field: "format", Want: bundle.Format, Got: quote(e.Format)}
 	}
 	return e, nil
 }

@@ -35,6 +35,8 @@ const (
 	KindStateChanged = "STATE_CHANGED"
 	KindRestored     = "RESTORED"
 	KindCardSigned   = "CARD_SIGNED"
+	KindKeyExported  = "KEY_EXPORTED"
+	KindDeleted      = "DELETED"
 )
 
 // Genesis is the payload of the first entry of a vacant.
@@ -60,6 +62,19 @@ func Restored(floor time.Time) []byte {
 func CardSigned(card identity.Hash, endpoint string) []byte {
 	return object(canon.Member{Key: "card_hash", Value: canon.NewString(card.String())},
 		canon.Member{Key: "endpoint", Value: canon.NewString(endpoint)})
+}
+
+// KeyExported is the payload that says that the key has left the host at a URL,
+// with the logbook up to this entry: from now on somebody else may sign too.
+func KeyExported(host string) []byte {
+	return object(canon.Member{Key: "host", Value: canon.NewString(host)})
+}
+
+// Deleted is the payload of the last entry of all: the key is destroyed with
+// it, so that nothing can follow.
+func Deleted(name string, id identity.ID) []byte {
+	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
+		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
 }
 
 func object(members ...canon.Member) []byte { return canon.NewObject(members...).AppendCJ(nil) }

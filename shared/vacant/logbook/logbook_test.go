@@ -227,12 +227,14 @@ func TestPayloadsThatAHostWrites(t *testing.T) {
 	a := keyOf(t, seedA)
 	got := []string{
 		string(Genesis(`al"ice`, a.ID())), string(StateChanged(lifecycle.Active, lifecycle.Hibernating)),
-		string(CardSigned(identity.Hash{1}, "http://x/é")),
+		string(CardSigned(identity.Hash{1}, "http://x/é")), string(KeyExported("https://x")), string(Deleted("bob", a.ID())),
 	}
 	want := []string{
 		`{"name":"al\"ice","vacant_id":"03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8"}`,
 		`{"from":"ACTIVE","to":"HIBERNATING"}`,
 		`{"card_hash":"0100000000000000000000000000000000000000000000000000000000000000","endpoint":"http://x/é"}`,
+		`{"host":"https://x"}`,
+		`{"name":"bob","vacant_id":"03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8"}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("payloads (-want +got):\n%s", diff)

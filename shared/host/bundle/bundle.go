@@ -1,0 +1,74 @@
+// Package bundle writes the one file that holds everything an identity is: its
+// key in the clear, card, logbook and where its calls to others stand.
+//
+// It imports floor 1. The invariant: there is one form of it, whoever writes
+// it, and the bytes that hold the key are not copied about while it is made.
+package bundle
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Format names the form.
+const Format = "vacancy-export/1"
+
+// Bundle is everything that an identity is.
+type Bundle struct {
+	Name    string
+	Key     *identity.Key
+	Card    []byte // the signed card's blob; nil if there is none
+	Logbook []logbook.Entry
+	Chains  []Chain // by target, each once
+}
+
+// Chain is where the calls to one target stand: a JSON document of the
+// caller's book.
+type Chain struct {
+	Target identity.ID
+	State  []byte
+}
+
+// Format shows the name only, whatever the verb.
+func (b Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "bundle of "+b.Name) }
+
+// Append appends the bundle as it is at a time: one JSON object, a line per
+// entry and chain so that a person can read it. The caller wipes it.
+func (b *Bundle) Append(dst []byte, now time.Time) []byte {
+	card := b.Card
+	if card == nil {
+		card = []byte("null")
+	}
+	tail := append(append([]byte(",\n\"card\": "), card...), ",\n\"logbook\": ["...)
+	for i := range b.Logbook {
+		tail = b.Logbook[i].AppendLine(appendItem(tail, i))
+	}
+	tail = append(tail, "\n],\n\"chains\": {"...)
+	for i, c := range b.Chains {
+		tail = append(fmt.Appendf(appendItem(tail, i), "%q: ", c.Target), bytes.TrimRight(c.State, "\n")...)
+	}
+	tail = append(tail, "\n}\n}\n"...)
+
+	head := fmt.Appendf(nil, "{\n\"format\": %q,\n\"exported\": %q,\n\"name\": %q,\n\"id\": %q,\n\"seed_hex\": \"",
+		Format, canon.FormatTime(now), b.Name, b.Key.ID())
+	// Room for all at once: growing would leave the seed behind.
+	dst = append(slices.Grow(dst, len(head)+2*identity.Size+1+len(tail)), head...)
+	seed := b.Key.Seed()
+	defer clear(seed)
+	return append(append(hex.AppendEncode(dst, seed), '"'), tail...)
+}
+
+func appendItem(dst []byte, i int) []byte {
+	if i > 0 {
+		dst = append(dst, ',')
+	}
+	return append(dst, '\n')
+}
