@@ -1,0 +1,194 @@
+package onlambda
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Serve runs a door behind a Function URL, for ever.
+func Serve(f Function, door func(*Home) http.Handler) {
+	home, _ := begin(f, os.Stdout)
+	lambda.Start(newFront(home, door(home)).invoke)
+}
+
+// front answers the requests of a Function URL.
+type front struct {
+	proxy   *httpadapter.HandlerAdapterV2
+	log     *slog.Logger
+	after   func() // each request
+	started starts
+}
+
+func newFront(home *Home, door http.Handler) *front {
+	f := &front{log: home.Log, after: func() {}}
+	if home.House != nil {
+		f.after = home.House.Vacants.Sweep // nothing runs between requests that could
+	}
+	limits := edge.Config{Rate: home.Rate, PairRate: home.PairRate, Now: wall}
+	f.proxy = httpadapter.NewV2(answered(edge.Guard(home.Secrets, edge.Limit(limits, door))))
+	return f
+}
+
+// answered makes an answer of silence, as net/http does; the proxy knows none.
+func answered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := &statusWriter{ResponseWriter: w}
+		next.ServeHTTP(s, r)
+		if !s.written {
+			w.WriteHeader(http.StatusOK)
+		}
+	})
+}
+
+// statusWriter keeps the first status, as net/http does.
+type statusWriter struct {
+	http.ResponseWriter
+	written bool
+}
+
+func (s *statusWriter) WriteHeader(status int) {
+	if !s.written {
+		s.written = true
+		s.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (s *statusWriter) Write(b []byte) (int, error) {
+	s.WriteHeader(http.StatusOK)
+	return s.ResponseWriter.Write(b)
+}
+
+// starts tells the first invocation of a process from the others.
+type starts struct{ warm atomic.Bool }
+
+// usage begins the usage of an invocation.
+func (s *starts) usage(ctx context.Context) (context.Context, *obs.Usage) {
+	c := obs.Call{Cold: !s.warm.Swap(true), Now: wall}
+	if lc, ok := lambdacontext.FromContext(ctx); ok {
+		c.Request = lc.AwsRequestID
+	}
+	if header, ok := ctx.Value("x-amzn-trace-id").(string); ok {
+		c.Trace = obs.TraceID(header)
+	}
+	return obs.With(ctx, c)
+}
+
+type (
+	request  = events.APIGatewayV2HTTPRequest
+	response = events.APIGatewayV2HTTPResponse
+)
+
+// invoke answers one event. There is no error: Lambda would make a 502 of it,
+// and of a panic the end of the process.
+func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer response, _ error) {
+	ctx, usage := f.started.usage(ctx)
+	var in request
+	defer f.after()
+	defer func() {
+		if cause := recover(); cause != nil {
+			answer = refusal(problem.New(problem.Internal, ""))
+			f.line(ctx, &in, answer.StatusCode, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
+		} else if !usage.Told() {
+			f.line(ctx, &in, answer.StatusCode, nil)
+		}
+	}()
+	if err := json.Unmarshal(event, &in); err != nil {
+		return refusal(problem.Invalid("event", "a request of a Function URL", "something else")), nil
+	}
+	if err := sound(&in); err != nil {
+		return refusal(err), nil
+	}
+	answer, err := f.proxy.ProxyWithContext(ctx, in)
+	if err != nil {
+		return refusal(problem.Invalid("event", "an HTTP request", "something else")), nil
+	}
+	return answer, nil
+}
+
+// sound refuses what no HTTP request can be made of, before the proxy does: it
+// would print the path as it came.
+func sound(in *request) error {
+	path := in.RawPath
+	if path == "" {
+		path = in.RequestContext.HTTP.Path
+	}
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	if in.RawQueryString != "" {
+		path += "?" + in.RawQueryString
+	}
+	_, err := url.Parse("https://" + in.RequestContext.DomainName + path)
+	if _, methodErr := http.NewRequest(in.RequestContext.HTTP.Method, "/", nil); err != nil || methodErr != nil {
+		return problem.Invalid("path or method", "those of an HTTP request", "others")
+	}
+	if in.IsBase64Encoded {
+		if _, err := base64.StdEncoding.DecodeString(in.Body); err != nil {
+			return problem.Invalid("body", "base64, as the event says", "other text")
+		}
+	}
+	return nil
+}
+
+// refusal is what account.Fail writes, for where no handler runs.
+func refusal(err error) response {
+	w := &plain{header: http.Header{}}
+	account.Fail(w, err)
+	r := response{StatusCode: w.status, Headers: map[string]string{}, Body: string(w.body)}
+	for name := range w.header {
+		r.Headers[name] = w.header.Get(name)
+	}
+	return r
+}
+
+type plain struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+func (p *plain) Header() http.Header    { return p.header }
+func (p *plain) WriteHeader(status int) { p.status = status }
+func (p *plain) Write(b []byte) (int, error) {
+	p.body = append(p.body, b...)
+	return len(b), nil
+}
+
+// line writes the line of a request that no door told of: it was refused
+// before, or only looked.
+func (f *front) line(ctx context.Context, in *request, status int, cause error) {
+	verdict, level := "ok", slog.LevelInfo
+	attrs := []slog.Attr{slog.String("method", clip(in.RequestContext.HTTP.Method)), slog.String("path", clip(in.RawPath))}
+	switch {
+	case status >= http.StatusInternalServerError:
+		verdict, level = "failed", slog.LevelError
+	case status >= http.StatusBadRequest:
+		verdict = "refused"
+	}
+	if cause != nil {
+		attrs = append(attrs, slog.String("cause", cause.Error()))
+	}
+	f.log.LogAttrs(context.WithoutCancel(ctx), level, "request", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
+}
+
+// clip bounds what a stranger writes into the log.
+func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 100)], "\uFFFD") }

@@ -1,0 +1,63 @@
+package onlambda
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/vacancy-host/vacancy/shared/front/sentinel"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Sweep runs the host's upkeep whenever it is invoked, for ever. The event says
+// nothing that matters.
+func Sweep() {
+	home, _ := begin(Sweeper, os.Stdout)
+	lambda.Start((&job{log: home.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
+		days, err := home.House.Upkeep(ctx)
+		return []slog.Attr{slog.Int("days", days)}, err
+	}}).invoke)
+}
+
+// Watch tells of rows that were changed or removed, for ever.
+func Watch() {
+	home, lines := begin(Sentinel, os.Stdout)
+	watcher := sentinel.New(lines, wall)
+	lambda.Start((&job{log: home.Log, work: func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
+		tampered, err := watcher.Look(ctx, event)
+		return []slog.Attr{slog.Int("rows", tampered)}, err
+	}}).invoke)
+}
+
+// job is work that nobody waits for. Its error makes Lambda try again.
+type job struct {
+	log     *slog.Logger
+	work    func(context.Context, json.RawMessage) ([]slog.Attr, error)
+	started starts
+}
+
+func (j *job) invoke(ctx context.Context, event json.RawMessage) (err error) {
+	ctx, _ = j.started.usage(ctx)
+	var attrs []slog.Attr
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), "")
+		}
+		verdict, level := "ok", slog.LevelInfo
+		if err != nil {
+			p := problem.Of(err)
+			verdict, level = p.Kind.String(), slog.LevelError
+			attrs = append(attrs, slog.String("cause", p.Error()))
+			err = problem.New(p.Kind, "%s", p.Text()) // Lambda keeps it beside the event: no cause in it
+		}
+		j.log.LogAttrs(context.WithoutCancel(ctx), level, "done", append(attrs, slog.String(obs.Verdict, verdict))...)
+	}()
+	attrs, err = j.work(ctx, event)
+	return err
+}

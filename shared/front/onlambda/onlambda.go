@@ -1,0 +1,136 @@
+// Package onlambda runs a host's doors and jobs as functions of AWS Lambda: it
+// reads the environment, opens the adapters, puts the house together and hands
+// it what Lambda brings.
+//
+// It imports front/serve, front/edge, front/account, the adapters of AWS and
+// AWS's SDK. The invariants: a function whose environment is wrong does not
+// start, and says everything that is wrong in one line; whatever an event
+// holds, it is answered, and one line says how; no secret shows in a line.
+//
+// A table that is missing, still being created or of another shape is told in
+// one line at the start. The function starts nevertheless, and answers 503
+// until the table is right: a start that failed would be tried again, and paid
+// for, by every caller.
+package onlambda
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"log"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/custody"
+	"github.com/vacancy-host/vacancy/shared/host/custody/kms"
+	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/operator"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+)
+
+// Home is what a function's handler is made of: the parts that its settings
+// name, and the house over them. A function without tables has a Log alone.
+type Home struct {
+	Settings
+	*serve.House
+	Store    *dynamo.Store
+	Vault    custody.Vault
+	Operator account.Checker
+	Log      *slog.Logger
+}
+
+// warmTime bounds what a start waits for its connections: longer than
+// DynamoDB ever takes, and short of what Lambda allows a start.
+const warmTime = 2 * time.Second
+
+// open makes the Home of f and warms it. It fails for wrong settings only.
+func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home, error) {
+	h := &Home{Settings: s, Log: log}
+	if s.Tables == (dynamo.Tables{}) {
+		return h, nil
+	}
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "the configuration of the AWS SDK")
+	}
+	h.Store = dynamo.New(dynamo.NewClient(cfg), s.Tables)
+	h.Operator = operator.Keys{Store: h.Store, Now: wall, Rand: rand.Reader}
+	home := serve.Home{
+		Store: h.Store, Substrates: serve.Substrates(false), URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
+		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader,
+	}
+	if err := custodians(h, &home, cfg); err != nil {
+		return nil, err
+	}
+	if h.House, err = home.Open(); err != nil {
+		return nil, err
+	}
+	if f == Sweeper {
+		return h, nil // nobody waits for it, and it has no rows
+	}
+	ctx, cancel := context.WithTimeout(ctx, warmTime)
+	defer cancel()
+	if err := h.Store.Warm(ctx); err != nil {
+		log.LogAttrs(ctx, slog.LevelError, "the tables do not answer", slog.String("cause", problem.Of(err).Text()))
+	}
+	return h, nil
+}
+
+// custodians opens what keeps the keys.
+func custodians(h *Home, home *serve.Home, cfg aws.Config) (err error) {
+	if isKMS(h.SealKey) || isKMS(h.HostKey) {
+		client := kms.NewClient(cfg)
+		if isKMS(h.HostKey) {
+			home.Identity = kms.NewSigner(client, h.HostKey)
+		}
+		if isKMS(h.SealKey) {
+			h.Vault = kms.New(client, h.SealKey)
+		}
+	}
+	if isHexKey(h.SealKey) {
+		h.Vault, err = local.FromHex(h.SealKey, rand.Reader)
+	}
+	home.Vault = h.Vault
+	return err
+}
+
+// wall is the wall clock without its monotonic reading, which may stand still
+// while a function is frozen: what was remembered before would seem young.
+func wall() time.Time { return time.Now().Round(0) }
+
+// version is the module's, if the build has one.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return ""
+}
+
+// begin reads the environment and opens the home. What is wrong is told in one
+// line, and ends the process.
+func begin(f Function, out io.Writer) (*Home, slog.Handler) {
+	s, err := Read(f, os.Getenv)
+	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: string(f), Version: version()})
+	h := slog.New(lines)
+	// What libraries print is a line like the others.
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(lines, slog.LevelWarn).Writer())
+	var home *Home
+	if err == nil {
+		home, err = open(context.Background(), f, s, h)
+	}
+	if err != nil {
+		h.LogAttrs(context.Background(), slog.LevelError, "the function does not start", slog.String("cause", problem.Of(err).Error()))
+		os.Exit(1)
+	}
+	return home, lines
+}

@@ -1,0 +1,182 @@
+package onlambda
+
+import (
+	"encoding/hex"
+	"math"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+)
+
+// Function is one of the host's functions: the name of its folder.
+type Function string
+
+// The functions.
+const (
+	Message  Function = "message"  // signed calls
+	Account  Function = "account"  // the control plane
+	Audit    Function = "audit"    // the paged export for verify
+	Sweeper  Function = "sweeper"  // destroys text keys whose time is over
+	Sentinel Function = "sentinel" // tells of rows changed or removed
+)
+
+// Settings are what a function reads of its environment.
+type Settings struct {
+	Stage          string        // VACANCY_STAGE
+	Tables         dynamo.Tables // VACANCY_ROWS, VACANCY_DOCS
+	SealKey        string        // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hex digits
+	HostKey        string        // VACANCY_HOST_KEY: the ARN of a KMS key; "": a software identity
+	URL            string        // VACANCY_URL; "": what the store says
+	Secrets        []string      // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil: no edge
+	Rate, PairRate edge.Rate     // VACANCY_RATE, VACANCY_PAIR_RATE; zero: no limit
+	Retention      time.Duration // VACANCY_RETENTION: of texts, in whole hours
+}
+
+// variable is one of the environment.
+type variable struct {
+	name   string
+	needed bool // else it may be missing or empty
+	want   string
+	secret bool // what came is never shown
+	set    func(s *Settings, value string) bool
+}
+
+// Read takes the variables of f out of its environment, and those only. The
+// error, of kind Usage, names every one that is missing or malformed.
+func Read(f Function, getenv func(string) string) (Settings, error) {
+	s := Settings{Retention: texts.MinRetention}
+	var wrong []string
+	for _, v := range f.variables() {
+		value := getenv(v.name)
+		switch {
+		case value == "" && v.needed:
+			wrong = append(wrong, v.name+": expected "+v.want+", got nothing")
+		case value == "" || v.set(&s, value):
+		case v.secret:
+			wrong = append(wrong, v.name+": expected "+v.want+", got "+strconv.Itoa(len(value))+" other characters")
+		default:
+			wrong = append(wrong, v.name+": expected "+v.want+", got "+strconv.Quote(value[:min(len(value), 80)]))
+		}
+	}
+	if len(s.Secrets) > 0 && s.Secrets[0] == "" {
+		wrong = append(wrong, "VACANCY_EDGE_SECRET: expected the secret that follows VACANCY_EDGE_SECRET_BEFORE, got nothing")
+	}
+	if wrong != nil {
+		return Settings{}, problem.New(problem.Usage, "environment: %s", strings.Join(wrong, "; "))
+	}
+	return s, nil
+}
+
+// variables are those that f uses. A role needs no right for what is not here.
+func (f Function) variables() []variable {
+	needed := func(v variable) variable {
+		v.needed = true
+		return v
+	}
+	all := []variable{needed(stage)}
+	switch f {
+	case Message:
+		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, retention)
+	case Account:
+		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention)
+	case Audit:
+		all = append(all, needed(rows), needed(docs), needed(sealKey), retention)
+	case Sweeper:
+		all = append(all, needed(docs), retention)
+	}
+	if f == Message || f == Account || f == Audit {
+		all = append(all, edgeSecret, edgeSecretBefore, rate, pairRate)
+	}
+	return all
+}
+
+var (
+	stagePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
+	tablePattern = regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
+	keyPattern   = regexp.MustCompile(`^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$`)
+)
+
+// leastSecret is how long an edge's secret is at least: nobody guesses it.
+const leastSecret = 32
+
+var (
+	stage = variable{name: "VACANCY_STAGE", want: "1 to 20 characters of a-z, 0-9 and -, the first a letter",
+		set: func(s *Settings, v string) bool { s.Stage = v; return stagePattern.MatchString(v) }}
+	rows = variable{name: "VACANCY_ROWS", want: "the name of a table",
+		set: func(s *Settings, v string) bool { s.Tables.Rows = v; return tablePattern.MatchString(v) }}
+	docs = variable{name: "VACANCY_DOCS", want: "the name of a table",
+		set: func(s *Settings, v string) bool { s.Tables.Docs = v; return tablePattern.MatchString(v) }}
+	sealKey = variable{name: "VACANCY_SEAL_KEY", want: "the ARN of a KMS key, or 64 hex digits", secret: true,
+		set: func(s *Settings, v string) bool { s.SealKey = v; return isKMS(v) || isHexKey(v) }}
+	hostKey = variable{name: "VACANCY_HOST_KEY", want: "the ARN of a KMS key, or nothing for a software identity",
+		set: func(s *Settings, v string) bool { s.HostKey = v; return isKMS(v) }}
+	publicURL = variable{name: "VACANCY_URL", want: "http://HOST or https://HOST, with a path at most, or nothing to read it from the store",
+		set: func(s *Settings, v string) bool { s.URL = v; return isBase(v) }}
+	edgeSecret = variable{name: "VACANCY_EDGE_SECRET", want: "at least 32 printable characters without comma and blank, or nothing where there is no edge", secret: true,
+		set: func(s *Settings, v string) bool { s.Secrets = []string{v}; return isSecret(v) }}
+	edgeSecretBefore = variable{name: "VACANCY_EDGE_SECRET_BEFORE", want: "as VACANCY_EDGE_SECRET", secret: true,
+		set: func(s *Settings, v string) bool {
+			if s.Secrets == nil {
+				s.Secrets = []string{""}
+			}
+			s.Secrets = append(s.Secrets, v)
+			return isSecret(v)
+		}}
+	rate = variable{name: "VACANCY_RATE", want: "tokens-per-second:burst such as 20:40, or nothing for no limit",
+		set: func(s *Settings, v string) (ok bool) { s.Rate, ok = parseRate(v); return ok }}
+	pairRate = variable{name: "VACANCY_PAIR_RATE", want: "tokens-per-second:burst such as 1:20, or nothing for no limit",
+		set: func(s *Settings, v string) (ok bool) { s.PairRate, ok = parseRate(v); return ok }}
+	retention = variable{name: "VACANCY_RETENTION", want: "whole hours, 24 to 87600",
+		set: func(s *Settings, v string) bool {
+			hours, err := strconv.Atoi(v)
+			s.Retention = time.Duration(hours) * time.Hour
+			return err == nil && hours >= int(texts.MinRetention/time.Hour) && hours <= 87600 && strconv.Itoa(hours) == v
+		}}
+)
+
+func isKMS(s string) bool { return keyPattern.MatchString(s) }
+
+func isHexKey(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == 32
+}
+
+// isSecret: a header brings it unchanged.
+func isSecret(s string) bool {
+	for _, r := range s {
+		if r <= ' ' || r > '~' || r == ',' {
+			return false
+		}
+	}
+	return len(s) >= leastSecret
+}
+
+func isBase(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == "" && u.User == nil
+}
+
+// parseRate reads tokens-per-second:burst. A bucket fills within a day at the
+// least rate, and holds one token at least.
+func parseRate(s string) (edge.Rate, bool) {
+	per, burst, ok := strings.Cut(s, ":")
+	if !ok {
+		return edge.Rate{}, false
+	}
+	tokens, err := strconv.ParseFloat(per, 64)
+	if err != nil || math.IsNaN(tokens) || tokens < 0.001 || tokens > 1e6 {
+		return edge.Rate{}, false
+	}
+	n, err := strconv.Atoi(burst)
+	if err != nil || n < 1 || n > 1e6 {
+		return edge.Rate{}, false
+	}
+	return edge.Rate{PerSecond: tokens, Burst: n}, true
+}
