@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// packages of the project, by name: a leading ./... would pull in the
-// infrastructure's own tool chain.
+// packages of the project, by name: those of infra are apart, because building
+// the CDK takes longer than all the others together.
 var packages = []string{"./cmd/...", "./functions/...", "./localstack/...", "./shared/...", "./tests/..."}
 
 // stage is one named part of the run.
@@ -37,6 +37,8 @@ var stages = []stage{
 	{"store", "the store contract on every adapter", []string{"dynamodb-local"}, storeContract},
 	{"faults", "faults, kills and random schedules", []string{"dynamodb-local"}, faults},
 	{"fuzz", "30 s for each parser", nil, fuzz},
+	{"infra", "the stacks against their golden templates and policies", []string{"staticcheck", "cdk-build"}, infra},
+	{"aws", "the deployed host, on LocalStack", []string{"cdk", "localstack", "cdk-build"}, aws},
 }
 
 func main() {

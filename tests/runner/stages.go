@@ -10,10 +10,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/vacancy-host/vacancy/localstack/server"
 )
 
 func format(ctx context.Context, c *counts) error {
-	out, err := output(ctx, "gofmt", "-l", "cmd", "functions", "localstack", "shared", "tests")
+	out, err := output(ctx, "gofmt", "-l", "cmd", "functions", "infra", "localstack", "shared", "tests")
 	if err == nil && out != "" {
 		err = fmt.Errorf("gofmt would change:\n%s", out)
 	}
@@ -39,7 +41,7 @@ func lint(ctx context.Context, c *counts) error {
 }
 
 // heavy packages have a stage of their own.
-var heavy = regexp.MustCompile(`/(shared/store/dynamo|tests/(e2e|dynamolocal|faultproxy|roundtrips|lambda|faults|kills|simulation))(/|$)`)
+var heavy = regexp.MustCompile(`/(shared/store/dynamo|tests/(e2e|dynamolocal|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
 
 func unit(ctx context.Context, c *counts) error {
 	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)
@@ -47,7 +49,7 @@ func unit(ctx context.Context, c *counts) error {
 		return err
 	}
 	list := slices.DeleteFunc(strings.Fields(all), heavy.MatchString)
-	return goTest(ctx, c, append([]string{"-race", "-short"}, list...)...)
+	return goTest(ctx, c, append([]string{"-race", "-short", "-skip=" + onAWS}, list...)...)
 }
 
 func e2e(ctx context.Context, c *counts) error {
@@ -121,4 +123,66 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
 	}
 	return strings.TrimSpace(string(out)), nil
+}
+
+// infra is vetted, linted and tested apart from the other packages.
+func infra(ctx context.Context, c *counts) error {
+	return errors.Join(
+		c.one(command(ctx, nil, "go", "vet", "./infra/...")),
+		c.one(command(ctx, nil, staticcheckPath(), "./infra/...")),
+		goTest(ctx, c, "./infra/..."),
+	)
+}
+
+// onAWS are the tests, in whatever package, that need a server of AWS. They
+// find it by the variable awsEndpoint.
+const (
+	onAWS       = "^TestOnAWS"
+	awsEndpoint = "VACANCY_TEST_AWS"
+)
+
+// aws starts a LocalStack for the packages that need one, and then runs those
+// that start their own.
+func aws(ctx context.Context, c *counts) error {
+	return errors.Join(
+		adaptersOnAWS(ctx, c),
+		goTest(ctx, c, "-count=1", "-p=1", "-timeout=20m", "./tests/localstack/...", "./tests/integration/..."),
+	)
+}
+
+func adaptersOnAWS(ctx context.Context, c *counts) error {
+	installed, err := server.Install(ctx, cacheDir(), os.Stdout)
+	if err != nil {
+		return err
+	}
+	s, err := installed.Start(ctx, server.Options{})
+	if err != nil {
+		return err
+	}
+	if err := os.Setenv(awsEndpoint, s.URL); err != nil {
+		return errors.Join(err, s.Stop())
+	}
+	dirs, err := packagesOf(regexp.MustCompile(awsEndpoint))
+	if err == nil {
+		err = goTest(ctx, c, append([]string{"-count=1", "-p=1", "-run=" + onAWS}, dirs...)...)
+	}
+	return errors.Join(err, s.Stop())
+}
+
+// packagesOf are the packages whose tests match, found in the source so that
+// none can be forgotten.
+func packagesOf(match *regexp.Regexp) (dirs []string, err error) {
+	for _, top := range []string{"cmd", "shared"} {
+		err = errors.Join(err, filepath.WalkDir(top, func(path string, _ os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			src, err := os.ReadFile(path)
+			if dir := "./" + filepath.ToSlash(filepath.Dir(path)); match.Match(src) && !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+			}
+			return err
+		}))
+	}
+	return dirs, err
 }

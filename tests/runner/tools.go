@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+	"github.com/vacancy-host/vacancy/localstack/server"
 )
 
 const staticcheckVersion = "v0.8.2"
@@ -30,6 +34,8 @@ var wanted = []tool{
 	{"curl", "e2e: the README's example, which needs --json", version{7, 82}, []string{"--version"}, map[string]string{"apt-get": "curl", "brew": "curl", "apk": "curl", "dnf": "curl"}, "https://curl.se"},
 	{"java", "store: DynamoDB Local", version{17, 0}, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
 	{"javac", "store: its loopback launcher", version{17, 0}, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
+	{"node", "infra, aws: the CDK", version{20, 0}, []string{"--version"}, map[string]string{"apt-get": "nodejs", "brew": "node", "apk": "nodejs", "dnf": "nodejs"}, "https://nodejs.org"},
+	{"npm", "aws: fetches the CDK's command line", version{8, 0}, []string{"--version"}, map[string]string{"apt-get": "npm", "brew": "node", "apk": "npm", "dnf": "npm"}, "it comes with Node: https://nodejs.org"},
 	{"mvn", "store: fetches DynamoDB Local", version{3, 0}, []string{"--version"}, map[string]string{"apt-get": "maven", "brew": "maven", "apk": "maven", "dnf": "maven"}, "https://maven.apache.org"},
 }
 
@@ -215,6 +221,14 @@ func fetch(ctx context.Context, name string) error {
 		return command(ctx, []string{"GOBIN=" + filepath.Dir(staticcheckPath())}, "go", "install", "honnef.co/go/tools/cmd/staticcheck@"+staticcheckVersion)
 	case "dynamodb-local":
 		return command(ctx, []string{"VACANCY_CACHE=" + cacheDir()}, "go", "run", "./tests/dynamolocal/fetch")
+	case "cdk":
+		_, err := cdk.Install(ctx, cacheDir(), io.Discard)
+		return err
+	case "cdk-build": // it takes a core for more than a minute when nothing is cached
+		return command(ctx, nil, "go", "build", "-o", os.DevNull, "./infra")
+	case "localstack":
+		_, err := server.Install(ctx, cacheDir(), io.Discard)
+		return err
 	}
 	return fmt.Errorf("nothing is called %q", name)
 }
