@@ -91,6 +91,10 @@ func clip(s string) string { return s[:min(len(s), 80)] }
 
 // card serves the reference's page: the card's fields and its signed blob.
 func (d *door) card(w http.ResponseWriter, r *http.Request, s hosted.Record) {
+	if s.IsDeleted() {
+		fail(w, problem.New(problem.Gone, "vacant %s was deleted", s.ID.Short()))
+		return
+	}
 	c, err := card.Parse(s.Card)
 	if err != nil {
 		d.fault(w, r, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", s.ID.Short()))

@@ -159,6 +159,8 @@ func (v *Vacants) present(ctx context.Context, r *Record, imported bool) (*Recor
 		return nil, err
 	}
 	switch {
+	case ok && there.IsDeleted():
+		return nil, deleted(&there)
 	case ok && imported && there.Name == r.Name && there.Capability == r.Capability && there.Substrate == r.Substrate:
 		return &there, nil
 	case ok:

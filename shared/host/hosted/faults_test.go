@@ -2,6 +2,7 @@ package hosted_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -31,6 +32,9 @@ type faultCase struct {
 	lost  bool
 	story []string // kinds of the logbook's entries in the end
 	state lifecycle.State
+	gone  bool // in the end nothing is left but a tombstone
+	// repeats is the kind that each time the command is given may add.
+	repeats string
 }
 
 func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCase {
@@ -59,6 +63,20 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 		"resume":  {prepare: []string{"create", "pause"}, run: onDemo("resume"), story: []string{genesis, moved, moved}, state: lifecycle.Active},
 		"sink":    {prepare: []string{"create"}, run: onDemo("sink"), story: []string{genesis, moved}, state: lifecycle.Sunk},
 		"archive": {prepare: []string{"create", "sink"}, run: onDemo("archive"), story: []string{genesis, moved, moved}, state: lifecycle.Archived},
+		"delete": {prepare: []string{"import", "sink", "archive"}, run: onDemo("delete"),
+			story: []string{genesis, moved, signed, moved, moved, logbook.KindDeleted}, state: lifecycle.Archived, gone: true},
+		"export": {prepare: []string{"import"}, run: func(ctx context.Context, v *hosted.Vacants) error {
+			r, err := v.ByName(ctx, "demo")
+			if err != nil {
+				return err
+			}
+			_, _, err = v.Export(ctx, r.ID)
+			return err
+		}, story: []string{genesis, moved, signed, logbook.KindKeyExported}, state: lifecycle.Active, repeats: logbook.KindKeyExported},
+		"set the URL": {prepare: []string{"set the URL", "create"}, url: "none", run: func(ctx context.Context, v *hosted.Vacants) error {
+			_, err := v.SetURL(ctx, "https://vacancy.example")
+			return err
+		}, story: []string{genesis, signed}, state: lifecycle.Local},
 		"rebase": {prepare: []string{"create"}, url: "https://vacancy.example", run: func(ctx context.Context, v *hosted.Vacants) error {
 			_, err := v.Rebase(ctx)
 			return err
@@ -77,7 +95,7 @@ func TestACommandBrokenOffAnywhereLeavesNoHalfVacantAndCanBeGivenAgain(t *testin
 	key := newKey(t)
 	for name, c := range faultCases(key, book(t, key, lifecycle.Active)) {
 		t.Run(name, func(t *testing.T) {
-			calls := breakOff(t, c, va, key.ID(), -1, storetest.Fine, false)
+			calls := breakOff(t, c, va, key, -1, storetest.Fine, false)
 			if calls < 2 {
 				t.Fatalf("the command makes %d store calls, want some to fail", calls)
 			}
@@ -85,7 +103,7 @@ func TestACommandBrokenOffAnywhereLeavesNoHalfVacantAndCanBeGivenAgain(t *testin
 				for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
 					for _, crash := range []bool{false, true} {
 						t.Run(fmt.Sprintf("call %d %s, crash %t", at, fate, crash), func(t *testing.T) {
-							breakOff(t, c, va, key.ID(), at, fate, crash)
+							breakOff(t, c, va, key, at, fate, crash)
 						})
 					}
 				}
@@ -97,26 +115,25 @@ func TestACommandBrokenOffAnywhereLeavesNoHalfVacantAndCanBeGivenAgain(t *testin
 // breakOff runs a command whose store call number at meets its fate, and after
 // which, in a crash, nothing gets through any more. It returns how many store
 // calls there were.
-func breakOff(t *testing.T, c faultCase, va custody.Vault, imported identity.ID, at int, fate storetest.Fate, crash bool) (calls int) {
+func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Key, at int, fate storetest.Fate, crash bool) (calls int) {
 	t.Helper()
 	home := memory.New()
-	clean := host(t, home, va, newClock().now, hostURL)
-	for _, command := range c.prepare {
-		if command == "create" {
-			create(t, clean, "demo")
-			continue
-		}
-		r, err := clean.ByName(t.Context(), "demo")
-		if err == nil {
-			_, err = run(clean, command)(t.Context(), r.ID)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	url := hostURL
-	if c.url != "" {
+	switch c.url {
+	case "":
+	case "none":
+		url = ""
+	default:
 		url = c.url
+	}
+	clean := host(t, home, va, newClock().now, hostURL)
+	if url == "" {
+		clean = host(t, home, va, newClock().now, "")
+	}
+	for _, command := range c.prepare {
+		if err := prepare(t, clean, command, imported); err != nil {
+			t.Fatalf("%s = %v", command, err)
+		}
 	}
 	commit := false
 	lossy := &storetest.Lossy{Store: home, Decide: func(op string, _ []store.Write) storetest.Fate {
@@ -137,10 +154,10 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported identity.ID,
 	if err != nil && commit && !crash {
 		t.Errorf("one commit that failed once made the command fail: %v", err)
 	}
-	wantWhole(t, home, clean, imported)
+	wantWhole(t, home, clean, imported.ID())
 	acknowledged := err == nil
 	lossy.Settle(t.Context())
-	wantWhole(t, home, clean, imported)
+	wantWhole(t, home, clean, imported.ID())
 
 	again := host(t, home, va, newClock().now, url)
 	err = c.run(t.Context(), again)
@@ -150,19 +167,69 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported identity.ID,
 	if acknowledged && c.lost && err == nil {
 		t.Error("created twice under one name")
 	}
-	wantWhole(t, home, clean, imported)
+	wantWhole(t, home, clean, imported.ID())
 	r, err := again.ByName(t.Context(), "demo")
 	if err != nil {
 		t.Fatal(err)
 	}
 	kinds := []string{}
 	for _, e := range log(t, again, r.ID) {
+		if n := len(kinds); n > 0 && e.Kind == c.repeats && kinds[n-1] == e.Kind {
+			continue
+		}
 		kinds = append(kinds, e.Kind)
+	}
+	if c.gone {
+		wantTombstone(t, home, r)
 	}
 	if diff := cmp.Diff(c.story, kinds); diff != "" || r.State != c.state {
 		t.Errorf("in the end the vacant is %s, want %s; logbook (-want +got):\n%s", r.State, c.state, diff)
 	}
 	return calls
+}
+
+// prepare gives a command to a vacant named demo, or makes it: new, or of a key
+// from elsewhere that brings a chain.
+func prepare(t *testing.T, v *hosted.Vacants, command string, key *identity.Key) error {
+	switch command {
+	case "create":
+		create(t, v, "demo")
+		return nil
+	case "import":
+		_, err := v.Create(t.Context(), hosted.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key,
+			Logbook: book(t, key, lifecycle.Active), Chains: map[identity.ID][]byte{{1}: []byte(`{"one":1}`), {2}: []byte(`{"two":2}`)}})
+		return err
+	case "set the URL":
+		_, err := v.SetURL(t.Context(), hostURL)
+		return err
+	}
+	r, err := v.ByName(t.Context(), "demo")
+	if err == nil {
+		_, err = run(v, command)(t.Context(), r.ID)
+	}
+	return err
+}
+
+// wantTombstone checks that nothing of r is in the documents but what a
+// tombstone has.
+func wantTombstone(t *testing.T, home *memory.Store, r hosted.Record) {
+	t.Helper()
+	docs, _, err := home.Docs(t.Context(), hosted.Beside(r.ID), 100, "")
+	if err != nil || len(docs) != 1 {
+		t.Fatalf("documents of %v = %d, %v, want the tombstone alone", r, len(docs), err)
+	}
+	var members map[string]any
+	if err := json.Unmarshal(docs[0].Data, &members); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"seed", "card"} {
+		if members[name] != nil {
+			t.Errorf("the tombstone has a %s: %v", name, members[name])
+		}
+	}
+	if !r.IsDeleted() || r.Capability != "" || r.Substrate != "" || r.Card != nil {
+		t.Errorf("record = %+v, want a tombstone", r)
+	}
 }
 
 // wantWhole checks the package's invariant over everything in the store: every
@@ -177,11 +244,14 @@ func wantWhole(t *testing.T, home *memory.Store, v *hosted.Vacants, imported ide
 	}
 	for _, r := range list {
 		named[r.ID] = r
-		c, err := card.Parse(r.Card)
-		if err != nil || !c.Verify() || c.VacantID != r.ID {
+		if c, err := card.Parse(r.Card); !r.IsDeleted() && (err != nil || !c.Verify() || c.VacantID != r.ID) {
 			t.Errorf("card of %v: %v", r, err)
 		}
-		if state := told(t, log(t, v, r.ID)); state != r.State {
+		entries := log(t, v, r.ID)
+		if last := entries[len(entries)-1]; r.IsDeleted() != (last.Kind == logbook.KindDeleted) {
+			t.Errorf("%v is deleted: %t, its logbook ends in %s", r, r.IsDeleted(), last.Kind)
+		}
+		if state := told(t, entries); state != r.State {
 			t.Errorf("%v is %s, its logbook tells %s", r, r.State, state)
 		}
 	}

@@ -1,11 +1,12 @@
 // Package hosted keeps the vacants that this host runs: their records, names,
 // sealed keys and logbooks, and the host's own identity.
 //
-// It imports floors 1 and 3, custody, substrate, call (whose Directory it is)
-// and problem. The invariants: every change of a vacant is one commit of its
+// It imports floors 1 and 3, bundle, custody, substrate, call (whose Directory
+// it is) and problem. The invariants: every change of a vacant is one commit of its
 // record and of a logbook entry that the vacant signed, so there is never half
 // a vacant nor a state that its logbook does not tell; a name belongs to one
-// vacant for ever; no seed shows in a record, an error or a log line.
+// vacant for ever, deleted or not; no seed shows in a record, an error or a log
+// line, and none is kept of a vacant that was deleted.
 package hosted
 
 import (

@@ -185,7 +185,7 @@ func TestEachCommandMovesTheStatesItMayAndNoOthers(t *testing.T) {
 
 func run(v *hosted.Vacants, command string) func(context.Context, identity.ID) (hosted.Record, error) {
 	return map[string]func(context.Context, identity.ID) (hosted.Record, error){
-		"pause": v.Pause, "resume": v.Resume, "sink": v.Sink, "archive": v.Archive,
+		"pause": v.Pause, "resume": v.Resume, "sink": v.Sink, "archive": v.Archive, "delete": v.Delete,
 	}[command]
 }
 

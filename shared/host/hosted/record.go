@@ -24,12 +24,15 @@ type Record struct {
 	Substrate  string // a substrate.Spec in its text form
 	Card       []byte // the signed card's canonical blob
 	Created    time.Time
-	Changed    time.Time // when the state or the card was last changed
+	Changed    time.Time // when the record was last written
 	// Floor refuses calls and resets signed at or before it; zero for a vacant
 	// that has all its history here. One that came from elsewhere, or back from
 	// a backup, has forgotten what it accepted since: without the floor that
 	// could be sent, and would run, again.
 	Floor time.Time
+	// Deleted is when all but a tombstone was destroyed; zero for every other
+	// vacant. A tombstone has an id, a name, its times and the state ARCHIVED.
+	Deleted time.Time
 
 	seed    []byte // sealed
 	version uint64 // of the document read
@@ -40,6 +43,9 @@ type Record struct {
 func (r Record) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "vacant "+r.Name+" ("+r.ID.Short()+")")
 }
+
+// IsDeleted reports whether r is a tombstone.
+func (r *Record) IsDeleted() bool { return !r.Deleted.IsZero() }
 
 // format is the version of a record's stored form. A reader refuses a later
 // one whole: it would lose what it does not know when it writes.
@@ -58,10 +64,17 @@ type stored struct {
 	Changed    time.Time       `json:"changed"`
 	Seed       []byte          `json:"seed"`
 	Floor      time.Time       `json:"floor,omitzero"`
+	Deleted    time.Time       `json:"deleted,omitzero"`
 }
 
+// encode is r as it is kept: of a deleted vacant the tombstone alone, so that
+// nothing destroyed can be written back.
 func (r *Record) encode() ([]byte, error) {
-	b, err := json.Marshal(stored{format, r.ID, r.Name, r.State, r.Capability, r.Substrate, r.Card, r.Created, r.Changed, r.seed, r.Floor})
+	s := stored{format, r.ID, r.Name, r.State, r.Capability, r.Substrate, r.Card, r.Created, r.Changed, r.seed, r.Floor, r.Deleted}
+	if r.IsDeleted() {
+		s = stored{Format: format, ID: r.ID, Name: r.Name, State: r.State, Created: r.Created, Changed: r.Changed, Deleted: r.Deleted}
+	}
+	b, err := json.Marshal(s)
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "record of %s", r.Name)
 	}
@@ -87,7 +100,7 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 	}
 	return Record{
 		ID: s.ID, Name: s.Name, State: state, Capability: s.Capability, Substrate: s.Substrate, Card: s.Card,
-		Created: s.Created, Changed: s.Changed, Floor: s.Floor, seed: s.Seed, version: d.Version,
+		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Deleted: s.Deleted, seed: s.Seed, version: d.Version,
 	}, nil
 }
 

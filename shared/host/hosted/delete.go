@@ -1,0 +1,83 @@
+package hosted
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Delete destroys what a vacant that is ARCHIVED is made of: its sealed seed,
+// its card and the chains it brought along. Its rows and its logbook stay, and
+// so does a tombstone, which keeps id and name for ever and answers calls as
+// before (410). The logbook's last entry, signed with the key before it goes,
+// says so.
+//
+// The tombstone is written first, in one commit with the entry: from then on
+// nothing can sign. What a crash leaves after it is destroyed when the command
+// is given again, which does nothing, successfully, once all is gone. Instances
+// that have the key in memory drop it within KeyTime.
+func (v *Vacants) Delete(ctx context.Context, id identity.ID) (Record, error) {
+	_, err := v.change(ctx, id, func(r *Record) (*entry, error) {
+		if r.IsDeleted() {
+			return nil, nil
+		}
+		if r.State != lifecycle.Archived {
+			return nil, problem.New(problem.Conflict, "vacant %s is %s; only one that is %s can be deleted", r.Name, r.State, lifecycle.Archived)
+		}
+		r.Deleted = v.now()
+		return &entry{logbook.KindDeleted, logbook.Deleted(r.Name, r.ID)}, nil
+	})
+	if err != nil {
+		return Record{}, err
+	}
+	v.signers.Forget(id)
+	if err := v.destroyBeside(ctx, id); err != nil {
+		return Record{}, err
+	}
+	return v.Get(ctx, id)
+}
+
+// Beside is where all documents of id lie, its record among them.
+func Beside(id identity.ID) store.Range { return store.Range{Partition: RecordKey(id).Partition} }
+
+// destroyBeside deletes all documents of id but its record.
+func (v *Vacants) destroyBeside(ctx context.Context, id identity.ID) error {
+	for cursor, more := "", true; more; more = cursor != "" {
+		docs, next, err := v.Store.Docs(ctx, Beside(id), MaxPage, cursor)
+		if err != nil {
+			return fault(err)
+		}
+		for _, d := range docs {
+			if d.Key.Sort == recordSort {
+				continue
+			}
+			if err := v.destroy(ctx, d); err != nil {
+				return err
+			}
+		}
+		cursor = next
+	}
+	return nil
+}
+
+// destroy deletes a document, whatever its version has become meanwhile.
+func (v *Vacants) destroy(ctx context.Context, d store.Doc) error {
+	for try := 1; ; try++ {
+		err := v.settle(ctx, store.Delete{Key: d.Key, If: d.Version})
+		if err == nil || !overtaken(err) || try == tries {
+			return fault(err)
+		}
+		if d, err = v.Store.Doc(ctx, d.Key); err != nil || d.Version == 0 {
+			return fault(err)
+		}
+	}
+}
+
+// deleted is the refusal of what needs more than a tombstone.
+func deleted(r *Record) error {
+	return problem.New(problem.Gone, "vacant %s (%s) was deleted; its id and its name are never used again", r.Name, r.ID.Short())
+}
