@@ -1,0 +1,54 @@
+package cloud
+
+import (
+	"context"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Templates are those of a stage's stacks that are deployed: NotFound if none
+// is.
+func (c *Cloud) Templates(ctx context.Context, stage string) ([][]byte, error) {
+	var found [][]byte
+	for _, short := range doctor.StackNames() {
+		name := doctor.StackName(stage, short)
+		s, err := c.Stack(ctx, name)
+		if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		b, err := c.Template(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, b)
+	}
+	if len(found) == 0 {
+		return nil, problem.New(problem.NotFound, "stage %s is not deployed to %s", stage, c.cfg.Region)
+	}
+	return found, nil
+}
+
+// CallLines reads the log lines of a stage's calls since a time, most lines at
+// most, and whether there were more. A stage without the log has no calls.
+func (c *Cloud) CallLines(ctx context.Context, stage string, since time.Time, most int) (r cost.Real, more bool, err error) {
+	n := 0
+	err = c.lines(ctx, "/vacancy/"+stage+"/message", "wcu", since, func(_ time.Time, line []byte) bool {
+		if n == most {
+			more = true
+			return false
+		}
+		n++
+		r.Add(line)
+		return true
+	})
+	if problem.Is(err, problem.NotFound) {
+		err = nil
+	}
+	return r, more, err
+}

@@ -1,0 +1,173 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/smithy-go"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Examine gathers the facts of AWS about a stage. wanted is the concurrency
+// that a stage reserves that is not deployed yet. What cannot be had stands in
+// the facts as an error: nothing fails here.
+func (c *Cloud) Examine(ctx context.Context, stage string, wanted int, now func() time.Time) doctor.Facts {
+	f := doctor.Facts{Stage: stage}
+	f.Account, f.Clock = c.who(ctx, now)
+	if f.Account.Trouble != doctor.NoTrouble {
+		return f
+	}
+	f.Stacks = map[string]doctor.Stack{}
+	for _, short := range doctor.StackNames() {
+		f.Stacks[short] = c.stackFacts(ctx, doctor.StackName(stage, short))
+	}
+	data := f.Stacks["data"].Outputs
+	var wg sync.WaitGroup
+	wg.Go(func() { f.Bootstrap = c.bootstrapFacts(ctx) })
+	wg.Go(func() { f.Quota = c.quotaFacts(ctx, stage, f.Stacks["functions"], wanted) })
+	wg.Go(func() { f.Rows = c.tableFacts(ctx, data["Rows"]) })
+	wg.Go(func() { f.Docs = c.tableFacts(ctx, data["Docs"]) })
+	wg.Go(func() { f.Seal = c.keyFacts(ctx, data["SealKey"]) })
+	wg.Go(func() { f.Tampered = c.tamperedFacts(ctx, stage) })
+	wg.Wait()
+	return f
+}
+
+// Blind are the facts where no Cloud could be opened: err is Open's.
+func Blind(stage string, err error) doctor.Facts {
+	return doctor.Facts{Stage: stage, Account: doctor.Account{Trouble: trouble(err), Err: err}}
+}
+
+// trouble sorts what is wrong with credentials by the problem that it is.
+func trouble(err error) doctor.Trouble {
+	if err == nil {
+		return doctor.NoTrouble
+	}
+	var api smithy.APIError
+	answered := errors.As(err, &api) // AWS said it; else the chain did
+	var profile config.SharedConfigProfileNotExistError
+	switch kind := problem.Of(err).Kind; {
+	case answered && slices.Contains(expired, api.ErrorCode()):
+		return doctor.Expired
+	case kind == problem.Clock:
+		return doctor.Skewed
+	case kind == problem.Unauthorized && !answered && strings.Contains(err.Error(), "expired"):
+		return doctor.Expired
+	case kind == problem.Unauthorized && !answered, errors.As(err, &profile):
+		return doctor.NoneFound
+	case kind == problem.Unauthorized, kind == problem.Forbidden:
+		return doctor.Denied
+	case kind == problem.Usage:
+		return doctor.NoRegion
+	}
+	return doctor.Unreachable
+}
+
+// who asks whose credentials these are, and looks at the clock of the answer,
+// which a refusal has too.
+func (c *Cloud) who(ctx context.Context, now func() time.Time) (doctor.Account, doctor.Clock) {
+	inner := c.cfg.HTTPClient
+	if inner == nil {
+		inner = awshttp.NewBuildableClient()
+	}
+	watch := &dated{inner: inner, now: now}
+	seen := *c
+	seen.cfg = c.cfg.Copy()
+	seen.cfg.HTTPClient = watch
+	caller, err := seen.Caller(ctx)
+	a := doctor.Account{ID: caller.Account, ARN: caller.ARN, Region: c.cfg.Region, Trouble: trouble(err), Err: err}
+	return a, watch.clock
+}
+
+// dated reads the clock of the first answer.
+type dated struct {
+	inner aws.HTTPClient
+	now   func() time.Time
+	clock doctor.Clock
+}
+
+// Do implements aws.HTTPClient.
+func (d *dated) Do(r *http.Request) (*http.Response, error) {
+	out, err := d.inner.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if at, err := http.ParseTime(out.Header.Get("Date")); err == nil && !d.clock.Seen {
+		d.clock = doctor.Clock{Seen: true, Skew: d.now().Sub(at)}
+	}
+	return out, nil
+}
+
+func (c *Cloud) stackFacts(ctx context.Context, name string) doctor.Stack {
+	s, err := c.Stack(ctx, name)
+	if problem.Is(err, problem.NotFound) {
+		return doctor.Stack{Missing: true}
+	}
+	return doctor.Stack{Status: s.Status, Reason: s.Reason, Outputs: s.Outputs, Err: err}
+}
+
+func (c *Cloud) bootstrapFacts(ctx context.Context) doctor.Bootstrap {
+	s, err := c.Stack(ctx, "CDKToolkit")
+	switch {
+	case problem.Is(err, problem.NotFound), err == nil && !s.Deployed():
+		return doctor.Bootstrap{Missing: true}
+	case err != nil:
+		return doctor.Bootstrap{Err: err}
+	}
+	version, _ := strconv.Atoi(s.Outputs["BootstrapVersion"]) // none is 0, and too old
+	return doctor.Bootstrap{Version: version}
+}
+
+func (c *Cloud) quotaFacts(ctx context.Context, stage string, functions doctor.Stack, wanted int) doctor.Quota {
+	out, err := c.lambda.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
+	if err != nil {
+		return doctor.Quota{Err: Problem(err)}
+	}
+	q := doctor.Quota{Wanted: wanted}
+	if l := out.AccountLimit; l != nil {
+		q.Limit, q.Unreserved = int(l.ConcurrentExecutions), int(aws.ToInt32(l.UnreservedConcurrentExecutions))
+	}
+	if functions.Missing || functions.Err != nil || !(Stack{Status: functions.Status}).Deployed() {
+		return q
+	}
+	template, err := c.Template(ctx, doctor.StackName(stage, "functions"))
+	if err != nil {
+		return doctor.Quota{Err: err}
+	}
+	shape, err := cost.ReadTemplates(template)
+	if err != nil {
+		return doctor.Quota{Err: err}
+	}
+	q.Wanted, q.Deployed = 0, true
+	for _, f := range shape.Functions {
+		if f.Reserved != nil {
+			q.Wanted += *f.Reserved
+		}
+	}
+	return q
+}
+
+func (c *Cloud) keyFacts(ctx context.Context, id string) doctor.Key {
+	if id == "" {
+		return doctor.Key{Absent: true}
+	}
+	out, err := kms.NewFromConfig(c.cfg).DescribeKey(ctx, &kms.DescribeKeyInput{KeyId: &id})
+	if err != nil {
+		return doctor.Key{ID: id, Err: Problem(err)}
+	}
+	return doctor.Key{ID: id, State: string(out.KeyMetadata.KeyState)}
+}

@@ -1,0 +1,93 @@
+// Package doctor says what is wrong with a stage, or with the machine that
+// deploys it: named checks, each with its cause and the command that mends it.
+//
+// It imports the front's account client shapes, floor 1 and problem. The checks
+// are pure functions of Facts; what gathers the facts over the network stands
+// apart (Visit and Look here, the AWS ones in package cloud). The invariants:
+// nothing is changed; a fact that could not be had is no fact, so that a check
+// without its facts never says ok; every check is in every report, in the same
+// order.
+package doctor
+
+import "fmt"
+
+// Verdict is what a check comes to.
+type Verdict string
+
+// The verdicts.
+const (
+	OK            Verdict = "ok"
+	Warn          Verdict = "warn"
+	Fail          Verdict = "FAIL"
+	NotApplicable Verdict = "not applicable"
+)
+
+// Check is one line of a report. Fix is a command, or what to do before one;
+// only checks that are not well have it.
+type Check struct {
+	Name    string  `json:"check"`
+	Verdict Verdict `json:"verdict"`
+	Detail  string  `json:"detail"`
+	Fix     string  `json:"fix,omitempty"`
+}
+
+// Report is all checks of a stage.
+type Report struct {
+	Stage  string  `json:"stage"`
+	OK     bool    `json:"ok"` // no check says FAIL
+	Checks []Check `json:"checks"`
+}
+
+// Find returns the check of a name; the zero Check if there is none.
+func (r Report) Find(name string) Check {
+	for _, c := range r.Checks {
+		if c.Name == name {
+			return c
+		}
+	}
+	return Check{}
+}
+
+// Count is the number of checks with a verdict.
+func (r Report) Count(v Verdict) (n int) {
+	for _, c := range r.Checks {
+		if c.Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// Examine judges the facts.
+func Examine(f Facts) Report {
+	r := Report{Stage: f.Stage, OK: true}
+	for _, group := range [][]Check{
+		f.machine(), f.account(), f.stacks(),
+		f.table(RowsTable, f.Rows), f.table(DocsTable, f.Docs), f.host(),
+	} {
+		r.Checks = append(r.Checks, group...)
+	}
+	r.OK = r.Count(Fail) == 0
+	return r
+}
+
+func ok(name, detail string, args ...any) Check {
+	return Check{Name: name, Verdict: OK, Detail: fmt.Sprintf(detail, args...)}
+}
+
+func none(name, why string, args ...any) Check {
+	return Check{Name: name, Verdict: NotApplicable, Detail: fmt.Sprintf(why, args...)}
+}
+
+func warn(name, fix, cause string, args ...any) Check {
+	return Check{Name: name, Verdict: Warn, Detail: fmt.Sprintf(cause, args...), Fix: fix}
+}
+
+func fail(name, fix, cause string, args ...any) Check {
+	return Check{Name: name, Verdict: Fail, Detail: fmt.Sprintf(cause, args...), Fix: fix}
+}
+
+// unread is a check whose facts AWS did not give.
+func unread(name string, err error) Check {
+	return fail(name, "aws sts get-caller-identity    # these credentials need leave to read it", "it cannot be read: %s", err)
+}

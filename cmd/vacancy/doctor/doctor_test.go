@@ -1,0 +1,203 @@
+package doctor_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+)
+
+// well are the facts of a stage to which nothing is wrong.
+func well() doctor.Facts {
+	stack := func(outputs map[string]string) doctor.Stack {
+		outputs["Version"] = "v1"
+		return doctor.Stack{Status: "CREATE_COMPLETE", Outputs: outputs}
+	}
+	table := doctor.Table{
+		Status: "ACTIVE", PITR: true, DeletionProtection: true, Key: "arn:aws:kms:us-east-1:111122223333:key/at-rest", Read: 100, Write: 50,
+	}
+	rows, docs := table, table
+	rows.Name, rows.Keys, rows.Stream = "rows-1", []string{"pk B HASH", "sk N RANGE"}, "NEW_AND_OLD_IMAGES"
+	docs.Name, docs.Keys, docs.Indexes = "docs-1", []string{"pk S HASH", "sk S RANGE"}, []doctor.Index{{Name: "listed", Read: 10, Write: 10}}
+	return doctor.Facts{
+		Stage: "dev", Version: "v1", Keep: true, Region: "us-east-1",
+		Tools:     []doctor.Tool{{Name: "go", Version: "1.26.8"}, {Name: "node", Version: "22.1.0"}, {Name: "npm", Version: "10.2.0"}},
+		Account:   doctor.Account{ID: "111122223333", ARN: "arn:aws:iam::111122223333:user/ada", Region: "us-east-1"},
+		Clock:     doctor.Clock{Seen: true, Skew: time.Second},
+		Bootstrap: doctor.Bootstrap{Version: 28},
+		Quota:     doctor.Quota{Limit: 1000, Unreserved: 1000, Wanted: 14},
+		Stacks: map[string]doctor.Stack{
+			"data": stack(map[string]string{"Rows": "rows-1"}), "watch": stack(map[string]string{}),
+			"functions": stack(map[string]string{"EdgeSecret": "arn:secret"}), "edge": stack(map[string]string{}),
+		},
+		Rows: rows, Docs: docs, Seal: doctor.Key{ID: "seal", State: "Enabled"},
+		Visit: doctor.Visit{
+			Edge: true, Raw: doctor.Answer{Status: 403}, Health: doctor.Answer{Status: 200}, Operator: doctor.Answer{Status: 200},
+			Host: account.Host{Key: account.KeyService}, Proved: true,
+		},
+	}
+}
+
+// setStatus puts the stack watch into a status.
+func setStatus(f *doctor.Facts, status string) {
+	s := f.Stacks["watch"]
+	s.Status = status
+	f.Stacks["watch"] = s
+}
+
+func TestAWellStageIsWell(t *testing.T) {
+	r := doctor.Examine(well())
+	if !r.OK || r.Count(doctor.OK) != len(r.Checks) {
+		t.Errorf("Examine() of a well stage = %+v", r)
+	}
+}
+
+// Each fault is named by one check, with the command that mends it, and no
+// other check fails for it.
+func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
+	for _, tt := range []struct {
+		fault   string
+		check   string
+		verdict doctor.Verdict
+		fix     string // is in the fix
+		make    func(*doctor.Facts)
+	}{
+		{"go missing", "go", doctor.Fail, "https://go.dev/dl/", func(f *doctor.Facts) { f.Tools[0].Missing = true }},
+		{"go too old", "go", doctor.Fail, "Go 1.26", func(f *doctor.Facts) { f.Tools[0].Version = "1.25.9" }},
+		{"node missing", "node", doctor.Fail, "https://nodejs.org", func(f *doctor.Facts) { f.Tools[1].Missing = true }},
+		{"node too old", "node", doctor.Fail, "https://nodejs.org", func(f *doctor.Facts) { f.Tools[1].Version = "18.20.1" }},
+		{"npm missing", "npm", doctor.Fail, "npm --version", func(f *doctor.Facts) { f.Tools[2].Missing = true }},
+		{"another Region", "region", doctor.Fail, "export AWS_REGION=us-east-1", func(f *doctor.Facts) { f.Account.Region = "eu-west-1" }},
+		{"clock a little off", "clock", doctor.Warn, "timedatectl", func(f *doctor.Facts) { f.Clock.Skew = -61 * time.Second }},
+		{"clock off", "clock", doctor.Fail, "timedatectl", func(f *doctor.Facts) { f.Clock.Skew = 301 * time.Second }},
+		{"no bootstrap", "bootstrap", doctor.Fail, "bootstrap aws://111122223333/us-east-1", func(f *doctor.Facts) { f.Bootstrap = doctor.Bootstrap{Missing: true} }},
+		{"old bootstrap", "bootstrap", doctor.Fail, "bootstrap aws://", func(f *doctor.Facts) { f.Bootstrap.Version = 5 }},
+		{"small quota", "quota", doctor.Fail, "L-B99A9384", func(f *doctor.Facts) { f.Quota = doctor.Quota{Limit: 10, Unreserved: 10, Wanted: 14} }},
+		{"quota reserved by others", "quota", doctor.Fail, "L-B99A9384", func(f *doctor.Facts) { f.Quota.Unreserved = 113 }},
+		{"stack missing", "stack watch", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Stacks["watch"] = doctor.Stack{Missing: true} }},
+		{"stack never made", "stack watch", doctor.Fail, "delete-stack --stack-name vacancy-dev-watch", func(f *doctor.Facts) { setStatus(f, "ROLLBACK_COMPLETE") }},
+		{"stack rolled back", "stack watch", doctor.Warn, "vacancy deploy --stage dev", func(f *doctor.Facts) { setStatus(f, "UPDATE_ROLLBACK_COMPLETE") }},
+		{"rollback failed", "stack watch", doctor.Fail, "continue-update-rollback", func(f *doctor.Facts) { setStatus(f, "UPDATE_ROLLBACK_FAILED") }},
+		{"deletion failed", "stack watch", doctor.Fail, "vacancy destroy --stage dev", func(f *doctor.Facts) { setStatus(f, "DELETE_FAILED") }},
+		{"stack busy", "stack watch", doctor.Warn, "vacancy doctor", func(f *doctor.Facts) { setStatus(f, "UPDATE_IN_PROGRESS") }},
+		{"stack denied", "stack watch", doctor.Fail, "aws sts get-caller-identity", func(f *doctor.Facts) { f.Stacks["watch"] = doctor.Stack{Err: errors.New("denied")} }},
+		{"version differs", "version", doctor.Warn, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Version = "v2" }},
+		{"wrong keys", "rows: keys", doctor.Fail, "--stage OTHER", func(f *doctor.Facts) { f.Rows.Keys[0] = "pk S HASH" }},
+		{"no index", "docs: keys", doctor.Fail, "--stage OTHER", func(f *doctor.Facts) { f.Docs.Indexes = nil }},
+		{"no backups", "rows: backups", doctor.Fail, "update-continuous-backups --table-name rows-1", func(f *doctor.Facts) { f.Rows.PITR = false }},
+		{"no deletion protection", "docs: deletion protection", doctor.Fail, "update-table --table-name docs-1 --deletion-protection-enabled", func(f *doctor.Facts) { f.Docs.DeletionProtection = false }},
+		{"no stream", "rows: stream", doctor.Fail, "StreamViewType=NEW_AND_OLD_IMAGES", func(f *doctor.Facts) { f.Rows.Stream = "" }},
+		{"stream shows too little", "rows: stream", doctor.Fail, "StreamViewType=NEW_AND_OLD_IMAGES", func(f *doctor.Facts) { f.Rows.Stream = "KEYS_ONLY" }},
+		{"no key of one's own", "rows: encryption", doctor.Fail, "--sse-specification", func(f *doctor.Facts) { f.Rows.Key = "" }},
+		{"no ceiling", "rows: ceilings", doctor.Fail, "--on-demand-throughput", func(f *doctor.Facts) { f.Rows.Write = 0 }},
+		{"no ceiling of an index", "docs: ceilings", doctor.Fail, "listed", func(f *doctor.Facts) { f.Docs.Indexes[0].Read = 0 }},
+		{"raw URL answers", "edge", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Raw.Status = 404 }},
+		{"raw URL does not answer", "edge", doctor.Fail, "vacancy tail", func(f *doctor.Facts) { f.Visit.Raw = doctor.Answer{Err: errors.New("refused")} }},
+		{"host fails", "health", doctor.Fail, "vacancy tail --stage dev", func(f *doctor.Facts) { f.Visit.Health.Status = 502 }},
+		{"host does not answer", "health", doctor.Fail, "vacancy tail --stage dev", func(f *doctor.Facts) { f.Visit.Health = doctor.Answer{Err: errors.New("refused")} }},
+		{"edge has another secret", "health", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Health.Status = 403 }},
+		{"host is flooded", "health", doctor.Warn, "vacancy doctor", func(f *doctor.Facts) { f.Visit.Health.Status = 429 }},
+		{"software identity", "host identity", doctor.Warn, "hostKey=kms", func(f *doctor.Facts) { f.Visit.Host.Key = account.KeySoftware }},
+		{"another's identity", "host identity", doctor.Fail, "vacancy deploy", func(f *doctor.Facts) { f.Visit.Proved = false }},
+		{"sealing key disabled", "sealing key", doctor.Fail, "aws kms enable-key --key-id seal", func(f *doctor.Facts) { f.Seal.State = "Disabled" }},
+		{"sealing key dying", "sealing key", doctor.Fail, "aws kms cancel-key-deletion --key-id seal", func(f *doctor.Facts) { f.Seal.State = "PendingDeletion" }},
+		{"rows changed by hand", "rows untouched", doctor.Fail, "vacancy verify --host aws --stage dev", func(f *doctor.Facts) { f.Tampered.Rows = 2 }},
+	} {
+		t.Run(tt.fault, func(t *testing.T) {
+			f := well()
+			tt.make(&f)
+			r := doctor.Examine(f)
+			for _, c := range r.Checks {
+				if c.Name == tt.check {
+					if c.Verdict != tt.verdict || !strings.Contains(c.Fix, tt.fix) || c.Detail == "" {
+						t.Errorf("Examine() = %+v, want %s with a fix of %q", c, tt.verdict, tt.fix)
+					}
+					continue
+				}
+				if c.Verdict != doctor.OK {
+					t.Errorf("Examine() = %+v too, want ok: one fault, one check", c)
+				}
+			}
+			if want := tt.verdict != doctor.Fail; r.OK != want {
+				t.Errorf("Examine().OK = %v, want %v", r.OK, want)
+			}
+		})
+	}
+}
+
+// A fault that hides others leaves them not applicable: none says ok.
+func TestWhatCannotBeKnownIsNotApplicable(t *testing.T) {
+	blind := []string{"bootstrap", "quota", "stack data", "version", "table rows", "rows: keys", "docs: ceilings", "sealing key", "rows untouched"}
+	for _, tt := range []struct {
+		fault string
+		check string
+		fix   string
+		hides []string
+		make  func(*doctor.Facts)
+	}{
+		{"no credentials", "credentials", "aws configure", blind, func(f *doctor.Facts) { f.Account = doctor.Account{Trouble: doctor.NoneFound} }},
+		{"expired credentials", "credentials", "aws sso login", blind, func(f *doctor.Facts) { f.Account.Trouble = doctor.Expired }},
+		{"denied credentials", "credentials", "aws sts get-caller-identity", blind, func(f *doctor.Facts) {
+			f.Account.Trouble, f.Account.Err = doctor.Denied, errors.New("no such key")
+		}},
+		{"signature out of time", "credentials", "timedatectl", blind, func(f *doctor.Facts) { f.Account.Trouble = doctor.Skewed }},
+		{"AWS out of reach", "credentials", "AWS_ENDPOINT_URL", blind, func(f *doctor.Facts) {
+			f.Account.Trouble, f.Account.Err = doctor.Unreachable, errors.New("no route")
+		}},
+		{"no Region", "region", "export AWS_REGION", append(blind, "credentials"), func(f *doctor.Facts) {
+			f.Account = doctor.Account{Trouble: doctor.NoRegion}
+		}},
+		{"table missing", "table rows", "restore", []string{"rows: keys", "rows: backups", "rows: stream"}, func(f *doctor.Facts) { f.Rows = doctor.Table{Name: "rows-1", Missing: true} }},
+		{"table not ready", "table rows", "vacancy doctor", []string{"rows: keys"}, func(f *doctor.Facts) { f.Rows.Status = "CREATING" }},
+		{"operator key refused", "operator key", "vacancy keys rotate-operator --stage dev", []string{"host identity"}, func(f *doctor.Facts) { f.Visit.Operator.Status = 401 }},
+		{"no operator key", "operator key", "vacancy keys rotate-operator --stage dev", []string{"host identity"}, func(f *doctor.Facts) { f.Visit.NoKey = true }},
+	} {
+		t.Run(tt.fault, func(t *testing.T) {
+			f := well()
+			tt.make(&f)
+			r := doctor.Examine(f)
+			if c := r.Find(tt.check); c.Verdict != doctor.Fail || !strings.Contains(c.Fix, tt.fix) {
+				t.Errorf("Examine() = %+v, want FAIL with a fix of %q", c, tt.fix)
+			}
+			for _, hidden := range tt.hides {
+				if c := r.Find(hidden); c.Verdict != doctor.NotApplicable {
+					t.Errorf("Examine() = %+v, want not applicable", c)
+				}
+			}
+		})
+	}
+}
+
+func TestAStageWithoutEdgeOrKeepIsNotWrong(t *testing.T) {
+	f := well()
+	f.Stacks["edge"] = doctor.Stack{Missing: true}
+	delete(f.Stacks["functions"].Outputs, "EdgeSecret")
+	f.Visit.Edge, f.Keep, f.Rows.DeletionProtection = false, false, false
+	r := doctor.Examine(f)
+	if !r.OK || r.Count(doctor.NotApplicable) != 3 {
+		t.Errorf("Examine() without edge and keep = %+v, want ok with 3 not applicable", r.Checks)
+	}
+}
+
+func TestTheReportHasEveryCheckWhateverIsKnown(t *testing.T) {
+	names := func(f doctor.Facts) (n []string) {
+		for _, c := range doctor.Examine(f).Checks {
+			n = append(n, c.Name)
+		}
+		return n
+	}
+	full := names(well())
+	if diff := cmp.Diff(full, names(doctor.Facts{Stage: "dev", Account: doctor.Account{Trouble: doctor.NoRegion}})); diff != "" {
+		t.Errorf("checks without facts (-all +got):\n%s", diff)
+	}
+	slices.Sort(full)
+	if n := len(slices.Compact(full)); n != len(doctor.Examine(well()).Checks) {
+		t.Errorf("%d names for %d checks, want one each", n, len(doctor.Examine(well()).Checks))
+	}
+}

@@ -1,0 +1,152 @@
+package doctor
+
+import (
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+)
+
+// Facts are what is known of a machine, an account and a stage. An Err says why
+// the facts beside it are not.
+type Facts struct {
+	Stage   string
+	Version string // of this command
+	// Keep is what the stage was deployed with: false is a stage that may be
+	// lost, whose tables nothing protects.
+	Keep bool
+	// Region is where the stage was deployed from here; "" if it was not.
+	Region string
+
+	Tools     []Tool
+	Account   Account
+	Clock     Clock
+	Bootstrap Bootstrap
+	Quota     Quota
+	Stacks    map[string]Stack // by their short names
+	Rows      Table
+	Docs      Table
+	Seal      Key
+	Tampered  Tampered
+	Visit     Visit
+}
+
+// Tool is a program that a deployment runs.
+type Tool struct {
+	Name    string
+	Version string // as the program says it, without words; "" if it said none
+	Missing bool
+}
+
+// Trouble is what is wrong with credentials.
+type Trouble string
+
+// The troubles.
+const (
+	NoTrouble   Trouble = ""
+	NoneFound   Trouble = "none found"
+	Expired     Trouble = "expired"
+	Denied      Trouble = "denied"
+	Skewed      Trouble = "clock"
+	NoRegion    Trouble = "no Region"
+	Unreachable Trouble = "unreachable"
+)
+
+// Account is whose credentials are in use.
+type Account struct {
+	ID, ARN string
+	Region  string
+	Trouble Trouble
+	Err     error // with Trouble
+}
+
+// Clock is this machine's clock beside that of AWS. Seen false: no answer came.
+type Clock struct {
+	Seen bool
+	Skew time.Duration // how far this machine is ahead
+}
+
+// Bootstrap is the stack that the CDK puts its assets in.
+type Bootstrap struct {
+	Missing bool
+	Version int
+	Err     error
+}
+
+// Quota is how many functions may run at once.
+type Quota struct {
+	Limit      int // of the account
+	Unreserved int // what no function has reserved
+	Wanted     int // what the stage reserves, all functions together
+	Deployed   bool
+	Err        error
+}
+
+// Stack is a CloudFormation stack.
+type Stack struct {
+	Missing bool
+	Status  string
+	Reason  string
+	Outputs map[string]string
+	Err     error
+}
+
+// Table is a DynamoDB table. Absent: there is no name to look for, since the
+// stack that would say it is not there.
+type Table struct {
+	Absent             bool
+	Name               string
+	Missing            bool
+	Status             string
+	Keys               []string // "pk B HASH" and so on
+	PITR               bool
+	DeletionProtection bool
+	Stream             string // the view type; "" if off
+	Key                string // ARN of the customer managed key; "" if AWS owns it
+	// Ceilings in units a second, the table's and those of indexes by name;
+	// 0: none.
+	Read, Write int
+	Indexes     []Index
+	Err         error
+}
+
+// Index is an index of a table.
+type Index struct {
+	Name        string
+	Read, Write int
+}
+
+// Key is the sealing key.
+type Key struct {
+	Absent bool // the stage has none
+	ID     string
+	State  string // Enabled, Disabled, PendingDeletion …
+	Err    error
+}
+
+// Tampered is how many rows the sentinel saw changed or removed.
+type Tampered struct {
+	Absent bool // no log to read
+	Rows   int
+	Last   time.Time
+	Err    error
+}
+
+// Visit is what the host says to who calls it.
+type Visit struct {
+	Absent bool // there is no URL
+	Edge   bool // CloudFront stands before the functions
+	Raw    Answer
+	Health Answer
+	Host   account.Host
+	// Operator is what the account door says to the operator key.
+	Operator Answer
+	NoKey    bool // there is no key to try
+	Proved   bool // the host signed our challenge with its own key
+}
+
+// Answer is an HTTP answer: its status and the code that a door of ours gives.
+type Answer struct {
+	Status int
+	Code   string
+	Err    error
+}

@@ -1,0 +1,125 @@
+package doctor
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+)
+
+func (f Facts) host() []Check {
+	return []Check{f.edge(), f.health(), f.operator(), f.identity(), f.seal(), f.tampered()}
+}
+
+// edge: CloudFront keeps the door only if the raw URL is shut.
+func (f Facts) edge() Check {
+	const name = "edge"
+	v := f.Visit
+	switch {
+	case v.Absent:
+		return none(name, "needs a deployed stage")
+	case !v.Edge:
+		return none(name, "the stage has no edge: its Function URL is public")
+	case v.Raw.Err != nil:
+		return fail(name, "vacancy tail --stage "+f.Stage, "the Function URL does not answer: %s", v.Raw.Err)
+	case v.Raw.Status == http.StatusForbidden:
+		return ok(name, "the Function URL refuses who does not come through CloudFront")
+	}
+	return fail(name, f.deploy()+"    # puts a new secret before both", "the Function URL answers %d to who does not come through CloudFront, expected 403", v.Raw.Status)
+}
+
+func (f Facts) health() Check {
+	const name = "health"
+	v := f.Visit
+	logs := "vacancy tail --stage " + f.Stage
+	switch a := v.Health; {
+	case v.Absent:
+		return none(name, "needs a deployed stage")
+	case a.Err != nil:
+		return fail(name, logs, "the host does not answer: %s", a.Err)
+	case a.Status == http.StatusOK:
+		return ok(name, "the host answers")
+	case a.Status == http.StatusNotFound && a.Code != "":
+		return ok(name, "the host answers; it has no vacant of whom health could be asked without a name")
+	case a.Status == http.StatusForbidden:
+		return fail(name, f.deploy(), "the host refuses CloudFront: their secrets differ")
+	case a.Status == http.StatusTooManyRequests:
+		return warn(name, "vacancy doctor --stage "+f.Stage+"    # in a minute", "the host answers 429: more requests than it takes")
+	default:
+		return fail(name, logs, "the host answers %d", a.Status)
+	}
+}
+
+func (f Facts) operator() Check {
+	const name = "operator key"
+	v := f.Visit
+	fix := "vacancy keys rotate-operator --stage " + f.Stage
+	switch a := v.Operator; {
+	case v.Absent:
+		return none(name, "needs a deployed stage")
+	case v.NoKey:
+		return fail(name, fix, "there is no operator key here: neither in the stage's record nor in VACANCY_OPERATOR_KEY")
+	case a.Err != nil:
+		return fail(name, "vacancy tail account --stage "+f.Stage, "the account door does not answer: %s", a.Err)
+	case a.Status == http.StatusOK:
+		return ok(name, "the account door takes it")
+	case a.Status == http.StatusUnauthorized:
+		return fail(name, fix, "the account door does not take the operator key: it was rotated elsewhere")
+	default:
+		return fail(name, "vacancy tail account --stage "+f.Stage, "the account door answers %d", a.Status)
+	}
+}
+
+func (f Facts) identity() Check {
+	const name = "host identity"
+	v := f.Visit
+	switch {
+	case v.Absent || v.NoKey || v.Operator.Err != nil || v.Operator.Status != http.StatusOK:
+		return none(name, "needs the operator key")
+	case !v.Proved:
+		return fail(name, f.deploy(), "the host did not prove that it has the key of %s", v.Host.ID)
+	case v.Host.Key == account.KeyService:
+		return ok(name, "%s, kept by KMS", v.Host.ID.Short())
+	}
+	return warn(name, f.deploy()+"    # with hostKey=kms, where KMS offers Ed25519; the host's id changes",
+		"%s is a software key, sealed in docs: a reader of docs who may decrypt has it", v.Host.ID.Short())
+}
+
+func (f Facts) seal() Check {
+	const name = "sealing key"
+	k := f.Seal
+	why := f.blind()
+	switch {
+	case why != "":
+		return none(name, "%s", why)
+	case k.Absent:
+		return none(name, "stack data says no sealing key")
+	case k.Err != nil:
+		return unread(name, k.Err)
+	}
+	enable := "aws kms enable-key --key-id " + k.ID
+	switch k.State {
+	case "Enabled":
+		return ok(name, "%s is enabled", k.ID)
+	case "PendingDeletion":
+		return fail(name, fmt.Sprintf("aws kms cancel-key-deletion --key-id %s && %s", k.ID, enable), "%s is about to be deleted, and every vacant's seed with it", k.ID)
+	}
+	return fail(name, enable, "%s is %s: no vacant can sign", k.ID, k.State)
+}
+
+func (f Facts) tampered() Check {
+	const name = "rows untouched"
+	t := f.Tampered
+	why := f.blind()
+	switch {
+	case why != "":
+		return none(name, "%s", why)
+	case t.Absent:
+		return none(name, "the sentinel has no log")
+	case t.Err != nil:
+		return unread(name, t.Err)
+	case t.Rows > 0:
+		return fail(name, "vacancy verify --host aws --stage "+f.Stage, "the sentinel saw %d rows changed or removed, last at %s", t.Rows, t.Last.UTC().Format("2006-01-02T15:04:05Z"))
+	}
+	return ok(name, "the sentinel saw no row changed or removed")
+}

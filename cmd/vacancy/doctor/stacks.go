@@ -1,0 +1,88 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+)
+
+// StackNames are the short names of a stage's stacks, in the order of their
+// deployment.
+func StackNames() []string { return []string{"data", "watch", "functions", "edge"} }
+
+// StackName is the whole name of a stack.
+func StackName(stage, short string) string { return "vacancy-" + stage + "-" + short }
+
+func (f Facts) deploy() string { return "vacancy deploy --stage " + f.Stage }
+
+func (f Facts) stacks() []Check {
+	var checks []Check
+	for _, short := range StackNames() {
+		checks = append(checks, f.stack(short))
+	}
+	return append(checks, f.versions())
+}
+
+// edged says whether the stage was deployed with CloudFront before it: then
+// its functions have the secret of the edge.
+func (f Facts) edged() bool { return f.Stacks["functions"].Outputs["EdgeSecret"] != "" }
+
+func (f Facts) stack(short string) Check {
+	name, whole := "stack "+short, StackName(f.Stage, short)
+	if why := f.blind(); why != "" {
+		return none(name, "%s", why)
+	}
+	s := f.Stacks[short]
+	switch {
+	case s.Err != nil:
+		return unread(name, s.Err)
+	case s.Missing && short == "edge" && !f.Stacks["functions"].Missing && !f.edged():
+		return none(name, "the stage was deployed without an edge")
+	case s.Missing:
+		return fail(name, f.deploy(), "there is no stack %s", whole)
+	}
+	cause := s.Status
+	if s.Reason != "" {
+		cause += ": " + s.Reason
+	}
+	switch status := s.Status; {
+	case status == "ROLLBACK_COMPLETE" || status == "ROLLBACK_FAILED" || status == "CREATE_FAILED":
+		return fail(name, fmt.Sprintf("aws cloudformation delete-stack --stack-name %s && %s", whole, f.deploy()), "%s; it was never whole", cause)
+	case status == "UPDATE_ROLLBACK_FAILED":
+		return fail(name, "aws cloudformation continue-update-rollback --stack-name "+whole, "%s", cause)
+	case status == "DELETE_FAILED":
+		return fail(name, "vacancy destroy --stage "+f.Stage, "%s", cause)
+	case status == "REVIEW_IN_PROGRESS":
+		return fail(name, f.deploy(), "%s; it was never deployed", cause)
+	case strings.HasSuffix(status, "_IN_PROGRESS"):
+		return warn(name, "vacancy doctor --stage "+f.Stage+"    # when CloudFormation is done", "%s", cause)
+	case status == "UPDATE_ROLLBACK_COMPLETE" || status == "UPDATE_FAILED":
+		return warn(name, f.deploy(), "%s; the last deployment was taken back", cause)
+	}
+	return ok(name, "%s", s.Status)
+}
+
+// versions compares this command with what each stack was deployed by.
+func (f Facts) versions() Check {
+	const name = "version"
+	if why := f.blind(); why != "" {
+		return none(name, "%s", why)
+	}
+	var seen bool
+	for _, short := range StackNames() {
+		s := f.Stacks[short]
+		v, there := s.Outputs["Version"]
+		switch {
+		case s.Missing || s.Err != nil:
+			continue
+		case !there:
+			return fail(name, f.deploy(), "stack %s says no version", short)
+		case v != f.Version:
+			return warn(name, f.deploy()+"    # or use the command of that version", "this is %s, and stack %s was deployed by %s", f.Version, short, v)
+		}
+		seen = true
+	}
+	if !seen {
+		return none(name, "no stack is deployed")
+	}
+	return ok(name, "%s, and so are the stacks", f.Version)
+}

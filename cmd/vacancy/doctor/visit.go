@@ -1,0 +1,91 @@
+package doctor
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Doors are where a stage's host is to be found.
+type Doors struct {
+	URL     string // where callers call
+	Raw     string // Function URL of message
+	Account string // of the control plane
+	Edge    bool
+	Key     string // operator key; "" if there is none
+}
+
+// maxAnswer is all that is read of an answer.
+const maxAnswer = 64 << 10
+
+// Look calls the host at its doors. random gives the challenge that the host is
+// to sign. Nothing is an error of Look: what fails is in the Visit.
+func Look(ctx context.Context, web *http.Client, d Doors, random io.Reader) Visit {
+	v := Visit{Absent: d.URL == "" && d.Raw == "", Edge: d.Edge, NoKey: d.Key == ""}
+	if v.Absent {
+		return v
+	}
+	if d.Edge {
+		v.Raw, _ = get(ctx, web, d.Raw+"/health", "")
+	}
+	public := d.URL
+	if public == "" {
+		public = d.Raw
+	}
+	v.Health, _ = get(ctx, web, public+"/health", "")
+	if v.NoKey {
+		return v
+	}
+	if d.Account == "" {
+		v.Operator.Err = problem.New(problem.NotFound, "the stage's record has no URL of it")
+		return v
+	}
+	b := make([]byte, 24)
+	if _, err := io.ReadFull(random, b); err != nil {
+		v.Operator.Err = err
+		return v
+	}
+	challenge := base64.RawURLEncoding.EncodeToString(b)
+	var body []byte
+	v.Operator, body = get(ctx, web, d.Account+"/v1/host?challenge="+challenge, d.Key)
+	if v.Operator.Status != http.StatusOK {
+		return v
+	}
+	if err := json.Unmarshal(body, &v.Host); err != nil {
+		v.Operator = Answer{Err: fmt.Errorf("what answers at %s is no account door: %w", d.Account, err)}
+		return v
+	}
+	v.Proved = v.Host.Proves(challenge)
+	return v
+}
+
+// get asks once, follows nothing, and takes the code out of a refusal.
+func get(ctx context.Context, web *http.Client, url, key string) (Answer, []byte) {
+	in, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.Replace(url, "//health", "/health", 1), nil)
+	if err != nil {
+		return Answer{Err: err}, nil
+	}
+	if key != "" {
+		in.Header.Set("Authorization", "Bearer "+key)
+	}
+	one := *web
+	one.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	out, err := one.Do(in)
+	if err != nil {
+		return Answer{Err: err}, nil
+	}
+	defer out.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(out.Body, maxAnswer))
+	if err != nil {
+		return Answer{Err: err}, nil
+	}
+	var refusal struct{ Code string }
+	_ = json.Unmarshal(body, &refusal) // a page of another's has no code
+	return Answer{Status: out.StatusCode, Code: refusal.Code}, body
+}
