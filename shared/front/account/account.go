@@ -1,11 +1,13 @@
-// Package account is the door of whoever runs the host: it creates, lists and
-// shows vacants and changes their state.
+// Package account is the door of whoever runs the host: it creates, lists,
+// shows, exports and deletes vacants, changes their state, and says who the
+// host is.
 //
 // It imports host/hosted, floor 1 and problem, translates, and decides nothing
 // itself. Who may reach it is the home's business: a Unix socket that only its
 // owner opens, a bearer key on AWS; it is never on the public listener. The
 // invariants: a page in a browser gets nothing, even one that could reach the
-// door; a body is strict JSON or refused; a seed that comes in shows nowhere.
+// door; a body is strict JSON or refused; a seed that comes in shows nowhere,
+// and one goes out by an export alone.
 package account
 
 import (
@@ -46,10 +48,13 @@ type Config struct {
 //	POST /v1/vacants                        create            201
 //	GET  /v1/vacants?cursor=&limit=         list
 //	GET  /v1/vacants/{vacant}               show: by name, id or its beginning
+//	DELETE /v1/vacants/{vacant}             one that is archived, for good
 //	POST /v1/vacants/{vacant}/pause         also resume, sink, archive
+//	POST /v1/vacants/{vacant}/export        a bundle, its key in the clear
 //	GET  /v1/vacants/{vacant}/logbook?from=&limit=
 //	GET  /v1/host?challenge=                who the host is, and a proof of it
 //	PUT  /v1/host                           its public URL
+//	POST /v1/restored                       its data came back from a backup
 //	GET  /v1/verify, /v1/chain/{from}/{to}  streams
 //
 // Refusals are {"detail", "code"} and, where one input is wrong, "field".
@@ -58,13 +63,15 @@ func Handler(c Config) http.Handler {
 	mux := http.NewServeMux()
 	for path, methods := range map[string]map[string]handler{
 		"/v1/vacants":                  {http.MethodGet: d.list, http.MethodPost: d.create},
-		"/v1/vacants/{vacant}":         {http.MethodGet: d.show},
+		"/v1/vacants/{vacant}":         {http.MethodGet: d.show, http.MethodDelete: d.change(c.Vacants.Delete)},
 		"/v1/vacants/{vacant}/pause":   {http.MethodPost: d.change(c.Vacants.Pause)},
 		"/v1/vacants/{vacant}/resume":  {http.MethodPost: d.change(c.Vacants.Resume)},
 		"/v1/vacants/{vacant}/sink":    {http.MethodPost: d.change(c.Vacants.Sink)},
 		"/v1/vacants/{vacant}/archive": {http.MethodPost: d.change(c.Vacants.Archive)},
+		"/v1/vacants/{vacant}/export":  {http.MethodPost: d.export},
 		"/v1/vacants/{vacant}/logbook": {http.MethodGet: d.logbook},
 		"/v1/host":                     {http.MethodGet: d.host, http.MethodPut: d.setHost},
+		"/v1/restored":                 {http.MethodPost: d.restored},
 		"/v1/verify":                   {http.MethodGet: stream(c.Verify)},
 		"/v1/chain/{from}/{to}":        {http.MethodGet: stream(c.Chain)},
 		"/":                            {},
@@ -203,6 +210,24 @@ func (d *door) change(command func(context.Context, identity.ID) (hosted.Record,
 		}
 		return write(w, http.StatusOK, vacantOf(&rec))
 	}
+}
+
+// export hands out a key. Nothing between here and the person may keep it.
+func (d *door) export(w http.ResponseWriter, r *http.Request) error {
+	if err := noBody(r); err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	b, _, err := d.Vacants.Export(r.Context(), rec.ID)
+	if err != nil {
+		return err
+	}
+	defer clear(b)
+	send(w, http.StatusOK, b)
+	return nil
 }
 
 func (d *door) logbook(w http.ResponseWriter, r *http.Request) error {

@@ -19,7 +19,11 @@ import (
 type Client struct {
 	HTTP *http.Client
 	URL  string // the base URL of the routes
+	Key  string // the operator key; "" where the address guards the door
 }
+
+// Format shows where the door is, whatever the verb: not the key.
+func (c Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "client of "+c.URL) }
 
 // Creation is the body of a creation. Import is what `vacancy export` wrote,
 // nil for a new vacant.
@@ -70,6 +74,50 @@ func (c *Client) Change(ctx context.Context, vacant, command string) (v Vacant, 
 	return v, c.do(ctx, http.MethodPost, pathOf(vacant)+"/"+command, nil, &v)
 }
 
+// Delete destroys all of an archived vacant but its rows and a tombstone.
+func (c *Client) Delete(ctx context.Context, vacant string) (v Vacant, err error) {
+	return v, c.do(ctx, http.MethodDelete, pathOf(vacant), nil, &v)
+}
+
+// maxExport is the largest export in bytes that a client takes in.
+const maxExport = 128 << 20
+
+// Export returns a vacant as a bundle, its key in the clear: the caller wipes
+// it. An answer that was cut off is no bundle.
+func (c *Client) Export(ctx context.Context, vacant string) ([]byte, error) {
+	resp, err := c.send(ctx, http.MethodPost, pathOf(vacant)+"/export", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxExport+1))
+	if err != nil || len(b) > maxExport || !json.Valid(b) {
+		clear(b)
+		return nil, problem.Wrap(problem.Unavailable, err, "the host's answer was cut off")
+	}
+	return b, nil
+}
+
+// Host says who the host is; with a challenge its signature of that is beside.
+func (c *Client) Host(ctx context.Context, challenge string) (h Host, err error) {
+	path := "/v1/host"
+	if challenge != "" {
+		path += "?challenge=" + url.QueryEscape(challenge)
+	}
+	return h, c.do(ctx, http.MethodGet, path, nil, &h)
+}
+
+// SetHost tells the host its public URL.
+func (c *Client) SetHost(ctx context.Context, base string) (h Host, err error) {
+	body, err := json.Marshal(struct {
+		URL string `json:"url"`
+	}{base})
+	if err != nil {
+		return h, problem.Wrap(problem.Usage, err, "the URL is no text")
+	}
+	return h, c.do(ctx, http.MethodPut, "/v1/host", body, &h)
+}
+
 // Logbook returns a page of a vacant's logbook from a place (from 1) on.
 func (c *Client) Logbook(ctx context.Context, vacant string, from uint64) (l Logbook, err error) {
 	return l, c.do(ctx, http.MethodGet, pathOf(vacant)+"/logbook?from="+strconv.FormatUint(max(from, 1), 10), nil, &l)
@@ -112,6 +160,9 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "no request can be made of %s", path)
 	}
+	if c.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Key)
+	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -125,6 +176,10 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 		return resp, nil
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode < http.StatusBadRequest {
+		// What opens the door is for this door alone.
+		return nil, problem.New(problem.Forbidden, "the host redirects to %.200q, which is not followed", resp.Header.Get("Location"))
+	}
 	var r Refusal
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err == nil {

@@ -26,6 +26,8 @@ type Vacant struct {
 	Card       json.RawMessage `json:"card"`     // the signed card
 	Created    string          `json:"created"`
 	Changed    string          `json:"changed"`
+	// Deleted is when all else was destroyed; "" for every other vacant.
+	Deleted string `json:"deleted,omitempty"`
 }
 
 func vacantOf(r *hosted.Record) Vacant {
@@ -35,6 +37,9 @@ func vacantOf(r *hosted.Record) Vacant {
 	}
 	if c, err := card.Parse(r.Card); err == nil { // a damaged one is for verify to name
 		v.Card, v.Endpoint = r.Card, c.Endpoint
+	}
+	if r.IsDeleted() {
+		v.Deleted = canon.FormatTime(r.Deleted)
 	}
 	return v
 }
@@ -92,12 +97,16 @@ func write(w http.ResponseWriter, status int, v any) error {
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "")
 	}
+	send(w, status, append(b, '\n'))
+	return nil
+}
+
+func send(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(b)+1))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // who is gone asks again
-	return nil
+	_, _ = w.Write(body) // who is gone asks again
 }
