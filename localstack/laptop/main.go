@@ -1,38 +1,79 @@
-// Command laptop is the laptop home: localstack/up, down, deploy and status run
-// it.
+// Command laptop is AWS on a laptop: localstack/up, down, deploy and status run
+// it. It may import localstack/server, cmd/vacancy/cdk and the AWS SDK. The
+// invariant: there is one server of the name "laptop" in a cache, and what is
+// deployed to it never touches the records of stages that are on AWS.
 package main
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
-	"time"
+	"path/filepath"
+	"syscall"
 
-	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if err := command(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(problem.Of(err).Kind.Row().Exit)
+	}
+}
+
+// laptop is where things are.
+type laptop struct {
+	cache string // of downloads and runs
+	top   string // of the checkout
+	out   io.Writer
+}
+
+func command(ctx context.Context, args []string, out io.Writer) error {
+	usage := problem.New(problem.Usage, "usage: localstack/up | localstack/down | localstack/deploy [STAGE] | localstack/status")
+	if len(args) == 0 || len(args) > 2 || len(args) == 2 && args[0] != "deploy" {
+		return usage
+	}
 	cache, err := dynamolocal.CacheDir()
 	if err != nil {
-		panic(err)
+		return err
 	}
-	t := time.Now()
-	in, err := server.Install(ctx, cache, os.Stderr)
+	top, err := checkout()
 	if err != nil {
-		panic(err)
+		return err
 	}
-	fmt.Println("installed", time.Since(t))
-	t = time.Now()
-	s, err := in.Start(ctx, server.Options{})
+	l := laptop{cache, top, out}
+	switch args[0] {
+	case "up":
+		_, err = l.up(ctx)
+	case "down":
+		err = l.down()
+	case "status":
+		err = l.status(ctx)
+	case "deploy":
+		err = l.deploy(ctx, append(args[1:], "dev")[0])
+	default:
+		err = usage
+	}
+	return err
+}
+
+// checkout is the top of the project around the working directory.
+func checkout() (string, error) {
+	dir, err := os.Getwd()
 	if err != nil {
-		panic(err)
+		return "", err
 	}
-	fmt.Println("up", s.URL, time.Since(t))
-	<-ctx.Done()
-	t = time.Now()
-	fmt.Println(s.Stop(), time.Since(t))
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "cdk.json")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", problem.New(problem.Usage, "run this inside a checkout: no cdk.json here or above")
+		}
+	}
 }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// deploy puts a stage on the server as `vacancy deploy` puts one on AWS: the
+// same command, in an environment that leads here.
+func (l laptop) deploy(ctx context.Context, stage string) error {
+	s, err := l.running(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := l.bootstrap(ctx, s); err != nil {
+		return err
+	}
+	if err := l.vacancy(ctx, s, "deploy", "--stage", stage, "--yes", "--no-edge",
+		"--context", "keep=false", "--context", "arch="+runtime.GOARCH); err != nil {
+		return errors.Join(err, l.restartIfStuck(ctx, s, stage))
+	}
+	url, err := messageURL(ctx, s, stage)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(l.out, "\nstage %s is up after %.0f s. To call it:\n  export VACANCY_HOME=%s VACANCY_HOST=%s\n  go run ./cmd/vacancy help\n",
+		stage, time.Since(began).Seconds(), operatorHome(s), strings.TrimSuffix(url, "/"))
+	fmt.Fprintf(l.out, "For commands that read AWS itself (--host aws), besides:\n  export %s\n", strings.Join(s.Env(), " "))
+	return nil
+}
+
+// operatorHome keeps the records and keys of the stages here. It goes with the
+// server, as they do, and a stage of the same name on AWS keeps its own.
+func operatorHome(s *server.Server) string { return filepath.Join(s.Dir, "operator") }
+
+func environment(s *server.Server) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "AWS_") || strings.HasPrefix(v, "VACANCY_HOST=") || strings.HasPrefix(v, "VACANCY_STAGE=")
+	})
+	return slices.Concat(env, s.Env(), []string{"VACANCY_HOME=" + operatorHome(s)})
+}
+
+// vacancy runs the command of this checkout.
+func (l laptop) vacancy(ctx context.Context, s *server.Server, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "./cmd/vacancy"}, args...)...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = l.top, environment(s), l.out, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	if err := cmd.Run(); err != nil {
+		return problem.Wrap(problem.Internal, err, "the deployment failed; the cause is above")
+	}
+	return nil
+}
+
+// bootstrap makes what the CDK needs in an account, once.
+func (l laptop) bootstrap(ctx context.Context, s *server.Server) error {
+	stacks, err := stacksOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(stacks, stack{"CDKToolkit", string(types.StackStatusCreateComplete)}) {
+		return nil
+	}
+	fmt.Fprintln(l.out, "preparing the account for the CDK, once")
+	cli, err := cdk.Install(ctx, l.cache, l.out)
+	if err != nil {
+		return err
+	}
+	cmd := cli.Command(ctx, l.top, environment(s), "bootstrap", "aws://"+server.Account+"/"+server.Region)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cdk bootstrap: %w: %s", err, out)
+	}
+	return nil
+}
+
+// restartIfStuck starts the server anew if a stack cannot be deployed over any
+// more: there is no other way out of a failed update here.
+func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stage string) error {
+	stacks, err := stacksOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	stuck := slices.ContainsFunc(stacks, func(one stack) bool {
+		return strings.HasPrefix(one.name, "vacancy-"+stage+"-") && (strings.Contains(one.status, "FAILED") || strings.Contains(one.status, "ROLLBACK"))
+	})
+	if !stuck {
+		return nil
+	}
+	if err := s.Stop(); err != nil {
+		return err
+	}
+	installed, err := server.Install(ctx, l.cache, l.out)
+	if err != nil {
+		return err
+	}
+	if _, err := l.start(ctx, installed); err != nil {
+		return err
+	}
+	fmt.Fprintln(l.out, "The server was started anew and is empty: a stack whose update failed cannot be deployed over. Deploy again when the cause is gone.")
+	return nil
+}
+
+func messageURL(ctx context.Context, s *server.Server, stage string) (string, error) {
+	name := "vacancy-" + stage + "-functions"
+	out, err := cloudformation.NewFromConfig(config(s)).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
+	if err != nil {
+		return "", err
+	}
+	for _, o := range out.Stacks[0].Outputs {
+		if *o.OutputKey == "MessageUrl" {
+			return *o.OutputValue, nil
+		}
+	}
+	return "", fmt.Errorf("the stack %s has no output MessageUrl", name)
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+const (
+	name = "laptop" // of the run
+	port = 4566     // if it is free: the one that every guide to LocalStack names
+)
+
+// patience is how long a start may take on a machine under load; it takes two
+// seconds on an idle one.
+const patience = 2 * time.Minute
+
+// up makes sure that the server runs.
+func (l laptop) up(ctx context.Context) (*server.Server, error) {
+	installed, err := server.Install(ctx, l.cache, l.out)
+	if err != nil {
+		return nil, err
+	}
+	s, err := server.Find(l.cache, name)
+	if err == nil && s.Healthy(ctx) == nil {
+		fmt.Fprintf(l.out, "already up: %s\n", s.URL)
+		return s, nil
+	}
+	if err == nil { // it runs and does not answer
+		if err := s.Stop(); err != nil {
+			return nil, err
+		}
+	}
+	return l.start(ctx, installed)
+}
+
+func (l laptop) start(ctx context.Context, installed *server.Installed) (*server.Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	began := time.Now()
+	o := server.Options{Name: name, Port: port, Detached: true, Freeze: true}
+	s, err := installed.Start(ctx, o)
+	if problem.Is(err, problem.Conflict) {
+		o.Port = 0
+		s, err = installed.Start(ctx, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(l.out, "up after %.1f s: %s\nlog: %s\n", time.Since(began).Seconds(), s.URL, s.Log)
+	return s, nil
+}
+
+// down ends the server and what killed runs left.
+func (l laptop) down() error {
+	s, err := server.Find(l.cache, name)
+	switch {
+	case problem.Is(err, problem.NotFound):
+		fmt.Fprintln(l.out, "was not up")
+	case err != nil:
+		return err
+	default:
+		if err := s.Stop(); err != nil {
+			return err
+		}
+		fmt.Fprintln(l.out, "down")
+	}
+	return server.Clean(l.cache)
+}
+
+// running is the server, which must be up.
+func (l laptop) running(ctx context.Context) (*server.Server, error) {
+	s, err := server.Find(l.cache, name)
+	if problem.Is(err, problem.NotFound) {
+		return nil, problem.New(problem.Unavailable, "the server is not up; start it with localstack/up")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Healthy(ctx); err != nil {
+		return nil, errors.Join(problem.New(problem.Unavailable, "the server does not answer; start it anew with localstack/up"), err)
+	}
+	return s, nil
+}
