@@ -1,8 +1,9 @@
 // Package awshome is a host as it lives on AWS, for tests: two tables on
-// DynamoDB Local, a sealing key, and what functions/message needs to run over
-// them. The same host can be opened in this process too, beside the functions.
+// DynamoDB Local, a sealing key, and what the functions need to run over them.
+// The same host can be opened in this process too, beside the functions.
 //
-// It imports front/serve, the dynamo adapter and tests/dynamolocal.
+// It imports front/serve, host/operator, the dynamo adapter and
+// tests/dynamolocal.
 package awshome
 
 import (
@@ -18,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/operator"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
@@ -52,14 +54,28 @@ func New(tb testing.TB) *Home {
 	return h
 }
 
-// Env is the environment of functions/message over the home, which finds
-// DynamoDB at endpoint: the server's own, or a proxy before it.
+// Stage is the home's.
+const Stage = "test"
+
+// Env is the environment of every function over the home, which finds DynamoDB
+// at endpoint: the server's own, or a proxy before it. A function reads of it
+// what is its own.
 func (h *Home) Env(endpoint string) []string {
 	return []string{
-		"AWS_ENDPOINT_URL=" + endpoint,
+		"AWS_ENDPOINT_URL=" + endpoint, "VACANCY_STAGE=" + Stage,
 		"VACANCY_ROWS=" + h.Tables.Rows, "VACANCY_DOCS=" + h.Tables.Docs,
 		"VACANCY_URL=" + URL, "VACANCY_SEAL_KEY=" + h.sealKey,
 	}
+}
+
+// OperatorKey mints the operator's key; the one before counts no more.
+func (h *Home) OperatorKey(tb testing.TB) string {
+	tb.Helper()
+	key, err := operator.Keys{Store: h.Store(h.Endpoint), Now: time.Now, Rand: rand.Reader}.Rotate(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return key
 }
 
 // Store opens the tables for this process, at an endpoint.

@@ -1,0 +1,134 @@
+package onlambda
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+)
+
+const (
+	sealARN = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+	hostARN = "arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab"
+	secret  = "q4mZk2v9XcT7bN1sWgRj8pLdYfHa0uEoIiQyVtGz3KB"
+	before  = "A1c3E5g7I9k1M3o5Q7s9U1w3Y5a7C9e1G3i5K7m9O1q"
+	hexKey  = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+)
+
+// full is every variable there is, well-formed.
+func full() map[string]string {
+	return map[string]string{
+		"VACANCY_STAGE": "dev", "VACANCY_ROWS": "vacancy-dev-rows", "VACANCY_DOCS": "vacancy-dev-docs", "VACANCY_SEAL_KEY": sealARN,
+		"VACANCY_HOST_KEY": hostARN, "VACANCY_URL": "https://vacants.example.org", "VACANCY_EDGE_SECRET": secret,
+		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_RETENTION": "48",
+	}
+}
+
+func read(f Function, env map[string]string) (Settings, error) {
+	return Read(f, func(name string) string { return env[name] })
+}
+
+func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
+	tables := dynamo.Tables{Rows: "vacancy-dev-rows", Docs: "vacancy-dev-docs"}
+	secrets, rate, pairs := []string{secret, before}, edge.Rate{PerSecond: 20, Burst: 40}, edge.Rate{PerSecond: 0.5, Burst: 20}
+	for f, want := range map[Function]Settings{
+		Message:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
+		Account:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
+		Audit:    {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
+		Sweeper:  {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 48 * time.Hour},
+		Sentinel: {Stage: "dev", Retention: 24 * time.Hour},
+	} {
+		got, err := read(f, full())
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("Read(%s) = %v (-want +got):\n%s", f, err, diff)
+		}
+	}
+}
+
+func TestWhatIsNotNeededMayBeMissing(t *testing.T) {
+	env := map[string]string{"VACANCY_STAGE": "dev", "VACANCY_ROWS": "rows", "VACANCY_DOCS": "docs", "VACANCY_SEAL_KEY": hexKey}
+	got, err := read(Account, env)
+	want := Settings{Stage: "dev", Tables: dynamo.Tables{Rows: "rows", Docs: "docs"}, SealKey: hexKey, Retention: 24 * time.Hour}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("Read() = %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
+	for _, tt := range []struct{ name, value, says string }{
+		{"VACANCY_STAGE", "", "VACANCY_STAGE: expected 1 to 20 characters of a-z, 0-9 and -, the first a letter, got nothing"},
+		{"VACANCY_STAGE", "Dev", `got "Dev"`},
+		{"VACANCY_STAGE", strings.Repeat("a", 21), `got "aaaaaaaaaaaaaaaaaaaaa"`},
+		{"VACANCY_ROWS", "", "VACANCY_ROWS: expected the name of a table, got nothing"},
+		{"VACANCY_ROWS", "my rows", `VACANCY_ROWS: expected the name of a table, got "my rows"`},
+		{"VACANCY_DOCS", "d", `VACANCY_DOCS: expected the name of a table, got "d"`},
+		{"VACANCY_SEAL_KEY", "", "VACANCY_SEAL_KEY: expected the ARN of a KMS key, or 64 hex digits, got nothing"},
+		{"VACANCY_SEAL_KEY", hexKey[2:], "VACANCY_SEAL_KEY: expected the ARN of a KMS key, or 64 hex digits, got 62 other characters"},
+		{"VACANCY_SEAL_KEY", "alias/seal", "got 10 other characters"},
+		{"VACANCY_HOST_KEY", "alias/host", `VACANCY_HOST_KEY: expected the ARN of a KMS key, or nothing for a software identity, got "alias/host"`},
+		{"VACANCY_HOST_KEY", hexKey, "VACANCY_HOST_KEY: expected the ARN of a KMS key"},
+		{"VACANCY_URL", "vacants.example.org", "VACANCY_URL: expected http://HOST"},
+		{"VACANCY_URL", "https://user:word@example.org", "VACANCY_URL: expected http://HOST"},
+		{"VACANCY_EDGE_SECRET", "short", "VACANCY_EDGE_SECRET: expected at least 32 printable characters"},
+		{"VACANCY_EDGE_SECRET", "{{resolve:secretsmanager:arn:aws:x, y}}", "VACANCY_EDGE_SECRET: expected"},
+		{"VACANCY_EDGE_SECRET", "", "VACANCY_EDGE_SECRET: expected the secret that follows VACANCY_EDGE_SECRET_BEFORE, got nothing"},
+		{"VACANCY_EDGE_SECRET_BEFORE", secret[:31], "VACANCY_EDGE_SECRET_BEFORE: expected as VACANCY_EDGE_SECRET, got 31 other characters"},
+		{"VACANCY_RATE", "20", `VACANCY_RATE: expected tokens-per-second:burst such as 20:40, or nothing for no limit, got "20"`},
+		{"VACANCY_RATE", "0:1", `got "0:1"`},
+		{"VACANCY_RATE", "NaN:1", `got "NaN:1"`},
+		{"VACANCY_RATE", "1:0", `got "1:0"`},
+		{"VACANCY_RATE", "1:2:3", `got "1:2:3"`},
+		{"VACANCY_PAIR_RATE", "-1:5", "VACANCY_PAIR_RATE: expected"},
+		{"VACANCY_RETENTION", "23", `VACANCY_RETENTION: expected whole hours, 24 to 87600, got "23"`},
+		{"VACANCY_RETENTION", "24h", `got "24h"`},
+		{"VACANCY_RETENTION", "+48", `got "+48"`},
+	} {
+		env := full()
+		env[tt.name] = tt.value
+		_, err := read(Account, env)
+		if !problem.Is(err, problem.Usage) || !strings.Contains(err.Error(), tt.says) || strings.Count(err.Error(), "expected") != 1 {
+			t.Errorf("Read(%s=%q) = %v, want it to say once: %s", tt.name, tt.value, err, tt.says)
+		}
+	}
+}
+
+func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
+	env := full()
+	for name := range env {
+		env[name] = "wrong, " + name
+	}
+	_, err := read(Account, env)
+	if err == nil {
+		t.Fatal("Read() = nil")
+	}
+	for name := range env {
+		if !strings.Contains(err.Error(), name+": expected ") {
+			t.Errorf("Read() does not name %s:\n%v", name, err)
+		}
+	}
+	for _, name := range []string{"VACANCY_SEAL_KEY", "VACANCY_EDGE_SECRET", "VACANCY_EDGE_SECRET_BEFORE"} {
+		if strings.Contains(err.Error(), env[name]) {
+			t.Errorf("Read() shows %s:\n%v", name, err)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("Read() takes several lines:\n%v", err)
+	}
+}
+
+func FuzzParseRate(f *testing.F) {
+	f.Add("20:40")
+	f.Add("1e-3:1")
+	f.Add("Inf:1")
+	f.Fuzz(func(t *testing.T, s string) {
+		r, ok := parseRate(s)
+		if ok && !(r.PerSecond >= 0.001 && r.PerSecond <= 1e6 && r.Burst >= 1 && r.Burst <= 1e6) {
+			t.Errorf("parseRate(%q) = %+v", s, r)
+		}
+	})
+}
