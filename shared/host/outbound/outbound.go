@@ -2,7 +2,7 @@
 // leaves it goes to an address that somebody else chose, and through here.
 // (Whom a person calls from their own machine is their choice: dispatch.HTTP.)
 //
-// It imports problem. The invariant: no connection is ever opened to an
+// It imports problem and obs. The invariant: no connection is ever opened to an
 // address inside the network the host runs in (loopback, private, link-local,
 // metadata, and every other spelling of them), whatever a name resolves to now
 // or resolved to before. The name is resolved here, every candidate address is
@@ -22,6 +22,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -127,6 +128,9 @@ func (c *Client) Do(ctx context.Context, r Request) (Reply, error) {
 	}
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", "vacancy")
+	}
+	if trace := obs.UsageOf(ctx).Trace(); trace != "" {
+		req.Header.Set(obs.TraceHeader, "Root="+trace)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -249,5 +250,26 @@ func TestPostSendsJSON(t *testing.T) {
 	}
 	if diff := cmp.Diff(`POST application/json {"a":1}`, string(reply)); diff != "" {
 		t.Errorf("Post() sent (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheTraceGoesOnAndNothingElseOfTheInvocation(t *testing.T) {
+	const trace = "1-5bef4de7-ad49b0e87f6ef6c87fc2e700"
+	var headers []http.Header
+	s := server(t, func(_ http.ResponseWriter, r *http.Request) { headers = append(headers, r.Header) })
+	c := outbound.New(outbound.Options{AllowLoopback: true})
+	traced, _ := obs.With(t.Context(), obs.Call{Request: "request-1", Trace: trace, Now: time.Now})
+	bare, _ := obs.With(t.Context(), obs.Call{Request: "request-1", Now: time.Now})
+	for _, ctx := range []context.Context{traced, bare, t.Context()} {
+		if _, _, err := c.Post(ctx, s.URL, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, h := range headers {
+		got = append(got, strings.Join(h.Values(obs.TraceHeader), "|"))
+	}
+	if diff := cmp.Diff([]string{"Root=" + trace, "", ""}, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", obs.TraceHeader, diff)
 	}
 }

@@ -3,7 +3,8 @@
 //
 // It imports substrate, outbound, canon and problem. The invariant: the
 // request carries the four members of the question and nothing else: no
-// envelope, no signature, no key, no header of the caller's making.
+// envelope, no signature, no key, no header of the caller's making. (X-Ray's
+// trace id, where there is one, is added by outbound.)
 package httpsub
 
 import (
