@@ -20,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/operator"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -394,10 +395,61 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-func TestAHomeWithoutAURLIsRefused(t *testing.T) {
-	_, err := serve.Home{Store: memory.New(), Substrates: serve.Substrates(false), Log: quiet, Now: time.Now, Rand: rand.Reader}.Open()
+func TestAHomeWhoseURLIsNoneIsRefused(t *testing.T) {
+	_, err := serve.Home{Store: memory.New(), Substrates: serve.Substrates(false), URL: "vacancy.example", Log: quiet, Now: time.Now, Rand: rand.Reader}.Open()
 	if !problem.Is(err, problem.Usage) {
 		t.Errorf("Open() = %v, want a refusal", err)
+	}
+}
+
+// A home as on AWS: it learns its URL later, its identity lies in a key
+// service, and a key and not the address guards its control door.
+func TestAHomeWithAnOperatorAsksForItsKeyAndTakesAnyHost(t *testing.T) {
+	s := memory.New()
+	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := operator.Keys{Store: s, Now: time.Now, Rand: rand.Reader}
+	h, err := serve.Home{
+		Store: s, Vault: vault, Substrates: serve.Substrates(false), Log: quiet, Now: time.Now, Rand: rand.Reader,
+		Identity: func(context.Context) (identity.Signer, error) { return self, nil },
+		Operator: keys, Stage: "test", Version: "v1",
+	}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(h.Account)
+	defer srv.Close()
+	c := account.Client{HTTP: srv.Client(), URL: srv.URL}
+	if _, err := c.Host(t.Context(), ""); !problem.Is(err, problem.Unauthorized) {
+		t.Errorf("Host() without a key = %v, want unauthorized", err)
+	}
+	if c.Key, err = keys.Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	creation := account.Creation{Name: "demo", Capability: "says what it hears"}
+	if _, err := c.Create(t.Context(), creation); !problem.Is(err, problem.Conflict) {
+		t.Errorf("Create() before the URL is set = %v, want a conflict", err)
+	}
+	if _, err := c.SetHost(t.Context(), "https://vacancy.example"); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := c.Create(t.Context(), creation); err != nil || !strings.HasPrefix(v.Endpoint, "https://vacancy.example/v/") {
+		t.Errorf("Create() = endpoint %s, %v", v.Endpoint, err)
+	}
+	got, err := c.Host(t.Context(), "abc")
+	if err != nil || !got.Proves("abc") {
+		t.Fatalf("Host() = %+v, %v, want a proof", got, err)
+	}
+	got.Signature = ""
+	want := account.Host{ID: self.ID(), Key: "kms", URL: "https://vacancy.example", Version: "v1", Stage: "test"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Host() (-want +got):\n%s", diff)
 	}
 }
 

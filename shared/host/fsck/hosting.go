@@ -116,6 +116,8 @@ type told struct {
 	card  string    // hash, in hex; "" if no card is named
 	floor time.Time // what was signed until then is refused
 	whole bool      // nothing in it is unreadable
+	// deleted: its last word is that its key is destroyed.
+	deleted bool
 }
 
 // logbook checks a logbook and the vacant whose it is.
@@ -143,6 +145,9 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 		}
 		r.entry(s, row.Position, &chain, &e, linked)
 		linked = true
+		if says.deleted {
+			r.found(inStream(s, row.Position, State, "no entry after that of its deletion", fmt.Sprintf("%.80q", e.Kind)))
+		}
 		if err := says.hear(&e); err != nil {
 			r.found(inStream(s, row.Position, Row, "an entry that says what its kind says", problem.Of(err).Error()))
 			says.whole = false
@@ -175,6 +180,9 @@ func (t *told) hear(e *logbook.Entry) error {
 		member = "card_hash"
 	case logbook.KindRestored:
 		member = "signed_after"
+	case logbook.KindDeleted:
+		t.deleted = true
+		return nil
 	default:
 		return nil
 	}
@@ -212,6 +220,13 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says told) error {
 	}
 	if says.whole && rec.State != says.state {
 		r.found(inDocument(k, State, string(says.state)+", as its logbook ends", string(rec.State)))
+	}
+	if rec.IsDeleted() {
+		return r.tombstone(ctx, k, &rec, says)
+	}
+	if says.deleted {
+		// What was destroyed is back, as from a backup of the documents.
+		r.found(inDocument(k, State, "a tombstone, as its logbook ends in "+logbook.KindDeleted, "a vacant with all it had"))
 	}
 	if rec.Floor.Before(says.floor) {
 		// Without it, what was accepted before a restore could run again.

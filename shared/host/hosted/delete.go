@@ -16,29 +16,46 @@ import (
 // before (410). The logbook's last entry, signed with the key before it goes,
 // says so.
 //
-// The tombstone is written first, in one commit with the entry: from then on
-// nothing can sign. What a crash leaves after it is destroyed when the command
-// is given again, which does nothing, successfully, once all is gone. Instances
-// that have the key in memory drop it within KeyTime.
+// The tombstone is written last, in one commit with the entry, so that where it
+// stands all is gone; broken off before, the command is given again and goes
+// on. Given once more it does nothing, successfully. Other instances that have
+// the key in memory drop it within KeyTime.
 func (v *Vacants) Delete(ctx context.Context, id identity.ID) (Record, error) {
-	_, err := v.change(ctx, id, func(r *Record) (*entry, error) {
-		if r.IsDeleted() {
-			return nil, nil
-		}
-		if r.State != lifecycle.Archived {
-			return nil, problem.New(problem.Conflict, "vacant %s is %s; only one that is %s can be deleted", r.Name, r.State, lifecycle.Archived)
-		}
-		r.Deleted = v.now()
-		return &entry{logbook.KindDeleted, logbook.Deleted(r.Name, r.ID)}, nil
-	})
-	if err != nil {
+	r, err := v.Get(ctx, id)
+	if err == nil && !r.IsDeleted() {
+		err = deletable(&r)
+	}
+	if err != nil || r.IsDeleted() {
+		return r, err
+	}
+	// A vault that is away must not leave a vacant half destroyed.
+	if err := v.signers.Key(id, r.seed).Ready(ctx); err != nil {
 		return Record{}, err
 	}
-	v.signers.Forget(id)
 	if err := v.destroyBeside(ctx, id); err != nil {
 		return Record{}, err
 	}
+	if _, err = v.change(ctx, id, func(r *Record) (*entry, error) {
+		if r.IsDeleted() {
+			return nil, nil
+		}
+		if err := deletable(r); err != nil {
+			return nil, err
+		}
+		r.Deleted = v.now()
+		return &entry{logbook.KindDeleted, logbook.Deleted(r.Name, r.ID)}, nil
+	}); err != nil {
+		return Record{}, err
+	}
+	v.signers.Forget(id)
 	return v.Get(ctx, id)
+}
+
+func deletable(r *Record) error {
+	if r.State != lifecycle.Archived {
+		return problem.New(problem.Conflict, "vacant %s is %s; only one that is %s can be deleted", r.Name, r.State, lifecycle.Archived)
+	}
+	return nil
 }
 
 // Beside is where all documents of id lie, its record among them.

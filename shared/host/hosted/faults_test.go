@@ -251,6 +251,9 @@ func wantWhole(t *testing.T, home *memory.Store, v *hosted.Vacants, imported ide
 		if last := entries[len(entries)-1]; r.IsDeleted() != (last.Kind == logbook.KindDeleted) {
 			t.Errorf("%v is deleted: %t, its logbook ends in %s", r, r.IsDeleted(), last.Kind)
 		}
+		if r.IsDeleted() {
+			wantTombstone(t, home, r)
+		}
 		if state := told(t, entries); state != r.State {
 			t.Errorf("%v is %s, its logbook tells %s", r, r.State, state)
 		}

@@ -47,6 +47,9 @@ func (r Record) Format(f fmt.State, _ rune) {
 // IsDeleted reports whether r is a tombstone.
 func (r *Record) IsDeleted() bool { return !r.Deleted.IsZero() }
 
+// HasKey reports whether r holds a sealed seed; a tombstone must not.
+func (r *Record) HasKey() bool { return len(r.seed) > 0 }
+
 // format is the version of a record's stored form. A reader refuses a later
 // one whole: it would lose what it does not know when it writes.
 const format = 1
