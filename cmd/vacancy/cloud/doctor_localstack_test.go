@@ -1,0 +1,328 @@
+package cloud_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	logtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// lab is a server that is AWS for a test: LocalStack, started by whoever runs
+// the tests.
+type lab struct {
+	t     *testing.T
+	cloud *cloud.Cloud
+	cfg   aws.Config
+	stage string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	endpoint := os.Getenv("VACANCY_TEST_AWS")
+	if endpoint == "" {
+		t.Skip("VACANCY_TEST_AWS names no LocalStack; tests/run starts one for this test")
+	}
+	c := at(endpoint, "us-east-1")
+	var id [4]byte
+	rand.Read(id[:])
+	return &lab{t, c, c.Config(), "g" + hex.EncodeToString(id[:])}
+}
+
+func (l *lab) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// stack makes a stack with one topic and the outputs.
+func (l *lab) stack(short, topic string, outputs map[string]string) {
+	l.t.Helper()
+	said := map[string]any{}
+	for name, value := range outputs {
+		said[name] = map[string]string{"Value": value}
+	}
+	properties := map[string]string{}
+	if topic != "" {
+		properties["TopicName"] = topic
+	}
+	b, err := json.Marshal(map[string]any{
+		"Resources": map[string]any{"T": map[string]any{"Type": "AWS::SNS::Topic", "Properties": properties}}, "Outputs": said,
+	})
+	l.must(err)
+	client, name := cloudformation.NewFromConfig(l.cfg), doctor.StackName(l.stage, short)
+	_, err = client.CreateStack(l.t.Context(), &cloudformation.CreateStackInput{StackName: &name, TemplateBody: aws.String(string(b))})
+	l.must(err)
+	l.t.Cleanup(func() {
+		_, _ = client.DeleteStack(context.Background(), &cloudformation.DeleteStackInput{StackName: &name})
+	})
+	for {
+		s, err := l.cloud.Stack(l.t.Context(), name)
+		l.must(err)
+		if !s.Busy() {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// table makes a table; well has all flags of ours, and none of them otherwise.
+func (l *lab) table(short, key string, well bool) string {
+	l.t.Helper()
+	name := l.stage + "-" + short
+	pk, sk := types.ScalarAttributeTypeB, types.ScalarAttributeTypeN
+	in := &dynamodb.CreateTableInput{TableName: &name, BillingMode: types.BillingModePayPerRequest, DeletionProtectionEnabled: &well}
+	if short == doctor.DocsTable {
+		pk, sk = types.ScalarAttributeTypeS, types.ScalarAttributeTypeS
+	}
+	if !well {
+		pk = types.ScalarAttributeTypeN
+	}
+	schema := func(hash, sort string) []types.KeySchemaElement {
+		return []types.KeySchemaElement{{AttributeName: &hash, KeyType: types.KeyTypeHash}, {AttributeName: &sort, KeyType: types.KeyTypeRange}}
+	}
+	in.KeySchema = schema("pk", "sk")
+	in.AttributeDefinitions = []types.AttributeDefinition{
+		{AttributeName: aws.String("pk"), AttributeType: pk}, {AttributeName: aws.String("sk"), AttributeType: sk}}
+	if well {
+		limit := &types.OnDemandThroughput{MaxReadRequestUnits: aws.Int64(100), MaxWriteRequestUnits: aws.Int64(50)}
+		in.OnDemandThroughput = limit
+		in.SSESpecification = &types.SSESpecification{Enabled: aws.Bool(true), SSEType: types.SSETypeKms, KMSMasterKeyId: &key}
+		if short == doctor.RowsTable {
+			in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages}
+		} else {
+			in.AttributeDefinitions = append(in.AttributeDefinitions,
+				types.AttributeDefinition{AttributeName: aws.String("xp"), AttributeType: types.ScalarAttributeTypeS},
+				types.AttributeDefinition{AttributeName: aws.String("xs"), AttributeType: types.ScalarAttributeTypeS})
+			in.GlobalSecondaryIndexes = []types.GlobalSecondaryIndex{{IndexName: aws.String("listed"), KeySchema: schema("xp", "xs"),
+				Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll}, OnDemandThroughput: limit}}
+		}
+	}
+	client := dynamodb.NewFromConfig(l.cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true })
+	_, err := client.CreateTable(l.t.Context(), in)
+	l.must(err)
+	l.t.Cleanup(func() {
+		ctx := context.Background()
+		_, _ = client.UpdateTable(ctx, &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)})
+		_, _ = client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name})
+	})
+	l.must(dynamodb.NewTableExistsWaiter(client).Wait(l.t.Context(), &dynamodb.DescribeTableInput{TableName: &name}, time.Minute))
+	if well {
+		_, err := client.UpdateContinuousBackups(l.t.Context(), &dynamodb.UpdateContinuousBackupsInput{TableName: &name,
+			PointInTimeRecoverySpecification: &types.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)}})
+		l.must(err)
+	}
+	return name
+}
+
+func (l *lab) key(enabled bool) string {
+	l.t.Helper()
+	client := kms.NewFromConfig(l.cfg)
+	out, err := client.CreateKey(l.t.Context(), &kms.CreateKeyInput{})
+	l.must(err)
+	id := aws.ToString(out.KeyMetadata.Arn)
+	if !enabled {
+		_, err := client.DisableKey(l.t.Context(), &kms.DisableKeyInput{KeyId: &id})
+		l.must(err)
+	}
+	l.t.Cleanup(func() {
+		_, _ = client.ScheduleKeyDeletion(context.Background(), &kms.ScheduleKeyDeletionInput{KeyId: &id, PendingWindowInDays: aws.Int32(7)})
+	})
+	return id
+}
+
+// log writes lines into a function's log.
+func (l *lab) log(function string, lines ...string) {
+	l.t.Helper()
+	client := cloudwatchlogs.NewFromConfig(l.cfg)
+	group, stream := "/vacancy/"+l.stage+"/"+function, "one"
+	_, err := client.CreateLogGroup(l.t.Context(), &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &group})
+	l.must(err)
+	l.t.Cleanup(func() {
+		_, _ = client.DeleteLogGroup(context.Background(), &cloudwatchlogs.DeleteLogGroupInput{LogGroupName: &group})
+	})
+	if len(lines) == 0 {
+		return
+	}
+	_, err = client.CreateLogStream(l.t.Context(), &cloudwatchlogs.CreateLogStreamInput{LogGroupName: &group, LogStreamName: &stream})
+	l.must(err)
+	var events []logtypes.InputLogEvent
+	for i, line := range lines {
+		events = append(events, logtypes.InputLogEvent{Message: &line, Timestamp: aws.Int64(time.Now().UnixMilli() - int64(len(lines)-i))})
+	}
+	_, err = client.PutLogEvents(l.t.Context(), &cloudwatchlogs.PutLogEventsInput{LogGroupName: &group, LogStreamName: &stream, LogEvents: events})
+	l.must(err)
+}
+
+const (
+	operatorKey = "vop_of-a-test"
+	edgeSecret  = "the-secret-of-the-edge-of-a-test-which-is-long"
+)
+
+// host is the doors of a host: who it is, and whether its Function URL is shut.
+func (l *lab) host(where string, shut bool) (raw, public string) {
+	l.t.Helper()
+	key, err := identity.NewKey(rand.Reader)
+	l.must(err)
+	var door http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/host" {
+			fmt.Fprint(w, `{"status":"ok"}`)
+			return
+		}
+		h := account.Host{ID: key.ID(), Key: where, Version: "v1", Stage: l.stage}
+		if r.Header.Get("Authorization") != "Bearer "+operatorKey {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"detail":"no","code":"unauthorized"}`)
+			return
+		}
+		sig, err := key.Sign(r.Context(), h.Proof(r.URL.Query().Get("challenge")))
+		if err != nil {
+			l.t.Error(err)
+		}
+		h.Signature = hex.EncodeToString(sig)
+		_ = json.NewEncoder(w).Encode(h)
+	})
+	behind := door
+	if shut {
+		behind = edge.Guard([]string{edgeSecret}, door)
+	}
+	function, front := httptest.NewServer(behind), httptest.NewServer(door)
+	l.t.Cleanup(function.Close)
+	l.t.Cleanup(front.Close)
+	return function.URL, front.URL
+}
+
+// examine is what `vacancy doctor` would say.
+func (l *lab) examine(raw, public string) doctor.Report {
+	l.t.Helper()
+	f := l.cloud.Examine(l.t.Context(), l.stage, 14, time.Now)
+	f.Version, f.Keep = "v1", true
+	f.Tools = doctor.Tools(l.t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
+		return map[string]string{"go": "go version go1.26.1 linux/arm64", "node": "v22.1.0", "npm": "10.9.0"}[program], nil
+	})
+	f.Visit = doctor.Look(l.t.Context(), http.DefaultClient, doctor.Doors{URL: public, Raw: raw, Account: public, Edge: true, Key: operatorKey}, rand.Reader)
+	return doctor.Examine(f)
+}
+
+// well makes a stage to which nothing is wrong, and says where it is.
+func (l *lab) well() (raw, public string) {
+	l.t.Helper()
+	raw, public = l.host(account.KeyService, true)
+	key := l.key(true)
+	l.stack("data", "", map[string]string{"Version": "v1", "SealKey": key, "Rows": l.table("rows", key, true), "Docs": l.table("docs", key, true)})
+	l.stack("watch", "", map[string]string{"Version": "v1"})
+	l.stack("functions", "", map[string]string{"Version": "v1", "MessageUrl": raw, "EdgeSecret": "arn"})
+	l.stack("edge", "", map[string]string{"Version": "v1", "Url": public})
+	l.log("sentinel", `{"msg":"start"}`)
+	return raw, public
+}
+
+func TestDoctorFindsAWellStageWell(t *testing.T) {
+	l := newLab(t)
+	r := l.examine(l.well())
+	for _, c := range r.Checks {
+		t.Logf("%-14s %-25s %s", c.Verdict, c.Name, c.Detail)
+		if c.Verdict != doctor.OK && c.Name != "bootstrap" { // whether the server was bootstrapped is others' doing
+			t.Errorf("check = %+v, want ok", c)
+		}
+	}
+}
+
+// Everything that can be wrong at once in a deployed stage is told apart.
+func TestDoctorNamesEveryFaultOfASickStage(t *testing.T) {
+	l := newLab(t)
+	raw, public := l.host(account.KeySoftware, false)
+	key := l.key(false)
+	l.stack("data", "", map[string]string{"Version": "v0", "SealKey": key, "Rows": l.table("rows", "", false), "Docs": l.table("docs", "", false)})
+	l.stack("functions", "", map[string]string{"Version": "v1", "MessageUrl": raw, "EdgeSecret": "arn"})
+	l.stack("edge", "no name of a topic!", map[string]string{"Version": "v1", "Url": public})
+	l.log("sentinel", `{"msg":"changed","tampered":2}`, `{"msg":"start"}`, `{"msg":"removed","tampered":1}`)
+	r := l.examine(raw, public)
+	for _, tt := range []struct {
+		check   string
+		verdict doctor.Verdict
+		fix     string
+	}{
+		{"stack watch", doctor.Fail, "vacancy deploy --stage " + l.stage},
+		{"stack edge", doctor.Fail, "delete-stack"},
+		{"version", doctor.Warn, "vacancy deploy"},
+		{"rows: keys", doctor.Fail, "--stage OTHER"},
+		{"docs: keys", doctor.Fail, "--stage OTHER"},
+		{"rows: backups", doctor.Fail, "update-continuous-backups --table-name " + l.stage + "-rows"},
+		{"docs: backups", doctor.Fail, "update-continuous-backups --table-name " + l.stage + "-docs"},
+		{"rows: deletion protection", doctor.Fail, "--deletion-protection-enabled"},
+		{"rows: stream", doctor.Fail, "--stream-specification"},
+		{"rows: encryption", doctor.Fail, "--sse-specification"},
+		{"rows: ceilings", doctor.Fail, "--on-demand-throughput"},
+		{"edge", doctor.Fail, "vacancy deploy"},
+		{"host identity", doctor.Warn, "hostKey=kms"},
+		{"sealing key", doctor.Fail, "aws kms enable-key --key-id " + key},
+		{"rows untouched", doctor.Fail, "vacancy verify --host aws --stage " + l.stage},
+	} {
+		c := r.Find(tt.check)
+		if c.Verdict != tt.verdict || !strings.Contains(c.Fix, tt.fix) {
+			t.Errorf("check = %+v, want %s with a fix of %q", c, tt.verdict, tt.fix)
+		}
+	}
+	if c := r.Find("rows untouched"); !strings.Contains(c.Detail, "3 rows") {
+		t.Errorf("check = %+v, want 3 rows", c)
+	}
+}
+
+func TestDoctorFindsNeitherStageNorBootstrapInAnotherRegion(t *testing.T) {
+	l := newLab(t)
+	const empty = "eu-south-2"
+	f := at(os.Getenv("VACANCY_TEST_AWS"), empty).Examine(t.Context(), l.stage, 14, time.Now)
+	r := doctor.Examine(f)
+	for check, fix := range map[string]string{
+		"bootstrap": "bootstrap aws://000000000000/" + empty, "stack data": "vacancy deploy", "stack functions": "vacancy deploy",
+	} {
+		if c := r.Find(check); c.Verdict != doctor.Fail || !strings.Contains(c.Fix, fix) {
+			t.Errorf("check = %+v, want FAIL with a fix of %q", c, fix)
+		}
+	}
+	for _, check := range []string{"table rows", "rows: backups", "sealing key", "edge", "health"} {
+		f.Visit = doctor.Look(t.Context(), http.DefaultClient, doctor.Doors{}, rand.Reader)
+		if c := doctor.Examine(f).Find(check); c.Verdict != doctor.NotApplicable {
+			t.Errorf("check = %+v, want not applicable", c)
+		}
+	}
+}
+
+func TestCostReadsRealCallsFromTheLog(t *testing.T) {
+	l := newLab(t)
+	call := `{"msg":"send","verdict":"ok","status":200,"calls":1,"trips":3,"wcu":2,"rcu":4,"ms":12.5,"cold":true}`
+	l.log("message", call, `{"msg":"send","verdict":"gap","calls":1,"trips":1,"wcu":0,"rcu":3,"refused":1,"ms":3}`, call, "no json with wcu", call)
+	r, more, err := l.cloud.CallLines(t.Context(), l.stage, time.Now().Add(-time.Hour), 100)
+	if err != nil || more || r.Calls != 3 || r.Others != 1 || r.Skipped != 1 || r.Writes != 6 || r.Reads != 12 {
+		t.Errorf("CallLines() = %+v, more %v, %v; want 3 calls of 2 and 4 units, 1 other, 1 skipped", r, more, err)
+	}
+	if r, more, err = l.cloud.CallLines(t.Context(), l.stage, time.Now().Add(-time.Hour), 2); err != nil || !more || r.Calls != 1 {
+		t.Errorf("CallLines() of 2 lines = %+v, more %v, %v; want 1 call and more", r, more, err)
+	}
+	l.stage += "x"
+	if r, _, err = l.cloud.CallLines(t.Context(), l.stage, time.Now(), 2); err != nil || r.Calls != 0 {
+		t.Errorf("CallLines() without a log = %+v, %v; want no calls", r, err)
+	}
+}
