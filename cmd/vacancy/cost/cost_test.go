@@ -1,0 +1,318 @@
+package cost_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+)
+
+func number(n int) *int { return &n }
+
+// stage is a shape of round numbers: 128 MB of arm64.
+func stage() cost.Shape {
+	return cost.Shape{
+		Functions: []cost.Function{
+			{Name: "vacancy-dev-message", MemoryMB: 128, Arm: true, Reserved: number(10), URL: true},
+			{Name: "vacancy-dev-sweeper", MemoryMB: 256, Arm: true, Reserved: number(1)},
+		},
+		Tables: []cost.Table{{Name: "rows", Read: number(100), Write: number(50)}},
+		Keys:   3, Secrets: 1, Alarms: 5, Dashboards: 1,
+	}
+}
+
+func usd(lines []cost.Line) map[string]string {
+	m := map[string]string{}
+	for _, l := range lines {
+		m[l.What] = fmt.Sprintf("%.4f", l.USD)
+	}
+	return m
+}
+
+// A model of round numbers, so that each line can be done in the head.
+var easy = cost.Model{
+	WriteUnits: 2, ReadUnits: 4, LineBytes: 998, BilledMS: 10, AnswerBytes: 1 << 10, AskBytes: 2 << 10, ColdShare: 0.01, ColdMS: 100, ColdKMS: 1, RowBytes: 1 << 9,
+}
+
+func TestEachLineOfAMillionCallsIsUnitsTimesPrice(t *testing.T) {
+	l := cost.ListPrices()
+	direct := map[string]string{
+		"invocations":             "0.2000",                                             // 1 million
+		"compute":                 fmt.Sprintf("%.4f", 11_000*0.125*0.0000133334),       // 10 + 0.01 x 100 ms
+		"rows written":            "1.2500",                                             // 2 million units
+		"reads, all cold":         "0.5000",                                             // 4 million units
+		"stream of rows":          "0.0000",                                             // free to Lambda
+		"log lines":               fmt.Sprintf("%.4f", 1e6*1024/float64(1<<30)*0.5),     // 1 KB each
+		"opening seeds":           "0.0300",                                             // 10,000 requests
+		"answers to the Internet": fmt.Sprintf("%.4f", 1e6*float64(1<<10)/(1<<30)*0.09), // 1 KB each
+	}
+	if diff := cmp.Diff(direct, usd(easy.Calls(stage(), l, 1e6, false))); diff != "" {
+		t.Errorf("Calls() by Function URL (-want +got):\n%s", diff)
+	}
+	delete(direct, "answers to the Internet")
+	direct["CloudFront requests"] = "1.0000"
+	direct["CloudFront to the caller"] = fmt.Sprintf("%.4f", 1e6/float64(1<<20)*0.085)
+	direct["CloudFront to the function"] = fmt.Sprintf("%.4f", 2e6/float64(1<<20)*0.02)
+	if diff := cmp.Diff(direct, usd(easy.Calls(stage(), l, 1e6, true))); diff != "" {
+		t.Errorf("Calls() through CloudFront (-want +got):\n%s", diff)
+	}
+	for _, line := range easy.Calls(stage(), l, 1e6, true) {
+		p := l.Prices[line.Item]
+		if got := line.Units / p.Per * p.USD; math.Abs(got-line.USD) > 1e-9 || line.Formula == "" || line.Price == "" || line.Unit != p.Unit {
+			t.Errorf("line %+v does not say its units, formula and price", line)
+		}
+	}
+}
+
+func TestWAFIsALineOnlyWhereThereIsOne(t *testing.T) {
+	s := stage()
+	s.ACLs, s.Rules = 1, 2
+	if got := usd(easy.Calls(s, cost.ListPrices(), 1e6, true))["WAF"]; got != "0.6000" {
+		t.Errorf("Calls() with a web ACL: WAF = %q, want 0.6000", got)
+	}
+	month := usd(cost.Month(s, cost.ListPrices()))
+	if month["WAF web ACL"] != "5.0000" || month["WAF rules"] != "2.0000" {
+		t.Errorf("Month() with a web ACL = %v", month)
+	}
+}
+
+func TestAMonthIsWhatStandsInTheTemplates(t *testing.T) {
+	want := map[string]string{
+		"KMS keys": "3.0000", "secrets": "0.4000", "alarms": "0.5000", "dashboard": "3.0000", "metrics": fmt.Sprintf("%.4f", 8*0.3),
+	}
+	if diff := cmp.Diff(want, usd(cost.Month(stage(), cost.ListPrices()))); diff != "" {
+		t.Errorf("Month() (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheWorstDayIsTheLimitsTimesADay(t *testing.T) {
+	d := cost.WorstDay(stage(), cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 10, Openings: 24})
+	got := usd(d.Lines)
+	const requests = 10 * 10 * 86_400
+	for what, want := range map[string]float64{
+		"vacancy-dev-message: requests":      requests / 1e6 * 0.2,
+		"vacancy-dev-message: compute":       10 * 0.125 * 86_400 * 0.0000133334,
+		"vacancy-dev-message: log lines":     requests / float64(1<<20) * 0.5,
+		"vacancy-dev-message: opening seeds": 10 * 10 * 24 / 1e4 * 0.03,
+		"vacancy-dev-message: pages":         requests * float64(32<<10) / (1 << 30) * 0.09,
+		"vacancy-dev-sweeper: compute":       0.25 * 86_400 * 0.0000133334,
+		"rows: writes":                       50 * 86_400 / 1e6 * 0.625,
+		"rows: reads":                        100 * 86_400 / 1e6 * 0.125,
+		"texts to the Internet":              (100*4 + 50) * 86_400 / float64(1<<20) * 0.09,
+	} {
+		if got[what] != fmt.Sprintf("%.4f", want) {
+			t.Errorf("WorstDay(): %s = %s, want %.4f", what, got[what], want)
+		}
+	}
+	if _, there := got["vacancy-dev-sweeper: log lines"]; there {
+		t.Error("WorstDay() has log lines of a function that nobody can call")
+	}
+	if math.Abs(d.USD-cost.Sum(d.Lines)) > 1e-9 {
+		t.Errorf("WorstDay().USD = %v, its lines come to %v", d.USD, cost.Sum(d.Lines))
+	}
+}
+
+func TestWhatNoLimitBoundsIsSaid(t *testing.T) {
+	says := func(s cost.Shape, words string) bool {
+		d := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds())
+		return slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, words) })
+	}
+	s := stage()
+	if says(s, "CloudFront") || says(s, "no ceiling for") || says(s, "no reserved") || !says(s, "never deleted") {
+		t.Error("WorstDay() of a bounded stage names what it has not, or leaves storage out")
+	}
+	s.Edge = true
+	if !says(s, "$0.01 per 10,000 requests") {
+		t.Error("WorstDay() does not say that CloudFront has no ceiling")
+	}
+	s.ACLs = 1
+	if !says(s, "blocked ones too") {
+		t.Error("WorstDay() does not say what WAF costs")
+	}
+	s.Tables[0].Write = nil
+	if !says(s, "rows has no ceiling for writes") {
+		t.Error("WorstDay() does not say that a table has no ceiling")
+	}
+	s.Functions[0].Reserved = nil
+	if !says(s, "function vacancy-dev-message has no reserved concurrency") {
+		t.Error("WorstDay() does not say that a function has no reserved concurrency")
+	}
+}
+
+const template = `{"Resources":{
+ "Message":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":"vacancy-dev-message","MemorySize":256,"Architectures":["arm64"],"ReservedConcurrentExecutions":10}},
+ "MessageUrl":{"Type":"AWS::Lambda::Url","Properties":{"AuthType":"NONE","TargetFunctionArn":{"Fn::GetAtt":["Message","Arn"]}}},
+ "Sweeper":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":{"Fn::Sub":"x"},"Architectures":["x86_64"]}},
+ "Docs":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"BillingMode":"PAY_PER_REQUEST","WriteOnDemandThroughputSettings":{"MaxWriteRequestUnits":50},
+  "GlobalSecondaryIndexes":[{"IndexName":"listed","WriteOnDemandThroughputSettings":{"MaxWriteRequestUnits":10}}],
+  "Replicas":[{"Region":{"Ref":"AWS::Region"},"ReadOnDemandThroughputSettings":{"MaxReadRequestUnits":100},"GlobalSecondaryIndexes":[{"IndexName":"listed"}]}]}},
+ "Seal":{"Type":"AWS::KMS::Key","Properties":{}},
+ "Secret":{"Type":"AWS::SecretsManager::Secret"},
+ "Alarm":{"Type":"AWS::CloudWatch::Alarm","Properties":{}},
+ "Board":{"Type":"AWS::CloudWatch::Dashboard","Properties":{}},
+ "Log":{"Type":"AWS::Logs::LogGroup","Properties":{"RetentionInDays":30}},
+ "Budget":{"Type":"AWS::Budgets::Budget","Properties":{"Budget":{"TimeUnit":"DAILY","BudgetLimit":{"Amount":20,"Unit":"USD"}}}},
+ "ACL":{"Type":"AWS::WAFv2::WebACL","Properties":{"Rules":[{},{}]}},
+ "Front":{"Type":"AWS::CloudFront::Distribution","Properties":{}},
+ "Role":{"Type":"AWS::IAM::Role","Properties":{"x":1}}}}`
+
+func TestReadTemplatesTakesWhatCostsAndWhatBounds(t *testing.T) {
+	got, err := cost.ReadTemplates([]byte(template), []byte(`{"Resources":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := cost.Shape{
+		Functions: []cost.Function{
+			{Name: "vacancy-dev-message", MemoryMB: 256, Arm: true, Reserved: number(10), URL: true}, {Name: "Sweeper", MemoryMB: 128},
+		},
+		Tables: []cost.Table{{Name: "Docs", Read: number(100), Write: number(50)}, {Name: "Docs/listed", Index: true, Write: number(10)}},
+		Keys:   1, Secrets: 1, Alarms: 1, Dashboards: 1, Edge: true, ACLs: 1, Rules: 2, BudgetUSD: 20, LogDays: 30,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ReadTemplates() (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadTemplatesRefusesWhatItCannotPrice(t *testing.T) {
+	for name, tt := range map[string]struct{ template, want string }{
+		"no JSON":     {"Resources:", "template 1 is no CloudFormation template"},
+		"provisioned": {`{"Resources":{"T":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"BillingMode":"PROVISIONED"}}}}`, "PAY_PER_REQUEST"},
+		"replicas":    {`{"Resources":{"T":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"BillingMode":"PAY_PER_REQUEST","Replicas":[{},{}]}}}}`, "one replica"},
+		"no number":   {`{"Resources":{"F":{"Type":"AWS::Lambda::Function","Properties":{"MemorySize":{"Ref":"M"}}}}}`, `"F"`},
+	} {
+		if _, err := cost.ReadTemplates([]byte(tt.template)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: ReadTemplates() = %v, want an error with %q", name, err, tt.want)
+		}
+	}
+}
+
+func TestReadPricesPutsAFileOverTheList(t *testing.T) {
+	list := cost.ListPrices()
+	got, err := cost.ReadPrices([]byte(`{"region":"eu-west-1","taken":"2026-01","prices":{"dynamodb-write-units":{"usd":0.7,"per":1000000}}}`), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := maps.Clone(list.Prices)
+	want[cost.WriteUnits] = cost.Price{USD: 0.7, Per: 1e6, Unit: "write units"}
+	if diff := cmp.Diff(cost.List{Region: "eu-west-1", Taken: "2026-01", Prices: want}, got); diff != "" {
+		t.Errorf("ReadPrices() (-want +got):\n%s", diff)
+	}
+	for name, file := range map[string]string{
+		"no object": `[]`, "no date": `{"region":"eu-west-1","prices":{}}`, "unknown item": `{"region":"r","taken":"t","prices":{"gold":{"usd":1,"per":1}}}`,
+		"for nothing": `{"region":"r","taken":"t","prices":{"secrets":{"usd":1,"per":0}}}`, "negative": `{"region":"r","taken":"t","prices":{"secrets":{"usd":-1,"per":1}}}`,
+		"unknown member": `{"region":"r","taken":"t","discount":1}`,
+	} {
+		if _, err := cost.ReadPrices([]byte(file), list); err == nil {
+			t.Errorf("%s: ReadPrices() = nil, want an error", name)
+		}
+	}
+}
+
+func TestEveryPriceSaysWhatItIsFor(t *testing.T) {
+	for item, p := range cost.ListPrices().Prices {
+		if p.Per <= 0 || p.Unit == "" || p.USD < 0 {
+			t.Errorf("price of %s = %+v", item, p)
+		}
+	}
+}
+
+func TestRealCallsStandBesideTheModel(t *testing.T) {
+	var r cost.Real
+	for range 3 {
+		r.Add([]byte(`{"calls":1,"trips":2,"wcu":2,"rcu":1,"ms":10}`))
+	}
+	r.Add([]byte(`{"calls":1,"trips":3,"wcu":4,"rcu":5,"ms":30,"cold":true,"kms":2}`))
+	r.Add([]byte(`{"calls":1,"trips":1,"rcu":3,"refused":1}`))
+	r.Add([]byte(`{"calls":1,"trips":-1,"wcu":2}`))
+	got := map[string][2]float64{}
+	for _, c := range r.Compare(easy) {
+		got[c.What] = [2]float64{c.Real, c.Diff}
+	}
+	for what, want := range map[string][2]float64{
+		"write units": {2.5, 0.5}, "read units": {2, -2}, "round trips": {2.25, -0.75}, "milliseconds": {15, 5}, "cold share": {0.25, 0.24},
+	} {
+		if math.Abs(got[what][0]-want[0]) > 1e-9 || math.Abs(got[what][1]-want[1]) > 1e-9 {
+			t.Errorf("Compare(): %s = %v, want %v", what, got[what], want)
+		}
+	}
+	if r.Calls != 4 || r.Others != 1 || r.Skipped != 1 {
+		t.Errorf("Add() counted %+v, want 4 calls, 1 other, 1 skipped", r)
+	}
+	if m := r.Adjusted(easy); m.WriteUnits != 2.5 || m.ReadUnits != 2 || m.ColdKMS != 2 {
+		t.Errorf("Adjusted() = %+v, want the units of real calls", m)
+	}
+	if r := cost.Estimate(stage(), cost.ListPrices(), 1e6, &r); r.RealUSD <= r.Model.WriteUnits || len(r.Compared) == 0 {
+		t.Errorf("Estimate() with real calls = %v for them, %d compared", r.RealUSD, len(r.Compared))
+	}
+	if (cost.Real{}).Compare(easy) != nil {
+		t.Error("Compare() without calls, want nil")
+	}
+}
+
+// golden are the templates of a stage as infra deploys it.
+func golden(t *testing.T) [][]byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "infra", "testdata", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden templates in infra/testdata: %v", err)
+	}
+	var found [][]byte
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, b)
+	}
+	return found
+}
+
+func FuzzReadTemplates(f *testing.F) {
+	f.Add([]byte(template))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := cost.ReadTemplates(b)
+		if err != nil {
+			return
+		}
+		r := cost.Estimate(s, cost.ListPrices(), 1, nil)
+		if _, err := json.Marshal(r); err != nil {
+			t.Errorf("Estimate() of what was read cannot be written: %v", err)
+		}
+	})
+}
+
+func FuzzReadPrices(f *testing.F) {
+	f.Add([]byte(`{"region":"eu-west-1","taken":"2026-01","prices":{"secrets":{"usd":0.7,"per":1000000}}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l, err := cost.ReadPrices(b, cost.ListPrices())
+		if err != nil {
+			return
+		}
+		if d := cost.WorstDay(stage(), l, cost.DefaultBounds()); !(d.USD >= 0) || math.IsInf(d.USD, 0) {
+			t.Errorf("WorstDay() by what was read = %v", d.USD)
+		}
+	})
+}
+
+func FuzzLogLine(f *testing.F) {
+	f.Add([]byte(`{"calls":1,"trips":2,"wcu":2,"rcu":1,"ms":10}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r cost.Real
+		r.Add(b)
+		if r.Calls+r.Others+r.Skipped != 1 {
+			t.Errorf("Add() of one line counted %+v", r)
+		}
+		if _, err := json.Marshal(r.Compare(easy)); err != nil {
+			t.Errorf("Compare() cannot be written: %v", err)
+		}
+	})
+}
