@@ -62,6 +62,7 @@ type Call struct {
 	Operation  string            `json:"operation"`  // as in PutItem
 	Actions    []Action          `json:"actions"`
 	Context    map[string]string `json:"context"`    // encryption context, of KMS calls
+	Keys       map[string]string `json:"keys"`       // other condition keys of IAM, as in kms:SigningAlgorithm
 	Parameters []string          `json:"parameters"` // the names of those given, never the values
 	Status     int               `json:"status"`     // of HTTP; 0 if the call was not answered
 	Error      string            `json:"error"`      // code, or empty

@@ -15,7 +15,7 @@ from twisted.internet import reactor
 
 from vacancy_localstack import instances, roles
 from vacancy_localstack.faults import Call, Plans
-from vacancy_localstack.recorder import Recorder, actions
+from vacancy_localstack.recorder import Recorder, actions, keys
 
 LOG = logging.getLogger(__name__)
 
@@ -148,6 +148,7 @@ class _Watch:
             "operation": operation,
             "actions": actions(service, operation, request, context.service_response, where),
             "context": dict(request.get("EncryptionContext") or {}) if service == "kms" else {},
+            "keys": keys(service, request),
             "parameters": sorted(request),
             "status": status,
             "error": getattr(exception, "code", "") if exception else "",

@@ -78,14 +78,9 @@ def carry_out_updates():
 
 
 @hooks.on_infra_start(priority=20)
-def log_where_asked():
-    from vacancy_localstack import logs
-
-    logs.install()
-
-
-@hooks.on_infra_start(priority=10)
-def tell_the_caller():
-    from vacancy_localstack import function_urls
+def act_as_lambda():
+    from vacancy_localstack import function_urls, logs, streams
 
     function_urls.install()
+    logs.install()
+    streams.install()

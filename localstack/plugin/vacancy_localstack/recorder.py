@@ -55,8 +55,9 @@ def _of_dynamodb(operation: str, request: dict, where: str) -> list[dict]:
 
 
 def _of_streams(operation: str, request: dict) -> list[dict]:
-    # A shard iterator begins with the ARN of its stream.
-    arn = request.get("StreamArn") or (request.get("ShardIterator") or "*").split("|")[0]
+    # A shard iterator has the ARN of its stream in it.
+    parts = (request.get("ShardIterator") or "").split("|")
+    arn = request.get("StreamArn") or next((p for p in parts if p.startswith("arn:")), "*")
     return [{"action": f"dynamodb:{operation}", "resource": arn, "condition": ""}]
 
 
@@ -67,11 +68,21 @@ def _of_kms(operation: str, request: dict, response: dict, where: str) -> list[d
     return [{"action": f"kms:{operation}", "resource": key, "condition": ""}]
 
 
+def _of_logs(operation: str, request: dict, where: str) -> list[dict]:
+    arn = f"arn:aws:logs:{where}:log-group:{request.get('logGroupName', '*')}"
+    if stream := request.get("logStreamName"):
+        arn += f":log-stream:{stream}"
+    return [{"action": f"logs:{operation}", "resource": arn, "condition": ""}]
+
+
+def _of_sqs(operation: str, request: dict, where: str) -> list[dict]:
+    queue = (request.get("QueueUrl") or "*").rsplit("/", 1)[-1]
+    return [{"action": f"sqs:{operation}", "resource": f"arn:aws:sqs:{where}:{queue}", "condition": ""}]
+
+
 # Members that name the resource, for the services that only pass by.
 _NAMES = {
-    "logs": ("logGroupName", "arn:aws:logs:{where}:log-group:{name}"),
     "sns": ("TopicArn", "{name}"),
-    "sqs": ("QueueUrl", "{name}"),
     "secretsmanager": ("SecretId", "{name}"),
     "s3": ("Bucket", "arn:aws:s3:::{name}"),
 }
@@ -87,9 +98,25 @@ def actions(service: str, operation: str, request: dict, response: dict | None, 
         return _of_streams(operation, request)
     if service == "kms":
         return _of_kms(operation, request, response, where)
+    if service == "logs":
+        return _of_logs(operation, request, where)
+    if service == "sqs":
+        return _of_sqs(operation, request, where)
     member, form = _NAMES.get(service, ("", ""))
     resource = form.format(where=where, name=request[member]) if request.get(member) else "*"
     return [{"action": f"{service}:{operation}", "resource": resource, "condition": ""}]
+
+
+# Members of a request that IAM can ask about, by the name it has for them.
+_KEYS = {
+    "kms": {"SigningAlgorithm": "kms:SigningAlgorithm", "MessageType": "kms:MessageType"},
+    "dynamodb": {"Select": "dynamodb:Select", "ReturnValues": "dynamodb:ReturnValues"},
+}
+
+
+def keys(service: str, request: dict) -> dict[str, str]:
+    """The condition keys of a request, but for the encryption context's."""
+    return {key: str(request[member]) for member, key in _KEYS.get(service, {}).items() if request.get(member)}
 
 
 class Recorder:
