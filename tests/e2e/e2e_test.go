@@ -39,6 +39,7 @@ func TestStories(t *testing.T) {
 			"readme":    readmeLine,
 			"mode":      mode,
 			"substrate": startSubstrate,
+			"keyedhost": startKeyed,
 		},
 	})
 }
@@ -47,6 +48,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("VACANCY_HOME", filepath.Join(env.WorkDir, "home"))
 	env.Values[hostKey{}] = &host{}
+	env.Values[keyedHostKey{}] = &keyedHost{}
 	return nil
 }
 

@@ -21,9 +21,10 @@ const callTimeout = time.Minute
 
 // callFlags are the flags of one call.
 type callFlags struct {
-	as, data, thread, accept string
-	reset, ask, print        bool
-	timeout                  time.Duration
+	as, thread, accept string
+	where              where
+	reset, ask, print  bool
+	timeout            time.Duration
 }
 
 func (a *app) callCommand() *cobra.Command {
@@ -34,7 +35,8 @@ func (a *app) callCommand() *cobra.Command {
 		Long: `Sign TEXT, send it to TARGET, verify the answer and print it.
 
 TARGET is a card file, the URL of a vacant, or the name or id of a vacant hosted on
-this machine, looked for in this order; what can be read as two of them is refused.
+this machine, or on --host, looked for in this order; what can be read as two of them
+is refused. Of a host elsewhere an id is public; a name takes the operator's key.
 TEXT of "-" is standard input, without the newline at its end.
 
 The call is signed by --as NAME or $VACANCY_AS, else by the only identity there is;
@@ -44,6 +46,7 @@ the same bytes and gets the one answer. One call to a target is under way at a t
 		Example: `  vacancy call demo "hello"
   vacancy call http://127.0.0.1:8080/v/ID - --as alice < question.txt
   vacancy call demo hi --print | curl --json @- http://127.0.0.1:8080/a2a/message/send
+  vacancy call demo hi --host aws --stage prod
   vacancy call demo --ask
   vacancy call demo --reset`,
 		GroupID: groupSelf,
@@ -60,7 +63,7 @@ the same bytes and gets the one answer. One call to a target is under way at a t
 	fs.BoolVar(&f.reset, "reset", false, "start the chain with the target anew, by a signed reset")
 	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it")
 	fs.StringVar(&f.accept, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")
-	dataFlag(fs, &f.data)
+	hostFlags(fs, &f.where)
 	return cmd
 }
 
@@ -81,7 +84,7 @@ func (a *app) call(ctx context.Context, f callFlags, what string, words []string
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
-	target, err := a.target(ctx, web, what, f.data)
+	target, err := a.target(ctx, web, what, f.where)
 	if err != nil {
 		return err
 	}

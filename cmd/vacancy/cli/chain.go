@@ -19,7 +19,8 @@ import (
 )
 
 func (a *app) chainCommand() *cobra.Command {
-	var data string
+	var w where
+	var read readFlags
 	var last uint64
 	cmd := &cobra.Command{
 		Use:   "chain FROM TO",
@@ -29,26 +30,31 @@ order. Each is a name, an id or the beginning of an id: FROM one of your identit
 or of a hosted vacant, TO of a hosted vacant. Call 2.7 is the seventh call after the
 second reset. Texts whose key is destroyed show as (sealed). Times are UTC.
 
+Of a host elsewhere it is read here: with --host URL over the pages that its control
+plane exports, with --host aws from the stage's tables, with your own credentials.
+
 With --json each entry is an object on a line of its own.`,
 		Example: `  vacancy chain default demo
-  vacancy chain 4f1c0d2a demo --last 20 --json`,
+  vacancy chain 4f1c0d2a demo --last 20 --json
+  vacancy chain default demo --host aws`,
 		GroupID: groupHost,
 		Args:    arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("last") && last == 0 {
 				return problem.New(problem.Usage, "--last: expected a number above 0, got 0")
 			}
-			return a.withControl(data, false, func(c *control) error {
+			return a.withReports(cmd.Context(), w, read, func(c *reports) error {
 				return a.chain(cmd.Context(), c, args[0], args[1], last)
 			})
 		},
 	}
 	cmd.Flags().Uint64Var(&last, "last", 0, "only the last so many entries")
-	dataFlag(cmd.Flags(), &data)
+	hostFlags(cmd.Flags(), &w)
+	readUnits(cmd.Flags(), &read)
 	return cmd
 }
 
-func (a *app) chain(ctx context.Context, c *control, from, to string, last uint64) error {
+func (a *app) chain(ctx context.Context, c *reports, from, to string, last uint64) error {
 	from, err := a.callerID(ctx, c, from)
 	if err != nil {
 		return err
@@ -78,7 +84,7 @@ func (a *app) chain(ctx context.Context, c *control, from, to string, last uint6
 // callerID is the id of the identity of a name. Any other word is left for the
 // host to read; one that names an identity here and another vacant there is
 // refused.
-func (a *app) callerID(ctx context.Context, c *control, word string) (string, error) {
+func (a *app) callerID(ctx context.Context, c *reports, word string) (string, error) {
 	h, err := a.home()
 	if err != nil {
 		return "", err
@@ -88,7 +94,7 @@ func (a *app) callerID(ctx context.Context, c *control, word string) (string, er
 		return word, nil // what is wrong with an identity matters to who uses it
 	}
 	id := self.ID()
-	v, err := c.Show(ctx, word)
+	v, err := c.named(ctx, word)
 	switch {
 	case problem.Is(err, problem.NotFound), err == nil && v.ID == id:
 		return id.String(), nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"path/filepath"
@@ -11,23 +12,34 @@ import (
 )
 
 // control is the control-plane door: of the host that runs over a data folder,
-// or of the data file itself if none does.
+// of the data file itself if none does, or of a host elsewhere.
 type control struct {
 	account.Client
+	at    *elsewhere // nil: a data folder's
 	close func() error
 }
 
-// openControl finds the door of a data folder. With create a folder that is
-// not there is made; otherwise it is an error, which a mistyped --data should
-// be.
-func (a *app) openControl(data string, create bool) (*control, error) {
-	dir, err := a.dataDir(data)
+// openControl finds the door of a host. With create a data folder that is not
+// there is made; otherwise it is an error, which a mistyped --data should be.
+func (a *app) openControl(w where, create bool) (*control, error) {
+	at, err := a.find(w)
+	switch {
+	case err != nil:
+		return nil, err
+	case at != nil:
+		url, key, err := at.keyed(at.record.AccountURL)
+		if err != nil {
+			return nil, err
+		}
+		return &control{account.Client{HTTP: keyedClient(key), URL: url}, at, func() error { return nil }}, nil
+	}
+	dir, err := a.dataDir(w.data)
 	if err != nil {
 		return nil, err
 	}
 	client, base, err := serve.DialControl(dir)
 	if err == nil {
-		return &control{account.Client{HTTP: client, URL: base}, func() error { return nil }}, nil
+		return &control{account.Client{HTTP: client, URL: base}, nil, func() error { return nil }}, nil
 	}
 	if !errors.Is(err, serve.ErrNoHost) {
 		return nil, err
@@ -40,15 +52,58 @@ func (a *app) openControl(data string, create bool) (*control, error) {
 		return nil, err
 	}
 	client, base = serve.InProcess(host.Account)
-	return &control{account.Client{HTTP: client, URL: base}, host.Close}, nil
+	return &control{account.Client{HTTP: client, URL: base}, nil, host.Close}, nil
 }
 
-// withControl runs f on the door of a data folder.
-func (a *app) withControl(data string, create bool, f func(*control) error) (err error) {
-	c, err := a.openControl(data, create)
+// withControl runs f on the door of a host.
+func (a *app) withControl(w where, create bool, f func(*control) error) (err error) {
+	c, err := a.openControl(w, create)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	return f(c)
+	return keyHint(c.at, f(c))
+}
+
+// keyHint helps who has the wrong key.
+func keyHint(at *elsewhere, err error) error {
+	if at == nil || !problem.Is(err, problem.Unauthorized) {
+		return err
+	}
+	if at.given != "" {
+		return withHint(err, "unset VACANCY_OPERATOR_KEY, or set it to the key of this host")
+	}
+	return withHint(err, "vacancy keys rotate-operator --stage %s", at.stage)
+}
+
+// reports is where whole reports come from: the control door of a data folder,
+// or this process, over the pages or tables of a host elsewhere.
+type reports struct {
+	account.Client
+	// named finds whose a word is at the host; NotFound if no vacant's.
+	named func(ctx context.Context, word string) (account.Vacant, error)
+	close func() error
+}
+
+// withReports runs f on the reports of a host. read bounds what is read of
+// tables.
+func (a *app) withReports(ctx context.Context, w where, read readFlags, f func(*reports) error) (err error) {
+	at, err := a.find(w)
+	if err != nil {
+		return err
+	}
+	if err := read.check(at); err != nil {
+		return err
+	}
+	if at == nil {
+		return a.withControl(w, false, func(c *control) error {
+			return f(&reports{Client: c.Client, named: c.Show})
+		})
+	}
+	r, err := a.reportsElsewhere(ctx, at, read)
+	if err != nil {
+		return keyHint(at, err)
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	return keyHint(at, f(r))
 }

@@ -11,12 +11,13 @@ import (
 )
 
 func (a *app) createCommand() *cobra.Command {
-	var data, capability, substrate, from, seed string
+	var w where
+	var capability, substrate, from, seed string
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Host a new vacant, or one that was exported",
 		Long: `Host a vacant: with a new key, or with --import with the key, logbook and chains of
-an export, a seed or a reference home. Its key is kept sealed in the data folder.
+an export, a seed or a reference home. Its key is kept sealed with the host's data.
 It takes calls at once; its state is LOCAL until it is resumed from a pause.
 
 The substrate does the thinking. "echo" repeats what it hears. "http:URL" posts
@@ -36,7 +37,7 @@ The substrate does the thinking. "echo" repeats what it hears. "http:URL" posts
 				return err
 			}
 			body := account.Creation{Name: args[0], Capability: capability, Substrate: substrate, Import: brought}
-			return a.withControl(data, true, func(c *control) error {
+			return a.withControl(w, true, func(c *control) error {
 				made, err := c.Create(cmd.Context(), body)
 				if err != nil {
 					return err
@@ -50,7 +51,7 @@ The substrate does the thinking. "echo" repeats what it hears. "http:URL" posts
 	fs.StringVar(&substrate, "substrate", "echo", "what does the thinking: echo or http:URL")
 	fs.StringVar(&from, "import", "", "an export, a seed or a home of the reference, instead of a new key")
 	fs.StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
-	dataFlag(fs, &data)
+	hostFlags(fs, &w)
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/hammer"
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -24,6 +25,7 @@ type hammerFlags struct {
 	calls       uint64
 	vacant      string
 	own         bool
+	where       where
 }
 
 func (a *app) hammerCommand() *cobra.Command {
@@ -33,7 +35,8 @@ func (a *app) hammerCommand() *cobra.Command {
 		Short: "Measure how many calls a host takes",
 		Long: `Call TARGET as fast as it answers, from many callers at once, and verify every answer:
 its signature, its place in the chain, and that it answers this call. TARGET is the
-URL of a host or of a vacant (.../v/ID), or the name of a vacant hosted on this machine.
+URL of a host or of a vacant (.../v/ID), or the name of a vacant hosted on this machine or
+on --host.
 
 The callers are made for the run and forgotten after it; what they said stays with the
 host. Only this machine is hammered, unless you say that the host is yours. It ends
@@ -53,13 +56,14 @@ with 6 if an answer did not verify, and with 1 if a call was not answered.`,
 	fs.Uint64Var(&f.calls, "calls", 0, "end after so many calls (0: none but the time ends it)")
 	fs.IntVar(&f.size, "size", 100, "bytes of each message")
 	fs.StringVar(&f.vacant, "vacant", "", "the id of the vacant, if the host has several")
+	elsewhereFlags(fs, &f.where)
 	fs.BoolVar(&f.own, "i-operate-this-host", false, "hammer a host that is not this machine")
 	return cmd
 }
 
 func (a *app) hammer(ctx context.Context, url string, f hammerFlags) error {
 	if !isURL(url) {
-		hosted, err := a.hostedTarget(ctx, url, "")
+		hosted, err := a.hostedTarget(ctx, dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: callTimeout}), url, f.where)
 		if err != nil {
 			return err
 		}

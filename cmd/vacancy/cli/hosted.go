@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // vacantResult is a hosted vacant, as the door shows it.
@@ -25,6 +26,9 @@ type vacantResult struct {
 func (r vacantResult) text(w io.Writer) {
 	fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  capability  %s\n  substrate   %s\n  endpoint    %s\n  created     %s\n",
 		r.Name, r.ID, r.State, printable(r.Capability), printable(r.Substrate), printable(r.Endpoint), r.Created)
+	if r.Deleted != "" {
+		fmt.Fprintf(w, "  deleted     %s\n", r.Deleted)
+	}
 	for _, e := range r.Logbook {
 		fmt.Fprintf(w, "  %4d  %s  %-13s %s\n", e.Position, e.Time, printable(e.Kind), printable(string(e.Payload)))
 	}
@@ -51,19 +55,30 @@ func (r listResult) text(w io.Writer) {
 		widest = max(widest, len(v.Name))
 	}
 	for _, v := range r.Vacants {
-		fmt.Fprintf(w, "%-*s  %-11s  %s  %s\n", widest, v.Name, v.State, v.ID.Short(), printable(clip(v.Capability, 60)))
+		does := clip(v.Capability, 60)
+		if v.Deleted != "" {
+			does = "(deleted)"
+		}
+		fmt.Fprintf(w, "%-*s  %-11s  %s  %s\n", widest, v.Name, v.State, v.ID.Short(), printable(does))
 	}
 }
 
 // hostedTarget finds the vacant of a running host that what names; nil and an
 // error of kind NotFound if there is none.
-func (a *app) hostedTarget(ctx context.Context, what, data string) (*dispatch.Target, error) {
-	dir, err := a.dataDir(data)
+func (a *app) hostedTarget(ctx context.Context, web dispatch.Getter, what string, w where) (*dispatch.Target, error) {
+	at, err := a.find(w)
 	if err != nil {
 		return nil, err
 	}
 	if hosted.CheckName(what) != nil && !isID(what) {
 		return nil, problem.New(problem.NotFound, "%q is no card file, no URL and no name of a vacant", what)
+	}
+	if at != nil {
+		return a.targetElsewhere(ctx, web, what, at)
+	}
+	dir, err := a.dataDir(w.data)
+	if err != nil {
+		return nil, err
 	}
 	client, base, err := serve.DialControl(dir)
 	if errors.Is(err, serve.ErrNoHost) {
@@ -73,13 +88,52 @@ func (a *app) hostedTarget(ctx context.Context, what, data string) (*dispatch.Ta
 	if err != nil {
 		return nil, err
 	}
-	v, err := (&account.Client{HTTP: client, URL: base}).Show(ctx, what)
+	t, err := shownTarget(ctx, &account.Client{HTTP: client, URL: base}, what)
 	if problem.Is(err, problem.NotFound) {
 		err := problem.New(problem.NotFound, "%q is no card file and no URL, and the host over %s has no vacant of that name", what, dir)
 		return nil, withHint(err, "vacancy list")
 	}
+	return t, err
+}
+
+// targetElsewhere finds a vacant of a host elsewhere: by its id through its
+// public card, else through the control plane. It is called where the person
+// says that the host is, whatever its card says.
+func (a *app) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *elsewhere) (*dispatch.Target, error) {
+	public, err := at.door(at.record.URL)
 	if err != nil {
 		return nil, err
+	}
+	if id, err := identity.ParseID(what); err == nil {
+		t, err := dispatch.FetchTarget(ctx, web, public+"/v/"+id.String())
+		return &t, err
+	}
+	plane, key, err := at.keyed(at.record.AccountURL)
+	if problem.Is(err, problem.Unauthorized) {
+		return nil, withHint(problem.Wrap(problem.Unauthorized, err, "to find %q by its name the operator's key is needed", what), "the id of the vacant, or VACANCY_OPERATOR_KEY")
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := shownTarget(ctx, &account.Client{HTTP: keyedClient(key), URL: plane}, what)
+	if problem.Is(err, problem.NotFound) {
+		return nil, problem.New(problem.NotFound, "%q is no card file and no URL, and the host at %s has no vacant of that name", what, public)
+	}
+	if err != nil {
+		return nil, keyHint(at, err)
+	}
+	t.URL, err = dispatch.SendURL(public + "/v/" + t.ID.String())
+	return t, err
+}
+
+// shownTarget is the target of what a control plane finds.
+func shownTarget(ctx context.Context, plane *account.Client, what string) (*dispatch.Target, error) {
+	v, err := plane.Show(ctx, what)
+	if err != nil {
+		return nil, err
+	}
+	if v.Deleted != "" {
+		return nil, problem.New(problem.Gone, "%s was deleted", v.Name)
 	}
 	c, err := card.Parse(v.Card)
 	if err != nil {

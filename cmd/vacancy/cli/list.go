@@ -7,15 +7,15 @@ import (
 )
 
 func (a *app) listCommand() *cobra.Command {
-	var data string
+	var w where
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the vacants of a host",
-		Example: `  vacancy list`,
+		Example: "  vacancy list\n  vacancy list --host aws --stage prod",
 		GroupID: groupHost,
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withControl(data, false, func(c *control) error {
+			return a.withControl(w, false, func(c *control) error {
 				all := listResult{Vacants: []account.Vacant{}}
 				for cursor, more := "", true; more; more = cursor != "" {
 					page, err := c.List(cmd.Context(), cursor)
@@ -29,6 +29,6 @@ func (a *app) listCommand() *cobra.Command {
 			})
 		},
 	}
-	dataFlag(cmd.Flags(), &data)
+	hostFlags(cmd.Flags(), &w)
 	return cmd
 }

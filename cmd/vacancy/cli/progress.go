@@ -40,10 +40,10 @@ func (p *progressLine) clear() {
 	}
 }
 
-// streamLines reads JSON lines of the control door until take has seen the last
+// streamLines reads JSON lines of a report until take has seen the last
 // one. A stream that ends without it is not whole: the host was stopped, or
 // the connection cut.
-func streamLines[L any](ctx context.Context, c *control, path string, take func(*L) (last bool, err error)) error {
+func streamLines[L any](ctx context.Context, c *reports, path string, take func(*L) (last bool, err error)) error {
 	body, err := c.Stream(ctx, path)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,27 +16,43 @@ import (
 )
 
 func (a *app) restoredCommand() *cobra.Command {
-	var data string
+	var w where
 	cmd := &cobra.Command{
 		Use:   "restored",
-		Short: "Say that a data folder came back from a backup",
+		Short: "Say that a host's data came back from a backup",
 		Long: `Say that a data folder came back from a backup, before a host runs over it again.
 
 The backup does not know which calls were accepted after it was made: whoever kept
 their signed bytes could have them run a second time. From now on every open vacant
 of the folder refuses what was signed until now (409, code floor). Callers whose chain
-went on meanwhile reset it: vacancy call TARGET --reset.`,
-		Example: "  vacancy restored\n  vacancy restored --data /srv/vacancy",
+went on meanwhile reset it: vacancy call TARGET --reset.
+
+A host elsewhere is told while it runs: say it before callers are let to the tables
+that came back.`,
+		Example: "  vacancy restored\n  vacancy restored --data /srv/vacancy\n  vacancy restored --host aws",
 		GroupID: groupHost,
 		Args:    arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.restored(cmd.Context(), data) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.restored(cmd.Context(), w) },
 	}
-	dataFlag(cmd.Flags(), &data)
+	hostFlags(cmd.Flags(), &w)
 	return cmd
 }
 
-func (a *app) restored(ctx context.Context, data string) (err error) {
-	dir, err := a.dataDir(data)
+func (a *app) restored(ctx context.Context, w where) (err error) {
+	at, err := a.find(w)
+	if err != nil {
+		return err
+	}
+	if at != nil {
+		return a.withControl(w, false, func(c *control) error {
+			done, err := c.Restored(ctx)
+			if err != nil {
+				return err
+			}
+			return a.show(restoredResult{Host: c.URL, Vacants: done.Vacants})
+		})
+	}
+	dir, err := a.dataDir(w.data)
 	if err != nil {
 		return err
 	}
@@ -61,10 +78,11 @@ func (a *app) restored(ctx context.Context, data string) (err error) {
 
 // restoredResult says how many vacants have a floor now.
 type restoredResult struct {
-	Data    string `json:"data"`
+	Data    string `json:"data,omitempty"`
+	Host    string `json:"host,omitempty"`
 	Vacants int    `json:"vacants"`
 }
 
 func (r restoredResult) text(w io.Writer) {
-	fmt.Fprintf(w, "%d open vacants in %s refuse what was signed until now\n", r.Vacants, r.Data)
+	fmt.Fprintf(w, "%d open vacants in %s refuse what was signed until now\n", r.Vacants, cmp.Or(r.Data, r.Host))
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func (a *app) showCommand() *cobra.Command {
-	var data string
+	var w where
 	var card, logbook bool
 	cmd := &cobra.Command{
 		Use:   "show VACANT",
@@ -25,12 +25,15 @@ for "vacancy call".`,
 			if card && logbook {
 				return withHint(problem.New(problem.Usage, "--card and --logbook do not go together"), "%s --help", cmd.CommandPath())
 			}
-			return a.withControl(data, false, func(c *control) error {
+			return a.withControl(w, false, func(c *control) error {
 				v, err := c.Show(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
 				r := vacantResult{Vacant: v}
+				if card && v.Deleted != "" {
+					return problem.New(problem.Gone, "%s was deleted, and its card with it", v.Name)
+				}
 				if card {
 					return a.show(cardResult{r.Card})
 				}
@@ -48,6 +51,6 @@ for "vacancy call".`,
 	}
 	cmd.Flags().BoolVar(&card, "card", false, "print the signed card alone")
 	cmd.Flags().BoolVar(&logbook, "logbook", false, "also print the logbook")
-	dataFlag(cmd.Flags(), &data)
+	hostFlags(cmd.Flags(), &w)
 	return cmd
 }

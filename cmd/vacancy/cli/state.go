@@ -27,12 +27,12 @@ func stateChanges() []stateChange {
 			question: "%s will never take a call again. Type its name to sink it:"},
 		{verb: "archive", short: "Put a sunk vacant away",
 			long:     "Put a sunk vacant away: its state becomes ARCHIVED, the last one.",
-			question: "%s will be archived, and nothing more can be done with it. Type its name:"},
+			question: "%s will be archived, and can only be deleted then. Type its name:"},
 	}
 }
 
 func (a *app) stateCommand(s stateChange) *cobra.Command {
-	var data string
+	var w where
 	var yes bool
 	example := fmt.Sprintf("  vacancy %s demo", s.verb)
 	if s.question != "" {
@@ -49,7 +49,7 @@ in the state already is left alone.`,
 		GroupID: groupHost,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withControl(data, false, func(c *control) error {
+			return a.withControl(w, false, func(c *control) error {
 				return a.changeState(cmd.Context(), c, s, args[0], yes)
 			})
 		},
@@ -57,7 +57,7 @@ in the state already is left alone.`,
 	if s.question != "" {
 		cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	}
-	dataFlag(cmd.Flags(), &data)
+	hostFlags(cmd.Flags(), &w)
 	return cmd
 }
 

@@ -14,14 +14,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 )
 
-// target finds whom the person means: a card file, a URL, or a vacant hosted
-// on this machine. What is two of them is refused: the wrong one would get
+// target finds whom the person means: a card file, a URL, or a vacant of the
+// host that w is of. What is two of them is refused: the wrong one would get
 // what was meant for the other.
-func (a *app) target(ctx context.Context, web *dispatch.HTTP, what, data string) (dispatch.Target, error) {
+func (a *app) target(ctx context.Context, web *dispatch.HTTP, what string, w where) (dispatch.Target, error) {
 	c, fileErr := cardFile(what)
 	url := isURL(what)
 	// Of a card or a URL the host here may know nothing, or not even be ours.
-	hosted, err := a.hostedTarget(ctx, what, data)
+	hosted, err := a.hostedTarget(ctx, web, what, w)
 	var readings []string
 	if c != nil {
 		readings = append(readings, "the card file "+what)

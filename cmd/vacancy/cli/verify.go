@@ -11,7 +11,8 @@ import (
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	var data string
+	var w where
+	var read readFlags
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Check all that a host keeps, or an export",
@@ -20,26 +21,33 @@ decision of every pair, every logbook, record, card and name; and every hash and
 signature whose text can still be read. It works beside a running host, and without.
 Each broken row is one line.
 
+A host elsewhere is checked on this machine. With --host URL it exports its rows page
+by page to who has the operator's key; it opens no seed for that, so whether the sealed
+keys of its vacants are whole is not known. With --host aws the stage's tables are read
+with your own AWS credentials, at --read-units a second, and the keys are checked too.
+
 With FILE check an export offline: that the seed is the id's key, that the card and
 every logbook entry are signed by it and linked, and that the chain states are whole.
 
 It reports every part and ends with 1 if one is broken.`,
 		Example: `  vacancy verify
   vacancy verify --data /srv/vacancy --json
+  vacancy verify --host aws --stage prod --read-units 200
   vacancy verify alice.vacancy.json`,
 		GroupID: groupHost,
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return a.verifyHome(cmd.Context(), data)
-			case data != "":
-				return withHint(problem.New(problem.Usage, "FILE and --data do not go together"), "%s --help", cmd.CommandPath())
+				return a.verifyHome(cmd.Context(), w, read)
+			case w != (where{}) || read != (readFlags{}):
+				return withHint(problem.New(problem.Usage, "FILE does not go together with the flags of a host"), "%s --help", cmd.CommandPath())
 			}
 			return a.verifyExport(args[0])
 		},
 	}
-	dataFlag(cmd.Flags(), &data)
+	hostFlags(cmd.Flags(), &w)
+	readUnits(cmd.Flags(), &read)
 	return cmd
 }
 

@@ -12,8 +12,8 @@ import (
 
 // verifyHome has all that a host keeps checked, and tells what is broken as it
 // is found.
-func (a *app) verifyHome(ctx context.Context, data string) error {
-	return a.withControl(data, false, func(c *control) error {
+func (a *app) verifyHome(ctx context.Context, w where, read readFlags) error {
+	return a.withReports(ctx, w, read, func(c *reports) error {
 		r := &homeReport{app: a, progress: a.progressLine()}
 		defer r.progress.clear()
 		err := streamLines(ctx, c, "/v1/verify", r.take)
@@ -93,6 +93,9 @@ func (r homeResult) text(w io.Writer) {
 		verdict = fmt.Sprintf("%d BROKEN", r.Findings)
 	}
 	fmt.Fprintf(w, "%d rows in %d streams, %d vacants: %s\n", r.Rows, r.Streams, r.Vacants, verdict)
+	if r.Withheld > 0 {
+		fmt.Fprintf(w, "%d sealed keys were not opened for this check: it does not know of them\n", r.Withheld)
+	}
 	if r.Sealed > 0 {
 		fmt.Fprintf(w, "the text of %d rows is sealed for good: of them the links were checked, not hashes and signatures\n", r.Sealed)
 	}

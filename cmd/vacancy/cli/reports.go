@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/audit"
+	"github.com/vacancy-host/vacancy/shared/front/audit/remote"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// readFlags bound what a report reads.
+type readFlags struct {
+	units float64 // read units a second; 0: no bound
+}
+
+func readUnits(fs *pflag.FlagSet, r *readFlags) {
+	fs.Float64Var(&r.units, "read-units", 0, "with --host aws: at most so many read units a second (0: no bound)")
+}
+
+func (r readFlags) check(at *elsewhere) error {
+	switch {
+	case r.units < 0 || math.IsNaN(r.units) || math.IsInf(r.units, 0):
+		return &problem.Error{Kind: problem.Usage, Field: "--read-units", Want: "a number above 0", Got: fmt.Sprint(r.units)}
+	case r.units > 0 && (at == nil || !at.aws):
+		return problem.New(problem.Usage, "--read-units goes with --host aws")
+	}
+	return nil
+}
+
+// reportsElsewhere makes the reports of a host elsewhere in this process: over
+// the tables with the person's own AWS credentials, or over the pages that the
+// host exports.
+func (a *app) reportsElsewhere(ctx context.Context, at *elsewhere, read readFlags) (*reports, error) {
+	if at.aws {
+		_, mine, err := a.openStage(ctx, at.stage)
+		if err != nil {
+			return nil, err
+		}
+		tables, err := mine.Tables(ctx, at.stage, read.units, a.now)
+		if err != nil {
+			return nil, err
+		}
+		return a.reportsOf(audit.Config{Home: tables, Vault: tables.Vault, Now: a.now}, namedIn(tables), tables.Close), nil
+	}
+	url, key, err := at.keyed(at.record.AuditURL)
+	if err != nil {
+		return nil, err
+	}
+	host, err := remote.Open(ctx, remote.Config{HTTP: keyedClient(key), URL: url})
+	if err != nil {
+		return nil, err
+	}
+	plane := account.Client{HTTP: keyedClient(key), URL: at.record.AccountURL}
+	return a.reportsOf(audit.Config{Home: host, Vault: host.Vault(), Now: a.now, Retention: host.Retention()}, plane.Show, func() error { return nil }), nil
+}
+
+// reportsOf serves the streaming routes in this process.
+func (a *app) reportsOf(c audit.Config, named func(context.Context, string) (account.Vacant, error), end func() error) *reports {
+	mux := http.NewServeMux()
+	mux.Handle("/v1/verify", audit.Verify(c))
+	mux.Handle("/v1/chain/{from}/{to}", audit.Chain(c))
+	client, base := serve.InProcess(mux)
+	return &reports{account.Client{HTTP: client, URL: base}, named, end}
+}
+
+// namedIn looks a name up where the host keeps it.
+func namedIn(docs interface {
+	Doc(context.Context, store.Key) (store.Doc, error)
+}) func(context.Context, string) (account.Vacant, error) {
+	return func(ctx context.Context, word string) (v account.Vacant, err error) {
+		missing := problem.New(problem.NotFound, "no vacant named %.80q is hosted there", word)
+		if hosted.CheckName(word) != nil {
+			return v, missing
+		}
+		d, err := docs.Doc(ctx, hosted.NameKey(word))
+		if err != nil {
+			return v, err
+		}
+		if d.Version == 0 {
+			return v, missing
+		}
+		v.ID, err = hosted.DecodeName(d)
+		return v, err
+	}
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// The hosts that are no URL.
+const (
+	hostLocal = "local"
+	hostAWS   = "aws"
+)
+
+// where says which host a command is about, as its flags do.
+type where struct {
+	host, stage, data string
+}
+
+// hostFlags adds --host, --stage and --data.
+func hostFlags(fs *pflag.FlagSet, w *where) {
+	elsewhereFlags(fs, w)
+	dataFlag(fs, &w.data)
+}
+
+// elsewhereFlags adds --host and --stage.
+func elsewhereFlags(fs *pflag.FlagSet, w *where) {
+	fs.StringVar(&w.host, "host", "", "the host: a URL, aws or local (default $VACANCY_HOST, else local)")
+	fs.StringVar(&w.stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
+}
+
+// elsewhere is a host that is not of this machine's data folders.
+type elsewhere struct {
+	aws    bool
+	stage  string       // of aws
+	record stage.Record // its three doors, and the operator's key if it is known
+	// The environment's key goes to the host that the person names; a record's
+	// only to that record's doors.
+	given stage.Key
+}
+
+// find says which host w is of: nil for a data folder.
+func (a *app) find(w where) (*elsewhere, error) {
+	host := w.host
+	if host == "" {
+		host = a.env["VACANCY_HOST"]
+	}
+	if host == "" || host == hostLocal {
+		if w.stage != "" {
+			return nil, problem.New(problem.Usage, "--stage goes with --host aws")
+		}
+		return nil, nil
+	}
+	if w.data != "" {
+		return nil, withHint(problem.New(problem.Usage, "--data is a folder of this machine, and the host is %.200q", host), "--host local")
+	}
+	given, err := keyOf(a.env["VACANCY_OPERATOR_KEY"])
+	if err != nil {
+		return nil, err
+	}
+	if host == hostAWS {
+		return a.stageHost(w.stage, given)
+	}
+	if w.stage != "" {
+		return nil, problem.New(problem.Usage, "--stage goes with --host aws")
+	}
+	base, err := hostURL(host)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := a.stages()
+	if err != nil {
+		return nil, err
+	}
+	found, err := rec.ByURL(base)
+	if problem.Is(err, problem.NotFound) || err != nil && given != "" {
+		return &elsewhere{record: stage.Record{URL: base, AccountURL: base, AuditURL: base}, given: given}, nil
+	}
+	return &elsewhere{stage: found.Stage, record: found, given: given}, err
+}
+
+// stageHost is the host of a stage. That there is no record of it matters only
+// to who needs one.
+func (a *app) stageHost(name string, given stage.Key) (*elsewhere, error) {
+	name, err := a.stageName(name)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := a.stages()
+	if err != nil {
+		return nil, err
+	}
+	found, err := rec.Read(name)
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return nil, err
+	}
+	return &elsewhere{aws: true, stage: name, record: found, given: given}, nil
+}
+
+// door is one of the host's doors.
+func (e *elsewhere) door(url string) (string, error) {
+	if url != "" {
+		return url, nil
+	}
+	if e.record.Stage == "" {
+		return "", withHint(problem.New(problem.NotFound, "stage %s was not deployed from here: there is no record of it", e.stage), "vacancy deploy --stage %s", e.stage)
+	}
+	return "", withHint(problem.New(problem.NotFound, "the record of stage %s does not say where its host is: its deployment did not end", e.stage), "vacancy deploy --stage %s", e.stage)
+}
+
+// keyed is a door that takes the operator's key, and the key.
+func (e *elsewhere) keyed(at string) (string, stage.Key, error) {
+	at, err := e.door(at)
+	if err != nil {
+		return "", "", err
+	}
+	key := e.given
+	if key == "" {
+		key = e.record.OperatorKey
+	}
+	if key == "" {
+		err := problem.New(problem.Unauthorized, "there is no operator key for %s: set VACANCY_OPERATOR_KEY, or deploy the stage from here", at)
+		return "", "", withHint(err, "vacancy keys rotate-operator")
+	}
+	u, err := url.Parse(at)
+	if err != nil {
+		return "", "", problem.Wrap(problem.Usage, err, "%.200q is no URL", at)
+	}
+	if u.Scheme != "https" && !thisMachine(u.Hostname()) {
+		return "", "", problem.New(problem.Usage, "the operator's key would travel to %s in clear: use https", u.Host)
+	}
+	return at, key, nil
+}
+
+// thisMachine says whether a host name stays on this machine, by itself and not
+// by what a name server says.
+func thisMachine(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return dispatch.IsLocalhost(host) || err == nil && ip.Unmap().IsLoopback()
+}
+
+// hostURL is the base URL of a host that a person gives.
+func hostURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Hostname() == "", u.Opaque != "", u.RawQuery != "", u.ForceQuery, u.Fragment != "":
+		return "", &problem.Error{Kind: problem.Usage, Field: "--host", Want: "local, aws, or http(s)://HOST with a path at most", Got: fmt.Sprintf("%.200q", s)}
+	case u.User != nil:
+		return "", &problem.Error{Kind: problem.Usage, Field: "--host", Want: "a URL without user and password", Got: "one with them"}
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+// keyOf takes the key out of the environment. What is wrong with it is not
+// shown: it may be most of a key.
+func keyOf(s string) (stage.Key, error) {
+	s = strings.TrimSpace(s)
+	if strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" || len(s) > 200 {
+		return "", &problem.Error{Kind: problem.Usage, Field: "VACANCY_OPERATOR_KEY", Want: "a key as `vacancy deploy` showed it"}
+	}
+	return stage.Key(s), nil
+}

@@ -1,0 +1,92 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/vacancy-host/vacancy/shared/host/custody"
+	"github.com/vacancy-host/vacancy/shared/host/custody/kms"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+)
+
+// Tables is what a stage's host keeps, read with the person's own credentials.
+// It is a home for checks and histories: what AWS refuses is told as Problem
+// tells it.
+type Tables struct {
+	store *dynamo.Store
+	Vault custody.Vault // opens under the stage's sealing key
+}
+
+// Tables opens the tables of a stage for who reads much of them: at most so
+// many read units a second (0: no bound), patient where they are throttled.
+// NotFound if the stage is not deployed.
+func (c *Cloud) Tables(ctx context.Context, stage string, units float64, now func() time.Time) (*Tables, error) {
+	s, err := c.Stack(ctx, "vacancy-"+stage+"-data")
+	if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
+		return nil, problem.New(problem.NotFound, "stage %s is not deployed in this account in %s", stage, c.Region())
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"Rows", "Docs", "SealKey"} {
+		if s.Outputs[name] == "" {
+			return nil, problem.New(problem.Damaged, "the stack %s has no output %s", s.Name, name)
+		}
+	}
+	client := dynamo.NewClient(c.cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }, dynamo.Pace(units, now, Wait))
+	return &Tables{
+		store: dynamo.New(client, dynamo.Tables{Rows: s.Outputs["Rows"], Docs: s.Outputs["Docs"]}),
+		Vault: kms.New(kms.NewClient(c.cfg), s.Outputs["SealKey"]),
+	}, nil
+}
+
+// Close is as store.Store says.
+func (t *Tables) Close() error { return t.store.Close() }
+
+// Walk is as store.Walker says.
+func (t *Tables) Walk(ctx context.Context, fn func(store.View) error) error {
+	return explained(t.store.Walk(ctx, func(v store.View) error { return fn(tablesView{v}) }))
+}
+
+// Doc is as store.Store says.
+func (t *Tables) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	d, err := t.store.Doc(ctx, k)
+	return d, explained(err)
+}
+
+// Docs is as store.Store says.
+func (t *Tables) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	docs, next, err := t.store.Docs(ctx, r, n, cursor)
+	return docs, next, explained(err)
+}
+
+type tablesView struct{ view store.View }
+
+func (v tablesView) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	rows, err := v.view.Rows(ctx, s, from, n, d)
+	return rows, explained(err)
+}
+
+func (v tablesView) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	d, err := v.view.Doc(ctx, k)
+	return d, explained(err)
+}
+
+func (v tablesView) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
+	names, next, err := v.view.Streams(ctx, prefix, n, cursor)
+	return names, next, explained(err)
+}
+
+// explained gives what AWS said of a read its kind; the store knows only that
+// it cannot be reached.
+func explained(err error) error {
+	if !errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
+	return Problem(err)
+}

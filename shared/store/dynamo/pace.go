@@ -1,0 +1,82 @@
+package dynamo
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/middleware"
+)
+
+// An operator's reader beside a host that goes on: throttled or cut off it
+// waits and asks for the same page again, for some ten minutes in all, where a
+// caller of the host would be told at once.
+const (
+	paceTries = 40
+	paceWait  = 20 * time.Second
+)
+
+// Pace makes a client read at most so many units a second, over a second or
+// two, as what each answer says that it cost (DynamoDB charges a strongly
+// consistent read of 4 KB as one unit). wait sleeps, or ends early with its
+// context. A rate of 0 or less has no limit.
+func Pace(units float64, now func() time.Time, wait func(context.Context, time.Duration) error) func(*dynamodb.Options) {
+	p := &pace{units: units, now: now}
+	return func(o *dynamodb.Options) {
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
+			r.MaxAttempts, r.MaxBackoff = paceTries, paceWait
+			r.RateLimiter = ratelimit.None
+		})
+		if units > 0 {
+			o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+				return stack.Initialize.Add(p.middleware(wait), middleware.Before)
+			})
+		}
+	}
+}
+
+// pace knows when the reads so far are paid for.
+type pace struct {
+	units float64
+	now   func() time.Time
+
+	mu   sync.Mutex
+	paid time.Time
+}
+
+func (p *pace) middleware(wait func(context.Context, time.Duration) error) middleware.InitializeMiddleware {
+	return middleware.InitializeMiddlewareFunc("pace", func(
+		ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
+	) (out middleware.InitializeOutput, metadata middleware.Metadata, err error) {
+		if due := p.due(); due > 0 {
+			if err := wait(ctx, due); err != nil {
+				return out, metadata, err
+			}
+		}
+		askForUnits(in.Parameters)
+		out, metadata, err = next.HandleInitialize(ctx, in)
+		reads, _ := unitsOf(in.Parameters, out.Result, err)
+		p.charge(reads)
+		return out, metadata, err
+	})
+}
+
+// due is how long to wait before the next read.
+func (p *pace) due() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.paid.Sub(p.now())
+}
+
+// charge pays for a read. What was not used before is not saved up.
+func (p *pace) charge(units float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := p.now(); p.paid.Before(now) {
+		p.paid = now
+	}
+	p.paid = p.paid.Add(time.Duration(units / p.units * float64(time.Second)))
+}

@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/audit"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/operator"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+)
+
+// keyedHost is a host of a story whose control plane takes an operator's key,
+// as one that is deployed: its three doors at one address.
+type keyedHost struct {
+	file   *bolt.Store
+	path   string
+	keys   operator.Keys
+	server *httptest.Server
+}
+
+// keyedHostKey finds the story's *keyedHost among the values of its script.
+type keyedHostKey struct{}
+
+// startKeyed is the command: keyedhost [stop|rotate|redirect]. It starts the
+// host over $WORK/keyed and sets $URL, and $KEY to the operator's key; stop
+// ends it, so that its data file can be changed; started again it has the same
+// key. rotate gives it another key, in $KEY. redirect starts a server at
+// $ELSEWHERE that sends every request to $URL.
+func startKeyed(ts *testscript.TestScript, neg bool, args []string) {
+	h := ts.Value(keyedHostKey{}).(*keyedHost)
+	if neg || len(args) > 1 {
+		ts.Fatalf("usage: keyedhost [stop|rotate|redirect]")
+	}
+	switch strings.Join(args, "") {
+	case "":
+		h.start(ts)
+	case "stop":
+		h.server.Close()
+		ts.Check(h.file.Close())
+	case "rotate":
+		h.rotate(ts)
+	case "redirect":
+		to := h.server.URL
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, to+r.URL.RequestURI(), http.StatusTemporaryRedirect)
+		}))
+		ts.Defer(s.Close)
+		ts.Setenv("ELSEWHERE", s.URL)
+	default:
+		ts.Fatalf("keyedhost: unknown %q", args[0])
+	}
+}
+
+func (h *keyedHost) start(ts *testscript.TestScript) {
+	dir := ts.MkAbs("keyed")
+	ts.Check(os.MkdirAll(dir, 0o700))
+	vault, err := local.Open(filepath.Join(dir, "seal.key"), rand.Reader)
+	ts.Check(err)
+	first := h.path == ""
+	h.path = filepath.Join(dir, "vacancy.db")
+	h.file, err = bolt.Open(h.path, bolt.Options{})
+	ts.Check(err)
+	h.keys = operator.Keys{Store: h.file, Now: time.Now, Rand: rand.Reader}
+	log := slog.New(slog.DiscardHandler)
+	mux := http.NewServeMux()
+	h.server = httptest.NewServer(mux)
+	ts.Defer(func() { h.server.Close(); _ = h.file.Close() })
+	house, err := serve.Home{
+		Store: h.file, Vault: vault, Substrates: serve.Substrates(true), URL: h.server.URL, Operator: h.keys, Stage: "story",
+		Log: log, Now: time.Now, Rand: rand.Reader,
+	}.Open()
+	ts.Check(err)
+	ts.Defer(house.Vacants.Close)
+	_, err = house.Vacants.Rebase(context.Background())
+	ts.Check(err)
+	mux.Handle("/", serve.Public(house.Message))
+	for _, path := range []string{"/v1/vacants", "/v1/vacants/", "/v1/host", "/v1/restored"} {
+		mux.Handle(path, house.Account)
+	}
+	export := account.Keyed(h.keys, audit.Pages(audit.Config{Home: h.file, Vault: vault, Now: time.Now, Log: log}))
+	mux.Handle("/v1/export", export)
+	mux.Handle("/v1/export/", export)
+	ts.Setenv("URL", h.server.URL)
+	if first {
+		h.rotate(ts)
+	}
+}
+
+func (h *keyedHost) rotate(ts *testscript.TestScript) {
+	key, err := h.keys.Rotate(context.Background())
+	ts.Check(err)
+	ts.Setenv("KEY", key)
+}
