@@ -42,8 +42,15 @@ type Condition struct {
 // Policy is the statements of all policies of a role.
 type Policy []Statement
 
-// Parse reads one policy document.
-func Parse(doc []byte) (Policy, error) {
+// Parse reads one policy document of a role.
+func Parse(doc []byte) (Policy, error) { return parse(doc, "") }
+
+// ParseOf reads a policy document of a resource, as far as it is about the
+// roles of an account: its statements for services are left out, and those for
+// the account as a whole, or for everybody, are taken as they are.
+func ParseOf(doc []byte, account string) (Policy, error) { return parse(doc, account) }
+
+func parse(doc []byte, account string) (Policy, error) {
 	var d struct {
 		Version   string
 		ID        string `json:"Id"`
@@ -57,6 +64,13 @@ func Parse(doc []byte) (Policy, error) {
 	}
 	var p Policy
 	for i, s := range d.Statement {
+		ours, err := s.about(account)
+		if err != nil {
+			return nil, fmt.Errorf("statement %d %q: %w", i+1, s.Sid, err)
+		}
+		if !ours {
+			continue
+		}
 		parsed, err := s.parse()
 		if err != nil {
 			return nil, fmt.Errorf("statement %d %q: %w", i+1, s.Sid, err)
@@ -66,14 +80,49 @@ func Parse(doc []byte) (Policy, error) {
 	return p, nil
 }
 
-// statement is one as it is written. NotAction, NotResource, Principal and
-// NotPrincipal are unknown members, and so refused.
+// statement is one as it is written. NotAction, NotResource and NotPrincipal
+// are unknown members, and so refused.
 type statement struct {
 	Sid       string
 	Effect    string
+	Principal *principal
 	Action    oneOrMore[string]
 	Resource  oneOrMore[string]
 	Condition map[string]map[string]oneOrMore[value]
+}
+
+// principal is "*", or one kind of principals.
+type principal struct {
+	AWS, Service oneOrMore[string]
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *principal) UnmarshalJSON(b []byte) error {
+	if string(b) == `"*"` {
+		p.AWS = oneOrMore[string]{"*"}
+		return nil
+	}
+	type plain principal
+	return strictly(b, (*plain)(p))
+}
+
+// about says whether a statement is about the roles of an account. Those of a
+// role's own policy, for which account is "", have no principal.
+func (s statement) about(account string) (bool, error) {
+	switch {
+	case (s.Principal == nil) != (account == ""):
+		return false, fmt.Errorf("a Principal in a role's policy, or none in a resource's")
+	case account == "":
+		return true, nil
+	case len(s.Principal.AWS) == 0:
+		return false, nil
+	}
+	for _, p := range s.Principal.AWS {
+		if p != "*" && p != account && p != "arn:aws:iam::"+account+":root" {
+			return false, fmt.Errorf("principal %q, want the account's root or *: others are not known here", p)
+		}
+	}
+	return true, nil
 }
 
 func (s statement) parse() (Statement, error) {

@@ -76,6 +76,30 @@ func TestWhatIsNotKnownHereIsRefused(t *testing.T) {
 	}
 }
 
+func TestAResourcesPolicyIsReadForTheAccountsRoles(t *testing.T) {
+	const doc = `{"Version":"2012-10-17","Statement":[
+		{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::000000000000:root"},"Action":"kms:Decrypt","Resource":"*","Condition":{"ArnEquals":{"aws:PrincipalArn":"arn:role/a"}}},
+		{"Effect":"Allow","Principal":{"Service":"logs.amazonaws.com"},"Action":"kms:Encrypt","Resource":"*"}]}`
+	p, err := ParseOf([]byte(doc), "000000000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		action, role string
+		want         bool
+	}{{"kms:Decrypt", "arn:role/a", true}, {"kms:Decrypt", "arn:role/b", false}, {"kms:Encrypt", "arn:role/a", false}} {
+		r := Request{Action: tt.action, Resource: "arn:k", Context: map[string][]string{"aws:principalarn": {tt.role}}}
+		if got, _ := p.Decide(r); got != tt.want {
+			t.Errorf("%s by %s = %t, want %t", tt.action, tt.role, got, tt.want)
+		}
+	}
+	for _, account := range []string{"", "111111111111"} {
+		if _, err := ParseOf([]byte(doc), account); err == nil {
+			t.Errorf("ParseOf(account %q) = nil, want an error: the principal is of another", account)
+		}
+	}
+}
+
 func TestPatternsFitAsIAMFitsThem(t *testing.T) {
 	for _, tt := range []struct {
 		pattern, text string

@@ -1,0 +1,156 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/smithy-go"
+
+	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+)
+
+// operator is the operator's own access to the local AWS.
+func operator(s *server.Server) awssdk.Config {
+	return awssdk.Config{
+		Region: server.Region, BaseEndpoint: &s.URL,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	}
+}
+
+// stack is one of a stage's stacks; nil if it is not there.
+func (s *deployed) stack(ctx context.Context, part string) (*types.Stack, error) {
+	name := "vacancy-" + s.Stage + "-" + part
+	got, err := cloudformation.NewFromConfig(operator(s.aws)).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
+	var missing smithy.APIError
+	switch {
+	case errors.As(err, &missing) && missing.ErrorCode() == "ValidationError":
+		return nil, nil
+	case err != nil || len(got.Stacks) != 1:
+		return nil, fmt.Errorf("stack %s: %d, %w", name, len(got.Stacks), err)
+	}
+	return &got.Stacks[0], nil
+}
+
+// outputs are those of one of the stage's stacks.
+func (s *deployed) outputs(t *testing.T, stack string) map[string]string {
+	t.Helper()
+	got, err := s.stack(t.Context(), stack)
+	if err != nil || got == nil {
+		t.Fatalf("stack %s: %v, %v", stack, got, err)
+	}
+	all := map[string]string{}
+	for _, o := range got.Outputs {
+		all[awssdk.ToString(o.OutputKey)] = awssdk.ToString(o.OutputValue)
+	}
+	return all
+}
+
+// tables are the stage's, and a store over them beside the functions.
+func (s *deployed) tables(t *testing.T) (dynamo.Tables, *dynamo.Store) {
+	t.Helper()
+	out := s.outputs(t, "data")
+	tables := dynamo.Tables{Rows: name(out["Rows"]), Docs: name(out["Docs"])}
+	return tables, dynamo.New(dynamo.NewClient(operator(s.aws)), tables)
+}
+
+// name is the last part of an ARN, or what is no ARN itself.
+func name(arn string) string { return arn[strings.LastIndexByte(arn, '/')+1:] }
+
+// line is a log line of a function, as far as tests read it.
+type line struct {
+	Pair     string
+	Seq      int64
+	Verdict  string
+	Status   int
+	Trips    int
+	WCU, RCU float64
+	KMS      int
+	Cold     bool
+	Request  string
+	Trace    string
+	MS       float64
+	Msg      string
+	Tampered int
+	Version  string
+	EMF      json.RawMessage `json:"_aws"`
+	raw      string
+}
+
+// lines are the log lines of a function since a time, as soon as enough says
+// that those looked for are there.
+func (s *deployed) lines(t *testing.T, function string, since time.Time, enough func([]line) bool) []line {
+	t.Helper()
+	client := cloudwatchlogs.NewFromConfig(operator(s.aws))
+	group := "/vacancy/" + s.Stage + "/" + function
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		all := read(t, client, group, since)
+		if enough(all) {
+			return all
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s has no such line among %d since %v: %s", group, len(all), since, last(all))
+		}
+	}
+}
+
+func last(all []line) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	return all[len(all)-1].raw
+}
+
+func read(t *testing.T, client *cloudwatchlogs.Client, group string, since time.Time) (all []line) {
+	t.Helper()
+	from := since.UnixMilli()
+	pages := cloudwatchlogs.NewFilterLogEventsPaginator(client, &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, StartTime: &from})
+	for pages.HasMorePages() {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		page, err := pages.NextPage(ctx)
+		cancel()
+		if err != nil {
+			t.Fatalf("%s: %v", group, err)
+		}
+		for _, e := range page.Events {
+			l := line{raw: awssdk.ToString(e.Message)}
+			if json.Unmarshal([]byte(l.raw), &l) == nil {
+				all = append(all, l)
+			}
+		}
+	}
+	return all
+}
+
+// of are the lines about calls of a pair.
+func of(p *pair, all []line) (own []line) {
+	pair := p.Key.ID().Short() + ">" + p.To.Short()
+	for _, l := range all {
+		if l.Pair == pair {
+			own = append(own, l)
+		}
+	}
+	return own
+}
+
+// configuration of one of the stage's functions.
+func (s *deployed) configuration(t *testing.T, function string) *lambda.GetFunctionConfigurationOutput {
+	t.Helper()
+	name := s.function(function)
+	got, err := lambda.NewFromConfig(operator(s.aws)).GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}

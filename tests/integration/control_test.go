@@ -1,0 +1,82 @@
+package integration
+
+import (
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+)
+
+// request asks a door for a path with an Authorization header, "" for none.
+func request(t *testing.T, client *http.Client, method, url, authorization string) (status int, header http.Header, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(b)
+}
+
+// Only the key of this stage that was made last opens its control doors.
+func TestOnlyTheStagesOwnKeyOpensItsControlDoors(t *testing.T) {
+	s := shared(t)
+	foreign := string(neighbour(t).OperatorKey)
+	revoked := string(s.OperatorKey)
+	if _, exit := s.vacancy(t, "keys", "rotate-operator", "--stage", s.Stage); exit != 0 {
+		t.Fatalf("rotate-operator: exit %d", exit)
+	}
+	rec, err := stage.Records{Dir: filepath.Join(s.home, "stages")}.Read(s.Stage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.OperatorKey = rec.OperatorKey
+	own := string(rec.OperatorKey)
+	if own == revoked {
+		t.Fatal("the key was not changed")
+	}
+	client := web(t, s.aws, "")
+	doors := []struct{ method, url string }{
+		{"GET", s.AccountURL + "/v1/vacants"}, {"POST", s.AccountURL + "/v1/vacants"}, {"GET", s.AccountURL + "/v1/host"},
+		{"PUT", s.AccountURL + "/v1/host"}, {"POST", s.AccountURL + "/v1/vacants/x/pause"}, {"DELETE", s.AccountURL + "/v1/vacants/x"},
+		{"POST", s.AccountURL + "/v1/vacants/x/export"}, {"GET", s.AuditURL + "/v1/export"}, {"GET", s.AccountURL + "/nowhere"},
+	}
+	for _, tt := range []struct{ name, authorization, query string }{
+		{"no key", "", ""},
+		{"a wrong key", "Bearer vop_" + strings.Repeat("A", 43), ""},
+		{"a key that is none", "Bearer x", ""},
+		{"another scheme", "Basic " + own, ""},
+		{"the key that was rotated out", "Bearer " + revoked, ""},
+		{"the key of another stage", "Bearer " + foreign, ""},
+		{"the right key in the query alone", "", "?key=" + own + "&access_token=" + own},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, d := range doors {
+				status, header, body := request(t, client, d.method, d.url+tt.query, tt.authorization)
+				if status != http.StatusUnauthorized || header.Get("WWW-Authenticate") == "" || strings.Contains(body, "vop_") {
+					t.Errorf("%s %s = %d %v %s, want 401 with WWW-Authenticate", d.method, d.url, status, header, body)
+				}
+			}
+		})
+	}
+	if status, _, body := request(t, client, "GET", s.AccountURL+"/v1/vacants", "Bearer "+own); status != http.StatusOK {
+		t.Errorf("the new key: %d %s, want 200", status, body)
+	}
+	if status, _, body := request(t, client, "GET", s.URL+"/v1/vacants", "Bearer "+own); status != http.StatusNotFound {
+		t.Errorf("a control route at the public door: %d %s, want 404", status, body)
+	}
+}

@@ -1,0 +1,103 @@
+package integration
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/localstack/server"
+)
+
+// faulty are the AWS calls that faults happen to: how many of the kind pass
+// first, and whether the call before the fault was accepted.
+var faulty = []struct {
+	service, operation string
+	skip               int
+}{
+	{"dynamodb", "GetItem", 0},
+	{"dynamodb", "Query", 0},
+	{"kms", "Decrypt", 0},
+	{"dynamodb", "PutItem", 0}, // the accept
+	{"dynamodb", "PutItem", 1}, // the answer
+}
+
+// lasting is more often than anybody tries within one call.
+const lasting = 60
+
+// Whatever goes wrong between the function and DynamoDB or KMS for as long as
+// the call lasts: the caller hears 503 and never that the call does not fit;
+// when it is over, the same bytes find what became of them.
+func TestAFaultOfAWSIsNeverTakenForTheCallers(t *testing.T) {
+	s := shared(t)
+	v := s.vacant(t)
+	var left []undecided
+	for _, f := range faulty {
+		for _, kind := range []server.Kind{server.Throttled, server.Internal, server.Denied, server.Expired, server.Lost, server.Refused} {
+			p := s.pair(t, v)
+			what := fmt.Sprintf("%s of %s, %d passed", kind, f.operation, f.skip)
+			s.kill(t, "message")
+			s.fault(t, server.Fault{Kind: kind, Service: f.service, Operation: f.operation, Skip: f.skip, Times: lasting})
+			e := p.Call(what, time.Now())
+			began := time.Now()
+			a := p.send(e)
+			p.refused(what, a, http.StatusServiceUnavailable, "unavailable")
+			t.Logf("%s: %d after %v", what, a.Status, time.Since(began).Round(time.Millisecond))
+			s.faultless(t)
+
+			written := f.operation == "PutItem"
+			carriedOut := kind == server.Lost
+			want := "200"
+			switch {
+			case written && f.skip == 1 && carriedOut:
+				want = "answered"
+			case written && (f.skip == 1 || carriedOut):
+				want = "pending"
+			}
+			a = p.send(e)
+			got := a.State
+			if a.Status == http.StatusOK {
+				got = "200"
+			}
+			if got != want || a.Code == "replay" && a.State == "" {
+				t.Errorf("%s, sent again without it: %v, want %s", what, a, want)
+			}
+			if got == "pending" {
+				left = append(left, undecided{p, what, e, time.Now()})
+				continue
+			}
+			p.Accepted(e)
+			p.say("after " + what)
+		}
+	}
+	s.whole(t)
+	t.Parallel()
+	decided(t, left)
+}
+
+// A fault that comes once is settled within the call, or is 503; the same bytes
+// end well.
+func TestAFaultThatPassesIsSettledOrSaid(t *testing.T) {
+	s := shared(t)
+	v := s.vacant(t)
+	for _, f := range faulty {
+		for _, kind := range []server.Kind{server.Throttled, server.Internal, server.Lost, server.Refused, server.Slow} {
+			p := s.pair(t, v)
+			what := fmt.Sprintf("one %s of %s, %d passed", kind, f.operation, f.skip)
+			s.kill(t, "message")
+			s.fault(t, server.Fault{Kind: kind, Service: f.service, Operation: f.operation, Skip: f.skip, Times: 1, Seconds: 0.5})
+			e := p.Call(what, time.Now())
+			a := p.send(e)
+			if a.Status != http.StatusOK && a.Status != http.StatusServiceUnavailable {
+				t.Errorf("%s: %v, want 200 or 503", what, a)
+			}
+			s.faultless(t)
+			if again := p.send(e); again.Status != http.StatusOK && again.State != "answered" {
+				t.Errorf("%s, sent again: %v, want it answered", what, again)
+			}
+			p.Accepted(e)
+			p.say("after " + what)
+		}
+	}
+	s.whole(t)
+}

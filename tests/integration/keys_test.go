@@ -1,0 +1,124 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// record is the document of a vacant, as it lies in the table.
+func record(t *testing.T, docs store.Store, id identity.ID) (store.Doc, map[string]json.RawMessage) {
+	t.Helper()
+	d, err := docs.Doc(t.Context(), hosted.RecordKey(id))
+	if err != nil || d.Version == 0 {
+		t.Fatalf("the record of %s: version %d, %v", id.Short(), d.Version, err)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(d.Data, &members); err != nil {
+		t.Fatal(err)
+	}
+	return d, members
+}
+
+// The seed in the table is a box that KMS opens for its vacant and for nobody
+// else.
+func TestASeedOpensForItsVacantAlone(t *testing.T) {
+	s := shared(t)
+	_, docs := s.tables(t)
+	id, other := s.vacant(t), s.vacant(t)
+	_, members := record(t, docs, id)
+	var box []byte
+	if err := json.Unmarshal(members["seed"], &box); err != nil || len(box) < 2 {
+		t.Fatalf("the sealed seed: %d bytes, %v", len(box), err)
+	}
+	client := kms.NewFromConfig(operator(s.aws))
+	key := s.outputs(t, "data")["SealKey"]
+	for _, tt := range []struct {
+		name    string
+		context map[string]string
+		opens   bool
+	}{
+		{"its own context", map[string]string{"vacancy": id.String()}, true},
+		{"another vacant's", map[string]string{"vacancy": other.String()}, false},
+		{"none", nil, false},
+		{"its own and more", map[string]string{"vacancy": id.String(), "more": "x"}, false},
+	} {
+		out, err := client.Decrypt(t.Context(), &kms.DecryptInput{KeyId: &key, CiphertextBlob: box[1:], EncryptionContext: tt.context})
+		if (err == nil) != tt.opens {
+			t.Errorf("Decrypt() under %s = %v, want it to open: %t", tt.name, err, tt.opens)
+		}
+		if err != nil {
+			continue
+		}
+		seed, err := identity.KeyFromSeed(out.Plaintext)
+		if err != nil || seed.ID() != id {
+			t.Errorf("what is in the box is not the seed of %s: %v", id.Short(), err)
+		}
+		if bytes.Contains(members["seed"], out.Plaintext) {
+			t.Error("the seed lies in the table in clear")
+		}
+	}
+}
+
+// Whoever can write the table still cannot make one vacant sign as another.
+func TestABoxMovedToAnotherVacantIsRefused(t *testing.T) {
+	s := shared(t)
+	_, docs := s.tables(t)
+	p := s.pair(t, s.vacant(t))
+	p.say("with its own key")
+	_, others := record(t, docs, s.vacant(t))
+	d, members := record(t, docs, p.To)
+	move := func(seed json.RawMessage, version uint64) {
+		t.Helper()
+		members["seed"] = seed
+		data, err := json.Marshal(members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := docs.Commit(t.Context(), store.Put{Key: d.Key, If: version, Attempt: store.Attempt{byte(version), 1}, Data: data, Number: d.Number, Index: d.Index}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := members["seed"]
+	move(others["seed"], d.Version)
+	s.kill(t, "message")
+	e := p.Call("with another's", time.Now())
+	if a := p.send(e); a.Status < 500 || a.Reply != nil {
+		t.Errorf("a call of the vacant with another's seed: %v, want a fault and no reply", a)
+	}
+	move(own, d.Version+1)
+	s.kill(t, "message")
+	if a := p.send(e); a.Status != http.StatusOK {
+		t.Errorf("the same call with the seed back: %v, want 200: it was not accepted before", a)
+	}
+	s.whole(t)
+}
+
+// The host's own key is in KMS: the door proves the host's identity by a
+// signature that nobody but KMS can make.
+func TestTheHostProvesItsIdentityByKMS(t *testing.T) {
+	s := shared(t)
+	h, err := s.control(t).Host(t.Context(), "c2hvdyBtZQ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := kms.NewFromConfig(operator(s.aws)).GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: awssdk.String(s.outputs(t, "data")["HostKey"])})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasSuffix(out.PublicKey, h.ID[:]) || h.Key != "kms" || !h.Proves("c2hvdyBtZQ") || h.Proves("c2hvdyBtZR") {
+		t.Errorf("GET /v1/host = %+v, want the id of the KMS key, and its proof of the challenge and of no other", h)
+	}
+	if h.Stage != s.Stage || h.URL != s.URL {
+		t.Errorf("GET /v1/host = stage %q at %q, want %q at %q", h.Stage, h.URL, s.Stage, s.URL)
+	}
+}

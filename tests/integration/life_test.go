@@ -1,0 +1,287 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+)
+
+// neighbourStage is a stage beside the main one: what it keeps is kept, and its
+// limits are those that come out of the box. Its first deployment was killed
+// half way.
+var neighbourStage = sync.OnceValues(func() (*deployed, error) {
+	s, err := aws()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := bootstrapped(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	top, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return nil, err
+	}
+	next := &deployed{Record: stage.Record{Stage: "next"}, home: filepath.Join(scratch, "next"), aws: s}
+	if err := next.interrupted(ctx, top); err != nil {
+		return nil, err
+	}
+	cmd, err := next.deployment(ctx, top)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := timed("deployment of stage next, after one that was killed", cmd); err != nil {
+		return nil, err
+	}
+	return known(s, next.home, "next")
+})
+
+func neighbour(t *testing.T) *deployed {
+	t.Helper()
+	s, err := neighbourStage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// deployment is the command that deploys the stage from a checkout.
+func (s *deployed) deployment(ctx context.Context, checkout string) (*exec.Cmd, error) {
+	return command(ctx, s.aws, checkout, s.home, "deploy", "--stage", s.Stage, "--yes",
+		"--no-edge", "--context", "arch="+runtime.GOARCH, "--context", "concurrency=64", "--context", "keep=true")
+}
+
+// interrupted begins a deployment and kills it, with all that it has started,
+// when the first of its stacks is there and the second has begun.
+func (s *deployed) interrupted(ctx context.Context, checkout string) error {
+	cmd, err := s.deployment(ctx, checkout)
+	if err != nil {
+		return err
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-done:
+			return fmt.Errorf("the deployment ended before it could be killed: %w\n%s", err, said.String())
+		case <-time.After(100 * time.Millisecond):
+		}
+		watch, err := s.stack(ctx, "watch")
+		if err != nil || watch != nil && watch.StackStatus == types.StackStatusCreateInProgress {
+			err = errors.Join(err, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
+			<-done
+			return err
+		}
+	}
+}
+
+// A deployment that was killed half way is repeated by the same command, and
+// the host answers.
+func TestADeploymentThatWasKilledIsRepeated(t *testing.T) {
+	s := neighbour(t)
+	for _, part := range []string{"data", "watch", "functions"} {
+		if got, err := s.stack(t.Context(), part); err != nil || got == nil || !strings.HasSuffix(string(got.StackStatus), "_COMPLETE") {
+			t.Errorf("stack %s: %v, %v; want it complete", part, got, err)
+		}
+	}
+	s.pair(t, s.vacant(t)).say("hello")
+	s.whole(t)
+}
+
+func TestTwoStagesDoNotSeeEachOther(t *testing.T) {
+	one, two := shared(t), neighbour(t)
+	p := one.pair(t, one.vacant(t))
+	e, _ := p.say("to the one")
+	p.url = two.URL
+	p.refused("a vacant of the one at the other", p.send(p.Call("hello", time.Now())), http.StatusMisdirectedRequest, "misdirected")
+	p.refused("what the one has answered, at the other", p.send(e), http.StatusMisdirectedRequest, "misdirected")
+	if _, err := two.control(t).Show(t.Context(), p.To.String()); err == nil {
+		t.Errorf("the control door of the other shows %s", p.To.Short())
+	}
+	for _, part := range []string{"data", "functions"} {
+		a, b := one.outputs(t, part), two.outputs(t, part)
+		for key, value := range a {
+			if key != "Version" && b[key] == value {
+				t.Errorf("output %s of %s is %q in both stages", key, part, value)
+			}
+		}
+	}
+}
+
+// snapshot is what a deployment can change.
+func (s *deployed) snapshot(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, part := range []string{"data", "watch", "functions"} {
+		got, err := s.stack(t.Context(), part)
+		if err != nil || got == nil {
+			t.Fatalf("stack %s: %v, %v", part, got, err)
+		}
+		all[part] = fmt.Sprint(got.StackStatus, awssdk.ToTime(got.LastUpdatedTime))
+	}
+	for _, f := range functions {
+		c := s.configuration(t, f)
+		all[f] = fmt.Sprint(awssdk.ToString(c.CodeSha256), awssdk.ToString(c.RevisionId), awssdk.ToString(c.LastModified))
+	}
+	return all
+}
+
+func TestASecondDeploymentWithoutAChangeChangesNothing(t *testing.T) {
+	s := neighbour(t)
+	before := s.snapshot(t)
+	cmd, err := s.deployment(t.Context(), root(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := timed("second deployment of stage next", cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, s.snapshot(t)); diff != "" {
+		t.Errorf("what a second deployment changed (-before +after):\n%s\n%s", diff, out)
+	}
+}
+
+// copied is a copy of the checkout that a test may change.
+func copied(t *testing.T) string {
+	t.Helper()
+	to := t.TempDir()
+	for _, part := range []string{"cmd", "functions", "infra", "localstack", "shared", "tests"} {
+		if err := os.CopyFS(filepath.Join(to, part), os.DirFS(filepath.Join(root(t), part))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"go.mod", "go.sum", "cdk.json"} {
+		b, err := os.ReadFile(filepath.Join(root(t), file))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, file), b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+// edit replaces a text that a file of a checkout has once.
+func edit(t *testing.T, checkout, file, from, to string) {
+	t.Helper()
+	path := filepath.Join(checkout, filepath.FromSlash(file))
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(b, []byte(from)); n != 1 {
+		t.Fatalf("%s has %q %d times, want once", file, from, n)
+	}
+	if err := os.WriteFile(path, bytes.Replace(b, []byte(from), []byte(to), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Functions get new code while callers call: each call is answered, by the old
+// code or the new, and no chain breaks.
+func TestARedeploymentUnderTrafficLosesNoCall(t *testing.T) {
+	s := neighbour(t)
+	checkout := copied(t)
+	edit(t, checkout, "shared/front/message/message.go", `"no such path; a call is`, `"no such path here; a call is`)
+	page := func(p *pair) string { return p.get("/nosuch").Detail }
+	v := s.vacant(t)
+	if p := s.pair(t, v); strings.Contains(page(p), "no such path here") {
+		t.Fatal("the new code is there before it was deployed")
+	}
+
+	over, end := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	counts := make([]int, 4)
+	for i := range counts {
+		p := s.pair(t, v)
+		p.http = web(t, s.aws, fmt.Sprintf("127.0.0.%d", 31+i)) // each with limits of its own
+		callers.Go(func() {
+			for ; over.Err() == nil; counts[i]++ {
+				e := p.Call(fmt.Sprintf("caller %d, call %d", i, counts[i]), time.Now())
+				a := p.send(e)
+				for try := 0; a.Status == 0 || a.Status >= 500; try++ { // what a caller does: the same bytes again
+					if try == 20 {
+						t.Errorf("caller %d, call %d: %v to the end", i, counts[i], a)
+						return
+					}
+					time.Sleep(200 * time.Millisecond)
+					a = p.send(e)
+				}
+				if a.Reply == nil {
+					t.Errorf("caller %d, call %d: %v, want it answered", i, counts[i], a)
+					return
+				}
+				p.Accepted(e)
+				time.Sleep(120 * time.Millisecond)
+			}
+		})
+	}
+	cmd, err := s.deployment(t.Context(), checkout)
+	if err == nil {
+		_, err = timed("deployment of changed code to stage next", cmd)
+	}
+	end()
+	callers.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := page(s.pair(t, v)); !strings.Contains(got, "no such path here") {
+		t.Errorf("after the deployment the page says %q, want the new code's words", got)
+	}
+	t.Logf("calls answered meanwhile, by caller: %v", counts)
+	for i, n := range counts {
+		if n < 10 {
+			t.Errorf("caller %d made %d calls, want traffic", i, n)
+		}
+	}
+	s.whole(t)
+}
+
+// A template that would put another table in the place of the one with the
+// data is refused before anything is touched.
+func TestATemplateThatWouldReplaceATableIsRefused(t *testing.T) {
+	s := neighbour(t)
+	checkout := copied(t)
+	edit(t, checkout, "infra/stacks/data.go", `Name: str("sk"), Type: ddb.AttributeType_NUMBER`, `Name: str("position"), Type: ddb.AttributeType_NUMBER`)
+	before := s.snapshot(t)
+	cmd, err := s.deployment(t.Context(), checkout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	var status *exec.ExitError
+	if !errors.As(err, &status) || !strings.Contains(string(out), "Rows") {
+		t.Errorf("deploy = %v, want a refusal that names the table\n%s", err, out)
+	}
+	t.Logf("%s", out)
+	if diff := cmp.Diff(before, s.snapshot(t)); diff != "" {
+		t.Errorf("what was touched (-before +after):\n%s", diff)
+	}
+	s.pair(t, s.vacant(t)).say("still there")
+}

@@ -1,0 +1,268 @@
+package integration
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+
+	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/tests/caller"
+	"github.com/vacancy-host/vacancy/tests/integration/policy"
+)
+
+// functions of a stage.
+var functions = []string{"message", "account", "audit", "sweeper", "sentinel"}
+
+// unseen are grants that are needed though no call here uses them: what makes
+// the call is not in the record, or does not exist locally.
+var unseen = map[string]string{}
+
+// everything has each function do all that it ever does to AWS.
+func (s *deployed) everything(t *testing.T) {
+	t.Helper()
+	s.kill(t, "message")
+	p := s.pair(t, s.vacant(t))
+	e, _ := p.say("a call")
+	p.post(caller.AskPath, e)
+	p.send(e)
+	reset := p.Reset(time.Now())
+	p.send(reset)
+	nobody := s.pair(t, caller.New(t, p.To).Key.ID())
+	nobody.send(nobody.Call("is anybody there", time.Now()))
+
+	control, id := s.control(t), p.To.String()
+	for _, command := range []string{account.Pause, account.Resume, account.Sink, account.Archive} {
+		if _, err := control.Change(t.Context(), id, command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, listed := control.List(t.Context(), "")
+	_, exported := control.Export(t.Context(), id)
+	_, deleted := control.Delete(t.Context(), id)
+	_, proved := control.Host(t.Context(), "c2hvdyBtZQ")
+	_, set := control.SetHost(t.Context(), s.URL)
+	for _, err := range []error{listed, exported, deleted, proved, set} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.verify(t, s.URL)
+	s.sweep(t)
+}
+
+// sweep has the sweeper destroy the key of a day long past.
+func (s *deployed) sweep(t *testing.T) {
+	t.Helper()
+	_, docs := s.tables(t)
+	key := store.Key{Partition: "textkey", Sort: "2020-01-01"}
+	old, err := docs.Doc(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := docs.Commit(t.Context(), store.Put{Key: key, If: old.Version, Attempt: store.Attempt{1, byte(old.Version)}, Data: []byte{1, 1, 9, 9}}); err != nil {
+		t.Fatal(err)
+	}
+	event := filepath.Join(t.TempDir(), "event.json")
+	if err := os.WriteFile(event, []byte(`{"source":"aws.events"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, exit := s.vacancy(t, "invoke", "sweeper", event); exit != 0 {
+		t.Fatalf("invoke sweeper: exit %d", exit)
+	}
+	if d, err := docs.Doc(t.Context(), key); err != nil || len(d.Data) != 2 {
+		t.Errorf("the key of 2020-01-01 after the sweep: %x, %v; want a tombstone", d.Data, err)
+	}
+}
+
+// Every AWS call that a function has made in this run is allowed by its role's
+// policies and by the key's own, and there is no grant that nothing uses.
+func TestEachRoleAllowsWhatItsFunctionDoesAndNothingElse(t *testing.T) {
+	s := shared(t)
+	s.everything(t)
+	tables, _ := s.tables(t)
+	all, err := s.aws.Calls(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := s.keyPolicies(t)
+	for _, f := range functions {
+		t.Run(f, func(t *testing.T) {
+			p := s.rolePolicy(t, f)
+			var used []policy.Use
+			seen := map[string]bool{}
+			for _, c := range all {
+				if c.Function != s.function(f) {
+					continue
+				}
+				for _, a := range c.Actions {
+					allowed, by := p.Decide(asked(c, a))
+					used = append(used, by...)
+					if what := fmt.Sprint(a.Name, a.Resource, c.Context); !allowed && !seen[what] {
+						seen[what] = true
+						t.Errorf("%s on %s %v is not allowed by the role of %s", a.Name, a.Resource, c.Context, f)
+					}
+					if k, ok := keys[a.Resource]; ok {
+						if allowed, _ := k.Decide(asked(c, a)); !allowed {
+							t.Errorf("%s on %s %v by %s is not allowed by the key's policy", a.Name, a.Resource, c.Context, c.Role)
+						}
+					}
+					if a.Name == "dynamodb:PutItem" && strings.HasSuffix(a.Resource, "/"+tables.Rows) && !strings.Contains(a.Condition, "attribute_not_exists") {
+						t.Errorf("PutItem on rows under the condition %q, want that it is not there", a.Condition)
+					}
+				}
+			}
+			for _, part := range p.Unused(used) {
+				if unseen[f+" "+part.Action+part.Resource] == "" {
+					t.Errorf("the role of %s allows %s%s in %q, which nothing used", f, part.Action, part.Resource, p[part.Statement].Sid)
+				}
+			}
+			t.Logf("%d calls by %d statements", len(used), len(p))
+		})
+	}
+}
+
+// asked is what IAM is asked for an action of a call.
+func asked(c server.Call, a server.Action) policy.Request {
+	r := policy.Request{Action: a.Name, Resource: a.Resource, Context: map[string][]string{"aws:principalarn": {c.Role}}}
+	for key, value := range c.Context {
+		r.Context["kms:encryptioncontext:"+strings.ToLower(key)] = []string{value}
+		r.Context["kms:encryptioncontextkeys"] = append(r.Context["kms:encryptioncontextkeys"], key)
+	}
+	return r
+}
+
+// keyPolicies are those of the stage's keys, by ARN.
+func (s *deployed) keyPolicies(t *testing.T) map[string]policy.Policy {
+	t.Helper()
+	client := kms.NewFromConfig(operator(s.aws))
+	out := s.outputs(t, "data")
+	all := map[string]policy.Policy{}
+	for _, arn := range []string{out["SealKey"], out["HostKey"]} {
+		got, err := client.GetKeyPolicy(t.Context(), &kms.GetKeyPolicyInput{KeyId: &arn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[arn], err = policy.ParseOf([]byte(awssdk.ToString(got.Policy)), server.Account); err != nil {
+			t.Fatalf("policy of %s: %v", arn, err)
+		}
+	}
+	return all
+}
+
+// rolePolicy is all that the role of a function may do, as it is deployed.
+func (s *deployed) rolePolicy(t *testing.T, function string) (p policy.Policy) {
+	t.Helper()
+	role := name(awssdk.ToString(s.configuration(t, function).Role))
+	attached := s.iam(t, "ListAttachedRolePolicies", url.Values{"RoleName": {role}})
+	if n := len(attached.Attached); n > 0 {
+		t.Errorf("role %s has %d managed policies, want all it may do in its own", role, n)
+	}
+	for _, one := range s.iam(t, "ListRolePolicies", url.Values{"RoleName": {role}}).Inline {
+		doc, err := url.QueryUnescape(s.iam(t, "GetRolePolicy", url.Values{"RoleName": {role}, "PolicyName": {one}}).Document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := policy.Parse([]byte(doc))
+		if err != nil {
+			t.Fatalf("policy %s of role %s: %v", one, role, err)
+		}
+		p = append(p, parsed...)
+	}
+	if len(p) == 0 {
+		t.Fatalf("role %s has no policy", role)
+	}
+	return p
+}
+
+// roleAnswer is what the three questions about a role answer.
+type roleAnswer struct {
+	Attached []string `xml:"ListAttachedRolePoliciesResult>AttachedPolicies>member>PolicyArn"`
+	Inline   []string `xml:"ListRolePoliciesResult>PolicyNames>member"`
+	Document string   `xml:"GetRolePolicyResult>PolicyDocument"`
+}
+
+// iam asks IAM, whose protocol is a form and XML.
+func (s *deployed) iam(t *testing.T, action string, form url.Values) (a roleAnswer) {
+	t.Helper()
+	form = maps.Clone(form)
+	form.Set("Action", action)
+	form.Set("Version", "2010-05-08")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.aws.URL, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	who := awssdk.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}
+	if err := v4.NewSigner().SignHTTP(t.Context(), who, req, "UNSIGNED-PAYLOAD", "iam", server.Region, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d %s, %v", action, resp.StatusCode, b, err)
+	}
+	if err := xml.Unmarshal(b, &a); err != nil {
+		t.Fatalf("%s: %v: %s", action, err, b)
+	}
+	return a
+}
+
+// The samples of events are replayed by the command, on the deployed function.
+func TestEverySampleEventIsReplayedByInvoke(t *testing.T) {
+	s := shared(t)
+	files, err := filepath.Glob(filepath.Join(root(t), "events", "*.json"))
+	if err != nil || len(files) < len(functions) {
+		t.Fatalf("%d samples, %v; want one for each function at least", len(files), err)
+	}
+	replayed := map[string]bool{}
+	for _, file := range files {
+		function, _, _ := strings.Cut(filepath.Base(file), "-")
+		function = strings.TrimSuffix(function, ".json")
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			out, errs, _ := s.try(t, root(t), "invoke", function, file, "--json")
+			var r struct {
+				Status int
+				Error  string
+				Answer json.RawMessage
+			}
+			if err := json.Unmarshal(out, &r); err != nil || r.Error != "" || r.Status >= 500 {
+				t.Errorf("invoke %s: %v\n%s%s", function, err, out, errs)
+			}
+			t.Logf("%d", r.Status)
+			replayed[function] = true
+		})
+	}
+	if got := slices.Sorted(maps.Keys(replayed)); !slices.Equal(got, slices.Sorted(slices.Values(functions))) {
+		t.Errorf("samples were replayed on %v, want them on each of %v", got, functions)
+	}
+}
+
+func TestNothingWasSkippedInSilence(t *testing.T) {
+	skipped, err := shared(t).aws.Skipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range skipped {
+		t.Errorf("the local AWS did not do: %s", line)
+	}
+}

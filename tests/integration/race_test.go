@@ -1,0 +1,95 @@
+package integration
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// calls of the load test: enough in every run to meet each other on many
+// instances, and as many as you like by hand.
+var calls = flag.Int("calls", 2000, "calls of the load test")
+
+// Thirty-two writers sign for one position and send at once, each on a
+// connection of its own; the functions run them side by side.
+func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
+	const writers, rounds = 32, 8
+	s := shared(t)
+	p := s.pair(t, s.vacant(t))
+	doors := make([]*pair, writers)
+	for i := range doors {
+		doors[i] = &pair{Caller: p.Caller, t: t, url: p.url, http: web(t, local(t), "")}
+	}
+	for round := range rounds {
+		sent := make([]*envelope.Envelope, writers)
+		heard := make([]heard, writers)
+		for i := range sent {
+			sent[i] = p.Call(fmt.Sprintf("round %d, writer %d", round, i), time.Now())
+		}
+		gun := make(chan struct{})
+		var all sync.WaitGroup
+		for i, door := range doors {
+			all.Go(func() {
+				<-gun
+				heard[i] = door.send(sent[i])
+			})
+		}
+		close(gun)
+		all.Wait()
+		won := -1
+		for i, a := range heard {
+			switch {
+			case a.Status == http.StatusOK && won < 0:
+				won = i
+			case a.Status == http.StatusOK:
+				t.Errorf("round %d: writers %d and %d were both accepted", round, won, i)
+			case a.Status != http.StatusConflict || a.Code != "replay":
+				t.Errorf("round %d, writer %d: %v, want 409 replay", round, i, a)
+			}
+		}
+		if won < 0 {
+			t.Fatalf("round %d: nobody was accepted", round)
+		}
+		p.Accepted(sent[won])
+	}
+	if n := s.instances(t, "message"); n < 2 {
+		t.Errorf("%d instances of the function answered, want several", n)
+	}
+	s.whole(t)
+}
+
+// Calls as fast as they are answered, from many callers at once, and then every
+// link, hash and signature checked in both ways that an operator has.
+func TestCallsUnderLoadLeaveNoBreak(t *testing.T) {
+	s := shared(t)
+	v := s.vacant(t)
+	out, exit := s.vacancy(t, "hammer", s.URL, "--vacant", v.String(), "--pairs", "16", "--calls", strconv.Itoa(*calls), "--for", "15m", "--json")
+	var load struct {
+		Calls  int
+		Second float64 `json:"calls_per_second"`
+		P50    float64 `json:"p50_ms"`
+		P99    float64 `json:"p99_ms"`
+		Resent int
+		Errors map[string]any
+	}
+	if err := json.Unmarshal(out, &load); err != nil || exit != 0 || load.Calls != *calls || len(load.Errors) > 0 {
+		t.Fatalf("hammer: exit %d, %v: %s; want %d calls and no error", exit, err, out, *calls)
+	}
+	t.Logf("%d calls, %.0f/s, p50 %.1f ms, p99 %.1f ms, %d sent again, on %d instances",
+		load.Calls, load.Second, load.P50, load.P99, load.Resent, s.instances(t, "message"))
+	for _, host := range []string{"aws", s.URL} {
+		began := time.Now()
+		r := s.verify(t, host)
+		t.Logf("verify --host %s: %d rows in %d streams, %.1f s", host, r.Rows, r.Streams, time.Since(began).Seconds())
+		if !r.OK || r.Findings != 0 || r.Rows < uint64(2**calls) {
+			t.Errorf("verify --host %s = %+v, want %d rows or more and no finding", host, r, 2**calls)
+		}
+	}
+}

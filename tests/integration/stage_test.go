@@ -1,0 +1,294 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/dynamolocal"
+)
+
+// deployed is a stage, as its operator knows it.
+type deployed struct {
+	stage.Record
+	home string // the operator's $VACANCY_HOME
+	aws  *server.Server
+}
+
+// command is the vacancy command in a process of its own: in a checkout, of an
+// operator whose home is another than that of whoever runs the tests.
+func command(ctx context.Context, s *server.Server, checkout, home string, args ...string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Dir = checkout
+	cmd.Env = append(environment(s), asCommand+"=1", "VACANCY_HOME="+home)
+	return cmd, nil
+}
+
+// vacancy runs a command about a stage, and returns its output and exit code.
+func (s *deployed) vacancy(t *testing.T, args ...string) (stdout []byte, exit int) {
+	t.Helper()
+	out, errs, exit := s.try(t, root(t), args...)
+	if exit != 0 {
+		t.Logf("vacancy %s: exit %d\n%s%s", strings.Join(args, " "), exit, out, errs)
+	}
+	return out, exit
+}
+
+// try is vacancy in a checkout, and quiet.
+func (s *deployed) try(t *testing.T, checkout string, args ...string) (stdout, stderr []byte, exit int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd, err := command(ctx, s.aws, checkout, s.home, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Env, "VACANCY_STAGE="+s.Stage)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var status *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &status) {
+		t.Fatalf("vacancy %s: %v", strings.Join(args, " "), err)
+	}
+	return out.Bytes(), errs.Bytes(), cmd.ProcessState.ExitCode()
+}
+
+// chosen is what the main stage is deployed with: what the local AWS has, the
+// machine's own architecture, and limits that no test comes near.
+func chosen() []string {
+	return []string{"edge=false", "keep=false", "arch=" + runtime.GOARCH, "concurrency=64", "rate=100000:100000", "pairRate=100000:100000"}
+}
+
+// bootstrapped prepares the account of the local AWS for the CDK, once.
+var bootstrapped = sync.OnceValues(func() (*cdk.CLI, error) {
+	s, err := aws()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := dynamolocal.CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	tool, err := cdk.Install(ctx, cache, os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	_, err = timed("bootstrap", tool.Command(ctx, scratch, environment(s), "bootstrap", "aws://"+server.Account+"/"+server.Region))
+	return tool, err
+})
+
+// environment of a command that works on the local AWS and nowhere else.
+func environment(s *server.Server) []string {
+	env := s.Env()
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCACHE", "GOPATH", "GOMODCACHE", "GOFLAGS", "GOPROXY", "VACANCY_CACHE", "XDG_CACHE_HOME"} {
+		if value := os.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// timed runs a command, and tells how long it took or what it said.
+func timed(what string, cmd *exec.Cmd) (string, error) {
+	began := time.Now()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", what, err, out)
+	}
+	fmt.Printf("%s: %.1f s\n", what, time.Since(began).Seconds())
+	return string(out), nil
+}
+
+// plainly deploys a stage as plain CDK does, from a checkout.
+func plainly(ctx context.Context, aws *server.Server, checkout, name string, stacks []string, context ...string) (string, error) {
+	tool, err := bootstrapped()
+	if err != nil {
+		return "", err
+	}
+	args := append([]string{"deploy", "--require-approval", "never", "--output", filepath.Join(scratch, "out-"+name), "--context", "stage=" + name}, stacks...)
+	for _, value := range context {
+		args = append(args, "--context", value)
+	}
+	return timed("deployment of stage "+name, tool.Command(ctx, checkout, environment(aws), args...))
+}
+
+// mainStage is the stage that all tests share which do not change stages. It
+// is deployed without the vacancy command, which then learns of it.
+var mainStage = sync.OnceValues(func() (*deployed, error) {
+	s, err := aws()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	top, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := plainly(ctx, s, top, "main", []string{"--all"}, chosen()...); err != nil {
+		return nil, err
+	}
+	home := filepath.Join(scratch, "main")
+	cmd, err := command(ctx, s, top, home, "keys", "rotate-operator", "--stage", "main")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := timed("a first operator key", cmd); err != nil {
+		return nil, err
+	}
+	return known(s, home, "main")
+})
+
+// known is a stage that its operator has a record of.
+func known(aws *server.Server, home, name string) (*deployed, error) {
+	rec, err := stage.Records{Dir: filepath.Join(home, "stages")}.Read(name)
+	return &deployed{rec, home, aws}, err
+}
+
+// shared is the stage of all tests that do not change stages.
+func shared(t *testing.T) *deployed {
+	t.Helper()
+	s, err := mainStage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// function is the physical name of one of the stage's functions.
+func (s *deployed) function(name string) string { return "vacancy-" + s.Stage + "-" + name }
+
+// bearer adds the operator key to requests.
+type bearer struct {
+	key  string
+	next http.RoundTripper
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.key)
+	return b.next.RoundTrip(r)
+}
+
+// control is the stage's account door with the operator's key.
+func (s *deployed) control(t *testing.T) *account.Client {
+	t.Helper()
+	client := web(t, s.aws, "")
+	client.Transport = bearer{string(s.OperatorKey), client.Transport}
+	return &account.Client{HTTP: client, URL: s.AccountURL}
+}
+
+// vacant makes a vacant that echoes.
+func (s *deployed) vacant(t *testing.T) identity.ID {
+	t.Helper()
+	name := make([]byte, 6)
+	rand.Read(name)
+	v, err := s.control(t).Create(t.Context(), account.Creation{Name: "v" + hex.EncodeToString(name), Capability: "echoes", Substrate: "echo"})
+	if err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	return v.ID
+}
+
+// forget waits until no instance remembers a state that has changed.
+func (s *deployed) forget() { time.Sleep(1100 * time.Millisecond) }
+
+// kill ends all processes of a function, so that the next call is a cold one.
+func (s *deployed) kill(t *testing.T, function string) {
+	t.Helper()
+	if _, err := s.aws.Kill(t.Context(), s.function(function), server.Now()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// instances is how many execution environments a function has.
+func (s *deployed) instances(t *testing.T, function string) (n int) {
+	t.Helper()
+	all, err := s.aws.Instances(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range all {
+		if i.Function == s.function(function) {
+			n++
+		}
+	}
+	return n
+}
+
+// fault plans a fault of the stage's message function.
+func (s *deployed) fault(t *testing.T, f server.Fault) {
+	t.Helper()
+	f.Function = s.function("message")
+	if err := s.aws.Fault(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// faultless wants the planned fault to have begun, and ends it.
+func (s *deployed) faultless(t *testing.T) {
+	t.Helper()
+	if err := s.aws.ClearFaults(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nothingPlanned wants every planned fault and kill to have happened.
+func (s *deployed) nothingPlanned(t *testing.T) {
+	t.Helper()
+	n, err := s.aws.Waiting(t.Context())
+	if err != nil || n != 0 {
+		t.Errorf("%d faults and kills have not happened, %v; want 0", n, err)
+	}
+	s.faultless(t)
+}
+
+// verified is what verify says of a home.
+type verified struct {
+	OK bool `json:"ok"`
+	fsck.Result
+	List []json.RawMessage `json:"findings"`
+}
+
+// verify runs verify on the home of a host.
+func (s *deployed) verify(t *testing.T, host string) (v verified) {
+	t.Helper()
+	out, errs, exit := s.try(t, root(t), "verify", "--host", host, "--json")
+	if err := json.Unmarshal(out, &v); err != nil || (exit == 0) != v.OK {
+		t.Fatalf("verify --host %s: exit %d, %v\n%s%s", host, exit, err, out, errs)
+	}
+	return v
+}
+
+// whole wants nothing in the home to be broken.
+func (s *deployed) whole(t *testing.T) {
+	t.Helper()
+	if v := s.verify(t, "aws"); !v.OK {
+		t.Errorf("verify: %s", v.List)
+	}
+}
