@@ -71,14 +71,14 @@ const (
 // Defaults are the values of a context that says nothing. cdk.json repeats
 // them, for people to read and change.
 //
-// The guard of money is in four of them: ten instances of message answer at
-// most a hundred requests a second (Lambda allows each ten), and a call writes
-// two units, so a ceiling of 200 a second never hinders what ten instances can
-// do, and bounds the day's bill of a table.
+// The guard of money is in four of them. Lambda gives each of ten instances of
+// message at most ten requests a second. A call writes two units and reads four
+// at most, so the ceilings let fifty calls a second through, and bound what a
+// day of a table can cost.
 func Defaults() map[string]any {
 	return map[string]any{
 		Stage: "dev", Arch: "arm64", Edge: true, WAF: false,
-		Concurrency: 10, ReadCeiling: 400, WriteCeiling: 200, Rate: "20:40", PairRate: "1:20", Budget: 20,
+		Concurrency: 10, ReadCeiling: 200, WriteCeiling: 100, Rate: "20:40", PairRate: "1:20", Budget: 20,
 		Keep: true, HostKey: "kms", Dashboard: true, RetentionDays: 30,
 	}
 }
@@ -137,11 +137,10 @@ func (s Settings) together() (errs []error) {
 	return errs
 }
 
-// InRegion says whether the settings go with the Region of the stacks. An
-// empty region is one that is not known before the deployment.
+// InRegion says whether the settings go with the Region of the stacks.
 func (s Settings) InRegion(region string) error {
 	const edges = "us-east-1"
-	if s.WAF && region != "" && region != edges {
+	if s.WAF && region != edges {
 		return fmt.Errorf("%s: expected a stage in %s, where CloudFront's web ACLs live, got Region %q", WAF, edges, region)
 	}
 	return nil

@@ -25,8 +25,12 @@ type CLI struct {
 }
 
 // quiet turns off what the command line does besides its work: telemetry, a
-// look at npm for a newer release, and Node's warnings among its output.
-var quiet = []string{"CDK_DISABLE_CLI_TELEMETRY=true", "CDK_DISABLE_VERSION_CHECK=true", "NODE_NO_WARNINGS=1"}
+// look at npm for a newer release, and warnings among its output: Node's, and
+// those of the app's runtime about the CDK's own parts and the age of Node.
+var quiet = []string{
+	"CDK_DISABLE_CLI_TELEMETRY=true", "CDK_DISABLE_VERSION_CHECK=true", "NODE_NO_WARNINGS=1",
+	"JSII_DEPRECATED=quiet", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20",
+}
 
 // Command is a run of `cdk ARGS` in dir, a checkout's top. env is its whole
 // environment but for the variables that keep CDK quiet; it needs PATH with Go

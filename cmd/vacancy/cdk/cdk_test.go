@@ -130,7 +130,8 @@ func TestCommandIsQuietAndHasNoOtherEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := cli.Command(t.Context(), "/checkout", []string{"AWS_REGION=us-east-1"}, "deploy", "--all")
-	want := []string{"AWS_REGION=us-east-1", "CDK_DISABLE_CLI_TELEMETRY=true", "CDK_DISABLE_VERSION_CHECK=true", "NODE_NO_WARNINGS=1"}
+	want := []string{"AWS_REGION=us-east-1", "CDK_DISABLE_CLI_TELEMETRY=true", "CDK_DISABLE_VERSION_CHECK=true", "NODE_NO_WARNINGS=1",
+		"JSII_DEPRECATED=quiet", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20"}
 	if diff := cmp.Diff(want, cmd.Env); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}

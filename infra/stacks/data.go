@@ -1,0 +1,110 @@
+package stacks
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	ddb "github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// data is what must not be lost: the tables, the bucket and the keys.
+type data struct {
+	stack      awscdk.Stack
+	rows, docs ddb.TableV2
+	atRest     awskms.Key // encrypts tables, bucket, logs and alarms
+	seal       awskms.Key // seals what the host keeps secret
+	host       awskms.Key // signs as the host; nil: a software key, sealed in docs
+}
+
+func newData(app constructs.Construct, in Input) data {
+	d := data{stack: newStack(app, in, "data", "Vacancy "+in.Settings.Stage+": tables, bucket and keys")}
+	d.atRest = atRestKey(d.stack, in)
+	d.seal = sealKey(d.stack, in)
+	d.rows = rowsTable(d.stack, in, d.atRest)
+	d.docs = docsTable(d.stack, in, d.atRest)
+	blobs := blobBucket(d.stack, in, d.atRest)
+	output(d.stack, "Rows", d.rows.TableName(), "table of immutable rows")
+	output(d.stack, "Docs", d.docs.TableName(), "table of documents")
+	output(d.stack, "RowsStream", d.rows.TableStreamArn(), "stream of what happens to rows")
+	output(d.stack, "Blobs", blobs.BucketName(), "bucket of large bodies")
+	output(d.stack, "SealKey", d.seal.KeyArn(), "KMS key that seals seeds and the keys of texts")
+	if in.Settings.HostKey == "kms" {
+		d.host = hostKey(d.stack, in)
+		output(d.stack, "HostKey", d.host.KeyArn(), "KMS key that is the host's identity")
+	}
+	return d
+}
+
+// rowsTable is the table of rows as shared/store/dynamo lays them out: the
+// stream's name as bytes, and the position. It has no expiry: rows are never
+// deleted. Its stream is how a row that was changed all the same is found out.
+func rowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
+	props := tableProps(in, key)
+	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_BINARY}
+	props.SortKey = &ddb.Attribute{Name: str("sk"), Type: ddb.AttributeType_NUMBER}
+	props.DynamoStream = ddb.StreamViewType_NEW_AND_OLD_IMAGES
+	t := ddb.NewTableV2(s, str("Rows"), props)
+	named(t, "Rows")
+	return t
+}
+
+// docsTable is the table of documents. Its index is sparse: only documents
+// with the attributes xp and xs are in it. It has no stream, for nothing reads
+// one.
+func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
+	props := tableProps(in, key)
+	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_STRING}
+	props.SortKey = &ddb.Attribute{Name: str("sk"), Type: ddb.AttributeType_STRING}
+	props.GlobalSecondaryIndexes = &[]*ddb.GlobalSecondaryIndexPropsV2{{
+		IndexName:            str("listed"),
+		PartitionKey:         &ddb.Attribute{Name: str("xp"), Type: ddb.AttributeType_STRING},
+		SortKey:              &ddb.Attribute{Name: str("xs"), Type: ddb.AttributeType_STRING},
+		ProjectionType:       ddb.ProjectionType_ALL,
+		MaxReadRequestUnits:  num(in.Settings.ReadCeiling),
+		MaxWriteRequestUnits: num(in.Settings.WriteCeiling),
+	}}
+	t := ddb.NewTableV2(s, str("Docs"), props)
+	named(t, "Docs")
+	return t
+}
+
+// tableProps are common to both tables: paid by request up to the ceilings,
+// encrypted under our key, restorable to any second of the last 35 days, and
+// not to be deleted by a slip. They have no names of their own, so that a table
+// restored or kept beside a new one is in nobody's way.
+func tableProps(in Input, key awskms.IKey) *ddb.TablePropsV2 {
+	return &ddb.TablePropsV2{
+		Billing: ddb.Billing_OnDemand(&ddb.MaxThroughputProps{
+			MaxReadRequestUnits:  num(in.Settings.ReadCeiling),
+			MaxWriteRequestUnits: num(in.Settings.WriteCeiling),
+		}),
+		Encryption:                       ddb.TableEncryptionV2_CustomerManagedKey(key, nil),
+		PointInTimeRecoverySpecification: &ddb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: yes()},
+		DeletionProtection:               flag(in.Settings.Keep),
+		RemovalPolicy:                    removal(in.Settings),
+	}
+}
+
+// blobBucket keeps replies too large for a row. No function has a grant on it
+// before one uses it. It is not emptied by the stack: that takes a custom
+// resource, so `vacancy destroy` does it.
+func blobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
+	b := awss3.NewBucket(s, str("Blobs"), &awss3.BucketProps{
+		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),
+		ObjectOwnership:   awss3.ObjectOwnership_BUCKET_OWNER_ENFORCED,
+		Encryption:        awss3.BucketEncryption_KMS, EncryptionKey: key, BucketKeyEnabled: yes(),
+		EnforceSSL: yes(), MinimumTLSVersion: jsii.Number(1.2),
+		Versioned: yes(),
+		LifecycleRules: &[]*awss3.LifecycleRule{{
+			Id:                                  str("DropWhatWasReplaced"),
+			AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(num(1)),
+			NoncurrentVersionExpiration:         awscdk.Duration_Days(num(30)),
+		}},
+		RemovalPolicy: removal(in.Settings),
+	})
+	named(b, "Blobs")
+	accept(b, "AwsSolutions-S1", "Only the host's own functions may read or write it, and each of their calls is a log line; access logs would need a second bucket that is logged by nobody.")
+	return b
+}

@@ -1,0 +1,213 @@
+package stacks
+
+import (
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscertificatemanager"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudfront"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudfrontorigins"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awswafv2"
+	"github.com/aws/constructs-go/constructs/v10"
+)
+
+// SecretHeader is the header by which a function knows the edge.
+const SecretHeader = "X-Vacancy-Edge"
+
+// newEdge is CloudFront before the functions: one name for all doors, the
+// public pages from its caches, everything else passed on as it came.
+func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
+	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront before the functions")
+	e := edge{stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[string]awscloudfront.IOrigin{}}
+	e.calls, e.control = callRequests(s, in), controlRequests(s, in)
+	control := func(name string) *awscloudfront.BehaviorOptions {
+		b := e.behaviour(name)
+		b.OriginRequestPolicy = e.control
+		return b
+	}
+	page := e.behaviour("message")
+	page.AllowedMethods, page.CachePolicy = awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS(), pageCache(s, in)
+	props := &awscloudfront.DistributionProps{
+		Comment:         str("Vacancy " + in.Settings.Stage),
+		DefaultBehavior: e.behaviour("message"),
+		AdditionalBehaviors: &map[string]*awscloudfront.BehaviorOptions{
+			"/v1/vacants*": control("account"), "/v1/host*": control("account"), "/v1/export*": control("audit"),
+			"*/card": page, "*/health": page, "*/.well-known/agent-card.json": page,
+		},
+		ErrorResponses:         forgetErrors(),
+		MinimumProtocolVersion: awscloudfront.SecurityPolicyProtocol_TLS_V1_2_2021,
+		HttpVersion:            awscloudfront.HttpVersion_HTTP2_AND_3,
+	}
+	if in.Settings.Domain != "" {
+		props.DomainNames = strs(in.Settings.Domain)
+		props.Certificate = awscertificatemanager.Certificate_FromCertificateArn(s, str("Certificate"), str(in.Settings.Certificate))
+	}
+	if in.Settings.WAF {
+		props.WebAclId = webACL(s, in).AttrArn()
+	}
+	d := awscloudfront.NewDistribution(s, str("Distribution"), props)
+	named(d, "Distribution")
+	e.acceptFor(d)
+	if in.Settings.Domain != "" {
+		output(s, "Url", str("https://"+in.Settings.Domain), "public URL of the host")
+	} else {
+		output(s, "Url", awscdk.Fn_Join(str(""), &[]*string{str("https://"), d.DistributionDomainName()}), "public URL of the host")
+	}
+	return s
+}
+
+type edge struct {
+	stack          awscdk.Stack
+	in             Input
+	f              functions
+	calls, control awscloudfront.OriginRequestPolicy
+	headers        awscloudfront.ResponseHeadersPolicy
+	origins        map[string]awscloudfront.IOrigin
+}
+
+// origin is a function, once for all behaviours that lead to it.
+func (e edge) origin(function string) awscloudfront.IOrigin {
+	if e.origins[function] == nil {
+		e.origins[function] = awscloudfrontorigins.NewFunctionUrlOrigin(e.f.urls[function], &awscloudfrontorigins.FunctionUrlOriginProps{
+			OriginId:      str(function),
+			CustomHeaders: &map[string]*string{SecretHeader: secretText(e.f.secret, e.in.Settings.EdgeSecretVersion)},
+			ReadTimeout:   awscdk.Duration_Seconds(num(30)),
+		})
+	}
+	return e.origins[function]
+}
+
+// behaviour passes everything on to a function, and keeps nothing.
+func (e edge) behaviour(function string) *awscloudfront.BehaviorOptions {
+	return &awscloudfront.BehaviorOptions{
+		Origin:                e.origin(function),
+		AllowedMethods:        awscloudfront.AllowedMethods_ALLOW_ALL(),
+		ViewerProtocolPolicy:  awscloudfront.ViewerProtocolPolicy_HTTPS_ONLY,
+		CachePolicy:           awscloudfront.CachePolicy_CACHING_DISABLED(),
+		OriginRequestPolicy:   e.calls,
+		ResponseHeadersPolicy: e.headers,
+	}
+}
+
+// pageCache keeps public pages as long as they say, a minute at most; what says
+// nothing is not kept. Neither a query nor a header makes another page.
+func pageCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
+	p := awscloudfront.NewCachePolicy(s, str("Pages"), &awscloudfront.CachePolicyProps{
+		CachePolicyName: str(in.Settings.Name("pages")), Comment: str("cards as long as they say"),
+		MinTtl: awscdk.Duration_Seconds(num(0)), DefaultTtl: awscdk.Duration_Seconds(num(0)), MaxTtl: awscdk.Duration_Seconds(num(60)),
+		CookieBehavior: awscloudfront.CacheCookieBehavior_None(), HeaderBehavior: awscloudfront.CacheHeaderBehavior_None(),
+		QueryStringBehavior:      awscloudfront.CacheQueryStringBehavior_None(),
+		EnableAcceptEncodingGzip: yes(), EnableAcceptEncodingBrotli: yes(),
+	})
+	named(p, "Pages")
+	return p
+}
+
+// callRequests are what message sees of a request: the headers that matter to
+// it, and the caller's address as CloudFront saw it. That one cannot be asked
+// for together with all headers of the caller, unless Host is among them, which
+// a Function URL refuses.
+func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
+	p := awscloudfront.NewOriginRequestPolicy(s, str("Calls"), &awscloudfront.OriginRequestPolicyProps{
+		OriginRequestPolicyName: str(in.Settings.Name("calls")), Comment: str("what signed calls need"),
+		HeaderBehavior: awscloudfront.OriginRequestHeaderBehavior_AllowList(
+			str("Accept"), str("Content-Type"), str("Idempotency-Key"), str("Origin"), str("CloudFront-Viewer-Address")),
+		QueryStringBehavior: awscloudfront.OriginRequestQueryStringBehavior_All(),
+		CookieBehavior:      awscloudfront.OriginRequestCookieBehavior_None(),
+	})
+	named(p, "Calls")
+	return p
+}
+
+// controlRequests are what the operator's doors see: all headers but Host, for
+// Authorization may be passed on in no other way. The caller's address is not
+// among them: one that a caller sends by that name must not pass for it.
+func controlRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
+	p := awscloudfront.NewOriginRequestPolicy(s, str("Control"), &awscloudfront.OriginRequestPolicyProps{
+		OriginRequestPolicyName: str(in.Settings.Name("control")), Comment: str("what the operator's doors need"),
+		HeaderBehavior:      awscloudfront.OriginRequestHeaderBehavior_DenyList(str("Host"), str("CloudFront-Viewer-Address")),
+		QueryStringBehavior: awscloudfront.OriginRequestQueryStringBehavior_All(),
+		CookieBehavior:      awscloudfront.OriginRequestCookieBehavior_None(),
+	})
+	named(p, "Control")
+	return p
+}
+
+// securityHeaders keep browsers from taking an answer for what it is not.
+func securityHeaders(s awscdk.Stack, in Input) awscloudfront.ResponseHeadersPolicy {
+	p := awscloudfront.NewResponseHeadersPolicy(s, str("Headers"), &awscloudfront.ResponseHeadersPolicyProps{
+		ResponseHeadersPolicyName: str(in.Settings.Name("headers")),
+		SecurityHeadersBehavior: &awscloudfront.ResponseSecurityHeadersBehavior{
+			ContentTypeOptions: &awscloudfront.ResponseHeadersContentTypeOptions{Override: yes()},
+			FrameOptions:       &awscloudfront.ResponseHeadersFrameOptions{FrameOption: awscloudfront.HeadersFrameOption_DENY, Override: yes()},
+			ReferrerPolicy: &awscloudfront.ResponseHeadersReferrerPolicy{
+				ReferrerPolicy: awscloudfront.HeadersReferrerPolicy_NO_REFERRER, Override: yes()},
+			StrictTransportSecurity: &awscloudfront.ResponseHeadersStrictTransportSecurity{
+				AccessControlMaxAge: awscdk.Duration_Days(num(365)), Override: yes()},
+		},
+	})
+	named(p, "Headers")
+	return p
+}
+
+// forgetErrors: CloudFront keeps an error for ten seconds unless told. A host
+// that was just deployed, or a vacant just made, would seem absent for long.
+func forgetErrors() *[]*awscloudfront.ErrorResponse {
+	var all []*awscloudfront.ErrorResponse
+	for _, status := range []int{400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504} {
+		all = append(all, &awscloudfront.ErrorResponse{HttpStatus: num(status), Ttl: awscdk.Duration_Seconds(num(1))})
+	}
+	return &all
+}
+
+// webACL turns away who asks too often, and what no door of ours takes. The
+// rules that look into bodies only count: a signed call may be 256 KiB, where
+// they refuse what is longer than 8, and its text is anybody's prose, in which
+// a tag of HTML or a path of files is no attack. Nothing of ours runs a text.
+func webACL(s awscdk.Stack, in Input) awswafv2.CfnWebACL {
+	seen := func(name string) *awswafv2.CfnWebACL_VisibilityConfigProperty {
+		return &awswafv2.CfnWebACL_VisibilityConfigProperty{
+			CloudWatchMetricsEnabled: true, SampledRequestsEnabled: false, MetricName: str(in.Settings.Name(name))}
+	}
+	var counted []any
+	for _, rule := range []string{"SizeRestrictions_BODY", "CrossSiteScripting_BODY", "GenericLFI_BODY", "GenericRFI_BODY", "EC2MetaDataSSRF_BODY"} {
+		counted = append(counted, &awswafv2.CfnWebACL_RuleActionOverrideProperty{
+			Name: str(rule), ActionToUse: &awswafv2.CfnWebACL_RuleActionProperty{Count: map[string]any{}}})
+	}
+	acl := awswafv2.NewCfnWebACL(s, str("WebACL"), &awswafv2.CfnWebACLProps{
+		Name: str(in.Settings.Name("edge")), Scope: str("CLOUDFRONT"), VisibilityConfig: seen("edge"),
+		DefaultAction: &awswafv2.CfnWebACL_DefaultActionProperty{Allow: map[string]any{}},
+		Rules: []any{&awswafv2.CfnWebACL_RuleProperty{
+			Name: str("rate"), Priority: num(0), VisibilityConfig: seen("rate"),
+			Action: &awswafv2.CfnWebACL_RuleActionProperty{Block: map[string]any{"CustomResponse": map[string]any{"ResponseCode": 429}}},
+			Statement: &awswafv2.CfnWebACL_StatementProperty{RateBasedStatement: &awswafv2.CfnWebACL_RateBasedStatementProperty{
+				AggregateKeyType: str("IP"), Limit: num(6000), EvaluationWindowSec: num(300)}},
+		}, &awswafv2.CfnWebACL_RuleProperty{
+			Name: str("common"), Priority: num(1), VisibilityConfig: seen("common"),
+			OverrideAction: &awswafv2.CfnWebACL_OverrideActionProperty{None: map[string]any{}},
+			Statement: &awswafv2.CfnWebACL_StatementProperty{ManagedRuleGroupStatement: &awswafv2.CfnWebACL_ManagedRuleGroupStatementProperty{
+				VendorName: str("AWS"), Name: str("AWSManagedRulesCommonRuleSet"), RuleActionOverrides: counted}},
+		}},
+	})
+	acl.OverrideLogicalId(str("WebACL"))
+	return acl
+}
+
+func (e edge) acceptFor(d awscloudfront.Distribution) {
+	accept(d, "AwsSolutions-CFR1", "Vacants are called from anywhere.")
+	accept(d, "AwsSolutions-CFR3", "Each call is one line in the function's log, with its status and time; a second log of the same calls would keep callers' addresses and cost as much again.")
+	if !e.in.Settings.WAF {
+		accept(d, "AwsSolutions-CFR2", "The functions keep a token bucket for each address, before any signature is checked. A web ACL costs a fixed sum a month, and is there for who sets waf=true.")
+	}
+	if e.in.Settings.Domain == "" {
+		accept(d, "AwsSolutions-CFR4", "CloudFront's own name comes with CloudFront's own certificate, whose oldest protocol cannot be chosen. With a domain it is TLS 1.2.")
+	}
+}
+
+// camel joins the words of a name.
+func camel(name string) (out string) {
+	for word := range strings.SplitSeq(name, "-") {
+		out += logical(word)
+	}
+	return out
+}

@@ -1,0 +1,187 @@
+package stacks
+
+import (
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awseventstargets"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambdaeventsources"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssecretsmanager"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/constructs-go/constructs/v10"
+)
+
+// functions are the host's, with what starts them.
+type functions struct {
+	stack  awscdk.Stack
+	urls   map[string]awslambda.FunctionUrl
+	secret awssecretsmanager.Secret // what the edge proves itself with; nil without an edge
+}
+
+func newFunctions(app constructs.Construct, in Input, d data) functions {
+	f := functions{
+		stack: newStack(app, in, "functions", "Vacancy "+in.Settings.Stage+": the functions and what starts them"),
+		urls:  map[string]awslambda.FunctionUrl{},
+	}
+	if in.Settings.Edge {
+		f.secret = edgeSecret(f.stack)
+		output(f.stack, "EdgeSecret", f.secret.SecretArn(), "secret that the edge proves itself with")
+	}
+	lost := lostQueue(f.stack, in)
+	for _, spec := range table(in.Settings) {
+		made := f.add(in, d, spec, lost)
+		switch spec.name {
+		case "sweeper":
+			everyHour(f.stack, in, made)
+		case "sentinel":
+			watchRows(f.stack, d, made, lost)
+		}
+	}
+	return f
+}
+
+// add makes one function. The CDK is kept from adding to its role: whatever it
+// would grant is in table already.
+func (f functions) add(in Input, d data, spec function, lost awssqs.IQueue) awslambda.Function {
+	role := newRole(f.stack, in, d, spec, lost)
+	props := &awslambda.FunctionProps{
+		FunctionName: str(in.Settings.Name(spec.name)),
+		Description:  str(spec.description),
+		Runtime:      awslambda.Runtime_PROVIDED_AL2023(), Handler: str("bootstrap"),
+		Architecture: architecture(in.Settings.Arch),
+		Code:         awslambda.Code_FromAsset(str(in.Zip(spec.name)), nil),
+		MemorySize:   num(spec.memory), Timeout: awscdk.Duration_Seconds(num(spec.timeout)),
+		Environment: f.environment(in, d, spec),
+		Role:        role.WithoutPolicyUpdates(nil),
+		// A line for each start and end would double what logs cost.
+		LoggingFormat: awslambda.LoggingFormat_JSON, SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
+		ApplicationLogLevelV2: awslambda.ApplicationLogLevel_INFO,
+		LogGroup:              awslogs.LogGroup_FromLogGroupName(f.stack, str("Log-"+spec.name), str(in.Settings.LogGroup(spec.name))),
+		Tracing:               awslambda.Tracing_PASS_THROUGH,
+	}
+	if in.Settings.Concurrency > 0 {
+		props.ReservedConcurrentExecutions = num(spec.concurrency)
+	}
+	made := awslambda.NewFunction(f.stack, str(spec.name), props)
+	named(made, logical(spec.name))
+	if spec.url {
+		// No signature of AWS's is asked for: envelopes have their own, and the
+		// operator's key is checked by the function.
+		f.urls[spec.name] = made.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE})
+		output(f.stack, logical(spec.name)+"Url", f.urls[spec.name].Url(), "Function URL of "+spec.name)
+	}
+	return made
+}
+
+// environment is what the function's list says, as far as this stage has it.
+func (f functions) environment(in Input, d data, spec function) *map[string]*string {
+	has := map[string]*string{
+		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_SEAL_KEY": d.seal.KeyArn(),
+		"VACANCY_RATE": str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate),
+		"VACANCY_URL": f.publicURL(in),
+	}
+	if d.host != nil {
+		has["VACANCY_HOST_KEY"] = d.host.KeyArn()
+	}
+	if f.secret != nil {
+		has["VACANCY_EDGE_SECRET"] = secretText(f.secret, in.Settings.EdgeSecretVersion)
+		if in.Settings.EdgeSecretBefore != "" {
+			has["VACANCY_EDGE_SECRET_BEFORE"] = secretText(f.secret, in.Settings.EdgeSecretBefore)
+		}
+	}
+	env := map[string]*string{"VACANCY_STAGE": str(in.Settings.Stage)}
+	for _, name := range spec.environment {
+		if v := has[name]; v != nil && *v != "" {
+			env[name] = v
+		}
+	}
+	return &env
+}
+
+// publicURL is where the host is found, as far as it is known before the edge
+// is made: the edge's own name is not, and `vacancy deploy` tells the host.
+func (f functions) publicURL(in Input) *string {
+	switch message := f.urls["message"]; {
+	case in.Settings.Domain != "":
+		return str("https://" + in.Settings.Domain)
+	case in.Settings.Edge || message == nil:
+		return nil
+	default:
+		return message.Url()
+	}
+}
+
+func architecture(arch string) awslambda.Architecture {
+	if arch == "amd64" {
+		return awslambda.Architecture_X86_64()
+	}
+	return awslambda.Architecture_ARM_64()
+}
+
+// logical is a function's name as a logical id: letters only, the first large.
+func logical(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+
+// edgeSecret is made by Secrets Manager and read by CloudFormation: no template
+// ever has it.
+func edgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
+	secret := awssecretsmanager.NewSecret(s, str("EdgeSecret"), &awssecretsmanager.SecretProps{
+		Description:          str("What CloudFront sends with each request, so that functions know it"),
+		GenerateSecretString: &awssecretsmanager.SecretStringGenerator{PasswordLength: num(48), ExcludePunctuation: yes()},
+		RemovalPolicy:        awscdk.RemovalPolicy_DESTROY,
+	})
+	named(secret, "EdgeSecretValue")
+	accept(secret, "AwsSolutions-SMG4", "vacancy deploy rotates it with each deployment: edge and functions must change in order, which a rotation by schedule cannot do.")
+	return secret
+}
+
+// secretText is a reference to a version of the secret. CloudFormation reads
+// the secret again only if the text of the reference changes, so that a
+// rotation names versions; the first deployment has none to name.
+func secretText(secret awssecretsmanager.ISecret, version string) *string {
+	options := &awscdk.SecretsManagerSecretOptions{}
+	if version != "" {
+		options.VersionId = str(version)
+	}
+	return awscdk.SecretValue_SecretsManager(secret.SecretArn(), options).UnsafeUnwrap()
+}
+
+// everyHour starts the sweeper.
+func everyHour(s awscdk.Stack, in Input, f awslambda.Function) {
+	rule := awsevents.NewRule(s, str("EveryHour"), &awsevents.RuleProps{
+		RuleName:    str(in.Settings.Name("sweeper")),
+		Description: str("starts the sweeper"),
+		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Hours(num(1))),
+	})
+	named(rule, "EveryHour")
+	rule.AddTarget(awseventstargets.NewLambdaFunction(f, nil))
+}
+
+// lostQueue keeps for two weeks what tells of records that the sentinel failed
+// to look at. An alarm watches it.
+func lostQueue(s awscdk.Stack, in Input) awssqs.Queue {
+	q := awssqs.NewQueue(s, str("Lost"), &awssqs.QueueProps{
+		QueueName:  str(in.Settings.Name("lost")),
+		Encryption: awssqs.QueueEncryption_SQS_MANAGED, EnforceSSL: yes(),
+		RetentionPeriod: awscdk.Duration_Days(num(14)),
+	})
+	named(q, "Lost")
+	accept(q, "AwsSolutions-SQS3", "It is where the sentinel's failures end: a person reads it, no function does.")
+	return q
+}
+
+// watchRows feeds the sentinel what it is for, changes and removals. Rows put
+// for the first time are passed over by Lambda, and cost nothing.
+func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue) {
+	m := awslambda.NewEventSourceMapping(s, str("RowsChanged"), &awslambda.EventSourceMappingProps{
+		Target: f, EventSourceArn: d.rows.TableStreamArn(),
+		StartingPosition: awslambda.StartingPosition_TRIM_HORIZON,
+		Filters: &[]*map[string]any{awslambda.FilterCriteria_Filter(&map[string]any{
+			"eventName": awslambda.FilterRule_Or(str("MODIFY"), str("REMOVE"))})},
+		BatchSize: num(100), BisectBatchOnError: yes(), RetryAttempts: num(10),
+		OnFailure: awslambdaeventsources.NewSqsDlq(lost),
+	})
+	named(m, "RowsChanged")
+}

@@ -1,0 +1,133 @@
+package stacks
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+)
+
+// In a key's policy the resource "*" is the key itself and nothing else.
+
+// administration is what the account's administrators may do with every key:
+// all but to use it, or to let others use it by a grant.
+func administration() awsiam.PolicyStatement {
+	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Sid:        str("Administration"),
+		Principals: &[]awsiam.IPrincipal{awsiam.NewAccountRootPrincipal()},
+		Actions: strs("kms:DescribeKey", "kms:GetKeyPolicy", "kms:PutKeyPolicy", "kms:GetKeyRotationStatus", "kms:EnableKeyRotation",
+			"kms:DisableKeyRotation", "kms:RotateKeyOnDemand", "kms:ListKeyRotations", "kms:GetPublicKey", "kms:EnableKey", "kms:DisableKey",
+			"kms:UpdateKeyDescription", "kms:TagResource", "kms:UntagResource", "kms:ListResourceTags", "kms:ListGrants", "kms:RevokeGrant",
+			"kms:ScheduleKeyDeletion", "kms:CancelKeyDeletion"),
+		Resources: strs("*"),
+	})
+}
+
+// newKey is a key with a policy of its own. One that is not kept is destroyed
+// after a week, the shortest that KMS offers.
+func newKey(s awscdk.Stack, in Input, id string, props *awskms.KeyProps, statements ...awsiam.PolicyStatement) awskms.Key {
+	all := append([]awsiam.PolicyStatement{administration()}, statements...)
+	props.Policy = awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &all})
+	props.RemovalPolicy = removal(in.Settings)
+	if !in.Settings.Keep {
+		props.PendingWindow = awscdk.Duration_Days(num(7))
+	}
+	k := awskms.NewKey(s, str(id), props)
+	named(k, id)
+	return k
+}
+
+// roleOf is the ARN of a function's role. It is known before the role is made:
+// data is deployed first.
+func roleOf(s awscdk.Stack, in Input, function string) *string {
+	return s.FormatArn(&awscdk.ArnComponents{Service: str("iam"), Region: str(""), Resource: str("role"), ResourceName: str(roleName(s, in, function))})
+}
+
+// sealKey seals seeds and the keys of texts. Only the functions named here may
+// use it, and only for a box that is bound to something: the encryption
+// context `vacancy` and no other.
+func sealKey(s awscdk.Stack, in Input) awskms.Key {
+	use := func(sid string, actions *[]*string, functions ...string) awsiam.PolicyStatement {
+		roles := make([]*string, len(functions))
+		for i, f := range functions {
+			roles[i] = roleOf(s, in, f)
+		}
+		conditions := boundOnly()
+		conditions["ArnEquals"] = map[string]any{"aws:PrincipalArn": roles}
+		return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+			Sid: str(sid), Principals: &[]awsiam.IPrincipal{awsiam.NewAccountRootPrincipal()},
+			Actions: actions, Resources: strs("*"), Conditions: &conditions,
+		})
+	}
+	var sealers, openers []string
+	for _, f := range table(in.Settings) {
+		if f.grants.seals {
+			sealers = append(sealers, f.name)
+		}
+		if f.grants.opens {
+			openers = append(openers, f.name)
+		}
+	}
+	return newKey(s, in, "SealKey", &awskms.KeyProps{
+		Description:       str("Vacancy " + in.Settings.Stage + ": seals seeds and the keys of texts"),
+		EnableKeyRotation: yes(),
+	}, use("Seal", strs("kms:Encrypt"), sealers...), use("Open", strs("kms:Decrypt"), openers...))
+}
+
+// boundOnly are conditions that hold for a request with the encryption context
+// `vacancy` and no other key.
+func boundOnly() map[string]any {
+	return map[string]any{
+		"Null":                      map[string]any{"kms:EncryptionContext:vacancy": "false"},
+		"ForAllValues:StringEquals": map[string]any{"kms:EncryptionContextKeys": strs("vacancy")},
+	}
+}
+
+// hostKey is the host's identity: Ed25519, of which KMS signs messages of up to
+// 4,096 bytes and gives nobody the secret. It does not rotate: another key is
+// another host.
+func hostKey(s awscdk.Stack, in Input) awskms.Key {
+	conditions := signOnly()
+	conditions["ArnEquals"] = map[string]any{"aws:PrincipalArn": roleOf(s, in, "account")}
+	return newKey(s, in, "HostKey", &awskms.KeyProps{
+		Description: str("Vacancy " + in.Settings.Stage + ": the host's identity"),
+		KeySpec:     awskms.KeySpec_ECC_NIST_EDWARDS25519, KeyUsage: awskms.KeyUsage_SIGN_VERIFY,
+	}, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Sid: str("Sign"), Principals: &[]awsiam.IPrincipal{awsiam.NewAccountRootPrincipal()},
+		Actions: strs("kms:Sign"), Resources: strs("*"), Conditions: &conditions,
+	}))
+}
+
+// signOnly are conditions that hold for plain Ed25519, the kind that others
+// verify, not the one over a digest.
+func signOnly() map[string]any {
+	return map[string]any{"StringEquals": map[string]any{"kms:SigningAlgorithm": "ED25519_SHA_512"}}
+}
+
+// atRestKey encrypts what lies in tables, bucket, log groups and the alarms'
+// topic. Who may use those may use it through them, and nobody by itself; so no
+// role needs a grant on it.
+func atRestKey(s awscdk.Stack, in Input) awskms.Key {
+	region, suffix := *s.Region(), *s.UrlSuffix()
+	service := func(name string) *string { return str(name + "." + region + "." + suffix) }
+	logs := s.FormatArn(&awscdk.ArnComponents{
+		Service: str("logs"), Resource: str("log-group"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.LogGroup("*"))})
+	return newKey(s, in, "AtRestKey", &awskms.KeyProps{
+		Description:       str("Vacancy " + in.Settings.Stage + ": encrypts tables, bucket, logs and alarms"),
+		EnableKeyRotation: yes(),
+	}, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Sid: str("ThroughTablesAndBucket"), Principals: &[]awsiam.IPrincipal{awsiam.NewAnyPrincipal()},
+		Actions:   strs("kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:CreateGrant", "kms:DescribeKey"),
+		Resources: strs("*"),
+		Conditions: &map[string]any{"StringEquals": map[string]any{
+			"kms:CallerAccount": s.Account(), "kms:ViaService": []*string{service("dynamodb"), service("s3")}}},
+	}), awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Sid: str("Logs"), Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(service("logs"), nil)},
+		Actions:    strs("kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"),
+		Resources:  strs("*"),
+		Conditions: &map[string]any{"ArnLike": map[string]any{"kms:EncryptionContext:aws:logs:arn": logs}},
+	}), awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Sid: str("Alarms"), Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(str("cloudwatch.amazonaws.com"), nil)},
+		Actions: strs("kms:Decrypt", "kms:GenerateDataKey*"), Resources: strs("*"),
+		Conditions: &map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": s.Account()}},
+	}))
+}

@@ -1,0 +1,112 @@
+// Package stacks is the host on AWS, as the CDK's constructs: data, watch,
+// functions and edge, in the order of their deployment.
+//
+// It imports the CDK and infra/settings, nothing else of the project. The
+// invariants: no custom resource, which would be a function of somebody else;
+// every role is written out here and gets nothing by a grant of the CDK; a
+// second stage shares no name with the first; the edge's secret is a reference
+// that CloudFormation resolves, never a text.
+package stacks
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+	"github.com/cdklabs/cdk-nag-go/cdknag/v2"
+
+	"github.com/vacancy-host/vacancy/infra/settings"
+)
+
+// Input is what a host is made of.
+type Input struct {
+	Settings settings.Settings
+	Region   string              // of the stacks
+	Version  string              // of the checkout; an output of every stack
+	Zip      func(string) string // path of a function's zip
+}
+
+// Stacks are a stage's. Edge is nil without an edge.
+type Stacks struct {
+	Data, Watch, Functions, Edge awscdk.Stack
+}
+
+// All lists the stacks in the order of their deployment.
+func (s Stacks) All() []awscdk.Stack {
+	all := []awscdk.Stack{s.Data, s.Watch, s.Functions}
+	if s.Edge != nil {
+		all = append(all, s.Edge)
+	}
+	return all
+}
+
+// NewApp is an app without what would differ from one synthesis to the next:
+// traces, a tree for tools, figures for AWS. It writes into dir, or where the
+// CDK's command line says.
+func NewApp(dir string) awscdk.App {
+	props := &awscdk.AppProps{
+		AnalyticsReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false), StackTraces: jsii.Bool(false),
+		// What another stack uses cannot be taken away under it, tables first.
+		PostCliContext: &map[string]any{"@aws-cdk/core:defaultCrossStackReferences": "strong"},
+	}
+	if dir != "" {
+		props.Outdir = str(dir)
+	}
+	return awscdk.NewApp(props)
+}
+
+// New adds a stage's stacks to an app.
+func New(app constructs.Construct, in Input) Stacks {
+	data := newData(app, in)
+	watch := newWatch(app, in, data)
+	functions := newFunctions(app, in, data)
+	functions.stack.AddDependency(watch, str("its functions write into the log groups of watch"))
+	out := Stacks{Data: data.stack, Watch: watch, Functions: functions.stack}
+	if in.Settings.Edge {
+		out.Edge = newEdge(app, in, functions)
+	}
+	return out
+}
+
+// newStack is a stack of a Region, which the encryption of a table must know,
+// and of no certain account. Its tag lets a bill be told by stage.
+func newStack(app constructs.Construct, in Input, name, description string) awscdk.Stack {
+	s := awscdk.NewStack(app, str(in.Settings.Name(name)), &awscdk.StackProps{
+		Description: str(description),
+		Env:         &awscdk.Environment{Region: str(in.Region)},
+		Tags:        &map[string]*string{"vacancy-stage": str(in.Settings.Stage)},
+	})
+	output(s, "Version", str(in.Version), "the checkout that was deployed")
+	return s
+}
+
+// output is a value that the command line reads by its name.
+func output(s awscdk.Stack, name string, value *string, description string) {
+	// The construct is named apart: beside a resource of the same name, such
+	// as the table Rows, the CDK would refuse it.
+	o := awscdk.NewCfnOutput(s, str("Output"+name), &awscdk.CfnOutputProps{Value: value, Description: str(description)})
+	o.OverrideLogicalId(str(name))
+}
+
+// named gives a resource a logical id that people can read.
+func named(c constructs.Construct, id string) {
+	c.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(str(id))
+}
+
+// removal is what becomes of data when its stack goes.
+func removal(s settings.Settings) awscdk.RemovalPolicy {
+	if s.Keep {
+		return awscdk.RemovalPolicy_RETAIN
+	}
+	return awscdk.RemovalPolicy_DESTROY
+}
+
+// accept tells cdk-nag why one of its rules does not hold for a construct.
+func accept(c constructs.Construct, rule, reason string) {
+	cdknag.NagSuppressions_AddResourceSuppressions(c, &[]*cdknag.NagPackSuppression{{Id: str(rule), Reason: str(reason)}}, jsii.Bool(true))
+}
+
+func str(s string) *string        { return jsii.String(s) }
+func num(n int) *float64          { return jsii.Number(n) }
+func yes() *bool                  { return jsii.Bool(true) }
+func flag(b bool) *bool           { return jsii.Bool(b) }
+func strs(s ...string) *[]*string { return jsii.Strings(s...) }

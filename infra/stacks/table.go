@@ -1,0 +1,78 @@
+package stacks
+
+import "github.com/vacancy-host/vacancy/infra/settings"
+
+// function is a folder of functions/ and how it is run.
+type function struct {
+	name, description string
+	memory            int // MB
+	timeout           int // seconds
+	concurrency       int // reserved, unless nothing is reserved at all
+	url               bool
+	environment       []string // beside VACANCY_STAGE
+	grants            grants
+}
+
+// grants are what a function's role may do beside writing its own log.
+type grants struct {
+	rows, docs []string // operations on the tables
+	seals      bool     // Encrypt under the sealing key
+	opens      bool     // Decrypt of what is sealed under it
+	opensOnly  string   // a pattern of what Decrypt is for; empty: anything
+	host       []string // operations on the host's key
+	stream     bool     // read the stream of rows
+}
+
+// The timeout of what callers wait for is below the 30 seconds that CloudFront
+// waits, so that they get our answer and not CloudFront's.
+const urlTimeout = 28
+
+// table lists the functions.
+//
+// Memory buys a share of a core: 256 MB are a seventh. A call needs about two
+// milliseconds of it between its waits for DynamoDB, and the programs take less
+// than 64 MB, so more would be paid for in waiting. audit holds pages of a
+// megabyte, several times over, and takes 512. What nobody waits for has the
+// least that Lambda offers.
+func table(s settings.Settings) []function {
+	tables := []string{"VACANCY_ROWS", "VACANCY_DOCS"}
+	edge := []string{"VACANCY_EDGE_SECRET", "VACANCY_EDGE_SECRET_BEFORE", "VACANCY_RATE", "VACANCY_PAIR_RATE"}
+	with := func(names ...string) []string { return append(append(names, tables...), edge...) }
+	appends := []string{"PutItem", "Query", "GetItem"} // all that rows ever allow
+	return []function{{
+		name: "message", description: "signed calls, resets, asks, cards and health",
+		memory: 256, timeout: urlTimeout, concurrency: s.Concurrency, url: true,
+		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY"),
+		grants: grants{rows: appends, docs: []string{"GetItem", "PutItem", "Query"}, seals: true, opens: true,
+			host: []string{"GetPublicKey"}},
+	}, {
+		name: "account", description: "the control plane, for the operator's key",
+		memory: 256, timeout: urlTimeout, concurrency: 2, url: true,
+		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL"),
+		grants: grants{rows: appends, docs: []string{"GetItem", "PutItem", "Query", "DeleteItem"}, seals: true, opens: true,
+			host: []string{"GetPublicKey", "Sign"}},
+	}, {
+		name: "audit", description: "the paged export that verify reads, for the operator's key",
+		memory: 512, timeout: urlTimeout, concurrency: 2, url: true,
+		environment: with("VACANCY_SEAL_KEY"),
+		grants: grants{rows: []string{"Scan", "Query", "GetItem"}, docs: []string{"GetItem", "Query"},
+			opens: true, opensOnly: "textkey:*"},
+	}, {
+		name: "sweeper", description: "destroys the keys of texts whose time is over, every hour",
+		memory: 128, timeout: 60, concurrency: 1,
+		environment: []string{"VACANCY_DOCS"},
+		grants:      grants{docs: []string{"Query", "PutItem"}},
+	}, {
+		name: "sentinel", description: "tells of rows that were changed or removed",
+		memory: 128, timeout: 30, concurrency: 2,
+		grants: grants{stream: true},
+	}}
+}
+
+// Names lists the functions.
+func Names() (names []string) {
+	for _, f := range table(settings.Settings{}) {
+		names = append(names, f.name)
+	}
+	return names
+}

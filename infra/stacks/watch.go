@@ -1,0 +1,191 @@
+package stacks
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsbudgets"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatchactions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssnssubscriptions"
+	"github.com/aws/constructs-go/constructs/v10"
+)
+
+// newWatch is deployed before the functions, so that their lines find log
+// groups with our retention; what is watched it knows by name.
+func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
+	s := newStack(app, in, "watch", "Vacancy "+in.Settings.Stage+": logs, alarms and dashboard")
+	s.AddDependency(d.stack, str("it watches the tables"))
+	for _, f := range table(in.Settings) {
+		newLogGroup(s, in, d, f.name)
+	}
+	topic := alarmTopic(s, in, d)
+	alarms(s, in, d, topic)
+	output(s, "AlarmTopic", topic.TopicArn(), "topic that alarms are sent to")
+	if in.Settings.Dashboard {
+		board := dashboard(s, in, d)
+		output(s, "Dashboard", board.DashboardName(), "CloudWatch dashboard of the stage")
+	}
+	if in.Settings.Email != "" {
+		budget(s, in)
+	}
+	return s
+}
+
+// newLogGroup has a name that the function is told. A group that outlived its
+// stack would be in the way of the next one of that name.
+func newLogGroup(s awscdk.Stack, in Input, d data, function string) {
+	g := awslogs.NewLogGroup(s, str("Log-"+function), &awslogs.LogGroupProps{
+		LogGroupName: str(in.Settings.LogGroup(function)), EncryptionKey: d.atRest,
+		RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
+	})
+	named(g, logical(function)+"Log")
+	// The CDK has words for retentions, CloudFormation numbers of days.
+	g.Node().DefaultChild().(awslogs.CfnLogGroup).SetRetentionInDays(num(in.Settings.RetentionDays))
+}
+
+// alarmTopic takes alarms from CloudWatch of this account, over TLS.
+func alarmTopic(s awscdk.Stack, in Input, d data) awssns.Topic {
+	t := awssns.NewTopic(s, str("Alarms"), &awssns.TopicProps{
+		TopicName: str(in.Settings.Name("alarms")), DisplayName: str("Vacancy " + in.Settings.Stage),
+		MasterKey: d.atRest, EnforceSSL: yes(),
+	})
+	named(t, "Alarms")
+	t.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Sid: str("Alarms"), Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(str("cloudwatch.amazonaws.com"), nil)},
+		Actions: strs("sns:Publish"), Resources: &[]*string{t.TopicArn()},
+		Conditions: &map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": s.Account()}},
+	}))
+	if in.Settings.Email != "" {
+		t.AddSubscription(awssnssubscriptions.NewEmailSubscription(str(in.Settings.Email), nil))
+	}
+	return t
+}
+
+// metric is one of a name, over five minutes unless said otherwise.
+func metric(namespace, name, statistic string, minutes int, dimensions map[string]*string) awscloudwatch.Metric {
+	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
+		Namespace: str(namespace), MetricName: str(name), Statistic: str(statistic),
+		Period: awscdk.Duration_Minutes(num(minutes)), DimensionsMap: &dimensions,
+	})
+}
+
+// counted is a metric that a function writes with its lines.
+func counted(in Input, function, name, statistic string, minutes int) awscloudwatch.Metric {
+	return metric("Vacancy", name, statistic, minutes, map[string]*string{"stage": str(in.Settings.Stage), "function": str(function)})
+}
+
+// lambda is a metric that Lambda keeps of a function.
+func lambda(in Input, function, name, statistic string, minutes int) awscloudwatch.Metric {
+	return metric("AWS/Lambda", name, statistic, minutes, map[string]*string{"FunctionName": str(in.Settings.Name(function))})
+}
+
+// sum adds metrics up; what is absent counts as nothing.
+func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
+	using, expression := map[string]awscloudwatch.IMetric{}, ""
+	for i, m := range metrics {
+		id := "m" + strconv.Itoa(i+1)
+		using[id] = m
+		expression += fmt.Sprintf("+FILL(%s,0)", id)
+	}
+	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
+		Expression: str(expression[1:]), UsingMetrics: &using, Period: awscdk.Duration_Minutes(num(minutes)), Label: str("sum"),
+	})
+}
+
+// alarms are few, and each asks for somebody. Missing data is good news in all
+// of them: there were no calls, or no failures.
+func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
+	throttled := func(table *string) awscloudwatch.IMetric {
+		of := map[string]*string{"TableName": table}
+		return sum(5, metric("AWS/DynamoDB", "ReadThrottleEvents", "Sum", 5, of), metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", 5, of))
+	}
+	var refused []awscloudwatch.IMetric
+	for _, f := range table(in.Settings) {
+		refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
+	}
+	rule := map[string]*string{"RuleName": str(in.Settings.Name("sweeper"))}
+	queue := map[string]*string{"QueueName": str(in.Settings.Name("lost"))}
+	for _, a := range []struct {
+		id, says string
+		metric   awscloudwatch.IMetric
+		least    float64 // from here on it is an alarm
+		times    int     // in a row
+	}{
+		{"tampered", "A row was changed or removed, which nothing of the host ever does. Run vacancy verify.", counted(in, "sentinel", "tampered", "Sum", 1), 1, 1},
+		{"message-fails", "Calls are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "message", "Url5xxCount", "Sum", 5), 5, 1},
+		{"account-fails", "The control plane answers with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "account", "Url5xxCount", "Sum", 5), 1, 1},
+		{"message-slow", "One call of a hundred takes three seconds or more.", counted(in, "message", "ms", "p99", 5), 3000, 3},
+		{"functions-throttled", "Lambda refuses requests: reserved concurrency is used up.", sum(5, refused...), 1, 3},
+		{"rows-throttled", "The table of rows refuses requests: its ceilings are reached.", throttled(d.rows.TableName()), 1, 3},
+		{"docs-throttled", "The table of documents refuses requests: its ceilings are reached.", throttled(d.docs.TableName()), 1, 3},
+		{"sweeper-fails", "Keys of texts whose time is over are not destroyed.",
+			sum(60, lambda(in, "sweeper", "Errors", "Sum", 60), metric("AWS/Events", "FailedInvocations", "Sum", 60, rule)), 1, 1},
+		{"sentinel-behind", "What happens to rows is looked at an hour late or more: a change would be seen late.",
+			lambda(in, "sentinel", "IteratorAge", "Maximum", 5), 3600 * 1000, 1},
+		{"sentinel-lost", "The sentinel could not look at some changes of rows. Run vacancy verify, then empty the queue.",
+			metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", 5, queue), 1, 1},
+	} {
+		alarm := awscloudwatch.NewAlarm(s, str(a.id), &awscloudwatch.AlarmProps{
+			AlarmName: str(in.Settings.Name(a.id)), AlarmDescription: str(a.says), Metric: a.metric,
+			Threshold: &a.least, ComparisonOperator: awscloudwatch.ComparisonOperator_GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+			EvaluationPeriods: num(a.times), TreatMissingData: awscloudwatch.TreatMissingData_NOT_BREACHING,
+		})
+		named(alarm, "Alarm"+camel(a.id))
+		alarm.AddAlarmAction(awscloudwatchactions.NewSnsAction(topic))
+	}
+}
+
+// dashboard shows the stage on one page: what was called, how it went, how
+// long it took and what it cost.
+func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
+	graph := func(title string, left ...awscloudwatch.IMetric) awscloudwatch.IWidget {
+		return awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{Title: str(title), Width: num(8), Left: &left})
+	}
+	message := func(name, statistic string) awscloudwatch.IMetric { return counted(in, "message", name, statistic, 5) }
+	units := func(name string) []awscloudwatch.IMetric {
+		var all []awscloudwatch.IMetric
+		for _, t := range []*string{d.rows.TableName(), d.docs.TableName()} {
+			all = append(all, metric("AWS/DynamoDB", name, "Sum", 5, map[string]*string{"TableName": t}))
+		}
+		return all
+	}
+	board := awscloudwatch.NewDashboard(s, str("Dashboard"), &awscloudwatch.DashboardProps{
+		DashboardName: str("vacancy-" + in.Settings.Stage),
+		Widgets: &[]*[]awscloudwatch.IWidget{
+			{graph("Calls", message("calls", "Sum"), message("refused", "Sum"), message("failed", "Sum")),
+				graph("Milliseconds", message("ms", "p50"), message("ms", "p99")),
+				graph("Round trips and units of a call", message("trips", "Average"), message("wcu", "Average"), message("rcu", "Average"))},
+			{graph("Write units", units("ConsumedWriteCapacityUnits")...),
+				graph("Read units", units("ConsumedReadCapacityUnits")...),
+				graph("Rows changed or removed", counted(in, "sentinel", "tampered", "Sum", 5))},
+			{graph("Control plane", counted(in, "account", "calls", "Sum", 5), counted(in, "audit", "calls", "Sum", 5)),
+				graph("Instances", lambda(in, "message", "ConcurrentExecutions", "Maximum", 5), lambda(in, "message", "Throttles", "Sum", 5)),
+				graph("Sweeper and sentinel", lambda(in, "sweeper", "Errors", "Sum", 5), lambda(in, "sentinel", "IteratorAge", "Maximum", 5))},
+		},
+	})
+	named(board, "Board")
+	return board
+}
+
+// budget mails when a day of the whole account costs more than is meant. A
+// budget by tag would need the tag to be activated in the bill, by hand, and
+// stay silent until it is.
+func budget(s awscdk.Stack, in Input) {
+	b := awsbudgets.NewCfnBudget(s, str("Budget"), &awsbudgets.CfnBudgetProps{
+		Budget: &awsbudgets.CfnBudget_BudgetDataProperty{
+			BudgetName: str(in.Settings.Name("day")), BudgetType: str("COST"), TimeUnit: str("DAILY"),
+			BudgetLimit: &awsbudgets.CfnBudget_SpendProperty{Amount: num(in.Settings.Budget), Unit: str("USD")},
+		},
+		NotificationsWithSubscribers: []any{&awsbudgets.CfnBudget_NotificationWithSubscribersProperty{
+			Notification: &awsbudgets.CfnBudget_NotificationProperty{
+				NotificationType: str("ACTUAL"), ComparisonOperator: str("GREATER_THAN"), Threshold: num(100), ThresholdType: str("PERCENTAGE")},
+			Subscribers: []any{&awsbudgets.CfnBudget_SubscriberProperty{SubscriptionType: str("EMAIL"), Address: str(in.Settings.Email)}},
+		}},
+	})
+	b.OverrideLogicalId(str("Budget"))
+}
