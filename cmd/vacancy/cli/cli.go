@@ -114,6 +114,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	for _, s := range stateChanges() {
 		root.AddCommand(a.stateCommand(s))
 	}
+	root.AddCommand(a.deleteCommand())
 	return root
 }
 

@@ -9,51 +9,109 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func (a *app) exportCommand() *cobra.Command {
 	var out string
 	var sure bool
+	var w where
 	cmd := &cobra.Command{
 		Use:   "export NAME",
-		Short: "Write an identity, its key included, to one file",
+		Short: "Write an identity or a hosted vacant, its key included, to one file",
 		Long: `Write key, card, logbook and the state of all chains to one file that must not
 exist yet, readable by you only. The key is in it in the clear: whoever reads
 the file is the vacant. Therefore it asks twice.
+
+NAME is one of your identities. With --host or --data it is a vacant of that host,
+and of no identity ($VACANCY_HOST does not count here); --host local is the one on
+this machine. The vacant stays as it is there, and its logbook says that its key left:
+pause or sink it before it is used elsewhere, for two that sign with one key part ways.
 
 "vacancy verify FILE" checks an export, "vacancy init NAME --import FILE" and
 "vacancy create NAME --import FILE" take it.`,
 		Example: `  vacancy export alice
   vacancy export alice --out /media/stick/alice.json
-  vacancy export alice --out backup.json --yes-i-know`,
+  vacancy export alice --out backup.json --yes-i-know
+  vacancy export demo --host local
+  vacancy export demo --host aws --stage prod`,
 		GroupID: groupSelf,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if w != (where{}) {
+				return a.withControl(w, false, func(c *control) error {
+					return a.exportHosted(cmd.Context(), c, args[0], out, sure)
+				})
+			}
 			h, err := a.home()
 			if err != nil {
 				return err
 			}
 			id, err := a.openIdentity(h, args[0])
+			if problem.Is(err, problem.NotFound) {
+				return withHint(err, "vacancy export %s --host local, if a host of this machine has it", args[0])
+			}
 			if err != nil {
 				return err
 			}
-			if out == "" {
-				out = id.Name + ".vacancy.json"
-			}
-			if out, err = filepath.Abs(out); err != nil {
+			if out, err = a.exportFile(cmd.Context(), id.Name, out, sure); err != nil {
 				return err
-			}
-			if !sure {
-				if err := a.askForKey(cmd.Context(), id.Name, out); err != nil {
-					return err
-				}
 			}
 			return a.export(cmd.Context(), id, out)
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the file to write (default NAME.vacancy.json here)")
 	cmd.Flags().BoolVar(&sure, "yes-i-know", false, "do not ask; for scripts")
+	hostFlags(cmd.Flags(), &w)
 	return cmd
+}
+
+// exportFile is the file that the export of a name goes to, once the person has
+// agreed to it.
+func (a *app) exportFile(ctx context.Context, name, out string, sure bool) (string, error) {
+	if out == "" {
+		out = name + ".vacancy.json"
+	}
+	out, err := filepath.Abs(out)
+	if err != nil || sure {
+		return out, err
+	}
+	return out, a.askForKey(ctx, name, out)
+}
+
+// exportHosted exports a vacant of a host. What could refuse the file is looked
+// at first: the vacant's logbook keeps that its key left.
+func (a *app) exportHosted(ctx context.Context, c *control, what, out string, sure bool) error {
+	v, err := c.Show(ctx, what)
+	if err != nil {
+		return err
+	}
+	if v.Deleted != "" {
+		return problem.New(problem.Gone, "%s was deleted; there is nothing to export", v.Name)
+	}
+	if out, err = a.exportFile(ctx, v.Name, out, sure); err != nil {
+		return err
+	}
+	if err := home.Free(out); err != nil {
+		return err
+	}
+	b, err := c.Export(ctx, v.ID.String())
+	if err != nil {
+		return err
+	}
+	defer clear(b)
+	e, err := home.ParseExport(b)
+	if err != nil {
+		return err
+	}
+	if e.ID != v.ID.String() || !home.Whole(e.Check()) {
+		return problem.New(problem.Untrusted, "what the host exported as %s does not verify; nothing was written", v.Name)
+	}
+	if err := home.WriteNew(out, b); err != nil {
+		return err
+	}
+	a.note("Its key is in two places now: pause or sink %s before it is used elsewhere.", v.Name)
+	return a.show(exportResult{Name: v.Name, File: out, Bytes: len(b), Entries: len(e.Logbook), Chains: len(e.Chains)})
 }
 
 func (a *app) askForKey(ctx context.Context, name, out string) error {

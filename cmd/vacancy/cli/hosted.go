@@ -24,10 +24,11 @@ type vacantResult struct {
 }
 
 func (r vacantResult) text(w io.Writer) {
-	fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  capability  %s\n  substrate   %s\n  endpoint    %s\n  created     %s\n",
-		r.Name, r.ID, r.State, printable(r.Capability), printable(r.Substrate), printable(r.Endpoint), r.Created)
 	if r.Deleted != "" {
-		fmt.Fprintf(w, "  deleted     %s\n", r.Deleted)
+		fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  created     %s\n  deleted     %s\n", r.Name, r.ID, r.State, r.Created, r.Deleted)
+	} else {
+		fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  capability  %s\n  substrate   %s\n  endpoint    %s\n  created     %s\n",
+			r.Name, r.ID, r.State, printable(r.Capability), printable(r.Substrate), printable(r.Endpoint), r.Created)
 	}
 	for _, e := range r.Logbook {
 		fmt.Fprintf(w, "  %4d  %s  %-13s %s\n", e.Position, e.Time, printable(e.Kind), printable(string(e.Payload)))

@@ -101,12 +101,28 @@ func (b *Bundle) write(ctx context.Context, dir string) error {
 	return errors.Join(syncDir(chains), syncDir(dir))
 }
 
+// Free says whether WriteNew could make a file at path: it is not there, and
+// its folder is.
+func Free(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return inTheWay(path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_, err := os.Stat(filepath.Dir(path))
+	return err
+}
+
+func inTheWay(path string) error {
+	return problem.New(problem.Conflict, "%s is there already; it is not overwritten", path)
+}
+
 // WriteNew writes b to a file that must not exist, for its owner only, and
 // returns when it is on disk.
 func WriteNew(path string, b []byte) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return problem.New(problem.Conflict, "%s is there already; it is not overwritten", path)
+		return inTheWay(path)
 	}
 	if err != nil {
 		return err

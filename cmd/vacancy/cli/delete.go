@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+func (a *app) deleteCommand() *cobra.Command {
+	var w where
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "delete VACANT",
+		Short: "Destroy an archived vacant, its key included",
+		Long: `Destroy what a vacant that is archived is made of: its sealed key, its card and where its
+own calls to others stood. Nobody can ever sign as it again, unless its key was exported
+before: "vacancy export VACANT --host local".
+
+What was said to it stays on record, and so does its logbook, whose last entry says that
+it was deleted. Its id and its name are never given away again; calls are refused with
+410 as before. A backup of the host's data holds the key as long as it is kept. Broken
+off, the same command goes on; given again, it does nothing.`,
+		Example: `  vacancy delete demo
+  vacancy delete demo --yes
+  vacancy delete demo --host aws --stage prod`,
+		GroupID: groupHost,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withControl(w, false, func(c *control) error {
+				return a.deleteVacant(cmd.Context(), c, args[0], yes)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func (a *app) deleteVacant(ctx context.Context, c *control, what string, yes bool) error {
+	before, err := c.Show(ctx, what)
+	if err != nil {
+		return err
+	}
+	// What is not archived is refused by the host; nobody need confirm that.
+	if !yes && before.Deleted == "" && before.State.Closed() {
+		if err := a.ask(ctx, fmt.Sprintf("The key of %s will be destroyed, and nothing brings it back. Type its name to delete it:", before.Name), before.Name); err != nil {
+			return withHint(err, "vacancy delete %s --yes", what)
+		}
+	}
+	// By id: the name has been shown, and what it named must not change.
+	after, err := c.Delete(ctx, before.ID.String())
+	if err != nil {
+		return deleteHint(err, before)
+	}
+	return a.show(deleteResult{after})
+}
+
+// deleteHint names the command that comes first.
+func deleteHint(err error, v account.Vacant) error {
+	switch {
+	case !problem.Is(err, problem.Conflict):
+		return err
+	case v.State.Closed() && v.State != lifecycle.Archived:
+		return withHint(err, "vacancy archive %s", v.Name)
+	case !v.State.Closed():
+		return withHint(err, "vacancy sink %s, then vacancy archive %s", v.Name, v.Name)
+	}
+	return err
+}
+
+// deleteResult is the tombstone of a vacant.
+type deleteResult struct{ account.Vacant }
+
+func (r deleteResult) text(w io.Writer) {
+	fmt.Fprintf(w, "%s is deleted\n  its key is destroyed; its rows, logbook, name and id stay\n", r.Name)
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// archived makes a hosted vacant that is archived.
+func (s *shell) archived(name string) {
+	s.t.Helper()
+	s.must("create", name, "--capability", "writes")
+	s.must("sink", name, "--yes")
+	s.must("archive", name, "--yes")
+}
+
+func TestADeletedVacantIsShownAsWritten(t *testing.T) {
+	s := newShell(t)
+	s.archived("scribe")
+	golden(t, "delete", s.must("delete", "scribe", "--yes"))
+	golden(t, "delete.json", s.must("delete", "scribe", "--json"))
+	golden(t, "list-deleted", s.must("list"))
+	golden(t, "show-deleted", s.must("show", "scribe", "--logbook"))
+	for args, code := range map[string]int{
+		"show scribe --card":           problem.ExitRefused,
+		"export scribe --host local":   problem.ExitRefused,
+		"resume scribe":                problem.ExitConflict,
+		"create scribe --capability x": problem.ExitConflict,
+	} {
+		if got, out, errs := s.run("", strings.Fields(args)...); got != code || out != "" {
+			t.Errorf("vacancy %s = exit %d, %q, %q; want %d", args, got, out, errs, code)
+		}
+	}
+	if out := s.must("verify"); !strings.Contains(out, "whole") {
+		t.Errorf("verify after a deletion says %q", out)
+	}
+}
+
+func TestDeleteAsksForTheNameAndNamesWhatComesFirst(t *testing.T) {
+	s := newShell(t)
+	s.must("create", "scribe", "--capability", "writes")
+	for _, want := range []string{"try: vacancy sink scribe, then vacancy archive scribe", "try: vacancy archive scribe"} {
+		if code, _, errs := s.run("", "delete", "scribe", "--yes"); code != problem.ExitConflict || !strings.Contains(errs, "only one that is ARCHIVED can be deleted") || !strings.Contains(errs, want) {
+			t.Errorf("delete = exit %d, %q; want a conflict and %q", code, errs, want)
+		}
+		s.must("sink", "scribe", "--yes")
+	}
+	s.must("archive", "scribe", "--yes")
+	for _, answer := range []string{"", "yes\n", "scribes\n"} {
+		if code, _, errs := s.run(answer, "delete", "scribe"); code != problem.ExitUsage || !strings.Contains(errs, "nothing was done") {
+			t.Errorf("delete answered %q = exit %d, %q; want nothing done", answer, code, errs)
+		}
+	}
+	if code, out, errs := s.run("scribe\n", "delete", "scribe"); code != 0 || !strings.HasPrefix(out, "scribe is deleted\n") {
+		t.Errorf("delete answered with the name = exit %d, %q, %q", code, out, errs)
+	}
+	if code, _, errs := s.run("", "delete", "nobody", "--yes"); code != problem.ExitNotFound {
+		t.Errorf("delete of nobody = exit %d, %q", code, errs)
+	}
+}
+
+func TestAHostedVacantIsExportedAsAnIdentityIs(t *testing.T) {
+	s := newShell(t)
+	s.must("create", "scribe", "--capability", "writes")
+	file := filepath.Join(s.home, "scribe.json")
+	golden(t, "export-hosted", s.must("export", "scribe", "--host", "local", "--out", file, "--yes-i-know"))
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v, %v, want mode 0600", info.Mode(), err)
+	}
+	golden(t, "verify-hosted-export", s.must("verify", file))
+	if out := s.must("show", "scribe", "--logbook"); !strings.Contains(out, "KEY_EXPORTED") {
+		t.Errorf("the logbook does not tell that the key left: %s", out)
+	}
+
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := s.run("", "export", "scribe", "--host", "local", "--out", file, "--yes-i-know"); code != problem.ExitConflict || !strings.Contains(errs, "not overwritten") {
+		t.Errorf("export over a file = exit %d, %q; want a conflict", code, errs)
+	}
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
+		t.Errorf("the file was changed, %v", err)
+	}
+	if out := s.must("show", "scribe", "--logbook"); strings.Count(out, "KEY_EXPORTED") != 1 {
+		t.Errorf("a refused export is in the logbook: %s", out)
+	}
+
+	// Another host takes it in, and so does the person.
+	data := filepath.Join(s.home, "other")
+	s.must("create", "moved", "--capability", "writes", "--import", file, "--data", data)
+	s.must("init", "me", "--import", file)
+	if id(t, s.must("id", "me", "--json")) != hostedID(t, s.must("show", "scribe", "--json")) {
+		t.Error("the imported identity has another id")
+	}
+}
+
+func hostedID(t *testing.T, out string) string {
+	t.Helper()
+	var v struct {
+		ID string `json:"vacant_id"`
+	}
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v.ID
+}
+
+// A name can be an identity's and a vacant's; the flags say which, and nothing
+// else does.
+func TestExportTakesAnIdentityUnlessAHostIsNamed(t *testing.T) {
+	s := newShell(t)
+	s.must("init", "both")
+	s.must("create", "both", "--capability", "writes")
+	mine, theirs := id(t, s.must("id", "both", "--json")), hostedID(t, s.must("show", "both", "--json"))
+	for name, tc := range map[string]struct {
+		env  map[string]string
+		args []string
+		want string
+	}{
+		"no flag":                      {nil, nil, mine},
+		"a host in the environment":    {map[string]string{"VACANCY_HOST": "https://x.example"}, nil, mine},
+		"--host local":                 {nil, []string{"--host", "local"}, theirs},
+		"--host local, over the other": {map[string]string{"VACANCY_HOST": "https://x.example"}, []string{"--host", "local"}, theirs},
+		"--data":                       {nil, []string{"--data", filepath.Join(s.home, "host")}, theirs},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := s.env
+			defer func() { s.env = old }()
+			s.env = map[string]string{}
+			for _, m := range []map[string]string{old, tc.env} {
+				for k, v := range m {
+					s.env[k] = v
+				}
+			}
+			file := filepath.Join(t.TempDir(), "x.json")
+			s.must(append([]string{"export", "both", "--out", file, "--yes-i-know"}, tc.args...)...)
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct{ ID string }
+			if err := json.Unmarshal(b, &got); err != nil || got.ID != tc.want {
+				t.Errorf("exported %s, %v, want %s", got.ID, err, tc.want)
+			}
+		})
+	}
+	s.must("create", "hosted", "--capability", "writes")
+	if code, _, errs := s.run("", "export", "hosted", "--yes-i-know"); code != problem.ExitNotFound || !strings.Contains(errs, "try: vacancy export hosted --host local") {
+		t.Errorf("export of what only a host has = exit %d, %q; want the flag named", code, errs)
+	}
+}
+
+func TestExportOfAHostedVacantAsksTwice(t *testing.T) {
+	s := newShell(t)
+	s.must("create", "scribe", "--capability", "writes")
+	out := filepath.Join(s.home, "scribe.json")
+	for _, answer := range []string{"", "yes\n", "scribe\n", "scribe\nno\n"} {
+		if code, _, errs := s.run(answer, "export", "scribe", "--host", "local", "--out", out); code != problem.ExitUsage {
+			t.Errorf("export answered %q = exit %d, %q; want nothing done", answer, code, errs)
+		}
+	}
+	if got := s.must("show", "scribe", "--logbook"); strings.Contains(got, "KEY_EXPORTED") {
+		t.Error("an export that was not confirmed is in the logbook")
+	}
+	if code, _, errs := s.run("scribe\nyes\n", "export", "scribe", "--host", "local", "--out", out); code != 0 || !strings.Contains(errs, "in two places now") {
+		t.Errorf("export = exit %d, %q", code, errs)
+	}
+}
