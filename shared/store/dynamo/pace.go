@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -12,11 +13,12 @@ import (
 )
 
 // An operator's reader beside a host that goes on: throttled or cut off it
-// waits and asks for the same page again, for some ten minutes in all, where a
+// waits and asks for the same page again, for some six minutes in all, where a
 // caller of the host would be told at once.
 const (
-	paceTries = 40
-	paceWait  = 20 * time.Second
+	paceTries   = 40
+	paceShort   = 50 * time.Millisecond
+	paceLongest = 20 * time.Second
 )
 
 // Pace makes a client read at most so many units a second, over a second or
@@ -27,8 +29,11 @@ func Pace(units float64, now func() time.Time, wait func(context.Context, time.D
 	p := &pace{units: units, now: now}
 	return func(o *dynamodb.Options) {
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
-			r.MaxAttempts, r.MaxBackoff = paceTries, paceWait
+			r.MaxAttempts = paceTries
 			r.RateLimiter = ratelimit.None
+			r.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+				return rand.N(min(paceShort<<min(attempt, 10), paceLongest)), nil
+			})
 		})
 		if units > 0 {
 			o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
