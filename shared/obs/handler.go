@@ -32,7 +32,7 @@ type Config struct {
 // has its request and trace id, and the line of the call its counts and an
 // embedded metrics block, from which CloudWatch makes the metrics calls, ms,
 // trips, wcu, rcu, failed and refused by stage and function. What is zero is
-// left out, calls, ms, trips and wcu excepted: a line is paid for by the byte.
+// left out, ms excepted: a line is paid for by the byte.
 //
 // The size of such a line is at most 470 bytes for a call that went well,
 // which the cost model counts on.
@@ -148,10 +148,16 @@ func timed(attrs []slog.Attr) bool {
 
 // metrics are the counts of an invocation, and the block that names them.
 func metrics(u *Usage, c Counts, status int, timed bool, at time.Time) []slog.Attr {
-	names := []string{"calls", "ms", "trips", "wcu"}
-	attrs := []slog.Attr{slog.Int("calls", 1), slog.Int("trips", c.Trips), slog.Float64("wcu", c.Writes)}
+	names := []string{"calls", "ms"}
+	attrs := []slog.Attr{slog.Int("calls", 1)}
 	if !timed {
 		attrs = append(attrs, slog.Float64("ms", u.Milliseconds()))
+	}
+	if c.Trips > 0 {
+		names, attrs = append(names, "trips"), append(attrs, slog.Int("trips", c.Trips))
+	}
+	if c.Writes > 0 {
+		names, attrs = append(names, "wcu"), append(attrs, slog.Float64("wcu", c.Writes))
 	}
 	if c.Reads > 0 {
 		names, attrs = append(names, "rcu"), append(attrs, slog.Float64("rcu", c.Reads))

@@ -9,6 +9,7 @@ package awshome
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -68,10 +69,11 @@ func (h *Home) Env(endpoint string) []string {
 	}
 }
 
-// OperatorKey mints the operator's key; the one before counts no more.
-func (h *Home) OperatorKey(tb testing.TB) string {
+// OperatorKey mints the operator's key of random bytes; the one before counts
+// no more.
+func (h *Home) OperatorKey(tb testing.TB, random io.Reader) string {
 	tb.Helper()
-	key, err := operator.Keys{Store: h.Store(h.Endpoint), Now: time.Now, Rand: rand.Reader}.Rotate(tb.Context())
+	key, err := operator.Keys{Store: h.Store(h.Endpoint), Now: time.Now, Rand: random}.Rotate(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -70,8 +70,8 @@ type function struct {
 	hit  sync.Map // requests under way: their body to their name among their like
 }
 
-// start runs a function. It asks for nothing before its first invocation, so
-// there is no place to die at on the way.
+// start runs a function. What it reads to warm its connections changes nothing,
+// so there is no place to die at before its first invocation.
 func (h *awsHome) start(t *testing.T, kill *place) process {
 	t.Helper()
 	program, err := bootstrap()
@@ -82,6 +82,9 @@ func (h *awsHome) start(t *testing.T, kill *place) process {
 	p.restart(kill)
 	proxy := faultproxy.Start(t, h.Endpoint)
 	p.f = lambda.Start(t, program, lambda.Options{Env: h.Env(proxy.URL), Answering: p.answering})
+	if _, err := p.f.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	proxy.Watch(p.requested)
 	return p
 }

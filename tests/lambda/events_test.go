@@ -4,8 +4,10 @@ package lambda
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,8 +16,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/awshome"
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
@@ -49,9 +53,25 @@ func signedSamples() (first, second, reset *envelope.Envelope) {
 	return first, second, c.Reset(signedAt.Add(2 * time.Second))
 }
 
-// samples are the sample events by file name. Ed25519 signs alike every time,
-// so they can be made again to the byte.
-func samples() map[string]Event {
+// The samples' operator key is that of 32 bytes of 03, and the secret of their
+// edge is no secret either.
+const (
+	sampleOperator = "vop_AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM"
+	sampleEdge     = "sample-edge-secret-of-no-host-at-all-0123456789"
+)
+
+// keyed is a request with the samples' operator key, as the CLI sends it.
+func keyed(method, path string, body []byte) Event {
+	e := NewEvent(path, body)
+	e.RequestContext.HTTP.Method = method
+	e.Headers["authorization"] = "Bearer " + sampleOperator
+	e.Headers["user-agent"] = "vacancy"
+	return e
+}
+
+// signedEvents are the samples for functions/message. Ed25519 signs alike every
+// time, so they can be made again to the byte.
+func signedEvents() map[string]any {
 	first, second, reset := signedSamples()
 	at := "/v/" + sampleVacant.ID().String()
 	browser := NewEvent(at+caller.SendPath+"?trace=1&trace=2", caller.Body(second))
@@ -61,7 +81,11 @@ func samples() map[string]Event {
 	forged := NewEvent(caller.SendPath, []byte(strings.Replace(string(caller.Body(first)), "hello", "hullo", 1)))
 	text := NewEvent(caller.SendPath, []byte("hello"))
 	text.Headers["content-type"] = "text/plain"
-	return map[string]Event{
+	edge := NewEvent(at+"/card", nil)
+	edge.Headers["x-vacancy-edge"], edge.Headers["cloudfront-viewer-address"] = sampleEdge, "198.51.100.7:46532"
+	edge.Headers["via"] = "2.0 0123456789abcdef.cloudfront.net (CloudFront)"
+	return map[string]any{
+		"message-edge.json":         edge,
 		"message-send.json":         NewEvent(caller.SendPath, caller.Body(first)),
 		"message-send-browser.json": browser.Base64(),
 		"message-send-forged.json":  forged,
@@ -73,6 +97,67 @@ func samples() map[string]Event {
 		"message-control.json":      NewEvent("/v1/vacants", []byte(`{"name":"intruder"}`)),
 		"message-wrong-path.json":   NewEvent("/a2a/message/sent", caller.Body(first)),
 	}
+}
+
+// controlEvents are the samples for functions/account and functions/audit.
+func controlEvents() map[string]any {
+	bare, wrong := NewEvent("/v1/vacants", nil), keyed("GET", "/v1/vacants", nil)
+	wrong.Headers["authorization"] = "Bearer vop_" + strings.Repeat("A", 43)
+	browser := keyed("GET", "/v1/vacants", nil)
+	browser.Headers["origin"] = "https://example.org"
+	unkeyed := NewEvent("/v1/export", nil)
+	return map[string]any{
+		"account-create.json":    keyed("POST", "/v1/vacants", []byte(`{"name":"sample","capability":"echoes","substrate":"echo"}`)),
+		"account-list.json":      keyed("GET", "/v1/vacants?limit=10", nil),
+		"account-show.json":      keyed("GET", "/v1/vacants/sample", nil),
+		"account-pause.json":     keyed("POST", "/v1/vacants/sample/pause", nil),
+		"account-host.json":      keyed("GET", "/v1/host?challenge=0123456789abcdef", nil),
+		"account-url.json":       keyed("PUT", "/v1/host", []byte(`{"url":"`+awshome.URL+`"}`)),
+		"account-no-key.json":    bare,
+		"account-wrong-key.json": wrong,
+		"account-browser.json":   browser,
+		"audit-about.json":       keyed("GET", "/v1/export", nil),
+		"audit-streams.json":     keyed("GET", "/v1/export/streams?limit=10", nil),
+		"audit-write.json":       keyed("POST", "/v1/vacants", []byte(`{"name":"intruder","capability":"writes"}`)),
+		"audit-no-key.json":      unkeyed,
+	}
+}
+
+type object = map[string]any
+
+// jobEvents are the samples for functions/sweeper and functions/sentinel.
+func jobEvents() map[string]any {
+	pair := store.StreamOf(store.KindRequest, sampleCaller.ID(), sampleVacant.ID())
+	record := func(name string, position string) object {
+		keys := object{"pk": object{"B": base64.StdEncoding.EncodeToString([]byte(pair))}, "sk": object{"N": position}}
+		return object{
+			"eventID": "c4ca4238a0b923820dcc509a6f75849b", "eventName": name, "eventVersion": "1.1", "eventSource": "aws:dynamodb", "awsRegion": "us-east-1",
+			"dynamodb": object{"ApproximateCreationDateTime": 1767225600, "Keys": keys, "SequenceNumber": "4421584500000000017450439091",
+				"SizeBytes": 1024, "StreamViewType": "KEYS_ONLY"},
+			"eventSourceARN": "arn:aws:dynamodb:us-east-1:123456789012:table/vacancy-dev-rows/stream/2026-01-01T00:00:00.000",
+		}
+	}
+	odd := record("MODIFY", "1")
+	odd["dynamodb"] = object{"Keys": object{"id": object{"S": "of another table"}}}
+	removed := record("REMOVE", "2")
+	removed["userIdentity"] = object{"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+	return map[string]any{
+		"sweeper-schedule.json": object{
+			"version": "0", "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa", "detail-type": "Scheduled Event", "source": "aws.events",
+			"account": "123456789012", "time": "2026-01-01T00:00:00Z", "region": "us-east-1",
+			"resources": []string{"arn:aws:events:us-east-1:123456789012:rule/vacancy-dev-sweeper"}, "detail": object{},
+		},
+		"sentinel-changed.json": object{"Records": []any{record("MODIFY", "1"), removed}},
+		"sentinel-odd.json":     object{"Records": []any{odd, record("INSERT", "3")}},
+	}
+}
+
+// samples are the sample events by file name.
+func samples() map[string]any {
+	all := signedEvents()
+	maps.Copy(all, controlEvents())
+	maps.Copy(all, jobEvents())
+	return all
 }
 
 // sample reads a sample event as it lies in the folder.

@@ -12,13 +12,15 @@ import (
 
 func TestZipIsAtMostFiveMegabytes(t *testing.T) {
 	const most = 5 << 20
-	b, err := Zip(bootstrap(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("functions/message as a zip: %d bytes", len(b))
-	if len(b) > most {
-		t.Errorf("the zip has %d bytes, want at most %d", len(b), most)
+	for _, name := range names {
+		b, err := Zip(bootstrap(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("functions/%s as a zip: %d bytes", name, len(b))
+		if len(b) > most {
+			t.Errorf("the zip of %s has %d bytes, want at most %d", name, len(b), most)
+		}
 	}
 }
 
@@ -27,21 +29,25 @@ func TestZipIsAtMostFiveMegabytes(t *testing.T) {
 // reported is their median.
 func BenchmarkColdStart(b *testing.B) {
 	home := awshome.New(b)
-	program := bootstrap(b)
-	var times []time.Duration
-	for b.Loop() {
-		for range 25 {
-			f := Start(b, program, Options{Env: home.Env(home.Endpoint)})
-			d, err := f.Ready(b.Context())
-			if err != nil {
-				b.Fatal(err)
+	for _, name := range names {
+		program := bootstrap(b, name)
+		b.Run(name, func(b *testing.B) {
+			var times []time.Duration
+			for b.Loop() {
+				for range 25 {
+					f := Start(b, program, Options{Env: home.Env(home.Endpoint)})
+					d, err := f.Ready(b.Context())
+					if err != nil {
+						b.Fatal(err)
+					}
+					times = append(times, d)
+					f.Kill()
+				}
 			}
-			times = append(times, d)
-			f.Kill()
-		}
+			slices.Sort(times)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "ms/start")
+			b.ReportMetric(float64(times[len(times)-1].Microseconds())/1000, "ms/slowest")
+		})
 	}
-	slices.Sort(times)
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "ms/start")
-	b.ReportMetric(float64(times[len(times)-1].Microseconds())/1000, "ms/slowest")
 }

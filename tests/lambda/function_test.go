@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/awshome"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
@@ -26,28 +26,76 @@ import (
 
 var buildDir string
 
-// message is functions/message, built once.
-var message = sync.OnceValues(func() (string, error) {
-	return Build(buildDir, "github.com/vacancy-host/vacancy/functions/message")
-})
+// names are the functions.
+var names = []string{"message", "account", "audit", "sweeper", "sentinel"}
+
+// built are the functions' bootstraps by name, each built once.
+var built = map[string]func() (string, error){}
 
 func TestMain(m *testing.M) {
 	var err error
 	if buildDir, err = os.MkdirTemp("", "vacancy-lambda-"); err != nil {
 		panic(err)
 	}
+	for _, name := range names {
+		built[name] = sync.OnceValues(func() (string, error) {
+			return Build(filepath.Join(buildDir, name), "github.com/vacancy-host/vacancy/functions/"+name)
+		})
+	}
 	code := m.Run()
 	os.RemoveAll(buildDir)
 	os.Exit(code)
 }
 
-func bootstrap(tb testing.TB) string {
+func bootstrap(tb testing.TB, name string) string {
 	tb.Helper()
-	b, err := message()
+	b, err := built[name]()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return b
+}
+
+// run starts a function over a home, with more of an environment.
+func run(tb testing.TB, name string, home *awshome.Home, more ...string) *Function {
+	tb.Helper()
+	return Start(tb, bootstrap(tb, name), Options{Env: append(home.Env(home.Endpoint), more...)})
+}
+
+// lines ends f and reads what it logged.
+func lines(t *testing.T, f *Function) []map[string]any {
+	t.Helper()
+	f.Kill() // then all that it wrote is here
+	var all []map[string]any
+	for line := range strings.Lines(f.Log()) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Errorf("a line that is no JSON: %s", line)
+			continue
+		}
+		// DynamoDB Local answers refusals with a checksum of 0, which the SDK
+		// notes in a line that is not ours.
+		if text, _ := m["text"].(string); !strings.Contains(text, "checksum") {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// pick takes members of lines with a message.
+func pick(all []map[string]any, msg string, members ...string) [][]any {
+	var got [][]any
+	for _, m := range all {
+		if m["msg"] != msg {
+			continue
+		}
+		var one []any
+		for _, name := range members {
+			one = append(one, m[name])
+		}
+		got = append(got, one)
+	}
+	return got
 }
 
 // send gives f an envelope on the host route and reads what it says.
@@ -82,7 +130,7 @@ func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 	if _, err := home.Open(t, home.Store(home.Endpoint), early, nil).Vacants.Create(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
-	f := Start(t, bootstrap(t), Options{Env: home.Env(home.Endpoint)})
+	f := Start(t, bootstrap(t, "message"), Options{Env: home.Env(home.Endpoint)})
 	first, second, reset := signedSamples()
 	id := sampleVacant.ID()
 	short := id.Short()
@@ -145,7 +193,7 @@ func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 func TestCardIsCachedByItsTag(t *testing.T) {
 	home := awshome.New(t)
 	id := home.Create(t, "tagged", nil)
-	f := Start(t, bootstrap(t), Options{Env: home.Env(home.Endpoint)})
+	f := Start(t, bootstrap(t, "message"), Options{Env: home.Env(home.Endpoint)})
 	event := NewEvent("/v/"+id.String()+"/card", nil)
 	r, err := f.Send(t.Context(), event.Encode())
 	if err != nil || r.Status != 200 || r.Headers["Etag"] == "" {
@@ -161,7 +209,7 @@ func TestFrozenFunctionAnswersTheNextCall(t *testing.T) {
 	home := awshome.New(t)
 	c := caller.New(t, home.Create(t, "frozen", nil))
 	proxy := faultproxy.Start(t, home.Endpoint)
-	f := Start(t, bootstrap(t), Options{Env: home.Env(proxy.URL), Freeze: true})
+	f := Start(t, bootstrap(t, "message"), Options{Env: home.Env(proxy.URL), Freeze: true})
 	for i := range 4 {
 		e := c.Call(fmt.Sprint("call ", i), time.Now())
 		if a := send(t, f, caller.SendPath, e); a.Status != 200 {
@@ -186,7 +234,7 @@ func TestOfTwoFunctionsOneAcceptsAnEnvelope(t *testing.T) {
 	c := caller.New(t, home.Create(t, "raced", nil))
 	functions := [2]*Function{}
 	for i := range functions {
-		functions[i] = Start(t, bootstrap(t), Options{Env: home.Env(home.Endpoint)})
+		functions[i] = Start(t, bootstrap(t, "message"), Options{Env: home.Env(home.Endpoint)})
 	}
 	for round := range 12 {
 		// Every third round they are two messages for one place: a fork.
@@ -242,7 +290,7 @@ func TestLargestAnswerIsFarBelowLambdasLimit(t *testing.T) {
 	const limit, body = 6 << 20, 256 << 10
 	home := awshome.New(t)
 	c := caller.New(t, home.Create(t, "large", nil))
-	f := Start(t, bootstrap(t), Options{Env: home.Env(home.Endpoint)})
+	f := Start(t, bootstrap(t, "message"), Options{Env: home.Env(home.Endpoint)})
 	empty := len(caller.Body(c.Call("", time.Now())))
 	e := c.Call(strings.Repeat(`"`, (body-empty)/2), time.Now())
 	if n := len(caller.Body(e)); n < body-1 || n > body {
@@ -268,47 +316,5 @@ func TestLargestAnswerIsFarBelowLambdasLimit(t *testing.T) {
 	over := c.Call(strings.Repeat(`"`, (body-empty)/2+100), time.Now())
 	if a := send(t, f, caller.SendPath, over); a.Status != 413 {
 		t.Errorf("a larger body = %v, want 413", a)
-	}
-}
-
-func TestFunctionWithoutItsTablesSaysSo(t *testing.T) {
-	home := awshome.New(t)
-	c := caller.New(t, identity.ID{1})
-	f := Start(t, bootstrap(t), Options{Env: home.Env("http://127.0.0.1:1")})
-	if a := send(t, f, caller.SendPath, c.Call("hi", time.Now())); a.Status != 503 || a.State != "" {
-		t.Errorf("call = %v, want 503 without a word on the chain", a)
-	}
-}
-
-func TestFunctionWithoutItsKeyDoesNotStart(t *testing.T) {
-	f := Start(t, bootstrap(t), Options{Env: []string{"VACANCY_SEAL_KEY=secret"}})
-	_, err := f.Ready(t.Context())
-	if !errors.Is(err, ErrDied) || !strings.Contains(f.Log(), "64 hex digits") || strings.Contains(f.Log(), "secret") {
-		t.Errorf("Ready() = %v, want it dead, saying what it needs and not what it got", err)
-	}
-}
-
-func TestFunctionLogsOneLineForACall(t *testing.T) {
-	home := awshome.New(t)
-	c := caller.New(t, home.Create(t, "logged", nil))
-	f := Start(t, bootstrap(t), Options{Env: home.Env(home.Endpoint)})
-	e := c.Call("a private word", time.Now())
-	send(t, f, caller.SendPath, e)
-	send(t, f, caller.SendPath, e)
-	f.Kill() // then all that it wrote is here
-	var verdicts []string
-	for line := range strings.Lines(f.Log()) {
-		var l struct{ Msg, Pair, Verdict string }
-		// DynamoDB Local answers refusals with a checksum of 0, which the SDK
-		// notes on standard error in a line that is not ours.
-		if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "send" {
-			verdicts = append(verdicts, l.Verdict)
-		}
-	}
-	if diff := cmp.Diff([]string{"ok", "replay"}, verdicts); diff != "" {
-		t.Errorf("verdicts logged (-want +got):\n%s\n%s", diff, f.Log())
-	}
-	if strings.Contains(f.Log(), "private") {
-		t.Errorf("the text of a message is in the log:\n%s", f.Log())
 	}
 }

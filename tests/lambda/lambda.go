@@ -23,6 +23,9 @@ import (
 // Build compiles the function of a package, the way it is deployed, into dir
 // and returns the bootstrap's path.
 func Build(dir, pkg string) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
 	out := filepath.Join(dir, "bootstrap")
 	cmd := exec.Command("go", "build", "-tags", "lambda.norpc", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", out, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

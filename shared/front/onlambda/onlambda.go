@@ -16,6 +16,7 @@ package onlambda
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
@@ -58,7 +60,9 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home,
 	if s.Tables == (dynamo.Tables{}) {
 		return h, nil
 	}
-	cfg, err := config.LoadDefaultConfig(ctx)
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
+		log.LogAttrs(ctx, slog.LevelWarn, "sdk", slog.String("text", fmt.Sprintf(format, v...)))
+	})))
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "the configuration of the AWS SDK")
 	}

@@ -1,0 +1,201 @@
+//go:build unix
+
+package lambda
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/caller"
+)
+
+// threes is a source of bytes of 3, for the samples' operator key.
+type threes struct{}
+
+func (threes) Read(b []byte) (int, error) {
+	copy(b, bytes.Repeat([]byte{3}, len(b)))
+	return len(b), nil
+}
+
+// operated is a home with the samples' operator key.
+func operated(t *testing.T) *awshome.Home {
+	t.Helper()
+	home := awshome.New(t)
+	if got := home.OperatorKey(t, threes{}); got != sampleOperator {
+		t.Fatalf("OperatorKey() = %s, want that of the samples, %s", got, sampleOperator)
+	}
+	return home
+}
+
+// replay gives f sample events, in order, and holds what it answers.
+func replay(t *testing.T, f *Function, steps []step) {
+	t.Helper()
+	for _, s := range steps {
+		r, err := f.Send(t.Context(), sample(t, s.file))
+		if err != nil {
+			t.Fatalf("%s: Send() = %v\n%s", s.file, err, f.Log())
+		}
+		if r.Status != s.status || !strings.Contains(r.Body, s.says) {
+			t.Errorf("%s: answer = %d %s, want %d with %q", s.file, r.Status, r.Body, s.status, s.says)
+		}
+	}
+}
+
+type step struct {
+	file   string
+	status int
+	says   string
+}
+
+func TestAccountAnswersTheSampleEvents(t *testing.T) {
+	f := run(t, "account", operated(t))
+	replay(t, f, []step{
+		{"account-no-key.json", 401, `"code":"unauthorized"`},
+		{"account-wrong-key.json", 401, `"code":"unauthorized"`},
+		{"account-browser.json", 403, `"code":"forbidden"`},
+		{"account-list.json", 200, `"vacants":[]`},
+		{"account-create.json", 201, `"name":"sample"`},
+		{"account-create.json", 409, `"code":"conflict"`},
+		{"account-show.json", 200, `"state":"LOCAL"`},
+		{"account-pause.json", 200, `"state":"HIBERNATING"`},
+		{"account-list.json", 200, `"state":"HIBERNATING"`},
+		{"account-host.json", 200, `"key":"software","url":"` + awshome.URL + `"`},
+		{"account-url.json", 200, `"cards_signed":0`},
+	})
+	if strings.Contains(strings.Join([]string{f.Log()}, ""), sampleOperator) {
+		t.Errorf("the operator's key is in the log:\n%s", f.Log())
+	}
+	all := lines(t, f)
+	if len(all) != 11 {
+		t.Errorf("%d lines for 11 requests:\n%s", len(all), f.Log())
+	}
+	for _, m := range all {
+		if m["_aws"] == nil {
+			t.Errorf("a line without metrics: %v", m)
+		}
+	}
+}
+
+func TestTheKeyBeforeARotationOpensNothing(t *testing.T) {
+	home := operated(t)
+	f := run(t, "account", home)
+	replay(t, f, []step{{"account-list.json", 200, ""}})
+	key := home.OperatorKey(t, io.MultiReader(bytes.NewReader(bytes.Repeat([]byte{4}, 32)), threes{}))
+	replay(t, f, []step{{"account-list.json", 401, ""}})
+	e := NewEvent("/v1/vacants", nil)
+	e.Headers["authorization"] = "Bearer " + key
+	if r, err := f.Send(t.Context(), e.Encode()); err != nil || r.Status != 200 {
+		t.Errorf("answer to the new key = %d, %v, want 200", r.Status, err)
+	}
+}
+
+func TestAuditAnswersTheSampleEventsAndWritesNothing(t *testing.T) {
+	home := operated(t)
+	home.Create(t, "audited", nil)
+	f := run(t, "audit", home)
+	replay(t, f, []step{
+		{"audit-no-key.json", 401, `"code":"unauthorized"`},
+		{"audit-about.json", 200, ""},
+		{"audit-streams.json", 200, ""},
+		{"audit-write.json", 404, `"code":"not_found"`},
+	})
+	for _, m := range lines(t, f) {
+		if m["wcu"] != nil || m["_aws"] == nil {
+			t.Errorf("a line that tells of a write, or without metrics: %v", m)
+		}
+	}
+}
+
+func TestBehindAnEdgeTheRawURLIsShut(t *testing.T) {
+	home := awshome.New(t)
+	home.Create(t, "sole", sampleVacant)
+	f := run(t, "message", home, "VACANCY_EDGE_SECRET="+sampleEdge+"-the-new-one", "VACANCY_EDGE_SECRET_BEFORE="+sampleEdge)
+	replay(t, f, []step{
+		{"message-edge.json", 200, `"capability_text":"echoes"`},
+		{"message-card.json", 403, `"code":"forbidden"`},
+		{"message-send.json", 403, `"code":"forbidden"`},
+		{"message-wrong-path.json", 403, `"code":"forbidden"`},
+	})
+	if strings.Contains(f.Log(), sampleEdge) {
+		t.Errorf("the edge's secret is in the log:\n%s", f.Log())
+	}
+}
+
+func TestAnAddressThatAsksTooOftenIsHeldBackAndOthersAreNot(t *testing.T) {
+	home := awshome.New(t)
+	id := home.Create(t, "busy", nil)
+	f := run(t, "message", home, "VACANCY_RATE=0.01:4", "VACANCY_PAIR_RATE=0.01:2")
+	from := func(address string, event Event) Response {
+		t.Helper()
+		event.RequestContext.HTTP.SourceIP = address
+		r, err := f.Send(t.Context(), event.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	var got []string
+	say := func(r Response) { got = append(got, fmt.Sprintf("%d %t", r.Status, r.Headers["Retry-After"] != "")) }
+	// Two pairs opened, the third is one too many; a look is none, and the fifth
+	// request is one too many whatever it is.
+	for range 3 {
+		c := caller.New(t, id)
+		say(from("192.0.2.1", NewEvent(caller.SendPath, caller.Body(c.Call("hi", time.Now())))))
+	}
+	card := NewEvent("/v/"+id.String()+"/card", nil)
+	say(from("192.0.2.1", card))
+	card.Headers["x-forwarded-for"] = "203.0.113.9"
+	say(from("192.0.2.1", card))
+	others := 0 // by chance one may share a bucket
+	for i := range 3 {
+		if from(fmt.Sprintf("198.51.100.%d", i), card).Status == 200 {
+			others++
+		}
+	}
+	want := []string{"200 false", "200 false", "429 true", "200 false", "429 true"}
+	if diff := cmp.Diff(want, got); diff != "" || others == 0 {
+		t.Errorf("%d others answered; status, Retry-After (-want +got):\n%s", others, diff)
+	}
+}
+
+func TestSixMegabytesAreRefusedInOneWord(t *testing.T) {
+	home := awshome.New(t)
+	f := run(t, "message", home, "VACANCY_PAIR_RATE=1:10")
+	large := NewEvent(caller.SendPath, bytes.Repeat([]byte("x"), 6<<20))
+	for _, e := range []Event{large, large.Base64()} {
+		if r, err := f.Send(t.Context(), e.Encode()); err != nil || r.Status != 413 {
+			t.Errorf("answer = %d %.80s, %v, want 413", r.Status, r.Body, err)
+		}
+	}
+}
+
+// Function URLs write header names in lower case; not everything that sends
+// such events does.
+func TestHeadersOfAnyCaseAreUnderstood(t *testing.T) {
+	home := awshome.New(t)
+	c := caller.New(t, home.Create(t, "cased", nil))
+	f := run(t, "message", home)
+	e := c.Call("hi", time.Now())
+	event := NewEvent("/v/"+c.To.String()+caller.SendPath+"?a=1&a=2&a=3", caller.Body(e))
+	delete(event.Headers, "content-type")
+	event.Headers["CoNTeNT-tYPe"] = "Application/JSON; charset=utf-8"
+	event.Cookies = []string{"a=1", "b=2; Secure", "__Host-c=\"3\""}
+	r, err := f.Send(t.Context(), event.Base64().Encode())
+	if err != nil || r.Status != 200 {
+		t.Fatalf("answer = %d %s, %v, want 200", r.Status, r.Body, err)
+	}
+	if _, err := caller.Read(e, r.Status, []byte(r.Body)); err != nil {
+		t.Error(err)
+	}
+	if !json.Valid([]byte(r.Body)) {
+		t.Errorf("the body is no JSON: %s", r.Body)
+	}
+}

@@ -1,0 +1,68 @@
+//go:build unix
+
+package lambda
+
+import (
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/tests/awshome"
+)
+
+func TestSweeperDestroysTheKeysWhoseTimeIsOver(t *testing.T) {
+	home := awshome.New(t)
+	ago := func(days int) func() time.Time {
+		return func() time.Time { return time.Now().AddDate(0, 0, -days) }
+	}
+	for _, days := range []int{0, 1, 3, 4} {
+		if err := home.Open(t, home.Store(home.Endpoint), ago(days), nil).Texts.Warm(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := run(t, "sweeper", home)
+	for range 2 {
+		if _, err := f.Invoke(t.Context(), sample(t, "sweeper-schedule.json")); err != nil {
+			t.Fatalf("Invoke() = %v\n%s", err, f.Log())
+		}
+	}
+	want := [][]any{{"ok", 2., "sweeper", true}, {"ok", 0., "sweeper", nil}}
+	if diff := cmp.Diff(want, pick(lines(t, f), "done", "verdict", "days", "function", "cold")); diff != "" {
+		t.Errorf("verdict, days, function, cold (-want +got):\n%s\n%s", diff, f.Log())
+	}
+}
+
+func TestASweepThatFailsIsTriedAgain(t *testing.T) {
+	home := awshome.New(t)
+	f := Start(t, bootstrap(t, "sweeper"), Options{Env: home.Env("http://127.0.0.1:1")})
+	if _, err := f.Invoke(t.Context(), sample(t, "sweeper-schedule.json")); err == nil {
+		t.Error("Invoke() = nil without a database, want an error, which makes Lambda try again")
+	}
+	if diff := cmp.Diff([][]any{{1.}}, pick(lines(t, f), "done", "failed")); diff != "" {
+		t.Errorf("failed (-want +got):\n%s\n%s", diff, f.Log())
+	}
+}
+
+func TestSentinelTellsOfTheSampleEvents(t *testing.T) {
+	f := Start(t, bootstrap(t, "sentinel"), Options{Env: []string{"VACANCY_STAGE=" + awshome.Stage}})
+	for _, name := range []string{"sentinel-changed.json", "sentinel-odd.json", "sweeper-schedule.json"} {
+		if _, err := f.Invoke(t.Context(), sample(t, name)); err != nil {
+			t.Errorf("%s: Invoke() = %v, want no odd record to hold up the others", name, err)
+		}
+	}
+	all := lines(t, f)
+	pair := hex.EncodeToString([]byte(store.StreamOf(store.KindRequest, sampleCaller.ID(), sampleVacant.ID())))
+	want := [][]any{
+		{"MODIFY", pair, "1", 1.}, {"REMOVE", pair, "2", 1.},
+		{"MODIFY", "unreadable", "", 1.}, {"unreadable", nil, nil, 1.},
+	}
+	if diff := cmp.Diff(want, pick(all, "a row was changed or removed", "event", "stream", "position", "tampered")); diff != "" {
+		t.Errorf("event, stream, position, tampered (-want +got):\n%s\n%s", diff, f.Log())
+	}
+	if diff := cmp.Diff([][]any{{2.}, {1.}, {1.}}, pick(all, "done", "rows")); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
