@@ -88,9 +88,9 @@ func TestUnitsOfTheModelAreThoseOfARealCall(t *testing.T) {
 	}
 }
 
-// The bytes are those of a call whose texts still fit two write units.
+// The bytes of a call of one line, in a process that just started.
 func TestBytesOfTheModelAreNoFewerThanThoseOfARealCall(t *testing.T) {
-	c := oneCall(t, strings.Repeat("x", 250))
+	c := oneCall(t, strings.Repeat("x", cost.TextBytes))
 	t.Logf("ask %d, answer %d, log line %d bytes:\n%s", c.ask, c.answer, len(c.line), c.line)
 	m := cost.DefaultModel()
 	for what, bytes := range map[string]struct{ real, model float64 }{

@@ -13,8 +13,7 @@ const (
 	// largestPage is the largest card that a host takes (the limits of the
 	// design); all larger answers come out of rows, which the ceilings bound.
 	largestPage = 32 << 10
-	// seedsOpen is how many vacants' keys an instance keeps, and seedHours
-	// how long: the bound on requests to KMS.
+	// What one unit reads, strongly consistent, and writes at most.
 	readUnitBytes  = 4 << 10
 	writeUnitBytes = 1 << 10
 )
@@ -66,13 +65,13 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	n := float64(*f.Reserved)
 	requests := perConcurrency * n * aDay
 	rate := "%d x %d a second x 86,400 s"
-	d.Lines = append(d.Lines,
-		l.line(f.Name+": requests", LambdaRequests, requests, "what Lambda refuses above that costs nothing", rate, *f.Reserved, perConcurrency),
-		l.line(f.Name+": compute", compute(f), n*gigabytes(f)*aDay, "every instance busy all day", "%d x %d MB x 86,400 s", *f.Reserved, f.MemoryMB))
+	d.Lines = append(d.Lines, l.line(f.Name+": compute", compute(f), n*gigabytes(f)*aDay, "every instance busy all day",
+		"%d x %d MB x 86,400 s", *f.Reserved, f.MemoryMB))
 	if !f.URL {
-		return // a schedule and a stream that wakes for what must not happen: a line now and then
+		return // a schedule, and a stream that wakes it for what must not happen: nobody else can call it
 	}
 	d.Lines = append(d.Lines,
+		l.line(f.Name+": requests", LambdaRequests, requests, "what Lambda refuses above that costs nothing", rate, *f.Reserved, perConcurrency),
 		l.line(f.Name+": log lines", LogBytes, requests*(b.LineBytes+logOverhead)/gib, "one line a request, refused ones too",
 			"(%s + %d bytes) x "+rate, number(b.LineBytes), logOverhead, *f.Reserved, perConcurrency),
 		l.line(f.Name+": opening seeds", KMSRequests, n*b.Vacants*b.Openings, "each instance keeps an opened seed",

@@ -15,11 +15,11 @@ type Model struct {
 	RowBytes    float64 `json:"row_bytes"`    // what one row takes in the table
 }
 
-// DefaultModel is a call under 1 KB of which nothing is remembered: every read
-// is made.
+// DefaultModel is a call with a text of one line, TextBytes long, to a host that
+// remembers nothing of it: every read is made.
 func DefaultModel() Model {
 	return Model{
-		WriteUnits: 2, ReadUnits: 4, LineBytes: 520, BilledMS: 15, AnswerBytes: 1100, AskBytes: 1300,
+		WriteUnits: 2, ReadUnits: 4, LineBytes: 500, BilledMS: 15, AnswerBytes: 1250, AskBytes: 1300,
 		ColdShare: 0.001, ColdMS: 250, ColdKMS: 1, RowBytes: 1024,
 	}
 }
@@ -32,8 +32,12 @@ const ColdTrips = 3
 // request and of its trace, and a share of the TLS handshake.
 const (
 	AskHeaders    = 450
-	AnswerHeaders = 350
+	AnswerHeaders = 330
 )
+
+// TextBytes is the length of the texts of the default model. Two units are
+// written up to about eight times that.
+const TextBytes = 64
 
 // logOverhead is what CloudWatch Logs adds to each event it is sent.
 const logOverhead = 26
@@ -112,14 +116,14 @@ func Month(s Shape, l List) []Line {
 	}
 	count("KMS keys", KMSKeys, s.Keys, "one more for each year of key rotation, at most two")
 	count("secrets", Secrets, s.Secrets, "")
-	count("alarms", Alarms, s.Alarms, "standard resolution, one metric each")
+	count("alarms", Alarms, s.Alarms, "standard resolution; an alarm over several metrics counts for each")
 	count("dashboard", Dashboards, s.Dashboards, "")
 	count("WAF web ACL", WAFACLs, s.ACLs, "")
 	count("WAF rules", WAFRules, s.Rules, "")
 	if doors := s.doors(); doors > 0 {
 		lines = append(lines, l.line("metrics", Metrics, float64(doors*metricsPerFunction+1),
 			"billed by the hour in which a function logs a call: this is a month in which every door is used every hour",
-			"%d doors x %d + 1", doors, metricsPerFunction))
+			"%d for each of %d doors, and 1", metricsPerFunction, doors))
 	}
 	return lines
 }

@@ -80,7 +80,7 @@ func ListPrices() List {
 		LogBytes:          {0.50, 1, "GB"},
 		LogStorage:        {0.03, 1, "GB-months"},
 		Metrics:           {0.30, 1, "metrics"},
-		Alarms:            {0.10, 1, "alarms"},
+		Alarms:            {0.10, 1, "alarm metrics"},
 		Dashboards:        {3.00, 1, "dashboards"},
 		KMSKeys:           {1.00, 1, "keys"},
 		KMSRequests:       {0.03, 10_000, "requests"},

@@ -11,6 +11,7 @@ type Report struct {
 
 	CallCount float64 `json:"call_count"`
 	Direct    Lines   `json:"function_url"`
+	Before    float64 `json:"function_url_before_transfer_usd"` // Direct without the way of answers to the Internet
 	Edge      Lines   `json:"cloudfront"`
 	Kept      Lines   `json:"kept_a_month"`
 	Month     Lines   `json:"month"`
@@ -38,9 +39,20 @@ func Estimate(s Shape, l List, n float64, real *Real) Report {
 		Direct: sum(m.Calls(s, l, n, false)), Edge: sum(m.Calls(s, l, n, true)), Kept: sum(m.Kept(l, n)),
 		Month: sum(Month(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()), Real: real,
 	}
+	r.Before = r.Direct.USD - Sum(only(r.Direct.Lines, TransferOut))
 	if real != nil && real.Calls > 0 {
 		r.Compared = real.Compare(m)
 		r.RealUSD = Sum(real.Adjusted(m).Calls(s, l, n, s.Edge))
 	}
 	return r
+}
+
+// only are the lines of one item.
+func only(lines []Line, item Item) (found []Line) {
+	for _, l := range lines {
+		if l.Item == item {
+			found = append(found, l)
+		}
+	}
+	return found
 }

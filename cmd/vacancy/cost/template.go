@@ -16,7 +16,7 @@ type Shape struct {
 	Tables     []Table    `json:"tables"` // and their indexes
 	Keys       int        `json:"keys"`
 	Secrets    int        `json:"secrets"`
-	Alarms     int        `json:"alarms"`
+	Alarms     int        `json:"alarm_metrics"` // an alarm over several metrics is billed for each
 	Dashboards int        `json:"dashboards"`
 	Edge       bool       `json:"edge"` // a CloudFront distribution
 	ACLs       int        `json:"web_acls"`
@@ -139,7 +139,7 @@ func (s *Shape) add(id string, r resource, public bool) error {
 	case "AWS::SecretsManager::Secret":
 		s.Secrets++
 	case "AWS::CloudWatch::Alarm":
-		s.Alarms++
+		return s.addAlarm(into)
 	case "AWS::CloudWatch::Dashboard":
 		s.Dashboards++
 	case "AWS::CloudFront::Distribution":
@@ -148,7 +148,24 @@ func (s *Shape) add(id string, r resource, public bool) error {
 	return nil
 }
 
-// The defaults of CloudFormation.
+// addAlarm counts the metrics that an alarm looks at: in an expression they
+// have a MetricStat, the expression itself has none.
+func (s *Shape) addAlarm(into func(any) error) error {
+	var p struct {
+		Metrics []struct{ MetricStat json.RawMessage }
+	}
+	err := into(&p)
+	n := 0
+	for _, m := range p.Metrics {
+		if len(m.MetricStat) > 0 {
+			n++
+		}
+	}
+	s.Alarms += max(n, 1)
+	return err
+}
+
+// What CloudFormation takes for granted.
 const defaultMemory = 128
 
 func (s *Shape) addFunction(id string, public bool, into func(any) error) error {

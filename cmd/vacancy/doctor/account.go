@@ -63,5 +63,5 @@ func (f Facts) quota() Check {
 // the other functions together.
 const (
 	MessageReserved = 10
-	OtherReserved   = 4
+	OtherReserved   = 7
 )

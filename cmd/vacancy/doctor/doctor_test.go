@@ -88,6 +88,7 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"stack busy", "stack watch", doctor.Warn, "vacancy doctor", func(f *doctor.Facts) { setStatus(f, "UPDATE_IN_PROGRESS") }},
 		{"stack denied", "stack watch", doctor.Fail, "aws sts get-caller-identity", func(f *doctor.Facts) { f.Stacks["watch"] = doctor.Stack{Err: errors.New("denied")} }},
 		{"version differs", "version", doctor.Warn, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Version = "v2" }},
+		{"stacks of two versions", "version", doctor.Warn, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Stacks["edge"].Outputs["Version"] = "v1-1-gabc" }},
 		{"wrong keys", "rows: keys", doctor.Fail, "--stage OTHER", func(f *doctor.Facts) { f.Rows.Keys[0] = "pk S HASH" }},
 		{"no index", "docs: keys", doctor.Fail, "--stage OTHER", func(f *doctor.Facts) { f.Docs.Indexes = nil }},
 		{"no backups", "rows: backups", doctor.Fail, "update-continuous-backups --table-name rows-1", func(f *doctor.Facts) { f.Rows.PITR = false }},

@@ -9,8 +9,10 @@ import (
 // Facts are what is known of a machine, an account and a stage. An Err says why
 // the facts beside it are not.
 type Facts struct {
-	Stage   string
-	Version string // of this command
+	Stage string
+	// Version is the commit or release that this command is of, as far as it is
+	// part of the stacks' output Version; "" if it does not know.
+	Version string
 	// Keep is what the stage was deployed with: false is a stage that may be
 	// lost, whose tables nothing protects.
 	Keep bool

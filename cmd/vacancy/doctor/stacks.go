@@ -61,13 +61,14 @@ func (f Facts) stack(short string) Check {
 	return ok(name, "%s", s.Status)
 }
 
-// versions compares this command with what each stack was deployed by.
+// versions compares the stacks with each other, and with this command where it
+// knows what it was built of.
 func (f Facts) versions() Check {
 	const name = "version"
 	if why := f.blind(); why != "" {
 		return none(name, "%s", why)
 	}
-	var seen bool
+	seen := ""
 	for _, short := range StackNames() {
 		s := f.Stacks[short]
 		v, there := s.Outputs["Version"]
@@ -76,13 +77,18 @@ func (f Facts) versions() Check {
 			continue
 		case !there:
 			return fail(name, f.deploy(), "stack %s says no version", short)
-		case v != f.Version:
+		case seen != "" && v != seen:
+			return warn(name, f.deploy(), "stack %s was deployed by %s, and those before it by %s", short, v, seen)
+		case f.Version != "" && !strings.Contains(v, f.Version):
 			return warn(name, f.deploy()+"    # or use the command of that version", "this is %s, and stack %s was deployed by %s", f.Version, short, v)
 		}
-		seen = true
+		seen = v
 	}
-	if !seen {
+	switch {
+	case seen == "":
 		return none(name, "no stack is deployed")
+	case f.Version == "":
+		return ok(name, "the stacks are of %s; this command does not know its own", seen)
 	}
-	return ok(name, "%s, and so are the stacks", f.Version)
+	return ok(name, "the stacks are of %s, as this command is", seen)
 }

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// synthesized writes the templates of a small stage and returns their folder.
+func synthesized(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, template := range map[string]string{
+		"data": `{"Resources":{"Rows":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"BillingMode":"PAY_PER_REQUEST",
+			"WriteOnDemandThroughputSettings":{"MaxWriteRequestUnits":50},"Replicas":[{"ReadOnDemandThroughputSettings":{"MaxReadRequestUnits":100}}]}},
+			"Seal":{"Type":"AWS::KMS::Key"}}}`,
+		"functions": `{"Resources":{"Message":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":"vacancy-dev-message","MemorySize":256,
+			"Architectures":["arm64"],"ReservedConcurrentExecutions":10}},
+			"Url":{"Type":"AWS::Lambda::Url","Properties":{"TargetFunctionArn":{"Fn::GetAtt":["Message","Arn"]}}}}}`,
+		"edge": `{"Resources":{"Front":{"Type":"AWS::CloudFront::Distribution","Properties":{}}}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "vacancy-dev-"+name+".template.json"), []byte(template), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestCostShowsEveryLineWithItsFormula(t *testing.T) {
+	s, dir := newShell(t), synthesized(t)
+	clean := strings.NewReplacer(dir, "cdk.out").Replace
+	golden(t, "cost", clean(s.must("cost", "--templates", dir)))
+	golden(t, "cost.json", clean(s.must("cost", "--templates", dir, "--calls", "5", "--json")))
+}
+
+func TestCostTakesPricesOfOnesOwn(t *testing.T) {
+	s, dir := newShell(t), synthesized(t)
+	file := filepath.Join(t.TempDir(), "prices.json")
+	prices := `{"region":"eu-west-1","taken":"2026-01","prices":{"dynamodb-write-units":{"usd":1000,"per":1}}}`
+	if err := os.WriteFile(file, []byte(prices), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Region string
+		Direct struct{ USD float64 } `json:"function_url"`
+	}
+	if err := json.Unmarshal([]byte(s.must("cost", "--templates", dir, "--calls", "1", "--price-list", file, "--json")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Region != "eu-west-1" || int(got.Direct.USD) != 2000 {
+		t.Errorf("cost of one call at $1000 a write unit = %+v, want $2000 in eu-west-1", got)
+	}
+}
+
+func TestCostRefusesWhatItCannotEstimate(t *testing.T) {
+	dir := synthesized(t)
+	bad := filepath.Join(t.TempDir(), "bad.json")
+	if err := os.WriteFile(bad, []byte(`{"region":"r","taken":"t","prices":{"gold":{"usd":1,"per":1}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		args []string
+		exit int
+		want string
+	}{
+		"no calls":      {[]string{"--calls", "0"}, problem.ExitUsage, "--calls: expected 1 to"},
+		"bad stage":     {[]string{"--stage", "Prod"}, problem.ExitUsage, "stage: expected"},
+		"another stage": {[]string{"--stage", "prod", "--templates", dir}, problem.ExitNotFound, "try: cdk synth -c stage=prod"},
+		"no list":       {[]string{"--templates", dir, "--price-list", "nowhere.json"}, problem.ExitNotFound, "nowhere.json"},
+		"unknown item":  {[]string{"--templates", dir, "--price-list", bad}, problem.ExitUsage, `got "gold"`},
+	} {
+		code, out, errs := newShell(t).run("", append([]string{"cost"}, tt.args...)...)
+		if code != tt.exit || out != "" || !strings.Contains(errs, tt.want) {
+			t.Errorf("%s: vacancy cost %v = exit %d, out %q, err %q; want exit %d and %q", name, tt.args, code, out, errs, tt.exit, tt.want)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check a stage on AWS, and what is needed to deploy one",
+		Long: `Check what a deployment needs (tools, credentials, Region, clock, bootstrap, quotas)
+and what a stage is: its stacks, the flags of its tables, versions, the edge, the
+host's answers, the operator key, its keys, and whether a row was changed by hand.
+
+Each check is one line: ok, warn, FAIL, or n/a where it does not apply. What is not
+well comes with its cause, and with the command that mends it. Nothing is changed.
+
+It reports every check and ends with 1 if one says FAIL.`,
+		Example: `  vacancy doctor
+  vacancy doctor --stage prod --json`,
+		GroupID: groupCloud,
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			rec, err := a.stageOrName(name)
+			if err != nil {
+				return err
+			}
+			r := doctorResult{doctor.Examine(a.facts(cmd.Context(), rec))}
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
+			if err := a.show(r); err != nil || r.OK {
+				return err
+			}
+			return &reported{}
+		},
+	}
+	stageFlag(cmd.Flags(), &name)
+	return cmd
+}
+
+// stageOrName is the record of the stage that a flag names; of one that was not
+// deployed from here it has the name only.
+func (a *app) stageOrName(flag string) (stage.Record, error) {
+	name, err := a.stageName(flag)
+	if err != nil {
+		return stage.Record{}, err
+	}
+	rec, err := a.stageRecord(name)
+	if problem.Is(err, problem.NotFound) {
+		return stage.Record{Stage: name}, nil
+	}
+	return rec, err
+}
+
+// visitTime is how long a host may take for one answer.
+const visitTime = 20 * time.Second
+
+// facts gathers what is known of a stage.
+func (a *app) facts(ctx context.Context, rec stage.Record) doctor.Facts {
+	var f doctor.Facts
+	c, err := cloud.Open(ctx, "")
+	if c == nil && rec.Region != "" {
+		c, err = cloud.Open(ctx, rec.Region)
+	}
+	if err != nil {
+		f = cloud.Blind(rec.Stage, err)
+	} else {
+		f = c.Examine(ctx, rec.Stage, wantedConcurrency(rec), a.now)
+	}
+	f.Version, f.Region, f.Keep = builtOf(), rec.Region, rec.Context["keep"] != "false"
+	f.Tools = doctor.Tools(ctx, doctor.Run)
+	web := &http.Client{Transport: &http.Transport{DialContext: dispatch.Dial, Proxy: dispatch.Proxy}, Timeout: visitTime}
+	defer web.CloseIdleConnections()
+	f.Visit = doctor.Look(ctx, web, a.doors(f, rec), a.rand)
+	return f
+}
+
+// builtOf is the commit or the release that this command was built of, "" if
+// it was not told.
+func builtOf() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return strings.TrimSuffix(info.Main.Version, "(devel)")
+}
+
+// doors are where the stage's host is: as its stacks say, else as the record.
+func (a *app) doors(f doctor.Facts, rec stage.Record) doctor.Doors {
+	d := doctor.Doors{URL: rec.URL, Account: rec.AccountURL, Edge: rec.Edge, Key: string(rec.OperatorKey)}
+	if key := a.env["VACANCY_OPERATOR_KEY"]; key != "" {
+		d.Key = key
+	}
+	if functions := f.Stacks["functions"].Outputs; functions != nil {
+		d.Raw, d.Edge = functions["MessageUrl"], functions["EdgeSecret"] != ""
+		if d.Account == "" {
+			d.Account = functions["AccountUrl"]
+		}
+	}
+	if public := f.Stacks["edge"].Outputs["Url"]; public != "" {
+		d.URL = public
+	}
+	if d.Raw == "" && d.Edge {
+		d.Edge = false // nothing says where the function is behind it
+	}
+	for _, url := range []*string{&d.URL, &d.Raw, &d.Account} {
+		*url = strings.TrimRight(*url, "/")
+	}
+	return d
+}
+
+// wantedConcurrency is what the stage would reserve: nothing at all where its
+// context says 0.
+func wantedConcurrency(rec stage.Record) int {
+	n, err := strconv.Atoi(rec.Context["concurrency"])
+	switch {
+	case err != nil:
+		n = doctor.MessageReserved
+	case n == 0:
+		return 0
+	}
+	return n + doctor.OtherReserved
+}
+
+type doctorResult struct{ doctor.Report }
+
+func (r doctorResult) text(w io.Writer) {
+	fmt.Fprintf(w, "stage %s\n", r.Stage)
+	for _, c := range r.Checks {
+		verdict := string(c.Verdict)
+		if c.Verdict == doctor.NotApplicable {
+			verdict = "n/a"
+		}
+		fmt.Fprintf(w, "  %-4s  %-25s %s\n", verdict, c.Name, printable(c.Detail))
+		if c.Fix != "" {
+			fmt.Fprintf(w, "        %-25s fix: %s\n", "", printable(c.Fix))
+		}
+	}
+	warned := ""
+	if n := r.Count(doctor.Warn); n > 0 {
+		warned = fmt.Sprintf(", %d to look at", n)
+	}
+	if r.OK {
+		fmt.Fprintf(w, "well%s\n", warned)
+		return
+	}
+	fmt.Fprintf(w, "%d wrong%s\n", r.Count(doctor.Fail), warned)
+}
