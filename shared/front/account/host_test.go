@@ -192,3 +192,20 @@ func TestAnExportThatWasCutOffIsNone(t *testing.T) {
 		t.Errorf("Export() = %d bytes, %v, want unavailable", len(b), err)
 	}
 }
+
+// Whatever body comes, the URL stays the home's own.
+func FuzzSetHost(f *testing.F) {
+	f.Add(`{"url":"http://127.0.0.1:8080"}`)
+	f.Add(`{"url":"https://x","url":""}`)
+	h := newHouse(f)
+	f.Fuzz(func(t *testing.T, body string) {
+		h.log.Reset()
+		w := h.ask("PUT", "/v1/host", body, header("Content-Type", "application/json"))
+		if w.Code >= http.StatusInternalServerError {
+			t.Errorf("PUT %q = %d %s", body, w.Code, w.Body)
+		}
+		if got := decode[account.Host](t, h.ask("GET", "/v1/host", "")); got.URL != "http://127.0.0.1:8080" {
+			t.Errorf("PUT %q made the URL %q", body, got.URL)
+		}
+	})
+}

@@ -126,3 +126,34 @@ func TestAClientSendsItsKeyAndNeverPrintsIt(t *testing.T) {
 		t.Errorf("List() with a wrong key = %v, want unauthorized without the key", err)
 	}
 }
+
+// only is a checker of one key.
+type only string
+
+func (o only) Check(_ context.Context, key string) error {
+	if key != string(o) {
+		return problem.New(problem.Unauthorized, "another")
+	}
+	return nil
+}
+
+func FuzzOnlyAHeaderWithTheKeyLetsIn(f *testing.F) {
+	const key = "vop_key"
+	f.Add("Bearer vop_key")
+	f.Add("bearer  vop_key")
+	f.Add("Bearer")
+	f.Fuzz(func(t *testing.T, header string) {
+		in := false
+		door := account.Keyed(only(key), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { in = true }))
+		r := httptest.NewRequest("GET", "/v1/vacants", nil)
+		r.Header["Authorization"] = []string{header}
+		w := httptest.NewRecorder()
+		door.ServeHTTP(w, r)
+		if named := strings.HasSuffix(header, " "+key) && strings.EqualFold(strings.TrimRight(strings.TrimSuffix(header, key), " "), "bearer"); in != named {
+			t.Errorf("%q is let in: %t", header, in)
+		}
+		if !in && w.Code != http.StatusUnauthorized {
+			t.Errorf("%q = %d, want 401", header, w.Code)
+		}
+	})
+}

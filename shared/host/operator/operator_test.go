@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -177,4 +178,24 @@ func TestWithoutRandomnessNoKeyIsMade(t *testing.T) {
 	if d, _ := s.Doc(t.Context(), operator.Key()); d.Version != 0 {
 		t.Error("a document was written")
 	}
+}
+
+// Whatever lies in the document and whatever comes as a key: an answer of one
+// of three kinds, and never a key let in that was not minted.
+func FuzzCheck(f *testing.F) {
+	f.Add([]byte(`{"format":1,"sha256":"`+strings.Repeat("00", 32)+`"}`), "vop_"+strings.Repeat("A", 43))
+	f.Add([]byte(`{}`), "")
+	f.Fuzz(func(t *testing.T, data []byte, key string) {
+		s := memory.New()
+		if err := s.Commit(t.Context(), store.Put{Key: operator.Key(), Attempt: store.Attempt{1}, Data: data}); err != nil {
+			t.Skip()
+		}
+		err := keys(s).Check(t.Context(), key)
+		if err == nil && !bytes.Contains(bytes.ToLower(data), []byte(fmt.Sprintf("%x", sha256.Sum256([]byte(key))))) {
+			t.Errorf("Check(%q) over %q let it in", key, data)
+		}
+		if err != nil && !problem.Is(err, problem.Unauthorized) && !problem.Is(err, problem.Damaged) {
+			t.Errorf("Check(%q) over %q = %v", key, data, err)
+		}
+	})
 }
