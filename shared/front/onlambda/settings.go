@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"math"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -97,22 +96,16 @@ func (f Function) variables() []variable {
 	return all
 }
 
-var (
-	stagePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
-	tablePattern = regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
-	keyPattern   = regexp.MustCompile(`^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$`)
-)
-
 // leastSecret is how long an edge's secret is at least: nobody guesses it.
 const leastSecret = 32
 
 var (
 	stage = variable{name: "VACANCY_STAGE", want: "1 to 20 characters of a-z, 0-9 and -, the first a letter",
-		set: func(s *Settings, v string) bool { s.Stage = v; return stagePattern.MatchString(v) }}
+		set: func(s *Settings, v string) bool { s.Stage = v; return isStage(v) }}
 	rows = variable{name: "VACANCY_ROWS", want: "the name of a table",
-		set: func(s *Settings, v string) bool { s.Tables.Rows = v; return tablePattern.MatchString(v) }}
+		set: func(s *Settings, v string) bool { s.Tables.Rows = v; return isTable(v) }}
 	docs = variable{name: "VACANCY_DOCS", want: "the name of a table",
-		set: func(s *Settings, v string) bool { s.Tables.Docs = v; return tablePattern.MatchString(v) }}
+		set: func(s *Settings, v string) bool { s.Tables.Docs = v; return isTable(v) }}
 	sealKey = variable{name: "VACANCY_SEAL_KEY", want: "the ARN of a KMS key, or 64 hex digits", secret: true,
 		set: func(s *Settings, v string) bool { s.SealKey = v; return isKMS(v) || isHexKey(v) }}
 	hostKey = variable{name: "VACANCY_HOST_KEY", want: "the ARN of a KMS key, or nothing for a software identity",
@@ -141,7 +134,35 @@ var (
 		}}
 )
 
-func isKMS(s string) bool { return keyPattern.MatchString(s) }
+// The forms are checked by hand: patterns would be compiled at every start.
+
+const (
+	small  = "abcdefghijklmnopqrstuvwxyz"
+	large  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits = "0123456789"
+)
+
+// madeOf reports whether s is of so many characters, all of a set.
+func madeOf(s string, least, most int, set string) bool {
+	return len(s) >= least && len(s) <= most && strings.Trim(s, set) == ""
+}
+
+func isStage(s string) bool {
+	return madeOf(s, 1, 20, small+digits+"-") && madeOf(s[:1], 1, 1, small)
+}
+
+func isTable(s string) bool { return madeOf(s, 3, 255, small+large+digits+"_.-") }
+
+// isKMS: arn:PARTITION:kms:REGION:ACCOUNT:key/ID.
+func isKMS(s string) bool {
+	p := strings.Split(s, ":")
+	if len(p) != 6 {
+		return false
+	}
+	id, ok := strings.CutPrefix(p[5], "key/")
+	return ok && p[0] == "arn" && strings.HasPrefix(p[1], "aws") && madeOf(p[1], 3, 20, small+"-") && p[2] == "kms" &&
+		madeOf(p[3], 1, 40, small+digits+"-") && madeOf(p[4], 12, 12, digits) && madeOf(id, 1, 80, small+large+digits+"-")
+}
 
 func isHexKey(s string) bool {
 	b, err := hex.DecodeString(s)

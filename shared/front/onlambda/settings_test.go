@@ -62,6 +62,8 @@ func TestWhatIsNotNeededMayBeMissing(t *testing.T) {
 func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 	for _, tt := range []struct{ name, value, says string }{
 		{"VACANCY_STAGE", "", "VACANCY_STAGE: expected 1 to 20 characters of a-z, 0-9 and -, the first a letter, got nothing"},
+		{"VACANCY_STAGE", "1dev", `got "1dev"`},
+		{"VACANCY_STAGE", "de_v", `got "de_v"`},
 		{"VACANCY_STAGE", "Dev", `got "Dev"`},
 		{"VACANCY_STAGE", strings.Repeat("a", 21), `got "aaaaaaaaaaaaaaaaaaaaa"`},
 		{"VACANCY_ROWS", "", "VACANCY_ROWS: expected the name of a table, got nothing"},
@@ -71,6 +73,10 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		{"VACANCY_SEAL_KEY", hexKey[2:], "VACANCY_SEAL_KEY: expected the ARN of a KMS key, or 64 hex digits, got 62 other characters"},
 		{"VACANCY_SEAL_KEY", "alias/seal", "got 10 other characters"},
 		{"VACANCY_HOST_KEY", "alias/host", `VACANCY_HOST_KEY: expected the ARN of a KMS key, or nothing for a software identity, got "alias/host"`},
+		{"VACANCY_HOST_KEY", strings.Replace(hostARN, "key/", "alias/", 1), "VACANCY_HOST_KEY: expected the ARN of a KMS key"},
+		{"VACANCY_HOST_KEY", strings.Replace(hostARN, "123456789012", "12345678901", 1), "VACANCY_HOST_KEY: expected the ARN of a KMS key"},
+		{"VACANCY_HOST_KEY", strings.Replace(hostARN, ":kms:", ":s3:", 1), "VACANCY_HOST_KEY: expected the ARN of a KMS key"},
+		{"VACANCY_HOST_KEY", hostARN + "\n", "VACANCY_HOST_KEY: expected the ARN of a KMS key"},
 		{"VACANCY_HOST_KEY", hexKey, "VACANCY_HOST_KEY: expected the ARN of a KMS key"},
 		{"VACANCY_URL", "vacants.example.org", "VACANCY_URL: expected http://HOST"},
 		{"VACANCY_URL", "https://user:word@example.org", "VACANCY_URL: expected http://HOST"},
