@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"maps"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -25,6 +26,15 @@ func (s *Store) Tip(ctx context.Context, stream store.Stream) (store.Row, error)
 
 // Rows is as store.Store says. A page is one query, so it ends early at 1 MB.
 func (s *Store) Rows(ctx context.Context, stream store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	condition := " AND sk >= :from"
+	if d == store.Descending {
+		condition = " AND sk <= :from"
+	}
+	return s.page(ctx, stream, from, n, d, condition, item{":from": num(from)})
+}
+
+// page is Rows by a condition of the sort key and its values.
+func (s *Store) page(ctx context.Context, stream store.Stream, from uint64, n int, d store.Direction, condition string, values item) ([]store.Row, error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
 	}
@@ -33,11 +43,8 @@ func (s *Store) Rows(ctx context.Context, stream store.Stream, from uint64, n in
 	}
 	defer s.leave()
 	in := s.rowsQuery(stream, n, d)
-	in.KeyConditionExpression = aws.String("pk = :s AND sk >= :from")
-	if d == store.Descending {
-		in.KeyConditionExpression = aws.String("pk = :s AND sk <= :from")
-	}
-	in.ExpressionAttributeValues[":from"] = num(from)
+	*in.KeyConditionExpression += condition
+	maps.Copy(in.ExpressionAttributeValues, values)
 	rows, err := s.queryRows(ctx, in, stream)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"math"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -24,6 +25,23 @@ func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 }
 
 type view struct{ *Store }
+
+// Rows is as store.View says. A page from the beginning, or down from the end,
+// also meets what lies at positions that no row has, where somebody put it by
+// hand: as damage, which a host itself reads past where it can.
+func (v view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	condition, values := " AND sk BETWEEN :from AND :last", item{":from": num(from), ":last": num(math.MaxInt64)}
+	switch {
+	case d == store.Ascending && from <= 1:
+		condition = " AND sk <= :last"
+		delete(values, ":from")
+	case d == store.Descending && from >= math.MaxInt64:
+		condition, values = "", nil
+	case d == store.Descending:
+		return v.Store.Rows(ctx, s, from, n, d)
+	}
+	return v.page(ctx, s, from, n, d, condition, values)
+}
 
 // scanned is how many rows one request looks at. More would read far into a
 // long stream for its name alone.
