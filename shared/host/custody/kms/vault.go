@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
@@ -30,10 +31,11 @@ const (
 
 // The encryption context of a box. It is authenticated and, in the service's
 // audit trail, readable: who opened which vacant's seed, and when.
-const (
-	contextKey = "vacancy"
-	emptyKey   = "vacancy-empty"
-)
+// It has this one key, which is all that the key's policy allows.
+const contextKey = "vacancy"
+
+// emptySuffix marks the context of an empty secret. No other ends so.
+const emptySuffix = "#empty"
 
 // maxBox is the largest ciphertext in bytes that the service takes.
 const maxBox = 6144
@@ -50,13 +52,13 @@ type Vault struct {
 // ARN a box of another key is refused for certain.
 func New(client *kms.Client, keyID string) *Vault { return &Vault{client: client, key: keyID} }
 
-// Seal seals secret for the context bound, which may not be empty.
+// Seal seals secret for the context bound, which is not empty.
 func (v *Vault) Seal(ctx context.Context, bound string, secret []byte) ([]byte, error) {
 	switch {
 	case len(secret) > custody.MaxSecret:
 		return nil, problem.New(problem.TooLarge, "a secret has at most %d bytes, got %d", custody.MaxSecret, len(secret))
-	case bound == "":
-		return nil, problem.New(problem.Internal, "a secret is sealed for a context; got none")
+	case !bindable(bound):
+		return nil, problem.New(problem.Internal, "a secret is sealed for a context that does not end in %s; got %.80q", emptySuffix, bound)
 	}
 	format := byte(formatSecret)
 	if len(secret) == 0 {
@@ -76,8 +78,8 @@ func (v *Vault) Seal(ctx context.Context, bound string, secret []byte) ([]byte, 
 // Open opens a box that was sealed for the context bound.
 func (v *Vault) Open(ctx context.Context, bound string, box []byte) ([]byte, error) {
 	switch {
-	case bound == "":
-		return nil, problem.New(problem.Damaged, "a sealed secret without a context is none of this host's")
+	case !bindable(bound):
+		return nil, problem.New(problem.Damaged, "a sealed secret of the context %.80q is none of this host's", bound)
 	case len(box) < 2 || len(box) > 1+maxBox:
 		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected 2 to %d bytes, got %d", bound, 1+maxBox, len(box))
 	case box[0] != formatSecret && box[0] != formatEmpty:
@@ -101,12 +103,13 @@ func (v *Vault) Open(ctx context.Context, bound string, box []byte) ([]byte, err
 }
 
 func contextOf(format byte, bound string) map[string]string {
-	c := map[string]string{contextKey: bound}
 	if format == formatEmpty {
-		c[emptyKey] = "true"
+		bound += emptySuffix
 	}
-	return c
+	return map[string]string{contextKey: bound}
 }
+
+func bindable(bound string) bool { return bound != "" && !strings.HasSuffix(bound, emptySuffix) }
 
 // Format shows a vault as its type's name, whatever the verb.
 func (v Vault) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "kms.Vault") }

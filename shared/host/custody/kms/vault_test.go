@@ -55,7 +55,7 @@ func TestAnEmptySecretIsNotAZeroByte(t *testing.T) {
 		t.Errorf("Open() = %q, %v, want an empty secret", got, err)
 	}
 	for _, a := range s.asked {
-		if diff := cmp.Diff(map[string]any{"vacancy": "vacant:1", "vacancy-empty": "true"}, a.Body["EncryptionContext"]); diff != "" {
+		if diff := cmp.Diff(map[string]any{"vacancy": "vacant:1#empty"}, a.Body["EncryptionContext"]); diff != "" {
 			t.Errorf("%s: context (-want +got):\n%s", a.Operation, diff)
 		}
 	}
@@ -68,11 +68,12 @@ func TestWhatCannotBeABoxIsDamagedAndAsksNobody(t *testing.T) {
 		bound string
 		box   []byte
 	}{
-		"nothing":          {"b", nil},
-		"a format alone":   {"b", []byte{1}},
-		"another format":   {"b", []byte("\x03sealed")},
-		"too much":         {"b", bytes.Repeat([]byte{1}, 6146)},
-		"bound to nothing": {"", []byte("\x01sealed")},
+		"nothing":                     {"b", nil},
+		"a format alone":              {"b", []byte{1}},
+		"another format":              {"b", []byte("\x03sealed")},
+		"too much":                    {"b", bytes.Repeat([]byte{1}, 6146)},
+		"bound to nothing":            {"", []byte("\x01sealed")},
+		"bound as an empty secret is": {"b#empty", []byte("\x01sealed")},
 	} {
 		if got, err := v.Open(t.Context(), c.bound, c.box); !problem.Is(err, problem.Damaged) || got != nil {
 			t.Errorf("Open(%s) = %q, %v, want damaged", name, got, err)
@@ -81,8 +82,10 @@ func TestWhatCannotBeABoxIsDamagedAndAsksNobody(t *testing.T) {
 	if _, err := v.Seal(t.Context(), "b", make([]byte, custody.MaxSecret+1)); !problem.Is(err, problem.TooLarge) {
 		t.Errorf("Seal(too much) = %v, want too large", err)
 	}
-	if _, err := v.Seal(t.Context(), "", []byte("x")); err == nil {
-		t.Error("Seal() for no context succeeded")
+	for _, bound := range []string{"", "b#empty"} {
+		if _, err := v.Seal(t.Context(), bound, []byte("x")); err == nil {
+			t.Errorf("Seal() for the context %q succeeded", bound)
+		}
 	}
 	if len(s.asked) != 0 {
 		t.Errorf("requests = %v, want none", s.asked)
