@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -109,25 +110,22 @@ func builtOf() string {
 
 // doors are where the stage's host is: as its stacks say, else as the record.
 func (a *app) doors(f doctor.Facts, rec stage.Record) doctor.Doors {
-	d := doctor.Doors{URL: rec.URL, Account: rec.AccountURL, Edge: rec.Edge, Key: string(rec.OperatorKey)}
+	d := doctor.Doors{URL: rec.URL, Account: rec.AccountURL, Key: string(rec.OperatorKey)}
 	if key := a.env["VACANCY_OPERATOR_KEY"]; key != "" {
 		d.Key = key
 	}
-	if functions := f.Stacks["functions"].Outputs; functions != nil {
-		d.Raw, d.Edge = functions["MessageUrl"], functions["EdgeSecret"] != ""
-		if d.Account == "" {
-			d.Account = functions["AccountUrl"]
+	d.Raw = map[string]string{}
+	functions := f.Stacks["functions"].Outputs
+	for function, output := range map[string]string{"message": "MessageUrl", "account": "AccountUrl", "audit": "AuditUrl"} {
+		if url := functions[output]; url != "" {
+			d.Raw[function] = strings.TrimRight(url, "/")
 		}
 	}
-	if public := f.Stacks["edge"].Outputs["Url"]; public != "" {
-		d.URL = public
-	}
-	if d.Raw == "" && d.Edge {
-		d.Edge = false // nothing says where the function is behind it
-	}
-	for _, url := range []*string{&d.URL, &d.Raw, &d.Account} {
-		*url = strings.TrimRight(*url, "/")
-	}
+	// Without the stacks nothing says where the functions are behind an edge.
+	d.Edge = functions["EdgeSecret"] != ""
+	public := f.Stacks["edge"].Outputs["Url"]
+	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")
+	d.Account = cmp.Or(d.Account, strings.TrimRight(public, "/"), d.Raw["account"])
 	return d
 }
 

@@ -221,7 +221,7 @@ func (l *lab) examine(raw, public string) doctor.Report {
 	f.Tools = doctor.Tools(l.t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
 		return map[string]string{"go": "go version go1.26.1 linux/arm64", "node": "v22.1.0", "npm": "10.9.0"}[program], nil
 	})
-	f.Visit = doctor.Look(l.t.Context(), http.DefaultClient, doctor.Doors{URL: public, Raw: raw, Account: public, Edge: true, Key: operatorKey}, rand.Reader)
+	f.Visit = doctor.Look(l.t.Context(), http.DefaultClient, doctor.Doors{URL: public, Raw: map[string]string{"message": raw}, Account: public, Edge: true, Key: operatorKey}, rand.Reader)
 	return doctor.Examine(f)
 }
 

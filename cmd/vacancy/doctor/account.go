@@ -1,6 +1,10 @@
 package doctor
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+)
 
 // leastBootstrap is the version of the CDK's own stack that the templates ask
 // for: the first whose assets are published by roles.
@@ -13,7 +17,7 @@ func (f Facts) bootstrap() Check {
 	if why := f.blind(); why != "" {
 		return none(name, "%s", why)
 	}
-	fix := fmt.Sprintf("npx --yes aws-cdk bootstrap aws://%s/%s", f.Account.ID, f.Account.Region)
+	fix := fmt.Sprintf("npx --yes aws-cdk@%s bootstrap aws://%s/%s", cdk.Version, f.Account.ID, f.Account.Region)
 	switch b := f.Bootstrap; {
 	case b.Err != nil:
 		return unread(name, b.Err)
@@ -46,7 +50,7 @@ func (f Facts) quota() Check {
 	}
 	q := f.Quota
 	left := unreserved(q.Limit)
-	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d", wantedQuota)
+	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d    # or reserve nothing: %s --context concurrency=0", wantedQuota, f.deploy())
 	switch {
 	case q.Err != nil:
 		return unread(name, q.Err)

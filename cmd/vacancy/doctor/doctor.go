@@ -1,7 +1,7 @@
 // Package doctor says what is wrong with a stage, or with the machine that
 // deploys it: named checks, each with its cause and the command that mends it.
 //
-// It imports the front's account client shapes, floor 1 and problem. The checks
+// It imports the shapes of the account door, the CDK's version and problem. The checks
 // are pure functions of Facts; what gathers the facts over the network stands
 // apart (Visit and Look here, the AWS ones in package cloud). The invariants:
 // nothing is changed; a fact that could not be had is no fact, so that a check

@@ -137,7 +137,9 @@ type Tampered struct {
 type Visit struct {
 	Absent bool // there is no URL
 	Edge   bool // CloudFront stands before the functions
-	Raw    Answer
+	// Raw are the answers of the Function URLs to who does not come through
+	// CloudFront, by the names of the functions.
+	Raw    map[string]Answer
 	Health Answer
 	Host   account.Host
 	// Operator is what the account door says to the operator key.

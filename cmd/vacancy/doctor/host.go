@@ -2,10 +2,17 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 )
+
+// logs is the command that shows a function's log.
+func (f Facts) logs(function string) string {
+	return "vacancy tail --since 1h --function " + function + " --stage " + f.Stage
+}
 
 func (f Facts) host() []Check {
 	return []Check{f.edge(), f.health(), f.operator(), f.identity(), f.seal(), f.tampered()}
@@ -20,18 +27,25 @@ func (f Facts) edge() Check {
 		return none(name, "needs a deployed stage")
 	case !v.Edge:
 		return none(name, "the stage has no edge: its Function URL is public")
-	case v.Raw.Err != nil:
-		return fail(name, "vacancy tail --stage "+f.Stage, "the Function URL does not answer: %s", v.Raw.Err)
-	case v.Raw.Status == http.StatusForbidden:
-		return ok(name, "the Function URL refuses who does not come through CloudFront")
+	case len(v.Raw) == 0:
+		return fail(name, f.deploy(), "stack functions says no Function URL")
 	}
-	return fail(name, f.deploy()+"    # puts a new secret before both", "the Function URL answers %d to who does not come through CloudFront, expected 403", v.Raw.Status)
+	for _, function := range slices.Sorted(maps.Keys(v.Raw)) {
+		switch a := v.Raw[function]; {
+		case a.Err != nil:
+			return fail(name, f.logs(function), "the Function URL of %s does not answer: %s", function, a.Err)
+		case a.Status != http.StatusForbidden:
+			return fail(name, f.deploy()+"    # gives both sides a new secret",
+				"the Function URL of %s answers %d to who does not come through CloudFront, expected 403", function, a.Status)
+		}
+	}
+	return ok(name, "%d Function URLs refuse who does not come through CloudFront", len(v.Raw))
 }
 
 func (f Facts) health() Check {
 	const name = "health"
 	v := f.Visit
-	logs := "vacancy tail --stage " + f.Stage
+	logs := f.logs("message")
 	switch a := v.Health; {
 	case v.Absent:
 		return none(name, "needs a deployed stage")
@@ -60,13 +74,13 @@ func (f Facts) operator() Check {
 	case v.NoKey:
 		return fail(name, fix, "there is no operator key here: neither in the stage's record nor in VACANCY_OPERATOR_KEY")
 	case a.Err != nil:
-		return fail(name, "vacancy tail account --stage "+f.Stage, "the account door does not answer: %s", a.Err)
+		return fail(name, f.logs("account"), "the account door does not answer: %s", a.Err)
 	case a.Status == http.StatusOK:
 		return ok(name, "the account door takes it")
 	case a.Status == http.StatusUnauthorized:
 		return fail(name, fix, "the account door does not take the operator key: it was rotated elsewhere")
 	default:
-		return fail(name, "vacancy tail account --stage "+f.Stage, "the account door answers %d", a.Status)
+		return fail(name, f.logs("account"), "the account door answers %d", a.Status)
 	}
 }
 
@@ -81,7 +95,7 @@ func (f Facts) identity() Check {
 	case v.Host.Key == account.KeyService:
 		return ok(name, "%s, kept by KMS", v.Host.ID.Short())
 	}
-	return warn(name, f.deploy()+"    # with hostKey=kms, where KMS offers Ed25519; the host's id changes",
+	return warn(name, f.deploy()+" --context hostKey=kms    # where KMS offers Ed25519; the host's id changes",
 		"%s is a software key, sealed in docs: a reader of docs who may decrypt has it", v.Host.ID.Short())
 }
 

@@ -7,16 +7,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // Doors are where a stage's host is to be found.
 type Doors struct {
-	URL     string // where callers call
-	Raw     string // Function URL of message
-	Account string // of the control plane
+	URL     string            // where callers call
+	Raw     map[string]string // Function URLs by the names of the functions
+	Account string            // of the control plane
 	Edge    bool
 	Key     string // operator key; "" if there is none
 }
@@ -27,16 +26,18 @@ const maxAnswer = 64 << 10
 // Look calls the host at its doors. random gives the challenge that the host is
 // to sign. Nothing is an error of Look: what fails is in the Visit.
 func Look(ctx context.Context, web *http.Client, d Doors, random io.Reader) Visit {
-	v := Visit{Absent: d.URL == "" && d.Raw == "", Edge: d.Edge, NoKey: d.Key == ""}
+	v := Visit{Absent: d.URL == "" && len(d.Raw) == 0, Edge: d.Edge, NoKey: d.Key == "", Raw: map[string]Answer{}}
 	if v.Absent {
 		return v
 	}
-	if d.Edge {
-		v.Raw, _ = get(ctx, web, d.Raw+"/health", "")
+	for function, url := range d.Raw {
+		if d.Edge {
+			v.Raw[function], _ = get(ctx, web, url+"/health", "")
+		}
 	}
 	public := d.URL
 	if public == "" {
-		public = d.Raw
+		public = d.Raw["message"]
 	}
 	v.Health, _ = get(ctx, web, public+"/health", "")
 	if v.NoKey {
@@ -67,7 +68,7 @@ func Look(ctx context.Context, web *http.Client, d Doors, random io.Reader) Visi
 
 // get asks once, follows nothing, and takes the code out of a refusal.
 func get(ctx context.Context, web *http.Client, url, key string) (Answer, []byte) {
-	in, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.Replace(url, "//health", "/health", 1), nil)
+	in, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return Answer{Err: err}, nil
 	}

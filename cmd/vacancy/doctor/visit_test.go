@@ -1,0 +1,148 @@
+package doctor_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// door is an account door of a host with a key; lies has it sign another
+// challenge than was asked for.
+func door(t *testing.T, lies bool) *httptest.Server {
+	t.Helper()
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/health":
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"detail":"this host has several vacants","code":"not_found"}`)
+		case r.URL.Path != "/v1/host":
+			http.Redirect(w, r, "/v1/host", http.StatusFound)
+		case r.Header.Get("Authorization") != "Bearer vop_good":
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"code":"unauthorized"}`)
+		default:
+			h := account.Host{ID: key.ID(), Key: account.KeySoftware}
+			challenge := r.URL.Query().Get("challenge")
+			if lies {
+				challenge += "x"
+			}
+			sig, err := key.Sign(r.Context(), h.Proof(challenge))
+			if err != nil {
+				t.Error(err)
+			}
+			h.Signature = hex.EncodeToString(sig)
+			_ = json.NewEncoder(w).Encode(h)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestLookBelievesAHostThatProvesItself(t *testing.T) {
+	honest, liar := door(t, false), door(t, true)
+	look := func(d doctor.Doors) doctor.Visit {
+		return doctor.Look(t.Context(), http.DefaultClient, d, rand.Reader)
+	}
+	v := look(doctor.Doors{URL: honest.URL, Raw: map[string]string{"message": honest.URL}, Account: honest.URL, Edge: true, Key: "vop_good"})
+	if v.Health.Status != 404 || v.Health.Code != "not_found" || v.Operator.Status != 200 || !v.Proved || v.Raw["message"].Status != 404 {
+		t.Errorf("Look() at an honest host = %+v", v)
+	}
+	if v := look(doctor.Doors{URL: liar.URL, Account: liar.URL, Key: "vop_good"}); v.Proved || v.Operator.Status != 200 || len(v.Raw) != 0 {
+		t.Errorf("Look() at a host that signs another challenge = %+v, want it not proved", v)
+	}
+	if v := look(doctor.Doors{URL: honest.URL, Account: honest.URL, Key: "vop_bad"}); v.Operator.Status != 401 || v.Proved {
+		t.Errorf("Look() with a wrong key = %+v, want 401", v)
+	}
+	if v := look(doctor.Doors{URL: honest.URL, Account: honest.URL + "/elsewhere", Key: "vop_good"}); v.Operator.Status != 302 {
+		t.Errorf("Look() at a door that sends elsewhere = %+v, want 302: the key goes nowhere else", v)
+	}
+	if v := look(doctor.Doors{URL: honest.URL, Key: "vop_good"}); v.Operator.Err == nil {
+		t.Errorf("Look() without an account door = %+v, want an error", v)
+	}
+	if v := look(doctor.Doors{URL: honest.URL}); !v.NoKey || v.Health.Status != 404 {
+		t.Errorf("Look() without a key = %+v, want health alone", v)
+	}
+	if v := look(doctor.Doors{}); !v.Absent {
+		t.Errorf("Look() at nothing = %+v, want absent", v)
+	}
+	honest.Close()
+	v = look(doctor.Doors{URL: honest.URL, Raw: map[string]string{"message": honest.URL}, Account: honest.URL, Edge: true, Key: "vop_good"})
+	if v.Health.Err == nil || v.Operator.Err == nil || v.Raw["message"].Err == nil {
+		t.Errorf("Look() at a closed door = %+v, want errors", v)
+	}
+	if strings.Contains(fmt.Sprint(v), "vop_good") {
+		t.Errorf("the visit holds the operator key: %v", v)
+	}
+}
+
+func TestLookReadsNoMoreThanItMust(t *testing.T) {
+	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for page := bytes.Repeat([]byte("x"), 1<<16); r.Context().Err() == nil; {
+			if _, err := w.Write(page); err != nil {
+				return
+			}
+		}
+	}))
+	defer endless.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if v := doctor.Look(ctx, http.DefaultClient, doctor.Doors{URL: endless.URL}, rand.Reader); v.Health.Status != 200 {
+		t.Errorf("Look() at an endless answer = %+v, want its status", v)
+	}
+}
+
+func TestToolsTellMissingFromOld(t *testing.T) {
+	got := doctor.Tools(t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
+		switch program {
+		case "go":
+			return "go version go1.26.8 linux/arm64\n", nil
+		case "node":
+			return "v18.20.1\n", nil
+		}
+		return "", &exec.Error{Name: program, Err: exec.ErrNotFound}
+	})
+	want := []doctor.Tool{{Name: "go", Version: "1.26.8"}, {Name: "node", Version: "18.20.1"}, {Name: "npm", Missing: true}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Tools() (-want +got):\n%s", diff)
+	}
+	if got := doctor.Tools(t.Context(), func(context.Context, string, ...string) (string, error) { return "", errors.New("exit 1") }); !got[0].Missing {
+		t.Errorf("Tools() of programs that fail = %+v, want them missing", got)
+	}
+	if _, err := doctor.Run(t.Context(), "no-such-program-of-ours"); !errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("Run() of no program = %v, want %v", err, exec.ErrNotFound)
+	}
+}
+
+func FuzzToolVersion(f *testing.F) {
+	f.Add("go version go1.26.8 linux/arm64")
+	f.Add("v22.1.0")
+	f.Add("devel go1.27-abcdef 2026")
+	f.Fuzz(func(t *testing.T, said string) {
+		tools := doctor.Tools(t.Context(), func(context.Context, string, ...string) (string, error) { return said, nil })
+		for _, c := range doctor.Examine(doctor.Facts{Tools: tools}).Checks[:3] {
+			if c.Verdict == doctor.NotApplicable || c.Verdict == doctor.Warn {
+				t.Errorf("check of %q = %+v, want ok or FAIL", said, c)
+			}
+		}
+	})
+}
