@@ -264,3 +264,9 @@ func ascii(v any) any {
 	}
 	return v
 }
+
+// Kept says whether a resource outlives its stack.
+func (t Template) Kept(id string) bool {
+	policy, _ := t.resources[id].rest["DeletionPolicy"].(string)
+	return policy == "Retain" || policy == "RetainExceptOnCreate"
+}

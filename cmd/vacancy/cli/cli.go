@@ -105,9 +105,11 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON object on standard output, and an error as one on standard error")
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpTemplate(helpTemplate)
-	root.AddGroup(&cobra.Group{ID: groupHost, Title: "A host and its vacants:"}, &cobra.Group{ID: groupSelf, Title: "You and your calls:"})
+	root.AddGroup(&cobra.Group{ID: groupHost, Title: "A host and its vacants:"}, &cobra.Group{ID: groupSelf, Title: "You and your calls:"},
+		&cobra.Group{ID: groupCloud, Title: "A host on AWS:"})
 	root.AddCommand(
 		a.devCommand(), a.createCommand(), a.listCommand(), a.showCommand(), a.restoredCommand(), a.chainCommand(), a.hammerCommand(),
+		a.doctorCommand(), a.costCommand(),
 		a.initCommand(), a.idCommand(), a.exportCommand(), a.verifyCommand(), a.callCommand(),
 		exitCodesTopic(),
 	)
@@ -115,13 +117,15 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		root.AddCommand(a.stateCommand(s))
 	}
 	root.AddCommand(a.deleteCommand())
+	root.AddCommand(a.cloudCommands()...)
 	return root
 }
 
 // The groups of the command list.
 const (
-	groupHost = "host"
-	groupSelf = "self"
+	groupHost  = "host"
+	groupSelf  = "self"
+	groupCloud = "cloud"
 )
 
 // helpTemplate puts the description first, then usage with the example.

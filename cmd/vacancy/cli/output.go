@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,8 +80,8 @@ type errorReport struct {
 
 // fail reports err, from cmd, on standard error and returns the exit code.
 func (a *app) fail(cmd *cobra.Command, err error) int {
-	if errors.As(err, new(*reported)) {
-		return problem.ExitFailed
+	if r := new(reported); errors.As(err, &r) {
+		return cmp.Or(r.exit, problem.ExitFailed)
 	}
 	p := kindOf(err)
 	exit := p.Kind.Row().Exit
@@ -106,7 +107,9 @@ func (a *app) fail(cmd *cobra.Command, err error) int {
 
 // reported is the error of a command whose result on standard output already
 // says what is broken: it sets the exit code and prints nothing more.
-type reported struct{}
+type reported struct {
+	exit int // 0: problem.ExitFailed
+}
 
 func (*reported) Error() string { return "broken" }
 

@@ -49,14 +49,23 @@ func Problem(err error) error {
 	case strings.Contains(err.Error(), "get credentials"), strings.Contains(err.Error(), "refresh cached credentials"):
 		return credentialsProblem(context.Background(), err)
 	case errors.As(err, &wire), errors.Is(err, context.DeadlineExceeded):
-		return problem.Wrap(problem.Unavailable, err, "%s cannot be reached: is there a network, and is AWS_ENDPOINT_URL, if set, right?", serviceOf(err))
+		return problem.Wrap(problem.Unavailable, innermost(err), "%s cannot be reached: is there a network, and is AWS_ENDPOINT_URL, if set, right?", serviceOf(err))
 	}
 	return problem.Wrap(problem.Internal, err, "%s failed", serviceOf(err))
 }
 
-func apiProblem(err error, api smithy.APIError) error {
+// answer is what AWS answered, as a cause: its code, since the message stands in
+// the problem's text.
+type answer struct{ smithy.APIError }
+
+// Error implements error.
+func (a answer) Error() string { return a.ErrorCode() }
+
+// apiProblem is the problem of what AWS answered. Of the chain below it only
+// that answer is kept: the rest says what the text says, at length.
+func apiProblem(whole error, api smithy.APIError) error {
 	code, said := api.ErrorCode(), strings.TrimSuffix(api.ErrorMessage(), ".")
-	what := serviceOf(err)
+	what, err := serviceOf(whole), answer{api}
 	has := func(codes []string) bool { return slices.Contains(codes, code) }
 	_, throttled := retry.DefaultThrottleErrorCodes[code]
 	switch {
@@ -74,7 +83,7 @@ func apiProblem(err error, api smithy.APIError) error {
 		return problem.Wrap(problem.Unavailable, err, "a quota of this account is used up at %s: %s", what, said)
 	case has(missing), strings.HasSuffix(code, "ValidationError") && strings.Contains(said, "does not exist"):
 		return problem.Wrap(problem.NotFound, err, "%s: %s", what, said)
-	case api.ErrorFault() == smithy.FaultServer:
+	case err.ErrorFault() == smithy.FaultServer:
 		return problem.Wrap(problem.Unavailable, err, "AWS failed at %s (%s): run the same command again", what, code)
 	}
 	return problem.Wrap(problem.Internal, err, "%s: %s: %s", what, code, said)
@@ -103,4 +112,13 @@ func serviceOf(err error) string {
 		return op.Service() + ":" + op.Operation()
 	}
 	return "AWS"
+}
+
+// innermost is what the network said, without what tried how often to send what.
+func innermost(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op
+	}
+	return err
 }

@@ -32,19 +32,20 @@ func (s Stack) Busy() bool {
 // changed, and did not end in its own creation's failure.
 func (s Stack) Deployed() bool {
 	switch types.StackStatus(s.Status) {
-	case "", types.StackStatusReviewInProgress, types.StackStatusRollbackComplete, types.StackStatusDeleteComplete:
+	case "", types.StackStatusReviewInProgress, types.StackStatusRollbackComplete:
 		return false
 	}
 	return true
 }
 
-// Stack returns a stack by name or ARN: NotFound if there is none.
+// Stack returns a stack by name or ARN: NotFound if there is none, or none any
+// more.
 func (c *Cloud) Stack(ctx context.Context, name string) (Stack, error) {
 	out, err := c.stacks.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	if err != nil {
 		return Stack{}, Problem(err)
 	}
-	if len(out.Stacks) == 0 {
+	if len(out.Stacks) == 0 || out.Stacks[0].StackStatus == types.StackStatusDeleteComplete {
 		return Stack{}, problem.New(problem.NotFound, "there is no stack %s", name)
 	}
 	s := out.Stacks[0]

@@ -43,6 +43,8 @@ func parse(b []byte) (Record, error) {
 		switch name {
 		case "edge":
 			rec.Edge, err = d.Bool()
+		case "swapped":
+			rec.Swapped, err = d.Bool()
 		case "context":
 			rec.Context = map[string]string{}
 			err = d.Object(func(name string) (err error) {

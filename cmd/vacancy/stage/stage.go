@@ -75,6 +75,8 @@ type Record struct {
 	OperatorKey Key `json:"operator_key"`
 	// Edge says that CloudFront stands before the functions.
 	Edge bool `json:"edge"`
+	// Swapped says that functions have code that CloudFormation does not know of.
+	Swapped bool `json:"swapped"`
 	// Context are the CDK context values of the last deploy that was asked for,
 	// which the next one begins with.
 	Context map[string]string `json:"context"`

@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// deployFlags are the flags of a deploy.
+type deployFlags struct {
+	stage, email                 string
+	fast, noEdge, bootstrap, yes bool
+	context                      []string
+}
+
+func (a *app) deployCommand() *cobra.Command {
+	var f deployFlags
+	cmd := &cobra.Command{
+		Use:   "deploy",
+		Short: "Deploy a host to AWS, from a checkout of the project",
+		Long: `Build the functions, show what would change in your AWS account, ask, and deploy the
+stacks of a stage; then make the operator key if the host has none, and call the new
+host. It needs Go, Node 20 or newer with npm, and AWS credentials that may deploy.
+
+A template that would replace or delete a table, a key or the bucket is refused before
+anything starts. What you choose by flags is remembered for the stage. --context sets
+a context value of cdk.json (domain, certificate, budget, keep and others).
+
+--fast gives the functions new code and does nothing else; it refuses when more than
+code changed. The next full deploy puts CloudFormation's word back above it.`,
+		Example: `  vacancy deploy
+  vacancy deploy --stage prod --email ops@example.org --context budget=50
+  vacancy deploy --fast
+  vacancy deploy --stage try --no-edge --context keep=false --yes`,
+		GroupID: groupCloud,
+		Args:    arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.deploy(cmd.Context(), f) },
+	}
+	fs := cmd.Flags()
+	stageFlag(fs, &f.stage)
+	fs.StringVar(&f.email, "email", "", "where alarms and the budget's warnings go (asked once)")
+	fs.BoolVar(&f.noEdge, "no-edge", false, "no CloudFront: the Function URL is public")
+	fs.BoolVar(&f.fast, "fast", false, "new code for the functions, nothing else")
+	fs.BoolVar(&f.bootstrap, "bootstrap", false, "prepare account and Region for CDK without asking, if they are not")
+	fs.StringArrayVar(&f.context, "context", nil, "a context value, as NAME=VALUE; may be given again")
+	fs.BoolVar(&f.yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// deployment is one run of deploy: what it found out, and what it works with.
+type deployment struct {
+	*app
+	flags deployFlags
+	top   string // of the checkout
+	cdk   *cdk.CLI
+	cloud *cloud.Cloud
+	rec   stage.Record // with the context values of this run
+}
+
+func (a *app) deploy(ctx context.Context, f deployFlags) error {
+	name, err := a.stageName(f.stage)
+	if err != nil {
+		return err
+	}
+	d := &deployment{app: a, flags: f}
+	if d.top, err = a.checkout(); err != nil {
+		return err
+	}
+	if d.cdk, err = a.tools(ctx); err != nil {
+		return err
+	}
+	if d.rec, d.cloud, err = a.openStage(ctx, name); err != nil {
+		return err
+	}
+	if err := d.choose(ctx); err != nil {
+		return err
+	}
+	if err := d.bootstrapped(ctx); err != nil {
+		return err
+	}
+	if err := d.quiet(ctx); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "vacancy-deploy-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if f.fast {
+		return d.swap(ctx, dir)
+	}
+	changed, err := d.roll(ctx, dir)
+	if err != nil {
+		return err
+	}
+	return d.finish(ctx, changed)
+}
+
+// checkout finds the project's folder: the working folder or one above it.
+func (a *app) checkout() (string, error) {
+	at, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := at; ; dir = filepath.Dir(dir) {
+		if isThere(filepath.Join(dir, "cdk.json")) && isThere(filepath.Join(dir, "infra")) {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			err := problem.New(problem.NotFound, "there is no cdk.json in %s or above it: a deploy builds from a checkout of the project", at)
+			return "", withHint(err, "vacancy deploy in the checkout's folder")
+		}
+	}
+}
+
+// tools makes sure that what a deploy runs is there.
+func (a *app) tools(ctx context.Context) (*cdk.CLI, error) {
+	if _, err := exec.LookPath("go"); err != nil {
+		return nil, problem.Wrap(problem.NotFound, err, "go was not found, and the functions are built with it: install Go from https://go.dev/dl and put it into PATH")
+	}
+	cache := a.env["VACANCY_CACHE"]
+	if cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return nil, problem.Wrap(problem.Usage, err, "VACANCY_CACHE is not set, and neither is the user's own folder")
+		}
+		cache = filepath.Join(dir, "vacancy")
+	}
+	progress := io.Discard
+	if !a.json {
+		progress = a.err
+	}
+	return cdk.Install(ctx, cache, progress)
+}
+
+// choose settles the context values: those of the stage's last deploy, and what
+// the flags say now. It asks for the mail address once.
+func (d *deployment) choose(ctx context.Context) error {
+	chosen := maps.Clone(d.rec.Context)
+	if chosen == nil {
+		chosen = map[string]string{}
+	}
+	for _, kv := range d.flags.context {
+		name, value, ok := strings.Cut(kv, "=")
+		if !ok || name == "" {
+			return &problem.Error{Kind: problem.Usage, Field: "--context", Want: "NAME=VALUE", Got: fmt.Sprintf("%.40q", kv)}
+		}
+		if slices.Contains([]string{"stage", "edgeSecretVersion", "edgeSecretBefore"}, name) {
+			return problem.New(problem.Usage, "--context %s is set by the deploy itself", name)
+		}
+		chosen[name] = value
+	}
+	if d.flags.noEdge {
+		chosen["edge"] = "false"
+	}
+	if d.flags.email != "" {
+		chosen["email"] = d.flags.email
+	}
+	if _, known := chosen["email"]; !known && !d.flags.yes && !d.flags.fast {
+		address, err := d.askLine(ctx, "Where should alarms and the budget's warnings go? A mail address, or nothing for none:")
+		if err != nil {
+			return err
+		}
+		chosen["email"] = address
+	}
+	d.rec.Context = chosen
+	return nil
+}
+
+// bootstrapped makes sure that CDK's own stack is in the account and Region.
+// It is made for an answer or a flag, never silently: it is the account's, not
+// this project's.
+func (d *deployment) bootstrapped(ctx context.Context) error {
+	s, err := d.cloud.Stack(ctx, "CDKToolkit")
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return err
+	}
+	if s.Deployed() {
+		return nil
+	}
+	target := "aws://" + d.rec.Account + "/" + d.rec.Region
+	if !d.flags.bootstrap {
+		missing := problem.New(problem.Conflict, "account %s has no CDK bootstrap in Region %s", d.rec.Account, d.rec.Region)
+		hint := func(err error) error { return withHint(err, "vacancy deploy --bootstrap") }
+		if d.flags.yes {
+			return hint(missing)
+		}
+		d.note("CDK keeps what it uploads in a bucket, and deploys by roles, that it makes once per account and Region (stack CDKToolkit).\n%s.", missing.Text())
+		if err := d.ask(ctx, "Make it? Type yes:", "yes"); err != nil {
+			return hint(err)
+		}
+	}
+	// In a folder without cdk.json: CDK would build the stacks first, for nothing.
+	dir, err := os.MkdirTemp("", "vacancy-bootstrap-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	return d.watched(ctx, dir, []string{"CDKToolkit"}, "bootstrap", target)
+}
+
+// quiet waits until CloudFormation is done with what an earlier deploy began,
+// and refuses a stage whose stacks cannot be deployed over.
+func (d *deployment) quiet(ctx context.Context) error {
+	for _, name := range stackNames(d.rec.Stage) {
+		s, err := d.cloud.Stack(ctx, name)
+		if problem.Is(err, problem.NotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if s.Busy() {
+			d.note("%s is %s: an earlier deploy is under way, waiting for it", name, s.Status)
+			watch, err := d.cloud.Watch(ctx, s.ID)
+			if err != nil {
+				return err
+			}
+			if s, _, err = d.cloud.Settle(ctx, watch, s.ID, d.noteEvent); err != nil {
+				return err
+			}
+		}
+		if stuck := stuckHint(s); stuck != "" {
+			return withHint(problem.New(problem.Conflict, "%s is %s and cannot be deployed over", name, s.Status), "%s", stuck)
+		}
+	}
+	return nil
+}
+
+// stuckHint is what gets a stack out of a state that no deploy gets it out of;
+// "" for every other state.
+func stuckHint(s cloud.Stack) string {
+	switch s.Status {
+	case "UPDATE_ROLLBACK_FAILED":
+		return "aws cloudformation continue-update-rollback --stack-name " + s.Name
+	case "DELETE_FAILED", "ROLLBACK_FAILED":
+		return "aws cloudformation delete-stack --stack-name " + s.Name + " (what has the policy Retain stays)"
+	}
+	return ""
+}
+
+// edgeWanted says whether the stage is to have an edge.
+func (d *deployment) edgeWanted() (bool, error) {
+	if v, ok := d.rec.Context["edge"]; ok {
+		return v == "true", nil
+	}
+	b, err := os.ReadFile(filepath.Join(d.top, "cdk.json"))
+	if err != nil {
+		return false, err
+	}
+	defaults := struct {
+		Context struct {
+			Edge *bool `json:"edge"`
+		} `json:"context"`
+	}{}
+	if err := json.Unmarshal(b, &defaults); err != nil {
+		return false, problem.Wrap(problem.Damaged, err, "cdk.json cannot be read")
+	}
+	return defaults.Context.Edge == nil || *defaults.Context.Edge, nil
+}
+
+// environ is the environment of CDK.
+func (d *deployment) environ() []string {
+	env := maps.Clone(d.env)
+	env["AWS_REGION"] = d.rec.Region
+	if env["AWS_ENDPOINT_URL"] != "" && env["AWS_ENDPOINT_URL_S3"] == "" {
+		env["AWS_ENDPOINT_URL_S3"] = env["AWS_ENDPOINT_URL"]
+	}
+	out := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, name+"="+env[name])
+	}
+	return out
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// rotation is one exchange of the edge's secret: the functions accept the new
+// value and the one before, then the edge sends the new one. At every moment,
+// wherever it breaks off, the functions accept what the edge sends. The zero
+// rotation exchanges nothing.
+type rotation struct {
+	secret string // ARN
+	next   string // id of the version that the edge will send
+	before string // id of the version that it sends now
+}
+
+// rotation plans an exchange if there is an edge that sends a secret already.
+func (d *deployment) rotation(ctx context.Context) (rotation, error) {
+	wanted, err := d.edgeWanted()
+	if err != nil || !wanted {
+		return rotation{}, err
+	}
+	edge, err := d.deployed(ctx, stackName(d.rec.Stage, "edge"))
+	if err != nil || edge == nil {
+		return rotation{}, err
+	}
+	functions, err := d.cloud.Stack(ctx, stackName(d.rec.Stage, "functions"))
+	if err != nil {
+		return rotation{}, err
+	}
+	r := rotation{secret: functions.Outputs["EdgeSecret"]}
+	if r.secret == "" {
+		return rotation{}, problem.New(problem.Damaged, "stack %s has no output EdgeSecret, and there is an edge", functions.Name)
+	}
+	version, _ := assembly.SecretVersion(edge)
+	if version == "" { // the edge was made with the current version, and that is it still
+		version, err = d.cloud.Version(ctx, r.secret)
+	} else { // the last deploy may have ended before it said so
+		err = d.cloud.Promote(ctx, r.secret, version)
+	}
+	if err != nil {
+		return rotation{}, err
+	}
+	r.before = version
+	r.next, err = newUUID(d.rand)
+	return r, err
+}
+
+// context is what the templates need to know.
+func (r rotation) context() map[string]string {
+	if r.secret == "" {
+		return nil
+	}
+	return map[string]string{"edgeSecretVersion": r.next, "edgeSecretBefore": r.before}
+}
+
+// begin makes the new value, which the templates name already.
+func (r rotation) begin(ctx context.Context, c *cloud.Cloud) error {
+	if r.secret == "" {
+		return nil
+	}
+	return c.PutVersion(ctx, r.secret, r.next)
+}
+
+// end says that the edge sends the new value.
+func (r rotation) end(ctx context.Context, c *cloud.Cloud) error {
+	if r.secret == "" {
+		return nil
+	}
+	return c.Promote(ctx, r.secret, r.next)
+}
+
+// newUUID is a random UUID, which is what AWS takes for the id of a version.
+func newUUID(random io.Reader) (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
+}

@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/operator"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// The vacant that a first deploy makes, so that there is one to call.
+const (
+	helloName       = "hello"
+	helloCapability = "echoes what it hears"
+	helloText       = "hello"
+)
+
+// deployResult is what a deploy came to.
+type deployResult struct {
+	Stage   string        `json:"stage"`
+	Region  string        `json:"region"`
+	Account string        `json:"account"`
+	URL     string        `json:"url"`
+	Edge    bool          `json:"edge"`
+	Changes []stackChange `json:"changes"`
+	Key     *keyResult    `json:"operator_key,omitempty"` // minted by this deploy
+	Call    *callResult   `json:"call,omitempty"`
+	NoCall  string        `json:"no_call,omitempty"` // why the host was not called
+
+	seq int64
+}
+
+func (r deployResult) text(w io.Writer) {
+	if r.Key != nil {
+		r.Key.text(w)
+	}
+	fmt.Fprintf(w, "stage %s is at %s\n", r.Stage, r.URL)
+	if r.Call == nil {
+		fmt.Fprintf(w, "not called: %s\n", r.NoCall)
+		return
+	}
+	fmt.Fprintf(w, "called %s: it answered %q\nverified: its signature, its chain, and that it answers this request (call %d, %.0f ms)\n",
+		helloName, printable(*r.Call.Text), r.seq, r.Call.Timing.WireMS)
+	fmt.Fprintf(w, "next:\n  vacancy list --host aws --stage %s\n  vacancy tail --stage %s\n", r.Stage, r.Stage)
+}
+
+// finish makes a host of the deployed stacks: its record here, its operator
+// key, its URL, and a first call.
+func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
+	if err := d.learnDoors(ctx, d.cloud, &d.rec); err != nil {
+		return err
+	}
+	records, err := d.stages()
+	if err != nil {
+		return err
+	}
+	if err := records.Write(d.rec); err != nil {
+		return err
+	}
+	r := deployResult{Stage: d.rec.Stage, Region: d.rec.Region, Account: d.rec.Account, URL: d.rec.URL, Edge: d.rec.Edge, Changes: changed}
+	if r.Changes == nil {
+		r.Changes = []stackChange{}
+	}
+	if r.Key, err = d.operatorKey(ctx); err != nil {
+		return err
+	}
+	if err := d.greet(ctx, &r); err != nil {
+		// The key is shown whatever comes after: this was the once.
+		if r.Key != nil && !d.json {
+			r.Key.text(d.out)
+		}
+		return err
+	}
+	return d.show(r)
+}
+
+// learnDoors reads where a stage's doors are from its stacks. Behind an edge
+// all of them are: the functions' own URLs refuse who does not come through it.
+func (a *app) learnDoors(ctx context.Context, c *cloud.Cloud, rec *stage.Record) error {
+	functions, err := c.Stack(ctx, stackName(rec.Stage, "functions"))
+	if problem.Is(err, problem.NotFound) {
+		return withHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", rec.Stage), "vacancy deploy --stage %s", rec.Stage)
+	}
+	if err != nil {
+		return err
+	}
+	edge, err := c.Stack(ctx, stackName(rec.Stage, "edge"))
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return err
+	}
+	clean := func(url string) string { return strings.TrimRight(url, "/") }
+	rec.URL, rec.AccountURL, rec.AuditURL = clean(functions.Outputs["MessageUrl"]), clean(functions.Outputs["AccountUrl"]), clean(functions.Outputs["AuditUrl"])
+	if rec.Edge = edge.Deployed(); rec.Edge {
+		url := clean(edge.Outputs["Url"])
+		rec.URL, rec.AccountURL, rec.AuditURL = url, url, url
+	}
+	if rec.URL == "" || rec.AccountURL == "" {
+		return problem.New(problem.Damaged, "the stacks of stage %s do not say where the host is: output MessageUrl or AccountUrl is missing", rec.Stage)
+	}
+	return nil
+}
+
+// operatorKey makes the host's operator key if it never had one, and else makes
+// sure that there is one here.
+func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
+	if d.rec.OperatorKey == "" {
+		given, err := keyOf(d.env["VACANCY_OPERATOR_KEY"])
+		if err != nil {
+			return nil, err
+		}
+		d.rec.OperatorKey = given // used by this run, and not written: who set it keeps it
+	}
+	keys, err := d.operatorKeys(ctx, d.cloud, d.rec.Stage)
+	if err != nil {
+		return nil, err
+	}
+	minted, err := keys.Store.Doc(ctx, operator.Key())
+	if err != nil {
+		return nil, cloud.Problem(err)
+	}
+	if minted.Version == 0 {
+		r, err := d.mint(ctx, d.cloud, &d.rec)
+		if err != nil {
+			return nil, err
+		}
+		return &r, nil
+	}
+	rotate := func(format string, args ...any) error {
+		return withHint(problem.New(problem.Unauthorized, format, args...), "vacancy keys rotate-operator --stage %s", d.rec.Stage)
+	}
+	if d.rec.OperatorKey == "" {
+		return nil, rotate("the stacks are deployed; the host has an operator key already, and it is not here")
+	}
+	err = keys.Check(ctx, string(d.rec.OperatorKey))
+	if problem.Is(err, problem.Unauthorized) {
+		return nil, rotate("the stacks are deployed; the operator key that is here is not the host's any more")
+	}
+	return nil, err
+}
+
+// settleTime bounds how long a new host may take until it answers: CloudFront's
+// new name spreads, Lambda puts a new function to work.
+const settleTime = 3 * time.Minute
+
+// greet tells the host its URL and calls it.
+func (d *deployment) greet(ctx context.Context, r *deployResult) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	door := accountDoor(d.rec)
+	err := patiently(ctx, func() error {
+		_, err := door.SetHost(ctx, d.rec.URL)
+		return err
+	})
+	if err != nil {
+		return problem.Wrap(problem.Of(err).Kind, err, "the stacks are deployed; the host did not take its URL: %s", problem.Of(err).Text())
+	}
+	hello, why, err := d.hello(ctx, door)
+	if err != nil || hello == nil {
+		r.NoCall = why
+		return err
+	}
+	err = patiently(ctx, func() error {
+		call, seq, err := d.callVacant(ctx, *hello)
+		if err == nil {
+			r.Call, r.seq = &call, seq
+		}
+		return err
+	})
+	if err != nil {
+		return problem.Wrap(problem.Of(err).Kind, err, "the stacks are deployed; the first call failed: %s", problem.Of(err).Text())
+	}
+	return nil
+}
+
+// patiently does something until the host answers.
+func patiently(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Deadline) {
+			return err
+		}
+		if cloud.Wait(ctx, 3*time.Second) != nil {
+			return err
+		}
+	}
+}
+
+// hello is the vacant to call; nil and why not if there is none that may be
+// called: a person's own vacant may cost, and its caller would be a stranger.
+func (d *deployment) hello(ctx context.Context, door *account.Client) (*account.Vacant, string, error) {
+	v, err := door.Show(ctx, helloName)
+	if err == nil {
+		if v.State != lifecycle.Local && v.State != lifecycle.Active {
+			return nil, fmt.Sprintf("%s is %s", helloName, v.State), nil
+		}
+		return &v, "", nil
+	}
+	if !problem.Is(err, problem.NotFound) {
+		return nil, "", err
+	}
+	page, err := door.List(ctx, "")
+	if err != nil {
+		return nil, "", err
+	}
+	if len(page.Vacants) > 0 {
+		return nil, "the host has vacants, and none is named " + helloName, nil
+	}
+	v, err = door.Create(ctx, account.Creation{Name: helloName, Capability: helloCapability, Substrate: "echo"})
+	return &v, "", err
+}
+
+// callVacant calls a vacant as any caller would, with the person's identity,
+// and verifies the answer.
+func (a *app) callVacant(ctx context.Context, v account.Vacant) (callResult, int64, error) {
+	c, err := card.Parse(v.Card)
+	if err != nil {
+		return callResult{}, 0, problem.Wrap(problem.Untrusted, err, "the card of %s cannot be read", v.Name)
+	}
+	if !c.Verify() {
+		return callResult{}, 0, problem.New(problem.Untrusted, "the card of %s does not verify", v.Name)
+	}
+	self, err := a.demoCaller(ctx)
+	if err != nil {
+		return callResult{}, 0, err
+	}
+	target := dispatch.Target{ID: v.ID, URL: c.Endpoint, Card: &c, Name: v.Name}
+	caller := a.dispatcher(self, dispatch.NewHTTP(dispatch.HTTPOptions{}), callTimeout)
+	res, err := caller.Call(ctx, target, envelope.Message{Role: envelope.RoleUser, Parts: []string{helloText}})
+	if err != nil {
+		return callResult{}, 0, err
+	}
+	return newCallResult(self, target, res), res.Request.Seq, nil
+}

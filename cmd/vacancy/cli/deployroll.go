@@ -1,0 +1,324 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// roll brings the stacks to what the checkout says: it synthesizes, compares,
+// refuses, shows, asks and deploys. It says what changed.
+func (d *deployment) roll(ctx context.Context, dir string) ([]stackChange, error) {
+	edge, err := d.rotation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	built, err := d.synth(ctx, dir, edge.context())
+	if err != nil {
+		return nil, err
+	}
+	changes, losses, err := d.compare(ctx, built)
+	if err != nil {
+		return nil, err
+	}
+	if len(losses) > 0 {
+		return nil, d.refuse(losses)
+	}
+	dropped, err := d.dropsEdge(ctx, built)
+	if err != nil {
+		return nil, err
+	}
+	if len(changes) == 0 && dropped.ID == "" {
+		d.note("nothing changes: the stacks are as the checkout says")
+		return nil, nil
+	}
+	if err := d.confirm(ctx, dir, changes, dropped); err != nil {
+		return nil, err
+	}
+	records, err := d.stages()
+	if err != nil {
+		return nil, err
+	}
+	if err := records.Write(d.rec); err != nil { // what was chosen, for the next try too
+		return nil, err
+	}
+	if dropped.ID != "" {
+		if err := d.deleteStack(ctx, d.cloud, doomed{Stack: dropped}); err != nil {
+			return nil, err
+		}
+	}
+	if err := edge.begin(ctx, d.cloud); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, s := range built.Stacks {
+		names = append(names, s.Name)
+	}
+	if err := d.watched(ctx, d.top, names, "deploy", "--app", dir, "--all", "--require-approval", "never", "--progress", "events"); err != nil {
+		return nil, err
+	}
+	if err := d.restoreCode(ctx, built); err != nil {
+		return nil, err
+	}
+	return changes, edge.end(ctx, d.cloud)
+}
+
+// stackChange is a stack with what changes in it.
+type stackChange struct {
+	Stack   string            `json:"stack"`
+	New     bool              `json:"new,omitempty"`
+	Changes []assembly.Change `json:"changes"`
+}
+
+// synth builds the functions and the templates.
+func (d *deployment) synth(ctx context.Context, dir string, more map[string]string) (*assembly.Assembly, error) {
+	d.note("building the functions and the templates")
+	args := []string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage}
+	for _, values := range []map[string]string{d.rec.Context, more} {
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			if values[name] != "" { // an address that was asked for and not given
+				args = append(args, "--context", name+"="+values[name])
+			}
+		}
+	}
+	cmd := d.cdk.Command(ctx, d.top, d.environ(), args...)
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return nil, problem.New(problem.Canceled, "interrupted: nothing was deployed")
+	}
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "the functions or templates were not built: %s", lastWord(out))
+	}
+	return assembly.Read(dir)
+}
+
+// compare holds each built template against the deployed one.
+func (d *deployment) compare(ctx context.Context, built *assembly.Assembly) (all []stackChange, losses []string, err error) {
+	for _, s := range built.Stacks {
+		before, err := d.deployed(ctx, s.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		was, err := assembly.Parse(before)
+		if err != nil {
+			return nil, nil, err
+		}
+		is, err := assembly.Parse(s.Template)
+		if err != nil {
+			return nil, nil, err
+		}
+		if changes := assembly.Compare(was, is); len(changes) > 0 {
+			all = append(all, stackChange{s.Name, before == nil, changes})
+		}
+		for _, l := range assembly.Losses(was, is) {
+			losses = append(losses, s.Name+": "+l.String())
+		}
+	}
+	return all, losses, nil
+}
+
+// deployed is the template of a stack that has resources; nil if it has none.
+func (d *deployment) deployed(ctx context.Context, name string) ([]byte, error) {
+	s, err := d.cloud.Stack(ctx, name)
+	if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.cloud.Template(ctx, name)
+}
+
+// refuse is the error of a deployment that would lose data.
+func (d *deployment) refuse(losses []string) error {
+	err := problem.New(problem.Conflict, "refused, and nothing was started: this would lose data. %s", strings.Join(losses, "; "))
+	return withHint(err, "the checkout as it was, or vacancy deploy with another --stage")
+}
+
+// dropsEdge is the edge's stack if it is deployed and the checkout, or a flag,
+// wants none any more. It then goes before the functions, whose outputs it
+// holds.
+func (d *deployment) dropsEdge(ctx context.Context, built *assembly.Assembly) (cloud.Stack, error) {
+	name := stackName(d.rec.Stage, "edge")
+	if slices.ContainsFunc(built.Stacks, func(s assembly.Stack) bool { return s.Name == name }) {
+		return cloud.Stack{}, nil
+	}
+	s, err := d.cloud.Stack(ctx, name)
+	if problem.Is(err, problem.NotFound) {
+		return cloud.Stack{}, nil
+	}
+	return s, err
+}
+
+// confirm shows the diff and asks.
+func (d *deployment) confirm(ctx context.Context, dir string, changes []stackChange, dropped cloud.Stack) error {
+	if dropped.ID != "" {
+		d.note("stack %s would be deleted: the host moves from CloudFront to its Function URL", dropped.Name)
+	}
+	if !d.json {
+		cmd := d.cdk.Command(ctx, d.top, d.environ(), "diff", "--app", dir, "--method", "template", "--no-color")
+		out, err := cmd.CombinedOutput()
+		if ctx.Err() != nil {
+			return problem.New(problem.Canceled, "interrupted: nothing was deployed")
+		}
+		if err != nil {
+			return problem.Wrap(problem.Internal, err, "cdk diff failed: %s", lastWord(out))
+		}
+		fmt.Fprintf(d.err, "%s\n", escapeControls(strings.TrimSpace(string(out)), "\n\t"))
+		d.tellChanges(changes)
+	}
+	if d.flags.yes {
+		return nil
+	}
+	question := fmt.Sprintf("Deploy this to stage %s in account %s, Region %s? Type yes:", d.rec.Stage, d.rec.Account, d.rec.Region)
+	if err := d.ask(ctx, question, "yes"); err != nil {
+		return withHint(err, "vacancy deploy --stage %s --yes", d.rec.Stage)
+	}
+	return nil
+}
+
+// tellChanges counts what changes, a line per stack.
+func (d *deployment) tellChanges(changes []stackChange) {
+	for _, s := range changes {
+		count := map[string]int{}
+		for _, c := range s.Changes {
+			if c.Type != "" {
+				count[c.Verb]++
+			}
+		}
+		d.note("%s: %d to create, %d to update, %d to remove", s.Stack, count[assembly.Create], count[assembly.Update], count[assembly.Remove])
+	}
+}
+
+// eventPause is between two looks at what the stacks do.
+const eventPause = 2 * time.Second
+
+// watched runs CDK in a folder and tells what happens to the stacks meanwhile, a
+// line per resource. Its error has the first cause and the state that the stacks are in.
+func (d *deployment) watched(ctx context.Context, dir string, stacks []string, args ...string) error {
+	watch, err := d.cloud.Watch(ctx, stacks...)
+	if err != nil {
+		return err
+	}
+	var out output
+	cmd := d.cdk.Command(ctx, dir, d.environ(), args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	done := make(chan error, 1)
+	go func() { done <- cmd.Run() }()
+	var events []cloud.Event
+	look := func(ctx context.Context) {
+		// A look that fails costs lines of progress, not the deployment; the
+		// next one has them.
+		fresh, _ := watch.Next(ctx)
+		for _, e := range fresh {
+			d.noteEvent(e)
+		}
+		events = append(events, fresh...)
+	}
+	tick := time.NewTicker(eventPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			look(ctx)
+		case err := <-done:
+			// After an interrupt the last look has no context left to use.
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			look(last)
+			if err == nil {
+				return nil
+			}
+			return d.failed(last, ctx.Err() != nil, args[0], stacks, events, out.Bytes())
+		}
+	}
+}
+
+// failed is the one-line cause of a run of CDK that went wrong, and what state
+// that left.
+func (d *deployment) failed(ctx context.Context, interrupted bool, what string, stacks []string, events []cloud.Event, out []byte) error {
+	state, next := d.state(ctx, stacks)
+	if interrupted {
+		err := problem.New(problem.Canceled, "interrupted; what CloudFormation has begun it goes on with. %s", state)
+		return withHint(err, "the same command again: it waits for that and goes on")
+	}
+	cause := lastWord(out)
+	if e, ok := cloud.Cause(events); ok {
+		cause = fmt.Sprintf("%s: %s (%s): %s", e.Stack, e.Resource, e.Type, e.Reason)
+	}
+	err := problem.New(problem.Internal, "%s failed: %s. Rollback: %s", what, strings.TrimSuffix(strings.ReplaceAll(cause, "\n", " "), "."), state)
+	if next != "" {
+		return withHint(err, "%s", next)
+	}
+	return err
+}
+
+// state says in a line what the stacks of a failed run are, and what to do
+// about one that needs it.
+func (d *deployment) state(ctx context.Context, stacks []string) (line, next string) {
+	var parts []string
+	for _, name := range stacks {
+		s, err := d.cloud.Stack(ctx, name)
+		switch {
+		case problem.Is(err, problem.NotFound):
+			parts = append(parts, name+" was never made")
+		case err != nil:
+			parts = append(parts, name+" could not be looked at")
+		case s.Status == "ROLLBACK_COMPLETE":
+			parts = append(parts, name+" was taken back as a whole (ROLLBACK_COMPLETE); the next deploy makes it anew")
+		case s.Status == "UPDATE_ROLLBACK_COMPLETE":
+			parts = append(parts, name+" is as it was before (UPDATE_ROLLBACK_COMPLETE)")
+		default:
+			parts = append(parts, name+" is "+s.Status)
+		}
+		if hint := stuckHint(s); hint != "" && next == "" {
+			next = hint
+		}
+	}
+	return strings.Join(parts, "; "), next
+}
+
+// output keeps what a run says, for when it fails.
+type output struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.Buffer.Write(p)
+}
+
+// lastWord is the line of a failed run that says why: the last one that speaks
+// of an error, else the last. That CDK's app failed says less than what the app
+// said before it.
+func lastWord(out []byte) string {
+	var last, worst, ended string
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSpace(printable(strings.TrimRight(line, "\r\n")))
+		lower := strings.ToLower(line)
+		switch {
+		case line == "":
+		case strings.Contains(line, "Subprocess exited"):
+			ended = line
+		default:
+			last = line
+			if strings.Contains(lower, "error") || strings.Contains(lower, "failed:") || strings.Contains(lower, "expected") {
+				worst = line
+			}
+		}
+	}
+	return cmp.Or(worst, last, ended, "it said nothing")
+}

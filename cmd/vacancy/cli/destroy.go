@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func (a *app) destroyCommand() *cobra.Command {
+	var stageName string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "destroy --stage STAGE",
+		Short: "Take a deployed host down",
+		Long: `Delete the stacks of a stage, the last deployed first, and the stage's record here.
+
+What the stage was told to keep (context keep=true, the default) stays in the account:
+tables, bucket and keys. With keep=false they go too, and what is in them; the
+bucket is emptied first. Nothing begins before you have seen what goes and what
+stays, and have typed the stage's name.`,
+		Example: `  vacancy destroy --stage try
+  vacancy destroy --stage try --yes`,
+		GroupID: groupCloud,
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if stageName == "" {
+				return withHint(problem.New(problem.Usage, "--stage is missing: which one goes?"), "vacancy destroy --stage STAGE")
+			}
+			return a.destroy(cmd.Context(), stageName, yes)
+		},
+	}
+	cmd.Flags().StringVar(&stageName, "stage", "", "the stage (required: $VACANCY_STAGE does not count here)")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// doomed is a stack that goes, and what becomes of the data in it.
+type doomed struct {
+	cloud.Stack
+	goes  []cloud.Resource // data that goes with the stack
+	stays []cloud.Resource // data that outlives it
+	count int              // all resources
+}
+
+// destroyResult is what became of a stage.
+type destroyResult struct {
+	Stage  string       `json:"stage"`
+	Stacks []string     `json:"stacks"` // those deleted, in that order
+	Kept   []keptResult `json:"kept"`
+}
+
+type keptResult struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+}
+
+func (r destroyResult) text(w io.Writer) {
+	if len(r.Stacks) == 0 {
+		fmt.Fprintf(w, "stage %s had no stacks\n", r.Stage)
+		return
+	}
+	fmt.Fprintf(w, "stage %s is gone: %s\n", r.Stage, strings.Join(r.Stacks, ", "))
+	for _, k := range r.Kept {
+		fmt.Fprintf(w, "kept  %s  %s\n", k.Type, k.Name)
+	}
+}
+
+func (a *app) destroy(ctx context.Context, stageName string, yes bool) error {
+	name, err := a.stageName(stageName)
+	if err != nil {
+		return err
+	}
+	_, c, err := a.openStage(ctx, name)
+	if err != nil {
+		return err
+	}
+	plan, err := destroyPlan(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	r := destroyResult{Stage: name, Stacks: []string{}, Kept: []keptResult{}}
+	if len(plan) > 0 {
+		full, err := hasData(ctx, c, plan)
+		if err != nil {
+			return err
+		}
+		a.tellPlan(name, c, plan, full)
+		if !yes {
+			if err := a.ask(ctx, "Type the stage's name to go on:", name); err != nil {
+				return withHint(err, "vacancy destroy --stage %s --yes", name)
+			}
+		}
+	}
+	for _, d := range plan {
+		if err := a.deleteStack(ctx, c, d); err != nil {
+			return err
+		}
+		r.Stacks = append(r.Stacks, d.Name)
+		for _, k := range d.stays {
+			r.Kept = append(r.Kept, keptResult{k.Type, k.Physical})
+		}
+	}
+	records, err := a.stages()
+	if err != nil {
+		return err
+	}
+	if err := records.Remove(name); err != nil {
+		return err
+	}
+	return a.show(r)
+}
+
+// destroyPlan is the stacks that are there, in the order in which they go:
+// none is needed by one that goes later.
+func destroyPlan(ctx context.Context, c *cloud.Cloud, stageName string) ([]doomed, error) {
+	var plan []doomed
+	names := stackNames(stageName)
+	slices.Reverse(names)
+	for _, name := range names {
+		s, err := c.Stack(ctx, name)
+		if problem.Is(err, problem.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		d := doomed{Stack: s}
+		resources, err := c.Resources(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		d.count = len(resources)
+		template, err := c.Template(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := assembly.Parse(template)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range resources {
+			switch {
+			case !assembly.IsData(r.Type) || r.Physical == "":
+			case parsed.Kept(r.Logical):
+				d.stays = append(d.stays, r)
+			default:
+				d.goes = append(d.goes, r)
+			}
+		}
+		plan = append(plan, d)
+	}
+	return plan, nil
+}
+
+// The types of resources whose content is looked at and emptied.
+const (
+	bucketType = "AWS::S3::Bucket"
+	tableType  = "AWS::DynamoDB::Table"
+	globalType = "AWS::DynamoDB::GlobalTable"
+)
+
+// hasData says whether anything lies in what goes.
+func hasData(ctx context.Context, c *cloud.Cloud, plan []doomed) (bool, error) {
+	for _, d := range plan {
+		for _, r := range d.goes {
+			var full bool
+			var err error
+			switch r.Type {
+			case bucketType:
+				full, err = c.HasObjects(ctx, r.Physical)
+			case tableType, globalType:
+				full, err = c.HasItems(ctx, r.Physical)
+			}
+			if full || err != nil {
+				return full, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// tellPlan says what goes and what stays.
+func (a *app) tellPlan(stageName string, c *cloud.Cloud, plan []doomed, full bool) {
+	a.note("stage %s in Region %s:", stageName, c.Region())
+	for _, d := range plan {
+		a.note("  goes   stack %s, %d resources", d.Name, d.count)
+		for _, r := range d.goes {
+			a.note("  goes   %s %s", r.Type, r.Physical)
+		}
+		for _, r := range d.stays {
+			a.note("  stays  %s %s", r.Type, r.Physical)
+		}
+	}
+	if full {
+		a.note("There is data in what goes: vacants, their keys and all that was said. Nobody can bring it back.")
+	}
+}
+
+// deleteStack empties the buckets that go with a stack and deletes it. It
+// follows a deletion that is under way already, as after an interrupt.
+func (a *app) deleteStack(ctx context.Context, c *cloud.Cloud, d doomed) error {
+	progress := a.progressLine()
+	defer progress.clear()
+	for _, r := range d.goes {
+		if r.Type != bucketType {
+			continue
+		}
+		gone := 0
+		if err := c.Empty(ctx, r.Physical, func(n int) { gone = n; progress.show("bucket %s: %d objects deleted", r.Physical, n) }); err != nil {
+			return err
+		}
+		progress.clear()
+		if gone > 0 {
+			a.note("  bucket %s is empty: %d objects and versions deleted", r.Physical, gone)
+		}
+	}
+	watch, err := c.Watch(ctx, d.ID)
+	if err != nil {
+		return err
+	}
+	if err := c.Delete(ctx, d.ID); err != nil {
+		return err
+	}
+	s, events, err := c.Settle(ctx, watch, d.ID, a.noteEvent)
+	if err != nil {
+		return withHint(err, "the same command again: it goes on where this one ended")
+	}
+	if s.Status == "DELETE_COMPLETE" {
+		return nil
+	}
+	return notDeleted(d.Name, s, events)
+}
+
+// notDeleted names what of a stack is still there, and why.
+func notDeleted(name string, s cloud.Stack, events []cloud.Event) error {
+	var left []string
+	for _, e := range events {
+		if e.Status == "DELETE_FAILED" && !e.OfStack() {
+			left = append(left, fmt.Sprintf("%s (%s): %s", e.Resource, e.Type, e.Reason))
+		}
+	}
+	if len(left) == 0 {
+		left = append(left, s.Reason)
+	}
+	return problem.New(problem.Conflict, "%s is %s; not deleted: %s", name, s.Status, strings.Join(left, "; "))
+}
+
+// noteEvent tells one step of a stack.
+func (a *app) noteEvent(e cloud.Event) {
+	if e.OfStack() {
+		a.note("  %-28s %s", e.Status, printable(e.Stack))
+		return
+	}
+	line := fmt.Sprintf("  %-28s %s (%s)", e.Status, e.Resource, strings.TrimPrefix(e.Type, "AWS::"))
+	if e.Failed() && e.Reason != "" {
+		line += ": " + e.Reason
+	}
+	a.note("%s", printable(line))
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func (a *app) invokeCommand() *cobra.Command {
+	var stageName string
+	cmd := &cobra.Command{
+		Use:   "invoke FUNCTION EVENT",
+		Short: "Run a deployed function with an event from a file",
+		Long: `Run a function of a stage with the event in the file EVENT ("-" is standard input),
+with your AWS credentials and past its URL, and print what it answers. The last
+lines of its log go to standard error.
+
+FUNCTION is message, account, audit, sweeper, sentinel, or a physical name. The
+event is sent once: what the function does with it, it does. The exit code is 0 for
+an answer, 1 if the function failed or its HTTP answer has a status of 500 or more,
+and 5 for a status of 400 to 499.`,
+		Example: `  vacancy invoke message events/health.json
+  vacancy invoke sweeper events/sweeper.json --stage prod --json`,
+		GroupID: groupCloud,
+		Args:    arguments(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.invoke(cmd.Context(), stageName, args[0], args[1])
+		},
+	}
+	stageFlag(cmd.Flags(), &stageName)
+	return cmd
+}
+
+// invokeResult is what an invocation came to.
+type invokeResult struct {
+	Function string          `json:"function"`
+	Status   int             `json:"status,omitempty"` // of an HTTP answer
+	Answer   json.RawMessage `json:"answer"`
+	Error    string          `json:"error,omitempty"`
+	Log      []string        `json:"log"`
+}
+
+func (r invokeResult) text(w io.Writer) { fmt.Fprintf(w, "%s\n", r.Answer) }
+
+func (a *app) invoke(ctx context.Context, stageFlag, function, path string) error {
+	name, err := a.stageName(stageFlag)
+	if err != nil {
+		return err
+	}
+	event, err := home.ReadInput(path, a.in)
+	if err != nil {
+		return err
+	}
+	if !json.Valid(event) {
+		return problem.New(problem.Usage, "%s is no JSON, which every event is", path)
+	}
+	_, c, err := a.openStage(ctx, name)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(function, "vacancy-") {
+		function = stackName(name, function)
+	}
+	answer, err := c.Invoke(ctx, function, event)
+	if problem.Is(err, problem.NotFound) {
+		return withHint(problem.Wrap(problem.NotFound, err, "there is no function %s in Region %s", function, c.Region()), "vacancy deploy --stage %s", name)
+	}
+	if err != nil {
+		return err
+	}
+	r := invokeResult{Function: function, Answer: answer.Payload, Error: answer.Error, Log: []string{}}
+	if !json.Valid(r.Answer) {
+		if r.Answer, err = json.Marshal(string(answer.Payload)); err != nil {
+			return err
+		}
+	}
+	for line := range strings.Lines(answer.Log) {
+		r.Log = append(r.Log, strings.TrimRight(line, "\n"))
+		a.note("%s", printable(r.Log[len(r.Log)-1]))
+	}
+	r.Status = httpStatus(r.Answer)
+	if err := a.show(r); err != nil {
+		return err
+	}
+	return r.failure()
+}
+
+// httpStatus is the status of an answer to a Function URL's event; 0 for
+// another event's.
+func httpStatus(answer []byte) int {
+	var http struct {
+		StatusCode int `json:"statusCode"`
+	}
+	_ = json.Unmarshal(answer, &http) // an answer that is no object has none
+	return http.StatusCode
+}
+
+// failure is the outcome as an error: the answer has been shown, and it is what
+// a person reads.
+func (r invokeResult) failure() error {
+	switch {
+	case r.Error != "":
+		return &reported{}
+	case r.Status >= 500:
+		return &reported{}
+	case r.Status >= 400:
+		return &reported{problem.ExitRefused}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/host/operator"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func (a *app) keysCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "keys",
+		Short: "The key that administers a deployed host",
+		Long: `The operator key opens the control plane of a deployed host and the export that
+"vacancy verify" reads. "vacancy deploy" makes it, shows it once and writes it to
+$VACANCY_HOME/stages/STAGE.json, for you only. The host keeps a hash of it.`,
+		Example: "  vacancy keys rotate-operator --stage prod",
+		GroupID: groupCloud,
+		Args:    a.knownCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.rotateOperatorCommand())
+	return cmd
+}
+
+func (a *app) rotateOperatorCommand() *cobra.Command {
+	var stageName string
+	cmd := &cobra.Command{
+		Use:   "rotate-operator",
+		Short: "Make a new operator key; the old one is refused at once",
+		Long: `Make a new operator key with your AWS credentials, show it once and write it to the
+stage's record. The key before it, lost or leaked, is refused from then on. Whoever
+has it in $VACANCY_OPERATOR_KEY needs the new one.`,
+		Example: "  vacancy keys rotate-operator\n  vacancy keys rotate-operator --stage prod --json",
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.rotateOperator(cmd.Context(), stageName)
+		},
+	}
+	stageFlag(cmd.Flags(), &stageName)
+	return cmd
+}
+
+// keyResult is a new operator key, shown this once.
+type keyResult struct {
+	Stage string `json:"stage"`
+	Key   string `json:"operator_key"`
+	Kept  string `json:"kept_in"`
+}
+
+func (r keyResult) text(w io.Writer) {
+	fmt.Fprintf(w, "operator key of stage %s, shown this once; it is kept in %s:\n%s\n", r.Stage, r.Kept, r.Key)
+}
+
+func (a *app) rotateOperator(ctx context.Context, flag string) error {
+	name, err := a.stageName(flag)
+	if err != nil {
+		return err
+	}
+	rec, c, err := a.openStage(ctx, name)
+	if err != nil {
+		return err
+	}
+	if rec.URL == "" { // deployed from elsewhere, or by plain cdk
+		if err := a.learnDoors(ctx, c, &rec); err != nil {
+			return err
+		}
+	}
+	r, err := a.mint(ctx, c, &rec)
+	if err != nil {
+		return err
+	}
+	return a.show(r)
+}
+
+// mint makes a stage's operator key and keeps it in the stage's record. The
+// record is written once before, so that a folder that cannot be written costs
+// no key.
+func (a *app) mint(ctx context.Context, c *cloud.Cloud, rec *stage.Record) (keyResult, error) {
+	records, err := a.stages()
+	if err != nil {
+		return keyResult{}, err
+	}
+	if err := records.Write(*rec); err != nil {
+		return keyResult{}, err
+	}
+	keys, err := a.operatorKeys(ctx, c, rec.Stage)
+	if err != nil {
+		return keyResult{}, err
+	}
+	key, err := keys.Rotate(ctx)
+	if err != nil {
+		return keyResult{}, cloud.Problem(err)
+	}
+	rec.OperatorKey = stage.Key(key)
+	r := keyResult{Stage: rec.Stage, Key: key, Kept: filepath.Join(records.Dir, rec.Stage+".json")}
+	if err := records.Write(*rec); err != nil {
+		// The only copy is here: better on the screen than lost.
+		r.text(a.err)
+		return r, err
+	}
+	return r, nil
+}
+
+// operatorKeys reaches the operator key of a stage in its tables, with the
+// person's own AWS credentials.
+func (a *app) operatorKeys(ctx context.Context, c *cloud.Cloud, stageName string) (operator.Keys, error) {
+	data, err := c.Stack(ctx, stackName(stageName, "data"))
+	if problem.Is(err, problem.NotFound) {
+		err = withHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", stageName), "vacancy deploy --stage %s", stageName)
+	}
+	if err != nil {
+		return operator.Keys{}, err
+	}
+	return operator.Keys{Store: c.Store(data.Outputs["Rows"], data.Outputs["Docs"]), Now: a.now, Rand: a.rand}, nil
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// stageFlag adds --stage.
+func stageFlag(fs *pflag.FlagSet, p *string) {
+	fs.StringVar(p, "stage", "", "the stage (default $VACANCY_STAGE, else dev)")
+}
+
+// stageName is what --stage means.
+func (a *app) stageName(flag string) (string, error) {
+	name := cmp.Or(flag, a.env["VACANCY_STAGE"], stage.Default)
+	return name, stage.CheckName(name)
+}
+
+// stages are the records of what was deployed from this machine.
+func (a *app) stages() (stage.Records, error) {
+	dir, err := a.homeDir()
+	return stage.Records{Dir: filepath.Join(dir, "stages")}, err
+}
+
+// stageRecord is the record of a stage. When there is none the error says how
+// to get one.
+func (a *app) stageRecord(name string) (stage.Record, error) {
+	records, err := a.stages()
+	if err != nil {
+		return stage.Record{}, err
+	}
+	rec, err := records.Read(name)
+	if problem.Is(err, problem.NotFound) {
+		return rec, withHint(err, "vacancy deploy --stage %s", name)
+	}
+	return rec, err
+}
+
+// openStage is a stage's record and the account that it is in. A stage without
+// a record, deployed from elsewhere, is looked for where the credentials lead.
+func (a *app) openStage(ctx context.Context, name string) (stage.Record, *cloud.Cloud, error) {
+	rec, err := a.stageRecord(name)
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return rec, nil, err
+	}
+	c, err := cloud.Open(ctx, rec.Region)
+	if err != nil {
+		return rec, nil, err
+	}
+	who, err := c.Caller(ctx)
+	if err != nil {
+		return rec, nil, err
+	}
+	if rec.Stage == "" {
+		return stage.Record{Stage: name, Region: c.Region(), Account: who.Account}, c, nil
+	}
+	return rec, c, sameAccount(rec, who.Account, c.Region())
+}
+
+// sameAccount refuses to take one account's stage for another's: the names are
+// the same everywhere, and so is what would be done to them.
+func sameAccount(rec stage.Record, account, region string) error {
+	if rec.Account == account && rec.Region == region {
+		return nil
+	}
+	err := problem.New(problem.Conflict, "stage %s was deployed in account %s, Region %s; these credentials are for account %s, Region %s",
+		rec.Stage, rec.Account, rec.Region, account, region)
+	return withHint(err, "AWS_PROFILE or AWS_REGION of that account, or another --stage")
+}
+
+// stackNames are the stacks of a stage, in the order in which they are
+// deployed.
+func stackNames(stageName string) []string {
+	names := []string{"data", "watch", "functions", "edge"}
+	for i := range names {
+		names[i] = stackName(stageName, names[i])
+	}
+	return names
+}
+
+func stackName(stageName, part string) string { return "vacancy-" + stageName + "-" + part }
+
+// doorTime bounds one request to a deployed door: longer than its function's
+// own time.
+const doorTime = time.Minute
+
+// accountDoor is the control plane of a deployed stage, opened with the
+// operator key.
+func accountDoor(rec stage.Record) *account.Client {
+	return &account.Client{HTTP: keyedClient(rec.OperatorKey), URL: rec.AccountURL}
+}
+
+// keyedClient sends an operator key with each request, and nowhere but where
+// the request goes: it follows no redirect.
+func keyedClient(key stage.Key) *http.Client {
+	return &http.Client{
+		Timeout: doorTime,
+		Transport: &operatorKey{key, &http.Transport{
+			DialContext: dispatch.Dial, Proxy: dispatch.Proxy, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
+		}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// operatorKey adds the key to each request.
+type operatorKey struct {
+	key  stage.Key
+	next http.RoundTripper
+}
+
+// Format hides the key from who prints a client.
+func (*operatorKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "operator key") }
+
+// RoundTrip implements http.RoundTripper.
+func (o *operatorKey) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("User-Agent", "vacancy")
+	if o.key != "" {
+		r.Header.Set("Authorization", "Bearer "+string(o.key))
+	}
+	return o.next.RoundTrip(r)
+}
+
+// cloudCommands are the commands about a host on AWS.
+func (a *app) cloudCommands() []*cobra.Command {
+	return []*cobra.Command{a.deployCommand(), a.destroyCommand(), a.tailCommand(), a.invokeCommand(), a.keysCommand()}
+}

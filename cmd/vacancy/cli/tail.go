@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// tailFlags choose the lines of a tail.
+type tailFlags struct {
+	stage, pair, status, function string
+	since                         time.Duration
+	once                          bool
+}
+
+func (a *app) tailCommand() *cobra.Command {
+	var f tailFlags
+	cmd := &cobra.Command{
+		Use:   "tail",
+		Short: "Follow the calls of a deployed host",
+		Long: `Follow the log lines of a stage's functions in the order of time, until Ctrl-C: one
+line per call with its pair, verdict, time and cost, and whatever else a function
+says. A line shows up a few seconds after it was written.
+
+--pair takes the beginning of an id, or of two as CALLER>VACANT; --status a status, a
+class such as 4xx, or a verdict such as replay. --json prints the lines as they are,
+with "at" and "log_group".`,
+		Example: `  vacancy tail
+  vacancy tail --since 1h --status 5xx
+  vacancy tail --pair 3f9a21 --function message --json`,
+		GroupID: groupCloud,
+		Args:    arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.tail(cmd.Context(), f) },
+	}
+	fs := cmd.Flags()
+	stageFlag(fs, &f.stage)
+	fs.StringVar(&f.pair, "pair", "", "lines of this caller, vacant, or CALLER>VACANT only")
+	fs.StringVar(&f.status, "status", "", "lines of this status, class of statuses or verdict only")
+	fs.StringVar(&f.function, "function", "", "lines of this function only")
+	fs.DurationVar(&f.since, "since", time.Minute, "how far back to begin")
+	fs.BoolVar(&f.once, "once", false, "end where the log ends now")
+	return cmd
+}
+
+// tailPause is between two looks at the logs; it grows to tailLongest while AWS
+// throttles or cannot be reached.
+const (
+	tailPause   = 2 * time.Second
+	tailLongest = time.Minute
+)
+
+func (a *app) tail(ctx context.Context, f tailFlags) error {
+	if f.since < 0 {
+		return problem.New(problem.Usage, "--since: expected a duration of 0 or more, got %s", f.since)
+	}
+	name, err := a.stageName(f.stage)
+	if err != nil {
+		return err
+	}
+	_, c, err := a.openStage(ctx, name)
+	if err != nil {
+		return err
+	}
+	prefix := "/vacancy/" + name + "/"
+	groups, err := c.Groups(ctx, prefix+f.function)
+	if err != nil {
+		return err
+	}
+	if len(groups) == 0 {
+		return withHint(problem.New(problem.NotFound, "there are no logs %s* in Region %s", prefix+f.function, c.Region()), "vacancy deploy --stage %s", name)
+	}
+	return a.follow(ctx, f, c.Tail(groups, a.now().Add(-f.since)), prefix)
+}
+
+// follow shows lines until the person interrupts, which is how a tail ends
+// well. A fault that may pass is waited out: what was shown is not shown again.
+func (a *app) follow(ctx context.Context, f tailFlags, t *cloud.Tail, prefix string) error {
+	pause := tailPause
+	for {
+		err := t.Next(ctx, func(l cloud.Line) error {
+			line := readLine(l)
+			if !f.wants(line.fields) {
+				return nil
+			}
+			return a.showLine(line, prefix)
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case problem.Is(err, problem.Unavailable) && !f.once:
+			pause = min(2*pause, tailLongest)
+			a.note("%s; next try in %s", problem.Of(err).Text(), pause)
+		case err != nil:
+			return err
+		case f.once:
+			return nil
+		default:
+			pause = tailPause
+		}
+		if cloud.Wait(ctx, pause) != nil {
+			return nil
+		}
+	}
+}
+
+// logLine is one line of a log; fields is nil if it is no JSON object.
+type logLine struct {
+	cloud.Line
+	fields map[string]any
+}
+
+func readLine(l cloud.Line) logLine {
+	line := logLine{Line: l}
+	line.Text = strings.TrimRight(line.Text, "\r\n")
+	_ = json.Unmarshal([]byte(line.Text), &line.fields) // what is no JSON is shown as text
+	return line
+}
+
+// wants says whether a line passes the filters. A line without a pair or
+// status is none of those that were asked for.
+func (f tailFlags) wants(fields map[string]any) bool {
+	if f.pair != "" && !pairFits(f.pair, textOf(fields["pair"])) {
+		return false
+	}
+	return f.status == "" || statusFits(f.status, fields)
+}
+
+// pairFits compares what a person typed with a line's pair, whose ids are
+// shortened: either may be the beginning of the other.
+func pairFits(want, pair string) bool {
+	from, to, ok := strings.Cut(pair, ">")
+	if !ok {
+		return false
+	}
+	fits := func(a, b string) bool {
+		a = strings.ToLower(a)
+		return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
+	}
+	if caller, vacant, both := strings.Cut(want, ">"); both {
+		return fits(caller, from) && fits(vacant, to)
+	}
+	return fits(want, from) || fits(want, to)
+}
+
+func statusFits(want string, fields map[string]any) bool {
+	status, class := textOf(fields["status"]), strings.ToLower(want)
+	if status == "" {
+		return false
+	}
+	if len(class) == 3 && strings.HasSuffix(class, "xx") {
+		return len(status) == 3 && status[0] == class[0]
+	}
+	return status == want || textOf(fields["verdict"]) == want
+}
+
+// textOf is a JSON value as a person reads it; "" for none.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
+}
+
+func (a *app) showLine(l logLine, prefix string) error {
+	if a.json {
+		object := l.fields
+		if object == nil {
+			object = map[string]any{"msg": l.Text}
+		}
+		object["at"], object["log_group"] = l.At.Format(time.RFC3339Nano), l.Group
+		return writeJSON(a.out, object)
+	}
+	_, err := io.WriteString(a.out, l.text(prefix)+"\n")
+	return err
+}
+
+// firstFields come first, in this order; hiddenFields are of no use to a person
+// at a terminal; all others follow by name.
+var (
+	firstFields  = []string{"pair", "seq", "state", "status", "verdict", "ms", "trips", "wcu", "rcu", "kms", "cold", "cause", "error"}
+	hiddenFields = []string{"time", "level", "msg", "stage", "function", "version", "_aws", "calls", "refused", "failed", "trace", "request"}
+)
+
+// text is a line for a person: time, function, what, and the fields that are
+// there.
+func (l logLine) text(prefix string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %-8s ", l.At.Format("15:04:05.000"), strings.TrimPrefix(l.Group, prefix))
+	if l.fields == nil {
+		return b.String() + printable(l.Text)
+	}
+	if level := textOf(l.fields["level"]); level != "" && level != "INFO" {
+		b.WriteString(printable(level) + " ")
+	}
+	b.WriteString(printable(textOf(l.fields["msg"])))
+	for _, name := range orderedFields(l.fields) {
+		fmt.Fprintf(&b, " %s=%s", printable(name), printable(textOf(l.fields[name])))
+	}
+	return b.String()
+}
+
+// orderedFields are the names of the fields to show, in the order to show them.
+func orderedFields(fields map[string]any) []string {
+	var names []string
+	for _, name := range firstFields {
+		if _, ok := fields[name]; ok {
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !slices.Contains(firstFields, name) && !slices.Contains(hiddenFields, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
