@@ -194,7 +194,7 @@ func webACL(s awscdk.Stack, in Input) awswafv2.CfnWebACL {
 }
 
 func (e edge) acceptFor(d awscloudfront.Distribution) {
-	accept(d, "AwsSolutions-CFR1", "Vacants are called from anywhere.")
+	accept(d, "AwsSolutions-CFR1", "Vacants are public services: they are called from anywhere.")
 	accept(d, "AwsSolutions-CFR3", "Each call is one line in the function's log, with its status and time; a second log of the same calls would keep callers' addresses and cost as much again.")
 	if !e.in.Settings.WAF {
 		accept(d, "AwsSolutions-CFR2", "The functions keep a token bucket for each address, before any signature is checked. A web ACL costs a fixed sum a month, and is there for who sets waf=true.")

@@ -57,7 +57,7 @@ func reasonForStars(g grants) string {
 func tableStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	rows, docs := d.rows.TableArn(), d.docs.TableArn()
 	if len(g.rows) > 0 {
-		out = append(out, statement("Rows", awsiam.Effect_ALLOW, "dynamodb", g.rows, rows))
+		out = append(out, statement("Rows", awsiam.Effect_ALLOW, "dynamodb", g.rows, rows, nil))
 	}
 	denied := slices.Concat(everyWrite[1:], []string{"Scan", "PartiQLSelect"})
 	if slices.Contains(g.rows, "Scan") {
@@ -66,46 +66,36 @@ func tableStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	if !slices.Contains(g.rows, "PutItem") {
 		denied = slices.Compact(append([]string{"PutItem"}, denied...))
 	}
-	out = append(out, statement("RowsStayAsTheyAre", awsiam.Effect_DENY, "dynamodb", denied, rows))
+	out = append(out, statement("RowsStayAsTheyAre", awsiam.Effect_DENY, "dynamodb", denied, rows, nil))
 	if len(g.docs) > 0 {
-		out = append(out, statement("Docs", awsiam.Effect_ALLOW, "dynamodb", g.docs, docs))
+		out = append(out, statement("Docs", awsiam.Effect_ALLOW, "dynamodb", g.docs, docs, nil))
 	}
 	if !slices.Contains(g.docs, "PutItem") {
-		out = append(out, statement("DocsStayAsTheyAre", awsiam.Effect_DENY, "dynamodb", everyWrite, docs))
+		out = append(out, statement("DocsStayAsTheyAre", awsiam.Effect_DENY, "dynamodb", everyWrite, docs, nil))
 	}
 	return out
 }
 
 func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
-	seal := func(sid, action, only string) {
-		s := statement(sid, awsiam.Effect_ALLOW, "kms", []string{action}, d.seal.KeyArn())
-		for operator, keys := range boundOnly() {
-			for key, value := range keys.(map[string]any) {
-				s.AddCondition(str(operator), map[string]any{key: value})
-			}
-		}
-		if only != "" {
-			s.AddCondition(str("StringLike"), map[string]any{"kms:EncryptionContext:vacancy": only})
-		}
-		out = append(out, s)
-	}
 	if g.seals {
-		seal("Seal", "Encrypt", "")
+		out = append(out, statement("Seal", awsiam.Effect_ALLOW, "kms", []string{"Encrypt"}, d.seal.KeyArn(), boundOnly()))
 	}
 	if g.opens {
-		seal("Open", "Decrypt", g.opensOnly)
+		bound := boundOnly()
+		if g.opensOnly != "" {
+			bound["StringLike"] = map[string]any{"kms:EncryptionContext:vacancy": g.opensOnly}
+		}
+		out = append(out, statement("Open", awsiam.Effect_ALLOW, "kms", []string{"Decrypt"}, d.seal.KeyArn(), bound))
 	}
 	for _, operation := range g.host {
 		if d.host == nil {
 			break
 		}
-		s := statement("Host"+operation, awsiam.Effect_ALLOW, "kms", []string{operation}, d.host.KeyArn())
+		var conditions map[string]any
 		if operation == "Sign" {
-			for operator, keys := range signOnly() {
-				s.AddCondition(str(operator), keys)
-			}
+			conditions = signOnly()
 		}
-		out = append(out, s)
+		out = append(out, statement("Host"+operation, awsiam.Effect_ALLOW, "kms", []string{operation}, d.host.KeyArn(), conditions))
 	}
 	return out
 }
@@ -114,19 +104,23 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 // it the stream, and to keep what it could not be fed.
 func streamStatements(d data, lost awssqs.IQueue) []awsiam.PolicyStatement {
 	return []awsiam.PolicyStatement{
-		statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.rows.TableStreamArn()),
+		statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.rows.TableStreamArn(), nil),
 		// ListStreams has no resource: Lambda asks for it before it polls.
-		statement("Streams", awsiam.Effect_ALLOW, "dynamodb", []string{"ListStreams"}, str("*")),
-		statement("Lost", awsiam.Effect_ALLOW, "sqs", []string{"SendMessage"}, lost.QueueArn()),
+		statement("Streams", awsiam.Effect_ALLOW, "dynamodb", []string{"ListStreams"}, str("*"), nil),
+		statement("Lost", awsiam.Effect_ALLOW, "sqs", []string{"SendMessage"}, lost.QueueArn(), nil),
 	}
 }
 
-func statement(sid string, effect awsiam.Effect, service string, operations []string, resource *string) awsiam.PolicyStatement {
+// statement takes its conditions as one value: added one after the other, in
+// the order of a map, they would make every template another.
+func statement(sid string, effect awsiam.Effect, service string, operations []string, resource *string, conditions map[string]any) awsiam.PolicyStatement {
 	actions := make([]*string, len(operations))
 	for i, o := range operations {
 		actions[i] = str(service + ":" + o)
 	}
-	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-		Sid: str(sid), Effect: effect, Actions: &actions, Resources: &[]*string{resource},
-	})
+	props := &awsiam.PolicyStatementProps{Sid: str(sid), Effect: effect, Actions: &actions, Resources: &[]*string{resource}}
+	if conditions != nil {
+		props.Conditions = &conditions
+	}
+	return awsiam.NewPolicyStatement(props)
 }

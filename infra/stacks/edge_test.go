@@ -1,0 +1,77 @@
+package stacks_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// cachingDisabled is CloudFront's own policy that keeps nothing.
+const cachingDisabled = "4135ea2d-6df8-44a3-9df3-4b5a84be39ad"
+
+func TestOnlyPublicPagesAreCached(t *testing.T) {
+	edge := synth(t, standard).template(t, "edge")
+	config := at(edge.Resources["Distribution"].Properties, "DistributionConfig")
+	behaviours := append([]any{at(config, "DefaultCacheBehavior")}, at(config, "CacheBehaviors").([]any)...)
+	got := map[string]string{}
+	for _, b := range behaviours {
+		path, _ := at(b, "PathPattern").(string)
+		kept := "nothing kept"
+		if at(b, "CachePolicyId") != cachingDisabled {
+			kept = fmt.Sprint(readable(at(b, "CachePolicyId")))
+		}
+		got[path] = fmt.Sprintf("%v, %s, %v, %d methods", at(b, "TargetOriginId"), kept, readable(at(b, "OriginRequestPolicyId")), len(at(b, "AllowedMethods").([]any)))
+		if at(b, "ViewerProtocolPolicy") != "https-only" {
+			t.Errorf("%q is served without TLS", path)
+		}
+	}
+	want := map[string]string{
+		"":             "message, nothing kept, ${Calls}, 7 methods",
+		"/v1/vacants*": "account, nothing kept, ${Control}, 7 methods", "/v1/host*": "account, nothing kept, ${Control}, 7 methods",
+		"/v1/export*": "audit, nothing kept, ${Control}, 7 methods",
+		"*/card":      "message, ${Pages}, ${Calls}, 3 methods", "*/health": "message, ${Pages}, ${Calls}, 3 methods",
+		"*/.well-known/agent-card.json": "message, ${Pages}, ${Calls}, 3 methods",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("behaviours (-want +got):\n%s", diff)
+	}
+	pages := at(edge.Resources["Pages"].Properties, "CachePolicyConfig")
+	if diff := cmp.Diff([]any{0.0, 0.0, 60.0}, []any{at(pages, "MinTTL"), at(pages, "DefaultTTL"), at(pages, "MaxTTL")}); diff != "" {
+		t.Errorf("seconds that pages are kept (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheEdgePassesNoHostAndNoForgedAddress(t *testing.T) {
+	edge := synth(t, standard).template(t, "edge")
+	headers := func(policy string) any {
+		return at(edge.Resources[policy].Properties, "OriginRequestPolicyConfig", "HeadersConfig")
+	}
+	calls := at(headers("Calls"), "Headers").([]any)
+	if at(headers("Calls"), "HeaderBehavior") != "whitelist" || !slices.Contains(calls, any("CloudFront-Viewer-Address")) || slices.Contains(calls, any("Host")) {
+		t.Errorf("calls pass %v, want the address that CloudFront saw, and no Host", headers("Calls"))
+	}
+	want := map[string]any{"HeaderBehavior": "allExcept", "Headers": []any{"Host", "CloudFront-Viewer-Address"}}
+	if diff := cmp.Diff(want, headers("Control")); diff != "" {
+		t.Errorf("the operator's doors (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheWebACLLooksIntoNoBody(t *testing.T) {
+	acl := synth(t, full).template(t, "edge").Resources["WebACL"].Properties
+	var counted []any
+	for _, o := range at(acl, "Rules", 1, "Statement", "ManagedRuleGroupStatement", "RuleActionOverrides").([]any) {
+		if at(o, "ActionToUse", "Count") == nil {
+			t.Errorf("rule %v does not just count", at(o, "Name"))
+		}
+		counted = append(counted, at(o, "Name"))
+	}
+	want := []any{"SizeRestrictions_BODY", "CrossSiteScripting_BODY", "GenericLFI_BODY", "GenericRFI_BODY", "EC2MetaDataSSRF_BODY"}
+	if diff := cmp.Diff(want, counted); diff != "" {
+		t.Errorf("rules that only count (-want +got):\n%s", diff)
+	}
+	if at(acl, "Rules", 0, "Statement", "RateBasedStatement", "AggregateKeyType") != "IP" || at(acl, "Scope") != "CLOUDFRONT" {
+		t.Errorf("web ACL = %v, want a rate by address, for CloudFront", acl)
+	}
+}

@@ -1,0 +1,206 @@
+package stacks_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/infra/stacks"
+)
+
+// list makes a list of what policies write as one value or as several.
+func list(v any) []any {
+	if l, ok := v.([]any); ok {
+		return l
+	}
+	return []any{v}
+}
+
+func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
+	functions := synth(t, standard).template(t, "functions")
+	for _, name := range stacks.Names() {
+		allowed, denied := map[string][]string{}, map[string][]string{}
+		for _, s := range at(readable(policy(t, functions, name)), "Statement").([]any) {
+			into := allowed
+			if at(s, "Effect") == "Deny" {
+				into = denied
+			}
+			for _, r := range list(at(s, "Resource")) {
+				for _, a := range list(at(s, "Action")) {
+					into[r.(string)] = append(into[r.(string)], a.(string))
+				}
+			}
+		}
+		may := []string{"dynamodb:PutItem", "dynamodb:Query", "dynamodb:GetItem"}
+		mayNot := []string{"dynamodb:DeleteItem", "dynamodb:UpdateItem", "dynamodb:BatchWriteItem", "dynamodb:PartiQLUpdate", "dynamodb:PartiQLDelete", "dynamodb:PartiQLInsert"}
+		if name == "audit" {
+			may[0] = "dynamodb:Scan"
+			mayNot = append(mayNot, "dynamodb:PutItem")
+		} else {
+			mayNot = append(mayNot, "dynamodb:Scan")
+		}
+		for _, a := range allowed["data.Rows.Arn"] {
+			if !slices.Contains(may, a) {
+				t.Errorf("%s may %s on rows, want %v at most", name, a, may)
+			}
+		}
+		for _, a := range mayNot {
+			if !slices.Contains(denied["data.Rows.Arn"], a) {
+				t.Errorf("%s is denied %v on rows, want %s too", name, denied["data.Rows.Arn"], a)
+			}
+		}
+		if diff := cmp.Diff(wantStars(name), allowed["*"]); diff != "" {
+			t.Errorf("%s may do with anything (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// wantStars: the stream's list has no resource in AWS.
+func wantStars(name string) []string {
+	if name == "sentinel" {
+		return []string{"dynamodb:ListStreams"}
+	}
+	return nil
+}
+
+func TestTheSealingKeyIsUsedForBoundBoxesOnly(t *testing.T) {
+	a := synth(t, standard)
+	var statements []any
+	for _, name := range stacks.Names() {
+		statements = append(statements, at(policy(t, a.template(t, "functions"), name), "Statement").([]any)...)
+	}
+	key := a.template(t, "data").Resources["SealKey"].Properties
+	statements = append(statements, at(key, "KeyPolicy", "Statement").([]any)...)
+	seen := 0
+	for _, s := range statements {
+		action := fmt.Sprint(at(s, "Action"))
+		if action != "kms:Encrypt" && action != "kms:Decrypt" {
+			if strings.Contains(action, "crypt ") || strings.Contains(action, "kms:*") || strings.Contains(action, "DataKey") {
+				t.Errorf("%v uses keys by another way", s)
+			}
+			continue
+		}
+		seen++
+		if at(s, "Condition", "Null", "kms:EncryptionContext:vacancy") != "false" ||
+			fmt.Sprint(at(s, "Condition", "ForAllValues:StringEquals", "kms:EncryptionContextKeys")) != "[vacancy]" {
+			t.Errorf("%s without the condition on its encryption context: %v", action, at(s, "Condition"))
+		}
+	}
+	if seen != 7 { // two of message, two of account, one of audit, two of the key
+		t.Errorf("found %d statements on sealing, want 7", seen)
+	}
+	if at(key, "EnableKeyRotation") != true {
+		t.Error("the sealing key does not rotate")
+	}
+}
+
+func TestWithoutAnEdgeThereIsNoSecret(t *testing.T) {
+	a := synth(t, bare)
+	for _, stack := range a.stacks() {
+		if strings.HasSuffix(stack, "-edge") {
+			t.Errorf("there is a stack %s", stack)
+		}
+		text := string(a[stack+".template.json"])
+		for _, word := range []string{"secretsmanager", "SecretsManager", "VACANCY_EDGE", "EdgeSecret"} {
+			if strings.Contains(text, word) {
+				t.Errorf("%s speaks of %s", stack, word)
+			}
+		}
+	}
+	message := a.template(t, "functions").Resources["Account"].Properties
+	if got := readable(at(message, "Environment", "Variables", "VACANCY_URL")); got != "functions.messageFunctionUrl3E100E7D.FunctionUrl" {
+		t.Errorf("VACANCY_URL = %v, want the Function URL of message", got)
+	}
+}
+
+func TestTheEdgesSecretIsAReferenceEverywhere(t *testing.T) {
+	for _, test := range []struct {
+		context     map[string]any
+		now, before string
+	}{
+		{standard, "{{resolve:secretsmanager:SECRET:SecretString:::}}", ""},
+		{full, "{{resolve:secretsmanager:SECRET:SecretString:::" + versionNow + "}}", "{{resolve:secretsmanager:SECRET:SecretString:::" + versionPast + "}}"},
+	} {
+		a := synth(t, test.context)
+		text := func(v any, secret string) string {
+			s, _ := readable(v).(string)
+			return strings.Replace(s, secret, "SECRET", 1)
+		}
+		for id, f := range a.template(t, "functions").of("AWS::Lambda::Function") {
+			env := at(f.Properties, "Environment", "Variables")
+			now, before := text(at(env, "VACANCY_EDGE_SECRET"), "${EdgeSecretValue}"), text(at(env, "VACANCY_EDGE_SECRET_BEFORE"), "${EdgeSecretValue}")
+			want := []string{test.now, test.before}
+			if id == "Sweeper" || id == "Sentinel" { // they have no URL
+				want = []string{"", ""}
+			}
+			if diff := cmp.Diff(want, []string{now, before}); diff != "" {
+				t.Errorf("secrets of %s (-want +got):\n%s", id, diff)
+			}
+		}
+		for _, o := range at(a.template(t, "edge").Resources["Distribution"].Properties, "DistributionConfig", "Origins").([]any) {
+			header := at(o, "OriginCustomHeaders", 0)
+			if got := text(at(header, "HeaderValue"), "functions.EdgeSecretValue"); at(header, "HeaderName") != stacks.SecretHeader || got != test.now {
+				t.Errorf("origin %v sends %v: %s, want %s", at(o, "Id"), at(header, "HeaderName"), got, test.now)
+			}
+		}
+	}
+}
+
+func TestAFunctionURLMayBeCalledByAnybodyAndOnlyAsAURL(t *testing.T) {
+	functions := synth(t, standard).template(t, "functions")
+	actions := map[string][]string{}
+	for _, p := range functions.of("AWS::Lambda::Permission") {
+		if p.Properties["Principal"] != "*" {
+			continue
+		}
+		action := p.Properties["Action"].(string)
+		if action == "lambda:InvokeFunction" && p.Properties["InvokedViaFunctionUrl"] != true ||
+			action == "lambda:InvokeFunctionUrl" && p.Properties["FunctionUrlAuthType"] != "NONE" {
+			t.Errorf("anybody may %s by other ways too: %v", action, p.Properties)
+		}
+		id := at(p.Properties, "FunctionName", "Fn::GetAtt", 0).(string)
+		actions[id] = append(actions[id], action)
+		slices.Sort(actions[id])
+	}
+	both := []string{"lambda:InvokeFunction", "lambda:InvokeFunctionUrl"}
+	if diff := cmp.Diff(map[string][]string{"Message": both, "Account": both, "Audit": both}, actions); diff != "" {
+		t.Errorf("what anybody may call (-want +got):\n%s", diff)
+	}
+}
+
+func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
+	reserved := func(context map[string]any) map[string]any {
+		out := map[string]any{}
+		for id, f := range synth(t, context).template(t, "functions").of("AWS::Lambda::Function") {
+			out[id] = f.Properties["ReservedConcurrentExecutions"]
+		}
+		return out
+	}
+	want := map[string]any{"Message": 10.0, "Account": 2.0, "Audit": 2.0, "Sweeper": 1.0, "Sentinel": 2.0}
+	if diff := cmp.Diff(want, reserved(standard)); diff != "" {
+		t.Errorf("by default (-want +got):\n%s", diff)
+	}
+	want = map[string]any{"Message": nil, "Account": nil, "Audit": nil, "Sweeper": nil, "Sentinel": nil}
+	if diff := cmp.Diff(want, reserved(bare)); diff != "" {
+		t.Errorf("with none (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheSentinelIsFedChangesAndRemovalsOnly(t *testing.T) {
+	m := synth(t, standard).template(t, "functions").Resources["RowsChanged"].Properties
+	var filter any
+	if err := json.Unmarshal([]byte(at(m, "FilterCriteria", "Filters", 0, "Pattern").(string)), &filter); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"eventName": []any{"MODIFY", "REMOVE"}}, filter); diff != "" {
+		t.Errorf("filter (-want +got):\n%s", diff)
+	}
+	if len(list(at(m, "FilterCriteria", "Filters"))) != 1 || at(m, "BisectBatchOnFunctionError") != true ||
+		readable(at(m, "DestinationConfig", "OnFailure", "Destination")) != "functions.Lost.Arn" {
+		t.Errorf("mapping = %v, want one filter, bisection and a place for what is lost", m)
+	}
+}

@@ -1,0 +1,65 @@
+package stacks_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/infra/stacks"
+)
+
+func TestEveryFunctionHasALogGroupThatForgets(t *testing.T) {
+	a := synth(t, map[string]any{"retentionDays": 7})
+	var groups []string
+	for _, g := range a.template(t, "watch").of("AWS::Logs::LogGroup") {
+		groups = append(groups, g.Properties["LogGroupName"].(string))
+		if g.Properties["RetentionInDays"] != 7.0 || g.Properties["KmsKeyId"] == nil {
+			t.Errorf("log group %v keeps lines %v days under key %v, want 7 and our own", g.Properties["LogGroupName"], g.Properties["RetentionInDays"], g.Properties["KmsKeyId"])
+		}
+	}
+	slices.Sort(groups)
+	var want []string
+	for _, f := range a.template(t, "functions").of("AWS::Lambda::Function") {
+		want = append(want, at(f.Properties, "LoggingConfig", "LogGroup").(string))
+		if at(f.Properties, "LoggingConfig", "SystemLogLevel") != "WARN" || at(f.Properties, "LoggingConfig", "LogFormat") != "JSON" {
+			t.Errorf("%v logs as %v, want JSON and no line of Lambda's own", f.Properties["FunctionName"], f.Properties["LoggingConfig"])
+		}
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, groups); diff != "" || len(groups) != len(stacks.Names()) {
+		t.Errorf("log groups (-named by functions +made):\n%s", diff)
+	}
+}
+
+func TestEveryAlarmReachesTheTopic(t *testing.T) {
+	watch := synth(t, mailed).template(t, "watch")
+	var names []string
+	for id, a := range watch.of("AWS::CloudWatch::Alarm") {
+		names = append(names, strings.TrimPrefix(id, "Alarm"))
+		if fmt.Sprint(readable(a.Properties["AlarmActions"])) != "[${Alarms}]" || a.Properties["AlarmDescription"] == nil {
+			t.Errorf("alarm %s tells %v: %v, want the topic and a word on what to do", id, readable(a.Properties["AlarmActions"]), a.Properties["AlarmDescription"])
+		}
+	}
+	slices.Sort(names)
+	want := []string{"AccountFails", "DocsThrottled", "FunctionsThrottled", "MessageFails", "MessageSlow",
+		"RowsThrottled", "SentinelBehind", "SentinelLost", "SweeperFails", "Tampered"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("alarms (-want +got):\n%s", diff)
+	}
+}
+
+func TestAMailAddressMakesABudgetAndASubscription(t *testing.T) {
+	with, without := synth(t, mailed).template(t, "watch"), synth(t, standard).template(t, "watch")
+	for _, kind := range []string{"AWS::Budgets::Budget", "AWS::SNS::Subscription"} {
+		if n, m := len(with.of(kind)), len(without.of(kind)); n != 1 || m != 0 {
+			t.Errorf("%s: %d with an address and %d without, want 1 and 0", kind, n, m)
+		}
+	}
+	budget := with.Resources["Budget"].Properties
+	if diff := cmp.Diff(map[string]any{"Amount": 20.0, "Unit": "USD"}, at(budget, "Budget", "BudgetLimit")); diff != "" || at(budget, "Budget", "TimeUnit") != "DAILY" {
+		t.Errorf("budget of %v (-want +got):\n%s", at(budget, "Budget", "TimeUnit"), diff)
+	}
+}
