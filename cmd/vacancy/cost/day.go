@@ -1,6 +1,9 @@
 package cost
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 const (
 	// aDay and aMonth are in seconds and days.
@@ -12,7 +15,8 @@ const (
 	perConcurrency = 10
 	// largestPage is the largest card that a host takes (the limits of the
 	// design); all larger answers come out of rows, which the ceilings bound.
-	largestPage = 32 << 10
+	largestPage    = 32 << 10
+	largestRefusal = 1 << 10
 	// What one unit reads, strongly consistent, and writes at most.
 	readUnitBytes  = 4 << 10
 	writeUnitBytes = 1 << 10
@@ -25,8 +29,9 @@ type Bounds struct {
 	Openings  float64 `json:"openings"`   // times a day that an instance opens each one's seed
 }
 
-// DefaultBounds are those of a stage as it is deployed.
-func DefaultBounds() Bounds { return Bounds{LineBytes: 700, Vacants: 100, Openings: 24} }
+// DefaultBounds are those of a stage as it is deployed: a hundred vacants, whose
+// keys an instance forgets after ten minutes.
+func DefaultBounds() Bounds { return Bounds{LineBytes: 700, Vacants: 100, Openings: 144} }
 
 // Day is the worst day of a stage.
 type Day struct {
@@ -79,8 +84,12 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	if s.Edge {
 		return // to CloudFront transfer is free; what CloudFront costs is said below
 	}
-	d.Lines = append(d.Lines, l.line(f.Name+": pages", TransferOut, requests*largestPage/gib, "every answer is the largest card that a host takes",
-		"32 KiB x "+rate, *f.Reserved, perConcurrency))
+	page, assumes := float64(largestRefusal), "without the operator's key an answer is a refusal"
+	if strings.HasSuffix(f.Name, "message") {
+		page, assumes = largestPage, "every answer is the largest card that a host takes"
+	}
+	d.Lines = append(d.Lines, l.line(f.Name+": pages", TransferOut, requests*page/gib, assumes,
+		"%s bytes x "+rate, number(page), *f.Reserved, perConcurrency))
 }
 
 func (d *Day) table(t Table, l List) {
