@@ -71,7 +71,7 @@ func TestWhoIsNotHostedHereIsMisdirected(t *testing.T) {
 	// One that is hosted, at the address of another.
 	q := s.pair(t, s.vacant(t))
 	a = q.post("/v/"+s.vacant(t).String()+caller.SendPath, q.Call("wrong door", time.Now()))
-	q.refused("a vacant at another's address", a, http.StatusUnprocessableEntity, "not_addressed_to_self")
+	q.refused("a vacant at another's address", a, http.StatusMisdirectedRequest, "misdirected")
 }
 
 // The state of a vacant decides for new calls; what was answered before is

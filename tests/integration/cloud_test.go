@@ -82,7 +82,10 @@ type line struct {
 	Trace    string
 	MS       float64
 	Msg      string
-	Tampered int
+	Tampered int // of the sentinel, with the three that follow
+	Event    string
+	Stream   string // hex
+	Position string
 	Version  string
 	EMF      json.RawMessage `json:"_aws"`
 	raw      string

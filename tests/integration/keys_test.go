@@ -47,10 +47,10 @@ func TestASeedOpensForItsVacantAlone(t *testing.T) {
 		context map[string]string
 		opens   bool
 	}{
-		{"its own context", map[string]string{"vacancy": id.String()}, true},
-		{"another vacant's", map[string]string{"vacancy": other.String()}, false},
+		{"its own context", map[string]string{"vacancy": "vacant:" + id.String()}, true},
+		{"another vacant's", map[string]string{"vacancy": "vacant:" + other.String()}, false},
 		{"none", nil, false},
-		{"its own and more", map[string]string{"vacancy": id.String(), "more": "x"}, false},
+		{"its own and more", map[string]string{"vacancy": "vacant:" + id.String(), "more": "x"}, false},
 	} {
 		out, err := client.Decrypt(t.Context(), &kms.DecryptInput{KeyId: &key, CiphertextBlob: box[1:], EncryptionContext: tt.context})
 		if (err == nil) != tt.opens {
