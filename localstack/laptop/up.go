@@ -28,6 +28,9 @@ func (l laptop) up(ctx context.Context) (*server.Server, error) {
 	s, err := server.Find(l.cache, name)
 	if err == nil && s.Healthy(ctx) == nil {
 		fmt.Fprintf(l.out, "already up: %s\n", s.URL)
+		if s.Plugin != installed.Plugin {
+			fmt.Fprintln(l.out, "it runs with another version of the plugin than this checkout has; localstack/down and localstack/up take this one, and lose what is deployed")
+		}
 		return s, nil
 	}
 	if err == nil { // it runs and does not answer

@@ -61,14 +61,20 @@ func fromPS() ([]process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing processes: %w", err)
 	}
-	var all []process
-	for line := range strings.Lines(string(out)) {
+	return parsePS(string(out)), nil
+}
+
+func parsePS(out string) (all []process) {
+	for line := range strings.Lines(out) {
 		words := strings.Fields(line)
-		if pid, err := strconv.Atoi(words[0]); err == nil {
+		if len(words) < 2 {
+			continue
+		}
+		if pid, err := strconv.Atoi(words[0]); err == nil && pid > 0 {
 			all = append(all, process{pid, words[1:]})
 		}
 	}
-	return all, nil
+	return all
 }
 
 // running lists the processes of the run in dir.

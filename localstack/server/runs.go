@@ -22,7 +22,7 @@ func Find(cache, name string) (*Server, error) {
 		return nil, problem.New(problem.NotFound, "no server %q runs", name)
 	}
 	s := serverAt(dir, r.Port)
-	s.PID = r.PID
+	s.PID, s.Plugin = r.PID, r.Plugin
 	return s, nil
 }
 

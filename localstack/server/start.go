@@ -33,6 +33,8 @@ type Server struct {
 	Dir  string // the folder of the run, gone after Stop
 	Log  string // LocalStack's log, in Dir
 
+	Plugin string // the folder of the plugin it runs with
+
 	stdin  io.Closer     // whose end ends the server, unless it is detached
 	exited chan struct{} // closed when the process has been waited for; nil if another started it
 	client *http.Client
@@ -40,8 +42,9 @@ type Server struct {
 
 // record is what the folder of a run says about it, in the file run.json.
 type record struct {
-	PID  int `json:"pid"`
-	Port int `json:"port"`
+	PID    int    `json:"pid"`
+	Port   int    `json:"port"`
+	Plugin string `json:"plugin"`
 }
 
 // Start starts a server in a folder of its own and returns when it is healthy.
@@ -122,12 +125,12 @@ func (i *Installed) launch(dir string, o Options) (*Server, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting LocalStack: %w", err)
 	}
-	s.PID, s.exited = cmd.Process.Pid, make(chan struct{})
+	s.PID, s.Plugin, s.exited = cmd.Process.Pid, i.Plugin, make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // however it ended, it has; its last words are in the log
 		close(s.exited)
 	}()
-	content, err := json.Marshal(record{s.PID, port})
+	content, err := json.Marshal(record{s.PID, port, i.Plugin})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "run.json"), content, 0o644)
 	}

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,9 +38,17 @@ type cloud struct {
 	key    string // ARN
 }
 
-var shared cloud
+var (
+	installed *server.Installed
+	shared    cloud
+)
 
-func TestMain(m *testing.M) { os.Exit(serve(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(startAndWait) != "" {
+		wait()
+	}
+	os.Exit(serve(m))
+}
 
 func serve(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -51,8 +61,7 @@ func serve(m *testing.M) int {
 	if err != nil {
 		return fail(err)
 	}
-	installed, err := server.Install(ctx, cache, os.Stderr)
-	if err != nil {
+	if installed, err = server.Install(ctx, cache, os.Stderr); err != nil {
 		return fail(err)
 	}
 	if shared.code, err = build(ctx); err != nil {
@@ -71,10 +80,39 @@ func serve(m *testing.M) int {
 	}
 	shared.key = *key.KeyMetadata.Arn
 	code := m.Run()
+	processes, err := pids(ctx, shared.Server)
+	if err != nil {
+		return fail(err)
+	}
 	if err := shared.Stop(); err != nil {
 		return fail(err)
 	}
+	for _, pid := range processes {
+		if lives(pid) {
+			return fail(fmt.Errorf("process %d lives after Stop", pid))
+		}
+	}
 	return code
+}
+
+// pids are those of the server and of its functions, which Freeze has stopped.
+func pids(ctx context.Context, s *server.Server) ([]int, error) {
+	instances, err := s.Instances(ctx)
+	all := []int{s.PID}
+	for _, i := range instances {
+		if i.PID != 0 {
+			all = append(all, i.PID)
+		}
+	}
+	return all, err
+}
+
+// lives reports whether there is such a process, stopped ones too. One that has
+// ended and that nobody waited for is none: whoever adopted it may take long.
+func lives(pid int) bool {
+	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
+	state := strings.TrimSpace(string(out))
+	return err == nil && state != "" && !strings.HasPrefix(state, "Z")
 }
 
 // build makes the probe's zip as a deployment would.
@@ -116,8 +154,13 @@ type probe struct {
 // deploy makes a probe. Every test has its own, under a name of its own.
 func deploy(t *testing.T, name string, environment map[string]string, logging *types.LoggingConfig) probe {
 	t.Helper()
+	return deployTo(t, shared, name, environment, logging)
+}
+
+func deployTo(t *testing.T, to cloud, name string, environment map[string]string, logging *types.LoggingConfig) probe {
+	t.Helper()
 	p := probe{name: name, table: "table-" + name, role: "arn:aws:iam::" + server.Account + ":role/" + name}
-	_, err := dynamodb.NewFromConfig(shared.config).CreateTable(t.Context(), &dynamodb.CreateTableInput{
+	_, err := dynamodb.NewFromConfig(to.config).CreateTable(t.Context(), &dynamodb.CreateTableInput{
 		TableName: &p.table, BillingMode: dynamotypes.BillingModePayPerRequest,
 		AttributeDefinitions: []dynamotypes.AttributeDefinition{{AttributeName: aws.String("k"), AttributeType: "S"}},
 		KeySchema:            []dynamotypes.KeySchemaElement{{AttributeName: aws.String("k"), KeyType: "HASH"}},
@@ -125,14 +168,14 @@ func deploy(t *testing.T, name string, environment map[string]string, logging *t
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]string{"TABLE": p.table, "KEY": shared.key}
+	all := map[string]string{"TABLE": p.table, "KEY": to.key}
 	for k, v := range environment {
 		all[k] = v
 	}
-	functions := lambda.NewFromConfig(shared.config)
+	functions := lambda.NewFromConfig(to.config)
 	_, err = functions.CreateFunction(t.Context(), &lambda.CreateFunctionInput{
 		FunctionName: &p.name, Role: &p.role, Runtime: types.RuntimeProvidedal2023, Handler: aws.String("bootstrap"),
-		Code: &types.FunctionCode{ZipFile: shared.code}, Environment: &types.Environment{Variables: all},
+		Code: &types.FunctionCode{ZipFile: to.code}, Environment: &types.Environment{Variables: all},
 		Timeout: aws.Int32(3), MemorySize: aws.Int32(128), LoggingConfig: logging,
 	})
 	if err != nil {

@@ -54,10 +54,11 @@ def _of_dynamodb(operation: str, request: dict, where: str) -> list[dict]:
     ]
 
 
-def _of_streams(operation: str, request: dict) -> list[dict]:
+def _of_streams(operation: str, request: dict, where: str) -> list[dict]:
     # A shard iterator has the ARN of its stream in it.
     parts = (request.get("ShardIterator") or "").split("|")
     arn = request.get("StreamArn") or next((p for p in parts if p.startswith("arn:")), "*")
+    arn = arn.replace(":ddblocal:", f":{where.split(':')[0]}:")  # as DynamoDB Local calls its Region
     return [{"action": f"dynamodb:{operation}", "resource": arn, "condition": ""}]
 
 
@@ -95,7 +96,7 @@ def actions(service: str, operation: str, request: dict, response: dict | None, 
     if service == "dynamodb":
         return _of_dynamodb(operation, request, where)
     if service == "dynamodbstreams":
-        return _of_streams(operation, request)
+        return _of_streams(operation, request, where)
     if service == "kms":
         return _of_kms(operation, request, response, where)
     if service == "logs":

@@ -18,8 +18,9 @@ from localstack.services.dynamodb.resource_providers.aws_dynamodb_globaltable im
 
 # Of the table and of its replica, what an update carries out. Any other change
 # is left to LocalStack to say that it is not.
-_UPDATED = {"StreamSpecification", "TimeToLiveSpecification", "WriteOnDemandThroughputSettings", "BillingMode"}
+_UPDATED = {"StreamSpecification", "TimeToLiveSpecification", "WriteOnDemandThroughputSettings", "GlobalSecondaryIndexes"}
 _UPDATED_OF_REPLICA = {
+    "GlobalSecondaryIndexes",
     "DeletionProtectionEnabled",
     "PointInTimeRecoverySpecification",
     "ReadOnDemandThroughputSettings",
@@ -78,6 +79,21 @@ def create_parameters(model: dict, region: str) -> dict:
     if tags := replica.get("Tags"):
         out["Tags"] = tags
     return out
+
+
+def index_updates(before: list[dict], after: list[dict]) -> list[dict]:
+    """The changes of ceilings; a change of anything else is not carried out."""
+
+    def plain(indexes):
+        return [{k: v for k, v in i.items() if k != "OnDemandThroughput"} for i in indexes]
+
+    if plain(before) != plain(after):
+        raise NotImplementedError
+    return [
+        {"Update": {"IndexName": new["IndexName"], "OnDemandThroughput": new.get("OnDemandThroughput", {})}}
+        for old, new in zip(before, after)
+        if old != new
+    ]
 
 
 def changed(old: dict, new: dict) -> set[str]:
@@ -140,6 +156,8 @@ def update(request: ResourceRequest) -> ProgressEvent:
     parameters = {"DeletionProtectionEnabled": bool(after.get("DeletionProtectionEnabled"))}
     if limits := ceilings(new.get("WriteOnDemandThroughputSettings"), after.get("ReadOnDemandThroughputSettings")):
         parameters["OnDemandThroughput"] = limits
+    if updates := index_updates(indexes(old, before), indexes(new, after)):
+        parameters["GlobalSecondaryIndexUpdates"] = updates
     if old.get("StreamSpecification") != new.get("StreamSpecification"):
         stream = new.get("StreamSpecification")
         parameters["StreamSpecification"] = {"StreamEnabled": True, **stream} if stream else {"StreamEnabled": False}

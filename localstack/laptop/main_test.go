@@ -1,0 +1,37 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func TestCommandRefusesWhatItDoesNotKnow(t *testing.T) {
+	for _, args := range [][]string{nil, {"sideways"}, {"up", "now"}, {"deploy", "dev", "more"}} {
+		if err := command(t.Context(), args, new(bytes.Buffer)); !problem.Is(err, problem.Usage) {
+			t.Errorf("command(%q) = %v, want Usage", args, err)
+		}
+	}
+}
+
+func TestWithoutAServerEachCommandSaysWhatToDo(t *testing.T) {
+	t.Setenv("VACANCY_CACHE", t.TempDir())
+	for _, name := range []string{"status", "deploy"} {
+		if err := command(t.Context(), []string{name}, new(bytes.Buffer)); !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "localstack/up") {
+			t.Errorf("command(%s) = %v, want Unavailable that names localstack/up", name, err)
+		}
+	}
+	var out bytes.Buffer
+	if err := command(t.Context(), []string{"down"}, &out); err != nil || out.String() != "was not up\n" {
+		t.Errorf("command(down) = %v, printed %q, want nothing done", err, out.String())
+	}
+}
+
+func TestOutsideACheckoutTheCommandSaysSo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := command(t.Context(), []string{"status"}, new(bytes.Buffer)); !problem.Is(err, problem.Usage) || !strings.Contains(err.Error(), "checkout") {
+		t.Errorf("command(status) = %v, want Usage that names the checkout", err)
+	}
+}

@@ -1,0 +1,210 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// stray starts a process that never ends, from a path inside the folder of a
+// run or not, with a file open. It is ended with the test.
+func stray(t *testing.T, path string, file ...string) *exec.Cmd {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("LocalStack does not run here")
+	}
+	tail, err := exec.LookPath("tail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(tail, path); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, append([]string{"-f", os.DevNull}, file...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // most have ended
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// ended reports whether cmd ends by itself, and waits for it.
+func ended(cmd *exec.Cmd) bool {
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(10 * time.Second):
+		return false
+	}
+}
+
+func TestCleanEndsWhatAKilledRunLeftAlsoStopped(t *testing.T) {
+	cache := t.TempDir()
+	dir := filepath.Join(runs(cache), "killed")
+	function := stray(t, filepath.Join(dir, "tmp", "lambda", "code", "bootstrap"))
+	if err := function.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := Clean(cache); err != nil {
+		t.Fatal(err)
+	}
+	if !ended(function) {
+		t.Error("the stopped process lives")
+	}
+	if present(dir) {
+		t.Error("the folder is there")
+	}
+}
+
+func TestCleanLeavesARunThatLives(t *testing.T) {
+	cache := t.TempDir()
+	dir := filepath.Join(runs(cache), "alive")
+	server := stray(t, filepath.Join(dir, "python"))
+	content := fmt.Sprintf(`{"pid":%d,"port":4566}`, server.Process.Pid)
+	if err := os.WriteFile(filepath.Join(dir, "run.json"), []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := Clean(cache); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := processes(); err != nil || !alive(all, server.Process.Pid) || !present(dir) {
+		t.Errorf("the live run was taken for a dead one: %v", err)
+	}
+	s, err := Find(cache, "alive")
+	if err != nil || s.PID != server.Process.Pid || s.URL != "http://127.0.0.1:4566" {
+		t.Errorf("Find() = %+v, %v, want the run", s, err)
+	}
+}
+
+func TestProcessOfAForeignPidFileIsNeverEnded(t *testing.T) {
+	cache := t.TempDir()
+	dir := filepath.Join(runs(cache), "stale")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The system gave the number anew; and one merely has a file of the run open.
+	foreign := stray(t, filepath.Join(t.TempDir(), "editor"))
+	if err := os.WriteFile(filepath.Join(dir, "server.log"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	reader := stray(t, filepath.Join(t.TempDir(), "pager"), filepath.Join(dir, "server.log"))
+	content := fmt.Sprintf(`{"pid":%d,"port":4566}`, foreign.Process.Pid)
+	if err := os.WriteFile(filepath.Join(dir, "run.json"), []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Find(cache, "stale"); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Find() = %v, want NotFound", err)
+	}
+	if err := Clean(cache); err != nil {
+		t.Fatal(err)
+	}
+	if present(dir) {
+		t.Error("the folder is there")
+	}
+	all, err := processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range []*exec.Cmd{foreign, reader} {
+		if !alive(all, cmd.Process.Pid) {
+			t.Errorf("%s was ended", cmd.Path)
+		}
+	}
+}
+
+func TestProcessBelongsToARunByItsMarksOnly(t *testing.T) {
+	const dir = "/cache/localstack-runs/laptop"
+	for _, test := range []struct {
+		args []string
+		want bool
+	}{
+		{[]string{"/venv/bin/python", "-X", "vacancy=" + dir, "-m", "localstack.runtime.main"}, true},
+		{[]string{"java", "-Xmx256m", "-Dvacancy.run=" + dir, "LoopbackDynamo"}, true},
+		{[]string{dir + "/tmp/lambda/f/code/bootstrap"}, true},
+		{[]string{"/venv/bin/python", "-X", "vacancy=" + dir + "-2"}, false},
+		{[]string{dir + "-2/tmp/lambda/f/code/bootstrap"}, false},
+		{[]string{"tail", "-f", dir + "/server.log"}, false},
+		{[]string{"vim", dir}, false},
+		{nil, false},
+	} {
+		if got := (process{1, test.args}).of(dir); got != test.want {
+			t.Errorf("of(%q) = %v, want %v", test.args, got, test.want)
+		}
+	}
+}
+
+func TestThisProcessIsAmongTheListedOnes(t *testing.T) {
+	for name, list := range map[string]func() ([]process, error){"processes": processes, "fromPS": fromPS} {
+		if _, err := exec.LookPath("ps"); err != nil && name == "fromPS" {
+			continue // a minimal system has /proc instead
+		}
+		all, err := list()
+		if err != nil || !alive(all, os.Getpid()) {
+			t.Errorf("%s() = %d processes, %v, want this one among them", name, len(all), err)
+		}
+	}
+}
+
+func TestPortIsFreeOrTheWishIsRefused(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().(*net.TCPAddr).Port
+	if _, err := pickPort(taken); !problem.Is(err, problem.Conflict) {
+		t.Errorf("pickPort(%d) = %v, want Conflict", taken, err)
+	}
+	free, err := pickPort(0)
+	if err != nil || free == 0 || free == taken {
+		t.Errorf("pickPort(0) = %d, %v, want a free one", free, err)
+	}
+}
+
+func TestTwoRunsOfANameAreAConflict(t *testing.T) {
+	cache := t.TempDir()
+	if _, err := makeRun(cache, "laptop"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := makeRun(cache, "laptop"); !problem.Is(err, problem.Conflict) {
+		t.Errorf("makeRun() = %v, want Conflict", err)
+	}
+	a, err := makeRun(cache, "")
+	b, err2 := makeRun(cache, "")
+	if a == b || err != nil || err2 != nil {
+		t.Errorf("makeRun() = %q, %q, want two folders", a, b)
+	}
+}
+
+// FuzzParsePS: whatever ps prints, no process of number zero or less comes out,
+// which to a kill would be a group.
+func FuzzParsePS(f *testing.F) {
+	f.Add("    1 /sbin/init\n  42 python -X vacancy=/tmp/a\n\n")
+	f.Add("-1 x\n0 y\n")
+	f.Fuzz(func(t *testing.T, out string) {
+		for _, p := range parsePS(out) {
+			if p.pid <= 0 || len(p.args) == 0 {
+				t.Errorf("parsePS(%q) has %+v", out, p)
+			}
+		}
+	})
+}

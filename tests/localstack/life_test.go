@@ -1,0 +1,143 @@
+package localstack
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/tests/dynamolocal"
+)
+
+// startAndWait makes this test binary a process that starts a server, says
+// which, and waits to be killed.
+const startAndWait = "VACANCY_TEST_START_AND_WAIT"
+
+func wait() {
+	ctx := context.Background()
+	cache, err := dynamolocal.CacheDir()
+	if err != nil {
+		panic(err)
+	}
+	installed, err := server.Install(ctx, cache, io.Discard)
+	if err != nil {
+		panic(err)
+	}
+	s, err := installed.Start(ctx, server.Options{Freeze: true})
+	if err != nil {
+		panic(err)
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(s); err != nil {
+		panic(err)
+	}
+	select {}
+}
+
+// second is a server in a process of its own, with a function that is stopped.
+func second(t *testing.T) (owner *exec.Cmd, s *server.Server, processes []int) {
+	t.Helper()
+	owner = exec.Command(os.Args[0])
+	owner.Env = append(os.Environ(), startAndWait+"=1")
+	out, err := owner.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = owner.Process.Kill() // some tests have
+		_ = owner.Wait()
+	})
+	var told server.Server
+	if err := json.NewDecoder(bufio.NewReader(out)).Decode(&told); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = server.Find(installed.Cache, filepath.Base(told.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	to := shared
+	to.Server, to.config = s, shared.config.Copy()
+	to.config.BaseEndpoint = aws.String(s.URL)
+	deployTo(t, to, "second", nil, nil).ask(t, "who", http.StatusOK)
+	if processes, err = pids(t.Context(), s); err != nil || len(processes) != 2 {
+		t.Fatalf("processes = %v, %v, want the server's and the function's", processes, err)
+	}
+	return owner, s, processes
+}
+
+func gone(t *testing.T, processes []int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		left := 0
+		for _, pid := range processes {
+			if lives(pid) {
+				left++
+			}
+		}
+		if left == 0 {
+			return
+		}
+	}
+	t.Errorf("of the processes %v some live", processes)
+}
+
+func TestServerEndsWithTheProcessThatStartedIt(t *testing.T) {
+	owner, s, processes := second(t)
+	if err := owner.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, processes)
+	if err := server.Clean(installed.Cache); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(s.Dir); err == nil {
+		t.Error("the folder of the run is there after Clean")
+	}
+	if err := shared.Healthy(t.Context()); err != nil {
+		t.Errorf("the other server suffered: %v", err)
+	}
+}
+
+func TestCleanEndsWhatAKilledServerLeft(t *testing.T) {
+	_, s, processes := second(t)
+	if err := syscall.Kill(s.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, processes[:1])
+	if !lives(processes[1]) {
+		t.Fatal("the stopped function did not outlive its server, so there is nothing to clean")
+	}
+	if err := server.Clean(installed.Cache); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, processes)
+}
+
+func TestServerOfAnotherProcessCanBeStopped(t *testing.T) {
+	_, s, processes := second(t)
+	for range 2 {
+		if err := s.Stop(); err != nil {
+			t.Errorf("Stop() = %v", err)
+		}
+	}
+	gone(t, processes)
+}
+
+func TestRulesOfThePluginHold(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), installed.Python, "-W", "ignore", "-m", "unittest", "discover", "-s", "../../localstack/plugin/tests")
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+installed.Plugin, "PYTHONDONTWRITEBYTECODE=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("unittest: %v\n%s", err, out)
+	}
+}
