@@ -155,3 +155,17 @@ func FuzzParseCursor(f *testing.F) {
 		}
 	})
 }
+
+func FuzzParseStreamCursor(f *testing.F) {
+	f.Add("")
+	f.Add(store.StreamCursor("req#"))
+	f.Fuzz(func(t *testing.T, s string) {
+		name, err := store.ParseStreamCursor(s)
+		if err != nil {
+			return
+		}
+		if again, err := store.ParseStreamCursor(store.StreamCursor(name)); err != nil || again != name || len(name) > store.MaxKey {
+			t.Errorf("ParseStreamCursor(%q) = %q, %v, want %q", s, again, err, name)
+		}
+	})
+}

@@ -75,6 +75,9 @@ func (l *listing) spill() error {
 			return disk(err)
 		}
 		l.file = f
+		// Where the system allows it the file has no name from here on: then
+		// nothing of it is left whatever ends this process.
+		_ = os.Remove(f.Name())
 	}
 	slices.SortFunc(l.run, compare)
 	w := bufio.NewWriter(l.file)

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func TestOnlyNamesThatStayHereAreThisMachine(t *testing.T) {
+	for host, want := range map[string]bool{
+		"127.0.0.1": true, "127.8.9.1": true, "::1": true, "::ffff:127.0.0.1": true, "localhost": true, "LOCALHOST": true,
+		"x.lambda-url.us-east-1.localhost": true, "a.localhost.": true,
+		"localhost.example.org": false, "127.0.0.1.example.org": false, "10.0.0.1": false, "0.0.0.0": false, "::": false,
+		"2130706433": false, "0x7f000001": false, "127.1": false, "example.org": false, "": false, "notlocalhost": false,
+	} {
+		if got := thisMachine(host); got != want {
+			t.Errorf("thisMachine(%q) = %t, want %t", host, got, want)
+		}
+	}
+}
+
+func TestTheKeyGoesToNoOtherMachineInClear(t *testing.T) {
+	for door, want := range map[string]problem.Kind{
+		"https://example.org": problem.Internal, "http://127.0.0.1:8080": problem.Internal, "http://a.localhost:4566": problem.Internal,
+		"http://example.org": problem.Usage, "http://192.0.2.1": problem.Usage, "http://localhost.example.org": problem.Usage, "": problem.NotFound,
+	} {
+		e := &elsewhere{stage: "dev", record: stage.Record{OperatorKey: "vop_secret"}}
+		_, key, err := e.keyed(door)
+		if want == problem.Internal && (err != nil || string(key) != "vop_secret") || want != problem.Internal && !problem.Is(err, want) {
+			t.Errorf("keyed(%q) = %v, want %v", door, err, want)
+		}
+		if err != nil && (key != "" || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("keyed(%q) gives the key away: %v", door, err)
+		}
+	}
+	e := &elsewhere{record: stage.Record{OperatorKey: "vop_record"}, given: "vop_given"}
+	if _, key, err := e.keyed("https://example.org"); string(key) != "vop_given" || err != nil {
+		t.Errorf("keyed() takes another key than the environment's, %v", err)
+	}
+	if _, _, err := (&elsewhere{}).keyed("https://example.org"); !problem.Is(err, problem.Unauthorized) {
+		t.Errorf("keyed() without a key = %v, want Unauthorized", err)
+	}
+}
+
+func FuzzHostURL(f *testing.F) {
+	for _, s := range []string{"https://example.org/", "http://127.0.0.1:8080/base", "aws", "http://u:p@h", "http://h?x", "http://h#f", "//h", "http:///x", "http://[::1]:80"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := hostURL(s)
+		if err != nil {
+			if !problem.Is(err, problem.Usage) {
+				t.Errorf("hostURL(%q) = %v, want Usage", s, err)
+			}
+			return
+		}
+		u, err := url.Parse(got)
+		if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(got, "/") {
+			t.Errorf("hostURL(%q) = %q, want a base URL", s, got)
+		}
+		if again, err := hostURL(got); again != got || err != nil {
+			t.Errorf("hostURL(hostURL(%q)) = %q, %v, want %q", s, again, err, got)
+		}
+	})
+}
+
+func FuzzKeyOf(f *testing.F) {
+	f.Add("vop_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n")
+	f.Add("a b")
+	f.Add("x\r\nHost: y")
+	f.Fuzz(func(t *testing.T, s string) {
+		key, err := keyOf(s)
+		if err == nil && strings.ContainsAny(string(key), " \r\n\t\x00") {
+			t.Errorf("keyOf(%q) = a key that would end its header", s)
+		}
+		if err != nil && len(s) > 4 && strings.Contains(err.Error(), s) {
+			t.Errorf("keyOf(%q) = %v, which shows it", s, err)
+		}
+	})
+}
