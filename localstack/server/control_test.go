@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func TestNamesUnderLocalhostAreDialledHere(t *testing.T) {
@@ -93,5 +95,18 @@ func TestRefusalOfTheServerIsToldInItsWords(t *testing.T) {
 	s := &Server{URL: web.URL, client: web.Client()}
 	if err := s.Fault(t.Context(), Fault{Kind: "x"}); err == nil || !strings.Contains(err.Error(), "want one of throttled") {
 		t.Errorf("Fault() = %v, want the server's words", err)
+	}
+}
+
+func TestAnswerOfAnotherServerIsNoHealth(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"dir":"/runs/other"}`)) }))
+	defer web.Close()
+	s := &Server{URL: web.URL, Dir: "/runs/mine", client: web.Client()}
+	if err := s.Healthy(t.Context()); !problem.Is(err, problem.Conflict) {
+		t.Errorf("Healthy() = %v, want Conflict", err)
+	}
+	s.Dir = "/runs/other"
+	if err := s.Healthy(t.Context()); err != nil {
+		t.Errorf("Healthy() = %v, want nil", err)
 	}
 }

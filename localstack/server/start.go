@@ -51,14 +51,20 @@ type record struct {
 // Before, it ends and removes what killed runs left in the cache. ctx bounds
 // the start, not the server's life. A name in use is a Conflict.
 func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
-	s, err := i.begin(o)
-	if err != nil {
-		return nil, err
+	const tries = 5 // a free port may be another's by the time it is listened at
+	for n := 1; ; n++ {
+		s, err := i.begin(o)
+		if err != nil {
+			return nil, err
+		}
+		if err = s.awaitHealth(ctx); err == nil {
+			return s, nil
+		}
+		err = errors.Join(err, s.Stop())
+		if !problem.Is(err, problem.Conflict) || o.Port != 0 || n == tries {
+			return nil, err
+		}
 	}
-	if err := s.awaitHealth(ctx); err != nil {
-		return nil, errors.Join(err, s.Stop())
-	}
-	return s, nil
 }
 
 // begin makes the folder and starts the process, under a lock: whoever looks
@@ -176,11 +182,12 @@ func serverAt(dir string, port int) *Server {
 	return s
 }
 
-// awaitHealth polls until the server answers, has ended, or ctx has.
+// awaitHealth polls until the server answers, has ended, or ctx has. It is a
+// Conflict if another server answers at the port.
 func (s *Server) awaitHealth(ctx context.Context) error {
 	for {
-		if s.Healthy(ctx) == nil {
-			return nil
+		if err := s.Healthy(ctx); err == nil || problem.Is(err, problem.Conflict) {
+			return err
 		}
 		select {
 		case <-s.exited:
@@ -201,11 +208,21 @@ func (s *Server) lastWords() string {
 	return string(content[max(0, len(content)-most):])
 }
 
-// Healthy returns nil if the server answers.
+// Healthy returns nil if the server answers, and Conflict if another one does.
 func (s *Server) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	return s.do(ctx, http.MethodGet, "/_localstack/health", nil, nil)
+	if err := s.do(ctx, http.MethodGet, "/_localstack/health", nil, nil); err != nil {
+		return err
+	}
+	var run struct{ Dir string }
+	if err := s.do(ctx, http.MethodGet, "/_vacancy/run", nil, &run); err != nil {
+		return err
+	}
+	if run.Dir != s.Dir {
+		return problem.New(problem.Conflict, "at port %d another server answers, of %s", s.Port, run.Dir)
+	}
+	return nil
 }
 
 // Stop ends the server and every process of it, stopped ones too, and removes

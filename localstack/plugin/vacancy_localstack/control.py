@@ -4,12 +4,13 @@ They stand on the same loopback port as the AWS services, under /_vacancy."""
 from localstack.http import Request, Response
 from localstack.services.edge import ROUTER
 
-from vacancy_localstack import instances
+from vacancy_localstack import RUN, instances
 from vacancy_localstack.faults import Fault, Kill
 from vacancy_localstack.gateway import plans
 
 
 def serve() -> None:
+    ROUTER.add("/_vacancy/run", _run, methods=["GET"])
     ROUTER.add("/_vacancy/faults", _faults, methods=["POST", "GET", "DELETE"])
     ROUTER.add("/_vacancy/kills", _kills, methods=["POST"])
     ROUTER.add("/_vacancy/instances", _instances, methods=["GET"])
@@ -19,6 +20,11 @@ def _json(value, status: int = 200) -> Response:
     response = Response(status=status)
     response.set_json(value)
     return response
+
+
+def _run(request: Request) -> Response:
+    # Two servers that were given one port by bad luck are told apart by this.
+    return _json({"dir": str(RUN)})
 
 
 def _faults(request: Request) -> Response:
