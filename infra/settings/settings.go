@@ -158,7 +158,7 @@ var (
 	domain      = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	certificate = regexp.MustCompile(`^arn:aws:acm:us-east-1:[0-9]{12}:certificate/[A-Za-z0-9-]{1,64}$`)
 	email       = regexp.MustCompile(`^[^@\s"'{}<>,;]{1,64}@[A-Za-z0-9.-]+\.[A-Za-z]{2,}$`)
-	rate        = regexp.MustCompile(`^([0-9]{1,6}(\.[0-9]{1,3})?:[1-9][0-9]{0,6})?$`)
+	rate        = regexp.MustCompile(`^(([0-9]{0,5}[1-9][0-9]{0,5}(\.[0-9]{1,3})?|0\.[0-9]{0,2}[1-9][0-9]{0,2}):[1-9][0-9]{0,5})?$`)
 	version     = regexp.MustCompile(`^[A-Za-z0-9-]{32,64}$`)
 )
 

@@ -103,6 +103,8 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"retention of logs", map[string]any{"retentionDays": 2}, `context value retentionDays: expected a number of days that CloudWatch Logs offers`},
 		{"rate", map[string]any{"rate": "20"}, `context value rate: expected tokens-per-second:burst such as 20:40`},
 		{"rate of no burst", map[string]any{"pairRate": "1:0"}, `context value pairRate: `},
+		{"rate of nothing", map[string]any{"rate": "0:5"}, `context value rate: `},
+		{"rate of next to nothing", map[string]any{"rate": "0.000:5"}, `context value rate: `},
 		{"secret version", map[string]any{"edgeSecretVersion": "AWSCURRENT"}, `context value edgeSecretVersion: expected a version id`},
 		{"secret version without edge", map[string]any{"edgeSecretVersion": version, "edge": false}, `edgeSecretVersion: needs edge=true`},
 		{"only the secret before", map[string]any{"edgeSecretBefore": version}, `edgeSecretBefore: needs context value edgeSecretVersion`},

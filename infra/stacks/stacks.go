@@ -44,7 +44,7 @@ func (s Stacks) All() []awscdk.Stack {
 // CDK's command line says.
 func NewApp(dir string) awscdk.App {
 	props := &awscdk.AppProps{
-		AnalyticsReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false), StackTraces: jsii.Bool(false),
+		AnalyticsReporting: jsii.Bool(false), PerformanceReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false), StackTraces: jsii.Bool(false),
 		// What another stack uses cannot be taken away under it, tables first.
 		PostCliContext: &map[string]any{"@aws-cdk/core:defaultCrossStackReferences": "strong"},
 	}

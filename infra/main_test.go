@@ -1,0 +1,117 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+	"github.com/vacancy-host/vacancy/infra/bundle"
+	"github.com/vacancy-host/vacancy/tests/dynamolocal"
+)
+
+// checkout copies what is deployed: a checkout without a history that stands
+// still while others work on this one.
+func checkout(t *testing.T) string {
+	t.Helper()
+	top, err := bundle.Top(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, folder := range []string{"functions", "infra", "shared"} {
+		if err := os.CopyFS(filepath.Join(dir, folder), os.DirFS(filepath.Join(top, folder))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"cdk.json", "go.mod", "go.sum"} {
+		b, err := os.ReadFile(filepath.Join(top, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// synth runs `cdk synth` in a checkout, as a person would, for amd64: that the
+// tests of other packages build too.
+func synth(t *testing.T, top, out string, args ...string) (string, error) {
+	t.Helper()
+	cache, err := dynamolocal.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cli, err := cdk.Install(t.Context(), cache, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{"synth", "--quiet", "--output", out, "-c", "arch=amd64"}, args...)
+	text, err := cli.Command(t.Context(), top, os.Environ(), args...).CombinedOutput()
+	return string(text), err
+}
+
+var deployed = regexp.MustCompile(`\.(template\.json|assets\.json|zip)$|/manifest\.json$`)
+
+// digests are of the files that are deployed: what else lies beside them, such
+// as traces, names folders of the run.
+func digests(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !deployed.MatchString(path) {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		found[strings.TrimPrefix(path, dir)] = fmt.Sprintf("%x", sha256.Sum256(b))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// Nothing is deployed whose digest is deployed already: the second deployment
+// of a checkout changes nothing.
+func TestASecondSynthesisOfACheckoutIsTheSameToTheByte(t *testing.T) {
+	top, first, second := checkout(t), t.TempDir(), t.TempDir()
+	for _, out := range []string{first, second} {
+		if text, err := synth(t, top, out); err != nil {
+			t.Fatalf("cdk synth: %v\n%s", err, text)
+		}
+	}
+	one := digests(t, first)
+	if diff := cmp.Diff(one, digests(t, second)); diff != "" {
+		t.Errorf("files (-first +second):\n%s", diff)
+	}
+	zips := 0
+	for name := range one {
+		if strings.HasSuffix(name, ".zip") {
+			zips++
+		}
+	}
+	if zips != 5 {
+		t.Errorf("there are %d zips, want one for each function", zips)
+	}
+}
+
+func TestAWrongContextValueIsNamedBeforeAnythingIsBuilt(t *testing.T) {
+	text, err := synth(t, checkout(t), t.TempDir(), "-c", "stage=Prod", "-c", "budget=ten")
+	for _, want := range []string{`context value stage: expected 1 to 20 characters`, `context value budget: expected a whole number`} {
+		if err == nil || !strings.Contains(text, want) {
+			t.Errorf("cdk synth = %v\n%s\nwant %s", err, text, want)
+		}
+	}
+	if strings.Contains(text, "goroutine") {
+		t.Errorf("a trace is no word to an operator:\n%s", text)
+	}
+}
