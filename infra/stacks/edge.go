@@ -111,7 +111,7 @@ func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	p := awscloudfront.NewOriginRequestPolicy(s, str("Calls"), &awscloudfront.OriginRequestPolicyProps{
 		OriginRequestPolicyName: str(in.Settings.Name("calls")), Comment: str("what signed calls need"),
 		HeaderBehavior: awscloudfront.OriginRequestHeaderBehavior_AllowList(
-			str("Accept"), str("Content-Type"), str("Idempotency-Key"), str("Origin"), str("CloudFront-Viewer-Address")),
+			str("Accept"), str("Content-Type"), str("Origin"), str("CloudFront-Viewer-Address")),
 		QueryStringBehavior: awscloudfront.OriginRequestQueryStringBehavior_All(),
 		CookieBehavior:      awscloudfront.OriginRequestCookieBehavior_None(),
 	})
