@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -56,7 +57,7 @@ func reason(code string) string {
 		return "its key does not exist in this account and Region"
 	case "InvalidKeyUsageException":
 		return "its key is of another kind"
-	case "AccessDeniedException":
+	case denied:
 		return "the key service refuses access"
 	case "ExpiredTokenException", "ExpiredToken", "UnrecognizedClientException", "InvalidClientTokenId",
 		"InvalidSignatureException", "MissingAuthenticationTokenException", "IncompleteSignature":
@@ -65,12 +66,20 @@ func reason(code string) string {
 	return "the key service does not answer as it should"
 }
 
+// denied is what the service says to who may not use its key for a context. A
+// key's policy may let an operator open the keys of texts and no seed: to verify
+// that is a secret withheld, which tells nothing of the box.
+const denied = "AccessDeniedException"
+
 // unavailable is an error of the service that is none of the data's.
 func unavailable(err error, what string) error {
 	var api smithy.APIError
 	code := ""
 	if errors.As(err, &api) {
 		code = api.ErrorCode()
+	}
+	if code == denied {
+		err = errors.Join(custody.ErrWithheld, err)
 	}
 	return problem.Wrap(problem.Unavailable, err, "%s: %s", what, reason(code))
 }

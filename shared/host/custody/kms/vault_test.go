@@ -3,6 +3,7 @@ package kms_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -127,6 +128,9 @@ func TestOnlyWhatIsWrongWithABoxIsDamage(t *testing.T) {
 			}
 			if p := problem.Of(err); p != nil && strings.Contains(p.Text(), keyARN) {
 				t.Errorf("the refusal names the key: %s", p.Text())
+			}
+			if got, want := errors.Is(err, custody.ErrWithheld), fault == "AccessDeniedException"; got != want {
+				t.Errorf("withheld: %t, want %t", got, want)
 			}
 			if n := len(s.asked); want.tries > 0 && n != want.tries {
 				t.Errorf("asked %d times, want %d", n, want.tries)
