@@ -21,6 +21,13 @@ import (
 // the sentinel sees it within seconds, and verify names the row.
 func TestARowChangedByHandIsSeenAndNamed(t *testing.T) {
 	s := shared(t)
+	s.tamper(t)
+	s.whole(t)
+}
+
+// tamper overwrites and removes a row, and puts it back.
+func (s *deployed) tamper(t *testing.T) {
+	t.Helper()
 	tables, rows := s.tables(t)
 	client := dynamodb.NewFromConfig(operator(s.aws), func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true })
 	p := s.pair(t, s.vacant(t))
@@ -36,27 +43,27 @@ func TestARowChangedByHandIsSeenAndNamed(t *testing.T) {
 		_, err := client.PutItem(context.WithoutCancel(t.Context()), &dynamodb.PutItemInput{TableName: &tables.Rows, Item: item})
 		return err
 	}
-	t.Cleanup(func() { // for the tests that want the stage whole
+	defer func() { // whatever fails here, other tests want the stage whole
 		if err := put(got.Item); err != nil {
 			t.Error(err)
 		}
-	})
+	}()
 	second, err := rows.Rows(t.Context(), stream, 2, 1, store.Ascending)
 	if err != nil || len(second) != 1 {
 		t.Fatalf("the row to copy: %v, %v", second, err)
 	}
 	changed := maps.Clone(got.Item)
 	changed["d"] = &types.AttributeValueMemberB{Value: second[0].Data} // readable, but of another place
-
+	remove := func() error {
+		_, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &tables.Rows, Key: key})
+		return err
+	}
 	for _, tt := range []struct {
 		event string
 		do    func() error
 	}{
 		{"MODIFY", func() error { return put(changed) }},
-		{"REMOVE", func() error {
-			_, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &tables.Rows, Key: key})
-			return err
-		}},
+		{"REMOVE", remove},
 	} {
 		began := time.Now()
 		if err := tt.do(); err != nil {
@@ -75,5 +82,4 @@ func TestARowChangedByHandIsSeenAndNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.whole(t)
 }
