@@ -84,6 +84,7 @@ func (d *deployment) swapCode(ctx context.Context, built *assembly.Assembly, nam
 	if err != nil {
 		return err
 	}
+	before := d.rec.Swapped
 	d.rec.Swapped = true
 	if err := records.Write(d.rec); err != nil {
 		return err
@@ -112,6 +113,11 @@ func (d *deployment) swapCode(ctx context.Context, built *assembly.Assembly, nam
 			}
 			d.note("  %s has its new code", code.Function)
 			r.Swapped = append(r.Swapped, code.Function)
+		}
+	}
+	if d.rec.Swapped = before || len(r.Swapped) > 0; !d.rec.Swapped {
+		if err := records.Write(d.rec); err != nil {
+			return err
 		}
 	}
 	return d.show(r)

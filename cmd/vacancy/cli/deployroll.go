@@ -40,7 +40,7 @@ func (d *deployment) roll(ctx context.Context, dir string) ([]stackChange, error
 	}
 	if len(changes) == 0 && dropped.ID == "" {
 		d.note("nothing changes: the stacks are as the checkout says")
-		return nil, nil
+		return nil, d.restoreCode(ctx, built)
 	}
 	if err := d.confirm(ctx, dir, changes, dropped); err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -48,7 +49,8 @@ func Open(ctx context.Context, region string) (*Cloud, error) {
 	web := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.DialContext, t.Proxy = dispatch.Dial, dispatch.Proxy
 	})
-	opts := []func(*config.LoadOptions) error{config.WithHTTPClient(web)}
+	// The SDK's own remarks would stand on standard error between ours.
+	opts := []func(*config.LoadOptions) error{config.WithHTTPClient(web), config.WithLogger(logging.Nop{})}
 	if region != "" {
 		opts = append(opts, config.WithRegion(region))
 	}

@@ -77,10 +77,10 @@ func apiProblem(whole error, api smithy.APIError) error {
 		return problem.Wrap(problem.Unauthorized, err, "AWS does not know these credentials (%s): check AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", code)
 	case has(denied):
 		return problem.Wrap(problem.Forbidden, err, "AWS denies these credentials %s: %s", what, said)
-	case throttled:
-		return problem.Wrap(problem.Unavailable, err, "AWS throttles %s: run the same command again in a minute", what)
 	case has(full):
 		return problem.Wrap(problem.Unavailable, err, "a quota of this account is used up at %s: %s", what, said)
+	case throttled:
+		return problem.Wrap(problem.Unavailable, err, "AWS throttles %s: run the same command again in a minute", what)
 	case has(missing), strings.HasSuffix(code, "ValidationError") && strings.Contains(said, "does not exist"):
 		return problem.Wrap(problem.NotFound, err, "%s: %s", what, said)
 	case err.ErrorFault() == smithy.FaultServer:

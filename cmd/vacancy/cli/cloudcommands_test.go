@@ -1,0 +1,543 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bufio"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// onAWS is a shell whose AWS is a server of recorded shapes, with a stage dev.
+func onAWS(t *testing.T) (*shell, *cloudtest.AWS) {
+	t.Helper()
+	server := cloudtest.New(t)
+	none := filepath.Join(t.TempDir(), "none")
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_PROFILE": "", "AWS_SESSION_TOKEN": "",
+		"AWS_EC2_METADATA_DISABLED": "true", "AWS_MAX_ATTEMPTS": "1", "AWS_ENDPOINT_URL_S3": "",
+	} {
+		t.Setenv(name, value)
+	}
+	server.Account("123456789012")
+	s := newShell(t)
+	if err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Write(stageDev()); err != nil {
+		t.Fatal(err)
+	}
+	return s, server
+}
+
+func stageDev() stage.Record {
+	return stage.Record{Stage: "dev", Region: "eu-west-1", Account: "123456789012", URL: "https://dev.example", AccountURL: "https://a.example", AuditURL: "https://b.example",
+		OperatorKey: "vop_secret", Context: map[string]string{}}
+}
+
+// deploying is a deployment of stage dev by a person who types answers.
+func deploying(t *testing.T, s *shell, answers string, f deployFlags) (*deployment, *bytes.Buffer) {
+	t.Helper()
+	var errs bytes.Buffer
+	c, err := cloud.Open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &app{in: bufio.NewReader(strings.NewReader(answers)), out: &bytes.Buffer{}, err: &errs, env: s.env, now: s.clock, rand: s.rand}
+	return &deployment{app: a, flags: f, cloud: c, rec: stageDev()}, &errs
+}
+
+func TestADeployOutsideACheckoutSaysSo(t *testing.T) {
+	s := newShell(t)
+	t.Chdir(t.TempDir())
+	code, out, errs := s.run("", "deploy")
+	if code != problem.ExitNotFound || out != "" || !strings.Contains(errs, "there is no cdk.json in") {
+		t.Errorf("deploy = exit %d, %q, %q; want it refused for want of a checkout", code, out, errs)
+	}
+}
+
+func TestTheAddressForAlarmsIsAskedOnce(t *testing.T) {
+	s, _ := onAWS(t)
+	for name, tc := range map[string]struct {
+		answers string
+		flags   deployFlags
+		before  map[string]string
+		want    map[string]string
+		asked   bool
+	}{
+		"asked":           {"ops@example.org\n", deployFlags{}, nil, map[string]string{"email": "ops@example.org"}, true},
+		"nobody":          {"\n", deployFlags{}, nil, map[string]string{"email": ""}, true},
+		"not asked again": {"", deployFlags{}, map[string]string{"email": ""}, map[string]string{"email": ""}, false},
+		"by flag":         {"", deployFlags{email: "a@b.org"}, map[string]string{"email": ""}, map[string]string{"email": "a@b.org"}, false},
+		"with --yes":      {"", deployFlags{yes: true}, nil, map[string]string{}, false},
+		"other choices": {"", deployFlags{yes: true, noEdge: true, context: []string{"keep=false", "domain=a=b"}}, map[string]string{"keep": "true", "waf": "true"},
+			map[string]string{"keep": "false", "waf": "true", "domain": "a=b", "edge": "false"}, false},
+	} {
+		d, errs := deploying(t, s, tc.answers, tc.flags)
+		d.rec.Context = maps.Clone(tc.before)
+		err := d.choose(t.Context())
+		if diff := gocmp.Diff(tc.want, d.rec.Context); diff != "" || err != nil || (errs.Len() > 0) != tc.asked {
+			t.Errorf("%s: choose() = %v, asked %q (-want +got):\n%s", name, err, errs, diff)
+		}
+	}
+	for _, bad := range []string{"x", "=x", "stage=prod", "edgeSecretVersion=1"} {
+		d, _ := deploying(t, s, "", deployFlags{yes: true, context: []string{bad}})
+		if err := d.choose(t.Context()); !problem.Is(err, problem.Usage) {
+			t.Errorf("choose() with --context %s = %v, want Usage", bad, err)
+		}
+	}
+}
+
+func TestAnAccountIsNeverPreparedSilently(t *testing.T) {
+	s, server := onAWS(t)
+	server.Stacks()
+	for name, tc := range map[string]struct {
+		answer string
+		flags  deployFlags
+		kind   problem.Kind
+	}{
+		"no answer": {"", deployFlags{}, problem.Usage}, "another word": {"no\n", deployFlags{}, problem.Usage}, "only --yes": {"yes\n", deployFlags{yes: true}, problem.Conflict},
+	} {
+		d, _ := deploying(t, s, tc.answer, tc.flags) // its CDK is nil: a run of it would panic
+		err := d.bootstrapped(t.Context())
+		h := new(hinted)
+		if !problem.Is(err, tc.kind) || !errors.As(err, &h) || h.hint != "vacancy deploy --bootstrap" {
+			t.Errorf("%s: bootstrapped() = %v, want %v with a hint at the flag", name, err, tc.kind)
+		}
+	}
+	server.Stacks(cloudtest.Stack{Name: "CDKToolkit", Status: "CREATE_COMPLETE"})
+	d, errs := deploying(t, s, "", deployFlags{})
+	if err := d.bootstrapped(t.Context()); err != nil || errs.Len() > 0 {
+		t.Errorf("bootstrapped() of a prepared account = %v, %q, want silence", err, errs)
+	}
+}
+
+func TestAStackThatCannotBeDeployedOverIsNamedWithTheWayOut(t *testing.T) {
+	s, server := onAWS(t)
+	for status, want := range map[string]string{
+		"UPDATE_ROLLBACK_FAILED": "aws cloudformation continue-update-rollback --stack-name vacancy-dev-data",
+		"DELETE_FAILED":          "aws cloudformation delete-stack --stack-name vacancy-dev-data",
+		"ROLLBACK_COMPLETE":      "", "UPDATE_ROLLBACK_COMPLETE": "", "UPDATE_COMPLETE": "", "REVIEW_IN_PROGRESS": "",
+	} {
+		server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: status})
+		d, _ := deploying(t, s, "", deployFlags{})
+		err := d.quiet(t.Context())
+		h := new(hinted)
+		if want == "" && err != nil || want != "" && (!problem.Is(err, problem.Conflict) || !errors.As(err, &h) || !strings.Contains(h.hint, want)) {
+			t.Errorf("%s: quiet() = %v, want %q", status, err, want)
+		}
+	}
+}
+
+func TestAnEarlierDeployThatIsUnderWayIsWaitedFor(t *testing.T) {
+	s, server := onAWS(t)
+	looks := 0
+	server.On("DescribeStacks", func(r cloudtest.Request) cloudtest.Reply {
+		if !strings.Contains(r.Form.Get("StackName"), "data") {
+			return cloudtest.Reply{Code: "ValidationError", Message: "Stack does not exist"}
+		}
+		looks++
+		status := "UPDATE_IN_PROGRESS"
+		if looks > 1 {
+			status = "UPDATE_COMPLETE"
+		}
+		return cloudtest.Reply{Body: "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackId>arn:vacancy-dev-data</StackId><StackName>vacancy-dev-data</StackName><CreationTime>2026-05-06T00:00:00Z</CreationTime><StackStatus>" + status + "</StackStatus></member></Stacks></DescribeStacksResult></DescribeStacksResponse>"}
+	})
+	server.Always("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
+	d, errs := deploying(t, s, "", deployFlags{})
+	if err := d.quiet(t.Context()); err != nil || !strings.Contains(errs.String(), "an earlier deploy is under way, waiting for it") {
+		t.Errorf("quiet() = %v, %q, want it to wait", err, errs)
+	}
+}
+
+// built is an assembly of one stack with the project's own data template,
+// changed.
+func built(t *testing.T, change ...string) *assembly.Assembly {
+	t.Helper()
+	return &assembly.Assembly{Stacks: []assembly.Stack{{ID: "vacancy-dev-data", Name: "vacancy-dev-data", Template: []byte(strings.NewReplacer(change...).Replace(dataTemplate(t)))}}}
+}
+
+func dataTemplate(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "infra", "testdata", "data.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestTheProjectsOwnTemplateIsRefusedWhereItWouldLoseData(t *testing.T) {
+	s, server := onAWS(t)
+	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE"})
+	var escaped strings.Builder
+	for _, r := range dataTemplate(t) {
+		escaped.WriteString(map[rune]string{'<': "&lt;", '>': "&gt;", '&': "&amp;"}[r])
+		if !strings.ContainsRune("<>&", r) {
+			escaped.WriteRune(r)
+		}
+	}
+	server.Always("GetTemplate", "<GetTemplateResponse><GetTemplateResult><TemplateBody>"+escaped.String()+"</TemplateBody></GetTemplateResult></GetTemplateResponse>")
+	d, _ := deploying(t, s, "", deployFlags{})
+	for name, tc := range map[string]struct {
+		change []string
+		losses int
+	}{
+		"as deployed":              {nil, 0},
+		"a table renamed":          {[]string{`"Rows": {`, `"Rows2": {`}, 1},
+		"all keys of another kind": {[]string{`AWS::KMS::Key"`, `AWS::KMS::Alias"`}, 3},
+		"another sort key":         {[]string{`"KeyType": "RANGE"`, `"KeyType": "HASH"`}, 2},
+		"the bucket gone":          {[]string{`"AWS::S3::Bucket"`, `"AWS::S3::Nothing"`}, 1},
+		"data no longer kept":      {[]string{`"Retain"`, `"Delete"`}, 0},
+	} {
+		changes, losses, err := d.compare(t.Context(), built(t, tc.change...))
+		if err != nil || len(losses) != tc.losses || (len(changes) == 0) != (len(tc.change) == 0) {
+			t.Errorf("%s: compare() = %d changes, losses %q, %v; want %d losses", name, len(changes), losses, err, tc.losses)
+		}
+	}
+	if err := d.refuse([]string{"x"}); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "nothing was started") {
+		t.Errorf("refuse() = %v", err)
+	}
+}
+
+func TestAnExchangeOfTheEdgesSecretBeginsWithWhatTheEdgeSends(t *testing.T) {
+	s, server := onAWS(t)
+	const pinned = "11111111-2222-4333-8444-555555555555"
+	for name, tc := range map[string]struct {
+		edge, current, want string
+		promoted            int
+	}{
+		"after the first deploy":   {`{"a":"{{resolve:secretsmanager:arn:SecretString:::}}"}`, "v0", "v0", 0},
+		"after a later one":        {`{"a":"{{resolve:secretsmanager:arn:SecretString:::` + pinned + `}}"}`, pinned, pinned, 0},
+		"after one that broke off": {`{"a":"{{resolve:secretsmanager:arn:SecretString:::` + pinned + `}}"}`, "v0", pinned, 1},
+	} {
+		server.Stacks(cloudtest.Stack{Name: "vacancy-dev-edge", Status: "CREATE_COMPLETE"}, cloudtest.Stack{Name: "vacancy-dev-functions", Status: "CREATE_COMPLETE", Outputs: map[string]string{"EdgeSecret": "arn"}})
+		server.Always("GetTemplate", "<GetTemplateResponse><GetTemplateResult><TemplateBody>"+tc.edge+"</TemplateBody></GetTemplateResult></GetTemplateResponse>")
+		server.Always("DescribeSecret", `{"VersionIdsToStages":{"`+tc.current+`":["AWSCURRENT"]}}`)
+		server.Always("UpdateSecretVersionStage", `{}`)
+		before := len(server.Requests("UpdateSecretVersionStage"))
+		d, _ := deploying(t, s, "", deployFlags{})
+		d.rec.Context["edge"] = "true"
+		r, err := d.rotation(t.Context())
+		if err != nil || r.before != tc.want || len(r.next) != 36 || r.next == r.before || len(server.Requests("UpdateSecretVersionStage"))-before != tc.promoted {
+			t.Errorf("%s: rotation() = %+v, %v, want before %s and %d promoted", name, r, err, tc.want, tc.promoted)
+		}
+		if diff := gocmp.Diff(map[string]string{"edgeSecretVersion": r.next, "edgeSecretBefore": tc.want}, r.context()); diff != "" {
+			t.Errorf("%s: context() (-want +got):\n%s", name, diff)
+		}
+	}
+	server.Stacks()
+	d, _ := deploying(t, s, "", deployFlags{})
+	d.rec.Context["edge"] = "true"
+	if r, err := d.rotation(t.Context()); err != nil || r != (rotation{}) || r.context() != nil {
+		t.Errorf("rotation() of a first deploy = %+v, %v, want none", r, err)
+	}
+}
+
+func TestAFailedDeployTellsCauseAndState(t *testing.T) {
+	s, server := onAWS(t)
+	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE"}, cloudtest.Stack{Name: "vacancy-dev-functions", Status: "UPDATE_ROLLBACK_FAILED"})
+	d, _ := deploying(t, s, "", deployFlags{})
+	events := []cloud.Event{{ID: "1", Stack: "vacancy-dev-functions", Resource: "Account", Type: "AWS::Lambda::Function", Status: "UPDATE_FAILED", Reason: "Resource update cancelled"},
+		{ID: "2", Stack: "vacancy-dev-functions", Resource: "Message", Type: "AWS::Lambda::Function", Status: "UPDATE_FAILED", Reason: "no memory.\nat all."}}
+	err := d.failed(t.Context(), false, "deploy", stackNames("dev"), events, nil)
+	const want = "deploy failed: vacancy-dev-functions: Message (AWS::Lambda::Function): no memory. at all. Rollback: vacancy-dev-data is CREATE_COMPLETE; " +
+		"vacancy-dev-watch was never made; vacancy-dev-functions is UPDATE_ROLLBACK_FAILED; vacancy-dev-edge was never made"
+	h := new(hinted)
+	if err.Error() != want || !errors.As(err, &h) || !strings.Contains(h.hint, "continue-update-rollback") {
+		t.Errorf("failed() = %q with %+v, want %q and the way out", err, h, want)
+	}
+	if err := d.failed(t.Context(), true, "deploy", nil, events, nil); !problem.Is(err, problem.Canceled) {
+		t.Errorf("failed() of an interrupted run = %v, want Canceled", err)
+	}
+}
+
+func TestTheCauseOfARunIsItsLastWordThatIsOne(t *testing.T) {
+	for out, want := range map[string]string{
+		"":                                 "it said nothing",
+		"a\nb\n\n":                         "b",
+		"Error: no bucket\nsee the docs\n": "Error: no bucket",
+		"walk.go:3: undefined: x\ngo run ./infra: Subprocess exited with error 1\n": "walk.go:3: undefined: x",
+		"Subprocess exited with error 1":                                            "Subprocess exited with error 1",
+		"x failed: \x1b[31mred\n":                                                   `x failed: \u001b[31mred`,
+	} {
+		if got := lastWord([]byte(out)); got != want {
+			t.Errorf("lastWord(%q) = %q, want %q", out, got, want)
+		}
+	}
+}
+
+func TestAHotSwapPinsTheSecretsThatAreDeployed(t *testing.T) {
+	got := pinnedVersions([]byte(`{"Resources":{"A":{"Properties":{"Environment":{"Variables":{
+"VACANCY_EDGE_SECRET":{"Fn::Join":["",["{{resolve:secretsmanager:",{"Ref":"S"},":SecretString:::aaaa}}"]]},
+"VACANCY_EDGE_SECRET_BEFORE":"{{resolve:secretsmanager:arn:SecretString:::bbbb}}","VACANCY_ROWS":"x"}}}},"B":{"Type":"x"}}}`))
+	if diff := gocmp.Diff(map[string]string{"edgeSecretVersion": "aaaa", "edgeSecretBefore": "bbbb"}, got); diff != "" {
+		t.Errorf("pinnedVersions() (-want +got):\n%s", diff)
+	}
+}
+
+// stacksToDestroy is a stage of two stacks whose bucket goes and whose table
+// stays.
+func stacksToDestroy(server *cloudtest.AWS) (deleted *[]string) {
+	gone := map[string]bool{}
+	deleted = &[]string{}
+	both := []cloudtest.Stack{{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE"}, {Name: "vacancy-dev-functions", Status: "CREATE_COMPLETE"}}
+	server.Stacks(both...)
+	server.On("ListStackResources", func(r cloudtest.Request) cloudtest.Reply {
+		member := func(id, physical, kind string) string {
+			return "<member><LogicalResourceId>" + id + "</LogicalResourceId><PhysicalResourceId>" + physical + "</PhysicalResourceId><ResourceType>" + kind + "</ResourceType><ResourceStatus>CREATE_COMPLETE</ResourceStatus></member>"
+		}
+		all := member("F", "f", "AWS::Lambda::Function")
+		if r.Form.Get("StackName") == "vacancy-dev-data" {
+			all = member("Rows", "rows-1", "AWS::DynamoDB::GlobalTable") + member("Blobs", "blobs-1", "AWS::S3::Bucket")
+		}
+		return cloudtest.Reply{Body: "<ListStackResourcesResponse><ListStackResourcesResult><StackResourceSummaries>" + all + "</StackResourceSummaries></ListStackResourcesResult></ListStackResourcesResponse>"}
+	})
+	server.Always("GetTemplate", `<GetTemplateResponse><GetTemplateResult><TemplateBody>{"Resources":{"Rows":{"Type":"AWS::DynamoDB::GlobalTable","DeletionPolicy":"Retain"},"Blobs":{"Type":"AWS::S3::Bucket"}}}</TemplateBody></GetTemplateResult></GetTemplateResponse>`)
+	objects := true
+	server.On("ListObjectVersions", func(cloudtest.Request) cloudtest.Reply {
+		if objects {
+			return cloudtest.Reply{Body: "<ListVersionsResult><Version><Key>a</Key><VersionId>1</VersionId></Version></ListVersionsResult>"}
+		}
+		return cloudtest.Reply{Body: "<ListVersionsResult></ListVersionsResult>"}
+	})
+	server.On("DeleteObjects", func(cloudtest.Request) cloudtest.Reply {
+		objects = false
+		return cloudtest.Reply{Body: "<DeleteResult></DeleteResult>"}
+	})
+	server.Always("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
+	server.On("DeleteStack", func(r cloudtest.Request) cloudtest.Reply {
+		name := strings.TrimPrefix(r.Form.Get("StackName"), "arn:")
+		gone[name] = true
+		*deleted = append(*deleted, name)
+		var left []cloudtest.Stack
+		for _, s := range both {
+			if !gone[s.Name] {
+				left = append(left, s)
+			}
+		}
+		server.Stacks(left...)
+		return cloudtest.Reply{Body: "<DeleteStackResponse></DeleteStackResponse>"}
+	})
+	return deleted
+}
+
+func TestDestroyTellsAndAsksBeforeAnythingGoes(t *testing.T) {
+	s, server := onAWS(t)
+	deleted := stacksToDestroy(server)
+	for _, answer := range []string{"", "yes\n", "prod\n", "Dev\n"} {
+		code, out, errs := s.run(answer, "destroy", "--stage", "dev")
+		if code != problem.ExitUsage || out != "" || len(*deleted) > 0 {
+			t.Errorf("destroy answered %q = exit %d, %q, deleted %v; want nothing done", answer, code, out, *deleted)
+		}
+		for _, want := range []string{"goes   AWS::S3::Bucket blobs-1", "stays  AWS::DynamoDB::GlobalTable rows-1", "There is data in what goes", "nothing was done", "try: vacancy destroy --stage dev --yes"} {
+			if !strings.Contains(errs, want) {
+				t.Errorf("destroy does not say %q:\n%s", want, errs)
+			}
+		}
+	}
+	if n := len(server.Requests("DeleteObjects")); n > 0 {
+		t.Errorf("destroy emptied a bucket before it was confirmed")
+	}
+	code, out, errs := s.run("dev\n", "destroy", "--stage", "dev")
+	const want = "stage dev is gone: vacancy-dev-functions, vacancy-dev-data\nkept  AWS::DynamoDB::GlobalTable  rows-1\n"
+	if code != 0 || out != want {
+		t.Errorf("destroy answered with the name = exit %d, %q, %q; want %q", code, out, errs, want)
+	}
+	if isThere(filepath.Join(s.home, "stages", "dev.json")) {
+		t.Error("the record of the stage is still there")
+	}
+	if code, out, _ := s.run("", "destroy", "--stage", "dev"); code != 0 || out != "stage dev had no stacks\n" {
+		t.Errorf("destroy of nothing = exit %d, %q", code, out)
+	}
+}
+
+func TestDestroyNamesWhatItCouldNotDelete(t *testing.T) {
+	s, server := onAWS(t)
+	stacksToDestroy(server)
+	server.On("DeleteStack", func(cloudtest.Request) cloudtest.Reply {
+		server.Stacks(cloudtest.Stack{Name: "vacancy-dev-functions", Status: "DELETE_FAILED"})
+		server.Always("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult><StackEvents><member><StackId>arn</StackId><StackName>vacancy-dev-functions</StackName><EventId>9</EventId><LogicalResourceId>Role</LogicalResourceId><ResourceType>AWS::IAM::Role</ResourceType><Timestamp>2026-05-06T00:00:00Z</Timestamp><ResourceStatus>DELETE_FAILED</ResourceStatus><ResourceStatusReason>it is in use</ResourceStatusReason></member></StackEvents></DescribeStackEventsResult></DescribeStackEventsResponse>")
+		return cloudtest.Reply{Body: "<DeleteStackResponse></DeleteStackResponse>"}
+	})
+	code, out, errs := s.run("", "destroy", "--stage", "dev", "--yes")
+	if code != problem.ExitConflict || out != "" || !strings.Contains(errs, "not deleted: Role (AWS::IAM::Role): it is in use") {
+		t.Errorf("destroy = exit %d, %q, %q; want it to name the role", code, out, errs)
+	}
+	if !isThere(filepath.Join(s.home, "stages", "dev.json")) {
+		t.Error("the record went before the stacks did")
+	}
+}
+
+func TestDestroyWantsItsStageByFlag(t *testing.T) {
+	s, _ := onAWS(t)
+	s.env["VACANCY_STAGE"] = "dev"
+	if code, _, errs := s.run("dev\n", "destroy"); code != problem.ExitUsage || !strings.Contains(errs, "--stage is missing") {
+		t.Errorf("destroy without --stage = exit %d, %q; want it refused", code, errs)
+	}
+}
+
+func TestInvokeExitsByItsOutcome(t *testing.T) {
+	s, server := onAWS(t)
+	event := filepath.Join(t.TempDir(), "e.json")
+	if err := os.WriteFile(event, []byte(`{"a":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		reply cloudtest.Reply
+		code  int
+		out   string
+	}{
+		"an answer":          {cloudtest.Reply{Body: `{"statusCode":200}`}, 0, `{"statusCode":200}`},
+		"no HTTP answer":     {cloudtest.Reply{Body: `null`}, 0, `null`},
+		"a refusal":          {cloudtest.Reply{Body: `{"statusCode":409}`}, problem.ExitRefused, `{"statusCode":409}`},
+		"a fault":            {cloudtest.Reply{Body: `{"statusCode":503}`}, problem.ExitFailed, `{"statusCode":503}`},
+		"a function's death": {cloudtest.Reply{Body: `{"errorMessage":"exit status 1"}`, Header: map[string]string{"X-Amz-Function-Error": "Unhandled"}}, problem.ExitFailed, `{"errorMessage":"exit status 1"}`},
+		"text":               {cloudtest.Reply{Body: `plain`}, 0, `"plain"`},
+	} {
+		server.On("Invoke", func(cloudtest.Request) cloudtest.Reply { return tc.reply })
+		code, out, errs := s.run("", "invoke", "message", event)
+		if code != tc.code || out != tc.out+"\n" {
+			t.Errorf("%s: invoke = exit %d, %q, %q; want %d, %q", name, code, out, errs, tc.code, tc.out)
+		}
+	}
+	sent := server.Requests("Invoke")[0]
+	if sent.Path != "/2015-03-31/functions/vacancy-dev-message/invocations" || string(sent.Body) != `{"a":1}` {
+		t.Errorf("invoke sent %s to %s", sent.Body, sent.Path)
+	}
+	server.Fails("Invoke", "ResourceNotFoundException", "Function not found")
+	if code, _, errs := s.run("", "invoke", "nothing", event); code != problem.ExitNotFound || !strings.Contains(errs, "no function vacancy-dev-nothing") {
+		t.Errorf("invoke of no function = exit %d, %q", code, errs)
+	}
+	if code, _, _ := s.run("no json", "invoke", "message", "-"); code != problem.ExitUsage {
+		t.Errorf("invoke with no JSON = exit %d, want 2", code)
+	}
+}
+
+func TestARotatedKeyIsShownOnceAndKept(t *testing.T) {
+	s, server := onAWS(t)
+	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE", Outputs: map[string]string{"Rows": "rows-1", "Docs": "docs-1"}})
+	server.Always("GetItem", `{}`)
+	server.Always("PutItem", `{}`)
+	code, out, errs := s.run("", "keys", "rotate-operator")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	key := lines[len(lines)-1]
+	if code != 0 || !strings.HasPrefix(key, "vop_") || len(key) != 47 || strings.Contains(errs, "vop_") {
+		t.Fatalf("keys rotate-operator = exit %d, %q, %q; want a key, on standard output alone", code, out, errs)
+	}
+	rec, err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Read("dev")
+	if err != nil || string(rec.OperatorKey) != key {
+		t.Errorf("the record has another key, or none: %v", err)
+	}
+	for _, r := range server.Requests("PutItem") {
+		if bytes.Contains(r.Body, []byte(key)) {
+			t.Error("the key itself went into the table")
+		}
+	}
+	server.Fails("PutItem", "AccessDeniedException", "User is not authorized to perform: dynamodb:PutItem")
+	code, out, errs = s.run("", "keys", "rotate-operator")
+	if code == 0 || out != "" || strings.Contains(errs, "vop_") {
+		t.Errorf("keys rotate-operator without the right = exit %d, %q, %q; want an error and no key", code, out, errs)
+	}
+	if again, err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Read("dev"); err != nil || again.OperatorKey != rec.OperatorKey {
+		t.Errorf("a rotation that failed changed the record (%v)", err)
+	}
+}
+
+func TestAStageIsNotTakenForThatOfAnotherAccount(t *testing.T) {
+	s, server := onAWS(t)
+	server.Account("999999999999")
+	for _, args := range []string{"tail --once", "destroy --stage dev --yes", "keys rotate-operator"} {
+		code, out, errs := s.run("", strings.Fields(args)...)
+		if code != problem.ExitConflict || out != "" || !strings.Contains(errs, "was deployed in account 123456789012") {
+			t.Errorf("vacancy %s with another account's credentials = exit %d, %q, %q; want it refused", args, code, out, errs)
+		}
+	}
+}
+
+func TestTroubleWithCredentialsIsSaidWithItsFix(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*testing.T, *cloudtest.AWS)
+		code   int
+		want   string
+	}{
+		"none":    {func(t *testing.T, _ *cloudtest.AWS) { t.Setenv("AWS_ACCESS_KEY_ID", "") }, problem.ExitRefused, "no AWS credentials were found: set AWS_PROFILE"},
+		"profile": {func(t *testing.T, _ *cloudtest.AWS) { t.Setenv("AWS_PROFILE", "absent") }, problem.ExitUsage, `the profile "absent"`},
+		"expired": {func(_ *testing.T, s *cloudtest.AWS) {
+			s.Fails("GetCallerIdentity", "ExpiredToken", "The token is expired")
+		}, problem.ExitRefused, "have expired"},
+		"denied":  {func(_ *testing.T, s *cloudtest.AWS) { s.Fails("DescribeLogGroups", "AccessDeniedException", "not you") }, problem.ExitRefused, "denies these credentials"},
+		"Region":  {func(t *testing.T, _ *cloudtest.AWS) { t.Setenv("AWS_REGION", "") }, problem.ExitUsage, "set AWS_REGION"},
+		"network": {func(t *testing.T, _ *cloudtest.AWS) { t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") }, problem.ExitUnavailable, "cannot be reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, server := onAWS(t)
+			tc.change(t, server)
+			args := []string{"tail", "--once", "--stage", "dev"}
+			if name == "Region" {
+				args[3] = "other" // dev's record knows its Region
+			}
+			code, out, errs := s.run("", args...)
+			if code != tc.code || out != "" || !strings.Contains(errs, tc.want) {
+				t.Errorf("tail = exit %d, %q, %q; want %d with %q", code, out, errs, tc.code, tc.want)
+			}
+		})
+	}
+}
+
+func TestTailShowsLinesByPairAndStatus(t *testing.T) {
+	s, server := onAWS(t)
+	server.Always("DescribeLogGroups", `{"logGroups":[{"logGroupName":"/vacancy/dev/message"}]}`)
+	server.Always("FilterLogEvents", `{"events":[
+{"eventId":"1","timestamp":1777939200123,"message":"{\"level\":\"INFO\",\"msg\":\"send\",\"stage\":\"dev\",\"function\":\"message\",\"pair\":\"aaaaaaaaaaaa>bbbbbbbbbbbb\",\"seq\":1,\"verdict\":\"ok\",\"status\":200,\"ms\":3.5,\"trips\":3,\"_aws\":{}}\n"},
+{"eventId":"2","timestamp":1777939201000,"message":"{\"level\":\"INFO\",\"msg\":\"send\",\"pair\":\"cccccccccccc>bbbbbbbbbbbb\",\"seq\":7,\"verdict\":\"replay\",\"status\":409,\"ms\":1}"},
+{"eventId":"3","timestamp":1777939202000,"message":"{\"level\":\"ERROR\",\"msg\":\"fault\",\"status\":503,\"verdict\":\"unavailable\",\"cause\":\"a\\u001b[2J\"}"},
+{"eventId":"4","timestamp":1777939203000,"message":"panic: out of memory"}]}`)
+	const (
+		first  = "00:00:00.123 message  send pair=aaaaaaaaaaaa>bbbbbbbbbbbb seq=1 status=200 verdict=ok ms=3.5 trips=3\n"
+		second = "00:00:01.000 message  send pair=cccccccccccc>bbbbbbbbbbbb seq=7 status=409 verdict=replay ms=1\n"
+		third  = "00:00:02.000 message  ERROR fault status=503 verdict=unavailable cause=a\\u001b[2J\n"
+		fourth = "00:00:03.000 message  panic: out of memory\n"
+	)
+	for args, want := range map[string]string{
+		"": first + second + third + fourth, "--pair aaaa": first, "--pair bbbbbbbbbbbb": first + second, "--pair cccccccccccc1234>bbbb": second,
+		"--pair bbbb>cccc": "", "--status 200": first, "--status 4xx": second, "--status 5XX": third, "--status replay": second, "--status 2": "",
+		"--pair bbbb --status 409": second,
+	} {
+		code, out, errs := s.run("", append([]string{"tail", "--once"}, strings.Fields(args)...)...)
+		if diff := gocmp.Diff(want, out); code != 0 || diff != "" {
+			t.Errorf("tail %s = exit %d, %q (-want +got):\n%s", args, code, errs, diff)
+		}
+	}
+	_, out, _ := s.run("", "tail", "--once", "--json", "--status", "409")
+	const object = `{"at":"2026-05-05T00:00:01Z","level":"INFO","log_group":"/vacancy/dev/message","ms":1,"msg":"send","pair":"cccccccccccc>bbbbbbbbbbbb","seq":7,"status":409,"verdict":"replay"}` + "\n"
+	if diff := gocmp.Diff(object, out); diff != "" {
+		t.Errorf("tail --json (-want +got):\n%s", diff)
+	}
+	if code, _, errs := s.run("", "tail", "--since", "-1s"); code != problem.ExitUsage || !strings.Contains(errs, "--since") {
+		t.Errorf("tail --since -1s = exit %d, %q", code, errs)
+	}
+}
+
+func TestATailEndsWellWhenItIsInterrupted(t *testing.T) {
+	s, server := onAWS(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	server.Always("DescribeLogGroups", `{"logGroups":[{"logGroupName":"/vacancy/dev/message"}]}`)
+	server.On("FilterLogEvents", func(cloudtest.Request) cloudtest.Reply {
+		interrupt()
+		return cloudtest.Reply{Body: `{"events":[]}`}
+	})
+	if code, _, errs := s.runContext(ctx, "", "tail"); code != 0 {
+		t.Errorf("tail, interrupted = exit %d, %q; want 0", code, errs)
+	}
+}

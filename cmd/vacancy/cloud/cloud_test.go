@@ -1,0 +1,326 @@
+package cloud_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/smithy-go"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// recorded is a Cloud over a server that answers recorded shapes, without
+// retries.
+func recorded(t *testing.T) (*cloudtest.AWS, *cloud.Cloud) {
+	t.Helper()
+	server := cloudtest.New(t)
+	return server, cloud.With(aws.Config{
+		Region: "eu-central-1", BaseEndpoint: &server.URL, Retryer: func() aws.Retryer { return aws.NopRetryer{} },
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})
+}
+
+func TestErrorsOfAWSSayWhatToDo(t *testing.T) {
+	api := func(code, message string) error {
+		return &smithy.OperationError{ServiceID: "Lambda", OperationName: "Invoke", Err: &smithy.GenericAPIError{Code: code, Message: message}}
+	}
+	for _, tc := range []struct {
+		err  error
+		kind problem.Kind
+		want string
+	}{
+		{api("ExpiredTokenException", "The security token included in the request is expired"), problem.Unauthorized, "have expired: get new ones"},
+		{api("InvalidClientTokenId", "x"), problem.Unauthorized, "does not know these credentials (InvalidClientTokenId)"},
+		{api("SignatureDoesNotMatch", "Signature expired: 2026 is now earlier than 2027"), problem.Clock, "set the clock of this machine"},
+		{api("SignatureDoesNotMatch", "x"), problem.Unauthorized, "does not know these credentials"},
+		{api("AccessDeniedException", "User is not authorized to perform: lambda:InvokeFunction"), problem.Forbidden, "denies these credentials Lambda:Invoke: User is not authorized"},
+		{api("ThrottlingException", "Rate exceeded"), problem.Unavailable, "throttles Lambda:Invoke"},
+		{api("LimitExceededException", "too many"), problem.Unavailable, "a quota of this account is used up"},
+		{api("ValidationError", "Stack with id x does not exist"), problem.NotFound, "does not exist"},
+		{api("ResourceNotFoundException", "Function not found"), problem.NotFound, "Function not found"},
+		{api("Odd", "who knows."), problem.Internal, "Lambda:Invoke: Odd: who knows"},
+		{&smithy.GenericAPIError{Code: "Broken", Fault: smithy.FaultServer}, problem.Unavailable, "run the same command again"},
+		{&aws.MissingRegionError{}, problem.Usage, "set AWS_REGION"},
+		{errors.New("get identity: get credentials: failed to refresh cached credentials, no EC2 IMDS role found"), problem.Unauthorized, "no AWS credentials were found"},
+		{errors.New("get credentials: the SSO session has expired or is invalid"), problem.Unauthorized, "aws sso login"},
+		{&net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}, problem.Unavailable, "AWS_ENDPOINT_URL"},
+		{context.Canceled, problem.Canceled, "interrupted"},
+		{problem.New(problem.Gone, "as it was"), problem.Gone, "as it was"},
+	} {
+		got := cloud.Problem(tc.err)
+		if !problem.Is(got, tc.kind) || !strings.Contains(got.Error(), tc.want) {
+			t.Errorf("Problem(%v) = %v (%v), want %v with %q", tc.err, got, problem.Of(got).Kind, tc.kind, tc.want)
+		}
+	}
+	if cloud.Problem(nil) != nil {
+		t.Error("Problem(nil) is an error")
+	}
+}
+
+func TestTheCauseIsTheFirstRealFailure(t *testing.T) {
+	at := func(id, resource, status, reason string) cloud.Event {
+		return cloud.Event{ID: id, Stack: "s", Resource: resource, Type: "AWS::X", Status: status, Reason: reason}
+	}
+	whole := cloud.Event{ID: "9", Stack: "s", Resource: "s", Type: "AWS::CloudFormation::Stack", Status: "UPDATE_FAILED", Reason: "The following resource(s) failed"}
+	for name, tc := range map[string]struct {
+		events []cloud.Event
+		want   string
+	}{
+		"nothing failed":   {[]cloud.Event{at("1", "A", "CREATE_COMPLETE", "")}, ""},
+		"after cancelled":  {[]cloud.Event{at("1", "A", "CREATE_FAILED", "Resource creation cancelled"), at("2", "B", "CREATE_FAILED", "no role"), at("3", "C", "CREATE_FAILED", "later")}, "2"},
+		"before the stack": {[]cloud.Event{whole, at("2", "B", "UPDATE_FAILED", "no role")}, "2"},
+		"the stack alone":  {[]cloud.Event{at("1", "A", "UPDATE_FAILED", "Resource update cancelled"), whole}, "9"},
+	} {
+		if e, ok := cloud.Cause(tc.events); e.ID != tc.want || ok != (tc.want != "") {
+			t.Errorf("%s: Cause() = %q, %t, want %q", name, e.ID, ok, tc.want)
+		}
+	}
+}
+
+func events(ids ...int) string {
+	var b strings.Builder
+	for _, id := range ids { // newest first, as CloudFormation gives them
+		fmt.Fprintf(&b, "<member><StackId>arn:s</StackId><StackName>s</StackName><EventId>%d</EventId><LogicalResourceId>R%d</LogicalResourceId><ResourceType>AWS::X</ResourceType><Timestamp>2026-05-06T00:00:%02dZ</Timestamp><ResourceStatus>CREATE_COMPLETE</ResourceStatus></member>", id, id, id)
+	}
+	return b.String()
+}
+
+func page(members, next string) cloudtest.Reply {
+	return cloudtest.Reply{Body: "<DescribeStackEventsResponse><DescribeStackEventsResult><StackEvents>" + members + "</StackEvents>" + next + "</DescribeStackEventsResult></DescribeStackEventsResponse>"}
+}
+
+func TestEventsAreToldOnceAndOldestFirst(t *testing.T) {
+	server, c := recorded(t)
+	seen := page(events(2, 1), "")
+	server.On("DescribeStackEvents", func(r cloudtest.Request) cloudtest.Reply {
+		if r.Form.Get("NextToken") != "" {
+			return page(events(3, 2, 1), "")
+		}
+		return seen
+	})
+	watch, err := c.Watch(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, reply := range []cloudtest.Reply{page(events(5, 4), "<NextToken>more</NextToken>"), page(events(5, 4), "<NextToken>more</NextToken>"), page(events(6, 5), "")} {
+		seen = reply
+		fresh, err := watch.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range fresh {
+			got = append(got, e.Resource)
+		}
+	}
+	if diff := cmp.Diff([]string{"R3", "R4", "R5", "R6"}, got); diff != "" {
+		t.Errorf("Next() (-want +got):\n%s", diff)
+	}
+}
+
+func TestABucketIsEmptiedPageByPageWithItsVersions(t *testing.T) {
+	server, c := recorded(t)
+	pages := []string{
+		"<ListVersionsResult><Version><Key>a</Key><VersionId>1</VersionId></Version><DeleteMarker><Key>a</Key><VersionId>2</VersionId></DeleteMarker><IsTruncated>true</IsTruncated></ListVersionsResult>",
+		"<ListVersionsResult><Version><Key>b</Key><VersionId>null</VersionId></Version></ListVersionsResult>",
+		"<ListVersionsResult></ListVersionsResult>",
+	}
+	server.On("ListObjectVersions", func(cloudtest.Request) cloudtest.Reply {
+		p := pages[0]
+		pages = pages[1:]
+		return cloudtest.Reply{Body: p}
+	})
+	server.Always("DeleteObjects", "<DeleteResult></DeleteResult>")
+	var told []int
+	if err := c.Empty(t.Context(), "blobs", func(n int) { told = append(told, n) }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int{2, 3}, told); diff != "" {
+		t.Errorf("Empty() told (-want +got):\n%s", diff)
+	}
+	sent := server.Requests("DeleteObjects")
+	if len(sent) != 2 || !strings.Contains(string(sent[0].Body), "<VersionId>2</VersionId>") || !strings.Contains(string(sent[1].Body), "<Key>b</Key>") {
+		t.Errorf("Empty() deleted %s", sent)
+	}
+}
+
+func TestAnObjectThatStaysEndsTheEmptying(t *testing.T) {
+	server, c := recorded(t)
+	server.Always("ListObjectVersions", "<ListVersionsResult><Version><Key>a</Key><VersionId>1</VersionId></Version></ListVersionsResult>")
+	server.Always("DeleteObjects", "<DeleteResult><Error><Key>a</Key><Code>AccessDenied</Code><Message>locked</Message></Error></DeleteResult>")
+	if err := c.Empty(t.Context(), "blobs", func(int) {}); !problem.Is(err, problem.Forbidden) || !strings.Contains(err.Error(), "locked") {
+		t.Errorf("Empty() = %v, want Forbidden with the reason", err)
+	}
+	server.Fails("ListObjectVersions", "NoSuchBucket", "gone")
+	if err := c.Empty(t.Context(), "blobs", func(int) {}); err != nil {
+		t.Errorf("Empty() of no bucket = %v, want nil", err)
+	}
+}
+
+func line(id string, second int, text string) string {
+	return fmt.Sprintf(`{"eventId":%q,"timestamp":%d,"message":%q}`, id, time.Date(2026, 5, 6, 0, 0, second, 0, time.UTC).UnixMilli(), text)
+}
+
+func TestLinesOfAllGroupsComeInTimeOrderAndOnce(t *testing.T) {
+	server, c := recorded(t)
+	logs := map[string][]string{
+		"/a":       {line("1", 1, "first"), line("3", 3, "third")},
+		"/a after": {line("4", 5, "fifth")},
+		"/b":       {line("2", 2, "second"), line("5", 4, "fourth")},
+	}
+	server.On("FilterLogEvents", func(r cloudtest.Request) cloudtest.Reply {
+		group := r.JSON["logGroupName"].(string)
+		if token, ok := r.JSON["nextToken"].(string); ok {
+			return cloudtest.Reply{Body: `{"events":[` + strings.Join(logs[group+" "+token], ",") + `]}`}
+		}
+		next := ""
+		if logs[group+" after"] != nil {
+			next = `,"nextToken":"after"`
+		}
+		return cloudtest.Reply{Body: `{"events":[` + strings.Join(logs[group], ",") + `]` + next + `}`}
+	})
+	tail := c.Tail([]string{"/a", "/b"}, time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC))
+	var got []string
+	show := func(l cloud.Line) error { got = append(got, l.Text); return nil }
+	if err := tail.Next(t.Context(), show); err != nil {
+		t.Fatal(err)
+	}
+	logs["/b"] = append(logs["/b"], line("6", 4, "late"))
+	if err := tail.Next(t.Context(), show); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"first", "second", "third", "fourth", "fifth", "late"}, got); diff != "" {
+		t.Errorf("Next() (-want +got):\n%s", diff)
+	}
+}
+
+func TestATailGoesOnAfterThrottlingWithoutSayingThingsTwice(t *testing.T) {
+	server, c := recorded(t)
+	throttled := false
+	server.On("FilterLogEvents", func(r cloudtest.Request) cloudtest.Reply {
+		if r.JSON["nextToken"] == nil {
+			return cloudtest.Reply{Body: `{"events":[` + line("1", 1, "first") + `],"nextToken":"more"}`}
+		}
+		if throttled = !throttled; throttled {
+			return cloudtest.Reply{Code: "ThrottlingException", Message: "Rate exceeded"}
+		}
+		return cloudtest.Reply{Body: `{"events":[` + line("2", 2, "second") + `]}`}
+	})
+	tail := c.Tail([]string{"/a"}, time.Time{}.AddDate(2000, 0, 0))
+	var got []string
+	show := func(l cloud.Line) error { got = append(got, l.Text); return nil }
+	if err := tail.Next(t.Context(), show); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("Next() while throttled = %v, want Unavailable", err)
+	}
+	if err := tail.Next(t.Context(), show); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"first", "second"}, got); diff != "" {
+		t.Errorf("Next() (-want +got):\n%s", diff)
+	}
+}
+
+func TestARotationLeavesTheCurrentVersionUntilItIsPromoted(t *testing.T) {
+	server, c := recorded(t)
+	labels := map[string][]string{"v0": {"AWSCURRENT"}}
+	server.On("DescribeSecret", func(cloudtest.Request) cloudtest.Reply {
+		var all []string
+		for v, names := range labels {
+			all = append(all, fmt.Sprintf(`%q:[%q]`, v, names[0]))
+		}
+		return cloudtest.Reply{Body: `{"VersionIdsToStages":{` + strings.Join(all, ",") + `}}`}
+	})
+	server.Always("GetRandomPassword", `{"RandomPassword":"0123456789012345678901234567890123456789abc"}`)
+	server.Always("PutSecretValue", `{}`)
+	server.Always("UpdateSecretVersionStage", `{}`)
+	if err := c.PutVersion(t.Context(), "arn:s", "11111111-2222-4333-8444-555555555555"); err != nil {
+		t.Fatal(err)
+	}
+	put := server.Requests("PutSecretValue")[0].JSON
+	if diff := cmp.Diff([]any{"VACANCY_COMING"}, put["VersionStages"]); diff != "" || put["ClientRequestToken"] != "11111111-2222-4333-8444-555555555555" {
+		t.Errorf("PutVersion() sent %v, want a label of its own and the chosen id", put)
+	}
+	if v, err := c.Version(t.Context(), "arn:s"); v != "v0" || err != nil {
+		t.Errorf("Version() = %q, %v, want v0", v, err)
+	}
+	labels["v1"] = []string{"VACANCY_COMING"}
+	if err := c.Promote(t.Context(), "arn:s", "v1"); err != nil {
+		t.Fatal(err)
+	}
+	moved := server.Requests("UpdateSecretVersionStage")[0].JSON
+	if moved["MoveToVersionId"] != "v1" || moved["RemoveFromVersionId"] != "v0" || moved["VersionStage"] != "AWSCURRENT" {
+		t.Errorf("Promote() sent %v, want AWSCURRENT moved from v0 to v1", moved)
+	}
+	if err := c.Promote(t.Context(), "arn:s", "v0"); err != nil || len(server.Requests("UpdateSecretVersionStage")) != 1 {
+		t.Errorf("Promote() of the current version = %v, and was sent", err)
+	}
+}
+
+func TestAnInvocationTellsAnswerFailureAndLog(t *testing.T) {
+	server, c := recorded(t)
+	server.On("Invoke", func(cloudtest.Request) cloudtest.Reply {
+		return cloudtest.Reply{Body: `{"errorMessage":"no"}`, Header: map[string]string{
+			"X-Amz-Function-Error": "Unhandled", "X-Amz-Log-Result": base64.StdEncoding.EncodeToString([]byte("a line\n"))}}
+	})
+	got, err := c.Invoke(t.Context(), "f", []byte("{}"))
+	want := cloud.Answer{Payload: []byte(`{"errorMessage":"no"}`), Error: "Unhandled", Log: "a line\n"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("Invoke() = %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestNewCodeIsWaitedForAndTheSameCodeNotSent(t *testing.T) {
+	server, c := recorded(t)
+	status := []string{"InProgress", "Successful"}
+	server.On("GetFunctionConfiguration", func(cloudtest.Request) cloudtest.Reply {
+		s := status[0]
+		if len(server.Requests("UpdateFunctionCode")) > 0 && len(status) > 1 {
+			status = status[1:]
+		}
+		return cloudtest.Reply{Body: `{"CodeSha256":"ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=","LastUpdateStatus":"` + s + `"}`}
+	})
+	server.Always("UpdateFunctionCode", `{}`)
+	if changed, err := c.UpdateCode(t.Context(), "f", []byte("abc")); changed || err != nil { // of which that is the digest
+		t.Errorf("UpdateCode() of the same code = %t, %v, want no change", changed, err)
+	}
+	if changed, err := c.UpdateCode(t.Context(), "f", []byte("abd")); !changed || err != nil || status[0] != "Successful" {
+		t.Errorf("UpdateCode() = %t, %v with the update %s, want it changed and done", changed, err, status[0])
+	}
+	server.Always("GetFunctionConfiguration", `{"LastUpdateStatus":"Failed","LastUpdateStatusReason":"no such architecture"}`)
+	if _, err := c.UpdateCode(t.Context(), "f", []byte("abe")); err == nil || !strings.Contains(err.Error(), "no such architecture") {
+		t.Errorf("UpdateCode() that AWS cannot put to work = %v, want its reason", err)
+	}
+}
+
+func TestAStackIsKnownByItsState(t *testing.T) {
+	server, c := recorded(t)
+	server.Stacks(cloudtest.Stack{Name: "gone", Status: "DELETE_COMPLETE"}, cloudtest.Stack{Name: "s", Status: "UPDATE_COMPLETE", Outputs: map[string]string{"Url": "https://x"}})
+	if s, err := c.Stack(t.Context(), "s"); err != nil || s.Outputs["Url"] != "https://x" || !s.Deployed() || s.Busy() {
+		t.Errorf("Stack() = %+v, %v, want it deployed with its output", s, err)
+	}
+	for _, name := range []string{"gone", "never"} {
+		if _, err := c.Stack(t.Context(), name); !problem.Is(err, problem.NotFound) {
+			t.Errorf("Stack(%s) = %v, want NotFound", name, err)
+		}
+	}
+	for status, want := range map[string]struct{ deployed, busy bool }{
+		"CREATE_IN_PROGRESS": {true, true}, "REVIEW_IN_PROGRESS": {false, false}, "ROLLBACK_COMPLETE": {false, false},
+		"UPDATE_ROLLBACK_COMPLETE": {true, false}, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS": {true, true}, "DELETE_FAILED": {true, false},
+	} {
+		s := cloud.Stack{Status: status}
+		if s.Deployed() != want.deployed || s.Busy() != want.busy {
+			t.Errorf("%s: Deployed() = %t, Busy() = %t, want %v", status, s.Deployed(), s.Busy(), want)
+		}
+	}
+}
