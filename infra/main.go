@@ -12,7 +12,7 @@
 //	certificate    ARN of the domain's certificate, in us-east-1
 //	waf            true: a web ACL before the edge, in us-east-1
 //	concurrency    instances reserved for message; 0 reserves none at all
-//	readCeiling    read units a second, for each table and index
+//	readCeiling    read units a second, for each table; its index has a fifth
 //	writeCeiling   write units a second, likewise
 //	rate           requests of an address, tokens-per-second:burst; empty: any
 //	pairRate       of these, ones that open a pair

@@ -28,7 +28,7 @@ type Settings struct {
 	WAF         bool   // a web ACL before the edge
 
 	Concurrency  int // of message, reserved; 0 reserves none for any function
-	ReadCeiling  int // request units a second, for each table and index
+	ReadCeiling  int // request units a second, for each table
 	WriteCeiling int
 	Rate         string // per address, tokens-per-second:burst; empty: no limit
 	PairRate     string // per address, for envelopes that open a pair
@@ -78,7 +78,7 @@ const (
 func Defaults() map[string]any {
 	return map[string]any{
 		Stage: "dev", Arch: "arm64", Edge: true, WAF: false,
-		Concurrency: 10, ReadCeiling: 200, WriteCeiling: 100, Rate: "20:40", PairRate: "1:20", Budget: 20,
+		Concurrency: 10, ReadCeiling: 100, WriteCeiling: 50, Rate: "20:40", PairRate: "1:20", Budget: 20,
 		Keep: true, HostKey: "kms", Dashboard: true, RetentionDays: 30,
 	}
 }

@@ -22,7 +22,7 @@ func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := settings.Settings{
-		Stage: "dev", Arch: "arm64", Edge: true, Concurrency: 10, ReadCeiling: 200, WriteCeiling: 100,
+		Stage: "dev", Arch: "arm64", Edge: true, Concurrency: 10, ReadCeiling: 100, WriteCeiling: 50,
 		Rate: "20:40", PairRate: "1:20", Budget: 20, Keep: true, HostKey: "kms", Dashboard: true, RetentionDays: 30,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -62,13 +62,17 @@ func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 		PartitionKey:         &ddb.Attribute{Name: str("xp"), Type: ddb.AttributeType_STRING},
 		SortKey:              &ddb.Attribute{Name: str("xs"), Type: ddb.AttributeType_STRING},
 		ProjectionType:       ddb.ProjectionType_ALL,
-		MaxReadRequestUnits:  num(in.Settings.ReadCeiling),
-		MaxWriteRequestUnits: num(in.Settings.WriteCeiling),
+		MaxReadRequestUnits:  num(ofIndex(in.Settings.ReadCeiling)),
+		MaxWriteRequestUnits: num(ofIndex(in.Settings.WriteCeiling)),
 	}}
 	t := ddb.NewTableV2(s, str("Docs"), props)
 	named(t, "Docs")
 	return t
 }
+
+// ofIndex is the index's share of a ceiling. Documents with a place in it are
+// written by people, not by calls, and what it may cost a day counts too.
+func ofIndex(ceiling int) int { return max(1, ceiling/5) }
 
 // tableProps are common to both tables: paid by request up to the ceilings,
 // encrypted under our key, restorable to any second of the last 35 days, and

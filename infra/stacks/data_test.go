@@ -32,7 +32,7 @@ func TestTablesAreGuardedWhereNagDoesNotLook(t *testing.T) {
 		want := map[string]any{
 			"billing": "PAY_PER_REQUEST", "encryption": map[string]any{"SSEEnabled": true, "SSEType": "KMS"},
 			"key": map[string]any{"Fn::GetAtt": []any{"AtRestKey", "Arn"}}, "restorable": true, "deletion protection": true,
-			"kept": "Retain", "expiry": nil, "read ceiling": 200.0, "write ceiling": 100.0, "copies": 1,
+			"kept": "Retain", "expiry": nil, "read ceiling": 100.0, "write ceiling": 50.0, "copies": 1,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("table %s (-want +got):\n%s", id, diff)
@@ -43,7 +43,7 @@ func TestTablesAreGuardedWhereNagDoesNotLook(t *testing.T) {
 		t.Errorf("streams are %v of rows and %v of docs, want both images and none", got, docs["StreamSpecification"])
 	}
 	index := at(docs, "GlobalSecondaryIndexes", 0)
-	want := map[string]any{"read": 200.0, "write": 100.0}
+	want := map[string]any{"read": 20.0, "write": 10.0}
 	if diff := cmp.Diff(want, map[string]any{
 		"read":  at(docs, "Replicas", 0, "GlobalSecondaryIndexes", 0, "ReadOnDemandThroughputSettings", "MaxReadRequestUnits"),
 		"write": ceilings(index, "", "WriteOnDemandThroughputSettings")["write"]}); diff != "" {

@@ -90,8 +90,8 @@ func TestTheSealingKeyIsUsedForBoundBoxesOnly(t *testing.T) {
 			t.Errorf("%s without the condition on its encryption context: %v", action, at(s, "Condition"))
 		}
 	}
-	if seen != 7 { // two of message, two of account, one of audit, two of the key
-		t.Errorf("found %d statements on sealing, want 7", seen)
+	if seen != 8 { // two of message, two of account, one of audit, three of the key
+		t.Errorf("found %d statements on sealing, want 8", seen)
 	}
 	if at(key, "EnableKeyRotation") != true {
 		t.Error("the sealing key does not rotate")
@@ -180,7 +180,7 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 		}
 		return out
 	}
-	want := map[string]any{"Message": 10.0, "Account": 2.0, "Audit": 2.0, "Sweeper": 1.0, "Sentinel": 2.0}
+	want := map[string]any{"Message": 10.0, "Account": 2.0, "Audit": 1.0, "Sweeper": 1.0, "Sentinel": 1.0}
 	if diff := cmp.Diff(want, reserved(standard)); diff != "" {
 		t.Errorf("by default (-want +got):\n%s", diff)
 	}

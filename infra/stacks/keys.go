@@ -44,7 +44,8 @@ func roleOf(s awscdk.Stack, in Input, function string) *string {
 
 // sealKey seals seeds and the keys of texts. Only the functions named here may
 // use it, and only for a box that is bound to something: the encryption
-// context `vacancy` and no other.
+// context `vacancy` and no other. A person whom the account allows it may open
+// the keys of texts, to verify the tables from elsewhere, and never a seed.
 func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	use := func(sid string, actions *[]*string, functions ...string) awsiam.PolicyStatement {
 		roles := make([]*string, len(functions))
@@ -58,6 +59,8 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 			Actions: actions, Resources: strs("*"), Conditions: &conditions,
 		})
 	}
+	verify := boundOnly()
+	verify["StringLike"] = textKeysOnly()
 	var sealers, openers []string
 	for _, f := range table(in.Settings) {
 		if f.grants.seals {
@@ -70,7 +73,10 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	return newKey(s, in, "SealKey", &awskms.KeyProps{
 		Description:       str("Vacancy " + in.Settings.Stage + ": seals seeds and the keys of texts"),
 		EnableKeyRotation: yes(),
-	}, use("Seal", strs("kms:Encrypt"), sealers...), use("Open", strs("kms:Decrypt"), openers...))
+	}, use("Seal", strs("kms:Encrypt"), sealers...), use("Open", strs("kms:Decrypt"), openers...), awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Sid: str("Verify"), Principals: &[]awsiam.IPrincipal{awsiam.NewAccountRootPrincipal()},
+		Actions: strs("kms:Decrypt"), Resources: strs("*"), Conditions: &verify,
+	}))
 }
 
 // boundOnly are conditions that hold for a request with the encryption context
@@ -80,6 +86,11 @@ func boundOnly() map[string]any {
 		"Null":                      map[string]any{"kms:EncryptionContext:vacancy": "false"},
 		"ForAllValues:StringEquals": map[string]any{"kms:EncryptionContextKeys": strs("vacancy")},
 	}
+}
+
+// textKeysOnly is the condition that holds for the keys of texts.
+func textKeysOnly() map[string]any {
+	return map[string]any{"kms:EncryptionContext:vacancy": textKeys}
 }
 
 // hostKey is the host's identity: Ed25519, of which KMS signs messages of up to

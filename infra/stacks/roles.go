@@ -82,8 +82,8 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	}
 	if g.opens {
 		bound := boundOnly()
-		if g.opensOnly != "" {
-			bound["StringLike"] = map[string]any{"kms:EncryptionContext:vacancy": g.opensOnly}
+		if g.textsOnly {
+			bound["StringLike"] = textKeysOnly()
 		}
 		out = append(out, statement("Open", awsiam.Effect_ALLOW, "kms", []string{"Decrypt"}, d.seal.KeyArn(), bound))
 	}

@@ -18,7 +18,7 @@ type grants struct {
 	rows, docs []string // operations on the tables
 	seals      bool     // Encrypt under the sealing key
 	opens      bool     // Decrypt of what is sealed under it
-	opensOnly  string   // a pattern of what Decrypt is for; empty: anything
+	textsOnly  bool     // and Decrypt of the keys of texts only
 	host       []string // operations on the host's key
 	stream     bool     // read the stream of rows
 }
@@ -26,6 +26,9 @@ type grants struct {
 // The timeout of what callers wait for is below the 30 seconds that CloudFront
 // waits, so that they get our answer and not CloudFront's.
 const urlTimeout = 28
+
+// textKeys is a pattern of what the keys of texts are sealed for.
+const textKeys = "textkey:*"
 
 // table lists the functions.
 //
@@ -53,10 +56,10 @@ func table(s settings.Settings) []function {
 			host: []string{"GetPublicKey", "Sign"}},
 	}, {
 		name: "audit", description: "the paged export that verify reads, for the operator's key",
-		memory: 512, timeout: urlTimeout, concurrency: 2, url: true,
+		memory: 512, timeout: urlTimeout, concurrency: 1, url: true,
 		environment: with("VACANCY_SEAL_KEY"),
 		grants: grants{rows: []string{"Scan", "Query", "GetItem"}, docs: []string{"GetItem", "Query"},
-			opens: true, opensOnly: "textkey:*"},
+			opens: true, textsOnly: true},
 	}, {
 		name: "sweeper", description: "destroys the keys of texts whose time is over, every hour",
 		memory: 128, timeout: 60, concurrency: 1,
@@ -64,7 +67,7 @@ func table(s settings.Settings) []function {
 		grants:      grants{docs: []string{"Query", "PutItem"}},
 	}, {
 		name: "sentinel", description: "tells of rows that were changed or removed",
-		memory: 128, timeout: 30, concurrency: 2,
+		memory: 128, timeout: 30, concurrency: 1,
 		grants: grants{stream: true},
 	}}
 }

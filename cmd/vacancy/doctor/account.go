@@ -67,5 +67,5 @@ func (f Facts) quota() Check {
 // the other functions together.
 const (
 	MessageReserved = 10
-	OtherReserved   = 7
+	OtherReserved   = 5
 )
