@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 )
 
-func TestABucketOfManyVersionsIsEmptied(t *testing.T) {
+func TestOnAWSABucketOfManyVersionsIsEmptied(t *testing.T) {
 	l := newLab(t)
 	bucket := l.stage + "-many"
 	client := s3.NewFromConfig(l.cfg, func(o *s3.Options) { o.UsePathStyle = true; o.BaseEndpoint = aws.String(os.Getenv("VACANCY_TEST_AWS")) })
@@ -56,7 +56,7 @@ func TestABucketOfManyVersionsIsEmptied(t *testing.T) {
 	l.must(err) // which AWS refuses for a bucket that is not empty
 }
 
-func TestTheEdgesSecretIsExchangedOverThreeDeploys(t *testing.T) {
+func TestOnAWSTheEdgesSecretIsExchangedOverThreeDeploys(t *testing.T) {
 	l := newLab(t)
 	client := secretsmanager.NewFromConfig(l.cfg)
 	made, err := client.CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{Name: aws.String(l.stage + "-edge"), SecretString: aws.String("first")})
@@ -84,7 +84,7 @@ func TestTheEdgesSecretIsExchangedOverThreeDeploys(t *testing.T) {
 	}
 }
 
-func TestLinesOfRealGroupsAreTailed(t *testing.T) {
+func TestOnAWSLinesOfRealGroupsAreTailed(t *testing.T) {
 	l := newLab(t)
 	client := cloudwatchlogs.NewFromConfig(l.cfg)
 	prefix, stream := "/vacancy/"+l.stage+"/", "s"

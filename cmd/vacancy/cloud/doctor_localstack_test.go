@@ -238,7 +238,7 @@ func (l *lab) well() (raw, public string) {
 	return raw, public
 }
 
-func TestDoctorFindsAWellStageWell(t *testing.T) {
+func TestOnAWSDoctorFindsAWellStageWell(t *testing.T) {
 	l := newLab(t)
 	r := l.examine(l.well())
 	for _, c := range r.Checks {
@@ -250,7 +250,7 @@ func TestDoctorFindsAWellStageWell(t *testing.T) {
 }
 
 // Everything that can be wrong at once in a deployed stage is told apart.
-func TestDoctorNamesEveryFaultOfASickStage(t *testing.T) {
+func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 	l := newLab(t)
 	raw, public := l.host(account.KeySoftware, false)
 	key := l.key(false)
@@ -290,7 +290,7 @@ func TestDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 	}
 }
 
-func TestDoctorFindsNeitherStageNorBootstrapInAnotherRegion(t *testing.T) {
+func TestOnAWSDoctorFindsNeitherStageNorBootstrapInAnotherRegion(t *testing.T) {
 	l := newLab(t)
 	const empty = "eu-south-2"
 	f := at(os.Getenv("VACANCY_TEST_AWS"), empty).Examine(t.Context(), l.stage, 14, time.Now)
@@ -310,7 +310,7 @@ func TestDoctorFindsNeitherStageNorBootstrapInAnotherRegion(t *testing.T) {
 	}
 }
 
-func TestCostReadsRealCallsFromTheLog(t *testing.T) {
+func TestOnAWSCostReadsRealCallsFromTheLog(t *testing.T) {
 	l := newLab(t)
 	call := `{"msg":"send","verdict":"ok","status":200,"calls":1,"trips":3,"wcu":2,"rcu":4,"ms":12.5,"cold":true}`
 	l.log("message", call, `{"msg":"send","verdict":"gap","calls":1,"trips":1,"wcu":0,"rcu":3,"refused":1,"ms":3}`, call, "no json with wcu", call)

@@ -49,12 +49,12 @@ func sealing(t *testing.T, c *awskms.Client) string {
 	return made(t, c, types.KeySpecSymmetricDefault, types.KeyUsageTypeEncryptDecrypt)
 }
 
-func TestTheServiceKeepsTheContract(t *testing.T) {
+func TestOnAWSTheServiceKeepsTheContract(t *testing.T) {
 	c := server(t)
 	custodytest.Run(t, func(t *testing.T) custody.Vault { return kms.New(c, sealing(t, c)) })
 }
 
-func TestAKeyThatIsDisabledOrGoneIsUnavailable(t *testing.T) {
+func TestOnAWSAKeyThatIsDisabledOrGoneIsUnavailable(t *testing.T) {
 	c := server(t)
 	key := sealing(t, c)
 	v := kms.New(c, key)
@@ -80,7 +80,7 @@ func TestAKeyThatIsDisabledOrGoneIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestTheServiceSignsAsAnIdentity(t *testing.T) {
+func TestOnAWSTheServiceSignsAsAnIdentity(t *testing.T) {
 	c := server(t)
 	s, err := kms.NewSigner(c, made(t, c, types.KeySpecEccNistEdwards25519, types.KeyUsageTypeSignVerify))(t.Context())
 	if err != nil {
