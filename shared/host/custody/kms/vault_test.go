@@ -3,8 +3,8 @@ package kms_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
