@@ -25,14 +25,12 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 		b.OriginRequestPolicy = e.control
 		return b
 	}
-	page := e.behaviour("message")
-	page.AllowedMethods, page.CachePolicy = awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS(), pageCache(s, in)
 	props := &awscloudfront.DistributionProps{
 		Comment:         str("Vacancy " + in.Settings.Stage),
 		DefaultBehavior: e.behaviour("message"),
 		AdditionalBehaviors: &map[string]*awscloudfront.BehaviorOptions{
-			"/v1/vacants*": control("account"), "/v1/host*": control("account"), "/v1/export*": control("audit"),
-			"*/card": page, "*/health": page, "*/.well-known/agent-card.json": page,
+			"/v1/vacants*": control("account"), "/v1/host*": control("account"), "/v1/restored*": control("account"),
+			"/v1/export*": control("audit"),
 		},
 		ErrorResponses:         forgetErrors(),
 		MinimumProtocolVersion: awscloudfront.SecurityPolicyProtocol_TLS_V1_2_2021,
@@ -47,6 +45,7 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 	}
 	d := awscloudfront.NewDistribution(s, str("Distribution"), props)
 	named(d, "Distribution")
+	e.addPages(d)
 	e.acceptFor(d)
 	if in.Settings.Domain != "" {
 		output(s, "Url", str("https://"+in.Settings.Domain), "public URL of the host")
@@ -89,14 +88,28 @@ func (e edge) behaviour(function string) *awscloudfront.BehaviorOptions {
 	}
 }
 
+// addPages leads to the public pages. Of several patterns that fit the first
+// counts, so these come last: a vacant may be named card.
+func (e edge) addPages(d awscloudfront.Distribution) {
+	b, cache := e.behaviour("message"), pageCache(e.stack, e.in)
+	for _, path := range []string{"*/card", "*/health", "*/.well-known/agent-card.json"} {
+		d.AddBehavior(str(path), b.Origin, &awscloudfront.AddBehaviorOptions{
+			AllowedMethods: awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS(), CachePolicy: cache,
+			ViewerProtocolPolicy: b.ViewerProtocolPolicy, OriginRequestPolicy: b.OriginRequestPolicy, ResponseHeadersPolicy: b.ResponseHeadersPolicy,
+		})
+	}
+}
+
 // pageCache keeps public pages as long as they say, a minute at most; what says
-// nothing is not kept. Neither a query nor a header makes another page.
+// nothing is not kept. No header makes another page, but all of a query does:
+// ?vacant= chooses whose card it is, and kept under the path alone one asked
+// for by a stranger would be everybody's.
 func pageCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	p := awscloudfront.NewCachePolicy(s, str("Pages"), &awscloudfront.CachePolicyProps{
 		CachePolicyName: str(in.Settings.Name("pages")), Comment: str("cards as long as they say"),
 		MinTtl: awscdk.Duration_Seconds(num(0)), DefaultTtl: awscdk.Duration_Seconds(num(0)), MaxTtl: awscdk.Duration_Seconds(num(60)),
 		CookieBehavior: awscloudfront.CacheCookieBehavior_None(), HeaderBehavior: awscloudfront.CacheHeaderBehavior_None(),
-		QueryStringBehavior:      awscloudfront.CacheQueryStringBehavior_None(),
+		QueryStringBehavior:      awscloudfront.CacheQueryStringBehavior_All(),
 		EnableAcceptEncodingGzip: yes(), EnableAcceptEncodingBrotli: yes(),
 	})
 	named(p, "Pages")

@@ -3,6 +3,7 @@ package stacks_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,8 +31,9 @@ func TestOnlyPublicPagesAreCached(t *testing.T) {
 	want := map[string]string{
 		"":             "message, nothing kept, ${Calls}, 7 methods",
 		"/v1/vacants*": "account, nothing kept, ${Control}, 7 methods", "/v1/host*": "account, nothing kept, ${Control}, 7 methods",
-		"/v1/export*": "audit, nothing kept, ${Control}, 7 methods",
-		"*/card":      "message, ${Pages}, ${Calls}, 3 methods", "*/health": "message, ${Pages}, ${Calls}, 3 methods",
+		"/v1/restored*": "account, nothing kept, ${Control}, 7 methods",
+		"/v1/export*":   "audit, nothing kept, ${Control}, 7 methods",
+		"*/card":        "message, ${Pages}, ${Calls}, 3 methods", "*/health": "message, ${Pages}, ${Calls}, 3 methods",
 		"*/.well-known/agent-card.json": "message, ${Pages}, ${Calls}, 3 methods",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -40,6 +42,34 @@ func TestOnlyPublicPagesAreCached(t *testing.T) {
 	pages := at(edge.Resources["Pages"].Properties, "CachePolicyConfig")
 	if diff := cmp.Diff([]any{0.0, 0.0, 60.0}, []any{at(pages, "MinTTL"), at(pages, "DefaultTTL"), at(pages, "MaxTTL")}); diff != "" {
 		t.Errorf("seconds that pages are kept (-want +got):\n%s", diff)
+	}
+}
+
+// What chooses a page at its function is part of what it is kept under: else
+// /card?vacant=X, asked for by a stranger, would be everybody's /card.
+func TestAPageIsKeptUnderAllThatChoosesIt(t *testing.T) {
+	edge := synth(t, standard).template(t, "edge")
+	key := at(edge.Resources["Pages"].Properties, "CachePolicyConfig", "ParametersInCacheKeyAndForwardedToOrigin", "QueryStringsConfig", "QueryStringBehavior")
+	passed := at(edge.Resources["Calls"].Properties, "OriginRequestPolicyConfig", "QueryStringsConfig", "QueryStringBehavior")
+	if key != "all" || passed != "all" {
+		t.Errorf("of a query %v is passed on, and %v part of what a page is kept under; want all of both", passed, key)
+	}
+}
+
+// The first pattern that fits counts, and a vacant may be named card or health.
+func TestNoPageStandsBeforeTheOperatorsDoors(t *testing.T) {
+	config := at(synth(t, standard).template(t, "edge").Resources["Distribution"].Properties, "DistributionConfig")
+	page := ""
+	for _, b := range at(config, "CacheBehaviors").([]any) {
+		path := at(b, "PathPattern").(string)
+		if strings.HasPrefix(path, "*") {
+			page = path
+		} else if page != "" {
+			t.Errorf("%s comes after %s: the operator cannot reach a vacant named so", path, page)
+		}
+	}
+	if page == "" {
+		t.Error("no page has a behaviour")
 	}
 }
 
