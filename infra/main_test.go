@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/infra/bundle"
-	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
 // checkout copies what is deployed: a checkout without a history that stands
@@ -47,7 +47,7 @@ func checkout(t *testing.T) string {
 // tests of other packages build too.
 func synth(t *testing.T, top, out string, args ...string) (string, error) {
 	t.Helper()
-	cache, err := dynamolocal.CacheDir()
+	cache, err := cache.Dir(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}

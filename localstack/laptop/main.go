@@ -1,7 +1,7 @@
 // Command laptop is AWS on a laptop: localstack/up, down, deploy and status run
-// it. It may import localstack/server, cmd/vacancy/cdk and the AWS SDK. The
-// invariant: there is one server of the name "laptop" in a cache, and what is
-// deployed to it never touches the records of stages that are on AWS.
+// it. It may import localstack/server, cmd/vacancy/cdk, cmd/vacancy/cache and the
+// AWS SDK. The invariant: there is one server of the name "laptop" in a cache,
+// and what is deployed to it never touches the records of stages that are on AWS.
 package main
 
 import (
@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
 func main() {
@@ -38,7 +38,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 || len(args) > 2 || len(args) == 2 && args[0] != "deploy" {
 		return usage
 	}
-	cache, err := dynamolocal.CacheDir()
+	cache, err := cache.Dir(os.Getenv)
 	if err != nil {
 		return err
 	}

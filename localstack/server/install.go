@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/localstack/plugin"
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
@@ -28,12 +28,12 @@ type Installed struct {
 	Java     string // the program
 }
 
-// Install makes sure that the folder cache holds all that a server needs, and
+// Install makes sure that the cache dir holds all that a server needs, and
 // tells on progress what takes long. It is idempotent; of two at once one waits
 // for the other; what an interrupted one left half done is done again. Errors
 // are of kind NotFound where a tool is missing, and say how to get it.
-func Install(ctx context.Context, cache string, progress io.Writer) (*Installed, error) {
-	cache, err := filepath.Abs(cache)
+func Install(ctx context.Context, dir string, progress io.Writer) (*Installed, error) {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -41,13 +41,11 @@ func Install(ctx context.Context, cache string, progress io.Writer) (*Installed,
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return nil, err
-	}
-	in := &Installed{Cache: cache, Java: java}
-	venv, err := once(cache, "localstack-venv", digest(plugin.Lock, recipe), func(building string) error {
-		return makeVenv(ctx, building, progress)
-	})
+	in := &Installed{Cache: dir, Java: java}
+	venv, err := cache.Install{
+		Name: "localstack-venv", Version: digest(plugin.Lock, recipe), Proof: filepath.Join("bin", "python"),
+		Build: func(folder string) error { return makeVenv(ctx, folder, progress) },
+	}.In(ctx, dir)
 	if err != nil {
 		return nil, fmt.Errorf("installing LocalStack: %w", err)
 	}
@@ -56,49 +54,15 @@ func Install(ctx context.Context, cache string, progress io.Writer) (*Installed,
 	if err != nil {
 		return nil, err
 	}
-	in.Plugin, err = once(cache, "localstack-plugin", source, func(building string) error {
-		return os.CopyFS(building, plugin.Source)
-	})
+	in.Plugin, err = cache.Install{
+		Name: "localstack-plugin", Version: source,
+		Build: func(folder string) error { return os.CopyFS(folder, plugin.Source) },
+	}.In(ctx, dir)
 	if err != nil {
 		return nil, fmt.Errorf("installing the plugin: %w", err)
 	}
-	in.DynamoDB, err = dynamolocal.Fetch(ctx, cache)
+	in.DynamoDB, err = dynamolocal.Fetch(ctx, dir)
 	return in, err
-}
-
-// once returns the folder NAME-DIGEST of cache, which build fills if it is not
-// there. It is filled under another name, so that it is there whole or not.
-func once(cache, name, digest string, build func(building string) error) (string, error) {
-	final := filepath.Join(cache, name+"-"+digest)
-	if present(final) {
-		return final, nil
-	}
-	release, err := lock(filepath.Join(cache, name+".lock"))
-	if err != nil {
-		return "", err
-	}
-	defer release()
-	if present(final) {
-		return final, nil
-	}
-	// Under the lock nobody else builds: these are of killed installs.
-	left, err := filepath.Glob(filepath.Join(cache, name+"-building-*"))
-	if err != nil {
-		return "", err
-	}
-	for _, dir := range left {
-		if err := os.RemoveAll(dir); err != nil {
-			return "", err
-		}
-	}
-	building, err := os.MkdirTemp(cache, name+"-building-")
-	if err != nil {
-		return "", err
-	}
-	if err := build(building); err != nil {
-		return "", errors.Join(err, os.RemoveAll(building))
-	}
-	return final, os.Rename(building, final)
 }
 
 func present(path string) bool {

@@ -1,15 +1,11 @@
 package server
 
 import (
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -75,56 +71,6 @@ func TestInstallNamesAMissingJavaFirst(t *testing.T) {
 	}
 }
 
-func TestInterruptedInstallIsCompletedByTheNext(t *testing.T) {
-	cache := t.TempDir()
-	// What a killed install leaves: a folder under the name of the unfinished.
-	if err := os.MkdirAll(filepath.Join(cache, "thing-building-1", "half"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	got, err := once(cache, "thing", "abc", func(dir string) error { return os.WriteFile(filepath.Join(dir, "whole"), nil, 0o644) })
-	if err != nil || !present(filepath.Join(got, "whole")) {
-		t.Fatalf("once() = %q, %v, want a whole install", got, err)
-	}
-	if diff := cmp.Diff([]string{"thing-abc", "thing.lock"}, names(t, cache)); diff != "" {
-		t.Errorf("the cache (-want +got):\n%s", diff)
-	}
-}
-
-func TestFailedInstallLeavesNothingThatCountsAsOne(t *testing.T) {
-	cache := t.TempDir()
-	failure := errors.New("the network is down")
-	if _, err := once(cache, "thing", "abc", func(string) error { return failure }); !errors.Is(err, failure) {
-		t.Errorf("once() = %v, want the cause", err)
-	}
-	if diff := cmp.Diff([]string{"thing.lock"}, names(t, cache)); diff != "" {
-		t.Errorf("the cache (-want +got):\n%s", diff)
-	}
-}
-
-func TestManyInstallsAtOnceBuildOnce(t *testing.T) {
-	cache := t.TempDir()
-	var mu sync.Mutex
-	var built int
-	var wait sync.WaitGroup
-	for range 8 {
-		wait.Go(func() {
-			_, err := once(cache, "thing", "abc", func(string) error {
-				mu.Lock()
-				defer mu.Unlock()
-				built++
-				return nil
-			})
-			if err != nil {
-				t.Errorf("once() = %v", err)
-			}
-		})
-	}
-	wait.Wait()
-	if built != 1 {
-		t.Errorf("built %d times, want once", built)
-	}
-}
-
 func TestChangeOfThePluginIsNoChangeOfTheVirtualEnvironment(t *testing.T) {
 	source, err := sourceDigest()
 	if err != nil {
@@ -136,16 +82,4 @@ func TestChangeOfThePluginIsNoChangeOfTheVirtualEnvironment(t *testing.T) {
 	if digest([]byte("a lock"), recipe) == digest([]byte("another lock"), recipe) {
 		t.Error("two locks have one digest")
 	}
-}
-
-func names(t *testing.T, dir string) (all []string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		all = append(all, e.Name())
-	}
-	return all
 }

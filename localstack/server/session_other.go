@@ -4,7 +4,5 @@ package server
 
 import "os/exec"
 
-// lock does nothing here, where LocalStack does not run either.
-func lock(string) (release func(), err error) { return func() {}, nil }
-
+// detach does nothing here, where LocalStack does not run either.
 func detach(*exec.Cmd) {}

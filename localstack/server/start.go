@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/lockfile"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -53,7 +54,7 @@ type record struct {
 func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
 	const tries = 5 // a free port may be another's by the time it is listened at
 	for n := 1; ; n++ {
-		s, err := i.begin(o)
+		s, err := i.begin(ctx, o)
 		if err != nil {
 			return nil, err
 		}
@@ -69,8 +70,8 @@ func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
 
 // begin makes the folder and starts the process, under a lock: whoever looks
 // for the leftovers of killed runs meanwhile would take this for one.
-func (i *Installed) begin(o Options) (*Server, error) {
-	release, err := lock(filepath.Join(i.Cache, "localstack-runs.lock"))
+func (i *Installed) begin(ctx context.Context, o Options) (*Server, error) {
+	release, err := lockfile.Acquire(ctx, filepath.Join(i.Cache, "localstack-runs.lock"))
 	if err != nil {
 		return nil, err
 	}

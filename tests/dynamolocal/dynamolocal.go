@@ -2,15 +2,15 @@
 // of 127.0.0.1: the real adapter against the real engine, no account and no
 // fake.
 //
-// It may import the dynamo adapter and localstack/ddb. The invariants: an
-// install is in the cache whole or not at all, whoever is killed meanwhile,
-// and a server never outlives the process that started it.
+// It may import the dynamo adapter, cmd/vacancy/cache and localstack/ddb. The
+// invariant: a server never outlives the process that started it.
 package dynamolocal
 
 import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -18,13 +18,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
 // server is the one server of a test binary. Every test makes tables of its
 // own, so there is nothing to reset between them, and a start costs a second.
 var server = sync.OnceValues(func() (*Server, error) {
-	dir, err := CacheDir()
+	dir, err := cache.Dir(os.Getenv)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(serveAndWait) == "" {
 		os.Exit(m.Run())
 	}
-	dir, err := dynamolocal.CacheDir()
+	dir, err := cache.Dir(os.Getenv)
 	if err != nil {
 		panic(err)
 	}
@@ -104,7 +105,7 @@ func TestServerEndsWithTheProcessThatStartedIt(t *testing.T) {
 }
 
 func TestStopEndsTheServer(t *testing.T) {
-	dir, err := dynamolocal.CacheDir()
+	dir, err := cache.Dir(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}

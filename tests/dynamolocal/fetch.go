@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/localstack/ddb"
 )
 
@@ -21,19 +22,6 @@ const copyDependencies = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 // loader looks for the names without it.
 const natives = "-1.0.392"
 
-// CacheDir is where tests keep what they download: $VACANCY_CACHE, or a folder
-// in the user's own cache.
-func CacheDir() (string, error) {
-	if dir := os.Getenv("VACANCY_CACHE"); dir != "" {
-		return filepath.Abs(dir)
-	}
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("set VACANCY_CACHE to a folder for downloads: %w", err)
-	}
-	return filepath.Join(dir, "vacancy"), nil
-}
-
 // Fetch makes sure that cacheDir holds an install of DynamoDB Local and returns
 // its folder. Maven fetches the jars (about 50 MB, once), javac compiles the
 // launcher. The folder's name is a digest of the recipe, so a change of it is
@@ -43,48 +31,25 @@ func Fetch(ctx context.Context, cacheDir string) (string, error) {
 	for _, part := range [][]byte{ddb.POM, ddb.Launcher, []byte(copyDependencies + natives)} {
 		recipe.Write(part)
 	}
-	install := filepath.Join(cacheDir, fmt.Sprintf("dynamodb-local-%x", recipe.Sum(nil)[:6]))
-	if present(install) {
-		return install, nil
+	install := cache.Install{
+		Name: "dynamodb-local", Version: fmt.Sprintf("%x", recipe.Sum(nil)[:6]),
+		Build: func(folder string) error {
+			if err := build(ctx, folder); err != nil {
+				return fmt.Errorf("installing DynamoDB Local: %w", err)
+			}
+			return nil
+		},
 	}
-	for _, name := range []string{"java", "javac", "mvn"} {
-		if _, err := tool(name); err != nil {
-			return "", err
-		}
-	}
-	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
-		return "", err
-	}
-	release, err := lock(filepath.Join(cacheDir, "dynamodb-local.lock"))
-	if err != nil {
-		return "", err
-	}
-	defer release()
-	if present(install) {
-		return install, nil
-	}
-	// Only a whole install ever gets the name that present looks for.
-	building, err := os.MkdirTemp(cacheDir, "dynamodb-local-building-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(building)
-	if err := build(ctx, building); err != nil {
-		return "", fmt.Errorf("installing DynamoDB Local: %w", err)
-	}
-	if err := os.Rename(building, install); err != nil && !present(install) {
-		return "", err
-	}
-	return install, nil
-}
-
-func present(install string) bool {
-	_, err := os.Stat(install)
-	return err == nil
+	return install.In(ctx, cacheDir)
 }
 
 // build lays jars, native libraries and the launcher's class into dir.
 func build(ctx context.Context, dir string) error {
+	for _, name := range []string{"java", "javac", "mvn"} {
+		if _, err := tool(name); err != nil {
+			return err
+		}
+	}
 	pom, launcher := filepath.Join(dir, "pom.xml"), filepath.Join(dir, "LoopbackDynamo.java")
 	lib, classes := filepath.Join(dir, "lib"), filepath.Join(dir, "classes")
 	if err := errors.Join(os.WriteFile(pom, ddb.POM, 0o644), os.WriteFile(launcher, ddb.Launcher, 0o644)); err != nil {

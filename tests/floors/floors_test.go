@@ -28,7 +28,7 @@ func floor(path string) int {
 
 // pipes may be imported from anywhere, and import nothing of the floors.
 func pipe(path string) bool {
-	return path == module+"shared/problem" || path == module+"shared/obs"
+	return path == module+"shared/problem" || path == module+"shared/obs" || path == module+"shared/lockfile"
 }
 
 // adapters are the only packages, with those below them, that may import the

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
 	"github.com/vacancy-host/vacancy/localstack/server"
-	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
 // asCommand marks a process of this test binary that is to be the vacancy
@@ -71,7 +71,7 @@ const patience = 5 * time.Minute
 var aws = sync.OnceValues(func() (*server.Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cache, err := dynamolocal.CacheDir()
+	cache, err := cache.Dir(os.Getenv)
 	if err != nil {
 		return nil, err
 	}

@@ -18,13 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/localstack/server"
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
 // deployed is a stage, as its operator knows it.
@@ -88,7 +88,7 @@ var bootstrapped = sync.OnceValues(func() (*cdk.CLI, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache, err := dynamolocal.CacheDir()
+	cache, err := cache.Dir(os.Getenv)
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/localstack/server"
-	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
 // startAndWait makes this test binary a process that starts a server, says
@@ -25,7 +25,7 @@ const startAndWait = "VACANCY_TEST_START_AND_WAIT"
 
 func wait() {
 	ctx := context.Background()
-	cache, err := dynamolocal.CacheDir()
+	cache, err := cache.Dir(os.Getenv)
 	if err != nil {
 		panic(err)
 	}

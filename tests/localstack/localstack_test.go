@@ -26,8 +26,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/localstack/server"
-	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
 // cloud is what the tests share: one server, one build of the probe, one key.
@@ -57,7 +57,7 @@ func serve(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	cache, err := dynamolocal.CacheDir()
+	cache, err := cache.Dir(os.Getenv)
 	if err != nil {
 		return fail(err)
 	}

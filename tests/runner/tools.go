@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/localstack/server"
 )
@@ -165,14 +166,11 @@ func install(ctx context.Context, missing []tool) error {
 
 // cacheDir is the one folder that holds what the tests fetch.
 func cacheDir() string {
-	if dir := os.Getenv("VACANCY_CACHE"); dir != "" {
-		return dir
-	}
-	dir, err := os.UserCacheDir()
+	dir, err := cache.Dir(os.Getenv)
 	if err != nil {
-		dir = os.TempDir()
+		return filepath.Join(os.TempDir(), "vacancy")
 	}
-	return filepath.Join(dir, "vacancy")
+	return dir
 }
 
 func staticcheckPath() string {

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
 // path makes a PATH of one folder with the given programs, as shell scripts,
@@ -163,7 +163,7 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 // The real one: what the other tests of the project run. It needs Node and
 // npm, and the network the first time.
 func TestThePinnedVersionRuns(t *testing.T) {
-	cache, err := dynamolocal.CacheDir()
+	cache, err := cache.Dir(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,12 +13,16 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // leastNode is the oldest major version of Node that CDK and its libraries for
 // Go are run with here.
 const leastNode = 20
+
+// script is CDK's entry point in an install.
+var script = filepath.Join("node_modules", "aws-cdk", "bin", "cdk")
 
 var (
 	//go:embed package.json
@@ -27,7 +31,7 @@ var (
 	lockfile []byte
 )
 
-// Install makes sure that cache holds the pinned command line, and returns it.
+// Install makes sure that the cache dir holds the pinned command line, and returns it.
 // npm fetches it (about 10 MB, once) and checks its digest; the folder's name
 // is a digest of the recipe, so another version is another install. Two
 // processes may install at once: one waits for the other. A line on progress
@@ -36,55 +40,32 @@ var (
 // It fails with problem.NotFound, saying what to install, where Node is
 // missing or older than version 20 or npm is missing, and with
 // problem.Unavailable where npm cannot fetch.
-func Install(ctx context.Context, cache string, progress io.Writer) (*CLI, error) {
+func Install(ctx context.Context, dir string, progress io.Writer) (*CLI, error) {
 	node, err := findNode(ctx)
 	if err != nil {
 		return nil, err
 	}
 	recipe := sha256.Sum256(append(append([]byte{}, manifest...), lockfile...))
-	home := filepath.Join(cache, fmt.Sprintf("aws-cdk-%s-%x", Version, recipe[:4]))
-	cli := &CLI{node: node, script: filepath.Join(home, "node_modules", "aws-cdk", "bin", "cdk")}
-	if cli.present() {
-		return cli, nil
+	install := cache.Install{
+		Name: "aws-cdk", Version: fmt.Sprintf("%s-%x", Version, recipe[:4]), Proof: script,
+		Build: func(folder string) error {
+			fmt.Fprintf(progress, "installing aws-cdk %s into %s (once)\n", Version, dir)
+			return build(ctx, folder)
+		},
 	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return nil, err
-	}
-	release, err := lock(filepath.Join(cache, "aws-cdk.lock"))
+	home, err := install.In(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	if cli.present() { // another process installed it while this one waited
-		return cli, nil
-	}
-	fmt.Fprintf(progress, "installing aws-cdk %s into %s (once)\n", Version, home)
-	if err := build(ctx, cache, home); err != nil {
-		return nil, err
-	}
-	if !cli.present() {
-		return nil, fmt.Errorf("npm installed aws-cdk %s without its program %s", Version, cli.script)
-	}
-	return cli, nil
+	return &CLI{node: node, script: filepath.Join(home, script)}, nil
 }
 
-func (c *CLI) present() bool {
-	_, err := os.Stat(c.script)
-	return err == nil
-}
-
-// build installs beside home and moves the whole into place: only a finished
-// install ever has the name that present looks for.
-func build(ctx context.Context, cache, home string) error {
+// build lets npm fill the folder dir.
+func build(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
 		return problem.Wrap(problem.NotFound, err, "npm was not found, and aws-cdk %s comes from it: install Node %d or newer with npm (https://nodejs.org)", Version, leastNode)
 	}
-	dir, err := os.MkdirTemp(cache, "aws-cdk-building-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(dir, "package.json"), manifest, 0o644),
 		os.WriteFile(filepath.Join(dir, "package-lock.json"), lockfile, 0o644)); err != nil {
@@ -95,11 +76,7 @@ func build(ctx context.Context, cache, home string) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "npm could not install aws-cdk %s: %s", Version, tail(out))
 	}
-	// A folder of that name without the program is what a hand or a full disk left.
-	if err := os.RemoveAll(home); err != nil {
-		return err
-	}
-	return os.Rename(dir, home)
+	return nil
 }
 
 // tail is the end of what npm printed, where the cause stands.

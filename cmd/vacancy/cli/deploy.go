@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
@@ -132,19 +133,15 @@ func (a *app) tools(ctx context.Context) (*cdk.CLI, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil, problem.Wrap(problem.NotFound, err, "go was not found, and the functions are built with it: install Go from https://go.dev/dl and put it into PATH")
 	}
-	cache := a.env["VACANCY_CACHE"]
-	if cache == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			return nil, problem.Wrap(problem.Usage, err, "VACANCY_CACHE is not set, and neither is the user's own folder")
-		}
-		cache = filepath.Join(dir, "vacancy")
+	dir, err := cache.Dir(func(name string) string { return a.env[name] })
+	if err != nil {
+		return nil, err
 	}
 	progress := io.Discard
 	if !a.json {
 		progress = a.err
 	}
-	return cdk.Install(ctx, cache, progress)
+	return cdk.Install(ctx, dir, progress)
 }
 
 // choose settles the context values: those of the stage's last deploy, and what

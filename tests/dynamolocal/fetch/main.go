@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
@@ -21,7 +22,7 @@ func main() {
 }
 
 func fetch(ctx context.Context) error {
-	cache, err := dynamolocal.CacheDir()
+	cache, err := cache.Dir(os.Getenv)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // Package filebook keeps the state of calls in files, one per target, in a
 // folder of the identity that calls (wire §23 C7).
 //
-// It imports identity, problem and dispatch. The invariants: one session per
+// It imports identity, problem, lockfile and dispatch. The invariants: one session per
 // target at a time over all processes of the machine, by a lock file beside
 // the state; a state file is replaced as a whole and is on the disk before
 // Save returns, so that a crash leaves the old state or the new one; a file
@@ -20,6 +20,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/pause"
+	"github.com/vacancy-host/vacancy/shared/lockfile"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -54,7 +55,7 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 		return nil, unavailable(err)
 	}
 	for {
-		ok, err := tryLock(lock)
+		ok, err := lockfile.Try(lock)
 		if ok {
 			s.lock = lock
 			return s, nil
@@ -154,7 +155,7 @@ func (s *session) Close() error {
 	}
 	lock := s.lock
 	s.lock = nil
-	return unavailable(errors.Join(unlock(lock), lock.Close()))
+	return unavailable(errors.Join(lockfile.Release(lock), lock.Close()))
 }
 
 func unavailable(err error) error {

@@ -1,0 +1,92 @@
+// Package cache is the one folder of what this project downloads or builds
+// once for a machine: the CDK's command line, LocalStack, DynamoDB Local, tools
+// of the tests. It imports shared/lockfile and shared/problem only. The
+// invariant: an install is in the cache whole or not at all, however many want
+// it at once and whoever is killed meanwhile.
+package cache
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/vacancy-host/vacancy/shared/lockfile"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Dir is the absolute path of the cache: $VACANCY_CACHE, or vacancy in the
+// user's own cache. It makes nothing.
+func Dir(getenv func(string) string) (string, error) {
+	if dir := getenv("VACANCY_CACHE"); dir != "" {
+		return filepath.Abs(dir) // what is in it runs in other folders
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", problem.Wrap(problem.Usage, err, "set VACANCY_CACHE to a folder for downloads: the user has none")
+	}
+	return filepath.Join(dir, "vacancy"), nil
+}
+
+// Install is something to have in a cache.
+type Install struct {
+	Name    string
+	Version string // of the thing or of its recipe: another one is another install
+	Proof   string // a file below the folder that a whole install has; empty: the folder
+	// Build fills an empty folder, which is renamed afterwards.
+	Build func(folder string) error
+}
+
+// In returns the install's folder in a cache, NAME-VERSION, and builds it if it
+// is not there. Of two at once, in one process or in two, one waits for the
+// other, as long as ctx lasts. Errors of Build come back as they are.
+func (i Install) In(ctx context.Context, cache string) (folder string, err error) {
+	folder = filepath.Join(cache, i.Name+"-"+i.Version)
+	if i.whole(folder) {
+		return folder, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	release, err := lockfile.Acquire(ctx, filepath.Join(cache, i.Name+".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	if i.whole(folder) { // built by another while this one waited
+		return folder, nil
+	}
+	return folder, i.build(cache, folder)
+}
+
+func (i Install) whole(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, i.Proof))
+	return err == nil
+}
+
+// build fills a folder of another name and moves it into place.
+func (i Install) build(cache, folder string) error {
+	building := i.Name + "-building-"
+	// Under the lock nobody else builds: these are of killed ones.
+	left, err := filepath.Glob(filepath.Join(cache, building+"*"))
+	if err != nil {
+		return err
+	}
+	// A folder of the name without its proof is what a hand or a full disk left.
+	for _, dir := range append(left, folder) {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp(cache, building)
+	if err != nil {
+		return err
+	}
+	if err := i.Build(dir); err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	if !i.whole(dir) {
+		return errors.Join(problem.New(problem.Internal, "%s was installed without its %s", i.Name, i.Proof), os.RemoveAll(dir))
+	}
+	return os.Rename(dir, folder)
+}
