@@ -38,8 +38,10 @@ func refuse(f Fault, r request) answer {
 	switch f {
 	case Throttle:
 		kind = "com.amazon.coral.availability#ThrottlingException"
+		throttled(body, "throttlingReasons")
 	case Exceed:
 		kind = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"
+		throttled(body, "ThrottlingReasons")
 	case Conflict:
 		kind = "com.amazonaws.dynamodb.v20120810#TransactionConflictException"
 		if n := actions(r.body); n > 0 {
@@ -62,8 +64,17 @@ func refuse(f Fault, r request) answer {
 	}
 	header := http.Header{}
 	header.Set("Content-Type", "application/x-amz-json-1.0")
+	header.Set("X-Amzn-Requestid", "0123456789ABCDEFGHIJKLMNOPQRSTUV0123456789ABCDEFGHIJ")
 	header.Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(text)), 10))
 	return answer{status: status, header: header, body: text}
+}
+
+// throttled is what the service says to who meets a table's ceiling, as long as
+// it says it. Its exceptions do not agree on the name of the reasons.
+func throttled(body map[string]any, reasons string) {
+	const why, table = "TableWriteMaxOnDemandThroughputExceeded", "arn:aws:dynamodb:us-east-1:123456789012:table/vacancy-dev-data-Rows1234ABCD-1A2B3C4D5E6F"
+	body["message"] = "Throughput exceeds the maximum OnDemandThroughput configured on table or index (reason: " + why + " for resource " + table + ")"
+	body[reasons] = []map[string]string{{"reason": why, "resource": table}}
 }
 
 // actions is how many a transaction has; 0 if the request is none.

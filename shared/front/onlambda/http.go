@@ -12,6 +12,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
@@ -190,5 +192,20 @@ func (f *front) line(ctx context.Context, in *request, status int, cause error) 
 	f.log.LogAttrs(context.WithoutCancel(ctx), level, "request", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
 }
 
-// clip bounds what a stranger writes into the log.
-func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 100)], "\uFFFD") }
+// clip bounds what a stranger writes into the log, as long as it is there: JSON
+// makes six bytes of a control character, and a line is paid for by the byte.
+func clip(s string) string {
+	const most, escaped = 100, 6
+	room := most
+	for i, r := range s {
+		size := utf8.RuneLen(r)
+		if r == utf8.RuneError || r == '"' || r == '\\' || !unicode.IsPrint(r) {
+			size = escaped
+		}
+		if room -= size; room < 0 {
+			s = s[:i]
+			break
+		}
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

@@ -79,6 +79,7 @@ func (s *Store) Close() error {
 // outcome is unknown. A request that ended with its context says so in the
 // chain, whatever the SDK made of it.
 func unavailable(ctx context.Context, doing string, err error) error {
+	err = shortened(err)
 	if end := ctx.Err(); end != nil && !errors.Is(err, end) {
 		err = fmt.Errorf("%w: %w", end, err)
 	}

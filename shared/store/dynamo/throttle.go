@@ -1,0 +1,63 @@
+package dynamo
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+)
+
+// throttled is an error of the service that says no more than that, and which
+// limit it was. What AWS says about it are five hundred bytes; strangers can
+// bring it about as often as they may ask, and each is a line in a log that is
+// paid for by the byte.
+type throttled struct {
+	error
+	limit string
+}
+
+// Error implements error.
+func (t *throttled) Error() string {
+	if t.limit == "" {
+		return "throttled"
+	}
+	return "throttled: " + t.limit
+}
+
+// Unwrap gives the SDK's error.
+func (t *throttled) Unwrap() error { return t.error }
+
+// shortened is err, with few words if it is a throttling.
+func shortened(err error) error {
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return err
+	}
+	if _, ok := retry.DefaultThrottleErrorCodes[api.ErrorCode()]; !ok {
+		return err
+	}
+	return &throttled{err, limitOf(api)}
+}
+
+// limitOf is the limit that was met, as in TableWriteMaxOnDemand: a ceiling of
+// the table for writes. "" if the service does not say.
+func limitOf(err error) string {
+	var reasons []types.ThrottlingReason
+	switch e := err.(type) {
+	case *types.ThrottlingException:
+		reasons = e.ThrottlingReasons
+	case *types.ProvisionedThroughputExceededException:
+		reasons = e.ThrottlingReasons
+	case *types.RequestLimitExceeded:
+		reasons = e.ThrottlingReasons
+	}
+	for _, r := range reasons {
+		if r.Reason != nil {
+			limit := strings.TrimSuffix(strings.TrimSuffix(*r.Reason, "Exceeded"), "Throughput")
+			return limit[:min(len(limit), 24)]
+		}
+	}
+	return ""
+}
