@@ -36,7 +36,7 @@ var neighbourStage = sync.OnceValues(func() (*deployed, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	top, err := filepath.Abs(filepath.Join("..", ".."))
+	top, err := snapshot()
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +132,8 @@ func TestTwoStagesDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-// snapshot is what a deployment can change.
-func (s *deployed) snapshot(t *testing.T) map[string]string {
+// condition is what a deployment can change.
+func (s *deployed) condition(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, part := range []string{"data", "watch", "functions"} {
@@ -152,8 +152,8 @@ func (s *deployed) snapshot(t *testing.T) map[string]string {
 
 func TestASecondDeploymentWithoutAChangeChangesNothing(t *testing.T) {
 	s := neighbour(t)
-	before := s.snapshot(t)
-	cmd, err := s.deployment(t.Context(), root(t))
+	before := s.condition(t)
+	cmd, err := s.deployment(t.Context(), checkout(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,54 +161,68 @@ func TestASecondDeploymentWithoutAChangeChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, s.snapshot(t)); diff != "" {
+	if diff := cmp.Diff(before, s.condition(t)); diff != "" {
 		t.Errorf("what a second deployment changed (-before +after):\n%s\n%s", diff, out)
 	}
 }
 
-// copied is a copy of the checkout that a test may change.
-func copied(t *testing.T) string {
-	t.Helper()
-	to := t.TempDir()
+// snapshot is a copy of the checkout, from which the neighbour is deployed: a
+// test may change it, and people who work in the checkout change no outcome.
+var snapshot = sync.OnceValues(func() (string, error) {
+	from, to := filepath.Join("..", ".."), filepath.Join(scratch, "checkout")
 	for _, part := range []string{"cmd", "functions", "infra", "localstack", "shared", "tests"} {
-		if err := os.CopyFS(filepath.Join(to, part), os.DirFS(filepath.Join(root(t), part))); err != nil {
-			t.Fatal(err)
+		if err := os.CopyFS(filepath.Join(to, part), os.DirFS(filepath.Join(from, part))); err != nil {
+			return "", err
 		}
 	}
 	for _, file := range []string{"go.mod", "go.sum", "cdk.json"} {
-		b, err := os.ReadFile(filepath.Join(root(t), file))
+		b, err := os.ReadFile(filepath.Join(from, file))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(to, file), b, 0o644)
 		}
 		if err != nil {
-			t.Fatal(err)
+			return "", err
 		}
 	}
-	return to
-}
+	return to, nil
+})
 
-// edit replaces a text that a file of a checkout has once.
-func edit(t *testing.T, checkout, file, from, to string) {
+// checkout is the copy.
+func checkout(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(checkout, filepath.FromSlash(file))
-	b, err := os.ReadFile(path)
+	dir, err := snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(b, []byte(from)); n != 1 {
-		t.Fatalf("%s has %q %d times, want once", file, from, n)
-	}
-	if err := os.WriteFile(path, bytes.Replace(b, []byte(from), []byte(to), 1), 0o644); err != nil {
+	return dir
+}
+
+// edit replaces a text that a file of the copy has once, until the test ends.
+func edit(t *testing.T, file, from, to string) {
+	t.Helper()
+	path := filepath.Join(checkout(t), filepath.FromSlash(file))
+	was, err := os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
+	if n := bytes.Count(was, []byte(from)); n != 1 {
+		t.Fatalf("%s has %q %d times, want once", file, from, n)
+	}
+	if err := os.WriteFile(path, bytes.Replace(was, []byte(from), []byte(to), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.WriteFile(path, was, 0o644); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Functions get new code while callers call: each call is answered, by the old
 // code or the new, and no chain breaks.
 func TestARedeploymentUnderTrafficLosesNoCall(t *testing.T) {
 	s := neighbour(t)
-	checkout := copied(t)
-	edit(t, checkout, "shared/front/message/message.go", `"no such path; a call is`, `"no such path here; a call is`)
+	edit(t, "shared/front/message/message.go", `"no such path; a call is`, `"no such path here; a call is`)
 	page := func(p *pair) string { return p.get("/nosuch").Detail }
 	v := s.vacant(t)
 	if p := s.pair(t, v); strings.Contains(page(p), "no such path here") {
@@ -242,7 +256,7 @@ func TestARedeploymentUnderTrafficLosesNoCall(t *testing.T) {
 			}
 		})
 	}
-	cmd, err := s.deployment(t.Context(), checkout)
+	cmd, err := s.deployment(t.Context(), checkout(t))
 	if err == nil {
 		_, err = timed("deployment of changed code to stage next", cmd)
 	}
@@ -267,10 +281,9 @@ func TestARedeploymentUnderTrafficLosesNoCall(t *testing.T) {
 // data is refused before anything is touched.
 func TestATemplateThatWouldReplaceATableIsRefused(t *testing.T) {
 	s := neighbour(t)
-	checkout := copied(t)
-	edit(t, checkout, "infra/stacks/data.go", `Name: str("sk"), Type: ddb.AttributeType_NUMBER`, `Name: str("position"), Type: ddb.AttributeType_NUMBER`)
-	before := s.snapshot(t)
-	cmd, err := s.deployment(t.Context(), checkout)
+	edit(t, "infra/stacks/data.go", `Name: str("sk"), Type: ddb.AttributeType_NUMBER`, `Name: str("position"), Type: ddb.AttributeType_NUMBER`)
+	before := s.condition(t)
+	cmd, err := s.deployment(t.Context(), checkout(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +293,7 @@ func TestATemplateThatWouldReplaceATableIsRefused(t *testing.T) {
 		t.Errorf("deploy = %v, want a refusal that names the table\n%s", err, out)
 	}
 	t.Logf("%s", out)
-	if diff := cmp.Diff(before, s.snapshot(t)); diff != "" {
+	if diff := cmp.Diff(before, s.condition(t)); diff != "" {
 		t.Errorf("what was touched (-before +after):\n%s", diff)
 	}
 	s.pair(t, s.vacant(t)).say("still there")

@@ -15,7 +15,7 @@ import (
 
 // calls of the load test: enough in every run to meet each other on many
 // instances, and as many as you like by hand.
-var calls = flag.Int("calls", 2000, "calls of the load test")
+var calls = flag.Int("calls", 1000, "calls of the load test")
 
 // Thirty-two writers sign for one position and send at once, each on a
 // connection of its own; the functions run them side by side.
@@ -70,7 +70,7 @@ func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 func TestCallsUnderLoadLeaveNoBreak(t *testing.T) {
 	s := shared(t)
 	v := s.vacant(t)
-	out, exit := s.vacancy(t, "hammer", s.URL, "--vacant", v.String(), "--pairs", "16", "--calls", strconv.Itoa(*calls), "--for", "15m", "--json")
+	out, exit := s.vacancy(t, "hammer", s.URL, "--vacant", v.String(), "--pairs", "8", "--calls", strconv.Itoa(*calls), "--for", "15m", "--json")
 	var load struct {
 		Calls  int
 		Second float64 `json:"calls_per_second"`

@@ -71,6 +71,11 @@ class ProcessExecutor(RuntimeExecutor):
             self.process.signal(signal.SIGSTOP)
 
     def stop(self) -> None:
+        # When code is replaced LocalStack stops what runs the old at once. AWS
+        # lets an invocation under way end: its caller is to have the answer.
+        deadline = time.monotonic() + int(self.function_version.config.timeout or 3)
+        while self.current is not None and time.monotonic() < deadline:
+            time.sleep(0.01)
         self._stopping = True
         instances.remove(self)
         self.kill()
