@@ -1,16 +1,17 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
-
-	"bufio"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -387,6 +388,54 @@ func TestDestroyWantsItsStageByFlag(t *testing.T) {
 	}
 }
 
+func TestAFunctionOfNoSuchNameIsATypingError(t *testing.T) {
+	s, server := onAWS(t)
+	for _, args := range []string{"invoke mesage -", "tail --function mesage", "tail --function mess --once"} {
+		code, _, errs := s.run("{}", strings.Fields(args)...)
+		if code != problem.ExitUsage || !strings.Contains(errs, "one of message, account, audit, sweeper, sentinel") {
+			t.Errorf("%s = exit %d, %q; want the names there are", args, code, errs)
+		}
+	}
+	if sent := server.Requests("Invoke"); len(sent) > 0 {
+		t.Errorf("%d functions were invoked, want none", len(sent))
+	}
+}
+
+func TestTheCommandKnowsEveryFunction(t *testing.T) {
+	entries, err := os.ReadDir(filepath.Join("..", "..", "..", "functions"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there []string
+	for _, e := range entries {
+		if e.IsDir() {
+			there = append(there, e.Name())
+		}
+	}
+	known := slices.Sorted(slices.Values(functionNames))
+	if diff := gocmp.Diff(there, known); diff != "" {
+		t.Errorf("functions (-there +known):\n%s", diff)
+	}
+}
+
+func TestEveryEventThatIsNamedIsThere(t *testing.T) {
+	top := filepath.Join("..", "..", "..")
+	readme, err := os.ReadFile(filepath.Join(top, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := (&app{}).invokeCommand()
+	named := regexp.MustCompile(`events/[a-z-]+\.json`).FindAllString(string(readme)+cmd.Long+cmd.Example, -1)
+	if len(named) < 3 {
+		t.Fatalf("found %q, want those of the README and of the help", named)
+	}
+	for _, path := range named {
+		if _, err := os.Stat(filepath.Join(top, path)); err != nil {
+			t.Errorf("a text names %s: %v", path, err)
+		}
+	}
+}
+
 func TestInvokeExitsByItsOutcome(t *testing.T) {
 	s, server := onAWS(t)
 	event := filepath.Join(t.TempDir(), "e.json")
@@ -416,8 +465,8 @@ func TestInvokeExitsByItsOutcome(t *testing.T) {
 		t.Errorf("invoke sent %s to %s", sent.Body, sent.Path)
 	}
 	server.Fails("Invoke", "ResourceNotFoundException", "Function not found")
-	if code, _, errs := s.run("", "invoke", "nothing", event); code != problem.ExitNotFound || !strings.Contains(errs, "no function vacancy-dev-nothing") {
-		t.Errorf("invoke of no function = exit %d, %q", code, errs)
+	if code, _, errs := s.run("", "invoke", "audit", event); code != problem.ExitNotFound || !strings.Contains(errs, "no function vacancy-dev-audit") {
+		t.Errorf("invoke of a function that is not there = exit %d, %q", code, errs)
 	}
 	if code, _, _ := s.run("no json", "invoke", "message", "-"); code != problem.ExitUsage {
 		t.Errorf("invoke with no JSON = exit %d, want 2", code)

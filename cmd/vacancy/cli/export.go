@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -49,7 +50,7 @@ pause or sink it before it is used elsewhere, for two that sign with one key par
 			}
 			id, err := a.openIdentity(h, args[0])
 			if problem.Is(err, problem.NotFound) {
-				return withHint(err, "vacancy export %s --host local, if a host of this machine has it", args[0])
+				return withHint(err, "vacancy export %s --host %s, if that host has it", args[0], cmp.Or(a.env["VACANCY_HOST"], hostLocal))
 			}
 			if err != nil {
 				return err

@@ -26,8 +26,8 @@ FUNCTION is message, account, audit, sweeper, sentinel, or a physical name. The
 event is sent once: what the function does with it, it does. The exit code is 0 for
 an answer, 1 if the function failed or its HTTP answer has a status of 500 or more,
 and 5 for a status of 400 to 499.`,
-		Example: `  vacancy invoke message events/health.json
-  vacancy invoke sweeper events/sweeper.json --stage prod --json`,
+		Example: `  vacancy invoke sweeper events/sweeper-schedule.json
+  vacancy invoke account events/account-no-key.json --stage prod --json`,
 		GroupID: groupCloud,
 		Args:    arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,6 +54,12 @@ func (a *app) invoke(ctx context.Context, stageFlag, function, path string) erro
 	if err != nil {
 		return err
 	}
+	if !strings.HasPrefix(function, "vacancy-") {
+		if err := checkFunction(function); err != nil {
+			return err
+		}
+		function = stackName(name, function)
+	}
 	event, err := home.ReadInput(path, a.in)
 	if err != nil {
 		return err
@@ -64,9 +70,6 @@ func (a *app) invoke(ctx context.Context, stageFlag, function, path string) erro
 	_, c, err := a.openStage(ctx, name)
 	if err != nil {
 		return err
-	}
-	if !strings.HasPrefix(function, "vacancy-") {
-		function = stackName(name, function)
 	}
 	answer, err := c.Invoke(ctx, function, event)
 	if problem.Is(err, problem.NotFound) {

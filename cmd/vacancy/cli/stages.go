@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,18 @@ import (
 // stageFlag adds --stage.
 func stageFlag(fs *pflag.FlagSet, p *string) {
 	fs.StringVar(p, "stage", "", "the stage (default $VACANCY_STAGE, else dev)")
+}
+
+// functionNames are the functions of a stage.
+var functionNames = []string{"message", "account", "audit", "sweeper", "sentinel"}
+
+// checkFunction refuses what is no name of a function: a typing error, for
+// which the logs or AWS have no better word than that there is no such thing.
+func checkFunction(name string) error {
+	if slices.Contains(functionNames, name) {
+		return nil
+	}
+	return &problem.Error{Kind: problem.Usage, Field: "the function", Want: "one of " + strings.Join(functionNames, ", "), Got: fmt.Sprintf("%.40q", name)}
 }
 
 // stageName is what --stage means.
@@ -59,11 +73,11 @@ func (a *app) openStage(ctx context.Context, name string) (stage.Record, *cloud.
 	}
 	c, err := cloud.Open(ctx, rec.Region)
 	if err != nil {
-		return rec, nil, err
+		return rec, nil, withHint(err, "vacancy doctor")
 	}
 	who, err := c.Caller(ctx)
 	if err != nil {
-		return rec, nil, err
+		return rec, nil, withHint(err, "vacancy doctor")
 	}
 	if rec.Stage == "" {
 		return stage.Record{Stage: name, Region: c.Region(), Account: who.Account}, c, nil

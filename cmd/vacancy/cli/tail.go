@@ -64,6 +64,11 @@ func (a *app) tail(ctx context.Context, f tailFlags) error {
 	if f.since < 0 {
 		return problem.New(problem.Usage, "--since: expected a duration of 0 or more, got %s", f.since)
 	}
+	if f.function != "" {
+		if err := checkFunction(f.function); err != nil {
+			return err
+		}
+	}
 	name, err := a.stageName(f.stage)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -125,16 +126,16 @@ func (e *elsewhere) keyed(at string) (string, stage.Key, error) {
 	if key == "" {
 		key = e.record.OperatorKey
 	}
-	if key == "" {
-		err := problem.New(problem.Unauthorized, "there is no operator key for %s: set VACANCY_OPERATOR_KEY, or deploy the stage from here", at)
-		return "", "", withHint(err, "vacancy keys rotate-operator")
-	}
 	u, err := url.Parse(at)
 	if err != nil {
 		return "", "", problem.Wrap(problem.Usage, err, "%.200q is no URL", at)
 	}
 	if u.Scheme != "https" && !thisMachine(u.Hostname()) {
 		return "", "", problem.New(problem.Usage, "the operator's key would travel to %s in clear: use https", u.Host)
+	}
+	if key == "" {
+		err := problem.New(problem.Unauthorized, "there is no operator key for %s: set VACANCY_OPERATOR_KEY, or deploy the stage from here", at)
+		return "", "", withHint(err, "vacancy keys rotate-operator --stage %s, if the host is a stage of yours", cmp.Or(e.stage, stage.Default))
 	}
 	return at, key, nil
 }

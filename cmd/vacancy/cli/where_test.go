@@ -43,6 +43,10 @@ func TestTheKeyGoesToNoOtherMachineInClear(t *testing.T) {
 	if _, _, err := (&elsewhere{}).keyed("https://example.org"); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("keyed() without a key = %v, want Unauthorized", err)
 	}
+	// Or a person would set a key only to read that it may not be used.
+	if _, _, err := (&elsewhere{}).keyed("http://example.org"); !problem.Is(err, problem.Usage) {
+		t.Errorf("keyed() of a door in clear without a key = %v, want Usage", err)
+	}
 }
 
 func FuzzHostURL(f *testing.F) {
