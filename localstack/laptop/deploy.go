@@ -56,16 +56,27 @@ func environment(s *server.Server) []string {
 	return slices.Concat(env, s.Env(), []string{"VACANCY_HOME=" + operatorHome(s)})
 }
 
-// vacancy runs the command of this checkout.
+// vacancy builds and runs the command of this checkout.
 func (l laptop) vacancy(ctx context.Context, s *server.Server, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "./cmd/vacancy"}, args...)...)
+	program := filepath.Join(s.Dir, "vacancy")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/vacancy")
+	build.Dir = l.top
+	if out, err := build.CombinedOutput(); err != nil {
+		return problem.Wrap(problem.Internal, err, "the command was not built: %s", out)
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = l.top, environment(s), l.out, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
-	if err := cmd.Run(); err != nil {
-		return problem.Wrap(problem.Internal, err, "the deployment failed; the cause is above")
+	err := cmd.Run()
+	var ended *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return problem.Wrap(problem.Canceled, ctx.Err(), "interrupted")
+	case errors.As(err, &ended): // it has said why
+		return problem.New(problem.Internal, "the deployment failed; the cause is above")
 	}
-	return nil
+	return err
 }
 
 // bootstrap makes what the CDK needs in an account, once.

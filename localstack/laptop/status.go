@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/vacancy-host/vacancy/localstack/server"
@@ -77,6 +78,9 @@ func stacksOf(ctx context.Context, s *server.Server) (all []stack, err error) {
 			return nil, err
 		}
 		for _, one := range page.Stacks {
+			if one.StackStatus == types.StackStatusDeleteComplete {
+				continue // LocalStack lists them; AWS does not
+			}
 			all = append(all, stack{*one.StackName, string(one.StackStatus)})
 		}
 	}
