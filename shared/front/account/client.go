@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 // Client is the other side of the door. Refusals come back as problems of the
@@ -44,7 +45,7 @@ func (c *Client) Create(ctx context.Context, n Creation) (v Vacant, err error) {
 		return v, problem.Wrap(problem.Usage, err, "what is imported is no JSON")
 	}
 	defer clear(body) // it may hold a seed
-	return v, c.do(ctx, http.MethodPost, "/v1/vacants", body, &v)
+	return c.vacant(ctx, http.MethodPost, "/v1/vacants", body)
 }
 
 // List returns a page of vacants; cursor is "" for the first.
@@ -53,12 +54,20 @@ func (c *Client) List(ctx context.Context, cursor string) (p Page, err error) {
 	if cursor != "" {
 		path += "?cursor=" + url.QueryEscape(cursor)
 	}
-	return p, c.do(ctx, http.MethodGet, path, nil, &p)
+	if err := c.do(ctx, http.MethodGet, path, nil, &p); err != nil {
+		return Page{}, err
+	}
+	for i := range p.Vacants {
+		if err := p.Vacants[i].sound(); err != nil {
+			return Page{}, err
+		}
+	}
+	return p, nil
 }
 
 // Show returns a vacant by name, id or the beginning of an id.
-func (c *Client) Show(ctx context.Context, vacant string) (v Vacant, err error) {
-	return v, c.do(ctx, http.MethodGet, pathOf(vacant), nil, &v)
+func (c *Client) Show(ctx context.Context, vacant string) (Vacant, error) {
+	return c.vacant(ctx, http.MethodGet, pathOf(vacant), nil)
 }
 
 // The commands of Change.
@@ -70,13 +79,24 @@ const (
 )
 
 // Change gives a command to a vacant.
-func (c *Client) Change(ctx context.Context, vacant, command string) (v Vacant, err error) {
-	return v, c.do(ctx, http.MethodPost, pathOf(vacant)+"/"+command, nil, &v)
+func (c *Client) Change(ctx context.Context, vacant, command string) (Vacant, error) {
+	return c.vacant(ctx, http.MethodPost, pathOf(vacant)+"/"+command, nil)
 }
 
 // Delete destroys all of an archived vacant but its rows and a tombstone.
-func (c *Client) Delete(ctx context.Context, vacant string) (v Vacant, err error) {
-	return v, c.do(ctx, http.MethodDelete, pathOf(vacant), nil, &v)
+func (c *Client) Delete(ctx context.Context, vacant string) (Vacant, error) {
+	return c.vacant(ctx, http.MethodDelete, pathOf(vacant), nil)
+}
+
+// vacant sends a request that a vacant answers.
+func (c *Client) vacant(ctx context.Context, method, path string, body []byte) (v Vacant, err error) {
+	if err := c.do(ctx, method, path, body, &v); err != nil {
+		return Vacant{}, err
+	}
+	if err := v.sound(); err != nil {
+		return Vacant{}, err
+	}
+	return v, nil
 }
 
 // maxExport is the largest export in bytes that a client takes in.
@@ -120,7 +140,15 @@ func (c *Client) SetHost(ctx context.Context, base string) (h Host, err error) {
 
 // Logbook returns a page of a vacant's logbook from a place (from 1) on.
 func (c *Client) Logbook(ctx context.Context, vacant string, from uint64) (l Logbook, err error) {
-	return l, c.do(ctx, http.MethodGet, pathOf(vacant)+"/logbook?from="+strconv.FormatUint(max(from, 1), 10), nil, &l)
+	if err := c.do(ctx, http.MethodGet, pathOf(vacant)+"/logbook?from="+strconv.FormatUint(max(from, 1), 10), nil, &l); err != nil {
+		return Logbook{}, err
+	}
+	for i := range l.Entries {
+		if _, err := canon.ParseTime(l.Entries[i].Time); err != nil {
+			return Logbook{}, problem.Wrap(problem.Untrusted, err, "the host's answer: a logbook entry has no time")
+		}
+	}
+	return l, nil
 }
 
 // pathOf is the path of a vacant. Dots are no name, but as a path they would

@@ -44,6 +44,24 @@ func vacantOf(r *hosted.Record) Vacant {
 	return v
 }
 
+// sound says whether a host's answer is a vacant: the person's terminal shows
+// these words as they are, and a file is named after the name.
+func (v *Vacant) sound() error {
+	_, err := lifecycle.ParseState(string(v.State))
+	if bad := hosted.CheckName(v.Name); bad != nil {
+		err = bad
+	}
+	for _, at := range []string{v.Created, v.Changed, v.Deleted} {
+		if _, bad := canon.ParseTime(at); at != "" && bad != nil {
+			err = bad
+		}
+	}
+	if err != nil {
+		return problem.Wrap(problem.Untrusted, err, "the host's answer is no vacant: %s", problem.Of(err).Text())
+	}
+	return nil
+}
+
 // Page is a page of vacants, by name. Next is the cursor of the next page, ""
 // after the last.
 type Page struct {
