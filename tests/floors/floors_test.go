@@ -28,7 +28,7 @@ func floor(path string) int {
 
 // pipes may be imported from anywhere, and import nothing of the floors.
 func pipe(path string) bool {
-	return path == module+"shared/problem" || path == module+"shared/obs" || path == module+"shared/lockfile"
+	return slices.Contains([]string{"problem", "obs", "durable", "lockfile"}, strings.TrimPrefix(path, module+"shared/"))
 }
 
 // adapters are the only packages, with those below them, that may import the

@@ -7,7 +7,7 @@
 //	    card.json                    the signed card, if there is one
 //	    chains/<target id>.json      kept by dispatch/filebook
 //
-// It imports floor 1, problem and dispatch. The invariants: an identity is
+// It imports floor 1, problem, durable and dispatch. The invariants: an identity is
 // there as a whole or not at all; a key file is made once and never written
 // again; what is imported has been verified first.
 package home

@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 
+	"github.com/vacancy-host/vacancy/shared/durable"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -52,7 +52,7 @@ func (h *Home) Make(ctx context.Context, name string, b Bundle) (*Identity, erro
 		}
 		return nil, err
 	}
-	if err := syncDir(h.Dir); err != nil {
+	if err := durable.Dir(h.Dir); err != nil {
 		return nil, err
 	}
 	return &Identity{Name: name, Dir: dir, Key: b.Key}, nil
@@ -98,7 +98,7 @@ func (b *Bundle) write(ctx context.Context, dir string) error {
 	if err := b.writeChains(ctx, chains); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(chains), syncDir(dir))
+	return errors.Join(durable.Dir(chains), durable.Dir(dir))
 }
 
 // Free says whether WriteNew could make a file at path: it is not there, and
@@ -137,17 +137,4 @@ func WriteNew(path string, b []byte) (err error) {
 		return err
 	}
 	return f.Sync()
-}
-
-// syncDir makes the names in dir durable. Windows has no such call; its file
-// system journals them.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -4,7 +4,7 @@
 //
 //	$VACANCY_HOME/stages/<stage>.json    0600
 //
-// It imports floor 1 and problem. The invariants: a record is there as a whole
+// It imports floor 1, problem and durable. The invariants: a record is there whole
 // or not at all; one that others can read is refused; a key is shown by nothing
 // that prints a record.
 package stage
@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/durable"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -185,7 +186,7 @@ func (r Records) Write(rec Record) error {
 	if err := os.Rename(f.Name(), r.path(rec.Stage)); err != nil {
 		return err
 	}
-	return syncDir(r.Dir)
+	return durable.Dir(r.Dir)
 }
 
 // Remove takes the record of a stage away. One that is not there is no error.
@@ -223,17 +224,4 @@ func readPrivate(path string) ([]byte, error) {
 		err = problem.New(problem.Damaged, "%s is larger than %d KiB", path, maxFile>>10)
 	}
 	return b, err
-}
-
-// syncDir makes the names in dir durable. Windows has no such call; its file
-// system journals them.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

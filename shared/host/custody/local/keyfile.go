@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/vacancy-host/vacancy/shared/durable"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"golang.org/x/crypto/chacha20poly1305"
 )
@@ -80,19 +81,8 @@ func install(path string, rand io.Reader) error {
 		return failed(err)
 	}
 	// Before anything is sealed under the key its name must survive a crash.
-	if err := syncDir(dir); err != nil {
+	if err := durable.Dir(dir); err != nil {
 		return failed(err)
 	}
 	return nil
-}
-
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // a directory cannot be synced there
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

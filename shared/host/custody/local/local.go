@@ -1,7 +1,7 @@
 // Package local is the vault of a home on one machine: secrets are sealed with
 // XChaCha20-Poly1305 under a random key in a file that only its owner reads.
 //
-// It imports custody and problem. The invariants: a key file is whole or
+// It imports custody, durable and problem. The invariants: a key file is whole or
 // absent, made once and never overwritten, because all that lies under it dies
 // with it; the key shows nowhere.
 package local

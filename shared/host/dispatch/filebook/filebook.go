@@ -1,7 +1,7 @@
 // Package filebook keeps the state of calls in files, one per target, in a
 // folder of the identity that calls (wire §23 C7).
 //
-// It imports identity, problem, lockfile and dispatch. The invariants: one session per
+// It imports identity, problem, durable, lockfile and dispatch. The invariants: one session per
 // target at a time over all processes of the machine, by a lock file beside
 // the state; a state file is replaced as a whole and is on the disk before
 // Save returns, so that a crash leaves the old state or the new one; a file
@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/durable"
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/pause"
 	"github.com/vacancy-host/vacancy/shared/lockfile"
@@ -144,7 +145,7 @@ func (s *session) Save(st dispatch.State) error {
 		err = os.Rename(next, s.path)
 	}
 	if err == nil {
-		err = syncDir(s.dir) // or the rename itself may be lost
+		err = durable.Dir(s.dir) // or the rename itself may be lost
 	}
 	return unavailable(err)
 }
