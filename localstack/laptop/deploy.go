@@ -16,13 +16,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/localstack/server"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // deploy puts a stage on the server as `vacancy deploy` puts one on AWS: the
 // same command, in an environment that leads here.
-func (l laptop) deploy(ctx context.Context, stage string) error {
+func (l laptop) deploy(ctx context.Context, name string) error {
+	if err := stage.CheckName(name); err != nil { // before anything that takes long
+		return err
+	}
 	s, err := l.running(ctx)
 	if err != nil {
 		return err
@@ -31,16 +35,16 @@ func (l laptop) deploy(ctx context.Context, stage string) error {
 	if err := l.bootstrap(ctx, s); err != nil {
 		return err
 	}
-	if err := l.vacancy(ctx, s, "deploy", "--stage", stage, "--yes", "--no-edge",
+	if err := l.vacancy(ctx, s, "deploy", "--stage", name, "--yes", "--no-edge",
 		"--context", "keep=false", "--context", "arch="+runtime.GOARCH); err != nil {
-		return errors.Join(err, l.restartIfStuck(ctx, s, stage))
+		return errors.Join(err, l.restartIfStuck(ctx, s, name))
 	}
-	url, err := messageURL(ctx, s, stage)
+	url, err := messageURL(ctx, s, name)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(l.out, "\nstage %s is up after %.0f s. To call it:\n  export VACANCY_HOME=%s VACANCY_HOST=%s\n  go run ./cmd/vacancy help\n",
-		stage, time.Since(began).Seconds(), operatorHome(s), strings.TrimSuffix(url, "/"))
+		name, time.Since(began).Seconds(), operatorHome(s), strings.TrimSuffix(url, "/"))
 	fmt.Fprintf(l.out, "For commands that read AWS itself (--host aws), besides:\n  export %s\n", strings.Join(s.Env(), " "))
 	return nil
 }

@@ -1,7 +1,8 @@
 // Command laptop is AWS on a laptop: localstack/up, down, deploy and status run
-// it. It may import localstack/server, cmd/vacancy/cdk, cmd/vacancy/cache and the
-// AWS SDK. The invariant: there is one server of the name "laptop" in a cache,
-// and what is deployed to it never touches the records of stages that are on AWS.
+// it. It may import localstack/server, cmd/vacancy/cdk, cmd/vacancy/cache,
+// cmd/vacancy/stage and the AWS SDK. The invariant: there is one server of the
+// name "laptop" in a cache, and what is deployed to it never touches the records
+// of stages that are on AWS.
 package main
 
 import (

@@ -16,6 +16,13 @@ func TestCommandRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
+func TestAStageOfNoSuchNameIsRefusedFirst(t *testing.T) {
+	t.Setenv("VACANCY_CACHE", t.TempDir())
+	if err := command(t.Context(), []string{"deploy", "No_Stage"}, new(bytes.Buffer)); !problem.Is(err, problem.Usage) {
+		t.Errorf("command(deploy No_Stage) = %v, want Usage", err)
+	}
+}
+
 func TestWithoutAServerEachCommandSaysWhatToDo(t *testing.T) {
 	t.Setenv("VACANCY_CACHE", t.TempDir())
 	for _, name := range []string{"status", "deploy"} {
