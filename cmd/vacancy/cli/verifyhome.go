@@ -94,7 +94,7 @@ func (r homeResult) text(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%d rows in %d streams, %d vacants: %s\n", r.Rows, r.Streams, r.Vacants, verdict)
 	if r.Withheld > 0 {
-		fmt.Fprintf(w, "%d sealed keys were not opened for this check: it does not know of them\n", r.Withheld)
+		fmt.Fprintf(w, "not checked: %d sealed keys, which are opened for signing only\n", r.Withheld)
 	}
 	if r.Sealed > 0 {
 		fmt.Fprintf(w, "the text of %d rows is sealed for good: of them the links were checked, not hashes and signatures\n", r.Sealed)

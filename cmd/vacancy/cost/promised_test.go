@@ -15,6 +15,7 @@ const (
 	promisedDirect = 2.30 // a million calls by Function URL, before transfer out
 	promisedEdge   = 3.40 // a million calls through CloudFront, all told
 	promisedDay    = 20   // the worst day
+	promisedRaw    = 52   // the worst day without an edge
 )
 
 // deployed is a stage with the defaults, as infra's golden templates show it.
@@ -53,6 +54,12 @@ func TestTheWorstDayOfTheDefaultsIsBounded(t *testing.T) {
 	t.Logf("worst day $%.2f; a month without calls $%.2f", d.USD, cost.Sum(cost.Month(s, cost.ListPrices())))
 	if d.USD > promisedDay {
 		t.Errorf("the worst day costs $%.2f, want at most $%d: lower reservations or ceilings in infra", d.USD, promisedDay)
+	}
+	s.Edge = false
+	if raw := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds()); raw.USD > promisedRaw {
+		t.Errorf("the worst day without an edge costs $%.2f, want at most $%d", raw.USD, promisedRaw)
+	} else {
+		t.Logf("without an edge $%.2f", raw.USD)
 	}
 	for _, u := range d.Unbounded {
 		if strings.Contains(u, "no ceiling for") || strings.Contains(u, "no reserved concurrency") {
