@@ -59,6 +59,31 @@ func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
 	}
 }
 
+// A function that strangers reach, or that needs it for nothing else, makes and
+// buries the keys of texts: no operator key, no record, no seed.
+func TestOnlyTheControlPlaneWritesDocumentsOfAnyKind(t *testing.T) {
+	functions := synth(t, standard).template(t, "functions")
+	got := map[string]string{}
+	for _, name := range stacks.Names() {
+		for _, s := range at(readable(policy(t, functions, name)), "Statement").([]any) {
+			for _, a := range list(at(s, "Action")) {
+				partition, bound := at(s, "Condition", "ForAllValues:StringEquals", "dynamodb:LeadingKeys"), at(s, "Condition", "StringLike", "kms:EncryptionContext:vacancy")
+				switch {
+				case at(s, "Effect") != "Allow":
+				case a == "dynamodb:PutItem" && at(s, "Resource") == "data.Docs.Arn":
+					got[name] += fmt.Sprint("puts ", partition, " ")
+				case a == "kms:Encrypt":
+					got[name] += fmt.Sprint("seals ", bound, " ")
+				}
+			}
+		}
+	}
+	want := map[string]string{"message": "puts [textkey] seals textkey:* ", "sweeper": "puts [textkey] ", "account": "puts <nil> seals <nil> "}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what is written to docs and sealed (-want +got):\n%s", diff)
+	}
+}
+
 // wantStars: the stream's list has no resource in AWS.
 func wantStars(name string) []string {
 	if name == "sentinel" {

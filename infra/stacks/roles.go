@@ -67,8 +67,14 @@ func tableStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 		denied = slices.Compact(append([]string{"PutItem"}, denied...))
 	}
 	out = append(out, statement("RowsStayAsTheyAre", awsiam.Effect_DENY, "dynamodb", denied, rows, nil))
-	if len(g.docs) > 0 {
-		out = append(out, statement("Docs", awsiam.Effect_ALLOW, "dynamodb", g.docs, docs, nil))
+	allowed := g.docs
+	if g.textKeys {
+		allowed = slices.DeleteFunc(slices.Clone(g.docs), func(o string) bool { return o == "PutItem" })
+		out = append(out, statement("TextKeys", awsiam.Effect_ALLOW, "dynamodb", []string{"PutItem"}, docs, map[string]any{
+			"ForAllValues:StringEquals": map[string]any{"dynamodb:LeadingKeys": strs(textKeyPartition)}}))
+	}
+	if len(allowed) > 0 {
+		out = append(out, statement("Docs", awsiam.Effect_ALLOW, "dynamodb", allowed, docs, nil))
 	}
 	if !slices.Contains(g.docs, "PutItem") {
 		out = append(out, statement("DocsStayAsTheyAre", awsiam.Effect_DENY, "dynamodb", everyWrite, docs, nil))
@@ -78,7 +84,11 @@ func tableStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 
 func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	if g.seals {
-		out = append(out, statement("Seal", awsiam.Effect_ALLOW, "kms", []string{"Encrypt"}, d.seal.KeyArn(), boundOnly()))
+		bound := boundOnly()
+		if g.textKeys {
+			bound["StringLike"] = textKeysOnly()
+		}
+		out = append(out, statement("Seal", awsiam.Effect_ALLOW, "kms", []string{"Encrypt"}, d.seal.KeyArn(), bound))
 	}
 	if g.opens {
 		bound := boundOnly()

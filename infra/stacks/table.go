@@ -19,6 +19,7 @@ type grants struct {
 	seals      bool     // Encrypt under the sealing key
 	opens      bool     // Decrypt of what is sealed under it
 	textsOnly  bool     // and Decrypt of the keys of texts only
+	textKeys   bool     // PutItem on docs, and Encrypt, for the keys of texts only
 	host       []string // operations on the host's key
 	stream     bool     // read the stream of rows
 }
@@ -27,8 +28,12 @@ type grants struct {
 // waits, so that they get our answer and not CloudFront's.
 const urlTimeout = 28
 
-// textKeys is a pattern of what the keys of texts are sealed for.
-const textKeys = "textkey:*"
+// The keys of texts: a pattern of what they are sealed for, and the partition of
+// docs that they lie in.
+const (
+	textKeys         = "textkey:*"
+	textKeyPartition = "textkey"
+)
 
 // table lists the functions.
 //
@@ -37,6 +42,10 @@ const textKeys = "textkey:*"
 // than 64 MB, so more would be paid for in waiting. audit holds pages of a
 // megabyte, several times over, and takes 512. What nobody waits for has the
 // least that Lambda offers.
+//
+// Of documents message makes the keys of texts and no other: whoever takes it
+// over reaches neither the operator's key nor a vacant's record. A software
+// identity it would have to make as well, if strangers come before the operator.
 func table(s settings.Settings) []function {
 	tables := []string{"VACANCY_ROWS", "VACANCY_DOCS"}
 	edge := []string{"VACANCY_EDGE_SECRET", "VACANCY_EDGE_SECRET_BEFORE", "VACANCY_RATE", "VACANCY_PAIR_RATE"}
@@ -47,7 +56,7 @@ func table(s settings.Settings) []function {
 		memory: 256, timeout: urlTimeout, concurrency: s.Concurrency, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY"),
 		grants: grants{rows: appends, docs: []string{"GetItem", "PutItem", "Query"}, seals: true, opens: true,
-			host: []string{"GetPublicKey"}},
+			textKeys: s.HostKey == "kms", host: []string{"GetPublicKey"}},
 	}, {
 		name: "account", description: "the control plane, for the operator's key",
 		memory: 256, timeout: urlTimeout, concurrency: 2, url: true,
@@ -64,7 +73,7 @@ func table(s settings.Settings) []function {
 		name: "sweeper", description: "destroys the keys of texts whose time is over, every hour",
 		memory: 128, timeout: 60, concurrency: 1,
 		environment: []string{"VACANCY_DOCS"},
-		grants:      grants{docs: []string{"Query", "PutItem"}},
+		grants:      grants{docs: []string{"Query", "PutItem"}, textKeys: true},
 	}, {
 		name: "sentinel", description: "tells of rows that were changed or removed",
 		memory: 128, timeout: 30, concurrency: 1,

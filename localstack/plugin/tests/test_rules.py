@@ -96,6 +96,12 @@ class TheRecordHoldsWhatIamAsks(unittest.TestCase):
             got = recorder.actions(service, operation, request, response, WHERE)
             self.assertEqual([a["resource"] for a in got], [want], operation)
 
+    def test_the_partition_of_a_document_is_a_condition_key(self):
+        put = {"TableName": "docs", "Item": {"pk": {"S": "textkey"}, "sk": {"S": "2026-01-01"}, "d": {"B": b"secret"}}}
+        self.assertEqual(recorder.keys("dynamodb", put), {"dynamodb:LeadingKeys": "textkey"})
+        row = {"TableName": "rows", "Item": {"pk": {"B": b"req"}, "sk": {"N": "1"}}}
+        self.assertEqual(recorder.keys("dynamodb", row), {})
+
     def test_condition_keys(self):
         got = recorder.keys("kms", {"SigningAlgorithm": "ED25519_SHA_512", "MessageType": "RAW", "Message": b"secret"})
         self.assertEqual(got, {"kms:SigningAlgorithm": "ED25519_SHA_512", "kms:MessageType": "RAW"})

@@ -1,7 +1,8 @@
 """The record of AWS calls: one JSON line each, in calls.jsonl of the run.
 
 It holds what an IAM policy can see and how the call ended. Never a body: of an
-expression only its text, which names attributes and holds no value.
+item only the partition of a document, of an expression only its text, which
+names attributes and holds no value.
 """
 
 import json
@@ -117,7 +118,12 @@ _KEYS = {
 
 def keys(service: str, request: dict) -> dict[str, str]:
     """The condition keys of a request, but for the encryption context's."""
-    return {key: str(request[member]) for member, key in _KEYS.get(service, {}).items() if request.get(member)}
+    found = {key: str(request[member]) for member, key in _KEYS.get(service, {}).items() if request.get(member)}
+    # The partition that an item is put into, where it is a text: of documents.
+    partition = (request.get("Item") or {}).get("pk") or {}
+    if service == "dynamodb" and "S" in partition:
+        found["dynamodb:LeadingKeys"] = partition["S"]
+    return found
 
 
 class Recorder:
