@@ -93,7 +93,7 @@ func (c *Cloud) Resources(ctx context.Context, stack string) ([]Resource, error)
 	return found, nil
 }
 
-// Delete begins the deletion of a stack. Events tells how it goes.
+// Delete begins the deletion of a stack. Settle follows it.
 func (c *Cloud) Delete(ctx context.Context, stack string) error {
 	_, err := c.stacks.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &stack})
 	return Problem(err)

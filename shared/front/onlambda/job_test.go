@@ -32,13 +32,12 @@ func TestAJobTellsWhatItDidAndFailsToBeTriedAgain(t *testing.T) {
 					return []slog.Attr{slog.Int("days", 3)}, tt.work()
 				}}
 			err := j.invoke(t.Context(), nil)
-			if got := ""; err != nil {
+			got := ""
+			if err != nil {
 				got = err.Error()
-				if got != tt.says {
-					t.Errorf("invoke() = %q, want %q", got, tt.says)
-				}
-			} else if tt.says != "" {
-				t.Errorf("invoke() = nil, want %q", tt.says)
+			}
+			if got != tt.says {
+				t.Errorf("invoke() = %q, want %q", got, tt.says)
 			}
 			var m map[string]any
 			if err := json.Unmarshal(log.Bytes(), &m); err != nil {
