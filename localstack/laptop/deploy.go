@@ -106,13 +106,13 @@ func (l laptop) bootstrap(ctx context.Context, s *server.Server) error {
 
 // restartIfStuck starts the server anew if a stack cannot be deployed over any
 // more: there is no other way out of a failed update here.
-func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stage string) error {
+func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName string) error {
 	stacks, err := stacksOf(ctx, s)
 	if err != nil {
 		return err
 	}
 	stuck := slices.ContainsFunc(stacks, func(one stack) bool {
-		return strings.HasPrefix(one.name, "vacancy-"+stage+"-") && (strings.Contains(one.status, "FAILED") || strings.Contains(one.status, "ROLLBACK"))
+		return strings.HasPrefix(one.name, stage.Whole(stageName, "")) && (strings.Contains(one.status, "FAILED") || strings.Contains(one.status, "ROLLBACK"))
 	})
 	if !stuck {
 		return nil
@@ -131,8 +131,8 @@ func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stage stri
 	return nil
 }
 
-func messageURL(ctx context.Context, s *server.Server, stage string) (string, error) {
-	name := "vacancy-" + stage + "-functions"
+func messageURL(ctx context.Context, s *server.Server, stageName string) (string, error) {
+	name := stage.Whole(stageName, "functions")
 	out, err := cloudformation.NewFromConfig(config(s)).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	if err != nil {
 		return "", err

@@ -412,7 +412,7 @@ func TestTheCommandKnowsEveryFunction(t *testing.T) {
 			there = append(there, e.Name())
 		}
 	}
-	known := slices.Sorted(slices.Values(functionNames))
+	known := slices.Sorted(slices.Values(stage.Functions()))
 	if diff := gocmp.Diff(there, known); diff != "" {
 		t.Errorf("functions (-there +known):\n%s", diff)
 	}

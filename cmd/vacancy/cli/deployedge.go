@@ -7,6 +7,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -26,11 +27,11 @@ func (d *deployment) rotation(ctx context.Context) (rotation, error) {
 	if err != nil || !wanted {
 		return rotation{}, err
 	}
-	edge, err := d.deployed(ctx, stackName(d.rec.Stage, "edge"))
+	edge, err := d.deployed(ctx, stage.Whole(d.rec.Stage, "edge"))
 	if err != nil || edge == nil {
 		return rotation{}, err
 	}
-	functions, err := d.cloud.Stack(ctx, stackName(d.rec.Stage, "functions"))
+	functions, err := d.cloud.Stack(ctx, stage.Whole(d.rec.Stage, "functions"))
 	if err != nil {
 		return rotation{}, err
 	}

@@ -87,14 +87,14 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 // learnDoors reads where a stage's doors are from its stacks. Behind an edge
 // all of them are: the functions' own URLs refuse who does not come through it.
 func (a *app) learnDoors(ctx context.Context, c *cloud.Cloud, rec *stage.Record) error {
-	functions, err := c.Stack(ctx, stackName(rec.Stage, "functions"))
+	functions, err := c.Stack(ctx, stage.Whole(rec.Stage, "functions"))
 	if problem.Is(err, problem.NotFound) {
 		return withHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", rec.Stage), "vacancy deploy --stage %s", rec.Stage)
 	}
 	if err != nil {
 		return err
 	}
-	edge, err := c.Stack(ctx, stackName(rec.Stage, "edge"))
+	edge, err := c.Stack(ctx, stage.Whole(rec.Stage, "edge"))
 	if err != nil && !problem.Is(err, problem.NotFound) {
 		return err
 	}

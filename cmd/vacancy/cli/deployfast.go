@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -29,7 +30,7 @@ func (r swapResult) text(w io.Writer) {
 
 // swap gives the deployed functions the checkout's code, past CloudFormation.
 func (d *deployment) swap(ctx context.Context, dir string) error {
-	name := stackName(d.rec.Stage, "functions")
+	name := stage.Whole(d.rec.Stage, "functions")
 	before, err := d.deployed(ctx, name)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -149,7 +150,7 @@ func (d *deployment) refuse(losses []string) error {
 // wants none any more. It then goes before the functions, whose outputs it
 // holds.
 func (d *deployment) dropsEdge(ctx context.Context, built *assembly.Assembly) (cloud.Stack, error) {
-	name := stackName(d.rec.Stage, "edge")
+	name := stage.Whole(d.rec.Stage, "edge")
 	if slices.ContainsFunc(built.Stacks, func(s assembly.Stack) bool { return s.Name == name }) {
 		return cloud.Stack{}, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -58,7 +59,7 @@ func (a *app) invoke(ctx context.Context, stageFlag, function, path string) erro
 		if err := checkFunction(function); err != nil {
 			return err
 		}
-		function = stackName(name, function)
+		function = stage.Whole(name, function)
 	}
 	event, err := home.ReadInput(path, a.in)
 	if err != nil {

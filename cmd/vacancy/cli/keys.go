@@ -112,7 +112,7 @@ func (a *app) mint(ctx context.Context, c *cloud.Cloud, rec *stage.Record) (keyR
 // operatorKeys reaches the operator key of a stage in its tables, with the
 // person's own AWS credentials.
 func (a *app) operatorKeys(ctx context.Context, c *cloud.Cloud, stageName string) (operator.Keys, error) {
-	data, err := c.Stack(ctx, stackName(stageName, "data"))
+	data, err := c.Stack(ctx, stage.Whole(stageName, "data"))
 	if problem.Is(err, problem.NotFound) {
 		err = withHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", stageName), "vacancy deploy --stage %s", stageName)
 	}

@@ -26,16 +26,13 @@ func stageFlag(fs *pflag.FlagSet, p *string) {
 	fs.StringVar(p, "stage", "", "the stage (default $VACANCY_STAGE, else dev)")
 }
 
-// functionNames are the functions of a stage.
-var functionNames = []string{"message", "account", "audit", "sweeper", "sentinel"}
-
 // checkFunction refuses what is no name of a function: a typing error, for
 // which the logs or AWS have no better word than that there is no such thing.
 func checkFunction(name string) error {
-	if slices.Contains(functionNames, name) {
+	if slices.Contains(stage.Functions(), name) {
 		return nil
 	}
-	return &problem.Error{Kind: problem.Usage, Field: "the function", Want: "one of " + strings.Join(functionNames, ", "), Got: fmt.Sprintf("%.40q", name)}
+	return &problem.Error{Kind: problem.Usage, Field: "the function", Want: "one of " + strings.Join(stage.Functions(), ", "), Got: fmt.Sprintf("%.40q", name)}
 }
 
 // stageName is what --stage means.
@@ -96,17 +93,14 @@ func sameAccount(rec stage.Record, account, region string) error {
 	return withHint(err, "AWS_PROFILE or AWS_REGION of that account, or another --stage")
 }
 
-// stackNames are the stacks of a stage, in the order in which they are
-// deployed.
+// stackNames are the stacks of a stage, in the order of their deployment.
 func stackNames(stageName string) []string {
-	names := []string{"data", "watch", "functions", "edge"}
+	names := stage.Stacks()
 	for i := range names {
-		names[i] = stackName(stageName, names[i])
+		names[i] = stage.Whole(stageName, names[i])
 	}
 	return names
 }
-
-func stackName(stageName, part string) string { return "vacancy-" + stageName + "-" + part }
 
 // doorTime bounds one request to a deployed door: longer than its function's
 // own time.

@@ -5,16 +5,16 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // Templates are those of a stage's stacks that are deployed: NotFound if none
 // is.
-func (c *Cloud) Templates(ctx context.Context, stage string) ([][]byte, error) {
+func (c *Cloud) Templates(ctx context.Context, stageName string) ([][]byte, error) {
 	var found [][]byte
-	for _, short := range doctor.StackNames() {
-		name := doctor.StackName(stage, short)
+	for _, short := range stage.Stacks() {
+		name := stage.Whole(stageName, short)
 		s, err := c.Stack(ctx, name)
 		if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
 			continue
@@ -29,7 +29,7 @@ func (c *Cloud) Templates(ctx context.Context, stage string) ([][]byte, error) {
 		found = append(found, b)
 	}
 	if len(found) == 0 {
-		return nil, problem.New(problem.NotFound, "stage %s is not deployed to %s", stage, c.cfg.Region)
+		return nil, problem.New(problem.NotFound, "stage %s is not deployed to %s", stageName, c.cfg.Region)
 	}
 	return found, nil
 }

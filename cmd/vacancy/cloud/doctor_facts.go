@@ -19,30 +19,31 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // Examine gathers the facts of AWS about a stage. wanted is the concurrency
 // that a stage reserves that is not deployed yet. What cannot be had stands in
 // the facts as an error: nothing fails here.
-func (c *Cloud) Examine(ctx context.Context, stage string, wanted int, now func() time.Time) doctor.Facts {
-	f := doctor.Facts{Stage: stage}
+func (c *Cloud) Examine(ctx context.Context, name string, wanted int, now func() time.Time) doctor.Facts {
+	f := doctor.Facts{Stage: name}
 	f.Account, f.Clock = c.who(ctx, now)
 	if f.Account.Trouble != doctor.NoTrouble {
 		return f
 	}
 	f.Stacks = map[string]doctor.Stack{}
-	for _, short := range doctor.StackNames() {
-		f.Stacks[short] = c.stackFacts(ctx, doctor.StackName(stage, short))
+	for _, short := range stage.Stacks() {
+		f.Stacks[short] = c.stackFacts(ctx, stage.Whole(name, short))
 	}
 	data := f.Stacks["data"].Outputs
 	var wg sync.WaitGroup
 	wg.Go(func() { f.Bootstrap = c.bootstrapFacts(ctx) })
-	wg.Go(func() { f.Quota = c.quotaFacts(ctx, stage, f.Stacks["functions"], wanted) })
+	wg.Go(func() { f.Quota = c.quotaFacts(ctx, name, f.Stacks["functions"], wanted) })
 	wg.Go(func() { f.Rows = c.tableFacts(ctx, data["Rows"]) })
 	wg.Go(func() { f.Docs = c.tableFacts(ctx, data["Docs"]) })
 	wg.Go(func() { f.Seal = c.keyFacts(ctx, data["SealKey"]) })
-	wg.Go(func() { f.Tampered = c.tamperedFacts(ctx, stage) })
+	wg.Go(func() { f.Tampered = c.tamperedFacts(ctx, name) })
 	wg.Wait()
 	return f
 }
@@ -132,7 +133,7 @@ func (c *Cloud) bootstrapFacts(ctx context.Context) doctor.Bootstrap {
 	return doctor.Bootstrap{Version: version}
 }
 
-func (c *Cloud) quotaFacts(ctx context.Context, stage string, functions doctor.Stack, wanted int) doctor.Quota {
+func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.Stack, wanted int) doctor.Quota {
 	out, err := c.lambda.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
 	if err != nil {
 		return doctor.Quota{Err: Problem(err)}
@@ -144,7 +145,7 @@ func (c *Cloud) quotaFacts(ctx context.Context, stage string, functions doctor.S
 	if functions.Missing || functions.Err != nil || !(Stack{Status: functions.Status}).Deployed() {
 		return q
 	}
-	template, err := c.Template(ctx, doctor.StackName(stage, "functions"))
+	template, err := c.Template(ctx, stage.Whole(name, "functions"))
 	if err != nil {
 		return doctor.Quota{Err: err}
 	}

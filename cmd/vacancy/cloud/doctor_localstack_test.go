@@ -23,6 +23,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -71,7 +72,7 @@ func (l *lab) stack(short, topic string, outputs map[string]string) {
 		"Resources": map[string]any{"T": map[string]any{"Type": "AWS::SNS::Topic", "Properties": properties}}, "Outputs": said,
 	})
 	l.must(err)
-	client, name := cloudformation.NewFromConfig(l.cfg), doctor.StackName(l.stage, short)
+	client, name := cloudformation.NewFromConfig(l.cfg), stage.Whole(l.stage, short)
 	_, err = client.CreateStack(l.t.Context(), &cloudformation.CreateStackInput{StackName: &name, TemplateBody: aws.String(string(b))})
 	l.must(err)
 	l.t.Cleanup(func() {

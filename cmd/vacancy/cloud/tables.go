@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/custody/kms"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -25,10 +26,10 @@ type Tables struct {
 // Tables opens the tables of a stage for who reads much of them: at most so
 // many read units a second (0: no bound), patient where they are throttled.
 // NotFound if the stage is not deployed.
-func (c *Cloud) Tables(ctx context.Context, stage string, units float64, now func() time.Time) (*Tables, error) {
-	s, err := c.Stack(ctx, "vacancy-"+stage+"-data")
+func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now func() time.Time) (*Tables, error) {
+	s, err := c.Stack(ctx, stage.Whole(stageName, "data"))
 	if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
-		return nil, problem.New(problem.NotFound, "stage %s is not deployed in this account in %s", stage, c.Region())
+		return nil, problem.New(problem.NotFound, "stage %s is not deployed in this account in %s", stageName, c.Region())
 	}
 	if err != nil {
 		return nil, err

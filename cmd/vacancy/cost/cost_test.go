@@ -16,8 +16,8 @@ import (
 
 func number(n int) *int { return &n }
 
-// stage is a shape of round numbers: 128 MB of arm64.
-func stage() cost.Shape {
+// shape is one of round numbers: 128 MB of arm64.
+func shape() cost.Shape {
 	return cost.Shape{
 		Functions: []cost.Function{
 			{Name: "vacancy-dev-message", MemoryMB: 128, Arm: true, Reserved: number(10), URL: true},
@@ -53,17 +53,17 @@ func TestEachLineOfAMillionCallsIsUnitsTimesPrice(t *testing.T) {
 		"opening seeds":           "0.0300",                                             // 10,000 requests
 		"answers to the Internet": fmt.Sprintf("%.4f", 1e6*float64(1<<10)/(1<<30)*0.09), // 1 KB each
 	}
-	if diff := cmp.Diff(direct, usd(easy.Calls(stage(), l, 1e6, false))); diff != "" {
+	if diff := cmp.Diff(direct, usd(easy.Calls(shape(), l, 1e6, false))); diff != "" {
 		t.Errorf("Calls() by Function URL (-want +got):\n%s", diff)
 	}
 	delete(direct, "answers to the Internet")
 	direct["CloudFront requests"] = "1.0000"
 	direct["CloudFront to the caller"] = fmt.Sprintf("%.4f", 1e6/float64(1<<20)*0.085)
 	direct["CloudFront to the function"] = fmt.Sprintf("%.4f", 2e6/float64(1<<20)*0.02)
-	if diff := cmp.Diff(direct, usd(easy.Calls(stage(), l, 1e6, true))); diff != "" {
+	if diff := cmp.Diff(direct, usd(easy.Calls(shape(), l, 1e6, true))); diff != "" {
 		t.Errorf("Calls() through CloudFront (-want +got):\n%s", diff)
 	}
-	for _, line := range easy.Calls(stage(), l, 1e6, true) {
+	for _, line := range easy.Calls(shape(), l, 1e6, true) {
 		p := l.Prices[line.Item]
 		if got := line.Units / p.Per * p.USD; math.Abs(got-line.USD) > 1e-9 || line.Formula == "" || line.Price == "" || line.Unit != p.Unit {
 			t.Errorf("line %+v does not say its units, formula and price", line)
@@ -72,7 +72,7 @@ func TestEachLineOfAMillionCallsIsUnitsTimesPrice(t *testing.T) {
 }
 
 func TestWAFIsALineOnlyWhereThereIsOne(t *testing.T) {
-	s := stage()
+	s := shape()
 	s.ACLs, s.Rules = 1, 2
 	if got := usd(easy.Calls(s, cost.ListPrices(), 1e6, true))["WAF"]; got != "0.6000" {
 		t.Errorf("Calls() with a web ACL: WAF = %q, want 0.6000", got)
@@ -87,13 +87,13 @@ func TestAMonthIsWhatStandsInTheTemplates(t *testing.T) {
 	want := map[string]string{
 		"KMS keys": "3.0000", "secrets": "0.4000", "alarms": "0.5000", "dashboard": "3.0000", "metrics": fmt.Sprintf("%.4f", 8*0.3),
 	}
-	if diff := cmp.Diff(want, usd(cost.Month(stage(), cost.ListPrices()))); diff != "" {
+	if diff := cmp.Diff(want, usd(cost.Month(shape(), cost.ListPrices()))); diff != "" {
 		t.Errorf("Month() (-want +got):\n%s", diff)
 	}
 }
 
 func TestTheWorstDayIsTheLimitsTimesADay(t *testing.T) {
-	d := cost.WorstDay(stage(), cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 10, Openings: 24})
+	d := cost.WorstDay(shape(), cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 10, Openings: 24})
 	got := usd(d.Lines)
 	const requests = 10 * 10 * 86_400
 	for what, want := range map[string]float64{
@@ -124,7 +124,7 @@ func TestWhatNoLimitBoundsIsSaid(t *testing.T) {
 		d := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds())
 		return slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, words) })
 	}
-	s := stage()
+	s := shape()
 	if says(s, "CloudFront") || says(s, "no ceiling for") || says(s, "no reserved") || !says(s, "never deleted") {
 		t.Error("WorstDay() of a bounded stage names what it has not, or leaves storage out")
 	}
@@ -249,7 +249,7 @@ func TestRealCallsStandBesideTheModel(t *testing.T) {
 	if m := r.Adjusted(easy); m.WriteUnits != 2.5 || m.ReadUnits != 2 || m.ColdKMS != 2 {
 		t.Errorf("Adjusted() = %+v, want the units of real calls", m)
 	}
-	if r := cost.Estimate(stage(), cost.ListPrices(), 1e6, &r); r.RealUSD <= r.Model.WriteUnits || len(r.Compared) == 0 {
+	if r := cost.Estimate(shape(), cost.ListPrices(), 1e6, &r); r.RealUSD <= r.Model.WriteUnits || len(r.Compared) == 0 {
 		t.Errorf("Estimate() with real calls = %v for them, %d compared", r.RealUSD, len(r.Compared))
 	}
 	if (cost.Real{}).Compare(easy) != nil {
@@ -278,7 +278,7 @@ func FuzzReadPrices(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if d := cost.WorstDay(stage(), l, cost.DefaultBounds()); !(d.USD >= 0) || math.IsInf(d.USD, 0) {
+		if d := cost.WorstDay(shape(), l, cost.DefaultBounds()); !(d.USD >= 0) || math.IsInf(d.USD, 0) {
 			t.Errorf("WorstDay() by what was read = %v", d.USD)
 		}
 	})

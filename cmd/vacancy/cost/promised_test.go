@@ -8,6 +8,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
 // What is promised of a stage with the defaults, in dollars.
@@ -22,7 +23,7 @@ const (
 func deployed(t *testing.T) cost.Shape {
 	t.Helper()
 	var templates [][]byte
-	for _, stack := range doctor.StackNames() {
+	for _, stack := range stage.Stacks() {
 		b, err := os.ReadFile(filepath.Join("..", "..", "..", "infra", "testdata", stack+".json"))
 		if err != nil {
 			t.Fatal(err)

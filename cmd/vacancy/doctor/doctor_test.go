@@ -1,7 +1,11 @@
 package doctor_test
 
 import (
+	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +16,25 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/shared/front/account"
 )
+
+func TestTheFixOfATablesEncryptionNamesTheKeyThatIsDeployed(t *testing.T) {
+	f := well()
+	f.Rows.Key = ""
+	named := regexp.MustCompile(`--logical-resource-id (\w+) `).FindStringSubmatch(doctor.Examine(f).Find("rows: encryption").Fix)
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "infra", "testdata", "data.json"))
+	if err != nil || named == nil {
+		t.Fatalf("the fix names %q, the template of data: %v", named, err)
+	}
+	var template struct {
+		Resources map[string]struct{ Type string }
+	}
+	if err := json.Unmarshal(b, &template); err != nil {
+		t.Fatal(err)
+	}
+	if got := template.Resources[named[1]].Type; got != "AWS::KMS::Key" {
+		t.Errorf("the fix names %s, which is a %q in stack data, want a key", named[1], got)
+	}
+}
 
 // well are the facts of a stage to which nothing is wrong.
 func well() doctor.Facts {

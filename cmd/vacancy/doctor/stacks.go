@@ -3,20 +3,15 @@ package doctor
 import (
 	"fmt"
 	"strings"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
-
-// StackNames are the short names of a stage's stacks, in the order of their
-// deployment.
-func StackNames() []string { return []string{"data", "watch", "functions", "edge"} }
-
-// StackName is the whole name of a stack.
-func StackName(stage, short string) string { return "vacancy-" + stage + "-" + short }
 
 func (f Facts) deploy() string { return "vacancy deploy --stage " + f.Stage }
 
 func (f Facts) stacks() []Check {
 	var checks []Check
-	for _, short := range StackNames() {
+	for _, short := range stage.Stacks() {
 		checks = append(checks, f.stack(short))
 	}
 	return append(checks, f.versions())
@@ -27,7 +22,7 @@ func (f Facts) stacks() []Check {
 func (f Facts) edged() bool { return f.Stacks["functions"].Outputs["EdgeSecret"] != "" }
 
 func (f Facts) stack(short string) Check {
-	name, whole := "stack "+short, StackName(f.Stage, short)
+	name, whole := "stack "+short, stage.Whole(f.Stage, short)
 	if why := f.blind(); why != "" {
 		return none(name, "%s", why)
 	}
@@ -69,7 +64,7 @@ func (f Facts) versions() Check {
 		return none(name, "%s", why)
 	}
 	seen := ""
-	for _, short := range StackNames() {
+	for _, short := range stage.Stacks() {
 		s := f.Stacks[short]
 		v, there := s.Outputs["Version"]
 		switch {

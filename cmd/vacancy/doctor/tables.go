@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
 // The tables by their short names.
@@ -22,6 +24,10 @@ func layout(short string) []string {
 
 // streamView is what the sentinel reads: what a row was, and what became of it.
 const streamView = "NEW_AND_OLD_IMAGES"
+
+// atRest is the logical id, in stack data, of the key that the tables lie
+// under.
+const atRest = "AtRestKey"
 
 // index is the sparse index of docs.
 const index = "listed"
@@ -117,8 +123,8 @@ func (f Facts) tableKey(name string, t Table) Check {
 	if t.Key != "" {
 		return ok(name, "%s", t.Key)
 	}
-	key := fmt.Sprintf("$(aws cloudformation describe-stack-resource --stack-name %s --logical-resource-id AtRest --query StackResourceDetail.PhysicalResourceId --output text)",
-		StackName(f.Stage, "data"))
+	key := fmt.Sprintf("$(aws cloudformation describe-stack-resource --stack-name %s --logical-resource-id %s --query StackResourceDetail.PhysicalResourceId --output text)",
+		stage.Whole(f.Stage, "data"), atRest)
 	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --sse-specification Enabled=true,SSEType=KMS,KMSMasterKeyId=%s", t.Name, key)
 	return fail(name, fix, "%s is encrypted under a key of AWS, not under the stage's", t.Name)
 }

@@ -1,6 +1,6 @@
 // Package stage keeps what this machine knows of the stages that were deployed
 // from it: one file per stage, with where the host is and the key that
-// administers it.
+// administers it. It knows what a stage's stacks and functions are called.
 //
 //	$VACANCY_HOME/stages/<stage>.json    0600
 //
