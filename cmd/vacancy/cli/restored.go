@@ -45,11 +45,11 @@ func (a *app) restored(ctx context.Context, w where) (err error) {
 	}
 	if at != nil {
 		return a.withControl(w, false, func(c *control) error {
-			done, err := c.Restored(ctx)
+			n, err := c.Restored(ctx)
 			if err != nil {
 				return err
 			}
-			return a.show(restoredResult{Host: c.URL, Vacants: done.Vacants})
+			return a.show(restoredResult{Host: c.URL, Vacants: n})
 		})
 	}
 	dir, err := a.dataDir(w.data)

@@ -54,7 +54,7 @@ type Config struct {
 //	GET  /v1/vacants/{vacant}/logbook?from=&limit=
 //	GET  /v1/host?challenge=                who the host is, and a proof of it
 //	PUT  /v1/host                           its public URL
-//	POST /v1/restored                       its data came back from a backup
+//	POST /v1/restored?cursor=               its data came back from a backup
 //	GET  /v1/verify, /v1/chain/{from}/{to}  streams
 //
 // Refusals are {"detail", "code"} and, where one input is wrong, "field".

@@ -70,16 +70,37 @@ func (v *Vacants) move(ctx context.Context, id identity.ID, goal lifecycle.State
 // after the backup was made. It returns how many there are; repeated after a
 // failure it begins again, with a later floor.
 func (v *Vacants) Restored(ctx context.Context) (int, error) {
-	return v.each(ctx, func(n named) (bool, error) {
-		r, err := v.change(ctx, n.id, func(r *Record) (*entry, error) {
-			if r.State.Closed() {
-				return nil, nil
-			}
-			r.Floor = v.now()
-			return &entry{logbook.KindRestored, logbook.Restored(r.Floor)}, nil
-		})
-		return !r.State.Closed(), err
+	return v.each(ctx, func(n named) (bool, error) { return v.restored(ctx, n) })
+}
+
+// RestoredPage is Restored for a page of at most n vacants by name, and the
+// cursor of the next page: where no request may take as long as all of them.
+// What failed is told beside the cursor, and keeps no other vacant from it.
+func (v *Vacants) RestoredPage(ctx context.Context, cursor string, n int) (count int, next string, failed []error, err error) {
+	page, next, err := v.names(ctx, cursor, n)
+	if err != nil {
+		return 0, "", nil, err
+	}
+	for _, one := range page {
+		open, err := v.restored(ctx, one)
+		if err != nil {
+			failed = append(failed, err)
+		} else if open {
+			count++
+		}
+	}
+	return count, next, failed, nil
+}
+
+func (v *Vacants) restored(ctx context.Context, n named) (open bool, err error) {
+	r, err := v.change(ctx, n.id, func(r *Record) (*entry, error) {
+		if r.State.Closed() {
+			return nil, nil
+		}
+		r.Floor = v.now()
+		return &entry{logbook.KindRestored, logbook.Restored(r.Floor)}, nil
 	})
+	return !r.State.Closed(), err
 }
 
 // change applies decide to id's record: what it does to the record, and the
