@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,19 +22,65 @@ func TestTheFixOfATablesEncryptionNamesTheKeyThatIsDeployed(t *testing.T) {
 	f := well()
 	f.Rows.Key = ""
 	named := regexp.MustCompile(`--logical-resource-id (\w+) `).FindStringSubmatch(doctor.Examine(f).Find("rows: encryption").Fix)
+	if named == nil {
+		t.Fatal("the fix names no resource")
+	}
+	if got := deployedData(t)[named[1]].Type; got != "AWS::KMS::Key" {
+		t.Errorf("the fix names %s, which is a %q in stack data, want a key", named[1], got)
+	}
+}
+
+func TestTheFixOfACeilingPutsTheOneThatIsDeployed(t *testing.T) {
+	docs := deployedData(t)["Docs"].Properties
+	f := well()
+	f.Docs.Read = 0
+	want := fmt.Sprintf("MaxReadRequestUnits=%d,MaxWriteRequestUnits=%d", docs.Replicas[0].Read.Reads, docs.Write.Writes)
+	if got := doctor.Examine(f).Find("docs: ceilings").Fix; !strings.Contains(got, want) {
+		t.Errorf("fix of docs = %s, want %s in it", got, want)
+	}
+	f = well()
+	f.Docs.Indexes[0].Read = 0
+	want = fmt.Sprintf(`"MaxReadRequestUnits":%d,"MaxWriteRequestUnits":%d`, docs.Replicas[0].Indexes[0].Read.Reads, docs.Indexes[0].Write.Writes)
+	if got := doctor.Examine(f).Find("docs: ceilings").Fix; !strings.Contains(got, want) {
+		t.Errorf("fix of the index = %s, want %s in it", got, want)
+	}
+}
+
+// resource is one of stack data: of a table its ceilings.
+type resource struct {
+	Type       string
+	Properties struct {
+		Write    ceiling `json:"WriteOnDemandThroughputSettings"`
+		Indexes  []index `json:"GlobalSecondaryIndexes"`
+		Replicas []struct {
+			Read    ceiling `json:"ReadOnDemandThroughputSettings"`
+			Indexes []index `json:"GlobalSecondaryIndexes"`
+		}
+	}
+}
+
+type index struct {
+	Read  ceiling `json:"ReadOnDemandThroughputSettings"`
+	Write ceiling `json:"WriteOnDemandThroughputSettings"`
+}
+
+type ceiling struct {
+	Reads  int `json:"MaxReadRequestUnits"`
+	Writes int `json:"MaxWriteRequestUnits"`
+}
+
+// deployedData are the resources of stack data with the defaults.
+func deployedData(t *testing.T) map[string]resource {
+	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "..", "infra", "testdata", "data.json"))
-	if err != nil || named == nil {
-		t.Fatalf("the fix names %q, the template of data: %v", named, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var template struct {
-		Resources map[string]struct{ Type string }
-	}
+	var template struct{ Resources map[string]resource }
 	if err := json.Unmarshal(b, &template); err != nil {
 		t.Fatal(err)
 	}
-	if got := template.Resources[named[1]].Type; got != "AWS::KMS::Key" {
-		t.Errorf("the fix names %s, which is a %q in stack data, want a key", named[1], got)
-	}
+	return template.Resources
 }
 
 // well are the facts of a stage to which nothing is wrong.

@@ -129,10 +129,12 @@ func (f Facts) tableKey(name string, t Table) Check {
 	return fail(name, fix, "%s is encrypted under a key of AWS, not under the stage's", t.Name)
 }
 
-// ceilings are put where there are none.
+// ceilings are put where there are none: those of a stage with the defaults.
 const (
-	readCeiling  = 100
-	writeCeiling = 50
+	readCeiling       = 100
+	writeCeiling      = 50
+	indexReadCeiling  = 20
+	indexWriteCeiling = 10
 )
 
 func (f Facts) tableCeilings(name string, t Table) Check {
@@ -142,7 +144,7 @@ func (f Facts) tableCeilings(name string, t Table) Check {
 	}
 	for _, i := range t.Indexes {
 		if i.Read == 0 || i.Write == 0 {
-			fix := fmt.Sprintf(`aws dynamodb update-table --table-name %s --global-secondary-index-updates '[{"Update":{"IndexName":%q,"OnDemandThroughput":{"MaxReadRequestUnits":%d,"MaxWriteRequestUnits":%d}}}]'`, t.Name, i.Name, readCeiling, writeCeiling)
+			fix := fmt.Sprintf(`aws dynamodb update-table --table-name %s --global-secondary-index-updates '[{"Update":{"IndexName":%q,"OnDemandThroughput":{"MaxReadRequestUnits":%d,"MaxWriteRequestUnits":%d}}}]'`, t.Name, i.Name, indexReadCeiling, indexWriteCeiling)
 			return fail(name, fix, "index %s of %s has no ceiling for %s: what it costs in a day is not bounded", i.Name, t.Name, which(i.Read, i.Write))
 		}
 	}
