@@ -62,6 +62,9 @@ func TestErrorsOfAWSSayWhatToDo(t *testing.T) {
 		if !problem.Is(got, tc.kind) || !strings.Contains(got.Error(), tc.want) {
 			t.Errorf("Problem(%v) = %v (%v), want %v with %q", tc.err, got, problem.Of(got).Kind, tc.kind, tc.want)
 		}
+		if strings.Contains(got.Error(), "IMDS") {
+			t.Errorf("Problem(%v) = %v, which speaks of machines of EC2", tc.err, got)
+		}
 	}
 	if cloud.Problem(nil) != nil {
 		t.Error("Problem(nil) is an error")

@@ -101,6 +101,9 @@ func credentialsProblem(ctx context.Context, err error) error {
 	if errors.As(err, &api) {
 		return apiProblem(err, api) // of the role that is to be assumed
 	}
+	if strings.Contains(err.Error(), "no EC2 IMDS role found") {
+		err = nil // the end of the chain: nothing is set up, and why this is no machine of EC2 helps nobody
+	}
 	return problem.Wrap(problem.Unauthorized, err, "no AWS credentials were found: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run aws configure")
 }
 
