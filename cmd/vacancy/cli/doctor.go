@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -29,8 +30,9 @@ func (a *app) doctorCommand() *cobra.Command {
 and what a stage is: its stacks, the flags of its tables, versions, the edge, the
 host's answers, the operator key, its keys, and whether a row was changed by hand.
 
-Each check is one line: ok, warn, FAIL, or n/a where it does not apply. What is not
-well comes with its cause, and with the command that mends it. Nothing is changed.
+Each check is one line: ok, warn, FAIL, or n/a where it does not apply, those for
+one reason together. What is not well comes with its cause, and with the command that
+mends it. Nothing is changed.
 
 It reports every check and ends with 1 if one says FAIL.`,
 		Example: `  vacancy doctor
@@ -109,6 +111,7 @@ func builtOf() string {
 }
 
 // doors are where the stage's host is: as its stacks say, else as the record.
+// The key goes along only where nobody reads it on the way.
 func (a *app) doors(f doctor.Facts, rec stage.Record) doctor.Doors {
 	d := doctor.Doors{URL: rec.URL, Account: rec.AccountURL, Key: string(rec.OperatorKey)}
 	if key := a.env["VACANCY_OPERATOR_KEY"]; key != "" {
@@ -117,8 +120,8 @@ func (a *app) doors(f doctor.Facts, rec stage.Record) doctor.Doors {
 	d.Raw = map[string]string{}
 	functions := f.Stacks["functions"].Outputs
 	for function, output := range map[string]string{"message": "MessageUrl", "account": "AccountUrl", "audit": "AuditUrl"} {
-		if url := functions[output]; url != "" {
-			d.Raw[function] = strings.TrimRight(url, "/")
+		if at := functions[output]; at != "" {
+			d.Raw[function] = strings.TrimRight(at, "/")
 		}
 	}
 	// Without the stacks nothing says where the functions are behind an edge.
@@ -126,6 +129,9 @@ func (a *app) doors(f doctor.Facts, rec stage.Record) doctor.Doors {
 	public := f.Stacks["edge"].Outputs["Url"]
 	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")
 	d.Account = cmp.Or(d.Account, strings.TrimRight(public, "/"), d.Raw["account"])
+	if u, err := url.Parse(d.Account); err != nil || inClear(u) {
+		d.Key = ""
+	}
 	return d
 }
 
@@ -146,12 +152,25 @@ type doctorResult struct{ doctor.Report }
 
 func (r doctorResult) text(w io.Writer) {
 	fmt.Fprintf(w, "stage %s\n", r.Stage)
+	alike := map[string]int{} // checks that do not apply, by why; several of one reason are one line
 	for _, c := range r.Checks {
-		verdict := string(c.Verdict)
 		if c.Verdict == doctor.NotApplicable {
-			verdict = "n/a"
+			alike[c.Detail]++
 		}
-		fmt.Fprintf(w, "  %-4s  %-25s %s\n", verdict, c.Name, printable(c.Detail))
+	}
+	for _, c := range r.Checks {
+		verdict, name := string(c.Verdict), c.Name
+		if c.Verdict == doctor.NotApplicable {
+			n := alike[c.Detail]
+			if n == 0 {
+				continue
+			}
+			if verdict = "n/a"; n > 1 {
+				name = fmt.Sprintf("%s and %d more", name, n-1)
+			}
+			alike[c.Detail] = 0
+		}
+		fmt.Fprintf(w, "  %-4s  %-25s %s\n", verdict, name, printable(c.Detail))
 		if c.Fix != "" {
 			fmt.Fprintf(w, "        %-25s fix: %s\n", "", printable(c.Fix))
 		}

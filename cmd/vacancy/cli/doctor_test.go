@@ -33,11 +33,14 @@ func TestDoctorNamesEachFaultWithItsFixAndEndsWith1(t *testing.T) {
 	}
 	for _, want := range []string{
 		"stage dev\n", "  FAIL  region                    no AWS Region is set\n", "fix: export AWS_REGION=us-east-1\n",
-		"  n/a   stack data                needs AWS credentials and a Region\n", " wrong",
+		"  n/a   bootstrap and 10 more     needs AWS credentials and a Region\n", "1 wrong",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("vacancy doctor printed\n%s\nwant %q in it", out, want)
 		}
+	}
+	if n := strings.Count(out, "needs AWS credentials"); n != 1 {
+		t.Errorf("vacancy doctor gives one reason %d times:\n%s", n, out)
 	}
 }
 
@@ -72,5 +75,16 @@ func TestDoctorCallsTheHostOfTheRecord(t *testing.T) {
 	}
 	if strings.Contains(out, "vop_old") {
 		t.Error("vacancy doctor printed the operator key")
+	}
+}
+
+func TestDoctorSendsNoKeyInClear(t *testing.T) {
+	a := &app{env: map[string]string{}}
+	for url, want := range map[string]string{
+		"https://host.example": "vop_k", "http://host.example": "", "http://127.0.0.1:4566": "vop_k", "http://x.localhost:4566": "vop_k", "http://%zz": "",
+	} {
+		if got := a.doors(doctor.Facts{}, stage.Record{AccountURL: url, OperatorKey: "vop_k"}).Key; got != want {
+			t.Errorf("doors() to %s has the key %q, want %q", url, got, want)
+		}
 	}
 }
