@@ -231,7 +231,7 @@ func TestARedeploymentUnderTrafficLosesNoCall(t *testing.T) {
 
 	over, end := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
-	counts := make([]int, 4)
+	counts := make([]int, 3)
 	for i := range counts {
 		p := s.pair(t, v)
 		p.http = web(t, s.aws, fmt.Sprintf("127.0.0.%d", 31+i)) // each with limits of its own
@@ -252,7 +252,7 @@ func TestARedeploymentUnderTrafficLosesNoCall(t *testing.T) {
 					return
 				}
 				p.Accepted(e)
-				time.Sleep(120 * time.Millisecond)
+				time.Sleep(250 * time.Millisecond)
 			}
 		})
 	}
