@@ -590,3 +590,17 @@ func TestATailEndsWellWhenItIsInterrupted(t *testing.T) {
 		t.Errorf("tail, interrupted = exit %d, %q; want 0", code, errs)
 	}
 }
+
+func TestTheToolsOfADeployGetNoOperatorKey(t *testing.T) {
+	s, _ := onAWS(t)
+	s.env["VACANCY_OPERATOR_KEY"] = "vop_secret"
+	d, _ := deploying(t, s, "", deployFlags{yes: true})
+	for _, v := range d.environ() {
+		if strings.Contains(v, "vop_secret") || strings.HasPrefix(v, "VACANCY_OPERATOR_KEY=") {
+			t.Errorf("environ() has %s", v)
+		}
+	}
+	if s.env["VACANCY_OPERATOR_KEY"] != "vop_secret" {
+		t.Error("environ() changed the environment of the command itself")
+	}
+}

@@ -270,9 +270,10 @@ func (d *deployment) edgeWanted() (bool, error) {
 	return defaults.Context.Edge == nil || *defaults.Context.Edge, nil
 }
 
-// environ is the environment of CDK.
+// environ is the environment of CDK, which has no need of the operator's key.
 func (d *deployment) environ() []string {
 	env := maps.Clone(d.env)
+	delete(env, "VACANCY_OPERATOR_KEY")
 	env["AWS_REGION"] = d.rec.Region
 	if env["AWS_ENDPOINT_URL"] != "" && env["AWS_ENDPOINT_URL_S3"] == "" {
 		env["AWS_ENDPOINT_URL_S3"] = env["AWS_ENDPOINT_URL"]

@@ -130,7 +130,7 @@ func (e *elsewhere) keyed(at string) (string, stage.Key, error) {
 	if err != nil {
 		return "", "", problem.Wrap(problem.Usage, err, "%.200q is no URL", at)
 	}
-	if u.Scheme != "https" && !thisMachine(u.Hostname()) {
+	if inClear(u) {
 		return "", "", problem.New(problem.Usage, "the operator's key would travel to %s in clear: use https", u.Host)
 	}
 	if key == "" {
@@ -139,6 +139,9 @@ func (e *elsewhere) keyed(at string) (string, stage.Key, error) {
 	}
 	return at, key, nil
 }
+
+// inClear says whether what is sent to u can be read on the way.
+func inClear(u *url.URL) bool { return u.Scheme != "https" && !thisMachine(u.Hostname()) }
 
 // thisMachine says whether a host name stays on this machine, by itself and not
 // by what a name server says.
