@@ -60,7 +60,8 @@ func (s *deployed) vacancy(t *testing.T, args ...string) (stdout []byte, exit in
 // try is vacancy in a checkout, and quiet.
 func (s *deployed) try(t *testing.T, checkout string, args ...string) (stdout, stderr []byte, exit int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	// Commands that make or read the calls of a long load take longer by these.
+	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Duration(*calls)*100*time.Millisecond)
 	defer cancel()
 	cmd, err := command(ctx, s.aws, checkout, s.home, args...)
 	if err != nil {
