@@ -43,7 +43,7 @@ func (d *deployment) roll(ctx context.Context, dir string) ([]stackChange, error
 		d.note("nothing changes: the stacks are as the checkout says")
 		return nil, d.restoreCode(ctx, built)
 	}
-	if err := d.confirm(ctx, dir, changes, dropped); err != nil {
+	if err := d.confirm(ctx, built, changes, dropped); err != nil {
 		return nil, err
 	}
 	records, err := d.stages()
@@ -159,46 +159,6 @@ func (d *deployment) dropsEdge(ctx context.Context, built *assembly.Assembly) (c
 		return cloud.Stack{}, nil
 	}
 	return s, err
-}
-
-// confirm shows the diff and asks.
-func (d *deployment) confirm(ctx context.Context, dir string, changes []stackChange, dropped cloud.Stack) error {
-	if dropped.ID != "" {
-		d.note("stack %s would be deleted: the host moves from CloudFront to its Function URL", dropped.Name)
-	}
-	if !d.json {
-		cmd := d.cdk.Command(ctx, d.top, d.environ(), "diff", "--app", dir, "--method", "template", "--no-color")
-		out, err := cmd.CombinedOutput()
-		if ctx.Err() != nil {
-			return problem.New(problem.Canceled, "interrupted: nothing was deployed")
-		}
-		if err != nil {
-			return problem.Wrap(problem.Internal, err, "cdk diff failed: %s", lastWord(out))
-		}
-		fmt.Fprintf(d.err, "%s\n", escapeControls(strings.TrimSpace(string(out)), "\n\t"))
-		d.tellChanges(changes)
-	}
-	if d.flags.yes {
-		return nil
-	}
-	question := fmt.Sprintf("Deploy this to stage %s in account %s, Region %s? Type yes:", d.rec.Stage, d.rec.Account, d.rec.Region)
-	if err := d.ask(ctx, question, "yes"); err != nil {
-		return withHint(err, "vacancy deploy --stage %s --yes", d.rec.Stage)
-	}
-	return nil
-}
-
-// tellChanges counts what changes, a line per stack.
-func (d *deployment) tellChanges(changes []stackChange) {
-	for _, s := range changes {
-		count := map[string]int{}
-		for _, c := range s.Changes {
-			if c.Type != "" {
-				count[c.Verb]++
-			}
-		}
-		d.note("%s: %d to create, %d to update, %d to remove", s.Stack, count[assembly.Create], count[assembly.Update], count[assembly.Remove])
-	}
 }
 
 // eventPause is between two looks at what the stacks do.

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// confirm shows what would change and asks.
+func (d *deployment) confirm(ctx context.Context, built *assembly.Assembly, changes []stackChange, dropped cloud.Stack) error {
+	if dropped.ID != "" {
+		d.note("stack %s would be deleted: the host moves from CloudFront to its Function URL", dropped.Name)
+	}
+	if !d.json {
+		if err := d.tellNew(built, changes); err != nil {
+			return err
+		}
+		if err := d.tellDiff(ctx, built, changes); err != nil {
+			return err
+		}
+	}
+	if d.flags.yes {
+		return nil
+	}
+	question := fmt.Sprintf("Deploy this to stage %s in account %s, Region %s? Type yes:", d.rec.Stage, d.rec.Account, d.rec.Region)
+	if err := d.ask(ctx, question, "yes"); err != nil {
+		return withHint(err, "vacancy deploy --stage %s --yes", d.rec.Stage)
+	}
+	return nil
+}
+
+// tellNew says of each stack that is new what would be made: CDK's diff of it
+// would be all of its policies, of which a person reads none.
+func (d *deployment) tellNew(built *assembly.Assembly, changes []stackChange) error {
+	for _, s := range built.Stacks {
+		if !slices.ContainsFunc(changes, func(c stackChange) bool { return c.Stack == s.Name && c.New }) {
+			continue
+		}
+		t, err := assembly.Parse(s.Template)
+		if err != nil {
+			return err
+		}
+		var counts []string
+		for _, c := range t.Counts() {
+			counts = append(counts, fmt.Sprintf("%d %s", c.N, printable(strings.TrimPrefix(c.Type, "AWS::"))))
+		}
+		d.note("%s is new:", s.Name)
+		d.noteWrapped(counts)
+		for _, o := range t.Openings() {
+			d.note("  %s", printable(openLine(o)))
+		}
+		if roles := t.Roles(); len(roles) > 0 {
+			d.note("  roles, each with what infra/policies says:")
+			d.noteWrapped(roles)
+		}
+	}
+	return nil
+}
+
+// openLine says what a statement opens, and to whom.
+func openLine(o assembly.Opening) string {
+	to, way := "to anybody", ""
+	if len(o.Where) > 0 {
+		to = "to whoever has the " + strings.Join(o.Where, " and ") + " it names"
+	}
+	if o.ByURL {
+		way = " by its Function URL"
+	}
+	return fmt.Sprintf("open %s: %s of %s%s", to, strings.Join(o.Actions, ", "), o.Resource, way)
+}
+
+// noteWrapped writes a list, indented, on lines that a terminal has room for.
+func (d *deployment) noteWrapped(list []string) {
+	const most = 100
+	line := ""
+	for i, word := range list {
+		if i < len(list)-1 {
+			word += ","
+		}
+		if line != "" && len(line)+1+len(word) > most {
+			d.note("    %s", line)
+			line = ""
+		}
+		line = strings.TrimLeft(line+" "+word, " ")
+	}
+	d.note("    %s", line)
+}
+
+// tellDiff shows CDK's diff of the stacks that are there and change.
+func (d *deployment) tellDiff(ctx context.Context, built *assembly.Assembly, changes []stackChange) error {
+	args := []string{"diff", "--app", built.Dir, "--method", "template", "--no-color", "--exclusively"}
+	var changed []stackChange
+	for _, s := range built.Stacks {
+		if i := slices.IndexFunc(changes, func(c stackChange) bool { return c.Stack == s.Name && !c.New }); i >= 0 {
+			args, changed = append(args, s.ID), append(changed, changes[i])
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	out, err := d.cdk.Command(ctx, d.top, d.environ(), args...).CombinedOutput()
+	if ctx.Err() != nil {
+		return problem.New(problem.Canceled, "interrupted: nothing was deployed")
+	}
+	if err != nil {
+		return problem.Wrap(problem.Internal, err, "cdk diff failed: %s", lastWord(out))
+	}
+	d.note("%s", escapeControls(strings.TrimSpace(string(out)), "\n\t"))
+	d.tellChanges(changed)
+	return nil
+}
+
+// tellChanges counts what changes, a line per stack.
+func (d *deployment) tellChanges(changes []stackChange) {
+	for _, s := range changes {
+		count := map[string]int{}
+		for _, c := range s.Changes {
+			if c.Type != "" {
+				count[c.Verb]++
+			}
+		}
+		d.note("%s: %d to create, %d to update, %d to remove", s.Stack, count[assembly.Create], count[assembly.Update], count[assembly.Remove])
+	}
+}
