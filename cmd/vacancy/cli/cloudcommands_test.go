@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"maps"
 	"os"
@@ -473,6 +474,27 @@ func TestInvokeExitsByItsOutcome(t *testing.T) {
 	}
 }
 
+func TestInvokeShowsTheLogAsTailDoes(t *testing.T) {
+	s, server := onAWS(t)
+	const log = `{"level":"INFO","msg":"send","stage":"dev","function":"message","request":"r","pair":"a>b","verdict":"ok","status":200,"ms":3.5,"calls":1,"_aws":{"Timestamp":1777939200123,"CloudWatchMetrics":[]}}
+{"time":"2026-05-05T00:00:01.5Z","level":"WARN","msg":"slow","cause":"a\u001b[2J"}
+panic: out of memory
+`
+	server.On("Invoke", func(cloudtest.Request) cloudtest.Reply {
+		return cloudtest.Reply{Body: `null`, Header: map[string]string{"X-Amz-Log-Result": base64.StdEncoding.EncodeToString([]byte(log))}}
+	})
+	const want = "00:00:00.123 message  send pair=a>b status=200 verdict=ok ms=3.5\n" +
+		"00:00:01.500 message  WARN slow cause=a\\u001b[2J\n" +
+		"             message  panic: out of memory\n"
+	code, out, errs := s.run("{}", "invoke", "message", "-")
+	if diff := gocmp.Diff(want, errs); diff != "" || code != 0 || out != "null\n" {
+		t.Errorf("invoke = exit %d, %q (-want +got):\n%s", code, out, diff)
+	}
+	if _, out, errs := s.run("{}", "invoke", "message", "-", "--json"); !strings.Contains(out, `"panic: out of memory"`) || errs != "" {
+		t.Errorf("invoke --json = %q, %q; want the lines as they are", out, errs)
+	}
+}
+
 func TestARotatedKeyIsShownOnceAndKept(t *testing.T) {
 	s, server := onAWS(t)
 	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE", Outputs: map[string]string{"Rows": "rows-1", "Docs": "docs-1"}})
@@ -560,7 +582,7 @@ func TestTailShowsLinesByPairAndStatus(t *testing.T) {
 	)
 	for args, want := range map[string]string{
 		"": first + second + third + fourth, "--pair aaaa": first, "--pair bbbbbbbbbbbb": first + second, "--pair cccccccccccc1234>bbbb": second,
-		"--pair bbbb>cccc": "", "--status 200": first, "--status 4xx": second, "--status 5XX": third, "--status replay": second, "--status 2": "",
+		"--pair bbbb>cccc": "", "--status 200": first, "--status 4xx": second, "--status 5XX": third, "--status replay": second, "--status 301": "",
 		"--pair bbbb --status 409": second,
 	} {
 		code, out, errs := s.run("", append([]string{"tail", "--once"}, strings.Fields(args)...)...)
@@ -572,6 +594,12 @@ func TestTailShowsLinesByPairAndStatus(t *testing.T) {
 	const object = `{"at":"2026-05-05T00:00:01Z","level":"INFO","log_group":"/vacancy/dev/message","ms":1,"msg":"send","pair":"cccccccccccc>bbbbbbbbbbbb","seq":7,"status":409,"verdict":"replay"}` + "\n"
 	if diff := gocmp.Diff(object, out); diff != "" {
 		t.Errorf("tail --json (-want +got):\n%s", diff)
+	}
+	for _, bad := range []string{"abc", "2", "600", "6xx", "4x", "Replay", "replay,gap"} {
+		code, out, errs := s.run("", "tail", "--once", "--status", bad)
+		if code != problem.ExitUsage || out != "" || !strings.Contains(errs, "--status: expected 100 to 599, 1xx to 5xx, or one of ok, refused, failed, internal, usage, ") {
+			t.Errorf("tail --status %s = exit %d, %q, %q; want it refused with the words there are", bad, code, out, errs)
+		}
 	}
 	if code, _, errs := s.run("", "tail", "--since", "-1s"); code != problem.ExitUsage || !strings.Contains(errs, "--since") {
 		t.Errorf("tail --since -1s = exit %d, %q", code, errs)
@@ -602,5 +630,14 @@ func TestTheToolsOfADeployGetNoOperatorKey(t *testing.T) {
 	}
 	if s.env["VACANCY_OPERATOR_KEY"] != "vop_secret" {
 		t.Error("environ() changed the environment of the command itself")
+	}
+}
+
+func TestALineWithoutAStatusIsFoundByItsVerdict(t *testing.T) {
+	done := map[string]any{"verdict": "unavailable"} // of a function that nobody waits for
+	for want, fits := range map[string]bool{"unavailable": true, "ok": false, "5xx": false, "503": false} {
+		if got := statusFits(want, done); got != fits {
+			t.Errorf("statusFits(%s) = %t, want %t", want, got, fits)
+		}
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -21,7 +23,7 @@ func (a *app) invokeCommand() *cobra.Command {
 		Short: "Run a deployed function with an event from a file",
 		Long: `Run a function of a stage with the event in the file EVENT ("-" is standard input),
 with your AWS credentials and past its URL, and print what it answers. The last
-lines of its log go to standard error.
+lines of its log go to standard error, as "vacancy tail" shows them.
 
 FUNCTION is message, account, audit, sweeper, sentinel, or a physical name. The
 event is sent once: what the function does with it, it does. The exit code is 0 for
@@ -87,13 +89,34 @@ func (a *app) invoke(ctx context.Context, stageFlag, function, path string) erro
 	}
 	for line := range strings.Lines(answer.Log) {
 		r.Log = append(r.Log, strings.TrimRight(line, "\n"))
-		a.note("%s", printable(r.Log[len(r.Log)-1]))
+		a.note("%s", loggedLine(r.Log[len(r.Log)-1], name, function))
 	}
 	r.Status = httpStatus(r.Answer)
 	if err := a.show(r); err != nil {
 		return err
 	}
 	return r.failure()
+}
+
+// loggedLine is a line of a function's log as tail shows it. Its time is what
+// it says itself: of the log's end Lambda gives the text alone.
+func loggedLine(text, stageName, function string) string {
+	line := readLine(cloud.Line{Group: function, Text: text})
+	line.At = toldTime(line.fields)
+	return line.text(stage.Whole(stageName, ""))
+}
+
+// toldTime is when a line says that it was written; zero if it does not. The
+// line of a call says it in its block of metrics.
+func toldTime(fields map[string]any) time.Time {
+	if at, err := time.Parse(time.RFC3339Nano, textOf(fields["time"])); err == nil {
+		return at.UTC()
+	}
+	block, _ := fields["_aws"].(map[string]any)
+	if ms, ok := block["Timestamp"].(float64); ok {
+		return time.UnixMilli(int64(ms)).UTC()
+	}
+	return time.Time{}
 }
 
 // httpStatus is the status of an answer to a Function URL's event; 0 for

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +69,9 @@ func (a *app) tail(ctx context.Context, f tailFlags) error {
 		if err := checkFunction(f.function); err != nil {
 			return err
 		}
+	}
+	if err := checkStatus(f.status); err != nil {
+		return err
 	}
 	name, err := a.stageName(f.stage)
 	if err != nil {
@@ -158,15 +162,34 @@ func pairFits(want, pair string) bool {
 	return fits(want, from) || fits(want, to)
 }
 
+// verdicts are the words of a line that are no kind of error: that a call went
+// well, and what the front says of requests that reached no door.
+var verdicts = []string{"ok", "refused", "failed"}
+
+// checkStatus refuses what no line can have: waiting for it would look like a
+// host that nobody calls.
+func checkStatus(want string) error {
+	if want == "" || statusForm.MatchString(want) || slices.Contains(verdicts, want) {
+		return nil
+	}
+	words := slices.Clone(verdicts)
+	for _, k := range problem.Kinds() {
+		if k.String() == want {
+			return nil
+		}
+		words = append(words, k.String())
+	}
+	return &problem.Error{Kind: problem.Usage, Field: "--status", Want: "100 to 599, 1xx to 5xx, or one of " + strings.Join(words, ", "), Got: fmt.Sprintf("%.40q", want)}
+}
+
+var statusForm = regexp.MustCompile(`^[1-5]([0-9]{2}|[xX]{2})$`)
+
 func statusFits(want string, fields map[string]any) bool {
 	status, class := textOf(fields["status"]), strings.ToLower(want)
-	if status == "" {
-		return false
-	}
 	if len(class) == 3 && strings.HasSuffix(class, "xx") {
 		return len(status) == 3 && status[0] == class[0]
 	}
-	return status == want || textOf(fields["verdict"]) == want
+	return status == want && status != "" || textOf(fields["verdict"]) == want
 }
 
 // textOf is a JSON value as a person reads it; "" for none.
@@ -202,11 +225,15 @@ var (
 	hiddenFields = []string{"time", "level", "msg", "stage", "function", "version", "_aws", "calls", "refused", "failed", "trace", "request"}
 )
 
-// text is a line for a person: time, function, what, and the fields that are
-// there.
+// text is a line for a person: time if it is known, function, what, and the
+// fields that are there.
 func (l logLine) text(prefix string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %-8s ", l.At.Format("15:04:05.000"), strings.TrimPrefix(l.Group, prefix))
+	at := ""
+	if !l.At.IsZero() {
+		at = l.At.Format("15:04:05.000")
+	}
+	fmt.Fprintf(&b, "%-12s %-8s ", at, strings.TrimPrefix(l.Group, prefix))
 	if l.fields == nil {
 		return b.String() + printable(l.Text)
 	}
