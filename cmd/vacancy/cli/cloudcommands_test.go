@@ -93,10 +93,54 @@ func TestTheAddressForAlarmsIsAskedOnce(t *testing.T) {
 			t.Errorf("%s: choose() = %v, asked %q (-want +got):\n%s", name, err, errs, diff)
 		}
 	}
-	for _, bad := range []string{"x", "=x", "stage=prod", "edgeSecretVersion=1"} {
-		d, _ := deploying(t, s, "", deployFlags{yes: true, context: []string{bad}})
-		if err := d.choose(t.Context()); !problem.Is(err, problem.Usage) {
-			t.Errorf("choose() with --context %s = %v, want Usage", bad, err)
+}
+
+func TestAContextValueOfAnotherNameIsRefusedBeforeAnythingElse(t *testing.T) {
+	s := newShell(t)
+	t.Chdir(t.TempDir()) // no checkout, which would be the next thing to be missed
+	for bad, want := range map[string]string{
+		"x": "NAME=VALUE with one of arch, budget, ", "=x": "NAME=VALUE", "edeg=false": `--context: expected one of arch, budget, certificate, concurrency, dashboard, domain, edge, email, `,
+		"stage=prod": "try: --stage prod", "edgeSecretVersion=1": "--context edgeSecretVersion is set by the deploy itself; what may be given is arch, ", "Keep=true": "one of arch",
+	} {
+		code, out, errs := s.run("", "deploy", "--yes", "--context", bad)
+		if code != problem.ExitUsage || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("deploy --context %s = exit %d, %q, %q; want it refused with %q", bad, code, out, errs, want)
+		}
+	}
+}
+
+func TestTheContextValuesAreThoseOfTheStacks(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "infra", "settings", "settings.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var known []string
+	for _, m := range regexp.MustCompile(`(?m)^\t[A-Z]\w+ += "(\w+)"$`).FindAllSubmatch(b, -1) {
+		known = append(known, string(m[1]))
+	}
+	slices.Sort(known)
+	ours := slices.Sorted(slices.Values(slices.Concat(stage.Chosen(), stage.Set())))
+	if diff := gocmp.Diff(known, ours); diff != "" {
+		t.Errorf("context values (-infra/settings +ours):\n%s", diff)
+	}
+}
+
+func TestAValueThatTheStacksRefuseIsATypingError(t *testing.T) {
+	for out, want := range map[string]string{
+		"context value budget: expected a whole number from 1 to 1000000, got \"ten\"\nexit status 1\ngo run ./infra: Subprocess exited with error 1\n": `--context budget: expected a whole number from 1 to 1000000, got "ten"`,
+		"context value keep: expected true or false, got \"\"\r\ndomain: needs context value certificate, the ARN\n":                                    `--context keep: expected true or false, got ""; --context domain: needs context value certificate, the ARN`,
+		"waf: expected a stage in us-east-1, got Region \"eu-west-1\"":                                                                                  `--context waf: expected a stage in us-east-1, got Region "eu-west-1"`,
+		"context value edgeSecretVersion: expected a version id":                                                                                        "", // not a person's
+		"walk.go:3: expected ';'": "", "Error: needs more": "", "": "",
+	} {
+		got := ""
+		if err := refusedValues([]byte(out)); err != nil {
+			if got = err.Error(); !problem.Is(err, problem.Usage) {
+				t.Errorf("refusedValues(%q) is a %v, want Usage", out, problem.Of(err).Kind)
+			}
+		}
+		if got != want {
+			t.Errorf("refusedValues(%q) = %q, want %q", out, got, want)
 		}
 	}
 }

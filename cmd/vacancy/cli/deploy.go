@@ -72,7 +72,38 @@ type deployment struct {
 	rec   stage.Record // with the context values of this run
 }
 
+// values are the context values that the flags give. What is in them is for the
+// stacks to judge.
+func (f deployFlags) values() (map[string]string, error) {
+	given := map[string]string{}
+	for _, kv := range f.context {
+		name, value, ok := strings.Cut(kv, "=")
+		names := strings.Join(stage.Chosen(), ", ")
+		switch {
+		case !ok || name == "":
+			return nil, &problem.Error{Kind: problem.Usage, Field: "--context", Want: "NAME=VALUE with one of " + names, Got: fmt.Sprintf("%.40q", kv)}
+		case name == "stage":
+			return nil, withHint(problem.New(problem.Usage, "--context stage is set by the deploy itself; what may be given is %s", names), "--stage %s", printable(value))
+		case slices.Contains(stage.Set(), name):
+			return nil, problem.New(problem.Usage, "--context %s is set by the deploy itself; what may be given is %s", name, names)
+		case !slices.Contains(stage.Chosen(), name):
+			return nil, &problem.Error{Kind: problem.Usage, Field: "--context", Want: "one of " + names, Got: fmt.Sprintf("%.40q", name)}
+		}
+		given[name] = value
+	}
+	if f.noEdge {
+		given["edge"] = "false"
+	}
+	if f.email != "" {
+		given["email"] = f.email
+	}
+	return given, nil
+}
+
 func (a *app) deploy(ctx context.Context, f deployFlags) error {
+	if _, err := f.values(); err != nil { // before anything is fetched or built
+		return err
+	}
 	name, err := a.stageName(f.stage)
 	if err != nil {
 		return err
@@ -151,22 +182,11 @@ func (d *deployment) choose(ctx context.Context) error {
 	if chosen == nil {
 		chosen = map[string]string{}
 	}
-	for _, kv := range d.flags.context {
-		name, value, ok := strings.Cut(kv, "=")
-		if !ok || name == "" {
-			return &problem.Error{Kind: problem.Usage, Field: "--context", Want: "NAME=VALUE", Got: fmt.Sprintf("%.40q", kv)}
-		}
-		if slices.Contains([]string{"stage", "edgeSecretVersion", "edgeSecretBefore"}, name) {
-			return problem.New(problem.Usage, "--context %s is set by the deploy itself", name)
-		}
-		chosen[name] = value
+	given, err := d.flags.values()
+	if err != nil {
+		return err
 	}
-	if d.flags.noEdge {
-		chosen["edge"] = "false"
-	}
-	if d.flags.email != "" {
-		chosen["email"] = d.flags.email
-	}
+	maps.Copy(chosen, given)
 	if _, known := chosen["email"]; !known && !d.flags.yes && !d.flags.fast {
 		address, err := d.askLine(ctx, "Where should alarms and the budget's warnings go? A mail address, or nothing for none:")
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -92,15 +94,47 @@ func (d *deployment) synth(ctx context.Context, dir string, more map[string]stri
 			}
 		}
 	}
-	cmd := d.cdk.Command(ctx, d.top, d.environ(), args...)
-	out, err := cmd.CombinedOutput()
+	out, err := d.alive("building", d.cdk.Command(ctx, d.top, d.environ(), args...))
 	if ctx.Err() != nil {
 		return nil, problem.New(problem.Canceled, "interrupted: nothing was deployed")
 	}
 	if err != nil {
+		if refused := refusedValues(out); refused != nil {
+			return nil, refused
+		}
 		return nil, problem.Wrap(problem.Internal, err, "the functions or templates were not built: %s", lastWord(out))
 	}
 	return assembly.Read(dir)
+}
+
+// alive runs what is silent for long and shows on a terminal how long it takes.
+func (d *deployment) alive(doing string, cmd *exec.Cmd) ([]byte, error) {
+	var out output
+	cmd.Stdout, cmd.Stderr = &out, &out
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	err := d.progressLine().during(doing, tick.C, cmd.Run)
+	return out.Bytes(), err
+}
+
+// valueRefused is a line in which the CDK app says that a context value is
+// wrong, by itself or beside another.
+var valueRefused = regexp.MustCompile(`^(?:context value )?([A-Za-z]+): ((?:expected|needs) .*)$`)
+
+// refusedValues is what a build says of values that a person chose: nil if it
+// failed for another reason.
+func refusedValues(out []byte) error {
+	var said []string
+	for line := range strings.Lines(string(out)) {
+		m := valueRefused.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
+		if m != nil && slices.Contains(stage.Chosen(), m[1]) {
+			said = append(said, "--context "+m[1]+": "+m[2])
+		}
+	}
+	if len(said) == 0 {
+		return nil
+	}
+	return problem.New(problem.Usage, "%s", strings.Join(said, "; "))
 }
 
 // compare holds each built template against the deployed one.

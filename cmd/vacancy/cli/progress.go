@@ -5,19 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // progressLine is a line on the person's terminal that is written over.
-// Elsewhere it is nothing.
+// Elsewhere, and with --json, it is nothing.
 type progressLine struct {
 	w     io.Writer // nil: no terminal
 	shown bool
 }
 
 func (a *app) progressLine() *progressLine {
-	if isTerminal(a.err) {
+	if isTerminal(a.err) && !a.json {
 		return &progressLine{w: a.err}
 	}
 	return &progressLine{}
@@ -37,6 +38,25 @@ func (p *progressLine) clear() {
 	if p.shown {
 		p.shown = false
 		fmt.Fprint(p.w, eraseLine)
+	}
+}
+
+// during runs something and says at each tick for how long it has.
+func (p *progressLine) during(doing string, ticks <-chan time.Time, run func() error) error {
+	defer p.clear()
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	var began time.Time
+	for {
+		select {
+		case at := <-ticks:
+			if began.IsZero() {
+				began = at
+			}
+			p.show("%3.0f s  %s", at.Sub(began).Seconds()+1, doing)
+		case err := <-done:
+			return err
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -55,5 +56,26 @@ func TestProgressIsWrittenOverAndErased(t *testing.T) {
 	p.clear()
 	if want := "\r\x1b[K5 rows\r\x1b[K6 rows\r\x1b[K"; out.String() != want {
 		t.Errorf("progress = %q, want %q", out.String(), want)
+	}
+}
+
+func TestWhatIsSilentIsShownToBeAlive(t *testing.T) {
+	var out strings.Builder
+	ticks, failed := make(chan time.Time), errors.New("no")
+	run := func() error {
+		at := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
+		ticks <- at
+		ticks <- at.Add(9 * time.Second)
+		return failed
+	}
+	if err := (&progressLine{w: &out}).during("building", ticks, run); err != failed {
+		t.Errorf("during() = %v, want what the run ended with", err)
+	}
+	if want := "\r\x1b[K  1 s  building\r\x1b[K 10 s  building\r\x1b[K"; out.String() != want {
+		t.Errorf("progress = %q, want %q", out.String(), want)
+	}
+	out.Reset()
+	if _ = (&progressLine{}).during("building", ticks, run); out.Len() > 0 {
+		t.Errorf("progress where there is no terminal = %q, want none", out.String())
 	}
 }

@@ -9,3 +9,12 @@ func Functions() []string { return []string{"message", "account", "audit", "swee
 
 // Whole is what a stack or a function of a stage is called in an account.
 func Whole(stage, short string) string { return "vacancy-" + stage + "-" + short }
+
+// Chosen are the names of the context values that a person may give for a
+// stage, sorted. The rest of those that the stacks know a deployment sets.
+func Chosen() []string {
+	return []string{"arch", "budget", "certificate", "concurrency", "dashboard", "domain", "edge", "email", "hostKey", "keep", "pairRate", "rate", "readCeiling", "retentionDays", "waf", "writeCeiling"}
+}
+
+// Set are the names of the context values that a deployment itself sets.
+func Set() []string { return []string{"edgeSecretBefore", "edgeSecretVersion", "stage"} }
