@@ -158,7 +158,7 @@ func TestAnAccountIsNeverPreparedSilently(t *testing.T) {
 		d, _ := deploying(t, s, tc.answer, tc.flags) // its CDK is nil: a run of it would panic
 		err := d.bootstrapped(t.Context())
 		h := new(hinted)
-		if !problem.Is(err, tc.kind) || !errors.As(err, &h) || h.hint != "vacancy deploy --bootstrap" {
+		if !problem.Is(err, tc.kind) || !errors.As(err, &h) || h.hint != "vacancy deploy --stage dev --bootstrap" {
 			t.Errorf("%s: bootstrapped() = %v, want %v with a hint at the flag", name, err, tc.kind)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
@@ -114,7 +115,7 @@ func readTemplates(dir, name string) ([][]byte, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, withHint(problem.New(problem.NotFound, "%s has no vacancy-%s-*.template.json", dir, name), "cdk synth -c stage=%s", name)
+		return nil, withHint(problem.New(problem.NotFound, "%s has no vacancy-%s-*.template.json", dir, name), "%s", synthesis(name))
 	}
 	var found [][]byte
 	for _, file := range files {
@@ -127,6 +128,12 @@ func readTemplates(dir, name string) ([][]byte, error) {
 	return found, nil
 }
 
+// synthesis is the command that writes a stage's templates to cdk.out, for who
+// has no CDK installed.
+func synthesis(name string) string {
+	return fmt.Sprintf("npx --yes aws-cdk@%s synth --quiet -c stage=%s", cdk.Version, name)
+}
+
 // deployed reads templates and real calls from AWS.
 func (a *app) deployed(ctx context.Context, rec stage.Record, since time.Duration) (templates [][]byte, real *cost.Real, more bool, err error) {
 	c, err := cloud.Open(ctx, rec.Region)
@@ -135,7 +142,7 @@ func (a *app) deployed(ctx context.Context, rec stage.Record, since time.Duratio
 	}
 	if templates, err = c.Templates(ctx, rec.Stage); err != nil {
 		if problem.Is(err, problem.NotFound) {
-			err = withHint(err, "cdk synth -c stage=%s && vacancy cost --stage %s --templates cdk.out", rec.Stage, rec.Stage)
+			err = withHint(err, "%s && vacancy cost --stage %s --templates cdk.out", synthesis(rec.Stage), rec.Stage)
 		}
 		return nil, nil, false, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -69,7 +70,7 @@ func TestCostRefusesWhatItCannotEstimate(t *testing.T) {
 	}{
 		"no calls":      {[]string{"--calls", "0"}, problem.ExitUsage, "--calls: expected 1 to"},
 		"bad stage":     {[]string{"--stage", "Prod"}, problem.ExitUsage, "stage: expected"},
-		"another stage": {[]string{"--stage", "prod", "--templates", dir}, problem.ExitNotFound, "try: cdk synth -c stage=prod"},
+		"another stage": {[]string{"--stage", "prod", "--templates", dir}, problem.ExitNotFound, "try: npx --yes aws-cdk@" + cdk.Version + " synth --quiet -c stage=prod\n"},
 		"no list":       {[]string{"--templates", dir, "--price-list", "nowhere.json"}, problem.ExitNotFound, "nowhere.json"},
 		"unknown item":  {[]string{"--templates", dir, "--price-list", bad}, problem.ExitUsage, `got "gold"`},
 	} {

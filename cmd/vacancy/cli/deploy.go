@@ -212,7 +212,7 @@ func (d *deployment) bootstrapped(ctx context.Context) error {
 	target := "aws://" + d.rec.Account + "/" + d.rec.Region
 	if !d.flags.bootstrap {
 		missing := problem.New(problem.Conflict, "account %s has no CDK bootstrap in Region %s", d.rec.Account, d.rec.Region)
-		hint := func(err error) error { return withHint(err, "vacancy deploy --bootstrap") }
+		hint := func(err error) error { return withHint(err, "vacancy deploy --stage %s --bootstrap", d.rec.Stage) }
 		if d.flags.yes {
 			return hint(missing)
 		}

@@ -109,7 +109,7 @@ func TestDoctorNamesWhatIsWrongWithAnAccount(t *testing.T) {
 			s.status, s.identity = 403, stsError("SignatureDoesNotMatch", "Signature not yet current: 20260101T001000Z is still later than 20260101T000500Z")
 		}},
 		{"new account", "quota", doctor.Fail, "L-B99A9384", func(s *scripted) { s.limit, s.unreserved = 10, 10 }},
-		{"no bootstrap", "bootstrap", doctor.Fail, "bootstrap aws://111122223333/us-east-1", func(*scripted) {}},
+		{"no bootstrap", "bootstrap", doctor.Fail, "vacancy deploy --stage dev --bootstrap", func(*scripted) {}},
 		{"no stage", "stack data", doctor.Fail, "vacancy deploy --stage dev", func(*scripted) {}},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {

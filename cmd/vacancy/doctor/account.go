@@ -17,14 +17,15 @@ func (f Facts) bootstrap() Check {
 	if why := f.blind(); why != "" {
 		return none(name, "%s", why)
 	}
-	fix := fmt.Sprintf("npx --yes aws-cdk@%s bootstrap aws://%s/%s", cdk.Version, f.Account.ID, f.Account.Region)
+	// A deploy makes a bootstrap where there is none, and lets one be that is old.
+	renew := fmt.Sprintf("npx --yes aws-cdk@%s bootstrap aws://%s/%s", cdk.Version, f.Account.ID, f.Account.Region)
 	switch b := f.Bootstrap; {
 	case b.Err != nil:
 		return unread(name, b.Err)
 	case b.Missing:
-		return fail(name, fix, "the CDK has no stack CDKToolkit in %s; it keeps assets there", f.Account.Region)
+		return fail(name, f.deploy()+" --bootstrap", "the CDK has no stack CDKToolkit in %s; it keeps assets there", f.Account.Region)
 	case b.Version < leastBootstrap:
-		return fail(name, fix, "CDKToolkit has version %d; the templates need %d", b.Version, leastBootstrap)
+		return fail(name, renew, "CDKToolkit has version %d; the templates need %d", b.Version, leastBootstrap)
 	default:
 		return ok(name, "CDKToolkit has version %d", b.Version)
 	}
