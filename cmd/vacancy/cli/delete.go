@@ -58,7 +58,7 @@ func (a *app) deleteVacant(ctx context.Context, c *control, what string, yes boo
 	if err != nil {
 		return deleteHint(err, before)
 	}
-	return a.show(deleteResult{after})
+	return a.show(deleteResult{after, before.Deleted != ""})
 }
 
 // deleteHint names the command that comes first.
@@ -75,8 +75,15 @@ func deleteHint(err error, v account.Vacant) error {
 }
 
 // deleteResult is the tombstone of a vacant.
-type deleteResult struct{ account.Vacant }
+type deleteResult struct {
+	account.Vacant
+	before bool // it was deleted before this command
+}
 
 func (r deleteResult) text(w io.Writer) {
+	if r.before {
+		fmt.Fprintf(w, "%s was deleted before, at %s\n", r.Name, r.Deleted)
+		return
+	}
 	fmt.Fprintf(w, "%s is deleted\n  its key is destroyed; its rows, logbook, name and id stay\n", r.Name)
 }

@@ -22,6 +22,9 @@ func TestADeletedVacantIsShownAsWritten(t *testing.T) {
 	s := newShell(t)
 	s.archived("scribe")
 	golden(t, "delete", s.must("delete", "scribe", "--yes"))
+	if out, want := s.must("delete", "scribe"), "scribe was deleted before, at 2026-05-06T00:00:00+00:00\n"; out != want {
+		t.Errorf("delete, again = %q, want %q", out, want)
+	}
 	golden(t, "delete.json", s.must("delete", "scribe", "--json"))
 	golden(t, "list-deleted", s.must("list"))
 	golden(t, "show-deleted", s.must("show", "scribe", "--logbook"))

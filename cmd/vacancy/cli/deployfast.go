@@ -90,6 +90,8 @@ func (d *deployment) swapCode(ctx context.Context, built *assembly.Assembly, nam
 	if err := records.Write(d.rec); err != nil {
 		return err
 	}
+	progress := d.progressLine()
+	defer progress.clear()
 	r := swapResult{Stage: d.rec.Stage, Swapped: []string{}, Same: []string{}}
 	for _, s := range built.Stacks {
 		if s.Name != name {
@@ -104,6 +106,7 @@ func (d *deployment) swapCode(ctx context.Context, built *assembly.Assembly, nam
 			if err != nil {
 				return problem.Wrap(problem.Damaged, err, "what CDK wrote has no code of %s", code.Function)
 			}
+			progress.show("new code for %s", code.Function)
 			changed, err := d.cloud.UpdateCode(ctx, code.Function, zip)
 			if err != nil {
 				return err
@@ -112,7 +115,6 @@ func (d *deployment) swapCode(ctx context.Context, built *assembly.Assembly, nam
 				r.Same = append(r.Same, code.Function)
 				continue
 			}
-			d.note("  %s has its new code", code.Function)
 			r.Swapped = append(r.Swapped, code.Function)
 		}
 	}
@@ -121,6 +123,7 @@ func (d *deployment) swapCode(ctx context.Context, built *assembly.Assembly, nam
 			return err
 		}
 	}
+	progress.clear()
 	return d.show(r)
 }
 

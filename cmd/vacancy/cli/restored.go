@@ -49,7 +49,7 @@ func (a *app) restored(ctx context.Context, w where) (err error) {
 			if err != nil {
 				return err
 			}
-			return a.show(restoredResult{Host: c.URL, Vacants: n})
+			return a.show(at.restored(n))
 		})
 	}
 	dir, err := a.dataDir(w.data)
@@ -76,13 +76,31 @@ func (a *app) restored(ctx context.Context, w where) (err error) {
 	return a.show(restoredResult{Data: dir, Vacants: n})
 }
 
+// restored is the outcome at a host elsewhere, by the name that the person
+// knows it by: its control door may be another.
+func (e *elsewhere) restored(vacants int) restoredResult {
+	if e.aws {
+		return restoredResult{Host: hostAWS, Stage: e.stage, Vacants: vacants}
+	}
+	return restoredResult{Host: e.record.URL, Vacants: vacants}
+}
+
 // restoredResult says how many vacants have a floor now.
 type restoredResult struct {
 	Data    string `json:"data,omitempty"`
-	Host    string `json:"host,omitempty"`
+	Host    string `json:"host,omitempty"`  // as it was given
+	Stage   string `json:"stage,omitempty"` // of aws
 	Vacants int    `json:"vacants"`
 }
 
 func (r restoredResult) text(w io.Writer) {
-	fmt.Fprintf(w, "%d open vacants in %s refuse what was signed until now\n", r.Vacants, cmp.Or(r.Data, r.Host))
+	in := cmp.Or(r.Data, r.Host)
+	if r.Stage != "" {
+		in = "stage " + r.Stage + " on AWS"
+	}
+	if r.Vacants == 1 {
+		fmt.Fprintf(w, "1 open vacant in %s refuses what was signed until now\n", in)
+		return
+	}
+	fmt.Fprintf(w, "%d open vacants in %s refuse what was signed until now\n", r.Vacants, in)
 }
