@@ -129,6 +129,7 @@ func TestAValueThatTheStacksRefuseIsATypingError(t *testing.T) {
 	for out, want := range map[string]string{
 		"context value budget: expected a whole number from 1 to 1000000, got \"ten\"\nexit status 1\ngo run ./infra: Subprocess exited with error 1\n": `--context budget: expected a whole number from 1 to 1000000, got "ten"`,
 		"context value keep: expected true or false, got \"\"\r\ndomain: needs context value certificate, the ARN\n":                                    `--context keep: expected true or false, got ""; --context domain: needs context value certificate, the ARN`,
+		"waitid: no child processescontext value pairRate: expected x, got \"y\"\n":                                                                     `--context pairRate: expected x, got "y"`,
 		"waf: expected a stage in us-east-1, got Region \"eu-west-1\"":                                                                                  `--context waf: expected a stage in us-east-1, got Region "eu-west-1"`,
 		"context value edgeSecretVersion: expected a version id":                                                                                        "", // not a person's
 		"walk.go:3: expected ';'": "", "Error: needs more": "", "": "",

@@ -117,17 +117,15 @@ func (d *deployment) alive(doing string, cmd *exec.Cmd) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// valueRefused is a line in which the CDK app says that a context value is
-// wrong, by itself or beside another.
-var valueRefused = regexp.MustCompile(`^(?:context value )?([A-Za-z]+): ((?:expected|needs) .*)$`)
-
 // refusedValues is what a build says of values that a person chose: nil if it
 // failed for another reason.
 func refusedValues(out []byte) error {
+	// Not from the line's beginning: the app's runtime may have said something
+	// there, without a line's end, about its own.
+	refused := regexp.MustCompile(`(?:context value )?(` + strings.Join(stage.Chosen(), "|") + `): ((?:expected|needs) .*)$`)
 	var said []string
 	for line := range strings.Lines(string(out)) {
-		m := valueRefused.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
-		if m != nil && slices.Contains(stage.Chosen(), m[1]) {
+		if m := refused.FindStringSubmatch(strings.TrimRight(line, "\r\n")); m != nil {
 			said = append(said, "--context "+m[1]+": "+m[2])
 		}
 	}
