@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -132,6 +133,7 @@ func (a *AWS) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(name, value)
 	}
 	if reply.Code == "" {
+		w.Header().Set("Content-Length", strconv.Itoa(len(reply.Body)))
 		_, _ = io.WriteString(w, reply.Body)
 		return
 	}
