@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 )
 
 // counts of tests, over all stages.
@@ -45,7 +46,7 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	said := map[string]string{} // output so far, by package and test
+	said := map[string]*strings.Builder{} // output so far, by package and test
 	failed := 0
 	lines := bufio.NewScanner(pipe)
 	lines.Buffer(nil, 16<<20)
@@ -58,7 +59,12 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 		key := e.Package + " " + e.Test
 		switch e.Action {
 		case "output", "build-output":
-			said[key] += e.Output
+			// Some tests say megabytes, a line at a time: a string that grew by each
+			// would hold the test up.
+			if said[key] == nil {
+				said[key] = &strings.Builder{}
+			}
+			said[key].WriteString(e.Output)
 			continue
 		case "pass", "fail", "skip":
 		default:
@@ -67,22 +73,30 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 		c.count(e)
 		if e.Action == "fail" {
 			failed++
-			fmt.Printf("--- FAIL %s\n%s", key, said[key])
+			fmt.Printf("--- FAIL %s\n%s", key, text(said[key]))
 		} else if e.Test == "" && e.Action == "pass" { // a package without tests says skip
 			fmt.Printf("   ok    %s (%.1f s)\n", e.Package, e.Elapsed)
 		}
 		if e.Action == "skip" && e.Test != "" {
-			fmt.Printf("   skip  %s\n%s", key, said[key])
+			fmt.Printf("   skip  %s\n%s", key, text(said[key]))
 		}
 		delete(said, key)
 	}
 	if err := errors.Join(lines.Err(), cmd.Wait()); err != nil {
-		for key, text := range said { // what no test owns: a build that failed
-			fmt.Printf("%s\n%s", key, text)
+		for key, b := range said { // what no test owns: a build that failed
+			fmt.Printf("%s\n%s", key, text(b))
 		}
 		return fmt.Errorf("go test: %w, %d failures", err, failed)
 	}
 	return nil
+}
+
+// text is what b holds; nothing, if the test said nothing.
+func text(b *strings.Builder) string {
+	if b == nil {
+		return ""
+	}
+	return b.String()
 }
 
 func (c *counts) count(e event) {
