@@ -297,7 +297,7 @@ func TestOnAWSDoctorFindsNeitherStageNorBootstrapInAnotherRegion(t *testing.T) {
 	f := at(os.Getenv("VACANCY_TEST_AWS"), empty).Examine(t.Context(), l.stage, 14, time.Now)
 	r := doctor.Examine(f)
 	for check, fix := range map[string]string{
-		"bootstrap": "bootstrap aws://000000000000/" + empty, "stack data": "vacancy deploy", "stack functions": "vacancy deploy",
+		"bootstrap": "vacancy deploy --stage " + l.stage + " --bootstrap", "stack data": "vacancy deploy", "stack functions": "vacancy deploy",
 	} {
 		if c := r.Find(check); c.Verdict != doctor.Fail || !strings.Contains(c.Fix, fix) {
 			t.Errorf("check = %+v, want FAIL with a fix of %q", c, fix)
