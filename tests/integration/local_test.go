@@ -45,7 +45,8 @@ func run(m *testing.M) int {
 	// An interrupt ends the server too, by the end of this process.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, func() { os.RemoveAll(dir); os.Exit(130) })
+	// The end of the tests is none: stop, which ends the context, comes after.
+	defer context.AfterFunc(ctx, func() { os.RemoveAll(dir); os.Exit(130) })()
 	code := m.Run()
 	if started != nil {
 		if err := started.Stop(); err != nil {
