@@ -19,7 +19,7 @@ import (
 func stray(t *testing.T, path string, file ...string) *exec.Cmd {
 	t.Helper()
 	if runtime.GOOS == "windows" {
-		t.Skip("LocalStack does not run here")
+		t.Skip("LocalStack, and so the server, runs on Unix only")
 	}
 	tail, err := exec.LookPath("tail")
 	if err != nil {

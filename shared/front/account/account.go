@@ -3,8 +3,9 @@
 // host is.
 //
 // It imports host/hosted, floor 1 and problem, translates, and decides nothing
-// itself. Who may reach it is the home's business: a Unix socket that only its
-// owner opens, a bearer key on AWS; it is never on the public listener. The
+// itself. Who may reach it is the home's business: on one machine a Unix socket
+// that only its owner opens, and never the public listener; on AWS a public URL,
+// where Keyed lets in who has the operator's key and nobody else. The
 // invariants: a page in a browser gets nothing, even one that could reach the
 // door; a body is strict JSON or refused; a seed that comes in shows nowhere,
 // and one goes out by an export alone.

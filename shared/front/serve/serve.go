@@ -2,9 +2,10 @@
 // public listener, and the control door beside it where only the user of the
 // machine gets through.
 //
-// It imports the doors, host/hosted and problem. The invariant: no control
-// route is ever served on the public listener, and nothing of the control door
-// is reached by another user of the machine or by a page in a browser.
+// It imports the doors, host/hosted and problem. The invariants: no control
+// route is ever served on the public listener of a machine, and nothing of the
+// control door is reached by another of its users or by a page in a browser; a
+// home with an operator opens that door by the operator's key alone.
 package serve
 
 import (
