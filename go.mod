@@ -36,6 +36,7 @@ require (
 	golang.org/x/mod v0.42.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.48.0
+	golang.org/x/text v0.37.0
 	pgregory.net/rapid v1.3.0
 )
 

@@ -50,6 +50,11 @@ const (
 	Damaged
 	Pending
 	Canceled
+	Schema
+	Sequence
+	Idempotency
+	Equivocation
+	Revoked
 )
 
 // Row is what a Kind becomes outside.
@@ -113,6 +118,11 @@ var rows = map[Kind]Row{
 	Damaged:          {"damaged", http.StatusInternalServerError, -32025, ExitFailed, "stored data is damaged"},
 	Pending:          {"pending", http.StatusConflict, -32026, ExitPending, "not yet answered"},
 	Canceled:         {"canceled", 499, -32027, ExitCanceled, "canceled"},
+	Schema:           {"schema", http.StatusUnprocessableEntity, -32602, ExitUsage, "a member of the request is wrong"},
+	Sequence:         {"sequence", http.StatusConflict, -32028, ExitConflict, "not the next event of this actor"},
+	Idempotency:      {"idempotency_conflict", http.StatusConflict, -32029, ExitConflict, "an idempotency key was used twice"},
+	Equivocation:     {"equivocation", http.StatusConflict, -32030, ExitConflict, "two cards of one version"},
+	Revoked:          {"revoked", http.StatusForbidden, -32031, ExitRefused, "the key was revoked"},
 }
 
 // Row returns the table's row for k.
