@@ -34,7 +34,7 @@ func pipe(path string) bool {
 // adapters are the only packages, with those below them, that may import the
 // SDK of AWS: adapters, and what hands them their client.
 var adapters = []string{
-	"shared/store/dynamo", "shared/host/custody/kms", "shared/front/onlambda",
+	"shared/store/dynamo", "shared/store/blob/s3", "shared/host/custody/kms", "shared/front/onlambda",
 	"functions", "cmd/vacancy/cloud", "localstack", "tests",
 }
 
@@ -131,6 +131,15 @@ func TestOnlyAdaptersImportTheSDKOfAWS(t *testing.T) {
 	}
 }
 
+// engines are the libraries of search; each is known to one adapter, so that a
+// host of another home does not carry it.
+var engines = map[string]string{
+	"github.com/blevesearch/":        "shared/host/search/bleve",
+	"github.com/opensearch-project/": "shared/host/search/opensearch",
+	"github.com/transparency-dev/":   "shared/host/translog",
+	"golang.org/x/mod/sumdb":         "shared/host/translog",
+}
+
 func TestTheInfrastructureAndItsToolsStayApart(t *testing.T) {
 	for _, f := range source(t) {
 		for _, im := range f.imports {
@@ -139,6 +148,18 @@ func TestTheInfrastructureAndItsToolsStayApart(t *testing.T) {
 			}
 			if cdk(im) || infrastructure(im) {
 				t.Errorf("%s imports %s", f.path, im)
+			}
+		}
+	}
+}
+
+func TestEachEngineIsKnownToItsAdapterAlone(t *testing.T) {
+	for _, f := range source(t) {
+		for _, im := range f.imports {
+			for engine, home := range engines {
+				if strings.HasPrefix(im, engine) && f.pkg != module+home && !strings.HasPrefix(f.pkg, module+home+"/") {
+					t.Errorf("%s imports %s, which is for %s", f.path, im, home)
+				}
 			}
 		}
 	}
