@@ -1,0 +1,118 @@
+// Package readproof says who reads: a header in which a vacant signs one GET,
+// so that what only it or its parent may see is shown to nobody else. The
+// reference takes a query parameter for it, which anybody can write.
+//
+// It imports identity and problem. The invariants: a proof fits one method, one
+// address with its query, one authority (host and port, so that a host cannot
+// pass on a proof that was made for it) and a few minutes; a header has exactly
+// one form.
+package readproof
+
+import (
+	"context"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Header is the name of the header: <id hex>;t=<unix seconds>;sig=<hex>.
+const Header = "Vacancy-Caller"
+
+// Skew is how far a proof's time may be from the host's clock. Within it a
+// proof that was seen can be shown again, for the same page.
+const Skew = 300 * time.Second
+
+// domain keeps these bytes apart from whatever else a vacant signs.
+const domain = "vacancy:read:v1"
+
+// Request is what a proof is made for.
+type Request struct {
+	Authority string // host[:port] of the URL that is asked, in any case
+	Method    string
+	Target    string // path and query as they are sent
+}
+
+// Proof is a parsed header.
+type Proof struct {
+	ID        identity.ID
+	Time      time.Time // whole seconds
+	Signature []byte
+}
+
+// Sign makes the header's value.
+func Sign(ctx context.Context, s identity.Signer, r Request, now time.Time) (string, error) {
+	if !r.plain() {
+		return "", problem.Invalid("request", "a method and an address without control characters", "another")
+	}
+	p := Proof{ID: s.ID(), Time: time.Unix(now.Unix(), 0).UTC()}
+	sig, err := s.Sign(ctx, r.signed(p.Time))
+	if err != nil {
+		return "", err
+	}
+	p.Signature = sig
+	return p.String(), nil
+}
+
+// String is the header's value.
+func (p Proof) String() string {
+	return p.ID.String() + ";t=" + strconv.FormatInt(p.Time.Unix(), 10) + ";sig=" + hex.EncodeToString(p.Signature)
+}
+
+// Parse reads a header's value. It does not verify it.
+func Parse(value string) (Proof, error) {
+	wrong := &problem.Error{Kind: problem.Malformed, Field: Header, Want: "<id hex>;t=<unix seconds>;sig=<128 hex digits>"}
+	const room = 2*identity.Size + len(";t=") + 20 + len(";sig=") + 2*identity.SignatureSize
+	if len(value) > room {
+		return Proof{}, wrong
+	}
+	parts := strings.Split(value, ";")
+	if len(parts) != 3 || !strings.HasPrefix(parts[1], "t=") || !strings.HasPrefix(parts[2], "sig=") {
+		return Proof{}, wrong
+	}
+	id, err := identity.ParseID(parts[0])
+	if err != nil {
+		return Proof{}, wrong
+	}
+	at, err := strconv.ParseInt(parts[1][len("t="):], 10, 64)
+	if err != nil {
+		return Proof{}, wrong
+	}
+	sig, err := hex.DecodeString(parts[2][len("sig="):])
+	if err != nil || len(sig) != identity.SignatureSize {
+		return Proof{}, wrong
+	}
+	p := Proof{ID: id, Time: time.Unix(at, 0).UTC(), Signature: sig}
+	if p.String() != value { // upper case, a sign, leading zeros, white space
+		return Proof{}, wrong
+	}
+	return p, nil
+}
+
+// Verify says whether p was made for r, not long before or after now: nil, or
+// a problem of kind Clock or BadSignature.
+func (p Proof) Verify(r Request, now time.Time) error {
+	if off := p.Time.Sub(now); off > Skew || off < -Skew {
+		return problem.New(problem.Clock, "%s: expected a time within %d s of the host's, which is %d, got %d",
+			Header, int(Skew.Seconds()), now.Unix(), p.Time.Unix())
+	}
+	if !r.plain() || !identity.Verify(p.ID, r.signed(p.Time), p.Signature) {
+		return problem.New(problem.BadSignature, "%s: signature did not verify", Header)
+	}
+	return nil
+}
+
+// plain reports whether no part can be taken for the separator.
+func (r Request) plain() bool {
+	control := func(c rune) bool { return c < 0x20 || c == 0x7f }
+	return !strings.ContainsFunc(r.Authority, control) && !strings.ContainsFunc(r.Method, control) && !strings.ContainsFunc(r.Target, control)
+}
+
+func (r Request) signed(at time.Time) []byte {
+	return []byte(strings.Join([]string{
+		domain, strings.ToLower(r.Authority), r.Method, r.Target, strconv.FormatInt(at.Unix(), 10),
+	}, "\x1f"))
+}
