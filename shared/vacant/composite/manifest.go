@@ -1,0 +1,219 @@
+// Package composite holds what binds a child to its parent: the manifest that
+// both have signed (wire §12).
+//
+// It imports canon, identity and problem. The invariants: the signed bytes are
+// rebuilt from the fields; both signatures are over the same bytes, those of
+// the manifest's own schema version; what a version does not sign, it does not
+// say.
+package composite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// BirthPath says how a child came to be; its value is the word on the wire.
+type BirthPath string
+
+// BirthPaths lists the five.
+func BirthPaths() []BirthPath { return []BirthPath{"D1", "D2", "D3", "D4", "D5"} }
+
+// Reachability says who may call a child; its value is the word on the wire.
+type Reachability string
+
+// The reachabilities. The underscore is the reference's.
+const (
+	ParentOnly    Reachability = "parent-only"
+	ParentBridged Reachability = "parent-bridged"
+	PublicA2A     Reachability = "public_a2a"
+)
+
+// Outbound says whom a child may call; its value is the word on the wire.
+type Outbound string
+
+// The outbound policies.
+const (
+	NoExternal      Outbound = "no-external"
+	ParentPermitted Outbound = "parent-permitted"
+	Unrestricted    Outbound = "unrestricted"
+)
+
+// Schema is the version of a manifest; its value is the word on the wire.
+type Schema string
+
+// The schemas. V1 signs neither of the two axes, so it says nothing of them.
+const (
+	V1 Schema = "v1"
+	V2 Schema = "v2"
+)
+
+// The limits of what a registry takes.
+const (
+	MaxTools = 256 // in each of the three lists
+	MaxTool  = 256 // bytes
+	MaxBlob  = 64 << 10
+)
+
+// Manifest binds a child to its parent.
+type Manifest struct {
+	ParentID, ChildID         identity.ID
+	BirthPath                 BirthPath
+	ClosedByDefault           bool
+	Inherited, Added, Removed []string // tools; their order is not signed
+	Reachability              Reachability
+	Outbound                  Outbound
+	Schema                    Schema
+	SignatureParent           []byte
+	SignatureChild            []byte
+}
+
+// Check says whether m has the form of a manifest: nil, or the field that is
+// wrong.
+func (m *Manifest) Check() error {
+	if err := m.ParentID.Check(); err != nil {
+		return problem.New(problem.Malformed, "parent_id: %s", problem.Of(err).Text())
+	}
+	if err := m.ChildID.Check(); err != nil {
+		return problem.New(problem.Malformed, "child_id: %s", problem.Of(err).Text())
+	}
+	if m.ParentID == m.ChildID {
+		return problem.Invalid("child_id", "another than parent_id", "the same")
+	}
+	if !slices.Contains(BirthPaths(), m.BirthPath) {
+		return problem.Invalid("birth_path", "D1 to D5", fmt.Sprintf("%.40q", string(m.BirthPath)))
+	}
+	if m.Schema != V1 && m.Schema != V2 {
+		return problem.Invalid("schema_version", "v1 or v2", fmt.Sprintf("%.40q", string(m.Schema)))
+	}
+	switch m.Reachability {
+	case ParentOnly, ParentBridged, PublicA2A:
+	default:
+		return problem.Invalid("endpoint_reachability", "parent-only, parent-bridged or public_a2a", fmt.Sprintf("%.40q", string(m.Reachability)))
+	}
+	switch m.Outbound {
+	case NoExternal, ParentPermitted, Unrestricted:
+	default:
+		return problem.Invalid("outbound_policy", "no-external, parent-permitted or unrestricted", fmt.Sprintf("%.40q", string(m.Outbound)))
+	}
+	for _, list := range m.tools() {
+		if len(list.tools) > MaxTools {
+			return problem.Invalid(list.key, fmt.Sprintf("at most %d", MaxTools), strconv.Itoa(len(list.tools)))
+		}
+		for i, tool := range list.tools {
+			if len(tool) > MaxTool {
+				return problem.Invalid(fmt.Sprintf("%s[%d]", list.key, i), fmt.Sprintf("at most %d bytes", MaxTool), strconv.Itoa(len(tool)))
+			}
+		}
+	}
+	return nil
+}
+
+type toolList struct {
+	key   string
+	tools []string
+}
+
+// tools lists the three lists in the order in which they are signed.
+func (m *Manifest) tools() [3]toolList {
+	return [3]toolList{
+		{"tool_whitelist_added", m.Added},
+		{"tool_whitelist_inherited", m.Inherited},
+		{"tool_whitelist_removed", m.Removed},
+	}
+}
+
+// SigningBytes is what both parties sign: canonical JSON of the fields of m's
+// own schema version.
+func (m *Manifest) SigningBytes() []byte { return append(m.appendToParent(nil), m.appendTools(nil)...) }
+
+// appendToParent appends the members before the tool lists. The signatures and
+// the schema version, which are not signed, sort between the two halves.
+func (m *Manifest) appendToParent(dst []byte) []byte {
+	dst = canon.AppendString(append(dst, `{"birth_path":`...), string(m.BirthPath))
+	dst = m.ChildID.AppendHex(append(dst, `,"child_id":"`...))
+	dst = strconv.AppendBool(append(dst, `","closed_by_default":`...), m.ClosedByDefault)
+	if m.Schema != V1 {
+		dst = canon.AppendString(append(dst, `,"endpoint_reachability":`...), string(m.Reachability))
+		dst = canon.AppendString(append(dst, `,"outbound_policy":`...), string(m.Outbound))
+	}
+	return append(m.ParentID.AppendHex(append(dst, `,"parent_id":"`...)), '"')
+}
+
+func (m *Manifest) appendTools(dst []byte) []byte {
+	for _, list := range m.tools() {
+		dst = append(canon.AppendString(append(dst, ','), list.key), ":["...)
+		for i, tool := range slices.Sorted(slices.Values(list.tools)) {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = canon.AppendString(dst, tool)
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// Hash is the hash of the signed bytes.
+func (m *Manifest) Hash() identity.Hash { return identity.Sum(m.SigningBytes()) }
+
+// SignParent sets the parent's signature by s, which must be the parent's. The
+// order in which the two sign is free.
+func (m *Manifest) SignParent(ctx context.Context, s identity.Signer) error {
+	signature, err := m.sign(ctx, s, "parent", m.ParentID)
+	if err == nil {
+		m.SignatureParent = signature
+	}
+	return err
+}
+
+// SignChild sets the child's signature by s, which must be the child's.
+func (m *Manifest) SignChild(ctx context.Context, s identity.Signer) error {
+	signature, err := m.sign(ctx, s, "child", m.ChildID)
+	if err == nil {
+		m.SignatureChild = signature
+	}
+	return err
+}
+
+func (m *Manifest) sign(ctx context.Context, s identity.Signer, party string, id identity.ID) ([]byte, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	for _, list := range m.tools() {
+		for i, tool := range list.tools {
+			if err := canon.CheckText(fmt.Sprintf("%s[%d]", list.key, i), tool); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if s.ID() != id {
+		return nil, problem.New(problem.Untrusted, "manifest of the %s %s: cannot be signed by %s", party, id.Short(), s.ID().Short())
+	}
+	return s.Sign(ctx, m.SigningBytes())
+}
+
+// Verify says whether both parties have signed m: nil, or the first of the
+// four refusals of wire §12 in their order, of kind BadSignature, in the words
+// of the reference.
+func (m *Manifest) Verify() error {
+	switch {
+	case len(m.SignatureParent) == 0:
+		return problem.New(problem.BadSignature, "manifest missing parent signature")
+	case len(m.SignatureChild) == 0:
+		return problem.New(problem.BadSignature, "manifest missing child signature")
+	}
+	b := m.SigningBytes()
+	if !identity.Verify(m.ParentID, b, m.SignatureParent) {
+		return problem.New(problem.BadSignature, "manifest parent signature invalid for %s", m.ParentID.Short())
+	}
+	if !identity.Verify(m.ChildID, b, m.SignatureChild) {
+		return problem.New(problem.BadSignature, "manifest child signature invalid for %s", m.ChildID.Short())
+	}
+	return nil
+}

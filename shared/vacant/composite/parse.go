@@ -1,0 +1,122 @@
+package composite
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Blob is the serialised manifest: canonical JSON of the signed members, the
+// schema version and both signatures. The reference never serialises one.
+func (m *Manifest) Blob() []byte {
+	dst := canon.AppendString(append(m.appendToParent(nil), `,"schema_version":`...), string(m.Schema))
+	dst = hex.AppendEncode(append(dst, `,"signature_child":"`...), m.SignatureChild)
+	dst = hex.AppendEncode(append(dst, `","signature_parent":"`...), m.SignatureParent)
+	return m.appendTools(append(dst, '"'))
+}
+
+// Parse reads a serialised manifest and checks its form, not its signatures.
+// What is missing has the default of wire §12, but both ids and the birth path
+// must be there; an unknown member is refused, since nobody has signed it. A
+// manifest of version 1 has the default axes, whatever it says: nobody has
+// signed those either (wire §23 D7). Refusals are of kind Malformed, or
+// TooLarge.
+func Parse(blob []byte) (Manifest, error) {
+	if len(blob) > MaxBlob {
+		return Manifest{}, &problem.Error{Kind: problem.TooLarge, Field: "manifest",
+			Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: fmt.Sprint(len(blob))}
+	}
+	limits := canon.DefaultLimits()
+	limits.Bytes = MaxBlob
+	m := Manifest{ClosedByDefault: true, Reachability: ParentOnly, Outbound: NoExternal, Schema: V2}
+	d := canon.NewDecoder(blob, limits)
+	seen := map[string]bool{}
+	err := d.Document(func(key string) error {
+		seen[key] = true
+		return m.read(d, key)
+	})
+	if err != nil {
+		return Manifest{}, problem.New(problem.Malformed, "manifest: %s", problem.Of(err).Text())
+	}
+	for _, key := range []string{"parent_id", "child_id", "birth_path"} {
+		if !seen[key] {
+			return Manifest{}, problem.New(problem.Malformed, "manifest: %s: expected, but missing", key)
+		}
+	}
+	if err := m.Check(); err != nil {
+		return Manifest{}, problem.New(problem.Malformed, "manifest: %s", problem.Of(err).Text())
+	}
+	if m.Schema == V1 {
+		m.Reachability, m.Outbound = ParentOnly, NoExternal
+	}
+	return m, nil
+}
+
+func (m *Manifest) read(d *canon.Decoder, key string) (err error) {
+	switch key {
+	case "parent_id":
+		m.ParentID, err = readID(d)
+	case "child_id":
+		m.ChildID, err = readID(d)
+	case "birth_path":
+		m.BirthPath, err = readWord[BirthPath](d)
+	case "closed_by_default":
+		m.ClosedByDefault, err = d.Bool()
+	case "tool_whitelist_inherited":
+		m.Inherited, err = readList(d)
+	case "tool_whitelist_added":
+		m.Added, err = readList(d)
+	case "tool_whitelist_removed":
+		m.Removed, err = readList(d)
+	case "endpoint_reachability":
+		m.Reachability, err = readWord[Reachability](d)
+	case "outbound_policy":
+		m.Outbound, err = readWord[Outbound](d)
+	case "schema_version":
+		m.Schema, err = readWord[Schema](d)
+	case "signature_parent":
+		m.SignatureParent, err = readHex(d)
+	case "signature_child":
+		m.SignatureChild, err = readHex(d)
+	default:
+		return problem.New(problem.Malformed, "%.40q is not a member of a manifest", key)
+	}
+	if err != nil {
+		return problem.New(problem.Malformed, "%s: %s", key, problem.Of(err).Text())
+	}
+	return nil
+}
+
+func readID(d *canon.Decoder) (identity.ID, error) {
+	s, err := d.String()
+	if err != nil {
+		return identity.ID{}, err
+	}
+	return identity.ParseID(s)
+}
+
+func readWord[T ~string](d *canon.Decoder) (T, error) {
+	s, err := d.String()
+	return T(s), err
+}
+
+func readHex(d *canon.Decoder) ([]byte, error) {
+	s, err := d.String()
+	if err != nil || s == "" {
+		return nil, err
+	}
+	return identity.ParseHex(s)
+}
+
+func readList(d *canon.Decoder) ([]string, error) {
+	var list []string
+	err := d.Array(func(int) error {
+		s, err := d.String()
+		list = append(list, s)
+		return err
+	})
+	return list, err
+}

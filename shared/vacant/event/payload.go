@@ -1,0 +1,148 @@
+package event
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// MaxReason is the longest reason of a revocation in bytes.
+const MaxReason = 1 << 10
+
+// RegisterPayload is the payload of a register event: which card the actor
+// stands by, and who may find it. v is the effective visibility.
+func RegisterPayload(card identity.Hash, haloVersion int64, id identity.ID, v lifecycle.Visibility) []byte {
+	return canon.NewObject(
+		canon.Member{Key: "card_hash", Value: canon.NewString(card.String())},
+		canon.Member{Key: "halo_version", Value: canon.NewInt(haloVersion)},
+		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())},
+		canon.Member{Key: "visibility", Value: canon.NewString(string(v))},
+	).AppendCJ(nil)
+}
+
+// RevokePayload is the payload of a revoke event, its text in UTF-8.
+func RevokePayload(id identity.ID, reason string) []byte {
+	return revocation(id, reason).AppendCJ(nil)
+}
+
+// RevokePayloadA is the same with everything outside ASCII escaped: the
+// reference's signer hashes this form.
+func RevokePayloadA(id identity.ID, reason string) []byte {
+	return revocation(id, reason).AppendCJA(nil)
+}
+
+func revocation(id identity.ID, reason string) canon.Value {
+	return canon.NewObject(
+		canon.Member{Key: "reason", Value: canon.NewString(reason)},
+		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
+}
+
+// CheckReason says whether a revocation may carry reason: nil, or what is
+// wrong with it.
+func CheckReason(reason string) error {
+	if canon.IsBlank(reason) {
+		return problem.Invalid("reason", "why the key is revoked", "a blank string")
+	}
+	if len(reason) > MaxReason {
+		return problem.Invalid("reason", fmt.Sprintf("at most %d bytes", MaxReason), strconv.Itoa(len(reason)))
+	}
+	return canon.CheckText("reason", reason)
+}
+
+// Registered is what a register event says.
+type Registered struct {
+	Card        identity.Hash
+	HaloVersion int64
+	ID          identity.ID
+	Visibility  lifecycle.Visibility
+}
+
+// Registered reads the payload of a register event. It takes only what
+// RegisterPayload writes for the event's actor.
+func (e *Event) Registered() (Registered, error) {
+	v, err := e.payloadOf(Register)
+	if err != nil {
+		return Registered{}, err
+	}
+	out := Registered{ID: e.Actor, Visibility: lifecycle.Visibility(text(v, "visibility"))}
+	out.Card, err = identity.ParseHash(text(v, "card_hash"))
+	if err != nil {
+		return Registered{}, problem.New(problem.Malformed, "event payload: card_hash: %s", problem.Of(err).Text())
+	}
+	version, _ := v.Get("halo_version")
+	out.HaloVersion, _ = version.Int64()
+	switch out.Visibility {
+	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public:
+	default:
+		return Registered{}, problem.Invalid("event payload: visibility", "NONE, RESTRICTED or PUBLIC", fmt.Sprintf("%.40q", string(out.Visibility)))
+	}
+	if !bytes.Equal(e.Payload, RegisterPayload(out.Card, out.HaloVersion, out.ID, out.Visibility)) {
+		return Registered{}, problem.Invalid("event payload", "card_hash, halo_version, vacant_id and visibility of its actor", "something else")
+	}
+	return out, nil
+}
+
+// Revoked reads the reason out of the payload of a revoke event, in either of
+// its two forms.
+func (e *Event) Revoked() (reason string, err error) {
+	v, err := e.payloadOf(Revoke)
+	if err != nil {
+		return "", err
+	}
+	reason = text(v, "reason")
+	if !bytes.Equal(e.Payload, RevokePayload(e.Actor, reason)) && !bytes.Equal(e.Payload, RevokePayloadA(e.Actor, reason)) {
+		return "", problem.Invalid("event payload", "reason and vacant_id of its actor", "something else")
+	}
+	return reason, nil
+}
+
+func (e *Event) payloadOf(t Type) (canon.Value, error) {
+	if e.Type != t {
+		return canon.Value{}, problem.Invalid("event type", string(t), string(e.Type))
+	}
+	return parsePayload(e.Payload)
+}
+
+func text(v canon.Value, key string) string {
+	member, _ := v.Get(key)
+	return member.Text()
+}
+
+// parsePayload reads a payload, which is a JSON object.
+func parsePayload(b []byte) (canon.Value, error) {
+	limits := canon.DefaultLimits()
+	limits.Bytes = MaxPayload
+	v, err := canon.Parse(b, limits)
+	if err != nil {
+		return canon.Value{}, problem.New(problem.Malformed, "event payload: %s", problem.Of(err).Text())
+	}
+	if v.Kind() != canon.Object {
+		return canon.Value{}, problem.Invalid("event payload", canon.Object.String(), v.Kind().String())
+	}
+	return v, nil
+}
+
+const replaces = "replaces:"
+
+// ReplacesKey is the idempotency key of a register event whose card takes the
+// place of the card with this hash. Halo versions cannot rise (wire §23 C6),
+// so without it two cards of one version would be an equivocation: with it the
+// actor has signed which of the two follows the other.
+func ReplacesKey(card identity.Hash) string { return replaces + card.String() }
+
+// Replaces reads a key that ReplacesKey made.
+func Replaces(key string) (identity.Hash, bool) {
+	digits, ok := strings.CutPrefix(key, replaces)
+	if !ok {
+		return identity.Hash{}, false
+	}
+	card, err := identity.ParseHash(digits)
+	// The parser takes other spellings: of a signed promise there is one.
+	return card, err == nil && ReplacesKey(card) == key
+}

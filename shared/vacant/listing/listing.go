@@ -1,0 +1,177 @@
+// Package listing holds what a vacant may be found by besides its card: tags,
+// skills, a summary, its family, its owner and its price, under one signature
+// of the vacant's own key.
+//
+// It imports canon, identity and problem. The invariants: the signed bytes are
+// rebuilt from the fields and begin with a tag of their own, so that no other
+// thing a vacant signs reads as a listing; what Sign signs, Parse reads.
+package listing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The limits: of bytes, and of a count for lists.
+const (
+	MaxTags    = 16
+	MaxTag     = 64
+	MaxSkills  = 32
+	MaxSkill   = 128
+	MaxSummary = 1 << 10
+	MaxFamily  = 64
+	MaxOwner   = 128
+	// MaxPrice is the highest price in micro-dollars: a million dollars a call,
+	// which a float64 of any reader holds exactly.
+	MaxPrice = 1_000_000_000_000
+	// MaxVersion is the highest version: what a float64 holds.
+	MaxVersion = 1<<53 - 1
+	// MaxBlob is the largest serialised listing in bytes: every limit above
+	// reached, every byte escaped by a backslash.
+	MaxBlob = 16 << 10
+)
+
+// domain begins the signed bytes.
+const domain = "vacancy:listing:v1\x1f"
+
+// Listing is what a vacant says it is to be found by.
+type Listing struct {
+	VacantID  identity.ID
+	Version   int64 // from 1; a registry takes only one that is higher than the last
+	Tags      []string
+	Skills    []string
+	Summary   string
+	Family    string // of its model, as the vacant names it
+	Owner     string
+	Price     int64  // micro-dollars (millionths of a US dollar) a call
+	Signature []byte // empty where an operator has set the listing
+}
+
+// New makes an unsigned listing.
+func New(id identity.ID, version int64) Listing { return Listing{VacantID: id, Version: version} }
+
+// Check says whether l keeps the limits: nil, or the field that is wrong.
+func (l *Listing) Check() error {
+	if err := l.VacantID.Check(); err != nil {
+		return err
+	}
+	if l.Version < 1 || l.Version > MaxVersion {
+		return problem.Invalid("version", "1 to 2^53-1", strconv.FormatInt(l.Version, 10))
+	}
+	if err := checkList("tags", l.Tags, MaxTags, MaxTag); err != nil {
+		return err
+	}
+	if err := checkList("skills", l.Skills, MaxSkills, MaxSkill); err != nil {
+		return err
+	}
+	if err := checkText("summary", l.Summary, MaxSummary); err != nil {
+		return err
+	}
+	if err := checkText("family", l.Family, MaxFamily); err != nil {
+		return err
+	}
+	if err := checkText("owner", l.Owner, MaxOwner); err != nil {
+		return err
+	}
+	if l.Price < 0 || l.Price > MaxPrice {
+		return problem.Invalid("price", fmt.Sprintf("0 to %d micro-dollars", int64(MaxPrice)), strconv.FormatInt(l.Price, 10))
+	}
+	return nil
+}
+
+func checkList(field string, list []string, most, bytes int) error {
+	if len(list) > most {
+		return problem.Invalid(field, fmt.Sprintf("at most %d", most), strconv.Itoa(len(list)))
+	}
+	for i, s := range list {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if canon.IsBlank(s) {
+			return problem.Invalid(at, "a word", "a blank string")
+		}
+		if err := checkText(at, s, bytes); err != nil {
+			return err
+		}
+		if slices.Contains(list[:i], s) {
+			return problem.Invalid(at, "each once", fmt.Sprintf("%q twice", s))
+		}
+	}
+	return nil
+}
+
+func checkText(field, s string, most int) error {
+	if len(s) > most {
+		return problem.Invalid(field, fmt.Sprintf("at most %d bytes", most), strconv.Itoa(len(s)))
+	}
+	return canon.CheckText(field, s)
+}
+
+// Equal reports whether l and other say the same but for version and
+// signature.
+func (l *Listing) Equal(other *Listing) bool {
+	return l.VacantID == other.VacantID && slices.Equal(l.Tags, other.Tags) && slices.Equal(l.Skills, other.Skills) &&
+		l.Summary == other.Summary && l.Family == other.Family && l.Owner == other.Owner && l.Price == other.Price
+}
+
+// AppendSigning appends the signed bytes: the tag, 0x1f, and the canonical
+// JSON of every member but the signature.
+func (l *Listing) AppendSigning(dst []byte) []byte {
+	return append(l.appendAfterPrice(l.appendToPrice(append(dst, domain...))), '}')
+}
+
+// appendToPrice appends the members before skills. The signature, which is not
+// signed, sorts between the two halves.
+func (l *Listing) appendToPrice(dst []byte) []byte {
+	dst = canon.AppendString(append(dst, `{"family":`...), l.Family)
+	dst = canon.AppendString(append(dst, `,"owner":`...), l.Owner)
+	return strconv.AppendInt(append(dst, `,"price":`...), l.Price, 10)
+}
+
+func (l *Listing) appendAfterPrice(dst []byte) []byte {
+	dst = appendList(append(dst, `,"skills":`...), l.Skills)
+	dst = canon.AppendString(append(dst, `,"summary":`...), l.Summary)
+	dst = appendList(append(dst, `,"tags":`...), l.Tags)
+	dst = append(l.VacantID.AppendHex(append(dst, `,"vacant_id":"`...)), '"')
+	return strconv.AppendInt(append(dst, `,"version":`...), l.Version, 10)
+}
+
+func appendList(dst []byte, list []string) []byte {
+	dst = append(dst, '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = canon.AppendString(dst, s)
+	}
+	return append(dst, ']')
+}
+
+// Hash is the hash of the signed bytes.
+func (l *Listing) Hash() identity.Hash { return identity.Sum(l.AppendSigning(nil)) }
+
+// Sign sets l.Signature by s, whose id must be l.VacantID. It refuses what
+// Check refuses.
+func (l *Listing) Sign(ctx context.Context, s identity.Signer) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	if s.ID() != l.VacantID {
+		return problem.New(problem.Untrusted, "listing of %s: cannot be signed by %s", l.VacantID.Short(), s.ID().Short())
+	}
+	signature, err := s.Sign(ctx, l.AppendSigning(nil))
+	if err != nil {
+		return err
+	}
+	l.Signature = signature
+	return nil
+}
+
+// Verify reports whether l is signed by its vacant.
+func (l *Listing) Verify() bool {
+	return identity.Verify(l.VacantID, l.AppendSigning(nil), l.Signature)
+}

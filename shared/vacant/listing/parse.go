@@ -1,0 +1,94 @@
+package listing
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Blob is the serialised listing: canonical JSON of all its members. An
+// unsigned one has the signature "".
+func (l *Listing) Blob() []byte {
+	dst := append(l.appendToPrice(nil), `,"signature":"`...)
+	dst = append(hex.AppendEncode(dst, l.Signature), '"')
+	return append(l.appendAfterPrice(dst), '}')
+}
+
+// Parse reads a serialised listing and checks its limits, not its signature.
+// An unknown member is refused: nobody has signed it. All but vacant_id and
+// version may be missing. Refusals are of kind Malformed, or TooLarge.
+func Parse(blob []byte) (Listing, error) {
+	if len(blob) > MaxBlob {
+		return Listing{}, &problem.Error{Kind: problem.TooLarge, Field: "listing",
+			Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: fmt.Sprint(len(blob))}
+	}
+	limits := canon.DefaultLimits()
+	limits.Bytes = MaxBlob
+	var l Listing
+	d := canon.NewDecoder(blob, limits)
+	seen := map[string]bool{}
+	err := d.Document(func(key string) error {
+		seen[key] = true
+		return l.read(d, key)
+	})
+	if err == nil {
+		for _, key := range []string{"vacant_id", "version"} {
+			if !seen[key] {
+				return Listing{}, problem.New(problem.Malformed, "listing: %s: expected, but missing", key)
+			}
+		}
+		err = l.Check()
+	}
+	if err != nil {
+		return Listing{}, problem.New(problem.Malformed, "listing: %s", problem.Of(err).Text())
+	}
+	return l, nil
+}
+
+func (l *Listing) read(d *canon.Decoder, key string) (err error) {
+	switch key {
+	case "vacant_id":
+		var s string
+		if s, err = d.String(); err == nil {
+			l.VacantID, err = identity.ParseID(s)
+		}
+	case "version":
+		l.Version, err = d.Int64()
+	case "tags":
+		l.Tags, err = readList(d)
+	case "skills":
+		l.Skills, err = readList(d)
+	case "summary":
+		l.Summary, err = d.String()
+	case "family":
+		l.Family, err = d.String()
+	case "owner":
+		l.Owner, err = d.String()
+	case "price":
+		l.Price, err = d.Int64()
+	case "signature":
+		var s string
+		if s, err = d.String(); err == nil && s != "" {
+			l.Signature, err = identity.ParseHex(s)
+		}
+	default:
+		return problem.New(problem.Malformed, "%.40q is not a member of a listing", key)
+	}
+	if err != nil {
+		return problem.New(problem.Malformed, "%s: %s", key, problem.Of(err).Text())
+	}
+	return nil
+}
+
+func readList(d *canon.Decoder) ([]string, error) {
+	var list []string
+	err := d.Array(func(int) error {
+		s, err := d.String()
+		list = append(list, s)
+		return err
+	})
+	return list, err
+}
