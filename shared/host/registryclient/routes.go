@@ -1,0 +1,163 @@
+package registryclient
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Publish sends what a vacant signed.
+func (c *Client) Publish(ctx context.Context, h Halo) (r Receipt, err error) {
+	return r, c.post(ctx, "/v1/halo", nil, h, &r)
+}
+
+// Revoke ends a key for good.
+func (c *Client) Revoke(ctx context.Context, v Revocation) (r Receipt, err error) {
+	return r, c.post(ctx, "/v1/revoke_halo", nil, v, &r)
+}
+
+// Card returns a vacant by id, whatever its state. An answer for another id is
+// refused; the card in it is verified where it is used.
+func (c *Client) Card(ctx context.Context, id identity.ID) (m HaloMatch, err error) {
+	if err := c.get(ctx, "/v1/capability_card/"+id.String(), nil, &m); err != nil {
+		return HaloMatch{}, err
+	}
+	if m.ID != id {
+		return HaloMatch{}, problem.New(problem.Untrusted, "asked for %s, the registry answered with %s", id.Short(), m.ID.Short())
+	}
+	return m, nil
+}
+
+// Query is what GET /v1/search takes; a zero member is not sent.
+type Query struct {
+	Words         string
+	Tag           string
+	Family        string // of the listing
+	MaxPrice      *int64 // micro-dollars a call
+	MinReputation float64
+	Limit         int
+	Cursor        string
+}
+
+func (q *Query) values() url.Values {
+	v := url.Values{}
+	for name, value := range map[string]string{"q": q.Words, "tag": q.Tag, "family": q.Family, "cursor": q.Cursor} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	if q.MaxPrice != nil {
+		v.Set("max_price", strconv.FormatInt(*q.MaxPrice, 10))
+	}
+	if q.MinReputation != 0 {
+		v.Set("min_reputation", strconv.FormatFloat(q.MinReputation, 'g', -1, 64))
+	}
+	if q.Limit != 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	return v
+}
+
+// Search is GET /v1/search, which a registry of the reference does not have: a
+// StatusError of 404 or 405.
+func (c *Client) Search(ctx context.Context, q Query) (p Page, err error) {
+	return p, c.get(ctx, "/v1/search", q.values(), &p)
+}
+
+// SearchCapability is GET /v1/search_capability, as the reference's SDK sends
+// it: limit 0 is the registry's own.
+func (c *Client) SearchCapability(ctx context.Context, q string, limit int) (m []HaloMatch, err error) {
+	v := url.Values{"q": {q}, "include_local": {"false"}}
+	if limit != 0 {
+		v.Set("limit", strconv.Itoa(limit))
+	}
+	return m, c.get(ctx, "/v1/search_capability", v, &m)
+}
+
+// QueryCapability is POST /v1/query_capability, which every registry has. It
+// takes its arguments in the query string.
+func (c *Client) QueryCapability(ctx context.Context, capability, family string, limit int) ([]HaloMatch, error) {
+	v := url.Values{}
+	if capability != "" {
+		v.Set("capability", capability)
+	}
+	if family != "" {
+		v.Set("family", family)
+	}
+	if limit != 0 {
+		v.Set("limit", strconv.Itoa(limit))
+	}
+	var m Matches
+	if err := c.post(ctx, "/v1/query_capability", v, nil, &m); err != nil {
+		return nil, err
+	}
+	return m.Matches, nil
+}
+
+// maxLog is the reference's largest page of an event log.
+const maxLog = 500
+
+// EventLog returns a page of a vacant's events with seq above after, in order.
+func (c *Client) EventLog(ctx context.Context, id identity.ID, after uint64, limit int) (events []Event, err error) {
+	v := url.Values{"from_seq": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(limit)}}
+	return events, c.get(ctx, "/v1/event_log/"+id.String(), v, &events)
+}
+
+// maxPages bounds the reading of a log that a registry never ends.
+const maxPages = 200
+
+// Events calls f for each event that id itself signed, from the first, until
+// the registry's log of it ends or f returns false.
+func (c *Client) Events(ctx context.Context, id identity.ID, f func(Event) bool) error {
+	after := uint64(0)
+	for range maxPages {
+		page, err := c.EventLog(ctx, id, after, maxLog)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if page[i].Seq <= after {
+				return problem.New(problem.Untrusted, "%s: the event log of %s is not in order", c.URL, id.Short())
+			}
+			after = page[i].Seq
+			// The reference shows rows, too, whose subject is id: they have
+			// another actor's numbers (surroundings §5.5).
+			if page[i].Actor == id && !f(page[i]) {
+				return nil
+			}
+		}
+		if len(page) < maxLog {
+			return nil
+		}
+	}
+	return problem.New(problem.Untrusted, "%s: the event log of %s has no end", c.URL, id.Short())
+}
+
+// NextActorSeq is the number that the next event of id must have.
+func (c *Client) NextActorSeq(ctx context.Context, id identity.ID) (int64, error) {
+	last := int64(0)
+	err := c.Events(ctx, id, func(e Event) bool {
+		last = max(last, e.ActorSeq)
+		return true
+	})
+	return last + 1, err
+}
+
+// Event returns one event by its place in the registry's chain.
+func (c *Client) Event(ctx context.Context, seq uint64) (e Event, err error) {
+	return e, c.get(ctx, "/v1/event/"+strconv.FormatUint(seq, 10), nil, &e)
+}
+
+// Lineage returns the ancestors or descendants of a vacant.
+func (c *Client) Lineage(ctx context.Context, id identity.ID, direction string, depth int) (l Lineage, err error) {
+	v := url.Values{"direction": {direction}, "depth": {strconv.Itoa(depth)}}
+	return l, c.get(ctx, "/v1/lineage/"+id.String(), v, &l)
+}
+
+// Revocations is the list of revoked keys.
+func (c *Client) Revocations(ctx context.Context) (list []Revoked, err error) {
+	return list, c.get(ctx, "/v1/revocation_list", nil, &list)
+}

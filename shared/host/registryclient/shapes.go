@@ -1,0 +1,171 @@
+package registryclient
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// Halo is the body of POST /v1/halo: two signatures of the vacant's own key,
+// one in the card and one of the register event.
+type Halo struct {
+	Card       string               `json:"capability_card_blob_hex"`
+	State      lifecycle.State      `json:"runtime_state"`
+	Visibility lifecycle.Visibility `json:"visibility,omitempty"` // PUBLIC if ""
+	BaseModel  *string              `json:"base_model,omitempty"`
+	Family     *string              `json:"base_model_family,omitempty"`
+	Owner      *string              `json:"owner_org,omitempty"`
+	Declared   []string             `json:"declared_capabilities,omitempty"`
+	Parent     *identity.ID         `json:"parent_id,omitempty"`
+	Version    *string              `json:"version,omitempty"`
+	Time       int64                `json:"event_ts_ms"`
+	ActorSeq   int64                `json:"event_actor_seq"`
+	Key        string               `json:"event_idempotency_key"`
+	Signature  string               `json:"event_signature_hex"`
+	// Listing is ours: a signed listing, committed with the card. A registry of
+	// the reference refuses members that it does not know.
+	Listing json.RawMessage `json:"listing,omitempty"`
+}
+
+// Receipt answers a publish and a revocation.
+type Receipt struct {
+	ID         identity.ID          `json:"vacant_id"`
+	Visibility lifecycle.Visibility `json:"visibility"`
+	Seq        uint64               `json:"event_seq"`
+	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
+	Status     string               `json:"status,omitempty"`   // ours: active, revoked
+	Replayed   bool                 `json:"replayed,omitempty"` // ours: it was there already, nothing changed
+}
+
+// Revocation is the body of POST /v1/revoke_halo. The reference has no shape
+// of its own for it (it answers 501), so it is that of a publish without card.
+type Revocation struct {
+	ID        identity.ID `json:"vacant_id"`
+	Reason    string      `json:"reason"`
+	Time      int64       `json:"event_ts_ms"`
+	ActorSeq  int64       `json:"event_actor_seq"`
+	Key       string      `json:"event_idempotency_key"`
+	Signature string      `json:"event_signature_hex"`
+}
+
+// HaloMatch is one vacant as the routes show it. The first eight members are
+// the reference's; a registry of the reference sends no others.
+type HaloMatch struct {
+	ID         identity.ID          `json:"vacant_id"`
+	CardHash   string               `json:"capability_card_hash_hex"`
+	CardSig    string               `json:"capability_card_sig_hex"`
+	CardBlob   string               `json:"capability_card_blob_hex"` // "" if unreadable
+	Declared   string               `json:"declared_capabilities_json"`
+	Family     string               `json:"base_model_family"`
+	Visibility lifecycle.Visibility `json:"visibility"`
+	Score      float64              `json:"score"`
+
+	// CapabilityCard is CardBlob again, as the reference's SDK looks for it at
+	// GET /v1/search_capability.
+	CapabilityCard string `json:"capability_card,omitempty"`
+
+	State      lifecycle.State `json:"state,omitempty"`
+	Since      string          `json:"since,omitempty"`  // of State, wire form
+	Status     string          `json:"status,omitempty"` // active, revoked
+	Rank       *float64        `json:"rank,omitempty"`   // of GET /v1/search
+	Joined     uint64          `json:"joined,omitempty"`
+	LastSeq    uint64          `json:"last_seq,omitempty"`
+	ActorSeq   int64           `json:"actor_seq,omitempty"`
+	Listing    json.RawMessage `json:"listing,omitempty"`
+	Source     string          `json:"listing_source,omitempty"` // signed, operator
+	Reputation json.RawMessage `json:"reputation,omitempty"`
+	// Parent is the parent that signed for it; Claimed one that did not.
+	Parent    *identity.ID `json:"parent_id,omitempty"`
+	Claimed   *identity.ID `json:"parent_claimed,omitempty"`
+	BaseModel string       `json:"base_model,omitempty"`
+	Owner     string       `json:"owner_org,omitempty"`
+	Version   string       `json:"version,omitempty"`
+}
+
+// Verified returns the card of m, if it is readable, verifies, and is of the
+// vacant that m names: all else in m is the registry's word.
+func (m *HaloMatch) Verified() (card.Card, error) {
+	text := m.CardBlob
+	if text == "" {
+		text = m.CapabilityCard
+	}
+	blob, err := hex.DecodeString(text)
+	switch {
+	case err != nil:
+		return card.Card{}, problem.New(problem.Untrusted, "the card of %s is no hexadecimal", m.ID.Short())
+	case len(blob) == 0:
+		return card.Card{}, problem.New(problem.Untrusted, "the registry sent no card of %s", m.ID.Short())
+	}
+	c, err := card.Parse(blob)
+	switch {
+	case err != nil:
+		return card.Card{}, problem.Wrap(problem.Untrusted, err, "the card of %s cannot be read: %s", m.ID.Short(), problem.Of(err).Text())
+	case c.VacantID != m.ID:
+		return card.Card{}, problem.New(problem.Untrusted, "the card sent for %s is of %s", m.ID.Short(), c.VacantID.Short())
+	case !c.Verify():
+		return card.Card{}, problem.New(problem.Untrusted, "the card of %s does not verify", m.ID.Short())
+	}
+	return c, nil
+}
+
+// Page is the answer of GET /v1/search. Next is the cursor of the next page,
+// "" after the last.
+type Page struct {
+	Matches []HaloMatch `json:"matches"`
+	Next    string      `json:"next,omitempty"`
+}
+
+// Matches is the answer of POST /v1/query_capability. The second member is the
+// reference's.
+type Matches struct {
+	Matches        []HaloMatch `json:"matches"`
+	NotImplemented []string    `json:"not_implemented_in_p4"`
+}
+
+// Event is one event of the registry's chain. Subject is always null here: the
+// log of a vacant holds its own events alone, so that the next actor_seq can
+// be read off it.
+type Event struct {
+	Seq      uint64       `json:"seq"`
+	Type     string       `json:"event_type"`
+	Actor    identity.ID  `json:"actor_vacant_id"`
+	Subject  *identity.ID `json:"subject_vacant_id"`
+	Payload  string       `json:"payload_json"`
+	Hash     string       `json:"event_hash_hex"`
+	ActorSeq int64        `json:"actor_seq"`
+	Time     int64        `json:"ts"`
+	// Ours: what it takes to verify the event.
+	Prev      string `json:"prev_event_hash_hex,omitempty"`
+	Key       string `json:"idempotency_key,omitempty"`
+	PublicKey string `json:"signed_by_pubkey_hex,omitempty"`
+	Signature string `json:"signature_hex,omitempty"`
+}
+
+// Lineage is the answer of GET /v1/lineage/{id}.
+type Lineage struct {
+	ID        identity.ID   `json:"vacant_id"`
+	Direction string        `json:"direction"`
+	Chain     []identity.ID `json:"chain"`
+	Truncated bool          `json:"truncated,omitempty"` // ours: there are more than are shown
+}
+
+// Revoked is one element of GET /v1/revocation_list.
+type Revoked struct {
+	ID     identity.ID `json:"vacant_id"`
+	Reason string      `json:"reason"`
+	Seq    uint64      `json:"event_seq"`
+	Time   int64       `json:"ts"` // as signed, Unix milliseconds
+}
+
+// DeclaredList is the list in m.Declared; nil if that cannot be read.
+func (m *HaloMatch) DeclaredList() (list []string) {
+	if json.NewDecoder(strings.NewReader(m.Declared)).Decode(&list) != nil {
+		return nil
+	}
+	return list
+}
