@@ -1,0 +1,140 @@
+package snapshot
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+)
+
+// Load unpacks the newest version into a fresh folder below Config.Dir and
+// returns both; "" and the zero Version if none was published. The folder is
+// the caller's to remove. An archive that is not what the manifest says is
+// Damaged, and the Version is that of the manifest, so that a rebuilt index
+// can be published over it.
+func (s *Snapshots) Load(ctx context.Context) (Version, string, error) {
+	var missing error
+	for range tries {
+		v, err := s.Latest(ctx)
+		if err != nil || v.Tag == "" {
+			return v, "", err
+		}
+		dir, err := s.unpack(ctx, v.Manifest)
+		if err == nil {
+			s.watch.saw(v.Tag, s.cfg.Now())
+			return v, dir, nil
+		}
+		if !errors.Is(err, blob.ErrAbsent) {
+			return v, "", err
+		}
+		missing = err // replaced and swept since the manifest was read
+	}
+	v, err := s.Latest(ctx)
+	if err != nil {
+		return v, "", err
+	}
+	return v, "", problem.Wrap(problem.Damaged, missing, "the search index's archive is missing")
+}
+
+func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err error) {
+	o, err := s.cfg.Blobs.Get(ctx, m.Archive)
+	if err != nil {
+		return "", failed(err, "loading the search index")
+	}
+	defer o.Body.Close()
+	if o.Size != m.Size {
+		return "", damaged(fmt.Errorf("the archive has %d bytes, want %d", o.Size, m.Size))
+	}
+	dir, err = os.MkdirTemp(s.cfg.Dir, "index-")
+	if err != nil {
+		return "", problem.Wrap(problem.Internal, err, "no place for the search index")
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+			dir = ""
+		}
+	}()
+	sum := sha256.New()
+	body := io.TeeReader(io.LimitReader(o.Body, m.Size), sum)
+	err = extract(tar.NewReader(body), dir)
+	if errors.Is(err, blob.ErrUnavailable) {
+		return dir, failed(err, "loading the search index")
+	}
+	// The sum covers what follows the last file too. A damaged archive is
+	// called so, whatever it did to the tar.
+	if _, rest := io.Copy(io.Discard, body); rest != nil {
+		return dir, failed(rest, "loading the search index")
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != m.SHA256 {
+		return dir, damaged(fmt.Errorf("the archive's SHA-256 is %s, want %s", got, m.SHA256))
+	}
+	return dir, err
+}
+
+// extract writes the files below dir. The archive is not yet known to be good,
+// so a name may not lead elsewhere. Sizes are bounded by the archive's own.
+func extract(t *tar.Reader, dir string) error {
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return unpacking(err)
+		}
+		if h.Typeflag == tar.TypeDir {
+			continue // a file makes its folders
+		}
+		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) {
+			return damaged(fmt.Errorf("the archive holds %q of type %q", h.Name, h.Typeflag))
+		}
+		if err := write(t, filepath.Join(dir, filepath.FromSlash(h.Name))); err != nil {
+			return err
+		}
+	}
+}
+
+func write(from io.Reader, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return problem.Wrap(problem.Internal, err, "unpacking the search index")
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return damaged(err)
+	}
+	if err != nil {
+		return problem.Wrap(problem.Internal, err, "unpacking the search index")
+	}
+	_, err = io.Copy(f, from)
+	if err := f.Close(); err != nil {
+		return problem.Wrap(problem.Internal, err, "unpacking the search index")
+	}
+	if err != nil {
+		return unpacking(err)
+	}
+	return nil
+}
+
+// unpacking tells a home that broke off, and a full disk, from a bad archive.
+func unpacking(err error) error {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
+		return problem.Wrap(problem.Internal, path, "unpacking the search index")
+	}
+	if errors.Is(err, blob.ErrUnavailable) {
+		return failed(err, "loading the search index")
+	}
+	return damaged(err)
+}
+
+func damaged(err error) error {
+	return problem.Wrap(problem.Damaged, err, "the search index's archive is damaged")
+}

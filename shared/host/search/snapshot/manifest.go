@@ -1,0 +1,71 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+)
+
+// Manifest says which archive is the index, and what it holds.
+type Manifest struct {
+	Format    int       `json:"format"`
+	Archive   string    `json:"archive"` // its blob's key
+	SHA256    string    `json:"sha256"`  // of the archive, hex
+	Size      int64     `json:"size"`    // of the archive, bytes
+	Mark      string    `json:"mark"`    // the feed's cursor, at the latest that of the archive
+	Entries   int       `json:"entries"`
+	Published time.Time `json:"published"`
+}
+
+const (
+	manifestFormat = 1
+	maxManifest    = 16 << 10
+	archiveSuffix  = ".tar"
+)
+
+func (m Manifest) text() ([]byte, error) {
+	b, err := json.MarshalIndent(m, "", "  ")
+	return append(b, '\n'), err
+}
+
+// parseManifest takes what text wrote, and nothing that would lead a loader
+// out of the snapshots' own place.
+func parseManifest(text []byte) (Manifest, error) {
+	if len(text) > maxManifest {
+		return Manifest{}, fmt.Errorf("longer than %d bytes", maxManifest)
+	}
+	var m Manifest
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return Manifest{}, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return Manifest{}, errors.New("something follows the object")
+	}
+	return m, m.check()
+}
+
+func (m Manifest) check() error {
+	if m.Format != manifestFormat {
+		return fmt.Errorf("format is %d, want %d", m.Format, manifestFormat)
+	}
+	name, ours := strings.CutPrefix(m.Archive, Prefix)
+	if !ours || strings.Contains(name, "/") || !strings.HasSuffix(name, archiveSuffix) || blob.CheckKey(m.Archive) != nil {
+		return fmt.Errorf("archive %q is not one of %s*%s", m.Archive, Prefix, archiveSuffix)
+	}
+	if sum, err := hex.DecodeString(m.SHA256); err != nil || len(sum) != 32 {
+		return fmt.Errorf("sha256 %q is not 32 bytes of hex", m.SHA256)
+	}
+	if m.Size < 1 || m.Size > blob.MaxSize || m.Entries < 0 {
+		return fmt.Errorf("size %d or entries %d is impossible", m.Size, m.Entries)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+)
+
+// Publish makes the index the one that others load, if base is still the
+// newest version: the one that the index was loaded from and caught up, or
+// the zero Version for the first. Otherwise ErrOvertaken, and nothing that
+// others see has changed. A crash, or an Unavailable, leaves an archive that
+// nobody names at worst; a publisher removes it once it is an hour old.
+func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Version, error) {
+	// Read before anything is written: what is older than this by orphanAge
+	// cannot be of a publisher that builds upon the version made here.
+	now := s.cfg.Now()
+	m, err := s.upload(ctx, index)
+	if err != nil {
+		return Version{}, err
+	}
+	m.Published = now.UTC()
+	v, err := s.name(ctx, m, base)
+	if err != nil {
+		if errors.Is(err, ErrOvertaken) {
+			// Nobody names it, so nobody loads it. If this fails it is an orphan.
+			_ = s.cfg.Blobs.Delete(ctx, m.Archive)
+		}
+		return Version{}, err
+	}
+	s.watch.saw(v.Tag, s.cfg.Now())
+	// What is published is published; an orphan that stays is found again.
+	_ = s.sweep(ctx, m.Archive, now)
+	return v, nil
+}
+
+// upload puts the index's archive under a fresh name.
+func (s *Snapshots) upload(ctx context.Context, index Source) (Manifest, error) {
+	m := Manifest{Format: manifestFormat}
+	var err error
+	// The mark before the archive: it must not be ahead of what is in there.
+	if m.Mark, err = index.Mark(ctx); err != nil {
+		return Manifest{}, err
+	}
+	if m.Entries, err = index.Count(ctx); err != nil {
+		return Manifest{}, err
+	}
+	var name [16]byte
+	if _, err := io.ReadFull(s.cfg.Rand, name[:]); err != nil {
+		return Manifest{}, problem.Wrap(problem.Internal, err, "no randomness for the archive's name")
+	}
+	m.Archive = Prefix + hex.EncodeToString(name[:]) + archiveSuffix
+	file, err := os.CreateTemp(s.cfg.Dir, "out-*"+archiveSuffix)
+	if err != nil {
+		return Manifest{}, problem.Wrap(problem.Internal, err, "no place for the archive")
+	}
+	defer func() { _ = errors.Join(file.Close(), os.Remove(file.Name())) }()
+	sum := sha256.New()
+	if err := index.Snapshot(ctx, io.MultiWriter(file, sum)); err != nil {
+		return Manifest{}, err
+	}
+	m.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	if m.Size, err = file.Seek(0, io.SeekCurrent); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return Manifest{}, problem.Wrap(problem.Internal, err, "reading the archive")
+	}
+	if _, err := s.cfg.Blobs.Put(ctx, m.Archive, file, m.Size, blob.If{Absent: true}); err != nil {
+		return Manifest{}, failed(err, "uploading the search index")
+	}
+	return m, nil
+}
+
+// name replaces the manifest. When it is not known whether that happened, the
+// manifest tells: no other has this archive's name.
+func (s *Snapshots) name(ctx context.Context, m Manifest, base Version) (Version, error) {
+	text, err := m.text()
+	if err != nil {
+		return Version{}, problem.Wrap(problem.Internal, err, "writing the manifest")
+	}
+	cond := blob.If{Tag: base.Tag, Absent: base.Tag == ""}
+	var unknown error
+	for range tries {
+		tag, err := s.cfg.Blobs.Put(ctx, manifestKey, bytes.NewReader(text), int64(len(text)), cond)
+		if err == nil {
+			return Version{Manifest: m, Tag: tag}, nil
+		}
+		if !errors.Is(err, blob.ErrConflict) && !errors.Is(err, blob.ErrUnavailable) {
+			return Version{}, failed(err, "publishing the search index")
+		}
+		there, readErr := s.Latest(ctx)
+		switch {
+		case readErr == nil && there.Manifest.Archive == m.Archive:
+			return there, nil
+		case errors.Is(err, blob.ErrConflict):
+			return Version{}, ErrOvertaken
+		}
+		unknown = err
+	}
+	return Version{}, failed(unknown, "publishing the search index")
+}
+
+// sweep removes the archives that no manifest names any more, or never did,
+// once nobody can be loading or about to name them.
+func (s *Snapshots) sweep(ctx context.Context, current string, now time.Time) error {
+	var errs []error
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, next, err := s.cfg.Blobs.List(ctx, Prefix, blob.MaxPage, cursor)
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		for _, o := range page {
+			if strings.HasSuffix(o.Key, archiveSuffix) && o.Key != current && now.Sub(o.Modified) > orphanAge {
+				errs = append(errs, s.cfg.Blobs.Delete(ctx, o.Key))
+			}
+		}
+		cursor = next
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,48 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+)
+
+// watch remembers when the manifest was last looked at, and its tag then.
+type watch struct {
+	mu  sync.Mutex
+	at  time.Time
+	tag string
+}
+
+func (w *watch) saw(tag string, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at, w.tag = at, tag
+}
+
+// Newer reports whether another version than held is published. It asks the
+// home at most once in ten seconds and repeats the last answer in between, so
+// it can stand before every query. Unavailable counts as an answer too: a home
+// in trouble is not asked more often.
+func (s *Snapshots) Newer(ctx context.Context, held Version) (bool, error) {
+	now := s.cfg.Now()
+	s.watch.mu.Lock()
+	if since := now.Sub(s.watch.at); since >= 0 && since < checkEvery {
+		defer s.watch.mu.Unlock()
+		return s.watch.tag != "" && s.watch.tag != held.Tag, nil
+	}
+	s.watch.at = now // others go on while this one asks
+	s.watch.mu.Unlock()
+
+	info, err := s.cfg.Blobs.Head(ctx, manifestKey)
+	if errors.Is(err, blob.ErrAbsent) {
+		return false, nil
+	}
+	if err != nil {
+		return false, failed(err, "looking for a newer search index")
+	}
+	s.watch.saw(info.Tag, now)
+	return info.Tag != held.Tag, nil
+}
