@@ -1,0 +1,155 @@
+// Package reputation is what reviews say of a vacant: five Beta posteriors, one
+// for each dimension, that fade with time, and the scores made of them.
+//
+// Pure floor 2: it imports canon and problem. The invariants: a posterior is
+// never below its prior nor worth more than the evidence that went in; a
+// refused update leaves it as it was; a vacant without a review scores 0,
+// whoever has looked at it.
+package reputation
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// Dimension is one of the five things that a review judges.
+type Dimension uint8
+
+// The dimensions.
+const (
+	Factual Dimension = iota
+	Logical
+	Relevance
+	Honesty
+	Adoption
+	dimensions = iota
+)
+
+var words = [dimensions]string{"factual", "logical", "relevance", "honesty", "adoption"}
+
+// String is the word of d in reviews and answers.
+func (d Dimension) String() string {
+	if int(d) < len(words) {
+		return words[d]
+	}
+	return fmt.Sprintf("dimension %d", uint8(d))
+}
+
+// ParseDimension reads the word of a dimension.
+func ParseDimension(word string) (Dimension, error) {
+	for i, w := range words {
+		if w == word {
+			return Dimension(i), nil
+		}
+	}
+	return 0, problem.Invalid("dimension", "factual, logical, relevance, honesty or adoption", fmt.Sprintf("%.40q", word))
+}
+
+// All lists the five dimensions; dispatch scores by all of them.
+func All() []Dimension { return []Dimension{Factual, Logical, Relevance, Honesty, Adoption} }
+
+// Searched lists the three dimensions that a registry's search ranks by. The
+// other two say how a vacant behaves, not how well it answers.
+func Searched() []Dimension { return []Dimension{Factual, Logical, Relevance} }
+
+// priors are what is believed of a vacant before its first review, and how
+// many days it takes for half of what was learned to fade.
+var priors = [dimensions]struct{ alpha, beta, halfLife float64 }{
+	{1, 1, 90}, {1, 1, 180}, {1, 1, 60}, {2, 1, 30}, {1, 3, 90},
+}
+
+// State is what is known of one vacant in all dimensions. Its JSON has the
+// reference's names.
+type State struct {
+	Factual   Posterior `json:"factual"`
+	Logical   Posterior `json:"logical"`
+	Relevance Posterior `json:"relevance"`
+	Honesty   Posterior `json:"honesty"`
+	Adoption  Posterior `json:"adoption"`
+}
+
+// NewState is the state of a vacant that nobody has reviewed.
+func NewState(at time.Time) State {
+	var s State
+	for _, d := range All() {
+		*s.in(d) = Prior(d, at)
+	}
+	return s
+}
+
+func (s *State) in(d Dimension) *Posterior {
+	return [dimensions]*Posterior{&s.Factual, &s.Logical, &s.Relevance, &s.Honesty, &s.Adoption}[d]
+}
+
+// In is the posterior of one dimension.
+func (s *State) In(d Dimension) Posterior { return *s.in(d) }
+
+// Update returns s after a signal in one dimension.
+func (s State) Update(d Dimension, signal, weight float64, at time.Time) (State, error) {
+	if int(d) >= dimensions {
+		return s, problem.Invalid("dimension", "one of the five", d.String())
+	}
+	p, err := s.In(d).Update(signal, weight, at)
+	if err != nil {
+		return s, err
+	}
+	*s.in(d) = p
+	return s, nil
+}
+
+// At is s as it has faded by the time at.
+func (s State) At(at time.Time) State {
+	for _, d := range All() {
+		*s.in(d) = s.In(d).Decay(at)
+	}
+	return s
+}
+
+// Check refuses a state that no reviews can have made: one that came from
+// outside, or out of a damaged document.
+func (s *State) Check() error {
+	for _, d := range All() {
+		if err := s.In(d).check(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reviewed reports whether there is evidence in any dimension.
+func (s *State) Reviewed() bool {
+	for _, d := range All() {
+		if s.In(d).Evidence > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Score is the mean of the posterior means of dims, of all five if there are
+// none: the reference's score(). It is 0 for a vacant without a state or
+// without a review, where the reference's rises from 0 to the prior's mean as
+// soon as somebody reads that vacant's reputation.
+func (s *State) Score(dims ...Dimension) float64 {
+	if s == nil || !s.Reviewed() {
+		return 0
+	}
+	if len(dims) == 0 {
+		dims = All()
+	}
+	var sum float64
+	for _, d := range dims {
+		sum += s.In(d).Mean()
+	}
+	return sum / float64(len(dims))
+}
+
+// finite reports whether f is a number that can be reckoned with.
+func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+
+// number is f as the reference prints it.
+func number(f float64) string { return string(canon.AppendFloat(nil, f)) }
