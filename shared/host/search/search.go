@@ -1,0 +1,137 @@
+// Package search finds vacants by what they say they can do: the words of a
+// query, the rank of a match, the port to an index, and the service that reads
+// every hit again before it shows it.
+//
+// It imports floor 1, trust/reputation, host/registry (for Service) and problem.
+// The invariant: an index is never trusted. It says which vacants to look at
+// and in which order; what a caller gets is what the store says at that moment,
+// with a card whose signature verified, and nothing that is not listed now.
+//
+// # Words
+//
+// Text is normalised (Normalise), then cut into words (Words): runs of letters,
+// marks and digits, with the + and # that end one ("c++", "c#"), and every
+// symbol like an emoji by itself. All else separates, so that a wildcard or the
+// punctuation of JSON means nothing. Scripts written without spaces (Han, Kana,
+// Hangul, Thai, Lao, Khmer, Burmese) are cut from the others and kept in one run.
+//
+// Every word of a query has to match an entry. It matches a word of the entry
+// if that is the same (Exact), begins with it (Prefix), or has it anywhere
+// (Inside: from three runes on, in scripts without spaces from one).
+//
+// # Rank
+//
+// A word is worth the most that any match of it is worth (Points), by the
+// field's group and the kind of match:
+//
+//	                                     exact  prefix  inside
+//	capability of the card, tags, skills    16      12       8
+//	summary of the listing                  12       9       6
+//	claimed, by whoever published            8       6       4
+//
+// Relevance is the mean over the words, divided by 16; without words it is 1.
+// Rank = relevance × (0.5 + 0.5 × score), score being the mean of the factual,
+// logical and relevance dimensions in steps of 1/4096. Neither depends on other
+// entries, so that a cursor stays where it is while others write. All is integer
+// arithmetic (Rank), so that every index gets the same numbers. Of equals the one
+// that joined first comes first.
+package search
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Entry is what an index holds of one vacant.
+type Entry struct {
+	ID identity.ID
+	// Joined is the position of the vacant's first event, unique and above 0.
+	Joined uint64
+	// Capability is the text of the signed card.
+	Capability string
+	// Declared are the capabilities that the publisher claims; unsigned.
+	Declared []string
+	// Tags, Skills, Summary and Family are the listing's.
+	Tags, Skills    []string
+	Summary, Family string
+	// ClaimedFamily is the base model's family that the publisher claims.
+	ClaimedFamily string
+	// Price is micro-dollars a call.
+	Price int64
+	// Score is the mean of three reputation dimensions, 0 to 1.
+	Score float64
+}
+
+// Batch is one change of an index, applied as a whole or not at all. Putting
+// an entry replaces the one of the same id; an id is in one of Put and Remove
+// at most, and removing what is absent is no error.
+type Batch struct {
+	Put    []Entry
+	Remove []identity.ID
+	// Mark, when set, is kept with the batch: how far in the registry's changes
+	// the index has come.
+	Mark string
+}
+
+// Query is what an index is asked. The zero Query is every entry by rank.
+type Query struct {
+	// Words are normalised, as ParseWords gives them. All have to match.
+	Words []string
+	// Text is normalised and has to be a part of one Declared text, which is
+	// normalised in the same way; "" is a part of any, also of none.
+	Text string
+	// Tag is normalised and has to be one of the listing's, normalised.
+	Tag string
+	// Family and ClaimedFamily are compared as they are, byte by byte.
+	Family, ClaimedFamily string
+	// MaxPrice, if set, is the highest price.
+	MaxPrice *int64
+	// MinScore is the lowest Score, in steps of 1/4096.
+	MinScore float64
+	// ByScore ranks by score alone.
+	ByScore bool
+	// After is the place that the page begins behind; nil for the first.
+	After *Place
+	// Limit is the size of the page, 1 to MaxPage.
+	Limit int
+}
+
+// MaxPage is the most hits that an index gives at once. It is more than a page
+// of answers has, since hits may fall away when they are read again.
+const MaxPage = 500
+
+// Hit is one match of a query.
+type Hit struct {
+	ID identity.ID
+	Place
+}
+
+// Place is where a hit stands in its query's order: by Rank descending, then
+// by Joined ascending. It does not change while the entry does not.
+type Place struct {
+	Rank   float64
+	Joined uint64
+}
+
+// Before reports whether p stands before q.
+func (p Place) Before(q Place) bool {
+	if p.Rank != q.Rank {
+		return p.Rank > q.Rank
+	}
+	return p.Joined < q.Joined
+}
+
+// Index is a full-text index over entries. All methods are safe for concurrent
+// use and honour their context. What Apply was given, a Query that begins after
+// it returned sees. Errors are of kind Unavailable, or Malformed for a query
+// that the index cannot be asked.
+type Index interface {
+	Apply(ctx context.Context, b Batch) error
+	Query(ctx context.Context, q Query) ([]Hit, error)
+	// Mark is the last one that Apply was given; "" if none was.
+	Mark(ctx context.Context) (string, error)
+	// Count is the number of entries.
+	Count(ctx context.Context) (int, error)
+	Close() error
+}

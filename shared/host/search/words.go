@@ -1,0 +1,191 @@
+package search
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Limits of a query (design §10).
+const (
+	MaxQuery = 256 // bytes
+	MaxWords = 8
+)
+
+// maxWord is the most runes of one word; what is longer is cut, in entries and
+// in queries alike. No query is longer.
+const maxWord = MaxQuery
+
+// Normalise gives the form in which texts are compared: compatibility forms and
+// cases folded, what is invisible (format characters, like the marks of writing
+// direction) removed, runs of space and control characters one space, none at
+// the ends. It is what it gives back once more.
+func Normalise(s string) string {
+	if plain(s) {
+		return fold(s)
+	}
+	// Folding can leave what composes, and composing what folds.
+	for range 3 {
+		n := norm.NFKC.String(cases.Fold().String(norm.NFKC.String(visible(s))))
+		if n == s {
+			break
+		}
+		s = n
+	}
+	return fold(s)
+}
+
+// plain reports whether s is ASCII without upper case, for which only spaces
+// are left to fold.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c >= utf8.RuneSelf || c >= 'A' && c <= 'Z' {
+			return false
+		}
+	}
+	return true
+}
+
+// fold folds the spaces.
+func fold(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " ")
+}
+
+// visible drops what shows nothing, so that nobody hides a word behind it.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// class is what a rune does in a word.
+type class int
+
+const (
+	separates class = iota
+	spaced          // letters and digits of scripts with spaces
+	unspaced        // letters of scripts without
+	joins           // marks: part of whatever they follow
+	ends            // + and #, which may end a word
+	alone           // symbols, a word each
+)
+
+func classOf(r rune) class {
+	switch {
+	case r < utf8.RuneSelf:
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r >= 'A' && r <= 'Z':
+			return spaced
+		case r == '+', r == '#':
+			return ends
+		}
+		return separates
+	case unicode.IsMark(r):
+		return joins
+	case Unspaced(r):
+		return unspaced
+	case unicode.IsLetter(r), unicode.IsNumber(r):
+		return spaced
+	case unicode.Is(unicode.So, r):
+		return alone
+	}
+	return separates
+}
+
+// Unspaced reports whether r is a letter of a script that is written without
+// spaces between words.
+func Unspaced(r rune) bool {
+	return r >= 0x0e00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,
+		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) && !unicode.IsMark(r)
+}
+
+// Words cuts a normalised text into words, in order.
+func Words(s string) []string {
+	var (
+		words []string
+		start = -1 // of the word that is open
+		is    class
+		runes int
+		tail  bool // in the + and # at the end of a word
+	)
+	end := func(at int) {
+		if start >= 0 {
+			words = append(words, s[start:at])
+		}
+		start, tail, runes = -1, false, 0
+	}
+	for i, r := range s {
+		c := classOf(r)
+		if start >= 0 && (runes == maxWord || !goesOn(is, c, tail)) {
+			end(i)
+		}
+		switch {
+		case start >= 0:
+			tail = c == ends
+			runes++
+		case c == spaced, c == unspaced, c == alone:
+			start, is, runes = i, c, 1
+		}
+	}
+	end(len(s))
+	return words
+}
+
+// goesOn reports whether a rune of class next goes on with a word of class is.
+func goesOn(is, next class, tail bool) bool {
+	switch next {
+	case joins:
+		return !tail
+	case ends:
+		return is == spaced
+	}
+	return next == is && is != alone && !tail
+}
+
+// ParseWords gives the words of what somebody looks for. The error is of kind
+// Malformed, for a text beyond MaxQuery or MaxWords or one that is not UTF-8.
+// A text may have no word at all: "" and "%_*" have none.
+func ParseWords(q string) ([]string, error) {
+	text, err := ParseText(q)
+	if err != nil {
+		return nil, err
+	}
+	words := Words(text)
+	if len(words) > MaxWords {
+		return nil, problem.Invalid("q", fmt.Sprintf("at most %d words", MaxWords), fmt.Sprint(len(words)))
+	}
+	return words, nil
+}
+
+// ParseText gives the normal form of what somebody looks for as it stands. The
+// error is of kind Malformed.
+func ParseText(q string) (string, error) {
+	if len(q) > MaxQuery {
+		return "", problem.Invalid("q", fmt.Sprintf("at most %d bytes", MaxQuery), fmt.Sprint(len(q)))
+	}
+	if !utf8.ValidString(q) {
+		return "", problem.Invalid("q", "UTF-8", "other bytes")
+	}
+	return Normalise(q), nil
+}
+
+// Short is the least number of runes of word that may match inside another
+// word: three, so that "a" does not match nearly everything, and one where
+// words are not written apart.
+func Short(word string) int {
+	if r, _ := utf8.DecodeRuneInString(word); Unspaced(r) {
+		return 1
+	}
+	return 3
+}
