@@ -1,0 +1,233 @@
+package translog
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/transparency-dev/formats/log"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"golang.org/x/mod/sumdb/note"
+)
+
+// Names in signed notes: of a host's log, and of a vacant that witnesses.
+const (
+	originPrefix  = "vacancy/"
+	witnessPrefix = "vacant/"
+)
+
+// The key types of signed notes.
+const (
+	keyEd25519     = 1
+	keyCosignature = 4 // Ed25519 with a time: cosignature/v1
+)
+
+// cosignature is the time in seconds (8 bytes, big endian) and a signature.
+const cosignatureSize = 8 + ed25519.SignatureSize
+
+// Checkpoint is what a host says of its log: how many leaves, under which
+// root.
+type Checkpoint struct {
+	Host identity.ID
+	Size uint64
+	Root [sha256.Size]byte
+}
+
+// Origin is the name of a host's log: vacancy/ and its id.
+func Origin(host identity.ID) string { return originPrefix + host.String() }
+
+// Text is the checkpoint's signed text, of three lines.
+func (c Checkpoint) Text() string {
+	return string(log.Checkpoint{Origin: Origin(c.Host), Size: c.Size, Hash: c.Root[:]}.Marshal())
+}
+
+// ParseText reads a checkpoint's text. What is not exactly what Text writes is
+// refused, so that there is one text for each checkpoint.
+func ParseText(text string) (c Checkpoint, err error) {
+	var raw log.Checkpoint
+	if rest, err := raw.Unmarshal([]byte(text)); err != nil || len(rest) > 0 {
+		return c, problem.Invalid("checkpoint", "three lines: origin, size, root", strconv.Quote(clip(text)))
+	}
+	id, ok := strings.CutPrefix(raw.Origin, originPrefix)
+	if c.Host, err = identity.ParseID(id); !ok || err != nil {
+		return c, problem.Invalid("checkpoint origin", originPrefix+"<64 hex digits>", strconv.Quote(clip(raw.Origin)))
+	}
+	if len(raw.Hash) != len(c.Root) {
+		return c, problem.Invalid("checkpoint root", "32 bytes", strconv.Itoa(len(raw.Hash)))
+	}
+	c.Size, c.Root = raw.Size, [sha256.Size]byte(raw.Hash)
+	if c.Text() != text {
+		return c, problem.Invalid("checkpoint", "its one canonical form", strconv.Quote(clip(text)))
+	}
+	return c, nil
+}
+
+func clip(s string) string { return s[:min(len(s), 120)] }
+
+// sign writes the checkpoint as a note that its host signed.
+func (c Checkpoint) sign(ctx context.Context, host identity.Signer) ([]byte, error) {
+	text := c.Text()
+	sig, err := host.Sign(ctx, []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	return note.Sign(&note.Note{Text: text}, signed{hostVerifier(c.Host), sig})
+}
+
+// Signature is one that a note carries.
+type Signature struct {
+	Name string
+	// Witness is the vacant whose name it is; zero for a configured witness.
+	Witness identity.ID
+	// Time is when a witness says it signed, in Unix seconds.
+	Time int64
+}
+
+// Open reads a checkpoint with its signatures as somebody outside reads it: the
+// text has its one form and the host that it names signed it. Of the
+// cosignatures, those of vacants are verified and returned, one that does not
+// verify refuses the note; all others are ignored. The error is a problem of
+// kind Untrusted.
+func Open(msg []byte) (Checkpoint, []Signature, error) {
+	c, n, err := open(msg, nil)
+	if err != nil {
+		return c, nil, problem.Wrap(problem.Untrusted, err, "the checkpoint does not verify: %s", reason(err))
+	}
+	var cosigned []Signature
+	hosted := false
+	for _, s := range n.Sigs {
+		if s.Name == Origin(c.Host) {
+			hosted = true
+			continue
+		}
+		if read, err := readSignature(s); err == nil {
+			cosigned = append(cosigned, read)
+		}
+	}
+	if !hosted {
+		return c, nil, problem.New(problem.Untrusted, "the checkpoint is not signed by the host that it names, %s", c.Host)
+	}
+	return c, cosigned, nil
+}
+
+// open parses a note whose text is a checkpoint and verifies every signature
+// whose key its name tells, or that is of known.
+func open(msg []byte, known map[string]note.Verifier) (Checkpoint, *note.Note, error) {
+	if len(msg) > MaxNote {
+		return Checkpoint{}, nil, problem.Invalid("checkpoint", fmt.Sprintf("at most %d bytes", MaxNote), strconv.Itoa(len(msg)))
+	}
+	text, _, ok := strings.Cut(string(msg), "\n\n")
+	if !ok {
+		return Checkpoint{}, nil, problem.Invalid("checkpoint", "a signed note", strconv.Quote(clip(string(msg))))
+	}
+	c, err := ParseText(text + "\n")
+	if err != nil {
+		return c, nil, err
+	}
+	n, err := note.Open(msg, verifiers{c.Host, known})
+	if err != nil {
+		return c, nil, err
+	}
+	// A checkpoint has no blank line within, so both cuts are at the same place.
+	if n.Text != c.Text() {
+		return c, nil, errors.New("the note's text is no checkpoint")
+	}
+	return c, n, nil
+}
+
+// reason is an error as far as the other side may read it.
+func reason(err error) string {
+	var known *problem.Error
+	if errors.As(err, &known) {
+		return known.Text()
+	}
+	return err.Error() // of the note library: it repeats names of keys, no more
+}
+
+// verifiers finds the key of a signature: the host's by the origin, a vacant's
+// by its name, and those of known.
+type verifiers struct {
+	host  identity.ID
+	known map[string]note.Verifier
+}
+
+// Verifier is for note.Open.
+func (v verifiers) Verifier(name string, hash uint32) (note.Verifier, error) {
+	if own := hostVerifier(v.host); name == own.name && hash == own.hash {
+		return own, nil
+	}
+	if id, ok := witnessOf(name); ok {
+		if w := cosigner(name, id); w.hash == hash {
+			return w, nil
+		}
+	}
+	if w, ok := v.known[nameAndHash(name, hash)]; ok {
+		return w, nil
+	}
+	return nil, &note.UnknownVerifierError{Name: name, KeyHash: hash}
+}
+
+// witnessOf reads the vacant out of a witness's name.
+func witnessOf(name string) (identity.ID, bool) {
+	text, ok := strings.CutPrefix(name, witnessPrefix)
+	id, err := identity.ParseID(text)
+	return id, ok && err == nil && id.String() == text
+}
+
+// verifier is a note.Verifier with the strict verification of identity.
+type verifier struct {
+	name   string
+	hash   uint32
+	verify func(msg, sig []byte) bool
+}
+
+func (v verifier) Name() string                { return v.name }
+func (v verifier) KeyHash() uint32             { return v.hash }
+func (v verifier) Verify(msg, sig []byte) bool { return v.verify(msg, sig) }
+
+// signed is a note.Signer of a signature that was made before, since keys sign
+// with a context and notes do not know one.
+type signed struct {
+	verifier
+	sig []byte
+}
+
+func (s signed) Sign([]byte) ([]byte, error) { return s.sig, nil }
+
+func hostVerifier(host identity.ID) verifier {
+	name := Origin(host)
+	return verifier{name, keyHash(name, keyEd25519, host), func(msg, sig []byte) bool { return identity.Verify(host, msg, sig) }}
+}
+
+// VerifierKey is the host's public key in the form that tools of signed notes
+// read.
+func VerifierKey(host identity.ID) string { return encodeKey(Origin(host), keyEd25519, host) }
+
+// WitnessKey is the verifier key of a vacant that witnesses.
+func WitnessKey(id identity.ID) string {
+	return encodeKey(witnessPrefix+id.String(), keyCosignature, id)
+}
+
+func encodeKey(name string, kind byte, id identity.ID) string {
+	return fmt.Sprintf("%s+%08x+%s", name, keyHash(name, kind, id), base64.StdEncoding.EncodeToString(append([]byte{kind}, id[:]...)))
+}
+
+// keyHash is the short hash by which a note's signature line names its key.
+func keyHash(name string, kind byte, id identity.ID) uint32 {
+	h := sha256.New()
+	h.Write([]byte(name))
+	h.Write([]byte{'\n', kind})
+	h.Write(id[:])
+	return binary.BigEndian.Uint32(h.Sum(nil))
+}
+
+func line(v note.Verifier) string { return nameAndHash(v.Name(), v.KeyHash()) }
+
+func nameAndHash(name string, hash uint32) string { return fmt.Sprintf("%s+%08x", name, hash) }

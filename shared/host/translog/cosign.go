@@ -1,0 +1,69 @@
+package translog
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"golang.org/x/mod/sumdb/note"
+)
+
+// cosignedBytes are what a witness signs: its time and the checkpoint's text.
+func cosignedBytes(seconds uint64, text []byte) []byte {
+	return append(fmt.Appendf(nil, "cosignature/v1\ntime %d\n", seconds), text...)
+}
+
+// cosigner verifies a witness's signatures with their time.
+func cosigner(name string, id identity.ID) verifier {
+	return verifier{name, keyHash(name, keyCosignature, id), func(text, sig []byte) bool {
+		return len(sig) == cosignatureSize && identity.Verify(id, cosignedBytes(binary.BigEndian.Uint64(sig), text), sig[8:])
+	}}
+}
+
+// cosignerOfKey reads a verifier key: name+hash+key. A key of the plain
+// Ed25519 type is taken as the same key for cosignatures, as witnesses publish
+// both.
+func cosignerOfKey(key string) (verifier, error) {
+	name, rest, _ := strings.Cut(key, "+")
+	hash, encoded, _ := strings.Cut(rest, "+")
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil || name == "" || strings.ContainsAny(name, " \t\r\n") || len(raw) != 1+identity.Size {
+		return verifier{}, errors.New("expected name+hash+key of an Ed25519 key")
+	}
+	id := identity.ID(raw[1:])
+	if raw[0] != keyEd25519 && raw[0] != keyCosignature {
+		return verifier{}, errors.New("the key is not of a type for cosignatures")
+	}
+	if hash != fmt.Sprintf("%08x", keyHash(name, raw[0], id)) {
+		return verifier{}, errors.New("the hash is not of this name and key")
+	}
+	return cosigner(name, id), id.Check()
+}
+
+// Cosign writes a witness's note of a checkpoint: its text and the witness's
+// line alone. What the text says must have been verified before.
+func Cosign(ctx context.Context, c Checkpoint, witness identity.Signer, now time.Time) ([]byte, error) {
+	text, seconds := c.Text(), uint64(now.Unix())
+	sig, err := witness.Sign(ctx, cosignedBytes(seconds, []byte(text)))
+	if err != nil {
+		return nil, err
+	}
+	who := cosigner(witnessPrefix+witness.ID().String(), witness.ID())
+	return note.Sign(&note.Note{Text: text}, signed{who, append(binary.BigEndian.AppendUint64(nil, seconds), sig...)})
+}
+
+// readSignature reads a cosignature that was verified.
+func readSignature(s note.Signature) (Signature, error) {
+	raw, err := base64.StdEncoding.DecodeString(s.Base64)
+	if err != nil || len(raw) != 4+cosignatureSize {
+		return Signature{}, errors.New("a cosignature has " + strconv.Itoa(4+cosignatureSize) + " bytes")
+	}
+	id, _ := witnessOf(s.Name)
+	return Signature{Name: s.Name, Witness: id, Time: int64(binary.BigEndian.Uint64(raw[4:]))}, nil
+}

@@ -1,0 +1,113 @@
+package translog
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"golang.org/x/crypto/blake2b"
+)
+
+// Epoch is a stretch of the log as the reference seals it: a tree over the
+// epoch's own leaves, padded with its last leaf to a power of two, so that
+// TreeSize alone tells some trees apart. Ask for trust in checkpoints.
+type Epoch struct {
+	ID         uint64 // from 1
+	FirstSeq   uint64
+	LastSeq    uint64
+	TreeSize   uint64 // leaves of the epoch
+	Root       identity.Hash
+	SealedAt   int64 // Unix milliseconds
+	Signature  []byte
+	Host       identity.ID // who signed
+	Checkpoint Checkpoint  // sealed with it: the log up to LastSeq
+}
+
+// epochDomain begins what the host signs of an epoch (surroundings §1.6).
+const epochDomain = "vacant:registry:epoch:"
+
+// EpochBytes are what a host signs of an epoch.
+func EpochBytes(root identity.Hash) []byte { return append([]byte(epochDomain), root[:]...) }
+
+// EpochTree computes an epoch's root from its leaves one by one, in memory that
+// grows with the logarithm of their number. The zero EpochTree is empty.
+type EpochTree struct {
+	size uint64
+	last identity.Hash   // the last leaf's node
+	full []identity.Hash // roots of perfect trees, largest first: the one bits of size
+}
+
+// Add appends the leaf of an event.
+func (t *EpochTree) Add(event identity.Hash) {
+	node := epochLeaf(event)
+	t.last = node
+	for n := t.size; n&1 == 1; n >>= 1 {
+		node = epochNode(t.full[len(t.full)-1], node)
+		t.full = t.full[:len(t.full)-1]
+	}
+	t.full = append(t.full, node)
+	t.size++
+}
+
+// Size is the number of leaves.
+func (t *EpochTree) Size() uint64 { return t.size }
+
+// Root is the root over the leaves so far.
+func (t *EpochTree) Root() identity.Hash {
+	if t.size == 0 {
+		return identity.Sum([]byte{0})
+	}
+	// What is missing on the right is the last leaf over and over: pad is the
+	// perfect tree of it at the height that is being joined.
+	pad, height := t.last, 0
+	rest := t.full
+	root := rest[len(rest)-1]
+	at := bits.TrailingZeros64(t.size)
+	if t.size>>at == 1 {
+		return root
+	}
+	for rest = rest[:len(rest)-1]; ; {
+		for ; height < at; height++ {
+			pad = epochNode(pad, pad)
+		}
+		// root covers 2^at leaves at an index of its level: right child or left.
+		index := (t.size - 1) >> at
+		if index&1 == 1 {
+			root = epochNode(rest[len(rest)-1], root)
+			rest = rest[:len(rest)-1]
+		} else {
+			root = epochNode(root, pad)
+		}
+		at++
+		if index>>1 == 0 {
+			return root
+		}
+	}
+}
+
+func epochLeaf(event identity.Hash) identity.Hash {
+	var b [1 + identity.Size]byte
+	copy(b[1:], event[:])
+	return blake2b.Sum256(b[:])
+}
+
+func epochNode(left, right identity.Hash) identity.Hash {
+	var b [1 + 2*identity.Size]byte
+	b[0] = 1
+	copy(b[1:], left[:])
+	copy(b[1+identity.Size:], right[:])
+	return blake2b.Sum256(b[:])
+}
+
+// WitnessStatement is what a witness of the reference signs of an epoch: its
+// hash binds number, range and time to the root (surroundings §1.6).
+func (e Epoch) WitnessStatement() identity.Hash {
+	b := []byte("vacant:registry:epoch:witness")
+	number := func(n uint64) { b = binary.BigEndian.AppendUint64(append(b, 0x1f), n) }
+	for _, n := range []uint64{e.ID, e.FirstSeq, e.LastSeq, e.TreeSize} {
+		number(n)
+	}
+	b = append(append(b, 0x1f), e.Root[:]...)
+	number(uint64(e.SealedAt))
+	return identity.Sum(b)
+}

@@ -1,0 +1,220 @@
+package translog
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/transparency-dev/merkle/proof"
+	"github.com/transparency-dev/merkle/rfc6962"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Proof is an inclusion or a consistency proof of RFC 6962: nodes from below
+// upward.
+type Proof [][]byte
+
+// Inclusion proves that an event is in a tree of the log.
+type Inclusion struct {
+	Seq  uint64        // of the event, from 1; its leaf's index is one less
+	Leaf identity.Hash // the event's hash
+	Tree Checkpoint    // of the size that was asked for, sealed or not
+	Proof
+}
+
+// Consistency proves that one tree of the log begins with another.
+type Consistency struct {
+	From, To Checkpoint
+	Proof
+}
+
+// CheckInclusion verifies that the event of a hash is the one at seq in the
+// tree of c.
+func CheckInclusion(c Checkpoint, seq uint64, event identity.Hash, p Proof) error {
+	if seq == 0 {
+		return problem.New(problem.Untrusted, "event 0 is in no log")
+	}
+	if err := proof.VerifyInclusion(rfc6962.DefaultHasher, seq-1, c.Size, hashLeaf(event), p, c.Root[:]); err != nil {
+		return problem.Wrap(problem.Untrusted, err, "event %d is not proved to be in the log of %d", seq, c.Size)
+	}
+	return nil
+}
+
+// CheckConsistency verifies that the tree of to begins with the tree of from.
+func CheckConsistency(from, to Checkpoint, p Proof) error {
+	if from.Size == 0 { // every tree begins with the empty one, if it is that
+		if empty, err := rootOf(0, nil); err != nil || from.Root != empty || len(p) > 0 {
+			return problem.New(problem.Untrusted, "the checkpoint of 0 events has a root that is not the empty log's")
+		}
+		return nil
+	}
+	if err := proof.VerifyConsistency(rfc6962.DefaultHasher, from.Size, to.Size, p, from.Root[:], to.Root[:]); err != nil {
+		return problem.Wrap(problem.Untrusted, err, "the log of %d is not proved to begin with the log of %d", to.Size, from.Size)
+	}
+	return nil
+}
+
+// Inclusion proves event seq in the tree of size leaves; size 0 means all that
+// is sealed.
+func (l *Log) Inclusion(ctx context.Context, seq, size uint64) (Inclusion, error) {
+	h, err := l.sealedHead(ctx)
+	if err != nil {
+		return Inclusion{}, err
+	}
+	if size == 0 {
+		size = h.size
+	}
+	if size > h.size {
+		return Inclusion{}, beyond("size", h.size, size)
+	}
+	if seq == 0 || seq > size {
+		return Inclusion{}, beyond("seq", size, seq)
+	}
+	nodes, err := proof.Inclusion(seq-1, size)
+	if err != nil {
+		return Inclusion{}, problem.Wrap(problem.Internal, err, "proof of inclusion")
+	}
+	p, err := l.rehash(ctx, h, nodes)
+	if err != nil {
+		return Inclusion{}, err
+	}
+	tree, err := l.tree(ctx, h, size)
+	if err != nil {
+		return Inclusion{}, err
+	}
+	leaves, err := l.rows(ctx, seq, 1)
+	if err != nil {
+		return Inclusion{}, err
+	}
+	return Inclusion{Seq: seq, Leaf: leaves[0], Tree: tree, Proof: p}, nil
+}
+
+// Consistency proves that the tree of to leaves begins with the tree of from; to
+// 0 means all that is sealed.
+func (l *Log) Consistency(ctx context.Context, from, to uint64) (c Consistency, err error) {
+	h, err := l.sealedHead(ctx)
+	if err != nil {
+		return c, err
+	}
+	if to == 0 {
+		to = h.size
+	}
+	if to > h.size {
+		return c, beyond("to", h.size, to)
+	}
+	if from > to {
+		return c, beyond("from", to, from)
+	}
+	nodes, err := proof.Consistency(from, to)
+	if err != nil {
+		return c, problem.Wrap(problem.Internal, err, "proof of consistency")
+	}
+	if c.Proof, err = l.rehash(ctx, h, nodes); err != nil {
+		return c, err
+	}
+	if c.From, err = l.tree(ctx, h, from); err != nil {
+		return c, err
+	}
+	c.To, err = l.tree(ctx, h, to)
+	return c, err
+}
+
+func beyond(field string, most, got uint64) error {
+	return problem.Invalid(field, "at most "+strconv.FormatUint(most, 10)+", which is sealed", strconv.FormatUint(got, 10))
+}
+
+// rehash reads the nodes of a proof and joins those of its ragged edge.
+func (l *Log) rehash(ctx context.Context, h *head, nodes proof.Nodes) (Proof, error) {
+	hashes, err := l.nodes(ctx, h, nodes.IDs)
+	if err != nil {
+		return nil, err
+	}
+	p, err := nodes.Rehash(hashes, rfc6962.DefaultHasher.HashChildren)
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "proof")
+	}
+	return p, nil
+}
+
+// Leaves returns the hashes of up to n sealed events from seq on, and how many
+// are sealed.
+func (l *Log) Leaves(ctx context.Context, seq uint64, n int) (leaves []identity.Hash, size uint64, err error) {
+	h, err := l.sealedHead(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	if seq == 0 || n < 1 || n > MaxLeaves {
+		return nil, 0, problem.Invalid("from, limit", "from at least 1 and limit 1 to "+strconv.Itoa(MaxLeaves), strconv.FormatUint(seq, 10)+", "+strconv.Itoa(n))
+	}
+	if seq > h.size {
+		return nil, h.size, nil
+	}
+	leaves, err = l.rows(ctx, seq, int(min(uint64(n), h.size-seq+1)))
+	return leaves, h.size, err
+}
+
+// rows reads leaves that are sealed: a page may be shorter than asked for, but
+// never empty.
+func (l *Log) rows(ctx context.Context, seq uint64, n int) ([]identity.Hash, error) {
+	rows, err := l.Store.Rows(ctx, l.Stream, seq, n, store.Ascending)
+	if err != nil {
+		return nil, fault(err)
+	}
+	leaves := make([]identity.Hash, len(rows))
+	for i, row := range rows {
+		if leaves[i], err = l.leaf(row, seq+uint64(i)); err != nil {
+			return nil, err
+		}
+	}
+	if len(leaves) == 0 {
+		return nil, problem.New(problem.Damaged, "event %d is sealed, and gone", seq)
+	}
+	return leaves, nil
+}
+
+// Epoch returns one epoch of the reference's kind; number 0 means the last.
+func (l *Log) Epoch(ctx context.Context, number uint64) (Epoch, error) {
+	if number == 0 {
+		h, err := l.head(ctx)
+		if err != nil {
+			return Epoch{}, err
+		}
+		number = h.epochs
+	}
+	if number == 0 {
+		return Epoch{}, problem.New(problem.NotFound, "no sealed epoch yet")
+	}
+	d, err := l.Store.Doc(ctx, epochKey(number))
+	if err != nil {
+		return Epoch{}, fault(err)
+	}
+	if d.Version == 0 {
+		return Epoch{}, problem.New(problem.NotFound, "no epoch %d", number)
+	}
+	return decodeEpoch(d)
+}
+
+type storedEpoch struct {
+	Format         int           `json:"format"`
+	ID             uint64        `json:"id"`
+	First          uint64        `json:"first"`
+	Last           uint64        `json:"last"`
+	Root           identity.Hash `json:"root"`
+	Sealed         int64         `json:"sealed_ms"`
+	Signature      []byte        `json:"signature"`
+	Host           identity.ID   `json:"host"`
+	CheckpointRoot identity.Hash `json:"checkpoint_root"`
+}
+
+func decodeEpoch(d store.Doc) (Epoch, error) {
+	var s storedEpoch
+	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format || s.First > s.Last {
+		return Epoch{}, problem.Wrap(problem.Damaged, err, "%s is not readable", d.Key)
+	}
+	return Epoch{
+		ID: s.ID, FirstSeq: s.First, LastSeq: s.Last, TreeSize: s.Last - s.First + 1, Root: s.Root, SealedAt: s.Sealed,
+		Signature: s.Signature, Host: s.Host, Checkpoint: Checkpoint{s.Host, s.Last, s.CheckpointRoot},
+	}, nil
+}

@@ -1,0 +1,138 @@
+package translog
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/transparency-dev/merkle/compact"
+	"github.com/transparency-dev/merkle/rfc6962"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// A tile holds 256 hashes of nodes that lie side by side, on every eighth level
+// from the leaves up: the levels between are computed from them. So a leaf
+// costs little more than its own hash, and a proof a few reads.
+const (
+	tileHeight = 8
+	tileWidth  = 1 << tileHeight
+	hashSize   = sha256.Size
+)
+
+// tileID names a tile: its level counts tiles, its index goes from the left.
+type tileID struct {
+	level uint
+	index uint64
+}
+
+// frontier is a tree as it grows: how many leaves, and of each level of tiles
+// the hashes of the tile that is not full yet.
+type frontier struct {
+	size  uint64
+	tails [][]byte
+}
+
+// hashLeaf is the leaf's node: RFC 6962 over the 32 bytes of an event's hash.
+func hashLeaf(event identity.Hash) []byte { return rfc6962.DefaultHasher.HashLeaf(event[:]) }
+
+// add appends a leaf, and hands every tile that is full now to fill.
+func (f *frontier) add(event identity.Hash, fill func(tileID, []byte) error) error {
+	node := hashLeaf(event)
+	for level := uint(0); ; level++ {
+		if int(level) == len(f.tails) {
+			f.tails = append(f.tails, nil)
+		}
+		f.tails[level] = append(f.tails[level], node...)
+		if len(f.tails[level]) < tileWidth*hashSize {
+			break
+		}
+		tile := f.tails[level]
+		if err := fill(tileID{level, f.size >> (tileHeight * (level + 1))}, tile); err != nil {
+			return err
+		}
+		node = fold(tile)
+		f.tails[level] = f.tails[level][:0]
+	}
+	f.size++
+	return nil
+}
+
+// clone is a copy that grows on its own.
+func (f *frontier) clone() frontier {
+	c := frontier{size: f.size, tails: make([][]byte, len(f.tails))}
+	for i, tail := range f.tails {
+		c.tails[i] = slices.Clone(tail)
+	}
+	return c
+}
+
+// check refuses tails that are not those of size leaves.
+func (f *frontier) check() error {
+	for level := 0; level < len(f.tails) || f.size>>(tileHeight*level) > 0; level++ {
+		want := int(f.size>>(tileHeight*level)) % tileWidth * hashSize
+		got := 0
+		if level < len(f.tails) {
+			got = len(f.tails[level])
+		}
+		if got != want {
+			return problem.New(problem.Damaged, "the log's head has %d bytes of level %d, want %d for %d leaves", got, level, want, f.size)
+		}
+	}
+	return nil
+}
+
+// root is the tree's root, of checked tails.
+func (f *frontier) root() ([hashSize]byte, error) {
+	var hashes [][]byte
+	for _, id := range compact.RangeNodes(0, f.size, nil) {
+		tail := f.tails[id.Level/tileHeight]
+		hashes = append(hashes, within(tail, id))
+	}
+	return rootOf(f.size, hashes)
+}
+
+// rootOf is the root over the perfect trees that make up size leaves.
+func rootOf(size uint64, hashes [][]byte) (root [hashSize]byte, err error) {
+	if size == 0 {
+		return [hashSize]byte(rfc6962.DefaultHasher.EmptyRoot()), nil
+	}
+	r, err := factory().NewRange(0, size, hashes)
+	if err != nil {
+		return root, problem.Wrap(problem.Damaged, err, "the log's head does not fit its size")
+	}
+	b, err := r.GetRootHash(nil)
+	if err != nil {
+		return root, problem.Wrap(problem.Internal, err, "the log's root")
+	}
+	return [hashSize]byte(b), nil
+}
+
+func factory() *compact.RangeFactory {
+	return &compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
+}
+
+// tileOf is the tile in whose hashes a node lies.
+func tileOf(id compact.NodeID) tileID {
+	level := id.Level / tileHeight
+	return tileID{level, id.Index << (id.Level % tileHeight) / tileWidth}
+}
+
+// within computes a node from the hashes of its tile.
+func within(tile []byte, id compact.NodeID) []byte {
+	span := uint64(1) << (id.Level % tileHeight)
+	first := id.Index * span % tileWidth
+	return fold(tile[first*hashSize : (first+span)*hashSize])
+}
+
+// fold is the root of a perfect tree over hashes, whose number is a power of
+// two.
+func fold(hashes []byte) []byte {
+	if len(hashes) == hashSize {
+		return slices.Clone(hashes)
+	}
+	half := len(hashes) / 2
+	return rfc6962.DefaultHasher.HashChildren(fold(hashes[:half]), fold(hashes[half:]))
+}
+
+func (t tileID) String() string { return fmt.Sprintf("tile %d of level %d", t.index, t.level) }

@@ -1,0 +1,227 @@
+package translog
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"golang.org/x/mod/sumdb/note"
+)
+
+// maxAhead is how far a cosignature's time may lie ahead of the host's clock,
+// in seconds.
+const maxAhead = 300
+
+// storedCheckpoint is a checkpoint's document: the note that the host signed,
+// and the lines of its witnesses.
+type storedCheckpoint struct {
+	Format int             `json:"format"`
+	Note   string          `json:"note"`
+	Lines  []storedWitness `json:"witnesses,omitempty"`
+}
+
+type storedWitness struct {
+	Key        string `json:"key"`  // name+hash
+	Line       string `json:"line"` // of the note, with its newline
+	Configured bool   `json:"configured,omitempty"`
+}
+
+// Published is a checkpoint as it is handed out: the signed note with all
+// cosignatures.
+type Published struct {
+	Checkpoint
+	Note         []byte
+	Cosignatures int
+}
+
+func (s storedCheckpoint) published(c Checkpoint) Published {
+	b := []byte(s.Note)
+	for _, w := range s.Lines {
+		b = append(b, w.Line...)
+	}
+	return Published{c, b, len(s.Lines)}
+}
+
+// Latest is the newest checkpoint.
+func (l *Log) Latest(ctx context.Context) (Published, error) {
+	h, err := l.sealedHead(ctx)
+	if err != nil {
+		return Published{}, err
+	}
+	return l.At(ctx, h.size)
+}
+
+// At is the checkpoint of a size.
+func (l *Log) At(ctx context.Context, size uint64) (Published, error) {
+	_, s, c, err := l.checkpoint(ctx, size)
+	if err != nil {
+		return Published{}, err
+	}
+	return s.published(c), nil
+}
+
+func (l *Log) checkpoint(ctx context.Context, size uint64) (d store.Doc, s storedCheckpoint, c Checkpoint, err error) {
+	d, err = l.Store.Doc(ctx, checkpointKey(size))
+	if err != nil {
+		return d, s, c, fault(err)
+	}
+	if d.Version == 0 {
+		return d, s, c, problem.New(problem.NotFound, "no checkpoint of %d events was sealed", size)
+	}
+	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format {
+		return d, s, c, problem.Wrap(problem.Damaged, err, "%s is not readable", d.Key)
+	}
+	c, _, err = open([]byte(s.Note), nil)
+	if err != nil || c.Size != size {
+		err = problem.Wrap(problem.Damaged, err, "%s is not the checkpoint of %d events", d.Key, size)
+	}
+	return d, s, c, err
+}
+
+// Cosign adds the cosignatures of a note to the checkpoint that it is of: those
+// of vacants that may witness here, and of configured witnesses. The host's own
+// line may be in it, or not. A witness's first signature of a checkpoint is
+// kept; a second one changes nothing.
+func (l *Log) Cosign(ctx context.Context, msg []byte) (Published, error) {
+	claimed, n, err := open(msg, l.configured)
+	if err != nil {
+		return Published{}, refused(err)
+	}
+	lines, err := l.witnesses(ctx, claimed, n)
+	if err != nil {
+		return Published{}, err
+	}
+	for try := 1; ; try++ {
+		d, s, c, err := l.checkpoint(ctx, claimed.Size)
+		if err != nil {
+			return Published{}, err
+		}
+		if c != claimed {
+			return Published{}, problem.New(problem.Conflict, "this host sealed another checkpoint of %d events: %s", c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
+		}
+		changed, err := s.add(lines)
+		if err != nil || !changed {
+			return s.published(c), err
+		}
+		err = l.putCheckpoint(ctx, d, s)
+		if err == nil || !overtaken(err) || try == tries {
+			return s.published(c), fault(err)
+		}
+	}
+}
+
+func (l *Log) putCheckpoint(ctx context.Context, d store.Doc, s storedCheckpoint) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return problem.Wrap(problem.Internal, err, "%s", d.Key)
+	}
+	a, err := l.attempt()
+	if err != nil {
+		return err
+	}
+	return l.settle(ctx, store.Put{Key: d.Key, If: d.Version, Attempt: a, Data: data})
+}
+
+// refused says why a note is not taken.
+func refused(err error) error {
+	var wrong *note.InvalidSignatureError
+	var none *note.UnverifiedNoteError
+	switch {
+	case errors.As(err, &wrong):
+		return problem.New(problem.BadSignature, "the signature of %s does not verify", nameAndHash(wrong.Name, wrong.Hash))
+	case errors.As(err, &none):
+		return unknownWitness()
+	case problem.Of(err).Kind != problem.Internal:
+		return err
+	}
+	return problem.Wrap(problem.Malformed, err, "the body is no signed note")
+}
+
+func unknownWitness() error {
+	return problem.New(problem.Forbidden, "the note has no cosignature of a witness known here: a vacant that is registered, by the name %s<id>, or one that the host is configured with", witnessPrefix)
+}
+
+// witnesses are the cosignatures of n that count here.
+func (l *Log) witnesses(ctx context.Context, c Checkpoint, n *note.Note) ([]storedWitness, error) {
+	var lines []storedWitness
+	for _, sig := range n.Sigs {
+		if sig.Name == Origin(c.Host) {
+			continue
+		}
+		read, err := readSignature(sig)
+		if err != nil {
+			return nil, problem.Wrap(problem.Malformed, err, "a cosignature is malformed")
+		}
+		if now := l.Now().Unix(); read.Time > now+maxAhead || read.Time < 0 {
+			return nil, problem.New(problem.Clock, "cosignature of %s: expected a time at most %d s ahead of %d, got %d", sig.Name, maxAhead, now, read.Time)
+		}
+		key := nameAndHash(sig.Name, sig.Hash)
+		_, configured := l.configured[key]
+		if !configured {
+			if err := l.registered(ctx, read); err != nil {
+				return nil, err
+			}
+		}
+		lines = append(lines, storedWitness{key, "— " + sig.Name + " " + sig.Base64 + "\n", configured})
+		if len(lines) == MaxCosignatures {
+			break
+		}
+	}
+	if len(lines) == 0 {
+		return nil, unknownWitness()
+	}
+	return lines, nil
+}
+
+func (l *Log) registered(ctx context.Context, s Signature) error {
+	if l.Witness == nil || s.Witness.IsZero() {
+		return unknownWitness()
+	}
+	ok, err := l.Witness(ctx, s.Witness)
+	if err == nil && !ok {
+		err = unknownWitness()
+	}
+	return err
+}
+
+// add takes lines that are not there. Registered witnesses share a bounded
+// number of places; configured ones have their own.
+func (s *storedCheckpoint) add(lines []storedWitness) (changed bool, err error) {
+	have, registered := map[string]bool{}, 0
+	for _, w := range s.Lines {
+		have[w.Key] = true
+		if !w.Configured {
+			registered++
+		}
+	}
+	for _, w := range lines {
+		if have[w.Key] {
+			continue
+		}
+		if !w.Configured {
+			if registered++; registered > MaxCosignatures {
+				return false, problem.New(problem.TooMany, "this checkpoint has the cosignatures of %d witnesses, and takes no more", MaxCosignatures)
+			}
+		}
+		have[w.Key], changed = true, true
+		s.Lines = append(s.Lines, w)
+	}
+	return changed, nil
+}
+
+// Witnesses names who cosigned a published checkpoint, one line each.
+func (p Published) Witnesses() []string {
+	_, signatures, _ := strings.Cut(string(p.Note), "\n\n")
+	var names []string
+	for line := range strings.Lines(signatures) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(line, "— "), " ")
+		if name != Origin(p.Host) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
