@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -73,6 +74,8 @@ const (
 	MaxKey  = 512 // bytes
 	MaxPage = 1000
 	MaxSize = 5 << 30 // bytes of an object, what one PUT of S3 takes
+
+	maxName = 128 // bytes between two '/'
 )
 
 var (
@@ -86,48 +89,61 @@ var (
 )
 
 // CheckKey refuses what is not a key of every home: one or more names joined
-// by '/', each of letters, digits, '.', '_' and '-' and none that begins with
-// a '.', so that no key leaves a folder nor meets a file of its home.
+// by '/', each of 1 to 128 lower-case letters, digits, '.', '_' and '-', not
+// beginning or ending with '.'. So no key leaves a folder, two keys are never
+// one file where file systems fold case, and none needs escaping in a URL.
 func CheckKey(key string) error {
 	if key == "" || len(key) > MaxKey {
 		return fmt.Errorf("a key has 1 to %d bytes, got %d", MaxKey, len(key))
 	}
-	first := true
-	for i := range len(key) {
-		c := key[i]
+	for name := range strings.SplitSeq(key, "/") {
 		switch {
-		case c == '/' && first, c == '.' && first, !keyByte(c):
-			return fmt.Errorf("byte %d of key %q is not allowed there", i, key)
+		case name == "" || len(name) > maxName:
+			return fmt.Errorf("a name in a key has 1 to %d bytes, got %d in %q", maxName, len(name), key)
+		case name[0] == '.' || name[len(name)-1] == '.':
+			return fmt.Errorf("a name in a key does not begin or end with '.', got %q", key)
+		case strings.ContainsFunc(name, notOfName):
+			return fmt.Errorf("a name in a key is of a-z, 0-9, '.', '_' and '-', got %q", key)
 		}
-		first = c == '/'
-	}
-	if first {
-		return fmt.Errorf("key %q ends with '/'", key)
 	}
 	return nil
 }
 
-func keyByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
-		c == '/' || c == '.' || c == '_' || c == '-'
+func notOfName(c rune) bool {
+	return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-')
 }
 
-// CheckPut refuses a Put that no home would take alike.
-func CheckPut(key string, size int64, cond If) error {
+// CheckPut refuses a Put that no home would take alike. It leaves body where
+// it stands.
+func CheckPut(key string, body io.Seeker, size int64, cond If) error {
 	if err := CheckKey(key); err != nil {
 		return err
+	}
+	if cond.Absent && cond.Tag != "" {
+		return errors.New("a condition is one of Absent and Tag, got both")
 	}
 	if size < 0 || size > MaxSize {
 		return fmt.Errorf("an object has 0 to %d bytes, got %d", int64(MaxSize), size)
 	}
-	if cond.Absent && cond.Tag != "" {
-		return errors.New("a condition is one of Absent and Tag, got both")
+	from, err := body.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return fmt.Errorf("the body of %s: %w", key, err)
+	}
+	end, err := body.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = body.Seek(from, io.SeekStart)
+	}
+	if err != nil {
+		return fmt.Errorf("the body of %s: %w", key, err)
+	}
+	if end-from != size {
+		return fmt.Errorf("the body of %s has %d bytes, want %d", key, end-from, size)
 	}
 	return nil
 }
 
 // CheckList refuses a page that no home would give alike. A prefix need not be
-// a key; it has a key's bytes.
+// a key; it is made of a key's bytes.
 func CheckList(prefix string, n int) error {
 	if n < 1 || n > MaxPage {
 		return fmt.Errorf("a page has 1 to %d objects, got %d", MaxPage, n)
@@ -135,10 +151,8 @@ func CheckList(prefix string, n int) error {
 	if len(prefix) > MaxKey {
 		return fmt.Errorf("a prefix has at most %d bytes, got %d", MaxKey, len(prefix))
 	}
-	for i := range len(prefix) {
-		if !keyByte(prefix[i]) {
-			return fmt.Errorf("byte %d of prefix %q is not allowed", i, prefix)
-		}
+	if strings.ContainsFunc(strings.ReplaceAll(prefix, "/", ""), notOfName) {
+		return fmt.Errorf("a prefix is of a key's bytes, got %q", prefix)
 	}
 	return nil
 }

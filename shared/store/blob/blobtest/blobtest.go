@@ -1,0 +1,293 @@
+// Package blobtest is the contract of blob.Blobs, executable: every adapter
+// passes it. It imports the port. The invariant: it asks nothing of a home but
+// what the port says.
+package blobtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+)
+
+// Open gives an empty home that ends with the test.
+type Open func(t *testing.T) blob.Blobs
+
+// Run checks every clause of the contract.
+func Run(t *testing.T, open Open) {
+	for name, test := range map[string]func(*testing.T, blob.Blobs){
+		"what was put is read back, whole and with its tag":   readBack,
+		"absent is told and deleting it succeeds":             absent,
+		"a condition that does not hold changes nothing":      conditions,
+		"a body is taken from where it stands":                midway,
+		"wrong arguments are refused and change nothing":      refused,
+		"keys are listed in byte order, page by page":         listed,
+		"a key may be the beginning of another":               nested,
+		"an ended context is unavailable and says why":        ended,
+		"an open object stays whole while it is replaced":     replacedWhileOpen,
+		"of many that make one object exactly one wins":       oneMaker,
+		"no update on a tag is lost":                          noLostUpdate,
+		"readers see whole versions while writers replace it": wholeVersions,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+func put(t *testing.T, b blob.Blobs, key, text string, cond blob.If) string {
+	t.Helper()
+	tag, err := b.Put(t.Context(), key, strings.NewReader(text), int64(len(text)), cond)
+	if err != nil {
+		t.Fatalf("Put(%s) = %v", key, err)
+	}
+	if tag == "" {
+		t.Fatalf("Put(%s) = no tag", key)
+	}
+	return tag
+}
+
+func get(t *testing.T, b blob.Blobs, key string) (string, blob.Info) {
+	t.Helper()
+	o, err := b.Get(t.Context(), key)
+	if err != nil {
+		t.Fatalf("Get(%s) = %v", key, err)
+	}
+	text, err := io.ReadAll(o.Body)
+	if err = errors.Join(err, o.Body.Close()); err != nil {
+		t.Fatalf("Get(%s) = body that ends with %v", key, err)
+	}
+	return string(text), o.Info
+}
+
+func readBack(t *testing.T, b blob.Blobs) {
+	large := strings.Repeat("0123456789abcdef", 1<<19) // 8 MiB
+	for key, text := range map[string]string{"empty": "", "one/two-three_4.txt": "text", "large": large} {
+		tag := put(t, b, key, text, blob.If{})
+		got, info := get(t, b, key)
+		if got != text {
+			t.Errorf("Get(%s) = %d bytes, not the %d that were put", key, len(got), len(text))
+		}
+		head, err := b.Head(t.Context(), key)
+		if err != nil {
+			t.Fatalf("Head(%s) = %v", key, err)
+		}
+		want := blob.Info{Key: key, Size: int64(len(text)), Tag: tag, Modified: info.Modified}
+		if diff := cmp.Diff(want, info); diff != "" {
+			t.Errorf("Get(%s): %s", key, diff)
+		}
+		want.Modified = head.Modified
+		if diff := cmp.Diff(want, head); diff != "" {
+			t.Errorf("Head(%s): %s", key, diff)
+		}
+		if off := time.Since(head.Modified).Abs(); off > time.Hour {
+			t.Errorf("Head(%s) = modified %v from now", key, off)
+		}
+	}
+	first := put(t, b, "tags", "a", blob.If{})
+	if second := put(t, b, "tags", "b", blob.If{}); first == second {
+		t.Errorf("Put() of other bytes = the same tag %s", second)
+	}
+}
+
+func absent(t *testing.T, b blob.Blobs) {
+	if _, err := b.Get(t.Context(), "none"); !errors.Is(err, blob.ErrAbsent) {
+		t.Errorf("Get() = %v, want ErrAbsent", err)
+	}
+	if _, err := b.Head(t.Context(), "none/of/it"); !errors.Is(err, blob.ErrAbsent) {
+		t.Errorf("Head() = %v, want ErrAbsent", err)
+	}
+	put(t, b, "some", "text", blob.If{})
+	for range 2 {
+		if err := b.Delete(t.Context(), "some"); err != nil {
+			t.Errorf("Delete() = %v", err)
+		}
+	}
+	if _, err := b.Get(t.Context(), "some"); !errors.Is(err, blob.ErrAbsent) {
+		t.Errorf("Get() after Delete() = %v, want ErrAbsent", err)
+	}
+}
+
+func conditions(t *testing.T, b blob.Blobs) {
+	refused := func(key string, cond blob.If) {
+		t.Helper()
+		_, err := b.Put(t.Context(), key, strings.NewReader("other"), 5, cond)
+		if !errors.Is(err, blob.ErrConflict) {
+			t.Errorf("Put(%s, %+v) = %v, want ErrConflict", key, cond, err)
+		}
+	}
+	refused("key", blob.If{Tag: "0123456789abcdef"})
+	if _, err := b.Head(t.Context(), "key"); !errors.Is(err, blob.ErrAbsent) {
+		t.Fatalf("Head() after a refused Put() = %v, want ErrAbsent", err)
+	}
+	first := put(t, b, "key", "first", blob.If{Absent: true})
+	refused("key", blob.If{Absent: true})
+	second := put(t, b, "key", "second", blob.If{Tag: first})
+	refused("key", blob.If{Tag: first})
+	refused("key", blob.If{Absent: true})
+	if got, info := get(t, b, "key"); got != "second" || info.Tag != second {
+		t.Errorf("Get() = %q at %s, want %q at %s", got, info.Tag, "second", second)
+	}
+	if err := b.Delete(t.Context(), "key"); err != nil {
+		t.Fatal(err)
+	}
+	refused("key", blob.If{Tag: second})
+	put(t, b, "key", "again", blob.If{Absent: true})
+}
+
+func midway(t *testing.T, b blob.Blobs) {
+	body := strings.NewReader("not this, but this")
+	if _, err := body.Seek(10, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Put(t.Context(), "half", body, 8, blob.If{}); err != nil {
+		t.Fatalf("Put() = %v", err)
+	}
+	if got, _ := get(t, b, "half"); got != "but this" {
+		t.Errorf("Get() = %q, want %q", got, "but this")
+	}
+}
+
+func refused(t *testing.T, b blob.Blobs) {
+	put(t, b, "good", "text", blob.If{})
+	ours := func(op string, err error) {
+		t.Helper()
+		if err == nil || errors.Is(err, blob.ErrAbsent) || errors.Is(err, blob.ErrConflict) || errors.Is(err, blob.ErrUnavailable) {
+			t.Errorf("%s = %v, want a refusal of its arguments", op, err)
+		}
+	}
+	for _, key := range []string{
+		"", "/", "a/", "/a", "a//b", ".", "..", "../good", "a/../good", ".hidden", "a/.b", "a.", "A", "a b", "a%b",
+		"a\\b", "a\x00b", "ä", strings.Repeat("a", 129), strings.Repeat("a/", 256) + "a",
+	} {
+		_, err := b.Put(t.Context(), key, strings.NewReader("x"), 1, blob.If{})
+		ours("Put("+key+")", err)
+		_, err = b.Get(t.Context(), key)
+		ours("Get("+key+")", err)
+		_, err = b.Head(t.Context(), key)
+		ours("Head("+key+")", err)
+		ours("Delete("+key+")", b.Delete(t.Context(), key))
+	}
+	_, err := b.Put(t.Context(), "good", strings.NewReader("x"), 1, blob.If{Absent: true, Tag: "t"})
+	ours("Put() on two conditions", err)
+	for _, size := range []int64{-1, 0, 2, blob.MaxSize + 1} {
+		_, err := b.Put(t.Context(), "good", strings.NewReader("x"), size, blob.If{})
+		ours("Put() of another size", err)
+	}
+	for _, n := range []int{-1, 0, blob.MaxPage + 1} {
+		_, _, err := b.List(t.Context(), "", n, "")
+		ours("List()", err)
+	}
+	_, _, err = b.List(t.Context(), "a*", 1, "")
+	ours("List(a*)", err)
+	if got, _ := get(t, b, "good"); got != "text" {
+		t.Errorf("Get() after refusals = %q, want %q", got, "text")
+	}
+}
+
+func pages(t *testing.T, b blob.Blobs, prefix string, n int) (keys []string) {
+	t.Helper()
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, next, err := b.List(t.Context(), prefix, n, cursor)
+		if err != nil {
+			t.Fatalf("List(%s) = %v", prefix, err)
+		}
+		if len(page) > n {
+			t.Fatalf("List(%s) = %d objects, want at most %d", prefix, len(page), n)
+		}
+		for _, o := range page {
+			keys = append(keys, o.Key)
+			if o.Size != int64(len(o.Key)) || o.Modified.IsZero() {
+				t.Errorf("List(%s) = %+v, want its size and time", prefix, o)
+			}
+		}
+		cursor = next
+	}
+	return keys
+}
+
+func listed(t *testing.T, b blob.Blobs) {
+	all := []string{"a", "a-b", "a.b", "a/b", "a/b/c", "a0", "a_b", "ab", "b/0", "b/1", "b/2"}
+	for i := range all {
+		key := all[(i*7)%len(all)]
+		put(t, b, key, key, blob.If{})
+	}
+	for _, n := range []int{1, 2, 5, len(all), blob.MaxPage} {
+		if diff := cmp.Diff(all, pages(t, b, "", n)); diff != "" {
+			t.Errorf("List() by %d: %s", n, diff)
+		}
+	}
+	if diff := cmp.Diff(all[3:5], pages(t, b, "a/", 1)); diff != "" {
+		t.Errorf("List(a/): %s", diff)
+	}
+	if diff := cmp.Diff([]string{"b/0", "b/1", "b/2"}, pages(t, b, "b", 2)); diff != "" {
+		t.Errorf("List(b): %s", diff)
+	}
+	if got := pages(t, b, "c", 1); len(got) != 0 {
+		t.Errorf("List(c) = %v, want none", got)
+	}
+}
+
+func nested(t *testing.T, b blob.Blobs) {
+	for _, key := range []string{"x/y", "x", "x/y/z"} {
+		put(t, b, key, key, blob.If{Absent: true})
+	}
+	if err := b.Delete(t.Context(), "x"); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"x/y", "x/y/z"} {
+		if got, _ := get(t, b, key); got != key {
+			t.Errorf("Get(%s) = %q", key, got)
+		}
+	}
+}
+
+func ended(t *testing.T, b blob.Blobs) {
+	put(t, b, "key", "text", blob.If{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	check := func(op string, err error) {
+		t.Helper()
+		if !errors.Is(err, blob.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s = %v, want ErrUnavailable and the context's error", op, err)
+		}
+	}
+	_, err := b.Get(ctx, "key")
+	check("Get()", err)
+	_, err = b.Head(ctx, "key")
+	check("Head()", err)
+	_, err = b.Put(ctx, "key", strings.NewReader("x"), 1, blob.If{})
+	check("Put()", err)
+	_, _, err = b.List(ctx, "", 1, "")
+	check("List()", err)
+	check("Delete()", b.Delete(ctx, "key"))
+}
+
+func replacedWhileOpen(t *testing.T, b blob.Blobs) {
+	old := bytes.Repeat([]byte("old "), 1<<18)
+	if _, err := b.Put(t.Context(), "key", bytes.NewReader(old), int64(len(old)), blob.If{}); err != nil {
+		t.Fatal(err)
+	}
+	o, err := b.Get(t.Context(), "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Body.Close()
+	begin := make([]byte, 1000)
+	if _, err := io.ReadFull(o.Body, begin); err != nil {
+		t.Fatal(err)
+	}
+	put(t, b, "key", "new", blob.If{})
+	rest, err := io.ReadAll(o.Body)
+	if err != nil && !errors.Is(err, blob.ErrUnavailable) {
+		t.Errorf("Read() after a replacement = %v, want the end or ErrUnavailable", err)
+	}
+	if got := append(begin, rest...); err == nil && !bytes.Equal(got, old) {
+		t.Errorf("Read() after a replacement = %d bytes, not the %d of the version that was opened", len(got), len(old))
+	}
+}

@@ -1,0 +1,269 @@
+// Package files keeps blobs as files of one folder, which any number of
+// processes of a machine may share.
+//
+// It imports the port, durable and lockfile. The invariant: the file of a key
+// is always one whole version, because a new one is written aside, synced and
+// renamed over it; conditions are checked and the rename done under one lock.
+package files
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/durable"
+	"github.com/vacancy-host/vacancy/shared/lockfile"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+)
+
+const (
+	// objects, incoming and lock are what the folder holds.
+	objects  = "objects"
+	incoming = "incoming"
+	lock     = "lock"
+	// folder marks the names of folders, as '%' is in no key: so "a" and
+	// "a/b" are both keys, as they are in S3.
+	folder = "%"
+	// abandoned is the age of a half-written file whose writer is gone.
+	abandoned = 24 * time.Hour
+)
+
+// Files are the blobs of one folder.
+type Files struct {
+	dir string
+	// turn holds one token: writers of this process wait for it in line,
+	// before they poll for the lock that they share with other processes.
+	turn chan struct{}
+}
+
+// Open makes the folder if it is absent, for the user alone, and removes what
+// writers left half-written there long ago by the clock now.
+func Open(dir string, now time.Time) (*Files, error) {
+	for _, name := range []string{objects, incoming} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			return nil, fmt.Errorf("opening the blobs: %w", err)
+		}
+	}
+	f := &Files{dir: dir, turn: make(chan struct{}, 1)}
+	left, err := os.ReadDir(filepath.Join(dir, incoming))
+	if err != nil {
+		return nil, fmt.Errorf("opening the blobs: %w", err)
+	}
+	for _, entry := range left {
+		info, err := entry.Info()
+		if err == nil && now.Sub(info.ModTime()) > abandoned {
+			// It is of no use to anybody, and tried again at the next opening.
+			_ = os.Remove(filepath.Join(dir, incoming, entry.Name()))
+		}
+	}
+	return f, nil
+}
+
+// path is the file of a key.
+func (f *Files) path(key string) string {
+	return filepath.Join(f.dir, objects, filepath.FromSlash(strings.ReplaceAll(key, "/", folder+"/")))
+}
+
+// Get is of the port.
+func (f *Files) Get(ctx context.Context, key string) (blob.Object, error) {
+	if err := blob.CheckKey(key); err != nil {
+		return blob.Object{}, err
+	}
+	file, err := f.open(ctx, key)
+	if err != nil {
+		return blob.Object{}, err
+	}
+	info, err := describe(ctx, key, file)
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return blob.Object{}, errors.Join(unavailable("reading", key, err), file.Close())
+	}
+	return blob.Object{Info: info, Body: body{reader{ctx, file}, file}}, nil
+}
+
+// Head is of the port.
+func (f *Files) Head(ctx context.Context, key string) (blob.Info, error) {
+	if err := blob.CheckKey(key); err != nil {
+		return blob.Info{}, err
+	}
+	file, err := f.open(ctx, key)
+	if err != nil {
+		return blob.Info{}, err
+	}
+	info, err := describe(ctx, key, file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return blob.Info{}, unavailable("reading", key, err)
+	}
+	return info, nil
+}
+
+func (f *Files) open(ctx context.Context, key string) (*os.File, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, unavailable("reading", key, err)
+	}
+	file, err := os.Open(f.path(key))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: %w", key, blob.ErrAbsent)
+	case err != nil:
+		return nil, unavailable("reading", key, err)
+	}
+	return file, nil
+}
+
+// describe reads the whole of an open file for its tag, which is the SHA-256
+// of the bytes: no clock and no second file has to be right for it.
+func describe(ctx context.Context, key string, file *os.File) (blob.Info, error) {
+	sum := sha256.New()
+	size, err := io.Copy(sum, reader{ctx, file})
+	if err != nil {
+		return blob.Info{}, err
+	}
+	stat, err := file.Stat()
+	if err != nil {
+		return blob.Info{}, err
+	}
+	return blob.Info{Key: key, Size: size, Tag: hex.EncodeToString(sum.Sum(nil)), Modified: stat.ModTime()}, nil
+}
+
+// Put is of the port.
+func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size int64, cond blob.If) (string, error) {
+	if err := blob.CheckPut(key, content, size, cond); err != nil {
+		return "", err
+	}
+	aside, tag, err := f.aside(ctx, content)
+	if err != nil {
+		return "", unavailable("writing", key, err)
+	}
+	// After the rename there is nothing of this name.
+	defer func() { _ = os.Remove(aside) }()
+	release, err := f.acquire(ctx)
+	if err != nil {
+		return "", unavailable("writing", key, err)
+	}
+	defer release()
+	if err := f.holds(ctx, key, cond); err != nil {
+		return "", err
+	}
+	if err := f.settle(aside, f.path(key)); err != nil {
+		return "", unavailable("writing", key, err)
+	}
+	return tag, nil
+}
+
+// acquire waits until this is the one writer of the folder.
+func (f *Files) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	unlock, err := lockfile.Acquire(ctx, filepath.Join(f.dir, lock))
+	if err != nil {
+		<-f.turn
+		return nil, err
+	}
+	return func() { unlock(); <-f.turn }, nil
+}
+
+// aside writes and syncs a file that is no object yet.
+func (f *Files) aside(ctx context.Context, content io.Reader) (path, tag string, err error) {
+	file, err := os.CreateTemp(filepath.Join(f.dir, incoming), "put-*")
+	if err != nil {
+		return "", "", err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(file, sum), reader{ctx, content})
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return file.Name(), hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// holds checks a condition; the caller has the lock.
+func (f *Files) holds(ctx context.Context, key string, cond blob.If) error {
+	if cond == (blob.If{}) {
+		return nil
+	}
+	info, err := f.Head(ctx, key)
+	absent := errors.Is(err, blob.ErrAbsent)
+	switch {
+	case err != nil && !absent:
+		return err
+	case cond.Absent && !absent:
+		return fmt.Errorf("%s is there: %w", key, blob.ErrConflict)
+	case cond.Tag != "" && info.Tag != cond.Tag:
+		return fmt.Errorf("%s: %w", key, blob.ErrConflict)
+	}
+	return nil
+}
+
+// settle gives a file its name, on disk: a crash leaves the old object or the
+// new one.
+func (f *Files) settle(aside, path string) error {
+	made, err := makeFolders(filepath.Join(f.dir, objects), filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(aside, path); err != nil {
+		return err
+	}
+	errs := []error{durable.Dir(filepath.Dir(path))}
+	for _, dir := range made {
+		errs = append(errs, durable.Dir(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// makeFolders makes dir, which is top or below, and returns the folders whose
+// names in their parents are new: the parents to sync.
+func makeFolders(top, dir string) (parents []string, err error) {
+	for at := dir; at != top; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil {
+			break
+		}
+		parents = append(parents, filepath.Dir(at))
+	}
+	return parents, os.MkdirAll(dir, 0o700)
+}
+
+// Delete is of the port. Folders that become empty stay: another process may
+// be about to put something there.
+func (f *Files) Delete(ctx context.Context, key string) error {
+	if err := blob.CheckKey(key); err != nil {
+		return err
+	}
+	release, err := f.acquire(ctx)
+	if err != nil {
+		return unavailable("removing", key, err)
+	}
+	defer release()
+	err = os.Remove(f.path(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = durable.Dir(filepath.Dir(f.path(key)))
+	}
+	if err != nil {
+		return unavailable("removing", key, err)
+	}
+	return nil
+}
+
+func unavailable(doing, key string, err error) error {
+	return fmt.Errorf("%s %s: %w: %w", doing, key, blob.ErrUnavailable, err)
+}

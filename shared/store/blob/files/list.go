@@ -1,0 +1,60 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+)
+
+// List is of the port. It walks the whole folder for each page: the byte order
+// of keys is not that of nested folders.
+func (f *Files) List(ctx context.Context, prefix string, n int, cursor string) ([]blob.Info, string, error) {
+	if err := blob.CheckList(prefix, n); err != nil {
+		return nil, "", err
+	}
+	var all []blob.Info
+	top := filepath.Join(f.dir, objects)
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || d.IsDir() {
+			return gone(err)
+		}
+		rel, err := filepath.Rel(top, path)
+		if err != nil {
+			return err
+		}
+		key := strings.ReplaceAll(filepath.ToSlash(rel), folder+"/", "/")
+		if !strings.HasPrefix(key, prefix) || key <= cursor {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return gone(err)
+		}
+		all = append(all, blob.Info{Key: key, Size: info.Size(), Modified: info.ModTime()})
+		return nil
+	})
+	if err != nil {
+		return nil, "", unavailable("listing", prefix, err)
+	}
+	slices.SortFunc(all, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
+	if len(all) <= n {
+		return all, "", nil
+	}
+	return all[:n:n], all[n-1].Key, nil
+}
+
+// gone forgives what was removed while the folder was walked.
+func gone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
