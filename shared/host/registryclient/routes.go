@@ -2,6 +2,7 @@ package registryclient
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
 	"strconv"
 
@@ -63,23 +64,31 @@ func (q *Query) values() url.Values {
 
 // Search is GET /v1/search, which a registry of the reference does not have: a
 // StatusError of 404 or 405.
-func (c *Client) Search(ctx context.Context, q Query) (p Page, err error) {
-	return p, c.get(ctx, "/v1/search", q.values(), &p)
+func (c *Client) Search(ctx context.Context, q Query) (Page, error) {
+	var answer rawPage
+	if err := c.get(ctx, "/v1/search", q.values(), &answer); err != nil {
+		return Page{}, err
+	}
+	return answer.page(), nil
 }
 
 // SearchCapability is GET /v1/search_capability, as the reference's SDK sends
 // it: limit 0 is the registry's own.
-func (c *Client) SearchCapability(ctx context.Context, q string, limit int) (m []HaloMatch, err error) {
+func (c *Client) SearchCapability(ctx context.Context, q string, limit int) (Page, error) {
 	v := url.Values{"q": {q}, "include_local": {"false"}}
 	if limit != 0 {
 		v.Set("limit", strconv.Itoa(limit))
 	}
-	return m, c.get(ctx, "/v1/search_capability", v, &m)
+	var answer rawPage
+	if err := c.get(ctx, "/v1/search_capability", v, &answer.Matches); err != nil {
+		return Page{}, err
+	}
+	return answer.page(), nil
 }
 
 // QueryCapability is POST /v1/query_capability, which every registry has. It
 // takes its arguments in the query string.
-func (c *Client) QueryCapability(ctx context.Context, capability, family string, limit int) ([]HaloMatch, error) {
+func (c *Client) QueryCapability(ctx context.Context, capability, family string, limit int) (Page, error) {
 	v := url.Values{}
 	if capability != "" {
 		v.Set("capability", capability)
@@ -90,11 +99,35 @@ func (c *Client) QueryCapability(ctx context.Context, capability, family string,
 	if limit != 0 {
 		v.Set("limit", strconv.Itoa(limit))
 	}
-	var m Matches
-	if err := c.post(ctx, "/v1/query_capability", v, nil, &m); err != nil {
-		return nil, err
+	var answer rawPage
+	if err := c.post(ctx, "/v1/query_capability", v, nil, &answer); err != nil {
+		return Page{}, err
 	}
-	return m.Matches, nil
+	return answer.page(), nil
+}
+
+// rawPage is a page whose matches are not read yet.
+type rawPage struct {
+	Matches []json.RawMessage `json:"matches"`
+	Next    string            `json:"next"`
+}
+
+// page reads one match after the other.
+func (r *rawPage) page() Page {
+	p := Page{Matches: make([]HaloMatch, 0, len(r.Matches)), Next: r.Next}
+	for i, raw := range r.Matches {
+		var m HaloMatch
+		err := json.Unmarshal(raw, &m)
+		if err == nil && m.ID.IsZero() {
+			err = problem.Invalid("vacant_id", "an id", "nothing")
+		}
+		if err != nil {
+			p.Dropped = append(p.Dropped, problem.Wrap(problem.Untrusted, err, "match %d cannot be read", i+1))
+			continue
+		}
+		p.Matches = append(p.Matches, m)
+	}
+	return p
 }
 
 // maxLog is the reference's largest page of an event log.

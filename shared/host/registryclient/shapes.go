@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -69,16 +70,16 @@ type HaloMatch struct {
 	// GET /v1/search_capability.
 	CapabilityCard string `json:"capability_card,omitempty"`
 
-	State      lifecycle.State `json:"state,omitempty"`
-	Since      string          `json:"since,omitempty"`  // of State, wire form
-	Status     string          `json:"status,omitempty"` // active, revoked
-	Rank       *float64        `json:"rank,omitempty"`   // of GET /v1/search
-	Joined     uint64          `json:"joined,omitempty"`
-	LastSeq    uint64          `json:"last_seq,omitempty"`
-	ActorSeq   int64           `json:"actor_seq,omitempty"`
-	Listing    json.RawMessage `json:"listing,omitempty"`
-	Source     string          `json:"listing_source,omitempty"` // signed, operator
-	Reputation json.RawMessage `json:"reputation,omitempty"`
+	State      lifecycle.State   `json:"state,omitempty"`
+	Since      string            `json:"since,omitempty"`  // of State, wire form
+	Status     string            `json:"status,omitempty"` // active, revoked
+	Rank       *float64          `json:"rank,omitempty"`   // of GET /v1/search
+	Joined     uint64            `json:"joined,omitempty"`
+	LastSeq    uint64            `json:"last_seq,omitempty"`
+	ActorSeq   int64             `json:"actor_seq,omitempty"`
+	Listing    json.RawMessage   `json:"listing,omitempty"`
+	Source     string            `json:"listing_source,omitempty"` // signed, operator
+	Reputation *reputation.State `json:"reputation,omitempty"`
 	// Parent is the parent that signed for it; Claimed one that did not.
 	Parent    *identity.ID `json:"parent_id,omitempty"`
 	Claimed   *identity.ID `json:"parent_claimed,omitempty"`
@@ -113,11 +114,15 @@ func (m *HaloMatch) Verified() (card.Card, error) {
 	return c, nil
 }
 
-// Page is the answer of GET /v1/search. Next is the cursor of the next page,
-// "" after the last.
+// Page is a page of matches: what GET /v1/search answers, and what is made of
+// the answers of the reference's two routes. Next is the cursor of the next
+// page, "" after the last.
 type Page struct {
 	Matches []HaloMatch `json:"matches"`
 	Next    string      `json:"next,omitempty"`
+	// Dropped says what was left out because it cannot be read as a match: one
+	// bad row is no reason to find nothing (wire §23 C3).
+	Dropped []error `json:"-"`
 }
 
 // Matches is the answer of POST /v1/query_capability. The second member is the
@@ -152,6 +157,14 @@ type Lineage struct {
 	Direction string        `json:"direction"`
 	Chain     []identity.ID `json:"chain"`
 	Truncated bool          `json:"truncated,omitempty"` // ours: there are more than are shown
+}
+
+// Manifest is the answer of POST /v1/manifests.
+type Manifest struct {
+	Parent identity.ID   `json:"parent_id"`
+	Child  identity.ID   `json:"child_id"`
+	Hash   identity.Hash `json:"manifest_hash_hex"`
+	Closed bool          `json:"closed_by_default"`
 }
 
 // Revoked is one element of GET /v1/revocation_list.
