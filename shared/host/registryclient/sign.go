@@ -1,0 +1,171 @@
+package registryclient
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// Draft is what a vacant publishes before its event is signed.
+type Draft struct {
+	Card       card.Card // signed
+	State      lifecycle.State
+	Visibility lifecycle.Visibility // as wished; the state may hide it
+	BaseModel  *string
+	Family     *string
+	Owner      *string
+	Version    *string
+	Declared   []string
+	Parent     *identity.ID
+	Listing    *listing.Listing // signed; for a registry of Vacancy only
+}
+
+// Sign makes the request of d: the register event is the vacant's own, at its
+// count seq, under an idempotency key.
+func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key string, now time.Time) (Halo, error) {
+	e := event.Event{
+		Type: event.Register, Actor: d.Card.VacantID, Key: key, Time: now.UnixMilli(), ActorSeq: seq,
+		Payload: event.RegisterPayload(d.Card.Hash(), d.Card.HaloVersion, d.Card.VacantID, d.State.Effective(d.Visibility)),
+	}
+	if err := e.Sign(ctx, s); err != nil {
+		return Halo{}, err
+	}
+	h := Halo{
+		Card: hex.EncodeToString(d.Card.Blob()), State: d.State, Visibility: d.Visibility,
+		BaseModel: d.BaseModel, Family: d.Family, Owner: d.Owner, Version: d.Version, Declared: d.Declared, Parent: d.Parent,
+		Time: e.Time, ActorSeq: seq, Key: key, Signature: hex.EncodeToString(e.Signature),
+	}
+	if d.Listing != nil {
+		h.Listing = d.Listing.Blob()
+	}
+	return h, nil
+}
+
+// Standing is where a vacant stands in a registry, by the events that it signed
+// itself: what somebody else wrote there is not counted.
+type Standing struct {
+	NextSeq int64
+	// Card is the hash in its last register event, zero if it has none.
+	Card identity.Hash
+	// Revoked: it has ended its key.
+	Revoked bool
+}
+
+// Standing reads the event log of id. It believes the registry's numbers; a
+// wrong one is refused when the next event comes.
+func (c *Client) Standing(ctx context.Context, id identity.ID) (Standing, error) {
+	s := Standing{NextSeq: 1}
+	var bad error
+	err := c.Events(ctx, id, func(e Event) bool {
+		if e.ActorSeq < 1 || e.ActorSeq >= event.MaxActorSeq {
+			bad = problem.New(problem.Untrusted, "%s: event %d of %s has the count %d", c.URL, e.Seq, id.Short(), e.ActorSeq)
+			return false
+		}
+		s.NextSeq = max(s.NextSeq, e.ActorSeq+1)
+		signed := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload)}
+		switch signed.Type {
+		case event.Register:
+			if r, err := signed.Registered(); err == nil {
+				s.Card = r.Card
+			}
+		case event.Revoke:
+			s.Revoked = true
+		}
+		return true
+	})
+	if err == nil {
+		err = bad
+	}
+	return s, err
+}
+
+// tries at a request whose outcome is unknown, and at a count that somebody
+// else took meanwhile (the vacant's own key on another machine).
+const tries = 3
+
+// PublishAs publishes d under the vacant's own key: it finds the next count,
+// says which card the new one follows, and sends the very same bytes again
+// while the outcome is unknown, which changes nothing a second time.
+func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, random io.Reader) (Receipt, error) {
+	for try := 1; ; try++ {
+		at, err := c.Standing(ctx, s.ID())
+		if err != nil {
+			return Receipt{}, err
+		}
+		key, err := freshKey(random)
+		if err != nil {
+			return Receipt{}, err
+		}
+		if !at.Card.IsZero() && at.Card != d.Card.Hash() {
+			key = event.ReplacesKey(at.Card)
+		}
+		h, err := d.Sign(ctx, s, at.NextSeq, key, c.Now())
+		if err != nil {
+			return Receipt{}, err
+		}
+		r, err := again(ctx, func() (Receipt, error) { return c.Publish(ctx, h) })
+		if problem.Is(err, problem.Sequence) && try < tries {
+			continue
+		}
+		return r, err
+	}
+}
+
+// RevokeAs ends the vacant's key for good, for a reason.
+func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string, random io.Reader) (Receipt, error) {
+	for try := 1; ; try++ {
+		at, err := c.Standing(ctx, s.ID())
+		if err != nil {
+			return Receipt{}, err
+		}
+		key, err := freshKey(random)
+		if err != nil {
+			return Receipt{}, err
+		}
+		e := event.Event{
+			Type: event.Revoke, Actor: s.ID(), Payload: event.RevokePayload(s.ID(), reason),
+			Key: key, Time: c.Now().UnixMilli(), ActorSeq: at.NextSeq,
+		}
+		if err := e.Sign(ctx, s); err != nil {
+			return Receipt{}, err
+		}
+		v := Revocation{ID: s.ID(), Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: key, Signature: hex.EncodeToString(e.Signature)}
+		r, err := again(ctx, func() (Receipt, error) { return c.Revoke(ctx, v) })
+		if problem.Is(err, problem.Sequence) && try < tries {
+			continue
+		}
+		return r, err
+	}
+}
+
+// freshKey is an idempotency key that nobody guesses: in the reference, where
+// one counts for all actors, a known key can be burned.
+func freshKey(random io.Reader) (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	return fmt.Sprintf("register:%x", b), nil
+}
+
+// again asks once more while the outcome is unknown: nobody answered, or the
+// registry says that its storage did not.
+func again(ctx context.Context, send func() (Receipt, error)) (r Receipt, err error) {
+	for range tries {
+		r, err = send()
+		unknown := problem.Is(err, problem.Unavailable) || problem.Is(err, problem.Deadline)
+		if !unknown || ctx.Err() != nil {
+			break
+		}
+	}
+	return r, err
+}
