@@ -88,6 +88,9 @@ type Config struct {
 	Directory Directory
 	Texts     Texts
 	Ledger    Ledger
+	// Revoked tells whether the key of an id is revoked, as the store says now.
+	// The pipeline remembers the answer for a second at most. nil: none ever is.
+	Revoked func(ctx context.Context, id identity.ID) (bool, error)
 	// Self is the host's own identity, which 421 names on the host route. It is
 	// asked for only then, so that no start waits for it. nil: 421 names zeros.
 	Self func(ctx context.Context) (identity.ID, error)
@@ -120,7 +123,8 @@ const (
 // and any number of hosts may share a store.
 type Host struct {
 	Config
-	views views
+	views       views
+	revocations revocations
 }
 
 // New makes a Host.
@@ -195,6 +199,7 @@ type request struct {
 	vacant  Vacant
 	answer  bool  // with a signature of the vacant, if it is accepted
 	unready error // why it could not be signed now
+	barred  error // why its caller may call nobody
 	charge  Charge
 	// refusal by the account (402, 429), shown only where design §3 lets it.
 	unpaid error
@@ -236,24 +241,30 @@ func (h *Host) open(ctx context.Context, route identity.ID, r *request, v *view,
 		return false, badSignature(e.From)
 	}
 	known, ok := h.views.get(r.pair, v), false
-	if warm && known && h.Ledger == nil {
+	if warm && known && h.Ledger == nil && h.barKnown(e.From) {
 		// Nothing to fetch unless a second has passed or the day has changed.
 		ok, err = h.vacant(ctx, r, false)
 		if err == nil {
 			err = h.fault(h.Texts.Warm(ctx))
 		}
+		if err == nil {
+			err = h.bar(ctx, r)
+		}
 	} else {
 		fresh = !warm || !known
 		ok, err = h.fetch(ctx, r, v, fresh)
 	}
-	if err == nil && !ok {
-		err = h.notHere(ctx, e.To)
+	switch {
+	case err != nil:
+		return fresh, err
+	case !ok:
+		return fresh, h.notHere(ctx, e.To)
 	}
-	return fresh, err
+	return fresh, r.barred
 }
 
-// fetch reads the record, the account, the key of the day and, with tips, both
-// tips, all in one round.
+// fetch reads the record, the account, the key of the day, whether the
+// caller's key is revoked and, with tips, both tips, all in one round.
 func (h *Host) fetch(ctx context.Context, r *request, v *view, tips bool) (ok bool, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
@@ -262,6 +273,7 @@ func (h *Host) fetch(ctx context.Context, r *request, v *view, tips bool) (ok bo
 		return err
 	})
 	g.Go(func() error { return h.fault(h.Texts.Warm(ctx)) })
+	g.Go(func() error { return h.bar(ctx, r) })
 	if tips {
 		g.Go(func() (err error) { *v, err = h.read(ctx, r.pair); return err })
 	}

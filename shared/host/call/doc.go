@@ -14,7 +14,7 @@
 //  2. Send rebuilds the signing bytes, hashes them and verifies the signature (open).
 //  3. It fetches the vacant's record, both tips of the pair and the key of the day, or remembers them (fetch, views).
 //     Then it makes the vacant's signer ready, unless the envelope is forged (vacant).
-//  4. It refuses what is misdirected, forged, from the future, asleep, unpaid or out of order (admissible, refusal).
+//  4. It refuses what is misdirected, forged, signed by a revoked key (barred), from the future, asleep, unpaid or out of order (admissible, refusal).
 //  5. It seals the text and puts the request row at the position after the tip (take): now it is accepted.
 //  6. If somebody else has that position it reads again and decides again (accept); if the outcome is unknown it repeats the same bytes there (settle).
 //  7. The behaviour runs, once, under a deadline (behave).

@@ -213,7 +213,10 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 		if problem.Is(err, problem.BadSignature) || problem.Is(err, problem.NotAddressed) {
 			return r.out.refuse(err)
 		}
-		// Whoever signed it may know where the chain stands.
+		// Whoever signed it may know where the chain stands, if the key is good.
+		if err := h.barred(ctx, e.From); err != nil {
+			return r.out.refuse(err)
+		}
 		tip, tipErr := h.requestTip(ctx, r.pair)
 		if tipErr != nil {
 			return r.out.refuse(tipErr)
@@ -230,11 +233,15 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 		})
 		g.Go(func() (err error) { tip, err = h.requestTip(gctx, r.pair); return err })
 		g.Go(func() error { return h.fault(h.Texts.Warm(gctx)) })
+		g.Go(func() error { return h.bar(gctx, &r) })
 		if err := g.Wait(); err != nil {
 			return r.out.refuse(err)
 		}
 		if !hosted {
 			return r.out.refuse(notAddressed())
+		}
+		if r.barred != nil {
+			return r.out.refuse(r.barred)
 		}
 		out := r.out.at(tip)
 		if r.vacant.State.Closed() {
