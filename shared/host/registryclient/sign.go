@@ -106,7 +106,7 @@ func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, rand
 			return Receipt{}, err
 		}
 		if !at.Card.IsZero() && at.Card != d.Card.Hash() {
-			key = event.ReplacesKey(at.Card)
+			key = event.ReplacesKeyAt(at.Card, at.NextSeq)
 		}
 		h, err := d.Sign(ctx, s, at.NextSeq, key, c.Now())
 		if err != nil {

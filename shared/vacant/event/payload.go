@@ -136,13 +136,22 @@ const replaces = "replaces:"
 // actor has signed which of the two follows the other.
 func ReplacesKey(card identity.Hash) string { return replaces + card.String() }
 
-// Replaces reads a key that ReplacesKey made.
+// ReplacesKeyAt is ReplacesKey for the actor's event at a count. Where cards
+// take turns (one, the other, the first again) the plain key comes back with
+// the same payload, and the event would be taken for the old one sent again.
+func ReplacesKeyAt(card identity.Hash, actorSeq int64) string {
+	return ReplacesKey(card) + ":" + strconv.FormatInt(actorSeq, 10)
+}
+
+// Replaces reads a key that ReplacesKey or ReplacesKeyAt made: what follows the
+// hash after a colon says nothing more about the card.
 func Replaces(key string) (identity.Hash, bool) {
-	digits, ok := strings.CutPrefix(key, replaces)
+	rest, ok := strings.CutPrefix(key, replaces)
 	if !ok {
 		return identity.Hash{}, false
 	}
+	digits, _, _ := strings.Cut(rest, ":")
 	card, err := identity.ParseHash(digits)
 	// The parser takes other spellings: of a signed promise there is one.
-	return card, err == nil && ReplacesKey(card) == key
+	return card, err == nil && card.String() == digits
 }
