@@ -31,6 +31,20 @@ func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Resu
 	})
 }
 
+// GiveUp ends the call in hand of t without its outcome: the next Call signs its
+// message anew, even the same one. What was signed stays listed, and is asked
+// for then.
+func (c *Caller) GiveUp(ctx context.Context, t Target) error {
+	_, err := c.with(ctx, t, func(r *run) error {
+		if r.st.Job == "" || r.st.outcome() != nil {
+			return nil
+		}
+		r.st.Job = ""
+		return r.save()
+	})
+	return err
+}
+
 // begin checks the message and finds out whether it is under way already. The
 // call in hand is told by its idempotency key, which all its envelopes carry.
 func (r *run) begin(msg *envelope.Message) error {
@@ -130,10 +144,11 @@ func (r *run) tooMany() error {
 // the host may have seen these bytes in an earlier operation.
 func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error {
 	h := r.hold(e)
-	r.sent = r.sent || before
+	r.sent, r.doubt = r.sent || before, r.doubt || before
 	body := envelope.AppendRequest(nil, nil, &e)
 	for n, pendings := 0, 0; ; {
 		a, err := r.post(ctx, r.doors.send, body)
+		r.doubt = r.doubt || doubtful(a, err)
 		if pointless(err) {
 			return err
 		}
@@ -150,7 +165,7 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 			err = r.pause(ctx, pendings)
 			pendings++
 		} else {
-			if n++; n >= r.c.tries() {
+			if n++; n >= r.c.tries() || !r.doubt && r.c.brief > 0 && n >= r.c.brief {
 				return r.unresolved(errors.Join(err, unclear(a)))
 			}
 			err = r.pause(ctx, n-1)
@@ -159,6 +174,21 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 			return r.unresolved(err)
 		}
 	}
+}
+
+// doubtful reports whether a target from which a or err came back for a call
+// may have accepted it. It has not if nothing was sent, if it refuses, or if it
+// says in so many words that its store failed, and nothing runs (design §3).
+func doubtful(a answer, err error) bool {
+	switch {
+	case err != nil:
+		return !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Usage)
+	case a.state != "":
+		return a.state != stateUnknown
+	case a.inconclusive():
+		return a.code != problem.Unavailable.String() || a.status != problem.Unavailable.Row().Status
+	}
+	return a.status >= 200 && a.status < 300 || a.status >= 500 && a.status != 501
 }
 
 // act follows a verdict and saves what came of it. An error ends the call.
@@ -297,6 +327,8 @@ func (r *run) unresolved(cause error) error {
 		return problem.Wrap(problem.Canceled, cause, "stopped; the call to %s is kept: the same command again resumes it", r.t.Name)
 	case !r.sent:
 		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, nothing was sent; the signed call is kept: the same command again sends it", r.t.Name)
+	case !r.doubt && r.c.brief > 0:
+		return problem.Wrap(problem.Unavailable, cause, "%s takes no calls now", r.t.Name)
 	}
 	return problem.Wrap(problem.Pending, cause, "%s has not answered yet; the call is kept: the same command again resumes it", r.t.Name)
 }

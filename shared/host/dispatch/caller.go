@@ -35,6 +35,10 @@ type Caller struct {
 	// and not yet answered (45 s, more than a host's deadline and grace).
 	Tries    int
 	Patience time.Duration
+
+	// brief is Tries for a target that takes nothing, 0 for Tries: there are
+	// others to call.
+	brief int
 }
 
 // Defaults and bounds of a Caller.
@@ -80,6 +84,11 @@ type Result struct {
 	Posts int           // requests made
 	Reset bool          // the chain was reset on the way
 
+	// Doubt: the call is not settled, and the target may have accepted it, so
+	// that it may have run or may yet run. After an error without Doubt it has
+	// not, and another vacant can be asked instead.
+	Doubt bool
+
 	Late []Late // outcomes of earlier calls, learnt on the way
 	// Unknown says in sentences what could not be learnt.
 	Unknown []string
@@ -102,6 +111,7 @@ type run struct {
 	asked     map[identity.Hash]bool
 	waited    time.Duration
 	sent      bool  // something may have reached the target
+	doubt     bool  // of that, the call in hand, which may have been accepted
 	deaf      error // why an ask went unheard: no more for what is not of this call
 }
 
@@ -127,6 +137,7 @@ func (c *Caller) with(ctx context.Context, t Target, f func(*run) error) (Result
 		err = f(r)
 		res.Late = append(res.Late, r.st.Late...)
 	}
+	res.Doubt = r.doubt && res.Fate == ""
 	res.Took = c.now().Sub(res.Began)
 	if cerr := s.Close(); err == nil {
 		err = cerr

@@ -10,14 +10,16 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// HTTP is the Transport and Getter of a person's own machine. It follows no
-// redirect, bounds time and size, and reaches loopback and private addresses:
-// whom to call is the person's choice here, not a stranger's. Safe for
-// concurrent use.
+// HTTP is the Transport and Getter of a person's own machine, and what carries
+// requests to a registry of their choice. It follows no redirect, bounds time
+// and size, and reaches loopback and private addresses: whom to call is the
+// person's choice here, not a stranger's. Where a stranger chose, as in the
+// answers of a registry, Guarded is used. Safe for concurrent use.
 type HTTP struct {
 	client *http.Client
 }
@@ -56,43 +58,50 @@ func NewHTTP(o HTTPOptions) *HTTP {
 
 // Post implements Transport.
 func (h *HTTP) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, problem.Wrap(problem.Usage, err, "%.80q cannot be called", url)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	return h.do(req)
+	r, err := h.Do(ctx, outbound.Request{Method: http.MethodPost, URL: url, Body: body, Header: http.Header{"Content-Type": {"application/json"}}})
+	return r.Status, r.Body, err
 }
 
 // Get implements Getter.
 func (h *HTTP) Get(ctx context.Context, url string) (int, []byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, nil, problem.Wrap(problem.Usage, err, "%.80q cannot be fetched", url)
-	}
-	return h.do(req)
+	r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: url})
+	return r.Status, r.Body, err
 }
 
-func (h *HTTP) do(req *http.Request) (int, []byte, error) {
-	req.Header.Set("Accept", "application/json")
+// Do carries any request, in outbound's terms and with the errors of Post.
+// MaxReply is the bound of this reply's body, that of an answer if it is 0.
+func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return outbound.Reply{}, problem.Wrap(problem.Usage, err, "%.80q cannot be asked", r.URL)
+	}
+	if r.Header != nil {
+		req.Header = r.Header.Clone()
+	}
+	if req.Header.Get("Accept") == "" {
+		req.Header.Set("Accept", "application/json")
+	}
 	req.Header.Set("User-Agent", "vacancy")
 	res, err := h.client.Do(req)
 	if err != nil {
-		return 0, nil, exchangeError(req, err)
+		return outbound.Reply{}, exchangeError(req, err)
 	}
 	defer res.Body.Close()
-	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		return 0, nil, problem.New(problem.Usage, "%s redirects to %.200q; redirects are not followed: call that address if you mean it", req.URL.Host, res.Header.Get("Location"))
+	if res.StatusCode >= 300 && res.StatusCode < 400 && res.StatusCode != http.StatusNotModified {
+		return outbound.Reply{}, problem.New(problem.Usage, "%s redirects to %.200q; redirects are not followed: call that address if you mean it", req.URL.Host, res.Header.Get("Location"))
 	}
-	most := canon.AnswerLimits().Bytes
-	b, err := io.ReadAll(io.LimitReader(res.Body, int64(most)+1))
+	most := r.MaxReply
+	if most <= 0 {
+		most = int64(canon.AnswerLimits().Bytes)
+	}
+	b, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err != nil {
-		return 0, nil, exchangeError(req, err)
+		return outbound.Reply{}, exchangeError(req, err)
 	}
-	if len(b) > most {
-		return 0, nil, &problem.Error{Kind: problem.TooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes", most), Got: "more"}
+	if int64(len(b)) > most {
+		return outbound.Reply{}, &problem.Error{Kind: problem.TooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes", most), Got: "more"}
 	}
-	return res.StatusCode, b, nil
+	return outbound.Reply{Status: res.StatusCode, Header: res.Header, Body: b}, nil
 }
 
 // exchangeError tells what never left this machine, which is Unavailable, from
