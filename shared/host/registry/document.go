@@ -1,0 +1,315 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// The parts of the keys of documents.
+const (
+	registrationPrefix = "reg#" // partition: and the id
+	cardSort           = "card"
+	manifestSort       = "manifest"
+	kinPrefix          = "kin#" // partition: and the parent
+	revokedPartition   = "revoked"
+	// FeedPartition is the partition of the sparse index that lists the
+	// registrations by their last change.
+	FeedPartition = "registry"
+)
+
+// RegistrationKey is where id's registration lies.
+func RegistrationKey(id identity.ID) store.Key {
+	return store.Key{Partition: registrationPrefix + id.String(), Sort: cardSort}
+}
+
+// RegistrationID is the id of whose registration lies at k; false where k is
+// not a registration's.
+func RegistrationID(k store.Key) (identity.ID, bool) {
+	digits, ok := strings.CutPrefix(k.Partition, registrationPrefix)
+	if !ok || k.Sort != cardSort {
+		return identity.ID{}, false
+	}
+	id, err := identity.ParseID(digits)
+	return id, err == nil && RegistrationKey(id) == k
+}
+
+// ManifestKey is where the manifest of child lies.
+func ManifestKey(child identity.ID) store.Key {
+	return store.Key{Partition: registrationPrefix + child.String(), Sort: manifestSort}
+}
+
+// KinKey is where the edge from a parent to its child lies.
+func KinKey(parent, child identity.ID) store.Key {
+	return store.Key{Partition: kinPrefix + parent.String(), Sort: child.String()}
+}
+
+// RevokedKey is where the revocation of id lies.
+func RevokedKey(id identity.ID) store.Key {
+	return store.Key{Partition: revokedPartition, Sort: id.String()}
+}
+
+// format is the version of the documents' stored form. A reader refuses a later
+// one whole: it would lose what it does not know when it writes.
+const format = 1
+
+// stored is a registration as it lies in the store. The id is the key's. What
+// has its default is left out: every KiB is paid for at each publish, and in
+// the index again.
+type stored struct {
+	Format         int                  `json:"format"`
+	Card           json.RawMessage      `json:"card,omitempty"` // a signed card's blob is canonical JSON, kept byte for byte
+	CardHash       identity.Hash        `json:"hash,omitzero"`
+	Visibility     lifecycle.Visibility `json:"visibility,omitempty"`
+	State          lifecycle.State      `json:"state,omitempty"`
+	Since          int64                `json:"since,omitempty"` // Unix microseconds, as all times here
+	Revoked        bool                 `json:"revoked,omitempty"`
+	Hosted         bool                 `json:"hosted,omitempty"`
+	Reached        bool                 `json:"reached,omitempty"`
+	Declared       []string             `json:"declared,omitempty"`
+	Family         string               `json:"family,omitempty"`
+	Owner          string               `json:"owner,omitempty"`
+	BaseModel      string               `json:"base_model,omitempty"`
+	Version        string               `json:"version,omitempty"`
+	Parent         *identity.ID         `json:"parent,omitempty"`
+	ParentProven   bool                 `json:"proven,omitempty"`
+	Closed         bool                 `json:"closed,omitempty"`
+	Listing        json.RawMessage      `json:"listing,omitempty"`
+	ListingSource  string               `json:"listing_source,omitempty"`
+	ListingVersion int64                `json:"listing_version,omitempty"`
+	Reputation     *reputation.State    `json:"reputation,omitempty"`
+	Joined         uint64               `json:"joined,omitempty"`
+	LastSeq        uint64               `json:"last,omitempty"`
+	ActorSeq       int64                `json:"actor_seq,omitempty"`
+	Changed        int64                `json:"changed,omitempty"`
+}
+
+// put is the write of g over the version it was read at, and of its new place
+// in the feed. A registration that only waits for its vacant's first event is
+// in no feed.
+func (g *Registration) put(attempt store.Attempt) (store.Put, error) {
+	s := stored{
+		Format: format, Card: g.Card, CardHash: g.CardHash, Visibility: g.Signed, State: g.State,
+		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Reached: g.reached,
+		Owner: g.Owner, BaseModel: g.BaseModel, Parent: g.Parent, ParentProven: g.ParentProven, Closed: g.Closed,
+		ListingSource: g.ListingSource, ListingVersion: g.listingVersion, Reputation: g.Reputation,
+		Joined: g.Joined, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
+	}
+	if g.Family != DefaultFamily {
+		s.Family = g.Family
+	}
+	if g.Version != DefaultVersion {
+		s.Version = g.Version
+	}
+	if !slices.Equal(g.Declared, []string{capability(g.Card)}) {
+		s.Declared = g.Declared
+	}
+	if g.Listing != nil {
+		s.Listing = g.Listing.Blob()
+	}
+	p := store.Put{Key: RegistrationKey(g.ID), If: g.DocVersion, Attempt: attempt}
+	if g.Joined > 0 {
+		s.Since, s.Changed = g.Since.UnixMicro(), g.Changed.UnixMicro()
+		p.Index = store.Key{Partition: FeedPartition, Sort: g.ChangeKey}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // the card's bytes are signed: they stay as they are
+	if err := e.Encode(s); err != nil {
+		return p, problem.Wrap(problem.Internal, err, "registration of %s", g.ID.Short())
+	}
+	p.Data = bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return p, nil
+}
+
+// DecodeRegistration reads the registration of id, for verify too. A problem of
+// kind Damaged says what is wrong with it. Joined is 0 for one that only waits
+// for its vacant's first event. The card's signature is not verified.
+func DecodeRegistration(id identity.ID, d store.Doc) (Registration, error) {
+	damaged := func(cause error, what string) (Registration, error) {
+		return Registration{}, problem.Wrap(problem.Damaged, cause, "registration of %s %s", id.Short(), what)
+	}
+	var s stored
+	if err := json.Unmarshal(d.Data, &s); err != nil {
+		return damaged(err, "is not readable")
+	}
+	if err := checkFormat("registration of "+id.Short(), s.Format); err != nil {
+		return Registration{}, err
+	}
+	g := Registration{
+		ID: id, Card: s.Card, CardHash: s.CardHash, Visibility: s.Visibility, Signed: s.Visibility, State: s.State,
+		Status: StatusActive, Hosted: s.Hosted, Declared: s.Declared, Family: s.Family, Owner: s.Owner,
+		BaseModel: s.BaseModel, Version: s.Version, Parent: s.Parent, ParentProven: s.ParentProven, Closed: s.Closed,
+		ListingSource: s.ListingSource, Reputation: s.Reputation, Joined: s.Joined, LastSeq: s.LastSeq, ActorSeq: s.ActorSeq,
+		ChangeKey: d.Index.Sort, DocVersion: d.Version, reached: s.Reached, listingVersion: s.ListingVersion,
+	}
+	if g.ParentProven && g.Parent == nil || g.Closed && !g.ParentProven {
+		return damaged(nil, "has no parent to be proven or closed by")
+	}
+	if g.Joined == 0 {
+		return g, nil
+	}
+	// A card's id is the last member of its canonical form: a cheap proof that
+	// the document is not another vacant's.
+	if !strings.HasSuffix(string(g.Card), `"vacant_id":"`+id.String()+`"}`) {
+		return damaged(nil, "has the card of another")
+	}
+	if _, err := lifecycle.ParseState(string(g.State)); err != nil {
+		return damaged(err, "is in a state that is none")
+	}
+	if err := checkVisibility(g.Signed); err != nil {
+		return damaged(err, "has a visibility that is none")
+	}
+	if g.ActorSeq < 1 || g.LastSeq < g.Joined {
+		return damaged(nil, "names events that cannot be")
+	}
+	if len(s.Listing) > 0 {
+		l, err := listing.Parse(s.Listing)
+		if err != nil || l.VacantID != id {
+			return damaged(err, "has a listing that is not its own")
+		}
+		g.Listing = &l
+	}
+	if g.Reputation != nil {
+		if err := g.Reputation.Check(); err != nil {
+			return damaged(err, "has a reputation that is none")
+		}
+	}
+	g.Since, g.Changed = time.UnixMicro(s.Since).UTC(), time.UnixMicro(s.Changed).UTC()
+	g.defaults(s.Revoked)
+	return g, nil
+}
+
+// defaults fills in what is left out when it is kept.
+func (g *Registration) defaults(revoked bool) {
+	if revoked {
+		g.Status = StatusRevoked
+	}
+	if g.Closed {
+		g.Visibility = lifecycle.Hidden
+	}
+	if g.Family == "" {
+		g.Family = DefaultFamily
+	}
+	if g.Version == "" {
+		g.Version = DefaultVersion
+	}
+	if len(g.Declared) == 0 {
+		g.Declared = []string{capability(g.Card)}
+	}
+}
+
+// capability is the capability text of a card that was parsed when it came.
+func capability(blob []byte) string {
+	var c struct {
+		Text string `json:"capability_text"`
+	}
+	if json.Unmarshal(blob, &c) != nil {
+		return ""
+	}
+	return c.Text
+}
+
+// ManifestDocument is the document of a child's manifest. Graduated is written
+// by the gate alone.
+type ManifestDocument struct {
+	Manifest  composite.Manifest
+	Graduated bool
+	version   uint64
+}
+
+type storedManifest struct {
+	Format    int             `json:"format"`
+	Manifest  json.RawMessage `json:"manifest"`
+	Graduated bool            `json:"graduated,omitempty"`
+}
+
+// Encode is m as it is kept.
+func (m *ManifestDocument) Encode() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(storedManifest{format, m.Manifest.Blob(), m.Graduated}); err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "manifest of %s", m.Manifest.ChildID.Short())
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// DecodeManifest reads the document of child's manifest, for verify too. A
+// problem of kind Damaged says what is wrong with it.
+func DecodeManifest(child identity.ID, d store.Doc) (ManifestDocument, error) {
+	var s storedManifest
+	if err := json.Unmarshal(d.Data, &s); err != nil {
+		return ManifestDocument{}, problem.Wrap(problem.Damaged, err, "manifest of %s is not readable", child.Short())
+	}
+	if err := checkFormat("manifest of "+child.Short(), s.Format); err != nil {
+		return ManifestDocument{}, err
+	}
+	m, err := composite.Parse(s.Manifest)
+	if err == nil {
+		err = m.Verify()
+	}
+	if err == nil && m.ChildID != child {
+		err = problem.New(problem.Damaged, "it is that of %s", m.ChildID.Short())
+	}
+	if err != nil {
+		return ManifestDocument{}, problem.Wrap(problem.Damaged, err, "manifest of %s does not verify", child.Short())
+	}
+	return ManifestDocument{m, s.Graduated, d.Version}, nil
+}
+
+// Revoked is a revocation.
+type Revoked struct {
+	ID       identity.ID
+	Reason   string
+	Time     int64 // Unix milliseconds, by its actor's clock
+	Seq      uint64
+	ActorSeq int64
+	Hash     identity.Hash // of the event
+}
+
+type storedRevocation struct {
+	Format   int           `json:"format"`
+	Reason   string        `json:"reason"`
+	Time     int64         `json:"ts"`
+	Seq      uint64        `json:"seq"`
+	ActorSeq int64         `json:"actor_seq"`
+	Hash     identity.Hash `json:"hash"`
+}
+
+// DecodeRevocation reads the document of a revocation, for verify too. A
+// problem of kind Damaged says what is wrong with it.
+func DecodeRevocation(d store.Doc) (Revoked, error) {
+	id, err := identity.ParseID(d.Key.Sort)
+	if err != nil {
+		return Revoked{}, problem.Wrap(problem.Damaged, err, "revocation %.80q is of no id", d.Key.Sort)
+	}
+	var s storedRevocation
+	if err := json.Unmarshal(d.Data, &s); err != nil {
+		return Revoked{}, problem.Wrap(problem.Damaged, err, "revocation of %s is not readable", id.Short())
+	}
+	if err := checkFormat("revocation of "+id.Short(), s.Format); err != nil {
+		return Revoked{}, err
+	}
+	return Revoked{ID: id, Reason: s.Reason, Time: s.Time, Seq: s.Seq, ActorSeq: s.ActorSeq, Hash: s.Hash}, nil
+}
+
+func checkFormat(what string, got int) error {
+	if got == format {
+		return nil
+	}
+	if got > format {
+		return problem.New(problem.Damaged, "%s has format %d; this Vacancy reads %d: a newer one wrote it", what, got, format)
+	}
+	return problem.New(problem.Damaged, "%s: expected format %d, got %d", what, format, got)
+}

@@ -1,0 +1,118 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+const (
+	// MaxEndpoint is the longest endpoint in bytes.
+	MaxEndpoint = 2 << 10
+	probeTime   = 5 * time.Second
+	probeReply  = 64 << 10 // bytes; what is in it does not matter
+)
+
+// endpoint checks where the card says its vacant is to be reached: at this
+// host, or over HTTPS elsewhere; there somebody must have answered before the
+// vacant is listed. A card without an endpoint is of a vacant that nobody
+// calls, and can be registered.
+func (r *Registry) endpoint(ctx context.Context, g *Registration, c *card.Card, reached *string) error {
+	if g.Joined == 0 || endpointOf(g.Card) != c.Endpoint {
+		g.reached = false
+	}
+	g.Hosted = false
+	if c.Endpoint == "" {
+		return nil
+	}
+	if r.Hosted != nil {
+		hosted, err := r.Hosted(ctx, c.VacantID, c.Endpoint)
+		if err != nil {
+			return err
+		}
+		if hosted {
+			g.Hosted, g.reached = true, true
+			return nil
+		}
+	}
+	if err := checkEndpoint(c.Endpoint); err != nil {
+		return err
+	}
+	if g.Visibility != lifecycle.Public || g.reached {
+		return nil
+	}
+	if *reached != c.Endpoint {
+		if err := r.probe(ctx, c.Endpoint); err != nil {
+			return err
+		}
+		*reached = c.Endpoint
+	}
+	g.reached = true
+	return nil
+}
+
+func endpointOf(blob []byte) string {
+	c, err := card.Parse(blob)
+	if err != nil {
+		return ""
+	}
+	return c.Endpoint
+}
+
+// checkEndpoint refuses what is no HTTPS URL. Which address its name has is
+// looked at when it is dialled: it may have another by then.
+func checkEndpoint(endpoint string) error {
+	const field = "endpoint"
+	if len(endpoint) > MaxEndpoint {
+		return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxEndpoint), strconv.Itoa(len(endpoint)))
+	}
+	u, err := outbound.ParseURL(endpoint)
+	switch {
+	case err != nil:
+		return problem.Wrap(problem.Malformed, err, "endpoint: %s", problem.Of(err).Text())
+	case u.Scheme != "https":
+		return problem.Invalid(field, "an https URL, or an address of this host", clip(endpoint))
+	case u.Fragment != "":
+		return problem.Invalid(field, "no fragment", clip(endpoint))
+	}
+	return nil
+}
+
+func (r *Registry) probe(ctx context.Context, endpoint string) error {
+	if r.Probe == nil {
+		return problem.New(problem.Malformed, "endpoint: expected an address of this host, got %s: this host reaches no other", clip(endpoint))
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	err := r.Probe(ctx, endpoint)
+	if err == nil || errors.Is(ctx.Err(), context.Canceled) {
+		return err
+	}
+	// Whatever it is, it is the endpoint's fault and not the store's.
+	return problem.Wrap(problem.Malformed, err, "endpoint: expected one that can be reached, got %s", problem.Of(err).Text())
+}
+
+// Prober is a Probe through c, which reaches public addresses only.
+func Prober(c *outbound.Client) func(ctx context.Context, endpoint string) error {
+	return func(ctx context.Context, endpoint string) error {
+		reply, err := c.Do(ctx, outbound.Request{Method: http.MethodGet, URL: endpoint, MaxReply: probeReply})
+		if problem.Is(err, problem.TooLarge) {
+			return nil // it talks a lot, so it is there
+		}
+		if err != nil {
+			return err
+		}
+		if reply.Status >= http.StatusInternalServerError {
+			return problem.New(problem.Unavailable, "status %d", reply.Status)
+		}
+		return nil
+	}
+}

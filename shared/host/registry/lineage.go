@@ -1,0 +1,118 @@
+package registry
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Direction is the way in which lineage is followed; its value is the word on
+// the wire.
+type Direction string
+
+// The directions.
+const (
+	Ancestors   Direction = "ancestors"
+	Descendants Direction = "descendants"
+)
+
+// The bounds of lineage.
+const (
+	MaxDepth   = 32
+	MaxLineage = 1000 // ids
+)
+
+// Lineage returns who id descends from, or who descends from it: nearest
+// first, each once, along proven edges alone. A claimed parent is in no
+// lineage: anybody can claim one. Who is hidden from caller is left out, with
+// all that lies behind. At most depth steps (1 to MaxDepth) and MaxLineage ids
+// are followed. The errors are those of View for id itself, and Schema.
+func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity.ID, d Direction, depth int) ([]identity.ID, error) {
+	if depth < 1 || depth > MaxDepth {
+		return nil, schema("depth", "1 to "+strconv.Itoa(MaxDepth), strconv.Itoa(depth))
+	}
+	var next func(context.Context, *Registration, int) ([]identity.ID, error)
+	switch d {
+	case Ancestors:
+		next = func(_ context.Context, g *Registration, _ int) ([]identity.ID, error) { return g.parents(), nil }
+	case Descendants:
+		next = r.children
+	default:
+		return nil, schema("direction", "ancestors or descendants", clip(string(d)))
+	}
+	g, err := r.View(ctx, id, caller)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[identity.ID]bool{id: true}
+	var chain []identity.ID
+	for level := []Registration{g}; len(level) > 0 && depth > 0; depth-- {
+		var ids []identity.ID
+		for i := range level {
+			kin, err := next(ctx, &level[i], MaxLineage-len(chain)-len(ids))
+			if err != nil {
+				return nil, err
+			}
+			for _, one := range kin {
+				if !seen[one] {
+					seen[one] = true
+					ids = append(ids, one)
+				}
+			}
+		}
+		if level, err = r.readable(ctx, ids, caller); err != nil {
+			return nil, err
+		}
+		for i := range level {
+			chain = append(chain, level[i].ID)
+		}
+	}
+	return chain, nil
+}
+
+func (g *Registration) parents() []identity.ID {
+	if !g.ParentProven {
+		return nil
+	}
+	return []identity.ID{*g.Parent}
+}
+
+// readable returns the registrations of ids that caller may know of.
+func (r *Registry) readable(ctx context.Context, ids []identity.ID, caller *identity.ID) ([]Registration, error) {
+	all, err := r.GetMany(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := all[:0]
+	for _, g := range all {
+		if g.Joined > 0 && g.ReadableBy(caller) {
+			out = append(out, g)
+		}
+	}
+	return out, nil
+}
+
+// children lists up to most proven children of g.
+func (r *Registry) children(ctx context.Context, g *Registration, most int) ([]identity.ID, error) {
+	var ids []identity.ID
+	for cursor := ""; len(ids) < most; {
+		docs, next, err := r.Store.Docs(ctx, store.Range{Partition: kinPrefix + g.ID.String()}, min(most-len(ids), store.MaxPage), cursor)
+		if err != nil {
+			return nil, fault(err)
+		}
+		for _, d := range docs {
+			child, err := identity.ParseID(d.Key.Sort)
+			if err != nil {
+				return nil, problem.Wrap(problem.Damaged, err, "%s is an edge to no vacant", clip(d.Key.String()))
+			}
+			ids = append(ids, child)
+		}
+		if cursor = next; cursor == "" {
+			break
+		}
+	}
+	return ids, nil
+}

@@ -1,0 +1,215 @@
+package registry
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+const (
+	// tries at one commit whose outcome is unknown, and at a step that others
+	// keep overtaking.
+	tries = 6
+	// patience bounds the tries of a caller that brings no deadline.
+	patience   = 20 * time.Second
+	firstPause = 5 * time.Millisecond
+	longPause  = 250 * time.Millisecond
+)
+
+// place gives d the next place in the chain of all events: what is to be
+// written, and what it comes to.
+func (r *Registry) place(ctx context.Context, d *decision) (Plan, error) {
+	if d.replay != nil {
+		receipt, err := d.replay.receipt(&d.reg)
+		return Plan{Receipt: receipt, Registration: d.reg}, err
+	}
+	tip, err := r.Store.Tip(ctx, EventStream())
+	if err != nil {
+		return Plan{}, err
+	}
+	l := Logged{Seq: tip.Position + 1, Event: d.event}
+	if tip.Position > 0 {
+		last, err := DecodeEventRow(tip)
+		if err != nil {
+			return Plan{}, err
+		}
+		l.Prev = last.Hash
+	}
+	l.Hash = l.Event.Hash(l.Prev)
+	attempt, err := r.attempt()
+	if err != nil {
+		return Plan{}, err
+	}
+	leaf := Leaf{l.Seq, l.Hash, l.Prev, l.Actor, l.ActorSeq}
+	writes := []store.Write{
+		store.Append{Stream: EventStream(), Position: l.Seq, Attempt: attempt, Data: leaf.data()},
+		store.Append{Stream: ActorStream(l.Actor), Position: uint64(l.ActorSeq), Attempt: attempt, Data: l.data()},
+	}
+	g := d.reg
+	if d.keep {
+		g.LastSeq, g.ActorSeq = l.Seq, l.ActorSeq
+		if g.Joined == 0 {
+			g.Joined = l.Seq
+		}
+		put, err := g.put(attempt)
+		if err != nil {
+			return Plan{}, err
+		}
+		writes = append(writes, put)
+		g.DocVersion++
+	}
+	if d.event.Type == typeRevoke {
+		put, err := revocation(&l, attempt)
+		if err != nil {
+			return Plan{}, err
+		}
+		writes = append(writes, put)
+	}
+	return Plan{
+		Writes:       append(writes, d.beside...),
+		Receipt:      Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash},
+		Registration: g,
+	}, nil
+}
+
+// run decides, and commits at the next place that is free; whatever has changed
+// meanwhile is decided again. It ends with ctx at the latest. Those of one
+// process queue up for their turn, since only one can have the next place;
+// those of several processes try again after a while.
+func (r *Registry) run(ctx context.Context, decide func(context.Context) (*decision, error)) (Receipt, error) {
+	ctx, cancel := withPatience(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		d, err := decide(ctx)
+		if err != nil {
+			return Receipt{}, fault(err)
+		}
+		if d.replay != nil {
+			plan, err := r.place(ctx, d)
+			return plan.Receipt, fault(err)
+		}
+		receipt, err := r.commit(ctx, d)
+		if err == nil || !overtaken(err) {
+			return receipt, fault(err)
+		}
+		if r.pause(ctx, try) != nil {
+			return Receipt{}, busy(err)
+		}
+	}
+}
+
+// commit places d and writes it, in this process's turn. Only the place in the
+// chain of all events is tried again here: everything else that was taken has
+// to be decided again.
+func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
+	done, err := r.Turn(ctx)
+	if err != nil {
+		return Receipt{}, err
+	}
+	defer done()
+	for try := 1; ; try++ {
+		plan, err := r.place(ctx, d)
+		if err == nil {
+			err = r.settle(ctx, plan.Writes...)
+		}
+		if err == nil {
+			return plan.Receipt, nil
+		}
+		var taken *store.TakenError
+		if !errors.As(err, &taken) || taken.Stream != EventStream() {
+			return Receipt{}, err
+		}
+		// The others may have taken the actor's place too: look before asking
+		// for the next.
+		if tip, tipErr := r.Store.Tip(ctx, ActorStream(d.event.Actor)); tipErr != nil || tip.Position >= uint64(d.event.ActorSeq) {
+			return Receipt{}, errors.Join(err, tipErr)
+		}
+		if r.pause(ctx, try) != nil {
+			return Receipt{}, busy(err)
+		}
+	}
+}
+
+// Turn waits until it is the caller's turn, in this process, to take the next
+// place in the chain of all events, and returns what ends the turn. Who commits
+// a Plan does so in its turn, and plans within it: so those of one process do
+// not take the place from each other.
+func (r *Registry) Turn(ctx context.Context) (done func(), err error) {
+	select {
+	case <-r.turn:
+		return func() { r.turn <- struct{}{} }, nil
+	case <-ctx.Done():
+		return nil, busy(ctx.Err())
+	}
+}
+
+func busy(cause error) error {
+	return problem.Wrap(problem.Unavailable, cause, "many publish at once; send the same again")
+}
+
+func withPatience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, patience)
+}
+
+// pause waits before the next try: longer each time, and never all alike, or
+// those who collided would meet again.
+func (r *Registry) pause(ctx context.Context, try int) error {
+	most := min(firstPause<<min(try, 10), longPause)
+	var b [8]byte
+	if _, err := io.ReadFull(r.Rand, b[:]); err != nil {
+		return err
+	}
+	return r.Wait(ctx, time.Duration(binary.BigEndian.Uint64(b[:])%uint64(most)))
+}
+
+// settle commits, and asks again with the same bytes and attempts while the
+// outcome is unknown: a write that was applied then counts as applied, and a
+// new decision is made only on what certainly was not.
+func (r *Registry) settle(ctx context.Context, writes ...store.Write) error {
+	for try := 1; ; try++ {
+		err := r.Store.Commit(ctx, writes...)
+		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrClosed) || try == tries {
+			return err
+		}
+		if r.Wait(ctx, time.Duration(try*try)*firstPause) != nil {
+			return err
+		}
+	}
+}
+
+// overtaken reports whether a commit was refused because somebody else wrote
+// meanwhile: then everything is read and decided again.
+func overtaken(err error) bool {
+	var conflict *store.ConflictError
+	var taken *store.TakenError
+	return errors.As(err, &conflict) || errors.As(err, &taken)
+}
+
+// fault gives an error of the store its kind; problems have theirs.
+func fault(err error) error {
+	var known *problem.Error
+	switch {
+	case err == nil, errors.As(err, &known):
+		return err
+	case overtaken(err):
+		return problem.Wrap(problem.Conflict, err, "others keep changing it; send the same again")
+	case errors.Is(err, store.ErrTooLarge):
+		return problem.Wrap(problem.TooLarge, err, "it is too large to keep")
+	}
+	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same may be sent again")
+}
+
+func (r *Registry) attempt() (a store.Attempt, err error) {
+	if _, err := io.ReadFull(r.Rand, a[:]); err != nil {
+		return a, problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	return a, nil
+}

@@ -1,0 +1,189 @@
+package registry
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// The limits of what is claimed beside a card, in bytes.
+const (
+	MaxDeclared   = 32
+	MaxDeclaredOf = 1 << 10
+	MaxClaim      = 128
+)
+
+// The window of an event's time. An event is dated by its actor; nobody else
+// can say when it was signed, so far from now it is refused.
+const (
+	MaxAhead = 5 * time.Minute
+	MaxAge   = 24 * time.Hour
+)
+
+// Publication is what a vacant sends to be registered: its card and a register
+// event, both signed by its own key, and what is claimed beside them.
+type Publication struct {
+	Card       []byte // the serialised card as it came
+	State      lifecycle.State
+	Visibility lifecycle.Visibility // as it is wished; the event has signed the effective one
+	// Claimed, signed by nothing. nil keeps what was claimed before; Declared
+	// alone always overwrites, and nil is the card's capability text.
+	BaseModel, Family, Owner, Version *string
+	Declared                          []string
+	Parent                            *identity.ID
+	// Of the event.
+	Time      int64 // Unix milliseconds
+	ActorSeq  int64
+	Key       string
+	Signature []byte
+	// Listing, signed, may come along; nil leaves it as it is.
+	Listing *listing.Listing
+}
+
+// Receipt is what a publish or a revocation has come to.
+type Receipt struct {
+	ID         identity.ID
+	Visibility lifecycle.Visibility
+	Seq        uint64
+	CardHash   identity.Hash
+	Replayed   bool // it was there already: this is the receipt of then
+}
+
+// Plan is a publish or a revocation that is decided and not yet committed.
+// Writes is empty for a replay.
+type Plan struct {
+	Writes       []store.Write
+	Receipt      Receipt
+	Registration Registration
+}
+
+// EquivocationError is in the chain of the refusal of a second card of one
+// version, and names both.
+type EquivocationError struct {
+	Known, Sent identity.Hash
+	problem     *problem.Error
+}
+
+func (e *EquivocationError) Error() string { return e.problem.Error() }
+
+// Unwrap is the problem, of kind Equivocation.
+func (e *EquivocationError) Unwrap() error { return e.problem }
+
+func equivocation(known, sent identity.Hash) error {
+	return &EquivocationError{known, sent, problem.New(problem.Equivocation,
+		"the card of this halo_version is %s, and another was sent: %s; an event whose idempotency_key is %q says that one follows the other",
+		known, sent, event.ReplacesKey(known))}
+}
+
+// checkSchema refuses what is wrong with p in itself, before its card is read.
+func (p *Publication) checkSchema() error {
+	if _, err := lifecycle.ParseState(string(p.State)); err != nil {
+		return schema("runtime_state", "LOCAL, ACTIVE, HIBERNATING, STALE, SUNK or ARCHIVED", fmt.Sprintf("%.40q", string(p.State)))
+	}
+	if err := checkVisibility(p.Visibility); err != nil {
+		return err
+	}
+	if err := checkSigned(p.Time, p.ActorSeq, p.Key); err != nil {
+		return err
+	}
+	for _, claim := range []struct {
+		field string
+		text  *string
+	}{{"base_model", p.BaseModel}, {"base_model_family", p.Family}, {"owner_org", p.Owner}, {"version", p.Version}} {
+		if claim.text != nil {
+			if err := checkClaim(claim.field, *claim.text, MaxClaim); err != nil {
+				return err
+			}
+		}
+	}
+	if len(p.Declared) > MaxDeclared {
+		return schema("declared_capabilities", fmt.Sprintf("at most %d", MaxDeclared), strconv.Itoa(len(p.Declared)))
+	}
+	for i, text := range p.Declared {
+		if err := checkClaim(fmt.Sprintf("declared_capabilities[%d]", i), text, MaxDeclaredOf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkVisibility(v lifecycle.Visibility) error {
+	switch v {
+	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public:
+		return nil
+	}
+	return schema("visibility", "NONE, RESTRICTED or PUBLIC", fmt.Sprintf("%.40q", string(v)))
+}
+
+// checkSigned refuses what no event can have.
+func checkSigned(ms, actorSeq int64, key string) error {
+	switch {
+	case ms < 0:
+		return schema("event_ts_ms", "Unix milliseconds, not negative", strconv.FormatInt(ms, 10))
+	case actorSeq < 1 || actorSeq > event.MaxActorSeq:
+		return schema("event_actor_seq", "1 to 2^53-1", strconv.FormatInt(actorSeq, 10))
+	}
+	return checkClaim("event_idempotency_key", key, event.MaxKey)
+}
+
+func checkClaim(field, s string, most int) error {
+	if len(s) > most {
+		return schema(field, fmt.Sprintf("at most %d bytes", most), strconv.Itoa(len(s)))
+	}
+	if !utf8.ValidString(s) {
+		return schema(field, "UTF-8", "other bytes")
+	}
+	return nil
+}
+
+func schema(field, want, got string) error {
+	return &problem.Error{Kind: problem.Schema, Field: field, Want: want, Got: got}
+}
+
+// readCard reads and verifies the card. A card whose text has the separator of
+// the signed fields is refused, although it verifies: another card, with the
+// same hash and signature, would read differently (wire §23 D2).
+func (p *Publication) readCard() (card.Card, error) {
+	c, err := card.Parse(p.Card)
+	if err != nil {
+		known := problem.Of(err)
+		return c, problem.Wrap(known.Kind, err, "capability card parse failed: %s", known.Text())
+	}
+	if !c.Verify() {
+		return c, problem.New(problem.Malformed, "publish_halo_signed: capability card signature invalid")
+	}
+	const separator = "\x1f"
+	if strings.Contains(c.CapabilityText, separator) || strings.Contains(c.Endpoint, separator) {
+		return c, problem.New(problem.Malformed, "capability card: expected no U+001F in capability_text and endpoint")
+	}
+	return c, nil
+}
+
+// register is the event that p signed: over the effective visibility, whatever
+// p says beside it.
+func (p *Publication) register(c *card.Card) event.Event {
+	return event.Event{
+		Type: event.Register, Actor: c.VacantID,
+		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, c.VacantID, p.State.Effective(p.Visibility)),
+		Key:     p.Key, Time: p.Time, ActorSeq: p.ActorSeq, Signature: p.Signature,
+	}
+}
+
+// checkTime refuses an event that is dated far from now.
+func checkTime(e *event.Event, now time.Time) error {
+	at := time.UnixMilli(e.Time)
+	if at.After(now.Add(MaxAhead)) || at.Before(now.Add(-MaxAge)) {
+		return problem.New(problem.Clock, "event_ts_ms: expected a time from 24 hours before to 5 minutes after %d, got %d", now.UnixMilli(), e.Time)
+	}
+	return nil
+}

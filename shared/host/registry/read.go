@@ -1,0 +1,205 @@
+package registry
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// atOnce bounds how many documents are read at the same time.
+const atOnce = 16
+
+func notRegistered(id identity.ID) error { return problem.New(problem.NotFound, "%s", id) }
+
+// Get returns id's registration whoever asks, strongly consistent; false if id
+// is not registered.
+func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool, error) {
+	g, err := r.registration(ctx, id)
+	if err != nil {
+		return Registration{}, false, fault(err)
+	}
+	return g, g.Joined > 0, nil
+}
+
+// GetMany is Get for up to store.MaxPage ids at once, in their order; where one
+// is not registered Joined is 0. One that is damaged is not registered either,
+// so that it spoils no list.
+func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registration, error) {
+	out := make([]Registration, len(ids))
+	errs := make([]error, len(ids))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for i, id := range ids {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			out[i], _, errs[i] = r.Get(ctx, id)
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		switch {
+		case problem.Is(err, problem.Damaged):
+			out[i] = Registration{ID: ids[i]}
+		case err != nil:
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// View returns id's registration to caller, who has proved who it is; nil is
+// nobody. The error is NotFound, or Forbidden where id is hidden from caller,
+// in the words of the reference.
+func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID) (Registration, error) {
+	g, ok, err := r.Get(ctx, id)
+	switch {
+	case err != nil:
+		return Registration{}, err
+	case !ok:
+		return Registration{}, notRegistered(id)
+	case g.ReadableBy(caller):
+		return g, nil
+	case caller == nil:
+		return Registration{}, problem.New(problem.Forbidden, "vacant %s is NONE-visibility; caller required", id)
+	}
+	return Registration{}, problem.New(problem.Forbidden, "vacant %s is NONE-visibility; caller is not owner/parent", id)
+}
+
+// Events returns up to limit (1 to store.MaxPage) of actor's events in order,
+// those with a seq above after; none where actor is hidden from caller, as
+// where it is unknown.
+func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identity.ID, after uint64, limit int) ([]Logged, error) {
+	g, err := r.registration(ctx, actor)
+	if err != nil {
+		return nil, fault(err)
+	}
+	if !g.ReadableBy(caller) {
+		return nil, nil
+	}
+	from, err := r.firstAfter(ctx, actor, after)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := r.Store.Rows(ctx, ActorStream(actor), from, limit, store.Ascending)
+	if err != nil {
+		return nil, fault(err)
+	}
+	out := make([]Logged, len(rows))
+	for i, row := range rows {
+		if out[i], err = DecodeActorRow(actor, row); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// firstAfter finds the position of actor's first event with a seq above after,
+// by halving: seqs rise along an actor's events.
+func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint64) (uint64, error) {
+	if after == 0 {
+		return 1, nil
+	}
+	tip, err := r.Store.Tip(ctx, ActorStream(actor))
+	if err != nil {
+		return 0, fault(err)
+	}
+	// An event's seq is at least its position: what is looked for lies at or
+	// below after + 1.
+	low, high := uint64(1), tip.Position+1
+	if after < math.MaxUint64 {
+		high = min(high, after+1)
+	}
+	for low < high {
+		middle := low + (high-low)/2
+		rows, err := r.Store.Rows(ctx, ActorStream(actor), middle, 1, store.Ascending)
+		if err != nil {
+			return 0, fault(err)
+		}
+		if len(rows) == 0 {
+			return 0, problem.New(problem.Damaged, "event %d of %s is missing", middle, actor.Short())
+		}
+		l, err := DecodeActorRow(actor, rows[0])
+		if err != nil {
+			return 0, err
+		}
+		if l.Seq > after {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return low, nil
+}
+
+// Event returns the event at seq. The error is NotFound where there is none,
+// and where its actor is hidden from caller.
+func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (Logged, error) {
+	missing := problem.New(problem.NotFound, "event seq=%d not found", seq)
+	if seq == 0 || seq > math.MaxInt64 {
+		return Logged{}, missing
+	}
+	rows, err := r.Store.Rows(ctx, EventStream(), seq, 1, store.Ascending)
+	if err != nil {
+		return Logged{}, fault(err)
+	}
+	if len(rows) == 0 || rows[0].Position != seq {
+		return Logged{}, missing
+	}
+	leaf, err := DecodeEventRow(rows[0])
+	if err != nil {
+		return Logged{}, err
+	}
+	g, err := r.registration(ctx, leaf.Actor)
+	if err != nil {
+		return Logged{}, fault(err)
+	}
+	if !g.ReadableBy(caller) {
+		return Logged{}, missing
+	}
+	rows, err = r.Store.Rows(ctx, ActorStream(leaf.Actor), uint64(leaf.ActorSeq), 1, store.Ascending)
+	if err != nil {
+		return Logged{}, fault(err)
+	}
+	if len(rows) == 0 {
+		return Logged{}, problem.New(problem.Damaged, "event %d: its actor %s has none of count %d", seq, leaf.Actor.Short(), leaf.ActorSeq)
+	}
+	l, err := DecodeActorRow(leaf.Actor, rows[0])
+	if err == nil && (l.Seq != seq || l.Hash != leaf.Hash) {
+		err = problem.New(problem.Damaged, "event %d is not the one that its actor %s has", seq, leaf.Actor.Short())
+	}
+	return l, err
+}
+
+// Changes returns up to n registrations (1 to store.MaxPage) in the order of
+// their last change, from the place since in the feed on, inclusive ("" for
+// all), from the cursor of the page before ("" for the first), and the cursor
+// of the next page, "" after the last. The feed may lag behind the registrations
+// in some homes, and while a page is read one may move to a later place: who
+// follows it begins again some time back, and tells by DocVersion what it has
+// seen. What is damaged comes as a hidden registration with its id alone, so
+// that it stops nobody.
+func (r *Registry) Changes(ctx context.Context, since string, n int, cursor string) ([]Registration, string, error) {
+	docs, next, err := r.Store.Docs(ctx, store.Range{Partition: FeedPartition, First: since, Index: true}, n, cursor)
+	if err != nil {
+		return nil, "", fault(err)
+	}
+	out := make([]Registration, 0, len(docs))
+	for _, d := range docs {
+		id, ok := RegistrationID(d.Key)
+		if !ok {
+			return nil, "", problem.New(problem.Damaged, "%s is in the feed of registrations", clip(d.Key.String()))
+		}
+		g, err := DecodeRegistration(id, d)
+		if err != nil {
+			g = Registration{ID: id, Visibility: lifecycle.Hidden, Signed: lifecycle.Hidden, ChangeKey: d.Index.Sort, DocVersion: d.Version}
+		}
+		out = append(out, g)
+	}
+	return out, next, nil
+}

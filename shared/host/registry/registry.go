@@ -1,0 +1,72 @@
+// Package registry keeps what vacants publish of themselves: their cards, who
+// may find them, in which state they are, who their parents are, and the chain
+// of signed events that says so.
+//
+// It imports floors 1 to 3, pause and problem. The invariants: a registration
+// changes by an event that its vacant signed, in one transaction with that
+// event, or by what the host itself vouches for (the state of a vacant that it
+// runs, a listing that its operator set, reviews that it counted); an event,
+// once there, never changes, and neither does its place in the chain; an event
+// sent again changes nothing at all; a revoked key publishes nothing more; a
+// child whose manifest is closed is found by nobody until it has graduated.
+//
+// # Where things lie
+//
+// Stream evt (one for the host): position is the event's seq; a row holds its
+// hash, the hash before it, its actor and the actor's count. Stream act (one
+// for each actor): position is the actor's count; a row holds the whole event.
+// The append there is the guard of the count. Document reg#<id>/card is the
+// registration, listed in the sparse index under "registry" by the time of its
+// last change, which is the feed of an index. reg#<id>/manifest is the proof of
+// a parent, kin#<parent>/<child> the same edge from above, revoked/<id> a
+// revocation.
+package registry
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/pause"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Config is what a Registry is made of. Store, Now and Rand are needed.
+type Config struct {
+	Store store.Store
+	Now   func() time.Time
+	Rand  io.Reader // safe for concurrent use
+	// Probe asks the endpoint of a vacant that runs elsewhere whether anybody is
+	// there: nil for any HTTP answer below 500 from a public address. Where it is
+	// nil there is no network, and no such vacant can be listed.
+	Probe func(ctx context.Context, endpoint string) error
+	// Hosted tells whether endpoint is id's own address at this host. nil: no
+	// vacant is hosted here.
+	Hosted func(ctx context.Context, id identity.ID, endpoint string) (bool, error)
+	// HostWrites is what a revocation changes besides the registration, for a
+	// vacant that this host runs: nothing for another. It may be nil.
+	HostWrites func(ctx context.Context, id identity.ID) ([]store.Write, error)
+	// Wait sleeps between tries, or ends early with ctx; pause.For if nil.
+	Wait func(ctx context.Context, d time.Duration) error
+}
+
+// Registry is the registry of one host. It is safe for concurrent use, and any
+// number of them may share a store.
+type Registry struct {
+	Config
+	turn chan struct{} // holds one token: whose turn it is to take a seq
+}
+
+// New makes a Registry.
+func New(c Config) *Registry {
+	if c.Wait == nil {
+		c.Wait = pause.For
+	}
+	r := &Registry{Config: c, turn: make(chan struct{}, 1)}
+	r.turn <- struct{}{}
+	return r
+}
+
+// now is the time as it is kept.
+func (r *Registry) now() time.Time { return r.Now().UTC().Truncate(time.Microsecond) }

@@ -1,0 +1,130 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+const typeRevoke = event.Revoke
+
+// Revocation is what a vacant sends to have its key refused from now on: a
+// revoke event, signed by that key.
+type Revocation struct {
+	ID     identity.ID
+	Reason string
+	// Of the event.
+	Time      int64 // Unix milliseconds
+	ActorSeq  int64
+	Key       string
+	Signature []byte
+}
+
+// Revoke revokes a key, in one transaction with what that changes at this host.
+// It takes the key of a vacant that was never registered, too: whoever holds it
+// may say that nobody shall trust it. The refusals are those of Publish, as far
+// as there is something to look for.
+func (r *Registry) Revoke(ctx context.Context, v Revocation) (Receipt, error) {
+	return r.run(ctx, func(ctx context.Context) (*decision, error) {
+		d, err := r.revoke(ctx, &v)
+		if err != nil || d.replay != nil || r.HostWrites == nil {
+			return d, err
+		}
+		d.beside, err = r.HostWrites(ctx, v.ID)
+		return d, err
+	})
+}
+
+// PlanRevoke decides as Revoke does and leaves the commit, and what changes at
+// the host, to the caller.
+func (r *Registry) PlanRevoke(ctx context.Context, v Revocation) (Plan, error) {
+	d, err := r.revoke(ctx, &v)
+	if err != nil {
+		return Plan{}, fault(err)
+	}
+	plan, err := r.place(ctx, d)
+	return plan, fault(err)
+}
+
+func (r *Registry) revoke(ctx context.Context, v *Revocation) (*decision, error) {
+	if err := event.CheckReason(v.Reason); err != nil {
+		known := *problem.Of(err)
+		known.Kind = problem.Schema
+		return nil, &known
+	}
+	if err := checkSigned(v.Time, v.ActorSeq, v.Key); err != nil {
+		return nil, err
+	}
+	e, ok := v.event()
+	if !ok {
+		return nil, problem.New(problem.BadSignature, "event signature did not verify")
+	}
+	a, replay, err := r.admit(ctx, &e)
+	if err != nil || replay != nil {
+		return &decision{event: e, replay: replay, reg: a.reg}, err
+	}
+	g := a.reg
+	if a.registered() {
+		now := r.now()
+		g.Status = StatusRevoked
+		if g.Hosted && g.State != lifecycle.Sunk {
+			g.State, g.Since = lifecycle.Sunk, now
+		}
+		g.change(now)
+	}
+	return &decision{event: e, reg: g, keep: a.registered()}, nil
+}
+
+// event is the event that v signed: over the payload in UTF-8, or in the form
+// in which the reference signs it. It is kept in the form that was signed.
+func (v *Revocation) event() (event.Event, bool) {
+	e := event.Event{Type: event.Revoke, Actor: v.ID, Key: v.Key, Time: v.Time, ActorSeq: v.ActorSeq, Signature: v.Signature}
+	for _, payload := range [][]byte{event.RevokePayload(v.ID, v.Reason), event.RevokePayloadA(v.ID, v.Reason)} {
+		if e.Payload = payload; e.Verify() {
+			return e, true
+		}
+	}
+	return e, false
+}
+
+// revocation is the write of the document that every call asks for.
+func revocation(l *Logged, attempt store.Attempt) (store.Put, error) {
+	reason, err := l.Revoked()
+	if err != nil {
+		return store.Put{}, err
+	}
+	data, err := json.Marshal(storedRevocation{format, reason, l.Time, l.Seq, l.ActorSeq, l.Hash})
+	if err != nil {
+		return store.Put{}, problem.Wrap(problem.Internal, err, "revocation of %s", l.Actor.Short())
+	}
+	return store.Put{Key: RevokedKey(l.Actor), Attempt: attempt, Data: data}, nil
+}
+
+// IsRevoked reports whether id's key is revoked, strongly consistent.
+func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) {
+	d, err := r.Store.Doc(ctx, RevokedKey(id))
+	return d.Version > 0, fault(err)
+}
+
+// Revocations lists up to n revocations (1 to store.MaxPage) in the order of
+// ids, from the cursor of the page before ("" for the first), and the cursor of
+// the next page, "" after the last. Who is hidden is in it too: that a key is
+// not to be trusted is for everybody to know.
+func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Revoked, string, error) {
+	docs, next, err := r.Store.Docs(ctx, store.Range{Partition: revokedPartition}, n, cursor)
+	if err != nil {
+		return nil, "", fault(err)
+	}
+	out := make([]Revoked, len(docs))
+	for i, d := range docs {
+		if out[i], err = DecodeRevocation(d); err != nil {
+			return nil, "", err
+		}
+	}
+	return out, next, nil
+}

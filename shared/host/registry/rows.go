@@ -1,0 +1,158 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The kinds of stream of a registry.
+const (
+	KindEvents = "evt" // all events: no id, which is the zero id
+	KindActor  = "act" // an actor's events: its id
+)
+
+// EventStream is the stream of all events.
+func EventStream() store.Stream { return store.StreamOf(KindEvents, identity.ID{}) }
+
+// ActorStream is the stream of an actor's events.
+func ActorStream(actor identity.ID) store.Stream { return store.StreamOf(KindActor, actor) }
+
+// Leaf is an event as the stream of all events holds it.
+type Leaf struct {
+	Seq        uint64
+	Hash, Prev identity.Hash
+	Actor      identity.ID
+	ActorSeq   int64
+}
+
+// Logged is an event and its place in the chain.
+type Logged struct {
+	Seq        uint64
+	Prev, Hash identity.Hash
+	event.Event
+}
+
+// rowFormat is the version of the rows' stored form.
+const rowFormat = 1
+
+const leafSize = 1 + 3*identity.Size + 8
+
+// data is l as a row's bytes: format, hash, prev, actor, the actor's count.
+func (l *Leaf) data() []byte {
+	b := append(make([]byte, 0, leafSize), rowFormat)
+	b = append(append(append(b, l.Hash[:]...), l.Prev[:]...), l.Actor[:]...)
+	return binary.BigEndian.AppendUint64(b, uint64(l.ActorSeq))
+}
+
+// DecodeEventRow reads a row of EventStream. A problem of kind Damaged says
+// what is wrong with it.
+func DecodeEventRow(row store.Row) (Leaf, error) {
+	if len(row.Data) != leafSize || row.Data[0] != rowFormat {
+		return Leaf{}, problem.New(problem.Damaged, "event %d: expected %d bytes of format %d, got %d", row.Position, leafSize, rowFormat, len(row.Data))
+	}
+	l := Leaf{Seq: row.Position}
+	rest := row.Data[1:]
+	for _, part := range [][]byte{l.Hash[:], l.Prev[:], l.Actor[:]} {
+		rest = rest[copy(part, rest):]
+	}
+	l.ActorSeq = int64(binary.BigEndian.Uint64(rest))
+	if l.ActorSeq < 1 {
+		return Leaf{}, problem.New(problem.Damaged, "event %d: expected the actor's count, got %d", row.Position, l.ActorSeq)
+	}
+	return l, nil
+}
+
+// data is l as a row's bytes: format, type, seq, prev, time, then signature,
+// key and payload, the first two after their lengths. Actor, count and hash
+// follow from the row's place and these.
+func (l *Logged) data() []byte {
+	b := make([]byte, 0, 128+len(l.Signature)+len(l.Key)+len(l.Payload))
+	b = append(b, rowFormat, typeCode(l.Type))
+	b = binary.AppendUvarint(b, l.Seq)
+	b = append(b, l.Prev[:]...)
+	b = binary.AppendUvarint(b, uint64(l.Time))
+	b = append(binary.AppendUvarint(b, uint64(len(l.Signature))), l.Signature...)
+	b = append(binary.AppendUvarint(b, uint64(len(l.Key))), l.Key...)
+	return append(b, l.Payload...)
+}
+
+const (
+	codeRegister = 1
+	codeRevoke   = 2
+)
+
+func typeCode(t event.Type) byte {
+	if t == event.Revoke {
+		return codeRevoke
+	}
+	return codeRegister
+}
+
+// DecodeActorRow reads a row of an actor's stream. It takes only what is
+// written there; a problem of kind Damaged says what is wrong. The signature is
+// not verified.
+func DecodeActorRow(actor identity.ID, row store.Row) (Logged, error) {
+	r := rowReader{rest: row.Data}
+	l := Logged{Event: event.Event{Actor: actor, ActorSeq: int64(row.Position)}}
+	format, code := r.byte(), r.byte()
+	switch code {
+	case codeRegister:
+		l.Type = event.Register
+	case codeRevoke:
+		l.Type = event.Revoke
+	default:
+		r.short = true
+	}
+	l.Seq = r.uvarint()
+	copy(l.Prev[:], r.take(identity.Size))
+	l.Time = int64(r.uvarint())
+	l.Signature = bytes.Clone(r.take(r.uvarint()))
+	l.Key = string(r.take(r.uvarint()))
+	l.Payload = bytes.Clone(r.rest)
+	if r.short || format != rowFormat || !bytes.Equal(l.data(), row.Data) {
+		return Logged{}, problem.New(problem.Damaged, "event %d of %s is not readable", row.Position, actor.Short())
+	}
+	if err := l.Event.Check(); err != nil {
+		return Logged{}, problem.Wrap(problem.Damaged, err, "event %d of %s: %s", row.Position, actor.Short(), problem.Of(err).Text())
+	}
+	l.Hash = l.Event.Hash(l.Prev)
+	return l, nil
+}
+
+// rowReader takes bytes off the front and notes when there are too few.
+type rowReader struct {
+	rest  []byte
+	short bool
+}
+
+func (r *rowReader) take(n uint64) []byte {
+	if n > uint64(len(r.rest)) {
+		r.short, r.rest = true, nil
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *rowReader) byte() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *rowReader) uvarint() uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.short, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}

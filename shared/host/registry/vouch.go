@@ -1,0 +1,232 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// PutListing keeps a listing that its vacant has signed, if it is newer than
+// the signed ones before; the same again changes nothing.
+func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registration, error) {
+	return r.edit(ctx, l.VacantID, func(g *Registration) (bool, error) {
+		was := g.listingVersion
+		if err := g.take(l); err != nil {
+			return false, err
+		}
+		return g.listingVersion != was, nil
+	})
+}
+
+// SetListing keeps a listing that the operator of this host says of a vacant,
+// marked as such. A signed one takes its place only if it is newer than those
+// signed before. Version and signature are not the operator's to give.
+func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Listing) (Registration, error) {
+	return r.edit(ctx, id, func(g *Registration) (bool, error) {
+		l.VacantID, l.Version, l.Signature = id, max(g.listingVersion, 1), nil
+		if err := checkListing(&l); err != nil {
+			return false, err
+		}
+		if g.ListingSource == SourceOperator && g.Listing.Equal(&l) {
+			return false, nil
+		}
+		g.Listing, g.ListingSource = &l, SourceOperator
+		return true, nil
+	})
+}
+
+// take makes l, signed, g's listing. An old one is refused, or whoever recorded
+// it could put it back.
+func (g *Registration) take(l listing.Listing) error {
+	if l.VacantID != g.ID {
+		return problem.New(problem.Malformed, "listing: expected that of %s, got that of %s", g.ID, l.VacantID)
+	}
+	if err := checkListing(&l); err != nil {
+		return err
+	}
+	if !l.Verify() {
+		return problem.New(problem.BadSignature, "listing signature did not verify")
+	}
+	same := g.ListingSource == SourceSigned && g.Listing.Version == l.Version && g.Listing.Hash() == l.Hash()
+	switch {
+	case same:
+		return nil
+	case l.Version <= g.listingVersion:
+		return problem.New(problem.Conflict, "listing: version: expected one above %d, got %d", g.listingVersion, l.Version)
+	}
+	g.Listing, g.ListingSource, g.listingVersion = &l, SourceSigned, l.Version
+	return nil
+}
+
+func checkListing(l *listing.Listing) error {
+	if err := l.Check(); err != nil {
+		return problem.Wrap(problem.Malformed, err, "listing: %s", problem.Of(err).Text())
+	}
+	if l.Price > 0 {
+		return problem.New(problem.Malformed, "listing: price: expected 0, got %d micro-dollars: this host keeps no accounts yet, so nobody could pay", l.Price)
+	}
+	return nil
+}
+
+// Judge keeps what reviews have made of a vacant's reputation.
+func (r *Registry) Judge(ctx context.Context, id identity.ID, s reputation.State) (Registration, error) {
+	if err := s.Check(); err != nil {
+		return Registration{}, err
+	}
+	return r.edit(ctx, id, func(g *Registration) (bool, error) {
+		if g.Reputation != nil && *g.Reputation == s {
+			return false, nil
+		}
+		g.Reputation = &s
+		return true, nil
+	})
+}
+
+// edit changes a registration by what the host vouches for. Nothing is written
+// when fn says that nothing changed; fn runs again whenever somebody else was
+// quicker.
+func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registration) (bool, error)) (Registration, error) {
+	ctx, cancel := withPatience(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		g, err := r.registration(ctx, id)
+		switch {
+		case err != nil:
+			return Registration{}, fault(err)
+		case g.Joined == 0:
+			return Registration{}, notRegistered(id)
+		case g.Status == StatusRevoked:
+			return Registration{}, revoked(id)
+		}
+		changed, err := fn(&g)
+		if err != nil || !changed {
+			return g, err
+		}
+		if err = r.write(ctx, &g); err == nil {
+			return g, nil
+		}
+		if !overtaken(err) {
+			return Registration{}, fault(err)
+		}
+		if r.pause(ctx, try) != nil {
+			return Registration{}, busy(err)
+		}
+	}
+}
+
+// write commits g over the version it was read at, with what belongs beside.
+func (r *Registry) write(ctx context.Context, g *Registration, beside ...store.Write) error {
+	attempt, err := r.attempt()
+	if err != nil {
+		return err
+	}
+	if g.Joined > 0 {
+		g.change(r.now())
+	}
+	put, err := g.put(attempt)
+	if err != nil {
+		return err
+	}
+	for i, w := range beside {
+		if p, ok := w.(store.Put); ok {
+			p.Attempt = attempt
+			beside[i] = p
+		}
+	}
+	if err := r.settle(ctx, append([]store.Write{put}, beside...)...); err != nil {
+		return err
+	}
+	g.DocVersion++
+	return nil
+}
+
+// change notes when g changed. Its place in the feed never moves back, whatever
+// the clock does.
+func (g *Registration) change(now time.Time) {
+	if now.After(g.Changed) {
+		g.Changed = now
+	}
+	g.ChangeKey = ChangeKeyAt(g.Changed)
+}
+
+// AddManifest keeps the proof that a child has this parent: both have signed
+// it. It may come before the child's first publish or after. A closed child
+// that is found by others is hidden in the same commit. The same again changes
+// nothing; another one of the same child is refused with Conflict.
+func (r *Registry) AddManifest(ctx context.Context, m composite.Manifest) error {
+	if err := m.Check(); err != nil {
+		return err
+	}
+	if err := m.Verify(); err != nil {
+		return err
+	}
+	ctx, cancel := withPatience(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		err := r.addManifest(ctx, &m)
+		if err == nil || !overtaken(err) {
+			return fault(err)
+		}
+		if r.pause(ctx, try) != nil {
+			return busy(err)
+		}
+	}
+}
+
+func (r *Registry) addManifest(ctx context.Context, m *composite.Manifest) error {
+	d, err := r.Store.Doc(ctx, ManifestKey(m.ChildID))
+	if err != nil {
+		return err
+	}
+	if d.Version > 0 {
+		return sameManifest(m, d)
+	}
+	for _, id := range []identity.ID{m.ParentID, m.ChildID} {
+		gone, err := r.IsRevoked(ctx, id)
+		if err != nil {
+			return err
+		}
+		if gone {
+			return revoked(id)
+		}
+	}
+	g, err := r.registration(ctx, m.ChildID)
+	if err != nil {
+		return err
+	}
+	parent := m.ParentID
+	g.Parent, g.ParentProven, g.Closed = &parent, true, m.ClosedByDefault
+	if g.Closed && g.Joined > 0 {
+		g.Visibility = lifecycle.Hidden
+	}
+	doc := ManifestDocument{Manifest: *m}
+	data, err := doc.Encode()
+	if err != nil {
+		return err
+	}
+	// The registration is written even where there is none yet: a first publish
+	// at the same moment then meets this manifest, or this one that publish.
+	return r.write(ctx, &g,
+		store.Put{Key: ManifestKey(m.ChildID), Data: data},
+		store.Put{Key: KinKey(m.ParentID, m.ChildID), Data: []byte{format}})
+}
+
+func sameManifest(m *composite.Manifest, d store.Doc) error {
+	known, err := DecodeManifest(m.ChildID, d)
+	if err != nil {
+		return err
+	}
+	if known.Manifest.Schema == m.Schema && bytes.Equal(known.Manifest.SigningBytes(), m.SigningBytes()) {
+		return nil
+	}
+	return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s has another manifest already", m.ChildID.Short())
+}
