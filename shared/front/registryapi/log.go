@@ -1,0 +1,210 @@
+package registryapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Log is the transparency log, as far as its door asks: a translog.Log.
+type Log interface {
+	Latest(ctx context.Context) (translog.Published, error)
+	At(ctx context.Context, size uint64) (translog.Published, error)
+	Inclusion(ctx context.Context, seq, size uint64) (translog.Inclusion, error)
+	Consistency(ctx context.Context, from, to uint64) (translog.Consistency, error)
+	Leaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, uint64, error)
+	Epoch(ctx context.Context, number uint64) (translog.Epoch, error)
+	Cosign(ctx context.Context, note []byte) (translog.Published, error)
+}
+
+// logRoutes are the log's routes:
+//
+//	GET  /v1/checkpoint?size=            the newest, or the one of a size
+//	GET  /v1/proof/inclusion?seq=&size=
+//	GET  /v1/proof/consistency?from=&to=
+//	GET  /v1/log/leaves?from=&limit=
+//	GET  /v1/epoch/{n}, /v1/epoch_root/latest
+//	POST /v1/witness                     a cosigned checkpoint
+//
+// What is sealed never changes, so an answer that names its size is kept by
+// caches for good.
+func logRoutes(l Log) map[string]methods {
+	if l == nil {
+		return nil
+	}
+	d := logDoor{l}
+	return map[string]methods{
+		"/v1/checkpoint":        {http.MethodGet: d.checkpoint},
+		"/v1/proof/inclusion":   {http.MethodGet: d.inclusion},
+		"/v1/proof/consistency": {http.MethodGet: d.consistency},
+		"/v1/log/leaves":        {http.MethodGet: d.leaves},
+		"/v1/epoch/{n}":         {http.MethodGet: d.epoch},
+		"/v1/epoch_root/latest": {http.MethodGet: d.latestEpoch},
+		"/v1/witness":           {http.MethodPost: d.witness},
+	}
+}
+
+type logDoor struct{ log Log }
+
+// forGood is what caches are told of an answer that never changes.
+const forGood = "public, max-age=31536000, immutable"
+
+// checkpoint is a signed note, which is text. Cosignatures come later than the
+// checkpoint, so that not even one of a given size is kept for good.
+func (d logDoor) checkpoint(w http.ResponseWriter, r *http.Request) error {
+	q := query{values: r.URL.Query()}
+	size := q.number("size", -1, 0, maxNumber)
+	if q.err != nil {
+		return q.err
+	}
+	read := d.log.Latest
+	if size >= 0 {
+		read = func(ctx context.Context) (translog.Published, error) { return d.log.At(ctx, uint64(size)) }
+	}
+	p, err := read(r.Context())
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	revalidated(w, r, p.Note)
+	return nil
+}
+
+func (d logDoor) inclusion(w http.ResponseWriter, r *http.Request) error {
+	q := query{values: r.URL.Query()}
+	seq := q.number("seq", 0, 1, maxNumber)
+	size := q.number("size", 0, 1, maxNumber)
+	if !q.values.Has("seq") {
+		q.refuse("seq", "an event's number", "")
+	}
+	if q.err != nil {
+		return q.err
+	}
+	p, err := d.log.Inclusion(r.Context(), uint64(seq), uint64(size))
+	if err != nil {
+		return err
+	}
+	return sealed(w, r, size > 0, p.Shape())
+}
+
+func (d logDoor) consistency(w http.ResponseWriter, r *http.Request) error {
+	q := query{values: r.URL.Query()}
+	from := q.number("from", 0, 0, maxNumber)
+	to := q.number("to", 0, 1, maxNumber)
+	if !q.values.Has("from") {
+		q.refuse("from", "the size of the earlier tree", "")
+	}
+	if q.err != nil {
+		return q.err
+	}
+	p, err := d.log.Consistency(r.Context(), uint64(from), uint64(to))
+	if err != nil {
+		return err
+	}
+	return sealed(w, r, to > 0, p.Shape())
+}
+
+func (d logDoor) leaves(w http.ResponseWriter, r *http.Request) error {
+	q := query{values: r.URL.Query()}
+	from := q.number("from", 1, 1, maxNumber)
+	limit := q.number("limit", translog.MaxLeaves, 1, translog.MaxLeaves)
+	if q.err != nil {
+		return q.err
+	}
+	leaves, _, err := d.log.Leaves(r.Context(), uint64(from), int(limit))
+	if err != nil {
+		return err
+	}
+	if leaves == nil {
+		leaves = []identity.Hash{}
+	}
+	return sealed(w, r, len(leaves) == int(limit), translog.LeavesShape{From: uint64(from), Leaves: leaves})
+}
+
+func (d logDoor) epoch(w http.ResponseWriter, r *http.Request) error {
+	number, err := strconv.ParseUint(r.PathValue("n"), 10, 53)
+	if err != nil {
+		return &problem.Error{Kind: problem.Schema, Field: "epoch", Want: "a number", Got: clip(r.PathValue("n"))}
+	}
+	if number == 0 { // which asks the log for the last one
+		return problem.New(problem.NotFound, "no epoch 0")
+	}
+	e, err := d.log.Epoch(r.Context(), number)
+	if err != nil {
+		return err
+	}
+	return sealed(w, r, true, e.Shape())
+}
+
+func (d logDoor) latestEpoch(w http.ResponseWriter, r *http.Request) error {
+	e, err := d.log.Epoch(r.Context(), 0)
+	if err != nil {
+		return err
+	}
+	return public(w, r, e.Shape())
+}
+
+func (d logDoor) witness(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	note, err := readWitness(body)
+	if err != nil {
+		return err
+	}
+	p, err := d.log.Cosign(r.Context(), []byte(note))
+	if err != nil {
+		return err
+	}
+	return answer(w, p.Shape())
+}
+
+func readWitness(body []byte) (note string, err error) {
+	need := newNeed("note")
+	d := canon.NewDecoder(body, canon.DefaultLimits())
+	err = d.Document(func(key string) (err error) {
+		need.got(key)
+		if key != "note" {
+			return problem.Invalid(quoted(key), "a member of a cosignature", "another")
+		}
+		note, err = text(d, key)
+		return err
+	})
+	if err == nil {
+		err = need.all()
+	}
+	return note, schema(err)
+}
+
+// sealed sends what never changes, if what was asked for leaves nothing open.
+func sealed(w http.ResponseWriter, r *http.Request, always bool, v any) error {
+	if !always {
+		return public(w, r, v)
+	}
+	b, err := encode(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", forGood)
+	send(w, http.StatusOK, b)
+	return nil
+}
+
+// revalidated sends bytes that caches keep and ask about each time.
+func revalidated(w http.ResponseWriter, r *http.Request, b []byte) {
+	etag := `"` + identity.Sum(b).String()[:32] + `"`
+	w.Header().Set("ETag", etag)
+	w.Header().Set("Cache-Control", "public, no-cache")
+	if matches(strings.Join(r.Header.Values("If-None-Match"), ","), etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	send(w, http.StatusOK, b)
+}

@@ -1,0 +1,102 @@
+package translog
+
+import (
+	"encoding/hex"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// InclusionShape is the JSON of GET /v1/proof/inclusion.
+type InclusionShape struct {
+	Seq   uint64        `json:"seq"`
+	Leaf  identity.Hash `json:"event_hash_hex"`
+	Size  uint64        `json:"tree_size"`
+	Root  identity.Hash `json:"root_hash_hex"`
+	Proof []string      `json:"proof"` // hex, from below upward
+}
+
+// ConsistencyShape is the JSON of GET /v1/proof/consistency.
+type ConsistencyShape struct {
+	From     uint64        `json:"from"`
+	FromRoot identity.Hash `json:"from_root_hex"`
+	To       uint64        `json:"to"`
+	ToRoot   identity.Hash `json:"to_root_hex"`
+	Proof    []string      `json:"proof"`
+}
+
+// LeavesShape is the JSON of GET /v1/log/leaves.
+type LeavesShape struct {
+	From   uint64          `json:"from"`
+	Leaves []identity.Hash `json:"event_hashes_hex"`
+}
+
+// EpochShape is the JSON of GET /v1/epoch/{n}: the reference's members, and the
+// checkpoint that was sealed with it.
+type EpochShape struct {
+	ID             uint64        `json:"epoch_id"`
+	First          uint64        `json:"first_seq"`
+	Last           uint64        `json:"last_seq"`
+	TreeSize       uint64        `json:"tree_size"`
+	Root           identity.Hash `json:"root_hash_hex"`
+	SealedAt       int64         `json:"sealed_at"`
+	Signature      string        `json:"registry_signature_hex"`
+	Host           identity.ID   `json:"registry_pubkey_hex"`
+	CheckpointSize uint64        `json:"checkpoint_size"`
+	CheckpointRoot identity.Hash `json:"checkpoint_root_hex"`
+}
+
+// WitnessShape is the JSON body of POST /v1/witness: a signed note.
+type WitnessShape struct {
+	Note string `json:"note"`
+}
+
+// WitnessedShape answers it.
+type WitnessedShape struct {
+	Size         uint64        `json:"tree_size"`
+	Root         identity.Hash `json:"root_hash_hex"`
+	Cosignatures int           `json:"cosignatures"`
+}
+
+// Shape is the JSON form.
+func (i Inclusion) Shape() InclusionShape {
+	return InclusionShape{i.Seq, i.Leaf, i.Tree.Size, i.Tree.Root, i.hex()}
+}
+
+// Shape is the JSON form.
+func (c Consistency) Shape() ConsistencyShape {
+	return ConsistencyShape{c.From.Size, c.From.Root, c.To.Size, c.To.Root, c.hex()}
+}
+
+// Shape is the JSON form.
+func (e Epoch) Shape() EpochShape {
+	return EpochShape{
+		ID: e.ID, First: e.FirstSeq, Last: e.LastSeq, TreeSize: e.TreeSize, Root: e.Root, SealedAt: e.SealedAt,
+		Signature: hex.EncodeToString(e.Signature), Host: e.Host,
+		CheckpointSize: e.Checkpoint.Size, CheckpointRoot: e.Checkpoint.Root,
+	}
+}
+
+// Shape is the JSON form.
+func (p Published) Shape() WitnessedShape { return WitnessedShape{p.Size, p.Root, p.Cosignatures} }
+
+func (p Proof) hex() []string {
+	list := make([]string, len(p)) // [] and not null for a proof without nodes
+	for i := range p {
+		list[i] = hex.EncodeToString(p[i])
+	}
+	return list
+}
+
+// ParseProof reads a proof from its JSON form.
+func ParseProof(list []string) (Proof, error) {
+	p := make(Proof, len(list))
+	for i, s := range list {
+		h, err := identity.ParseHash(s)
+		if err != nil {
+			return nil, problem.Wrap(problem.Untrusted, err, "node %d of the proof is no hash", i)
+		}
+		p[i] = h[:]
+	}
+	return p, nil
+}
