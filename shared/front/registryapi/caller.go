@@ -1,0 +1,82 @@
+package registryapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+)
+
+// caller finds out who reads.
+type caller struct {
+	url func(context.Context) (string, error)
+	now func() time.Time
+}
+
+// of returns who proved to be the reader of r, nil for nobody. A proof that
+// does not hold is refused: to ignore it would answer another question than was
+// asked. A query parameter named caller says nothing.
+func (c *caller) of(r *http.Request) (*identity.ID, error) {
+	values := r.Header.Values(readproof.Header)
+	switch {
+	case len(values) == 0:
+		return nil, nil
+	case len(values) > 1:
+		return nil, problem.Invalid(readproof.Header, "one header", "several")
+	}
+	p, err := readproof.Parse(values[0])
+	if err != nil {
+		return nil, err
+	}
+	// A caller signs for the authority that it asked. Behind an edge the request
+	// comes under another Host; there the host's own URL says how it is reached.
+	failed := c.verify(p, r, r.Host)
+	if failed == nil {
+		return &p.ID, nil
+	}
+	if public, err := c.public(r.Context()); err != nil {
+		return nil, err
+	} else if public != "" && !strings.EqualFold(public, r.Host) && c.verify(p, r, public) == nil {
+		return &p.ID, nil
+	}
+	return nil, failed
+}
+
+func (c *caller) verify(p readproof.Proof, r *http.Request, authority string) error {
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	return p.Verify(readproof.Request{Authority: authority, Method: method, Target: r.URL.RequestURI()}, c.now())
+}
+
+// public is the authority of the host's own URL, "" if it has none yet.
+func (c *caller) public(ctx context.Context) (string, error) {
+	if c.url == nil {
+		return "", nil
+	}
+	base, err := c.url(ctx)
+	if err != nil {
+		return "", err
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return "", problem.Wrap(problem.Damaged, err, "the host's URL is none")
+	}
+	return u.Host, nil
+}
+
+// show sends what a reader asked for: cacheable where nobody in particular
+// asked, since then everybody gets the same.
+func show(w http.ResponseWriter, r *http.Request, who *identity.ID, v any) error {
+	w.Header().Set("Vary", readproof.Header)
+	if who != nil {
+		return answer(w, v)
+	}
+	return public(w, r, v)
+}

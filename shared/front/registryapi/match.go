@@ -1,0 +1,52 @@
+package registryapi
+
+import (
+	"encoding/hex"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+)
+
+// matchOf is a registration as the routes show it.
+func matchOf(g *registry.Registration, now time.Time) registryclient.HaloMatch {
+	m := registryclient.HaloMatch{
+		ID: g.ID, CardHash: g.CardHash.String(), CardBlob: hex.EncodeToString(g.Card),
+		Declared: string(declared(g.Declared)), Family: g.Family, Visibility: g.Visibility,
+		Score: g.Reputation.Score(reputation.Searched()...),
+		State: g.EffectiveState(now), Since: canon.FormatTime(g.Since), Status: string(g.Status),
+		Joined: g.Joined, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
+		Reputation: g.Reputation, BaseModel: g.BaseModel, Owner: g.Owner, Version: g.Version,
+	}
+	// One that cannot be read is for verify to name; it is shown without.
+	if c, err := card.Parse(g.Card); err == nil {
+		m.CardSig = hex.EncodeToString(c.Signature)
+	} else {
+		m.CardBlob = ""
+	}
+	if g.ParentProven {
+		m.Parent = g.Parent
+	} else {
+		m.Claimed = g.Parent
+	}
+	if g.Listing != nil {
+		m.Listing, m.Source = g.Listing.Blob(), g.ListingSource
+	}
+	return m
+}
+
+// declared is a list as Python's json.dumps writes it, which is what the
+// reference keeps and shows: a string within the answer.
+func declared(list []string) []byte {
+	b := []byte{'['}
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = canon.AppendStringA(b, s)
+	}
+	return append(b, ']')
+}

@@ -1,0 +1,111 @@
+package registryapi
+
+import (
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// publish takes what a vacant signed, as the reference's client sends it.
+func (d *door) publish(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	h, err := readHalo(body)
+	if err != nil {
+		return err
+	}
+	blob, err := unhex("capability_card_blob_hex", h.cardHex)
+	if err != nil {
+		return err
+	}
+	sig, err := unhex("event_signature_hex", h.signatureHex)
+	if err != nil {
+		return err
+	}
+	receipt, err := d.Registry.Publish(r.Context(), registry.Publication{
+		Card: blob, State: h.state, Visibility: h.visibility,
+		BaseModel: h.baseModel, Family: h.family, Owner: h.owner, Version: h.version,
+		Declared: h.declared, Parent: h.parent, Listing: h.listing,
+		Time: h.time, ActorSeq: h.actorSeq, Key: h.key, Signature: sig,
+	})
+	if err != nil {
+		return err
+	}
+	return answer(w, receiptOf(&receipt, registry.StatusActive))
+}
+
+// revoke ends a key. The reference answers 501 here and has no shape for it.
+func (d *door) revoke(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	v, err := readRevocation(body)
+	if err != nil {
+		return err
+	}
+	sig, err := unhex("event_signature_hex", v.signatureHex)
+	if err != nil {
+		return err
+	}
+	receipt, err := d.Registry.Revoke(r.Context(), registry.Revocation{
+		ID: v.id, Reason: v.reason, Time: v.time, ActorSeq: v.actorSeq, Key: v.key, Signature: sig,
+	})
+	if err != nil {
+		return err
+	}
+	return answer(w, receiptOf(&receipt, registry.StatusRevoked))
+}
+
+func receiptOf(r *registry.Receipt, status registry.Status) registryclient.Receipt {
+	return registryclient.Receipt{
+		ID: r.ID, Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash, Status: string(status), Replayed: r.Replayed,
+	}
+}
+
+// listing takes a listing that its vacant signed: {vacant_id, version, …,
+// signature}. The one of an operator comes through the control plane.
+func (d *door) listing(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r)
+	if err != nil {
+		return err
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	l, err := listing.Parse(body)
+	switch {
+	case err != nil:
+		return schema(err)
+	case l.VacantID != id:
+		return &problem.Error{Kind: problem.Schema, Field: "vacant_id", Want: "the id of the path", Got: l.VacantID.String()}
+	}
+	g, err := d.Registry.PutListing(r.Context(), l)
+	if err != nil {
+		return err
+	}
+	return answer(w, matchOf(&g, d.Now()))
+}
+
+// manifest takes a parent's edge, which both sides have signed.
+func (d *door) manifest(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	m, err := composite.Parse(body)
+	if err != nil {
+		return schema(err)
+	}
+	if err := d.Registry.AddManifest(r.Context(), m); err != nil {
+		return err
+	}
+	return answer(w, registryclient.Manifest{Parent: m.ParentID, Child: m.ChildID, Hash: m.Hash(), Closed: m.ClosedByDefault})
+}

@@ -1,0 +1,217 @@
+package registryapi
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The pages of the reference, and the most that it gives.
+const (
+	defaultEvents, maxEvents = 100, 500
+	defaultDepth, maxDepth   = 8, 32
+	maxRevocations           = 1000
+)
+
+func (d *door) card(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r)
+	if err != nil {
+		return err
+	}
+	who, err := d.caller.of(r)
+	if err != nil {
+		return err
+	}
+	g, err := d.Registry.View(r.Context(), id, who)
+	if err != nil {
+		return err
+	}
+	return show(w, r, who, matchOf(&g, d.Now()))
+}
+
+// eventLog shows a vacant's own events alone: the reference adds those whose
+// subject it is, and its command line then takes their numbers for its own
+// (surroundings §5.5).
+func (d *door) eventLog(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r)
+	if err != nil {
+		return err
+	}
+	q := query{values: r.URL.Query()}
+	after := q.number("from_seq", 0, 0, maxNumber)
+	limit := q.number("limit", defaultEvents, 1, maxEvents)
+	who, err := d.caller.of(r)
+	if q.err != nil || err != nil {
+		return first(q.err, err)
+	}
+	events, err := d.Registry.Events(r.Context(), id, who, uint64(after), int(limit))
+	if err != nil {
+		return err
+	}
+	page := make([]registryclient.Event, len(events)) // [] and not null for nobody
+	for i := range events {
+		page[i] = eventOf(&events[i])
+	}
+	return show(w, r, who, page)
+}
+
+func (d *door) event(w http.ResponseWriter, r *http.Request) error {
+	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 63)
+	if err != nil {
+		return &problem.Error{Kind: problem.Schema, Field: "seq", Want: "a number", Got: clip(r.PathValue("seq"))}
+	}
+	who, err := d.caller.of(r)
+	if err != nil {
+		return err
+	}
+	e, err := d.Registry.Event(r.Context(), seq, who)
+	if err != nil {
+		return err
+	}
+	return show(w, r, who, eventOf(&e))
+}
+
+func eventOf(l *registry.Logged) registryclient.Event {
+	return registryclient.Event{
+		Seq: l.Seq, Type: string(l.Type), Actor: l.Actor, Payload: string(l.Payload), Hash: l.Hash.String(),
+		ActorSeq: l.ActorSeq, Time: l.Time, Prev: l.Prev.String(), Key: l.Key,
+		PublicKey: l.Actor.String(), Signature: hex.EncodeToString(l.Signature),
+	}
+}
+
+func (d *door) lineage(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r)
+	if err != nil {
+		return err
+	}
+	q := query{values: r.URL.Query()}
+	depth := q.number("depth", defaultDepth, 1, maxDepth)
+	direction := q.word("direction", string(registry.Descendants), string(registry.Descendants), string(registry.Ancestors))
+	who, err := d.caller.of(r)
+	if q.err != nil || err != nil {
+		return first(q.err, err)
+	}
+	chain, err := d.Registry.Lineage(r.Context(), id, who, registry.Direction(direction), int(depth))
+	if err != nil {
+		return err
+	}
+	if chain == nil {
+		chain = []identity.ID{}
+	}
+	return show(w, r, who, registryclient.Lineage{ID: id, Direction: direction, Chain: chain})
+}
+
+// revocations answers with a bare list, as the reference does. That is cut at
+// a length without a word; here a Link header leads on.
+func (d *door) revocations(w http.ResponseWriter, r *http.Request) error {
+	q := query{values: r.URL.Query()}
+	limit := q.number("limit", maxRevocations, 1, maxRevocations)
+	if q.err != nil {
+		return q.err
+	}
+	list, next, err := d.Registry.Revocations(r.Context(), q.values.Get("cursor"), int(limit))
+	if err != nil {
+		return err
+	}
+	page := make([]registryclient.Revoked, len(list))
+	for i, v := range list {
+		page[i] = registryclient.Revoked{ID: v.ID, Reason: v.Reason, Seq: v.Seq, Time: v.Time}
+	}
+	if next != "" {
+		w.Header().Set("Link", fmt.Sprintf(`</v1/revocation_list?%s>; rel="next"`,
+			url.Values{"cursor": {next}, "limit": {strconv.FormatInt(limit, 10)}}.Encode()))
+	}
+	return public(w, r, page)
+}
+
+// pathID is the vacant that a path names. What cannot be an id is nobody's.
+func pathID(r *http.Request) (identity.ID, error) {
+	id, err := identity.ParseID(r.PathValue("id"))
+	if err != nil {
+		return id, problem.New(problem.NotFound, "%.80s", r.PathValue("id"))
+	}
+	return id, nil
+}
+
+// maxNumber is the highest number of a query: what every reader of JSON holds.
+const maxNumber = 1<<53 - 1
+
+// query reads the parameters of a URL; the first that is wrong is kept in err,
+// of kind Schema as in the reference.
+type query struct {
+	values url.Values
+	err    error
+}
+
+func (q *query) refuse(name, want, got string) {
+	if q.err == nil {
+		q.err = &problem.Error{Kind: problem.Schema, Field: name, Want: want, Got: clip(got)}
+	}
+}
+
+func (q *query) number(name string, missing, least, most int64) int64 {
+	if !q.values.Has(name) {
+		return missing
+	}
+	n, err := strconv.ParseInt(q.values.Get(name), 10, 64)
+	if err != nil || n < least || n > most {
+		q.refuse(name, fmt.Sprintf("a number from %d to %d", least, most), q.values.Get(name))
+	}
+	return n
+}
+
+// fraction reads a number from 0 to 1.
+func (q *query) fraction(name string) float64 {
+	if !q.values.Has(name) {
+		return 0
+	}
+	f, err := strconv.ParseFloat(q.values.Get(name), 64)
+	if err != nil || !(f >= 0 && f <= 1) { // nor NaN
+		q.refuse(name, "a number from 0 to 1", q.values.Get(name))
+	}
+	return f
+}
+
+// word reads one of a few words.
+func (q *query) word(name, missing string, words ...string) string {
+	if !q.values.Has(name) {
+		return missing
+	}
+	got := q.values.Get(name)
+	for _, w := range words {
+		if got == w {
+			return w
+		}
+	}
+	q.refuse(name, fmt.Sprintf("one of %v", words), got)
+	return missing
+}
+
+// boolean reads what the reference's framework takes for one.
+func (q *query) boolean(name string) bool {
+	switch got := q.values.Get(name); got {
+	case "", "false", "False", "0", "no", "off":
+		return false
+	case "true", "True", "1", "yes", "on":
+		return true
+	default:
+		q.refuse(name, "true or false", got)
+		return false
+	}
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+// Package registryapi is the door of the registry: publishing and revoking,
+// reading cards and events, and searching, in the shapes of the reference with
+// members of our own beside them.
+//
+// It translates HTTP to host/registry and host/search and back and decides
+// nothing itself. It imports those, registryclient (whose shapes it writes),
+// account (whose Refusal it renders), floors 1 and 2 and problem. The
+// invariants: a body is strict JSON of at most 256 KiB or refused; who reads is
+// whoever signed the header of readproof, never what a query says; what is kept
+// by caches is the same for everybody; no query and no key reaches the log.
+package registryapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+)
+
+// Config is what the registry's door needs.
+type Config struct {
+	Registry *registry.Registry
+	// Log is the transparency log of the registry's events; nil: its routes are
+	// not there.
+	Log Log
+	// URL is the host's base URL, for which callers may sign their proofs beside
+	// the Host of the request; nil: the Host alone.
+	URL    func(context.Context) (string, error)
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Registry returns the door of everything but search:
+//
+//	POST /v1/halo                      publish
+//	POST /v1/revoke_halo               end a key
+//	PUT  /v1/listing/{id}              a signed listing
+//	POST /v1/manifests                 a parent's edge, signed by both
+//	GET  /v1/capability_card/{id}
+//	GET  /v1/event_log/{id}?from_seq=&limit=
+//	GET  /v1/event/{seq}
+//	GET  /v1/lineage/{id}?direction=&depth=
+//	GET  /v1/revocation_list?cursor=&limit=
+//
+// and the routes of the transparency log. Refusals are {"detail", "code"}.
+func Registry(c Config) http.Handler {
+	d := &door{Config: c, caller: caller{url: c.URL, now: c.Now}}
+	routes := map[string]methods{
+		"/v1/halo":                 {http.MethodPost: d.publish},
+		"/v1/revoke_halo":          {http.MethodPost: d.revoke},
+		"/v1/listing/{id}":         {http.MethodPut: d.listing},
+		"/v1/manifests":            {http.MethodPost: d.manifest},
+		"/v1/capability_card/{id}": {http.MethodGet: d.card},
+		"/v1/event_log/{id}":       {http.MethodGet: d.eventLog},
+		"/v1/event/{seq}":          {http.MethodGet: d.event},
+		"/v1/lineage/{id}":         {http.MethodGet: d.lineage},
+		"/v1/revocation_list":      {http.MethodGet: d.revocations},
+	}
+	for path, m := range logRoutes(c.Log) {
+		routes[path] = m
+	}
+	return (&doors{log: c.Logger, now: c.Now}).mux(routes)
+}
+
+type door struct {
+	Config
+	caller caller
+}

@@ -1,0 +1,143 @@
+package registryapi
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/search"
+)
+
+// Finder answers searches; search.Service is one. Safe for concurrent use.
+type Finder interface {
+	Find(ctx context.Context, r search.Request) (search.Page, error)
+}
+
+// SearchConfig is what the search door needs.
+type SearchConfig struct {
+	Finder Finder
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Search returns the door of search, a function of its own on AWS:
+//
+//	GET  /v1/search?q=&tag=&family=&max_price=&min_reputation=&limit=&cursor=
+//	GET  /v1/search_capability?q=&limit=&include_local=
+//	POST /v1/query_capability?capability=&family=&limit=
+//
+// The first is ours: words, filters by what a listing says, and a cursor. The
+// others are the reference's: one substring of the declared capabilities, the
+// claimed family, by score, no second page.
+func Search(c SearchConfig) http.Handler {
+	s := &searchDoor{c}
+	return (&doors{log: c.Logger, now: c.Now}).mux(map[string]methods{
+		"/v1/search":            {http.MethodGet: s.search},
+		"/v1/search_capability": {http.MethodGet: s.searchCapability},
+		"/v1/query_capability":  {http.MethodPost: s.queryCapability},
+	})
+}
+
+type searchDoor struct{ SearchConfig }
+
+func (s *searchDoor) search(w http.ResponseWriter, r *http.Request) error {
+	q := query{values: r.URL.Query()}
+	req := search.Request{
+		Query: q.values.Get("q"), Tag: q.values.Get("tag"), Family: q.values.Get("family"),
+		MinReputation: q.fraction("min_reputation"), Limit: s.limit(&q), Cursor: q.values.Get("cursor"),
+	}
+	if q.values.Has("max_price") {
+		price := q.number("max_price", 0, 0, math.MaxInt64)
+		req.MaxPrice = &price
+	}
+	if q.err != nil {
+		return q.err
+	}
+	page, err := s.Finder.Find(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	matches := s.shown(page.Matches, true)
+	if fit := fitting(matches); fit < len(matches) {
+		// The cursor has to lead on from the last that is shown.
+		req.Limit = fit
+		if page, err = s.Finder.Find(r.Context(), req); err != nil {
+			return err
+		}
+		matches = s.shown(page.Matches, true)
+	}
+	return public(w, r, registryclient.Page{Matches: matches, Next: page.Next})
+}
+
+// searchCapability answers as the reference's SDK expects, which asks for a
+// route that its own registry does not have (wire §23 C2): a bare list, the
+// card in a member of another name. include_local is read and means nothing, as
+// in the reference: nobody gets to see who hides.
+func (s *searchDoor) searchCapability(w http.ResponseWriter, r *http.Request) error {
+	q := query{values: r.URL.Query()}
+	q.boolean("include_local")
+	matches, err := s.plain(r.Context(), &q, q.values.Get("q"), "")
+	if err != nil {
+		return err
+	}
+	for i := range matches {
+		matches[i].CapabilityCard = matches[i].CardBlob
+	}
+	return public(w, r, matches[:fitting(matches)])
+}
+
+func (s *searchDoor) queryCapability(w http.ResponseWriter, r *http.Request) error {
+	q := query{values: r.URL.Query()}
+	matches, err := s.plain(r.Context(), &q, q.values.Get("capability"), q.values.Get("family"))
+	if err != nil {
+		return err
+	}
+	return answer(w, registryclient.Matches{Matches: matches[:fitting(matches)], NotImplemented: []string{}})
+}
+
+// plain is the reference's search.
+func (s *searchDoor) plain(ctx context.Context, q *query, text, family string) ([]registryclient.HaloMatch, error) {
+	req := search.Request{Text: text, ClaimedFamily: family, ByScore: true, Limit: s.limit(q)}
+	if q.err != nil {
+		return nil, q.err
+	}
+	page, err := s.Finder.Find(ctx, req)
+	return s.shown(page.Matches, false), err
+}
+
+func (s *searchDoor) limit(q *query) int {
+	return int(q.number("limit", search.DefaultLimit, 1, search.MaxLimit))
+}
+
+func (s *searchDoor) shown(found []search.Match, ranked bool) []registryclient.HaloMatch {
+	now, matches := s.Now(), make([]registryclient.HaloMatch, len(found))
+	for i := range found {
+		matches[i] = matchOf(&found[i].Registration, now)
+		if ranked {
+			rank := found[i].Rank
+			matches[i].Rank = &rank
+		}
+	}
+	return matches
+}
+
+// maxPage bounds what the cards and listings of one answer take, in bytes: a
+// hundred cards may be 6 MB in hexadecimal, which neither Lambda nor a careful
+// client takes. Of cards of an ordinary size a hundred fit.
+const maxPage = 1 << 20
+
+// fitting is how many of matches one answer holds, one at least.
+func fitting(matches []registryclient.HaloMatch) int {
+	size := 0
+	for i := range matches {
+		m := &matches[i]
+		size += len(m.CardBlob) + len(m.CapabilityCard) + len(m.Declared) + len(m.Listing) + 1<<10
+		if size > maxPage && i > 0 {
+			return i
+		}
+	}
+	return len(matches)
+}
