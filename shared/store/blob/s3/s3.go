@@ -1,0 +1,240 @@
+// Package s3 keeps blobs in one bucket of S3.
+//
+// It imports the port and the SDK of AWS. The invariants: every condition is
+// S3's own (If-Match, If-None-Match), judged where the object is, never by a
+// look beforehand; every object carries the random name of the Put that wrote
+// it, so that a Put whose acknowledgement was lost is known by its own object.
+//
+// Whoever uses it needs s3:GetObject, s3:PutObject and s3:DeleteObject on the
+// keys, and s3:ListBucket: without that S3 says "forbidden" of an absent key.
+package s3
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
+
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+)
+
+const (
+	// putName is the object's metadata that names the Put.
+	putName = "vacancy-put"
+	// firstByte ends a request that hangs. It counts from the end of the body,
+	// so that it does not end a large upload.
+	firstByte = 10 * time.Second
+	// A failure that outlasts three tries within a second is the caller's to
+	// know; the SDK's own waits are up to 20 s each.
+	maxTries    = 3
+	longestWait = 500 * time.Millisecond
+	// tries at a condition that S3 cannot judge now, because another Put to
+	// the key is under way: 409.
+	contendedTries = 5
+)
+
+// Bucket is one bucket.
+type Bucket struct {
+	client *s3.Client
+	name   string
+	rand   io.Reader
+}
+
+// New returns the blobs of the bucket. rand is safe for concurrent use.
+func New(client *s3.Client, bucket string, rand io.Reader) *Bucket {
+	return &Bucket{client: client, name: bucket, rand: rand}
+}
+
+// NewClient makes a client whose timeouts suit large bodies: it bounds the wait
+// for an answer, not the transfer. opts change it afterwards.
+func NewClient(cfg aws.Config, opts ...func(*s3.Options)) *s3.Client {
+	settings := func(o *s3.Options) {
+		o.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+			t.ResponseHeaderTimeout = firstByte
+		})
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = maxTries, longestWait })
+	}
+	return s3.NewFromConfig(cfg, append([]func(*s3.Options){settings}, opts...)...)
+}
+
+// Get is of the port.
+func (b *Bucket) Get(ctx context.Context, key string) (blob.Object, error) {
+	if err := blob.CheckKey(key); err != nil {
+		return blob.Object{}, err
+	}
+	out, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: &key})
+	if err != nil {
+		return blob.Object{}, failed("reading", key, err)
+	}
+	info := blob.Info{Key: key, Size: aws.ToInt64(out.ContentLength), Tag: aws.ToString(out.ETag), Modified: aws.ToTime(out.LastModified)}
+	return blob.Object{Info: info, Body: &body{from: out.Body, left: info.Size}}, nil
+}
+
+// Head is of the port.
+func (b *Bucket) Head(ctx context.Context, key string) (blob.Info, error) {
+	if err := blob.CheckKey(key); err != nil {
+		return blob.Info{}, err
+	}
+	out, err := b.head(ctx, key)
+	if err != nil {
+		return blob.Info{}, failed("reading", key, err)
+	}
+	return blob.Info{Key: key, Size: aws.ToInt64(out.ContentLength), Tag: aws.ToString(out.ETag), Modified: aws.ToTime(out.LastModified)}, nil
+}
+
+func (b *Bucket) head(ctx context.Context, key string) (*s3.HeadObjectOutput, error) {
+	return b.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.name, Key: &key})
+}
+
+// Put is of the port.
+func (b *Bucket) Put(ctx context.Context, key string, content io.ReadSeeker, size int64, cond blob.If) (string, error) {
+	if err := blob.CheckPut(key, content, size, cond); err != nil {
+		return "", err
+	}
+	var random [16]byte
+	if _, err := io.ReadFull(b.rand, random[:]); err != nil {
+		return "", fmt.Errorf("naming the Put of %s: %w", key, err)
+	}
+	put := hex.EncodeToString(random[:])
+	in := &s3.PutObjectInput{
+		Bucket: &b.name, Key: &key, Body: content, ContentLength: &size, Metadata: map[string]string{putName: put},
+	}
+	switch {
+	case cond.Absent:
+		in.IfNoneMatch = aws.String("*")
+	case cond.Tag != "":
+		in.IfMatch = &cond.Tag
+	}
+	out, err := b.put(ctx, in)
+	if err == nil {
+		return aws.ToString(out.ETag), nil
+	}
+	if cond == (blob.If{}) || !refused(err) {
+		return "", failed("writing", key, err)
+	}
+	return b.settle(ctx, key, put, err)
+}
+
+// put sends the object again while S3 cannot judge its condition.
+func (b *Bucket) put(ctx context.Context, in *s3.PutObjectInput) (*s3.PutObjectOutput, error) {
+	from, err := in.Body.(io.Seeker).Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil, err
+	}
+	for try := 1; ; try++ {
+		out, err := b.client.PutObject(ctx, in)
+		if err == nil || try == contendedTries || code(err) != "ConditionalRequestConflict" {
+			return out, err
+		}
+		select {
+		case <-time.After(time.Duration(try) * 50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if _, err := in.Body.(io.Seeker).Seek(from, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// settle tells a refusal from the echo of this Put's own success, whose answer
+// was lost and which the client sent again.
+func (b *Bucket) settle(ctx context.Context, key, put string, refusal error) (string, error) {
+	there, err := b.head(ctx, key)
+	switch {
+	case err == nil && there.Metadata[putName] == put:
+		return aws.ToString(there.ETag), nil
+	case err != nil && !isAbsent(err):
+		// If it was applied, nobody knows yet.
+		return "", failed("writing", key, errors.Join(refusal, err))
+	}
+	return "", fmt.Errorf("writing %s: %w: %w", key, blob.ErrConflict, refusal)
+}
+
+// Delete is of the port.
+func (b *Bucket) Delete(ctx context.Context, key string) error {
+	if err := blob.CheckKey(key); err != nil {
+		return err
+	}
+	if _, err := b.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: &key}); err != nil {
+		return failed("removing", key, err)
+	}
+	return nil
+}
+
+// List is of the port.
+func (b *Bucket) List(ctx context.Context, prefix string, n int, cursor string) ([]blob.Info, string, error) {
+	if err := blob.CheckList(prefix, n); err != nil {
+		return nil, "", err
+	}
+	in := &s3.ListObjectsV2Input{Bucket: &b.name, Prefix: &prefix, MaxKeys: aws.Int32(int32(n))}
+	if cursor != "" {
+		in.StartAfter = &cursor
+	}
+	out, err := b.client.ListObjectsV2(ctx, in)
+	if err != nil {
+		return nil, "", failed("listing", prefix, err)
+	}
+	page := make([]blob.Info, 0, len(out.Contents))
+	for _, o := range out.Contents {
+		page = append(page, blob.Info{Key: aws.ToString(o.Key), Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified)})
+	}
+	if !aws.ToBool(out.IsTruncated) || len(page) == 0 {
+		return page, "", nil
+	}
+	return page, page[len(page)-1].Key, nil
+}
+
+// body is an object's, whose end too early is told from its end.
+type body struct {
+	from io.ReadCloser
+	left int64
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	b.left -= int64(n)
+	switch {
+	case err == io.EOF && b.left > 0:
+		err = fmt.Errorf("%w: %w", blob.ErrUnavailable, io.ErrUnexpectedEOF)
+	case err != nil && err != io.EOF:
+		err = fmt.Errorf("%w: %w", blob.ErrUnavailable, err)
+	}
+	return n, err
+}
+
+func (b *body) Close() error { return b.from.Close() }
+
+func code(err error) string {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// refused reports whether S3 judged the condition of a Put and it did not
+// hold; an If-Match on an absent key is answered with "no such key".
+func refused(err error) bool {
+	return code(err) == "PreconditionFailed" || isAbsent(err)
+}
+
+// isAbsent: a HEAD has no body to name the cause, so it is called NotFound.
+func isAbsent(err error) bool {
+	return code(err) == "NoSuchKey" || code(err) == "NotFound"
+}
+
+func failed(doing, key string, err error) error {
+	if isAbsent(err) {
+		return fmt.Errorf("%s %s: %w", doing, key, blob.ErrAbsent)
+	}
+	return fmt.Errorf("%s %s: %w: %w", doing, key, blob.ErrUnavailable, err)
+}
