@@ -164,7 +164,7 @@ func (l *Log) rows(ctx context.Context, seq uint64, n int) ([]identity.Hash, err
 	}
 	leaves := make([]identity.Hash, len(rows))
 	for i, row := range rows {
-		if leaves[i], err = l.leaf(row, seq+uint64(i)); err != nil {
+		if leaves[i], _, err = l.leaf(row, seq+uint64(i)); err != nil {
 			return nil, err
 		}
 	}

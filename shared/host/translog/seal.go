@@ -93,9 +93,12 @@ func (l *Log) grow(ctx context.Context, before *head) (*head, *EpochTree, error)
 			break
 		}
 		for _, row := range rows[:min(uint64(len(rows)), l.batch-epoch.Size())] {
-			leaf, err := l.leaf(row, after.size+1)
+			leaf, prev, err := l.leaf(row, after.size+1)
 			if err != nil {
 				return nil, nil, err
+			}
+			if prev != after.last {
+				return nil, nil, problem.New(problem.Damaged, "event %d does not follow event %d", after.size+1, after.size)
 			}
 			if err := after.add(leaf, func(t tileID, hashes []byte) error { return l.keep(ctx, t, hashes) }); err != nil {
 				return nil, nil, err
@@ -120,7 +123,7 @@ func (l *Log) page(ctx context.Context, h *head, n int) ([]store.Row, error) {
 	if len(rows) == 0 {
 		return nil, problem.New(problem.Damaged, "the log has sealed %d events, and the last of them is gone", h.size)
 	}
-	leaf, err := l.leaf(rows[0], h.size)
+	leaf, _, err := l.leaf(rows[0], h.size)
 	if err == nil && leaf != h.last {
 		err = problem.New(problem.Damaged, "event %d is not the one that the log has sealed", h.size)
 	}
@@ -128,11 +131,12 @@ func (l *Log) page(ctx context.Context, h *head, n int) ([]store.Row, error) {
 }
 
 // leaf reads a row that must be at a position.
-func (l *Log) leaf(row store.Row, position uint64) (identity.Hash, error) {
+func (l *Log) leaf(row store.Row, position uint64) (leaf, prev identity.Hash, err error) {
 	if row.Position != position {
-		return identity.Hash{}, problem.New(problem.Damaged, "event %d is missing: the next row is %d", position, row.Position)
+		return leaf, prev, problem.New(problem.Damaged, "event %d is missing: the next row is %d", position, row.Position)
 	}
-	return l.Leaf(row)
+	leaf, prev, err = l.Leaf(row)
+	return leaf, prev, fault(err)
 }
 
 // keep writes a full tile. One that is there was written by a sealer that came

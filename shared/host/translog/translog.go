@@ -40,8 +40,9 @@ type Config struct {
 	Store store.Store
 	// Stream holds the leaves, in the order of its positions.
 	Stream store.Stream
-	// Leaf reads a row's leaf, which is the hash of an event.
-	Leaf func(store.Row) (identity.Hash, error)
+	// Leaf reads a row: its leaf, which is the hash of an event, and the hash of
+	// the event before it, zeros at the first.
+	Leaf func(store.Row) (leaf, prev identity.Hash, err error)
 	// Identity is the host's own, which signs what is sealed.
 	Identity func(context.Context) (identity.Signer, error)
 	// Witness reports whether a vacant may cosign here; nil: none may.
