@@ -1,0 +1,69 @@
+package bleve
+
+import (
+	"sync"
+
+	"github.com/blevesearch/bleve/v2/index/scorch"
+	segment "github.com/blevesearch/scorch_segment_api/v2"
+
+	"fmt"
+)
+
+// columns are the numbers of a segment's documents, by their number in it.
+type columns struct {
+	step   []uint16
+	price  []int64
+	joined []uint64
+}
+
+// columnCache keeps the columns of the segments in use. A segment never
+// changes, so they are read once.
+type columnCache struct {
+	mu   sync.Mutex
+	kept map[segment.Segment]*columns
+}
+
+// of gives the columns of a snapshot's segments, in order, and forgets those of
+// other segments.
+func (c *columnCache) of(s *scorch.IndexSnapshot) ([]*columns, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*columns, len(s.Segments()))
+	used := make(map[segment.Segment]*columns, len(all))
+	for i, part := range s.Segments() {
+		seg := part.Segment()
+		cols := c.kept[seg]
+		if cols == nil {
+			var err error
+			if cols, err = readColumns(seg); err != nil {
+				return nil, err
+			}
+		}
+		all[i], used[seg] = cols, cols
+	}
+	c.kept = used
+	return all, nil
+}
+
+func readColumns(seg segment.Segment) (*columns, error) {
+	docs := seg.Count()
+	c := &columns{step: make([]uint16, docs), price: make([]int64, docs), joined: make([]uint64, docs)}
+	values, ok := seg.(segment.DocValueVisitable)
+	if !ok {
+		return nil, unavailable(fmt.Errorf("a %T has no doc values", seg))
+	}
+	var (
+		state segment.DocVisitState
+		wrong error
+		err   error
+	)
+	for d := range docs {
+		state, err = values.VisitDocValues(d, []string{columnField}, func(_ string, term []byte) {
+			c.step[d], c.price[d], c.joined[d], wrong = parseColumn(term)
+		}, state)
+		if err != nil || wrong != nil {
+			return nil, damaged(d, err, wrong)
+		}
+	}
+	return c, nil
+}

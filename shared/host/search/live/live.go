@@ -1,0 +1,144 @@
+// Package live keeps a search index up to date with the registry's feed of
+// changes, and makes one anew from it.
+//
+// It imports host/search, host/registry and problem. The invariant: the index's
+// mark never passes a change that the index has not got. A reader begins
+// Overlap before the mark, because what is written at one time does not become
+// visible in order.
+package live
+
+import (
+	"context"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/search"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Overlap is how far behind the mark a reader begins: more than the sparse
+// index lags in any home, and than clocks of hosts differ.
+const Overlap = 30 * time.Second
+
+const (
+	every = time.Second // between refreshes
+	page  = 500         // registrations at a time
+)
+
+// Feed is host/registry's Changes: registrations in the order of their last
+// change, from since on ("" for all).
+type Feed interface {
+	Changes(ctx context.Context, since string, n int, cursor string) ([]registry.Registration, string, error)
+}
+
+// Live keeps one index up to date. It is safe for concurrent use; several of
+// one index are not.
+type Live struct {
+	index search.Index
+	feed  Feed
+	now   func() time.Time
+	turn  chan struct{} // holds one token: who may write; it guards all below
+	last  time.Time     // the last refresh
+	seen  map[identity.ID]seen
+}
+
+// seen is the version of a registration that the index has.
+type seen struct {
+	key     string // its place in the feed
+	version uint64
+}
+
+// New makes a Live over an index.
+func New(index search.Index, feed Feed, now func() time.Time) *Live {
+	l := &Live{index: index, feed: feed, now: now, turn: make(chan struct{}, 1), seen: make(map[identity.ID]seen)}
+	l.turn <- struct{}{}
+	return l
+}
+
+// Refresh brings the index up to date, if that was not done within the last
+// second: then it does nothing.
+func (l *Live) Refresh(ctx context.Context) error { return l.refresh(ctx, every) }
+
+// CatchUp brings the index up to date now.
+func (l *Live) CatchUp(ctx context.Context) error { return l.refresh(ctx, 0) }
+
+func (l *Live) refresh(ctx context.Context, wait time.Duration) error {
+	select {
+	case <-l.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { l.turn <- struct{}{} }()
+	if now := l.now(); wait > 0 && !l.last.IsZero() && now.Sub(l.last) < wait {
+		return nil
+	}
+	return l.follow(ctx)
+}
+
+// follow applies what changed since the mark, page by page.
+func (l *Live) follow(ctx context.Context) error {
+	mark, err := l.index.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	started, cursor := l.now(), ""
+	since := registry.ChangeKeyBefore(mark, Overlap)
+	for {
+		changes, next, err := l.feed.Changes(ctx, since, page, cursor)
+		if err != nil {
+			return err
+		}
+		if mark, err = l.apply(ctx, changes, mark); err != nil {
+			return err
+		}
+		if cursor = next; cursor == "" {
+			break
+		}
+	}
+	l.last = started
+	l.forget(mark)
+	return nil
+}
+
+func (l *Live) apply(ctx context.Context, changes []registry.Registration, mark string) (string, error) {
+	b := search.Batch{Mark: mark}
+	var fresh []registry.Registration
+	for i := range changes {
+		g := &changes[i]
+		b.Mark = max(b.Mark, g.ChangeKey)
+		if s, ok := l.seen[g.ID]; ok && s.version >= g.DocVersion {
+			continue
+		}
+		fresh = append(fresh, *g)
+		add(&b, g, l.now())
+	}
+	if len(fresh) == 0 && b.Mark == mark {
+		return mark, nil
+	}
+	if err := l.index.Apply(ctx, b); err != nil {
+		return mark, err
+	}
+	for i := range fresh {
+		l.seen[fresh[i].ID] = seen{fresh[i].ChangeKey, fresh[i].DocVersion}
+	}
+	return b.Mark, nil
+}
+
+// add puts what search shows and removes the rest.
+func add(b *search.Batch, g *registry.Registration, now time.Time) {
+	if e, _, ok := search.EntryOf(g, now); ok {
+		b.Put = append(b.Put, e)
+	} else {
+		b.Remove = append(b.Remove, g.ID)
+	}
+}
+
+// forget drops what the next refresh will not read again.
+func (l *Live) forget(mark string) {
+	from := registry.ChangeKeyBefore(mark, Overlap)
+	for id, s := range l.seen {
+		if s.key < from {
+			delete(l.seen, id)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package search
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// parse gives the query of r. none is true where nothing can match: somebody
+// looks for text that has no word in it.
+func (r *Request) parse() (q Query, none bool, err error) {
+	if q.Words, err = ParseWords(r.Query); err != nil {
+		return q, false, err
+	}
+	if q.Text, err = ParseText(r.Text); err != nil {
+		return q, false, err
+	}
+	text, err := ParseText(r.Query)
+	if err != nil {
+		return q, false, err
+	}
+	none = text != "" && len(q.Words) == 0
+	if r.Limit < 0 || r.Limit > MaxLimit {
+		return q, false, problem.Invalid("limit", "1 to "+strconv.Itoa(MaxLimit), strconv.Itoa(r.Limit))
+	}
+	if q.Limit = r.Limit; q.Limit == 0 {
+		q.Limit = DefaultLimit
+	}
+	if err := r.filters(&q); err != nil {
+		return q, false, err
+	}
+	if r.Cursor != "" {
+		place, err := q.parseCursor(r.Cursor)
+		if err != nil {
+			return q, false, err
+		}
+		q.After = &place
+	}
+	return q, none, nil
+}
+
+func (r *Request) filters(q *Query) error {
+	for _, f := range []struct{ name, value string }{
+		{"tag", r.Tag}, {"family", r.Family}, {"family", r.ClaimedFamily},
+	} {
+		if len(f.value) > MaxQuery {
+			return problem.Invalid(f.name, "at most "+strconv.Itoa(MaxQuery)+" bytes", strconv.Itoa(len(f.value)))
+		}
+		if !utf8.ValidString(f.value) {
+			return problem.Invalid(f.name, "UTF-8", "other bytes")
+		}
+	}
+	if math.IsNaN(r.MinReputation) || r.MinReputation < 0 || r.MinReputation > 1 {
+		return problem.Invalid("min_reputation", "0 to 1", strconv.FormatFloat(r.MinReputation, 'g', -1, 64))
+	}
+	if r.MaxPrice != nil && *r.MaxPrice < 0 {
+		return problem.Invalid("max_price", "0 or more micro-dollars", strconv.FormatInt(*r.MaxPrice, 10))
+	}
+	q.Tag, q.Family, q.ClaimedFamily = Normalise(r.Tag), r.Family, r.ClaimedFamily
+	q.MaxPrice, q.MinScore, q.ByScore = r.MaxPrice, r.MinReputation, r.ByScore
+	return nil
+}
+
+// cursor is a place as callers hold it: its numbers, and a check that binds
+// them to the query. The check has no key. A place gives no right to anything,
+// so there is nothing to gain by making one; the check tells a cursor that was
+// cut, changed or taken from another query.
+func (q *Query) cursor(p Place) string {
+	b := binary.AppendUvarint(nil, uint64(q.WeightOf(p.Rank)))
+	b = binary.AppendUvarint(b, p.Joined)
+	check := q.check(b)
+	return base64.RawURLEncoding.EncodeToString(append(b, check[:]...))
+}
+
+const checkSize = 12
+
+// check binds a place to what was asked; the size of the page may change.
+func (q *Query) check(place []byte) (c [checkSize]byte) {
+	b := []byte("vacancy:search-cursor:v1")
+	add := func(s string) {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	add(string(place))
+	b = binary.AppendUvarint(b, uint64(len(q.Words)))
+	for _, w := range q.Words {
+		add(w)
+	}
+	for _, s := range []string{q.Text, q.Tag, q.Family, q.ClaimedFamily} {
+		add(s)
+	}
+	price := int64(-1)
+	if q.MaxPrice != nil {
+		price = *q.MaxPrice
+	}
+	b = binary.AppendVarint(b, price)
+	b = binary.AppendVarint(b, int64(ScoreStep(q.MinScore)))
+	b = strconv.AppendBool(b, q.ByScore)
+	sum := identity.Sum(b)
+	copy(c[:], sum[:])
+	return c
+}
+
+func (q *Query) parseCursor(s string) (Place, error) {
+	bad := problem.Invalid("cursor", "one that this query was answered with", strconv.Quote(clip(s)))
+	if len(s) > 64 {
+		return Place{}, bad
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil || len(b) < checkSize {
+		return Place{}, bad
+	}
+	place, check := b[:len(b)-checkSize], b[len(b)-checkSize:]
+	if c := q.check(place); string(c[:]) != string(check) {
+		return Place{}, bad
+	}
+	weight, n := binary.Uvarint(place)
+	if n <= 0 || weight > math.MaxInt32 {
+		return Place{}, bad
+	}
+	joined, m := binary.Uvarint(place[n:])
+	if m <= 0 || n+m != len(place) {
+		return Place{}, bad
+	}
+	return Place{Rank: q.Rank(int(weight)), Joined: joined}, nil
+}
+
+// clip keeps what an error repeats short.
+func clip(s string) string {
+	if len(s) > 40 {
+		return s[:40]
+	}
+	return s
+}
