@@ -101,23 +101,39 @@ func (r *Registry) replayed(ctx context.Context, a *actor, e *event.Event) (*Log
 		}
 		return nil, problem.New(problem.Idempotency, "idempotency_key %s reused with different payload", e.Key)
 	}
+	l, err := r.eventAt(ctx, a, e.ActorSeq)
+	if err != nil {
+		return nil, err
+	}
+	if l != nil && l.Key == e.Key {
+		return same(l)
+	}
 	for i := range a.events {
 		if a.events[i].Key == e.Key {
 			return same(&a.events[i])
 		}
 	}
-	if e.ActorSeq > a.tip().ActorSeq-int64(len(a.events)) {
+	return nil, nil
+}
+
+// eventAt is a's event of a count; nil if there is none yet.
+func (r *Registry) eventAt(ctx context.Context, a *actor, count int64) (*Logged, error) {
+	back := a.tip().ActorSeq - count
+	switch {
+	case back < 0:
 		return nil, nil
+	case back < int64(len(a.events)):
+		return &a.events[back], nil
 	}
-	rows, err := r.Store.Rows(ctx, ActorStream(a.id), uint64(e.ActorSeq), 1, store.Ascending)
-	if err != nil || len(rows) == 0 {
+	rows, err := r.Store.Rows(ctx, ActorStream(a.id), uint64(count), 1, store.Ascending)
+	if err != nil {
 		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, problem.New(problem.Damaged, "event %d of %s is missing", count, a.id.Short())
 	}
 	l, err := DecodeActorRow(a.id, rows[0])
-	if err != nil || l.Key != e.Key {
-		return nil, err
-	}
-	return same(&l)
+	return &l, err
 }
 
 // admit is the part of a decision that all events share: is it there already,

@@ -81,7 +81,7 @@ func (e *EquivocationError) Unwrap() error { return e.problem }
 
 func equivocation(known, sent identity.Hash) error {
 	return &EquivocationError{known, sent, problem.New(problem.Equivocation,
-		"the card of this halo_version is %s, and another was sent: %s; an event whose idempotency_key is %q says that one follows the other",
+		"the card of this halo_version is %s, and another was sent: %s; an event whose idempotency_key begins with %q says that one follows the other",
 		known, sent, event.ReplacesKey(known))}
 }
 

@@ -72,7 +72,7 @@ func (r *Registry) revoke(ctx context.Context, v *Revocation) (*decision, error)
 	if a.registered() {
 		now := r.now()
 		g.Status = StatusRevoked
-		if g.Hosted && g.State != lifecycle.Sunk {
+		if g.Hosted && !g.State.Closed() {
 			g.State, g.Since = lifecycle.Sunk, now
 		}
 		g.change(now)

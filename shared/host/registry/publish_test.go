@@ -1,0 +1,392 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+func TestAPublicationIsKeptWithWhatItClaims(t *testing.T) {
+	c, k, parent := newClock(), key(1), key(2).ID()
+	r := open(memory.New(), c)
+	p := publication(t, k, draft{with: func(p *registry.Publication) {
+		p.Declared, p.Parent = []string{"tab\there", "法律"}, &parent
+		p.BaseModel, p.Family, p.Owner, p.Version = text("opus"), text("claude"), text("acme"), text("1.2.3")
+	}})
+	receipt, err := r.Publish(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := card.Parse(p.Card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (registry.Receipt{ID: k.ID(), Visibility: lifecycle.Public, Seq: 1, CardHash: signed.Hash()}); receipt != want {
+		t.Errorf("Publish() = %+v, want %+v", receipt, want)
+	}
+	got := get(t, r, k.ID())
+	want := registry.Registration{
+		ID: k.ID(), Card: signed.Blob(), CardHash: signed.Hash(),
+		Visibility: lifecycle.Public, Signed: lifecycle.Public, State: lifecycle.Active, Since: start, Status: registry.StatusActive,
+		Declared: []string{"tab\there", "法律"}, Family: "claude", Owner: "acme", BaseModel: "opus", Version: "1.2.3",
+		Parent: &parent, Joined: 1, LastSeq: 1, ActorSeq: 1, Changed: start, ChangeKey: registry.ChangeKeyAt(start), DocVersion: 1,
+	}
+	if diff := cmp.Diff(want, got, asKept); diff != "" {
+		t.Errorf("Get() (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsNotSaidHasADefaultOrStaysAsItWas(t *testing.T) {
+	r, k := open(memory.New(), newClock()), key(1)
+	mustPublish(t, r, k, draft{})
+	g := get(t, r, k.ID())
+	if diff := cmp.Diff([]any{[]string{"translate English to Chinese"}, "unknown", "0.0.1", "", ""},
+		[]any{g.Declared, g.Family, g.Version, g.Owner, g.BaseModel}); diff != "" {
+		t.Errorf("nothing said (-want +got):\n%s", diff)
+	}
+	mustPublish(t, r, k, draft{seq: 2, with: func(p *registry.Publication) {
+		p.Family, p.Owner, p.Declared = text("gpt"), text("acme"), []string{"x"}
+	}})
+	mustPublish(t, r, k, draft{seq: 3, with: func(p *registry.Publication) { p.Owner = text("") }})
+	g = get(t, r, k.ID())
+	if diff := cmp.Diff([]any{[]string{"translate English to Chinese"}, "gpt", ""}, []any{g.Declared, g.Family, g.Owner}); diff != "" {
+		t.Errorf("said once (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhoIsLocalIsHiddenWhateverItWishes(t *testing.T) {
+	r, k := open(memory.New(), newClock()), key(1)
+	if got := mustPublish(t, r, k, draft{state: lifecycle.Local}); got.Visibility != lifecycle.Hidden {
+		t.Errorf("Publish() of a LOCAL vacant = %s, want NONE", got.Visibility)
+	}
+	p := publication(t, k, draft{seq: 2, after: func(p *registry.Publication) { p.State = lifecycle.Local }})
+	if _, err := r.Publish(t.Context(), p); !problem.Is(err, problem.BadSignature) {
+		t.Errorf("Publish() of a LOCAL vacant that signed PUBLIC = %v, want a bad signature", err)
+	}
+}
+
+// refusal is a publication that is refused, over a registry where key(1) has
+// published once.
+type refusal struct {
+	name string
+	p    func(*testing.T) registry.Publication
+	kind problem.Kind
+	text string // which the detail contains
+}
+
+func refusals() []refusal {
+	of := func(d draft) func(*testing.T) registry.Publication {
+		return func(t *testing.T) registry.Publication { return publication(t, key(1), d) }
+	}
+	second := func(with func(*registry.Publication)) func(*testing.T) registry.Publication {
+		return of(draft{seq: 2, with: with})
+	}
+	changed := func(after func(*registry.Publication)) func(*testing.T) registry.Publication {
+		return of(draft{seq: 2, after: after})
+	}
+	self, other := key(1).ID(), key(2).ID()
+	known := func(t *testing.T) identity.Hash {
+		p := publication(t, key(1), draft{})
+		c, err := card.Parse(p.Card)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Hash()
+	}
+	return []refusal{
+		{"a state that is none", changed(func(p *registry.Publication) { p.State = "AWAKE" }), problem.Schema, `runtime_state: expected LOCAL`},
+		{"a visibility that is none", changed(func(p *registry.Publication) { p.Visibility = "LISTED" }), problem.Schema, "visibility: expected NONE"},
+		{"count 0", changed(func(p *registry.Publication) { p.ActorSeq = 0 }), problem.Schema, "event_actor_seq: expected 1"},
+		{"a count beyond all", changed(func(p *registry.Publication) { p.ActorSeq = 1 << 53 }), problem.Schema, "event_actor_seq"},
+		{"a time before 1970", changed(func(p *registry.Publication) { p.Time = -1 }), problem.Schema, "event_ts_ms: expected"},
+		{"a long key", changed(func(p *registry.Publication) { p.Key = strings.Repeat("k", event.MaxKey+1) }), problem.Schema, "event_idempotency_key"},
+		{"a key that is not UTF-8", changed(func(p *registry.Publication) { p.Key = "\xff" }), problem.Schema, "event_idempotency_key: expected UTF-8"},
+		{"a long owner", second(func(p *registry.Publication) { p.Owner = text(strings.Repeat("o", 129)) }), problem.Schema, "owner_org"},
+		{"a long family", second(func(p *registry.Publication) { p.Family = text(strings.Repeat("o", 129)) }), problem.Schema, "base_model_family"},
+		{"many capabilities", second(func(p *registry.Publication) { p.Declared = make([]string, 33) }), problem.Schema, "declared_capabilities: expected at most 32, got 33"},
+		{"a long capability", second(func(p *registry.Publication) { p.Declared = []string{strings.Repeat("c", 1025)} }), problem.Schema, "declared_capabilities[0]"},
+		{"a card that is no JSON", changed(func(p *registry.Publication) { p.Card = []byte("card") }), problem.Malformed, "capability card parse failed: capability card not valid JSON"},
+		{"an object that is no card", changed(func(p *registry.Publication) { p.Card = []byte("{}") }), problem.Malformed, "capability card parse failed: invalid capability card: 'vacant_id'"},
+		{"a card of another version", changed(func(p *registry.Publication) {
+			p.Card = []byte(strings.Replace(string(p.Card), `"halo_version":1`, `"halo_version":2`, 1))
+		}), problem.Malformed, "capability card parse failed: halo_version 2 not in [1, 1]"},
+		{"a huge card", changed(func(p *registry.Publication) { p.Card = make([]byte, card.MaxBlob+1) }), problem.TooLarge, "capability card"},
+		{"a card that somebody changed", changed(func(p *registry.Publication) {
+			p.Card = []byte(strings.Replace(string(p.Card), "English", "Klingon", 1))
+		}), problem.Malformed, "publish_halo_signed: capability card signature invalid"},
+		{"a card with two readings", func(t *testing.T) registry.Publication { return twofold(t) }, problem.Malformed, "expected no U+001F"},
+		{"another's event", changed(func(p *registry.Publication) { p.Signature[0] ^= 1 }), problem.BadSignature, "event signature did not verify"},
+		{"a visibility that was not signed", changed(func(p *registry.Publication) { p.Visibility = lifecycle.Restricted }), problem.BadSignature, "event signature did not verify"},
+		{"a key used for something else", of(draft{seq: 2, key: "first", visibility: lifecycle.Restricted}), problem.Idempotency, "idempotency_key first reused with different payload"},
+		{"a count used for something else under its key", of(draft{seq: 1, key: "first", visibility: lifecycle.Hidden}), problem.Idempotency, "idempotency_key first reused with different payload"},
+		{"the count again", of(draft{seq: 1, key: "other"}), problem.Sequence, "actor_seq must equal last_seq + 1 = 2, got 1"},
+		{"a count left out", of(draft{seq: 9}), problem.Sequence, "actor_seq must equal last_seq + 1 = 2, got 9"},
+		{"a time to come", of(draft{seq: 2, at: start.Add(6 * time.Minute)}), problem.Clock, "event_ts_ms: expected a time from 24 hours before"},
+		{"a time long gone", of(draft{seq: 2, at: start.Add(-25 * time.Hour)}), problem.Clock, "event_ts_ms: expected a time from 24 hours before"},
+		{"a parent that was none", second(func(p *registry.Publication) { p.Parent = &other }), problem.Malformed,
+			"publish_halo republish: parent_id is immutable; existing=None new='" + other.String() + "'"},
+		{"itself for a parent", second(func(p *registry.Publication) { p.Parent = &self }), problem.Malformed, "parent_id: expected another vacant than the child"},
+		{"another card of the version", of(draft{seq: 2, text: "review code"}), problem.Equivocation, "the card of this halo_version is "},
+		{"another card that follows none", func(t *testing.T) registry.Publication {
+			return publication(t, key(1), draft{seq: 2, text: "review code", key: event.ReplacesKey(identity.Hash{1})})
+		}, problem.Equivocation, "begins with \"" + "replaces:"},
+		{"an endpoint in clear", replaced(known, "http://public.example/a2a/message/send"), problem.Malformed, "endpoint: expected an https URL"},
+		{"another vacant's address here", replaced(known, "http://host.example/v/"+other.String()), problem.Malformed, "endpoint: expected an https URL"},
+		{"an endpoint that is no URL", replaced(known, "here"), problem.Malformed, "endpoint: "},
+		{"an endpoint with a password", replaced(known, "https://me:secret@public.example/"), problem.Malformed, "endpoint: "},
+		{"an endpoint with a fragment", replaced(known, "https://public.example/#x"), problem.Malformed, "endpoint: expected no fragment"},
+		{"a long endpoint", replaced(known, "https://public.example/"+strings.Repeat("x", 2048)), problem.Malformed, "endpoint: expected at most 2048 bytes"},
+		{"an endpoint that nobody answers at", replaced(known, "https://silent.example/"), problem.Malformed, "endpoint: expected one that can be reached, got status 502"},
+		{"another's listing", second(func(p *registry.Publication) {
+			l := listing.New(other, 1)
+			p.Listing = &l
+		}), problem.Malformed, "listing: expected that of "},
+		{"a listing that nobody signed", second(func(p *registry.Publication) {
+			l := listing.New(self, 1)
+			p.Listing = &l
+		}), problem.BadSignature, "listing signature did not verify"},
+		{"a price", func(t *testing.T) registry.Publication {
+			return publication(t, key(1), draft{seq: 2, with: func(p *registry.Publication) {
+				l := signedListing(t, key(1), 1, func(l *listing.Listing) { l.Price = 1 })
+				p.Listing = &l
+			}})
+		}, problem.Malformed, "listing: price: expected 0, got 1 micro-dollars: this host keeps no accounts yet"},
+	}
+}
+
+// replaced is a second publication whose card follows the first at an endpoint.
+func replaced(known func(*testing.T) identity.Hash, endpoint string) func(*testing.T) registry.Publication {
+	return func(t *testing.T) registry.Publication {
+		return publication(t, key(1), draft{seq: 2, endpoint: endpoint, key: event.ReplacesKey(known(t))})
+	}
+}
+
+// twofold is a publication of a card whose text holds the separator of the
+// signed fields: the signature fits another card, too.
+func twofold(t *testing.T) registry.Publication {
+	t.Helper()
+	k := key(1)
+	c, err := card.New(k.ID(), "x", []string{"mock"}, "https://a.example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.CapabilityText = "a\x1fb"
+	if c.Signature, err = k.Sign(t.Context(), c.AppendSigning(nil)); err != nil {
+		t.Fatal(err)
+	}
+	return publication(t, k, draft{seq: 2, after: func(p *registry.Publication) { p.Card = c.Blob() }})
+}
+
+func TestEveryRefusalHasItsKindAndChangesNothing(t *testing.T) {
+	for _, tt := range refusals() {
+		t.Run(tt.name, func(t *testing.T) {
+			home := memory.New()
+			r := open(home, newClock(), func(c *registry.Config) {
+				c.Probe = func(_ context.Context, endpoint string) error {
+					if strings.Contains(endpoint, "silent") {
+						return problem.New(problem.Unavailable, "status 502")
+					}
+					return nil
+				}
+			})
+			mustPublish(t, r, key(1), draft{key: "first"})
+			before := everything(t, home)
+			_, err := r.Publish(t.Context(), tt.p(t))
+			if !problem.Is(err, tt.kind) || !strings.Contains(problem.Of(err).Text(), tt.text) {
+				t.Errorf("Publish() = %v (%s), want %s with %q", err, problem.Of(err).Kind, tt.kind, tt.text)
+			}
+			if diff := cmp.Diff(before, everything(t, home)); diff != "" {
+				t.Errorf("a refusal changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnEquivocationNamesBothCards(t *testing.T) {
+	r, k := open(memory.New(), newClock()), key(1)
+	first := mustPublish(t, r, k, draft{})
+	p := publication(t, k, draft{seq: 2, text: "another"})
+	_, err := r.Publish(t.Context(), p)
+	var two *registry.EquivocationError
+	if !errors.As(err, &two) {
+		t.Fatalf("Publish() = %v, want an equivocation", err)
+	}
+	c, err := card.Parse(p.Card)
+	if err != nil || two.Known != first.CardHash || two.Sent != c.Hash() {
+		t.Errorf("known %s, sent %s, want %s and %s", two.Known, two.Sent, first.CardHash, c.Hash())
+	}
+	// The actor itself may say that one follows the other.
+	got := mustPublish(t, r, k, draft{seq: 2, text: "another", key: event.ReplacesKey(first.CardHash)})
+	if got.CardHash != c.Hash() || got.Seq != 2 {
+		t.Errorf("Publish() with a replaces key = %+v, want the new card at 2", got)
+	}
+	// And back again, under a key of its own.
+	back := mustPublish(t, r, k, draft{seq: 3, key: event.ReplacesKeyAt(c.Hash(), 3)})
+	if back.CardHash != first.CardHash || back.Replayed {
+		t.Errorf("Publish() of the first card again = %+v, want it at 3", back)
+	}
+	// The same card with another visibility is no equivocation.
+	mustPublish(t, r, k, draft{seq: 4, visibility: lifecycle.Restricted})
+}
+
+// In the reference a recorded publish puts the old card back and lets whoever
+// holds it rewrite what is not signed.
+func TestAPublishSentAgainChangesNothing(t *testing.T) {
+	home, c, k, parent := memory.New(), newClock(), key(1), key(9).ID()
+	r := open(home, c)
+	first := mustPublish(t, r, k, draft{key: "one"})
+	mustPublish(t, r, k, draft{seq: 2, key: event.ReplacesKey(first.CardHash), text: "new words", visibility: lifecycle.Hidden})
+	before := everything(t, home)
+	c.pass(30 * 24 * time.Hour) // long after an event of that day would be taken
+	l := signedListing(t, k, 5, nil)
+	for name, again := range map[string]registry.Publication{
+		"as it was": publication(t, k, draft{key: "one"}),
+		"with other claims": publication(t, k, draft{key: "one", after: func(p *registry.Publication) {
+			p.Declared, p.Family, p.Owner, p.Version = []string{"stolen"}, text("gpt"), text("thief"), text("9")
+			p.Parent, p.Listing = &parent, &l
+		}}),
+		"in another state": publication(t, k, draft{key: "one", after: func(p *registry.Publication) { p.State = lifecycle.Sunk }}),
+		"at another count": publication(t, k, draft{key: "one", seq: 3}),
+		"at another time":  publication(t, k, draft{key: "one", at: start.Add(time.Second)}),
+	} {
+		want := first
+		want.Replayed = true
+		if got, err := r.Publish(t.Context(), again); got != want || err != nil {
+			t.Errorf("%s: Publish() = %+v, %v, want %+v", name, got, err, want)
+		}
+		plan, err := r.Plan(t.Context(), again)
+		if len(plan.Writes) != 0 || plan.Receipt != want || err != nil {
+			t.Errorf("%s: Plan() = %d writes, %+v, %v, want none and the receipt", name, len(plan.Writes), plan.Receipt, err)
+		}
+	}
+	if diff := cmp.Diff(before, everything(t, home)); diff != "" {
+		t.Errorf("a replay changed (-before +after):\n%s", diff)
+	}
+}
+
+func TestAReplayIsFoundHoweverLongAgoItWas(t *testing.T) {
+	r, k := open(memory.New(), newClock()), key(1)
+	visibility := []lifecycle.Visibility{lifecycle.Public, lifecycle.Restricted}
+	of := func(n int64) draft {
+		return draft{seq: n, key: fmt.Sprintf("k%d", n), visibility: visibility[n%2]}
+	}
+	for n := int64(1); n <= 103; n++ {
+		mustPublish(t, r, k, of(n))
+	}
+	for _, n := range []int64{1, 3, 4, 103} {
+		if got, err := r.Publish(t.Context(), publication(t, k, of(n))); got.Seq != uint64(n) || !got.Replayed || err != nil {
+			t.Errorf("Publish() of event %d again = %+v, %v, want its receipt", n, got, err)
+		}
+	}
+	// Of the keys the last hundred are compared.
+	same := of(4)
+	same.seq = 104
+	if got, err := r.Publish(t.Context(), publication(t, k, same)); got.Seq != 4 || err != nil {
+		t.Errorf("Publish() with the key of event 4 = %+v, %v, want its receipt", got, err)
+	}
+	other := of(103)
+	other.seq, other.visibility = 104, lifecycle.Hidden
+	if _, err := r.Publish(t.Context(), publication(t, k, other)); !problem.Is(err, problem.Idempotency) {
+		t.Errorf("Publish() with the key of event 103 and other words = %v, want an idempotency conflict", err)
+	}
+	old := of(3)
+	old.seq, old.visibility = 104, lifecycle.Hidden
+	if got, err := r.Publish(t.Context(), publication(t, k, old)); got.Seq != 104 || err != nil {
+		t.Errorf("Publish() with the key of event 3 = %+v, %v, want a new event", got, err)
+	}
+	old.seq, old.visibility = 3, lifecycle.Hidden
+	if _, err := r.Publish(t.Context(), publication(t, k, old)); !problem.Is(err, problem.Idempotency) {
+		t.Errorf("Publish() at count 3 with its key and other words = %v, want an idempotency conflict", err)
+	}
+}
+
+func TestAKeyIsEachActorsOwn(t *testing.T) {
+	r := open(memory.New(), newClock())
+	for n := range byte(3) {
+		if got := mustPublish(t, r, key(n+1), draft{key: "the same"}); got.Seq != uint64(n+1) || got.Replayed {
+			t.Errorf("Publish() of actor %d = %+v, want a new event", n+1, got)
+		}
+	}
+}
+
+func TestAnEndpointIsProbedBeforeItIsFirstListed(t *testing.T) {
+	var probed []string
+	fails := false
+	r := open(memory.New(), newClock(), func(c *registry.Config) {
+		c.Probe = func(_ context.Context, endpoint string) error {
+			probed = append(probed, endpoint)
+			if fails {
+				return problem.New(problem.Forbidden, "10.0.0.1 is private")
+			}
+			return nil
+		}
+	})
+	k := key(1)
+	const one, two = "https://one.example/", "https://two.example/"
+	steps := []struct {
+		fact string
+		d    draft
+		want []string
+	}{
+		{"a hidden one is not called", draft{endpoint: one, visibility: lifecycle.Hidden}, nil},
+		{"nor is a restricted one", draft{endpoint: one, visibility: lifecycle.Restricted}, nil},
+		{"listed, it is", draft{endpoint: one}, []string{one}},
+		{"listed already, it is not again", draft{endpoint: one, state: lifecycle.Hibernating}, nil},
+		{"nor after it was hidden", draft{endpoint: one, visibility: lifecycle.Hidden}, nil},
+		{"and listed again", draft{endpoint: one}, nil},
+		{"but another is", draft{endpoint: two}, []string{two}},
+		{"and the first, which is another by now", draft{endpoint: one}, []string{one}},
+		{"one of this host never is", draft{endpoint: hostURL + k.ID().String() + "/a2a/message/send"}, nil},
+	}
+	var last identity.Hash
+	for i, step := range steps {
+		probed = nil
+		step.d.seq = int64(i + 1)
+		step.d.key = event.ReplacesKeyAt(last, step.d.seq)
+		last = mustPublish(t, r, k, step.d).CardHash
+		if diff := cmp.Diff(step.want, probed); diff != "" {
+			t.Errorf("%s: probed (-want +got):\n%s", step.fact, diff)
+		}
+	}
+	if !get(t, r, k.ID()).Hosted {
+		t.Error("the last is at this host, and is not marked as such")
+	}
+	fails = true
+	p := publication(t, key(2), draft{endpoint: "https://inside.example/"})
+	if _, err := r.Publish(t.Context(), p); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "10.0.0.1 is private") {
+		t.Errorf("Publish() of an endpoint inside = %v, want a refusal that says why", err)
+	}
+}
+
+func TestWithoutANetworkOnlyVacantsOfThisHostAreListed(t *testing.T) {
+	r := open(memory.New(), newClock(), func(c *registry.Config) { c.Probe = nil })
+	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{})); !problem.Is(err, problem.Malformed) {
+		t.Errorf("Publish() of a foreign endpoint = %v, want a refusal", err)
+	}
+	mustPublish(t, r, key(2), draft{endpoint: hostURL + key(2).ID().String()})
+	r = open(memory.New(), newClock(), func(c *registry.Config) { c.Hosted = nil })
+	mustPublish(t, r, key(2), draft{endpoint: hostURL + key(2).ID().String()})
+}
+
+func TestAFaultOfTheHostIsNoRefusal(t *testing.T) {
+	r := open(memory.New(), newClock(), func(c *registry.Config) {
+		c.Hosted = func(context.Context, identity.ID, string) (bool, error) { return false, errors.New("no answer") }
+	})
+	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{})); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("Publish() = %v, want unavailable", err)
+	}
+}
