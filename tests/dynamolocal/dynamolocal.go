@@ -2,8 +2,9 @@
 // of 127.0.0.1: the real adapter against the real engine, no account and no
 // fake.
 //
-// It may import the dynamo adapter, cmd/vacancy/cache and localstack/ddb. The
-// invariant: a server never outlives the process that started it.
+// It may import the dynamo adapter, cmd/vacancy/cache, localstack/ddb and
+// tests/javaserver. The invariant: a server never outlives the process that
+// started it.
 package dynamolocal
 
 import (
@@ -20,11 +21,12 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+	"github.com/vacancy-host/vacancy/tests/javaserver"
 )
 
 // server is the one server of a test binary. Every test makes tables of its
 // own, so there is nothing to reset between them, and a start costs a second.
-var server = sync.OnceValues(func() (*Server, error) {
+var server = sync.OnceValues(func() (*javaserver.Server, error) {
 	dir, err := cache.Dir(os.Getenv)
 	if err != nil {
 		return nil, err

@@ -1,123 +1,20 @@
 package dynamolocal
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
-	"sync"
-	"time"
+
+	"github.com/vacancy-host/vacancy/tests/javaserver"
 )
-
-// Server is a running DynamoDB Local.
-type Server struct {
-	Endpoint string // http://127.0.0.1:PORT
-
-	stdin  io.Closer
-	kill   func() error
-	exited chan struct{}
-}
 
 // StartProcess starts a server from the install in cacheDir, which it makes if
 // absent. ctx bounds the start, not the server's life: that ends with Stop, or
-// with this process, whose end of the server's standard input closes then.
-func StartProcess(ctx context.Context, cacheDir string) (*Server, error) {
-	install, err := Fetch(ctx, cacheDir)
-	if err != nil {
-		return nil, err
-	}
-	java, err := tool("java")
-	if err != nil {
-		return nil, err
-	}
-	lib := filepath.Join(install, "lib")
-	classPath := filepath.Join(install, "classes") + string(os.PathListSeparator) + filepath.Join(lib, "*")
-	cmd := exec.Command(java, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-		"-Djava.library.path="+lib, "-Dsqlite4java.library.path="+lib, "-cp", classPath, "LoopbackDynamo")
-	cmd.Env = append(os.Environ(), "DDB_LOCAL_TELEMETRY=0")
-	complaints := &excerpt{most: 4 << 10}
-	cmd.Stderr = complaints
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting DynamoDB Local: %w", err)
-	}
-	s := &Server{stdin: stdin, kill: cmd.Process.Kill, exited: make(chan struct{})}
-	port := make(chan int, 1)
-	go func() {
-		defer close(s.exited)
-		readPort(stdout, port)
-		_ = cmd.Wait() // however it ended, it has; its last words are in complaints
-	}()
-	select {
-	case p := <-port:
-		s.Endpoint = "http://127.0.0.1:" + strconv.Itoa(p)
-		return s, nil
-	case <-s.exited:
-		return nil, fmt.Errorf("DynamoDB Local ended before it listened: %s", complaints)
-	case <-ctx.Done():
-		return nil, errors.Join(fmt.Errorf("DynamoDB Local did not listen in time: %w: %s", ctx.Err(), complaints), s.Stop())
-	}
-}
-
-// readPort hands on the port from the launcher's "listening PORT" and then
-// drains what the server prints, so that it never blocks on a full pipe.
-func readPort(stdout io.Reader, port chan<- int) {
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
-		word, number, _ := strings.Cut(lines.Text(), " ")
-		if p, err := strconv.Atoi(number); word == "listening" && err == nil {
-			port <- p
-			break
-		}
-	}
-	_, _ = io.Copy(io.Discard, stdout)
-}
-
-// Stop ends the server and waits until it is gone.
-func (s *Server) Stop() error {
-	_ = s.stdin.Close() // a second Stop finds it closed
-	select {
-	case <-s.exited:
-		return nil
-	case <-time.After(5 * time.Second):
-	}
-	if err := s.kill(); err != nil {
-		return fmt.Errorf("DynamoDB Local ignores the end of its input: %w", err)
-	}
-	<-s.exited
-	return nil
-}
-
-// excerpt keeps the first bytes of what a program prints; the cause comes first.
-type excerpt struct {
-	mu   sync.Mutex
-	most int
-	buf  bytes.Buffer
-}
-
-func (w *excerpt) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.buf.Write(p[:min(len(p), w.most-w.buf.Len())])
-	return len(p), nil
-}
-
-func (w *excerpt) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.TrimSpace(w.buf.String())
+// with this process.
+func StartProcess(ctx context.Context, cacheDir string) (*javaserver.Server, error) {
+	return recipe().Start(ctx, cacheDir, javaserver.Options{
+		JVM: func(lib string) []string {
+			return []string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+				"-Djava.library.path=" + lib, "-Dsqlite4java.library.path=" + lib}
+		},
+		Env: []string{"DDB_LOCAL_TELEMETRY=0"},
+	})
 }

@@ -1,0 +1,111 @@
+// Package javaserver installs and runs the servers of the tests that are Java:
+// jars that Maven fetches and a launcher of ours that keeps the server on the
+// loopback address.
+//
+// It imports cmd/vacancy/cache. The invariant: a server never outlives the
+// process that started it, because it ends with its standard input.
+package javaserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
+)
+
+// copyDependencies is the Maven goal that lays the jars into a folder, at an
+// exact version: the one Maven picks by itself differs between machines.
+const copyDependencies = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
+// Recipe is how a server is made.
+type Recipe struct {
+	Name     string // as people call it: DynamoDB Local
+	Folder   string // of the install, in the cache: dynamodb-local
+	POM      []byte // its runtime dependencies are the server
+	Class    string // the launcher's, and the name of its source
+	Launcher []byte // prints "listening PORT" and ends with its input
+	// Finish changes the folder of the jars once they are there; nil: nothing.
+	// Finished names what it does, so that a change is another install.
+	Finish   func(lib string) error
+	Finished string
+}
+
+// Fetch makes sure that cacheDir holds the install and returns its folder, with
+// the jars in lib and the launcher in classes. The folder's name is a digest of
+// the recipe, so a change of it is a new install. Two processes may fetch at
+// once: one waits for the other.
+func (r Recipe) Fetch(ctx context.Context, cacheDir string) (string, error) {
+	digest := sha256.New()
+	for _, part := range [][]byte{r.POM, r.Launcher, []byte(copyDependencies + r.Finished)} {
+		digest.Write(part)
+	}
+	install := cache.Install{
+		Name: r.Folder, Version: fmt.Sprintf("%x", digest.Sum(nil)[:6]),
+		Build: func(folder string) error {
+			if err := r.build(ctx, folder); err != nil {
+				return fmt.Errorf("installing %s: %w", r.Name, err)
+			}
+			return nil
+		},
+	}
+	return install.In(ctx, cacheDir)
+}
+
+// build lays the jars and the launcher's class into dir.
+func (r Recipe) build(ctx context.Context, dir string) error {
+	for _, name := range []string{"java", "javac", "mvn"} {
+		if _, err := r.tool(name); err != nil {
+			return err
+		}
+	}
+	pom, launcher := filepath.Join(dir, "pom.xml"), filepath.Join(dir, r.Class+".java")
+	lib, classes := filepath.Join(dir, "lib"), filepath.Join(dir, "classes")
+	if err := errors.Join(os.WriteFile(pom, r.POM, 0o644), os.WriteFile(launcher, r.Launcher, 0o644)); err != nil {
+		return err
+	}
+	if err := r.run(ctx, "mvn", "-B", "-q", "-f", pom, copyDependencies,
+		"-DincludeScope=runtime", "-DoutputDirectory="+lib); err != nil {
+		return err
+	}
+	if r.Finish != nil {
+		if err := r.Finish(lib); err != nil {
+			return err
+		}
+	}
+	return r.run(ctx, "javac", "--release", "17", "-nowarn", "-cp", filepath.Join(lib, "*"), "-d", classes, launcher)
+}
+
+func (r Recipe) run(ctx context.Context, name string, args ...string) error {
+	path, err := r.tool(name)
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
+	if err != nil {
+		const most = 2 << 10
+		return fmt.Errorf("%s: %w: %s", name, err, out[max(0, len(out)-most):])
+	}
+	return nil
+}
+
+// tool finds a program, in JAVA_HOME before PATH for those of the JDK, and
+// says how to get it if it is not there.
+func (r Recipe) tool(name string) (string, error) {
+	const jdk = "a JDK of version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless)"
+	from := map[string]string{"java": jdk, "javac": jdk, "mvn": "Maven 3.6 or newer (Debian: apt-get install maven)"}
+	if home := os.Getenv("JAVA_HOME"); home != "" && name != "mvn" {
+		if path, err := exec.LookPath(filepath.Join(home, "bin", name)); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%s needs %s, which comes with %s: %w", r.Name, name, from[name], err)
+	}
+	return path, nil
+}
