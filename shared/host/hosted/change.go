@@ -115,11 +115,16 @@ func (v *Vacants) change(ctx context.Context, id identity.ID, decide func(*Recor
 		if err != nil {
 			return Record{}, err
 		}
+		from := r.State
 		e, err := decide(&r)
 		if e == nil || err != nil {
 			return r, err
 		}
-		err = v.commit(ctx, &r, e)
+		beside, err := v.registered(ctx, &r, from)
+		if err != nil {
+			return Record{}, err
+		}
+		err = v.commit(ctx, &r, e, beside...)
 		if err == nil {
 			return r, nil
 		}
@@ -132,35 +137,40 @@ func (v *Vacants) change(ctx context.Context, id identity.ID, decide func(*Recor
 // commit writes r over the version it was read at, and e as the next entry of
 // its logbook. Errors of the store are as they come; others are problems.
 func (v *Vacants) commit(ctx context.Context, r *Record, e *entry, beside ...store.Write) error {
-	signer, err := v.signers.Signer(ctx, r.ID, r.seed)
+	writes, err := v.writes(ctx, r, e)
 	if err != nil {
 		return err
 	}
-	attempt, err := v.attempt()
-	if err != nil {
-		return err
-	}
-	row, err := v.row(ctx, signer, e)
-	if err != nil {
-		return err
-	}
-	r.Changed = v.now()
-	data, err := r.encode()
-	if err != nil {
-		return err
-	}
-	row.Attempt = attempt
-	writes := append([]store.Write{
-		row,
-		store.Put{Key: RecordKey(r.ID), If: r.version, Attempt: attempt, Data: data},
-	}, beside...)
-	err = v.settle(ctx, writes...)
+	err = v.settle(ctx, append(writes, beside...)...)
 	v.memory.forget() // also when the outcome is unknown
 	if err != nil {
 		return err
 	}
 	r.version++
 	return nil
+}
+
+// writes are what every change of r is made of: the row of e, and the record.
+func (v *Vacants) writes(ctx context.Context, r *Record, e *entry) ([]store.Write, error) {
+	signer, err := v.signers.Signer(ctx, r.ID, r.seed)
+	if err != nil {
+		return nil, err
+	}
+	attempt, err := v.attempt()
+	if err != nil {
+		return nil, err
+	}
+	row, err := v.row(ctx, signer, e)
+	if err != nil {
+		return nil, err
+	}
+	r.Changed = v.now()
+	data, err := r.encode()
+	if err != nil {
+		return nil, err
+	}
+	row.Attempt = attempt
+	return []store.Write{row, store.Put{Key: RecordKey(r.ID), If: r.version, Attempt: attempt, Data: data}}, nil
 }
 
 // entry is what a logbook entry says; when it is signed it gets its place.
@@ -217,34 +227,48 @@ func (v *Vacants) Rebase(ctx context.Context) (signed int, err error) {
 	})
 }
 
-// rebase re-signs id's card if it names another URL than base.
+// rebase re-signs id's card if it names another URL than base, and publishes
+// it where the one before was published.
 func (v *Vacants) rebase(ctx context.Context, id identity.ID, base string) (changed bool, err error) {
+	published := false
 	_, err = v.change(ctx, id, func(r *Record) (*entry, error) {
 		changed = false
-		if r.State.Closed() {
-			return nil, nil
-		}
-		old, err := card.Parse(r.Card)
-		if err != nil || old.VacantID != id || !old.Verify() || old.CapabilityText != r.Capability {
-			return nil, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
-		}
-		if old.Endpoint == endpoint(base, id) {
-			return nil, nil
-		}
-		signer, err := v.signers.Signer(ctx, id, r.seed)
-		if err != nil {
+		// Asked after the record was read: who publishes meanwhile changes that too.
+		if published, err = v.published(ctx, id); err != nil || published || r.State.Closed() {
 			return nil, err
 		}
-		kind, err := kindOf(r.Substrate)
-		if err != nil {
-			return nil, err
-		}
-		c, err := sign(ctx, r, base, kind, signer)
-		if err != nil {
+		c, anew, err := v.current(ctx, r, base, r.Capability)
+		if err != nil || !anew {
 			return nil, err
 		}
 		changed = true
 		return &entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}, nil
 	})
+	if err == nil && published {
+		return v.republish(ctx, id)
+	}
 	return changed && err == nil, err
+}
+
+// current is r's card for the host's URL base and a capability, signed anew if
+// the one that r has says another of the two.
+func (v *Vacants) current(ctx context.Context, r *Record, base, capability string) (c card.Card, anew bool, err error) {
+	old, err := card.Parse(r.Card)
+	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability {
+		return c, false, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
+	}
+	if capability == r.Capability && old.Endpoint == endpoint(base, r.ID) {
+		return old, false, nil
+	}
+	r.Capability = capability
+	signer, err := v.signers.Signer(ctx, r.ID, r.seed)
+	if err != nil {
+		return c, false, err
+	}
+	kind, err := kindOf(r.Substrate)
+	if err != nil {
+		return c, false, err
+	}
+	c, err = sign(ctx, r, base, kind, signer)
+	return c, err == nil, err
 }

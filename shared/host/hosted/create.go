@@ -10,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
@@ -46,6 +45,9 @@ func (v *Vacants) Create(ctx context.Context, s Spec) (Record, error) {
 	}
 	base, err := v.base(ctx)
 	if err != nil {
+		return Record{}, err
+	}
+	if err := v.trusted(ctx, s.Key); err != nil {
 		return Record{}, err
 	}
 	key := s.Key
@@ -200,16 +202,12 @@ func (v *Vacants) found(ctx context.Context, r Record, first *entry, imported bo
 func stateOf(entries []logbook.Entry) (lifecycle.State, error) {
 	state := lifecycle.Local
 	for i := range entries {
-		if entries[i].Kind != logbook.KindStateChanged {
-			continue
-		}
-		payload, err := canon.Parse(entries[i].Payload, canon.DefaultLimits())
+		next, ok, err := entries[i].State()
 		if err != nil {
-			return "", err
-		}
-		to, _ := payload.Get("to")
-		if state, err = lifecycle.ParseState(to.Text()); err != nil {
 			return "", problem.Wrap(problem.Malformed, err, "logbook entry %d: %s", i, problem.Of(err).Text())
+		}
+		if ok {
+			state = next
 		}
 	}
 	if state.Closed() {

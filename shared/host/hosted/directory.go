@@ -120,6 +120,8 @@ type memory struct {
 	items      map[identity.ID]remembered
 	open       openIDs
 	generation uint64 // of this instance's own writes
+	// doubted are not remembered until a time: others are about to write them.
+	doubted map[identity.ID]time.Time
 }
 
 // openIDs are the first n vacants that are not closed.
@@ -170,7 +172,7 @@ func (m *memory) putOpen(o openIDs, generation uint64) {
 func (m *memory) put(id identity.ID, r remembered, generation uint64, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if generation != m.generation {
+	if generation != m.generation || now.Before(m.doubted[id]) {
 		return
 	}
 	if m.items == nil {
@@ -195,6 +197,22 @@ func (m *memory) sweep(now time.Time) {
 		}
 		delete(m.items, id)
 	}
+}
+
+// doubt forgets id, and remembers nothing of it until a time.
+func (m *memory) doubt(id identity.ID, now, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for other, over := range m.doubted {
+		if !now.Before(over) {
+			delete(m.doubted, other)
+		}
+	}
+	if m.doubted == nil {
+		m.doubted = make(map[identity.ID]time.Time)
+	}
+	m.doubted[id] = until
+	delete(m.items, id)
 }
 
 // forget is called after every write of this instance.

@@ -1,10 +1,12 @@
 // Package hosted keeps the vacants that this host runs: their records, names,
 // sealed keys and logbooks, and the host's own identity.
 //
-// It imports floors 1 and 3, bundle, custody, substrate, call (whose Directory
-// it is) and problem. The invariants: every change of a vacant is one commit of its
-// record and of a logbook entry that the vacant signed, so there is never half
-// a vacant nor a state that its logbook does not tell; a name belongs to one
+// It imports floors 1 and 3, bundle, custody, substrate, registry, call (whose
+// Directory it is) and problem. The invariants: every change of a vacant is one
+// commit of its record, of a logbook entry that the vacant signed and of what
+// the registry says of it, so there is never half a vacant, nor a state that
+// its logbook does not tell, nor a card that was replaced but is still found; a
+// name belongs to one
 // vacant for ever, deleted or not; no seed shows in a record, an error or a log
 // line, and none is kept of a vacant that was deleted.
 package hosted
@@ -20,14 +22,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/pause"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config is what Vacants are made of. All but URL, Identity, Wait and KeyTime
-// are needed.
+// Config is what Vacants are made of. All but URL, Identity, Registry, Wait and
+// KeyTime are needed.
 type Config struct {
 	Store      store.Store
 	Vault      custody.Vault
@@ -42,6 +45,8 @@ type Config struct {
 	// asked for each time and remembers what it must. nil: a software identity,
 	// sealed in the store.
 	Identity func(context.Context) (identity.Signer, error)
+	// Registry is where vacants are published; nil: nowhere. See NewWithRegistry.
+	Registry *registry.Registry
 	// Wait sleeps between tries, or ends early with ctx.
 	Wait func(ctx context.Context, d time.Duration) error
 	// KeyTime is how long an opened key stays in memory; 10 minutes if 0.

@@ -35,6 +35,7 @@ const (
 	KindStateChanged = "STATE_CHANGED"
 	KindRestored     = "RESTORED"
 	KindCardSigned   = "CARD_SIGNED"
+	KindPublished    = "PUBLISHED"
 	KindKeyExported  = "KEY_EXPORTED"
 	KindDeleted      = "DELETED"
 )
@@ -62,6 +63,40 @@ func Restored(floor time.Time) []byte {
 func CardSigned(card identity.Hash, endpoint string) []byte {
 	return object(canon.Member{Key: "card_hash", Value: canon.NewString(card.String())},
 		canon.Member{Key: "endpoint", Value: canon.NewString(endpoint)})
+}
+
+// Publication is what a vacant published of itself.
+type Publication struct {
+	Card       identity.Hash
+	Endpoint   string
+	ActorSeq   int64 // which of its own events in the registry says so
+	Visibility lifecycle.Visibility
+	From, To   lifecycle.State
+}
+
+// Published is the payload that says that a vacant published p.
+func Published(p Publication) []byte {
+	return object(canon.Member{Key: "actor_seq", Value: canon.NewInt(p.ActorSeq)},
+		canon.Member{Key: "card_hash", Value: canon.NewString(p.Card.String())},
+		canon.Member{Key: "endpoint", Value: canon.NewString(p.Endpoint)},
+		canon.Member{Key: "from", Value: canon.NewString(string(p.From))},
+		canon.Member{Key: "to", Value: canon.NewString(string(p.To))},
+		canon.Member{Key: "visibility", Value: canon.NewString(string(p.Visibility))})
+}
+
+// State is the state that e says its vacant is in from now on; ok is false for
+// an entry of a kind that says nothing of it.
+func (e *Entry) State() (state lifecycle.State, ok bool, err error) {
+	if e.Kind != KindStateChanged && e.Kind != KindPublished {
+		return "", false, nil
+	}
+	payload, err := canon.Parse(e.Payload, canon.DefaultLimits())
+	if err != nil {
+		return "", true, err
+	}
+	to, _ := payload.Get("to")
+	state, err = lifecycle.ParseState(to.Text())
+	return state, true, err
 }
 
 // KeyExported is the payload that says that the key has left the host at a URL,
