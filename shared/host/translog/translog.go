@@ -2,7 +2,7 @@
 // leaves of an RFC 6962 tree, sealed now and then as a checkpoint that the
 // host's own identity signs, proved to whoever asks, and cosigned by witnesses.
 //
-// It imports floors 1 and 3, pause and problem, and is with the packages below
+// It imports floors 1 and 3, registry, pause and problem, and is with the packages below
 // it the only one that knows the libraries of the tree and of signed notes. The
 // invariants: what a checkpoint says never shrinks and never changes; all that
 // is stored beside the head is a function of immutable rows, so that it may be

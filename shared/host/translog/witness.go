@@ -185,7 +185,7 @@ func (l *Log) registered(ctx context.Context, s Signature) error {
 	if err == nil && !ok {
 		err = unknownWitness()
 	}
-	return err
+	return fault(err)
 }
 
 // add takes lines that are not there. Registered witnesses share a bounded
