@@ -75,6 +75,9 @@ type Action struct {
 	Name      string `json:"action"`    // as in dynamodb:PutItem
 	Resource  string `json:"resource"`  // ARN, or *
 	Condition string `json:"condition"` // the condition expression's text, without values
+	// Keys are the condition keys of IAM that each part of a transaction has of
+	// its own, as in dynamodb:LeadingKeys.
+	Keys map[string]string `json:"keys"`
 }
 
 // Calls returns all AWS calls made with a role of a function since the start,

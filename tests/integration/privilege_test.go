@@ -158,8 +158,10 @@ func TestEachRoleAllowsWhatItsFunctionDoesAndNothingElse(t *testing.T) {
 // asked is what IAM is asked for an action of a call.
 func asked(c server.Call, a server.Action) policy.Request {
 	r := policy.Request{Action: a.Name, Resource: a.Resource, Context: map[string][]string{"aws:principalarn": {c.Role}}}
-	for key, value := range c.Keys {
-		r.Context[strings.ToLower(key)] = []string{value}
+	for _, keys := range []map[string]string{c.Keys, a.Keys} {
+		for key, value := range keys {
+			r.Context[strings.ToLower(key)] = []string{value}
+		}
 	}
 	for key, value := range c.Context {
 		r.Context["kms:encryptioncontext:"+strings.ToLower(key)] = []string{value}

@@ -66,16 +66,21 @@ class TheRecordHoldsWhatIamAsks(unittest.TestCase):
     def test_an_action_for_each_part_of_a_transaction(self):
         request = {
             "TransactItems": [
-                {"Put": {"TableName": "rows", "ConditionExpression": "attribute_not_exists(pk)", "Item": {"pk": {"S": "secret"}}}},
-                {"ConditionCheck": {"TableName": "rows", "ConditionExpression": "attribute_exists(pk)"}},
+                {"Put": {"TableName": "rows", "ConditionExpression": "attribute_not_exists(pk)", "Item": {"pk": {"S": "reg#1"}, "d": {"S": "secret"}}}},
+                {"ConditionCheck": {"TableName": "rows", "ConditionExpression": "attribute_exists(pk)", "Key": {"pk": {"B": b"evt"}}}},
             ]
         }
         got = recorder.actions("dynamodb", "TransactWriteItems", request, None, WHERE)
         self.assertEqual(
             got,
             [
-                {"action": "dynamodb:PutItem", "resource": TABLE, "condition": "attribute_not_exists(pk)"},
-                {"action": "dynamodb:ConditionCheckItem", "resource": TABLE, "condition": "attribute_exists(pk)"},
+                {
+                    "action": "dynamodb:PutItem",
+                    "resource": TABLE,
+                    "condition": "attribute_not_exists(pk)",
+                    "keys": {"dynamodb:LeadingKeys": "reg#1"},
+                },
+                {"action": "dynamodb:ConditionCheckItem", "resource": TABLE, "condition": "attribute_exists(pk)", "keys": {}},
             ],
         )
         self.assertNotIn("secret", json.dumps(got))
@@ -91,16 +96,32 @@ class TheRecordHoldsWhatIamAsks(unittest.TestCase):
             ("kms", "Encrypt", {"KeyId": "k-1"}, None, key),
             ("kms", "Sign", {"KeyId": "alias/host"}, None, "arn:aws:kms:us-east-1:000000000000:alias/host"),
             ("logs", "PutLogEvents", {"logGroupName": "/v", "logStreamName": "s"}, None, "arn:aws:logs:us-east-1:000000000000:log-group:/v:log-stream:s"),
+            ("s3", "HeadObject", {"Bucket": "b", "Key": "search/manifest.json"}, None, "arn:aws:s3:::b/search/manifest.json"),
+            ("s3", "ListObjectsV2", {"Bucket": "b", "Prefix": "search/"}, None, "arn:aws:s3:::b"),
             ("sqs", "SendMessage", {"QueueUrl": "http://localhost:1/000000000000/lost"}, None, "arn:aws:sqs:us-east-1:000000000000:lost"),
         ):
             got = recorder.actions(service, operation, request, response, WHERE)
             self.assertEqual([a["resource"] for a in got], [want], operation)
 
     def test_the_partition_of_a_document_is_a_condition_key(self):
-        put = {"TableName": "docs", "Item": {"pk": {"S": "textkey"}, "sk": {"S": "2026-01-01"}, "d": {"B": b"secret"}}}
-        self.assertEqual(recorder.keys("dynamodb", put), {"dynamodb:LeadingKeys": "textkey"})
-        row = {"TableName": "rows", "Item": {"pk": {"B": b"req"}, "sk": {"N": "1"}}}
-        self.assertEqual(recorder.keys("dynamodb", row), {})
+        for operation, request, want in (
+            ("PutItem", {"Item": {"pk": {"S": "textkey"}, "sk": {"S": "2026-01-01"}, "d": {"B": b"secret"}}}, {"dynamodb:LeadingKeys": "textkey"}),
+            ("GetItem", {"Key": {"pk": {"S": "reg#1"}, "sk": {"S": "card"}}}, {"dynamodb:LeadingKeys": "reg#1"}),
+            (
+                "Query",
+                {"KeyConditionExpression": "xp = :p AND xs >= :first", "ExpressionAttributeValues": {":p": {"S": "registry"}, ":first": {"S": "0"}}},
+                {"dynamodb:LeadingKeys": "registry"},
+            ),
+            ("PutItem", {"Item": {"pk": {"B": b"req"}, "sk": {"N": "1"}}}, {}),
+            ("Query", {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"B": b"req"}}}, {}),
+        ):
+            got = recorder.actions("dynamodb", operation, {"TableName": "docs"} | request, None, WHERE)
+            self.assertEqual([a["keys"] for a in got], [want], operation)
+
+    def test_what_a_list_of_s3_is_limited_to(self):
+        self.assertEqual(recorder.keys("s3", {"Bucket": "b", "Prefix": "search/"}), {"s3:prefix": "search/"})
+        got = recorder.actions("s3", "HeadObject", {"Bucket": "b", "Key": "k"}, None, WHERE)
+        self.assertEqual(got[0]["action"], "s3:GetObject")
 
     def test_condition_keys(self):
         got = recorder.keys("kms", {"SigningAlgorithm": "ED25519_SHA_512", "MessageType": "RAW", "Message": b"secret"})

@@ -25,6 +25,17 @@ def _table(name: str, where: str, index: str | None = None) -> str:
     return f"{arn}/index/{index}" if index else arn
 
 
+def _partition(request: dict) -> dict[str, str]:
+    """The partition that an item lies in, where it is a text: of documents. A
+    query's is the value that its condition compares first."""
+    item = request.get("Item") or request.get("Key") or {}
+    partition = item.get("pk") or {}
+    if request.get("KeyConditionExpression"):
+        first = request["KeyConditionExpression"].split("=", 1)[-1].split()[0]
+        partition = (request.get("ExpressionAttributeValues") or {}).get(first) or {}
+    return {"dynamodb:LeadingKeys": partition["S"]} if "S" in partition else {}
+
+
 def _of_dynamodb(operation: str, request: dict, where: str) -> list[dict]:
     if parts := request.get("TransactItems"):
         return [
@@ -32,6 +43,7 @@ def _of_dynamodb(operation: str, request: dict, where: str) -> list[dict]:
                 "action": f"dynamodb:{_PARTS[kind]}",
                 "resource": _table(part["TableName"], where),
                 "condition": part.get("ConditionExpression") or "",
+                "keys": _partition(part),
             }
             for item in parts
             for kind, part in item.items()
@@ -51,6 +63,7 @@ def _of_dynamodb(operation: str, request: dict, where: str) -> list[dict]:
             "action": f"dynamodb:{operation}",
             "resource": resource,
             "condition": request.get("ConditionExpression") or "",
+            "keys": _partition(request),
         }
     ]
 
@@ -82,11 +95,21 @@ def _of_sqs(operation: str, request: dict, where: str) -> list[dict]:
     return [{"action": f"sqs:{operation}", "resource": f"arn:aws:sqs:{where}:{queue}", "condition": ""}]
 
 
+# Operations of S3 that IAM knows by another name.
+_S3 = {"HeadObject": "GetObject", "ListObjectsV2": "ListBucket", "ListObjects": "ListBucket", "HeadBucket": "ListBucket"}
+
+
+def _of_s3(operation: str, request: dict) -> list[dict]:
+    arn = f"arn:aws:s3:::{request.get('Bucket', '*')}"
+    if key := request.get("Key"):
+        arn += f"/{key}"
+    return [{"action": f"s3:{_S3.get(operation, operation)}", "resource": arn, "condition": ""}]
+
+
 # Members that name the resource, for the services that only pass by.
 _NAMES = {
     "sns": ("TopicArn", "{name}"),
     "secretsmanager": ("SecretId", "{name}"),
-    "s3": ("Bucket", "arn:aws:s3:::{name}"),
 }
 
 
@@ -104,6 +127,8 @@ def actions(service: str, operation: str, request: dict, response: dict | None, 
         return _of_logs(operation, request, where)
     if service == "sqs":
         return _of_sqs(operation, request, where)
+    if service == "s3":
+        return _of_s3(operation, request)
     member, form = _NAMES.get(service, ("", ""))
     resource = form.format(where=where, name=request[member]) if request.get(member) else "*"
     return [{"action": f"{service}:{operation}", "resource": resource, "condition": ""}]
@@ -113,17 +138,14 @@ def actions(service: str, operation: str, request: dict, response: dict | None, 
 _KEYS = {
     "kms": {"SigningAlgorithm": "kms:SigningAlgorithm", "MessageType": "kms:MessageType"},
     "dynamodb": {"Select": "dynamodb:Select", "ReturnValues": "dynamodb:ReturnValues"},
+    "s3": {"Prefix": "s3:prefix"},
 }
 
 
 def keys(service: str, request: dict) -> dict[str, str]:
-    """The condition keys of a request, but for the encryption context's."""
-    found = {key: str(request[member]) for member, key in _KEYS.get(service, {}).items() if request.get(member)}
-    # The partition that an item is put into, where it is a text: of documents.
-    partition = (request.get("Item") or {}).get("pk") or {}
-    if service == "dynamodb" and "S" in partition:
-        found["dynamodb:LeadingKeys"] = partition["S"]
-    return found
+    """The condition keys of a request, but for the encryption context's and for
+    those that each of its actions has of its own."""
+    return {key: str(request[member]) for member, key in _KEYS.get(service, {}).items() if request.get(member)}
 
 
 class Recorder:

@@ -20,14 +20,16 @@ import (
 const warmReads = 2
 
 // Warm opens the connections that a call needs, by reading items that are not
-// there: half a read unit each. It writes nothing, and whatever it meets, the
-// store may be used: every call asks the tables anew.
+// there: half a read unit each. Of documents it reads the one of key, which need
+// not be there but must be one that the role may read. A table without a name is
+// passed over. Warm writes nothing, and whatever it meets, the store may be
+// used: every call asks the tables anew.
 //
 // The error is a problem of kind Unavailable that says of each table what is
 // wrong, as far as the answer to a read tells: that it is missing or still
 // being created, that its key is another, that access is refused, that the
 // credentials are expired or wrong, or that DynamoDB cannot be reached.
-func (s *Store) Warm(ctx context.Context) error {
+func (s *Store) Warm(ctx context.Context, key store.Key) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -35,7 +37,10 @@ func (s *Store) Warm(ctx context.Context) error {
 	tables := []struct {
 		name string
 		key  item
-	}{{s.tables.Rows, rowKey("warm", 0)}, {s.tables.Docs, docItemKey(store.Key{Partition: "warm", Sort: "warm"})}}
+	}{{s.tables.Rows, rowKey("warm", 0)}, {s.tables.Docs, docItemKey(key)}}
+	if s.tables.Rows == "" {
+		tables = tables[1:]
+	}
 	errs := make([]error, len(tables)*warmReads)
 	var all sync.WaitGroup
 	for i := range errs {

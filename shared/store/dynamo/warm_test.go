@@ -20,6 +20,9 @@ import (
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
 
+// somewhere is a key of a document that is not there.
+var somewhere = store.Key{Partition: "warm", Sort: "warm"}
+
 func TestWarmReadsBothTablesAtOnceAndWritesNothing(t *testing.T) {
 	endpoint := dynamolocal.Start(t)
 	proxy := faultproxy.Start(t, endpoint)
@@ -35,7 +38,7 @@ func TestWarmReadsBothTablesAtOnceAndWritesNothing(t *testing.T) {
 	front.Start()
 	defer front.Close()
 	s := dynamo.New(dynamolocal.Client(front.URL, counter.Option), tables)
-	if err := s.Warm(t.Context()); err != nil {
+	if err := s.Warm(t.Context(), somewhere); err != nil {
 		t.Fatal(err)
 	}
 	reads := map[string]int{}
@@ -70,6 +73,7 @@ func TestWarmSaysOfEachTableWhatIsWrong(t *testing.T) {
 		want     string
 	}{
 		{"both there", endpoint, tables, ""},
+		{"no rows wanted", endpoint, dynamo.Tables{Docs: tables.Docs}, ""},
 		{"one missing", endpoint, dynamo.Tables{Rows: tables.Rows, Docs: "docs-nowhere"},
 			"table docs-nowhere: it is missing, or still being created"},
 		{"exchanged", endpoint, dynamo.Tables{Rows: tables.Docs, Docs: tables.Rows},
@@ -89,7 +93,7 @@ func TestWarmSaysOfEachTableWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := dynamo.New(dynamolocal.Client(tt.endpoint, func(o *dynamodb.Options) { o.RetryMaxAttempts = 1 }), tt.tables)
-			err := s.Warm(t.Context())
+			err := s.Warm(t.Context(), somewhere)
 			got := ""
 			if err != nil {
 				got = problem.Of(err).Text()
@@ -107,7 +111,7 @@ func TestWarmIsRefusedOnAClosedStore(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Warm(context.Background()); !errors.Is(err, store.ErrClosed) {
+	if err := s.Warm(context.Background(), somewhere); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Warm() = %v, want %v", err, store.ErrClosed)
 	}
 }

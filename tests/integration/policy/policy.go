@@ -240,6 +240,7 @@ func (s Statement) holds(context map[string][]string) bool {
 var operators = map[string]func(want, got []string) bool{
 	"StringEquals":              single(equal),
 	"StringLike":                single(Like),
+	"StringLikeIfExists":        ifThere(single(Like)),
 	"ArnEquals":                 single(Like), // the two are one, by IAM's reference
 	"ArnLike":                   single(Like),
 	"Bool":                      single(strings.EqualFold),
@@ -254,6 +255,11 @@ func equal(want, got string) bool { return want == got }
 
 func single(fits func(want, got string) bool) func(want, got []string) bool {
 	return func(want, got []string) bool { return len(got) == 1 && some(fits)(want, got) }
+}
+
+// ifThere holds for a key that the request does not have.
+func ifThere(holds func(want, got []string) bool) func(want, got []string) bool {
+	return func(want, got []string) bool { return len(got) == 0 || holds(want, got) }
 }
 
 func some(fits func(want, got string) bool) func(want, got []string) bool {

@@ -46,6 +46,10 @@ func TestARequestPassesByAnAllowAndNoDeny(t *testing.T) {
 			Request{Action: "kms:Decrypt", Resource: "k", Context: map[string][]string{"k": {"a", "b"}}}, false},
 		{"ForAllValues holds for none", `{"Effect":"Allow","Action":"kms:Decrypt","Resource":"*","Condition":{"ForAllValues:StringEquals":{"k":["a"]}}}`,
 			Request{Action: "kms:Decrypt", Resource: "k"}, true},
+		{"IfExists holds for a key that is not there", `{"Effect":"Allow","Action":"s3:ListBucket","Resource":"*","Condition":{"StringLikeIfExists":{"s3:prefix":"a/*"}}}`,
+			Request{Action: "s3:ListBucket", Resource: "b"}, true},
+		{"and as ever for one that is", `{"Effect":"Allow","Action":"s3:ListBucket","Resource":"*","Condition":{"StringLikeIfExists":{"s3:prefix":"a/*"}}}`,
+			Request{Action: "s3:ListBucket", Resource: "b", Context: map[string][]string{"s3:prefix": {"b/"}}}, false},
 		{"Null false wants the key", `{"Effect":"Allow","Action":"kms:Decrypt","Resource":"*","Condition":{"Null":{"k":"false"}}}`,
 			Request{Action: "kms:Decrypt", Resource: "k"}, false},
 	} {
