@@ -12,13 +12,16 @@
 //	certificate    ARN of the domain's certificate, in us-east-1
 //	waf            true: a web ACL before the edge, in us-east-1
 //	concurrency    instances reserved for message; 0 reserves none at all
-//	readCeiling    read units a second, for each table; its index has a fifth
-//	writeCeiling   write units a second, likewise
+//	readCeiling    read units a second of docs; rows have three fifths, the
+//	               index a fifth
+//	writeCeiling   write units a second of rows; docs have two fifths, the
+//	               index a fifth
 //	rate           requests of an address, tokens-per-second:burst; empty: any
 //	pairRate       of these, ones that open a pair
 //	email          whom alarms and the budget write to
 //	budget         USD a day of the account above which mail is sent
 //	keep           true: data outlives its stack, tables refuse deletion
+//	indexSeconds   from a change of a registration to a new search index
 //	hostKey        kms, or software where KMS has no Ed25519
 //	dashboard      true: a CloudWatch dashboard
 //	retentionDays  of logs

@@ -28,7 +28,7 @@ type Settings struct {
 	WAF         bool   // a web ACL before the edge
 
 	Concurrency  int // of message, reserved; 0 reserves none for any function
-	ReadCeiling  int // request units a second, for each table
+	ReadCeiling  int // request units a second; each table has a share of them
 	WriteCeiling int
 	Rate         string // per address, tokens-per-second:burst; empty: no limit
 	PairRate     string // per address, for envelopes that open a pair
@@ -38,6 +38,7 @@ type Settings struct {
 
 	Keep          bool   // data outlives its stack, and tables refuse deletion
 	HostKey       string // kms or software
+	IndexSeconds  int    // at most between a change and the index that has it
 	Dashboard     bool
 	RetentionDays int // of logs
 
@@ -62,6 +63,7 @@ const (
 	Budget            = "budget"
 	Keep              = "keep"
 	HostKey           = "hostKey"
+	IndexSeconds      = "indexSeconds"
 	Dashboard         = "dashboard"
 	RetentionDays     = "retentionDays"
 	EdgeSecretVersion = "edgeSecretVersion"
@@ -71,15 +73,15 @@ const (
 // Defaults are the values of a context that says nothing. cdk.json repeats
 // them, for people to read and change.
 //
-// The guard of money is in four of them. Lambda gives each of ten instances of
-// message at most ten requests a second. A call writes two units and reads four
-// at most, so the ceilings let fifty calls a second through, and bound what a
-// day of a table can cost.
+// The guard of money is in four of them. Lambda gives each of seven instances of
+// message at most ten requests a second. A call writes two units of rows, and
+// reads two of rows and three of docs at most, so the ceilings let twenty-five
+// calls a second through, and bound what a day of a table can cost.
 func Defaults() map[string]any {
 	return map[string]any{
 		Stage: "dev", Arch: "arm64", Edge: true, WAF: false,
-		Concurrency: 10, ReadCeiling: 100, WriteCeiling: 50, Rate: "20:40", PairRate: "1:20", Budget: 20,
-		Keep: true, HostKey: "kms", Dashboard: true, RetentionDays: 30,
+		Concurrency: 7, ReadCeiling: 100, WriteCeiling: 50, Rate: "20:40", PairRate: "1:20", Budget: 20,
+		Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
 }
 
@@ -113,6 +115,7 @@ func Read(context map[string]any) (Settings, error) {
 		Email:         r.match(Email, email, "a mail address"),
 		Budget:        r.number(Budget, 1, 1000000),
 		HostKey:       r.word(HostKey, "kms", "software"),
+		IndexSeconds:  r.number(IndexSeconds, 0, 300),
 		RetentionDays: r.days(RetentionDays),
 
 		EdgeSecretVersion: r.match(EdgeSecretVersion, version, "a version id of the edge's secret"),

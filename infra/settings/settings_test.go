@@ -22,8 +22,8 @@ func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := settings.Settings{
-		Stage: "dev", Arch: "arm64", Edge: true, Concurrency: 10, ReadCeiling: 100, WriteCeiling: 50,
-		Rate: "20:40", PairRate: "1:20", Budget: 20, Keep: true, HostKey: "kms", Dashboard: true, RetentionDays: 30,
+		Stage: "dev", Arch: "arm64", Edge: true, Concurrency: 7, ReadCeiling: 100, WriteCeiling: 50,
+		Rate: "20:40", PairRate: "1:20", Budget: 20, Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Read(nil) (-want +got):\n%s", diff)
@@ -56,7 +56,7 @@ func TestValuesOfTheCommandLineAreText(t *testing.T) {
 	got, err := settings.Read(map[string]any{
 		"stage": "prod", "arch": "amd64", "edge": "true", "domain": "vacants.example.org", "certificate": arn, "waf": "true",
 		"concurrency": "0", "readCeiling": "5", "writeCeiling": "6", "rate": "", "pairRate": "0.5:3", "email": "ops@example.org",
-		"budget": "7", "keep": "false", "hostKey": "software", "dashboard": "false", "retentionDays": "7",
+		"budget": "7", "keep": "false", "hostKey": "software", "indexSeconds": "5", "dashboard": "false", "retentionDays": "7",
 		"edgeSecretVersion": version, "edgeSecretBefore": version, "@aws-cdk/core:flag": true, "cli-telemetry": false,
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func TestValuesOfTheCommandLineAreText(t *testing.T) {
 	}
 	want := settings.Settings{
 		Stage: "prod", Arch: "amd64", Edge: true, Domain: "vacants.example.org", Certificate: arn, WAF: true,
-		ReadCeiling: 5, WriteCeiling: 6, PairRate: "0.5:3", Email: "ops@example.org", Budget: 7, HostKey: "software",
+		ReadCeiling: 5, WriteCeiling: 6, PairRate: "0.5:3", Email: "ops@example.org", Budget: 7, HostKey: "software", IndexSeconds: 5,
 		RetentionDays: 7, EdgeSecretVersion: version, EdgeSecretBefore: version,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -100,6 +100,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"budget", map[string]any{"budget": "ten"}, `context value budget: expected a whole number from 1 to 1000000, got "ten"`},
 		{"email", map[string]any{"email": "ops"}, `context value email: expected a mail address, got "ops"`},
 		{"hostKey", map[string]any{"hostKey": "hsm"}, `context value hostKey: expected kms or software, got "hsm"`},
+		{"indexSeconds", map[string]any{"indexSeconds": 301}, `context value indexSeconds: expected a whole number from 0 to 300, got "301"`},
 		{"retention of logs", map[string]any{"retentionDays": 2}, `context value retentionDays: expected a number of days that CloudWatch Logs offers`},
 		{"rate", map[string]any{"rate": "20"}, `context value rate: expected tokens-per-second:burst such as 20:40`},
 		{"rate of no burst", map[string]any{"pairRate": "1:0"}, `context value pairRate: `},

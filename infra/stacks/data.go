@@ -13,6 +13,7 @@ import (
 type data struct {
 	stack      awscdk.Stack
 	rows, docs ddb.TableV2
+	blobs      awss3.Bucket
 	atRest     awskms.Key // encrypts tables, bucket, logs and alarms
 	seal       awskms.Key // seals what the host keeps secret
 	host       awskms.Key // signs as the host; nil: a software key, sealed in docs
@@ -24,11 +25,12 @@ func newData(app constructs.Construct, in Input) data {
 	d.seal = sealKey(d.stack, in)
 	d.rows = rowsTable(d.stack, in, d.atRest)
 	d.docs = docsTable(d.stack, in, d.atRest)
-	blobs := blobBucket(d.stack, in, d.atRest)
+	d.blobs = blobBucket(d.stack, in, d.atRest)
 	output(d.stack, "Rows", d.rows.TableName(), "table of immutable rows")
 	output(d.stack, "Docs", d.docs.TableName(), "table of documents")
 	output(d.stack, "RowsStream", d.rows.TableStreamArn(), "stream of what happens to rows")
-	output(d.stack, "Blobs", blobs.BucketName(), "bucket of large bodies")
+	output(d.stack, "DocsStream", d.docs.TableStreamArn(), "stream of which documents change")
+	output(d.stack, "Blobs", d.blobs.BucketName(), "bucket of large bodies and of the search index")
 	output(d.stack, "SealKey", d.seal.KeyArn(), "KMS key that seals seeds and the keys of texts")
 	if in.Settings.HostKey == "kms" {
 		d.host = hostKey(d.stack, in)
@@ -37,11 +39,19 @@ func newData(app constructs.Construct, in Input) data {
 	return d
 }
 
+// stream is that of a table by its short name.
+func (d data) stream(table string) *string {
+	if table == "docs" {
+		return d.docs.TableStreamArn()
+	}
+	return d.rows.TableStreamArn()
+}
+
 // rowsTable is the table of rows as shared/store/dynamo lays them out: the
 // stream's name as bytes, and the position. It has no expiry: rows are never
 // deleted. Its stream is how a row that was changed all the same is found out.
 func rowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
-	props := tableProps(in, key)
+	props := tableProps(in, key, ofRows(in.Settings.ReadCeiling), in.Settings.WriteCeiling)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_BINARY}
 	props.SortKey = &ddb.Attribute{Name: str("sk"), Type: ddb.AttributeType_NUMBER}
 	props.DynamoStream = ddb.StreamViewType_NEW_AND_OLD_IMAGES
@@ -50,39 +60,51 @@ func rowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	return t
 }
 
+// docsIndex is the sparse index of docs.
+const docsIndex = "listed"
+
 // docsTable is the table of documents. Its index is sparse: only documents
-// with the attributes xp and xs are in it. It has no stream, for nothing reads
-// one.
+// with the attributes xp and xs are in it. Its stream tells that a document has
+// changed and never what it says, for some hold keys.
 func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
-	props := tableProps(in, key)
+	props := tableProps(in, key, in.Settings.ReadCeiling, ofDocs(in.Settings.WriteCeiling))
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_STRING}
 	props.SortKey = &ddb.Attribute{Name: str("sk"), Type: ddb.AttributeType_STRING}
 	props.GlobalSecondaryIndexes = &[]*ddb.GlobalSecondaryIndexPropsV2{{
-		IndexName:            str("listed"),
+		IndexName:            str(docsIndex),
 		PartitionKey:         &ddb.Attribute{Name: str("xp"), Type: ddb.AttributeType_STRING},
 		SortKey:              &ddb.Attribute{Name: str("xs"), Type: ddb.AttributeType_STRING},
 		ProjectionType:       ddb.ProjectionType_ALL,
 		MaxReadRequestUnits:  num(ofIndex(in.Settings.ReadCeiling)),
 		MaxWriteRequestUnits: num(ofIndex(in.Settings.WriteCeiling)),
 	}}
+	props.DynamoStream = ddb.StreamViewType_KEYS_ONLY
 	t := ddb.NewTableV2(s, str("Docs"), props)
 	named(t, "Docs")
 	return t
 }
 
 // ofIndex is the index's share of a ceiling. Documents with a place in it are
-// written by people, not by calls, and what it may cost a day counts too.
+// written by who publishes, not by calls, and what it may cost a day counts too.
 func ofIndex(ceiling int) int { return max(1, ceiling/5) }
+
+// ofRows is the share of the ceiling for reads that rows have: the two tips of a
+// call are less than half of what it reads, and a search reads documents alone.
+func ofRows(ceiling int) int { return max(1, ceiling*3/5) }
+
+// ofDocs is the share of the ceiling for writes that docs have: calls write rows
+// alone, and what is published takes two units of documents for one of the index.
+func ofDocs(ceiling int) int { return max(1, ceiling*2/5) }
 
 // tableProps are common to both tables: paid by request up to the ceilings,
 // encrypted under our key, restorable to any second of the last 35 days, and
 // not to be deleted by a slip. They have no names of their own, so that a table
 // restored or kept beside a new one is in nobody's way.
-func tableProps(in Input, key awskms.IKey) *ddb.TablePropsV2 {
+func tableProps(in Input, key awskms.IKey, reads, writes int) *ddb.TablePropsV2 {
 	return &ddb.TablePropsV2{
 		Billing: ddb.Billing_OnDemand(&ddb.MaxThroughputProps{
-			MaxReadRequestUnits:  num(in.Settings.ReadCeiling),
-			MaxWriteRequestUnits: num(in.Settings.WriteCeiling),
+			MaxReadRequestUnits:  num(reads),
+			MaxWriteRequestUnits: num(writes),
 		}),
 		Encryption:                       ddb.TableEncryptionV2_CustomerManagedKey(key, nil),
 		PointInTimeRecoverySpecification: &ddb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: yes()},
@@ -91,9 +113,15 @@ func tableProps(in Input, key awskms.IKey) *ddb.TablePropsV2 {
 	}
 }
 
-// blobBucket keeps replies too large for a row. No function has a grant on it
-// before one uses it. It is not emptied by the stack: that takes a custom
-// resource, so `vacancy destroy` does it.
+// snapshots is the beginning of the names under which the search index lies in
+// the bucket.
+const snapshots = "search/"
+
+// blobBucket keeps the search index, and replies too large for a row once there
+// are some: no function has a grant before it uses it. An index that another has
+// replaced is of no use to anybody after a day, a reply may be asked for. The
+// bucket is not emptied by the stack: that takes a custom resource, so `vacancy
+// destroy` does it.
 func blobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 	b := awss3.NewBucket(s, str("Blobs"), &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),
@@ -105,6 +133,8 @@ func blobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 			Id:                                  str("DropWhatWasReplaced"),
 			AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(num(1)),
 			NoncurrentVersionExpiration:         awscdk.Duration_Days(num(30)),
+		}, {
+			Id: str("DropOldIndexes"), Prefix: str(snapshots), NoncurrentVersionExpiration: awscdk.Duration_Days(num(1)), ExpiredObjectDeleteMarker: yes(),
 		}},
 		RemovalPolicy: removal(in.Settings),
 	})

@@ -19,7 +19,7 @@ const SecretHeader = "X-Vacancy-Edge"
 func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront before the functions")
 	e := edge{stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[string]awscloudfront.IOrigin{}}
-	e.calls, e.control = callRequests(s, in), controlRequests(s, in)
+	e.calls, e.control, e.reads = callRequests(s, in), controlRequests(s, in), registryRequests(s, in)
 	control := func(name string) *awscloudfront.BehaviorOptions {
 		b := e.behaviour(name)
 		b.OriginRequestPolicy = e.control
@@ -30,6 +30,7 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 		DefaultBehavior: e.behaviour("message"),
 		AdditionalBehaviors: &map[string]*awscloudfront.BehaviorOptions{
 			"/v1/vacants*": control("account"), "/v1/host*": control("account"), "/v1/restored*": control("account"),
+			"/v1/registry*": control("account"), "/v1/log/seal": control("account"),
 			"/v1/export*": control("audit"),
 		},
 		ErrorResponses:         forgetErrors(),
@@ -45,6 +46,7 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 	}
 	d := awscloudfront.NewDistribution(s, str("Distribution"), props)
 	named(d, "Distribution")
+	e.addRegistry(d)
 	e.addPages(d)
 	e.acceptFor(d)
 	if in.Settings.Domain != "" {
@@ -60,6 +62,7 @@ type edge struct {
 	in             Input
 	f              functions
 	calls, control awscloudfront.OriginRequestPolicy
+	reads          awscloudfront.OriginRequestPolicy
 	headers        awscloudfront.ResponseHeadersPolicy
 	origins        map[string]awscloudfront.IOrigin
 }
@@ -88,6 +91,36 @@ func (e edge) behaviour(function string) *awscloudfront.BehaviorOptions {
 	}
 }
 
+// addRegistry leads to searches and to the registry, which has what is left of
+// /v1/ after the operator's doors. Searches are kept for as long as they say,
+// for most are asked twice; what a vacant shows of itself may depend on who
+// proves to be asking, so of the registry nothing is kept but the log.
+func (e edge) addRegistry(d awscloudfront.Distribution) {
+	found, pages := searchCache(e.stack, e.in), logCache(e.stack, e.in)
+	for _, b := range []struct {
+		path, function string
+		cache          awscloudfront.ICachePolicy // nil: nothing is kept, and every method passes
+	}{
+		{"/v1/search*", "search", found},
+		{"/v1/query_capability", "search", nil},
+		{"/v1/checkpoint", "registry", pages},
+		{"/v1/proof/*", "registry", pages},
+		{"/v1/log/*", "registry", pages},
+		{"/v1/epoch*", "registry", pages},
+		{"/v1/*", "registry", nil},
+	} {
+		options := e.behaviour(b.function)
+		methods, cache := options.AllowedMethods, options.CachePolicy
+		if b.cache != nil {
+			methods, cache = awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS(), b.cache
+		}
+		d.AddBehavior(str(b.path), options.Origin, &awscloudfront.AddBehaviorOptions{
+			AllowedMethods: methods, CachePolicy: cache, OriginRequestPolicy: e.reads,
+			ViewerProtocolPolicy: options.ViewerProtocolPolicy, ResponseHeadersPolicy: options.ResponseHeadersPolicy,
+		})
+	}
+}
+
 // addPages leads to the public pages. Of several patterns that fit the first
 // counts, so these come last: a vacant may be named card.
 func (e edge) addPages(d awscloudfront.Distribution) {
@@ -105,14 +138,31 @@ func (e edge) addPages(d awscloudfront.Distribution) {
 // ?vacant= chooses whose card it is, and kept under the path alone one asked
 // for by a stranger would be everybody's.
 func pageCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	p := awscloudfront.NewCachePolicy(s, str("Pages"), &awscloudfront.CachePolicyProps{
-		CachePolicyName: str(in.Settings.Name("pages")), Comment: str("cards as long as they say"),
-		MinTtl: awscdk.Duration_Seconds(num(0)), DefaultTtl: awscdk.Duration_Seconds(num(0)), MaxTtl: awscdk.Duration_Seconds(num(60)),
+	return cachePolicy(s, in, "pages", "cards as long as they say", 60)
+}
+
+// searchCache keeps what a search found for as long as it says, and two seconds
+// at most: who unpublishes is to be gone at once.
+func searchCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
+	return cachePolicy(s, in, "found", "what searches found, for a moment", 2)
+}
+
+// logCache keeps what the log says for as long as it says. A proof never
+// changes; what does says so, and is asked for again.
+func logCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
+	return cachePolicy(s, in, "log", "the transparency log as long as it says", 86400)
+}
+
+// cachePolicy keeps what says so, for so many seconds at most.
+func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int) awscloudfront.ICachePolicy {
+	p := awscloudfront.NewCachePolicy(s, str(logical(name)), &awscloudfront.CachePolicyProps{
+		CachePolicyName: str(in.Settings.Name(name)), Comment: str(comment),
+		MinTtl: awscdk.Duration_Seconds(num(0)), DefaultTtl: awscdk.Duration_Seconds(num(0)), MaxTtl: awscdk.Duration_Seconds(num(most)),
 		CookieBehavior: awscloudfront.CacheCookieBehavior_None(), HeaderBehavior: awscloudfront.CacheHeaderBehavior_None(),
 		QueryStringBehavior:      awscloudfront.CacheQueryStringBehavior_All(),
 		EnableAcceptEncodingGzip: yes(), EnableAcceptEncodingBrotli: yes(),
 	})
-	named(p, "Pages")
+	named(p, logical(name))
 	return p
 }
 
@@ -121,14 +171,24 @@ func pageCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 // for together with all headers of the caller, unless Host is among them, which
 // a Function URL refuses.
 func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	p := awscloudfront.NewOriginRequestPolicy(s, str("Calls"), &awscloudfront.OriginRequestPolicyProps{
-		OriginRequestPolicyName: str(in.Settings.Name("calls")), Comment: str("what signed calls need"),
-		HeaderBehavior: awscloudfront.OriginRequestHeaderBehavior_AllowList(
-			str("Accept"), str("Content-Type"), str("Origin"), str("CloudFront-Viewer-Address")),
+	return someHeaders(s, in, "calls", "what signed calls need", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address")
+}
+
+// registryRequests are what registry and search see of a request: what message
+// sees, and by whom a read is signed.
+func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
+	return someHeaders(s, in, "reads", "what the registry needs", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller")
+}
+
+// someHeaders passes those headers on, and the whole query.
+func someHeaders(s awscdk.Stack, in Input, name, comment string, headers ...string) awscloudfront.OriginRequestPolicy {
+	p := awscloudfront.NewOriginRequestPolicy(s, str(logical(name)), &awscloudfront.OriginRequestPolicyProps{
+		OriginRequestPolicyName: str(in.Settings.Name(name)), Comment: str(comment),
+		HeaderBehavior:      awscloudfront.OriginRequestHeaderBehavior_AllowList(*strs(headers...)...),
 		QueryStringBehavior: awscloudfront.OriginRequestQueryStringBehavior_All(),
 		CookieBehavior:      awscloudfront.OriginRequestCookieBehavior_None(),
 	})
-	named(p, "Calls")
+	named(p, logical(name))
 	return p
 }
 

@@ -31,17 +31,61 @@ func TestOnlyPublicPagesAreCached(t *testing.T) {
 	want := map[string]string{
 		"":             "message, nothing kept, ${Calls}, 7 methods",
 		"/v1/vacants*": "account, nothing kept, ${Control}, 7 methods", "/v1/host*": "account, nothing kept, ${Control}, 7 methods",
-		"/v1/restored*": "account, nothing kept, ${Control}, 7 methods",
-		"/v1/export*":   "audit, nothing kept, ${Control}, 7 methods",
-		"*/card":        "message, ${Pages}, ${Calls}, 3 methods", "*/health": "message, ${Pages}, ${Calls}, 3 methods",
+		"/v1/restored*": "account, nothing kept, ${Control}, 7 methods", "/v1/registry*": "account, nothing kept, ${Control}, 7 methods",
+		"/v1/log/seal": "account, nothing kept, ${Control}, 7 methods",
+		"/v1/export*":  "audit, nothing kept, ${Control}, 7 methods",
+		"/v1/search*":  "search, ${Found}, ${Reads}, 3 methods", "/v1/query_capability": "search, nothing kept, ${Reads}, 7 methods",
+		"/v1/checkpoint": "registry, ${Log}, ${Reads}, 3 methods", "/v1/proof/*": "registry, ${Log}, ${Reads}, 3 methods",
+		"/v1/log/*": "registry, ${Log}, ${Reads}, 3 methods", "/v1/epoch*": "registry, ${Log}, ${Reads}, 3 methods",
+		"/v1/*":  "registry, nothing kept, ${Reads}, 7 methods",
+		"*/card": "message, ${Pages}, ${Calls}, 3 methods", "*/health": "message, ${Pages}, ${Calls}, 3 methods",
 		"*/.well-known/agent-card.json": "message, ${Pages}, ${Calls}, 3 methods",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("behaviours (-want +got):\n%s", diff)
 	}
-	pages := at(edge.Resources["Pages"].Properties, "CachePolicyConfig")
-	if diff := cmp.Diff([]any{0.0, 0.0, 60.0}, []any{at(pages, "MinTTL"), at(pages, "DefaultTTL"), at(pages, "MaxTTL")}); diff != "" {
-		t.Errorf("seconds that pages are kept (-want +got):\n%s", diff)
+	for policy, most := range map[string]float64{"Pages": 60, "Found": 2, "Log": 86400} {
+		kept := at(edge.Resources[policy].Properties, "CachePolicyConfig")
+		if diff := cmp.Diff([]any{0.0, 0.0, most}, []any{at(kept, "MinTTL"), at(kept, "DefaultTTL"), at(kept, "MaxTTL")}); diff != "" {
+			t.Errorf("seconds by %s (-want +got):\n%s", policy, diff)
+		}
+	}
+}
+
+// The first pattern that fits counts: what is left of /v1/ comes after all that
+// is somebody else's, and before the pages, of which no route of /v1/ is one.
+func TestTheRegistryHasWhatIsLeft(t *testing.T) {
+	config := at(synth(t, standard).template(t, "edge").Resources["Distribution"].Properties, "DistributionConfig")
+	var rest []string
+	for _, b := range at(config, "CacheBehaviors").([]any) {
+		path := at(b, "PathPattern").(string)
+		if len(rest) > 0 || path == "/v1/*" {
+			rest = append(rest, path)
+		}
+	}
+	if diff := cmp.Diff([]string{"/v1/*", "*/card", "*/health", "*/.well-known/agent-card.json"}, rest); diff != "" {
+		t.Errorf("behaviours from /v1/* on (-want +got):\n%s", diff)
+	}
+}
+
+// A read may be signed, and the answer to one depends on it: where the header
+// is passed on and not part of what an answer is kept under, a stranger would
+// get what another was shown. So kept is only what is everybody's.
+func TestASignedReadReachesTheRegistryAndNothingElse(t *testing.T) {
+	edge := synth(t, standard).template(t, "edge")
+	headers := func(policy string) any {
+		return at(edge.Resources[policy].Properties, "OriginRequestPolicyConfig", "HeadersConfig", "Headers")
+	}
+	if diff := cmp.Diff(append(headers("Calls").([]any), "Vacancy-Caller"), headers("Reads")); diff != "" {
+		t.Errorf("headers (-of calls, and who asks +of reads):\n%s", diff)
+	}
+	for _, path := range []string{"capability_card", "event_log", "event", "lineage"} {
+		for _, b := range at(edge.Resources["Distribution"].Properties, "DistributionConfig", "CacheBehaviors").([]any) {
+			pattern := strings.TrimSuffix(at(b, "PathPattern").(string), "*")
+			if strings.HasPrefix("/v1/"+path+"/0", pattern) && at(b, "CachePolicyId") != cachingDisabled {
+				t.Errorf("what /v1/%s/ shows is kept by %v", path, at(b, "PathPattern"))
+			}
+		}
 	}
 }
 
@@ -49,10 +93,14 @@ func TestOnlyPublicPagesAreCached(t *testing.T) {
 // /card?vacant=X, asked for by a stranger, would be everybody's /card.
 func TestAPageIsKeptUnderAllThatChoosesIt(t *testing.T) {
 	edge := synth(t, standard).template(t, "edge")
-	key := at(edge.Resources["Pages"].Properties, "CachePolicyConfig", "ParametersInCacheKeyAndForwardedToOrigin", "QueryStringsConfig", "QueryStringBehavior")
-	passed := at(edge.Resources["Calls"].Properties, "OriginRequestPolicyConfig", "QueryStringsConfig", "QueryStringBehavior")
-	if key != "all" || passed != "all" {
-		t.Errorf("of a query %v is passed on, and %v part of what a page is kept under; want all of both", passed, key)
+	for _, kept := range []string{"Pages", "Found", "Log"} {
+		key := at(edge.Resources[kept].Properties, "CachePolicyConfig", "ParametersInCacheKeyAndForwardedToOrigin", "QueryStringsConfig", "QueryStringBehavior")
+		for _, policy := range []string{"Calls", "Reads"} {
+			passed := at(edge.Resources[policy].Properties, "OriginRequestPolicyConfig", "QueryStringsConfig", "QueryStringBehavior")
+			if key != "all" || passed != "all" {
+				t.Errorf("of a query %v is passed on, and %v part of what %s keeps under; want all of both", passed, key, kept)
+			}
+		}
 	}
 }
 

@@ -35,9 +35,13 @@ func newFunctions(app constructs.Construct, in Input, d data) functions {
 		made := f.add(in, d, spec, lost)
 		switch spec.name {
 		case "sweeper":
-			everyHour(f.stack, in, made)
+			schedule(f.stack, in, "sweeper", "EveryHour", awscdk.Duration_Hours(num(1)), made)
+		case "sealer":
+			schedule(f.stack, in, "sealer", "EveryFiveMinutes", awscdk.Duration_Minutes(num(5)), made)
 		case "sentinel":
 			watchRows(f.stack, d, made, lost)
+		case "indexer":
+			watchDocs(f.stack, in, d, made)
 		}
 	}
 	return f
@@ -62,6 +66,9 @@ func (f functions) add(in Input, d data, spec function, lost awssqs.IQueue) awsl
 		LogGroup:              awslogs.LogGroup_FromLogGroupName(f.stack, str("Log-"+spec.name), str(in.Settings.LogGroup(spec.name))),
 		Tracing:               awslambda.Tracing_PASS_THROUGH,
 	}
+	if spec.disk > 0 {
+		props.EphemeralStorageSize = awscdk.Size_Mebibytes(num(spec.disk))
+	}
 	if in.Settings.Concurrency > 0 {
 		props.ReservedConcurrentExecutions = num(spec.concurrency)
 	}
@@ -79,8 +86,9 @@ func (f functions) add(in Input, d data, spec function, lost awssqs.IQueue) awsl
 // environment is what the function's list says, as far as this stage has it.
 func (f functions) environment(in Input, d data, spec function) *map[string]*string {
 	has := map[string]*string{
-		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_SEAL_KEY": d.seal.KeyArn(),
-		"VACANCY_RATE": str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate),
+		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
+		"VACANCY_SEAL_KEY": d.seal.KeyArn(),
+		"VACANCY_RATE":     str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate),
 		"VACANCY_URL": f.publicURL(in),
 	}
 	if d.host != nil {
@@ -148,14 +156,14 @@ func secretText(secret awssecretsmanager.ISecret, version string) *string {
 	return awscdk.SecretValue_SecretsManager(secret.SecretArn(), options).UnsafeUnwrap()
 }
 
-// everyHour starts the sweeper.
-func everyHour(s awscdk.Stack, in Input, f awslambda.Function) {
-	rule := awsevents.NewRule(s, str("EveryHour"), &awsevents.RuleProps{
-		RuleName:    str(in.Settings.Name("sweeper")),
-		Description: str("starts the sweeper"),
-		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Hours(num(1))),
+// schedule starts a function every so often.
+func schedule(s awscdk.Stack, in Input, function, id string, every awscdk.Duration, f awslambda.Function) {
+	rule := awsevents.NewRule(s, str(id), &awsevents.RuleProps{
+		RuleName:    str(in.Settings.Name(function)),
+		Description: str("starts the " + function),
+		Schedule:    awsevents.Schedule_Rate(every),
 	})
-	named(rule, "EveryHour")
+	named(rule, id)
 	rule.AddTarget(awseventstargets.NewLambdaFunction(f, nil))
 }
 
@@ -184,4 +192,21 @@ func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue)
 		OnFailure: awslambdaeventsources.NewSqsDlq(lost),
 	})
 	named(m, "RowsChanged")
+}
+
+// watchDocs wakes the indexer when registrations have changed: a thousand of
+// them, or after a while. What is not of the registry is passed over by Lambda.
+// The records say only that something changed: the indexer reads for itself what
+// changed since its last index, so that none of them is lost with one that fails.
+func watchDocs(s awscdk.Stack, in Input, d data, f awslambda.Function) {
+	m := awslambda.NewEventSourceMapping(s, str("RegistrationsChanged"), &awslambda.EventSourceMappingProps{
+		Target: f, EventSourceArn: d.docs.TableStreamArn(),
+		StartingPosition: awslambda.StartingPosition_TRIM_HORIZON,
+		Filters: &[]*map[string]any{awslambda.FilterCriteria_Filter(&map[string]any{
+			"dynamodb": map[string]any{"Keys": map[string]any{"pk": map[string]any{
+				"S": awslambda.FilterRule_BeginsWith(str(strings.TrimSuffix(registrations, "*")))}}}})},
+		BatchSize: num(1000), MaxBatchingWindow: awscdk.Duration_Seconds(num(in.Settings.IndexSeconds)),
+		RetryAttempts: num(3),
+	})
+	named(m, "RegistrationsChanged")
 }

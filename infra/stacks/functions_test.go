@@ -37,10 +37,17 @@ func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
 		}
 		may := []string{"dynamodb:PutItem", "dynamodb:Query", "dynamodb:GetItem"}
 		mayNot := []string{"dynamodb:DeleteItem", "dynamodb:UpdateItem", "dynamodb:BatchWriteItem", "dynamodb:PartiQLUpdate", "dynamodb:PartiQLDelete", "dynamodb:PartiQLInsert"}
-		if name == "audit" {
+		switch name {
+		case "audit":
 			may[0] = "dynamodb:Scan"
 			mayNot = append(mayNot, "dynamodb:PutItem")
-		} else {
+		case "search", "sweeper", "sentinel", "indexer":
+			may = nil
+			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
+		case "sealer":
+			may = may[1:]
+			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
+		default:
 			mayNot = append(mayNot, "dynamodb:Scan")
 		}
 		for _, a := range allowed["data.Rows.Arn"] {
@@ -67,7 +74,7 @@ func TestOnlyTheControlPlaneWritesDocumentsOfAnyKind(t *testing.T) {
 	for _, name := range stacks.Names() {
 		for _, s := range at(readable(policy(t, functions, name)), "Statement").([]any) {
 			for _, a := range list(at(s, "Action")) {
-				partition, bound := at(s, "Condition", "ForAllValues:StringEquals", "dynamodb:LeadingKeys"), at(s, "Condition", "StringLike", "kms:EncryptionContext:vacancy")
+				partition, bound := partitions(s), at(s, "Condition", "StringLike", "kms:EncryptionContext:vacancy")
 				switch {
 				case at(s, "Effect") != "Allow":
 				case a == "dynamodb:PutItem" && at(s, "Resource") == "data.Docs.Arn":
@@ -78,15 +85,99 @@ func TestOnlyTheControlPlaneWritesDocumentsOfAnyKind(t *testing.T) {
 			}
 		}
 	}
-	want := map[string]string{"message": "puts [textkey] seals textkey:* ", "sweeper": "puts [textkey] ", "account": "puts <nil> seals <nil> "}
+	want := map[string]string{"message": "puts [textkey] seals textkey:* ", "sweeper": "puts [textkey] ", "account": "puts <nil> seals <nil> ",
+		"registry": "puts [reg#* kin#* revoked tlog] ", "sealer": "puts [tlog] "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what is written to docs and sealed (-want +got):\n%s", diff)
 	}
 }
 
+// partitions are those that a statement is bound to.
+func partitions(statement any) any {
+	for _, operator := range []string{"ForAllValues:StringEquals", "ForAllValues:StringLike"} {
+		if p := at(statement, "Condition", operator, "dynamodb:LeadingKeys"); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// What strangers search in is registrations and the index of them: no document
+// of the host, and no row.
+func TestSearchReadsRegistrationsAndTheIndexAlone(t *testing.T) {
+	a := synth(t, standard)
+	got := map[string]string{}
+	for _, name := range []string{"search", "indexer"} {
+		for _, s := range at(readable(policy(t, a.template(t, "functions"), name)), "Statement").([]any) {
+			if at(s, "Effect") == "Allow" && at(s, "Sid") != "OwnLog" && at(s, "Resource") != "*" {
+				got[name] += fmt.Sprint(at(s, "Action"), " ", at(s, "Resource"), " ", partitions(s), "; ")
+			}
+		}
+	}
+	want := map[string]string{
+		"search": "dynamodb:GetItem data.Docs.Arn [reg#*]; dynamodb:Query data.Docs.Arn/index/listed [registry]; " +
+			"s3:GetObject data.Blobs.Arn/search/* <nil>; s3:ListBucket data.Blobs.Arn <nil>; ",
+		"indexer": "dynamodb:Query data.Docs.Arn/index/listed [registry]; " +
+			"[s3:GetObject s3:PutObject s3:DeleteObject] data.Blobs.Arn/search/* <nil>; s3:ListBucket data.Blobs.Arn <nil>; " +
+			"[dynamodb:DescribeStream dynamodb:GetRecords dynamodb:GetShardIterator] data.Docs.StreamArn <nil>; ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what they may (-want +got):\n%s", diff)
+	}
+}
+
+// Two functions sign as the host, and the key lets no other role.
+func TestTheHostsKeySignsForTwoFunctions(t *testing.T) {
+	a := synth(t, standard)
+	var signers []string
+	for _, s := range at(a.template(t, "data").Resources["HostKey"].Properties, "KeyPolicy", "Statement").([]any) {
+		if at(s, "Action") == "kms:Sign" {
+			for _, role := range list(readable(at(s, "Condition", "ArnEquals", "aws:PrincipalArn"))) {
+				signers = append(signers, role.(string)[strings.LastIndex(role.(string), "/")+1:])
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"vacancy-dev-account-us-east-1", "vacancy-dev-sealer-us-east-1"}, signers); diff != "" {
+		t.Errorf("who signs as the host (-want +got):\n%s", diff)
+	}
+}
+
+// An identity that lies sealed in docs is opened to seal the log; else nothing is.
+func TestTheSealerOpensNoKeyWhereKMSSigns(t *testing.T) {
+	for _, test := range []struct {
+		context map[string]any
+		opens   bool
+	}{{standard, false}, {bare, true}} {
+		opens := false
+		for _, s := range at(policy(t, synth(t, test.context).template(t, "functions"), "sealer"), "Statement").([]any) {
+			opens = opens || at(s, "Action") == "kms:Decrypt"
+		}
+		if opens != test.opens {
+			t.Errorf("%v: the sealer opens keys: %v, want %v", test.context, opens, test.opens)
+		}
+	}
+}
+
+// Registrations alone wake the indexer, a thousand at once or after the time
+// that was chosen.
+func TestTheIndexerIsFedRegistrationsOnly(t *testing.T) {
+	m := synth(t, map[string]any{"indexSeconds": 7}).template(t, "functions").Resources["RegistrationsChanged"].Properties
+	var filter any
+	if err := json.Unmarshal([]byte(at(m, "FilterCriteria", "Filters", 0, "Pattern").(string)), &filter); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"dynamodb": map[string]any{"Keys": map[string]any{"pk": map[string]any{"S": []any{map[string]any{"prefix": "reg#"}}}}}}
+	if diff := cmp.Diff(want, filter); diff != "" || len(list(at(m, "FilterCriteria", "Filters"))) != 1 {
+		t.Errorf("filter (-want +got):\n%s", diff)
+	}
+	if m["BatchSize"] != 1000.0 || m["MaximumBatchingWindowInSeconds"] != 7.0 {
+		t.Errorf("mapping = %v, want a thousand records or seven seconds", m)
+	}
+}
+
 // wantStars: the stream's list has no resource in AWS.
 func wantStars(name string) []string {
-	if name == "sentinel" {
+	if name == "sentinel" || name == "indexer" {
 		return []string{"dynamodb:ListStreams"}
 	}
 	return nil
@@ -159,7 +250,7 @@ func TestTheEdgesSecretIsAReferenceEverywhere(t *testing.T) {
 			env := at(f.Properties, "Environment", "Variables")
 			now, before := text(at(env, "VACANCY_EDGE_SECRET"), "${EdgeSecretValue}"), text(at(env, "VACANCY_EDGE_SECRET_BEFORE"), "${EdgeSecretValue}")
 			want := []string{test.now, test.before}
-			if id == "Sweeper" || id == "Sentinel" { // they have no URL
+			if slices.Contains([]string{"Sweeper", "Sentinel", "Indexer", "Sealer"}, id) { // they have no URL
 				want = []string{"", ""}
 			}
 			if diff := cmp.Diff(want, []string{now, before}); diff != "" {
@@ -192,7 +283,7 @@ func TestAFunctionURLMayBeCalledByAnybodyAndOnlyAsAURL(t *testing.T) {
 		slices.Sort(actions[id])
 	}
 	both := []string{"lambda:InvokeFunction", "lambda:InvokeFunctionUrl"}
-	if diff := cmp.Diff(map[string][]string{"Message": both, "Account": both, "Audit": both}, actions); diff != "" {
+	if diff := cmp.Diff(map[string][]string{"Message": both, "Account": both, "Audit": both, "Registry": both, "Search": both}, actions); diff != "" {
 		t.Errorf("what anybody may call (-want +got):\n%s", diff)
 	}
 }
@@ -205,11 +296,17 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 		}
 		return out
 	}
-	want := map[string]any{"Message": 10.0, "Account": 2.0, "Audit": 1.0, "Sweeper": 1.0, "Sentinel": 1.0}
+	want := map[string]any{"Message": 7.0, "Account": 2.0, "Audit": 1.0, "Registry": 2.0, "Search": 2.0,
+		"Sweeper": 1.0, "Sentinel": 1.0, "Indexer": 1.0, "Sealer": 1.0}
 	if diff := cmp.Diff(want, reserved(standard)); diff != "" {
 		t.Errorf("by default (-want +got):\n%s", diff)
 	}
-	want = map[string]any{"Message": nil, "Account": nil, "Audit": nil, "Sweeper": nil, "Sentinel": nil}
+	if got := reserved(map[string]any{"concurrency": 64}); got["Registry"] != 16.0 || got["Search"] != 16.0 {
+		t.Errorf("beside 64 of message there are %v of registry and %v of search, want a quarter", got["Registry"], got["Search"])
+	}
+	for id := range want {
+		want[id] = nil
+	}
 	if diff := cmp.Diff(want, reserved(bare)); diff != "" {
 		t.Errorf("with none (-want +got):\n%s", diff)
 	}

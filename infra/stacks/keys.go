@@ -1,6 +1,8 @@
 package stacks
 
 import (
+	"slices"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
@@ -95,10 +97,17 @@ func textKeysOnly() map[string]any {
 
 // hostKey is the host's identity: Ed25519, of which KMS signs messages of up to
 // 4,096 bytes and gives nobody the secret. It does not rotate: another key is
-// another host.
+// another host. account signs with it who the host is, sealer what it has in
+// its log.
 func hostKey(s awscdk.Stack, in Input) awskms.Key {
+	var signers []*string
+	for _, f := range table(in.Settings) {
+		if slices.Contains(f.grants.host, "Sign") {
+			signers = append(signers, roleOf(s, in, f.name))
+		}
+	}
 	conditions := signOnly()
-	conditions["ArnEquals"] = map[string]any{"aws:PrincipalArn": roleOf(s, in, "account")}
+	conditions["ArnEquals"] = map[string]any{"aws:PrincipalArn": signers}
 	return newKey(s, in, "HostKey", &awskms.KeyProps{
 		Description: str("Vacancy " + in.Settings.Stage + ": the host's identity"),
 		KeySpec:     awskms.KeySpec_ECC_NIST_EDWARDS25519, KeyUsage: awskms.KeyUsage_SIGN_VERIFY,

@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
@@ -20,10 +21,8 @@ var everyWrite = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem
 // newRole is the role of a function: one inline policy, all of it here. The
 // golden files in infra/policies show what comes out.
 func newRole(s awscdk.Stack, in Input, d data, f function, lost awssqs.IQueue) awsiam.Role {
-	statements := append(tableStatements(d, f.grants), keyStatements(d, f.grants)...)
-	if f.grants.stream {
-		statements = append(statements, streamStatements(d, lost)...)
-	}
+	statements := slices.Concat(rowStatements(d, f.grants), docStatements(d, f.grants), keyStatements(d, f.grants),
+		snapshotStatements(d, f.grants), streamStatements(d, f.grants, lost))
 	statements = append(statements, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: str("OwnLog"), Actions: strs("logs:CreateLogStream", "logs:PutLogEvents"),
 		Resources: &[]*string{s.FormatArn(&awscdk.ArnComponents{
@@ -45,17 +44,21 @@ func newRole(s awscdk.Stack, in Input, d data, f function, lost awssqs.IQueue) a
 
 func reasonForStars(g grants) string {
 	reason := "Lambda names the streams in the function's own log group, so that grant ends in a star."
-	if g.stream {
+	if len(g.snapshots) > 0 {
+		reason += " The archives of the search index have random names below search/."
+	}
+	if g.stream != "" {
 		reason += " AWS offers no resource for dynamodb:ListStreams."
 	}
 	return reason
 }
 
-// tableStatements allow what the function does with the tables. What nothing
-// may do with rows is denied on top, so that no later grant, here or by hand,
-// lets a row be changed: rows are put once.
-func tableStatements(d data, g grants) (out []awsiam.PolicyStatement) {
-	rows, docs := d.rows.TableArn(), d.docs.TableArn()
+// rowStatements allow what the function does with rows. What nothing may do
+// with them is denied on top, so that no later grant, here or by hand, lets a
+// row be changed: rows are put once. (Which streams a function appends to no
+// policy can say: IAM's word for partitions is not for keys that are bytes.)
+func rowStatements(d data, g grants) (out []awsiam.PolicyStatement) {
+	rows := d.rows.TableArn()
 	if len(g.rows) > 0 {
 		out = append(out, statement("Rows", awsiam.Effect_ALLOW, "dynamodb", g.rows, rows, nil))
 	}
@@ -66,20 +69,38 @@ func tableStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	if !slices.Contains(g.rows, "PutItem") {
 		denied = slices.Compact(append([]string{"PutItem"}, denied...))
 	}
-	out = append(out, statement("RowsStayAsTheyAre", awsiam.Effect_DENY, "dynamodb", denied, rows, nil))
-	allowed := g.docs
-	if g.textKeys {
-		allowed = slices.DeleteFunc(slices.Clone(g.docs), func(o string) bool { return o == "PutItem" })
-		out = append(out, statement("TextKeys", awsiam.Effect_ALLOW, "dynamodb", []string{"PutItem"}, docs, map[string]any{
-			"ForAllValues:StringEquals": map[string]any{"dynamodb:LeadingKeys": strs(textKeyPartition)}}))
+	return append(out, statement("RowsStayAsTheyAre", awsiam.Effect_DENY, "dynamodb", denied, rows, nil))
+}
+
+// docStatements allow what the function does with documents, and deny every
+// write to one that makes none.
+func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
+	docs, writes := d.docs.TableArn(), false
+	for _, a := range g.docs {
+		out = append(out, statement(a.sid, awsiam.Effect_ALLOW, "dynamodb", a.operations, docs, partitionsOnly(a.partitions)))
+		writes = writes || slices.Contains(a.operations, "PutItem")
 	}
-	if len(allowed) > 0 {
-		out = append(out, statement("Docs", awsiam.Effect_ALLOW, "dynamodb", allowed, docs, nil))
+	if g.listed {
+		index := awscdk.Fn_Join(str(""), &[]*string{docs, str("/index/" + docsIndex)})
+		out = append(out, statement("Listed", awsiam.Effect_ALLOW, "dynamodb", []string{"Query"}, index, partitionsOnly([]string{inIndex})))
 	}
-	if !slices.Contains(g.docs, "PutItem") {
+	if !writes {
 		out = append(out, statement("DocsStayAsTheyAre", awsiam.Effect_DENY, "dynamodb", everyWrite, docs, nil))
 	}
 	return out
+}
+
+// partitionsOnly is the condition that holds for items of some partitions; nil
+// for those of any.
+func partitionsOnly(patterns []string) map[string]any {
+	if len(patterns) == 0 {
+		return nil
+	}
+	operator := "ForAllValues:StringEquals"
+	if slices.ContainsFunc(patterns, func(p string) bool { return strings.Contains(p, "*") }) {
+		operator = "ForAllValues:StringLike"
+	}
+	return map[string]any{operator: map[string]any{"dynamodb:LeadingKeys": strs(patterns...)}}
 }
 
 func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
@@ -110,15 +131,38 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	return out
 }
 
-// streamStatements are what Lambda itself does in the function's name to feed
-// it the stream, and to keep what it could not be fed.
-func streamStatements(d data, lost awssqs.IQueue) []awsiam.PolicyStatement {
+// snapshotStatements allow what the function does with the search index in the
+// bucket. Without the right to list, S3 answers that it forbids, and not that
+// there is none, where an object is missing; it asks for that right without a
+// prefix, so the right is on names alone, and on those below ours where one is
+// given. Nothing is encrypted or opened here: the bucket's key lets S3 do that
+// for whoever may use the bucket.
+func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
+	if len(g.snapshots) == 0 {
+		return nil
+	}
 	return []awsiam.PolicyStatement{
-		statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.rows.TableStreamArn(), nil),
+		statement("Snapshots", awsiam.Effect_ALLOW, "s3", g.snapshots, d.blobs.ArnForObjects(str(snapshots+"*")), nil),
+		statement("SnapshotNames", awsiam.Effect_ALLOW, "s3", []string{"ListBucket"}, d.blobs.BucketArn(), map[string]any{
+			"StringLikeIfExists": map[string]any{"s3:prefix": snapshots + "*"}}),
+	}
+}
+
+// streamStatements are what Lambda itself does in the function's name to feed
+// it the stream of a table, and to keep what sentinel could not be fed.
+func streamStatements(d data, g grants, lost awssqs.IQueue) []awsiam.PolicyStatement {
+	if g.stream == "" {
+		return nil
+	}
+	out := []awsiam.PolicyStatement{
+		statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.stream(g.stream), nil),
 		// ListStreams has no resource: Lambda asks for it before it polls.
 		statement("Streams", awsiam.Effect_ALLOW, "dynamodb", []string{"ListStreams"}, str("*"), nil),
-		statement("Lost", awsiam.Effect_ALLOW, "sqs", []string{"SendMessage"}, lost.QueueArn(), nil),
 	}
+	if g.stream == "rows" {
+		out = append(out, statement("Lost", awsiam.Effect_ALLOW, "sqs", []string{"SendMessage"}, lost.QueueArn(), nil))
+	}
+	return out
 }
 
 // statement takes its conditions as one value: added one after the other, in

@@ -152,10 +152,10 @@ func TestOutputsAreWhatTheCommandLineReads(t *testing.T) {
 		context map[string]any
 		want    []string
 	}{
-		{"data", standard, []string{"Blobs", "Docs", "HostKey", "Rows", "RowsStream", "SealKey", "Version"}},
-		{"data", bare, []string{"Blobs", "Docs", "Rows", "RowsStream", "SealKey", "Version"}},
-		{"functions", standard, []string{"AccountUrl", "AuditUrl", "EdgeSecret", "MessageUrl", "Version"}},
-		{"functions", bare, []string{"AccountUrl", "AuditUrl", "MessageUrl", "Version"}},
+		{"data", standard, []string{"Blobs", "Docs", "DocsStream", "HostKey", "Rows", "RowsStream", "SealKey", "Version"}},
+		{"data", bare, []string{"Blobs", "Docs", "DocsStream", "Rows", "RowsStream", "SealKey", "Version"}},
+		{"functions", standard, []string{"AccountUrl", "AuditUrl", "EdgeSecret", "MessageUrl", "RegistryUrl", "SearchUrl", "Version"}},
+		{"functions", bare, []string{"AccountUrl", "AuditUrl", "MessageUrl", "RegistryUrl", "SearchUrl", "Version"}},
 		{"edge", standard, []string{"Url", "Version"}},
 		{"watch", standard, []string{"AlarmTopic", "Dashboard", "Version"}},
 		{"watch", bare, []string{"AlarmTopic", "Version"}},

@@ -7,6 +7,7 @@ type function struct {
 	name, description string
 	memory            int // MB
 	timeout           int // seconds
+	disk              int // MB of the temporary folder; 0: the 512 that are free
 	concurrency       int // reserved, unless nothing is reserved at all
 	url               bool
 	environment       []string // beside VACANCY_STAGE
@@ -15,13 +16,23 @@ type function struct {
 
 // grants are what a function's role may do beside writing its own log.
 type grants struct {
-	rows, docs []string // operations on the tables
-	seals      bool     // Encrypt under the sealing key
-	opens      bool     // Decrypt of what is sealed under it
-	textsOnly  bool     // and Decrypt of the keys of texts only
-	textKeys   bool     // PutItem on docs, and Encrypt, for the keys of texts only
-	host       []string // operations on the host's key
-	stream     bool     // read the stream of rows
+	rows      []string // operations on the table of rows
+	docs      []access // on documents
+	listed    bool     // Query of the sparse index of docs, where registrations lie
+	snapshots []string // operations on the bucket's objects of the search index
+	seals     bool     // Encrypt under the sealing key
+	opens     bool     // Decrypt of what is sealed under it
+	textsOnly bool     // and Decrypt of the keys of texts only
+	textKeys  bool     // Encrypt for the keys of texts only
+	host      []string // operations on the host's key
+	stream    string   // the table whose stream feeds it: rows, docs, or none
+}
+
+// access is operations on documents of some partitions; of any if none is said.
+type access struct {
+	sid        string
+	operations []string
+	partitions []string // patterns
 }
 
 // The timeout of what callers wait for is below the 30 seconds that CloudFront
@@ -35,49 +46,119 @@ const (
 	textKeyPartition = "textkey"
 )
 
+// The partitions of docs that are the registry's: registrations with their
+// manifests, who is whose child, who is revoked, and the transparency log.
+const (
+	registrations = "reg#*"
+	kin           = "kin#*"
+	revoked       = "revoked"
+	log           = "tlog"
+	// inIndex is the part of the sparse index that registrations lie in.
+	inIndex = "registry"
+	// What the host knows of itself, and of the vacants that it hosts.
+	aboutHost = "host"
+	records   = "v#*"
+)
+
 // table lists the functions.
 //
 // Memory buys a share of a core: 256 MB are a seventh. A call needs about two
 // milliseconds of it between its waits for DynamoDB, and the programs take less
 // than 64 MB, so more would be paid for in waiting. audit holds pages of a
-// megabyte, several times over, and takes 512. What nobody waits for has the
-// least that Lambda offers.
+// megabyte, several times over, and takes 512; search and indexer hold the
+// index. What nobody waits for has the least that Lambda offers.
 //
 // Of documents message makes the keys of texts and no other: whoever takes it
 // over reaches neither the operator's key nor a vacant's record. A software
 // identity it would have to make as well, if strangers come before the operator.
+// registry makes those of the registry, search none at all.
 func table(s settings.Settings) []function {
+	return append(doors(s), jobs(s)...)
+}
+
+// appends are all operations that rows ever allow.
+func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
+
+// beside is what registry and search each have of instances: two, or a quarter
+// of message's where there are more.
+func beside(s settings.Settings) int { return max(2, s.Concurrency/4) }
+
+// doors are the functions that callers reach by URL.
+func doors(s settings.Settings) []function {
 	tables := []string{"VACANCY_ROWS", "VACANCY_DOCS"}
 	edge := []string{"VACANCY_EDGE_SECRET", "VACANCY_EDGE_SECRET_BEFORE", "VACANCY_RATE", "VACANCY_PAIR_RATE"}
 	with := func(names ...string) []string { return append(append(names, tables...), edge...) }
-	appends := []string{"PutItem", "Query", "GetItem"} // all that rows ever allow
+	any := func(operations ...string) []access { return []access{{sid: "Docs", operations: operations}} }
+	called := any("GetItem", "PutItem", "Query")
+	if s.HostKey == "kms" {
+		called = append([]access{{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}}}, any("GetItem", "Query")...)
+	}
 	return []function{{
 		name: "message", description: "signed calls, resets, asks, cards and health",
 		memory: 256, timeout: urlTimeout, concurrency: s.Concurrency, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY"),
-		grants: grants{rows: appends, docs: []string{"GetItem", "PutItem", "Query"}, seals: true, opens: true,
+		grants: grants{rows: appends(), docs: called, seals: true, opens: true,
 			textKeys: s.HostKey == "kms", host: []string{"GetPublicKey"}},
 	}, {
 		name: "account", description: "the control plane, for the operator's key",
 		memory: 256, timeout: urlTimeout, concurrency: 2, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL"),
-		grants: grants{rows: appends, docs: []string{"GetItem", "PutItem", "Query", "DeleteItem"}, seals: true, opens: true,
+		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "Query", "DeleteItem"), seals: true, opens: true,
 			host: []string{"GetPublicKey", "Sign"}},
 	}, {
 		name: "audit", description: "the paged export that verify reads, for the operator's key",
 		memory: 512, timeout: urlTimeout, concurrency: 1, url: true,
 		environment: with("VACANCY_SEAL_KEY"),
-		grants: grants{rows: []string{"Scan", "Query", "GetItem"}, docs: []string{"GetItem", "Query"},
+		grants: grants{rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"),
 			opens: true, textsOnly: true},
 	}, {
+		name: "registry", description: "publishing, revoking, cards, events and the transparency log",
+		memory: 256, timeout: urlTimeout, concurrency: beside(s), url: true,
+		environment: with("VACANCY_HOST_KEY", "VACANCY_URL"),
+		grants: grants{rows: appends(), host: []string{"GetPublicKey"}, docs: []access{
+			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, log}},
+			{"Docs", []string{"GetItem", "Query"}, []string{registrations, kin, revoked, log, aboutHost, records}},
+		}},
+	}, {
+		name: "search", description: "finds vacants by what they can do",
+		memory: 512, timeout: urlTimeout, disk: 1024, concurrency: beside(s), url: true,
+		environment: append([]string{"VACANCY_DOCS", "VACANCY_BLOBS"}, edge...),
+		grants: grants{docs: []access{{"Registrations", []string{"GetItem"}, []string{registrations}}},
+			listed: true, snapshots: []string{"GetObject"}},
+	}}
+}
+
+// jobs are the functions that nobody waits for.
+func jobs(s settings.Settings) []function {
+	sealer := grants{rows: []string{"Query", "GetItem"}, host: []string{"GetPublicKey", "Sign"}, docs: []access{
+		{"Log", []string{"GetItem", "PutItem", "Query", "DeleteItem"}, []string{log}}}}
+	sealerReads := []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY"}
+	if s.HostKey != "kms" { // the identity lies sealed in docs
+		sealer.opens = true
+		sealer.docs = append(sealer.docs, access{"Identity", []string{"GetItem"}, []string{aboutHost}})
+		sealerReads = append(sealerReads, "VACANCY_SEAL_KEY")
+	}
+	return []function{{
 		name: "sweeper", description: "destroys the keys of texts whose time is over, every hour",
 		memory: 128, timeout: 60, concurrency: 1,
 		environment: []string{"VACANCY_DOCS"},
-		grants:      grants{docs: []string{"Query", "PutItem"}, textKeys: true},
+		grants: grants{docs: []access{
+			{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}},
+			{sid: "Docs", operations: []string{"Query"}}}},
 	}, {
 		name: "sentinel", description: "tells of rows that were changed or removed",
 		memory: 128, timeout: 30, concurrency: 1,
-		grants: grants{stream: true},
+		grants: grants{stream: "rows"},
+	}, {
+		name: "indexer", description: "publishes the search index when registrations have changed",
+		memory: 512, timeout: 300, disk: 1024, concurrency: 1,
+		environment: []string{"VACANCY_DOCS", "VACANCY_BLOBS"},
+		grants:      grants{listed: true, snapshots: []string{"GetObject", "PutObject", "DeleteObject"}, stream: "docs"},
+	}, {
+		name: "sealer", description: "seals the transparency log, every five minutes",
+		memory: 128, timeout: 120, concurrency: 1,
+		environment: sealerReads,
+		grants:      sealer,
 	}}
 }
 

@@ -108,7 +108,11 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	for _, f := range table(in.Settings) {
 		refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
 	}
-	rule := map[string]*string{"RuleName": str(in.Settings.Name("sweeper"))}
+	// scheduled is what went wrong with a function that a rule starts.
+	scheduled := func(function string) awscloudwatch.IMetric {
+		rule := map[string]*string{"RuleName": str(in.Settings.Name(function))}
+		return sum(60, lambda(in, function, "Errors", "Sum", 60), metric("AWS/Events", "FailedInvocations", "Sum", 60, rule))
+	}
 	queue := map[string]*string{"QueueName": str(in.Settings.Name("lost"))}
 	for _, a := range []struct {
 		id, says string
@@ -123,8 +127,11 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		{"functions-throttled", "Lambda refuses requests: reserved concurrency is used up.", sum(5, refused...), 1, 3},
 		{"rows-throttled", "The table of rows refuses requests: its ceilings are reached.", throttled(d.rows.TableName()), 1, 3},
 		{"docs-throttled", "The table of documents refuses requests: its ceilings are reached.", throttled(d.docs.TableName()), 1, 3},
-		{"sweeper-fails", "Keys of texts whose time is over are not destroyed.",
-			sum(60, lambda(in, "sweeper", "Errors", "Sum", 60), metric("AWS/Events", "FailedInvocations", "Sum", 60, rule)), 1, 1},
+		{"registry-fails", "The registry answers with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "registry", "Url5xxCount", "Sum", 5), 5, 1},
+		{"search-fails", "Searches are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "search", "Url5xxCount", "Sum", 5), 5, 1},
+		{"sweeper-fails", "Keys of texts whose time is over are not destroyed.", scheduled("sweeper"), 1, 1},
+		{"sealer-fails", "What was published or revoked is not sealed in the log.", scheduled("sealer"), 2, 1},
+		{"indexer-fails", "No new search index is published: searches read ever more changes. Run vacancy tail.", lambda(in, "indexer", "Errors", "Sum", 60), 3, 1},
 		{"sentinel-behind", "What happens to rows is looked at an hour late or more: a change would be seen late.",
 			lambda(in, "sentinel", "IteratorAge", "Maximum", 5), 3600 * 1000, 1},
 		{"sentinel-lost", "The sentinel could not look at some changes of rows. Run vacancy verify, then empty the queue.",
@@ -166,6 +173,9 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 			{graph("Control plane", counted(in, "account", "calls", "Sum", 5), counted(in, "audit", "calls", "Sum", 5)),
 				graph("Instances", lambda(in, "message", "ConcurrentExecutions", "Maximum", 5), lambda(in, "message", "Throttles", "Sum", 5)),
 				graph("Sweeper and sentinel", lambda(in, "sweeper", "Errors", "Sum", 5), lambda(in, "sentinel", "IteratorAge", "Maximum", 5))},
+			{graph("Registry and search", counted(in, "registry", "calls", "Sum", 5), counted(in, "search", "calls", "Sum", 5)),
+				graph("Milliseconds of a search", counted(in, "search", "ms", "p50", 5), counted(in, "search", "ms", "p99", 5)),
+				graph("Indexer and sealer", lambda(in, "indexer", "Errors", "Sum", 5), lambda(in, "indexer", "Duration", "Maximum", 5), lambda(in, "sealer", "Errors", "Sum", 5))},
 		},
 	})
 	named(board, "Board")

@@ -44,8 +44,8 @@ func TestEveryAlarmReachesTheTopic(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	want := []string{"AccountFails", "DocsThrottled", "FunctionsThrottled", "MessageFails", "MessageSlow",
-		"RowsThrottled", "SentinelBehind", "SentinelLost", "SweeperFails", "Tampered"}
+	want := []string{"AccountFails", "DocsThrottled", "FunctionsThrottled", "IndexerFails", "MessageFails", "MessageSlow",
+		"RegistryFails", "RowsThrottled", "SealerFails", "SearchFails", "SentinelBehind", "SentinelLost", "SweeperFails", "Tampered"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("alarms (-want +got):\n%s", diff)
 	}

@@ -20,7 +20,7 @@ func number(n int) *int { return &n }
 func shape() cost.Shape {
 	return cost.Shape{
 		Functions: []cost.Function{
-			{Name: "vacancy-dev-message", MemoryMB: 128, Arm: true, Reserved: number(10), URL: true},
+			{Name: "vacancy-dev-message", MemoryMB: 128, Arm: true, Reserved: number(10), URL: true, Seeds: true},
 			{Name: "vacancy-dev-sweeper", MemoryMB: 256, Arm: true, Reserved: number(1)},
 		},
 		Tables: []cost.Table{{Name: "rows", Read: number(100), Write: number(50)}},

@@ -78,9 +78,11 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	d.Lines = append(d.Lines,
 		l.line(f.Name+": requests", LambdaRequests, requests, "what Lambda refuses above that costs nothing", rate, *f.Reserved, perConcurrency),
 		l.line(f.Name+": log lines", LogBytes, requests*(b.LineBytes+logOverhead)/gib, "one line a request, refused ones too",
-			"(%s + %d bytes) x "+rate, number(b.LineBytes), logOverhead, *f.Reserved, perConcurrency),
-		l.line(f.Name+": opening seeds", KMSRequests, n*b.Vacants*b.Openings, "each instance keeps an opened seed",
+			"(%s + %d bytes) x "+rate, number(b.LineBytes), logOverhead, *f.Reserved, perConcurrency))
+	if f.Seeds {
+		d.Lines = append(d.Lines, l.line(f.Name+": opening seeds", KMSRequests, n*b.Vacants*b.Openings, "each instance keeps an opened seed",
 			"%d instances x %s vacants x %s a day", *f.Reserved, number(b.Vacants), number(b.Openings)))
+	}
 	if s.Edge {
 		return // to CloudFront transfer is free; what CloudFront costs is said below
 	}

@@ -33,6 +33,7 @@ type Function struct {
 	// Reserved is the reserved concurrency; nil: bounded by the account only.
 	Reserved *int `json:"reserved_concurrency"`
 	URL      bool `json:"function_url"`
+	Seeds    bool `json:"opens_seeds"` // it is told of the sealing key
 }
 
 // Table is a DynamoDB table or an index, which has ceilings of its own.
@@ -174,6 +175,7 @@ func (s *Shape) addFunction(id string, public bool, into func(any) error) error 
 		MemorySize                   int
 		Architectures                []string
 		ReservedConcurrentExecutions *int
+		Environment                  struct{ Variables map[string]json.RawMessage }
 	}
 	if err := into(&p); err != nil {
 		return err
@@ -183,6 +185,7 @@ func (s *Shape) addFunction(id string, public bool, into func(any) error) error 
 		f.MemoryMB = defaultMemory
 	}
 	f.Arm = slices.Contains(p.Architectures, "arm64")
+	_, f.Seeds = p.Environment.Variables["VACANCY_SEAL_KEY"]
 	s.Functions = append(s.Functions, f)
 	return nil
 }

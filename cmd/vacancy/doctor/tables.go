@@ -130,14 +130,21 @@ func (f Facts) tableKey(name string, t Table) Check {
 }
 
 // ceilings are put where there are none: those of a stage with the defaults.
+func ceilings(short string) (read, write int) {
+	if short == RowsTable {
+		return 60, 50
+	}
+	return 100, 20
+}
+
 const (
-	readCeiling       = 100
-	writeCeiling      = 50
 	indexReadCeiling  = 20
 	indexWriteCeiling = 10
 )
 
 func (f Facts) tableCeilings(name string, t Table) Check {
+	short, _, _ := strings.Cut(name, ":")
+	readCeiling, writeCeiling := ceilings(short)
 	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --on-demand-throughput MaxReadRequestUnits=%d,MaxWriteRequestUnits=%d", t.Name, readCeiling, writeCeiling)
 	if t.Read == 0 || t.Write == 0 {
 		return fail(name, fix, "%s has no ceiling for %s: what it costs in a day is not bounded", t.Name, which(t.Read, t.Write))

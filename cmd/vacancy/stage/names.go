@@ -5,7 +5,9 @@ package stage
 func Stacks() []string { return []string{"data", "watch", "functions", "edge"} }
 
 // Functions are the short names of a stage's functions.
-func Functions() []string { return []string{"message", "account", "audit", "sweeper", "sentinel"} }
+func Functions() []string {
+	return []string{"message", "account", "audit", "registry", "search", "sweeper", "sentinel", "indexer", "sealer"}
+}
 
 // Whole is what a stack or a function of a stage is called in an account.
 func Whole(stage, short string) string { return "vacancy-" + stage + "-" + short }
@@ -13,7 +15,7 @@ func Whole(stage, short string) string { return "vacancy-" + stage + "-" + short
 // Chosen are the names of the context values that a person may give for a
 // stage, sorted. The rest of those that the stacks know a deployment sets.
 func Chosen() []string {
-	return []string{"arch", "budget", "certificate", "concurrency", "dashboard", "domain", "edge", "email", "hostKey", "keep", "pairRate", "rate", "readCeiling", "retentionDays", "waf", "writeCeiling"}
+	return []string{"arch", "budget", "certificate", "concurrency", "dashboard", "domain", "edge", "email", "hostKey", "indexSeconds", "keep", "pairRate", "rate", "readCeiling", "retentionDays", "waf", "writeCeiling"}
 }
 
 // Set are the names of the context values that a deployment itself sets.
