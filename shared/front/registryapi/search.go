@@ -41,6 +41,11 @@ func Search(c SearchConfig) http.Handler {
 	})
 }
 
+// OfSearch reports whether path is a route of Search.
+func OfSearch(path string) bool {
+	return path == "/v1/search" || path == "/v1/search_capability" || path == "/v1/query_capability"
+}
+
 type searchDoor struct{ SearchConfig }
 
 func (s *searchDoor) search(w http.ResponseWriter, r *http.Request) error {

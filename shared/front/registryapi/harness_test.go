@@ -1,0 +1,260 @@
+package registryapi_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/search"
+	"github.com/vacancy-host/vacancy/shared/host/search/live"
+	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+)
+
+// authority is the Host of requests to the door.
+const authority = "registry.example"
+
+// door is a registry behind its doors, over a store in memory.
+type door struct {
+	t        *testing.T
+	handler  http.Handler
+	registry *registry.Registry
+	live     *live.Live
+	log      *translog.Log
+	public   string // the host's own URL
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (d *door) clock() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now = d.now.Add(time.Millisecond)
+	return d.now
+}
+
+func (d *door) later(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now = d.now.Add(by)
+}
+
+func newDoor(t *testing.T) *door {
+	t.Helper()
+	d := &door{t: t, now: time.Unix(1_700_000_010, 0).UTC()}
+	s, host := memory.New(), newKey(t)
+	d.registry = registry.New(registry.Config{
+		Store: s, Now: d.clock, Rand: rand.Reader,
+		Probe: func(context.Context, string) error { return nil },
+	})
+	var err error
+	d.log, err = translog.New(translog.Config{
+		Store: s, Stream: registry.EventStream(), Now: d.clock, Rand: rand.Reader,
+		Leaf: func(row store.Row) (identity.Hash, identity.Hash, error) {
+			l, err := registry.DecodeEventRow(row)
+			return l.Hash, l.Prev, err
+		},
+		Identity: func(context.Context) (identity.Signer, error) { return host, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := &tinyIndex{entries: map[identity.ID]search.Entry{}}
+	d.live = live.New(index, d.registry, d.clock)
+	quiet := slog.New(slog.DiscardHandler)
+	reg := registryapi.Registry(registryapi.Config{
+		Registry: d.registry, Log: d.log, Now: d.clock, Logger: quiet,
+		URL: func(context.Context) (string, error) { return d.public, nil },
+	})
+	find := registryapi.Search(registryapi.SearchConfig{
+		Finder: search.New(search.Config{Index: index, Registry: d.registry, Now: d.clock, Log: quiet, Refresh: d.live.CatchUp}),
+		Now:    d.clock, Logger: quiet,
+	})
+	d.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if registryapi.OfSearch(r.URL.Path) {
+			find.ServeHTTP(w, r)
+			return
+		}
+		reg.ServeHTTP(w, r)
+	})
+	return d
+}
+
+// send sends a request; as signs it, if it is not nil.
+func (d *door) send(method, target string, body any, as identity.Signer) *http.Response {
+	d.t.Helper()
+	var sent []byte
+	switch b := body.(type) {
+	case nil:
+	case []byte:
+		sent = b
+	case string:
+		sent = []byte(b)
+	default:
+		var err error
+		if sent, err = json.Marshal(b); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	r := httptest.NewRequest(method, "http://"+authority+target, bytes.NewReader(sent))
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if as != nil {
+		r.Header.Set(readproof.Header, d.proof(as, authority, r))
+	}
+	return d.do(r)
+}
+
+func (d *door) do(r *http.Request) *http.Response {
+	w := httptest.NewRecorder()
+	d.handler.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func (d *door) proof(as identity.Signer, authority string, r *http.Request) string {
+	d.t.Helper()
+	value, err := readproof.Sign(d.t.Context(), as, readproof.Request{Authority: authority, Method: "GET", Target: r.URL.RequestURI()}, d.clock())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return value
+}
+
+// Do makes d a registryclient.Transport.
+func (d *door) Do(_ context.Context, r outbound.Request) (outbound.Reply, error) {
+	in := httptest.NewRequest(r.Method, r.URL, bytes.NewReader(r.Body))
+	in.Header = r.Header.Clone()
+	w := httptest.NewRecorder()
+	d.handler.ServeHTTP(w, in)
+	return outbound.Reply{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
+}
+
+func (d *door) client(as identity.Signer) *registryclient.Client {
+	return &registryclient.Client{Transport: d, URL: "http://" + authority, Reader: as, Now: d.clock}
+}
+
+// publish publishes a card of key, and fails the test if that is refused.
+func (d *door) publish(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Receipt {
+	d.t.Helper()
+	r, err := d.tryPublish(key, text, change...)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return r
+}
+
+func (d *door) tryPublish(key *identity.Key, text string, change ...func(*registryclient.Draft)) (registryclient.Receipt, error) {
+	d.t.Helper()
+	return d.client(key).PublishAs(d.t.Context(), key, d.draft(key, text, change...), rand.Reader)
+}
+
+func (d *door) draft(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Draft {
+	d.t.Helper()
+	c, err := card.New(key.ID(), text, []string{"mock"}, "https://"+key.ID().Short()+".example/a2a/message/send")
+	if err == nil {
+		err = c.Sign(d.t.Context(), key)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	draft := registryclient.Draft{Card: c, State: lifecycle.Active, Visibility: lifecycle.Public}
+	for _, f := range change {
+		f(&draft)
+	}
+	return draft
+}
+
+func newKey(t *testing.T) *identity.Key {
+	t.Helper()
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// reply is the status of an answer and its JSON.
+func reply(t *testing.T, r *http.Response) (int, any) {
+	t.Helper()
+	var v any
+	if err := json.NewDecoder(r.Body).Decode(&v); err != nil {
+		t.Fatalf("%d: the answer is no JSON: %v", r.StatusCode, err)
+	}
+	return r.StatusCode, v
+}
+
+// refused checks status, code and a part of the detail.
+func refused(t *testing.T, r *http.Response, status int, code, detail string) map[string]any {
+	t.Helper()
+	got, v := reply(t, r)
+	m, _ := v.(map[string]any)
+	text, _ := m["detail"].(string)
+	if got != status || m["code"] != code || !strings.Contains(text, detail) {
+		t.Errorf("answer = %d %v, want %d, code %s and %q in the detail", got, v, status, code, detail)
+	}
+	return m
+}
+
+// tinyIndex is the simplest index there is: it looks at everything.
+type tinyIndex struct {
+	mu      sync.Mutex
+	entries map[identity.ID]search.Entry
+	mark    string
+}
+
+func (x *tinyIndex) Apply(_ context.Context, b search.Batch) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range b.Put {
+		x.entries[e.ID] = e
+	}
+	for _, id := range b.Remove {
+		delete(x.entries, id)
+	}
+	if b.Mark != "" {
+		x.mark = b.Mark
+	}
+	return nil
+}
+
+func (x *tinyIndex) Query(_ context.Context, q search.Query) ([]search.Hit, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var hits []search.Hit
+	for _, e := range x.entries {
+		rank, ok := q.Match(&e)
+		at := search.Place{Rank: rank, Joined: e.Joined}
+		if ok && (q.After == nil || q.After.Before(at)) {
+			hits = append(hits, search.Hit{ID: e.ID, Place: at})
+		}
+	}
+	slices.SortFunc(hits, func(a, b search.Hit) int {
+		return cmp.Or(cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Joined, b.Joined))
+	})
+	return hits[:min(len(hits), q.Limit)], nil
+}
+
+func (x *tinyIndex) Mark(context.Context) (string, error) { return x.mark, nil }
+func (x *tinyIndex) Count(context.Context) (int, error)   { return len(x.entries), nil }
+func (x *tinyIndex) Close() error                         { return nil }
