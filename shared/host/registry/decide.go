@@ -210,7 +210,7 @@ func checkParent(a *actor, parent *identity.ID) error {
 	switch {
 	case parent == nil, existing != nil && *parent == *existing:
 		return nil
-	case *parent == a.id:
+	case *parent == a.id && !a.registered():
 		return problem.New(problem.Malformed, "parent_id: expected another vacant than the child, got the child")
 	case existing != nil && !a.registered():
 		return problem.New(problem.Malformed, "parent_id: expected the parent that both have signed, '%s', got '%s'", existing, parent)
