@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/httpsub"
@@ -44,6 +45,9 @@ type Home struct {
 	Rand      io.Reader // safe for concurrent use
 	// Verify and Chain stream at the control door; nil: not there.
 	Verify, Chain http.Handler
+	// Probe asks the endpoint of a vacant that runs elsewhere whether anybody is
+	// there, before it is listed; nil: none that runs elsewhere is listed here.
+	Probe func(ctx context.Context, endpoint string) error
 }
 
 // House is a host put together over a home.
@@ -51,26 +55,32 @@ type House struct {
 	Vacants *hosted.Vacants
 	Texts   *texts.Keys
 	Calls   *call.Host
-	Message http.Handler // for Public
-	Account http.Handler // for Control or InProcess; with an Operator for anybody
+	// Registry keeps what is published here. Its doors are opened by who serves
+	// them (RegistryDoor, SearchDoor): a function that does not carries none of
+	// what they need.
+	Registry *registry.Registry
+	Message  http.Handler // for Public
+	Account  http.Handler // for Control or InProcess; with an Operator for anybody
+
+	home Home
 }
 
 // Open puts the host together. It reads and writes nothing yet, so that a
 // function's start waits for nothing.
 func (h Home) Open() (*House, error) {
-	v, err := hosted.New(hosted.Config{
+	v, reg, err := hosted.NewWithRegistry(hosted.Config{
 		Store: h.Store, Vault: h.Vault, Substrates: h.Substrates, Now: h.Now, Rand: h.Rand, URL: h.URL, Identity: h.Identity,
-	})
+	}, h.Probe)
 	if err != nil {
 		return nil, err
 	}
 	keys := texts.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
 	calls := call.New(call.Config{
 		Store: h.Store, Directory: v, Texts: keys, Now: h.Now, Rand: h.Rand,
-		Self: v.SelfID,
+		Self: v.SelfID, Revoked: reg.IsRevoked,
 	})
 	return &House{
-		Vacants: v, Texts: keys, Calls: calls,
+		Vacants: v, Texts: keys, Calls: calls, Registry: reg, home: h,
 		Message: message.Handler(message.Config{Host: calls, Directory: v, Log: h.Log, Now: h.Now}),
 		Account: h.account(v),
 	}, nil

@@ -2,7 +2,7 @@
 // public listener, and the control door beside it where only the user of the
 // machine gets through.
 //
-// It imports the doors, host/hosted and problem. The invariants: no control
+// It imports the doors, floor 4 and problem. The invariants: no control
 // route is ever served on the public listener of a machine, and nothing of the
 // control door is reached by another of its users or by a page in a browser; a
 // home with an operator opens that door by the operator's key alone.
@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"golang.org/x/sync/errgroup"
 )
@@ -33,16 +35,40 @@ const (
 	maxHeader     = 16 << 10
 )
 
+// Doors are the public doors of a home. Message is needed; where another is nil
+// its routes are not there.
+type Doors struct {
+	Message, Registry, Search http.Handler
+}
+
+// Public is the handler of the public listener of a home with calls alone.
+func Public(message http.Handler) http.Handler { return Doors{Message: message}.Public() }
+
 // Public is the handler of the public listener. What begins like a control
 // route is not found there, whatever message would make of its ending.
-func Public(message http.Handler) http.Handler {
+func (d Doors) Public() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if controlRoute(r.URL.Path) {
-			account.Fail(w, problem.New(problem.NotFound, "no such path"))
-			return
-		}
-		message.ServeHTTP(w, r)
+		d.door(r.URL.Path).ServeHTTP(w, r)
 	})
+}
+
+// door is the one that a path leads to. The endings of calls go before the
+// routes of the registry: callers append them to whatever a base URL says.
+func (d Doors) door(path string) http.Handler {
+	switch {
+	case controlRoute(path):
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			account.Fail(w, problem.New(problem.NotFound, "no such path"))
+		})
+	case !strings.HasPrefix(path, "/v1/"), strings.HasSuffix(path, message.SendPath),
+		strings.HasSuffix(path, message.AskPath), strings.HasSuffix(path, message.ResetPath):
+		return d.Message
+	case registryapi.OfSearch(path) && d.Search != nil:
+		return d.Search
+	case d.Registry != nil:
+		return d.Registry
+	}
+	return d.Message
 }
 
 // controlRoute reports whether path is one of account's or lies below it.
