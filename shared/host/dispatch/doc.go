@@ -2,12 +2,19 @@
 // it, verifies the answer and settles the call (design §3 "Our caller", wire
 // §16).
 //
-// It imports floor 1 and problem; where the state is kept (Book) and how bytes
+// A Caller calls whom it is told to. A Client finds vacants at registries by what
+// they can do, chooses one and calls it through a Caller: what programs import.
+//
+// It imports floors 1 and 2, registryclient, search (for what a query means),
+// outbound and problem; where the state is kept (Book, Memory) and how bytes
 // travel (Transport) are ports. The invariants: nothing leaves before it is
 // kept; every envelope that was ever signed for a place in the chain stays
 // listed until its fate is known, and is never sent again once another took
 // its place; an answer is believed only when the target signed it for this
-// caller, for this request, at the next place of the response chain.
+// caller, for this request, at the next place of the response chain; a registry
+// is asked and never believed: it sees no message and no caller, each of its
+// matches is verified before it counts, and no question goes to a second vacant
+// while the first may have accepted it.
 //
 // # The life of a call
 //

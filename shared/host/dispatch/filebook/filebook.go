@@ -47,19 +47,25 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return nil, unavailable(err)
 	}
-	s := &session{dir: b.Dir, path: filepath.Join(b.Dir, target.String()+".json"), self: self, target: target}
-	// The lock has a file of its own: the state's file is another one after
-	// each Save. It stays; to remove it would let two processes hold locks on
-	// two files of one name.
-	lock, err := os.OpenFile(filepath.Join(b.Dir, target.String()+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := b.lock(ctx, target.String())
+	if err != nil {
+		return nil, err
+	}
+	return &session{dir: b.Dir, path: filepath.Join(b.Dir, target.String()+".json"), self: self, target: target, lock: lock}, nil
+}
+
+// lock waits for the lock of a name, which has a file of its own: the state's
+// file is another one after each Save. It stays; to remove it would let two
+// processes hold locks on two files of one name.
+func (b *Book) lock(ctx context.Context, name string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(b.Dir, name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, unavailable(err)
 	}
 	for {
 		ok, err := lockfile.Try(lock)
 		if ok {
-			s.lock = lock
-			return s, nil
+			return lock, nil
 		}
 		if err == nil {
 			err = b.wait(ctx, pollPause)
@@ -125,16 +131,19 @@ func (s *session) Load() (dispatch.State, error) {
 	return st, nil
 }
 
-// Save writes the new state beside the old one, makes it durable, and puts it
-// in its place. A crash before the rename leaves a file that the next Save
-// writes over; nobody else has it, since the pair is locked.
-func (s *session) Save(st dispatch.State) error {
-	next := s.path + ".next"
+// Save implements dispatch.Session; the lock keeps others away meanwhile.
+func (s *session) Save(st dispatch.State) error { return replace(s.dir, s.path, st.AppendJSON(nil)) }
+
+// replace writes what is new beside the old file, makes it durable, and puts it
+// in its place. A crash before the rename leaves a file that the next one
+// writes over; nobody else has it, since the name is locked.
+func replace(dir, path string, data []byte) error {
+	next := path + ".next"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return unavailable(err)
 	}
-	_, err = f.Write(st.AppendJSON(nil))
+	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -142,10 +151,10 @@ func (s *session) Save(st dispatch.State) error {
 		err = cerr
 	}
 	if err == nil {
-		err = os.Rename(next, s.path)
+		err = os.Rename(next, path)
 	}
 	if err == nil {
-		err = durable.Dir(s.dir) // or the rename itself may be lost
+		err = durable.Dir(dir) // or the rename itself may be lost
 	}
 	return unavailable(err)
 }
@@ -156,6 +165,10 @@ func (s *session) Close() error {
 	}
 	lock := s.lock
 	s.lock = nil
+	return release(lock)
+}
+
+func release(lock *os.File) error {
 	return unavailable(errors.Join(lockfile.Release(lock), lock.Close()))
 }
 

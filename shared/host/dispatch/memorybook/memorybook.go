@@ -2,11 +2,13 @@
 // load generators, whose chains end with the process.
 //
 // It imports identity and dispatch. The invariant: one session per pair at a
-// time, and what Save took is what the next Load returns.
+// time, and what Save took is what the next Load returns; so it is with what a
+// client remembers.
 package memorybook
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
@@ -18,6 +20,9 @@ import (
 type Book struct {
 	mu    sync.Mutex
 	pairs map[pair]*entry
+
+	memory sync.Mutex
+	known  map[identity.ID]*dispatch.Remembered
 }
 
 type pair struct{ self, target identity.ID }
@@ -36,6 +41,29 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// Change implements dispatch.Memory.
+func (b *Book) Change(ctx context.Context, self identity.ID, f func(*dispatch.Remembered) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.memory.Lock()
+	defer b.memory.Unlock()
+	if b.known == nil {
+		b.known = make(map[identity.ID]*dispatch.Remembered)
+	}
+	m := b.known[self]
+	if m == nil {
+		m = &dispatch.Remembered{}
+		b.known[self] = m
+	}
+	// A copy, so that what f leaves without wanting it kept is not.
+	next := dispatch.Remembered{Cards: maps.Clone(m.Cards), Open: maps.Clone(m.Open)}
+	if f(&next) {
+		*m = next
+	}
+	return nil
 }
 
 func (b *Book) entry(p pair) *entry {

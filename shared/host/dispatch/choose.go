@@ -1,0 +1,85 @@
+package dispatch
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+)
+
+// Policy says how good a choice m is among so many matches of one search. Of
+// equals the one that stands first in the search is chosen.
+type Policy func(m *Match, among int) float64
+
+// ByUCB is the usual Policy: the tamed upper confidence bound of what is known
+// of a vacant, so that proven ones are chosen and new ones get their chance,
+// times (0.5 + 0.5 × relevance), where the registry tells how well the words
+// fit. Otherwise whoever mentions every word somewhere would be as good as who
+// is made for the work.
+func ByUCB(m *Match, among int) float64 {
+	s := m.Reputation
+	if s == nil && m.Score > 0 {
+		s = assumed(m.Score)
+	}
+	// Without weights of ours there is nothing to refuse.
+	v, _ := reputation.Tamed(s, nil, among)
+	if m.Rank > 0 {
+		v *= 0.5 + 0.5*min(m.Rank/(0.5+0.5*m.Score), 1)
+	}
+	return v
+}
+
+// assumedReviews is the evidence that a score stands for where a registry tells
+// nothing else, as the reference's do not: few enough to leave the score in
+// doubt, many enough to set its vacant apart from one that nobody tried.
+const assumedReviews = 10
+
+// assumed is a state whose score is score, as near as reviews make it.
+func assumed(score float64) *reputation.State {
+	var s reputation.State
+	good := min(max((score*(assumedReviews+2)-1)/assumedReviews, 0), 1) * assumedReviews
+	p := reputation.Posterior{Alpha: 1 + good, Beta: 1 + assumedReviews - good, Alpha0: 1, Beta0: 1, Evidence: assumedReviews, HalfLife: 90}
+	s.Factual, s.Logical, s.Relevance = p, p, p
+	s.Honesty = reputation.Posterior{Alpha: 2, Beta: 1, Alpha0: 2, Beta0: 1, HalfLife: 30}
+	s.Adoption = reputation.Posterior{Alpha: 1, Beta: 3, Alpha0: 1, Beta0: 3, HalfLife: 90}
+	return &s
+}
+
+// ByScore is the reference's Policy: the mean of all five dimensions, or of the
+// three that a registry tells; 0 if never reviewed.
+func ByScore(m *Match, _ int) float64 {
+	if m.Reputation != nil {
+		return m.Reputation.Score()
+	}
+	return m.Score
+}
+
+// Choice is a match with how good a choice it is.
+type Choice struct {
+	Match
+	Value float64
+}
+
+// Choose orders matches, best first. An outdated card comes after all others,
+// whatever its value: its endpoint may be somebody else's by now, and would get
+// to read the message.
+func Choose(p Policy, matches []Match) []Choice {
+	if p == nil {
+		p = ByUCB
+	}
+	out := make([]Choice, len(matches))
+	for i := range matches {
+		out[i] = Choice{matches[i], p(&matches[i], len(matches))}
+	}
+	slices.SortStableFunc(out, func(a, b Choice) int {
+		return cmp.Or(outdated(a.Match)-outdated(b.Match), cmp.Compare(b.Value, a.Value))
+	})
+	return out
+}
+
+func outdated(m Match) int {
+	if m.Freshness == Outdated {
+		return 1
+	}
+	return 0
+}

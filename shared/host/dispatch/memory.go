@@ -1,0 +1,152 @@
+package dispatch
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Memory keeps what a Client must still know in its next run. Safe for
+// concurrent use. The books of filebook and memorybook are Memories.
+type Memory interface {
+	// Change calls f once with what is kept for self while nobody else changes
+	// it. If f returns true, what f left is kept, durably, before Change
+	// returns nil.
+	Change(ctx context.Context, self identity.ID, f func(*Remembered) bool) error
+}
+
+// Remembered is what a Client knows from before.
+type Remembered struct {
+	// Cards are the newest cards of the vacants that were called.
+	Cards map[identity.ID]SeenCard `json:"cards,omitempty"`
+	// Open says of each question under way whom it went to: asked again it must
+	// go there, or two vacants might work on it.
+	Open map[identity.Hash]OpenCall `json:"open,omitempty"`
+}
+
+// SeenCard is the newest card that was seen of a vacant. A card does not say
+// how new it is (its version is always 1), so an older one is told by having
+// been seen before (wire §23 C6).
+type SeenCard struct {
+	Hash  identity.Hash   `json:"hash"`
+	At    time.Time       `json:"at"`
+	Older []identity.Hash `json:"older,omitempty"` // newest first
+}
+
+// OpenCall is where a question went.
+type OpenCall struct {
+	Registry string    `json:"registry"`
+	Card     []byte    `json:"card"` // the signed card
+	At       time.Time `json:"at"`
+}
+
+// Bounds of what is remembered: the oldest is forgotten.
+const (
+	maxCards = 4096
+	maxOlder = 16
+	maxOpen  = 64
+)
+
+// Freshness is how a card stands to those seen before.
+type Freshness string
+
+// The freshnesses.
+const (
+	FirstSeen Freshness = ""         // of a vacant that was not called before
+	Same      Freshness = "same"     // the card of the last call
+	Changed   Freshness = "changed"  // a new card
+	Outdated  Freshness = "outdated" // a card that another one has replaced
+)
+
+// freshness of a card with hash h.
+func (m *Remembered) freshness(id identity.ID, h identity.Hash) Freshness {
+	seen, ok := m.Cards[id]
+	switch {
+	case !ok:
+		return FirstSeen
+	case seen.Hash == h:
+		return Same
+	case slices.Contains(seen.Older, h):
+		return Outdated
+	}
+	return Changed
+}
+
+// see notes that the card with hash h was used. An outdated one replaces
+// nothing. It reports whether anything is new.
+func (m *Remembered) see(id identity.ID, h identity.Hash, now time.Time) bool {
+	seen := SeenCard{Hash: h, At: now}
+	switch m.freshness(id, h) {
+	case Same, Outdated:
+		return false
+	case Changed:
+		old := m.Cards[id]
+		seen.Older = append([]identity.Hash{old.Hash}, old.Older...)
+		seen.Older = seen.Older[:min(len(seen.Older), maxOlder)]
+	}
+	if m.Cards == nil {
+		m.Cards = map[identity.ID]SeenCard{}
+	}
+	m.Cards[id] = seen
+	forget(m.Cards, maxCards, func(c SeenCard) time.Time { return c.At })
+	return true
+}
+
+// open notes that a question went to somebody.
+func (m *Remembered) open(question identity.Hash, c OpenCall) {
+	if m.Open == nil {
+		m.Open = map[identity.Hash]OpenCall{}
+	}
+	m.Open[question] = c
+	forget(m.Open, maxOpen, func(c OpenCall) time.Time { return c.At })
+}
+
+// forget drops the oldest of m until most are left.
+func forget[K comparable, V any](m map[K]V, most int, at func(V) time.Time) {
+	for len(m) > most {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(m)), func(a, b K) int { return cmp.Compare(at(m[a]).UnixNano(), at(m[b]).UnixNano()) })
+		delete(m, oldest)
+	}
+}
+
+// memoryLimits bound what is remembered as it is kept: maxOpen cards of the
+// largest size, in base64, beside the hashes.
+var memoryLimits = canon.Limits{Bytes: 16 << 20, Depth: 8, Keys: 2 * maxCards}
+
+// MaxMemory is the largest encoded Remembered in bytes.
+const MaxMemory = 16 << 20
+
+// Encode writes m as JSON.
+func (m *Remembered) Encode() ([]byte, error) {
+	b, err := json.MarshalIndent(m, "", " ")
+	return append(b, '\n'), err
+}
+
+// DecodeRemembered reads what Encode wrote, and nothing else.
+func DecodeRemembered(b []byte) (Remembered, error) {
+	bad := func(err error) (Remembered, error) {
+		return Remembered{}, problem.Wrap(problem.Malformed, err, "remembered cards: %s", err)
+	}
+	d := canon.NewDecoder(b, memoryLimits)
+	if err := d.Skip(); err != nil {
+		return bad(err)
+	}
+	if err := d.End(); err != nil {
+		return bad(err)
+	}
+	var m Remembered
+	j := json.NewDecoder(bytes.NewReader(b))
+	j.DisallowUnknownFields()
+	if err := j.Decode(&m); err != nil {
+		return bad(err)
+	}
+	return m, nil
+}
