@@ -139,7 +139,9 @@ func refusals() []refusal {
 		{"a time long gone", of(draft{seq: 2, at: start.Add(-25 * time.Hour)}), problem.Clock, "event_ts_ms: expected a time from 24 hours before"},
 		{"a parent that was none", second(func(p *registry.Publication) { p.Parent = &other }), problem.Malformed,
 			"publish_halo republish: parent_id is immutable; existing=None new='" + other.String() + "'"},
-		{"itself for a parent", second(func(p *registry.Publication) { p.Parent = &self }), problem.Malformed, "parent_id: expected another vacant than the child"},
+		{"itself for a parent", func(t *testing.T) registry.Publication {
+			return publication(t, key(2), draft{with: func(p *registry.Publication) { p.Parent = &other }})
+		}, problem.Malformed, "parent_id: expected another vacant than the child"},
 		{"another card of the version", of(draft{seq: 2, text: "review code"}), problem.Equivocation, "the card of this halo_version is "},
 		{"another card that follows none", func(t *testing.T) registry.Publication {
 			return publication(t, key(1), draft{seq: 2, text: "review code", key: event.ReplacesKey(identity.Hash{1})})

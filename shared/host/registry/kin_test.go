@@ -1,0 +1,306 @@
+package registry_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// graduate writes what only the gate writes.
+func graduate(t *testing.T, home store.Store, child identity.ID) {
+	t.Helper()
+	d, err := home.Doc(t.Context(), registry.ManifestKey(child))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := registry.DecodeManifest(child, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Graduated = true
+	data, err := m.Encode()
+	if err == nil {
+		err = home.Commit(t.Context(), store.Put{Key: registry.ManifestKey(child), If: d.Version, Attempt: store.Attempt{7}, Data: data})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
+	parent, child := key(1), key(2)
+	for _, first := range []string{"manifest", "publish"} {
+		t.Run("first the "+first, func(t *testing.T) {
+			home := memory.New()
+			r := open(home, newClock())
+			m := manifest(t, parent, child, true)
+			seq := int64(1)
+			if first == "publish" {
+				mustPublish(t, r, child, draft{})
+				seq++
+			}
+			if err := r.AddManifest(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok, err := r.Get(t.Context(), child.ID()); ok != (first == "publish") || err != nil {
+				t.Errorf("Get() = %t, %v", ok, err)
+			}
+			for _, v := range []lifecycle.Visibility{lifecycle.Public, lifecycle.Restricted} {
+				_, err := r.Publish(t.Context(), publication(t, child, draft{seq: seq, visibility: v}))
+				if !problem.Is(err, problem.Forbidden) || !strings.Contains(err.Error(), "until it has graduated its visibility is NONE") {
+					t.Errorf("Publish() as %s = %v, want forbidden", v, err)
+				}
+			}
+			if first == "publish" {
+				g := get(t, r, child.ID())
+				if g.Visibility != lifecycle.Hidden || g.Signed != lifecycle.Public || g.Listed(start) {
+					t.Errorf("the manifest has left it %s, signed %s", g.Visibility, g.Signed)
+				}
+			}
+			if got := mustPublish(t, r, child, draft{seq: seq, visibility: lifecycle.Hidden}); got.Visibility != lifecycle.Hidden {
+				t.Errorf("Publish() as NONE = %s", got.Visibility)
+			}
+			wantWhole(t, home)
+			graduate(t, home, child.ID())
+			if got := mustPublish(t, r, child, draft{seq: seq + 1}); got.Visibility != lifecycle.Public {
+				t.Errorf("graduated, Publish() = %s, want PUBLIC", got.Visibility)
+			}
+			// The manifest sent again closes nothing.
+			if err := r.AddManifest(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			if g := get(t, r, child.ID()); !g.Listed(start) || g.Closed || !g.ParentProven {
+				t.Errorf("in the end: %+v", g)
+			}
+			wantWhole(t, home)
+		})
+	}
+}
+
+func TestAManifestIsForOneParentOnly(t *testing.T) {
+	home := memory.New()
+	r := open(home, newClock())
+	if err := r.AddManifest(t.Context(), manifest(t, key(1), key(3), false)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.AddManifest(t.Context(), manifest(t, key(2), key(3), false)); !problem.Is(err, problem.Conflict) {
+		t.Errorf("AddManifest() of another parent = %v, want a conflict", err)
+	}
+	if err := r.AddManifest(t.Context(), manifest(t, key(1), key(3), true)); !problem.Is(err, problem.Conflict) {
+		t.Errorf("AddManifest() of another manifest = %v, want a conflict", err)
+	}
+	forged := manifest(t, key(1), key(4), true)
+	forged.ClosedByDefault = false
+	if err := r.AddManifest(t.Context(), forged); !problem.Is(err, problem.BadSignature) {
+		t.Errorf("AddManifest() of a changed one = %v, want a bad signature", err)
+	}
+	forged.BirthPath = "D9"
+	if err := r.AddManifest(t.Context(), forged); !problem.Is(err, problem.Malformed) {
+		t.Errorf("AddManifest() of none = %v, want malformed", err)
+	}
+}
+
+func TestAClaimedParentMustBeTheProvenOne(t *testing.T) {
+	home, proven, other, child := memory.New(), key(1).ID(), key(2).ID(), key(3)
+	r := open(home, newClock())
+	if err := r.AddManifest(t.Context(), manifest(t, key(1), child, false)); err != nil {
+		t.Fatal(err)
+	}
+	claim := func(parent identity.ID) registry.Publication {
+		return publication(t, child, draft{with: func(p *registry.Publication) { p.Parent = &parent }})
+	}
+	if _, err := r.Publish(t.Context(), claim(other)); !problem.Is(err, problem.Malformed) {
+		t.Errorf("Publish() with another parent = %v, want a refusal", err)
+	}
+	if _, err := r.Publish(t.Context(), claim(proven)); err != nil {
+		t.Errorf("Publish() with the proven parent = %v", err)
+	}
+	if g := get(t, r, child.ID()); g.Parent == nil || *g.Parent != proven || !g.ParentProven {
+		t.Errorf("Get() = parent %v, proven: %t", g.Parent, g.ParentProven)
+	}
+}
+
+// A first publish and a closed manifest at the same moment: whoever is second
+// must have seen the other, or the child would stay public for ever.
+func TestAManifestAndAFirstPublishNeverPassEachOther(t *testing.T) {
+	for range 50 {
+		home := memory.New()
+		a, b := open(home, newClock()), open(home, newClock())
+		var wg sync.WaitGroup
+		p, m := publication(t, key(2), draft{}), manifest(t, key(1), key(2), true)
+		wg.Go(func() {
+			if _, err := a.Publish(context.Background(), p); err != nil && !problem.Is(err, problem.Forbidden) {
+				t.Errorf("Publish() = %v", err)
+			}
+		})
+		wg.Go(func() {
+			if err := b.AddManifest(context.Background(), m); err != nil {
+				t.Errorf("AddManifest() = %v", err)
+			}
+		})
+		wg.Wait()
+		if g, ok, err := a.Get(t.Context(), key(2).ID()); ok && g.Visibility != lifecycle.Hidden || err != nil {
+			t.Fatalf("the closed child is %s, %v", g.Visibility, err)
+		}
+	}
+}
+
+func TestAHiddenVacantIsReadByItselfAndItsProvenParentAlone(t *testing.T) {
+	r := open(memory.New(), newClock())
+	child, proven, claimed := key(1), key(2).ID(), key(3).ID()
+	mustPublish(t, r, child, draft{visibility: lifecycle.Hidden, with: func(p *registry.Publication) { p.Parent = &claimed }})
+	id := child.ID()
+	view := func(caller *identity.ID) error {
+		_, err := r.View(t.Context(), id, caller)
+		return err
+	}
+	if err := view(&claimed); !problem.Is(err, problem.Forbidden) {
+		t.Errorf("View() by the claimed parent = %v, want forbidden", err)
+	}
+	if err := r.AddManifest(t.Context(), manifest(t, key(2), child, false)); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		caller *identity.ID
+		want   string
+	}{
+		"nobody":             {nil, "vacant " + id.String() + " is NONE-visibility; caller required"},
+		"a stranger":         {&claimed, "vacant " + id.String() + " is NONE-visibility; caller is not owner/parent"},
+		"itself":             {&id, ""},
+		"its proven parent":  {&proven, ""},
+		"somebody not there": {&identity.ID{1}, "vacant " + id.String() + " is NONE-visibility; caller is not owner/parent"},
+	} {
+		err := view(tt.caller)
+		if (err == nil) != (tt.want == "") || err != nil && (!problem.Is(err, problem.Forbidden) || problem.Of(err).Text() != tt.want) {
+			t.Errorf("View() by %s = %v, want %q", name, err, tt.want)
+		}
+		events, err := r.Events(t.Context(), id, tt.caller, 0, 10)
+		if err != nil || (len(events) == 1) != (tt.want == "") {
+			t.Errorf("Events() by %s = %d, %v", name, len(events), err)
+		}
+		if _, err := r.Event(t.Context(), 1, tt.caller); (err == nil) != (tt.want == "") || err != nil && !problem.Is(err, problem.NotFound) {
+			t.Errorf("Event() by %s = %v", name, err)
+		}
+	}
+	if _, err := r.View(t.Context(), key(9).ID(), nil); !problem.Is(err, problem.NotFound) || problem.Of(err).Text() != key(9).ID().String() {
+		t.Errorf("View() of who is not registered = %v, want its id", err)
+	}
+}
+
+func TestLineageFollowsProvenEdgesPastNobodyHidden(t *testing.T) {
+	// 1 is the parent of 2 and 3, 2 of 4, 4 of 5; 3 is hidden and parent of 6.
+	// 7 claims to be a child of 1.
+	home := memory.New()
+	r := open(home, newClock())
+	for n := byte(1); n <= 7; n++ {
+		d := draft{}
+		if n == 3 {
+			d.visibility = lifecycle.Hidden
+		}
+		if n == 7 {
+			parent := key(1).ID()
+			d.with = func(p *registry.Publication) { p.Parent = &parent }
+		}
+		mustPublish(t, r, key(n), d)
+	}
+	for _, edge := range [][2]byte{{1, 2}, {1, 3}, {2, 4}, {4, 5}, {3, 6}} {
+		if err := r.AddManifest(t.Context(), manifest(t, key(edge[0]), key(edge[1]), false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		of     byte
+		d      registry.Direction
+		depth  int
+		caller byte
+		want   []byte
+	}{
+		{"down", 1, registry.Descendants, 8, 0, []byte{2, 4, 5}},
+		{"down two steps", 1, registry.Descendants, 2, 0, []byte{2, 4}},
+		{"down, asked by the parent", 1, registry.Descendants, 8, 1, []byte{2, 3, 4, 6, 5}},
+		{"down, asked by the hidden one", 1, registry.Descendants, 1, 3, []byte{2, 3}},
+		{"up", 5, registry.Ancestors, 8, 0, []byte{4, 2, 1}},
+		{"up one step", 5, registry.Ancestors, 1, 0, []byte{4}},
+		{"up to who is hidden", 6, registry.Ancestors, 8, 0, nil},
+		{"up from a claim", 7, registry.Ancestors, 8, 0, nil},
+		{"from the top", 1, registry.Ancestors, 8, 0, nil},
+	} {
+		var caller *identity.ID
+		if tt.caller > 0 {
+			id := key(tt.caller).ID()
+			caller = &id
+		}
+		got, err := r.Lineage(t.Context(), key(tt.of).ID(), caller, tt.d, tt.depth)
+		if err != nil {
+			t.Errorf("%s: Lineage() = %v", tt.name, err)
+		}
+		var want []identity.ID
+		for _, n := range tt.want {
+			want = append(want, key(n).ID())
+		}
+		// Children of one parent come in the order of their ids.
+		less := func(a, b identity.ID) int { return strings.Compare(a.String(), b.String()) }
+		slices.SortFunc(got, less)
+		slices.SortFunc(want, less)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: Lineage() (-want +got):\n%s", tt.name, diff)
+		}
+	}
+	hidden := key(3).ID()
+	for name, tt := range map[string]struct {
+		id    identity.ID
+		d     registry.Direction
+		depth int
+		kind  problem.Kind
+	}{
+		"not registered": {key(9).ID(), registry.Descendants, 8, problem.NotFound},
+		"hidden":         {hidden, registry.Descendants, 8, problem.Forbidden},
+		"no step":        {key(1).ID(), registry.Descendants, 0, problem.Schema},
+		"many steps":     {key(1).ID(), registry.Descendants, 33, problem.Schema},
+		"sideways":       {key(1).ID(), "siblings", 8, problem.Schema},
+	} {
+		if _, err := r.Lineage(t.Context(), tt.id, nil, tt.d, tt.depth); !problem.Is(err, tt.kind) {
+			t.Errorf("%s: Lineage() = %v, want %s", name, err, tt.kind)
+		}
+	}
+}
+
+func TestLineageEndsInACircleAndAtItsBound(t *testing.T) {
+	home := memory.New()
+	r := open(home, newClock())
+	for n := byte(1); n <= 3; n++ {
+		mustPublish(t, r, key(n), draft{})
+		if err := r.AddManifest(t.Context(), manifest(t, key(n), key(n%3+1), false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []registry.Direction{registry.Ancestors, registry.Descendants} {
+		got, err := r.Lineage(t.Context(), key(1).ID(), nil, d, registry.MaxDepth)
+		if err != nil || len(got) != 2 {
+			t.Errorf("Lineage(%s) of a circle of three = %d, %v, want the other two", d, len(got), err)
+		}
+	}
+	// Edges alone, to those that are not registered: they are read, at most
+	// MaxLineage of them, and none is shown.
+	for i := range registry.MaxLineage + 100 {
+		child := identity.ID{byte(i >> 8), byte(i), 9}
+		if err := home.Commit(t.Context(), store.Put{Key: registry.KinKey(key(1).ID(), child), Attempt: store.Attempt{1}, Data: []byte{1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Lineage(t.Context(), key(1).ID(), nil, registry.Descendants, registry.MaxDepth); err != nil {
+		t.Errorf("Lineage() of a crowd = %v", err)
+	}
+}

@@ -1,0 +1,343 @@
+package registry_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+func TestARevokedKeyPublishesNothingMore(t *testing.T) {
+	home, k := memory.New(), key(1)
+	r := open(home, newClock())
+	first := mustPublish(t, r, k, draft{key: "one"})
+	v := revocation(t, k, 2, "stolen", event.RevokePayload)
+	receipt, err := r.Revoke(t.Context(), v)
+	if want := (registry.Receipt{ID: k.ID(), Visibility: lifecycle.Public, Seq: 2, CardHash: first.CardHash}); receipt != want || err != nil {
+		t.Fatalf("Revoke() = %+v, %v, want %+v", receipt, err, want)
+	}
+	wantWhole(t, home)
+	g := get(t, r, k.ID())
+	if g.Status != registry.StatusRevoked || g.Listed(start) {
+		t.Errorf("the registration is %s, listed: %t", g.Status, g.Listed(start))
+	}
+	if gone, err := r.IsRevoked(t.Context(), k.ID()); !gone || err != nil {
+		t.Errorf("IsRevoked() = %t, %v, want true", gone, err)
+	}
+	before := everything(t, home)
+	l := signedListing(t, k, 1, nil)
+	refused := map[string]func() error{
+		"publish": func() error {
+			_, err := r.Publish(t.Context(), publication(t, k, draft{seq: 3}))
+			return err
+		},
+		"revoke once more": func() error {
+			v := revocation(t, k, 3, "again", event.RevokePayload)
+			v.Key = "other"
+			e := event.Event{Type: event.Revoke, Actor: v.ID, Key: v.Key, Time: v.Time, ActorSeq: 3, Payload: event.RevokePayload(v.ID, v.Reason)}
+			v.Signature, _ = k.Sign(t.Context(), e.AppendCanonical(nil))
+			_, err := r.Revoke(t.Context(), v)
+			return err
+		},
+		"list": func() error {
+			_, err := r.PutListing(t.Context(), l)
+			return err
+		},
+		"set a listing": func() error {
+			_, err := r.SetListing(t.Context(), k.ID(), l)
+			return err
+		},
+		"judge": func() error {
+			_, err := r.Judge(t.Context(), k.ID(), reputation.NewState(start))
+			return err
+		},
+		"be a parent": func() error { return r.AddManifest(t.Context(), manifest(t, k, key(2), false)) },
+		"be a child":  func() error { return r.AddManifest(t.Context(), manifest(t, key(2), k, false)) },
+	}
+	for name, do := range refused {
+		if err := do(); !problem.Is(err, problem.Revoked) {
+			t.Errorf("%s = %v, want revoked", name, err)
+		}
+	}
+	// What was there is still there, sent again.
+	if again, err := r.Publish(t.Context(), publication(t, k, draft{key: "one"})); again.Seq != 1 || !again.Replayed || err != nil {
+		t.Errorf("Publish() of the first event again = %+v, %v, want its receipt", again, err)
+	}
+	if again, err := r.Revoke(t.Context(), v); again.Seq != 2 || !again.Replayed || err != nil {
+		t.Errorf("Revoke() again = %+v, %v, want its receipt", again, err)
+	}
+	if diff := cmp.Diff(before, everything(t, home)); diff != "" {
+		t.Errorf("a revoked key changed (-before +after):\n%s", diff)
+	}
+}
+
+func TestARevocationIsTakenInBothFormsOfItsPayload(t *testing.T) {
+	const reason = "密鑰被盜 \"x\""
+	for name, payload := range map[string]func(identity.ID, string) []byte{"UTF-8": event.RevokePayload, "escaped": event.RevokePayloadA} {
+		home, k := memory.New(), key(1)
+		r := open(home, newClock())
+		if _, err := r.Revoke(t.Context(), revocation(t, k, 1, reason, payload)); err != nil {
+			t.Errorf("%s: Revoke() = %v", name, err)
+		}
+		wantWhole(t, home)
+		got, err := r.Events(t.Context(), k.ID(), nil, 0, 10)
+		if err != nil || len(got) != 1 || string(got[0].Payload) != string(payload(k.ID(), reason)) {
+			t.Errorf("%s: Events() = %d, %v, want the payload as it was signed", name, len(got), err)
+		}
+		list, next, err := r.Revocations(t.Context(), "", 10)
+		want := []registry.Revoked{{ID: k.ID(), Reason: reason, Time: start.UnixMilli(), Seq: 1, ActorSeq: 1, Hash: got[0].Hash}}
+		if diff := cmp.Diff(want, list); diff != "" || next != "" || err != nil {
+			t.Errorf("%s: Revocations() = %q, %v (-want +got):\n%s", name, next, err, diff)
+		}
+		// The key was never registered, and never will be.
+		if _, err := r.Publish(t.Context(), publication(t, k, draft{seq: 2})); !problem.Is(err, problem.Revoked) {
+			t.Errorf("%s: Publish() = %v, want revoked", name, err)
+		}
+		if _, err := r.View(t.Context(), k.ID(), nil); !problem.Is(err, problem.NotFound) {
+			t.Errorf("%s: View() = %v, want not found", name, err)
+		}
+	}
+}
+
+func TestEveryRefusalOfARevocationHasItsKind(t *testing.T) {
+	k := key(1)
+	for _, tt := range []struct {
+		name string
+		with func(*registry.Revocation)
+		kind problem.Kind
+	}{
+		{"no reason", func(v *registry.Revocation) { v.Reason = " " }, problem.Schema},
+		{"a long reason", func(v *registry.Revocation) { v.Reason = strings.Repeat("r", event.MaxReason+1) }, problem.Schema},
+		{"count 0", func(v *registry.Revocation) { v.ActorSeq = 0 }, problem.Schema},
+		{"a long key", func(v *registry.Revocation) { v.Key = strings.Repeat("k", event.MaxKey+1) }, problem.Schema},
+		{"another reason", func(v *registry.Revocation) { v.Reason = "other" }, problem.BadSignature},
+		{"another's key", func(v *registry.Revocation) { v.ID = key(2).ID() }, problem.BadSignature},
+		{"a gap", func(v *registry.Revocation) { *v = revocation(t, k, 5, "r", event.RevokePayload) }, problem.Sequence},
+		{"the count again", func(v *registry.Revocation) { *v = revocation(t, k, 1, "r", event.RevokePayload) }, problem.Sequence},
+	} {
+		r := open(memory.New(), newClock())
+		mustPublish(t, r, k, draft{})
+		v := revocation(t, k, 2, "r", event.RevokePayload)
+		tt.with(&v)
+		if _, err := r.Revoke(t.Context(), v); !problem.Is(err, tt.kind) {
+			t.Errorf("%s: Revoke() = %v, want %s", tt.name, err, tt.kind)
+		}
+		if gone, err := r.IsRevoked(t.Context(), v.ID); gone || err != nil {
+			t.Errorf("%s: IsRevoked() = %t, %v, want false", tt.name, gone, err)
+		}
+	}
+}
+
+func TestARevocationIsOneCommitWithWhatItChangesAtTheHost(t *testing.T) {
+	home, k := memory.New(), key(1)
+	record := store.Key{Partition: "v#", Sort: "record"}
+	r := open(home, newClock(), func(c *registry.Config) {
+		c.HostWrites = func(context.Context, identity.ID) ([]store.Write, error) {
+			d, err := home.Doc(context.Background(), record)
+			return []store.Write{store.Put{Key: record, If: d.Version, Attempt: store.Attempt{1}, Data: []byte("SUNK")}}, err
+		}
+	})
+	mustPublish(t, r, k, draft{endpoint: hostURL + k.ID().String()})
+	v := revocation(t, k, 2, "over", event.RevokePayload)
+	plan, err := r.PlanRevoke(t.Context(), v)
+	if err != nil || len(plan.Writes) != 4 || plan.Receipt.Seq != 2 {
+		t.Fatalf("PlanRevoke() = %d writes, %+v, %v, want those of the registry", len(plan.Writes), plan.Receipt, err)
+	}
+	if d, _ := home.Doc(t.Context(), record); d.Version != 0 {
+		t.Fatal("a plan has written")
+	}
+	if _, err := r.Revoke(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	d, err := home.Doc(t.Context(), record)
+	if err != nil || string(d.Data) != "SUNK" {
+		t.Errorf("the host's record = %q, %v", d.Data, err)
+	}
+	if g := get(t, r, k.ID()); g.State != lifecycle.Sunk {
+		t.Errorf("the registration is %s, want SUNK", g.State)
+	}
+	wantWhole(t, home)
+}
+
+func TestTheStateOfAHostedVacantIsPlannedForItsOwnCommit(t *testing.T) {
+	home, c, k := memory.New(), newClock(), key(1)
+	r := open(home, c)
+	if writes, err := r.PlanState(t.Context(), k.ID(), lifecycle.Sunk); writes != nil || err != nil {
+		t.Errorf("PlanState() of who is not registered = %v, %v, want nothing", writes, err)
+	}
+	mustPublish(t, r, k, draft{})
+	if writes, err := r.PlanState(t.Context(), k.ID(), lifecycle.Active); writes != nil || err != nil {
+		t.Errorf("PlanState() of the state it has = %v, %v, want nothing", writes, err)
+	}
+	c.pass(time.Hour)
+	writes, err := r.PlanState(t.Context(), k.ID(), lifecycle.Hibernating)
+	if err != nil || len(writes) != 1 {
+		t.Fatalf("PlanState() = %d writes, %v, want one", len(writes), err)
+	}
+	if g := get(t, r, k.ID()); g.State != lifecycle.Active || !g.Listed(c.now()) {
+		t.Errorf("planned, the state is %s", g.State)
+	}
+	if err := home.Commit(t.Context(), writes...); err != nil {
+		t.Fatal(err)
+	}
+	g := get(t, r, k.ID())
+	if g.State != lifecycle.Hibernating || !g.Since.Equal(c.now()) || g.Listed(c.now()) || g.ChangeKey != registry.ChangeKeyAt(c.now()) {
+		t.Errorf("committed: %s since %v, listed: %t, at %s", g.State, g.Since, g.Listed(c.now()), g.ChangeKey)
+	}
+	wantWhole(t, home)
+}
+
+func TestWhoSleepsForThirtyDaysIsStale(t *testing.T) {
+	c, k := newClock(), key(1)
+	r := open(memory.New(), c)
+	mustPublish(t, r, k, draft{state: lifecycle.Hibernating})
+	for _, tt := range []struct {
+		after time.Duration
+		want  lifecycle.State
+	}{{0, lifecycle.Hibernating}, {registry.StaleAfter - 1, lifecycle.Hibernating}, {registry.StaleAfter, lifecycle.Stale}} {
+		g := get(t, r, k.ID())
+		if got := g.EffectiveState(start.Add(tt.after)); got != tt.want {
+			t.Errorf("EffectiveState() after %v = %s, want %s", tt.after, got, tt.want)
+		}
+	}
+	// To say so again does not wake it.
+	c.pass(20 * time.Hour)
+	mustPublish(t, r, k, draft{seq: 2, state: lifecycle.Hibernating, at: c.now()})
+	if g := get(t, r, k.ID()); !g.Since.Equal(start) {
+		t.Errorf("asleep since %v, want %v", g.Since, start)
+	}
+}
+
+func TestOnlyActivePublicVacantsAreListed(t *testing.T) {
+	for _, state := range lifecycle.States() {
+		for _, v := range []lifecycle.Visibility{lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public} {
+			r, k := open(memory.New(), newClock()), key(1)
+			mustPublish(t, r, k, draft{state: state, visibility: v})
+			g := get(t, r, k.ID())
+			if got, want := g.Listed(start), state == lifecycle.Active && v == lifecycle.Public; got != want {
+				t.Errorf("Listed() of one that is %s and %s = %t, want %t", state, v, got, want)
+			}
+		}
+	}
+}
+
+func TestASignedListingIsTakenOnce(t *testing.T) {
+	home, c, k := memory.New(), newClock(), key(1)
+	r := open(home, c)
+	if _, err := r.PutListing(t.Context(), signedListing(t, k, 1, nil)); !problem.Is(err, problem.NotFound) {
+		t.Errorf("PutListing() of who is not registered = %v, want not found", err)
+	}
+	one := signedListing(t, k, 1, nil)
+	mustPublish(t, r, k, draft{with: func(p *registry.Publication) { p.Listing = &one }})
+	if g := get(t, r, k.ID()); g.ListingSource != registry.SourceSigned || g.Listing.Hash() != one.Hash() {
+		t.Errorf("published with a listing: %s", g.ListingSource)
+	}
+	three := signedListing(t, k, 3, func(l *listing.Listing) { l.Summary = "三" })
+	c.pass(time.Second)
+	g, err := r.PutListing(t.Context(), three)
+	if err != nil || g.Listing.Summary != "三" || g.ChangeKey != registry.ChangeKeyAt(c.now()) || g.DocVersion != 2 {
+		t.Errorf("PutListing() = %+v, %v", g, err)
+	}
+	if diff := cmp.Diff(get(t, r, k.ID()), g, asKept); diff != "" {
+		t.Errorf("PutListing() (-kept +returned):\n%s", diff)
+	}
+	before := everything(t, home)
+	if _, err := r.PutListing(t.Context(), three); err != nil {
+		t.Errorf("PutListing() again = %v", err)
+	}
+	forged := three
+	forged.Tags = []string{"other"}
+	for name, tt := range map[string]struct {
+		l    listing.Listing
+		kind problem.Kind
+	}{
+		"an old one":                {one, problem.Conflict},
+		"another of the version":    {signedListing(t, k, 3, nil), problem.Conflict},
+		"a changed one":             {forged, problem.BadSignature},
+		"one with a price":          {signedListing(t, k, 4, func(l *listing.Listing) { l.Price = 2000 }), problem.Malformed},
+		"one that breaks the limit": {listing.Listing{VacantID: k.ID()}, problem.Malformed},
+	} {
+		if _, err := r.PutListing(t.Context(), tt.l); !problem.Is(err, tt.kind) {
+			t.Errorf("%s: PutListing() = %v, want %s", name, err, tt.kind)
+		}
+	}
+	if diff := cmp.Diff(before, everything(t, home)); diff != "" {
+		t.Errorf("a refused listing changed (-before +after):\n%s", diff)
+	}
+}
+
+func TestAListingOfTheOperatorIsMarkedAndHoldsNoVersionBack(t *testing.T) {
+	home, k := memory.New(), key(1)
+	r := open(home, newClock())
+	mustPublish(t, r, k, draft{})
+	two := signedListing(t, k, 2, nil)
+	if _, err := r.PutListing(t.Context(), two); err != nil {
+		t.Fatal(err)
+	}
+	set := listing.Listing{Version: 99, Tags: []string{"set"}, Signature: make([]byte, 64)}
+	g, err := r.SetListing(t.Context(), k.ID(), set)
+	if err != nil || g.ListingSource != registry.SourceOperator || g.Listing.Version != 2 || len(g.Listing.Signature) != 0 || g.Listing.Tags[0] != "set" {
+		t.Fatalf("SetListing() = %s %+v, %v, want it marked", g.ListingSource, g.Listing, err)
+	}
+	if kept := get(t, r, k.ID()); kept.ListingSource != registry.SourceOperator || kept.Listing.Tags[0] != "set" {
+		t.Errorf("kept: %s %+v", kept.ListingSource, kept.Listing)
+	}
+	before := everything(t, home)
+	if _, err := r.SetListing(t.Context(), k.ID(), set); err != nil {
+		t.Errorf("SetListing() again = %v", err)
+	}
+	// The recorded one of before cannot be put back.
+	if _, err := r.PutListing(t.Context(), two); !problem.Is(err, problem.Conflict) {
+		t.Errorf("PutListing() of the old one = %v, want a conflict", err)
+	}
+	if _, err := r.SetListing(t.Context(), k.ID(), listing.Listing{Price: 1}); !problem.Is(err, problem.Malformed) {
+		t.Errorf("SetListing() with a price = %v, want a refusal", err)
+	}
+	if diff := cmp.Diff(before, everything(t, home)); diff != "" {
+		t.Errorf("changed (-before +after):\n%s", diff)
+	}
+	if g, err = r.PutListing(t.Context(), signedListing(t, k, 3, nil)); err != nil || g.ListingSource != registry.SourceSigned {
+		t.Errorf("PutListing() of a newer one = %s, %v", g.ListingSource, err)
+	}
+}
+
+func TestReviewsAreKeptWithTheRegistration(t *testing.T) {
+	home, k := memory.New(), key(1)
+	r := open(home, newClock())
+	s, err := reputation.NewState(start).Update(reputation.Factual, 0.9, 0.6, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Judge(t.Context(), k.ID(), s); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Judge() of who is not registered = %v, want not found", err)
+	}
+	mustPublish(t, r, k, draft{})
+	if _, err := r.Judge(t.Context(), k.ID(), s); err != nil {
+		t.Fatal(err)
+	}
+	if g := get(t, r, k.ID()); g.Reputation == nil || *g.Reputation != s || g.DocVersion != 2 {
+		t.Errorf("Judge() has kept %+v", g.Reputation)
+	}
+	if g, err := r.Judge(t.Context(), k.ID(), s); err != nil || g.DocVersion != 2 {
+		t.Errorf("Judge() again = version %d, %v, want 2", g.DocVersion, err)
+	}
+	mustPublish(t, r, k, draft{seq: 2, visibility: lifecycle.Restricted})
+	if g := get(t, r, k.ID()); g.Reputation == nil || *g.Reputation != s {
+		t.Error("a publish has forgotten the reputation")
+	}
+	if _, err := r.Judge(t.Context(), k.ID(), reputation.State{}); err == nil {
+		t.Error("Judge() took a state that no reviews can have made")
+	}
+}
