@@ -1,8 +1,8 @@
 // Package account is the door of whoever runs the host: it creates, lists,
-// shows, exports and deletes vacants, changes their state, and says who the
-// host is.
+// shows, publishes, exports and deletes vacants, changes their state, and says
+// who the host is.
 //
-// It imports host/hosted, floor 1 and problem, translates, and decides nothing
+// It imports host/hosted, host/registry, floor 1 and problem, translates, and decides nothing
 // itself. Who may reach it is the home's business: on one machine a Unix socket
 // that only its owner opens, and never the public listener; on AWS a public URL,
 // where Keyed lets in who has the operator's key and nobody else. The
@@ -37,6 +37,8 @@ type Config struct {
 	// Verify answers GET /v1/verify, Chain GET /v1/chain/{from}/{to} (path
 	// values from and to); both stream. nil: not there.
 	Verify, Chain http.Handler
+	// Seal answers POST /v1/log/seal. nil: not there.
+	Seal http.Handler
 	// KeyService says that the host's identity lies in one, Stage and Version
 	// which deployment this is: GET /v1/host tells them.
 	KeyService     bool
@@ -52,7 +54,11 @@ type Config struct {
 //	DELETE /v1/vacants/{vacant}             one that is archived, for good
 //	POST /v1/vacants/{vacant}/pause         also resume, sink, archive
 //	POST /v1/vacants/{vacant}/export        a bundle, its key in the clear
+//	POST /v1/vacants/{vacant}/publish       {"capability", "visibility", "listing"}, also /unpublish
+//	POST /v1/vacants/{vacant}/revoke        {"reason"}: its key, for good
 //	GET  /v1/vacants/{vacant}/logbook?from=&limit=
+//	PUT  /v1/registry/{vacant}/listing      what the operator says of one that is registered
+//	POST /v1/log/seal                       the registry's log, now
 //	GET  /v1/host?challenge=                who the host is, and a proof of it
 //	PUT  /v1/host                           its public URL
 //	POST /v1/restored?cursor=               its data came back from a backup
@@ -63,19 +69,24 @@ func Handler(c Config) http.Handler {
 	d := &door{c}
 	mux := http.NewServeMux()
 	for path, methods := range map[string]map[string]handler{
-		"/v1/vacants":                  {http.MethodGet: d.list, http.MethodPost: d.create},
-		"/v1/vacants/{vacant}":         {http.MethodGet: d.show, http.MethodDelete: d.change(c.Vacants.Delete)},
-		"/v1/vacants/{vacant}/pause":   {http.MethodPost: d.change(c.Vacants.Pause)},
-		"/v1/vacants/{vacant}/resume":  {http.MethodPost: d.change(c.Vacants.Resume)},
-		"/v1/vacants/{vacant}/sink":    {http.MethodPost: d.change(c.Vacants.Sink)},
-		"/v1/vacants/{vacant}/archive": {http.MethodPost: d.change(c.Vacants.Archive)},
-		"/v1/vacants/{vacant}/export":  {http.MethodPost: d.export},
-		"/v1/vacants/{vacant}/logbook": {http.MethodGet: d.logbook},
-		"/v1/host":                     {http.MethodGet: d.host, http.MethodPut: d.setHost},
-		"/v1/restored":                 {http.MethodPost: d.restored},
-		"/v1/verify":                   {http.MethodGet: stream(c.Verify)},
-		"/v1/chain/{from}/{to}":        {http.MethodGet: stream(c.Chain)},
-		"/":                            {},
+		"/v1/vacants":                    {http.MethodGet: d.list, http.MethodPost: d.create},
+		"/v1/vacants/{vacant}/publish":   {http.MethodPost: d.publish},
+		"/v1/vacants/{vacant}/unpublish": {http.MethodPost: d.unpublish},
+		"/v1/vacants/{vacant}/revoke":    {http.MethodPost: d.revoke},
+		"/v1/registry/{vacant}/listing":  {http.MethodPut: d.setListing},
+		"/v1/log/seal":                   {http.MethodPost: stream(c.Seal)},
+		"/v1/vacants/{vacant}":           {http.MethodGet: d.show, http.MethodDelete: d.change(c.Vacants.Delete)},
+		"/v1/vacants/{vacant}/pause":     {http.MethodPost: d.change(c.Vacants.Pause)},
+		"/v1/vacants/{vacant}/resume":    {http.MethodPost: d.change(c.Vacants.Resume)},
+		"/v1/vacants/{vacant}/sink":      {http.MethodPost: d.change(c.Vacants.Sink)},
+		"/v1/vacants/{vacant}/archive":   {http.MethodPost: d.change(c.Vacants.Archive)},
+		"/v1/vacants/{vacant}/export":    {http.MethodPost: d.export},
+		"/v1/vacants/{vacant}/logbook":   {http.MethodGet: d.logbook},
+		"/v1/host":                       {http.MethodGet: d.host, http.MethodPut: d.setHost},
+		"/v1/restored":                   {http.MethodPost: d.restored},
+		"/v1/verify":                     {http.MethodGet: stream(c.Verify)},
+		"/v1/chain/{from}/{to}":          {http.MethodGet: stream(c.Chain)},
+		"/":                              {},
 	} {
 		mux.HandleFunc(path, d.route(methods))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Client is the other side of the door. Refusals come back as problems of the
@@ -86,6 +87,48 @@ func (c *Client) Change(ctx context.Context, vacant, command string) (Vacant, er
 // Delete destroys all of an archived vacant but its rows and a tombstone.
 func (c *Client) Delete(ctx context.Context, vacant string) (Vacant, error) {
 	return c.vacant(ctx, http.MethodDelete, pathOf(vacant), nil)
+}
+
+// Publish lists a vacant in its host's registry.
+func (c *Client) Publish(ctx context.Context, vacant string, p Publication) (Published, error) {
+	return c.published(ctx, vacant, "publish", p)
+}
+
+// Unpublish hides a vacant from search.
+func (c *Client) Unpublish(ctx context.Context, vacant string) (Published, error) {
+	return c.published(ctx, vacant, "unpublish", nil)
+}
+
+// Revoke has a vacant's key refused, for good.
+func (c *Client) Revoke(ctx context.Context, vacant, reason string) (Published, error) {
+	return c.published(ctx, vacant, "revoke", struct {
+		Reason string `json:"reason"`
+	}{reason})
+}
+
+func (c *Client) published(ctx context.Context, vacant, command string, what any) (p Published, err error) {
+	var body []byte
+	if what != nil {
+		if body, err = json.Marshal(what); err != nil {
+			return p, problem.Wrap(problem.Usage, err, "what is published is no JSON")
+		}
+	}
+	if err := c.do(ctx, http.MethodPost, pathOf(vacant)+"/"+command, body, &p); err != nil {
+		return Published{}, err
+	}
+	if err := p.Vacant.sound(); err != nil {
+		return Published{}, err
+	}
+	return p, nil
+}
+
+// SetListing keeps what the operator says of a registration.
+func (c *Client) SetListing(ctx context.Context, id identity.ID, l Listing) (out Listed, err error) {
+	body, err := json.Marshal(l)
+	if err != nil {
+		return out, problem.Wrap(problem.Usage, err, "the listing is no JSON")
+	}
+	return out, c.do(ctx, http.MethodPut, "/v1/registry/"+id.String()+"/listing", body, &out)
 }
 
 // vacant sends a request that a vacant answers.
