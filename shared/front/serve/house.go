@@ -48,6 +48,9 @@ type Home struct {
 	// Probe asks the endpoint of a vacant that runs elsewhere whether anybody is
 	// there, before it is listed; nil: none that runs elsewhere is listed here.
 	Probe func(ctx context.Context, endpoint string) error
+	// Seals lets the control door seal the registry's log; without it that is for
+	// a process that has the host's identity and little else.
+	Seals bool
 }
 
 // House is a host put together over a home.
@@ -79,23 +82,31 @@ func (h Home) Open() (*House, error) {
 		Store: h.Store, Directory: v, Texts: keys, Now: h.Now, Rand: h.Rand,
 		Self: v.SelfID, Revoked: reg.IsRevoked,
 	})
-	return &House{
+	house := &House{
 		Vacants: v, Texts: keys, Calls: calls, Registry: reg, home: h,
 		Message: message.Handler(message.Config{Host: calls, Directory: v, Log: h.Log, Now: h.Now}),
-		Account: h.account(v),
-	}, nil
+	}
+	house.Account, err = h.account(house)
+	return house, err
 }
 
-func (h Home) account(v *hosted.Vacants) http.Handler {
+func (h Home) account(house *House) (http.Handler, error) {
 	c := account.Config{
-		Vacants: v, Host: account.ControlHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log,
+		Vacants: house.Vacants, Host: account.ControlHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log,
 		KeyService: h.Identity != nil, Stage: h.Stage, Version: h.Version,
 	}
+	if h.Seals {
+		l, err := house.OpenLog(nil)
+		if err != nil {
+			return nil, err
+		}
+		c.Seal = SealDoor(l)
+	}
 	if h.Operator == nil {
-		return account.Handler(c)
+		return account.Handler(c), nil
 	}
 	c.Host = ""
-	return account.Keyed(h.Operator, account.Handler(c))
+	return account.Keyed(h.Operator, account.Handler(c)), nil
 }
 
 // Upkeep destroys the text keys whose time is over and wipes keys that have

@@ -1,0 +1,53 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// KeepSealed seals a log every so often until ctx ends, if something is new.
+// What fails is logged and tried again; that another process seals is no fault.
+func KeepSealed(ctx context.Context, l *translog.Log, every time.Duration, log *slog.Logger) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		s, err := l.Seal(ctx)
+		switch {
+		case err == nil && s.Added > 0:
+			log.LogAttrs(ctx, slog.LevelInfo, "the log is sealed", slog.Uint64("events", s.Size), slog.Uint64("added", s.Added))
+		case err != nil && ctx.Err() == nil && !problem.Is(err, problem.Conflict):
+			log.LogAttrs(ctx, slog.LevelError, "the log could not be sealed", slog.String("cause", err.Error()))
+		}
+	}
+}
+
+// SealDoor answers account's POST /v1/log/seal.
+func SealDoor(l *translog.Log) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s, err := l.Seal(r.Context())
+		if err != nil {
+			account.Fail(w, err)
+			return
+		}
+		b, err := json.Marshal(account.Sealed{Host: s.Host, Size: s.Size, Root: s.Root, Epochs: s.Epochs, Added: s.Added})
+		if err != nil {
+			account.Fail(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write(b)
+	})
+}
