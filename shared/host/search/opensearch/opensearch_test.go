@@ -1,0 +1,28 @@
+package opensearch_test
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/search"
+	"github.com/vacancy-host/vacancy/shared/host/search/opensearch"
+	"github.com/vacancy-host/vacancy/shared/host/search/searchtest"
+	node "github.com/vacancy-host/vacancy/tests/opensearch"
+)
+
+// open makes an index of the test's own in the real node.
+func open(t testing.TB) *opensearch.Index {
+	t.Helper()
+	var random [8]byte
+	rand.Read(random[:])
+	x, err := opensearch.Open(t.Context(), opensearch.Config{URL: node.Start(t), Name: "t-" + hex.EncodeToString(random[:])})
+	if err != nil {
+		t.Fatalf("Open() = %v", err)
+	}
+	return x
+}
+
+func TestARealNodeKeepsTheContract(t *testing.T) {
+	searchtest.Run(t, func(t *testing.T) search.Index { return open(t) })
+}

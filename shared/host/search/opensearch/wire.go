@@ -1,0 +1,139 @@
+package opensearch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/opensearch-project/opensearch-go/v4"
+)
+
+// object is a JSON object of a request.
+type object map[string]any
+
+// request is one that opensearch-go can send.
+type request struct {
+	method, path string
+	params       url.Values
+	body         []byte
+}
+
+// GetRequest implements opensearch.Request.
+func (r request) GetRequest() (*http.Request, error) {
+	var body io.Reader
+	if r.body != nil {
+		body = bytes.NewReader(r.body)
+	}
+	at := url.URL{Path: r.path, RawQuery: r.params.Encode()}
+	out, err := http.NewRequest(r.method, at.String(), body) //nolint:noctx // the client adds it
+	if err == nil && body != nil {
+		out.Header.Set("Content-Type", "application/json")
+	}
+	return out, err
+}
+
+// answerError is a cluster's refusal.
+type answerError struct {
+	Status       int
+	Type, Reason string
+}
+
+func (e *answerError) Error() string {
+	return fmt.Sprintf("OpenSearch answered %d %s: %s", e.Status, e.Type, e.Reason)
+}
+
+// do sends a body as JSON and reads the answer into into, if that is not nil.
+// All errors are Unavailable: a refusal of what this package asks is either the
+// cluster's state or nothing that a caller can mend.
+func (x *Index) do(ctx context.Context, method, path string, params url.Values, body any, into any) error {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return unavailable(err)
+		}
+	}
+	return x.send(ctx, request{method, path, params, text}, into)
+}
+
+func (x *Index) send(ctx context.Context, r request, into any) error {
+	if err := ctx.Err(); err != nil {
+		return unavailable(err)
+	}
+	answer, err := x.client.Do(ctx, r, nil)
+	if err != nil {
+		// The client's error of an ended request need not name its context's.
+		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+			err = errors.Join(err, ended)
+		}
+		return unavailable(err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return unavailable(err)
+	}
+	if answer.IsError() {
+		return unavailable(refusal(answer.StatusCode, text))
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return unavailable(fmt.Errorf("OpenSearch's answer to %s %s: %w", r.method, r.path, err))
+	}
+	return nil
+}
+
+// refusal reads as much of an error answer as is there: a proxy before the
+// cluster answers with anything.
+func refusal(status int, text []byte) *answerError {
+	var answer struct {
+		Error struct{ Type, Reason string }
+	}
+	e := &answerError{Status: status}
+	if err := json.Unmarshal(text, &answer); err == nil {
+		e.Type, e.Reason = answer.Error.Type, answer.Error.Reason
+		return e
+	}
+	const most = 200
+	e.Reason = fmt.Sprintf("%q", text[:min(len(text), most)])
+	return e
+}
+
+// maxAnswer is far more than a page of hits or the answer to a batch has.
+const maxAnswer = 16 << 20
+
+// bounded refuses answers without end.
+type bounded struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.next.RoundTrip(r)
+	if err == nil {
+		answer.Body = &boundedBody{answer.Body, maxAnswer}
+	}
+	return answer, err
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+var errLong = fmt.Errorf("OpenSearch's answer is longer than %d bytes", int64(maxAnswer))
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+var _ opensearch.Request = request{}
