@@ -77,10 +77,15 @@ func (a *app) dev(ctx context.Context, data, listen string) (err error) {
 		return err
 	}
 	defer door.Close()
+	found, err := openFinding(dir, host, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, found.close()) }()
 	prepare(ctx, host, log)
 	debug.SetGCPercent(gcPercent)
 	doors := a.seams.doors(
-		serve.Door{Listener: public, Handler: serve.Public(host.Message)},
+		serve.Door{Listener: public, Handler: found.doors(host).Public()},
 		serve.Door{Listener: door, Handler: serve.Control(door, host.Account), Streams: true},
 	)
 	// Whatever ends the person's part ends the doors, and the other way round.
@@ -89,6 +94,7 @@ func (a *app) dev(ctx context.Context, data, listen string) (err error) {
 	served := make(chan error, 1)
 	go func() { served <- serve.Run(ctx, log, grace, doors...); end() }()
 	go host.Keep(ctx, sweepEvery, log)
+	go found.keep(ctx, log)
 	ready, err := a.tryDemo(ctx, host, dir, "http://"+public.Addr().String())
 	if err == nil {
 		err = a.show(ready)

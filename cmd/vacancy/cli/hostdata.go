@@ -12,6 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/audit"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
@@ -73,6 +75,9 @@ func (a *app) openHost(dir, url string, log *slog.Logger) (*localHost, error) {
 	house, err := serve.Home{
 		Store: a.seams.store(file), Vault: vault, Substrates: serve.Substrates(true), URL: url, Log: log, Now: a.now, Rand: a.rand,
 		Verify: audit.Verify(all), Chain: audit.Chain(all),
+		// A vacant that runs elsewhere is listed here if it answers; on this
+		// machine it may do so on loopback, over HTTPS as anywhere.
+		Probe: registry.Prober(outbound.New(outbound.Options{AllowLoopback: true})), Seals: true,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

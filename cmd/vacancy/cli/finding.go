@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// searchDir is the folder of the search index in a host's data folder. All in
+// it is made from the data file, and can be made again.
+const searchDir = "search"
+
+// sealEvery is how often dev seals the registry's log, if something is new.
+const sealEvery = time.Minute
+
+// finding is what a host of this machine needs to be found by: its search and
+// its log.
+type finding struct {
+	search *serve.Search
+	log    *translog.Log
+	index  *bleve.Index
+}
+
+// openFinding opens the search index of a data folder, which this process has
+// locked, and the log of its registry.
+func openFinding(dir string, host *localHost, log *slog.Logger) (*finding, error) {
+	l, err := host.OpenLog(nil)
+	if err != nil {
+		return nil, err
+	}
+	index, err := openIndex(filepath.Join(dir, searchDir), log)
+	if err != nil {
+		return nil, err
+	}
+	return &finding{search: host.OpenSearch(index), log: l, index: index}, nil
+}
+
+// openIndex opens the index in a folder. One that is damaged, or of another
+// format, is thrown away: nothing is lost, and a person would do the same.
+func openIndex(dir string, log *slog.Logger) (*bleve.Index, error) {
+	index, err := bleve.Open(dir)
+	if !problem.Is(err, problem.Damaged) {
+		return index, err
+	}
+	log.Warn("the search index is made anew", "folder", dir, "cause", err.Error())
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "the damaged search index in %s cannot be removed", dir)
+	}
+	return bleve.Open(dir)
+}
+
+// doors are all that the public listener serves.
+func (f *finding) doors(host *localHost) serve.Doors {
+	return serve.Doors{Message: host.Message, Registry: host.RegistryDoor(f.log), Search: f.search.Door()}
+}
+
+// keep brings the index up to date, so that the first search need not, and
+// seals the log now and then, until ctx ends.
+func (f *finding) keep(ctx context.Context, log *slog.Logger) {
+	if err := f.search.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {
+		log.LogAttrs(ctx, slog.LevelError, "the search index is not up to date", slog.String("cause", err.Error()))
+	}
+	serve.KeepSealed(ctx, f.log, sealEvery, log)
+}
+
+func (f *finding) close() error { return f.index.Close() }
