@@ -11,12 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
@@ -49,6 +51,7 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 		}
 	}
 	const genesis, moved, signed = logbook.KindGenesis, logbook.KindStateChanged, logbook.KindCardSigned
+	const listed = logbook.KindPublished
 	return map[string]faultCase{
 		"create": {run: func(ctx context.Context, v *hosted.Vacants) error {
 			_, err := v.Create(ctx, hosted.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
@@ -81,6 +84,23 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			_, err := v.Rebase(ctx)
 			return err
 		}, story: []string{genesis, signed}, state: lifecycle.Local},
+		"publish": {prepare: []string{"create"}, run: onDemo("publish"), story: []string{genesis, listed}, state: lifecycle.Active},
+		"publish another card": {prepare: []string{"create", "publish"}, run: onDemo("change"),
+			story: []string{genesis, listed, listed}, state: lifecycle.Active},
+		"unpublish": {prepare: []string{"create", "publish"}, run: onDemo("unpublish"), story: []string{genesis, listed, listed}, state: lifecycle.Active},
+		"revoke":    {prepare: []string{"create", "publish"}, run: onDemo("revoke"), story: []string{genesis, listed, moved}, state: lifecycle.Sunk},
+		"revoke what was never published": {prepare: []string{"create"}, run: onDemo("revoke"),
+			story: []string{genesis, moved}, state: lifecycle.Sunk},
+		"pause what is published": {prepare: []string{"create", "publish"}, run: onDemo("pause"),
+			story: []string{genesis, listed, moved}, state: lifecycle.Hibernating},
+		"set the URL of what is published": {prepare: []string{"set the URL", "create", "publish"}, url: "none", run: func(ctx context.Context, v *hosted.Vacants) error {
+			_, err := v.SetURL(ctx, "https://vacancy.example")
+			return err
+		}, story: []string{genesis, listed, listed}, state: lifecycle.Active},
+		"rebase what is published": {prepare: []string{"create", "publish"}, url: "https://vacancy.example", run: func(ctx context.Context, v *hosted.Vacants) error {
+			_, err := v.Rebase(ctx)
+			return err
+		}, story: []string{genesis, listed, listed}, state: lifecycle.Active},
 		"self": {prepare: []string{"create"}, run: func(ctx context.Context, v *hosted.Vacants) error {
 			_, err := v.Self(ctx)
 			return err
@@ -257,12 +277,13 @@ func wantWhole(t *testing.T, home *memory.Store, v *hosted.Vacants, imported ide
 		if state := told(t, entries); state != r.State {
 			t.Errorf("%v is %s, its logbook tells %s", r, r.State, state)
 		}
+		wantListed(t, v, &r)
 	}
 	err = home.Walk(t.Context(), func(view store.View) error {
 		streams, _, err := view.Streams(t.Context(), "", 100, "")
 		for _, s := range streams {
 			id := s.IDs()[0]
-			if _, ok := named[id]; !ok && id != imported {
+			if _, ok := named[id]; !ok && id != imported && s.Kind() == store.KindLogbook {
 				t.Errorf("logbook of %s without a record", id.Short())
 			}
 		}
@@ -276,6 +297,32 @@ func wantWhole(t *testing.T, home *memory.Store, v *hosted.Vacants, imported ide
 	}
 }
 
+// wantListed checks that the registry says of r what r is, and has an event for
+// it.
+func wantListed(t *testing.T, v *hosted.Vacants, r *hosted.Record) {
+	t.Helper()
+	g, ok, err := v.Registry.Get(t.Context(), r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := v.Registry.IsRevoked(t.Context(), r.ID); err != nil || ok && gone != (g.Status == registry.StatusRevoked) || gone && !r.State.Closed() {
+		t.Errorf("%v is %s, revoked %t, registered as %s: %v", r, r.State, gone, g.Status, err)
+	}
+	if !ok {
+		return
+	}
+	if g.State != r.State || !g.Hosted || !r.IsDeleted() && g.Status == registry.StatusActive && string(g.Card) != string(r.Card) {
+		t.Errorf("registered is %s, hosted %t, with %s; the record is %s with %s", g.State, g.Hosted, g.Card, r.State, r.Card)
+	}
+	last, err := v.Registry.Events(t.Context(), r.ID, &r.ID, g.LastSeq-1, 1)
+	if err != nil || len(last) != 1 || !last[0].Verify() || last[0].ActorSeq != g.ActorSeq {
+		t.Fatalf("last event of %v = %v, %v, want number %d", r, last, err, g.ActorSeq)
+	}
+	if said, err := last[0].Registered(); last[0].Type == event.Register && (err != nil || said.Card != g.CardHash || said.Visibility != g.Signed) {
+		t.Errorf("last event of %v says %+v, %v, want card %s, %s", r, said, err, g.CardHash, g.Signed)
+	}
+}
+
 // told is the state that a logbook tells.
 func told(t *testing.T, entries []logbook.Entry) lifecycle.State {
 	t.Helper()
@@ -284,7 +331,7 @@ func told(t *testing.T, entries []logbook.Entry) lifecycle.State {
 	}
 	state := lifecycle.Local
 	for _, e := range entries {
-		if e.Kind != logbook.KindStateChanged {
+		if _, says, err := e.State(); !says || err != nil {
 			continue
 		}
 		v, err := canon.Parse(e.Payload, canon.DefaultLimits())

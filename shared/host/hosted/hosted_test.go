@@ -15,6 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -45,13 +46,13 @@ func vault(t testing.TB) custody.Vault {
 	return v
 }
 
-// host makes the Vacants of a host over s, at a URL.
+// host makes the Vacants of a host over s, at a URL, with a registry.
 func host(t testing.TB, s store.Store, vault custody.Vault, now func() time.Time, url string) *hosted.Vacants {
 	t.Helper()
-	v, err := hosted.New(hosted.Config{
+	v, _, err := hosted.NewWithRegistry(hosted.Config{
 		Store: s, Vault: vault, Now: now, Rand: rand.Reader, URL: url, Substrates: substrate.Kinds{echo.Kind: echo.New},
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,8 +185,20 @@ func TestEachCommandMovesTheStatesItMayAndNoOthers(t *testing.T) {
 }
 
 func run(v *hosted.Vacants, command string) func(context.Context, identity.ID) (hosted.Record, error) {
+	only := func(r hosted.Record, _ registry.Receipt, err error) (hosted.Record, error) { return r, err }
 	return map[string]func(context.Context, identity.ID) (hosted.Record, error){
 		"pause": v.Pause, "resume": v.Resume, "sink": v.Sink, "archive": v.Archive, "delete": v.Delete,
+		"unpublish": func(ctx context.Context, id identity.ID) (hosted.Record, error) { return only(v.Unpublish(ctx, id)) },
+		"revoke": func(ctx context.Context, id identity.ID) (hosted.Record, error) {
+			return only(v.Revoke(ctx, id, "lost"))
+		},
+		"publish": func(ctx context.Context, id identity.ID) (hosted.Record, error) {
+			return only(v.Publish(ctx, id, hosted.Wishes{Listing: &hosted.ListingWishes{Tags: []string{"a"}}}))
+		},
+		"change": func(ctx context.Context, id identity.ID) (hosted.Record, error) {
+			other := "says something else"
+			return only(v.Publish(ctx, id, hosted.Wishes{Capability: &other}))
+		},
 	}[command]
 }
 

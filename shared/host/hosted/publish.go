@@ -33,8 +33,11 @@ func NewWithRegistry(c Config, probe func(ctx context.Context, endpoint string) 
 			return v.RevocationWrites(ctx, id)
 		},
 	})
-	v, err := New(c)
-	return v, c.Registry, err
+	var err error
+	if v, err = New(c); err != nil {
+		return nil, nil, err
+	}
+	return v, c.Registry, nil
 }
 
 // IsEndpoint reports whether endpoint is where id is reached at this host.
@@ -163,10 +166,27 @@ func (v *Vacants) publish(ctx context.Context, id identity.ID, verb string, w wi
 		if err == nil {
 			return r, receipt, nil
 		}
-		if !overtaken(err) && !problem.Is(err, problem.Sequence) || v.backOff(ctx, try) != nil {
+		if !overtaken(err) || v.backOff(ctx, try) != nil {
 			return Record{}, none, fault(err)
 		}
 	}
+}
+
+// late tells a refusal that is due to an event of id that came meanwhile from
+// any other: what was signed for the count seq is then signed again for the
+// next.
+func (v *Vacants) late(ctx context.Context, id identity.ID, seq int64, err error) error {
+	switch problem.Of(err).Kind {
+	case problem.Sequence, problem.Idempotency, problem.Equivocation:
+		next, readErr := v.Registry.NextActorSeq(ctx, id)
+		if readErr != nil {
+			return readErr
+		}
+		if next != seq {
+			return &store.TakenError{Stream: registry.ActorStream(id), Position: uint64(seq)}
+		}
+	}
+	return err
 }
 
 // ready opens id's key before anybody waits for it in the registry's turn.
@@ -199,8 +219,11 @@ func (v *Vacants) publishOnce(ctx context.Context, id identity.ID, verb string, 
 		return Record{}, registry.Receipt{}, err
 	}
 	plan, err := v.Registry.Plan(ctx, p)
+	if err == nil && len(plan.Writes) == 0 { // somebody else has said the very same
+		err = problem.New(problem.Sequence, "event %d of vacant %s is there already", p.ActorSeq, id.Short())
+	}
 	if err != nil {
-		return Record{}, registry.Receipt{}, err
+		return Record{}, registry.Receipt{}, v.late(ctx, id, p.ActorSeq, err)
 	}
 	e := &entry{logbook.KindPublished, logbook.Published(logbook.Publication{
 		Card: a.card.Hash(), Endpoint: a.card.Endpoint, ActorSeq: p.ActorSeq, Visibility: p.State.Effective(p.Visibility), From: a.from, To: a.record.State,
@@ -291,9 +314,13 @@ func (a *announcement) sign(ctx context.Context, v *Vacants) (registry.Publicati
 	if err != nil {
 		return registry.Publication{}, err
 	}
-	seq, err := v.Registry.NextActorSeq(ctx, id)
-	if err != nil {
-		return registry.Publication{}, err
+	// Of the registration that this is decided by: read by itself, it could be
+	// that of an event which the decision does not know.
+	seq := a.reg.ActorSeq + 1
+	if a.reg.Joined == 0 {
+		if seq, err = v.Registry.NextActorSeq(ctx, id); err != nil {
+			return registry.Publication{}, err
+		}
 	}
 	e := event.Event{
 		Type: event.Register, Actor: id, Time: v.now().UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("publish:%d", seq),

@@ -36,7 +36,7 @@ func (v *Vacants) Revoke(ctx context.Context, id identity.ID, reason string) (Re
 			r, err := v.Get(ctx, id)
 			return r, receipt, err
 		}
-		if !overtaken(err) && !problem.Is(err, problem.Sequence) || v.backOff(ctx, try) != nil {
+		if !overtaken(err) || v.backOff(ctx, try) != nil {
 			return Record{}, none, fault(err)
 		}
 	}
@@ -70,9 +70,13 @@ func (v *Vacants) revokeOnce(ctx context.Context, id identity.ID, reason string)
 	if err := e.Sign(ctx, signer); err != nil {
 		return registry.Receipt{}, err
 	}
-	return v.Registry.Revoke(ctx, registry.Revocation{
+	receipt, err := v.Registry.Revoke(ctx, registry.Revocation{
 		ID: id, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: e.Key, Signature: e.Signature,
 	})
+	if err != nil {
+		err = v.late(ctx, id, seq, err)
+	}
+	return receipt, err
 }
 
 // RevocationWrites are what a revocation of id's key changes at this host,
