@@ -47,7 +47,7 @@ func TestEachLineOfAMillionCallsIsUnitsTimesPrice(t *testing.T) {
 		"invocations":             "0.2000",                                             // 1 million
 		"compute":                 fmt.Sprintf("%.4f", 11_000*0.125*0.0000133334),       // 10 + 0.01 x 100 ms
 		"rows written":            "1.2500",                                             // 2 million units
-		"reads, all cold":         "0.5000",                                             // 4 million units
+		"reads":                   "0.5000",                                             // 4 million units
 		"stream of rows":          "0.0000",                                             // free to Lambda
 		"log lines":               fmt.Sprintf("%.4f", 1e6*1024/float64(1<<30)*0.5),     // 1 KB each
 		"opening seeds":           "0.0300",                                             // 10,000 requests

@@ -4,7 +4,7 @@ package cost
 // not chosen: the tests read them off a real call.
 type Model struct {
 	WriteUnits  float64 `json:"write_units"`  // the request row and the answer row
-	ReadUnits   float64 `json:"read_units"`   // the vacant's record, the tips of both streams, the key of the day's texts
+	ReadUnits   float64 `json:"read_units"`   // the vacant's record, the revocation of the caller's key, the tips of both streams
 	LineBytes   float64 `json:"line_bytes"`   // the log line of a call
 	BilledMS    float64 `json:"billed_ms"`    // of a warm call: three round trips and its work
 	AnswerBytes float64 `json:"answer_bytes"` // answer with its headers
@@ -12,15 +12,16 @@ type Model struct {
 	ColdShare   float64 `json:"cold_share"`   // of calls that start an instance
 	ColdMS      float64 `json:"cold_ms"`      // billed for starting one
 	ColdKMS     float64 `json:"cold_kms"`     // KMS requests of a cold call
+	ColdReads   float64 `json:"cold_reads"`   // read units more of a cold call: the key of the day's texts, which an instance keeps
 	RowBytes    float64 `json:"row_bytes"`    // what one row takes in the table
 }
 
 // DefaultModel is a call with a text of one line, TextBytes long, to a host that
-// remembers nothing of it: every read is made.
+// remembers nothing of its caller and vacant: every read of theirs is made.
 func DefaultModel() Model {
 	return Model{
 		WriteUnits: 2, ReadUnits: 4, LineBytes: 500, BilledMS: 15, AnswerBytes: 1250, AskBytes: 1300,
-		ColdShare: 0.001, ColdMS: 250, ColdKMS: 1, RowBytes: 1024,
+		ColdShare: 0.001, ColdMS: 250, ColdKMS: 1, ColdReads: 1, RowBytes: 1024,
 	}
 }
 
@@ -59,8 +60,9 @@ func (m Model) Calls(s Shape, l List, n float64, edge bool) []Line {
 			"%d MB x (%s ms + %s cold x %s ms) x %s %s", f.MemoryMB, number(m.BilledMS), number(m.ColdShare), number(m.ColdMS), number(n), calls),
 		l.line("rows written", WriteUnits, n*m.WriteUnits, "both rows at most 1 KB; a refused write costs as much",
 			"%s units x %s %s", number(m.WriteUnits), number(n), calls),
-		l.line("reads, all cold", ReadUnits, n*m.ReadUnits, "record, two tips and text key, strongly consistent, at most 4 KB each",
-			"%s units x %s %s", number(m.ReadUnits), number(n), calls),
+		l.line("reads", ReadUnits, n*(m.ReadUnits+m.ColdShare*m.ColdReads),
+			"record, revocation and two tips, none remembered, and an instance's text key; strongly consistent, at most 4 KB each",
+			"(%s units + %s cold x %s) x %s %s", number(m.ReadUnits), number(m.ColdShare), number(m.ColdReads), number(n), calls),
 		l.line("stream of rows", StreamReads, n*m.WriteUnits, "read by Lambda, which is free; the filter wakes no function for new rows",
 			"%s records x %s %s", number(m.WriteUnits), number(n), calls),
 		l.line("log lines", LogBytes, n*(m.LineBytes+logOverhead)/gib, "one line a call, with its metrics in it",

@@ -79,7 +79,7 @@ func (r Real) Compare(m Model) []Compared {
 	}
 	return []Compared{
 		row("write units", m.WriteUnits, r.Writes),
-		row("read units", m.ReadUnits, r.Reads),
+		row("read units", m.ReadUnits+m.ColdShare*m.ColdReads, r.Reads),
 		row("round trips", ColdTrips, r.Trips),
 		row("milliseconds", m.BilledMS, r.MS),
 		row("bytes of log", m.LineBytes, r.Bytes),
@@ -96,7 +96,7 @@ func (r Real) Adjusted(m Model) Model {
 	}
 	n := float64(r.Calls)
 	m.WriteUnits, m.ReadUnits, m.BilledMS, m.LineBytes = r.Writes/n, r.Reads/n, r.MS/n, r.Bytes/n
-	m.ColdShare = float64(r.Cold) / n
+	m.ColdShare, m.ColdReads = float64(r.Cold)/n, 0 // those of cold calls are among the reads
 	if r.Cold > 0 {
 		m.ColdKMS = r.KMS / float64(r.Cold)
 	}
