@@ -136,3 +136,34 @@ func fold(hashes []byte) []byte {
 }
 
 func (t tileID) String() string { return fmt.Sprintf("tile %d of level %d", t.index, t.level) }
+
+// Tree computes the log's root from its leaves one by one, in memory that grows
+// with the logarithm of their number: for who recomputes it outside. The zero
+// Tree is empty.
+type Tree struct {
+	over *compact.Range
+}
+
+// Add appends the leaf of an event.
+func (t *Tree) Add(event identity.Hash) error {
+	if t.over == nil {
+		t.over = factory().NewEmptyRange(0)
+	}
+	return t.over.Append(hashLeaf(event), nil)
+}
+
+// Size is the number of leaves.
+func (t *Tree) Size() uint64 {
+	if t.over == nil {
+		return 0
+	}
+	return t.over.End()
+}
+
+// Root is the root over the leaves so far.
+func (t *Tree) Root() ([hashSize]byte, error) {
+	if t.over == nil {
+		return rootOf(0, nil)
+	}
+	return rootOf(t.over.End(), t.over.Hashes())
+}

@@ -1,0 +1,74 @@
+package witness
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// atOnce is how many events are asked for at the same time.
+const atOnce = 8
+
+// verdicts on one event.
+const (
+	checked = 1 + iota
+	hidden
+)
+
+// events verifies the events from one on, against hashes that are known to be
+// those that the host signed.
+func (f Follower) events(ctx context.Context, r *Report, leaves []identity.Hash, from uint64) error {
+	for from <= r.Size {
+		last := min(from+page-1, r.Size)
+		verdicts := make([]int, last-from+1)
+		g, each := errgroup.WithContext(ctx)
+		g.SetLimit(atOnce)
+		for seq := from; seq <= last; seq++ {
+			g.Go(func() (err error) {
+				verdicts[seq-from], err = f.event(each, leaves, seq)
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		for _, v := range verdicts {
+			switch v {
+			case checked:
+				r.Checked++
+			case hidden:
+				r.Hidden++
+			}
+		}
+		f.progress("events", last, r.Size)
+		from = last + 1
+	}
+	return nil
+}
+
+// event verifies one. The hash that is sealed covers all of it, the link to the
+// one before included; the signature says that its actor meant it.
+func (f Follower) event(ctx context.Context, leaves []identity.Hash, seq uint64) (int, error) {
+	e, prev, err := f.Log.Event(ctx, seq)
+	if err != nil {
+		return 0, err
+	}
+	if e == nil {
+		return hidden, nil
+	}
+	var before identity.Hash
+	if seq > 1 {
+		before = leaves[seq-2]
+	}
+	switch {
+	case prev != before:
+		return 0, lie("event %d does not follow event %d: it names %s as the one before, which is %s", seq, seq-1, prev, before)
+	case e.Hash(prev) != leaves[seq-1]:
+		return 0, lie("event %d as the host shows it is not the one that is sealed", seq)
+	case !e.Verify():
+		return 0, lie("event %d is sealed, and not signed by its actor %s", seq, e.Actor)
+	}
+	return checked, nil
+}
