@@ -37,9 +37,9 @@ func TestTheFeedShowsEachRegistrationAtItsLastChange(t *testing.T) {
 	r := open(home, c)
 	for n := byte(1); n <= 5; n++ {
 		mustPublish(t, r, key(n), draft{})
-		c.pass(time.Second)
+		c.Pass(time.Second)
 	}
-	mustPublish(t, r, key(2), draft{seq: 2, visibility: lifecycle.Hidden})
+	mustPublish(t, r, key(2), draft{Seq: 2, Visibility: lifecycle.Hidden})
 	if err := r.AddManifest(t.Context(), manifest(t, key(1), key(9), false)); err != nil {
 		t.Fatal(err) // of one that is not registered: in no feed
 	}
@@ -73,8 +73,8 @@ func TestAClockThatGoesBackMovesNoChangeBack(t *testing.T) {
 	r := open(memory.New(), c)
 	mustPublish(t, r, k, draft{})
 	was := get(t, r, k.ID()).ChangeKey
-	c.pass(-time.Hour)
-	mustPublish(t, r, k, draft{seq: 2, at: c.now(), visibility: lifecycle.Hidden})
+	c.Pass(-time.Hour)
+	mustPublish(t, r, k, draft{Seq: 2, At: c.Now(), Visibility: lifecycle.Hidden})
 	if g := get(t, r, k.ID()); g.ChangeKey != was || g.DocVersion != 2 {
 		t.Errorf("changed at %s, version %d, want %s and 2", g.ChangeKey, g.DocVersion, was)
 	}
@@ -110,7 +110,7 @@ func TestADamagedRegistrationStopsNeitherFeedNorList(t *testing.T) {
 	r := open(home, c)
 	for n := byte(1); n <= 3; n++ {
 		mustPublish(t, r, key(n), draft{})
-		c.pass(time.Second)
+		c.Pass(time.Second)
 	}
 	bad := key(2).ID()
 	d, err := home.Doc(t.Context(), registry.RegistrationKey(bad))
@@ -143,7 +143,7 @@ func TestEventsAreReadFromAnywhereInTheChain(t *testing.T) {
 	visibility := []lifecycle.Visibility{lifecycle.Public, lifecycle.Restricted}
 	for n := int64(1); n <= 9; n++ { // a has the odd seqs, b the even ones
 		for _, k := range []*identity.Key{a, b} {
-			mustPublish(t, r, k, draft{seq: n, visibility: visibility[n%2]})
+			mustPublish(t, r, k, draft{Seq: n, Visibility: visibility[n%2]})
 		}
 	}
 	for _, tt := range []struct {

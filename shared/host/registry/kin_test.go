@@ -57,7 +57,7 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 				t.Errorf("Get() = %t, %v", ok, err)
 			}
 			for _, v := range []lifecycle.Visibility{lifecycle.Public, lifecycle.Restricted} {
-				_, err := r.Publish(t.Context(), publication(t, child, draft{seq: seq, visibility: v}))
+				_, err := r.Publish(t.Context(), publication(t, child, draft{Seq: seq, Visibility: v}))
 				if !problem.Is(err, problem.Forbidden) || !strings.Contains(err.Error(), "until it has graduated its visibility is NONE") {
 					t.Errorf("Publish() as %s = %v, want forbidden", v, err)
 				}
@@ -68,12 +68,12 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 					t.Errorf("the manifest has left it %s, signed %s", g.Visibility, g.Signed)
 				}
 			}
-			if got := mustPublish(t, r, child, draft{seq: seq, visibility: lifecycle.Hidden}); got.Visibility != lifecycle.Hidden {
+			if got := mustPublish(t, r, child, draft{Seq: seq, Visibility: lifecycle.Hidden}); got.Visibility != lifecycle.Hidden {
 				t.Errorf("Publish() as NONE = %s", got.Visibility)
 			}
 			wantWhole(t, home)
 			graduate(t, home, child.ID())
-			if got := mustPublish(t, r, child, draft{seq: seq + 1}); got.Visibility != lifecycle.Public {
+			if got := mustPublish(t, r, child, draft{Seq: seq + 1}); got.Visibility != lifecycle.Public {
 				t.Errorf("graduated, Publish() = %s, want PUBLIC", got.Visibility)
 			}
 			// The manifest sent again closes nothing.
@@ -118,7 +118,7 @@ func TestAClaimedParentMustBeTheProvenOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := func(parent identity.ID) registry.Publication {
-		return publication(t, child, draft{with: func(p *registry.Publication) { p.Parent = &parent }})
+		return publication(t, child, draft{With: func(p *registry.Publication) { p.Parent = &parent }})
 	}
 	if _, err := r.Publish(t.Context(), claim(other)); !problem.Is(err, problem.Malformed) {
 		t.Errorf("Publish() with another parent = %v, want a refusal", err)
@@ -159,7 +159,7 @@ func TestAManifestAndAFirstPublishNeverPassEachOther(t *testing.T) {
 func TestAHiddenVacantIsReadByItselfAndItsProvenParentAlone(t *testing.T) {
 	r := open(memory.New(), newClock())
 	child, proven, claimed := key(1), key(2).ID(), key(3).ID()
-	mustPublish(t, r, child, draft{visibility: lifecycle.Hidden, with: func(p *registry.Publication) { p.Parent = &claimed }})
+	mustPublish(t, r, child, draft{Visibility: lifecycle.Hidden, With: func(p *registry.Publication) { p.Parent = &claimed }})
 	id := child.ID()
 	view := func(caller *identity.ID) error {
 		_, err := r.View(t.Context(), id, caller)
@@ -206,11 +206,11 @@ func TestLineageFollowsProvenEdgesPastNobodyHidden(t *testing.T) {
 	for n := byte(1); n <= 7; n++ {
 		d := draft{}
 		if n == 3 {
-			d.visibility = lifecycle.Hidden
+			d.Visibility = lifecycle.Hidden
 		}
 		if n == 7 {
 			parent := key(1).ID()
-			d.with = func(p *registry.Publication) { p.Parent = &parent }
+			d.With = func(p *registry.Publication) { p.Parent = &parent }
 		}
 		mustPublish(t, r, key(n), d)
 	}

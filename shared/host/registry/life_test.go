@@ -22,7 +22,7 @@ import (
 func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 	home, k := memory.New(), key(1)
 	r := open(home, newClock())
-	first := mustPublish(t, r, k, draft{key: "one"})
+	first := mustPublish(t, r, k, draft{Key: "one"})
 	v := revocation(t, k, 2, "stolen", event.RevokePayload)
 	receipt, err := r.Revoke(t.Context(), v)
 	if want := (registry.Receipt{ID: k.ID(), Visibility: lifecycle.Public, Seq: 2, CardHash: first.CardHash}); receipt != want || err != nil {
@@ -40,7 +40,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 	l := signedListing(t, k, 1, nil)
 	refused := map[string]func() error{
 		"publish": func() error {
-			_, err := r.Publish(t.Context(), publication(t, k, draft{seq: 3}))
+			_, err := r.Publish(t.Context(), publication(t, k, draft{Seq: 3}))
 			return err
 		},
 		"revoke once more": func() error {
@@ -72,7 +72,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 		}
 	}
 	// What was there is still there, sent again.
-	if again, err := r.Publish(t.Context(), publication(t, k, draft{key: "one"})); again.Seq != 1 || !again.Replayed || err != nil {
+	if again, err := r.Publish(t.Context(), publication(t, k, draft{Key: "one"})); again.Seq != 1 || !again.Replayed || err != nil {
 		t.Errorf("Publish() of the first event again = %+v, %v, want its receipt", again, err)
 	}
 	if again, err := r.Revoke(t.Context(), v); again.Seq != 2 || !again.Replayed || err != nil {
@@ -102,7 +102,7 @@ func TestARevocationIsTakenInBothFormsOfItsPayload(t *testing.T) {
 			t.Errorf("%s: Revocations() = %q, %v (-want +got):\n%s", name, next, err, diff)
 		}
 		// The key was never registered, and never will be.
-		if _, err := r.Publish(t.Context(), publication(t, k, draft{seq: 2})); !problem.Is(err, problem.Revoked) {
+		if _, err := r.Publish(t.Context(), publication(t, k, draft{Seq: 2})); !problem.Is(err, problem.Revoked) {
 			t.Errorf("%s: Publish() = %v, want revoked", name, err)
 		}
 		if _, err := r.View(t.Context(), k.ID(), nil); !problem.Is(err, problem.NotFound) {
@@ -149,7 +149,7 @@ func TestARevocationIsOneCommitWithWhatItChangesAtTheHost(t *testing.T) {
 			return []store.Write{store.Put{Key: record, If: d.Version, Attempt: store.Attempt{1}, Data: []byte("SUNK")}}, err
 		}
 	})
-	mustPublish(t, r, k, draft{endpoint: hostURL + k.ID().String()})
+	mustPublish(t, r, k, draft{Endpoint: hostURL + k.ID().String()})
 	v := revocation(t, k, 2, "over", event.RevokePayload)
 	plan, err := r.PlanRevoke(t.Context(), v)
 	if err != nil || len(plan.Writes) != 4 || plan.Receipt.Seq != 2 {
@@ -181,20 +181,20 @@ func TestTheStateOfAHostedVacantIsPlannedForItsOwnCommit(t *testing.T) {
 	if writes, err := r.PlanState(t.Context(), k.ID(), lifecycle.Active); writes != nil || err != nil {
 		t.Errorf("PlanState() of the state it has = %v, %v, want nothing", writes, err)
 	}
-	c.pass(time.Hour)
+	c.Pass(time.Hour)
 	writes, err := r.PlanState(t.Context(), k.ID(), lifecycle.Hibernating)
 	if err != nil || len(writes) != 1 {
 		t.Fatalf("PlanState() = %d writes, %v, want one", len(writes), err)
 	}
-	if g := get(t, r, k.ID()); g.State != lifecycle.Active || !g.Listed(c.now()) {
+	if g := get(t, r, k.ID()); g.State != lifecycle.Active || !g.Listed(c.Now()) {
 		t.Errorf("planned, the state is %s", g.State)
 	}
 	if err := home.Commit(t.Context(), writes...); err != nil {
 		t.Fatal(err)
 	}
 	g := get(t, r, k.ID())
-	if g.State != lifecycle.Hibernating || !g.Since.Equal(c.now()) || g.Listed(c.now()) || g.ChangeKey != registry.ChangeKeyAt(c.now()) {
-		t.Errorf("committed: %s since %v, listed: %t, at %s", g.State, g.Since, g.Listed(c.now()), g.ChangeKey)
+	if g.State != lifecycle.Hibernating || !g.Since.Equal(c.Now()) || g.Listed(c.Now()) || g.ChangeKey != registry.ChangeKeyAt(c.Now()) {
+		t.Errorf("committed: %s since %v, listed: %t, at %s", g.State, g.Since, g.Listed(c.Now()), g.ChangeKey)
 	}
 	wantWhole(t, home)
 }
@@ -202,7 +202,7 @@ func TestTheStateOfAHostedVacantIsPlannedForItsOwnCommit(t *testing.T) {
 func TestWhoSleepsForThirtyDaysIsStale(t *testing.T) {
 	c, k := newClock(), key(1)
 	r := open(memory.New(), c)
-	mustPublish(t, r, k, draft{state: lifecycle.Hibernating})
+	mustPublish(t, r, k, draft{State: lifecycle.Hibernating})
 	for _, tt := range []struct {
 		after time.Duration
 		want  lifecycle.State
@@ -213,8 +213,8 @@ func TestWhoSleepsForThirtyDaysIsStale(t *testing.T) {
 		}
 	}
 	// To say so again does not wake it.
-	c.pass(20 * time.Hour)
-	mustPublish(t, r, k, draft{seq: 2, state: lifecycle.Hibernating, at: c.now()})
+	c.Pass(20 * time.Hour)
+	mustPublish(t, r, k, draft{Seq: 2, State: lifecycle.Hibernating, At: c.Now()})
 	if g := get(t, r, k.ID()); !g.Since.Equal(start) {
 		t.Errorf("asleep since %v, want %v", g.Since, start)
 	}
@@ -224,7 +224,7 @@ func TestOnlyActivePublicVacantsAreListed(t *testing.T) {
 	for _, state := range lifecycle.States() {
 		for _, v := range []lifecycle.Visibility{lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public} {
 			r, k := open(memory.New(), newClock()), key(1)
-			mustPublish(t, r, k, draft{state: state, visibility: v})
+			mustPublish(t, r, k, draft{State: state, Visibility: v})
 			g := get(t, r, k.ID())
 			if got, want := g.Listed(start), state == lifecycle.Active && v == lifecycle.Public; got != want {
 				t.Errorf("Listed() of one that is %s and %s = %t, want %t", state, v, got, want)
@@ -240,14 +240,14 @@ func TestASignedListingIsTakenOnce(t *testing.T) {
 		t.Errorf("PutListing() of who is not registered = %v, want not found", err)
 	}
 	one := signedListing(t, k, 1, nil)
-	mustPublish(t, r, k, draft{with: func(p *registry.Publication) { p.Listing = &one }})
+	mustPublish(t, r, k, draft{With: func(p *registry.Publication) { p.Listing = &one }})
 	if g := get(t, r, k.ID()); g.ListingSource != registry.SourceSigned || g.Listing.Hash() != one.Hash() {
 		t.Errorf("published with a listing: %s", g.ListingSource)
 	}
 	three := signedListing(t, k, 3, func(l *listing.Listing) { l.Summary = "三" })
-	c.pass(time.Second)
+	c.Pass(time.Second)
 	g, err := r.PutListing(t.Context(), three)
-	if err != nil || g.Listing.Summary != "三" || g.ChangeKey != registry.ChangeKeyAt(c.now()) || g.DocVersion != 2 {
+	if err != nil || g.Listing.Summary != "三" || g.ChangeKey != registry.ChangeKeyAt(c.Now()) || g.DocVersion != 2 {
 		t.Errorf("PutListing() = %+v, %v", g, err)
 	}
 	if diff := cmp.Diff(get(t, r, k.ID()), g, asKept); diff != "" {
@@ -333,7 +333,7 @@ func TestReviewsAreKeptWithTheRegistration(t *testing.T) {
 	if g, err := r.Judge(t.Context(), k.ID(), s); err != nil || g.DocVersion != 2 {
 		t.Errorf("Judge() again = version %d, %v, want 2", g.DocVersion, err)
 	}
-	mustPublish(t, r, k, draft{seq: 2, visibility: lifecycle.Restricted})
+	mustPublish(t, r, k, draft{Seq: 2, Visibility: lifecycle.Restricted})
 	if g := get(t, r, k.ID()); g.Reputation == nil || *g.Reputation != s {
 		t.Error("a publish has forgotten the reputation")
 	}

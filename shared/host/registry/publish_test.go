@@ -23,7 +23,7 @@ import (
 func TestAPublicationIsKeptWithWhatItClaims(t *testing.T) {
 	c, k, parent := newClock(), key(1), key(2).ID()
 	r := open(memory.New(), c)
-	p := publication(t, k, draft{with: func(p *registry.Publication) {
+	p := publication(t, k, draft{With: func(p *registry.Publication) {
 		p.Declared, p.Parent = []string{"tab\there", "法律"}, &parent
 		p.BaseModel, p.Family, p.Owner, p.Version = text("opus"), text("claude"), text("acme"), text("1.2.3")
 	}})
@@ -58,10 +58,10 @@ func TestWhatIsNotSaidHasADefaultOrStaysAsItWas(t *testing.T) {
 		[]any{g.Declared, g.Family, g.Version, g.Owner, g.BaseModel}); diff != "" {
 		t.Errorf("nothing said (-want +got):\n%s", diff)
 	}
-	mustPublish(t, r, k, draft{seq: 2, with: func(p *registry.Publication) {
+	mustPublish(t, r, k, draft{Seq: 2, With: func(p *registry.Publication) {
 		p.Family, p.Owner, p.Declared = text("gpt"), text("acme"), []string{"x"}
 	}})
-	mustPublish(t, r, k, draft{seq: 3, with: func(p *registry.Publication) { p.Owner = text("") }})
+	mustPublish(t, r, k, draft{Seq: 3, With: func(p *registry.Publication) { p.Owner = text("") }})
 	g = get(t, r, k.ID())
 	if diff := cmp.Diff([]any{[]string{"translate English to Chinese"}, "gpt", ""}, []any{g.Declared, g.Family, g.Owner}); diff != "" {
 		t.Errorf("said once (-want +got):\n%s", diff)
@@ -70,10 +70,10 @@ func TestWhatIsNotSaidHasADefaultOrStaysAsItWas(t *testing.T) {
 
 func TestWhoIsLocalIsHiddenWhateverItWishes(t *testing.T) {
 	r, k := open(memory.New(), newClock()), key(1)
-	if got := mustPublish(t, r, k, draft{state: lifecycle.Local}); got.Visibility != lifecycle.Hidden {
+	if got := mustPublish(t, r, k, draft{State: lifecycle.Local}); got.Visibility != lifecycle.Hidden {
 		t.Errorf("Publish() of a LOCAL vacant = %s, want NONE", got.Visibility)
 	}
-	p := publication(t, k, draft{seq: 2, after: func(p *registry.Publication) { p.State = lifecycle.Local }})
+	p := publication(t, k, draft{Seq: 2, After: func(p *registry.Publication) { p.State = lifecycle.Local }})
 	if _, err := r.Publish(t.Context(), p); !problem.Is(err, problem.BadSignature) {
 		t.Errorf("Publish() of a LOCAL vacant that signed PUBLIC = %v, want a bad signature", err)
 	}
@@ -93,10 +93,10 @@ func refusals() []refusal {
 		return func(t *testing.T) registry.Publication { return publication(t, key(1), d) }
 	}
 	second := func(with func(*registry.Publication)) func(*testing.T) registry.Publication {
-		return of(draft{seq: 2, with: with})
+		return of(draft{Seq: 2, With: with})
 	}
 	changed := func(after func(*registry.Publication)) func(*testing.T) registry.Publication {
-		return of(draft{seq: 2, after: after})
+		return of(draft{Seq: 2, After: after})
 	}
 	self, other := key(1).ID(), key(2).ID()
 	known := func(t *testing.T) identity.Hash {
@@ -131,20 +131,20 @@ func refusals() []refusal {
 		{"a card with two readings", func(t *testing.T) registry.Publication { return twofold(t) }, problem.Malformed, "expected no U+001F"},
 		{"another's event", changed(func(p *registry.Publication) { p.Signature[0] ^= 1 }), problem.BadSignature, "event signature did not verify"},
 		{"a visibility that was not signed", changed(func(p *registry.Publication) { p.Visibility = lifecycle.Restricted }), problem.BadSignature, "event signature did not verify"},
-		{"a key used for something else", of(draft{seq: 2, key: "first", visibility: lifecycle.Restricted}), problem.Idempotency, "idempotency_key first reused with different payload"},
-		{"a count used for something else under its key", of(draft{seq: 1, key: "first", visibility: lifecycle.Hidden}), problem.Idempotency, "idempotency_key first reused with different payload"},
-		{"the count again", of(draft{seq: 1, key: "other"}), problem.Sequence, "actor_seq must equal last_seq + 1 = 2, got 1"},
-		{"a count left out", of(draft{seq: 9}), problem.Sequence, "actor_seq must equal last_seq + 1 = 2, got 9"},
-		{"a time to come", of(draft{seq: 2, at: start.Add(6 * time.Minute)}), problem.Clock, "event_ts_ms: expected a time from 24 hours before"},
-		{"a time long gone", of(draft{seq: 2, at: start.Add(-25 * time.Hour)}), problem.Clock, "event_ts_ms: expected a time from 24 hours before"},
+		{"a key used for something else", of(draft{Seq: 2, Key: "first", Visibility: lifecycle.Restricted}), problem.Idempotency, "idempotency_key first reused with different payload"},
+		{"a count used for something else under its key", of(draft{Seq: 1, Key: "first", Visibility: lifecycle.Hidden}), problem.Idempotency, "idempotency_key first reused with different payload"},
+		{"the count again", of(draft{Seq: 1, Key: "other"}), problem.Sequence, "actor_seq must equal last_seq + 1 = 2, got 1"},
+		{"a count left out", of(draft{Seq: 9}), problem.Sequence, "actor_seq must equal last_seq + 1 = 2, got 9"},
+		{"a time to come", of(draft{Seq: 2, At: start.Add(6 * time.Minute)}), problem.Clock, "event_ts_ms: expected a time from 24 hours before"},
+		{"a time long gone", of(draft{Seq: 2, At: start.Add(-25 * time.Hour)}), problem.Clock, "event_ts_ms: expected a time from 24 hours before"},
 		{"a parent that was none", second(func(p *registry.Publication) { p.Parent = &other }), problem.Malformed,
 			"publish_halo republish: parent_id is immutable; existing=None new='" + other.String() + "'"},
 		{"itself for a parent", func(t *testing.T) registry.Publication {
-			return publication(t, key(2), draft{with: func(p *registry.Publication) { p.Parent = &other }})
+			return publication(t, key(2), draft{With: func(p *registry.Publication) { p.Parent = &other }})
 		}, problem.Malformed, "parent_id: expected another vacant than the child"},
-		{"another card of the version", of(draft{seq: 2, text: "review code"}), problem.Equivocation, "the card of this halo_version is "},
+		{"another card of the version", of(draft{Seq: 2, Text: "review code"}), problem.Equivocation, "the card of this halo_version is "},
 		{"another card that follows none", func(t *testing.T) registry.Publication {
-			return publication(t, key(1), draft{seq: 2, text: "review code", key: event.ReplacesKey(identity.Hash{1})})
+			return publication(t, key(1), draft{Seq: 2, Text: "review code", Key: event.ReplacesKey(identity.Hash{1})})
 		}, problem.Equivocation, "begins with \"" + "replaces:"},
 		{"an endpoint in clear", replaced(known, "http://public.example/a2a/message/send"), problem.Malformed, "endpoint: expected an https URL"},
 		{"another vacant's address here", replaced(known, "http://host.example/v/"+other.String()), problem.Malformed, "endpoint: expected an https URL"},
@@ -162,7 +162,7 @@ func refusals() []refusal {
 			p.Listing = &l
 		}), problem.BadSignature, "listing signature did not verify"},
 		{"a price", func(t *testing.T) registry.Publication {
-			return publication(t, key(1), draft{seq: 2, with: func(p *registry.Publication) {
+			return publication(t, key(1), draft{Seq: 2, With: func(p *registry.Publication) {
 				l := signedListing(t, key(1), 1, func(l *listing.Listing) { l.Price = 1 })
 				p.Listing = &l
 			}})
@@ -173,7 +173,7 @@ func refusals() []refusal {
 // replaced is a second publication whose card follows the first at an endpoint.
 func replaced(known func(*testing.T) identity.Hash, endpoint string) func(*testing.T) registry.Publication {
 	return func(t *testing.T) registry.Publication {
-		return publication(t, key(1), draft{seq: 2, endpoint: endpoint, key: event.ReplacesKey(known(t))})
+		return publication(t, key(1), draft{Seq: 2, Endpoint: endpoint, Key: event.ReplacesKey(known(t))})
 	}
 }
 
@@ -190,7 +190,7 @@ func twofold(t *testing.T) registry.Publication {
 	if c.Signature, err = k.Sign(t.Context(), c.AppendSigning(nil)); err != nil {
 		t.Fatal(err)
 	}
-	return publication(t, k, draft{seq: 2, after: func(p *registry.Publication) { p.Card = c.Blob() }})
+	return publication(t, k, draft{Seq: 2, After: func(p *registry.Publication) { p.Card = c.Blob() }})
 }
 
 func TestEveryRefusalHasItsKindAndChangesNothing(t *testing.T) {
@@ -205,7 +205,7 @@ func TestEveryRefusalHasItsKindAndChangesNothing(t *testing.T) {
 					return nil
 				}
 			})
-			mustPublish(t, r, key(1), draft{key: "first"})
+			mustPublish(t, r, key(1), draft{Key: "first"})
 			before := everything(t, home)
 			_, err := r.Publish(t.Context(), tt.p(t))
 			if !problem.Is(err, tt.kind) || !strings.Contains(problem.Of(err).Text(), tt.text) {
@@ -221,7 +221,7 @@ func TestEveryRefusalHasItsKindAndChangesNothing(t *testing.T) {
 func TestAnEquivocationNamesBothCards(t *testing.T) {
 	r, k := open(memory.New(), newClock()), key(1)
 	first := mustPublish(t, r, k, draft{})
-	p := publication(t, k, draft{seq: 2, text: "another"})
+	p := publication(t, k, draft{Seq: 2, Text: "another"})
 	_, err := r.Publish(t.Context(), p)
 	var two *registry.EquivocationError
 	if !errors.As(err, &two) {
@@ -232,17 +232,17 @@ func TestAnEquivocationNamesBothCards(t *testing.T) {
 		t.Errorf("known %s, sent %s, want %s and %s", two.Known, two.Sent, first.CardHash, c.Hash())
 	}
 	// The actor itself may say that one follows the other.
-	got := mustPublish(t, r, k, draft{seq: 2, text: "another", key: event.ReplacesKey(first.CardHash)})
+	got := mustPublish(t, r, k, draft{Seq: 2, Text: "another", Key: event.ReplacesKey(first.CardHash)})
 	if got.CardHash != c.Hash() || got.Seq != 2 {
 		t.Errorf("Publish() with a replaces key = %+v, want the new card at 2", got)
 	}
 	// And back again, under a key of its own.
-	back := mustPublish(t, r, k, draft{seq: 3, key: event.ReplacesKeyAt(c.Hash(), 3)})
+	back := mustPublish(t, r, k, draft{Seq: 3, Key: event.ReplacesKeyAt(c.Hash(), 3)})
 	if back.CardHash != first.CardHash || back.Replayed {
 		t.Errorf("Publish() of the first card again = %+v, want it at 3", back)
 	}
 	// The same card with another visibility is no equivocation.
-	mustPublish(t, r, k, draft{seq: 4, visibility: lifecycle.Restricted})
+	mustPublish(t, r, k, draft{Seq: 4, Visibility: lifecycle.Restricted})
 }
 
 // In the reference a recorded publish puts the old card back and lets whoever
@@ -250,20 +250,20 @@ func TestAnEquivocationNamesBothCards(t *testing.T) {
 func TestAPublishSentAgainChangesNothing(t *testing.T) {
 	home, c, k, parent := memory.New(), newClock(), key(1), key(9).ID()
 	r := open(home, c)
-	first := mustPublish(t, r, k, draft{key: "one"})
-	mustPublish(t, r, k, draft{seq: 2, key: event.ReplacesKey(first.CardHash), text: "new words", visibility: lifecycle.Hidden})
+	first := mustPublish(t, r, k, draft{Key: "one"})
+	mustPublish(t, r, k, draft{Seq: 2, Key: event.ReplacesKey(first.CardHash), Text: "new words", Visibility: lifecycle.Hidden})
 	before := everything(t, home)
-	c.pass(30 * 24 * time.Hour) // long after an event of that day would be taken
+	c.Pass(30 * 24 * time.Hour) // long after an event of that day would be taken
 	l := signedListing(t, k, 5, nil)
 	for name, again := range map[string]registry.Publication{
-		"as it was": publication(t, k, draft{key: "one"}),
-		"with other claims": publication(t, k, draft{key: "one", after: func(p *registry.Publication) {
+		"as it was": publication(t, k, draft{Key: "one"}),
+		"with other claims": publication(t, k, draft{Key: "one", After: func(p *registry.Publication) {
 			p.Declared, p.Family, p.Owner, p.Version = []string{"stolen"}, text("gpt"), text("thief"), text("9")
 			p.Parent, p.Listing = &parent, &l
 		}}),
-		"in another state": publication(t, k, draft{key: "one", after: func(p *registry.Publication) { p.State = lifecycle.Sunk }}),
-		"at another count": publication(t, k, draft{key: "one", seq: 3}),
-		"at another time":  publication(t, k, draft{key: "one", at: start.Add(time.Second)}),
+		"in another state": publication(t, k, draft{Key: "one", After: func(p *registry.Publication) { p.State = lifecycle.Sunk }}),
+		"at another count": publication(t, k, draft{Key: "one", Seq: 3}),
+		"at another time":  publication(t, k, draft{Key: "one", At: start.Add(time.Second)}),
 	} {
 		want := first
 		want.Replayed = true
@@ -284,7 +284,7 @@ func TestAReplayIsFoundHoweverLongAgoItWas(t *testing.T) {
 	r, k := open(memory.New(), newClock()), key(1)
 	visibility := []lifecycle.Visibility{lifecycle.Public, lifecycle.Restricted}
 	of := func(n int64) draft {
-		return draft{seq: n, key: fmt.Sprintf("k%d", n), visibility: visibility[n%2]}
+		return draft{Seq: n, Key: fmt.Sprintf("k%d", n), Visibility: visibility[n%2]}
 	}
 	for n := int64(1); n <= 103; n++ {
 		mustPublish(t, r, k, of(n))
@@ -296,21 +296,21 @@ func TestAReplayIsFoundHoweverLongAgoItWas(t *testing.T) {
 	}
 	// Of the keys the last hundred are compared.
 	same := of(4)
-	same.seq = 104
+	same.Seq = 104
 	if got, err := r.Publish(t.Context(), publication(t, k, same)); got.Seq != 4 || err != nil {
 		t.Errorf("Publish() with the key of event 4 = %+v, %v, want its receipt", got, err)
 	}
 	other := of(103)
-	other.seq, other.visibility = 104, lifecycle.Hidden
+	other.Seq, other.Visibility = 104, lifecycle.Hidden
 	if _, err := r.Publish(t.Context(), publication(t, k, other)); !problem.Is(err, problem.Idempotency) {
 		t.Errorf("Publish() with the key of event 103 and other words = %v, want an idempotency conflict", err)
 	}
 	old := of(3)
-	old.seq, old.visibility = 104, lifecycle.Hidden
+	old.Seq, old.Visibility = 104, lifecycle.Hidden
 	if got, err := r.Publish(t.Context(), publication(t, k, old)); got.Seq != 104 || err != nil {
 		t.Errorf("Publish() with the key of event 3 = %+v, %v, want a new event", got, err)
 	}
-	old.seq, old.visibility = 3, lifecycle.Hidden
+	old.Seq, old.Visibility = 3, lifecycle.Hidden
 	if _, err := r.Publish(t.Context(), publication(t, k, old)); !problem.Is(err, problem.Idempotency) {
 		t.Errorf("Publish() at count 3 with its key and other words = %v, want an idempotency conflict", err)
 	}
@@ -319,7 +319,7 @@ func TestAReplayIsFoundHoweverLongAgoItWas(t *testing.T) {
 func TestAKeyIsEachActorsOwn(t *testing.T) {
 	r := open(memory.New(), newClock())
 	for n := range byte(3) {
-		if got := mustPublish(t, r, key(n+1), draft{key: "the same"}); got.Seq != uint64(n+1) || got.Replayed {
+		if got := mustPublish(t, r, key(n+1), draft{Key: "the same"}); got.Seq != uint64(n+1) || got.Replayed {
 			t.Errorf("Publish() of actor %d = %+v, want a new event", n+1, got)
 		}
 	}
@@ -344,21 +344,21 @@ func TestAnEndpointIsProbedBeforeItIsFirstListed(t *testing.T) {
 		d    draft
 		want []string
 	}{
-		{"a hidden one is not called", draft{endpoint: one, visibility: lifecycle.Hidden}, nil},
-		{"nor is a restricted one", draft{endpoint: one, visibility: lifecycle.Restricted}, nil},
-		{"listed, it is", draft{endpoint: one}, []string{one}},
-		{"listed already, it is not again", draft{endpoint: one, state: lifecycle.Hibernating}, nil},
-		{"nor after it was hidden", draft{endpoint: one, visibility: lifecycle.Hidden}, nil},
-		{"and listed again", draft{endpoint: one}, nil},
-		{"but another is", draft{endpoint: two}, []string{two}},
-		{"and the first, which is another by now", draft{endpoint: one}, []string{one}},
-		{"one of this host never is", draft{endpoint: hostURL + k.ID().String() + "/a2a/message/send"}, nil},
+		{"a hidden one is not called", draft{Endpoint: one, Visibility: lifecycle.Hidden}, nil},
+		{"nor is a restricted one", draft{Endpoint: one, Visibility: lifecycle.Restricted}, nil},
+		{"listed, it is", draft{Endpoint: one}, []string{one}},
+		{"listed already, it is not again", draft{Endpoint: one, State: lifecycle.Hibernating}, nil},
+		{"nor after it was hidden", draft{Endpoint: one, Visibility: lifecycle.Hidden}, nil},
+		{"and listed again", draft{Endpoint: one}, nil},
+		{"but another is", draft{Endpoint: two}, []string{two}},
+		{"and the first, which is another by now", draft{Endpoint: one}, []string{one}},
+		{"one of this host never is", draft{Endpoint: hostURL + k.ID().String() + "/a2a/message/send"}, nil},
 	}
 	var last identity.Hash
 	for i, step := range steps {
 		probed = nil
-		step.d.seq = int64(i + 1)
-		step.d.key = event.ReplacesKeyAt(last, step.d.seq)
+		step.d.Seq = int64(i + 1)
+		step.d.Key = event.ReplacesKeyAt(last, step.d.Seq)
 		last = mustPublish(t, r, k, step.d).CardHash
 		if diff := cmp.Diff(step.want, probed); diff != "" {
 			t.Errorf("%s: probed (-want +got):\n%s", step.fact, diff)
@@ -368,7 +368,7 @@ func TestAnEndpointIsProbedBeforeItIsFirstListed(t *testing.T) {
 		t.Error("the last is at this host, and is not marked as such")
 	}
 	fails = true
-	p := publication(t, key(2), draft{endpoint: "https://inside.example/"})
+	p := publication(t, key(2), draft{Endpoint: "https://inside.example/"})
 	if _, err := r.Publish(t.Context(), p); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "10.0.0.1 is private") {
 		t.Errorf("Publish() of an endpoint inside = %v, want a refusal that says why", err)
 	}
@@ -379,9 +379,9 @@ func TestWithoutANetworkOnlyVacantsOfThisHostAreListed(t *testing.T) {
 	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{})); !problem.Is(err, problem.Malformed) {
 		t.Errorf("Publish() of a foreign endpoint = %v, want a refusal", err)
 	}
-	mustPublish(t, r, key(2), draft{endpoint: hostURL + key(2).ID().String()})
+	mustPublish(t, r, key(2), draft{Endpoint: hostURL + key(2).ID().String()})
 	r = open(memory.New(), newClock(), func(c *registry.Config) { c.Hosted = nil })
-	mustPublish(t, r, key(2), draft{endpoint: hostURL + key(2).ID().String()})
+	mustPublish(t, r, key(2), draft{Endpoint: hostURL + key(2).ID().String()})
 }
 
 func TestAFaultOfTheHostIsNoRefusal(t *testing.T) {

@@ -1,0 +1,158 @@
+package registrytest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// request is what is broken off at each of its store calls, and then sent
+// again, of the vacant k (and the one after it).
+type request struct {
+	name    string
+	prepare []func(testing.TB, *registry.Registry, *identity.Key) error // before, without faults
+	send    func(testing.TB, *registry.Registry, *identity.Key) error
+	events  uint64 // of k in the end
+	want    func(*registry.Registration) bool
+}
+
+func requests() []request {
+	publish := func(d Draft) func(testing.TB, *registry.Registry, *identity.Key) error {
+		return func(t testing.TB, r *registry.Registry, k *identity.Key) error {
+			_, err := r.Publish(context.Background(), Publication(t, k, d))
+			return err
+		}
+	}
+	revoke := func(seq int64) func(testing.TB, *registry.Registry, *identity.Key) error {
+		return func(t testing.TB, r *registry.Registry, k *identity.Key) error {
+			_, err := r.Revoke(context.Background(), Revocation(t, k, seq, "stolen", event.RevokePayload))
+			return err
+		}
+	}
+	manifest := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
+		return r.AddManifest(context.Background(), Manifest(t, Key(1), k, true))
+	}
+	list := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
+		_, err := r.PutListing(context.Background(), Listing(t, k, 1, nil))
+		return err
+	}
+	set := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
+		_, err := r.SetListing(context.Background(), k.ID(), Listing(t, k, 1, nil))
+		return err
+	}
+	judge := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
+		_, err := r.Judge(context.Background(), k.ID(), reputation.NewState(Start))
+		return err
+	}
+	first, hidden := publish(Draft{}), publish(Draft{Visibility: lifecycle.Hidden})
+	type step = func(testing.TB, *registry.Registry, *identity.Key) error
+	return []request{
+		{"first publish", nil, first, 1, func(g *registry.Registration) bool { return g.Visibility == lifecycle.Public }},
+		{"second publish", []step{first}, publish(Draft{Seq: 2, Visibility: lifecycle.Hidden}), 2,
+			func(g *registry.Registration) bool { return g.Visibility == lifecycle.Hidden }},
+		{"publish after a manifest", []step{manifest}, hidden, 1, func(g *registry.Registration) bool { return g.Closed && g.ParentProven }},
+		{"revoke", []step{first}, revoke(2), 2, func(g *registry.Registration) bool { return g.Status == registry.StatusRevoked }},
+		{"revoke who never published", nil, revoke(1), 1, nil},
+		{"manifest first", nil, manifest, 0, nil},
+		{"manifest of who is public", []step{first}, manifest, 1,
+			func(g *registry.Registration) bool { return g.Closed && g.Visibility == lifecycle.Hidden }},
+		{"signed listing", []step{first}, list, 1, func(g *registry.Registration) bool { return g.ListingSource == registry.SourceSigned }},
+		{"operator's listing", []step{first}, set, 1, func(g *registry.Registration) bool { return g.ListingSource == registry.SourceOperator }},
+		{"reputation", []step{first}, judge, 1, func(g *registry.Registration) bool { return g.Reputation != nil }},
+	}
+}
+
+// brokenOff sends each request with each of its store calls failing in each
+// way: once, or for good as in a crash; what is late arrives before the request
+// is sent again, or after. Each time it is another vacant's.
+func brokenOff(t *testing.T, home store.Store) {
+	next := 10_000
+	for _, q := range requests() {
+		play := func(at int, fate storetest.Fate, crash, lateLast bool) int {
+			next++
+			return q.play(t, home, Key(next), at, fate, crash, lateLast)
+		}
+		calls := play(-1, storetest.Fine, false, false)
+		if calls < 2 {
+			t.Fatalf("%s makes %d store calls, want some to fail", q.name, calls)
+		}
+		for at := range calls {
+			for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
+				for _, crash := range []bool{false, true} {
+					play(at, fate, crash, false)
+					if fate == storetest.Late {
+						play(at, fate, crash, true)
+					}
+				}
+			}
+		}
+	}
+	wantWhole(t, home)
+}
+
+// play is one request of k whose store call number at meets its fate, after
+// which, in a crash, nothing gets through. It returns how many store calls the
+// request made.
+func (q *request) play(t *testing.T, home store.Store, k *identity.Key, at int, fate storetest.Fate, crash, lateLast bool) (calls int) {
+	t.Helper()
+	name := fmt.Sprintf("%s, call %d %s, crash %t, late last %t", q.name, at, fate, crash, lateLast)
+	clean := Open(home, NewClock())
+	for _, prepare := range q.prepare {
+		if err := prepare(t, clean, k); err != nil {
+			t.Fatalf("%s: before it: %v", name, err)
+		}
+	}
+	commit := false
+	lossy := &storetest.Lossy{Store: home, Decide: func(op string, _ []store.Write) storetest.Fate {
+		calls++
+		switch n := calls - 1; {
+		case n == at:
+			commit = op == "Commit"
+			return fate
+		case n > at && at >= 0 && crash:
+			return storetest.Lost
+		}
+		return storetest.Fine
+	}}
+	hurried := func(c *registry.Config) {
+		c.Wait = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	}
+	err := q.send(t, Open(lossy, NewClock(), hurried), k)
+	if err != nil && !problem.Is(err, problem.Unavailable) {
+		t.Errorf("%s = %v, want nothing or unavailable", name, err)
+	}
+	if err != nil && commit && !crash {
+		t.Errorf("%s: one commit that failed once made it fail: %v", name, err)
+	}
+	if !lateLast {
+		lossy.Settle(context.Background())
+	}
+	if err := q.send(t, clean, k); err != nil {
+		t.Errorf("%s: sent again = %v", name, err)
+	}
+	lossy.Settle(context.Background())
+	q.check(t, name, clean, k.ID())
+	return calls
+}
+
+func (q *request) check(t *testing.T, name string, r *registry.Registry, id identity.ID) {
+	t.Helper()
+	tip, err := r.Store.Tip(context.Background(), registry.ActorStream(id))
+	if err != nil || tip.Position != q.events {
+		t.Errorf("%s: %d events in the end, %v, want %d", name, tip.Position, err, q.events)
+	}
+	g, ok, err := r.Get(context.Background(), id)
+	if err != nil || ok != (q.want != nil) || ok && !q.want(&g) {
+		t.Errorf("%s: in the end %t, %v, %+v", name, ok, err, g)
+	}
+}

@@ -1,0 +1,190 @@
+// Package registrytest makes what a registry is asked for, signed as vacants
+// sign it, and holds the facts that must be true of a registry in every home:
+// Run is to be called over each store.
+//
+// It imports host/registry, the store port with storetest, and floors 1 and 2.
+package registrytest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// Start is when a new Clock begins.
+var Start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+// Clock is a clock that tests move.
+type Clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+// NewClock is a clock at Start.
+func NewClock() *Clock { return &Clock{at: Start} }
+
+// Now is the clock's time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+// Pass moves the clock.
+func (c *Clock) Pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// HostURL begins the endpoints of this host: its vacants' ids follow.
+const HostURL = "https://host.example/v/"
+
+// Open makes a registry over s that reaches every endpoint, and hosts those
+// that begin with HostURL.
+func Open(s store.Store, c *Clock, change ...func(*registry.Config)) *registry.Registry {
+	config := registry.Config{
+		Store: s, Now: c.Now, Rand: rand.Reader,
+		Probe: func(context.Context, string) error { return nil },
+		Hosted: func(_ context.Context, id identity.ID, endpoint string) (bool, error) {
+			return strings.HasPrefix(endpoint, HostURL+id.String()), nil
+		},
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	return registry.New(config)
+}
+
+// Key is the n-th vacant of a test.
+func Key(n int) *identity.Key {
+	k, err := identity.KeyFromSeed(binary.BigEndian.AppendUint64(make([]byte, identity.Size-8), uint64(n)))
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
+// Draft is what a publication is made of. What is zero has a default: ACTIVE,
+// PUBLIC, the actor's first event, signed at Start.
+type Draft struct {
+	Text       string // of the card
+	Endpoint   string
+	State      lifecycle.State
+	Visibility lifecycle.Visibility
+	Seq        int64
+	Key        string
+	At         time.Time
+	With       func(*registry.Publication) // runs before it is signed
+	After      func(*registry.Publication) // runs after it is signed
+}
+
+func (d *Draft) defaults(id identity.ID) {
+	set := func(s *string, to string) {
+		if *s == "" {
+			*s = to
+		}
+	}
+	set(&d.Text, "translate English to Chinese")
+	set(&d.Endpoint, "https://"+id.Short()+".example/a2a/message/send")
+	set((*string)(&d.State), string(lifecycle.Active))
+	set((*string)(&d.Visibility), string(lifecycle.Public))
+	d.Seq = max(d.Seq, 1)
+	set(&d.Key, fmt.Sprintf("k-%s-%d", id.Short(), d.Seq))
+	if d.At.IsZero() {
+		d.At = Start
+	}
+}
+
+// Publication signs d with k.
+func Publication(t testing.TB, k *identity.Key, d Draft) registry.Publication {
+	t.Helper()
+	d.defaults(k.ID())
+	c, err := card.New(k.ID(), d.Text, []string{"mock"}, d.Endpoint)
+	if err == nil {
+		err = c.Sign(context.Background(), k)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := registry.Publication{
+		Card: c.Blob(), State: d.State, Visibility: d.Visibility, Time: d.At.UnixMilli(), ActorSeq: d.Seq, Key: d.Key,
+	}
+	if d.With != nil {
+		d.With(&p)
+	}
+	p.Signature = sign(t, k, event.Event{
+		Type: event.Register, Actor: k.ID(), Key: p.Key, Time: p.Time, ActorSeq: p.ActorSeq,
+		Payload: event.RegisterPayload(c.Hash(), card.Version, k.ID(), p.State.Effective(p.Visibility)),
+	})
+	if d.After != nil {
+		d.After(&p)
+	}
+	return p
+}
+
+// sign signs whatever is in e, also what no vacant would sign.
+func sign(t testing.TB, k *identity.Key, e event.Event) []byte {
+	t.Helper()
+	signature, err := k.Sign(context.Background(), e.AppendCanonical(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signature
+}
+
+// Revocation revokes k at its seq-th event, signed at Start over what payload
+// makes of it.
+func Revocation(t testing.TB, k *identity.Key, seq int64, reason string, payload func(identity.ID, string) []byte) registry.Revocation {
+	t.Helper()
+	v := registry.Revocation{ID: k.ID(), Reason: reason, Time: Start.UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("revoke-%d", seq)}
+	v.Signature = sign(t, k, event.Event{
+		Type: event.Revoke, Actor: k.ID(), Key: v.Key, Time: v.Time, ActorSeq: seq, Payload: payload(k.ID(), reason),
+	})
+	return v
+}
+
+// Manifest is one that parent and child have signed.
+func Manifest(t testing.TB, parent, child *identity.Key, closed bool) composite.Manifest {
+	t.Helper()
+	m := composite.Manifest{
+		ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D1", ClosedByDefault: closed,
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2,
+	}
+	err := m.SignParent(context.Background(), parent)
+	if err == nil {
+		err = m.SignChild(context.Background(), child)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Listing is one of k's at a version; change, if any, runs before it is signed.
+func Listing(t testing.TB, k *identity.Key, version int64, change func(*listing.Listing)) listing.Listing {
+	t.Helper()
+	l := listing.New(k.ID(), version)
+	l.Tags, l.Family = []string{"translation"}, "claude"
+	if change != nil {
+		change(&l)
+	}
+	if err := l.Sign(context.Background(), k); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
