@@ -3,6 +3,7 @@ package search
 import (
 	"math"
 	"slices"
+	"unicode/utf8"
 )
 
 // Group is how much the texts of some fields are worth.
@@ -81,33 +82,33 @@ func (q *Query) WeightOf(rank float64) int {
 // only, sorted.
 type Terms [Groups][]string
 
-// MaxTerms is the most distinct words of one group that are indexed: the first
-// ones. A card has room for more only if it wants to be found by everything.
-const MaxTerms = 1024
+// MaxText is how many bytes of a group's texts are indexed, normalised: the
+// first ones. Who says more wants to be found by everything.
+const MaxText = 16 << 10
 
 // Terms gives the words that an entry is found by.
 func (e *Entry) Terms() Terms {
 	var t Terms
 	seen := make(map[string]bool)
-	add := func(g Group, texts ...string) {
+	for g, texts := range e.GroupTexts() {
 		for _, text := range texts {
-			for _, w := range Words(Normalise(text)) {
-				if !seen[w] && len(t[g]) < MaxTerms {
+			for _, w := range Words(text) {
+				if !seen[w] {
 					seen[w] = true
 					t[g] = append(t[g], w)
 				}
 			}
 		}
-	}
-	add(Signed, e.Tags...)
-	add(Signed, e.Skills...)
-	add(Signed, e.Capability)
-	add(Summary, e.Summary)
-	add(Claimed, e.Declared...)
-	for g := range t {
 		slices.Sort(t[g])
 	}
 	return t
+}
+
+// GroupTexts gives the distinct texts of each group, normalised and cut to MaxText.
+func (e *Entry) GroupTexts() [Groups][]string {
+	return [Groups][]string{
+		normalised(slices.Concat(e.Tags, e.Skills, []string{e.Capability})), normalised([]string{e.Summary}), e.Texts(),
+	}
 }
 
 // Texts are the normalised Declared texts, which Query.Text is looked for in.
@@ -116,11 +117,18 @@ func (e *Entry) Texts() []string { return normalised(e.Declared) }
 // NormalTags are the normalised tags, which Query.Tag is compared with.
 func (e *Entry) NormalTags() []string { return normalised(e.Tags) }
 
+// normalised gives the distinct texts as they are compared, cut to MaxText.
 func normalised(texts []string) []string {
-	out := make([]string, 0, len(texts))
+	out, room := make([]string, 0, len(texts)), MaxText
 	for _, t := range texts {
-		if n := Normalise(t); n != "" && !slices.Contains(out, n) {
+		n := Normalise(t)
+		for len(n) > room {
+			_, size := utf8.DecodeLastRuneInString(n)
+			n = n[:len(n)-size]
+		}
+		if n != "" && !slices.Contains(out, n) {
 			out = append(out, n)
+			room -= len(n)
 		}
 	}
 	return out

@@ -18,10 +18,6 @@ const (
 	MaxWords = 8
 )
 
-// maxWord is the most runes of one word; what is longer is cut, in entries and
-// in queries alike. No query is longer.
-const maxWord = MaxQuery
-
 // Normalise gives the form in which texts are compared: compatibility forms and
 // cases folded, what is invisible (format characters, like the marks of writing
 // direction) removed, runs of space and control characters one space, none at
@@ -116,26 +112,24 @@ func Words(s string) []string {
 		words []string
 		start = -1 // of the word that is open
 		is    class
-		runes int
 		tail  bool // in the + and # at the end of a word
 	)
 	end := func(at int) {
 		if start >= 0 {
 			words = append(words, s[start:at])
 		}
-		start, tail, runes = -1, false, 0
+		start, tail = -1, false
 	}
 	for i, r := range s {
 		c := classOf(r)
-		if start >= 0 && (runes == maxWord || !goesOn(is, c, tail)) {
+		if start >= 0 && !goesOn(is, c, tail) {
 			end(i)
 		}
 		switch {
 		case start >= 0:
 			tail = c == ends
-			runes++
 		case c == spaced, c == unspaced, c == alone:
-			start, is, runes = i, c, 1
+			start, is = i, c
 		}
 	}
 	end(len(s))

@@ -24,12 +24,11 @@ type document struct {
 }
 
 func newDocument(e *search.Entry) *document {
-	words := e.Terms()
 	return &document{entry: e, fields: []*field{
-		{name: termField, options: index.IndexField | index.SkipFreqNorm, terms: terms(e, &words)},
+		{name: termField, options: index.IndexField | index.SkipFreqNorm, terms: terms(e)},
 		{name: columnField, options: index.IndexField | index.DocValues | index.SkipFreqNorm,
 			terms: map[string]bool{column(e): true}},
-		{name: proofField, options: index.StoreField, value: proof(&words, e.Texts())},
+		{name: proofField, options: index.StoreField, value: proof(e)},
 	}}
 }
 

@@ -78,8 +78,15 @@ func (p *part) filter(r *reader, q *search.Query) (certain bool) {
 	if q.Text == "" {
 		return true
 	}
-	terms, certain := pieces(q.Text)
-	p.docs = roaring.And(p.docs, r.all(terms))
+	letters, parts, certain := pieces(q.Text)
+	p.docs = roaring.And(p.docs, r.all(letters))
+	for _, part := range parts {
+		var sets [search.Groups]*roaring.Bitmap
+		for g, terms := range part {
+			sets[g] = r.all(terms)
+		}
+		p.docs = roaring.And(p.docs, roaring.FastOr(sets[:]...))
+	}
 	return certain
 }
 
@@ -145,12 +152,12 @@ func (r *reader) tiers(w string) []tier {
 		begin := r.docs(l.edge)
 		if len(l.grams) > 0 {
 			inside := r.all(l.grams)
-			add(&l, search.Inside, inside, l.certain)
-			if !l.certain {
+			add(&l, search.Inside, inside, l.inside)
+			if !l.begins {
 				begin = roaring.And(begin, inside)
 			}
 		}
-		add(&l, search.Prefix, begin, l.certain)
+		add(&l, search.Prefix, begin, l.begins)
 	}
 	slices.SortStableFunc(all, func(a, b tier) int {
 		if c := cmp.Compare(b.points, a.points); c != 0 || a.certain == b.certain {

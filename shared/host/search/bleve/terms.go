@@ -1,7 +1,6 @@
 package bleve
 
 import (
-	"strings"
 	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/host/search"
@@ -14,24 +13,26 @@ const (
 	termField = "t"
 
 	word    = 'w' // a word
-	gram    = 'g' // one to three runes that a word has inside
-	edge    = 'e' // the first one, two or three runes of a word
-	piece   = 'p' // one to three runes of a declared text
+	gram    = 'g' // three runes that a word has inside, in scripts without spaces also one and two
+	edge    = 'e' // the first one or two runes of a word
+	letter  = 'l' // one rune of a declared text
 	tag     = 'T'
 	family  = 'F'
 	claimed = 'C'
 )
 
-// n is the runes of the longest gram.
-const n = 3
+const (
+	n     = 3 // runes of a gram
+	edges = 2 // runes of the longest edge
+)
 
 // terms gives the terms of an entry, each once.
-func terms(e *search.Entry, words *search.Terms) map[string]bool {
+func terms(e *search.Entry) map[string]bool {
 	t := make(map[string]bool)
-	for g, group := range words {
+	for g, group := range e.Terms() {
 		for _, w := range group {
 			t[wordTerm(word, g, w)] = true
-			for k := 1; k <= n; k++ {
+			for k := 1; k <= edges; k++ {
 				if p := firstRunes(w, k); p != "" {
 					t[wordTerm(edge, g, p)] = true
 				}
@@ -42,9 +43,7 @@ func terms(e *search.Entry, words *search.Terms) map[string]bool {
 		}
 	}
 	for _, text := range e.Texts() {
-		for k := 1; k <= n; k++ {
-			grams(text, k, func(s string) { t[string(piece)+s] = true })
-		}
+		grams(text, 1, func(s string) { t[string(letter)+s] = true })
 	}
 	for _, s := range e.NormalTags() {
 		t[string(tag)+s] = true
@@ -89,14 +88,14 @@ func grams(s string, k int, fn func(string)) {
 
 // look says which terms show the documents that one word may match in one
 // group. Documents with all grams may have the word inside, and those that have
-// the edge besides may have a word that begins with it. Both is certain for
-// words that are no longer than a gram.
+// the edge besides may have a word that begins with it.
 type look struct {
-	group   int
-	word    string
-	edge    string
-	grams   []string // empty if too short to match inside a word
-	certain bool
+	group int
+	word  string
+	edge  string
+	grams []string // empty if too short to match inside a word
+	// begins and inside are set where one term says it all, for certain.
+	begins, inside bool
 }
 
 // looks gives what to look up for a word, by group.
@@ -104,9 +103,9 @@ func looks(w string) (all [search.Groups]look) {
 	runes := utf8.RuneCountInString(w)
 	for g := range all {
 		l := look{
-			group: g, certain: runes <= n,
+			group: g, begins: runes <= edges, inside: runes <= n,
 			word: wordTerm(word, g, w),
-			edge: wordTerm(edge, g, firstRunes(w, min(runes, n))),
+			edge: wordTerm(edge, g, firstRunes(w, min(runes, edges))),
 		}
 		if runes >= search.Short(w) {
 			grams(w, min(runes, n), func(s string) { l.grams = append(l.grams, wordTerm(gram, g, s)) })
@@ -116,65 +115,22 @@ func looks(w string) (all [search.Groups]look) {
 	return all
 }
 
-// pieces gives the terms of a part of a declared text; they are certain if
-// there is only one.
-func pieces(text string) (terms []string, certain bool) {
-	runes := utf8.RuneCountInString(text)
-	grams(text, min(runes, n), func(s string) { terms = append(terms, string(piece)+s) })
-	return terms, runes <= n
-}
+// piece is a part of a word that a declared text has to have: its grams in any
+// one group, since the words of a text are indexed in their strongest only.
+type piece [search.Groups][]string
 
-// proof is what is kept of an entry to see whether grams told the truth: a line
-// for each group with its words between spaces, then the declared texts. Words
-// and texts have no line break in them.
-func proof(words *search.Terms, texts []string) []byte {
-	var b strings.Builder
-	for _, group := range words {
-		b.WriteByte(' ')
-		for _, w := range group {
-			b.WriteString(w)
-			b.WriteByte(' ')
+// pieces gives what to look up for a part of a declared text: all letters, and
+// the parts of words in it. A single letter is certain by itself.
+func pieces(text string) (letters []string, parts []piece, certain bool) {
+	grams(text, 1, func(s string) { letters = append(letters, string(letter)+s) })
+	for _, w := range search.Words(text) {
+		var p piece
+		for g, l := range looks(w) {
+			p[g] = l.grams
 		}
-		b.WriteByte('\n')
-	}
-	b.WriteString(strings.Join(texts, "\n"))
-	return []byte(b.String())
-}
-
-// proved asks a proof for the points of a query; ok is false if it does not
-// match.
-func proved(q *search.Query, proof string) (sum int, ok bool) {
-	var lines [search.Groups]string
-	for g := range lines {
-		lines[g], proof, _ = strings.Cut(proof, "\n")
-	}
-	if !strings.Contains(proof, q.Text) {
-		return 0, false
-	}
-	for _, w := range q.Words {
-		best := 0
-		for g, line := range lines {
-			if k, ok := kindIn(line, w); ok {
-				best = max(best, search.Points(search.Group(g), k))
-			}
+		if len(p[0]) > 0 {
+			parts = append(parts, p)
 		}
-		if best == 0 {
-			return 0, false
-		}
-		sum += best
 	}
-	return sum, true
-}
-
-// kindIn gives the best way in which w matches a word of a line.
-func kindIn(line, w string) (search.Kind, bool) {
-	switch {
-	case strings.Contains(line, " "+w+" "):
-		return search.Exact, true
-	case strings.Contains(line, " "+w):
-		return search.Prefix, true
-	case utf8.RuneCountInString(w) >= search.Short(w) && strings.Contains(line, w):
-		return search.Inside, true
-	}
-	return 0, false
+	return letters, parts, len(letters) == 1
 }

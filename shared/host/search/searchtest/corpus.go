@@ -18,6 +18,7 @@ import (
 type Corpus struct {
 	rand  *rand.Rand
 	words []string
+	han   []string // words in Chinese, a quarter as many
 	sums  []float64
 	next  uint64
 }
@@ -37,6 +38,9 @@ func NewCorpus(seed uint64) *Corpus {
 			seen[w] = true
 			c.words = append(c.words, w)
 		}
+	}
+	for range vocabulary / 4 {
+		c.han = append(c.han, c.chinese(1+c.rand.IntN(3)))
 	}
 	var sum float64
 	for r := range c.words {
@@ -105,12 +109,21 @@ func (c *Corpus) chinese(n int) string {
 	return b.String()
 }
 
+// sentence gives n words in Chinese, not written apart.
+func (c *Corpus) sentence(n int) string {
+	var b strings.Builder
+	for range n {
+		b.WriteString(c.han[c.rank()%len(c.han)])
+	}
+	return b.String()
+}
+
 // text gives n words, or as much in Chinese.
 func (c *Corpus) text(n int, chinese bool) string {
 	words := make([]string, 0, n)
 	for range n {
 		if chinese {
-			words = append(words, c.chinese(2+c.rand.IntN(6)))
+			words = append(words, c.sentence(1+c.rand.IntN(4)))
 		} else {
 			words = append(words, c.Word())
 		}
@@ -162,7 +175,7 @@ func (c *Corpus) Entries(n int) []search.Entry {
 // Query gives one to three words to look for.
 func (c *Corpus) Query() []string {
 	if c.rand.IntN(10) == 0 {
-		return []string{c.chinese(1 + c.rand.IntN(2))}
+		return []string{c.sentence(1)}
 	}
 	words := make([]string, 1+c.rand.IntN(3))
 	for i := range words {
@@ -176,7 +189,7 @@ func (c *Corpus) Substring() string {
 	for {
 		w := []rune(c.words[c.rank()])
 		if c.rand.IntN(10) == 0 {
-			w = []rune(c.chinese(4))
+			w = []rune(c.sentence(4))
 		}
 		if len(w) < 4 {
 			continue
