@@ -15,14 +15,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
+// Work is what a function does with an event when nobody waits for it. It says
+// for the log what came of it.
+type Work func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error)
+
+// Run does the work of f whenever it is invoked, for ever.
+func Run(f Function, work func(*Home) Work) {
+	home, _ := begin(f, os.Stdout)
+	lambda.Start((&job{log: home.Log, work: work(home)}).invoke)
+}
+
 // Sweep runs the host's upkeep whenever it is invoked, for ever. The event says
 // nothing that matters.
 func Sweep() {
-	home, _ := begin(Sweeper, os.Stdout)
-	lambda.Start((&job{log: home.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
-		days, err := home.House.Upkeep(ctx)
-		return []slog.Attr{slog.Int("days", days)}, err
-	}}).invoke)
+	Run(Sweeper, func(home *Home) Work {
+		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
+			days, err := home.House.Upkeep(ctx)
+			return []slog.Attr{slog.Int("days", days)}, err
+		}
+	})
 }
 
 // Watch tells of rows that were changed or removed, for ever.
@@ -38,7 +49,7 @@ func Watch() {
 // job is work that nobody waits for. Its error makes Lambda try again.
 type job struct {
 	log     *slog.Logger
-	work    func(context.Context, json.RawMessage) ([]slog.Attr, error)
+	work    Work
 	started starts
 }
 

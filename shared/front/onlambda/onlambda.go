@@ -2,8 +2,9 @@
 // reads the environment, opens the adapters, puts the house together and hands
 // it what Lambda brings.
 //
-// It imports front/serve, front/edge, front/account, the adapters of AWS and
-// AWS's SDK. The invariants: a function whose environment is wrong does not
+// It imports front/serve, front/edge, front/account, floor 4, the adapters of
+// AWS and AWS's SDK; no engine of search, which only two functions carry
+// (cloudindex). The invariants: a function whose environment is wrong does not
 // start, and says everything that is wrong in one line; whatever an event
 // holds, it is answered, and one line says how; no secret shows in a line.
 //
@@ -34,25 +35,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/custody/kms"
 	"github.com/vacancy-host/vacancy/shared/host/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/operator"
+	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
 // Home is what a function's handler is made of: the parts that its settings
-// name, and the house over them. A function without tables has a Log alone.
+// name, and the house over them. A function without tables has a Log alone, one
+// of the search index no house.
 type Home struct {
 	Settings
 	*serve.House
+	AWS      aws.Config
 	Store    *dynamo.Store
 	Vault    custody.Vault
 	Operator account.Checker
 	Log      *slog.Logger
 }
-
-// warmTime bounds what a start waits for its connections: longer than
-// DynamoDB ever takes, and short of what Lambda allows a start.
-const warmTime = 2 * time.Second
 
 // open makes the Home of f and warms it. It fails for wrong settings only.
 func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home, error) {
@@ -66,11 +68,18 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home,
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "the configuration of the AWS SDK")
 	}
-	h.Store = dynamo.New(dynamo.NewClient(cfg), s.Tables)
+	h.AWS, h.Store = cfg, dynamo.New(dynamo.NewClient(cfg), s.Tables)
+	if f == Search || f == Indexer {
+		h.warm(ctx)
+		return h, nil
+	}
 	h.Operator = operator.Keys{Store: h.Store, Now: wall, Rand: rand.Reader}
 	home := serve.Home{
 		Store: h.Store, Substrates: serve.Substrates(false), URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
-		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader,
+		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, Seals: f == Account,
+	}
+	if f == Registry {
+		home.Probe = registry.Prober(outbound.New(outbound.Options{}))
 	}
 	if err := custodians(h, &home, cfg); err != nil {
 		return nil, err
@@ -78,15 +87,27 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home,
 	if h.House, err = home.Open(); err != nil {
 		return nil, err
 	}
-	if f == Sweeper {
-		return h, nil // nobody waits for it, and it has no rows
-	}
-	ctx, cancel := context.WithTimeout(ctx, warmTime)
-	defer cancel()
-	if err := h.Store.Warm(ctx); err != nil {
-		log.LogAttrs(ctx, slog.LevelError, "the tables do not answer", slog.String("cause", problem.Of(err).Text()))
+	if f != Sweeper && f != Sealer { // nobody waits for them
+		h.warm(ctx)
 	}
 	return h, nil
+}
+
+// warmTime bounds what a start waits for its connections: longer than
+// DynamoDB ever takes, and short of what Lambda allows a start.
+const warmTime = 2 * time.Second
+
+// somewhere is the key of a document that every role may read, and that is not
+// there: of the registry, which all doors look into.
+var somewhere = store.Key{Partition: "reg#", Sort: "warm"}
+
+// warm opens connections to the tables, and tells what is wrong with them.
+func (h *Home) warm(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, warmTime)
+	defer cancel()
+	if err := h.Store.Warm(ctx, somewhere); err != nil {
+		h.Log.LogAttrs(ctx, slog.LevelError, "the tables do not answer", slog.String("cause", problem.Of(err).Text()))
+	}
 }
 
 // custodians opens what keeps the keys.

@@ -22,14 +22,19 @@ const (
 	Message  Function = "message"  // signed calls
 	Account  Function = "account"  // the control plane
 	Audit    Function = "audit"    // the paged export for verify
+	Registry Function = "registry" // publishing, cards, events and the log
+	Search   Function = "search"   // finds vacants by what they can do
 	Sweeper  Function = "sweeper"  // destroys text keys whose time is over
 	Sentinel Function = "sentinel" // tells of rows changed or removed
+	Indexer  Function = "indexer"  // publishes the search index
+	Sealer   Function = "sealer"   // seals the log
 )
 
 // Settings are what a function reads of its environment.
 type Settings struct {
 	Stage          string        // VACANCY_STAGE
 	Tables         dynamo.Tables // VACANCY_ROWS, VACANCY_DOCS
+	Blobs          string        // VACANCY_BLOBS: the name of a bucket
 	SealKey        string        // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hex digits
 	HostKey        string        // VACANCY_HOST_KEY: the ARN of a KMS key; "": a software identity
 	URL            string        // VACANCY_URL; "": what the store says
@@ -87,10 +92,18 @@ func (f Function) variables() []variable {
 		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention)
 	case Audit:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), retention)
+	case Registry:
+		all = append(all, needed(rows), needed(docs), hostKey, publicURL)
+	case Search:
+		all = append(all, needed(docs), needed(blobs))
 	case Sweeper:
 		all = append(all, needed(docs), retention)
+	case Indexer:
+		all = append(all, needed(docs), needed(blobs))
+	case Sealer:
+		all = append(all, needed(rows), needed(docs), hostKey, sealKey)
 	}
-	if f == Message || f == Account || f == Audit {
+	if f == Message || f == Account || f == Audit || f == Registry || f == Search {
 		all = append(all, edgeSecret, edgeSecretBefore, rate, pairRate)
 	}
 	return all
@@ -106,6 +119,8 @@ var (
 		set: func(s *Settings, v string) bool { s.Tables.Rows = v; return isTable(v) }}
 	docs = variable{name: "VACANCY_DOCS", want: "the name of a table",
 		set: func(s *Settings, v string) bool { s.Tables.Docs = v; return isTable(v) }}
+	blobs = variable{name: "VACANCY_BLOBS", want: "the name of a bucket",
+		set: func(s *Settings, v string) bool { s.Blobs = v; return isBucket(v) }}
 	sealKey = variable{name: "VACANCY_SEAL_KEY", want: "the ARN of a KMS key, or 64 hex digits", secret: true,
 		set: func(s *Settings, v string) bool { s.SealKey = v; return isKMS(v) || isHexKey(v) }}
 	hostKey = variable{name: "VACANCY_HOST_KEY", want: "the ARN of a KMS key, or nothing for a software identity",
@@ -152,6 +167,8 @@ func isStage(s string) bool {
 }
 
 func isTable(s string) bool { return madeOf(s, 3, 255, small+large+digits+"_.-") }
+
+func isBucket(s string) bool { return madeOf(s, 3, 63, small+digits+".-") }
 
 // isKMS: arn:PARTITION:kms:REGION:ACCOUNT:key/ID.
 func isKMS(s string) bool {

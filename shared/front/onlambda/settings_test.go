@@ -23,7 +23,7 @@ const (
 // full is every variable there is, well-formed.
 func full() map[string]string {
 	return map[string]string{
-		"VACANCY_STAGE": "dev", "VACANCY_ROWS": "vacancy-dev-rows", "VACANCY_DOCS": "vacancy-dev-docs", "VACANCY_SEAL_KEY": sealARN,
+		"VACANCY_STAGE": "dev", "VACANCY_ROWS": "vacancy-dev-rows", "VACANCY_DOCS": "vacancy-dev-docs", "VACANCY_BLOBS": "vacancy-dev-blobs", "VACANCY_SEAL_KEY": sealARN,
 		"VACANCY_HOST_KEY": hostARN, "VACANCY_URL": "https://vacants.example.org", "VACANCY_EDGE_SECRET": secret,
 		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_RETENTION": "48",
 	}
@@ -40,6 +40,10 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 		Message:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
 		Account:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
 		Audit:    {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
+		Registry: {Stage: "dev", Tables: tables, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 24 * time.Hour},
+		Search:   {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 24 * time.Hour},
+		Indexer:  {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Retention: 24 * time.Hour},
+		Sealer:   {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Retention: 24 * time.Hour},
 		Sweeper:  {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 48 * time.Hour},
 		Sentinel: {Stage: "dev", Retention: 24 * time.Hour},
 	} {
@@ -69,6 +73,8 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		{"VACANCY_ROWS", "", "VACANCY_ROWS: expected the name of a table, got nothing"},
 		{"VACANCY_ROWS", "my rows", `VACANCY_ROWS: expected the name of a table, got "my rows"`},
 		{"VACANCY_DOCS", "d", `VACANCY_DOCS: expected the name of a table, got "d"`},
+		{"VACANCY_BLOBS", "", "VACANCY_BLOBS: expected the name of a bucket, got nothing"},
+		{"VACANCY_BLOBS", "My_Bucket", `VACANCY_BLOBS: expected the name of a bucket, got "My_Bucket"`},
 		{"VACANCY_SEAL_KEY", "", "VACANCY_SEAL_KEY: expected the ARN of a KMS key, or 64 hex digits, got nothing"},
 		{"VACANCY_SEAL_KEY", hexKey[2:], "VACANCY_SEAL_KEY: expected the ARN of a KMS key, or 64 hex digits, got 62 other characters"},
 		{"VACANCY_SEAL_KEY", "alias/seal", "got 10 other characters"},
@@ -96,7 +102,11 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 	} {
 		env := full()
 		env[tt.name] = tt.value
-		_, err := read(Account, env)
+		f := Account
+		if tt.name == "VACANCY_BLOBS" {
+			f = Search
+		}
+		_, err := read(f, env)
 		if !problem.Is(err, problem.Usage) || !strings.Contains(err.Error(), tt.says) || strings.Count(err.Error(), "expected") != 1 {
 			t.Errorf("Read(%s=%q) = %v, want it to say once: %s", tt.name, tt.value, err, tt.says)
 		}
@@ -105,6 +115,7 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 
 func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
 	env := full()
+	delete(env, "VACANCY_BLOBS") // which no function has beside all others
 	for name := range env {
 		env[name] = "wrong, " + name
 	}

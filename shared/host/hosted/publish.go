@@ -21,18 +21,23 @@ import (
 
 // NewWithRegistry makes the Vacants of a host and its registry, each of which
 // asks the other: whose endpoint is here, and what a vacant has published.
-// probe asks endpoints elsewhere, see registry.Config; nil reaches none.
+// probe asks endpoints elsewhere, see registry.Config; nil reaches none. Where
+// there is no Vault, as in a function that is to open no key, a revocation
+// leaves the vacant's record as it is: calls are refused by the revocation.
 func NewWithRegistry(c Config, probe func(ctx context.Context, endpoint string) error) (*Vacants, *registry.Registry, error) {
 	var v *Vacants
-	c.Registry = registry.New(registry.Config{
+	rc := registry.Config{
 		Store: c.Store, Now: c.Now, Rand: c.Rand, Wait: c.Wait, Probe: probe,
 		Hosted: func(ctx context.Context, id identity.ID, endpoint string) (bool, error) {
 			return v.IsEndpoint(ctx, id, endpoint)
 		},
-		HostWrites: func(ctx context.Context, id identity.ID) ([]store.Write, error) {
+	}
+	if c.Vault != nil {
+		rc.HostWrites = func(ctx context.Context, id identity.ID) ([]store.Write, error) {
 			return v.RevocationWrites(ctx, id)
-		},
-	})
+		}
+	}
+	c.Registry = registry.New(rc)
 	var err error
 	if v, err = New(c); err != nil {
 		return nil, nil, err

@@ -1,0 +1,38 @@
+package onlambda
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// RegistryDoor is the door of the registry, with the log of what was published.
+func RegistryDoor(h *Home) http.Handler { return h.House.RegistryDoor(h.log()) }
+
+// Seal seals the log whenever it is invoked, for ever. The event says nothing
+// that matters; that another process is sealing is no failure.
+func Seal() {
+	Run(Sealer, func(h *Home) Work {
+		log := h.log()
+		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
+			sealed, err := log.Seal(ctx)
+			if problem.Is(err, problem.Conflict) {
+				return []slog.Attr{slog.String("sealing", "another")}, nil
+			}
+			return []slog.Attr{slog.Uint64("size", sealed.Size), slog.Uint64("added", sealed.Added)}, err
+		}
+	})
+}
+
+// log is the transparency log of the registry.
+func (h *Home) log() *translog.Log {
+	l, err := h.House.OpenLog(nil)
+	if err != nil {
+		panic(err) // a key of a witness can be wrong, and there is none
+	}
+	return l
+}
