@@ -20,7 +20,7 @@ func synthesized(t *testing.T) string {
 			"WriteOnDemandThroughputSettings":{"MaxWriteRequestUnits":50},"Replicas":[{"ReadOnDemandThroughputSettings":{"MaxReadRequestUnits":100}}]}},
 			"Seal":{"Type":"AWS::KMS::Key"}}}`,
 		"functions": `{"Resources":{"Message":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":"vacancy-dev-message","MemorySize":256,
-			"Architectures":["arm64"],"ReservedConcurrentExecutions":10}},
+			"Architectures":["arm64"],"ReservedConcurrentExecutions":10,"Environment":{"Variables":{"VACANCY_SEAL_KEY":"arn"}}}},
 			"Url":{"Type":"AWS::Lambda::Url","Properties":{"TargetFunctionArn":{"Fn::GetAtt":["Message","Arn"]}}}}}`,
 		"edge": `{"Resources":{"Front":{"Type":"AWS::CloudFront::Distribution","Properties":{}}}}`,
 	} {

@@ -119,16 +119,17 @@ func (a *app) doors(f doctor.Facts, rec stage.Record) doctor.Doors {
 	}
 	d.Raw = map[string]string{}
 	functions := f.Stacks["functions"].Outputs
-	for function, output := range map[string]string{"message": "MessageUrl", "account": "AccountUrl", "audit": "AuditUrl"} {
+	for function, output := range map[string]string{"message": "MessageUrl", "account": "AccountUrl", "audit": "AuditUrl", "registry": "RegistryUrl", "search": "SearchUrl"} {
 		if at := functions[output]; at != "" {
 			d.Raw[function] = strings.TrimRight(at, "/")
 		}
 	}
 	// Without the stacks nothing says where the functions are behind an edge.
 	d.Edge = functions["EdgeSecret"] != ""
-	public := f.Stacks["edge"].Outputs["Url"]
+	public := strings.TrimRight(f.Stacks["edge"].Outputs["Url"], "/")
 	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")
-	d.Account = cmp.Or(d.Account, strings.TrimRight(public, "/"), d.Raw["account"])
+	d.Registry, d.Search = cmp.Or(public, d.Raw["registry"], rec.RegistryURL), cmp.Or(public, d.Raw["search"], rec.SearchURL)
+	d.Account = cmp.Or(d.Account, public, d.Raw["account"])
 	if u, err := url.Parse(d.Account); err != nil || inClear(u) {
 		d.Key = ""
 	}

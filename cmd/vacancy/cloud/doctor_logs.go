@@ -53,3 +53,27 @@ func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.Tampered
 	}
 	return t
 }
+
+// jobsSince is how far back the runs of functions are looked for that nobody
+// waits for: indexer may have had nothing to do for long.
+const jobsSince = 24 * time.Hour
+
+// jobFacts are how those functions last ended.
+func (c *Cloud) jobFacts(ctx context.Context, stage string, since time.Time, functions ...string) map[string]doctor.Job {
+	jobs := map[string]doctor.Job{}
+	for _, f := range functions {
+		j := doctor.Job{Absent: true}
+		err := c.lines(ctx, "/vacancy/"+stage+"/"+f, "verdict", since, func(at time.Time, line []byte) bool {
+			var said struct{ Msg, Verdict string }
+			if json.Unmarshal(line, &said) == nil && said.Msg == "done" {
+				j = doctor.Job{Last: at, Verdict: said.Verdict}
+			}
+			return true
+		})
+		if err != nil && !problem.Is(err, problem.NotFound) {
+			j = doctor.Job{Err: err}
+		}
+		jobs[f] = j
+	}
+	return jobs
+}

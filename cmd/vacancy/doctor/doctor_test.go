@@ -95,6 +95,8 @@ func well() doctor.Facts {
 	rows, docs := table, table
 	rows.Name, rows.Keys, rows.Stream = "rows-1", []string{"pk B HASH", "sk N RANGE"}, "NEW_AND_OLD_IMAGES"
 	docs.Name, docs.Keys, docs.Indexes = "docs-1", []string{"pk S HASH", "sk S RANGE"}, []doctor.Index{{Name: "listed", Read: 10, Write: 10}}
+	docs.Stream = "KEYS_ONLY"
+	ran := doctor.Job{Last: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Verdict: "ok"}
 	return doctor.Facts{
 		Stage: "dev", Version: "v1", Keep: true, Region: "us-east-1",
 		Tools:     []doctor.Tool{{Name: "go", Version: "1.26.8"}, {Name: "node", Version: "22.1.0"}, {Name: "npm", Version: "10.2.0"}},
@@ -107,9 +109,11 @@ func well() doctor.Facts {
 			"functions": stack(map[string]string{"EdgeSecret": "arn:secret"}), "edge": stack(map[string]string{}),
 		},
 		Rows: rows, Docs: docs, Seal: doctor.Key{ID: "seal", State: "Enabled"},
+		Jobs: map[string]doctor.Job{"sealer": ran, "indexer": ran},
 		Visit: doctor.Visit{
 			Edge: true, Raw: map[string]doctor.Answer{"message": {Status: 403}, "audit": {Status: 403}}, Health: doctor.Answer{Status: 200}, Operator: doctor.Answer{Status: 200},
 			Host: account.Host{Key: account.KeyService}, Proved: true,
+			Registry: doctor.Answer{Status: 200}, Log: doctor.Answer{Status: 200}, Search: doctor.Answer{Status: 200},
 		},
 	}
 }
@@ -165,6 +169,16 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"no deletion protection", "docs: deletion protection", doctor.Fail, "update-table --table-name docs-1 --deletion-protection-enabled", func(f *doctor.Facts) { f.Docs.DeletionProtection = false }},
 		{"no stream", "rows: stream", doctor.Fail, "StreamViewType=NEW_AND_OLD_IMAGES", func(f *doctor.Facts) { f.Rows.Stream = "" }},
 		{"stream shows too little", "rows: stream", doctor.Fail, "StreamViewType=NEW_AND_OLD_IMAGES", func(f *doctor.Facts) { f.Rows.Stream = "KEYS_ONLY" }},
+		{"no stream of documents", "docs: stream", doctor.Fail, "StreamViewType=KEYS_ONLY", func(f *doctor.Facts) { f.Docs.Stream = "" }},
+		{"a stream that shows keys in the clear", "docs: stream", doctor.Fail, "StreamViewType=KEYS_ONLY", func(f *doctor.Facts) { f.Docs.Stream = "NEW_IMAGE" }},
+		{"registry fails", "registry", doctor.Fail, "--function registry", func(f *doctor.Facts) { f.Visit.Registry.Status = 502 }},
+		{"search does not answer", "search", doctor.Fail, "--function search", func(f *doctor.Facts) { f.Visit.Search = doctor.Answer{Err: errors.New("refused")} }},
+		{"search has another secret", "search", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Search.Status = 403 }},
+		{"search is flooded", "search", doctor.Warn, "vacancy doctor", func(f *doctor.Facts) { f.Visit.Search.Status = 429 }},
+		{"nothing is sealed", "log", doctor.Warn, "vacancy invoke sealer", func(f *doctor.Facts) { f.Visit.Log.Status = 404 }},
+		{"the log fails", "log", doctor.Fail, "--function registry", func(f *doctor.Facts) { f.Visit.Log.Status = 503 }},
+		{"sealing fails", "sealing", doctor.Fail, "--function sealer", func(f *doctor.Facts) { f.Jobs["sealer"] = doctor.Job{Last: time.Now(), Verdict: "unavailable"} }},
+		{"no index is published", "search index", doctor.Fail, "--function indexer", func(f *doctor.Facts) { f.Jobs["indexer"] = doctor.Job{Last: time.Now(), Verdict: "internal"} }},
 		{"no key of one's own", "rows: encryption", doctor.Fail, "--sse-specification", func(f *doctor.Facts) { f.Rows.Key = "" }},
 		{"no ceiling", "rows: ceilings", doctor.Fail, "--on-demand-throughput", func(f *doctor.Facts) { f.Rows.Write = 0 }},
 		{"no ceiling of an index", "docs: ceilings", doctor.Fail, "listed", func(f *doctor.Facts) { f.Docs.Indexes[0].Read = 0 }},

@@ -29,6 +29,7 @@ type Facts struct {
 	Docs      Table
 	Seal      Key
 	Tampered  Tampered
+	Jobs      map[string]Job // by the names of the functions that nobody waits for
 	Visit     Visit
 }
 
@@ -133,6 +134,14 @@ type Tampered struct {
 	Err    error
 }
 
+// Job is how the last run of a function that nobody waits for ended.
+type Job struct {
+	Absent  bool // no run is in the log
+	Last    time.Time
+	Verdict string // ok, or the kind of its failure
+	Err     error
+}
+
 // Visit is what the host says to who calls it.
 type Visit struct {
 	Absent bool // there is no URL
@@ -141,7 +150,11 @@ type Visit struct {
 	// CloudFront, by the names of the functions.
 	Raw    map[string]Answer
 	Health Answer
-	Host   account.Host
+	// Registry, Log and Search are what those doors say; Unregistered says that
+	// the stage has none.
+	Registry, Log, Search Answer
+	Unregistered          bool
+	Host                  account.Host
 	// Operator is what the account door says to the operator key.
 	Operator Answer
 	NoKey    bool // there is no key to try

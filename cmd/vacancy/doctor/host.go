@@ -15,7 +15,7 @@ func (f Facts) logs(function string) string {
 }
 
 func (f Facts) host() []Check {
-	return []Check{f.edge(), f.health(), f.operator(), f.identity(), f.seal(), f.tampered()}
+	return append([]Check{f.edge(), f.health(), f.operator(), f.identity(), f.seal(), f.tampered()}, f.registry()...)
 }
 
 // edge: CloudFront keeps the door only if the raw URL is shut.

@@ -16,8 +16,11 @@ type Doors struct {
 	URL     string            // where callers call
 	Raw     map[string]string // Function URLs by the names of the functions
 	Account string            // of the control plane
-	Edge    bool
-	Key     string // operator key; "" if there is none
+	// Registry and Search are where vacants are published and found; "" for a
+	// stage without them.
+	Registry, Search string
+	Edge             bool
+	Key              string // operator key; "" if there is none
 }
 
 // maxAnswer is all that is read of an answer.
@@ -40,6 +43,7 @@ func Look(ctx context.Context, web *http.Client, d Doors, random io.Reader) Visi
 		public = d.Raw["message"]
 	}
 	v.Health, _ = get(ctx, web, public+"/health", "")
+	v.look(ctx, web, d)
 	if v.NoKey {
 		return v
 	}
@@ -64,6 +68,17 @@ func Look(ctx context.Context, web *http.Client, d Doors, random io.Reader) Visi
 	}
 	v.Proved = v.Host.Proves(challenge)
 	return v
+}
+
+// look asks the registry, its log and search for what anybody may see.
+func (v *Visit) look(ctx context.Context, web *http.Client, d Doors) {
+	v.Unregistered = d.Registry == "" || d.Search == ""
+	if v.Unregistered {
+		return
+	}
+	v.Registry, _ = get(ctx, web, d.Registry+"/v1/revocation_list?limit=1", "")
+	v.Log, _ = get(ctx, web, d.Registry+"/v1/checkpoint", "")
+	v.Search, _ = get(ctx, web, d.Search+"/v1/search?limit=1", "")
 }
 
 // get asks once, follows nothing, and takes the code out of a refusal.

@@ -33,7 +33,8 @@ func parse(b []byte) (Record, error) {
 	d := canon.NewDecoder(b, canon.DefaultLimits())
 	texts := map[string]*string{
 		"format": &form, "stage": &rec.Stage, "region": &rec.Region, "account": &rec.Account,
-		"url": &rec.URL, "account_url": &rec.AccountURL, "audit_url": &rec.AuditURL, "operator_key": &key,
+		"url": &rec.URL, "account_url": &rec.AccountURL, "audit_url": &rec.AuditURL,
+		"registry_url": &rec.RegistryURL, "search_url": &rec.SearchURL, "operator_key": &key,
 	}
 	err := d.Object(func(name string) (err error) {
 		if p := texts[name]; p != nil {
@@ -74,7 +75,8 @@ func (r *Record) check(form string) error {
 	if err := CheckName(r.Stage); err != nil {
 		return err
 	}
-	for field, s := range map[string]string{"url": r.URL, "account_url": r.AccountURL, "audit_url": r.AuditURL} {
+	for field, s := range map[string]string{"url": r.URL, "account_url": r.AccountURL, "audit_url": r.AuditURL,
+		"registry_url": r.RegistryURL, "search_url": r.SearchURL} {
 		if s == "" {
 			continue // a deploy was interrupted before it knew
 		}

@@ -68,10 +68,14 @@ type Record struct {
 	Stage   string `json:"stage"`
 	Region  string `json:"region"`
 	Account string `json:"account"` // AWS account, twelve digits
-	// The three doors: absolute URLs, without a slash at their end.
-	URL        string `json:"url"`
-	AccountURL string `json:"account_url"`
-	AuditURL   string `json:"audit_url"`
+	// The doors: absolute URLs, without a slash at their end. Those of the
+	// registry and of search are unknown for a stage that was deployed before it
+	// had them.
+	URL         string `json:"url"`
+	AccountURL  string `json:"account_url"`
+	AuditURL    string `json:"audit_url"`
+	RegistryURL string `json:"registry_url"`
+	SearchURL   string `json:"search_url"`
 	// OperatorKey opens the account and audit doors; empty until it was minted.
 	OperatorKey Key `json:"operator_key"`
 	// Edge says that CloudFront stands before the functions.
@@ -149,7 +153,7 @@ func (r Records) ByURL(url string) (Record, error) {
 			unread = errors.Join(unread, err)
 			continue
 		}
-		if slices.Contains([]string{rec.URL, rec.AccountURL, rec.AuditURL}, url) {
+		if slices.Contains([]string{rec.URL, rec.AccountURL, rec.AuditURL, rec.RegistryURL, rec.SearchURL}, url) {
 			return rec, nil
 		}
 	}

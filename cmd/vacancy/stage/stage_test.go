@@ -21,6 +21,7 @@ func record(name string) stage.Record {
 	return stage.Record{
 		Stage: name, Region: "eu-central-1", Account: "123456789012", URL: "https://" + name + ".example",
 		AccountURL: "https://account." + name + ".example", AuditURL: "https://audit." + name + ".example",
+		RegistryURL: "https://registry." + name + ".example", SearchURL: "https://search." + name + ".example",
 		OperatorKey: secret, Edge: true, Swapped: true, Context: map[string]string{"email": "ops@example.org"},
 	}
 }
