@@ -1,0 +1,30 @@
+package registry
+
+import (
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Feed is where all registrations are listed by their last change, for verify.
+func Feed() store.Range { return store.Range{Partition: FeedPartition, Index: true} }
+
+// RevocationList is where all revocations lie, for verify.
+func RevocationList() store.Range { return store.Range{Partition: revokedPartition} }
+
+// IsChecked says whether a document is one that a check of a home reads: a
+// registration, a manifest, the edge that it proves, a revocation.
+func IsChecked(k store.Key) bool {
+	isID := func(s string) bool {
+		_, err := identity.ParseID(s)
+		return err == nil
+	}
+	if child, ok := strings.CutPrefix(k.Partition, registrationPrefix); ok {
+		return isID(child) && (k.Sort == cardSort || k.Sort == manifestSort)
+	}
+	if parent, ok := strings.CutPrefix(k.Partition, kinPrefix); ok {
+		return isID(parent) && isID(k.Sort)
+	}
+	return k.Partition == revokedPartition && isID(k.Sort)
+}

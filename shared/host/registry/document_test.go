@@ -1,0 +1,291 @@
+package registry_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// kept is a store with one registration that has everything, its revoked
+// twin, and a manifest.
+func kept(t testing.TB) (home *memory.Store, id identity.ID) {
+	t.Helper()
+	home, k := memory.New(), key(1)
+	r := open(home, newClock())
+	l := signedListing(t, k, 7, func(l *listing.Listing) { l.Summary = "a & b <c> \u2028" })
+	mustPublish(t, r, k, draft{Text: "translate & <b>\u2028ä\"\\</b>", Key: "k\x1f\x00ü", With: func(p *registry.Publication) {
+		p.Declared, p.Listing, p.Family = []string{"<x>"}, &l, text("f&f")
+	}})
+	if err := r.AddManifest(t.Context(), manifest(t, key(2), k, true)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Revoke(t.Context(), revocation(t, key(3), 1, "<gone>", event.RevokePayload)); err != nil {
+		t.Fatal(err)
+	}
+	return home, k.ID()
+}
+
+func doc(t testing.TB, home store.Store, k store.Key) store.Doc {
+	t.Helper()
+	d, err := home.Doc(context.Background(), k)
+	if err != nil || d.Version == 0 {
+		t.Fatalf("Doc(%s) = version %d, %v", k, d.Version, err)
+	}
+	return d
+}
+
+func TestWhatIsSignedIsKeptByteForByte(t *testing.T) {
+	home, id := kept(t)
+	g, err := registry.DecodeRegistration(id, doc(t, home, registry.RegistrationKey(id)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := card.Parse(g.Card)
+	if err != nil || !c.Verify() || c.Hash() != g.CardHash || !bytes.Equal(c.Blob(), g.Card) {
+		t.Errorf("the card is %s, %v", g.Card, err)
+	}
+	if !g.Listing.Verify() || g.Listing.Summary != "a & b <c> \u2028" {
+		t.Errorf("the listing is %+v", g.Listing)
+	}
+	if diff := cmp.Diff([]any{[]string{"<x>"}, "f&f"}, []any{g.Declared, g.Family}); diff != "" {
+		t.Errorf("claims (-want +got):\n%s", diff)
+	}
+	m, err := registry.DecodeManifest(id, doc(t, home, registry.ManifestKey(id)))
+	if err != nil || m.Manifest.Verify() != nil || m.Graduated {
+		t.Errorf("DecodeManifest() = %+v, %v", m, err)
+	}
+	gone, err := registry.DecodeRevocation(doc(t, home, registry.RevokedKey(key(3).ID())))
+	if err != nil || gone.ID != key(3).ID() || gone.Reason != "<gone>" {
+		t.Errorf("DecodeRevocation() = %+v, %v", gone, err)
+	}
+	wantWhole(t, home)
+}
+
+func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
+	home, id := kept(t)
+	other := key(9).ID()
+	registration := doc(t, home, registry.RegistrationKey(id))
+	edit := func(members map[string]any) func(*store.Doc) {
+		return func(d *store.Doc) {
+			var all map[string]any
+			if err := json.Unmarshal(d.Data, &all); err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range members {
+				if all[name] = value; value == nil {
+					delete(all, name)
+				}
+			}
+			var err error
+			if d.Data, err = json.Marshal(all); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, change := range map[string]func(*store.Doc){
+		"no JSON":                   func(d *store.Doc) { d.Data = d.Data[1:] },
+		"a later format":            edit(map[string]any{"format": 2}),
+		"no format":                 edit(map[string]any{"format": nil}),
+		"no card":                   edit(map[string]any{"card": nil}),
+		"no state":                  edit(map[string]any{"state": nil}),
+		"a state that is none":      edit(map[string]any{"state": "AWAKE"}),
+		"a visibility that is none": edit(map[string]any{"visibility": "LISTED"}),
+		"no parent":                 edit(map[string]any{"parent": nil}),
+		"closed without proof":      edit(map[string]any{"proven": nil}),
+		"no count":                  edit(map[string]any{"actor_seq": 0}),
+		"last before first":         edit(map[string]any{"joined": 3, "last": 2}),
+		"a listing that is none":    edit(map[string]any{"listing": map[string]any{}}),
+		"another's listing": func(d *store.Doc) {
+			d.Data = bytes.Replace(d.Data, []byte(`"vacant_id":"`+id.String()+`","version"`), []byte(`"vacant_id":"`+other.String()+`","version"`), 1)
+		},
+		"a reputation that is none": edit(map[string]any{"reputation": map[string]any{"factual": map[string]any{"alpha": -1}}}),
+	} {
+		d := registration
+		change(&d)
+		if _, err := registry.DecodeRegistration(id, d); !problem.Is(err, problem.Damaged) {
+			t.Errorf("%s: DecodeRegistration() = %v, want damaged", name, err)
+		}
+	}
+	if _, err := registry.DecodeRegistration(other, registration); !problem.Is(err, problem.Damaged) {
+		t.Errorf("another's: DecodeRegistration() = %v, want damaged", err)
+	}
+	m := doc(t, home, registry.ManifestKey(id))
+	if _, err := registry.DecodeManifest(other, m); !problem.Is(err, problem.Damaged) {
+		t.Errorf("another's: DecodeManifest() = %v, want damaged", err)
+	}
+	for name, data := range map[string]string{
+		"nothing": "", "a later format": strings.Replace(string(m.Data), `"format":1`, `"format":2`, 1),
+		"an open one": strings.Replace(string(m.Data), `"closed_by_default":true`, `"closed_by_default":false`, 1),
+	} {
+		if _, err := registry.DecodeManifest(id, store.Doc{Key: m.Key, Data: []byte(data)}); !problem.Is(err, problem.Damaged) {
+			t.Errorf("%s: DecodeManifest() = %v, want damaged", name, err)
+		}
+	}
+	for name, d := range map[string]store.Doc{
+		"of nobody":   {Key: store.Key{Partition: "revoked", Sort: "x"}, Data: []byte(`{"format":1}`)},
+		"no JSON":     {Key: registry.RevokedKey(id), Data: []byte("x")},
+		"of a future": {Key: registry.RevokedKey(id), Data: []byte(`{"format":2}`)},
+	} {
+		if _, err := registry.DecodeRevocation(d); !problem.Is(err, problem.Damaged) {
+			t.Errorf("%s: DecodeRevocation() = %v, want damaged", name, err)
+		}
+	}
+}
+
+func TestADamagedRowIsRefused(t *testing.T) {
+	home, id := kept(t)
+	own, err := home.Rows(t.Context(), registry.ActorStream(id), 1, 1, store.Ascending)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := home.Rows(t.Context(), registry.EventStream(), 1, 1, store.Ascending)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range own[0].Data {
+		row := store.Row{Position: 1, Data: own[0].Data[:cut]}
+		if l, err := registry.DecodeActorRow(id, row); err == nil {
+			t.Errorf("DecodeActorRow() of %d bytes = %+v, want damaged", cut, l)
+		}
+	}
+	for cut := range all[0].Data {
+		if _, err := registry.DecodeEventRow(store.Row{Position: 1, Data: all[0].Data[:cut]}); !problem.Is(err, problem.Damaged) {
+			t.Errorf("DecodeEventRow() of %d bytes = %v, want damaged", cut, err)
+		}
+	}
+	none := bytes.Clone(all[0].Data)
+	clear(none[len(none)-8:])
+	if _, err := registry.DecodeEventRow(store.Row{Position: 1, Data: none}); !problem.Is(err, problem.Damaged) {
+		t.Errorf("DecodeEventRow() of count 0 = %v, want damaged", err)
+	}
+}
+
+// The chain and the actors' chains are two tellings of one thing: where they
+// differ neither is shown.
+func TestAnEventThatItsActorTellsOtherwiseIsDamage(t *testing.T) {
+	home, other := memory.New(), memory.New()
+	r, q := open(home, newClock()), open(other, newClock())
+	mustPublish(t, r, key(1), draft{})
+	mustPublish(t, q, key(1), draft{Key: "another"})
+	rows, err := other.Rows(t.Context(), registry.EventStream(), 1, 1, store.Ascending)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed := memory.New()
+	own, err := home.Rows(t.Context(), registry.ActorStream(key(1).ID()), 1, 1, store.Ascending)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = mixed.Commit(t.Context(),
+		store.Append{Stream: registry.EventStream(), Position: 1, Attempt: store.Attempt{1}, Data: rows[0].Data},
+		store.Append{Stream: registry.ActorStream(key(1).ID()), Position: 1, Attempt: store.Attempt{1}, Data: own[0].Data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(mixed, newClock()).Event(t.Context(), 1, nil); !problem.Is(err, problem.Damaged) {
+		t.Errorf("Event() = %v, want damaged", err)
+	}
+	if err := mixed.Commit(t.Context(), store.Append{Stream: registry.EventStream(), Position: 2, Attempt: store.Attempt{2}, Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	m := open(mixed, newClock())
+	if _, err := m.Event(t.Context(), 2, nil); !problem.Is(err, problem.Damaged) {
+		t.Errorf("Event() of a row that is none = %v, want damaged", err)
+	}
+	if _, err := m.Publish(t.Context(), publication(t, key(5), draft{})); !problem.Is(err, problem.Damaged) {
+		t.Errorf("Publish() after a row that is none = %v, want damaged", err)
+	}
+}
+
+func TestAProberTakesEveryAnswerBelow500(t *testing.T) {
+	status := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.ContentLength > 0 {
+			t.Errorf("the probe is a %s with %d bytes, want an empty GET", r.Method, r.ContentLength)
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write(make([]byte, 100<<10))
+	}))
+	defer server.Close()
+	probe := registry.Prober(outbound.New(outbound.Options{AllowLoopback: true}))
+	for _, tt := range []struct {
+		status int
+		there  bool
+	}{{200, true}, {302, true}, {404, true}, {405, true}, {421, true}} {
+		status = tt.status
+		if err := probe(t.Context(), server.URL); (err == nil) != tt.there {
+			t.Errorf("Probe() of status %d = %v, want there: %t", tt.status, err, tt.there)
+		}
+	}
+	// A host that reaches public addresses only does not reach this one.
+	inside := registry.Prober(outbound.New(outbound.Options{}))
+	if err := inside(t.Context(), server.URL); !problem.Is(err, problem.Forbidden) {
+		t.Errorf("Probe() of loopback = %v, want forbidden", err)
+	}
+	server.Close()
+	if err := probe(t.Context(), server.URL); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("Probe() of nobody = %v, want unavailable", err)
+	}
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	defer broken.Close()
+	if err := probe(t.Context(), broken.URL); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("Probe() of status 502 = %v, want unavailable", err)
+	}
+}
+
+func FuzzRowsThatAreReadAreWrittenAgain(f *testing.F) {
+	home, id := kept(f)
+	for _, s := range []store.Stream{registry.ActorStream(id), registry.ActorStream(key(3).ID()), registry.EventStream()} {
+		rows, err := home.Rows(context.Background(), s, 1, 1, store.Ascending)
+		if err != nil || len(rows) != 1 {
+			f.Fatal(err)
+		}
+		f.Add(rows[0].Data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		row := store.Row{Position: 1, Data: data}
+		if l, err := registry.DecodeActorRow(id, row); err == nil {
+			if l.Check() != nil || l.Hash != l.Event.Hash(l.Prev) || l.ActorSeq != 1 || l.Actor != id {
+				t.Errorf("DecodeActorRow() = %+v", l)
+			}
+		} else if !problem.Is(err, problem.Damaged) {
+			t.Errorf("DecodeActorRow() = %v, want damaged", err)
+		}
+		if _, err := registry.DecodeEventRow(row); err != nil && !problem.Is(err, problem.Damaged) {
+			t.Errorf("DecodeEventRow() = %v, want damaged", err)
+		}
+	})
+}
+
+func FuzzDocumentsAreReadOrDamaged(f *testing.F) {
+	home, id := kept(f)
+	for _, k := range []store.Key{registry.RegistrationKey(id), registry.ManifestKey(id), registry.RevokedKey(key(3).ID())} {
+		f.Add(doc(f, home, k).Data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, g := registry.DecodeRegistration(id, store.Doc{Key: registry.RegistrationKey(id), Version: 1, Data: data})
+		_, m := registry.DecodeManifest(id, store.Doc{Key: registry.ManifestKey(id), Version: 1, Data: data})
+		_, v := registry.DecodeRevocation(store.Doc{Key: registry.RevokedKey(id), Version: 1, Data: data})
+		for _, err := range []error{g, m, v} {
+			if err != nil && !problem.Is(err, problem.Damaged) {
+				t.Errorf("decoding = %v, want damaged", err)
+			}
+		}
+	})
+}
