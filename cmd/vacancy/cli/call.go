@@ -25,12 +25,15 @@ type callFlags struct {
 	where              where
 	reset, ask, print  bool
 	timeout            time.Duration
+
+	capability, policy string // of a call to whoever can do something
+	find               findFlags
 }
 
 func (a *app) callCommand() *cobra.Command {
 	var f callFlags
 	cmd := &cobra.Command{
-		Use:   "call TARGET [TEXT...]",
+		Use:   "call TARGET [TEXT...] | call --capability WORDS TEXT...",
 		Short: "Call a vacant and verify its answer",
 		Long: `Sign TEXT, send it to TARGET, verify the answer and print it.
 
@@ -42,17 +45,33 @@ TEXT of "-" is standard input, without the newline at its end.
 The call is signed by --as NAME or $VACANCY_AS, else by the only identity there is;
 if there is none, one named default is made. What was signed is kept before it is
 sent: after a lost answer, a time-out or an interrupt the same command again sends
-the same bytes and gets the one answer. One call to a target is under way at a time.`,
+the same bytes and gets the one answer. One call to a target is under way at a time.
+
+With --capability there is no TARGET: the vacants that a registry finds for WORDS are
+verified and the best of them is called, by its reputation and how well the words fit;
+if it is unavailable, the next one. None is called while another may have taken the
+call. The registry sees WORDS, not TEXT. Endpoints come from strangers then: they must
+be https, and in no network of this machine unless the registry is on it, too.`,
 		Example: `  vacancy call demo "hello"
   vacancy call http://127.0.0.1:8080/v/ID - --as alice < question.txt
   vacancy call demo hi --print | curl --json @- http://127.0.0.1:8080/a2a/message/send
   vacancy call demo hi --host aws --stage prod
+  vacancy call --capability "translate french" "bonjour" --max-price 0.002
   vacancy call demo --ask
   vacancy call demo --reset`,
 		GroupID: groupSelf,
 		Args:    arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.call(cmd.Context(), f, args[0], args[1:], cmd.Flags().Changed("context"))
+			changed := cmd.Flags().Changed
+			if changed("capability") {
+				return a.callCapability(cmd.Context(), f, args, changed("context"))
+			}
+			for _, name := range []string{"policy", "registry", "tag", "family", "max-price", "min-reputation"} {
+				if changed(name) {
+					return problem.New(problem.Usage, "--%s goes with --capability", name)
+				}
+			}
+			return a.call(cmd.Context(), f, args[0], args[1:], changed("context"))
 		},
 	}
 	fs := cmd.Flags()
@@ -63,6 +82,9 @@ the same bytes and gets the one answer. One call to a target is under way at a t
 	fs.BoolVar(&f.reset, "reset", false, "start the chain with the target anew, by a signed reset")
 	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it")
 	fs.StringVar(&f.accept, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")
+	fs.StringVar(&f.capability, "capability", "", "call the best vacant that can do this")
+	fs.StringVar(&f.policy, "policy", policyUCB, "how the best is told: ucb, which gives new ones a chance, or score")
+	f.find.add(fs)
 	hostFlags(fs, &f.where)
 	return cmd
 }

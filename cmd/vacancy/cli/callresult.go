@@ -33,6 +33,11 @@ type callResult struct {
 	Timing      timing          `json:"timing"`
 	Late        []lateResult    `json:"late,omitempty"`
 	Unknown     []string        `json:"unknown,omitempty"`
+
+	// Of a call to whom a registry found.
+	Chosen  *matchResult       `json:"chosen,omitempty"`
+	Tried   []triedResult      `json:"tried,omitempty"`
+	Dropped []dispatch.Dropped `json:"dropped,omitempty"`
 }
 
 type timing struct {

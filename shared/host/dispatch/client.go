@@ -17,7 +17,8 @@ import (
 )
 
 // Client finds vacants by what they can do and calls them: what programs
-// import. Caller and, to find anybody, Registries are needed; the rest has
+// import. To find anybody Registries are needed, to call anybody a Caller, whose
+// Transport is for Call alone: matches are called by Route. The rest has
 // defaults. A registry is only asked: it sees searches, no message and no
 // caller. Safe for concurrent use.
 type Client struct {
@@ -70,10 +71,20 @@ func (c *Client) memory() Memory {
 	if c.Memory != nil {
 		return c.Memory
 	}
-	if m, ok := c.Caller.Book.(Memory); ok {
-		return m
+	if c.Caller != nil {
+		if m, ok := c.Caller.Book.(Memory); ok {
+			return m
+		}
 	}
 	return &c.own
+}
+
+// self is who calls; zero for who only searches.
+func (c *Client) self() identity.ID {
+	if c.Caller == nil {
+		return identity.ID{}
+	}
+	return c.Caller.Signer.ID()
 }
 
 func (c *Client) route() Route {
@@ -133,7 +144,7 @@ func (c *Client) Call(ctx context.Context, t Target, msg envelope.Message) (Resu
 // note remembers a card that is about to be used.
 func (c *Client) note(ctx context.Context, used *card.Card) (fresh Freshness, err error) {
 	h := used.Hash()
-	err = c.memory().Change(ctx, c.Caller.Signer.ID(), func(m *Remembered) bool {
+	err = c.memory().Change(ctx, c.self(), func(m *Remembered) bool {
 		fresh = m.freshness(used.VacantID, h)
 		return m.see(used.VacantID, h, c.Caller.now())
 	})
@@ -211,7 +222,7 @@ func (c *Client) put(ctx context.Context, name string, msg envelope.Message, cho
 func (c *Client) underWay(ctx context.Context, question identity.Hash) ([]Choice, error) {
 	var o OpenCall
 	var found bool
-	err := c.memory().Change(ctx, c.Caller.Signer.ID(), func(r *Remembered) bool {
+	err := c.memory().Change(ctx, c.self(), func(r *Remembered) bool {
 		o, found = r.Open[question]
 		return false
 	})
@@ -276,7 +287,7 @@ func elsewhere(res Result, err error) bool {
 // callMatch calls one match and keeps the question open as long as its outcome
 // is.
 func (c *Client) callMatch(ctx context.Context, question identity.Hash, m Match, msg envelope.Message) (Result, error) {
-	self := c.Caller.Signer.ID()
+	self := c.self()
 	if err := c.memory().Change(ctx, self, func(r *Remembered) bool {
 		now := c.Caller.now()
 		r.see(m.ID, m.CardHash, now)

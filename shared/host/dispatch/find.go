@@ -186,7 +186,7 @@ func age(f Freshness) int { return slices.Index([]Freshness{Changed, Same, First
 
 // freshen tells of each match whether its card is the one seen last.
 func (c *Client) freshen(ctx context.Context, matches []Match) error {
-	return c.memory().Change(ctx, c.Caller.Signer.ID(), func(m *Remembered) bool {
+	return c.memory().Change(ctx, c.self(), func(m *Remembered) bool {
 		for i := range matches {
 			matches[i].Freshness = m.freshness(matches[i].ID, matches[i].CardHash)
 		}

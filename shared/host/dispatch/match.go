@@ -49,7 +49,7 @@ type Dropped struct {
 // match takes no other with it (wire §23 C3).
 func (c *Client) judge(registry string, m *registryclient.HaloMatch) (Match, error) {
 	switch {
-	case m.ID == c.Caller.Signer.ID():
+	case m.ID == c.self():
 		return Match{}, problem.New(problem.Usage, "it is the caller itself")
 	case m.Status != "" && m.Status != "active":
 		return Match{}, problem.New(problem.Revoked, "its key is %.20s", printed(m.Status))

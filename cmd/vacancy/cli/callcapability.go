@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The policies that --policy names.
+const (
+	policyUCB   = "ucb"
+	policyScore = "score"
+)
+
+func policy(name string) (dispatch.Policy, error) {
+	switch name {
+	case policyUCB:
+		return dispatch.ByUCB, nil
+	case policyScore:
+		return dispatch.ByScore, nil
+	}
+	return nil, problem.New(problem.Usage, "--policy: expected %s or %s, got %.40q", policyUCB, policyScore, name)
+}
+
+// callCapability calls the best vacant that a registry finds.
+func (a *app) callCapability(ctx context.Context, f callFlags, words []string, threaded bool) error {
+	if f.ask || f.reset || f.print || f.accept != "" {
+		return withHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept are about one TARGET, and do not go with --capability"), "vacancy call URL --ask")
+	}
+	if err := f.check(true); err != nil {
+		return err
+	}
+	q, err := f.find.query(f.capability)
+	if err != nil {
+		return err
+	}
+	text, err := a.callText(words)
+	if err != nil {
+		return err
+	}
+	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
+	if threaded {
+		msg.ContextID = &f.thread
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	client, self, err := a.strangers(ctx, f)
+	if err != nil {
+		return err
+	}
+	out, err := client.CallCapability(ctx, q, msg)
+	a.noteDropped(out.Found.Dropped)
+	return a.showOutcome(self, out, err)
+}
+
+// strangers is a client that calls whom a registry finds.
+func (a *app) strangers(ctx context.Context, f callFlags) (*dispatch.Client, signer, error) {
+	chosen, err := policy(f.policy)
+	if err != nil {
+		return nil, signer{}, err
+	}
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
+	client, err := a.finder(ctx, f.find, f.where, web)
+	if err != nil {
+		return nil, signer{}, err
+	}
+	// The registry first: a call that goes nowhere makes no identity.
+	if h, err := a.home(); err != nil {
+		return nil, signer{}, err
+	} else if names, _ := h.Names(); len(names) == 0 {
+		if _, err := client.Search(ctx, dispatch.Query{Limit: 1}); err != nil {
+			return nil, signer{}, err
+		}
+	}
+	self, err := a.caller(ctx, f.as)
+	if err != nil {
+		return nil, signer{}, err
+	}
+	client.Caller, client.Policy = a.dispatcher(self, web, f.timeout), chosen
+	client.Route = dispatch.Personal(f.timeout)
+	return client, self, nil
+}
+
+// triedResult is a vacant that was tried in vain.
+type triedResult struct {
+	ID     identity.ID `json:"vacant_id"`
+	URL    string      `json:"url"`
+	Code   string      `json:"code"`
+	Detail string      `json:"detail"`
+}
+
+// showOutcome prints the answer of whoever was chosen, and how that came about.
+func (a *app) showOutcome(self signer, out dispatch.Outcome, err error) error {
+	known := newCallResult(self, dispatch.Target{ID: out.Chosen.ID, URL: out.Chosen.URL}, out.Result)
+	known.Dropped = out.Found.Dropped
+	for _, t := range out.Tried {
+		p := problem.Of(t.Err)
+		known.Tried = append(known.Tried, triedResult{t.ID, t.URL, p.Kind.String(), p.Text()})
+		a.note("not %s: %s", printable(t.URL), printable(p.Text()))
+	}
+	if out.Chosen.URL == "" {
+		return err // nobody was called
+	}
+	m := newMatchResult(&out.Chosen)
+	known.Chosen = &m
+	a.note("chosen: %s (%s)%s", printable(m.URL), printable(clip(m.Capability, 60)), news(out.Chosen.Freshness))
+	return a.showCall(answerResult{known, a.answerText}, known, err)
+}
+
+// news is what is told of a card besides.
+func news(f dispatch.Freshness) string {
+	switch f {
+	case dispatch.Changed:
+		return "; its card has changed since the last call"
+	case dispatch.Outdated:
+		return "; its card is one that a newer one had replaced"
+	}
+	return ""
+}

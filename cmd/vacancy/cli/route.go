@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// routeFlags are the flags of a route.
+type routeFlags struct {
+	callFlags
+	among, show int
+	send        bool
+}
+
+func (a *app) routeCommand() *cobra.Command {
+	var f routeFlags
+	cmd := &cobra.Command{
+		Use:   "route PROMPT...",
+		Short: "Choose a vacant for a prompt, on this machine",
+		Long: `Fetch vacants from a registry, compare PROMPT with their cards on this machine, and
+show whom it fits best and by which words. The registry sees no word of PROMPT: it is
+asked for all its vacants by rank, --among at most, or for those of --capability.
+
+With --call the best of them is called with PROMPT, as vacancy call --capability does.
+PROMPT of "-" is standard input.`,
+		Example: `  vacancy route "please turn this letter into French: ..."
+  vacancy route --capability legal - < contract.txt --call`,
+		GroupID: groupSelf,
+		Args:    arguments(1, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.route(cmd.Context(), f, args)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.capability, "capability", "", "only among the vacants that the registry finds for this")
+	fs.IntVar(&f.among, "among", 200, "how many vacants to fetch at most, 1 to 2000")
+	fs.IntVar(&f.show, "show", 5, "how many to show")
+	fs.BoolVar(&f.send, "call", false, "call the best of them")
+	fs.StringVar(&f.as, "as", "", "with --call: the identity that signs (default $VACANCY_AS, else the only one)")
+	fs.DurationVar(&f.timeout, "timeout", callTimeout, "how long to wait for everything")
+	fs.StringVar(&f.policy, "policy", policyUCB, "how reputation counts: ucb, which gives new ones a chance, or score")
+	f.find.add(fs)
+	hostFlags(fs, &f.where)
+	return cmd
+}
+
+func (a *app) route(ctx context.Context, f routeFlags, args []string) error {
+	if f.among < 1 || f.among > 2000 || f.show < 1 {
+		return problem.New(problem.Usage, "--among: expected 1 to 2000, and --show at least 1")
+	}
+	if f.timeout <= 0 {
+		return problem.New(problem.Usage, "--timeout: expected a duration above 0, got %s", f.timeout)
+	}
+	prompt, err := a.callText(args)
+	if err != nil {
+		return err
+	}
+	q, err := f.find.query(f.capability)
+	if err != nil {
+		return err
+	}
+	chosen, err := policy(f.policy)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	if f.send {
+		return a.routeAndCall(ctx, f, q, prompt)
+	}
+	client, err := a.finder(ctx, f.find, f.where, dispatch.NewHTTP(dispatch.HTTPOptions{}))
+	if err != nil {
+		return err
+	}
+	fits, compared, err := a.fits(ctx, client, q, f.among, prompt, chosen)
+	if err != nil {
+		return err
+	}
+	return a.show(newRouteResult(fits, compared, f.show))
+}
+
+// routeAndCall calls the best for the prompt.
+func (a *app) routeAndCall(ctx context.Context, f routeFlags, q dispatch.Query, prompt string) error {
+	client, self, err := a.strangers(ctx, f.callFlags)
+	if err != nil {
+		return err
+	}
+	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{prompt}}
+	out, err := client.CallChosen(ctx, msg, func() ([]dispatch.Choice, error) {
+		fits, compared, err := a.fits(ctx, client, q, f.among, prompt, client.Policy)
+		var choices []dispatch.Choice
+		for _, fit := range fits {
+			choices = append(choices, dispatch.Choice{Match: fit.Match, Value: fit.Value})
+		}
+		if err == nil && len(choices) == 0 {
+			err = withHint(problem.New(problem.NotFound, "none of %d cards shares a word with the prompt", compared), "vacancy route --capability WORDS, or --among %d", 2*f.among)
+		}
+		return choices, err
+	})
+	return a.showOutcome(self, out, err)
+}
+
+// fits fetches matches page by page and compares them with the prompt.
+func (a *app) fits(ctx context.Context, client *dispatch.Client, q dispatch.Query, among int, prompt string, p dispatch.Policy) ([]dispatch.Fit, int, error) {
+	var matches []dispatch.Match
+	for {
+		q.Limit = min(among-len(matches), 100)
+		found, err := client.Search(ctx, q)
+		if err != nil {
+			return nil, 0, err
+		}
+		a.noteDropped(found.Dropped)
+		matches = append(matches, found.Matches...)
+		if found.Next == "" || found.Next == q.Cursor || len(matches) >= among || len(found.Matches) == 0 {
+			return dispatch.FitPrompt(prompt, p, matches), len(matches), nil
+		}
+		q.Cursor = found.Next
+	}
+}
+
+// fitResult is a vacant with how well it fits.
+type fitResult struct {
+	matchResult
+	Fit   float64  `json:"fit"`
+	Value float64  `json:"value"`
+	Words []string `json:"words"`
+}
+
+// routeResult is whom a prompt fits, best first.
+type routeResult struct {
+	Compared int         `json:"compared"`
+	Choices  []fitResult `json:"choices"`
+}
+
+func newRouteResult(fits []dispatch.Fit, compared, show int) routeResult {
+	r := routeResult{Compared: compared, Choices: []fitResult{}}
+	for i := range fits[:min(len(fits), show)] {
+		f := &fits[i]
+		r.Choices = append(r.Choices, fitResult{newMatchResult(&f.Match), f.Fit, f.Value, f.Words})
+	}
+	return r
+}
+
+func (r routeResult) text(w io.Writer) {
+	if len(r.Choices) == 0 {
+		fmt.Fprintf(w, "none of %d cards shares a word with the prompt\n", r.Compared)
+	}
+	for _, c := range r.Choices {
+		fmt.Fprintln(w, c.line(c.Value))
+		fmt.Fprintf(w, "      by: %s\n", printable(clip(strings.Join(c.Words, ", "), 100)))
+	}
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// findFlags are the flags of whatever looks for vacants.
+type findFlags struct {
+	registry, tag, family, maxPrice string
+	reputation                      float64
+}
+
+func (f *findFlags) add(fs *pflag.FlagSet) {
+	registryFlag(fs, &f.registry)
+	fs.StringVar(&f.tag, "tag", "", "only those whose listing has this tag")
+	fs.StringVar(&f.family, "family", "", "only those whose listing names this model family")
+	fs.StringVar(&f.maxPrice, "max-price", "", "the most that a call may cost, in dollars: 0.002")
+	fs.Float64Var(&f.reputation, "min-reputation", 0, "the least reputation, 0 to 1")
+}
+
+// query is what the flags and words ask for.
+func (f *findFlags) query(words string) (dispatch.Query, error) {
+	q := dispatch.Query{Words: words, Tag: f.tag, Family: f.family, MinReputation: f.reputation}
+	if math.IsNaN(f.reputation) || f.reputation < 0 || f.reputation > 1 {
+		return q, problem.New(problem.Usage, "--min-reputation: expected 0 to 1, got %g", f.reputation)
+	}
+	if f.maxPrice != "" {
+		price, err := microDollars("--max-price", f.maxPrice)
+		if err != nil {
+			return q, err
+		}
+		q.MaxPrice = &price
+	}
+	return q, nil
+}
+
+// microDollars reads dollars with at most six decimals, as millionths of one.
+func microDollars(flag, s string) (int64, error) {
+	bad := &problem.Error{Kind: problem.Usage, Field: flag, Want: "dollars with at most six decimals, like 0.002", Got: fmt.Sprintf("%.40q", s)}
+	whole, part, _ := strings.Cut(s, ".")
+	if whole == "" || len(part) > 6 || len(whole) > 9 || strings.Trim(whole+part, "0123456789") != "" || strings.HasSuffix(s, ".") {
+		return 0, bad
+	}
+	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", 6-len(part)), 10, 64)
+	if err != nil {
+		return 0, bad
+	}
+	return n, nil
+}
+
+// dollars is a price as a person reads it.
+func dollars(micro int64) string {
+	if micro == 0 {
+		return "free"
+	}
+	s := strings.TrimRight(fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000), "0")
+	return "$" + strings.TrimSuffix(s, ".")
+}
+
+// finder is a client for the registry that the flags mean. It signs nothing
+// until it has a caller.
+func (a *app) finder(ctx context.Context, f findFlags, w where, web *dispatch.HTTP) (*dispatch.Client, error) {
+	url, err := a.registryURL(ctx, f.registry, w)
+	if err != nil {
+		return nil, err
+	}
+	return &dispatch.Client{Registries: []*registryclient.Client{{Transport: web, URL: url}}}, nil
+}
+
+func (a *app) searchCommand() *cobra.Command {
+	var f findFlags
+	var w where
+	var limit int
+	var cursor string
+	cmd := &cobra.Command{
+		Use:   "search [WORDS...]",
+		Short: "Find vacants by what they can do",
+		Long: `Ask a registry for the vacants whose card, tags, skills or summary have every one of
+WORDS, best first; without WORDS for all of them. Each is shown only if its signed
+card verifies here; what is left out, and why, is said on standard error.
+
+The registry is --registry, that of --host, $VACANCY_REGISTRY, $VACANT_REGISTRY_URL,
+or the host that runs here. It sees the search, and no key of yours.`,
+		Example: `  vacancy search translate legal
+  vacancy search translate --tag french --max-price 0.002
+  vacancy search "review code" --registry https://registry.example --json`,
+		GroupID: groupSelf,
+		Args:    arguments(0, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, err := f.query(strings.Join(args, " "))
+			if err != nil {
+				return err
+			}
+			q.Limit, q.Cursor = limit, cursor
+			web := dispatch.NewHTTP(dispatch.HTTPOptions{})
+			client, err := a.finder(cmd.Context(), f, w, web)
+			if err != nil {
+				return err
+			}
+			found, err := client.Search(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			a.noteDropped(found.Dropped)
+			return a.show(newSearchResult(found))
+		},
+	}
+	fs := cmd.Flags()
+	f.add(fs)
+	fs.IntVar(&limit, "limit", 20, "the most to show, 1 to 100")
+	fs.StringVar(&cursor, "cursor", "", "show what comes after an earlier page")
+	hostFlags(fs, &w)
+	return cmd
+}
+
+// noteDropped says what a registry sent that is not used.
+func (a *app) noteDropped(dropped []dispatch.Dropped) {
+	const most = 5
+	for i, d := range dropped {
+		if i == most {
+			a.note("and %d more were left out", len(dropped)-most)
+			return
+		}
+		a.note("left out %s: %s", d.ID.Short(), printable(d.Reason))
+	}
+}
+
+// matchResult is a match, as --json shows it.
+type matchResult struct {
+	ID         identity.ID        `json:"vacant_id"`
+	URL        string             `json:"url"`
+	Capability string             `json:"capability"`
+	State      lifecycle.State    `json:"state,omitempty"`
+	Rank       float64            `json:"rank"`
+	Score      float64            `json:"score"`
+	Price      int64              `json:"price_micro_dollars"`
+	Tags       []string           `json:"tags,omitempty"`
+	Skills     []string           `json:"skills,omitempty"`
+	Summary    string             `json:"summary,omitempty"`
+	Family     string             `json:"family,omitempty"`
+	Owner      string             `json:"owner,omitempty"`
+	Signed     bool               `json:"listing_signed"` // of price to owner: by the vacant itself
+	CardHash   identity.Hash      `json:"card_hash"`
+	Freshness  dispatch.Freshness `json:"card_since_last_call,omitempty"`
+	Registry   string             `json:"registry"`
+	Reputation *reputation.State  `json:"reputation,omitempty"`
+}
+
+func newMatchResult(m *dispatch.Match) matchResult {
+	r := matchResult{
+		ID: m.ID, URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, Score: m.Score, Price: m.Price(),
+		Signed: m.Signed, CardHash: m.CardHash, Freshness: m.Freshness, Registry: m.Registry, Reputation: m.Reputation,
+	}
+	if l := m.Listing; l != nil {
+		r.Tags, r.Skills, r.Summary, r.Family, r.Owner = l.Tags, l.Skills, l.Summary, l.Family, l.Owner
+	}
+	return r
+}
+
+// line is a match for a person: what it costs, what it does, and what to call.
+func (r matchResult) line(value float64) string {
+	reviews := "no reviews"
+	if r.Score > 0 {
+		reviews = fmt.Sprintf("reputation %.2f", r.Score)
+	}
+	return fmt.Sprintf("%.2f  %s, %s  %s\n      %s", value, dollars(r.Price), reviews, printable(clip(r.Capability, 100)), printable(r.URL))
+}
+
+// searchResult is a page of matches.
+type searchResult struct {
+	Matches []matchResult      `json:"matches"`
+	Dropped []dispatch.Dropped `json:"dropped,omitempty"`
+	Next    string             `json:"next,omitempty"`
+}
+
+func newSearchResult(f dispatch.Found) searchResult {
+	r := searchResult{Matches: []matchResult{}, Dropped: f.Dropped, Next: f.Next}
+	for i := range f.Matches {
+		r.Matches = append(r.Matches, newMatchResult(&f.Matches[i]))
+	}
+	return r
+}
+
+func (r searchResult) text(w io.Writer) {
+	if len(r.Matches) == 0 {
+		fmt.Fprintln(w, "nothing found")
+	}
+	for _, m := range r.Matches {
+		fmt.Fprintln(w, m.line(m.Rank))
+	}
+	if r.Next != "" {
+		fmt.Fprintf(w, "more: --cursor %s\n", printable(r.Next))
+	}
+}
