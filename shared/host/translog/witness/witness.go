@@ -2,7 +2,7 @@
 // everything that the host shows against what the host signed, and what it
 // signed now against what it signed before.
 //
-// It imports translog, registryclient, floor 1 and problem. The invariants: of
+// It imports translog, registryclient, floor 1, durable, lockfile and problem. The invariants: of
 // what a host says only signatures and hashes count; whatever does not fit
 // together is a problem of kind Untrusted that says what in plain words, and
 // nothing else is; what is remembered moves on only after everything held.
@@ -76,6 +76,16 @@ func (f *Fork) Unwrap() error { return f.err }
 
 func lie(format string, args ...any) error { return problem.New(problem.Untrusted, format, args...) }
 
+// OtherHost is an error that says that another host signs than before.
+type OtherHost struct{ Was, Is identity.ID }
+
+func (o *OtherHost) Error() string {
+	return fmt.Sprintf("the log is signed by host %s now, and was by host %s", o.Is, o.Was)
+}
+
+// Unwrap is the problem, of kind Untrusted.
+func (o *OtherHost) Unwrap() error { return lie("%s", o.Error()) }
+
 // Verify reads the newest checkpoint and verifies all that hangs on it: the
 // host's signature, that it continues the checkpoint before (nil: none is
 // known), that the hashes of all events make its root, proofs of inclusion, and
@@ -120,7 +130,7 @@ func (f Follower) continues(ctx context.Context, before []byte, r *Report) error
 		return problem.Wrap(problem.Untrusted, err, "the checkpoint before: %s", problem.Of(err).Text())
 	}
 	if since.Host != r.Host {
-		return lie("the log is signed by host %s now, and was by host %s", r.Host, since.Host)
+		return &OtherHost{since.Host, r.Host}
 	}
 	r.Since = &since
 	forked := func(err error) error { return &Fork{before, r.Note, err} }

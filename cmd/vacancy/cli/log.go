@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/translog/witness"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// logTimeout bounds one question to a log.
+const logTimeout = 30 * time.Second
+
+func (a *app) logCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "A registry's transparency log: verify it from outside",
+		Long: `Whatever is published and revoked at a host is a leaf of a tree that only grows. The
+host signs what the tree has become, as a checkpoint, every few minutes; whoever keeps
+one can prove for ever what the host said.`,
+		Example: `  vacancy log verify http://127.0.0.1:8080
+  vacancy log cosign https://vacancy.example --as alice`,
+		GroupID: groupSelf,
+		Args:    a.knownCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.logVerifyCommand(), a.logCosignCommand(), a.logShowCommand(), a.logSealCommand())
+	return cmd
+}
+
+// logFlags are those of the commands that follow a log.
+type logFlags struct {
+	where         where
+	as            string
+	since, hostID string
+	forget, all   bool
+}
+
+func (f *logFlags) following(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.since, "since", "", "a file with a checkpoint that the log must continue (default: the one verified last)")
+	fs.StringVar(&f.hostID, "host-id", "", "the host's id, which must have signed (default: who signed before)")
+	fs.BoolVar(&f.forget, "forget", false, "begin anew with whatever the host shows now")
+	fs.BoolVar(&f.all, "all", false, "verify every event, not only those that are new")
+	hostFlags(fs, &f.where)
+}
+
+func (a *app) logVerifyCommand() *cobra.Command {
+	var f logFlags
+	cmd := &cobra.Command{
+		Use:   "verify [URL]",
+		Short: "Verify a host's log: what it signed, and that it only grew",
+		Long: `Read the newest checkpoint of the host at URL (default: the registry that "vacancy
+search" asks) and verify the host's signature; that the log continues the checkpoint
+that was verified last; that the hashes of all events make the signed root; proofs of
+inclusion; and of each new event that is for everybody its signature, its hash and its
+link to the one before.
+
+The first time whoever signs is believed, or --host-id. What was verified is kept in
+$VACANCY_HOME/logs. A host that lies in any of this makes it end with 6; if it signed
+two logs that cannot both be true, both checkpoints are kept: they are the proof.`,
+		Example: `  vacancy log verify
+  vacancy log verify https://vacancy.example --all
+  vacancy log verify https://vacancy.example --since checkpoint.txt`,
+		Args: arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := a.openLog(cmd.Context(), f, args)
+			if err != nil {
+				return err
+			}
+			r, err := l.verify(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.show(r)
+		},
+	}
+	f.following(cmd)
+	return cmd
+}
+
+func (a *app) logCosignCommand() *cobra.Command {
+	var f logFlags
+	cmd := &cobra.Command{
+		Use:   "cosign [URL]",
+		Short: "Verify a host's log and sign that it held",
+		Long: `Verify the log of the host at URL as "vacancy log verify" does, sign its checkpoint as
+a witness (a C2SP cosignature) and hand the signature in. Everybody gets it with the
+checkpoint from then on: the host can show no other log of that size any more.
+
+The host takes cosignatures of vacants that are registered there and of witnesses that
+it is configured with.`,
+		Example: "  vacancy log cosign https://vacancy.example --as alice",
+		Args:    arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			self, err := a.present(cmd.Context(), f.as)
+			if err != nil {
+				return err
+			}
+			l, err := a.openLog(cmd.Context(), f, args)
+			if err != nil {
+				return err
+			}
+			return a.cosign(cmd.Context(), l, self)
+		},
+	}
+	cmd.Flags().StringVar(&f.as, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
+	f.following(cmd)
+	return cmd
+}
+
+func (a *app) logShowCommand() *cobra.Command {
+	var w where
+	cmd := &cobra.Command{
+		Use:   "show [URL]",
+		Short: "Print a host's newest checkpoint, as it is signed",
+		Long: `Print the newest checkpoint of the host at URL: a signed note of the host's id, how
+many events its log has and the root over them, with the lines of its witnesses. Its
+signature is verified, and nothing else.
+
+Kept in a file it is what "vacancy log verify --since" takes.`,
+		Example: "  vacancy log show > checkpoint.txt\n  vacancy log show https://vacancy.example",
+		Args:    arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			url, err := a.registryURL(cmd.Context(), first(args), w)
+			if err != nil {
+				return err
+			}
+			return a.showLog(cmd.Context(), url)
+		},
+	}
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func (a *app) logSealCommand() *cobra.Command {
+	var w where
+	cmd := &cobra.Command{
+		Use:   "seal",
+		Short: "Seal the log of your host now",
+		Long: `Seal what was published and revoked since, instead of waiting for the host to do it:
+"vacancy dev" seals every minute. It works beside a running host, and without.`,
+		Example: "  vacancy log seal",
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withControl(w, false, func(c *control) error {
+				s, err := c.Seal(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.show(sealResult{s})
+			})
+		},
+	}
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// followed is a log that a command follows, and what is remembered of it.
+type followed struct {
+	witness.Follower
+	app    *app
+	url    string
+	memory witness.Memory
+	before []byte // the checkpoint that it must continue
+	all    bool
+	line   *progressLine
+}
+
+func (a *app) openLog(ctx context.Context, f logFlags, args []string) (*followed, error) {
+	url, err := a.registryURL(ctx, first(args), f.where)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := a.homeDir()
+	if err != nil {
+		return nil, err
+	}
+	l := &followed{app: a, url: url, memory: witness.Memory{Dir: filepath.Join(dir, "logs")}, all: f.all, line: a.progressLine()}
+	l.Log = a.logAt(url)
+	l.Progress = func(doing string, done, all uint64) { l.line.show("%s: %d of %d", doing, done, all) }
+	if f.hostID != "" {
+		if l.Host, err = identity.ParseID(f.hostID); err != nil {
+			return nil, problem.Wrap(problem.Usage, err, "--host-id: expected 64 hex digits, got %.80q", f.hostID)
+		}
+	}
+	switch {
+	case f.forget && f.since != "":
+		return nil, problem.New(problem.Usage, "--forget and --since do not go together")
+	case f.since != "":
+		l.before, err = home.ReadInput(f.since, a.in)
+	case !f.forget:
+		l.before, err = l.memory.Load(url)
+	}
+	return l, err
+}
+
+func (a *app) logAt(url string) witness.HTTP {
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: logTimeout})
+	return witness.HTTP{Client: &registryclient.Client{Transport: web, URL: url, Now: a.now}}
+}
+
+// verify verifies, remembers what held, and keeps the proof of what did not.
+func (l *followed) verify(ctx context.Context) (logResult, error) {
+	r, err := l.Verify(ctx, l.before, l.all)
+	l.line.clear()
+	var fork *witness.Fork
+	var other *witness.OtherHost
+	switch {
+	case errors.As(err, &fork):
+		path, kept := l.memory.Accuse(l.url, fork)
+		if kept != nil {
+			return logResult{}, errors.Join(err, kept)
+		}
+		return logResult{}, problem.Wrap(problem.Untrusted, err, "%s; the two checkpoints that it signed are kept as the proof in %s", problem.Of(err).Text(), path)
+	case problem.Is(err, problem.NotFound):
+		return logResult{}, withHint(err, "vacancy log seal, if it is your host")
+	case errors.As(err, &other):
+		return logResult{}, withHint(err, "vacancy log verify %s --forget, if you know that another host is there now", l.url)
+	case err != nil:
+		return logResult{}, err
+	}
+	return newLogResult(l.url, r), l.memory.Save(ctx, l.url, r)
+}
+
+// present is the identity that signs; none is made for it, as no host would
+// know that one.
+func (a *app) present(ctx context.Context, as string) (*home.Identity, error) {
+	h, err := a.home()
+	if err != nil {
+		return nil, err
+	}
+	names, err := h.Names()
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 && cmp.Or(as, a.env["VACANCY_AS"]) == "" {
+		return nil, withHint(problem.New(problem.NotFound, "there is no identity that could sign"), "vacancy init alice, then vacancy publish alice")
+	}
+	self, err := a.caller(ctx, as)
+	return self.Identity, err
+}
+
+func (a *app) cosign(ctx context.Context, l *followed, self *home.Identity) error {
+	verified, err := l.verify(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := l.Cosign(ctx, verified.report, self.Key, a.now())
+	if problem.Is(err, problem.Forbidden) {
+		return withHint(err, "vacancy publish %s --registry %s", self.Name, l.url)
+	}
+	if err != nil {
+		return err
+	}
+	return a.show(cosignResult{verified, self.Name, self.ID(), n})
+}
+
+func (a *app) showLog(ctx context.Context, url string) error {
+	note, err := a.logAt(url).Checkpoint(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := newCheckpointResult(url, note)
+	if err != nil {
+		return err
+	}
+	return a.show(r)
+}
+
+// sealResult is a log as it is sealed now.
+type sealResult struct{ account.Sealed }
+
+func (r sealResult) text(w io.Writer) {
+	fmt.Fprintf(w, "%d events are sealed, %d of them new\n", r.Size, r.Added)
+}
