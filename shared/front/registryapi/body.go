@@ -264,11 +264,10 @@ func listed(d *canon.Decoder, field string) (*listing.Listing, error) {
 // within names the member that an error is about by where it stands.
 func within(field string, err error) error {
 	p := *problem.Of(err)
-	if p.Field != "" {
-		p.Field = field + "." + p.Field
-	} else {
-		p.Detail = field + ": " + p.Text()
+	if p.Detail = field + ": " + p.Text(); p.Field != "" {
+		field += "." + p.Field
 	}
+	p.Field = field
 	return &p
 }
 

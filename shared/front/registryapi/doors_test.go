@@ -1,0 +1,529 @@
+package registryapi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/search"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+)
+
+// halo signs the next publish of key.
+func (d *door) halo(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Halo {
+	d.t.Helper()
+	draft := d.draft(key, text, change...)
+	at, err := d.client(key).Standing(d.t.Context(), key.ID())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	idem := fmt.Sprintf("k-%d", at.NextSeq)
+	if !at.Card.IsZero() && at.Card != draft.Card.Hash() {
+		idem = event.ReplacesKey(at.Card)
+	}
+	h, err := draft.Sign(d.t.Context(), key, at.NextSeq, idem, d.clock())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return h
+}
+
+func hidden(d *registryclient.Draft) { d.Visibility = lifecycle.Hidden }
+
+func TestARecordedPublishSentAgainChangesNothing(t *testing.T) {
+	d, key := newDoor(t), newKey(t)
+	first := d.halo(key, "before")
+	if status, body := reply(t, d.send("POST", "/v1/halo", first, nil)); status != 200 {
+		t.Fatalf("POST /v1/halo = %d %v", status, body)
+	}
+	d.publish(key, "after", hidden)
+	_, before := reply(t, d.send("GET", "/v1/capability_card/"+key.ID().String(), nil, key))
+
+	first.Declared, first.Family = []string{"stolen words"}, ptr("stolen")
+	status, body := reply(t, d.send("POST", "/v1/halo", first, nil))
+	if m := body.(map[string]any); status != 200 || m["event_seq"] != 1.0 || m["replayed"] != true || m["visibility"] != "PUBLIC" {
+		t.Errorf("the first publish again = %d %v, want its receipt", status, body)
+	}
+	_, after := reply(t, d.send("GET", "/v1/capability_card/"+key.ID().String(), nil, key))
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("the replay changed the registration:\n%s", diff)
+	}
+	for _, path := range []string{"/v1/search?q=before", "/v1/search?q=stolen", "/v1/search_capability?q=stolen"} {
+		if body := d.body("GET", path); strings.Contains(body, key.ID().String()) {
+			t.Errorf("GET %s = %s, want nothing", path, body)
+		}
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func (d *door) body(method, target string) string {
+	var b bytes.Buffer
+	_, _ = b.ReadFrom(d.send(method, target, nil, nil).Body)
+	return b.String()
+}
+
+func TestTwoCardsOfOneVersionAreToldByBothHashes(t *testing.T) {
+	d, key := newDoor(t), newKey(t)
+	known := d.publish(key, "one").CardHash
+	draft := d.draft(key, "another")
+	h, err := draft.Sign(t.Context(), key, 2, "plain", d.clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := refused(t, d.send("POST", "/v1/halo", h, nil), 409, "equivocation", "halo_version")
+	if got["card_hash_known"] != known.String() || got["card_hash_sent"] != draft.Card.Hash().String() {
+		t.Errorf("the answer names %v and %v, want %s and %s", got["card_hash_known"], got["card_hash_sent"], known, draft.Card.Hash())
+	}
+	_, err = d.client(nil).Publish(t.Context(), h)
+	var status *registryclient.StatusError
+	if !errors.As(err, &status) || !problem.Is(err, problem.Equivocation) || status.Known != known || status.Sent != draft.Card.Hash() {
+		t.Errorf("Publish() = %v, want an equivocation with both hashes", err)
+	}
+}
+
+func TestOneActorsKeyIsNoOthers(t *testing.T) {
+	d, a, b := newDoor(t), newKey(t), newKey(t)
+	for _, key := range []*identity.Key{a, b} { // halo uses the same keys for both
+		if status, body := reply(t, d.send("POST", "/v1/halo", d.halo(key, "text"), nil)); status != 200 {
+			t.Errorf("POST /v1/halo = %d %v, want it taken", status, body)
+		}
+	}
+	draft := d.draft(a, "text", func(d *registryclient.Draft) { d.Visibility = lifecycle.Restricted })
+	h, err := draft.Sign(t.Context(), a, 2, "k-1", d.clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(t, d.send("POST", "/v1/halo", h, nil), 409, "idempotency_conflict", "idempotency_key k-1 reused with different payload")
+}
+
+func TestWhoReadsIsWhoSigned(t *testing.T) {
+	d, key, stranger := newDoor(t), newKey(t), newKey(t)
+	d.publish(key, "secret work", hidden)
+	path := "/v1/capability_card/" + key.ID().String()
+
+	refused(t, d.send("GET", path, nil, nil), 403, "forbidden", "is NONE-visibility; caller required")
+	refused(t, d.send("GET", path+"?caller="+key.ID().String(), nil, nil), 403, "forbidden", "caller required")
+	refused(t, d.send("GET", path, nil, stranger), 403, "forbidden", "caller is not owner/parent")
+	r := d.send("GET", path, nil, key)
+	if r.StatusCode != 200 || r.Header.Get("Cache-Control") != "no-store" || r.Header.Get("Vary") != readproof.Header {
+		t.Errorf("GET as itself = %d, %v, want 200 for nobody else's cache", r.StatusCode, r.Header)
+	}
+	for _, path := range []string{"/v1/event_log/" + key.ID().String(), "/v1/event_log/" + key.ID().String() + "?from_seq=0"} {
+		if status, v := reply(t, d.send("GET", path, nil, nil)); status != 200 || len(v.([]any)) != 0 {
+			t.Errorf("GET %s = %d %v, want nothing of who hides", path, status, v)
+		}
+		if status, v := reply(t, d.send("GET", path, nil, key)); status != 200 || len(v.([]any)) != 1 {
+			t.Errorf("GET %s as itself = %d %v, want its event", path, status, v)
+		}
+	}
+	refused(t, d.send("GET", "/v1/event/1", nil, nil), 404, "not_found", "event seq=1 not found")
+	refused(t, d.send("GET", "/v1/lineage/"+key.ID().String(), nil, nil), 403, "forbidden", "NONE-visibility")
+}
+
+func TestAProofThatDoesNotHoldIsRefused(t *testing.T) {
+	d, key := newDoor(t), newKey(t)
+	d.publish(key, "open")
+	target := "/v1/capability_card/" + key.ID().String()
+	request := func(header ...string) *http.Request {
+		r := httptest.NewRequest("GET", "http://"+authority+target, nil)
+		r.Header[readproof.Header] = header
+		return r
+	}
+	good := d.proof(key, authority, request())
+	refused(t, d.do(request("nonsense")), 400, "malformed", readproof.Header)
+	refused(t, d.do(request(good, good)), 400, "malformed", "several")
+	refused(t, d.do(request(d.proof(key, "other.example", request()))), 401, "bad_signature", "did not verify")
+	if r := d.do(request(good)); r.StatusCode != 200 {
+		t.Errorf("a good proof = %d, want 200", r.StatusCode)
+	}
+	d.later(readproof.Skew + time.Minute)
+	refused(t, d.do(request(good)), 400, "clock", "within 300 s")
+}
+
+func TestAProofForTheHostsOwnURLHoldsBehindAnEdge(t *testing.T) {
+	d, key := newDoor(t), newKey(t)
+	d.publish(key, "secret", hidden)
+	d.public = "https://public.example/base"
+	r := httptest.NewRequest("GET", "http://internal.lambda-url.example/v1/capability_card/"+key.ID().String(), nil)
+	r.Header.Set(readproof.Header, d.proof(key, "public.example", r))
+	if got := d.do(r); got.StatusCode != 200 {
+		t.Errorf("GET with a proof for the host's URL = %d, want 200", got.StatusCode)
+	}
+	r.Header.Set(readproof.Header, d.proof(key, "evil.example", r))
+	refused(t, d.do(r), 401, "bad_signature", "did not verify")
+}
+
+func TestABodyOfAPublishIsStrict(t *testing.T) {
+	d, key := newDoor(t), newKey(t)
+	raw, err := json.Marshal(d.halo(key, "text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := string(raw)
+	with := func(member string) string { return strings.TrimSuffix(good, "}") + "," + member + "}" }
+	replace := func(old, new string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("%s has no %s", good, old)
+		}
+		return strings.Replace(good, old, new, 1)
+	}
+	for name, tt := range map[string]struct{ body, field string }{
+		"an unknown member":       {with(`"zzz":1`), `"zzz"`},
+		"a member twice":          {with(`"runtime_state":"ACTIVE"`), ""},
+		"a member twice, escaped": {with(`"runtime\u005fstate":"ACTIVE"`), ""},
+		"seq 0":                   {replace(`"event_actor_seq":1`, `"event_actor_seq":0`), "event_actor_seq"},
+		"a float":                 {replace(`"event_actor_seq":1`, `"event_actor_seq":1.0`), "event_actor_seq"},
+		"a number as text":        {replace(`"event_actor_seq":1`, `"event_actor_seq":"1"`), "event_actor_seq"},
+		"before all time":         {replace(`"event_ts_ms":`, `"event_ts_ms":-`), "event_ts_ms"},
+		"an unknown state":        {replace(`"ACTIVE"`, `"AWAKE"`), "runtime_state"},
+		"an unknown visibility":   {replace(`"PUBLIC"`, `"public"`), "visibility"},
+		"no visibility at all":    {replace(`"PUBLIC"`, `null`), "visibility"},
+		"a missing member":        {replace(`"event_idempotency_key"`, `"owner_org"`), "event_idempotency_key"},
+		"declared as text":        {with(`"declared_capabilities":"a"`), "declared_capabilities"},
+		"declared with a number":  {with(`"declared_capabilities":["a",1]`), "declared_capabilities[1]"},
+		"a parent that is none":   {with(`"parent_id":"abc"`), "parent_id"},
+		"a list":                  {`[]`, ""},
+		"nothing":                 {``, ""},
+		"no JSON":                 {`{`, ""},
+		"NaN":                     {replace(`"event_actor_seq":1`, `"event_actor_seq":NaN`), ""},
+		"a lone surrogate":        {with(`"owner_org":"\ud800"`), ""},
+		"a price in the listing":  {with(`"listing":{"vacant_id":"` + key.ID().String() + `","version":1,"price":"free"}`), "listing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := refused(t, d.send("POST", "/v1/halo", tt.body, nil), 422, "schema", "")
+			if field, _ := got["field"].(string); !strings.HasPrefix(field, tt.field) {
+				t.Errorf("field = %q, want %q", field, tt.field)
+			}
+		})
+	}
+	if status, body := reply(t, d.send("POST", "/v1/halo", good, nil)); status != 200 {
+		t.Errorf("the good body = %d %v, want 200: nothing of the others may have counted", status, body)
+	}
+}
+
+func TestWhatIsNoRequestOfADoorIsRefused(t *testing.T) {
+	d := newDoor(t)
+	refused(t, d.send("POST", "/v1/halo", []byte(strings.Repeat(" ", 300<<10)), nil), 413, "too_large", "262144")
+	refused(t, d.send("GET", "/v1/halo", nil, nil), 405, "method_not_allowed", "use POST")
+	refused(t, d.send("DELETE", "/v1/capability_card/ab", nil, nil), 405, "method_not_allowed", "use GET")
+	refused(t, d.send("POST", "/v1/search", nil, nil), 405, "method_not_allowed", "use GET")
+	refused(t, d.send("GET", "/v1/capability_card/nobody", nil, nil), 404, "not_found", "nobody")
+	refused(t, d.send("GET", "/v1/event/x", nil, nil), 422, "schema", "seq")
+	r := httptest.NewRequest("POST", "http://"+authority+"/v1/halo", strings.NewReader("{}"))
+	r.Header.Set("Content-Type", "text/plain")
+	refused(t, d.do(r), 415, "unsupported_media_type", "application/json")
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Encoding", "gzip")
+	refused(t, d.do(r), 415, "unsupported_media_type", "gzip")
+}
+
+// TestAPlaceholderOfTheReferenceIsNotFound: there they answer 200 and keep
+// nothing of what they were sent.
+func TestAPlaceholderOfTheReferenceIsNotFound(t *testing.T) {
+	d := newDoor(t)
+	for _, name := range []string{"submit_event", "submit_review", "submit_peer_review", "spawn", "submit_composition_link",
+		"submit_finalization", "submit_attestation", "sink", "report_anomaly", "seal_epoch"} {
+		refused(t, d.send("POST", "/v1/"+name, "{}", nil), 404, "not_found", "no such path")
+	}
+	for _, name := range []string{"reputation", "reputation_history", "composition_links", "sink_record", "freeze_status"} {
+		refused(t, d.send("GET", "/v1/"+name+"/ab", nil, nil), 404, "not_found", "no such path")
+	}
+}
+
+func TestWhatEverybodyMayReadIsKeptByCaches(t *testing.T) {
+	d, key := newDoor(t), newKey(t)
+	d.publish(key, "open work")
+	id := key.ID().String()
+	for _, path := range []string{"/v1/capability_card/" + id, "/v1/event_log/" + id, "/v1/event/1", "/v1/lineage/" + id,
+		"/v1/revocation_list", "/v1/search?q=open", "/v1/search_capability?q=open"} {
+		r := d.send("GET", path, nil, nil)
+		etag := r.Header.Get("ETag")
+		if r.StatusCode != 200 || etag == "" || r.Header.Get("Cache-Control") != "public, no-cache" {
+			t.Errorf("GET %s = %d, %v, want an ETag", path, r.StatusCode, r.Header)
+		}
+		in := httptest.NewRequest("GET", "http://"+authority+path, nil)
+		in.Header.Set("If-None-Match", `"x", W/`+etag)
+		if again := d.do(in); again.StatusCode != 304 {
+			t.Errorf("GET %s again = %d, want 304", path, again.StatusCode)
+		}
+	}
+	path := "/v1/capability_card/" + id
+	before := d.send("GET", path, nil, nil).Header.Get("ETag")
+	d.publish(key, "other work")
+	if after := d.send("GET", path, nil, nil).Header.Get("ETag"); after == before {
+		t.Error("the ETag of another card is the same")
+	}
+	r := d.send("POST", "/v1/query_capability?capability=work", nil, nil)
+	if r.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("a POST's answer says %v, want no-store", r.Header)
+	}
+}
+
+func TestARevokedKeyIsGoneFromSearchAndShownAsSuch(t *testing.T) {
+	for name, payload := range map[string]func(identity.ID, string) []byte{"raw UTF-8": event.RevokePayload, "escaped to ASCII": event.RevokePayloadA} {
+		t.Run(name, func(t *testing.T) {
+			d, key := newDoor(t), newKey(t)
+			d.publish(key, "translate")
+			const reason = "gestohlen: schlüssel 鍵"
+			e := event.Event{Type: event.Revoke, Actor: key.ID(), Payload: payload(key.ID(), reason), Key: "end", Time: d.clock().UnixMilli(), ActorSeq: 2}
+			if err := e.Sign(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+			v := registryclient.Revocation{ID: key.ID(), Reason: reason, Time: e.Time, ActorSeq: 2, Key: "end", Signature: hex.EncodeToString(e.Signature)}
+			if status, body := reply(t, d.send("POST", "/v1/revoke_halo", v, nil)); status != 200 || body.(map[string]any)["status"] != "revoked" {
+				t.Fatalf("POST /v1/revoke_halo = %d %v", status, body)
+			}
+			m, err := d.client(nil).Card(t.Context(), key.ID())
+			if err != nil || m.Status != "revoked" {
+				t.Errorf("Card() = %+v, %v, want it revoked", m, err)
+			}
+			if p, err := d.client(nil).Search(t.Context(), registryclient.Query{Words: "translate"}); err != nil || len(p.Matches) != 0 {
+				t.Errorf("Search() = %v, %v, want nothing", p.Matches, err)
+			}
+			list, err := d.client(nil).Revocations(t.Context())
+			want := []registryclient.Revoked{{ID: key.ID(), Reason: reason, Seq: 2, Time: e.Time}}
+			if diff := cmp.Diff(want, list); err != nil || diff != "" {
+				t.Errorf("Revocations() = %v:\n%s", err, diff)
+			}
+			_, err = d.tryPublish(key, "translate")
+			if !problem.Is(err, problem.Revoked) {
+				t.Errorf("a publish after it = %v, want revoked", err)
+			}
+			if status, body := reply(t, d.send("POST", "/v1/revoke_halo", v, nil)); status != 200 || body.(map[string]any)["replayed"] != true {
+				t.Errorf("the revocation again = %d %v, want its receipt", status, body)
+			}
+			v.Reason = "another"
+			refused(t, d.send("POST", "/v1/revoke_halo", v, nil), 401, "bad_signature", "")
+		})
+	}
+}
+
+func TestTheListOfRevocationsLeadsOn(t *testing.T) {
+	d := newDoor(t)
+	for range 3 {
+		key := newKey(t)
+		d.publish(key, "x")
+		if _, err := d.client(key).RevokeAs(t.Context(), key, "over", rand.Reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := 0
+	for path := "/v1/revocation_list?limit=2"; path != ""; {
+		r := d.send("GET", path, nil, nil)
+		link := r.Header.Get("Link")
+		status, v := reply(t, r)
+		if status != 200 {
+			t.Fatalf("GET %s = %d %v", path, status, v)
+		}
+		seen += len(v.([]any))
+		path, _, _ = strings.Cut(strings.TrimPrefix(link, "<"), ">")
+	}
+	if seen != 3 {
+		t.Errorf("the list and where it leads have %d, want 3", seen)
+	}
+	refused(t, d.send("GET", "/v1/revocation_list?limit=0", nil, nil), 422, "schema", "limit")
+}
+
+func TestAClosedChildStaysHidden(t *testing.T) {
+	d, parent, child := newDoor(t), newKey(t), newKey(t)
+	d.publish(parent, "parent")
+	d.publish(child, "child", func(draft *registryclient.Draft) { draft.Parent = ptr(parent.ID()) })
+	lineage := func() string { return d.body("GET", "/v1/lineage/"+parent.ID().String()) }
+	if strings.Contains(lineage(), child.ID().String()) {
+		t.Error("a parent that is only claimed has a descendant")
+	}
+	m, err := d.client(nil).Card(t.Context(), child.ID())
+	if err != nil || m.Claimed == nil || *m.Claimed != parent.ID() || m.Parent != nil {
+		t.Errorf("Card() = %+v, %v, want the parent claimed", m, err)
+	}
+
+	manifest := composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true,
+		Schema: composite.V2, Reachability: composite.ParentOnly, Outbound: composite.NoExternal}
+	if err := manifest.SignParent(t.Context(), parent); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, d.send("POST", "/v1/manifests", manifest.Blob(), nil), 401, "bad_signature", "")
+	if err := manifest.SignChild(t.Context(), child); err != nil {
+		t.Fatal(err)
+	}
+	status, body := reply(t, d.send("POST", "/v1/manifests", manifest.Blob(), nil))
+	if want := map[string]any{"parent_id": parent.ID().String(), "child_id": child.ID().String(), "manifest_hash_hex": manifest.Hash().String(), "closed_by_default": true}; status != 200 || !cmp.Equal(want, body) {
+		t.Errorf("POST /v1/manifests = %d %v, want %v", status, body, want)
+	}
+	if body := d.body("GET", "/v1/search?q=child"); strings.Contains(body, child.ID().String()) {
+		t.Errorf("search finds the closed child: %s", body)
+	}
+	_, err = d.tryPublish(child, "child")
+	if !problem.Is(err, problem.Forbidden) || !strings.Contains(err.Error(), "closed child") {
+		t.Errorf("the closed child publishes itself: %v, want forbidden", err)
+	}
+	d.publish(child, "child", hidden)
+	if m, err := d.client(parent).Card(t.Context(), child.ID()); err != nil || m.Parent == nil || *m.Parent != parent.ID() {
+		t.Errorf("Card() as the parent = %+v, %v, want it with its proven parent", m, err)
+	}
+	if l, err := d.client(parent).Lineage(t.Context(), parent.ID(), "descendants", 8); err != nil || len(l.Chain) != 1 {
+		t.Errorf("Lineage() as the parent = %v, %v, want the child", l, err)
+	}
+	refused(t, d.send("POST", "/v1/manifests", `{"parent_id":"x"}`, nil), 422, "schema", "")
+}
+
+func TestAListingIsItsVacants(t *testing.T) {
+	d, key, other := newDoor(t), newKey(t), newKey(t)
+	d.publish(key, "plain")
+	l := listing.New(key.ID(), 1)
+	l.Tags, l.Summary, l.Family = []string{"Übersetzer"}, "very long words", "claude"
+	if err := l.Sign(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	path := "/v1/listing/" + key.ID().String()
+	refused(t, d.send("PUT", "/v1/listing/"+other.ID().String(), l.Blob(), nil), 422, "schema", "the id of the path")
+	if status, body := reply(t, d.send("PUT", path, l.Blob(), nil)); status != 200 || body.(map[string]any)["listing_source"] != "signed" {
+		t.Fatalf("PUT %s = %d %v", path, status, body)
+	}
+	for _, q := range []registryclient.Query{{Tag: "übersetzer"}, {Words: "long", Family: "claude"}, {Words: "ÜBERSETZER"}, {MaxPrice: ptr(int64(0))}} {
+		if p, err := d.client(nil).Search(t.Context(), q); err != nil || len(p.Matches) != 1 || p.Matches[0].Rank == nil {
+			t.Errorf("Search(%+v) = %v, %v, want the vacant with its rank", q, p.Matches, err)
+		}
+	}
+	if p, err := d.client(nil).Search(t.Context(), registryclient.Query{Family: "gpt"}); err != nil || len(p.Matches) != 0 {
+		t.Errorf("Search(another family) = %v, %v, want nothing", p.Matches, err)
+	}
+	l.Version, l.Price = 2, 5
+	if err := l.Sign(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, d.send("PUT", path, l.Blob(), nil), 400, "malformed", "nobody could pay")
+	l.Price, l.Tags = 0, []string{"forged"}
+	refused(t, d.send("PUT", path, l.Blob(), nil), 401, "bad_signature", "")
+}
+
+func TestSearchTakesWhatItIsGivenAsText(t *testing.T) {
+	d, key := newDoor(t), newKey(t)
+	d.publish(key, "translate legal texts")
+	q := func(name, s string) string { return "?" + url.Values{name: {s}}.Encode() }
+	for _, s := range []string{"%", "_", `"`, "[]", "*", "?", "~", "^", "legal%texts", "tr*late", "\u202etranslate\u202c%"} {
+		for _, path := range []string{"/v1/search_capability" + q("q", s)} {
+			if body := d.body("GET", path); strings.TrimSpace(body) != "[]" {
+				t.Errorf("GET %s = %s, want nothing", path, body)
+			}
+		}
+	}
+	for _, path := range []string{"/v1/search" + q("q", strings.Repeat("a", 1_000_000)), "/v1/search_capability" + q("q", strings.Repeat("a", 1_000_000))} {
+		refused(t, d.send("GET", path, nil, nil), 400, "malformed", "at most 256 bytes")
+	}
+	refused(t, d.send("GET", "/v1/search"+q("q", strings.Repeat("w ", 100)), nil, nil), 400, "malformed", "at most 8 words")
+	refused(t, d.send("GET", "/v1/search?limit=101", nil, nil), 422, "schema", "limit")
+	refused(t, d.send("GET", "/v1/search?min_reputation=NaN", nil, nil), 422, "schema", "min_reputation")
+	refused(t, d.send("GET", "/v1/search?max_price=-1", nil, nil), 422, "schema", "max_price")
+	refused(t, d.send("GET", "/v1/search_capability?include_local=perhaps", nil, nil), 422, "schema", "include_local")
+	refused(t, d.send("GET", "/v1/search?cursor=AAAA", nil, nil), 400, "malformed", "cursor")
+	if body := d.body("GET", "/v1/search_capability?q=legal&include_local=true&limit=5"); !strings.Contains(body, `"capability_card":"7b`) {
+		t.Errorf("GET /v1/search_capability = %s, want the card as the SDK looks for it", body)
+	}
+}
+
+func TestACursorLeadsThroughAllPages(t *testing.T) {
+	d := newDoor(t)
+	const n = 7
+	for range n {
+		d.publish(newKey(t), "translate")
+	}
+	seen, cursor := map[identity.ID]bool{}, ""
+	for {
+		p, err := d.client(nil).Search(t.Context(), registryclient.Query{Words: "translate", Limit: 3, Cursor: cursor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range p.Matches {
+			seen[m.ID] = true
+		}
+		if cursor = p.Next; cursor == "" {
+			break
+		}
+		if _, err := d.client(nil).Search(t.Context(), registryclient.Query{Words: "other", Limit: 3, Cursor: cursor}); !problem.Is(err, problem.Malformed) {
+			t.Errorf("the cursor of another query = %v, want a refusal", err)
+		}
+	}
+	if len(seen) != n {
+		t.Errorf("the pages show %d vacants, want %d", len(seen), n)
+	}
+}
+
+func TestAPageOfLargeCardsIsCutWhereItsCursorLeadsOn(t *testing.T) {
+	d := newDoor(t)
+	const n = 40
+	for range n {
+		d.publish(newKey(t), "translate "+strings.Repeat("x", 28<<10))
+	}
+	seen, pages, cursor := 0, 0, ""
+	for {
+		path := "/v1/search?" + url.Values{"q": {"translate"}, "limit": {"40"}, "cursor": {cursor}}.Encode()
+		body := d.body("GET", path)
+		if len(body) > 3<<20/2 {
+			t.Errorf("a page has %d bytes, want 1.5 MiB at most", len(body))
+		}
+		var p registryclient.Page
+		if err := json.Unmarshal([]byte(body), &p); err != nil {
+			t.Fatal(err)
+		}
+		seen, pages = seen+len(p.Matches), pages+1
+		if cursor = p.Next; cursor == "" {
+			break
+		}
+	}
+	if seen != n || pages < 2 {
+		t.Errorf("%d pages show %d vacants, want all %d on several", pages, seen, n)
+	}
+}
+
+func TestNoQueryReachesTheLog(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	h := registryapi.Search(registryapi.SearchConfig{Finder: failing{}, Now: time.Now, Logger: log})
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/search?q=private+words", nil))
+	if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(out.String(), "verdict=unavailable") || strings.Contains(out.String(), "private") {
+		t.Errorf("GET = %d, log %s, want the fault and not the query", w.Code, out.String())
+	}
+	if strings.Contains(w.Body.String(), "disk") {
+		t.Errorf("the answer shows the cause: %s", w.Body)
+	}
+}
+
+// failing is a search whose storage is away.
+type failing struct{}
+
+func (failing) Find(context.Context, search.Request) (search.Page, error) {
+	return search.Page{}, problem.Wrap(problem.Unavailable, errors.New("disk on fire"), "")
+}
+
+func TestAPanicIsOneFailedRequest(t *testing.T) {
+	h := registryapi.Search(registryapi.SearchConfig{Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/search", nil))
+	if w.Code != 500 || !strings.Contains(w.Body.String(), `"code":"internal"`) {
+		t.Errorf("a panic = %d %s, want 500", w.Code, w.Body)
+	}
+}
