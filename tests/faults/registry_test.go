@@ -1,0 +1,96 @@
+package faults
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/tests/dynamolocal"
+	"github.com/vacancy-host/vacancy/tests/roundtrips"
+)
+
+func TestRegistryOverDynamoDBLocal(t *testing.T) {
+	registrytest.Run(t, func(t testing.TB) store.Store { return dynamolocal.Store(t) })
+}
+
+// maxPublishUnits is the promised price of a publish, the index included.
+const maxPublishUnits = 12
+
+// What DynamoDB says that a publish of a card of 1 KB consumed, and what the
+// index of docs takes besides, which its answers do not tell apart: an entry is
+// taken out at its old place and put in at its new one.
+func TestAPublishOfOneKilobyteIsOneTransactionOfTwelveUnits(t *testing.T) {
+	endpoint := dynamolocal.Start(t)
+	counter := &roundtrips.Counter{}
+	s := dynamo.New(dynamolocal.Client(endpoint, counter.Option), dynamolocal.Tables(t, endpoint))
+	clock := registrytest.NewClock()
+	r, k := registrytest.Open(s, clock), registrytest.Key(1)
+	kilobyte := func(c string) string {
+		size := len(registrytest.Publication(t, k, registrytest.Draft{Text: "x"}).Card)
+		return strings.Repeat(c, 1024-size+1)
+	}
+	before := 0
+	var card identity.Hash
+	for i, step := range []struct {
+		fact string
+		d    registrytest.Draft
+	}{
+		{"the first", registrytest.Draft{Text: kilobyte("a")}},
+		{"another visibility", registrytest.Draft{Text: kilobyte("a"), Visibility: lifecycle.Hidden}},
+		{"another card", registrytest.Draft{Text: kilobyte("b")}},
+	} {
+		step.d.Seq = int64(i + 1)
+		step.d.Key = event.ReplacesKeyAt(card, step.d.Seq)
+		p := registrytest.Publication(t, k, step.d)
+		if len(p.Card) != 1024 {
+			t.Fatalf("the card has %d bytes, want 1024", len(p.Card))
+		}
+		counter.Reset()
+		receipt, err := r.Publish(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		card = receipt.CardHash
+		got := counter.Operations()
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{"GetItem", "Query", "Query", "TransactWriteItems"}, got); diff != "" {
+			t.Errorf("%s: requests (-want +got):\n%s", step.fact, diff)
+		}
+		entry, size := indexUnits(t, s, k.ID())
+		units := counter.WriteUnits()
+		t.Logf("%s: %v units in the transaction, and %d in the index; the item has %d bytes", step.fact, units, before+entry, size)
+		if total := units + float64(before+entry); total > maxPublishUnits {
+			t.Errorf("%s: %v units, want at most %d", step.fact, total, maxPublishUnits)
+		}
+		before = entry
+	}
+}
+
+// indexUnits is what it takes to put id's registration into the index, and the
+// size of its item, which is in the index whole.
+func indexUnits(t *testing.T, s store.Store, id identity.ID) (units, size int) {
+	t.Helper()
+	doc, err := s.Doc(t.Context(), registry.RegistrationKey(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+	size = dynamo.ItemSize(map[string]types.AttributeValue{
+		"pk": text(doc.Key.Partition), "sk": text(doc.Key.Sort), "xp": text(doc.Index.Partition), "xs": text(doc.Index.Sort),
+		"v": &types.AttributeValueMemberN{Value: strconv.FormatUint(doc.Version, 10)},
+		"a": &types.AttributeValueMemberB{Value: doc.Attempt[:]},
+		"d": &types.AttributeValueMemberB{Value: doc.Data},
+	})
+	return dynamo.WriteUnits(size), size
+}
