@@ -111,13 +111,13 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		a.devCommand(), a.createCommand(), a.listCommand(), a.showCommand(), a.restoredCommand(), a.chainCommand(), a.hammerCommand(),
 		a.doctorCommand(), a.costCommand(),
 		a.initCommand(), a.idCommand(), a.exportCommand(), a.verifyCommand(), a.callCommand(),
-		a.searchCommand(), a.routeCommand(),
+		a.searchCommand(), a.routeCommand(), a.logCommand(),
 		exitCodesTopic(),
 	)
 	for _, s := range stateChanges() {
 		root.AddCommand(a.stateCommand(s))
 	}
-	root.AddCommand(a.deleteCommand())
+	root.AddCommand(a.deleteCommand(), a.publishCommand(), a.unpublishCommand(), a.revokeCommand())
 	root.AddCommand(a.cloudCommands()...)
 	return root
 }

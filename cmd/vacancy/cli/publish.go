@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// publishFlags are the flags of a publish. What was not given stays as it is.
+type publishFlags struct {
+	where                where
+	registry, endpoint   string
+	capability           string
+	visibility, price    string
+	tags, skills         []string
+	summary, family, org string
+
+	given func(name string) bool
+}
+
+func (a *app) publishCommand() *cobra.Command {
+	var f publishFlags
+	cmd := &cobra.Command{
+		Use:   "publish NAME",
+		Short: "Let a vacant be found",
+		Long: `Publish a vacant in a registry: its card, an event that says so and its listing, all
+signed by its own key. Who searches finds it within seconds, and calls it at the
+endpoint in its card.
+
+NAME is a vacant hosted on this machine, or on --host, and the registry is that
+host's. With --registry URL it is an identity of yours instead, published there with
+its own key; --endpoint says where it answers, the first time.
+
+Without --capability the card stays; another capability makes a new card. What
+--tag, --skill, --summary, --family, --owner and --price say is the listing: any of
+them replaces all of it. A price above 0 is refused until there are accounts.`,
+		Example: `  vacancy publish demo --tag echo
+  vacancy publish scribe --capability "translates ZH to EN" --tag translate --family claude
+  vacancy publish demo --visibility restricted
+  vacancy publish alice --registry https://vacancy.example --endpoint https://alice.example`,
+		GroupID: groupHost,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.given = cmd.Flags().Changed
+			return a.publish(cmd.Context(), f, args[0])
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.capability, "capability", "", "what the vacant can do (default: as its card says)")
+	fs.StringVar(&f.visibility, "visibility", "", "public, restricted (found by id alone) or none (default: as it was, else public)")
+	fs.StringSliceVar(&f.tags, "tag", nil, "a tag to be found by; may be repeated")
+	fs.StringSliceVar(&f.skills, "skill", nil, "a skill to be found by; may be repeated")
+	fs.StringVar(&f.summary, "summary", "", "a few sentences about it")
+	fs.StringVar(&f.family, "family", "", "the family of its model")
+	fs.StringVar(&f.org, "owner", "", "who stands behind it")
+	fs.StringVar(&f.price, "price", "", "US dollars a call; only 0 so far")
+	fs.StringVar(&f.endpoint, "endpoint", "", "with --registry: the URL where it takes calls (default: as its card says)")
+	ownFlag(fs, &f.registry)
+	hostFlags(fs, &f.where)
+	return cmd
+}
+
+// ownFlag adds --registry as the commands have it that publish.
+func ownFlag(fs *pflag.FlagSet, url *string) {
+	fs.StringVar(url, "registry", "", "a registry's URL: NAME is an identity of yours then, and its own key signs")
+}
+
+func (a *app) publish(ctx context.Context, f publishFlags, name string) error {
+	p, err := f.publication()
+	if err != nil {
+		return err
+	}
+	if f.registry != "" {
+		return a.publishOwn(ctx, f, name, p)
+	}
+	if f.endpoint != "" {
+		return withHint(problem.New(problem.Usage, "--endpoint goes with --registry: a hosted vacant answers at its host"), "vacancy publish %s --registry URL --endpoint %s", name, f.endpoint)
+	}
+	return a.withControl(f.where, false, func(c *control) error {
+		done, err := c.Publish(ctx, name, p)
+		if err != nil {
+			return a.ownHint(err, "publish", name)
+		}
+		return a.show(publishedOf(&done))
+	})
+}
+
+// ownHint helps who means an identity of their own.
+func (a *app) ownHint(err error, verb, name string) error {
+	h, homeErr := a.home()
+	if !problem.Is(err, problem.NotFound) || homeErr != nil {
+		return err
+	}
+	if _, openErr := h.Open(name); openErr != nil {
+		return err
+	}
+	return withHint(err, "vacancy %s %s --registry URL, for your identity %s", verb, name, name)
+}
+
+// publication is what the flags wish.
+func (f *publishFlags) publication() (p account.Publication, err error) {
+	if f.given("capability") {
+		p.Capability = &f.capability
+	}
+	if f.given("visibility") {
+		v, err := visibilityOf(f.visibility)
+		if err != nil {
+			return p, err
+		}
+		p.Visibility = &v
+	}
+	for _, name := range []string{"tag", "skill", "summary", "family", "owner", "price"} {
+		if f.given(name) {
+			p.Listing = &account.Listing{Tags: f.tags, Skills: f.skills, Summary: f.summary, Family: f.family, Owner: f.org}
+		}
+	}
+	if f.given("price") {
+		p.Listing.Price, err = microDollars("--price", f.price)
+	}
+	return p, err
+}
+
+func visibilityOf(word string) (lifecycle.Visibility, error) {
+	switch v := lifecycle.Visibility(strings.ToUpper(word)); v {
+	case lifecycle.Public, lifecycle.Restricted, lifecycle.Hidden:
+		return v, nil
+	}
+	return "", &problem.Error{Kind: problem.Usage, Field: "--visibility", Want: "public, restricted or none", Got: fmt.Sprintf("%.40q", word)}
+}
+
+func (a *app) unpublishCommand() *cobra.Command {
+	var w where
+	var registry string
+	cmd := &cobra.Command{
+		Use:   "unpublish NAME",
+		Short: "Let a vacant be found no more",
+		Long: `Take a vacant out of search, from the next query on: an event of its own key says that
+nobody is to find it. Who knows it calls it as before. It can be published again.`,
+		Example: `  vacancy unpublish demo
+  vacancy unpublish alice --registry https://vacancy.example`,
+		GroupID: groupHost,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if registry != "" {
+				return a.unpublishOwn(cmd.Context(), registry, args[0])
+			}
+			return a.withControl(w, false, func(c *control) error {
+				done, err := c.Unpublish(cmd.Context(), args[0])
+				if err != nil {
+					return a.ownHint(err, "unpublish", args[0])
+				}
+				return a.show(publishedOf(&done))
+			})
+		},
+	}
+	ownFlag(cmd.Flags(), &registry)
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// publishedResult is a vacant after a publish or a revocation.
+type publishedResult struct {
+	ID         identity.ID          `json:"vacant_id"`
+	Name       string               `json:"name"`
+	State      lifecycle.State      `json:"state,omitempty"`
+	Capability string               `json:"capability_text"`
+	Endpoint   string               `json:"endpoint"`
+	Visibility lifecycle.Visibility `json:"visibility"`
+	Seq        uint64               `json:"event_seq"`
+	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
+	Registry   string               `json:"registry,omitempty"` // of one's own identity
+	Unchanged  bool                 `json:"unchanged"`
+	Revoked    bool                 `json:"revoked"`
+}
+
+func publishedOf(p *account.Published) publishedResult {
+	return publishedResult{
+		ID: p.Vacant.ID, Name: p.Vacant.Name, State: p.Vacant.State, Capability: p.Vacant.Capability, Endpoint: p.Vacant.Endpoint,
+		Visibility: p.Receipt.Visibility, Seq: p.Receipt.Seq, CardHash: p.Receipt.CardHash, Unchanged: p.Receipt.Unchanged,
+	}
+}
+
+func (r publishedResult) text(w io.Writer) {
+	was := ""
+	if r.Unchanged {
+		was = "; it was so already"
+	}
+	switch {
+	case r.Revoked:
+		fmt.Fprintf(w, "%s: its key is revoked, event %d%s\n", r.Name, r.Seq, was)
+	case r.Visibility == lifecycle.Public:
+		fmt.Fprintf(w, "%s is published, event %d%s\n", r.Name, r.Seq, was)
+		fmt.Fprintf(w, "  found by  %s\n  called at %s\n", printable(r.Capability), printable(r.Endpoint))
+	case r.Visibility == lifecycle.Restricted:
+		fmt.Fprintf(w, "%s is found by its id alone, event %d%s\n", r.Name, r.Seq, was)
+	default:
+		fmt.Fprintf(w, "%s is found by nobody, event %d%s\n", r.Name, r.Seq, was)
+	}
+}

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func (a *app) revokeCommand() *cobra.Command {
+	var w where
+	var registry, reason string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "revoke NAME",
+		Short: "End a vacant's key for good",
+		Long: `Revoke the key of a vacant, by an event that the key itself signs: the last one. From
+the next request on it is in no search, its calls and publishes are refused, and calls
+to it too; who asks for it by id reads that it was revoked. There is no way back. Do
+it when somebody else may have the key.`,
+		Example: `  vacancy revoke scribe --reason "its backup was stolen"
+  vacancy revoke alice --reason "lost laptop" --registry https://vacancy.example`,
+		GroupID: groupHost,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return withHint(problem.New(problem.Usage, "--reason is missing: everybody will read it"), `vacancy revoke %s --reason "TEXT"`, args[0])
+			}
+			if registry != "" {
+				return a.revokeOwn(cmd.Context(), registry, args[0], reason, yes)
+			}
+			return a.withControl(w, false, func(c *control) error {
+				v, err := c.Show(cmd.Context(), args[0])
+				if err != nil {
+					return a.ownHint(err, "revoke", args[0])
+				}
+				if err := a.askToRevoke(cmd.Context(), v.Name, yes); err != nil {
+					return err
+				}
+				// By id: the name has been shown, and what it named must not change.
+				done, err := c.Revoke(cmd.Context(), v.ID.String(), reason)
+				if err != nil {
+					return err
+				}
+				r := publishedOf(&done)
+				r.Revoked = true
+				return a.show(r)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why; it is public (required)")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	ownFlag(cmd.Flags(), &registry)
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func (a *app) askToRevoke(ctx context.Context, name string, yes bool) error {
+	if yes {
+		return nil
+	}
+	err := a.ask(ctx, fmt.Sprintf("The key of %[1]s will be refused for ever. Type its name, %[1]s, to revoke it:", name), name)
+	if err != nil {
+		return withHint(err, "vacancy revoke %s --reason … --yes", name)
+	}
+	return nil
+}
