@@ -22,7 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/search"
 	"github.com/vacancy-host/vacancy/shared/host/search/live"
 	"github.com/vacancy-host/vacancy/shared/host/translog"
-	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -68,14 +67,10 @@ func newDoor(t *testing.T) *door {
 		Probe: func(context.Context, string) error { return nil },
 	})
 	var err error
-	d.log, err = translog.New(translog.Config{
-		Store: s, Stream: registry.EventStream(), Now: d.clock, Rand: rand.Reader,
-		Leaf: func(row store.Row) (identity.Hash, identity.Hash, error) {
-			l, err := registry.DecodeEventRow(row)
-			return l.Hash, l.Prev, err
-		},
+	d.log, err = translog.OfRegistry(translog.Config{
+		Store: s, Now: d.clock, Rand: rand.Reader,
 		Identity: func(context.Context) (identity.Signer, error) { return host, nil },
-	})
+	}, d.registry)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -195,16 +194,4 @@ func sealed(w http.ResponseWriter, r *http.Request, always bool, v any) error {
 	w.Header().Set("Cache-Control", forGood)
 	send(w, http.StatusOK, b)
 	return nil
-}
-
-// revalidated sends bytes that caches keep and ask about each time.
-func revalidated(w http.ResponseWriter, r *http.Request, b []byte) {
-	etag := `"` + identity.Sum(b).String()[:32] + `"`
-	w.Header().Set("ETag", etag)
-	w.Header().Set("Cache-Control", "public, no-cache")
-	if matches(strings.Join(r.Header.Values("If-None-Match"), ","), etag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	send(w, http.StatusOK, b)
 }
