@@ -8,14 +8,21 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/search/snapshot"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
 // random is a source that many goroutines may read.
@@ -117,7 +124,7 @@ func TestADamagedManifestIsReplacedByTheNextPublication(t *testing.T) {
 	}
 }
 
-func manifestOf(t *testing.T, m snapshot.Manifest) string {
+func manifestOf(t testing.TB, m snapshot.Manifest) string {
 	t.Helper()
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -193,19 +200,34 @@ func TestAnArchiveWritesNothingOutsideItsFolder(t *testing.T) {
 	}
 }
 
-func FuzzAnArchiveStaysInItsFolder(f *testing.F) {
-	for _, seed := range [][]byte{nil, []byte("x"), bytes.Repeat([]byte{0}, 1024)} {
-		f.Add(seed)
+// fixed are two objects in memory, to be read.
+type fixed struct {
+	blob.Blobs
+	manifest, archive []byte
+}
+
+func (f fixed) Get(_ context.Context, key string) (blob.Object, error) {
+	body := f.archive
+	if key == manifestKey {
+		body = f.manifest
 	}
+	info := blob.Info{Key: key, Size: int64(len(body)), Tag: "tag"}
+	return blob.Object{Info: info, Body: io.NopCloser(bytes.NewReader(body))}, nil
+}
+
+func FuzzAnArchiveStaysInItsFolder(f *testing.F) {
+	f.Add([]byte("x"))
+	f.Add(make([]byte, 1024))
 	f.Add(tarOf(f, file{name: "a/b", body: "x"}))
 	f.Add(tarOf(f, file{name: "../b", body: "x"}, file{name: "c", link: "/", kind: tar.TypeSymlink}))
 	f.Fuzz(func(t *testing.T, archive []byte) {
-		if len(archive) == 0 {
-			return
+		sum := sha256.Sum256(archive)
+		m := snapshot.Manifest{Format: 1, Archive: snapshot.Prefix + "a.tar", SHA256: hex.EncodeToString(sum[:]), Size: int64(len(archive))}
+		dir := filepath.Join(t.TempDir(), "own")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
 		}
-		h := newHome(t)
-		serve(t, h, archive)
-		s, dir := h.process()
+		s := snapshot.New(snapshot.Config{Blobs: fixed{manifest: []byte(manifestOf(t, m)), archive: archive}, Now: time.Now, Rand: random{}, Dir: dir})
 		_, folder, err := s.Load(t.Context())
 		left, wrong := os.ReadDir(dir)
 		if wrong != nil {
@@ -214,8 +236,68 @@ func FuzzAnArchiveStaysInItsFolder(f *testing.F) {
 		if want := map[bool]int{true: 1, false: 0}[err == nil]; len(left) != want {
 			t.Errorf("Load() = %q, %v and leaves %v", folder, err, left)
 		}
-		if around, wrong := os.ReadDir(filepath.Dir(dir)); wrong != nil || len(around) > 2 {
+		if around, wrong := os.ReadDir(filepath.Dir(dir)); wrong != nil || len(around) != 1 {
 			t.Errorf("beside the folder there is %v, %v", around, wrong)
 		}
 	})
+}
+
+func FuzzAManifestLeadsNowhereElse(f *testing.F) {
+	m := snapshot.Manifest{Format: 1, Archive: snapshot.Prefix + "a.tar", SHA256: strings.Repeat("0", 64), Size: 1}
+	f.Add([]byte(manifestOf(f, m)))
+	f.Add([]byte(`{"format":1,"archive":"search/../a.tar"}`))
+	f.Fuzz(func(t *testing.T, manifest []byte) {
+		s := snapshot.New(snapshot.Config{Blobs: fixed{manifest: manifest}})
+		v, err := s.Latest(t.Context())
+		if v.Tag != "tag" || err != nil && !problem.Is(err, problem.Damaged) {
+			t.Fatalf("Latest() = %+v, %v, want a tag and at most damage", v, err)
+		}
+		key := v.Manifest.Archive
+		if err == nil && (path.Dir(key)+"/" != snapshot.Prefix || path.Clean(key) != key || blob.CheckKey(key) != nil) {
+			t.Errorf("Latest() leads to %q", key)
+		}
+	})
+}
+
+func TestAnArchiveTakesNoMoreRoomThanItHas(t *testing.T) {
+	// Its header tells 8 GiB of nothing, as the sparse files of PAX do.
+	sparse := tarOf(t, file{name: "a", body: "1\n0\n0\n" + strings.Repeat("\x00", 506)})
+	header := tarHeader(t, map[string]string{
+		"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "a", "GNU.sparse.realsize": "8589934592",
+	})
+	h := newHome(t)
+	serve(t, h, append(header, sparse...))
+	s, dir := h.process()
+	if _, folder, err := s.Load(t.Context()); !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "room") {
+		t.Errorf("Load() = %q, %v, want that it has no such room", folder, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("Load() left %v, %v", left, err)
+	}
+}
+
+// tarHeader is a PAX header for the file that follows, which the writer of
+// archives would not make.
+func tarHeader(t *testing.T, records map[string]string) []byte {
+	t.Helper()
+	var body string
+	for _, key := range slices.Sorted(maps.Keys(records)) {
+		line := " " + key + "=" + records[key] + "\n"
+		n := len(line) + 2 // every line is of 10 to 99 bytes
+		body += strconv.Itoa(n) + line
+	}
+	block := make([]byte, 512)
+	copy(block, "PaxHeaders/a")
+	copy(block[100:], "0000600\x00")
+	copy(block[124:], fmt.Sprintf("%011o\x00", len(body)))
+	copy(block[136:], "00000000000\x00")
+	block[156] = 'x'
+	copy(block[257:], "ustar\x0000")
+	copy(block[148:], "        ")
+	sum := 0
+	for _, b := range block {
+		sum += int(b)
+	}
+	copy(block[148:], fmt.Sprintf("%06o\x00 ", sum))
+	return append(block, append([]byte(body), make([]byte, (512-len(body)%512)%512)...)...)
 }

@@ -65,7 +65,7 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 	}()
 	sum := sha256.New()
 	body := io.TeeReader(io.LimitReader(o.Body, m.Size), sum)
-	err = extract(tar.NewReader(body), dir)
+	err = extract(tar.NewReader(body), dir, m.Size)
 	if errors.Is(err, blob.ErrUnavailable) {
 		return dir, failed(err, "loading the search index")
 	}
@@ -81,8 +81,9 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 }
 
 // extract writes the files below dir. The archive is not yet known to be good,
-// so a name may not lead elsewhere. Sizes are bounded by the archive's own.
-func extract(t *tar.Reader, dir string) error {
+// so a name may not lead elsewhere, and all files together have at most the
+// room of the archive: a sparse one would unpack to any size.
+func extract(t *tar.Reader, dir string, room int64) error {
 	for {
 		h, err := t.Next()
 		if err == io.EOF {
@@ -96,6 +97,9 @@ func extract(t *tar.Reader, dir string) error {
 		}
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) {
 			return damaged(fmt.Errorf("the archive holds %q of type %q", h.Name, h.Typeflag))
+		}
+		if room -= h.Size; room < 0 {
+			return damaged(fmt.Errorf("the archive's file %q has %d bytes, more than it has room for", h.Name, h.Size))
 		}
 		if err := write(t, filepath.Join(dir, filepath.FromSlash(h.Name))); err != nil {
 			return err
