@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -209,15 +210,18 @@ func (g *Registration) defaults(revoked bool) {
 	}
 }
 
-// capability is the capability text of a card that was parsed when it came.
+// capability is the capability text of a card's canonical blob, of which it is
+// the first member: the rest need not be read.
 func capability(blob []byte) string {
-	var c struct {
-		Text string `json:"capability_text"`
-	}
-	if json.Unmarshal(blob, &c) != nil {
+	rest, ok := bytes.CutPrefix(blob, []byte(`{"capability_text":`))
+	if !ok {
 		return ""
 	}
-	return c.Text
+	text, err := canon.NewDecoder(rest, canon.DefaultLimits()).String()
+	if err != nil {
+		return ""
+	}
+	return text
 }
 
 // ManifestDocument is the document of a child's manifest. Graduated is written

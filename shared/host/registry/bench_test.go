@@ -1,0 +1,79 @@
+package registry_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// homes are the stores of one process.
+func homes(b *testing.B) map[string]store.Store {
+	disk, err := bolt.Open(filepath.Join(b.TempDir(), "store.db"), bolt.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = disk.Close() })
+	return map[string]store.Store{"memory": memory.New(), "bolt": disk}
+}
+
+// What a search waits for before it shows a page.
+func BenchmarkReadingTwentyRegistrations(b *testing.B) {
+	for name, home := range homes(b) {
+		b.Run(name, func(b *testing.B) {
+			r := open(home, newClock())
+			var ids []identity.ID
+			for n := range 20 {
+				k := registrytest.Key(n)
+				mustPublish(b, r, k, draft{With: func(p *registry.Publication) {
+					l := signedListing(b, k, 1, func(l *listing.Listing) { l.Skills, l.Summary = []string{"a", "b"}, "what it can do, in a sentence" })
+					p.Listing, p.Declared = &l, []string{"translate", "summarise"}
+				}})
+				ids = append(ids, k.ID())
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				all, err := r.GetMany(b.Context(), ids)
+				if err != nil || all[19].Joined == 0 {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkPublish(b *testing.B) {
+	for name, home := range homes(b) {
+		b.Run(name, func(b *testing.B) {
+			r := open(home, newClock())
+			publications := make([]registry.Publication, b.N)
+			for n := range publications {
+				publications[n] = publication(b, registrytest.Key(n), draft{Text: fmt.Sprintf("vacant number %d", n)})
+			}
+			b.ResetTimer()
+			for n := range publications {
+				if _, err := r.Publish(b.Context(), publications[n]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkDecodeRegistration(b *testing.B) {
+	home, id := kept(b)
+	d := doc(b, home, registry.RegistrationKey(id))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := registry.DecodeRegistration(id, d); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
