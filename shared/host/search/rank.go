@@ -117,18 +117,24 @@ func (e *Entry) Texts() []string { return normalised(e.Declared) }
 // NormalTags are the normalised tags, which Query.Tag is compared with.
 func (e *Entry) NormalTags() []string { return normalised(e.Tags) }
 
-// normalised gives the distinct texts as they are compared, cut to MaxText.
+// normalised gives the distinct texts as they are compared, up to MaxText.
 func normalised(texts []string) []string {
 	out, room := make([]string, 0, len(texts)), MaxText
 	for _, t := range texts {
 		n := Normalise(t)
-		for len(n) > room {
-			_, size := utf8.DecodeLastRuneInString(n)
-			n = n[:len(n)-size]
+		if len(n) > room {
+			cut := room
+			for !utf8.RuneStart(n[cut]) {
+				cut--
+			}
+			n, room = n[:cut], 0
 		}
 		if n != "" && !slices.Contains(out, n) {
 			out = append(out, n)
 			room -= len(n)
+		}
+		if room <= 0 {
+			break
 		}
 	}
 	return out
