@@ -11,12 +11,17 @@ import (
 	node "github.com/vacancy-host/vacancy/tests/opensearch"
 )
 
+// fresh is a name that no other test has.
+func fresh() string {
+	var random [8]byte
+	rand.Read(random[:])
+	return "t-" + hex.EncodeToString(random[:])
+}
+
 // open makes an index of the test's own in the real node.
 func open(t testing.TB) *opensearch.Index {
 	t.Helper()
-	var random [8]byte
-	rand.Read(random[:])
-	x, err := opensearch.Open(t.Context(), opensearch.Config{URL: node.Start(t), Name: "t-" + hex.EncodeToString(random[:])})
+	x, err := opensearch.Open(t.Context(), opensearch.Config{URL: node.Start(t), Name: fresh()})
 	if err != nil {
 		t.Fatalf("Open() = %v", err)
 	}
