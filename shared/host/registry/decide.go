@@ -55,7 +55,8 @@ func (a *actor) revoked() bool {
 // transaction but are read in two steps: when they do not fit, somebody has
 // published between the steps, and they are read again.
 func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
-	for range tries {
+	var before [2]int64 // what did not fit in the reading before
+	for try := 1; ; try++ {
 		a := actor{id: id}
 		rows, err := r.Store.Rows(ctx, ActorStream(id), math.MaxInt64, remembered, store.Descending)
 		if err != nil {
@@ -71,11 +72,17 @@ func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 		if a.reg, err = r.registration(ctx, id); err != nil {
 			return a, err
 		}
-		if !a.registered() || a.reg.ActorSeq == a.tip().ActorSeq {
+		seen := [2]int64{a.reg.ActorSeq, a.tip().ActorSeq}
+		switch {
+		case !a.registered() || seen[0] == seen[1]:
 			return a, nil
+		case seen == before:
+			return a, problem.New(problem.Damaged, "registration of %s is that of its event %d, and its last event is %d", id.Short(), seen[0], seen[1])
+		case try == tries:
+			return a, problem.New(problem.Unavailable, "vacant %s publishes all the time; send the same again", id.Short())
 		}
+		before = seen
 	}
-	return actor{}, problem.New(problem.Unavailable, "vacant %s publishes all the time; send the same again", id.Short())
 }
 
 // registration reads id's registration, which may only wait for its first
@@ -161,8 +168,9 @@ func revoked(id identity.ID) error {
 
 // publish decides on p, in the order: schema, card, signature of the event,
 // replay, status, sequence, time, parent, equivocation, and what a door asks.
-// reached remembers between two tries which endpoint has answered.
-func (r *Registry) publish(ctx context.Context, p *Publication, reached *string) (*decision, error) {
+// reached remembers between two tries which endpoint has answered; byHost says
+// that the host itself publishes, for a vacant that it runs.
+func (r *Registry) publish(ctx context.Context, p *Publication, reached *string, byHost bool) (*decision, error) {
 	if err := p.checkSchema(); err != nil {
 		return nil, err
 	}
@@ -193,6 +201,9 @@ func (r *Registry) publish(ctx context.Context, p *Publication, reached *string)
 	}
 	if err := r.endpoint(ctx, &g, &c, reached); err != nil {
 		return nil, err
+	}
+	if g.Hosted && a.reg.Hosted && p.State != g.State && !byHost {
+		return nil, problem.New(problem.Conflict, "runtime_state: vacant %s runs at this host, where it is %s, not %s", g.ID.Short(), g.State, p.State)
 	}
 	if p.Listing != nil {
 		if err := g.take(*p.Listing); err != nil {

@@ -341,3 +341,46 @@ func TestReviewsAreKeptWithTheRegistration(t *testing.T) {
 		t.Error("Judge() took a state that no reviews can have made")
 	}
 }
+
+func TestTheStateOfAHostedVacantIsTheHostsToSay(t *testing.T) {
+	home, k := memory.New(), key(1)
+	r := open(home, newClock())
+	here := draft{Endpoint: hostURL + k.ID().String()}
+	mustPublish(t, r, k, here)
+	asleep := here
+	asleep.Seq, asleep.State = 2, lifecycle.Hibernating
+	p := publication(t, k, asleep)
+	if _, err := r.Publish(t.Context(), p); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "where it is ACTIVE, not HIBERNATING") {
+		t.Errorf("Publish() in another state = %v, want a conflict", err)
+	}
+	plan, err := r.Plan(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := home.Commit(t.Context(), plan.Writes...); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(plan.Registration, get(t, r, k.ID()), asKept); diff != "" {
+		t.Errorf("Plan() (-planned +kept):\n%s", diff)
+	}
+	asleep.Seq, asleep.Visibility = 3, lifecycle.Restricted
+	mustPublish(t, r, k, asleep)
+	wantWhole(t, home)
+}
+
+func TestARegistrationThatIsNotWhatItsEventsSayIsDamage(t *testing.T) {
+	home, k := memory.New(), key(1)
+	r := open(home, newClock())
+	mustPublish(t, r, k, draft{})
+	old, err := home.Doc(t.Context(), registry.RegistrationKey(k.ID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPublish(t, r, k, draft{Seq: 2})
+	if err := home.Commit(t.Context(), store.Put{Key: old.Key, If: 2, Attempt: store.Attempt{1}, Data: old.Data, Index: old.Index}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Publish(t.Context(), publication(t, k, draft{Seq: 3})); !problem.Is(err, problem.Damaged) {
+		t.Errorf("Publish() = %v, want damaged", err)
+	}
+}

@@ -20,19 +20,20 @@ import (
 // not verify; BadSignature for the event; Idempotency for a key that was used
 // for something else; Revoked; Sequence; Clock; Malformed for a parent that was
 // another; Equivocation, with an *EquivocationError in the chain; Forbidden for
-// a closed child; Malformed for an endpoint or a listing. Unavailable is no
+// a closed child; Malformed for an endpoint; Conflict for the state of a vacant
+// that this host runs and knows better; Malformed for a listing. Unavailable is no
 // refusal: the same may be sent again.
 func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) {
 	var reached string
-	return r.run(ctx, func(ctx context.Context) (*decision, error) { return r.publish(ctx, &p, &reached) })
+	return r.run(ctx, func(ctx context.Context) (*decision, error) { return r.publish(ctx, &p, &reached, false) })
 }
 
-// Plan decides as Publish does and leaves the commit to the caller, who has
-// more to change in it. Refused with *store.TakenError or *store.ConflictError,
+// Plan decides as Publish does, for the host itself, and leaves the commit to
+// the caller, who has more to change in it: the state, for one. Refused with *store.TakenError or *store.ConflictError,
 // it is planned again. See Turn.
 func (r *Registry) Plan(ctx context.Context, p Publication) (Plan, error) {
 	var reached string
-	d, err := r.publish(ctx, &p, &reached)
+	d, err := r.publish(ctx, &p, &reached, true)
 	if err != nil {
 		return Plan{}, fault(err)
 	}

@@ -1,0 +1,89 @@
+package registry_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// names is a resolver that says what a test has it say.
+type names map[string][]netip.Addr
+
+func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	if found := n[host]; found != nil {
+		return found, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+}
+
+// An endpoint is whatever a stranger writes, and the probe dials it: no
+// spelling of an address inside may be reached, and none is listed.
+func TestNoEndpointLeadsInside(t *testing.T) {
+	known := names{}
+	inside := map[string]string{
+		"127.0.0.1": "loopback (RFC 1122", "10.1.2.3": "private (RFC 1918)", "172.16.0.1": "private (RFC 1918)", "192.168.1.1": "private (RFC 1918)",
+		"169.254.169.254": "metadata service", "169.254.1.1": "link-local", "100.64.0.1": "shared address space", "0.0.0.0": "unspecified",
+		"224.0.0.1": "multicast", "255.255.255.255": "broadcast",
+		"::1": "loopback (RFC 4291", "fd00:ec2::254": "metadata service", "fe80::1": "link-local", "fc00::1": "unique local", "64:ff9b::7f00:1": "NAT64",
+		"2002:7f00:1::": "6to4",
+	}
+	endpoints := map[string]string{
+		"https://[::ffff:127.0.0.1]/":    "v4-mapped",
+		"https://no-such-name.example/":  "a name without an address",
+		"https://127.1/":                 "a name without an address",
+		"https://2130706433/":            "a name without an address",
+		"https://0x7f.0.0.1/":            "a name without an address",
+		"https://both.example/":          "private (RFC 1918)",
+		"https://169.254.169.254:8443/x": "metadata service",
+	}
+	known["both.example"] = []netip.Addr{netip.MustParseAddr("2606:4700::1"), netip.MustParseAddr("10.0.0.1")}
+	for address, reason := range inside {
+		a := netip.MustParseAddr(address)
+		name := "n" + strings.NewReplacer(".", "-", ":", "-").Replace(address) + ".example"
+		known[name] = []netip.Addr{a}
+		endpoints["https://"+name+"/"] = reason
+		endpoints["https://"+net.JoinHostPort(address, "443")+"/"] = reason
+	}
+	home := memory.New()
+	r := open(home, newClock(), func(c *registry.Config) {
+		c.Probe = registry.Prober(outbound.New(outbound.Options{Resolver: known}))
+	})
+	for endpoint, reason := range endpoints {
+		_, err := r.Publish(t.Context(), publication(t, key(1), draft{Endpoint: endpoint}))
+		if !problem.Is(err, problem.Malformed) || !strings.Contains(problem.Of(err).Text(), reason) {
+			t.Errorf("Publish() of %s = %v, want a refusal that says %q", endpoint, err, reason)
+		}
+	}
+	if diff := cmp.Diff(map[string]string{}, everything(t, home)); diff != "" {
+		t.Errorf("a refused endpoint left (-want +got):\n%s", diff)
+	}
+}
+
+// A name may have any address when it is registered: what counts is the one
+// that it has when it is dialled.
+func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
+	known := names{"moves.example": {netip.MustParseAddr("2606:4700::1")}}
+	r := open(memory.New(), newClock(), func(c *registry.Config) {
+		c.Probe = registry.Prober(outbound.New(outbound.Options{Resolver: known}))
+	})
+	d := draft{Endpoint: "https://moves.example/", Visibility: lifecycle.Hidden}
+	mustPublish(t, r, key(1), d)
+	known["moves.example"] = []netip.Addr{netip.MustParseAddr("169.254.169.254")}
+	d.Seq, d.Visibility = 2, lifecycle.Public
+	if _, err := r.Publish(t.Context(), publication(t, key(1), d)); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "metadata service") {
+		t.Errorf("Publish() = %v, want a refusal", err)
+	}
+	if g := get(t, r, key(1).ID()); g.Visibility != lifecycle.Hidden {
+		t.Errorf("the vacant is %s, want NONE", g.Visibility)
+	}
+}
