@@ -4,6 +4,7 @@ package lambda
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"flag"
@@ -16,9 +17,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/tests/awshome"
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
@@ -123,9 +127,59 @@ func controlEvents() map[string]any {
 	}
 }
 
+// sampleHalo is what the samples' vacant publishes of itself at a time, from the
+// address that it has at a host of tests.
+func sampleHalo(at time.Time) registryclient.Halo {
+	ctx, id := context.Background(), sampleVacant.ID()
+	c, err := card.New(id, "echoes", []string{"echo"}, awshome.URL+"/v/"+id.String()+caller.SendPath)
+	if err == nil {
+		err = c.Sign(ctx, sampleVacant)
+	}
+	if err != nil {
+		panic(err) // the same every time
+	}
+	family := "echo"
+	draft := registryclient.Draft{
+		Card: c, State: lifecycle.Active, Visibility: lifecycle.Public, Family: &family, Declared: []string{"echo"},
+	}
+	halo, err := draft.Sign(ctx, sampleVacant, 1, "register:sample", at)
+	if err != nil {
+		panic(err)
+	}
+	return halo
+}
+
+// registryEvents are the samples for functions/registry and functions/search.
+func registryEvents() map[string]any {
+	encode := func(v any) []byte {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // texts and numbers
+		}
+		return b
+	}
+	id, halo := sampleVacant.ID().String(), sampleHalo(signedAt)
+	forged := halo
+	forged.ActorSeq++
+	return map[string]any{
+		"registry-halo.json":        NewEvent("/v1/halo", encode(halo)),
+		"registry-forged.json":      NewEvent("/v1/halo", encode(forged)),
+		"registry-card.json":        NewEvent("/v1/capability_card/"+id, nil),
+		"registry-events.json":      NewEvent("/v1/event_log/"+id+"?limit=10", nil),
+		"registry-revocations.json": NewEvent("/v1/revocation_list", nil),
+		"registry-checkpoint.json":  NewEvent("/v1/checkpoint", nil),
+		"registry-inclusion.json":   NewEvent("/v1/proof/inclusion?seq=1", nil),
+		"registry-control.json":     NewEvent("/v1/vacants", []byte(`{"name":"intruder"}`)),
+		"search-words.json":         NewEvent("/v1/search?q=echo&limit=5", nil),
+		"search-reference.json":     NewEvent("/v1/search_capability?q=echo&limit=5&include_local=false", nil),
+		"search-query.json":         NewEvent("/v1/query_capability?capability=echo&limit=5", []byte{}),
+		"search-long.json":          NewEvent("/v1/search?q="+strings.Repeat("word+", 60), nil),
+	}
+}
+
 type object = map[string]any
 
-// jobEvents are the samples for functions/sweeper and functions/sentinel.
+// jobEvents are the samples for the functions that nobody waits for.
 func jobEvents() map[string]any {
 	pair := store.StreamOf(store.KindRequest, sampleCaller.ID(), sampleVacant.ID())
 	record := func(name string, position string) object {
@@ -141,12 +195,21 @@ func jobEvents() map[string]any {
 	odd["dynamodb"] = object{"Keys": object{"id": object{"S": "of another table"}}}
 	removed := record("REMOVE", "2")
 	removed["userIdentity"] = object{"type": "Service", "principalId": "dynamodb.amazonaws.com"}
-	return map[string]any{
-		"sweeper-schedule.json": object{
+	scheduled := func(function string) object {
+		return object{
 			"version": "0", "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa", "detail-type": "Scheduled Event", "source": "aws.events",
 			"account": "123456789012", "time": "2026-01-01T00:00:00Z", "region": "us-east-1",
-			"resources": []string{"arn:aws:events:us-east-1:123456789012:rule/vacancy-dev-sweeper"}, "detail": object{},
-		},
+			"resources": []string{"arn:aws:events:us-east-1:123456789012:rule/vacancy-dev-" + function}, "detail": object{},
+		}
+	}
+	changed := record("MODIFY", "1")
+	changed["dynamodb"].(object)["Keys"] = object{"pk": object{"S": "reg#" + sampleVacant.ID().String()}, "sk": object{"S": "card"}}
+	changed["eventSourceARN"] = "arn:aws:dynamodb:us-east-1:123456789012:table/vacancy-dev-docs/stream/2026-01-01T00:00:00.000"
+	return map[string]any{
+		"sweeper-schedule.json": scheduled("sweeper"),
+		"sealer-schedule.json":  scheduled("sealer"),
+		"indexer-changed.json":  object{"Records": []any{changed}},
+		"indexer-reindex.json":  object{"reindex": true},
 		"sentinel-changed.json": object{"Records": []any{record("MODIFY", "1"), removed}},
 		"sentinel-odd.json":     object{"Records": []any{odd, record("INSERT", "3")}},
 	}
@@ -156,6 +219,7 @@ func jobEvents() map[string]any {
 func samples() map[string]any {
 	all := signedEvents()
 	maps.Copy(all, controlEvents())
+	maps.Copy(all, registryEvents())
 	maps.Copy(all, jobEvents())
 	return all
 }

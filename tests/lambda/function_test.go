@@ -27,7 +27,7 @@ import (
 var buildDir string
 
 // names are the functions.
-var names = []string{"message", "account", "audit", "sweeper", "sentinel"}
+var names = []string{"message", "account", "audit", "registry", "search", "sweeper", "sentinel", "indexer", "sealer"}
 
 // built are the functions' bootstraps by name, each built once.
 var built = map[string]func() (string, error){}

@@ -40,8 +40,12 @@ func TestAWrongEnvironmentEndsTheStartWithAllThatIsWrongInOneLine(t *testing.T) 
 		"message":  {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: "},
 		"account":  {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: ", "VACANCY_URL: "},
 		"audit":    {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: "},
+		"registry": {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_RATE: ", "VACANCY_URL: "},
+		"search":   {"VACANCY_STAGE: ", "VACANCY_DOCS: ", "VACANCY_BLOBS: ", "VACANCY_RATE: "},
 		"sweeper":  {"VACANCY_STAGE: ", "VACANCY_DOCS: "},
 		"sentinel": {"VACANCY_STAGE: "},
+		"indexer":  {"VACANCY_STAGE: ", "VACANCY_DOCS: ", "VACANCY_BLOBS: "},
+		"sealer":   {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := []string{"VACANCY_STAGE=No Stage", "VACANCY_SEAL_KEY=hush-hush", "VACANCY_RATE=fast", "VACANCY_URL=nowhere", "VACANCY_DOCS="}

@@ -1,0 +1,10 @@
+// Command indexer is the Lambda function that publishes the search index. The
+// stream of documents wakes it when registrations have changed.
+package main
+
+import (
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudindex"
+)
+
+func main() { onlambda.Run(onlambda.Indexer, cloudindex.Publish) }

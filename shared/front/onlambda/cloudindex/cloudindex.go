@@ -1,0 +1,47 @@
+// Package cloudindex is the search index of a host on AWS. indexer publishes it
+// as a snapshot in the bucket; each instance of search loads the newest one and
+// follows what has changed since, by the sparse index of documents.
+//
+// It imports front/onlambda, front/registryapi, host/registry, host/search with
+// bleve, live and snapshot, and store/blob/s3. The invariants: what is loaded
+// was published whole; an instance that cannot load a newer index goes on with
+// the one that it has; a snapshot's mark never passes a change that is not in it.
+package cloudindex
+
+import (
+	"crypto/rand"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/search"
+	"github.com/vacancy-host/vacancy/shared/host/search/snapshot"
+	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
+)
+
+// Door is the door of searches.
+func Door(h *onlambda.Home) http.Handler {
+	r := registrations(h)
+	index := newIndex(snapshots(h), r, os.TempDir(), wall)
+	finder := search.New(search.Config{Index: index, Registry: r, Now: wall, Log: h.Log, Refresh: index.Refresh})
+	return registryapi.Search(registryapi.SearchConfig{Finder: finder, Now: wall, Logger: h.Log})
+}
+
+// registrations are the host's, to read.
+func registrations(h *onlambda.Home) *registry.Registry {
+	return registry.New(registry.Config{Store: h.Store, Now: wall, Rand: rand.Reader})
+}
+
+// snapshots are those in the host's bucket.
+func snapshots(h *onlambda.Home) *snapshot.Snapshots {
+	return snapshot.New(snapshot.Config{
+		Blobs: s3.New(s3.NewClient(h.AWS), h.Blobs, rand.Reader), Now: wall, Rand: rand.Reader, Dir: os.TempDir(),
+	})
+}
+
+// wall is the wall clock without its monotonic reading, which may stand still
+// while a function is frozen.
+func wall() time.Time { return time.Now().Round(0) }

@@ -1,0 +1,176 @@
+package cloudindex
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/search"
+	"github.com/vacancy-host/vacancy/shared/host/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/search/live"
+	"github.com/vacancy-host/vacancy/shared/host/search/snapshot"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// published is where snapshots come from: snapshot.Snapshots.
+type published interface {
+	Load(ctx context.Context) (snapshot.Version, string, error)
+	Newer(ctx context.Context, held snapshot.Version) (bool, error)
+}
+
+// index is the newest published index with what has changed since. It is safe
+// for concurrent use.
+type index struct {
+	from published
+	feed live.Feed
+	dir  string // in which an index lies before the first is published
+	now  func() time.Time
+
+	change sync.Mutex // held by who exchanges what is held
+	mu     sync.RWMutex
+	held   *copied // nil before the first Refresh
+}
+
+var _ search.Index = (*index)(nil)
+
+// copied is an index of this process's own.
+type copied struct {
+	*bleve.Index
+	live    *live.Live
+	version snapshot.Version
+	folder  string
+}
+
+func newIndex(from published, feed live.Feed, dir string, now func() time.Time) *index {
+	return &index{from: from, feed: feed, dir: dir, now: now}
+}
+
+// Refresh loads a newer snapshot if one was published, and takes in what has
+// changed since. Both ask at most as often as they may. What fails leaves the
+// index as it was.
+func (x *index) Refresh(ctx context.Context) error {
+	renewed := x.renew(ctx)
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.held == nil {
+		return renewed
+	}
+	return errors.Join(renewed, x.held.live.Refresh(ctx))
+}
+
+// renew exchanges the index for a newer one. A damaged one is passed over, and
+// not fetched again.
+func (x *index) renew(ctx context.Context) error {
+	x.change.Lock()
+	defer x.change.Unlock()
+	if x.held != nil {
+		if newer, err := x.from.Newer(ctx, x.held.version); err != nil || !newer {
+			return err
+		}
+	}
+	next, version, err := x.newest(ctx)
+	switch {
+	case problem.Is(err, problem.Damaged) && x.held != nil:
+		x.held.version = version
+		return err
+	case problem.Is(err, problem.Damaged):
+		next, err = x.open(version, "") // all is read from the feed
+	}
+	if err != nil {
+		return err
+	}
+	x.mu.Lock() // waits for searches in the old one
+	old := x.held
+	x.held = next
+	x.mu.Unlock()
+	if old == nil {
+		return nil
+	}
+	return old.drop()
+}
+
+// newest opens the newest snapshot; an empty index where none was published. The
+// version is told of a damaged one too.
+func (x *index) newest(ctx context.Context) (*copied, snapshot.Version, error) {
+	version, folder, err := x.from.Load(ctx)
+	if err != nil {
+		return nil, version, err
+	}
+	c, err := x.open(version, folder)
+	return c, version, err
+}
+
+// open opens the index in a folder, which it removes if that fails; a new index
+// if no folder is given.
+func (x *index) open(version snapshot.Version, folder string) (*copied, error) {
+	if folder == "" {
+		var err error
+		if folder, err = os.MkdirTemp(x.dir, "index-"); err != nil {
+			return nil, problem.Wrap(problem.Internal, err, "no place for the search index")
+		}
+	}
+	opened, err := bleve.Open(folder)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	return &copied{Index: opened, live: live.New(opened, x.feed, x.now), version: version, folder: folder}, nil
+}
+
+// drop closes the index and removes it.
+func (c *copied) drop() error { return errors.Join(c.Index.Close(), os.RemoveAll(c.folder)) }
+
+// using runs fn on the index that is held, which is not exchanged meanwhile.
+func (x *index) using(fn func(*copied) error) error {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.held == nil {
+		return problem.New(problem.Unavailable, "the search index is not loaded")
+	}
+	return fn(x.held)
+}
+
+// Apply implements search.Index.
+func (x *index) Apply(ctx context.Context, b search.Batch) error {
+	return x.using(func(c *copied) error { return c.Index.Apply(ctx, b) })
+}
+
+// Query implements search.Index.
+func (x *index) Query(ctx context.Context, q search.Query) (hits []search.Hit, err error) {
+	err = x.using(func(c *copied) (err error) {
+		hits, err = c.Index.Query(ctx, q)
+		return err
+	})
+	return hits, err
+}
+
+// Mark implements search.Index.
+func (x *index) Mark(ctx context.Context) (mark string, err error) {
+	err = x.using(func(c *copied) (err error) {
+		mark, err = c.Index.Mark(ctx)
+		return err
+	})
+	return mark, err
+}
+
+// Count implements search.Index.
+func (x *index) Count(ctx context.Context) (n int, err error) {
+	err = x.using(func(c *copied) (err error) {
+		n, err = c.Index.Count(ctx)
+		return err
+	})
+	return n, err
+}
+
+// Close implements search.Index.
+func (x *index) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.held == nil {
+		return nil
+	}
+	old := x.held
+	x.held = nil
+	return old.drop()
+}

@@ -1,0 +1,113 @@
+package cloudindex
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/host/pause"
+	"github.com/vacancy-host/vacancy/shared/host/search/snapshot"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+const (
+	// rivals is how often the work begins anew because another indexer was first.
+	rivals = 3
+	// between is the wait before the feed is asked again that would not answer:
+	// its ceiling is one of units a second.
+	between = time.Second
+)
+
+// Publish is the work of indexer. What wakes it says only that registrations
+// have changed; {"reindex": true} has the index made anew from all of them.
+func Publish(h *onlambda.Home) onlambda.Work {
+	r, s := registrations(h), snapshots(h)
+	return func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
+		var asked struct{ Reindex bool }
+		_ = json.Unmarshal(event, &asked) // a stream's records ask for nothing
+		p := publisher{to: s, index: newIndex(s, r, os.TempDir(), wall), anew: asked.Reindex}
+		return p.publish(ctx)
+	}
+}
+
+// publisher brings the published index up to date, once.
+type publisher struct {
+	to    *snapshot.Snapshots
+	index *index
+	anew  bool // from nothing
+}
+
+func (p *publisher) publish(ctx context.Context) (attrs []slog.Attr, err error) {
+	for range rivals {
+		attrs, err = p.once(ctx)
+		if !errors.Is(err, snapshot.ErrOvertaken) {
+			return attrs, err
+		}
+	}
+	return attrs, problem.Wrap(problem.Unavailable, err, "other indexers publish all the time")
+}
+
+// once loads the newest snapshot, takes in what has changed, and publishes it if
+// that was anything.
+func (p *publisher) once(ctx context.Context) (attrs []slog.Attr, err error) {
+	c, err := p.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.drop()) }()
+	was, err := c.Mark(ctx)
+	if err == nil {
+		err = patiently(ctx, c.live.CatchUp)
+	}
+	if err != nil {
+		return nil, err
+	}
+	mark, err := c.Mark(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if mark == was && c.version.Tag != "" && !p.anew {
+		return []slog.Attr{slog.Bool("published", false)}, nil
+	}
+	v, err := p.to.Publish(ctx, c.Index, c.version)
+	if err != nil {
+		return nil, err
+	}
+	return []slog.Attr{slog.Bool("published", true), slog.Int("entries", v.Manifest.Entries), slog.Int64("bytes", v.Manifest.Size)}, nil
+}
+
+// begin opens the index that is to be published: the newest, or an empty one to
+// take its place where that was asked for, or it is damaged.
+func (p *publisher) begin(ctx context.Context) (*copied, error) {
+	if !p.anew {
+		c, version, err := p.index.newest(ctx)
+		if !problem.Is(err, problem.Damaged) {
+			return c, err
+		}
+		p.anew = true
+		return p.index.open(version, "")
+	}
+	version, err := p.to.Latest(ctx)
+	if err != nil && !problem.Is(err, problem.Damaged) {
+		return nil, err
+	}
+	return p.index.open(version, "")
+}
+
+// patiently repeats what the tables would not answer, for as long as there is
+// time. Each try goes on where the last one ended.
+func patiently(ctx context.Context, do func(context.Context) error) error {
+	for {
+		err := do(ctx)
+		if err == nil || !problem.Is(err, problem.Unavailable) {
+			return err
+		}
+		if pause.For(ctx, between) != nil {
+			return err
+		}
+	}
+}

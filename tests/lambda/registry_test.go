@@ -1,0 +1,152 @@
+//go:build unix
+
+package lambda
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/tests/awshome"
+)
+
+// registered is a home with the samples' vacant, whose key the samples have.
+func registered(t *testing.T) *awshome.Home {
+	t.Helper()
+	home := operated(t)
+	spec := hosted.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
+	if _, err := home.Open(t, home.Store(home.Endpoint), time.Now, nil).Vacants.Create(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	return home
+}
+
+// publish sends what the samples' vacant publishes now, and wants a status.
+func publish(t *testing.T, registry *Function, halo registryclient.Halo, status int, says string) {
+	t.Helper()
+	body, err := json.Marshal(halo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := registry.Post(t.Context(), "/v1/halo", body)
+	if err != nil || r.Status != status || !strings.Contains(r.Body, says) {
+		t.Fatalf("publishing = %d %s, %v; want %d with %q\n%s", r.Status, r.Body, err, status, says, registry.Log())
+	}
+}
+
+// From a stranger's POST to a signed proof of it, through the functions as they
+// are deployed.
+func TestWhatIsPublishedIsFoundSealedAndIndexed(t *testing.T) {
+	home := registered(t)
+	store, blobs := bucket(t)
+	id := sampleVacant.ID().String()
+	registry := run(t, "registry", home)
+	replay(t, registry, []step{
+		{"registry-revocations.json", 200, `[]`},
+		{"registry-card.json", 404, `"code":"not_found"`},
+		{"registry-checkpoint.json", 404, `"code":"not_found"`},
+		{"registry-halo.json", 400, `"code":"clock"`},
+		{"registry-forged.json", 401, `"code":"bad_signature"`},
+	})
+	halo := sampleHalo(time.Now())
+	publish(t, registry, halo, 200, `"event_seq":1`)
+	publish(t, registry, halo, 200, `"replayed":true`)
+	replay(t, registry, []step{
+		{"registry-card.json", 200, id},
+		{"registry-events.json", 200, `"event_type":"register"`},
+		{"registry-control.json", 404, `"code":"not_found"`},
+	})
+
+	search := run(t, "search", home, blobs...)
+	replay(t, search, []step{
+		{"search-words.json", 200, id}, {"search-reference.json", 200, id}, {"search-query.json", 200, id},
+		{"search-long.json", 400, `"code":"malformed"`},
+	})
+
+	sealer := run(t, "sealer", home)
+	for range 2 {
+		if _, err := sealer.Invoke(t.Context(), sample(t, "sealer-schedule.json")); err != nil {
+			t.Fatalf("sealer: %v\n%s", err, sealer.Log())
+		}
+	}
+	if diff := cmp.Diff([][]any{{"ok", 1., 1.}, {"ok", 1., 0.}}, pick(lines(t, sealer), "done", "verdict", "size", "added")); diff != "" {
+		t.Errorf("what the sealer sealed (-want +got):\n%s", diff)
+	}
+	replay(t, registry, []step{{"registry-checkpoint.json", 200, "vacancy/"}, {"registry-inclusion.json", 200, `"tree_size":1`}})
+
+	indexer := run(t, "indexer", home, blobs...)
+	for _, name := range []string{"indexer-changed.json", "indexer-changed.json", "indexer-reindex.json"} {
+		if _, err := indexer.Invoke(t.Context(), sample(t, name)); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, indexer.Log())
+		}
+	}
+	want := [][]any{{"ok", true, 1.}, {"ok", false, nil}, {"ok", true, 1.}}
+	if diff := cmp.Diff(want, pick(lines(t, indexer), "done", "verdict", "published", "entries")); diff != "" {
+		t.Errorf("what the indexer published (-want +got):\n%s\n%s", diff, indexer.Log())
+	}
+	store.asked()
+	fresh := run(t, "search", home, blobs...)
+	replay(t, fresh, []step{{"search-words.json", 200, id}})
+	loaded := store.asked()
+	if !slices.ContainsFunc(loaded, func(r string) bool { return strings.HasSuffix(r, ".tar") }) || loaded[0] != "GET search/manifest.json" {
+		t.Errorf("a fresh search asked the bucket for %v, want the manifest and the archive that it names", loaded)
+	}
+}
+
+// What a stranger does to publish and to look is one line each, with no word of
+// what was searched for and no key.
+func TestALineOfTheRegistryAndOfSearchTellsNoSecret(t *testing.T) {
+	home := registered(t)
+	_, blobs := bucket(t)
+	registry, search := run(t, "registry", home), run(t, "search", home, blobs...)
+	publish(t, registry, sampleHalo(time.Now()), 200, "")
+	replay(t, registry, []step{{"registry-card.json", 200, ""}})
+	replay(t, search, []step{{"search-words.json", 200, ""}})
+	for f, n := range map[*Function]int{registry: 2, search: 1} {
+		all := lines(t, f)
+		if len(all) != n {
+			t.Errorf("%d lines for %d requests:\n%s", len(all), n, f.Log())
+		}
+		for _, m := range all {
+			if m["_aws"] == nil || m["verdict"] != "ok" || m["ms"] == nil {
+				t.Errorf("a line without metrics: %v", m)
+			}
+		}
+		for _, word := range []string{"echo", "event_signature"} {
+			if strings.Contains(f.Log(), word) {
+				t.Errorf("%q is in the log:\n%s", word, f.Log())
+			}
+		}
+	}
+}
+
+// A bucket that does not answer, and one with a broken index, hold up nobody who
+// searches: what is there is read from the feed.
+func TestASearchIsAnsweredWithoutAnIndexInTheBucket(t *testing.T) {
+	home := registered(t)
+	store, blobs := bucket(t)
+	publish(t, run(t, "registry", home), sampleHalo(time.Now()), 200, "")
+	id := sampleVacant.ID().String()
+	store.kept["search/manifest.json"] = object3{body: []byte("{}"), at: time.Now()}
+	broken := run(t, "search", home, blobs...)
+	replay(t, broken, []step{{"search-words.json", 200, id}})
+
+	indexer := run(t, "indexer", home, blobs...)
+	if _, err := indexer.Invoke(t.Context(), sample(t, "indexer-changed.json")); err != nil {
+		t.Fatalf("indexer over a broken index: %v\n%s", err, indexer.Log())
+	}
+	if keys := store.keys(); len(keys) != 2 {
+		t.Errorf("the bucket holds %v, want a manifest and an archive", keys)
+	}
+	away := run(t, "search", home, "AWS_ENDPOINT_URL_S3=http://127.0.0.1:1", "VACANCY_BLOBS="+sampleBucket)
+	r, err := away.Send(t.Context(), sample(t, "search-words.json"))
+	if err != nil || r.Status != 503 || !json.Valid([]byte(r.Body)) {
+		t.Errorf("search without a bucket = %d %s, %v; want 503 until it answers", r.Status, r.Body, err)
+	}
+}
