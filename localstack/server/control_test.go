@@ -54,7 +54,7 @@ func TestLineThatIsStillBeingWrittenIsNoCallYet(t *testing.T) {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("parseCalls() = %v, %v, want one call", got, err)
 	}
-	if diff := cmp.Diff([]Action{{"dynamodb:PutItem", "arn", "c"}}, got[0].Actions); diff != "" {
+	if diff := cmp.Diff([]Action{{Name: "dynamodb:PutItem", Resource: "arn", Condition: "c"}}, got[0].Actions); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
 	}
 	if _, err := parseCalls(t.Context(), strings.NewReader("nonsense\n")); err == nil {

@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -35,9 +39,39 @@ func (a *app) registryURL(ctx context.Context, given string, w where) (string, e
 		return "", err
 	}
 	if at != nil {
-		return at.door(at.record.URL)
+		return at.door(cmp.Or(at.record.RegistryURL, at.record.URL))
 	}
 	return a.localURL(ctx, w.data)
+}
+
+// carried is web for the requests to a registry. A stage without an edge has a
+// URL for searches apart, which one who knows the stage need not be told.
+func (a *app) carried(registry string, web registryclient.Transport) registryclient.Transport {
+	records, err := a.stages()
+	if err != nil {
+		return web
+	}
+	rec, err := records.ByURL(registry)
+	if err != nil || rec.SearchURL == "" || rec.SearchURL == registry {
+		return web
+	}
+	return searchesApart{web, registry, rec.SearchURL}
+}
+
+// searchesApart sends searches elsewhere than all else.
+type searchesApart struct {
+	registryclient.Transport
+	registry, search string
+}
+
+// Do implements registryclient.Transport.
+func (s searchesApart) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
+	if rest, ok := strings.CutPrefix(r.URL, s.registry); ok {
+		if path, _, _ := strings.Cut(rest, "?"); registryapi.OfSearch(path) {
+			r.URL = s.search + rest
+		}
+	}
+	return s.Transport.Do(ctx, r)
 }
 
 // localURL is where the host that runs over a data folder is reached.

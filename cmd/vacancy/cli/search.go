@@ -79,7 +79,7 @@ func (a *app) finder(ctx context.Context, f findFlags, w where, web *dispatch.HT
 	if err != nil {
 		return nil, err
 	}
-	return &dispatch.Client{Registries: []*registryclient.Client{{Transport: web, URL: url}}}, nil
+	return &dispatch.Client{Registries: []*registryclient.Client{{Transport: a.carried(url, web), URL: url}}}, nil
 }
 
 func (a *app) searchCommand() *cobra.Command {

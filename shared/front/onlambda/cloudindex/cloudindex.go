@@ -14,6 +14,8 @@ import (
 	"os"
 	"time"
 
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -37,8 +39,11 @@ func registrations(h *onlambda.Home) *registry.Registry {
 
 // snapshots are those in the host's bucket.
 func snapshots(h *onlambda.Home) *snapshot.Snapshots {
+	client := s3.NewClient(h.AWS, func(o *awss3.Options) {
+		o.UsePathStyle = h.AWS.BaseEndpoint != nil // a server that is not AWS has no name for each bucket
+	})
 	return snapshot.New(snapshot.Config{
-		Blobs: s3.New(s3.NewClient(h.AWS), h.Blobs, rand.Reader), Now: wall, Rand: rand.Reader, Dir: os.TempDir(),
+		Blobs: s3.New(client, h.Blobs, rand.Reader), Now: wall, Rand: rand.Reader, Dir: os.TempDir(),
 	})
 }
 
