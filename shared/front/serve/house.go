@@ -80,7 +80,7 @@ func (h Home) Open() (*House, error) {
 	keys := texts.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
 	calls := call.New(call.Config{
 		Store: h.Store, Directory: v, Texts: keys, Now: h.Now, Rand: h.Rand,
-		Self: v.SelfID, Revoked: reg.IsRevoked,
+		Self: v.SelfID, Revoked: reg.AnyRevoked,
 	})
 	house := &House{
 		Vacants: v, Texts: keys, Calls: calls, Registry: reg, home: h,

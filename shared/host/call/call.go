@@ -88,9 +88,9 @@ type Config struct {
 	Directory Directory
 	Texts     Texts
 	Ledger    Ledger
-	// Revoked tells whether the key of an id is revoked, as the store says now.
-	// The pipeline remembers the answer for a second at most. nil: none ever is.
-	Revoked func(ctx context.Context, id identity.ID) (bool, error)
+	// Revoked tells of each id whether its key is revoked, as the store says now.
+	// The pipeline remembers the answers for a second at most. nil: none ever is.
+	Revoked func(ctx context.Context, ids ...identity.ID) ([]bool, error)
 	// Self is the host's own identity, which 421 names on the host route. It is
 	// asked for only then, so that no start waits for it. nil: 421 names zeros.
 	Self func(ctx context.Context) (identity.ID, error)
@@ -200,6 +200,7 @@ type request struct {
 	answer  bool  // with a signature of the vacant, if it is accepted
 	unready error // why it could not be signed now
 	barred  error // why its caller may call nobody
+	closed  bool  // the vacant's key is revoked
 	charge  Charge
 	// refusal by the account (402, 429), shown only where design §3 lets it.
 	unpaid error
@@ -241,7 +242,7 @@ func (h *Host) open(ctx context.Context, route identity.ID, r *request, v *view,
 		return false, badSignature(e.From)
 	}
 	known, ok := h.views.get(r.pair, v), false
-	if warm && known && h.Ledger == nil && h.barKnown(e.From) {
+	if warm && known && h.Ledger == nil && h.barKnown(r.pair) {
 		// Nothing to fetch unless a second has passed or the day has changed.
 		ok, err = h.vacant(ctx, r, false)
 		if err == nil {
@@ -263,8 +264,8 @@ func (h *Host) open(ctx context.Context, route identity.ID, r *request, v *view,
 	return fresh, r.barred
 }
 
-// fetch reads the record, the account, the key of the day, whether the
-// caller's key is revoked and, with tips, both tips, all in one round.
+// fetch reads the record, the account, the key of the day, whether the keys of
+// both ends are revoked and, with tips, both tips, all in one round.
 func (h *Host) fetch(ctx context.Context, r *request, v *view, tips bool) (ok bool, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {

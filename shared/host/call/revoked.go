@@ -7,9 +7,10 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// How long, and of how many callers, the host remembers whether their keys are
+// How long, and of how many ids, the host remembers whether their keys are
 // revoked.
 const (
 	revokedTime  = time.Second
@@ -19,8 +20,9 @@ const (
 // revocations remembers, for a moment, whose keys are revoked and whose are
 // not: a busy caller costs one read a second and not one a call.
 type revocations struct {
-	mu sync.Mutex
-	m  map[identity.ID]revocation
+	mu    sync.Mutex
+	m     map[identity.ID]revocation
+	floor time.Time // what was read before it is not remembered
 }
 
 type revocation struct {
@@ -40,6 +42,9 @@ func (v *revocations) get(id identity.ID, now time.Time) (revoked, known bool) {
 func (v *revocations) put(id identity.ID, revoked bool, began time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if !began.After(v.floor) {
+		return
+	}
 	if v.m == nil {
 		v.m = make(map[identity.ID]revocation)
 	}
@@ -64,42 +69,57 @@ func (v *revocations) sweep(now time.Time) {
 	}
 }
 
-// barKnown reports whether barred needs no read.
-func (h *Host) barKnown(caller identity.ID) bool {
+// ForgetRevoked forgets whose keys are good. A home that revokes a key in this
+// very process says so, and the next call already is refused.
+func (h *Host) ForgetRevoked() {
+	h.revocations.mu.Lock()
+	defer h.revocations.mu.Unlock()
+	h.revocations.m, h.revocations.floor = nil, h.Now()
+}
+
+// barKnown reports whether bar needs no read.
+func (h *Host) barKnown(p Pair) bool {
 	if h.Revoked == nil {
 		return true
 	}
-	_, known := h.revocations.get(caller, h.Now())
-	return known
+	now := h.Now()
+	_, caller := h.revocations.get(p.Caller, now)
+	_, vacant := h.revocations.get(p.Vacant, now)
+	return caller && vacant
 }
 
-// bar notes whether r's caller is barred, and fails only if nobody can tell:
-// what is misdirected is told so first.
+// bar looks whether the keys of both ends are good. A caller whose key is
+// revoked is refused; like a bad signature that tells nothing else, since who
+// holds such a key may be anybody. A vacant whose key is revoked is closed,
+// whatever its record says: the registry may not be the one that writes it.
 func (h *Host) bar(ctx context.Context, r *request) error {
-	err := h.barred(ctx, r.env.From)
-	if problem.Is(err, problem.Revoked) {
-		r.barred, err = err, nil
-	}
-	return err
-}
-
-// barred refuses a caller whose key is revoked. Like a bad signature it tells
-// nothing else: who holds such a key may be anybody.
-func (h *Host) barred(ctx context.Context, caller identity.ID) error {
 	if h.Revoked == nil {
 		return nil
 	}
 	began := h.Now()
-	revoked, known := h.revocations.get(caller, began)
-	if !known {
-		var err error
-		if revoked, err = h.Revoked(ctx, caller); err != nil {
+	caller, callerKnown := h.revocations.get(r.pair.Caller, began)
+	vacant, vacantKnown := h.revocations.get(r.pair.Vacant, began)
+	if !callerKnown || !vacantKnown {
+		revoked, err := h.Revoked(ctx, r.pair.Caller, r.pair.Vacant)
+		if err != nil {
 			return h.fault(err)
 		}
-		h.revocations.put(caller, revoked, began)
+		caller, vacant = revoked[0], revoked[1]
+		h.revocations.put(r.pair.Caller, caller, began)
+		h.revocations.put(r.pair.Vacant, vacant, began)
 	}
-	if revoked {
-		return problem.New(problem.Revoked, "the key of sender %s was revoked; it can call nobody here", caller.Short())
+	r.closed = vacant
+	if caller {
+		r.barred = problem.New(problem.Revoked, "the key of sender %s was revoked; it can call nobody here", r.pair.Caller.Short())
 	}
 	return nil
+}
+
+// state is the vacant's: SUNK if its key is revoked and its record does not say
+// that it is closed.
+func (r *request) state() lifecycle.State {
+	if r.closed && !r.vacant.State.Closed() {
+		return lifecycle.Sunk
+	}
+	return r.vacant.State
 }

@@ -27,11 +27,15 @@ type register struct {
 	away    error
 }
 
-func (r *register) Revoked(_ context.Context, id identity.ID) (bool, error) {
+func (r *register) Revoked(_ context.Context, ids ...identity.ID) ([]bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked++
-	return r.revoked[id], r.away
+	out := make([]bool, len(ids))
+	for i, id := range ids {
+		out[i] = r.revoked[id]
+	}
+	return out, r.away
 }
 
 func (r *register) revoke(id identity.ID) {
@@ -117,6 +121,21 @@ func TestAfterARevocationEvenAnOldAnswerIsNotGivenBack(t *testing.T) {
 	}
 }
 
+// The registry may be another function, which does not write vacants' records.
+func TestAVacantWhoseKeyIsRevokedIsClosedWhateverItsRecordSays(t *testing.T) {
+	vacant, caller, r := newKey(t), newKey(t), &register{}
+	r.revoke(vacant.ID())
+	h := registered(t, memory.New(), vacant, r, time.Now)
+	for what, o := range map[string]call.Outcome{
+		"a call":  h.Send(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), "hi")),
+		"a reset": h.Reset(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), envelope.ResetText)),
+	} {
+		if !problem.Is(o.Problem, problem.Gone) || !o.Chain {
+			t.Errorf("%s = %v, chain told %t, want gone and the chain", what, o.Problem, o.Chain)
+		}
+	}
+}
+
 func TestThatAKeyIsGoodIsRememberedForASecondAtMost(t *testing.T) {
 	vacant, caller, r, now := newKey(t), newKey(t), &register{}, time.Now()
 	h := registered(t, memory.New(), vacant, r, func() time.Time { return now })
@@ -175,10 +194,10 @@ func (m *meeting) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.
 	return m.Directory.Vacant(ctx, id, fresh)
 }
 
-func (m *meeting) Revoked(context.Context, identity.ID) (bool, error) {
+func (m *meeting) Revoked(_ context.Context, ids ...identity.ID) ([]bool, error) {
 	<-m.record
 	m.revoked <- struct{}{}
-	return false, nil
+	return make([]bool, len(ids)), nil
 }
 
 func TestTheRevocationIsReadBesideTheRecord(t *testing.T) {
@@ -204,5 +223,28 @@ func TestWhoIsRememberedIsBounded(t *testing.T) {
 	}
 	if n := call.Remembered(h); n > 4096 {
 		t.Errorf("%d callers are remembered, want 4096 at most", n)
+	}
+}
+
+func TestAKeyRevokedHereIsRefusedFromTheNextCallOn(t *testing.T) {
+	vacant, caller := newKey(t), newKey(t)
+	s, r := memory.New(), &register{}
+	at := time.Now()
+	h := registered(t, s, vacant, r, func() time.Time { return at })
+	good := first(t, caller, vacant.ID(), "hi")
+	if o := h.Send(t.Context(), identity.ID{}, good); o.Problem != nil {
+		t.Fatalf("Send() = %v, want an answer", o.Problem)
+	}
+	r.revoke(caller.ID())
+	if o := h.Ask(t.Context(), identity.ID{}, good); o.Problem != nil {
+		t.Errorf("Ask() within the second = %v, want what is remembered", o.Problem)
+	}
+	h.ForgetRevoked()
+	if o := h.Ask(t.Context(), identity.ID{}, good); !problem.Is(o.Problem, problem.Revoked) {
+		t.Errorf("Ask() after ForgetRevoked() = %v, want revoked", o.Problem)
+	}
+	// A read that began before must not bring its answer back.
+	if o := h.Ask(t.Context(), identity.ID{}, good); !problem.Is(o.Problem, problem.Revoked) || call.Remembered(h) != 0 {
+		t.Errorf("Ask() at that very moment = %v, %d remembered, want none", o.Problem, call.Remembered(h))
 	}
 }

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -74,7 +75,7 @@ func (h *Host) accept(ctx context.Context, r *request, v *view, fresh bool) (*Re
 // refusal is why the call may not be accepted, in the order of steps 5 to 7;
 // nil if it may.
 func (h *Host) refusal(r *request, fit error) error {
-	if err := awake(r.vacant.State); err != nil {
+	if err := awake(r.state()); err != nil {
 		return err
 	}
 	if r.unpaid != nil {
@@ -214,8 +215,8 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 			return r.out.refuse(err)
 		}
 		// Whoever signed it may know where the chain stands, if the key is good.
-		if err := h.barred(ctx, e.From); err != nil {
-			return r.out.refuse(err)
+		if err := h.bar(ctx, &r); err != nil || r.barred != nil {
+			return r.out.refuse(cmp.Or(err, r.barred))
 		}
 		tip, tipErr := h.requestTip(ctx, r.pair)
 		if tipErr != nil {
@@ -244,8 +245,8 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 			return r.out.refuse(r.barred)
 		}
 		out := r.out.at(tip)
-		if r.vacant.State.Closed() {
-			return out.refuse(awake(r.vacant.State))
+		if r.state().Closed() {
+			return out.refuse(awake(r.state()))
 		}
 		if floor := r.floor(tip); tip.Position > 0 || !r.vacant.Floor.IsZero() {
 			if err := (chain.Tip{Floor: floor}).FitReset(e); err != nil {

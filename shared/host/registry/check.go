@@ -10,11 +10,12 @@ import (
 // Feed is where all registrations are listed by their last change, for verify.
 func Feed() store.Range { return store.Range{Partition: FeedPartition, Index: true} }
 
-// RevocationList is where all revocations lie, for verify.
-func RevocationList() store.Range { return store.Range{Partition: revokedPartition} }
+// RevocationList is where all revocations lie, for verify: behind the list.
+func RevocationList() store.Range { return store.Range{Partition: revokedPartition, First: "0"} }
 
 // IsChecked says whether a document is one that a check of a home reads: a
-// registration, a manifest, the edge that it proves, a revocation.
+// registration, a manifest, the edge that it proves, a revocation, the list of
+// these.
 func IsChecked(k store.Key) bool {
 	isID := func(s string) bool {
 		_, err := identity.ParseID(s)
@@ -26,5 +27,5 @@ func IsChecked(k store.Key) bool {
 	if parent, ok := strings.CutPrefix(k.Partition, kinPrefix); ok {
 		return isID(parent) && isID(k.Sort)
 	}
-	return k.Partition == revokedPartition && isID(k.Sort)
+	return k == RevokedListKey() || k.Partition == revokedPartition && isID(k.Sort)
 }

@@ -152,7 +152,7 @@ func TestARevocationIsOneCommitWithWhatItChangesAtTheHost(t *testing.T) {
 	mustPublish(t, r, k, draft{Endpoint: hostURL + k.ID().String()})
 	v := revocation(t, k, 2, "over", event.RevokePayload)
 	plan, err := r.PlanRevoke(t.Context(), v)
-	if err != nil || len(plan.Writes) != 4 || plan.Receipt.Seq != 2 {
+	if err != nil || len(plan.Writes) != 5 || plan.Receipt.Seq != 2 {
 		t.Fatalf("PlanRevoke() = %d writes, %+v, %v, want those of the registry", len(plan.Writes), plan.Receipt, err)
 	}
 	if d, _ := home.Doc(t.Context(), record); d.Version != 0 {

@@ -68,7 +68,11 @@ func (r *Registry) place(ctx context.Context, d *decision) (Plan, error) {
 		if err != nil {
 			return Plan{}, err
 		}
-		writes = append(writes, put)
+		list, err := r.listRevoked(ctx, l.Actor, attempt)
+		if err != nil {
+			return Plan{}, err
+		}
+		writes = append(writes, put, list)
 	}
 	return Plan{
 		Writes:       append(writes, d.beside...),

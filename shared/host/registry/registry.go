@@ -19,7 +19,7 @@
 // registration, listed in the sparse index under "registry" by the time of its
 // last change, which is the feed of an index. reg#<id>/manifest is the proof of
 // a parent, kin#<parent>/<child> the same edge from above, revoked/<id> a
-// revocation.
+// revocation, and revoked/#all the list of all of them that calls go by.
 package registry
 
 import (

@@ -116,7 +116,7 @@ func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) 
 // the next page, "" after the last. Who is hidden is in it too: that a key is
 // not to be trusted is for everybody to know.
 func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Revoked, string, error) {
-	docs, next, err := r.Store.Docs(ctx, store.Range{Partition: revokedPartition}, n, cursor)
+	docs, next, err := r.Store.Docs(ctx, RevocationList(), n, cursor)
 	if err != nil {
 		return nil, "", fault(err)
 	}

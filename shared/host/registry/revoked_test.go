@@ -1,0 +1,107 @@
+package registry_test
+
+import (
+	"context"
+	"encoding/binary"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// asked counts the documents that are read.
+type asked struct {
+	store.Store
+	docs int
+}
+
+func (a *asked) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	a.docs++
+	return a.Store.Doc(ctx, k)
+}
+
+func TestThatNoneOfManyIsRevokedIsOneRead(t *testing.T) {
+	home := &asked{Store: memory.New()}
+	r := open(home, newClock())
+	bad, good, other := key(1), key(2), key(3)
+	want := func(reads int, revoked ...bool) {
+		t.Helper()
+		home.docs = 0
+		got, err := r.AnyRevoked(t.Context(), bad.ID(), good.ID(), other.ID())
+		if diff := cmp.Diff(revoked, got); err != nil || diff != "" || home.docs != reads {
+			t.Errorf("AnyRevoked() = %v, %d reads, want %d (-want +got):\n%s", err, home.docs, reads, diff)
+		}
+	}
+	want(1, false, false, false)
+	if _, err := r.Revoke(t.Context(), revocation(t, bad, 1, "lost", event.RevokePayload)); err != nil {
+		t.Fatal(err)
+	}
+	want(2, true, false, false)
+	if _, err := r.Revoke(t.Context(), revocation(t, other, 1, "lost", event.RevokePayload)); err != nil {
+		t.Fatal(err)
+	}
+	want(3, true, false, true)
+	all, next, err := r.Revocations(t.Context(), "", 10)
+	if err != nil || len(all) != 2 || next != "" {
+		t.Errorf("Revocations() = %d, %v, want the two and not their list", len(all), err)
+	}
+}
+
+// Whose id begins like that of a revoked one is asked for by itself, and a list
+// that is full says so of all.
+func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
+	home := memory.New()
+	r := open(home, newClock())
+	bad := key(1)
+	if _, err := r.Revoke(t.Context(), revocation(t, bad, 1, "lost", event.RevokePayload)); err != nil {
+		t.Fatal(err)
+	}
+	alike := bad.ID()
+	alike[31] ^= 1
+	if got, err := r.AnyRevoked(t.Context(), alike, bad.ID()); err != nil || got[0] || !got[1] {
+		t.Errorf("AnyRevoked() of one alike and of it = %v, %v, want false, true", got, err)
+	}
+	full := []byte{1, 0}
+	for i := range uint64(400) {
+		full = binary.BigEndian.AppendUint64(full, i)
+	}
+	d, err := home.Doc(t.Context(), registry.RevokedListKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := home.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, Attempt: store.Attempt{1}, Data: full}); err != nil {
+		t.Fatal(err)
+	}
+	for n := byte(2); n <= 3; n++ { // the one that makes it too many, and one more
+		if _, err := r.Revoke(t.Context(), revocation(t, key(n), 1, "lost", event.RevokePayload)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err = home.Doc(t.Context(), registry.RevokedListKey())
+	if err != nil || len(d.Data) != 2 {
+		t.Errorf("a list of too many has %d bytes, %v, want 2", len(d.Data), err)
+	}
+	got, err := r.AnyRevoked(t.Context(), key(2).ID(), key(3).ID(), bad.ID(), key(4).ID())
+	if diff := cmp.Diff([]bool{true, true, true, false}, got); err != nil || diff != "" {
+		t.Errorf("AnyRevoked() = %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestAListOfRevocationsThatIsDamagedAcceptsNobody(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"empty": {}, "a newer format": {2, 0}, "no kind": {1, 2}, "half an id": {1, 0, 9, 9}, "many and some": append([]byte{1, 1}, make([]byte, 8)...),
+	} {
+		home := memory.New()
+		if err := home.Commit(t.Context(), store.Put{Key: registry.RevokedListKey(), Attempt: store.Attempt{1}, Data: data}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := open(home, newClock()).AnyRevoked(t.Context(), identity.ID{9}); err == nil {
+			t.Errorf("AnyRevoked() by a list that is %s = %v, want an error", name, got)
+		}
+	}
+}
