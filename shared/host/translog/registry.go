@@ -12,7 +12,7 @@ import (
 // and whoever is registered and not revoked may witness. With r nil nobody is
 // asked for, and none but configured witnesses may: so it is for a sealer.
 func OfRegistry(c Config, r *registry.Registry) (*Log, error) {
-	c.Stream, c.Leaf = registry.EventStream(), readEvent
+	c.Stream, c.Leaf = registryStream(), readEvent
 	if r != nil {
 		c.Witness = func(ctx context.Context, id identity.ID) (bool, error) {
 			g, ok, err := r.Get(ctx, id)
@@ -21,6 +21,8 @@ func OfRegistry(c Config, r *registry.Registry) (*Log, error) {
 	}
 	return New(c)
 }
+
+func registryStream() store.Stream { return registry.EventStream() }
 
 func readEvent(row store.Row) (leaf, prev identity.Hash, err error) {
 	e, err := registry.DecodeEventRow(row)

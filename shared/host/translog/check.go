@@ -1,0 +1,204 @@
+package translog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Reader is what Check reads: a store, or a view of one.
+type Reader interface {
+	Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error)
+	Doc(ctx context.Context, k store.Key) (store.Doc, error)
+}
+
+// Fault is a document of a log that is not what the rows make it.
+type Fault struct {
+	Key  store.Key
+	Want string
+	Got  string
+}
+
+// Check holds all that a registry's log has stored against the events that it
+// sealed: tiles, epochs, checkpoints, signatures and the head. It returns how
+// many events are sealed, tells what does not fit to found, and goes on behind
+// it. The error is the reader's. Memory does not grow with the log.
+func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (leaf, prev identity.Hash, err error), found func(Fault)) (sealed uint64, err error) {
+	d, err := r.Doc(ctx, HeadKey())
+	if err != nil || d.Version == 0 {
+		return 0, err
+	}
+	h, err := decodeHead(d)
+	if err != nil {
+		found(Fault{HeadKey(), "a head", problem.Of(err).Error()})
+		return 0, nil
+	}
+	c := &checking{Reader: r, ctx: ctx, head: h, found: found}
+	if err := c.epoch(); err != nil {
+		return h.size, err
+	}
+	if err := c.checkpoint(0); err != nil {
+		return h.size, err
+	}
+	if err := c.rows(s, leaf); err != nil {
+		return h.size, err
+	}
+	c.ended()
+	return h.size, nil
+}
+
+// CheckRegistry is Check of the log of a registry's events.
+func CheckRegistry(ctx context.Context, r Reader, found func(Fault)) (sealed uint64, err error) {
+	return Check(ctx, r, registryStream(), readEvent, found)
+}
+
+// checking is one Check under way: the tree as its rows make it, and the epoch
+// that these belong to.
+type checking struct {
+	Reader
+	ctx   context.Context
+	head  *head
+	found func(Fault)
+
+	tree    frontier
+	last    identity.Hash
+	current Epoch // by its document; zero if that cannot be used
+	number  uint64
+	covered uint64 // the end of the last whole epoch
+	lost    bool   // an epoch's document is damaged, and all behind it not looked at
+	padded  EpochTree
+}
+
+func (c *checking) rows(s store.Stream, leaf func(store.Row) (leaf, prev identity.Hash, err error)) error {
+	for c.tree.size < c.head.size {
+		rows, err := c.Rows(c.ctx, s, c.tree.size+1, store.MaxPage, store.Ascending)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 || rows[0].Position != c.tree.size+1 {
+			c.found(Fault{HeadKey(), fmt.Sprintf("%d events, which are sealed", c.head.size), fmt.Sprintf("none at %d", c.tree.size+1)})
+			return nil
+		}
+		for _, row := range rows[:min(uint64(len(rows)), c.head.size-c.tree.size)] {
+			event, _, err := leaf(row)
+			if err != nil {
+				c.found(Fault{HeadKey(), fmt.Sprintf("event %d, which is sealed", row.Position), problem.Of(err).Error()})
+				return nil
+			}
+			if err := c.add(event); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// add takes a leaf, and looks at what is stored of the tree that it completes.
+func (c *checking) add(event identity.Hash) error {
+	if err := c.tree.add(event, c.tile); err != nil {
+		return err
+	}
+	c.last = event
+	c.padded.Add(event)
+	if c.tree.size != c.current.LastSeq {
+		return nil
+	}
+	c.sealed()
+	if err := c.checkpoint(c.tree.size); err != nil {
+		return err
+	}
+	return c.epoch()
+}
+
+func (c *checking) tile(t tileID, hashes []byte) error {
+	d, err := c.Doc(c.ctx, tileKey(t))
+	if err == nil && !bytes.Equal(d.Data, hashes) {
+		c.found(Fault{tileKey(t), "the hashes of its events", fmt.Sprintf("%d other bytes", len(d.Data))})
+	}
+	return err
+}
+
+// epoch reads the document of the next one.
+func (c *checking) epoch() error {
+	c.current, c.padded = Epoch{}, EpochTree{}
+	if c.number == c.head.epochs || c.lost {
+		return nil
+	}
+	c.number++
+	d, err := c.Doc(c.ctx, epochKey(c.number))
+	if err != nil {
+		return err
+	}
+	e, err := decodeEpoch(d)
+	if err == nil && (e.ID != c.number || e.FirstSeq != c.tree.size+1 || e.LastSeq > c.head.size || e.Host != c.head.host) {
+		err = problem.New(problem.Damaged, "epoch %d of events %d to %d", e.ID, e.FirstSeq, e.LastSeq)
+	}
+	if err != nil {
+		// Where it ends is not known, and so neither is where the next begins.
+		c.found(Fault{d.Key, fmt.Sprintf("epoch %d from event %d", c.number, c.tree.size+1), problem.Of(err).Error()})
+		c.lost = true
+		return nil
+	}
+	c.current = e
+	return nil
+}
+
+// sealed holds the epoch that ends here against its events.
+func (c *checking) sealed() {
+	e, key := c.current, epochKey(c.current.ID)
+	c.covered = e.LastSeq
+	root, err := c.tree.root()
+	switch {
+	case err != nil || e.Checkpoint.Root != root:
+		c.found(Fault{key, fmt.Sprintf("the log's root %x", root), fmt.Sprintf("%x", e.Checkpoint.Root)})
+	case e.Root != c.padded.Root():
+		c.found(Fault{key, "its root " + c.padded.Root().String(), e.Root.String()})
+	case !identity.Verify(e.Host, EpochBytes(e.Root), e.Signature):
+		c.found(Fault{key, "a signature by host " + e.Host.String(), "one that is not"})
+	}
+}
+
+// checkpoint holds the one of a size, with its cosignatures, against the tree
+// as it is here. The empty log has one, if it was ever sealed empty.
+func (c *checking) checkpoint(size uint64) error {
+	key := checkpointKey(size)
+	d, err := c.Doc(c.ctx, key)
+	if err != nil || d.Version == 0 && size == 0 && c.head.size > 0 {
+		return err
+	}
+	var s storedCheckpoint
+	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format {
+		c.found(Fault{key, "a checkpoint", "what cannot be read"})
+		return nil
+	}
+	root, err := c.tree.root()
+	if err != nil {
+		return err
+	}
+	want := Checkpoint{c.head.host, size, root}
+	got, _, err := Open(s.published(want).Note)
+	if err != nil {
+		c.found(Fault{key, "a checkpoint", problem.Of(err).Error()})
+	} else if got != want {
+		c.found(Fault{key, want.Text(), got.Text()})
+	}
+	return nil
+}
+
+// ended holds the head against the tree of all that is sealed.
+func (c *checking) ended() {
+	if c.tree.size != c.head.size {
+		return // it was told why
+	}
+	if !c.lost && (c.covered != c.head.size || c.number != c.head.epochs) {
+		c.found(Fault{HeadKey(), fmt.Sprintf("%d epochs up to event %d", c.head.epochs, c.head.size), fmt.Sprintf("%d up to %d", c.number, c.covered)})
+	}
+	if root, err := c.tree.root(); err != nil || root != c.head.root || c.last != c.head.last {
+		c.found(Fault{HeadKey(), fmt.Sprintf("root %x after event %s", root, c.last), fmt.Sprintf("%x after %s", c.head.root, c.head.last)})
+	}
+}
