@@ -64,7 +64,7 @@ var server = sync.OnceValues(func() (*javaserver.Server, error) {
 	// The download of a first run is in here.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	return StartProcess(ctx, dir, "256m")
+	return StartProcess(ctx, dir, "512m")
 })
 
 // Start returns the endpoint of the test binary's own node, which ends with the

@@ -44,7 +44,9 @@ func TestTheNodeIsOpenSearchAndListensOnLoopbackOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	var node struct{ Version struct{ Distribution, Number string } }
+	var node struct {
+		Version struct{ Distribution, Number string }
+	}
 	if err := json.NewDecoder(answer.Body).Decode(&node); err != nil {
 		t.Fatal(err)
 	}

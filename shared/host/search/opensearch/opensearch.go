@@ -101,6 +101,9 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	x.client, err = opensearch.NewClient(opensearch.Config{
 		Addresses: []string{cfg.URL}, Username: cfg.Username, Password: cfg.Password,
 		Transport: bounded{transport}, MaxRetries: retries,
+		RetryOnStatus: []int{
+			http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		},
 		RetryBackoff: func(attempt int) time.Duration { return time.Duration(attempt) * 50 * time.Millisecond },
 	})
 	if err != nil {
