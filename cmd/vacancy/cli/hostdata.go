@@ -73,7 +73,7 @@ func (a *app) openHost(dir, url string, log *slog.Logger) (*localHost, error) {
 	// What reads everything goes to the file itself, which alone has a walk.
 	all := audit.Config{Home: file, Vault: vault, Now: a.now}
 	house, err := serve.Home{
-		Store: a.seams.store(file), Vault: vault, Substrates: serve.Substrates(true), URL: url, Log: log, Now: a.now, Rand: a.rand,
+		Store: serve.Notice(a.seams.store(file)), Vault: vault, Substrates: serve.Substrates(true), URL: url, Log: log, Now: a.now, Rand: a.rand,
 		Verify: audit.Verify(all), Chain: audit.Chain(all),
 		// A vacant that runs elsewhere is listed here if it answers; on this
 		// machine it may do so on loopback, over HTTPS as anywhere.

@@ -29,7 +29,10 @@ func (h *House) RegistryDoor(log registryapi.Log) http.Handler {
 // date when it is asked. The index is the caller's to close.
 func (h *House) OpenSearch(index search.Index) *Search {
 	l := live.New(index, h.Registry, h.home.Now)
-	s := search.New(search.Config{Index: index, Registry: h.Registry, Now: h.home.Now, Log: h.home.Log, Refresh: l.Refresh})
+	s := search.New(search.Config{
+		Index: index, Registry: h.Registry, Now: h.home.Now, Log: h.home.Log,
+		Refresh: refresher(h.home.Store, l.CatchUp, l.Refresh),
+	})
 	return &Search{Service: s, Live: l, house: h}
 }
 

@@ -73,7 +73,7 @@ func (d Doors) door(path string) http.Handler {
 
 // controlRoute reports whether path is one of account's or lies below it.
 func controlRoute(path string) bool {
-	for _, route := range []string{"/v1/vacants", "/v1/account", "/v1/host", "/v1/export", "/v1/restored", "/v1/verify", "/v1/chain"} {
+	for _, route := range []string{"/v1/vacants", "/v1/account", "/v1/host", "/v1/export", "/v1/restored", "/v1/verify", "/v1/chain", "/v1/registry", account.SealPath} {
 		if rest, ok := strings.CutPrefix(path, route); ok && (rest == "" || rest[0] == '/') {
 			return true
 		}

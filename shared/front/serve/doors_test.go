@@ -1,0 +1,54 @@
+package serve_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+)
+
+// named is a door that says who it is.
+func named(name string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) })
+}
+
+func TestThePublicListenerLeadsEachPathToItsDoor(t *testing.T) {
+	all := serve.Doors{Message: named("message"), Registry: named("registry"), Search: named("search")}.Public()
+	calls := serve.Public(named("message"))
+	for path, want := range map[string]struct{ all, calls string }{
+		"/":                            {"message", "message"},
+		"/a2a/message/send":            {"message", "message"},
+		"/v/ab/card":                   {"message", "message"},
+		"/health":                      {"message", "message"},
+		"/v1/halo":                     {"registry", "message"},
+		"/v1/capability_card/ab":       {"registry", "message"},
+		"/v1/checkpoint":               {"registry", "message"},
+		"/v1/search":                   {"search", "message"},
+		"/v1/search_capability":        {"search", "message"},
+		"/v1/query_capability":         {"search", "message"},
+		"/v1/searching":                {"registry", "message"},
+		"/v1/log/leaves":               {"registry", "message"},
+		"/v1/halo/a2a/message/send":    {"message", "message"}, // what callers make of a base URL
+		"/v1/search/a2a/chain/reset":   {"message", "message"},
+		"/v1/vacants":                  {"404", "404"},
+		"/v1/vacants/x/publish":        {"404", "404"},
+		"/v1/registry/ab/listing":      {"404", "404"},
+		"/v1/log/seal":                 {"404", "404"},
+		"/v1/account/a2a/message/send": {"404", "404"},
+		"/v1/host":                     {"404", "404"},
+	} {
+		for who, h := range map[string]struct {
+			http.Handler
+			want string
+		}{"all doors": {all, want.all}, "calls alone": {calls, want.calls}} {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("POST", path, nil))
+			if got := w.Body.String(); got != h.want && !(h.want == "404" && w.Code == 404 && strings.Contains(got, "no such path")) {
+				t.Errorf("%s: %s leads to %q (%d), want %s", who, path, got, w.Code, h.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+func TestAStoreNoticesWhatSearchAndCallsHaveToKnow(t *testing.T) {
+	put := func(partition, index string) store.Write {
+		return store.Put{Key: store.Key{Partition: partition, Sort: "x"}, Attempt: store.Attempt{1}, Data: []byte("x"), Index: store.Key{Partition: index, Sort: "1"}}
+	}
+	revoked := registry.RevokedKey(identity.ID{1})
+	tests := map[string]struct {
+		write            store.Write
+		changed, revokes bool
+	}{
+		"a registration":  {put("reg", registry.FeedPartition), true, false},
+		"a revocation":    {store.Put{Key: revoked, Attempt: store.Attempt{1}, Data: []byte("x")}, false, true},
+		"something else":  {store.Put{Key: store.Key{Partition: "a", Sort: "b"}, Attempt: store.Attempt{1}, Data: []byte("x")}, false, false},
+		"an index of its": {put("other", "other"), false, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			n, told := Notice(memory.New()), 0
+			n.revoked = func() { told++ }
+			if err := n.Commit(t.Context(), tt.write); err != nil {
+				t.Fatal(err)
+			}
+			if n.changed.Load() != tt.changed || (told == 1) != tt.revokes {
+				t.Errorf("Commit() noticed a change: %t, told %d revocations; want %t, %t", n.changed.Load(), told, tt.changed, tt.revokes)
+			}
+		})
+	}
+}
+
+func TestAnIndexIsBroughtUpToDateAtOnceAfterAChange(t *testing.T) {
+	n, fail := Notice(memory.New()), errors.New("away")
+	var looked []string
+	var failing error
+	refresh := refresher(n,
+		func(context.Context) error { looked = append(looked, "at once"); return failing },
+		func(context.Context) error { looked = append(looked, "in time"); return nil })
+	steps := []struct {
+		changed bool
+		fails   error
+	}{{false, nil}, {true, fail}, {false, nil}, {false, nil}}
+	for _, s := range steps {
+		if failing = s.fails; s.changed {
+			n.changed.Store(true)
+		}
+		if err := refresh(t.Context()); !errors.Is(err, s.fails) {
+			t.Errorf("refresh() = %v, want %v", err, s.fails)
+		}
+	}
+	// A look that failed is made again: the change is not forgotten.
+	if diff := cmp.Diff([]string{"in time", "at once", "at once", "in time"}, looked); diff != "" {
+		t.Errorf("looks:\n%s", diff)
+	}
+}
