@@ -25,12 +25,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 
 	"github.com/blevesearch/bleve/v2/index/scorch"
 	index "github.com/blevesearch/bleve_index_api"
+	bolt "go.etcd.io/bbolt/errors"
 
 	"github.com/vacancy-host/vacancy/shared/host/search"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -41,6 +43,7 @@ type Index struct {
 	mu      sync.RWMutex // held to read while in use, to write by Close
 	closed  bool
 	scorch  *scorch.Scorch
+	path    string // of the segments; "" in memory
 	queue   *index.AnalysisQueue
 	columns columnCache
 	saved   sync.Mutex // one Apply at a time
@@ -91,15 +94,28 @@ func open(path string) (*Index, error) {
 		queue.Close()
 		return nil, unavailable(err)
 	}
-	if err := s.Open(); err != nil {
+	if err := guarded(s.Open); err != nil {
 		queue.Close()
-		return nil, problem.Wrap(problem.Damaged, err, "the search index cannot be opened")
+		return nil, openError(err)
 	}
-	x := &Index{scorch: s.(*scorch.Scorch), queue: queue}
+	x := &Index{scorch: s.(*scorch.Scorch), path: path, queue: queue}
 	if err := x.checkFormat(); err != nil {
 		return nil, errors.Join(err, x.Close())
 	}
 	return x, nil
+}
+
+// openError tells an index that another process has, and a folder that cannot
+// be used, from one that is damaged and has to be made anew.
+func openError(err error) error {
+	if problem.Is(err, problem.Damaged) {
+		return err
+	}
+	_, isPath := errors.AsType[*fs.PathError](err)
+	if isPath && !errors.Is(err, fs.ErrNotExist) || errors.Is(err, bolt.ErrTimeout) {
+		return unavailable(err)
+	}
+	return problem.Wrap(problem.Damaged, err, "the search index is damaged")
 }
 
 // checkFormat marks a new index and refuses one of another format.
@@ -205,8 +221,20 @@ func (x *Index) reading(fn func(*scorch.IndexSnapshot) error) error {
 			return unavailable(fmt.Errorf("scorch gave a %T to read", r))
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
-		return fn(s)
+		return guarded(func() error { return fn(s) })
 	})
+}
+
+// guarded makes an error of a panic: a segment file that is cut or overwritten
+// is not told from a good one when it is opened, and makes the reader of
+// segments panic. Who gets the error makes the index anew.
+func guarded(fn func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = problem.Wrap(problem.Damaged, fmt.Errorf("panic: %v", r), "the search index is damaged")
+		}
+	}()
+	return fn()
 }
 
 func unavailable(err error) error {

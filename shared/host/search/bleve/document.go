@@ -25,9 +25,9 @@ type document struct {
 
 func newDocument(e *search.Entry) *document {
 	return &document{entry: e, fields: []*field{
-		{name: termField, options: index.IndexField | index.SkipFreqNorm, terms: terms(e)},
+		{name: termField, options: index.IndexField | index.SkipFreqNorm, analyse: func() index.TokenFrequencies { return terms(e) }},
 		{name: columnField, options: index.IndexField | index.DocValues | index.SkipFreqNorm,
-			terms: map[string]bool{column(e): true}},
+			analyse: only(column(e))},
 		{name: proofField, options: index.StoreField, value: proof(e)},
 	}}
 }
@@ -38,7 +38,7 @@ func (d *document) ID() string { return string(d.entry.ID[:]) }
 // AddIDField is called by scorch before anything else.
 func (d *document) AddIDField() {
 	d.fields = append(d.fields, &field{name: idField, options: index.IndexField | index.StoreField | index.SkipFreqNorm,
-		value: d.entry.ID[:], terms: map[string]bool{d.ID(): true}})
+		value: d.entry.ID[:], analyse: only(d.ID())})
 }
 
 func (d *document) VisitFields(visit index.FieldVisitor) {
@@ -65,8 +65,8 @@ type field struct {
 	name    string
 	options index.FieldIndexingOptions
 	value   []byte
-	terms   map[string]bool
-	freqs   index.TokenFrequencies
+	terms   index.TokenFrequencies
+	analyse func() index.TokenFrequencies
 }
 
 func (f *field) Name() string                                     { return f.name }
@@ -75,19 +75,15 @@ func (f *field) ArrayPositions() []uint64                         { return nil }
 func (f *field) EncodedFieldType() byte                           { return 't' }
 func (f *field) Options() index.FieldIndexingOptions              { return f.options }
 func (f *field) AnalyzedLength() int                              { return len(f.terms) }
-func (f *field) AnalyzedTokenFrequencies() index.TokenFrequencies { return f.freqs }
+func (f *field) AnalyzedTokenFrequencies() index.TokenFrequencies { return f.terms }
 func (f *field) NumPlainTextBytes() uint64                        { return uint64(len(f.value)) }
 
-// Analyze makes the terms' entries; how often a term is there does not matter.
-func (f *field) Analyze() {
-	f.freqs = make(index.TokenFrequencies, len(f.terms))
-	backing := make([]index.TokenFreq, len(f.terms))
-	i := 0
-	for t := range f.terms {
-		backing[i].Term = []byte(t)
-		f.freqs[t] = &backing[i]
-		i++
-	}
+// Analyze makes the terms. scorch calls it on the workers of its queue.
+func (f *field) Analyze() { f.terms = f.analyse() }
+
+// only is the one term of a field.
+func only(term string) func() index.TokenFrequencies {
+	return func() index.TokenFrequencies { return index.TokenFrequencies{term: new(index.TokenFreq)} }
 }
 
 // column is the numbers of an entry as one term of fixed width. Joined makes

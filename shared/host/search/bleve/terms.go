@@ -3,6 +3,8 @@ package bleve
 import (
 	"unicode/utf8"
 
+	index "github.com/blevesearch/bleve_index_api"
+
 	"github.com/vacancy-host/vacancy/shared/host/search"
 )
 
@@ -26,31 +28,32 @@ const (
 	edges = 2 // runes of the longest edge
 )
 
-// terms gives the terms of an entry, each once.
-func terms(e *search.Entry) map[string]bool {
-	t := make(map[string]bool)
+// terms gives the terms of an entry. How often one is there does not matter,
+// so they all have the same entry, which nobody changes.
+func terms(e *search.Entry) index.TokenFrequencies {
+	t, there := make(index.TokenFrequencies, 512), new(index.TokenFreq)
 	for g, group := range e.Terms() {
 		for _, w := range group {
-			t[wordTerm(word, g, w)] = true
+			t[wordTerm(word, g, w)] = there
 			for k := 1; k <= edges; k++ {
 				if p := firstRunes(w, k); p != "" {
-					t[wordTerm(edge, g, p)] = true
+					t[wordTerm(edge, g, p)] = there
 				}
 			}
 			for k := search.Short(w); k <= n; k++ {
-				grams(w, k, func(s string) { t[wordTerm(gram, g, s)] = true })
+				grams(w, k, func(s string) { t[wordTerm(gram, g, s)] = there })
 			}
 		}
 	}
 	for _, text := range e.Texts() {
-		grams(text, 1, func(s string) { t[string(letter)+s] = true })
+		grams(text, 1, func(s string) { t[string(letter)+s] = there })
 	}
 	for _, s := range e.NormalTags() {
-		t[string(tag)+s] = true
+		t[string(tag)+s] = there
 	}
 	for kind, s := range map[rune]string{family: e.Family, claimed: e.ClaimedFamily} {
 		if s != "" {
-			t[string(kind)+s] = true
+			t[string(kind)+s] = there
 		}
 	}
 	return t

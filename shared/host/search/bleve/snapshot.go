@@ -1,0 +1,163 @@
+package bleve
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/blevesearch/bleve/v2/index/scorch"
+	index "github.com/blevesearch/bleve_index_api"
+	segment "github.com/blevesearch/scorch_segment_api/v2"
+)
+
+// Snapshot writes the index as it is now as a tar of regular files, which Open
+// opens once they are in a folder. The index stays in use meanwhile.
+func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
+	return x.using(func() (err error) {
+		r := x.scorch.CopyReader()
+		if r == nil {
+			return unavailable(errors.New("there is nothing to copy"))
+		}
+		defer func() { err = errors.Join(err, r.CloseCopyReader()) }()
+		dir, err := os.MkdirTemp("", "vacancy-index-")
+		if err != nil {
+			return unavailable(err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		a := &archive{ctx: ctx, tar: tar.NewWriter(w), dir: dir}
+		if a.sizes, err = sizes(r); err != nil {
+			return unavailable(err)
+		}
+		if err := errors.Join(r.CopyTo(a), a.err); err != nil {
+			return unavailable(err)
+		}
+		if err := errors.Join(a.root(), a.tar.Close()); err != nil {
+			return unavailable(err)
+		}
+		return nil
+	})
+}
+
+// sizes gives the sizes of the segments that are files, by name. Of one that is
+// only about to be written a file may be there too, but not all of it.
+func sizes(r index.CopyReader) (map[string]int64, error) {
+	s, ok := r.(*scorch.IndexSnapshot)
+	if !ok {
+		return nil, fmt.Errorf("scorch gave a %T to copy", r)
+	}
+	all := make(map[string]int64)
+	for _, part := range s.Segments() {
+		if file, ok := part.Segment().(segment.PersistedSegment); ok {
+			info, err := os.Stat(file.Path())
+			if err != nil {
+				return nil, err
+			}
+			all[filepath.Base(file.Path())] = info.Size()
+		}
+	}
+	return all, nil
+}
+
+// archive is where scorch copies itself to. Segments are written through, since
+// a copy of them all beside the index may find no room; what is no file yet, and
+// the root, are kept in dir first, for their sizes.
+type archive struct {
+	ctx   context.Context
+	tar   *tar.Writer
+	sizes map[string]int64
+	dir   string
+	err   error // of a Close, which scorch does not look at
+}
+
+// rootFile is the file that names the segments. It is written by name, so it
+// has to be a file, and is complete only when all is copied.
+const rootFile = "root.bolt"
+
+// GetWriter implements bleve's Directory. Writers are used one at a time.
+func (a *archive) GetWriter(name string) (io.WriteCloser, error) {
+	if err := a.ctx.Err(); err != nil {
+		return nil, err
+	}
+	if filepath.Base(name) == rootFile {
+		return os.OpenFile(filepath.Join(a.dir, rootFile), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	if size, ok := a.sizes[filepath.Base(name)]; ok {
+		return through{a}, a.header(name, size)
+	}
+	f, err := os.Create(filepath.Join(a.dir, filepath.Base(name)))
+	return &spool{f, a, name}, err
+}
+
+func (a *archive) header(name string, size int64) error {
+	return a.tar.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: filepath.ToSlash(name), Size: size, Mode: 0o600,
+	})
+}
+
+// root adds the root last: without it what is there is no index.
+func (a *archive) root() error {
+	f, err := os.Open(filepath.Join(a.dir, rootFile))
+	if err != nil {
+		return err
+	}
+	return errors.Join(a.add(filepath.Join(store, rootFile), f), f.Close())
+}
+
+func (a *archive) add(name string, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := a.header(name, info.Size()); err != nil {
+		return err
+	}
+	_, err = io.Copy(a.tar, f)
+	return err
+}
+
+// through writes the contents of a file whose size is known.
+type through struct{ a *archive }
+
+func (t through) Write(b []byte) (int, error) {
+	if err := t.a.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return t.a.tar.Write(b)
+}
+
+func (t through) Close() error { return nil }
+
+// spool keeps what it is given until it is closed, then adds it.
+type spool struct {
+	*os.File
+	a    *archive
+	name string
+}
+
+func (s *spool) Close() error {
+	_, err := s.Seek(0, io.SeekStart)
+	if err == nil {
+		err = s.a.add(s.name, s.File)
+	}
+	err = errors.Join(err, s.File.Close())
+	s.a.err = errors.Join(s.a.err, err)
+	return err
+}
+
+// Compact merges the segments into one, which makes the index smaller and
+// queries faster. It takes about as long as building the index did.
+func (x *Index) Compact(ctx context.Context) error {
+	return x.using(func() error {
+		if x.path == "" {
+			return nil // segments in memory are never merged
+		}
+		if err := x.scorch.ForceMerge(ctx, nil); err != nil {
+			return unavailable(err)
+		}
+		return nil
+	})
+}
