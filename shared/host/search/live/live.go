@@ -13,6 +13,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/search"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -66,7 +67,7 @@ func (l *Live) refresh(ctx context.Context, wait time.Duration) error {
 	select {
 	case <-l.turn:
 	case <-ctx.Done():
-		return ctx.Err()
+		return problem.Wrap(problem.Unavailable, ctx.Err(), "the search index is being brought up to date")
 	}
 	defer func() { l.turn <- struct{}{} }()
 	if now := l.now(); wait > 0 && !l.last.IsZero() && now.Sub(l.last) < wait {
