@@ -16,6 +16,7 @@ import (
 func Run(t *testing.T, open func(testing.TB) store.Store) {
 	t.Run("of many publishers for one count one wins", func(t *testing.T) { oneWins(t, open(t)) })
 	t.Run("all who publish at once have their place in the end", func(t *testing.T) { allEnd(t, open(t)) })
+	t.Run("whatever happens at once leaves one chain", func(t *testing.T) { mixture(t, open(t)) })
 	t.Run("whatever is broken off anywhere is whole and can be sent again", func(t *testing.T) { brokenOff(t, open(t)) })
 }
 

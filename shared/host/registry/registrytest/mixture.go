@@ -1,0 +1,146 @@
+package registrytest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+const (
+	workers  = 4
+	deeds    = 60 // of each worker
+	vacants  = 12
+	firstOne = 5000 // the first vacant's key
+)
+
+// mixture has several processes do whatever there is to do with the same few
+// vacants at once, over a store that loses one call in ten, and holds what is
+// left to the invariant.
+func mixture(t *testing.T, home store.Store) {
+	var wg sync.WaitGroup
+	var lossy [workers]*storetest.Lossy
+	for i := range workers {
+		seed := uint64(i + 1)
+		dice, fates := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
+		var mu sync.Mutex
+		lossy[i] = &storetest.Lossy{Store: home, Decide: func(string, []store.Write) storetest.Fate {
+			mu.Lock()
+			defer mu.Unlock()
+			if fates.IntN(10) > 0 {
+				return storetest.Fine
+			}
+			return []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice}[fates.IntN(4)]
+		}}
+		r := Open(lossy[i], NewClock(), func(c *registry.Config) {
+			c.Wait = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+		})
+		wg.Go(func() {
+			for n := range deeds {
+				name, err := deed(t, r, dice, fmt.Sprintf("%d-%d", i, n))
+				if err != nil && !expected(err) {
+					t.Errorf("worker %d, deed %d, %s = %v", i, n, name, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, l := range lossy {
+		l.Settle(context.Background())
+	}
+	wantWhole(t, home)
+	tip, err := home.Tip(t.Context(), registry.EventStream())
+	if err != nil || tip.Position < workers*deeds/12 {
+		t.Errorf("%d events, %v: too few to say anything", tip.Position, err)
+	}
+	for n := range vacants {
+		wantDoor(t, home, Key(firstOne+n).ID())
+	}
+}
+
+// expected are the refusals that come of others being there too.
+func expected(err error) bool {
+	switch problem.Of(err).Kind {
+	case problem.Unavailable, problem.Sequence, problem.Idempotency, problem.Equivocation, problem.Revoked, problem.Forbidden, problem.NotFound, problem.Conflict:
+		return true
+	}
+	return false
+}
+
+// deed does one thing with one of the vacants.
+func deed(t *testing.T, r *registry.Registry, dice *rand.Rand, unique string) (string, error) {
+	ctx := context.Background()
+	k := Key(firstOne + dice.IntN(vacants))
+	seq, err := r.NextActorSeq(ctx, k.ID())
+	if err != nil {
+		return "ask", err
+	}
+	switch what := dice.IntN(20); {
+	case what < 12:
+		d := Draft{Seq: seq, Key: unique,
+			Visibility: []lifecycle.Visibility{lifecycle.Public, lifecycle.Hidden, lifecycle.Restricted}[dice.IntN(3)]}
+		if g, ok, err := r.Get(ctx, k.ID()); err != nil {
+			return "read", err
+		} else if ok && dice.IntN(3) == 0 {
+			d.Text, d.Key = "words of "+unique, event.ReplacesKeyAt(g.CardHash, seq)
+		}
+		_, err := r.Publish(ctx, Publication(t, k, d))
+		return "publish", err
+	case what < 14:
+		_, err := r.PutListing(ctx, Listing(t, k, int64(dice.IntN(20)+1), nil))
+		return "list", err
+	case what < 16:
+		s, err := reputation.NewState(Start).Update(reputation.Factual, dice.Float64(), 1, Start)
+		if err == nil {
+			_, err = r.Judge(ctx, k.ID(), s)
+		}
+		return "judge", err
+	case what < 18:
+		return "state", commitState(ctx, r, k.ID(), lifecycle.States()[dice.IntN(6)])
+	case what < 19:
+		return "manifest", r.AddManifest(ctx, Manifest(t, Key(firstOne-1), k, true))
+	case dice.IntN(4) == 0:
+		_, err := r.Revoke(ctx, Revocation(t, k, seq, "stolen", event.RevokePayload))
+		return "revoke", err
+	}
+	return "nothing", nil
+}
+
+func commitState(ctx context.Context, r *registry.Registry, id identity.ID, s lifecycle.State) error {
+	writes, err := r.PlanState(ctx, id, s)
+	if err != nil || len(writes) == 0 {
+		return err
+	}
+	if err := r.Store.Commit(ctx, writes...); err != nil {
+		return problem.Wrap(problem.Conflict, err, "others were quicker")
+	}
+	return nil
+}
+
+// wantDoor wants who has a closed manifest to be hidden.
+func wantDoor(t *testing.T, home store.Store, id identity.ID) {
+	t.Helper()
+	ctx := context.Background()
+	d, err := home.Doc(ctx, registry.ManifestKey(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, ok, err := Open(home, NewClock()).Get(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok && ((d.Version > 0) != g.Closed || g.Closed && g.Visibility != lifecycle.Hidden) {
+		t.Errorf("%s has %d manifests and is %s, closed: %t", id.Short(), d.Version, g.Visibility, g.Closed)
+	}
+}
