@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -29,7 +30,8 @@ type Fault struct {
 // many events are sealed, tells what does not fit to found, and goes on behind
 // it. The error is the reader's. Memory does not grow with the log.
 func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (leaf, prev identity.Hash, err error), found func(Fault)) (sealed uint64, err error) {
-	d, err := r.Doc(ctx, HeadKey())
+	c := &checking{reader: r, ctx: ctx, found: found}
+	d, err := c.doc(HeadKey())
 	if err != nil || d.Version == 0 {
 		return 0, err
 	}
@@ -38,7 +40,7 @@ func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (
 		found(Fault{HeadKey(), "a head", problem.Of(err).Error()})
 		return 0, nil
 	}
-	c := &checking{Reader: r, ctx: ctx, head: h, found: found}
+	c.head = h
 	if err := c.epoch(); err != nil {
 		return h.size, err
 	}
@@ -52,6 +54,9 @@ func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (
 	return h.size, nil
 }
 
+// IsChecked reports whether a document is one that Check may read.
+func IsChecked(k store.Key) bool { return k.Partition == Partition && k.Sort != leaseKey().Sort }
+
 // CheckRegistry is Check of the log of a registry's events.
 func CheckRegistry(ctx context.Context, r Reader, found func(Fault)) (sealed uint64, err error) {
 	return Check(ctx, r, registryStream(), readEvent, found)
@@ -60,10 +65,10 @@ func CheckRegistry(ctx context.Context, r Reader, found func(Fault)) (sealed uin
 // checking is one Check under way: the tree as its rows make it, and the epoch
 // that these belong to.
 type checking struct {
-	Reader
-	ctx   context.Context
-	head  *head
-	found func(Fault)
+	reader Reader
+	ctx    context.Context
+	head   *head
+	found  func(Fault)
 
 	tree    frontier
 	last    identity.Hash
@@ -74,10 +79,27 @@ type checking struct {
 	padded  EpochTree
 }
 
+// doc reads a document. One that the store itself finds damaged is told as a
+// fault, and is as good as none.
+func (c *checking) doc(k store.Key) (store.Doc, error) {
+	d, err := c.reader.Doc(c.ctx, k)
+	if damaged(err) {
+		c.found(Fault{k, "a document", problem.Of(err).Error()})
+		return store.Doc{Key: k}, nil
+	}
+	return d, err
+}
+
+// damaged reports whether an error speaks of the data, and not of the way to
+// it.
+func damaged(err error) bool {
+	return problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable)
+}
+
 func (c *checking) rows(s store.Stream, leaf func(store.Row) (leaf, prev identity.Hash, err error)) error {
 	for c.tree.size < c.head.size {
-		rows, err := c.Rows(c.ctx, s, c.tree.size+1, store.MaxPage, store.Ascending)
-		if err != nil {
+		rows, err := c.reader.Rows(c.ctx, s, c.tree.size+1, store.MaxPage, store.Ascending)
+		if err != nil && !damaged(err) {
 			return err
 		}
 		if len(rows) == 0 || rows[0].Position != c.tree.size+1 {
@@ -116,7 +138,7 @@ func (c *checking) add(event identity.Hash) error {
 }
 
 func (c *checking) tile(t tileID, hashes []byte) error {
-	d, err := c.Doc(c.ctx, tileKey(t))
+	d, err := c.doc(tileKey(t))
 	if err == nil && !bytes.Equal(d.Data, hashes) {
 		c.found(Fault{tileKey(t), "the hashes of its events", fmt.Sprintf("%d other bytes", len(d.Data))})
 	}
@@ -130,7 +152,7 @@ func (c *checking) epoch() error {
 		return nil
 	}
 	c.number++
-	d, err := c.Doc(c.ctx, epochKey(c.number))
+	d, err := c.doc(epochKey(c.number))
 	if err != nil {
 		return err
 	}
@@ -167,7 +189,7 @@ func (c *checking) sealed() {
 // as it is here. The empty log has one, if it was ever sealed empty.
 func (c *checking) checkpoint(size uint64) error {
 	key := checkpointKey(size)
-	d, err := c.Doc(c.ctx, key)
+	d, err := c.doc(key)
 	if err != nil || d.Version == 0 && size == 0 && c.head.size > 0 {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -125,6 +126,42 @@ func TestAStreamThatIsNotWhatWasSealedIsAFault(t *testing.T) {
 				t.Errorf("Check() finds %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// torn is a store that finds one document, or one page of rows, damaged.
+type torn struct {
+	store.Store
+	sort string
+}
+
+func (s torn) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	if k.Sort == s.sort {
+		return store.Doc{}, problem.New(problem.Damaged, "torn")
+	}
+	return s.Store.Doc(ctx, k)
+}
+
+func (s torn) Rows(ctx context.Context, name store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	rows, err := s.Store.Rows(ctx, name, from, n, d)
+	if s.sort == "rows" && err == nil {
+		return rows[:min(len(rows), 300)], problem.New(problem.Damaged, "torn")
+	}
+	return rows, err
+}
+
+func TestWhatTheStoreItselfFindsDamagedIsAFaultAndNoEnd(t *testing.T) {
+	for _, sort := range []string{"head", "tile#00#00000000000001", "cp#0000000000000258", "cp#0000000000000000", "epoch#00000001"} {
+		w, _ := sealedAt(t, 0, 600)
+		w.Store = torn{w.Store, sort}
+		if got := strings.Join(w.faults(), "\n"); !strings.Contains(got, sort+": want a document, got torn") {
+			t.Errorf("Check() finds %q, want %s torn", got, sort)
+		}
+	}
+	w, _ := sealedAt(t, 0, 200)
+	w.Store = torn{w.Store, "rows"}
+	if got := w.faults(); got != nil {
+		t.Errorf("Check() finds %q, want nothing: all rows came", got)
 	}
 }
 
