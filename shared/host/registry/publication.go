@@ -9,6 +9,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -18,9 +19,10 @@ import (
 
 // The limits of what is claimed beside a card, in bytes.
 const (
-	MaxDeclared   = 32
-	MaxDeclaredOf = 1 << 10
-	MaxClaim      = 128
+	MaxDeclared    = 32
+	MaxDeclaredOf  = 1 << 10
+	MaxDeclaredAll = 8 << 10 // as JSON
+	MaxClaim       = 128
 )
 
 // The window of an event's time. An event is dated by its actor; nobody else
@@ -109,10 +111,16 @@ func (p *Publication) checkSchema() error {
 	if len(p.Declared) > MaxDeclared {
 		return schema("declared_capabilities", fmt.Sprintf("at most %d", MaxDeclared), strconv.Itoa(len(p.Declared)))
 	}
+	all := 0
 	for i, text := range p.Declared {
 		if err := checkClaim(fmt.Sprintf("declared_capabilities[%d]", i), text, MaxDeclaredOf); err != nil {
 			return err
 		}
+		// Escaped, as it is kept: a control character takes six bytes there.
+		all += len(canon.AppendString(nil, text))
+	}
+	if all > MaxDeclaredAll {
+		return schema("declared_capabilities", fmt.Sprintf("at most %d bytes in all", MaxDeclaredAll), strconv.Itoa(all))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,9 @@ func refusals() []refusal {
 		{"a long family", second(func(p *registry.Publication) { p.Family = text(strings.Repeat("o", 129)) }), problem.Schema, "base_model_family"},
 		{"many capabilities", second(func(p *registry.Publication) { p.Declared = make([]string, 33) }), problem.Schema, "declared_capabilities: expected at most 32, got 33"},
 		{"a long capability", second(func(p *registry.Publication) { p.Declared = []string{strings.Repeat("c", 1025)} }), problem.Schema, "declared_capabilities[0]"},
+		{"capabilities that fill a table", second(func(p *registry.Publication) {
+			p.Declared = slices.Repeat([]string{strings.Repeat("\x01", 1024)}, 2)
+		}), problem.Schema, "declared_capabilities: expected at most 8192 bytes in all, got 12292"},
 		{"a card that is no JSON", changed(func(p *registry.Publication) { p.Card = []byte("card") }), problem.Malformed, "capability card parse failed: capability card not valid JSON"},
 		{"an object that is no card", changed(func(p *registry.Publication) { p.Card = []byte("{}") }), problem.Malformed, "capability card parse failed: invalid capability card: 'vacant_id'"},
 		{"a card of another version", changed(func(p *registry.Publication) {

@@ -1,0 +1,51 @@
+package registry_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// maxDocument is what the costliest registration takes: with it a publish is
+// at most 130 write units, and as many to each side of the index.
+const maxDocument = 64 << 10
+
+func TestTheLargestPublicationIsBounded(t *testing.T) {
+	home, k := memory.New(), key(1)
+	r := open(home, newClock())
+	size := len(publication(t, k, draft{Text: "x"}).Card)
+	l := signedListing(t, k, listing.MaxVersion, func(l *listing.Listing) {
+		l.Summary = strings.Repeat(`"`, listing.MaxSummary)
+		for n := range listing.MaxSkills {
+			l.Skills = append(l.Skills, strings.Repeat(`"`, listing.MaxSkill-1)+string(rune('A'+n)))
+		}
+	})
+	p := publication(t, k, draft{Text: strings.Repeat("x", card.MaxBlob-size+1), With: func(p *registry.Publication) {
+		claim := text(strings.Repeat("\x01", registry.MaxClaim))
+		p.BaseModel, p.Family, p.Owner, p.Version, p.Listing = claim, claim, claim, claim, &l
+		p.Declared = slices.Repeat([]string{strings.Repeat("d", 254)}, 32)
+	}})
+	plan, err := r.Plan(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range plan.Writes {
+		switch w := w.(type) {
+		case store.Put:
+			if len(w.Data) > maxDocument {
+				t.Errorf("the registration takes %d bytes, want at most %d", len(w.Data), maxDocument)
+			}
+			t.Logf("the registration takes %d bytes", len(w.Data))
+		case store.Append:
+			if len(w.Data) > 2<<10 {
+				t.Errorf("a row takes %d bytes, want at most 2 KB", len(w.Data))
+			}
+		}
+	}
+}
