@@ -13,7 +13,7 @@ import (
 )
 
 // maxDocument is what the costliest registration takes: with it a publish is
-// at most 130 write units, and as many to each side of the index.
+// at most 132 write units, and half as many for each side of the index.
 const maxDocument = 64 << 10
 
 func TestTheLargestPublicationIsBounded(t *testing.T) {
