@@ -154,7 +154,7 @@ type StatusError struct {
 	Known, Sent identity.Hash
 }
 
-func (e *StatusError) Error() string { return fmt.Sprintf("status %d", e.Status) }
+func (e *StatusError) Error() string { return fmt.Sprintf("(%d)", e.Status) }
 
 // refusal makes a problem of an answer that is no success. A registry of the
 // reference sends no code: the status then says the kind.
@@ -174,14 +174,12 @@ func refusal(host string, r *outbound.Reply) error {
 	if json.Unmarshal(body.Detail, &detail) != nil {
 		detail = "" // a framework's list of what is wrong
 	}
-	p := problem.Wrap(kindOf(r.Status, body.Code), status, "%s: %s", host, shown(detail, r.Status))
-	p.Field = ""
-	return p
+	return problem.Wrap(kindOf(r.Status, body.Code), status, "%s %v: %s", host, status, shown(detail))
 }
 
 // shown is what a person sees of a detail: a line of it, without what moves a
 // terminal's cursor.
-func shown(detail string, status int) string {
+func shown(detail string) string {
 	detail = strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return -1
@@ -189,7 +187,7 @@ func shown(detail string, status int) string {
 		return r
 	}, strings.ToValidUTF8(detail, "\uFFFD"))
 	if detail == "" {
-		return fmt.Sprintf("the registry answered with status %d", status)
+		return "the registry gives no reason"
 	}
 	return fmt.Sprintf("%.400s", detail)
 }
@@ -221,6 +219,8 @@ func kindOf(status int, code string) problem.Kind {
 		return problem.Schema
 	case http.StatusTooManyRequests:
 		return problem.TooMany
+	case http.StatusNotImplemented: // the reference's answer to a revocation
+		return problem.MethodNotAllowed
 	}
 	if status >= 500 {
 		return problem.Unavailable
