@@ -111,7 +111,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		a.devCommand(), a.createCommand(), a.listCommand(), a.showCommand(), a.restoredCommand(), a.chainCommand(), a.hammerCommand(),
 		a.doctorCommand(), a.costCommand(),
 		a.initCommand(), a.idCommand(), a.exportCommand(), a.verifyCommand(), a.callCommand(),
-		a.searchCommand(), a.routeCommand(), a.logCommand(),
+		a.searchCommand(), a.routeCommand(), a.logCommand(), a.reindexCommand(),
 		exitCodesTopic(),
 	)
 	for _, s := range stateChanges() {

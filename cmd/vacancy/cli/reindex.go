@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/search/live"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+)
+
+func (a *app) reindexCommand() *cobra.Command {
+	var w where
+	cmd := &cobra.Command{
+		Use:   "reindex",
+		Short: "Make the search index anew from the registry",
+		Long: `Make the search index of a host anew from all that its registry has. Nothing is lost
+by that, and nothing but a damaged index needs it: a host keeps its index up to date
+by itself, and makes one anew that it cannot read.
+
+The host of a data folder must not be running. The old index stays until the new one
+is whole. With --host aws the stage's indexer does it, with your own AWS credentials,
+and searches go on over the old index meanwhile.`,
+		Example: `  vacancy reindex
+  vacancy reindex --data /srv/vacancy --json
+  vacancy reindex --host aws --stage prod`,
+		GroupID: groupHost,
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			there, err := a.find(w)
+			switch {
+			case err != nil:
+				return err
+			case there == nil:
+				return a.reindexFolder(cmd.Context(), w.data)
+			case !there.aws:
+				return problem.New(problem.Usage, "a host elsewhere makes its index anew on its own machine")
+			}
+			return a.reindexStage(cmd.Context(), there.stage)
+		},
+	}
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// reindexResult is what reindex came to.
+type reindexResult struct {
+	Index         string `json:"index,omitempty"` // its folder
+	Stage         string `json:"stage,omitempty"`
+	Registrations int    `json:"registrations,omitempty"`
+	Listed        int    `json:"listed,omitempty"`
+}
+
+func (r reindexResult) text(w io.Writer) {
+	if r.Stage != "" {
+		fmt.Fprintf(w, "the index of stage %s is made anew\n", r.Stage)
+		return
+	}
+	fmt.Fprintf(w, "%s is made anew: %d of %d registrations are listed\n", printable(r.Index), r.Listed, r.Registrations)
+}
+
+func (a *app) reindexFolder(ctx context.Context, flag string) (err error) {
+	dir, err := a.dataDir(flag)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, dataFile)
+	if !isThere(path) {
+		return withHint(problem.New(problem.NotFound, "there is no host in %s", dir), "vacancy dev")
+	}
+	if _, _, err := serve.DialControl(dir); err == nil {
+		return problem.New(problem.Conflict, "a host is running over %s, and it has the index: end it first", dir)
+	}
+	file, err := bolt.Open(path, bolt.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	feed := registry.New(registry.Config{Store: a.seams.store(file), Now: a.now, Rand: a.rand})
+	r := reindexResult{Index: filepath.Join(dir, searchDir)}
+	if err := a.buildIndex(ctx, feed, &r); err != nil {
+		return err
+	}
+	return a.show(r)
+}
+
+// buildIndex builds an index beside the old one, and puts it in its place when
+// it is whole. A crash between the two leaves no index, which dev makes anew.
+func (a *app) buildIndex(ctx context.Context, feed live.Feed, r *reindexResult) error {
+	fresh := r.Index + ".new"
+	if err := os.RemoveAll(fresh); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "%s, of a run that was ended, cannot be removed", fresh)
+	}
+	index, err := bleve.Open(fresh)
+	if err != nil {
+		return err
+	}
+	line := a.progressLine()
+	err = live.Rebuild(ctx, index, feed, a.now, func(p live.Progress) {
+		r.Registrations, r.Listed = p.Read, p.Listed
+		line.show("%d registrations read, %d of them listed", p.Read, p.Listed)
+	})
+	line.clear()
+	if err = errors.Join(err, index.Close()); err != nil {
+		return errors.Join(err, os.RemoveAll(fresh))
+	}
+	if err := errors.Join(os.RemoveAll(r.Index), os.Rename(fresh, r.Index)); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be replaced", r.Index)
+	}
+	return nil
+}
+
+// reindexEvent asks indexer for an index made anew.
+const reindexEvent = `{"reindex":true}`
+
+func (a *app) reindexStage(ctx context.Context, name string) error {
+	_, c, err := a.openStage(ctx, name)
+	if err != nil {
+		return err
+	}
+	function := stage.Whole(name, "indexer")
+	answer, err := c.Invoke(ctx, function, []byte(reindexEvent))
+	if problem.Is(err, problem.NotFound) {
+		return withHint(problem.Wrap(problem.NotFound, err, "there is no function %s in Region %s", function, c.Region()), "vacancy deploy --stage %s", name)
+	}
+	if err != nil {
+		return err
+	}
+	if answer.Error != "" {
+		return withHint(problem.New(problem.Unavailable, "%s failed: %s", function, printable(answer.Error)), "vacancy tail indexer --stage %s", name)
+	}
+	return a.show(reindexResult{Stage: name})
+}
