@@ -17,7 +17,9 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/translog"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -40,14 +42,14 @@ const pageLimit = 256
 //	GET  /v1/export/streams?prefix=&limit=&cursor=   names of streams
 //	GET  /v1/export/rows?stream=&from=&limit=&order=&head=
 //	GET  /v1/export/doc?partition=&sort=             a document
-//	GET  /v1/export/docs?limit=&cursor=              the names' documents
+//	GET  /v1/export/docs?list=&limit=&cursor=        the names' documents, or the keys of other lists
 //	POST /v1/export/open                             a sealed text key
 //
 // Names of streams are base64url of their bytes, cursors opaque. Each page is
 // read by itself, so that a host that goes on answers is met as it is then.
 // It gives out what a check needs and nothing else: of documents the names, the
-// vacants, the text keys and the host's identity; of sealed boxes it opens
-// those of text keys, never one with a seed. It is for the
+// vacants, what the registry and its log keep, the text keys and the host's identity; of
+// sealed boxes it opens those of text keys, never one with a seed. It is for the
 // operator alone: wrap it in account.Keyed.
 func Pages(c Config) http.Handler {
 	p := &pages{c}
@@ -246,7 +248,7 @@ func (p *pages) doc(r *http.Request) (any, error) {
 			return nil, problem.Invalid(name, "1 to 512 bytes", clip(part))
 		}
 	}
-	if !hosted.IsChecked(k) && !texts.IsKey(k) {
+	if !hosted.IsChecked(k) && !registry.IsChecked(k) && !translog.IsChecked(k) && !texts.IsKey(k) {
 		return nil, problem.New(problem.Forbidden, "the document %.80q is no part of an export", k.String())
 	}
 	page := DocPage{}
@@ -260,7 +262,11 @@ func (p *pages) doc(r *http.Request) (any, error) {
 }
 
 func (p *pages) docs(r *http.Request) (any, error) {
-	q, err := queryOf(r, "limit", "cursor")
+	q, err := queryOf(r, "list", "limit", "cursor")
+	if err != nil {
+		return nil, err
+	}
+	list, err := q.list()
 	if err != nil {
 		return nil, err
 	}
@@ -271,10 +277,13 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	if _, err := store.ParseCursor(q["cursor"]); err != nil {
 		return nil, problem.Invalid("cursor", "what an earlier page gave as next", clip(q["cursor"]))
 	}
-	docs, next, err := p.Home.Docs(r.Context(), hosted.Names(), int(limit), q["cursor"])
+	docs, next, err := p.Home.Docs(r.Context(), list, int(limit), q["cursor"])
 	page := DocsPage{Docs: make([]Doc, len(docs)), Next: next}
 	for i := range docs {
-		page.Docs[i] = docOf(&docs[i])
+		if page.Docs[i] = docOf(&docs[i]); list != hosted.Names() {
+			// A registration may be large, and is read by itself.
+			page.Docs[i] = Doc{Partition: docs[i].Key.Partition, Sort: docs[i].Key.Sort, Version: docs[i].Version, Index: docs[i].Index.Sort}
+		}
 	}
 	page.Damaged, err = damage(err)
 	return &page, err
@@ -373,6 +382,20 @@ func (q query) number(name string, missing, most uint64) (uint64, error) {
 		return 0, problem.Invalid(name, "1 to "+strconv.FormatUint(most, 10), clip(s))
 	}
 	return n, nil
+}
+
+// list reads which documents are asked for.
+func (q query) list() (store.Range, error) {
+	switch name := q["list"]; name {
+	case "", ListNames:
+		return hosted.Names(), nil
+	case ListRegistry:
+		return registry.Feed(), nil
+	case ListRevoked:
+		return registry.RevocationList(), nil
+	default:
+		return store.Range{}, problem.Invalid("list", ListNames+", "+ListRegistry+" or "+ListRevoked, clip(name))
+	}
 }
 
 // stream reads the name of a stream, or how it begins.

@@ -51,7 +51,15 @@ type Doc struct {
 	Attempt   []byte `json:"attempt,omitempty"`
 	Data      []byte `json:"data,omitempty"`
 	Number    int64  `json:"number,omitempty"`
+	Index     string `json:"index,omitempty"` // the sort by which a list has it, if that is not its own
 }
+
+// The lists of documents.
+const (
+	ListNames    = "names"
+	ListRegistry = "registry" // keys of registrations, by their last change
+	ListRevoked  = "revoked"  // keys of revocations
+)
 
 // DocPage is a document, or what is wrong with it.
 type DocPage struct {
@@ -59,7 +67,7 @@ type DocPage struct {
 	Damaged string `json:"damaged,omitempty"`
 }
 
-// DocsPage is a page of documents in the order of their keys.
+// DocsPage is a page of documents in the order of their keys, or of the list.
 type DocsPage struct {
 	Docs    []Doc  `json:"docs"`
 	Next    string `json:"next,omitempty"`

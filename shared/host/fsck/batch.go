@@ -15,9 +15,9 @@ const (
 	batchEvents = 4096
 )
 
-// event is what is to be reported next: a finding, or one that depends on a
+// report is what is to be reported next: a finding, or one that depends on a
 // signature.
-type event struct {
+type report struct {
 	finding Finding
 	signed  []byte // nil: the finding stands
 	by      identity.ID
@@ -26,17 +26,17 @@ type event struct {
 }
 
 // found reports a finding, after those of the signatures before it.
-func (r *run) found(f Finding) { r.events = append(r.events, event{finding: f}) }
+func (r *run) found(f Finding) { r.reports = append(r.reports, report{finding: f}) }
 
 // verify reports f unless sig is by's signature of msg.
 func (r *run) verify(msg, sig []byte, by identity.ID, f Finding) {
-	r.events = append(r.events, event{finding: f, signed: msg, by: by, sig: sig})
+	r.reports = append(r.reports, report{finding: f, signed: msg, by: by, sig: sig})
 	r.jobs++
 }
 
 // settle flushes when enough has come together.
 func (r *run) settle() error {
-	if r.jobs < batchJobs && len(r.events) < batchEvents {
+	if r.jobs < batchJobs && len(r.reports) < batchEvents {
 		return nil
 	}
 	return r.flush()
@@ -48,25 +48,25 @@ func (r *run) flush() error {
 	workers := min(runtime.GOMAXPROCS(0), r.jobs)
 	for w := range workers {
 		work.Go(func() {
-			for i := w; i < len(r.events); i += workers {
-				if e := &r.events[i]; e.signed != nil {
+			for i := w; i < len(r.reports); i += workers {
+				if e := &r.reports[i]; e.signed != nil {
 					e.ok = identity.Verify(e.by, e.signed, e.sig)
 				}
 			}
 		})
 	}
 	work.Wait()
-	for i := range r.events {
-		if r.events[i].ok {
+	for i := range r.reports {
+		if r.reports[i].ok {
 			continue
 		}
 		r.result.Findings++
-		if err := r.Found(r.events[i].finding); err != nil {
+		if err := r.Found(r.reports[i].finding); err != nil {
 			return err
 		}
 	}
-	clear(r.events)
-	r.events, r.jobs = r.events[:0], 0
+	clear(r.reports)
+	r.reports, r.jobs = r.reports[:0], 0
 	return nil
 }
 

@@ -1,6 +1,7 @@
 // Package fsck checks what a home keeps: every link, epoch, number and
-// decision of every pair, every logbook, every hosted vacant; and every hash
-// and signature whose text can still be read (design §9). It finds, names and
+// decision of every pair, every logbook, every hosted vacant, every event of the
+// registry and what it says of its vacant; and every hash and signature whose
+// text can still be read (design §9). It finds, names and
 // counts damage. It mends nothing.
 //
 // It imports floors 1 and 3, the packages beside it whose rows and documents

@@ -20,7 +20,7 @@ const (
 	// Of requests and responses.
 	Epoch     Check = "epoch"     // resets so far; of a response, its request's, and it never falls
 	Seq       Check = "seq"       // one more than the row before, from 1 in each epoch
-	Prev      Check = "prev"      // hash of the row before, zeros for the first of an epoch
+	Prev      Check = "prev"      // hash of the row before, zeros for the first of an epoch; of an event, of the one before
 	Back      Check = "back"      // where the epoch before began
 	Floor     Check = "floor"     // largest signed time so far; of a vacant, what its logbook says since a restore
 	Time      Check = "time"      // a reset, and the first call after one, are signed later than the floor
@@ -40,6 +40,13 @@ const (
 	Card     Check = "card"     // the card verifies, is the vacant's, and is the one last signed
 	Name     Check = "name"     // the name leads to the vacant that bears it
 	Key      Check = "key"      // a sealed key opens, and is that of its id
+
+	// Of the registry.
+	Event        Check = "event"        // an event is in the chain of all and in its actor's own, and the same there
+	Registration Check = "registration" // what the registry says of a vacant is what its events say
+	Revocation   Check = "revocation"   // a key is refused if and only if its last event says so
+	Log          Check = "log"          // what is sealed is what the events make it: tiles, epochs, checkpoints
+	Manifest     Check = "manifest"     // a proven parent has a manifest that both have signed, and it is obeyed
 )
 
 // Finding is one thing that is broken.
@@ -62,10 +69,12 @@ func (f Finding) String() string {
 
 // Result counts what was checked.
 type Result struct {
-	Streams uint64 `json:"streams"`
-	Rows    uint64 `json:"rows"`    // read, whatever their condition
-	Sealed  uint64 `json:"sealed"`  // of these, rows whose text nobody can read any more
-	Vacants uint64 `json:"vacants"` // hosted, with record, card and name
+	Streams    uint64 `json:"streams"`
+	Rows       uint64 `json:"rows"`                 // read, whatever their condition
+	Sealed     uint64 `json:"sealed"`               // of these, rows whose text nobody can read any more
+	Vacants    uint64 `json:"vacants"`              // hosted, with record, card and name
+	Events     uint64 `json:"events,omitempty"`     // in the chain of the registry
+	Registered uint64 `json:"registered,omitempty"` // vacants with a registration, hosted here or not
 	// Withheld counts the sealed keys that the vault would not open for this
 	// check: whether they are whole is not known.
 	Withheld uint64 `json:"withheld,omitempty"`

@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/custody"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Home is what is checked: a store that can be walked. Docs lists the names,
-// within the walk; what they lead to is then read from the view.
+// Home is what is checked: a store that can be walked. Docs lists the names, the
+// registrations and the revocations, within the walk; what they lead to is then
+// read from the view.
 type Home interface {
 	store.Walker
 	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
@@ -61,8 +63,10 @@ type run struct {
 	result Result
 	told   uint64          // rows when Progress was last told
 	keys   map[uint32]bool // days whose damaged key is reported
-	events []event         // not yet reported
-	jobs   int             // signatures among them
+	// Sums of the events in the chain of all, and in the actors' own.
+	chained, owned sum
+	reports        []report // not yet reported
+	jobs           int      // signatures among them
 
 	pageRows   int
 	windowRows uint64
@@ -77,6 +81,12 @@ func (r *run) walk(ctx context.Context) error {
 	if err := r.names(ctx); err != nil {
 		return err
 	}
+	if err := r.unheard(ctx); err != nil {
+		return err
+	}
+	if err := r.log(ctx); err != nil {
+		return err
+	}
 	for cursor, more := "", true; more; more = cursor != "" {
 		var page []store.Stream
 		var err error
@@ -89,7 +99,7 @@ func (r *run) walk(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return r.join(ctx)
 }
 
 // stream checks what a name leads to. A pair's two streams are checked
@@ -97,8 +107,8 @@ func (r *run) walk(ctx context.Context) error {
 func (r *run) stream(ctx context.Context, s store.Stream) error {
 	r.result.Streams++
 	ids := s.IDs()
-	if want := idsOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want {
-		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, or log# and one", Got: "another name"})
+	if want := idsOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want || s.Kind() == registry.KindEvents && s != registry.EventStream() {
+		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log# or act# and one, or evt# and none", Got: "another name"})
 		return r.skip(ctx, s)
 	}
 	switch s.Kind() {
@@ -110,6 +120,10 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 			return err // checked with them
 		}
 		return r.pair(ctx, pairOf(ids))
+	case registry.KindEvents:
+		return r.chain(ctx, s)
+	case registry.KindActor:
+		return r.actor(ctx, s, ids[0])
 	}
 	return r.logbook(ctx, s, ids[0])
 }
@@ -119,7 +133,7 @@ func idsOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:
 		return 2
-	case store.KindLogbook:
+	case store.KindLogbook, registry.KindEvents, registry.KindActor:
 		return 1
 	}
 	return 0

@@ -172,11 +172,16 @@ func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e 
 
 // hear takes in what an entry says.
 func (t *told) hear(e *logbook.Entry) error {
+	state, says, err := e.State()
+	if err != nil {
+		return err
+	}
+	if says {
+		t.state = state
+	}
 	var member string
 	switch e.Kind {
-	case logbook.KindStateChanged:
-		member = "to"
-	case logbook.KindCardSigned:
+	case logbook.KindCardSigned, logbook.KindPublished:
 		member = "card_hash"
 	case logbook.KindRestored:
 		member = "signed_after"
@@ -191,18 +196,12 @@ func (t *told) hear(e *logbook.Entry) error {
 		return err
 	}
 	v, _ := payload.Get(member)
-	switch e.Kind {
-	case logbook.KindCardSigned:
-		t.card = v.Text()
-	case logbook.KindRestored:
+	if e.Kind == logbook.KindRestored {
 		t.floor, err = canon.ParseTime(v.Text())
-	default:
-		var state lifecycle.State
-		if state, err = lifecycle.ParseState(v.Text()); err == nil {
-			t.state = state
-		}
+		return err
 	}
-	return err
+	t.card = v.Text()
+	return nil
 }
 
 // vacant checks the record of an id with a logbook. Without a record there is

@@ -33,7 +33,11 @@ func (v *Vacants) Revoke(ctx context.Context, id identity.ID, reason string) (Re
 		receipt, err := v.revokeOnce(ctx, id, reason)
 		if err == nil {
 			v.memory.forget()
+			// Where the registry wrote no record, it follows now.
 			r, err := v.Get(ctx, id)
+			if err == nil && !r.State.Closed() {
+				r, err = v.Sink(ctx, id)
+			}
 			return r, receipt, err
 		}
 		if !overtaken(err) || v.backOff(ctx, try) != nil {

@@ -79,10 +79,10 @@ func (h *Home) Now() time.Time { return h.Time }
 func (h *Home) Open(url string) {
 	h.Helper()
 	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
-	v, err := hosted.New(hosted.Config{
+	v, _, err := hosted.NewWithRegistry(hosted.Config{
 		Store: h.Store, Vault: h.Vault, Now: h.Now, Rand: rand.Reader, URL: url,
 		Substrates: substrate.Kinds{echo.Kind: echo.New}, Wait: noWait,
-	})
+	}, func(context.Context, string) error { return nil })
 	h.Must(err)
 	h.Vacants, h.Texts = v, texts.New(h.Store, h.Vault, h.Now, rand.Reader, Retention)
 	h.Host = call.New(call.Config{

@@ -26,6 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/audit"
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/pause"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -85,40 +86,71 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 // Retention is how long the host keeps the keys of texts after their day.
 func (h *Host) Retention() time.Duration { return h.retention }
 
-// Docs lists the documents of the names, the only range that a host exports.
+// Docs lists the documents of the names, or the keys of registrations and
+// revocations: the only ranges that a host exports.
 func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
-		return nil, "", err
-	}
-	q := url.Values{"limit": {strconv.Itoa(n)}}
-	if cursor != "" {
-		q.Set("cursor", cursor)
-	}
-	var page audit.DocsPage
-	if err := h.get(ctx, "/v1/export/docs", q, &page); err != nil {
 		return nil, "", err
 	}
 	before, err := store.ParseCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	last := before.Key.Sort
+	q := url.Values{"limit": {strconv.Itoa(n)}}
+	if cursor != "" {
+		q.Set("cursor", cursor)
+	}
+	switch r {
+	case registry.Feed():
+		q.Set("list", audit.ListRegistry)
+	case registry.RevocationList():
+		q.Set("list", audit.ListRevoked)
+	}
+	var page audit.DocsPage
+	if err := h.get(ctx, "/v1/export/docs", q, &page); err != nil {
+		return nil, "", err
+	}
+	docs, err := inOrder(r, n, &page, before)
+	if err != nil {
+		return nil, "", err
+	}
+	return docs, page.Next, damage(page.Damaged)
+}
+
+// inOrder checks that a page goes on behind its cursor, in order, each document
+// once: so no host can lead a reader in circles. The index may list several
+// documents by one sort, but no page of nothing else.
+func inOrder(r store.Range, n int, page *audit.DocsPage, before store.Cursor) ([]store.Doc, error) {
+	began := before.Key.Sort
+	if r.Index {
+		began = before.Sort
+	}
+	last := began
 	docs := make([]store.Doc, 0, len(page.Docs))
 	for i := range page.Docs {
 		d := &page.Docs[i]
-		// In order, each once: so no host can lead a reader in circles.
-		if d.Partition != r.Partition || d.Sort <= last || d.Version == 0 || len(docs) == n {
-			return nil, "", wrong("docs", fmt.Sprintf("at most %d documents of %q behind %.80q", n, r.Partition, last), fmt.Sprintf("%.80q", d.Partition+"/"+d.Sort))
+		at, ok := d.Sort, d.Partition == r.Partition && d.Sort > last
+		if r.Index {
+			at, ok = d.Index, d.Partition != "" && d.Sort != "" && d.Index >= last
 		}
-		last = d.Sort
+		if !ok || d.Version == 0 || len(docs) == n {
+			return nil, wrong("docs", fmt.Sprintf("at most %d documents of %q behind %.80q", n, r.Partition, last), fmt.Sprintf("%.80q", d.Partition+"/"+at))
+		}
+		last = at
 		docs = append(docs, docOf(d))
 	}
-	if page.Next != "" {
-		if next, err := store.ParseCursor(page.Next); err != nil || next.Key.Sort != last || last == before.Key.Sort {
-			return nil, "", wrong("docs", "a cursor that goes on behind the page", fmt.Sprintf("%.80q", page.Next))
-		}
+	if page.Next == "" {
+		return docs, nil
 	}
-	return docs, page.Next, damage(page.Damaged)
+	next, err := store.ParseCursor(page.Next)
+	at := next.Key.Sort
+	if r.Index {
+		at = next.Sort
+	}
+	if err != nil || at != last || last == began {
+		return nil, wrong("docs", "a cursor that goes on behind the page", fmt.Sprintf("%.80q", page.Next))
+	}
+	return docs, nil
 }
 
 // Vault opens keys of texts at the host. It withholds all else, and seals

@@ -1,0 +1,276 @@
+package fsck
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// sum is the XOR of the hashes of events: equal for two readings of the same
+// events, in whatever order. So the chain of all and the actors' own are held
+// against each other without keeping either in memory.
+type sum identity.Hash
+
+func (s *sum) add(l *registry.Leaf) {
+	b := append(make([]byte, 0, 3*identity.Size+16), l.Hash[:]...)
+	b = append(append(b, l.Prev[:]...), l.Actor[:]...)
+	b = binary.BigEndian.AppendUint64(b, l.Seq)
+	h := identity.Sum(binary.BigEndian.AppendUint64(b, uint64(l.ActorSeq)))
+	for i := range s {
+		s[i] ^= h[i]
+	}
+}
+
+func leafOf(l *registry.Logged) registry.Leaf {
+	return registry.Leaf{Seq: l.Seq, Hash: l.Hash, Prev: l.Prev, Actor: l.Actor, ActorSeq: l.ActorSeq}
+}
+
+// chain checks the links of the chain of all events.
+func (r *run) chain(ctx context.Context, s store.Stream) error {
+	rows, known := r.reader(s), true
+	var tip identity.Hash
+	for {
+		row, more, err := rows.next(ctx)
+		if !more || err != nil {
+			return err
+		}
+		if row.Position == 0 {
+			known = false
+			continue
+		}
+		l, err := registry.DecodeEventRow(row)
+		if err != nil {
+			r.found(inStream(s, row.Position, Row, "an event", problem.Of(err).Error()))
+			known = false
+			continue
+		}
+		if known && l.Prev != tip {
+			r.found(inStream(s, row.Position, Prev, tip.String(), l.Prev.String()))
+		}
+		tip, known = l.Hash, true
+		r.result.Events++
+		r.chained.add(&l)
+	}
+}
+
+// published is what an actor's events say of it.
+type published struct {
+	position uint64 // of the last that was read
+	seq      uint64 // its place in the chain of all
+	joined   uint64 // that of the first
+	hash     identity.Hash
+	last     event.Type
+	reason   string // of a revocation
+	card     event.Registered
+	listed   bool // there is a register event
+	whole    bool // nothing is unreadable
+}
+
+// actor checks an actor's own chain, and what the registry says of it.
+func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
+	says := published{whole: true}
+	if err := r.hearEvents(ctx, s, id, &says); err != nil {
+		return err
+	}
+	if says.position == 0 && says.whole {
+		return nil // no events: what is said without any was looked for
+	}
+	return r.registration(ctx, s, id, &says)
+}
+
+// hearEvents reads on where says ends.
+func (r *run) hearEvents(ctx context.Context, s store.Stream, id identity.ID, says *published) error {
+	rows := r.reader(s)
+	rows.at = says.position + 1
+	for {
+		row, more, err := rows.next(ctx)
+		if !more || err != nil {
+			return err
+		}
+		if row.Position == 0 {
+			says.whole = false
+			continue
+		}
+		l, err := registry.DecodeActorRow(id, row)
+		if err != nil {
+			r.found(inStream(s, row.Position, Row, "an event of "+id.String(), problem.Of(err).Error()))
+			says.whole, says.position = false, row.Position
+			continue
+		}
+		leaf := leafOf(&l)
+		r.owned.add(&leaf)
+		r.verify(l.AppendCanonical(nil), l.Signature, id,
+			inStream(s, row.Position, Signature, "a signature by "+id.String(), "one that is not"))
+		r.hearEvent(s, &l, says)
+	}
+}
+
+// hearEvent holds an event against those before it.
+func (r *run) hearEvent(s store.Stream, l *registry.Logged, says *published) {
+	at := uint64(l.ActorSeq)
+	if says.last == event.Revoke {
+		r.found(inStream(s, at, State, "no event after the revocation", string(l.Type)))
+	}
+	if l.Seq <= says.seq {
+		r.found(inStream(s, at, Seq, fmt.Sprintf("a place in the chain after %d", says.seq), fmt.Sprint(l.Seq)))
+	}
+	says.position, says.seq, says.hash, says.last = at, l.Seq, l.Hash, l.Type
+	if says.joined == 0 {
+		says.joined = l.Seq
+	}
+	if l.Type == event.Revoke {
+		reason, err := l.Revoked()
+		if err != nil {
+			r.found(inStream(s, at, Row, "the payload of a revocation", problem.Of(err).Text()))
+			says.whole = false
+		}
+		says.reason = reason
+		return
+	}
+	said, err := l.Registered()
+	if err != nil {
+		r.found(inStream(s, at, Row, "the payload of a registration", problem.Of(err).Text()))
+		says.whole = false
+		return
+	}
+	known := says.card.Card
+	if follows, named := event.Replaces(l.Key); says.whole && says.listed && known != said.Card && !(named && follows == known) {
+		r.found(inStream(s, at, Card, "a key that says it replaces the card "+known.String(), fmt.Sprintf("%.80q", l.Key)))
+	}
+	says.card, says.listed = said, true
+}
+
+// join holds the chain of all events against the actors' own, where their sums
+// differ: event by event, to name those that are in one only or not the same. A
+// row that cannot be read, or is missing within its stream, was named there.
+func (r *run) join(ctx context.Context) error {
+	if r.chained == r.owned {
+		return nil
+	}
+	all := registry.EventStream()
+	if err := r.eachRow(ctx, all, func(row store.Row) error {
+		l, err := registry.DecodeEventRow(row)
+		if err != nil {
+			return nil
+		}
+		s := registry.ActorStream(l.Actor)
+		own, state, err := r.at(ctx, s, uint64(l.ActorSeq))
+		if err != nil || state == unreadable {
+			return err
+		}
+		want := fmt.Sprintf("event %d of %s", l.ActorSeq, l.Actor)
+		if state == beyond {
+			r.found(inStream(all, l.Seq, Event, want, "none"))
+			return nil
+		}
+		if known, err := registry.DecodeActorRow(l.Actor, own); err == nil && leafOf(&known) != l {
+			r.found(inStream(all, l.Seq, Event, fmt.Sprintf("%s, at %d after %s with hash %s", want, known.Seq, known.Prev, known.Hash),
+				fmt.Sprintf("one at %d after %s with hash %s", l.Seq, l.Prev, l.Hash)))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, next, err := r.view.Streams(ctx, store.Stream(registry.KindActor+"#"), store.MaxPage, cursor)
+		if err != nil {
+			return err
+		}
+		for _, s := range page {
+			if err := r.joinActor(ctx, s); err != nil {
+				return err
+			}
+		}
+		cursor = next
+	}
+	return nil
+}
+
+// joinActor names the events of an actor that are not in the chain of all. One
+// that is there, but not the same, was named there.
+func (r *run) joinActor(ctx context.Context, s store.Stream) error {
+	ids := s.IDs()
+	if len(ids) != 1 || registry.ActorStream(ids[0]) != s {
+		return nil
+	}
+	return r.eachRow(ctx, s, func(row store.Row) error {
+		l, err := registry.DecodeActorRow(ids[0], row)
+		if err != nil {
+			return nil
+		}
+		in, state, err := r.at(ctx, registry.EventStream(), l.Seq)
+		if err != nil || state == unreadable {
+			return err
+		}
+		want := fmt.Sprintf("the place %d in the chain of all events", l.Seq)
+		if state == beyond {
+			r.found(inStream(s, row.Position, Event, want, "none"))
+			return nil
+		}
+		if leaf, err := registry.DecodeEventRow(in); err == nil && (leaf.Actor != l.Actor || leaf.ActorSeq != l.ActorSeq) {
+			r.found(inStream(s, row.Position, Event, want, fmt.Sprintf("that of event %d of %s", leaf.ActorSeq, leaf.Actor)))
+		}
+		return nil
+	})
+}
+
+// What is at a position.
+type condition uint8
+
+const (
+	there condition = iota
+	unreadable
+	beyond // the stream ends before it
+)
+
+// at reads one row.
+func (r *run) at(ctx context.Context, s store.Stream, position uint64) (store.Row, condition, error) {
+	rows, err := r.view.Rows(ctx, s, position, 1, store.Ascending)
+	switch {
+	case damaged(err):
+		return store.Row{}, unreadable, nil
+	case err != nil:
+		return store.Row{}, unreadable, err
+	case len(rows) > 0 && rows[0].Position == position:
+		return rows[0], there, nil
+	}
+	tip, err := r.view.Rows(ctx, s, last, 1, store.Descending)
+	switch {
+	case damaged(err):
+		return store.Row{}, unreadable, nil
+	case err != nil:
+		return store.Row{}, unreadable, err
+	case len(tip) > 0 && tip[0].Position > position:
+		return store.Row{}, unreadable, nil
+	}
+	return store.Row{}, beyond, nil
+}
+
+// eachRow calls fn for the rows that can be read, and reports nothing of the
+// others: this is a second reading.
+func (r *run) eachRow(ctx context.Context, s store.Stream, fn func(store.Row) error) error {
+	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows}
+	quiet.Found, quiet.Progress = func(Finding) error { return nil }, nil
+	rows := quiet.reader(s)
+	for {
+		row, more, err := rows.next(ctx)
+		if !more || err != nil {
+			return err
+		}
+		if row.Position == 0 {
+			continue
+		}
+		if err := fn(row); err != nil {
+			return err
+		}
+		if err := r.settle(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package fsck
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/host/translog"
+)
+
+// log checks what the transparency log has sealed against the chain of all
+// events.
+func (r *run) log(ctx context.Context) error {
+	_, err := translog.CheckRegistry(ctx, r.view, func(f translog.Fault) {
+		r.found(inDocument(f.Key, Log, f.Want, f.Got))
+	})
+	return err
+}

@@ -1,0 +1,43 @@
+package fsck_test
+
+import (
+	"crypto/rand"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+)
+
+// TestTheLogIsCheckedAgainstTheEvents of a registry, here and over pages: what
+// was sealed is a tree over them, and every document of it is looked at.
+func TestTheLogIsCheckedAgainstTheEvents(t *testing.T) {
+	for _, sort := range []string{"", "head", "cp#0000000000000001", "epoch#00000001"} {
+		t.Run("damaged "+sort, func(t *testing.T) {
+			home := memory.New()
+			c := story(t, home)
+			_, _, err := c.Vacants.Publish(c.Ctx, c.Demo.ID, hosted.Wishes{})
+			c.Must(err)
+			l, err := translog.OfRegistry(translog.Config{Store: home, Identity: c.Vacants.Self, Now: c.Now, Rand: rand.Reader}, nil)
+			c.Must(err)
+			_, err = l.Seal(c.Ctx)
+			c.Must(err)
+			if sort != "" {
+				k := store.Key{Partition: translog.Partition, Sort: sort}
+				d, err := home.Doc(c.Ctx, k)
+				c.Must(err)
+				c.Must(home.Commit(c.Ctx, store.Put{Key: k, If: d.Version, Attempt: store.Attempt{1}, Data: []byte("{}")}))
+			}
+			_, found := c.check(home)
+			switch {
+			case sort == "" && len(found) > 0:
+				t.Errorf("Run() finds %v, want nothing", found)
+			case sort != "" && (len(found) != 1 || found[0].Check != fsck.Log || !strings.HasSuffix(found[0].Where, sort)):
+				t.Errorf("Run() finds %v, want %s alone", found, sort)
+			}
+		})
+	}
+}

@@ -1,0 +1,241 @@
+package fsck
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// meanwhile is how often a registration is read again because its vacant
+// published between the two readings, where the view is no snapshot.
+const meanwhile = 5
+
+// registration checks what the registry says of an actor against its events.
+func (r *run) registration(ctx context.Context, s store.Stream, id identity.ID, says *published) error {
+	k := registry.RegistrationKey(id)
+	for try := 1; ; try++ {
+		d, err := r.document(ctx, k)
+		if err != nil {
+			return err
+		}
+		g, err := registry.DecodeRegistration(id, d)
+		if d.Version == 0 {
+			g, err = registry.Registration{ID: id}, nil
+		}
+		if err != nil {
+			if err := r.broken(k, Document, "a registration of "+id.String(), err); err != nil {
+				return err
+			}
+			return r.revocation(ctx, id, says)
+		}
+		if before := says.position; uint64(g.ActorSeq) > before && try <= meanwhile {
+			if err := r.hearEvents(ctx, s, id, says); err != nil {
+				return err
+			}
+			if says.position != before {
+				continue
+			}
+		}
+		if err := r.registered(ctx, k, &g, says); err != nil {
+			return err
+		}
+		return r.revocation(ctx, id, says)
+	}
+}
+
+// registered checks a registration that was read.
+func (r *run) registered(ctx context.Context, k store.Key, g *registry.Registration, says *published) error {
+	if g.Joined == 0 {
+		if says.listed {
+			r.found(inDocument(k, Registration, "one, as there are events", "none"))
+		}
+		return r.manifest(ctx, k, g)
+	}
+	r.result.Registered++
+	if says.whole {
+		r.lastEvent(k, g, says)
+	}
+	r.registeredCard(k, g)
+	if g.ListingSource == registry.SourceSigned && (g.Listing == nil || !g.Listing.Verify()) {
+		r.found(inDocument(k, Signature, "a listing signed by "+g.ID.String(), "one that is not"))
+	}
+	return r.manifest(ctx, k, g)
+}
+
+// lastEvent holds a registration against what its events say: the first thing
+// that is not so.
+func (r *run) lastEvent(k store.Key, g *registry.Registration, says *published) {
+	status := registry.StatusActive
+	if says.last == event.Revoke {
+		status = registry.StatusRevoked
+	}
+	for _, held := range []struct {
+		what      string
+		want, got any
+	}{
+		{"last event", says.position, uint64(g.ActorSeq)},
+		{"place of the last event", says.seq, g.LastSeq},
+		{"place of the first event", says.joined, g.Joined},
+		{"card", says.card.Card, g.CardHash},
+		{"visibility", says.card.Visibility, g.Signed},
+		{"status", status, g.Status},
+	} {
+		if held.want != held.got {
+			r.found(inDocument(k, Registration, fmt.Sprintf("%s %v, as its events say", held.what, held.want), fmt.Sprint(held.got)))
+			return
+		}
+	}
+}
+
+func (r *run) registeredCard(k store.Key, g *registry.Registration) {
+	c, err := card.Parse(g.Card)
+	switch {
+	case err != nil:
+		r.found(inDocument(k, Card, "a capability card", problem.Of(err).Text()))
+	case c.VacantID != g.ID:
+		r.found(inDocument(k, Card, "the card of "+g.ID.String(), "that of "+c.VacantID.String()))
+	case !c.Verify():
+		r.found(inDocument(k, Card, "a card signed by "+g.ID.String(), "one that is not"))
+	case c.Hash() != g.CardHash:
+		r.found(inDocument(k, Card, "the card "+g.CardHash.String(), c.Hash().String()))
+	}
+}
+
+// manifest checks the proof of a parent, and that the registration goes by it.
+func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registration) error {
+	at := registry.ManifestKey(g.ID)
+	d, err := r.document(ctx, at)
+	if err != nil {
+		return err
+	}
+	if d.Version == 0 {
+		if g.ParentProven {
+			r.found(inDocument(k, Manifest, "a manifest, as its parent is proven", "none"))
+		}
+		return nil
+	}
+	m, err := registry.DecodeManifest(g.ID, d)
+	if err != nil {
+		return r.broken(at, Manifest, "a manifest that parent and child have signed", err)
+	}
+	closed := m.Manifest.ClosedByDefault && !m.Graduated
+	switch {
+	case !g.ParentProven || g.Parent == nil || *g.Parent != m.Manifest.ParentID:
+		r.found(inDocument(k, Manifest, "the parent "+m.Manifest.ParentID.String()+", as both have signed", "another, or none that is proven"))
+	case closed && (!g.Closed || g.Joined > 0 && g.Visibility != lifecycle.Hidden):
+		r.found(inDocument(k, Manifest, "a closed child that nobody finds, as its manifest says", "one that is open"))
+	}
+	kin := registry.KinKey(m.Manifest.ParentID, g.ID)
+	if d, err = r.document(ctx, kin); err == nil && d.Version == 0 {
+		r.found(inDocument(kin, Manifest, "the edge that a manifest proves", "none"))
+	}
+	return err
+}
+
+// revocation checks that a key is refused if and only if it was revoked.
+func (r *run) revocation(ctx context.Context, id identity.ID, says *published) error {
+	k := registry.RevokedKey(id)
+	d, err := r.document(ctx, k)
+	if err != nil {
+		return err
+	}
+	revoked := says.last == event.Revoke
+	if revoked {
+		if err := r.listedRevoked(ctx, id); err != nil {
+			return err
+		}
+	}
+	if d.Version == 0 {
+		if revoked {
+			r.found(inDocument(k, Revocation, "one, as its last event says", "none"))
+		}
+		return nil
+	}
+	v, err := registry.DecodeRevocation(d)
+	switch {
+	case err != nil:
+		return r.broken(k, Revocation, "a revocation of "+id.String(), err)
+	case !says.whole:
+	case !revoked:
+		r.found(inDocument(k, Revocation, "none, as no event says so", fmt.Sprintf("one by event %d", v.ActorSeq)))
+	case v.Hash != says.hash || v.Seq != says.seq || uint64(v.ActorSeq) != says.position || v.Reason != says.reason:
+		r.found(inDocument(k, Revocation, fmt.Sprintf("that of event %d, for %.80q", says.position, says.reason),
+			fmt.Sprintf("that of event %d, for %.80q", v.ActorSeq, v.Reason)))
+	}
+	return nil
+}
+
+// listedRevoked checks that the list of all revocations, by which calls go,
+// does not rule id out.
+func (r *run) listedRevoked(ctx context.Context, id identity.ID) error {
+	k := registry.RevokedListKey()
+	d, err := r.document(ctx, k)
+	if err != nil {
+		return err
+	}
+	listed, err := registry.RevokedListed(d, id)
+	if err != nil {
+		return r.broken(k, Document, "a list of revocations", err)
+	}
+	if !listed {
+		r.found(inDocument(k, Revocation, "the beginning of "+id.String()+", whose key was revoked", "none"))
+	}
+	return nil
+}
+
+// unheard looks for registrations and revocations of which no event says
+// anything: what has events was checked with them.
+func (r *run) unheard(ctx context.Context) error {
+	for _, list := range []store.Range{registry.Feed(), registry.RevocationList()} {
+		for cursor, more := "", true; more; more = cursor != "" {
+			page, next, err := r.Home.Docs(ctx, list, store.MaxPage, cursor)
+			if damaged(err) {
+				r.found(inDocument(store.Key{Partition: list.Partition, Sort: "*"}, Document, "a list", problem.Of(err).Error()))
+				break
+			}
+			if err != nil {
+				return err
+			}
+			for _, d := range page {
+				if err := r.heard(ctx, d.Key); err != nil {
+					return err
+				}
+			}
+			cursor = next
+		}
+	}
+	return nil
+}
+
+// heard checks that the document of a key has an actor with events.
+func (r *run) heard(ctx context.Context, k store.Key) error {
+	if err := r.settle(); err != nil {
+		return err
+	}
+	text := k.Sort
+	if k.Partition != registry.RevocationList().Partition {
+		_, text, _ = strings.Cut(k.Partition, "#")
+	}
+	id, err := identity.ParseID(text)
+	if err != nil {
+		r.found(inDocument(k, Document, "the key of a vacant", "another"))
+		return nil
+	}
+	// One that is made meanwhile is in the list, and not in the view yet.
+	if d, err := r.view.Doc(ctx, k); err == nil && d.Version == 0 {
+		return nil
+	}
+	some, err := r.any(ctx, registry.ActorStream(id))
+	if err == nil && !some {
+		r.found(inDocument(k, Event, "an event that says so", "none"))
+	}
+	return err
+}
