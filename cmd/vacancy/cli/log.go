@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
-	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/translog/witness"
@@ -145,29 +142,6 @@ Kept in a file it is what "vacancy log verify --since" takes.`,
 	return cmd
 }
 
-func (a *app) logSealCommand() *cobra.Command {
-	var w where
-	cmd := &cobra.Command{
-		Use:   "seal",
-		Short: "Seal the log of your host now",
-		Long: `Seal what was published and revoked since, instead of waiting for the host to do it:
-"vacancy dev" seals every minute. It works beside a running host, and without.`,
-		Example: "  vacancy log seal",
-		Args:    arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withControl(w, false, func(c *control) error {
-				s, err := c.Seal(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return a.show(sealResult{s})
-			})
-		},
-	}
-	hostFlags(cmd.Flags(), &w)
-	return cmd
-}
-
 func first(args []string) string {
 	if len(args) == 0 {
 		return ""
@@ -285,11 +259,4 @@ func (a *app) showLog(ctx context.Context, url string) error {
 		return err
 	}
 	return a.show(r)
-}
-
-// sealResult is a log as it is sealed now.
-type sealResult struct{ account.Sealed }
-
-func (r sealResult) text(w io.Writer) {
-	fmt.Fprintf(w, "%d events are sealed, %d of them new\n", r.Size, r.Added)
 }

@@ -15,7 +15,7 @@ type Sealed struct {
 	Host   identity.ID   `json:"host_id"`
 	Size   uint64        `json:"tree_size"`
 	Root   identity.Hash `json:"root_hash_hex"`
-	Epochs uint64        `json:"epochs"`
+	Epochs uint64        `json:"epochs,omitempty"`
 	Added  uint64        `json:"added"` // events that were not sealed before
 }
 

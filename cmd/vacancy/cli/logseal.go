@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func (a *app) logSealCommand() *cobra.Command {
+	var w where
+	cmd := &cobra.Command{
+		Use:   "seal",
+		Short: "Seal the log of your host now",
+		Long: `Seal what was published and revoked since, instead of waiting for the host to do it:
+"vacancy dev" seals every minute, a stage on AWS every five. It works beside a running
+host of this machine, and without. With --host aws the stage's function for it is run
+with your own AWS credentials.`,
+		Example: "  vacancy log seal\n  vacancy log seal --host aws --stage prod",
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.seal(cmd.Context(), w)
+			if err != nil {
+				return err
+			}
+			return a.show(sealResult{s})
+		},
+	}
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// seal seals the log of a host.
+func (a *app) seal(ctx context.Context, w where) (s account.Sealed, err error) {
+	at, err := a.find(w)
+	if err != nil {
+		return s, err
+	}
+	if at != nil && at.aws {
+		return a.sealStage(ctx, at)
+	}
+	err = a.withControl(w, false, func(c *control) error {
+		s, err = c.Seal(ctx)
+		return err
+	})
+	if problem.Is(err, problem.NotFound) && at != nil && at.stage != "" {
+		err = withHint(err, "vacancy log seal --host aws --stage %s", at.stage)
+	}
+	return s, err
+}
+
+// sealStage has the stage's sealer run, and reads what it signed.
+func (a *app) sealStage(ctx context.Context, at *elsewhere) (s account.Sealed, err error) {
+	url, err := at.door(at.record.URL)
+	if err != nil {
+		return s, err
+	}
+	before, err := a.sealedAt(ctx, url)
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return s, err
+	}
+	_, c, err := a.openStage(ctx, at.stage)
+	if err != nil {
+		return s, err
+	}
+	answer, err := c.Invoke(ctx, stage.Whole(at.stage, "sealer"), []byte("{}"))
+	if err != nil {
+		return s, err
+	}
+	if answer.Error != "" {
+		return s, withHint(problem.New(problem.Unavailable, "the stage could not seal its log: %.300s", answer.Payload), "vacancy tail --stage %s --function sealer --once", at.stage)
+	}
+	after, err := a.sealedAt(ctx, url)
+	if err != nil {
+		return s, err
+	}
+	// A cache between may still show the checkpoint before.
+	return account.Sealed{Host: after.Host, Size: after.Size, Root: after.Root, Added: after.Size - min(before.Size, after.Size)}, nil
+}
+
+// sealedAt is the newest checkpoint of the host at a URL, with its signature
+// verified.
+func (a *app) sealedAt(ctx context.Context, url string) (translog.Checkpoint, error) {
+	note, err := a.logAt(url).Checkpoint(ctx)
+	if err != nil {
+		return translog.Checkpoint{}, err
+	}
+	c, _, err := translog.Open(note)
+	return c, err
+}
+
+// sealResult is a log as it is sealed now.
+type sealResult struct{ account.Sealed }
+
+func (r sealResult) text(w io.Writer) {
+	fmt.Fprintf(w, "%s sealed, %d of them new\n", events(r.Size), r.Added)
+}

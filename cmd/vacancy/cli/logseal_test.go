@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"crypto/rand"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// TestLogSealRunsTheSealerOfAStage and tells what its host signed.
+func TestLogSealRunsTheSealerOfAStage(t *testing.T) {
+	s, server := onAWS(t)
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := newLoggedHost(t, key)
+	web := httptest.NewServer(host.door)
+	defer web.Close()
+	rec := stageDev()
+	rec.URL = web.URL
+	if err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Write(rec); err != nil {
+		t.Fatal(err)
+	}
+	server.On("Invoke", func(r cloudtest.Request) cloudtest.Reply {
+		if r.Path != "/2015-03-31/functions/vacancy-dev-sealer/invocations" {
+			t.Errorf("invoked %s, want the sealer", r.Path)
+		}
+		host.publish(2)
+		return cloudtest.Reply{Body: `null`}
+	})
+	for _, want := range []string{"2 events sealed, 2 of them new\n", "4 events sealed, 2 of them new\n"} {
+		if code, out, errs := s.run("", "log", "seal", "--host", "aws"); code != 0 || out != want {
+			t.Errorf("log seal = %d, %q, %s, want %q", code, out, errs, want)
+		}
+	}
+	server.On("Invoke", func(cloudtest.Request) cloudtest.Reply {
+		return cloudtest.Reply{Body: `{"errorMessage":"storage"}`, Header: map[string]string{"X-Amz-Function-Error": "Unhandled"}}
+	})
+	if code, _, errs := s.run("", "log", "seal", "--host", "aws"); code != problem.ExitUnavailable || !strings.Contains(errs, "--function sealer --once") {
+		t.Errorf("log seal that fails = %d, %s, want 7 and where to look", code, errs)
+	}
+}
