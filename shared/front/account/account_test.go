@@ -47,10 +47,10 @@ func newHouse(t testing.TB, change ...func(*account.Config)) *house {
 		t.Fatal(err)
 	}
 	h := &house{store: memory.New(), log: &bytes.Buffer{}}
-	v, err := hosted.New(hosted.Config{
+	v, _, err := hosted.NewWithRegistry(hosted.Config{
 		Store: h.store, Vault: vault, Now: func() time.Time { return at }, Rand: rand.Reader,
 		URL: "http://127.0.0.1:8080", Substrates: substrate.Kinds{echo.Kind: echo.New},
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

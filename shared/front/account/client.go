@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
 // Client is the other side of the door. Refusals come back as problems of the
@@ -119,7 +120,11 @@ func (c *Client) published(ctx context.Context, vacant, command string, what any
 	if err := p.Vacant.sound(); err != nil {
 		return Published{}, err
 	}
-	return p, nil
+	switch p.Receipt.Visibility {
+	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public, "": // "": of a key that was never registered
+		return p, nil
+	}
+	return Published{}, problem.New(problem.Untrusted, "the host's answer is no receipt: its visibility is none")
 }
 
 // SetListing keeps what the operator says of a registration.

@@ -46,6 +46,10 @@ func TestAClientTakesNothingForAVacantThatIsNone(t *testing.T) {
 			}
 		}
 	}
+	answer = fmt.Sprintf(`{"vacant":`+good+`,"receipt":{"event_seq":1,"visibility":"PUBLIC\u001b[2J"}}`, id, `"scribe"`, `"ACTIVE"`, `"2026-01-02T03:04:05.000000+00:00"`)
+	if _, err := c.Publish(t.Context(), "scribe", Publication{}); !problem.Is(err, problem.Untrusted) {
+		t.Errorf("Publish() = %v, want that the receipt is none", err)
+	}
 	answer = `{"entries":[{"position":1,"kind":"born","payload":{},"ts":"now\u001b[2J"}],"next":2}`
 	if _, err := c.Logbook(t.Context(), "scribe", 1); err == nil {
 		t.Error("Logbook() takes an entry whose time is none")
