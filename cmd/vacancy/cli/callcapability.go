@@ -53,6 +53,9 @@ func (a *app) callCapability(ctx context.Context, f callFlags, words []string, t
 	}
 	out, err := client.CallCapability(ctx, q, msg)
 	a.noteDropped(out.Found.Dropped)
+	if out.Chosen.URL == "" && problem.Is(err, problem.NotFound) {
+		return withHint(err, "vacancy search, with other words, or none for all")
+	}
 	return a.showOutcome(self, out, err)
 }
 

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func TestDollarsAreReadExactly(t *testing.T) {
+	for s, want := range map[string]int64{
+		"0": 0, "1": 1_000_000, "0.002": 2000, "0.000001": 1, "12.5": 12_500_000, "999999999": 999_999_999_000_000, "0.100000": 100_000,
+	} {
+		if got, err := microDollars("--max-price", s); got != want || err != nil {
+			t.Errorf("microDollars(%q) = %d, %v, want %d", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", ".", ".5", "5.", "-1", "+1", "1e3", "0.0000001", "1,5", "$1", "1000000000", "NaN", "٣", " 1"} {
+		if got, err := microDollars("--max-price", s); !problem.Is(err, problem.Usage) {
+			t.Errorf("microDollars(%q) = %d, %v, want %v", s, got, err, problem.Usage)
+		}
+	}
+	for micro, want := range map[int64]string{0: "free", 1: "$0.000001", 2000: "$0.002", 1_000_000: "$1", 12_500_000: "$12.5", 10_000_000: "$10"} {
+		if got := dollars(micro); got != want {
+			t.Errorf("dollars(%d) = %s, want %s", micro, got, want)
+		}
+	}
+}
+
+func TestWhichRegistryIsMeant(t *testing.T) {
+	const a, b, c, d = "https://a.example", "https://b.example", "https://c.example", "https://d.example"
+	for name, v := range map[string]struct {
+		given string
+		w     where
+		env   map[string]string
+		want  string
+	}{
+		"the flag before all":                   {a + "/", where{host: b}, map[string]string{"VACANCY_REGISTRY": c}, a},
+		"the host that a person names":          {"", where{host: b}, map[string]string{"VACANCY_REGISTRY": c, "VACANT_REGISTRY_URL": d}, b},
+		"our variable before the reference's":   {"", where{}, map[string]string{"VACANCY_REGISTRY": c, "VACANT_REGISTRY_URL": d, "VACANCY_HOST": b}, c},
+		"the reference's":                       {"", where{}, map[string]string{"VACANT_REGISTRY_URL": d + "/base/", "VACANCY_HOST": b}, d + "/base"},
+		"the host of the environment":           {"", where{}, map[string]string{"VACANCY_HOST": b}, b},
+		"with nothing the host here, if it is":  {"", where{data: t.TempDir()}, nil, ""},
+		"what is no registry's URL is no place": {"registry.example", where{}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := &app{env: map[string]string{"VACANCY_HOME": t.TempDir()}}
+			for k, v := range v.env {
+				app.env[k] = v
+			}
+			got, err := app.registryURL(context.Background(), v.given, v.w)
+			if got != v.want || (err == nil) != (v.want != "") {
+				t.Errorf("registryURL() = %q, %v, want %q", got, err, v.want)
+			}
+		})
+	}
+}
