@@ -163,6 +163,10 @@ func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size
 
 // acquire waits until this is the one writer of the folder.
 func (f *Files) acquire(ctx context.Context) (release func(), err error) {
+	// A free turn is taken by chance even after the end.
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	select {
 	case f.turn <- struct{}{}:
 	case <-ctx.Done():
