@@ -31,6 +31,7 @@ const gcPercent = 400
 
 func (a *app) devCommand() *cobra.Command {
 	var data, listen string
+	var witnesses []string
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a host on this machine",
@@ -45,15 +46,16 @@ The log has one line per call: time, pair, seq, verdict, milliseconds.`,
 		GroupID: groupHost,
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.dev(cmd.Context(), data, listen)
+			return a.dev(cmd.Context(), data, listen, witnesses)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", defaultListen, "a loopback address and port; port 0 picks a free one")
+	cmd.Flags().StringArrayVar(&witnesses, "witness", nil, "the verifier key of a witness that may cosign the log unregistered; may be repeated")
 	dataFlag(cmd.Flags(), &data)
 	return cmd
 }
 
-func (a *app) dev(ctx context.Context, data, listen string) (err error) {
+func (a *app) dev(ctx context.Context, data, listen string, witnesses []string) (err error) {
 	dir, err := a.dataDir(data)
 	if err != nil {
 		return err
@@ -77,7 +79,7 @@ func (a *app) dev(ctx context.Context, data, listen string) (err error) {
 		return err
 	}
 	defer door.Close()
-	found, err := openFinding(dir, host, log)
+	found, err := openFinding(dir, host, witnesses, log)
 	if err != nil {
 		return err
 	}

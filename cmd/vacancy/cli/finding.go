@@ -29,9 +29,9 @@ type finding struct {
 }
 
 // openFinding opens the search index of a data folder, which this process has
-// locked, and the log of its registry.
-func openFinding(dir string, host *localHost, log *slog.Logger) (*finding, error) {
-	l, err := host.OpenLog(nil)
+// locked, and the log of its registry, with its configured witnesses.
+func openFinding(dir string, host *localHost, witnesses []string, log *slog.Logger) (*finding, error) {
+	l, err := host.OpenLog(witnesses)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/translog"
 	"github.com/vacancy-host/vacancy/shared/host/translog/witness"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -241,7 +242,7 @@ func (a *app) cosign(ctx context.Context, l *followed, self *home.Identity) erro
 	}
 	n, err := l.Cosign(ctx, verified.report, self.Key, a.now())
 	if problem.Is(err, problem.Forbidden) {
-		return withHint(err, "vacancy publish %s --registry %s", self.Name, l.url)
+		return withHint(err, "vacancy publish %s --registry %s, or have the host take --witness %s", self.Name, l.url, translog.WitnessKey(self.ID()))
 	}
 	if err != nil {
 		return err

@@ -180,9 +180,12 @@ func TestAWitnessKeyThatIsNoneIsRefused(t *testing.T) {
 func TestWitnessesAtOnceAreAllKept(t *testing.T) {
 	w, l := sealedAt(t, 10)
 	c := w.latest(l).Checkpoint
-	var all sync.WaitGroup
+	var notes [][]byte
 	for range 5 {
-		msg := w.cosigned(c, w.witness())
+		notes = append(notes, w.cosigned(c, w.witness()))
+	}
+	var all sync.WaitGroup
+	for _, msg := range notes {
 		all.Go(func() {
 			if _, err := l.Cosign(t.Context(), msg); err != nil {
 				t.Errorf("Cosign() = %v", err)
