@@ -109,7 +109,7 @@ func doors(s settings.Settings) []function {
 		name: "audit", description: "the paged export that verify reads, for the operator's key",
 		memory: 512, timeout: urlTimeout, concurrency: 1, url: true,
 		environment: with("VACANCY_SEAL_KEY"),
-		grants: grants{rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"),
+		grants: grants{rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), listed: true,
 			opens: true, textsOnly: true},
 	}, {
 		name: "registry", description: "publishing, revoking, cards, events and the transparency log",
