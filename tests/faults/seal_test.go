@@ -1,0 +1,91 @@
+package faults
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/tests/faultproxy"
+)
+
+// sealRequests are all that a Seal asks of DynamoDB when one event is new.
+var sealRequests = []request{
+	{"the read of the head", "GetItem", 1},
+	{"the read of the lease", "GetItem", 2},
+	{"the second read of the head", "GetItem", 3},
+	{"the look for new events", "Query", 1},
+	{"the read of new events", "Query", 2},
+	{"the look behind them", "Query", 3},
+	{"the lease", "PutItem", 1},
+	{"head, checkpoint and epoch", "TransactWriteItems", 1},
+	{"the lease given back", "PutItem", 2},
+}
+
+// Every request of a Seal fails once in every way: whatever was broken off, the
+// next Seal finishes it, no event is sealed twice or left out, and what is
+// stored is what the events make it.
+func TestFaultInOneRequestOfASeal(t *testing.T) {
+	h := newHome(t)
+	clean := h.Store(h.Endpoint)
+	house := h.Open(t, clean, time.Now, h.kinds())
+	now := time.Now()
+	logOver := func(s store.Store) *translog.Log {
+		l, err := translog.OfRegistry(translog.Config{
+			Store: s, Identity: house.Vacants.Self, Now: func() time.Time { return now }, Rand: rand.Reader,
+			Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l, events := logOver(clean), uint64(0)
+	if _, err := l.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range sealRequests {
+		for _, f := range faultproxy.Faults() {
+			if f == faultproxy.Hang || f == faultproxy.HangAfter {
+				continue // as long as a client is patient, and then as when a connection drops
+			}
+			t.Run(fmt.Sprintf("%s, %v", r.name, f), func(t *testing.T) {
+				v := lifecycle.Public // what is as it was already makes no event
+				if events%2 == 1 {
+					v = lifecycle.Restricted
+				}
+				if _, _, err := house.Vacants.Publish(t.Context(), h.vacant, hosted.Wishes{Visibility: &v}); err != nil {
+					t.Fatal(err)
+				}
+				events++
+				proxy := faultproxy.Start(t, h.Endpoint)
+				proxy.Set(faultproxy.Rule{Operation: r.operation, Nth: r.nth, Fault: f, For: 20 * time.Millisecond})
+				_, err := logOver(h.faulty(proxy.URL, time.Second)).Seal(t.Context())
+				if err != nil && (r.operation == "PutItem" || r.operation == "TransactWriteItems" || !problem.Is(err, problem.Unavailable)) {
+					t.Errorf("Seal() = %v, want nil, or unavailable if it cannot read", err)
+				}
+				now = now.Add(2 * time.Minute) // a lease that was not given back is over
+				s, err := l.Seal(t.Context())
+				if err != nil || s.Size != events {
+					t.Fatalf("the next Seal() = %d, %v, want %d", s.Size, err, events)
+				}
+				if _, err := proxy.Release(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+	now = now.Add(2 * time.Minute)
+	if sealed, err := translog.CheckRegistry(t.Context(), clean, func(f translog.Fault) { t.Errorf("fault: %+v", f) }); err != nil || sealed != events {
+		t.Errorf("CheckRegistry() = %d, %v, want %d", sealed, err, events)
+	}
+	if s, err := l.Seal(t.Context()); err != nil || s.Epochs != events {
+		t.Errorf("Seal() = %d epochs, %v, want one for each of %d events", s.Epochs, err, events)
+	}
+}
