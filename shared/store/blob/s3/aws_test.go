@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -25,6 +27,8 @@ func clientAt(url string) *awss3.Client {
 	return s3.NewClient(cfg, func(o *awss3.Options) {
 		o.BaseEndpoint = &url
 		o.UsePathStyle = true
+		// What waits between tries is the SDK's, and no matter of these tests.
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = 3, time.Millisecond })
 	})
 }
 
@@ -62,11 +66,21 @@ func empty(t *testing.T, c *awss3.Client, bucket string) {
 	}
 }
 
-func TestOnAWSABucketKeepsTheContract(t *testing.T) {
+func server(t *testing.T) *awss3.Client {
+	t.Helper()
 	url := os.Getenv(serverURL)
 	if url == "" {
 		t.Skip("no S3: " + serverURL + " is not set; tests/run sets it in its LocalStack stage")
 	}
-	c := clientAt(url)
+	return clientAt(url)
+}
+
+func TestOnAWSALargeObjectIsReadWhole(t *testing.T) {
+	c := server(t)
+	readsWhole(t, s3.New(c, bucket(t, c), rand.Reader))
+}
+
+func TestOnAWSABucketKeepsTheContract(t *testing.T) {
+	c := server(t)
 	blobtest.Run(t, func(t *testing.T) blob.Blobs { return s3.New(c, bucket(t, c), rand.Reader) })
 }

@@ -76,7 +76,11 @@ func (b *Bucket) Get(ctx context.Context, key string) (blob.Object, error) {
 		return blob.Object{}, failed("reading", key, err)
 	}
 	info := blob.Info{Key: key, Size: aws.ToInt64(out.ContentLength), Tag: aws.ToString(out.ETag), Modified: aws.ToTime(out.LastModified)}
-	return blob.Object{Info: info, Body: &body{from: out.Body, left: info.Size}}, nil
+	var from io.ReadCloser = out.Body
+	if info.Size > 2*partSize {
+		from = b.readParts(ctx, out.Body, info)
+	}
+	return blob.Object{Info: info, Body: &body{from: from, left: info.Size}}, nil
 }
 
 // Head is of the port.

@@ -1,0 +1,124 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+)
+
+const (
+	// One connection to S3 gives about 80 MB/s, a function's network some times
+	// that. An index of 100,000 cards is 250 MB.
+	partSize = 8 << 20
+	// ahead is how many parts are fetched or wait to be read: 32 MiB.
+	ahead     = 4
+	partTries = 3
+)
+
+// parts is the body of a large object: the first part from the answer that
+// told its size, the others fetched beside it, in order, all of one version.
+type parts struct {
+	first io.ReadCloser
+	left  int64 // of the first part
+	queue chan chan part
+	now   []byte
+	err   error
+	stop  context.CancelFunc
+}
+
+// part is one that was fetched, or why not.
+type part struct {
+	data []byte
+	err  error
+}
+
+// readParts goes on from an answer whose body has info.Size bytes.
+func (b *Bucket) readParts(ctx context.Context, first io.ReadCloser, info blob.Info) *parts {
+	ctx, stop := context.WithCancel(ctx)
+	p := &parts{first: first, left: partSize, queue: make(chan chan part, ahead-1), stop: stop}
+	go func() {
+		defer close(p.queue)
+		for from := int64(partSize); from < info.Size; from += partSize {
+			slot := make(chan part, 1)
+			select {
+			case p.queue <- slot:
+			case <-ctx.Done():
+				return
+			}
+			go func() { slot <- b.fetch(ctx, info, from, min(from+partSize, info.Size)) }()
+		}
+	}()
+	return p
+}
+
+// fetch reads the bytes from up to to, again if the answer breaks off.
+func (b *Bucket) fetch(ctx context.Context, info blob.Info, from, to int64) part {
+	in := &s3.GetObjectInput{
+		Bucket: &b.name, Key: &info.Key, IfMatch: &info.Tag, Range: aws.String(fmt.Sprintf("bytes=%d-%d", from, to-1)),
+	}
+	data := make([]byte, to-from)
+	var errs []error
+	for len(errs) < partTries && ctx.Err() == nil {
+		out, err := b.client.GetObject(ctx, in)
+		if err != nil {
+			errs = append(errs, err)
+			break // the client has tried again, or the object is another now
+		}
+		_, err = io.ReadFull(out.Body, data)
+		if _ = out.Body.Close(); err == nil {
+			return part{data: data}
+		}
+		errs = append(errs, err)
+	}
+	return part{err: errors.Join(append(errs, ctx.Err())...)}
+}
+
+// Read implements io.Reader.
+func (p *parts) Read(to []byte) (int, error) {
+	if p.left > 0 {
+		n, err := p.first.Read(to[:min(int64(len(to)), p.left)])
+		p.left -= int64(n)
+		if err == io.EOF && p.left > 0 {
+			return n, io.ErrUnexpectedEOF
+		}
+		if p.left == 0 {
+			// What follows on this connection comes in parts.
+			err = errors.Join(ignoreEnd(err), p.first.Close())
+		}
+		return n, err
+	}
+	for len(p.now) == 0 && p.err == nil {
+		slot, more := <-p.queue
+		if !more {
+			p.err = io.EOF
+			break
+		}
+		next := <-slot
+		p.now, p.err = next.data, next.err
+	}
+	if p.err != nil {
+		return 0, p.err
+	}
+	n := copy(to, p.now)
+	p.now = p.now[n:]
+	return n, nil
+}
+
+func ignoreEnd(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// Close ends what is still being fetched.
+func (p *parts) Close() error {
+	p.stop()
+	return p.first.Close()
+}
