@@ -2,13 +2,16 @@
 // changes, and makes one anew from it.
 //
 // It imports host/search, host/registry and problem. The invariant: the index's
-// mark never passes a change that the index has not got. A reader begins
-// Overlap before the mark, because what is written at one time does not become
-// visible in order.
+// mark never passes a change that the index has not got, but for those of the
+// last Overlap. What is written at one time does not become visible in order, so
+// a reader begins Overlap before the time at which all was read the last time:
+// this process's own last reading, or else the mark.
 package live
 
 import (
 	"context"
+	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -22,8 +25,9 @@ import (
 const Overlap = 30 * time.Second
 
 const (
-	every = time.Second // between refreshes
-	page  = 500         // registrations at a time
+	every = time.Second     // between refreshes
+	stale = 5 * time.Second // a search waits for an index that is older
+	page  = 500             // registrations at a time
 )
 
 // Feed is host/registry's Changes: registrations in the order of their last
@@ -38,8 +42,8 @@ type Live struct {
 	index search.Index
 	feed  Feed
 	now   func() time.Time
-	turn  chan struct{} // holds one token: who may write; it guards all below
-	last  time.Time     // the last refresh
+	last  atomic.Pointer[time.Time] // when the last refresh that ended well began
+	turn  chan struct{}             // holds one token: who may write; it guards seen
 	seen  map[identity.ID]seen
 }
 
@@ -57,34 +61,70 @@ func New(index search.Index, feed Feed, now func() time.Time) *Live {
 }
 
 // Refresh brings the index up to date, if that was not done within the last
-// second: then it does nothing.
-func (l *Live) Refresh(ctx context.Context) error { return l.refresh(ctx, every) }
-
-// CatchUp brings the index up to date now.
-func (l *Live) CatchUp(ctx context.Context) error { return l.refresh(ctx, 0) }
-
-func (l *Live) refresh(ctx context.Context, wait time.Duration) error {
-	select {
-	case <-l.turn:
-	case <-ctx.Done():
-		return problem.Wrap(problem.Unavailable, ctx.Err(), "the search index is being brought up to date")
-	}
-	defer func() { l.turn <- struct{}{} }()
-	if now := l.now(); wait > 0 && !l.last.IsZero() && now.Sub(l.last) < wait {
+// second: then it does nothing. While another is at it, it waits only for an
+// index that is some seconds old.
+func (l *Live) Refresh(ctx context.Context) error {
+	age := l.age()
+	if age < every {
 		return nil
+	}
+	if age < stale {
+		select {
+		case <-l.turn:
+		default:
+			return nil
+		}
+	} else if err := l.wait(ctx); err != nil {
+		return err
+	}
+	defer l.done()
+	if l.age() < every {
+		return nil // another has done it meanwhile
 	}
 	return l.follow(ctx)
 }
 
-// follow applies what changed since the mark, page by page.
+// CatchUp brings the index up to date now.
+func (l *Live) CatchUp(ctx context.Context) error {
+	if err := l.wait(ctx); err != nil {
+		return err
+	}
+	defer l.done()
+	return l.follow(ctx)
+}
+
+func (l *Live) wait(ctx context.Context) error {
+	select {
+	case <-l.turn:
+		return nil
+	case <-ctx.Done():
+		return problem.Wrap(problem.Unavailable, ctx.Err(), "the search index is being brought up to date")
+	}
+}
+
+func (l *Live) done() { l.turn <- struct{}{} }
+
+// age is how old the index is: for ever, if it was never brought up to date, or
+// at a time that the clock has gone back from.
+func (l *Live) age() time.Duration {
+	if last := l.last.Load(); last != nil && !l.now().Before(*last) {
+		return l.now().Sub(*last)
+	}
+	return math.MaxInt64
+}
+
+// follow applies what changed since the last time, page by page.
 func (l *Live) follow(ctx context.Context) error {
 	mark, err := l.index.Mark(ctx)
 	if err != nil {
 		return err
 	}
-	started, cursor := l.now(), ""
-	since := registry.ChangeKeyBefore(mark, Overlap)
-	for {
+	from, started := mark, l.now()
+	if last := l.last.Load(); last != nil {
+		from = registry.ChangeKeyAt(*last)
+	}
+	since := registry.ChangeKeyBefore(from, Overlap)
+	for cursor := ""; ; {
 		changes, next, err := l.feed.Changes(ctx, since, page, cursor)
 		if err != nil {
 			return err
@@ -96,8 +136,8 @@ func (l *Live) follow(ctx context.Context) error {
 			break
 		}
 	}
-	l.last = started
-	l.forget(mark)
+	l.last.Store(&started)
+	l.forget(registry.ChangeKeyBefore(registry.ChangeKeyAt(started), Overlap))
 	return nil
 }
 
@@ -106,7 +146,7 @@ func (l *Live) apply(ctx context.Context, changes []registry.Registration, mark 
 	var fresh []registry.Registration
 	for i := range changes {
 		g := &changes[i]
-		b.Mark = max(b.Mark, g.ChangeKey)
+		b.Mark = max(b.Mark, l.notAhead(g.ChangeKey))
 		if s, ok := l.seen[g.ID]; ok && s.version >= g.DocVersion {
 			continue
 		}
@@ -134,9 +174,12 @@ func add(b *search.Batch, g *registry.Registration, now time.Time) {
 	}
 }
 
+// notAhead is a change's place as a mark: of a host whose clock is ahead it is
+// now, or all that others change until then would be behind the mark.
+func (l *Live) notAhead(key string) string { return min(key, registry.ChangeKeyAt(l.now())) }
+
 // forget drops what the next refresh will not read again.
-func (l *Live) forget(mark string) {
-	from := registry.ChangeKeyBefore(mark, Overlap)
+func (l *Live) forget(from string) {
 	for id, s := range l.seen {
 		if s.key < from {
 			delete(l.seen, id)

@@ -366,6 +366,67 @@ func TestAWaitForTheIndexEndsWithItsContext(t *testing.T) {
 	first.Wait()
 }
 
+func TestWhatIsLongOverIsNotReadAgain(t *testing.T) {
+	f, x := newFeed(t, 3), newIndex(t)
+	l := live.New(x, f, f.clock)
+	for i := range 3 {
+		f.put(t, i, nil)
+	}
+	catchUp(t, l)
+	f.pass(live.Overlap + time.Second)
+	catchUp(t, l)
+	f.pass(time.Second)
+	catchUp(t, l)
+	last := f.sinces[len(f.sinces)-1]
+	if changed := registry.ChangeKeyAt(f.now.Add(-live.Overlap - 2*time.Second)); last <= changed {
+		t.Errorf("the feed is read from %s, and nothing has changed since %s", last, changed)
+	}
+}
+
+func TestAClockThatIsAheadHidesNobody(t *testing.T) {
+	f, x := newFeed(t, 4), newIndex(t)
+	f.pass(time.Hour)
+	f.put(t, 0, nil)
+	f.pass(-time.Hour)
+	for _, l := range []*live.Live{live.New(x, f, f.clock), live.New(x, f, f.clock)} {
+		catchUp(t, l)
+	}
+	f.put(t, 1, nil)
+	l := live.New(x, f, f.clock)
+	catchUp(t, l)
+	want(t, x, 1, 2)
+	f.pass(time.Minute)
+	f.put(t, 2, nil)
+	catchUp(t, l)
+	want(t, x, 1, 2, 3)
+	f.put(t, 0, func(g *registry.Registration) {
+		g.Visibility, g.ChangeKey = lifecycle.Hidden, registry.ChangeKeyAt(f.now.Add(59*time.Minute))
+	})
+	catchUp(t, l)
+	want(t, x, 2, 3)
+}
+
+func TestASearchDoesNotWaitForARefreshOfAnIndexThatIsYoung(t *testing.T) {
+	f, x := newFeed(t, 1), newIndex(t)
+	f.put(t, 0, nil)
+	l := live.New(x, f, f.clock)
+	catchUp(t, l)
+	f.pass(2 * time.Second)
+	f.hold = make(chan struct{})
+	var other sync.WaitGroup
+	other.Go(func() {
+		if err := l.Refresh(t.Context()); err != nil {
+			t.Errorf("Refresh() = %v", err)
+		}
+	})
+	f.waitForReader()
+	if err := l.Refresh(t.Context()); err != nil { // or it would wait for ever
+		t.Errorf("Refresh() while another is at it = %v, want nil", err)
+	}
+	close(f.hold)
+	other.Wait()
+}
+
 func TestRebuildReadsAllAnew(t *testing.T) {
 	f, x := newFeed(t, 7), newIndex(t)
 	f.size = 3

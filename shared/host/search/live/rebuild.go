@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/search"
 )
 
@@ -26,7 +27,7 @@ func Rebuild(ctx context.Context, index search.Index, feed Feed, now func() time
 		b := search.Batch{Mark: mark}
 		for i := range changes {
 			add(&b, &changes[i], now())
-			b.Mark = max(b.Mark, changes[i].ChangeKey)
+			b.Mark = max(b.Mark, min(changes[i].ChangeKey, registry.ChangeKeyAt(now())))
 		}
 		if err := index.Apply(ctx, b); err != nil {
 			return err

@@ -1,0 +1,224 @@
+// Package searchload measures search as a caller sees it: over HTTP on
+// loopback, with every one of 20 hits read again and verified.
+//
+//	go test ./tests/searchload -run xxx -bench . -benchtime 1x -cards 100000 -timeout 2h
+//
+// Nothing here is asserted: machines are shared. What is to be held, p99 on 2
+// cores with the index warm, at 10,000 / 100,000 / 1,000,000 cards: words 3 / 10
+// / 100 ms, parts of words and of texts 5 / 25 / 250 ms.
+package searchload
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"flag"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
+	"github.com/vacancy-host/vacancy/shared/host/search"
+	"github.com/vacancy-host/vacancy/shared/host/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/search/live"
+	"github.com/vacancy-host/vacancy/shared/host/search/searchtest"
+	"github.com/vacancy-host/vacancy/shared/host/search/snapshot"
+	"github.com/vacancy-host/vacancy/shared/store/blob/files"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+var cards = flag.Int("cards", 10_000, "vacants that are registered")
+
+// town is a host with many vacants.
+type town struct {
+	registry *registry.Registry
+	corpus   *searchtest.Corpus
+	index    *bleve.Index
+	url      string
+}
+
+func BenchmarkSearch(b *testing.B) {
+	w := newTown(b, *cards)
+	for _, k := range []struct {
+		name string
+		next func() string
+	}{
+		{"words", func() string { return "/v1/search?limit=20&q=" + url.QueryEscape(strings.Join(w.corpus.Query(), " ")) }},
+		{"parts", func() string { return "/v1/search?limit=20&q=" + url.QueryEscape(w.corpus.Substring()) }},
+		{"texts", func() string { return "/v1/search_capability?limit=20&q=" + url.QueryEscape(w.corpus.Substring()) }},
+		{"all", func() string { return "/v1/search?limit=20" }},
+	} {
+		b.Run(k.name, func(b *testing.B) { w.measure(b, k.next) })
+	}
+	b.Run("load", w.load)
+}
+
+func newTown(b *testing.B, n int) *town {
+	b.Helper()
+	r := registry.New(registry.Config{
+		Store: memory.New(), Now: time.Now, Rand: rand.Reader,
+		Probe: func(context.Context, string) error { return nil },
+	})
+	w := &town{registry: r, corpus: searchtest.NewCorpus(7)}
+	began := time.Now()
+	for i := range n {
+		w.register(b, i)
+	}
+	b.Logf("%d vacants registered in %v", n, time.Since(began).Round(time.Second))
+	var err error
+	if w.index, err = bleve.Open(b.TempDir()); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = w.index.Close() })
+	began = time.Now()
+	l := live.New(w.index, r, time.Now)
+	if err := l.CatchUp(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("indexed in %v", time.Since(began).Round(time.Millisecond))
+	quiet := slog.New(slog.DiscardHandler)
+	s := search.New(search.Config{Index: w.index, Registry: r, Now: time.Now, Log: quiet, Refresh: l.Refresh})
+	server := httptest.NewServer(registryapi.Search(registryapi.SearchConfig{Finder: s, Now: time.Now, Logger: quiet}))
+	b.Cleanup(server.Close)
+	w.url = server.URL
+	return w
+}
+
+// register registers a vacant with a card of the corpus.
+func (w *town) register(b *testing.B, i int) {
+	b.Helper()
+	e, k := w.corpus.Entry(), registrytest.Key(i+1)
+	p := registrytest.Publication(b, k, registrytest.Draft{Text: e.Capability, At: time.Now(), With: func(p *registry.Publication) {
+		p.Family = &e.ClaimedFamily
+		for _, text := range e.Declared {
+			if len(text) <= registry.MaxDeclaredOf {
+				p.Declared = append(p.Declared, text)
+			}
+		}
+		if len(e.Tags) > 0 {
+			l := registrytest.Listing(b, k, 1, func(l *listing.Listing) {
+				l.Tags, l.Skills, l.Summary, l.Family = distinct(e.Tags), distinct(e.Skills), e.Summary, e.Family
+			})
+			p.Listing = &l
+		}
+	}})
+	if _, err := w.registry.Publish(b.Context(), p); err != nil {
+		b.Fatalf("Publish() = %v", err)
+	}
+	if e.Score > 0 {
+		s, err := reputation.NewState(time.Now()).Update(reputation.Factual, e.Score, 20, time.Now())
+		if err == nil {
+			_, err = w.registry.Judge(b.Context(), k.ID(), s)
+		}
+		if err != nil {
+			b.Fatalf("Judge() = %v", err)
+		}
+	}
+}
+
+func distinct(all []string) []string {
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+const queries = 2000
+
+func (w *town) measure(b *testing.B, next func() string) {
+	took, found := make([]time.Duration, 0, queries), 0
+	for i := range queries + queries/10 {
+		target := w.url + next()
+		began := time.Now()
+		answer, err := http.Get(target)
+		if err != nil {
+			b.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		if err := answer.Body.Close(); err != nil {
+			b.Fatal(err)
+		}
+		if err != nil || answer.StatusCode != http.StatusOK || !json.Valid(body) {
+			b.Fatalf("GET %s = %s, %v", target, answer.Status, err)
+		}
+		if i >= queries/10 { // the rest was to warm up
+			took = append(took, time.Since(began))
+			found += bytes.Count(body, []byte(`"vacant_id"`))
+		}
+	}
+	slices.Sort(took)
+	for name, at := range map[string]int{"p50-µs": queries / 2, "p99-µs": queries * 99 / 100, "max-µs": queries - 1} {
+		b.ReportMetric(float64(took[at].Microseconds()), name)
+	}
+	b.ReportMetric(float64(found)/queries, "hits/op")
+}
+
+// load measures what a fresh process does with a published snapshot.
+func (w *town) load(b *testing.B) {
+	home, dir := b.TempDir(), b.TempDir()
+	blobs, err := files.Open(home, time.Now())
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := snapshot.New(snapshot.Config{Blobs: blobs, Now: time.Now, Rand: rand.Reader, Dir: dir})
+	began := time.Now()
+	v, err := s.Publish(b.Context(), w.index, snapshot.Version{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("%d MB published in %v", v.Manifest.Size>>20, time.Since(began).Round(time.Millisecond))
+	before := heap()
+	began = time.Now()
+	_, folder, err := s.Load(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	unpacked := time.Since(began)
+	x, err := bleve.Open(folder)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer x.Close()
+	if _, err := x.Query(b.Context(), search.Query{Words: []string{"a"}, Limit: 20}); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(time.Since(began).Milliseconds()), "loaded-ms")
+	b.ReportMetric(float64(unpacked.Milliseconds()), "unpacked-ms")
+	b.ReportMetric(float64(heap()-before)/(1<<20), "heap-MB")
+	b.ReportMetric(size(b, folder), "disk-MB")
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func size(b *testing.B, dir string) float64 {
+	b.Helper()
+	var sum int64
+	if err := filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		sum += info.Size()
+		return err
+	}); err != nil {
+		b.Fatal(err)
+	}
+	return float64(sum) / (1 << 20)
+}
