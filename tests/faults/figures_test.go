@@ -32,7 +32,7 @@ func TestCallTakesThreeRoundTripsColdAndTwoWarm(t *testing.T) {
 		trips      int
 		operations []string
 	}{
-		{"cold", 3, []string{"GetItem", "GetItem", "PutItem", "PutItem", "Query", "Query"}},
+		{"cold", 3, []string{"GetItem", "GetItem", "GetItem", "PutItem", "PutItem", "Query", "Query"}},
 		{"warm", 2, []string{"PutItem", "PutItem"}},
 		{"warm again", 2, []string{"PutItem", "PutItem"}},
 	} {

@@ -17,8 +17,9 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify [FILE]",
 		Short: "Check all that a host keeps, or an export",
 		Long: `Check all that the host of a data folder keeps: every link, number, epoch and
-decision of every pair, every logbook, record, card and name; and every hash and
-signature whose text can still be read. It works beside a running host, and without.
+decision of every pair, every logbook, record, card and name, every event of the
+registry, what it says of each vacant, and its sealed log; and every hash and signature
+whose text can still be read. It works beside a running host, and without.
 Each broken row is one line.
 
 A host elsewhere is checked on this machine. With --host URL it exports its rows page

@@ -93,6 +93,9 @@ func (r homeResult) text(w io.Writer) {
 		verdict = fmt.Sprintf("%d BROKEN", r.Findings)
 	}
 	fmt.Fprintf(w, "%d rows in %d streams, %d vacants: %s\n", r.Rows, r.Streams, r.Vacants, verdict)
+	if r.Events > 0 {
+		fmt.Fprintf(w, "registry: %d events, %d vacants registered\n", r.Events, r.Registered)
+	}
 	if r.Withheld > 0 {
 		fmt.Fprintf(w, "not checked: %d sealed keys, which are opened for signing only\n", r.Withheld)
 	}

@@ -4,7 +4,7 @@ package cost
 // not chosen: the tests read them off a real call.
 type Model struct {
 	WriteUnits  float64 `json:"write_units"`  // the request row and the answer row
-	ReadUnits   float64 `json:"read_units"`   // the vacant's record, the revocation of the caller's key, the tips of both streams
+	ReadUnits   float64 `json:"read_units"`   // the vacant's record, the list of revocations, the tips of both streams
 	LineBytes   float64 `json:"line_bytes"`   // the log line of a call
 	BilledMS    float64 `json:"billed_ms"`    // of a warm call: three round trips and its work
 	AnswerBytes float64 `json:"answer_bytes"` // answer with its headers
@@ -61,7 +61,7 @@ func (m Model) Calls(s Shape, l List, n float64, edge bool) []Line {
 		l.line("rows written", WriteUnits, n*m.WriteUnits, "both rows at most 1 KB; a refused write costs as much",
 			"%s units x %s %s", number(m.WriteUnits), number(n), calls),
 		l.line("reads", ReadUnits, n*(m.ReadUnits+m.ColdShare*m.ColdReads),
-			"record, revocation and two tips, none remembered, and an instance's text key; strongly consistent, at most 4 KB each",
+			"record, revocations and two tips, none remembered, and an instance's text key; strongly consistent, at most 4 KB each",
 			"(%s units + %s cold x %s) x %s %s", number(m.ReadUnits), number(m.ColdShare), number(m.ColdReads), number(n), calls),
 		l.line("stream of rows", StreamReads, n*m.WriteUnits, "read by Lambda, which is free; the filter wakes no function for new rows",
 			"%s records x %s %s", number(m.WriteUnits), number(n), calls),
