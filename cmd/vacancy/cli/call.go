@@ -131,7 +131,11 @@ func (a *app) call(ctx context.Context, f callFlags, what string, words []string
 		}
 		res, err = caller.Accept(ctx, target, body)
 	default:
-		res, err = caller.Call(ctx, target, msg)
+		var fresh dispatch.Freshness
+		res, fresh, err = (&dispatch.Client{Caller: caller}).Call(ctx, target, msg)
+		if told := news(fresh); told != "" {
+			a.note("%s%s", printable(target.Name), told)
+		}
 	}
 	known := newCallResult(self, target, res)
 	return a.showCall(f.shown(a, known), known, err)

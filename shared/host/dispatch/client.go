@@ -226,7 +226,7 @@ func (c *Client) underWay(ctx context.Context, question identity.Hash) ([]Choice
 		o, found = r.Open[question]
 		return false
 	})
-	if err != nil || !found {
+	if err != nil || !found || c.Caller.now().Sub(o.At) > openTime {
 		return nil, err
 	}
 	kept, err := card.Parse(o.Card)

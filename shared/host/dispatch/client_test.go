@@ -303,6 +303,23 @@ func TestAQuestionWhoseOutcomeIsUnknownGoesToNobodyElse(t *testing.T) {
 	}
 }
 
+func TestAQuestionIsOpenForADay(t *testing.T) {
+	m := newMarket(t)
+	m.Policy = dispatch.ByScore
+	m.add(t, 10, "first", "translate")
+	m.add(t, 11, "second", "translate")
+	m.wire("first").fault = func(string, *envelope.Envelope) string { return "reply lost" }
+	_, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
+	wantKind(t, err, problem.Pending)
+	m.reg.rows = m.reg.rows[1:]
+	m.clock.add(25 * time.Hour)
+	out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
+	want(t, out.Result, err, "echo: hi")
+	if out.Chosen.ID != key(t, 11).ID() {
+		t.Errorf("chosen %s, want the second: after a day it is a new question", out.Chosen.ID.Short())
+	}
+}
+
 func TestARefusedCallIsNotResumedLater(t *testing.T) {
 	m := newMarket(t)
 	m.Policy = dispatch.ByScore

@@ -53,6 +53,9 @@ const (
 	maxCards = 4096
 	maxOlder = 16
 	maxOpen  = 64
+	// openTime is how long a question stays open: as long as a host keeps the
+	// texts that would answer it, at least (design §10).
+	openTime = 24 * time.Hour
 )
 
 // Freshness is how a card stands to those seen before.
