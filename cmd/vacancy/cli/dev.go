@@ -37,8 +37,9 @@ func (a *app) devCommand() *cobra.Command {
 		Short: "Run a host on this machine",
 		Long: `Run a host over one file, make a vacant named demo that echoes, call it over HTTP,
 verify its answer, and serve until Ctrl-C. A second start finds everything as it was
-left. It listens on loopback only; administration goes through a socket in the data
-folder, which is for its owner alone.
+left. Beside the calls it keeps a registry, its search and its log ("vacancy publish",
+"vacancy search", "vacancy log"). It listens on loopback only; administration goes
+through a socket in the data folder, which is for its owner alone.
 
 The log has one line per call: time, pair, seq, verdict, milliseconds.`,
 		Example: `  vacancy dev
@@ -167,5 +168,7 @@ func (r devResult) text(w io.Writer) {
 	fmt.Fprintf(w, "  vacancy call %s \"hello yourself\"\n", r.Demo.Name)
 	fmt.Fprintf(w, "  vacancy call %s hi --print | curl --json @- %s/a2a/message/send\n", r.Demo.Name, r.URL)
 	fmt.Fprintf(w, "  vacancy create scribe --capability \"repeats what it hears\"\n")
+	fmt.Fprintf(w, "  vacancy publish %s\n", r.Demo.Name)
+	fmt.Fprintf(w, "  vacancy call --capability echoes \"found you\"\n")
 	fmt.Fprintf(w, "  vacancy list\n\nCtrl-C ends it. The log:\n\n")
 }
