@@ -55,7 +55,9 @@ func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (
 }
 
 // IsChecked reports whether a document is one that Check may read.
-func IsChecked(k store.Key) bool { return k.Partition == Partition && k.Sort != leaseKey().Sort }
+func IsChecked(k store.Key) bool {
+	return k.Partition == Partition && k.Sort != leaseKey().Sort || k.Partition == CosignedPartition
+}
 
 // CheckRegistry is Check of the log of a registry's events.
 func CheckRegistry(ctx context.Context, r Reader, found func(Fault)) (sealed uint64, err error) {
@@ -203,11 +205,34 @@ func (c *checking) checkpoint(size uint64) error {
 		return err
 	}
 	want := Checkpoint{c.head.host, size, root}
-	got, _, err := Open(s.published(want).Note)
+	got, _, err := Open([]byte(s.Note))
 	if err != nil {
 		c.found(Fault{key, "a checkpoint", problem.Of(err).Error()})
-	} else if got != want {
+		return nil
+	}
+	if got != want {
 		c.found(Fault{key, want.Text(), got.Text()})
+		return nil
+	}
+	return c.cosignatures(want, s)
+}
+
+// cosignatures verifies those of a checkpoint that is known to be right.
+func (c *checking) cosignatures(of Checkpoint, s storedCheckpoint) error {
+	d, err := c.doc(cosignedKey(of.Size))
+	if err != nil {
+		return err
+	}
+	w, err := decodeWitnesses(d)
+	if err == nil {
+		var verified []Signature
+		_, verified, err = Open(published(of, s, w).Note)
+		if registered := w.registered(); err == nil && len(verified) < registered {
+			err = problem.New(problem.Damaged, "%d of %d", len(verified), registered)
+		}
+	}
+	if err != nil {
+		c.found(Fault{d.Key, "cosignatures of the checkpoint", problem.Of(err).Error()})
 	}
 	return nil
 }

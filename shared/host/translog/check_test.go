@@ -105,6 +105,33 @@ func TestEveryDamageToALogIsFoundOnce(t *testing.T) {
 	}
 }
 
+func TestADamagedCosignatureIsFound(t *testing.T) {
+	for name, change := range map[string]func(string) string{
+		"what is no document": func(string) string { return "{" },
+		"a line of another":   func(s string) string { return strings.Replace(s, "— vacant/", "— vacant/0", 1) + " " },
+		"one that does not verify": func(s string) string {
+			at := strings.LastIndex(s, `\n"`) - 20 // amid the signature
+			return s[:at] + string("AB"[s[at]&1]) + s[at+1:]
+		},
+		"a document of a later format": func(s string) string { return strings.Replace(s, `"format":1`, `"format":2`, 1) },
+	} {
+		w, l := sealedAt(t, 10)
+		p, err := l.Cosign(t.Context(), w.cosigned(w.latest(l).Checkpoint, w.witness()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := store.Key{Partition: translog.CosignedPartition, Sort: "000000000000000a"}
+		d, err := w.Store.Doc(t.Context(), k)
+		if err != nil || d.Version == 0 || p.Cosignatures != 1 {
+			t.Fatalf("Doc() = %+v, %v, want the cosignature", d, err)
+		}
+		w.put(k, change(string(d.Data)))
+		if got := w.faults(); len(got) != 1 || !strings.Contains(got[0], "want cosignatures of the checkpoint") {
+			t.Errorf("%s: Check() finds %q, want one fault", name, got)
+		}
+	}
+}
+
 func TestAStreamThatIsNotWhatWasSealedIsAFault(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*store.Row)

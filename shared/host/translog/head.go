@@ -11,8 +11,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Partition is where the log's documents lie.
-const Partition = "tlog"
+// The partitions of the log's documents: what is sealed, and the cosignatures,
+// which come from outside.
+const (
+	Partition         = "tlog"
+	CosignedPartition = "cosigned"
+)
 
 // format is the version of the stored documents.
 const format = 1
@@ -28,6 +32,10 @@ func tileKey(t tileID) store.Key {
 
 func checkpointKey(size uint64) store.Key {
 	return store.Key{Partition: Partition, Sort: fmt.Sprintf("cp#%016x", size)}
+}
+
+func cosignedKey(size uint64) store.Key {
+	return store.Key{Partition: CosignedPartition, Sort: fmt.Sprintf("%016x", size)}
 }
 
 func epochKey(id uint64) store.Key {

@@ -16,12 +16,18 @@ import (
 // in seconds.
 const maxAhead = 300
 
-// storedCheckpoint is a checkpoint's document: the note that the host signed,
-// and the lines of its witnesses.
+// storedCheckpoint is a checkpoint's document: the note that the host signed.
 type storedCheckpoint struct {
+	Format int    `json:"format"`
+	Note   string `json:"note"`
+}
+
+// storedWitnesses are the lines of a checkpoint's witnesses. They lie apart from
+// what is sealed, so that the process that takes them from strangers need not
+// be one that can write the log.
+type storedWitnesses struct {
 	Format int             `json:"format"`
-	Note   string          `json:"note"`
-	Lines  []storedWitness `json:"witnesses,omitempty"`
+	Lines  []storedWitness `json:"witnesses"`
 }
 
 type storedWitness struct {
@@ -38,12 +44,12 @@ type Published struct {
 	Cosignatures int
 }
 
-func (s storedCheckpoint) published(c Checkpoint) Published {
+func published(c Checkpoint, s storedCheckpoint, w storedWitnesses) Published {
 	b := []byte(s.Note)
-	for _, w := range s.Lines {
-		b = append(b, w.Line...)
+	for _, one := range w.Lines {
+		b = append(b, one.Line...)
 	}
-	return Published{c, b, len(s.Lines)}
+	return Published{c, b, len(w.Lines)}
 }
 
 // Latest is the newest checkpoint.
@@ -57,29 +63,51 @@ func (l *Log) Latest(ctx context.Context) (Published, error) {
 
 // At is the checkpoint of a size.
 func (l *Log) At(ctx context.Context, size uint64) (Published, error) {
-	_, s, c, err := l.checkpoint(ctx, size)
+	s, c, err := l.checkpoint(ctx, size)
 	if err != nil {
 		return Published{}, err
 	}
-	return s.published(c), nil
+	_, w, err := l.cosigned(ctx, size)
+	return published(c, s, w), err
 }
 
-func (l *Log) checkpoint(ctx context.Context, size uint64) (d store.Doc, s storedCheckpoint, c Checkpoint, err error) {
-	d, err = l.Store.Doc(ctx, checkpointKey(size))
+// checkpoint reads what the host signed at a size.
+func (l *Log) checkpoint(ctx context.Context, size uint64) (s storedCheckpoint, c Checkpoint, err error) {
+	d, err := l.Store.Doc(ctx, checkpointKey(size))
 	if err != nil {
-		return d, s, c, fault(err)
+		return s, c, fault(err)
 	}
 	if d.Version == 0 {
-		return d, s, c, problem.New(problem.NotFound, "no checkpoint of %d events was sealed", size)
+		return s, c, problem.New(problem.NotFound, "no checkpoint of %d events was sealed", size)
 	}
 	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format {
-		return d, s, c, problem.Wrap(problem.Damaged, err, "%s is not readable", d.Key)
+		return s, c, problem.Wrap(problem.Damaged, err, "%s is not readable", d.Key)
 	}
 	c, _, err = open([]byte(s.Note), nil)
 	if err != nil || c.Size != size {
 		err = problem.Wrap(problem.Damaged, err, "%s is not the checkpoint of %d events", d.Key, size)
 	}
-	return d, s, c, err
+	return s, c, err
+}
+
+// cosigned reads the lines of a checkpoint's witnesses, which may be none.
+func (l *Log) cosigned(ctx context.Context, size uint64) (d store.Doc, w storedWitnesses, err error) {
+	d, err = l.Store.Doc(ctx, cosignedKey(size))
+	if err != nil {
+		return d, w, fault(err)
+	}
+	w, err = decodeWitnesses(d)
+	return d, w, err
+}
+
+func decodeWitnesses(d store.Doc) (w storedWitnesses, err error) {
+	if d.Version == 0 {
+		return storedWitnesses{Format: format}, nil
+	}
+	if err := json.Unmarshal(d.Data, &w); err != nil || w.Format != format {
+		return w, problem.Wrap(problem.Damaged, err, "%s is not readable", d.Key)
+	}
+	return w, nil
 }
 
 // Cosign adds the cosignatures of a note to the checkpoint that it is of: those
@@ -95,27 +123,31 @@ func (l *Log) Cosign(ctx context.Context, msg []byte) (Published, error) {
 	if err != nil {
 		return Published{}, err
 	}
+	s, c, err := l.checkpoint(ctx, claimed.Size)
+	if err != nil {
+		return Published{}, err
+	}
+	if c != claimed {
+		return Published{}, problem.New(problem.Conflict, "this host sealed another checkpoint of %d events: %s", c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
+	}
 	for try := 1; ; try++ {
-		d, s, c, err := l.checkpoint(ctx, claimed.Size)
+		d, w, err := l.cosigned(ctx, c.Size)
 		if err != nil {
 			return Published{}, err
 		}
-		if c != claimed {
-			return Published{}, problem.New(problem.Conflict, "this host sealed another checkpoint of %d events: %s", c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
-		}
-		changed, err := s.add(lines)
+		changed, err := w.add(lines)
 		if err != nil || !changed {
-			return s.published(c), err
+			return published(c, s, w), err
 		}
-		err = l.putCheckpoint(ctx, d, s)
+		err = l.putWitnesses(ctx, d, w)
 		if err == nil || !overtaken(err) || try == tries {
-			return s.published(c), fault(err)
+			return published(c, s, w), fault(err)
 		}
 	}
 }
 
-func (l *Log) putCheckpoint(ctx context.Context, d store.Doc, s storedCheckpoint) error {
-	data, err := json.Marshal(s)
+func (l *Log) putWitnesses(ctx context.Context, d store.Doc, w storedWitnesses) error {
+	data, err := json.Marshal(w)
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "%s", d.Key)
 	}
@@ -190,13 +222,10 @@ func (l *Log) registered(ctx context.Context, s Signature) error {
 
 // add takes lines that are not there. Registered witnesses share a bounded
 // number of places; configured ones have their own.
-func (s *storedCheckpoint) add(lines []storedWitness) (changed bool, err error) {
-	have, registered := map[string]bool{}, 0
+func (s *storedWitnesses) add(lines []storedWitness) (changed bool, err error) {
+	have, registered := map[string]bool{}, s.registered()
 	for _, w := range s.Lines {
 		have[w.Key] = true
-		if !w.Configured {
-			registered++
-		}
 	}
 	for _, w := range lines {
 		if have[w.Key] {
@@ -211,6 +240,17 @@ func (s *storedCheckpoint) add(lines []storedWitness) (changed bool, err error) 
 		s.Lines = append(s.Lines, w)
 	}
 	return changed, nil
+}
+
+// registered counts the lines of witnesses that are registered here, and not
+// configured.
+func (s *storedWitnesses) registered() (n int) {
+	for _, w := range s.Lines {
+		if !w.Configured {
+			n++
+		}
+	}
+	return n
 }
 
 // Witnesses names who cosigned a published checkpoint, one line each.
