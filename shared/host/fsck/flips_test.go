@@ -8,6 +8,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
@@ -16,7 +17,7 @@ import (
 // kind. What may change unseen is listed: nothing else in the home repeats it
 // (until an account does), and nothing that was signed depends on it.
 func TestEveryByteThatMattersIsChecked(t *testing.T) {
-	a := story(t, memory.New())
+	a := published(t, memory.New())
 	req, rsp, log := a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID)
 	// due, price and shard: when others may void, and what it cost.
 	free := func(at int) bool { return at > atSeen && at < atDay }
@@ -31,6 +32,9 @@ func TestEveryByteThatMattersIsChecked(t *testing.T) {
 		{"answer", rsp, 6, func(at int) bool { return at == atReplyBox-5 }}, // took
 		{"void", rsp, 8, func(int) bool { return false }},
 		{"logbook entry", log, 2, func(int) bool { return false }},
+		{"event in the chain of all", registry.EventStream(), 5, func(int) bool { return false }},
+		{"event of an actor", registry.ActorStream(a.Demo.ID), 1, func(int) bool { return false }},
+		{"revocation of an actor", registry.ActorStream(a.stranger.ID()), 2, func(int) bool { return false }},
 	} {
 		rows, err := a.Store.Rows(a.Ctx, tc.in, tc.position, 1, store.Ascending)
 		a.Must(err)
@@ -80,9 +84,9 @@ func (h hit) damage(rows []store.Row) []store.Row {
 }
 
 // damagedBy draws damage of some kinds to the streams of a home.
-func (c *caller) damagedBy(t *rapid.T, kinds []int) *altered {
+func (c *caller) damagedBy(t *rapid.T, kinds []int, more ...store.Stream) *altered {
 	damaged := &altered{Store: c.Store, rows: map[store.Stream]func([]store.Row) []store.Row{}}
-	for _, s := range []store.Stream{c.Pair().Requests(), c.Pair().Responses(), store.StreamOf(store.KindLogbook, c.Demo.ID)} {
+	for _, s := range append(more, c.Pair().Requests(), c.Pair().Responses(), store.StreamOf(store.KindLogbook, c.Demo.ID)) {
 		var hits []hit
 		for range rapid.IntRange(0, 4).Draw(t, "hits") {
 			hits = append(hits, hit{rapid.IntRange(0, 99).Draw(t, "row"), rapid.IntRange(0, 250).Draw(t, "byte"), rapid.Byte().Draw(t, "to"), rapid.SampledFrom(kinds).Draw(t, "what")})
@@ -102,14 +106,16 @@ func (c *caller) damagedBy(t *rapid.T, kinds []int) *altered {
 // TestAnyDamageIsFoundOverPagesAsInTheHome: but for rows in another order than
 // that of their positions, which no home lists and a page is refused for.
 func TestAnyDamageIsFoundOverPagesAsInTheHome(t *testing.T) {
-	a := story(t, memory.New())
-	rapid.Check(t, func(t *rapid.T) { a.check(a.damagedBy(t, []int{0, 1, 2, 4, 5, 6})) })
+	a := published(t, memory.New())
+	rapid.Check(t, func(t *rapid.T) {
+		a.check(a.damagedBy(t, []int{0, 1, 2, 4, 5, 6}, registry.EventStream(), registry.ActorStream(a.Demo.ID), registry.ActorStream(a.stranger.ID())))
+	})
 }
 
 func TestNoRowsMakeACheckPanicOrEnd(t *testing.T) {
-	a := story(t, memory.New())
+	a := published(t, memory.New())
 	rapid.Check(t, func(t *rapid.T) {
-		damaged := a.damagedBy(t, []int{0, 1, 2, 3, 4, 5, 6})
+		damaged := a.damagedBy(t, []int{0, 1, 2, 3, 4, 5, 6}, registry.EventStream(), registry.ActorStream(a.Demo.ID), registry.ActorStream(a.stranger.ID()))
 		for _, run := range []func(context.Context, fsck.Config) (fsck.Result, error){fsck.Run, narrow} {
 			_, err := run(a.Ctx, fsck.Config{
 				Home: damaged, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
@@ -124,8 +130,9 @@ func TestNoRowsMakeACheckPanicOrEnd(t *testing.T) {
 
 // FuzzRows checks a home whose rows are whatever comes.
 func FuzzRows(f *testing.F) {
-	a := story(f, memory.New())
-	for _, s := range []store.Stream{a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID)} {
+	a := published(f, memory.New())
+	for _, s := range []store.Stream{a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID),
+		registry.EventStream(), registry.ActorStream(a.Demo.ID)} {
 		rows, err := a.Store.Rows(a.Ctx, s, 1, store.MaxPage, store.Ascending)
 		a.Must(err)
 		for _, row := range rows {
@@ -137,6 +144,7 @@ func FuzzRows(f *testing.F) {
 		for s, data := range map[store.Stream][]byte{
 			a.Pair().Requests(): request, a.Pair().Responses(): response,
 			store.StreamOf(store.KindLogbook, a.Demo.ID): entry, "odd#name": entry,
+			registry.EventStream(): request, registry.ActorStream(a.Demo.ID): response,
 		} {
 			for p := uint64(1); p < 4; p++ {
 				if err := st.Commit(a.Ctx, store.Append{Stream: s, Position: p, Attempt: store.Attempt{1}, Data: data}); err != nil {
