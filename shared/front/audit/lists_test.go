@@ -1,0 +1,88 @@
+package audit_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/audit"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+)
+
+func TestListsOfTheRegistryAreKeysInPages(t *testing.T) {
+	a := hosttest.New(t, memory.New()).Caller()
+	want := map[string][]store.Key{audit.ListRegistry: nil, audit.ListRevoked: nil}
+	for _, name := range []string{"one", "two", "three"} {
+		r, err := a.Vacants.Create(a.Ctx, hosted.Spec{Name: name, Capability: "c", Substrate: "echo"})
+		a.Must(err)
+		_, _, err = a.Vacants.Publish(a.Ctx, r.ID, hosted.Wishes{})
+		a.Must(err)
+		want[audit.ListRegistry] = append(want[audit.ListRegistry], registry.RegistrationKey(r.ID))
+		if name == "two" {
+			a.Time = a.Time.Add(1)
+			_, _, err = a.Vacants.Revoke(a.Ctx, r.ID, "lost")
+			a.Must(err)
+			want[audit.ListRevoked] = append(want[audit.ListRevoked], registry.RevokedKey(r.ID))
+		}
+	}
+	h := pagesOf(a)
+	for list, want := range want {
+		got := map[store.Key]bool{}
+		for cursor, more := "", true; more; {
+			var page audit.DocsPage
+			ask(t, h, "GET", "/v1/export/docs?limit=1&list="+list+cursor, "", &page)
+			for _, d := range page.Docs {
+				if d.Data != nil || d.Version == 0 {
+					t.Errorf("%s has %+v, want the key and its version alone", list, d)
+				}
+				got[store.Key{Partition: d.Partition, Sort: d.Sort}] = true
+			}
+			cursor, more = "&cursor="+page.Next, page.Next != ""
+		}
+		all := map[store.Key]bool{}
+		for _, k := range want {
+			all[k] = true
+		}
+		if diff := cmp.Diff(all, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", list, diff)
+		}
+	}
+	var refusal account.Refusal
+	if w := ask(t, h, "GET", "/v1/export/docs?list=all", "", &refusal); w.Code != problem.Malformed.Row().Status || refusal.Field != "list" {
+		t.Errorf("another list = %d %s, want the lists there are", w.Code, w.Body)
+	}
+}
+
+func TestDocumentsOfTheRegistryAreExportedAndNothingElseOfItsPartitions(t *testing.T) {
+	a := hosttest.New(t, memory.New()).Caller()
+	_, _, err := a.Vacants.Publish(a.Ctx, a.Demo.ID, hosted.Wishes{})
+	a.Must(err)
+	h := pagesOf(a)
+	id := a.Demo.ID
+	for k, want := range map[store.Key]int{
+		registry.RegistrationKey(id):                           http.StatusOK,
+		registry.ManifestKey(id):                               http.StatusOK,
+		registry.KinKey(id, id):                                http.StatusOK,
+		registry.RevokedKey(id):                                http.StatusOK,
+		registry.RevokedListKey():                              http.StatusOK,
+		{Partition: "reg#" + id.String(), Sort: "secret"}:      http.StatusForbidden,
+		{Partition: "reg#x", Sort: "card"}:                     http.StatusForbidden,
+		{Partition: "kin#" + id.String(), Sort: "x"}:           http.StatusForbidden,
+		{Partition: "revoked", Sort: "x"}:                      http.StatusForbidden,
+		{Partition: "registered#" + id.String(), Sort: "card"}: http.StatusForbidden,
+	} {
+		var body json.RawMessage
+		if w := ask(t, h, "GET", "/v1/export/doc?"+url.Values{"partition": {k.Partition}, "sort": {k.Sort}}.Encode(), "", &body); w.Code != want {
+			t.Errorf("document %s = %d, want %d", k, w.Code, want)
+		}
+	}
+}
