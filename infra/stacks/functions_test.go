@@ -86,7 +86,7 @@ func TestOnlyTheControlPlaneWritesDocumentsOfAnyKind(t *testing.T) {
 		}
 	}
 	want := map[string]string{"message": "puts [textkey] seals textkey:* ", "sweeper": "puts [textkey] ", "account": "puts <nil> seals <nil> ",
-		"registry": "puts [reg#* kin#* revoked tlog] ", "sealer": "puts [tlog] "}
+		"registry": "puts [reg#* kin#* revoked cosigned] ", "sealer": "puts [tlog] "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what is written to docs and sealed (-want +got):\n%s", diff)
 	}

@@ -53,6 +53,8 @@ const (
 	kin           = "kin#*"
 	revoked       = "revoked"
 	log           = "tlog"
+	// cosigned are the cosignatures of the log, which come from strangers.
+	cosigned = "cosigned"
 	// inIndex is the part of the sparse index that registrations lie in.
 	inIndex = "registry"
 	// What the host knows of itself, and of the vacants that it hosts.
@@ -71,7 +73,8 @@ const (
 // Of documents message makes the keys of texts and no other: whoever takes it
 // over reaches neither the operator's key nor a vacant's record. A software
 // identity it would have to make as well, if strangers come before the operator.
-// registry makes those of the registry, search none at all.
+// registry makes those of the registry and takes cosignatures, but writes nothing
+// of the log; search none at all.
 func table(s settings.Settings) []function {
 	return append(doors(s), jobs(s)...)
 }
@@ -116,8 +119,8 @@ func doors(s settings.Settings) []function {
 		memory: 256, timeout: urlTimeout, concurrency: beside(s), url: true,
 		environment: with("VACANCY_HOST_KEY", "VACANCY_URL"),
 		grants: grants{rows: appends(), host: []string{"GetPublicKey"}, docs: []access{
-			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, log}},
-			{"Docs", []string{"GetItem", "Query"}, []string{registrations, kin, revoked, log, aboutHost, records}},
+			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, cosigned}},
+			{"Docs", []string{"GetItem", "Query"}, []string{registrations, kin, revoked, log, cosigned, aboutHost, records}},
 		}},
 	}, {
 		name: "search", description: "finds vacants by what they can do",
@@ -131,7 +134,7 @@ func doors(s settings.Settings) []function {
 // jobs are the functions that nobody waits for.
 func jobs(s settings.Settings) []function {
 	sealer := grants{rows: []string{"Query", "GetItem"}, host: []string{"GetPublicKey", "Sign"}, docs: []access{
-		{"Log", []string{"GetItem", "PutItem", "Query", "DeleteItem"}, []string{log}}}}
+		{"Log", []string{"GetItem", "PutItem"}, []string{log}}}}
 	sealerReads := []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY"}
 	if s.HostKey != "kms" { // the identity lies sealed in docs
 		sealer.opens = true
