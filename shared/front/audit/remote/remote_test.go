@@ -259,6 +259,25 @@ func TestAHostThatLiesGetsNoCleanReport(t *testing.T) {
 			docs[0].(map[string]any)["partition"] = "host"
 			return page
 		}),
+		"registrations in circles": liar("/v1/export/docs", func(r *http.Request, _ int, page map[string]any) any {
+			if r.URL.Query().Get("list") != audit.ListRegistry {
+				return page
+			}
+			k := store.Key{Partition: "reg#" + a.Demo.ID.String(), Sort: "card"}
+			return audit.DocsPage{Docs: []audit.Doc{{Partition: k.Partition, Sort: k.Sort, Version: 1, Index: "05"}}, Next: store.Cursor{Key: k, Sort: "05"}.String()}
+		}),
+		"registrations that go back": liar("/v1/export/docs", func(r *http.Request, _ int, page map[string]any) any {
+			if r.URL.Query().Get("list") != audit.ListRegistry {
+				return page
+			}
+			return audit.DocsPage{Docs: []audit.Doc{{Partition: "reg#a", Sort: "card", Version: 1, Index: "05"}, {Partition: "reg#b", Sort: "card", Version: 1, Index: "04"}}}
+		}),
+		"revocations of another partition": liar("/v1/export/docs", func(r *http.Request, _ int, page map[string]any) any {
+			if r.URL.Query().Get("list") != audit.ListRevoked {
+				return page
+			}
+			return audit.DocsPage{Docs: []audit.Doc{{Partition: "v#a", Sort: "record", Version: 1}}}
+		}),
 		"another document": liar("/v1/export/doc", func(_ *http.Request, _ int, page map[string]any) any {
 			page["doc"].(map[string]any)["sort"] = "else"
 			return page
