@@ -12,7 +12,7 @@ func (q *Query) Match(e *Entry) (rank float64, ok bool) {
 	if !q.passes(e) {
 		return 0, false
 	}
-	points, ok := q.points(e)
+	points, ok := q.Points(e.GroupTexts())
 	if !ok {
 		return 0, false
 	}
@@ -32,18 +32,14 @@ func (q *Query) passes(e *Entry) bool {
 	return q.Text == "" || slices.ContainsFunc(e.Texts(), func(t string) bool { return strings.Contains(t, q.Text) })
 }
 
-func (q *Query) points(e *Entry) (sum int, ok bool) {
-	if len(q.Words) == 0 {
-		return 0, true
-	}
-	terms := e.Terms()
-	for _, word := range q.Words {
+// Points gives what the words of q are worth in the texts of an entry, summed;
+// ok is false if one is worth nothing.
+func (q *Query) Points(texts [Groups][]string) (sum int, ok bool) {
+	for _, w := range q.Words {
 		best := 0
-		for g := range terms {
-			for _, term := range terms[g] {
-				if k, ok := Matches(word, term); ok {
-					best = max(best, Points(Group(g), k))
-				}
+		for g, group := range texts {
+			if k, ok := kindIn(group, w); ok {
+				best = max(best, Points(Group(g), k))
 			}
 		}
 		if best == 0 {
@@ -52,6 +48,22 @@ func (q *Query) points(e *Entry) (sum int, ok bool) {
 		sum += best
 	}
 	return sum, true
+}
+
+// kindIn gives the best way in which w matches a word of some texts. Cutting a
+// text into words is left for those that have w at all.
+func kindIn(texts []string, w string) (best Kind, ok bool) {
+	for _, t := range texts {
+		if !strings.Contains(t, w) {
+			continue
+		}
+		for _, term := range Words(t) {
+			if k, is := Matches(w, term); is && (!ok || k < best) {
+				best, ok = k, true
+			}
+		}
+	}
+	return best, ok
 }
 
 // Matches tells how a word of a query matches a word of an entry.

@@ -124,18 +124,18 @@ func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 		if err != nil {
 			return Page{}, late(ctx, err)
 		}
-		matches, err := s.read(ctx, &q, hits)
-		if err != nil {
-			return Page{}, late(ctx, err)
-		}
-		for i, m := range matches {
-			if m == nil {
-				continue
+		// The spare hits are read only if others fall away.
+		for rest := hits; len(rest) > 0; {
+			some := rest[:min(len(rest), want-len(page.Matches))]
+			rest = rest[len(some):]
+			matches, err := s.read(ctx, &q, some)
+			if err != nil {
+				return Page{}, late(ctx, err)
 			}
-			page.Matches = append(page.Matches, *m)
+			page.Matches = append(page.Matches, matches...)
 			if len(page.Matches) == want {
-				if i < len(hits)-1 || len(hits) == q.Limit {
-					page.Next = q.cursor(hits[i].Place)
+				if len(rest) > 0 || len(hits) == q.Limit {
+					page.Next = q.cursor(some[len(some)-1].Place)
 				}
 				return page, nil
 			}
@@ -151,18 +151,27 @@ func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 	}
 }
 
-// read reads hits again, nil for each that falls away.
-func (s *Service) read(ctx context.Context, q *Query, hits []Hit) ([]*Match, error) {
-	matches := make([]*Match, len(hits))
+// read reads hits again, and leaves out each that falls away.
+func (s *Service) read(ctx context.Context, q *Query, hits []Hit) ([]Match, error) {
+	all := make([]*Match, len(hits))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readers)
 	for i, h := range hits {
 		g.Go(func() (err error) {
-			matches[i], err = s.verify(ctx, q, h)
+			all[i], err = s.verify(ctx, q, h)
 			return err
 		})
 	}
-	return matches, g.Wait()
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	matches := make([]Match, 0, len(all))
+	for _, m := range all {
+		if m != nil {
+			matches = append(matches, *m)
+		}
+	}
+	return matches, nil
 }
 
 // late says Deadline for what failed because Find's own time was over.

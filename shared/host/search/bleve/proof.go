@@ -60,33 +60,5 @@ func proved(q *search.Query, s string) (sum int, ok bool) {
 	if !slices.ContainsFunc(declared, func(t string) bool { return strings.Contains(t, q.Text) }) && q.Text != "" {
 		return 0, false
 	}
-	for _, w := range q.Words {
-		best := 0
-		for g, group := range texts {
-			if k, ok := kindIn(group, w); ok {
-				best = max(best, search.Points(search.Group(g), k))
-			}
-		}
-		if best == 0 {
-			return 0, false
-		}
-		sum += best
-	}
-	return sum, true
-}
-
-// kindIn gives the best way in which w matches a word of some texts. Cutting
-// texts into words is left for those that have w at all.
-func kindIn(texts []string, w string) (best search.Kind, ok bool) {
-	for _, t := range texts {
-		if !strings.Contains(t, w) {
-			continue
-		}
-		for _, term := range search.Words(t) {
-			if k, is := search.Matches(w, term); is && (!ok || k < best) {
-				best, ok = k, true
-			}
-		}
-	}
-	return best, ok
+	return q.Points(texts)
 }
