@@ -1,0 +1,134 @@
+package serve_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
+)
+
+// sealing is a host whose control door seals.
+func sealing(t *testing.T, s store.Store, seals bool) *serve.House {
+	t.Helper()
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := serve.Home{
+		Store: s, Vault: vault, Substrates: serve.Substrates(true), URL: "http://127.0.0.1:8080", Log: quiet,
+		Now: time.Now, Rand: rand.Reader, Seals: seals,
+	}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func publishOne(t *testing.T, h *serve.House, name string) {
+	t.Helper()
+	r, err := h.Vacants.Create(t.Context(), hosted.Spec{Name: name, Capability: "echoes", Substrate: "echo"})
+	if err == nil {
+		_, _, err = h.Vacants.Publish(t.Context(), r.ID, hosted.Wishes{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheControlDoorSealsTheLogOnDemand(t *testing.T) {
+	h := sealing(t, memory.New(), true)
+	publishOne(t, h, "one")
+	web, base := serve.InProcess(h.Account)
+	client := account.Client{HTTP: web, URL: base}
+	for _, added := range []uint64{1, 0} {
+		s, err := client.Seal(t.Context())
+		if err != nil || s.Size != 1 || s.Added != added || s.Epochs != 1 {
+			t.Errorf("Seal() = %+v, %v, want 1 event, %d of them new", s, err, added)
+		}
+	}
+	l, err := h.OpenLog(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := l.Latest(t.Context()); err != nil || p.Size != 1 {
+		t.Errorf("Latest() = %d, %v, want 1", p.Size, err)
+	}
+}
+
+func TestAHomeThatDoesNotSealHasNoSuchRoute(t *testing.T) {
+	web, base := serve.InProcess(sealing(t, memory.New(), false).Account)
+	if _, err := (&account.Client{HTTP: web, URL: base}).Seal(t.Context()); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Seal() = %v, want not found", err)
+	}
+}
+
+// TestALogIsKeptSealed every so often while something is new; a fault is logged
+// and tried again.
+func TestALogIsKeptSealed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failing := false
+		home := memory.New()
+		h := sealing(t, &storetest.Lossy{Store: home, Decide: func(op string, _ []store.Write) storetest.Fate {
+			if failing {
+				return storetest.Lost
+			}
+			return storetest.Fine
+		}}, false)
+		l, err := h.OpenLog(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			serve.KeepSealed(ctx, l, time.Minute, slog.New(slog.NewTextHandler(&said, nil)))
+			close(ended)
+		}()
+		size := func() uint64 {
+			t.Helper()
+			p, err := l.Latest(t.Context())
+			if err != nil && !problem.Is(err, problem.NotFound) {
+				t.Fatal(err)
+			}
+			return p.Size
+		}
+		publishOne(t, h, "one")
+		time.Sleep(61 * time.Second)
+		if got := size(); got != 1 {
+			t.Errorf("after a minute %d events are sealed, want 1", got)
+		}
+		publishOne(t, h, "two")
+		failing = true
+		time.Sleep(time.Minute)
+		failing = false
+		if got := size(); got != 1 {
+			t.Errorf("without a store %d events are sealed, want 1", got)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := size(); got != 2 {
+			t.Errorf("two minutes later %d events are sealed, want 2", got)
+		}
+		cancel()
+		<-ended
+		for _, want := range []string{"the log is sealed", "the log could not be sealed"} {
+			if !strings.Contains(said.String(), want) {
+				t.Errorf("the log says %q, want %q in it", said.String(), want)
+			}
+		}
+	})
+}
