@@ -2,6 +2,7 @@ package registryapi
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,8 +15,10 @@ import (
 
 // caller finds out who reads.
 type caller struct {
-	url func(context.Context) (string, error)
-	now func() time.Time
+	url     func(context.Context) (string, error)
+	routed  bool
+	revoked func(context.Context, identity.ID) (bool, error)
+	now     func() time.Time
 }
 
 // of returns who proved to be the reader of r, nil for nobody. A proof that
@@ -33,21 +36,48 @@ func (c *caller) of(r *http.Request) (*identity.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A caller signs for the authority that it asked. Behind an edge the request
-	// comes under another Host; there the host's own URL says how it is reached.
-	failed := c.verify(p, r, r.Host)
-	if failed == nil {
-		return &p.ID, nil
-	}
-	if public, err := c.public(r.Context()); err != nil {
+	if err := c.verify(p, r); err != nil {
 		return nil, err
-	} else if public != "" && !strings.EqualFold(public, r.Host) && c.verify(p, r, public) == nil {
-		return &p.ID, nil
 	}
-	return nil, failed
+	switch gone, err := c.revoked(r.Context(), p.ID); {
+	case err != nil:
+		return nil, err
+	case gone: // whoever has the key now
+		return nil, problem.New(problem.Revoked, "%s: the key of %s was revoked", readproof.Header, p.ID.Short())
+	}
+	return &p.ID, nil
 }
 
-func (c *caller) verify(p readproof.Proof, r *http.Request, authority string) error {
+// verify says whether p was made for r at this host. A caller signs for the
+// authority that it asked. Behind an edge the request comes under another Host;
+// there the host's own URL says how it is reached.
+func (c *caller) verify(p readproof.Proof, r *http.Request) error {
+	if c.own(r.Host) && c.verifyFor(p, r, r.Host) == nil {
+		return nil
+	}
+	public, err := c.public(r.Context())
+	if err != nil {
+		return err
+	}
+	return c.verifyFor(p, r, public)
+}
+
+// own reports whether the Host of a request is this host's for certain. Whom a
+// caller has asked for something can send its proof on, with the Host that it
+// was made for: at most another program of this machine is then taken in.
+func (c *caller) own(host string) bool {
+	if c.routed {
+		return true
+	}
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	ip := net.ParseIP(strings.Trim(name, "[]"))
+	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+func (c *caller) verifyFor(p readproof.Proof, r *http.Request, authority string) error {
 	method := r.Method
 	if method == http.MethodHead {
 		method = http.MethodGet

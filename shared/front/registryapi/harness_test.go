@@ -79,7 +79,7 @@ func newDoor(t *testing.T) *door {
 	quiet := slog.New(slog.DiscardHandler)
 	reg := registryapi.Registry(registryapi.Config{
 		Registry: d.registry, Log: d.log, Now: d.clock, Logger: quiet,
-		URL: func(context.Context) (string, error) { return d.public, nil },
+		URL: func(context.Context) (string, error) { return d.public, nil }, Routed: true,
 	})
 	find := registryapi.Search(registryapi.SearchConfig{
 		Finder: search.New(search.Config{Index: index, Registry: d.registry, Now: d.clock, Log: quiet, Refresh: d.live.CatchUp}),

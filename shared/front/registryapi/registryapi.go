@@ -2,12 +2,12 @@
 // reading cards and events, and searching, in the shapes of the reference with
 // members of our own beside them.
 //
-// It translates HTTP to host/registry and host/search and back and decides
-// nothing itself. It imports those, registryclient (whose shapes it writes),
-// account (whose Refusal it renders), floors 1 and 2 and problem. The
-// invariants: a body is strict JSON of at most 256 KiB or refused; who reads is
-// whoever signed the header of readproof, never what a query says; what is kept
-// by caches is the same for everybody; no query and no key reaches the log.
+// It translates HTTP to host/registry, host/search and host/translog and back
+// and decides nothing itself. It imports those, registryclient (whose shapes it
+// writes), floors 1 and 2 and problem. The invariants: a body is strict JSON of
+// at most 256 KiB or refused; who reads is whoever signed the header of
+// readproof, never what a query says; what caches keep is the same for
+// everybody; no query and no key reaches the log.
 package registryapi
 
 import (
@@ -25,9 +25,13 @@ type Config struct {
 	// Log is the transparency log of the registry's events; nil: its routes are
 	// not there.
 	Log Log
-	// URL is the host's base URL, for which callers may sign their proofs beside
-	// the Host of the request; nil: the Host alone.
-	URL    func(context.Context) (string, error)
+	// URL is the host's base URL, for which callers may sign their proofs; nil:
+	// none.
+	URL func(context.Context) (string, error)
+	// Routed: whoever handed the request over has found this host by its Host, so
+	// that callers may sign for that too. Where it is false, the Host is what the
+	// sender wrote, and nothing but a loopback address is taken.
+	Routed bool
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -46,7 +50,7 @@ type Config struct {
 //
 // and the routes of the transparency log. Refusals are {"detail", "code"}.
 func Registry(c Config) http.Handler {
-	d := &door{Config: c, caller: caller{url: c.URL, now: c.Now}}
+	d := &door{Config: c, caller: caller{url: c.URL, routed: c.Routed, revoked: c.Registry.IsRevoked, now: c.Now}}
 	routes := map[string]methods{
 		"/v1/halo":                 {http.MethodPost: d.publish},
 		"/v1/revoke_halo":          {http.MethodPost: d.revoke},

@@ -219,8 +219,8 @@ func kindOf(status int, code string) problem.Kind {
 		return problem.Schema
 	case http.StatusTooManyRequests:
 		return problem.TooMany
-	case http.StatusNotImplemented: // the reference's answer to a revocation
-		return problem.MethodNotAllowed
+	case http.StatusNotImplemented: // the reference's answer to a revocation; it will not change
+		return problem.Forbidden
 	}
 	if status >= 500 {
 		return problem.Unavailable

@@ -86,7 +86,7 @@ func TestARefusalOfARegistryHasItsKindAndNoTricks(t *testing.T) {
 		"the reference's":        {409, `{"detail":"actor_seq must equal"}`, problem.Conflict, "actor_seq must equal"},
 		"a code of another kind": {404, `{"detail":"x","code":"unavailable"}`, problem.NotFound, "(404): x"},
 		"a framework's list":     {422, `{"detail":[{"loc":["query","limit"]}]}`, problem.Schema, "gives no reason"},
-		"not implemented":        {501, `{"detail":"not in P4"}`, problem.MethodNotAllowed, "not in P4"},
+		"not implemented":        {501, `{"detail":"not in P4"}`, problem.Forbidden, "not in P4"},
 		"a gateway":              {502, `<html>Bad Gateway</html>`, problem.Unavailable, "gives no reason"},
 		"a redirect":             {302, ``, problem.Untrusted, "(302)"},
 		"colours for a terminal": {400, `{"detail":"a\u001b[31mb\u202e\u0000c"}`, problem.Malformed, "a[31mbc"},
@@ -303,7 +303,7 @@ func TestACountThatSomebodyElseTookIsReadAgain(t *testing.T) {
 		t.Errorf("PublishAs() = %v after %d requests, want revoked, once", err, len(s.asked))
 	}
 	c, s = client(says(200, `[]`), says(501, `{"detail":"not_implemented_in_p4"}`))
-	if _, err := c.RevokeAs(t.Context(), key, "over", bytes.NewReader(make([]byte, 64))); !problem.Is(err, problem.MethodNotAllowed) || len(s.asked) != 2 {
+	if _, err := c.RevokeAs(t.Context(), key, "over", bytes.NewReader(make([]byte, 64))); !problem.Is(err, problem.Forbidden) || len(s.asked) != 2 {
 		t.Errorf("RevokeAs(at a registry of the reference) = %v after %d requests, want a refusal, once", err, len(s.asked))
 	}
 }
