@@ -23,8 +23,8 @@ const (
 // direction) removed, runs of space and control characters one space, none at
 // the ends. It is what it gives back once more.
 func Normalise(s string) string {
-	if plain(s) {
-		return fold(s)
+	if ascii(s) {
+		return fold(strings.ToLower(s))
 	}
 	// Folding can leave what composes, and composing what folds.
 	for range 3 {
@@ -37,19 +37,35 @@ func Normalise(s string) string {
 	return fold(s)
 }
 
-// plain reports whether s is ASCII without upper case, for which only spaces
-// are left to fold.
-func plain(s string) bool {
+// ascii reports whether s is ASCII, as most texts are: for them there is
+// nothing to compose.
+func ascii(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; c >= utf8.RuneSelf || c >= 'A' && c <= 'Z' {
+		if s[i] >= utf8.RuneSelf {
 			return false
 		}
 	}
 	return true
 }
 
+// tidy reports whether the spaces of s need no folding, as far as bytes tell.
+func tidy(s string) bool {
+	after := byte(' ')
+	for i := range len(s) {
+		c := s[i]
+		if c < ' ' || c >= 0x7f || c == ' ' && after == ' ' {
+			return false
+		}
+		after = c
+	}
+	return after != ' '
+}
+
 // fold folds the spaces.
 func fold(s string) string {
+	if tidy(s) {
+		return s
+	}
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
 	}), " ")
