@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,10 +81,10 @@ func TestAHomeThatDoesNotSealHasNoSuchRoute(t *testing.T) {
 // and tried again.
 func TestALogIsKeptSealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		failing := false
+		var failing atomic.Bool
 		home := memory.New()
 		h := sealing(t, &storetest.Lossy{Store: home, Decide: func(op string, _ []store.Write) storetest.Fate {
-			if failing {
+			if failing.Load() {
 				return storetest.Lost
 			}
 			return storetest.Fine
@@ -113,9 +114,9 @@ func TestALogIsKeptSealed(t *testing.T) {
 			t.Errorf("after a minute %d events are sealed, want 1", got)
 		}
 		publishOne(t, h, "two")
-		failing = true
+		failing.Store(true)
 		time.Sleep(time.Minute)
-		failing = false
+		failing.Store(false)
 		if got := size(); got != 1 {
 			t.Errorf("without a store %d events are sealed, want 1", got)
 		}
