@@ -319,14 +319,9 @@ func (a *announcement) sign(ctx context.Context, v *Vacants) (registry.Publicati
 	if err != nil {
 		return registry.Publication{}, err
 	}
-	// Of the registration that this is decided by: read by itself, it could be
-	// that of an event which the decision does not know.
+	// Of the registration that this is decided by. Asked for by itself it could
+	// be that of an event which the decision does not know.
 	seq := a.reg.ActorSeq + 1
-	if a.reg.Joined == 0 {
-		if seq, err = v.Registry.NextActorSeq(ctx, id); err != nil {
-			return registry.Publication{}, err
-		}
-	}
 	e := event.Event{
 		Type: event.Register, Actor: id, Time: v.now().UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("publish:%d", seq),
 		Payload: event.RegisterPayload(a.card.Hash(), a.card.HaloVersion, id, a.record.State.Effective(a.visibility)),
