@@ -93,7 +93,7 @@ func (d *doors) line(r *http.Request, began time.Time, err error) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		level = slog.LevelDebug
 	}
-	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", r.URL.Path)}
+	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", loggable(r.URL.Path))}
 	if err != nil {
 		p := problem.Of(err)
 		verdict = p.Kind.String()
@@ -106,6 +106,17 @@ func (d *doors) line(r *http.Request, began time.Time, err error) {
 		slog.Float64("ms", float64(d.now().Sub(began).Microseconds()/10)/100))
 	d.log.LogAttrs(context.WithoutCancel(r.Context()), level, "registry", attrs...)
 }
+
+// loggable bounds what a stranger writes into the log, where each line of the
+// paths that are refused is paid for by the byte. All routes with an id fit.
+func loggable(path string) string {
+	if len(path) > maxLogged {
+		path = strings.ToValidUTF8(path[:maxLogged], "") + "..."
+	}
+	return path
+}
+
+const maxLogged = 120
 
 // fail renders a refusal: {"detail", "code"}, "field" where one input is
 // wrong, and both cards of an equivocation.

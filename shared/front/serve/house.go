@@ -48,6 +48,9 @@ type Home struct {
 	// Probe asks the endpoint of a vacant that runs elsewhere whether anybody is
 	// there, before it is listed; nil: none that runs elsewhere is listed here.
 	Probe func(ctx context.Context, endpoint string) error
+	// Routed: requests come from a router that found this host by their Host; else
+	// their Host is what the sender wrote.
+	Routed bool
 	// Seals lets the control door seal the registry's log; without it that is for
 	// a process that has the host's identity and little else.
 	Seals bool

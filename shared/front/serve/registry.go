@@ -21,7 +21,7 @@ func (h *House) OpenLog(witnesses []string) (*translog.Log, error) {
 // leaves that one's routes out.
 func (h *House) RegistryDoor(log registryapi.Log) http.Handler {
 	return registryapi.Registry(registryapi.Config{
-		Registry: h.Registry, Log: log, URL: h.Vacants.Base, Now: h.home.Now, Logger: h.home.Log,
+		Registry: h.Registry, Log: log, URL: h.Vacants.Base, Routed: h.home.Routed, Now: h.home.Now, Logger: h.home.Log,
 	})
 }
 

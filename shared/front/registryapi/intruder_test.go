@@ -1,0 +1,55 @@
+package registryapi_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+)
+
+// Whoever was asked with a proof can send it on, with the Host that it was made
+// for: a host that takes the sender's word for its own name would believe it.
+func TestAProofMadeForAnotherHostIsNotSentOn(t *testing.T) {
+	d, key := newDoor(t), newKey(t)
+	d.publish(key, "secret", hidden)
+	for _, public := range []string{"", "http://127.0.0.1:8080", "https://public.example"} {
+		open := registryapi.Registry(registryapi.Config{
+			Registry: d.registry, Now: d.clock, Logger: slog.New(slog.DiscardHandler),
+			URL: func(context.Context) (string, error) { return public, nil },
+		})
+		for host, want := range map[string]int{
+			"evil.example": 401, "evil.example:8080": 401, "127.0.0.1.evil.example": 401, "localhost.evil.example": 401, "10.0.0.1": 401,
+			"[::1].evil.example": 401, "127.0.0.1:8080": 200, "LOCALHOST:8080": 200, "[::1]:8080": 200, "localhost": 200,
+		} {
+			r := httptest.NewRequest("GET", "/v1/capability_card/"+key.ID().String(), nil)
+			r.Host = host
+			r.Header.Set(readproof.Header, d.proof(key, host, r))
+			w := httptest.NewRecorder()
+			open.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("URL %q: GET with a proof for its Host %s = %d, want %d", public, host, w.Code, want)
+			}
+		}
+	}
+}
+
+func TestARevokedKeyProvesNoReading(t *testing.T) {
+	d, key := newDoor(t), newKey(t)
+	d.publish(key, "secret", hidden)
+	path := "/v1/capability_card/" + key.ID().String()
+	if got := d.send("GET", path, nil, key); got.StatusCode != http.StatusOK {
+		t.Fatalf("GET before = %d, want 200", got.StatusCode)
+	}
+	if _, err := d.client(key).RevokeAs(t.Context(), key, "stolen", rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{path, "/v1/event_log/" + key.ID().String(), "/v1/event/1", "/v1/lineage/" + key.ID().String()} {
+		refused(t, d.send("GET", path, nil, key), 403, "revoked", "was revoked")
+	}
+	refused(t, d.send("GET", path, nil, nil), 403, "forbidden", "caller required")
+}
