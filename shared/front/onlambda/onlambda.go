@@ -76,7 +76,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home,
 	h.Operator = operator.Keys{Store: h.Store, Now: wall, Rand: rand.Reader}
 	home := serve.Home{
 		Store: h.Store, Substrates: serve.Substrates(false), URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
-		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, Seals: f == Account,
+		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, Seals: f == Account, Routed: true,
 	}
 	if f == Registry {
 		home.Probe = registry.Prober(outbound.New(outbound.Options{}))
