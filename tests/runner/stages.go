@@ -41,7 +41,7 @@ func lint(ctx context.Context, c *counts) error {
 }
 
 // heavy packages have a stage of their own.
-var heavy = regexp.MustCompile(`/(shared/store/dynamo|tests/(e2e|dynamolocal|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
+var heavy = regexp.MustCompile(`/(shared/store/dynamo|shared/host/search/opensearch|tests/(e2e|dynamolocal|opensearch|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
 
 func unit(ctx context.Context, c *counts) error {
 	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)
@@ -60,40 +60,49 @@ func storeContract(ctx context.Context, c *counts) error {
 	return goTest(ctx, c, "-count=1", "-p=1", "./shared/store/...", "./tests/dynamolocal/...", "./tests/faultproxy/...", "./tests/roundtrips/...")
 }
 
+func searchContract(ctx context.Context, c *counts) error {
+	return goTest(ctx, c, "-count=1", "-p=1", "./shared/host/search/opensearch/...", "./tests/opensearch/...")
+}
+
 func faults(ctx context.Context, c *counts) error {
 	return goTest(ctx, c, "-count=1", "-p=1", "-timeout=15m", "./tests/lambda/...", "./tests/faults/...", "./tests/kills/...", "./tests/simulation/...")
 }
 
 var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
-// fuzz runs every fuzz target of the protocol's parsers for 30 s. They are
-// found in the source, so that none can be forgotten.
+// parsers is where what strangers send is parsed.
+var parsers = []string{"shared/vacant", "shared/front/registryapi"}
+
+// fuzz runs every fuzz target of the parsers for 20 s. They are found in the
+// source, so that none can be forgotten.
 func fuzz(ctx context.Context, c *counts) error {
 	var errs []error
-	err := filepath.WalkDir("shared/vacant", func(path string, _ os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		src, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, m := range fuzzTarget.FindAllSubmatch(src, -1) {
-			name, dir := string(m[1]), "./"+filepath.Dir(path)
-			fmt.Println("   fuzz", dir, name)
-			errs = append(errs, c.one(fuzzOne(ctx, dir, name)))
-		}
-		return nil
-	})
-	return errors.Join(append(errs, err)...)
+	for _, top := range parsers {
+		errs = append(errs, filepath.WalkDir(top, func(path string, _ os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			src, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, m := range fuzzTarget.FindAllSubmatch(src, -1) {
+				name, dir := string(m[1]), "./"+filepath.ToSlash(filepath.Dir(path))
+				fmt.Println("   fuzz", dir, name)
+				errs = append(errs, c.one(fuzzOne(ctx, dir, name)))
+			}
+			return nil
+		}))
+	}
+	return errors.Join(errs...)
 }
 
-// fuzzOne runs one target. Go's fuzzer at times ends its 30 s with "context
+// fuzzOne runs one target. Go's fuzzer at times ends its time with "context
 // deadline exceeded" and no failing input, which says nothing of the code:
 // then it runs again. A finding is never retried.
 func fuzzOne(ctx context.Context, dir, name string) error {
 	run := func() error {
-		return command(ctx, nil, "go", "test", "-run=^$", "-fuzz=^"+name+"$", "-fuzztime=30s", "-parallel=2", "-fuzzminimizetime=5s", dir)
+		return command(ctx, nil, "go", "test", "-run=^$", "-fuzz=^"+name+"$", "-fuzztime=20s", "-parallel=2", "-fuzzminimizetime=5s", dir)
 	}
 	err := run()
 	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "context deadline exceeded") && !strings.Contains(err.Error(), "Failing input") {

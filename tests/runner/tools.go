@@ -33,11 +33,11 @@ type tool struct {
 var wanted = []tool{
 	{"gofmt", "format", version{}, nil, nil, "it comes with Go: https://go.dev/dl"},
 	{"curl", "e2e: the README's example, which needs --json", version{7, 82}, []string{"--version"}, map[string]string{"apt-get": "curl", "brew": "curl", "apk": "curl", "dnf": "curl"}, "https://curl.se"},
-	{"java", "store: DynamoDB Local", version{17, 0}, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
-	{"javac", "store: its loopback launcher", version{17, 0}, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
+	{"java", "store, search: DynamoDB Local, OpenSearch", version{17, 0}, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
+	{"javac", "store, search: their loopback launchers", version{17, 0}, []string{"-version"}, map[string]string{"apt-get": "openjdk-17-jdk-headless", "brew": "openjdk@17", "apk": "openjdk17", "dnf": "java-17-openjdk-devel"}, "a JDK, 17 or newer"},
 	{"node", "infra, aws: the CDK", version{20, 0}, []string{"--version"}, map[string]string{"apt-get": "nodejs", "brew": "node", "apk": "nodejs", "dnf": "nodejs"}, "https://nodejs.org"},
 	{"npm", "aws: fetches the CDK's command line", version{8, 0}, []string{"--version"}, map[string]string{"apt-get": "npm", "brew": "node", "apk": "npm", "dnf": "npm"}, "it comes with Node: https://nodejs.org"},
-	{"mvn", "store: fetches DynamoDB Local", version{3, 0}, []string{"--version"}, map[string]string{"apt-get": "maven", "brew": "maven", "apk": "maven", "dnf": "maven"}, "https://maven.apache.org"},
+	{"mvn", "store, search: fetches DynamoDB Local and OpenSearch", version{3, 0}, []string{"--version"}, map[string]string{"apt-get": "maven", "brew": "maven", "apk": "maven", "dnf": "maven"}, "https://maven.apache.org"},
 }
 
 // tools prints one table of what is wanted and found, and installs what is
@@ -219,6 +219,8 @@ func fetch(ctx context.Context, name string) error {
 		return command(ctx, []string{"GOBIN=" + filepath.Dir(staticcheckPath())}, "go", "install", "honnef.co/go/tools/cmd/staticcheck@"+staticcheckVersion)
 	case "dynamodb-local":
 		return command(ctx, []string{"VACANCY_CACHE=" + cacheDir()}, "go", "run", "./tests/dynamolocal/fetch")
+	case "opensearch":
+		return command(ctx, []string{"VACANCY_CACHE=" + cacheDir()}, "go", "run", "./tests/opensearch/fetch")
 	case "cdk":
 		_, err := cdk.Install(ctx, cacheDir(), io.Discard)
 		return err
