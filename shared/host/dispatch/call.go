@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -63,10 +64,11 @@ func (r *run) begin(msg *envelope.Message) error {
 	if e := r.st.ofJob(); e != nil && sameMessage(e.Payload, *msg) {
 		r.res.Resumed = true
 		r.hold(*e)
+		r.job = r.st.Job
 		return nil
 	}
 	key, err := r.c.newKey()
-	r.st.Job = key
+	r.st.Job, r.job = key, key
 	return err
 }
 
@@ -146,9 +148,12 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 	h := r.hold(e)
 	r.sent, r.doubt = r.sent || before, r.doubt || before
 	body := envelope.AppendRequest(nil, nil, &e)
+	failed := false // its store, at some try
 	for n, pendings := 0, 0; ; {
 		a, err := r.post(ctx, r.doors.send, body)
-		r.doubt = r.doubt || doubtful(a, err)
+		// After that only a word of the host itself tells that it did not accept.
+		r.doubt = r.doubt || doubtful(a, err) || failed && err == nil && !a.members()
+		failed = failed || err == nil && a.storeFailed()
 		if pointless(err) {
 			return err
 		}
@@ -166,7 +171,7 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 			pendings++
 		} else {
 			if n++; n >= r.c.tries() || !r.doubt && r.c.brief > 0 && n >= r.c.brief {
-				return r.unresolved(errors.Join(err, unclear(a)))
+				return r.leave(ctx, e, h, errors.Join(err, unclear(a)))
 			}
 			err = r.pause(ctx, n-1)
 		}
@@ -177,8 +182,8 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 }
 
 // doubtful reports whether a target from which a or err came back for a call
-// may have accepted it. It has not if nothing was sent, if it refuses, or if it
-// says in so many words that its store failed, and nothing runs (design §3).
+// may have accepted it without our learning that. It has not if nothing was
+// sent or if it refuses; if its store failed, it can be asked (leave).
 func doubtful(a answer, err error) bool {
 	switch {
 	case err != nil:
@@ -186,9 +191,33 @@ func doubtful(a answer, err error) bool {
 	case a.state != "":
 		return a.state != stateUnknown
 	case a.inconclusive():
-		return a.code != problem.Unavailable.String() || a.status != problem.Unavailable.Row().Status
+		return !a.storeFailed()
 	}
-	return a.status >= 200 && a.status < 300 || a.status >= 500 && a.status != 501
+	return a.status >= 200 && a.status < 300 || a.status >= 500 && a.status != http.StatusNotImplemented
+}
+
+// storeFailed reports a host's own word that its store failed: before it could
+// accept the call, or after it ran (design §3, steps 4, 7 and 9). The host has
+// done with the request either way.
+func (a answer) storeFailed() bool {
+	return a.status == problem.Unavailable.Row().Status && a.code == problem.Unavailable.String()
+}
+
+// leave ends the posting of e, which nothing conclusive came of. Where others
+// can be called instead, a host whose store failed is asked once what became of
+// it; unless the host knows, nobody else may get the message.
+func (r *run) leave(ctx context.Context, e envelope.Envelope, h identity.Hash, cause error) error {
+	if r.doubt || !r.sent || r.c.brief == 0 {
+		return r.unresolved(cause)
+	}
+	a, err := r.post(ctx, r.doors.ask, envelope.AppendRequest(nil, nil, &e))
+	if err == nil && (a.state == stateAnswered || a.state == stateUnanswered) {
+		if v, x, err := r.judge(e, h, a, true); v != again {
+			return r.act(ctx, h, a, v, x, err)
+		}
+	}
+	r.doubt = err != nil || a.state != stateUnknown || a.tooOld
+	return r.unresolved(cause)
 }
 
 // act follows a verdict and saves what came of it. An error ends the call.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/pause"
@@ -104,10 +105,11 @@ type run struct {
 	st      State
 	res     *Result
 
-	calling   bool // it is a Call: what is of the call in hand must be learnt
-	pending   bool // something asked for is accepted and not answered
-	corrected bool // the clock was corrected once already
-	floors    int  // times something was signed anew for a floor
+	job       string // the key of the call in hand
+	calling   bool   // it is a Call: what is of the call in hand must be learnt
+	pending   bool   // something asked for is accepted and not answered
+	corrected bool   // the clock was corrected once already
+	floors    int    // times something was signed anew for a floor
 	asked     map[identity.Hash]bool
 	waited    time.Duration
 	sent      bool  // something may have reached the target
@@ -137,12 +139,19 @@ func (c *Caller) with(ctx context.Context, t Target, f func(*run) error) (Result
 		err = f(r)
 		res.Late = append(res.Late, r.st.Late...)
 	}
-	res.Doubt = r.doubt && res.Fate == ""
+	res.Doubt = res.Fate == "" && r.inDoubt()
 	res.Took = c.now().Sub(res.Began)
 	if cerr := s.Close(); err == nil {
 		err = cerr
 	}
 	return res, err
+}
+
+// inDoubt reports whether the target may have accepted the call in hand: by an
+// envelope that was posted now, or by one that is still asked for.
+func (r *run) inDoubt() bool {
+	of := func(e envelope.Envelope) bool { return r.job != "" && e.IdempotencyKey == r.job }
+	return r.doubt || slices.ContainsFunc(r.st.Old, of) || slices.ContainsFunc(r.st.Live, of)
 }
 
 // busy is the error of a pair that could not be locked.

@@ -211,18 +211,29 @@ func TestTheNextOneIsCalledWhereTheFirstIsUnavailable(t *testing.T) {
 			m.wire("first").fault = func(path string, _ *envelope.Envelope) string { return f }
 		}
 	}
+	sendFault := func(f string) func(*market) {
+		return func(m *market) {
+			m.wire("first").fault = func(path string, _ *envelope.Envelope) string {
+				if strings.HasSuffix(path, "/ask") {
+					return ""
+				}
+				return f
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		first func(*market)
 		next  bool
 		kind  problem.Kind // of the error, or of the first try
 	}{
-		"asleep":            {refuse(problem.NotAccepting), true, problem.NotAccepting},
-		"closed":            {refuse(problem.Gone), true, problem.Gone},
-		"not hosted there":  {refuse(problem.Misdirected), true, problem.Misdirected},
-		"too busy":          {refuse(problem.TooMany), true, problem.TooMany},
-		"to be paid":        {refuse(problem.PaymentRequired), true, problem.PaymentRequired},
-		"not reachable":     {fault("unreachable"), true, problem.Unavailable},
-		"its store is down": {fault("503"), true, problem.Unavailable},
+		"asleep":             {refuse(problem.NotAccepting), true, problem.NotAccepting},
+		"closed":             {refuse(problem.Gone), true, problem.Gone},
+		"not hosted there":   {refuse(problem.Misdirected), true, problem.Misdirected},
+		"too busy":           {refuse(problem.TooMany), true, problem.TooMany},
+		"to be paid":         {refuse(problem.PaymentRequired), true, problem.PaymentRequired},
+		"not reachable":      {fault("unreachable"), true, problem.Unavailable},
+		"its store was down": {sendFault("503"), true, problem.Unavailable},
+		"its store is down":  {fault("503"), false, problem.Pending},
 		"it failed, for good": {func(m *market) {
 			m.wire("first").host.behave = func(*envelope.Envelope) string { return "fail" }
 		}, true, problem.BehaviourFailed},
@@ -300,6 +311,80 @@ func TestAQuestionWhoseOutcomeIsUnknownGoesToNobodyElse(t *testing.T) {
 				t.Errorf("chosen %s, want the second", out.Chosen.ID.Short())
 			}
 		})
+	}
+}
+
+func TestAStoreThatFailedAfterTheCallRanIsAsked(t *testing.T) {
+	m := newMarket(t)
+	m.Policy = dispatch.ByScore
+	m.add(t, 10, "first", "translate")
+	m.add(t, 11, "second", "translate")
+	m.wire("first").fault = func(path string, _ *envelope.Envelope) string {
+		if strings.HasSuffix(path, "/ask") {
+			return ""
+		}
+		return "503 after"
+	}
+	out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
+	want(t, out.Result, err, "echo: hi")
+	if out.Chosen.ID != key(t, 10).ID() || len(m.wire("second").log) > 0 {
+		t.Errorf("chosen %s, want the first, which had run it", out.Chosen.ID.Short())
+	}
+}
+
+// Whatever fails on the way, and however often the same is asked again: a
+// question that was answered ran on one vacant, and on others only where they
+// said that they will never answer it.
+func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
+	faults := []string{"", "", "unreachable", "request lost", "reply lost", "503", "503 after", "garbled", "asleep", "closed", "fails"}
+	for seed := range uint64(300) {
+		m := newMarket(t)
+		m.Policy = dispatch.ByScore
+		dice := &bits{n: seed}
+		roll := func(n int) int {
+			var b [2]byte
+			_, _ = dice.Read(b[:])
+			return (int(b[0])<<8 | int(b[1])) % n
+		}
+		for n := range byte(4) {
+			name := fmt.Sprint("v", n)
+			m.add(t, 10+n, name, "translate")
+			w := m.wire(name)
+			w.fault = func(string, *envelope.Envelope) string { return faults[roll(8)] }
+			w.host.gate = func(*envelope.Envelope) *problem.Error {
+				switch faults[roll(len(faults))] {
+				case "asleep":
+					return problem.New(problem.NotAccepting, "asleep")
+				case "closed":
+					return problem.New(problem.Gone, "closed")
+				}
+				return nil
+			}
+			w.host.behave = func(*envelope.Envelope) string {
+				if faults[roll(len(faults))] == "fails" {
+					return "fail"
+				}
+				return "answer"
+			}
+		}
+		for range 12 {
+			if _, err := m.CallCapability(t.Context(), words("translate"), say("once")); err == nil {
+				break
+			}
+		}
+		answered := 0
+		for _, w := range m.hosts {
+			for _, p := range w.host.pairs {
+				for _, r := range p.rows {
+					if r.decided == "answer" {
+						answered++
+					}
+				}
+			}
+		}
+		if answered > 1 {
+			t.Fatalf("seed %d: answered %d times, want once at most", seed, answered)
+		}
 	}
 }
 

@@ -46,7 +46,9 @@ func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool)
 		return r.clock(h, a)
 	}
 	// Not accepted now. It stays listed: a copy may still be on its way (hole 9).
-	if e.IdempotencyKey == r.st.Job {
+	// Where a question may have been accepted before, it stays in hand as well:
+	// signed anew it would be another call.
+	if e.IdempotencyKey == r.st.Job && !(r.c.brief > 0 && r.inDoubt()) {
 		r.st.Job = ""
 	}
 	return refused, nil, problem.New(kindOf(a), "%s refused the call%s: %s", r.t.Name, r.httpStatus(a), a.shown())
