@@ -30,8 +30,8 @@ const sweepEvery = time.Minute
 const gcPercent = 400
 
 func (a *app) devCommand() *cobra.Command {
-	var data, listen string
-	var witnesses []string
+	var data string
+	var o devOptions
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a host on this machine",
@@ -41,22 +41,35 @@ left. Beside the calls it keeps a registry, its search and its log ("vacancy pub
 "vacancy search", "vacancy log"). It listens on loopback only; administration goes
 through a socket in the data folder, which is for its owner alone.
 
-The log has one line per call: time, pair, seq, verdict, milliseconds.`,
+The log has one line per call: time, pair, seq, verdict, milliseconds.
+
+The search index is in the data folder. For more than 200,000 cards it may be in an
+OpenSearch cluster instead, as $VACANCY_OPENSEARCH_USER with
+$VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
 		Example: `  vacancy dev
-  vacancy dev --listen 127.0.0.1:0 --data ./try`,
+  vacancy dev --listen 127.0.0.1:0 --data ./try
+  vacancy dev --opensearch https://search.example:9200/cards`,
 		GroupID: groupHost,
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.dev(cmd.Context(), data, listen, witnesses)
+			return a.dev(cmd.Context(), data, o)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", defaultListen, "a loopback address and port; port 0 picks a free one")
-	cmd.Flags().StringArrayVar(&witnesses, "witness", nil, "the verifier key of a witness that may cosign the log unregistered; may be repeated")
+	cmd.Flags().StringVar(&o.listen, "listen", defaultListen, "a loopback address and port; port 0 picks a free one")
+	clusterFlag(cmd.Flags(), &o.cluster)
+	cmd.Flags().StringArrayVar(&o.witnesses, "witness", nil, "the verifier key of a witness that may cosign the log unregistered; may be repeated")
 	dataFlag(cmd.Flags(), &data)
 	return cmd
 }
 
-func (a *app) dev(ctx context.Context, data, listen string, witnesses []string) (err error) {
+// devOptions are how a host of this machine is run.
+type devOptions struct {
+	listen    string
+	cluster   string // whose index it searches; "" for one in the data folder
+	witnesses []string
+}
+
+func (a *app) dev(ctx context.Context, data string, o devOptions) (err error) {
 	dir, err := a.dataDir(data)
 	if err != nil {
 		return err
@@ -64,7 +77,7 @@ func (a *app) dev(ctx context.Context, data, listen string, witnesses []string) 
 	if _, _, err := serve.DialControl(dir); err == nil {
 		return problem.New(problem.Conflict, "a host is running over %s already", dir)
 	}
-	public, err := listenLoopback(listen)
+	public, err := listenLoopback(o.listen)
 	if err != nil {
 		return err
 	}
@@ -80,7 +93,7 @@ func (a *app) dev(ctx context.Context, data, listen string, witnesses []string) 
 		return err
 	}
 	defer door.Close()
-	found, err := openFinding(dir, host, witnesses, log)
+	found, err := a.openFinding(ctx, dir, o.cluster, host, o.witnesses, log)
 	if err != nil {
 		return err
 	}

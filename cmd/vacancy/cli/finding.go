@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/search"
 	"github.com/vacancy-host/vacancy/shared/host/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -25,17 +26,23 @@ const sealEvery = time.Minute
 type finding struct {
 	search *serve.Search
 	log    *translog.Log
-	index  *bleve.Index
+	index  search.Index
 }
 
 // openFinding opens the search index of a data folder, which this process has
-// locked, and the log of its registry, with its configured witnesses.
-func openFinding(dir string, host *localHost, witnesses []string, log *slog.Logger) (*finding, error) {
+// locked, or that in a cluster if one is named, and the log of its registry,
+// with its configured witnesses.
+func (a *app) openFinding(ctx context.Context, dir, cluster string, host *localHost, witnesses []string, log *slog.Logger) (*finding, error) {
 	l, err := host.OpenLog(witnesses)
 	if err != nil {
 		return nil, err
 	}
-	index, err := openIndex(filepath.Join(dir, searchDir), log)
+	var index search.Index
+	if cluster != "" {
+		index, err = a.openCluster(ctx, cluster)
+	} else {
+		index, err = openIndex(filepath.Join(dir, searchDir), log)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/search"
 	"github.com/vacancy-host/vacancy/shared/host/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/search/live"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -21,6 +22,7 @@ import (
 
 func (a *app) reindexCommand() *cobra.Command {
 	var w where
+	var cluster string
 	cmd := &cobra.Command{
 		Use:   "reindex",
 		Short: "Make the search index anew from the registry",
@@ -42,20 +44,23 @@ and searches go on over the old index meanwhile.`,
 			case err != nil:
 				return err
 			case there == nil:
-				return a.reindexFolder(cmd.Context(), w.data)
+				return a.reindexFolder(cmd.Context(), w.data, cluster)
 			case !there.aws:
 				return problem.New(problem.Usage, "a host elsewhere makes its index anew on its own machine")
+			case cluster != "":
+				return problem.New(problem.Usage, "--opensearch: the index of a stage is in its bucket")
 			}
 			return a.reindexStage(cmd.Context(), there.stage)
 		},
 	}
 	hostFlags(cmd.Flags(), &w)
+	clusterFlag(cmd.Flags(), &cluster)
 	return cmd
 }
 
 // reindexResult is what reindex came to.
 type reindexResult struct {
-	Index         string `json:"index,omitempty"` // its folder
+	Index         string `json:"index,omitempty"` // its folder or URL
 	Stage         string `json:"stage,omitempty"`
 	Registrations int    `json:"registrations,omitempty"`
 	Listed        int    `json:"listed,omitempty"`
@@ -69,7 +74,7 @@ func (r reindexResult) text(w io.Writer) {
 	fmt.Fprintf(w, "%s is made anew: %d of %d registrations are listed\n", printable(r.Index), r.Listed, r.Registrations)
 }
 
-func (a *app) reindexFolder(ctx context.Context, flag string) (err error) {
+func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err error) {
 	dir, err := a.dataDir(flag)
 	if err != nil {
 		return err
@@ -88,7 +93,13 @@ func (a *app) reindexFolder(ctx context.Context, flag string) (err error) {
 	defer func() { err = errors.Join(err, file.Close()) }()
 	feed := registry.New(registry.Config{Store: a.seams.store(file), Now: a.now, Rand: a.rand})
 	r := reindexResult{Index: filepath.Join(dir, searchDir)}
-	if err := a.buildIndex(ctx, feed, &r); err != nil {
+	if cluster != "" {
+		r.Index = cluster
+		err = a.reindexCluster(ctx, cluster, feed, &r)
+	} else {
+		err = a.buildIndex(ctx, feed, &r)
+	}
+	if err != nil {
 		return err
 	}
 	return a.show(r)
@@ -105,12 +116,7 @@ func (a *app) buildIndex(ctx context.Context, feed live.Feed, r *reindexResult) 
 	if err != nil {
 		return err
 	}
-	line := a.progressLine()
-	err = live.Rebuild(ctx, index, feed, a.now, func(p live.Progress) {
-		r.Registrations, r.Listed = p.Read, p.Listed
-		line.show("%d registrations read, %d of them listed", p.Read, p.Listed)
-	})
-	line.clear()
+	err = a.rebuild(ctx, index, feed, r)
 	if err = errors.Join(err, index.Close()); err != nil {
 		return errors.Join(err, os.RemoveAll(fresh))
 	}
@@ -118,6 +124,16 @@ func (a *app) buildIndex(ctx context.Context, feed live.Feed, r *reindexResult) 
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be replaced", r.Index)
 	}
 	return nil
+}
+
+// rebuild reads all registrations into an index, and tells how far it is.
+func (a *app) rebuild(ctx context.Context, index search.Index, feed live.Feed, r *reindexResult) error {
+	line := a.progressLine()
+	defer line.clear()
+	return live.Rebuild(ctx, index, feed, a.now, func(p live.Progress) {
+		r.Registrations, r.Listed = p.Read, p.Listed
+		line.show("%d registrations read, %d of them listed", p.Read, p.Listed)
+	})
 }
 
 // reindexEvent asks indexer for an index made anew.
