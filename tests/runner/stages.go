@@ -78,7 +78,7 @@ var parsers = []string{"shared/vacant", "shared/front/registryapi"}
 func fuzz(ctx context.Context, c *counts) error {
 	var errs []error
 	for _, top := range parsers {
-		errs = append(errs, filepath.WalkDir(top, func(path string, _ os.DirEntry, err error) error {
+		err := filepath.WalkDir(top, func(path string, _ os.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err
 			}
@@ -92,7 +92,8 @@ func fuzz(ctx context.Context, c *counts) error {
 				errs = append(errs, c.one(fuzzOne(ctx, dir, name)))
 			}
 			return nil
-		}))
+		})
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
