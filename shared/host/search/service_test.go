@@ -275,6 +275,37 @@ func TestAnIndexFullOfLiesEndsInAShortPageWithACursor(t *testing.T) {
 	}
 }
 
+// A search of anybody's reads no more than a hundred ordinary cards take: what
+// is read is paid for, and shared with calls.
+func TestLargeCardsMakeAShortPageWithACursor(t *testing.T) {
+	const each, most = 30 << 10, 30 // of a card, and cards on a page
+	w := newTown(t, 100)
+	for i := range w.keys {
+		w.sign(i, "translates "+strings.Repeat("x", each))
+	}
+	s := w.service()
+	var all []identity.ID
+	for cursor := ""; ; {
+		page := w.find(s, search.Request{Query: "translates", Limit: 100, Cursor: cursor})
+		if len(page.Matches) == 0 || len(page.Matches) > most {
+			t.Fatalf("Find() = %d matches of 30 KB on a page, want 1 to %d", len(page.Matches), most)
+		}
+		all = append(all, ids(page)...)
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	if len(all) != 100 {
+		t.Errorf("all pages = %d matches, want 100", len(all))
+	}
+	for i := range w.keys { // that fall away are read, too
+		w.change(i, func(g *registry.Registration) { g.Visibility = lifecycle.Hidden })
+	}
+	if page := w.find(s, search.Request{Query: "translates", Limit: 100}); len(page.Matches) > 0 || page.Next == "" {
+		t.Errorf("Find() of 100 hidden cards = %d matches, cursor %q, want none and a cursor", len(page.Matches), page.Next)
+	}
+}
+
 func TestACursorIsGoodForItsOwnQueryAlone(t *testing.T) {
 	w := newTown(t, 30)
 	s := w.service()
@@ -430,8 +461,8 @@ func TestVerdictsAreForgottenInTheOrderOfTheirUse(t *testing.T) {
 
 func TestMatchSaysWhatAScanSays(t *testing.T) {
 	c := searchtest.NewCorpus(11)
-	entries := c.Entries(60)
-	for range 300 {
+	entries := c.Entries(40)
+	for range 60 {
 		q := search.Query{Limit: len(entries), Words: c.Query()}
 		want := searchtest.Scan(entries, q)
 		var got []search.Hit

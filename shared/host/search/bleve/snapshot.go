@@ -19,9 +19,6 @@ import (
 func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
 	return x.using(func() (err error) {
 		r := x.scorch.CopyReader()
-		if r == nil {
-			return unavailable(errors.New("there is nothing to copy"))
-		}
 		defer func() { err = errors.Join(err, r.CloseCopyReader()) }()
 		dir, err := os.MkdirTemp("", "vacancy-index-")
 		if err != nil {

@@ -115,12 +115,12 @@ func testEmpty(t *testing.T, x search.Index) {
 
 func testScan(t *testing.T, x search.Index) {
 	c := NewCorpus(1)
-	entries := c.Entries(300)
-	for some := range slices.Chunk(entries, 120) {
+	entries := c.Entries(200)
+	for some := range slices.Chunk(entries, 80) {
 		apply(t, x, search.Batch{Put: some})
 	}
 	count(t, x, len(entries))
-	for _, q := range c.queries(150) {
+	for _, q := range c.queries(100) {
 		like(t, x, entries, q)
 	}
 	// Page after page is the whole.
