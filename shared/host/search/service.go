@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -47,6 +48,11 @@ const (
 	maxLooked = 1000
 	// readers at a time of the registrations of a page.
 	readers = 16
+	// maxRead is how many bytes of registrations one Find reads, but for the last
+	// few: a hundred of an ordinary size. Reading is what a search costs, and who
+	// searches is nobody in particular: large cards make a short page with a
+	// cursor, not a dear one.
+	maxRead = 256 << 10
 )
 
 // Service answers searches. It is safe for concurrent use.
@@ -118,6 +124,7 @@ func (s *Service) Find(ctx context.Context, r Request) (Page, error) {
 // fill asks the index until the page is full or there is nothing more.
 func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 	want, page := q.Limit, Page{}
+	var read atomic.Int64
 	for looked := 0; ; {
 		q.Limit = min(want-len(page.Matches)+spare, MaxPage)
 		hits, err := s.Index.Query(ctx, q)
@@ -126,14 +133,14 @@ func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 		}
 		// The spare hits are read only if others fall away.
 		for rest := hits; len(rest) > 0; {
-			some := rest[:min(len(rest), want-len(page.Matches))]
+			some := rest[:min(len(rest), want-len(page.Matches), readers)]
 			rest = rest[len(some):]
-			matches, err := s.read(ctx, &q, some)
+			matches, err := s.read(ctx, &q, some, &read)
 			if err != nil {
 				return Page{}, late(ctx, err)
 			}
 			page.Matches = append(page.Matches, matches...)
-			if len(page.Matches) == want {
+			if len(page.Matches) == want || read.Load() >= maxRead {
 				if len(rest) > 0 || len(hits) == q.Limit {
 					page.Next = q.cursor(some[len(some)-1].Place)
 				}
@@ -151,14 +158,14 @@ func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 	}
 }
 
-// read reads hits again, and leaves out each that falls away.
-func (s *Service) read(ctx context.Context, q *Query, hits []Hit) ([]Match, error) {
+// read reads hits again, and leaves out each that falls away. It adds to size
+// what it has read.
+func (s *Service) read(ctx context.Context, q *Query, hits []Hit, size *atomic.Int64) ([]Match, error) {
 	all := make([]*Match, len(hits))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(readers)
 	for i, h := range hits {
 		g.Go(func() (err error) {
-			all[i], err = s.verify(ctx, q, h)
+			all[i], err = s.verify(ctx, q, h, size)
 			return err
 		})
 	}

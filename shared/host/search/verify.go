@@ -2,7 +2,9 @@ package search
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -36,8 +38,9 @@ func EntryOf(g *registry.Registration, now time.Time) (e Entry, c card.Card, ok 
 // verify reads a hit again. It is nil if the store does not bear it out: the
 // vacant is not there, not listed now, no longer matches, or its card is not
 // its own.
-func (s *Service) verify(ctx context.Context, q *Query, h Hit) (*Match, error) {
+func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int64) (*Match, error) {
 	g, found, err := s.Registry.Get(ctx, h.ID)
+	size.Add(sizeOf(&g))
 	if problem.Is(err, problem.Damaged) || problem.Is(err, problem.Untrusted) {
 		// One poisoned registration does not stop the search (wire §23 C).
 		s.drop(ctx, h, "its registration is damaged")
@@ -65,6 +68,21 @@ func (s *Service) verify(ctx context.Context, q *Query, h Hit) (*Match, error) {
 		return nil, nil
 	}
 	return &Match{Registration: g, Card: c, Score: e.Score, Rank: rank}, nil
+}
+
+// sizeOf is about what a registration takes in the store, in bytes.
+func sizeOf(g *registry.Registration) int64 {
+	size := len(g.Card)
+	for _, text := range g.Declared {
+		size += len(text)
+	}
+	if l := g.Listing; l != nil {
+		size += len(l.Summary)
+		for _, text := range slices.Concat(l.Tags, l.Skills) {
+			size += len(text)
+		}
+	}
+	return int64(size)
 }
 
 func (s *Service) drop(ctx context.Context, h Hit, why string) {
