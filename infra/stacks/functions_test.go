@@ -45,7 +45,7 @@ func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
 			may = nil
 			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
 		case "sealer":
-			may = may[1:]
+			may = may[1:2]
 			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
 		default:
 			mayNot = append(mayNot, "dynamodb:Scan")

@@ -117,8 +117,8 @@ func doors(s settings.Settings) []function {
 	}, {
 		name: "registry", description: "publishing, revoking, cards, events and the transparency log",
 		memory: 256, timeout: urlTimeout, concurrency: beside(s), url: true,
-		environment: with("VACANCY_HOST_KEY", "VACANCY_URL"),
-		grants: grants{rows: appends(), host: []string{"GetPublicKey"}, docs: []access{
+		environment: with("VACANCY_URL"),
+		grants: grants{rows: appends(), docs: []access{
 			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, cosigned}},
 			{"Docs", []string{"GetItem", "Query"}, []string{registrations, kin, revoked, log, cosigned, aboutHost, records}},
 		}},
@@ -133,7 +133,7 @@ func doors(s settings.Settings) []function {
 
 // jobs are the functions that nobody waits for.
 func jobs(s settings.Settings) []function {
-	sealer := grants{rows: []string{"Query", "GetItem"}, host: []string{"GetPublicKey", "Sign"}, docs: []access{
+	sealer := grants{rows: []string{"Query"}, host: []string{"GetPublicKey", "Sign"}, docs: []access{
 		{"Log", []string{"GetItem", "PutItem"}, []string{log}}}}
 	sealerReads := []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY"}
 	if s.HostKey != "kms" { // the identity lies sealed in docs

@@ -28,7 +28,7 @@ import (
 )
 
 // functions of a stage.
-var functions = []string{"message", "account", "audit", "sweeper", "sentinel"}
+var functions = []string{"message", "account", "audit", "registry", "search", "sweeper", "sentinel", "indexer", "sealer"}
 
 // unseen are grants that are needed though no call here uses them: what makes
 // the call is not in the record, or does not exist locally.
@@ -37,6 +37,11 @@ var unseen = map[string]string{
 	"sentinel *":                    "the resource of dynamodb:ListStreams, which has none",
 	"sentinel sqs:SendMessage":      "Lambda sends what sentinel failed at ten times over, which takes AWS minutes",
 	"sentinel Lost":                 "the queue of sqs:SendMessage",
+	"indexer dynamodb:ListStreams":  "as sentinel's",
+	"indexer *":                     "as sentinel's",
+	"indexer s3:DeleteObject":       "an archive is removed when it is an hour old, or another indexer was first",
+	"search s3:ListBucket":          "S3 asks for it where an object is missing, to say so; the local one does not",
+	"search SnapshotNames":          "the bucket of s3:ListBucket",
 }
 
 // everything has each function do all that it ever does to AWS.
@@ -73,11 +78,15 @@ func (s *deployed) everything(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	s.looked(t)
 	s.verify(t, s.URL)
 	s.sweep(t)
+	since := time.Now()
 	if _, exit := s.vacancy(t, "invoke", "sentinel", filepath.Join(root(t), "events", "sentinel-changed.json")); exit != 0 {
 		t.Fatalf("invoke sentinel: exit %d", exit)
 	}
+	// The record has it when Lambda has written the function's lines.
+	s.lines(t, "sentinel", since, func(all []line) bool { return len(all) > 0 })
 }
 
 // sweep has the sweeper destroy the key of a day long past.

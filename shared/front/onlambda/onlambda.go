@@ -69,8 +69,11 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home,
 		return nil, problem.Wrap(problem.Usage, err, "the configuration of the AWS SDK")
 	}
 	h.AWS, h.Store = cfg, dynamo.New(dynamo.NewClient(cfg), s.Tables)
-	if f == Search || f == Indexer {
+	switch f {
+	case Search:
 		h.warm(ctx)
+		return h, nil
+	case Indexer:
 		return h, nil
 	}
 	h.Operator = operator.Keys{Store: h.Store, Now: wall, Rand: rand.Reader}

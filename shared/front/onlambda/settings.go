@@ -93,7 +93,7 @@ func (f Function) variables() []variable {
 	case Audit:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), retention)
 	case Registry:
-		all = append(all, needed(rows), needed(docs), hostKey, publicURL)
+		all = append(all, needed(rows), needed(docs), publicURL)
 	case Search:
 		all = append(all, needed(docs), needed(blobs))
 	case Sweeper:

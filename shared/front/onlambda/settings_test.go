@@ -40,7 +40,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 		Message:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
 		Account:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
 		Audit:    {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
-		Registry: {Stage: "dev", Tables: tables, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 24 * time.Hour},
+		Registry: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 24 * time.Hour},
 		Search:   {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 24 * time.Hour},
 		Indexer:  {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Retention: 24 * time.Hour},
 		Sealer:   {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Retention: 24 * time.Hour},

@@ -1,0 +1,431 @@
+package integration
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	indexes "github.com/vacancy-host/vacancy/shared/host/search/snapshot"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/tests/caller"
+)
+
+// carrier takes requests to a stage's registry, and searches to search: what the
+// edge does, which is not there locally.
+type carrier struct {
+	stage *deployed
+	http  *http.Client
+}
+
+// Do implements registryclient.Transport.
+func (c carrier) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
+	if rest := strings.TrimPrefix(r.URL, c.stage.RegistryURL); strings.HasPrefix(rest, "/v1/search") || strings.HasPrefix(rest, "/v1/query_capability") {
+		r.URL = c.stage.SearchURL + rest
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, strings.NewReader(string(r.Body)))
+	if err != nil {
+		return outbound.Reply{}, err
+	}
+	req.Header = r.Header
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return outbound.Reply{}, problem.Wrap(problem.Unavailable, err, "no answer")
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return outbound.Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
+}
+
+// registry is a client of the stage's registry; as is who reads, nil for nobody
+// in particular.
+func (s *deployed) registry(t *testing.T, as identity.Signer) *registryclient.Client {
+	t.Helper()
+	return &registryclient.Client{Transport: carrier{s, web(t, s.aws, "")}, URL: s.RegistryURL, Reader: as, Now: time.Now}
+}
+
+// word is one that nobody else uses.
+func word(t *testing.T) string {
+	t.Helper()
+	b := make([]byte, 5)
+	rand.Read(b)
+	return "zq" + hex.EncodeToString(b)
+}
+
+// published is a vacant of the stage with its key, which the host gave out.
+type published struct {
+	key  *identity.Key
+	card card.Card
+	seq  int64
+}
+
+// draft is a vacant hosted here whose own key signs its card.
+func (s *deployed) draft(t *testing.T, capability string) *published {
+	t.Helper()
+	id := s.vacant(t)
+	b, err := s.control(t).Export(t.Context(), id.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var brought struct {
+		Seed string `json:"seed_hex"`
+	}
+	if err := json.Unmarshal(b, &brought); err != nil {
+		t.Fatal(err)
+	}
+	seed, err := hex.DecodeString(brought.Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := identity.KeyFromSeed(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := card.New(id, capability, []string{"echo"}, s.URL+"/v/"+id.String()+caller.SendPath)
+	if err == nil {
+		err = c.Sign(t.Context(), key)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &published{key: key, card: c}
+}
+
+// halo is the next publication of the vacant, as the reference's SDK sends it.
+func (p *published) halo(t *testing.T, v lifecycle.Visibility) registryclient.Halo {
+	t.Helper()
+	family := "echo"
+	d := registryclient.Draft{Card: p.card, State: lifecycle.Active, Visibility: v, Family: &family, Declared: []string{p.card.CapabilityText}}
+	p.seq++
+	h, err := d.Sign(t.Context(), p.key, p.seq, "register:"+word(t), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// invoke runs a function with one of the samples of events. There is one
+// instance of each: what wakes it by itself may be before us.
+func (s *deployed) invoke(t *testing.T, event string) {
+	t.Helper()
+	function, _, _ := strings.Cut(event, "-")
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(300 * time.Millisecond) {
+		out, errs, exit := s.try(t, root(t), "invoke", function, root(t)+"/events/"+event+".json")
+		if exit == 0 {
+			return
+		}
+		if exit != problem.ExitUnavailable || time.Now().After(end) {
+			t.Fatalf("invoke %s: exit %d\n%s%s", function, exit, out, errs)
+		}
+	}
+}
+
+// looked has the registry and all that is behind it do what it ever does.
+func (s *deployed) looked(t *testing.T) {
+	t.Helper()
+	ctx, r, skill := t.Context(), s.registry(t, nil), word(t)
+	p := s.draft(t, "speaks "+skill)
+	id := p.card.VacantID
+	if _, err := r.Publish(ctx, p.halo(t, lifecycle.Public)); err != nil {
+		t.Fatal(err)
+	}
+	s.kill(t, "search") // so that the next one loads what is published
+	soon(t, r, skill, id)
+	_, card := r.Card(ctx, id)
+	_, log := r.EventLog(ctx, id, 0, 10)
+	_, lineage := r.Lineage(ctx, id, "descendants", 2)
+	_, revoked := r.Revocations(ctx)
+	for _, err := range []error{card, log, lineage, revoked} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, event := range []string{"sealer-schedule", "indexer-changed", "indexer-reindex"} {
+		s.invoke(t, event)
+	}
+	if out, errs, exit := s.try(t, root(t), "log", "verify", s.RegistryURL); exit != 0 {
+		t.Fatalf("log verify: exit %d\n%s%s", exit, out, errs)
+	}
+}
+
+// found are the ids that a search finds.
+func found(t *testing.T, r *registryclient.Client, query string) (ids []identity.ID) {
+	t.Helper()
+	page, err := r.Search(t.Context(), registryclient.Query{Words: query})
+	if err != nil {
+		t.Fatalf("search %q: %v", query, err)
+	}
+	for _, m := range page.Matches {
+		if _, err := m.Verified(); err != nil {
+			t.Errorf("search %q shows %s: %v", query, m.ID.Short(), err)
+		}
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// soon waits until a search finds exactly one, and says how long that took.
+func soon(t *testing.T, r *registryclient.Client, query string, want identity.ID) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for {
+		if slices.Equal(found(t, r, query), []identity.ID{want}) {
+			return time.Since(began)
+		}
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("%q is not found within 20 s", query)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// What was published by plain HTTP is found within seconds, on every route that
+// finds, is called where its card says, and is gone with the answer to its
+// unpublishing.
+func TestAPublishedVacantIsFoundCalledAndGoneAtOnce(t *testing.T) {
+	s := shared(t)
+	r, skill := s.registry(t, nil), word(t)
+	p := s.draft(t, "speaks "+skill)
+	id := p.card.VacantID
+	halo := p.halo(t, lifecycle.Public)
+	receipt, err := r.Publish(t.Context(), halo)
+	if err != nil {
+		t.Fatalf("publish: %v", err)
+	}
+	t.Logf("found %.1f s after it was published, as event %d", soon(t, r, skill, id).Seconds(), receipt.Seq)
+	for name, ask := range map[string]func() (registryclient.Page, error){
+		"GET search_capability": func() (registryclient.Page, error) { return r.SearchCapability(t.Context(), skill, 5) },
+		"POST query_capability": func() (registryclient.Page, error) { return r.QueryCapability(t.Context(), skill, "echo", 5) },
+	} {
+		if page, err := ask(); err != nil || len(page.Matches) != 1 || page.Matches[0].ID != id {
+			t.Errorf("%s = %+v, %v; want the one", name, page.Matches, err)
+		}
+	}
+	s.pair(t, id).say("are you there")
+
+	again, err := r.Publish(t.Context(), halo)
+	if err != nil || !again.Replayed || again.Seq != receipt.Seq {
+		t.Errorf("the same bytes again = %+v, %v; want the first receipt", again, err)
+	}
+	halo.Family = nil // a stranger rewrites what is not signed, and sends it with the vacant's signature
+	if again, err = r.Publish(t.Context(), halo); err != nil || !again.Replayed {
+		t.Errorf("a recorded publish rewritten = %+v, %v; want nothing changed", again, err)
+	}
+	if m, err := r.Card(t.Context(), id); err != nil || m.Family != "echo" || m.State != lifecycle.Active {
+		t.Errorf("the card by id = %+v, %v; want family and state as they were", m, err)
+	}
+
+	if _, err := r.Publish(t.Context(), p.halo(t, lifecycle.Hidden)); err != nil {
+		t.Fatalf("unpublish: %v", err)
+	}
+	if ids := found(t, r, skill); ids != nil {
+		t.Errorf("search finds %v right after it was unpublished, want nobody", ids)
+	}
+	if _, err := r.Card(t.Context(), id); !problem.Is(err, problem.Forbidden) && !problem.Is(err, problem.NotFound) {
+		t.Errorf("the card of one who hides, to a stranger = %v, want it refused", err)
+	}
+	if _, err := s.registry(t, p.key).Card(t.Context(), id); err != nil {
+		t.Errorf("the card of one who hides, to itself: %v", err)
+	}
+	s.whole(t)
+}
+
+// A key that was revoked is refused by all doors, from the next request on.
+func TestARevokedKeyIsRefusedEverywhere(t *testing.T) {
+	s := shared(t)
+	r, skill := s.registry(t, nil), word(t)
+	p := s.draft(t, "speaks "+skill)
+	id := p.card.VacantID
+	if _, err := r.Publish(t.Context(), p.halo(t, lifecycle.Public)); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, r, skill, id)
+	before := s.pair(t, id)
+	before.say("hello")
+	p.seq++
+	e := event.Event{
+		Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "leaked"), Key: "revoke:" + word(t), Time: time.Now().UnixMilli(), ActorSeq: p.seq,
+	}
+	if err := e.Sign(t.Context(), p.key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Revoke(t.Context(), registryclient.Revocation{
+		ID: id, Reason: "leaked", Time: e.Time, ActorSeq: e.ActorSeq, Key: e.Key, Signature: hex.EncodeToString(e.Signature),
+	}); err != nil {
+		t.Fatalf("revoke: %v", err)
+	}
+	if ids := found(t, r, skill); ids != nil {
+		t.Errorf("search finds %v, want nobody", ids)
+	}
+	if _, err := r.Publish(t.Context(), p.halo(t, lifecycle.Public)); !problem.Is(err, problem.Revoked) {
+		t.Errorf("publish = %v, want it refused: the key is revoked", err)
+	}
+	if m, err := r.Card(t.Context(), id); err != nil || m.Status != "revoked" {
+		t.Errorf("the card by id has status %q, %v; want revoked", m.Status, err)
+	}
+	s.forget() // a negative answer is remembered for a second at most
+	before.refused("a call to the revoked", before.send(before.Call("hello", time.Now())), http.StatusGone, "gone")
+	other := s.vacant(t)
+	caller := &caller.Caller{Key: p.key, To: other}
+	by := s.pair(t, other)
+	by.Caller = caller
+	by.refused("a call by the revoked", by.send(by.Call("hello", time.Now())), http.StatusForbidden, "revoked")
+}
+
+// manifest is that of the index that lies in the stage's bucket; the zero one if
+// there is none.
+func (s *deployed) manifest(t *testing.T) (m indexes.Manifest) {
+	t.Helper()
+	got, err := bucket(s).GetObject(t.Context(), &s3.GetObjectInput{Bucket: awssdk.String(s.outputs(t, "data")["Blobs"]), Key: awssdk.String(indexes.Prefix + "manifest.json")})
+	if err != nil {
+		return m
+	}
+	defer got.Body.Close()
+	if err := json.NewDecoder(got.Body).Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// The stream wakes the indexer, which publishes what changed; a search that
+// starts then loads that.
+func TestAnIndexIsPublishedAndLoadedByAFreshSearch(t *testing.T) {
+	s := shared(t)
+	r, skill := s.registry(t, nil), word(t)
+	p := s.draft(t, "speaks "+skill)
+	before := s.manifest(t)
+	if _, err := r.Publish(t.Context(), p.halo(t, lifecycle.Public)); err != nil {
+		t.Fatal(err)
+	}
+	m := before
+	for end := time.Now().Add(time.Minute); m.Archive == before.Archive; time.Sleep(500 * time.Millisecond) {
+		if m = s.manifest(t); time.Now().After(end) {
+			t.Fatal("no index was published within a minute")
+		}
+	}
+	t.Logf("the index has %d entries in %d bytes", m.Entries, m.Size)
+	s.kill(t, "search")
+	since := time.Now()
+	soon(t, r, skill, p.card.VacantID)
+	calls, err := s.aws.Calls(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var loaded []string
+	for _, c := range calls {
+		if c.Function == s.function("search") && c.Operation == "GetObject" && !c.Time.Before(since) {
+			_, key, _ := strings.Cut(c.Actions[0].Resource, "/")
+			loaded = append(loaded, key)
+		}
+	}
+	if len(loaded) < 2 || loaded[0] != indexes.Prefix+"manifest.json" || !strings.HasSuffix(loaded[1], ".tar") {
+		t.Errorf("a fresh search read %v of the bucket, want the manifest and its archive", loaded)
+	}
+	s.invoke(t, "indexer-reindex")
+	if anew := s.manifest(t); anew.Archive == m.Archive || anew.Entries < m.Entries {
+		t.Errorf("the index made anew is %+v, want another with as many entries as %+v", anew, m)
+	}
+}
+
+// A sealed log is followed from outside: by its host's key, and as a
+// continuation of what was seen before.
+func TestTheSealedLogIsVerifiedFromOutside(t *testing.T) {
+	s := shared(t)
+	r := s.registry(t, nil)
+	var sizes []string
+	for range 2 {
+		p := s.draft(t, "speaks "+word(t))
+		if _, err := r.Publish(t.Context(), p.halo(t, lifecycle.Public)); err != nil {
+			t.Fatal(err)
+		}
+		s.invoke(t, "sealer-schedule")
+		out, errs, exit := s.try(t, root(t), "log", "verify", s.RegistryURL)
+		if exit != 0 {
+			t.Fatalf("log verify: exit %d\n%s%s", exit, out, errs)
+		}
+		note, err := r.Raw(t.Context(), "/v1/checkpoint", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(note), "\n")
+		if want := "vacancy/" + s.id(t); lines[0] != want {
+			t.Errorf("the checkpoint's origin is %q, want %q", lines[0], want)
+		}
+		sizes = append(sizes, lines[1])
+	}
+	if sizes[0] == sizes[1] {
+		t.Errorf("two checkpoints of %v events, want the second to have more", sizes)
+	}
+	t.Logf("checkpoints of %v events", sizes)
+}
+
+// id is the host's.
+func (s *deployed) id(t *testing.T) string {
+	t.Helper()
+	h, err := s.control(t).Host(t.Context(), "d2hvIGFyZSB5b3U")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.ID.String()
+}
+
+// A person publishes, searches, calls and takes back by commands, on a host that
+// the flag alone names.
+func TestTheCommandsOfTheRegistryWorkOnADeployedHost(t *testing.T) {
+	s := shared(t)
+	name, skill := "p"+word(t), word(t)
+	type want struct {
+		args string
+		exit int
+		says string
+	}
+	run := func(steps ...want) {
+		t.Helper()
+		for _, w := range steps {
+			out, errs, exit := s.try(t, root(t), strings.Fields(w.args)...)
+			if exit != w.exit || !strings.Contains(string(out)+string(errs), w.says) {
+				t.Errorf("vacancy %s: exit %d, want %d and %q\n%s%s", w.args, exit, w.exit, w.says, out, errs)
+			}
+		}
+	}
+	run(
+		want{"init " + name + "-caller", 0, ""},
+		want{"create " + name + " --capability " + skill + " --host aws", 0, name},
+		want{"publish " + name + " --tag " + skill + " --host aws", 0, ""},
+	)
+	v, err := s.control(t).Show(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	soon(t, s.registry(t, nil), skill, v.ID)
+	run(
+		want{"search " + skill + " --host aws", 0, skill},
+		want{"search " + skill + " --tag " + skill + " --host " + s.URL, 0, skill},
+		want{"call --capability " + skill + " hello --host aws --as " + name + "-caller", 0, "hello"},
+		want{"publish " + name + " --price 1 --host aws", 2, "price"},
+		want{"unpublish " + name + " --host aws", 0, ""},
+		want{"publish " + name + " --host aws", 0, ""},
+		want{"revoke " + name + " --reason gone --yes --host aws", 0, ""},
+		want{"publish " + name + " --host aws", 4, "SUNK"},
+	)
+	if ids := found(t, s.registry(t, nil), skill); cmp.Diff([]identity.ID(nil), ids) != "" {
+		t.Errorf("search finds %v after it was revoked, want nobody", ids)
+	}
+	s.whole(t)
+}
