@@ -48,7 +48,7 @@ type logFlags struct {
 
 func (f *logFlags) following(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.since, "since", "", "a file with a checkpoint that the log must continue (default: the one verified last)")
+	fs.StringVar(&f.since, "since", "", "a file with a checkpoint that the log must continue, beside the one verified last")
 	fs.StringVar(&f.hostID, "host-id", "", "the host's id, which must have signed (default: who signed before)")
 	fs.BoolVar(&f.forget, "forget", false, "begin anew with whatever the host shows now")
 	fs.BoolVar(&f.all, "all", false, "verify every event, not only those that are new")
@@ -182,7 +182,11 @@ func (a *app) openLog(ctx context.Context, f logFlags, args []string) (*followed
 	case f.forget && f.since != "":
 		return nil, problem.New(problem.Usage, "--forget and --since do not go together")
 	case f.since != "":
-		l.before, err = home.ReadInput(f.since, a.in)
+		// What is remembered counts beside the file, or a host with two pasts could
+		// show each to who comes with its checkpoint.
+		if l.before, err = home.ReadInput(f.since, a.in); err == nil {
+			l.Known, err = l.memory.Load(url)
+		}
 	case !f.forget:
 		l.before, err = l.memory.Load(url)
 	}

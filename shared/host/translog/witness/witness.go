@@ -46,6 +46,9 @@ type Follower struct {
 	// Host is whose log it must be; zero: whoever signs, and the same as in the
 	// checkpoint that is remembered.
 	Host identity.ID
+	// Known is one more checkpoint that the log must continue, or that must
+	// continue the one that the host shows; nil: there is none.
+	Known []byte
 	// Progress is told now and then how many of how many events are done; may be
 	// nil.
 	Progress func(doing string, done, all uint64)
@@ -106,6 +109,12 @@ func (f Follower) Verify(ctx context.Context, before []byte, all bool) (Report, 
 	}
 	if before != nil {
 		if err := f.continues(ctx, before, &r); err != nil {
+			return r, err
+		}
+	}
+	if f.Known != nil {
+		also := Report{Checkpoint: r.Checkpoint, Note: r.Note}
+		if err := f.continues(ctx, f.Known, &also); err != nil {
 			return r, err
 		}
 	}

@@ -404,3 +404,26 @@ func TestAWitnessCosignsWhatItVerified(t *testing.T) {
 		t.Errorf("Verify() = %v; cosignatures (-want +got):\n%s", err, diff)
 	}
 }
+
+// A host with two pasts could show each of them to who comes with its
+// checkpoint: what is remembered counts beside.
+func TestACheckpointInAFileDoesNotHideTheOneThatIsKnown(t *testing.T) {
+	key := newKey(t)
+	one := newHost(t, key).publish(10, "a").publish(5, "b")
+	other := newHost(t, key).publish(10, "a")
+	file := other.note()
+	other.publish(10, "c")
+	var fork *witness.Fork
+	_, err := witness.Follower{Log: other, Known: one.note()}.Verify(t.Context(), file, false)
+	if !problem.Is(err, problem.Untrusted) || !errors.As(err, &fork) || !bytes.Equal(fork.Before, one.note()) {
+		t.Errorf("Verify() of a fork since a file = %v, want a lie, proved by the checkpoint that is known", err)
+	}
+	// The file may be older than what is known, and the log of now too.
+	late := newHost(t, key).publish(10, "a")
+	early := late.note()
+	late.publish(3, "b")
+	r, err := witness.Follower{Log: late, Known: late.note()}.Verify(t.Context(), early, false)
+	if err != nil || r.Since.Size != 10 || r.Checked != 3 {
+		t.Errorf("Verify() since a file = %+v, %v, want the 3 events since then", r, err)
+	}
+}
