@@ -487,3 +487,15 @@ func TestMatchSaysWhatAScanSays(t *testing.T) {
 		}
 	}
 }
+
+func FuzzACursorIsTakenOrRefused(f *testing.F) {
+	f.Add("AAAA")
+	f.Add("")
+	f.Add(strings.Repeat("_", 64))
+	f.Fuzz(func(t *testing.T, cursor string) {
+		w := newTown(t, 0)
+		if _, err := w.service().Find(t.Context(), search.Request{Cursor: cursor}); err != nil && !problem.Is(err, problem.Malformed) {
+			t.Errorf("Find() = %v, want malformed", err)
+		}
+	})
+}
