@@ -110,9 +110,9 @@ func (l *lab) table(short, key string, well bool) string {
 		limit := &types.OnDemandThroughput{MaxReadRequestUnits: aws.Int64(100), MaxWriteRequestUnits: aws.Int64(50)}
 		in.OnDemandThroughput = limit
 		in.SSESpecification = &types.SSESpecification{Enabled: aws.Bool(true), SSEType: types.SSETypeKms, KMSMasterKeyId: &key}
-		if short == doctor.RowsTable {
-			in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages}
-		} else {
+		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages}
+		if short == doctor.DocsTable {
+			in.StreamSpecification.StreamViewType = types.StreamViewTypeKeysOnly
 			in.AttributeDefinitions = append(in.AttributeDefinitions,
 				types.AttributeDefinition{AttributeName: aws.String("xp"), AttributeType: types.ScalarAttributeTypeS},
 				types.AttributeDefinition{AttributeName: aws.String("xs"), AttributeType: types.ScalarAttributeTypeS})
@@ -222,7 +222,7 @@ func (l *lab) examine(raw, public string) doctor.Report {
 	f.Tools = doctor.Tools(l.t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
 		return map[string]string{"go": "go version go1.26.1 linux/arm64", "node": "v22.1.0", "npm": "10.9.0"}[program], nil
 	})
-	f.Visit = doctor.Look(l.t.Context(), http.DefaultClient, doctor.Doors{URL: public, Raw: map[string]string{"message": raw}, Account: public, Edge: true, Key: operatorKey}, rand.Reader)
+	f.Visit = doctor.Look(l.t.Context(), http.DefaultClient, doctor.Doors{URL: public, Raw: map[string]string{"message": raw}, Account: public, Registry: public, Search: public, Edge: true, Key: operatorKey}, rand.Reader)
 	return doctor.Examine(f)
 }
 
@@ -236,6 +236,8 @@ func (l *lab) well() (raw, public string) {
 	l.stack("functions", "", map[string]string{"Version": "v1", "MessageUrl": raw, "EdgeSecret": "arn"})
 	l.stack("edge", "", map[string]string{"Version": "v1", "Url": public})
 	l.log("sentinel", `{"msg":"start"}`)
+	l.log("sealer", `{"msg":"done","verdict":"unavailable"}`, `{"msg":"done","verdict":"ok"}`)
+	l.log("indexer", `{"msg":"done","verdict":"ok"}`, `{"msg":"sdk","verdict":"none"}`)
 	return raw, public
 }
 
@@ -259,6 +261,7 @@ func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 	l.stack("functions", "", map[string]string{"Version": "v1", "MessageUrl": raw, "EdgeSecret": "arn"})
 	l.stack("edge", "no name of a topic!", map[string]string{"Version": "v1", "Url": public})
 	l.log("sentinel", `{"msg":"changed","tampered":2}`, `{"msg":"start"}`, `{"msg":"removed","tampered":1}`)
+	l.log("sealer", `{"msg":"done","verdict":"ok"}`, `{"msg":"done","verdict":"unavailable"}`)
 	r := l.examine(raw, public)
 	for _, tt := range []struct {
 		check   string
@@ -274,6 +277,9 @@ func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 		{"docs: backups", doctor.Fail, "update-continuous-backups --table-name " + l.stage + "-docs"},
 		{"rows: deletion protection", doctor.Fail, "--deletion-protection-enabled"},
 		{"rows: stream", doctor.Fail, "--stream-specification"},
+		{"docs: stream", doctor.Fail, "StreamViewType=KEYS_ONLY"},
+		{"sealing", doctor.Fail, "--function sealer"},
+		{"search index", doctor.NotApplicable, ""},
 		{"rows: encryption", doctor.Fail, "--sse-specification"},
 		{"rows: ceilings", doctor.Fail, "--on-demand-throughput"},
 		{"edge", doctor.Fail, "vacancy deploy"},
