@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -274,6 +275,62 @@ func TestLineageFollowsProvenEdgesPastNobodyHidden(t *testing.T) {
 		if _, err := r.Lineage(t.Context(), tt.id, nil, tt.d, tt.depth); !problem.Is(err, tt.kind) {
 			t.Errorf("%s: Lineage() = %v, want %s", name, err, tt.kind)
 		}
+	}
+}
+
+// counting counts the documents that are read.
+type counting struct {
+	store.Store
+	docs atomic.Int64
+}
+
+func (c *counting) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	c.docs.Add(1)
+	return c.Store.Doc(ctx, k)
+}
+
+// Who is not shown is looked at all the same: each generation of one vacant that
+// is shown and a crowd that is not would be read whole.
+func TestLineageLooksAtSoManyWhoeverIsShown(t *testing.T) {
+	home := &counting{Store: memory.New()}
+	r := open(home, newClock())
+	for n := byte(1); n <= 6; n++ {
+		mustPublish(t, r, key(n), draft{})
+		if n > 1 {
+			if err := r.AddManifest(t.Context(), manifest(t, key(n-1), key(n), false)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 100 {
+			child := identity.ID{0xff, n, byte(i)}
+			if err := home.Commit(t.Context(), store.Put{Key: registry.KinKey(key(n).ID(), child), Attempt: store.Attempt{1}, Data: []byte{1}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	home.docs.Store(0)
+	if _, err := r.Lineage(t.Context(), key(1).ID(), nil, registry.Descendants, registry.MaxDepth); err != nil {
+		t.Fatal(err)
+	}
+	if got := home.docs.Load(); got > registry.MaxLineage+1 {
+		t.Errorf("Lineage() read %d documents, want at most %d", got, registry.MaxLineage+1)
+	}
+}
+
+func TestLineageOfLargeCardsReadsFewer(t *testing.T) {
+	home := &counting{Store: memory.New()}
+	r := open(home, newClock())
+	mustPublish(t, r, key(1), draft{})
+	for n := byte(2); n <= 60; n++ {
+		mustPublish(t, r, key(n), draft{Text: strings.Repeat("x", 30<<10)})
+		if err := r.AddManifest(t.Context(), manifest(t, key(1), key(n), false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	home.docs.Store(0)
+	got, err := r.Lineage(t.Context(), key(1).ID(), nil, registry.Descendants, 1)
+	if err != nil || len(got) == 0 || home.docs.Load() > 33 {
+		t.Errorf("Lineage() of 59 cards of 30 KB = %d of them after %d reads, %v; want a few", len(got), home.docs.Load(), err)
 	}
 }
 

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -22,14 +23,22 @@ const (
 // The bounds of lineage.
 const (
 	MaxDepth   = 32
-	MaxLineage = 1000 // ids
+	MaxLineage = 250 // ids that are looked at, shown or not
+	// maxRead is how many bytes of registrations are read, but for the last few.
+	maxRead = 256 << 10
 )
+
+// looks is what one walk may still read. Anybody may ask for a lineage, and
+// whoever has keys can make one of any size: every look is a read that is paid
+// for.
+type looks struct{ ids, bytes int }
 
 // Lineage returns who id descends from, or who descends from it: nearest
 // first, each once, along proven edges alone. A claimed parent is in no
 // lineage: anybody can claim one. Who is hidden from caller is left out, with
-// all that lies behind. At most depth steps (1 to MaxDepth) and MaxLineage ids
-// are followed. The errors are those of View for id itself, and Schema.
+// all that lies behind. At most depth steps (1 to MaxDepth) are followed, and
+// MaxLineage ids, fewer if their cards are large. The errors are those of View
+// for id itself, and Schema.
 func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity.ID, d Direction, depth int) ([]identity.ID, error) {
 	if depth < 1 || depth > MaxDepth {
 		return nil, schema("depth", "1 to "+strconv.Itoa(MaxDepth), strconv.Itoa(depth))
@@ -49,21 +58,22 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 	}
 	seen := map[identity.ID]bool{id: true}
 	var chain []identity.ID
+	left := looks{MaxLineage, maxRead}
 	for level := []Registration{g}; len(level) > 0 && depth > 0; depth-- {
 		var ids []identity.ID
 		for i := range level {
-			kin, err := next(ctx, &level[i], MaxLineage-len(chain)-len(ids))
+			kin, err := next(ctx, &level[i], left.ids-len(ids))
 			if err != nil {
 				return nil, err
 			}
 			for _, one := range kin {
-				if !seen[one] {
+				if !seen[one] && len(ids) < left.ids {
 					seen[one] = true
 					ids = append(ids, one)
 				}
 			}
 		}
-		if level, err = r.readable(ctx, ids, caller); err != nil {
+		if level, err = r.readable(ctx, ids, caller, &left); err != nil {
 			return nil, err
 		}
 		for i := range level {
@@ -80,16 +90,25 @@ func (g *Registration) parents() []identity.ID {
 	return []identity.ID{*g.Parent}
 }
 
-// readable returns the registrations of ids that caller may know of.
-func (r *Registry) readable(ctx context.Context, ids []identity.ID, caller *identity.ID) ([]Registration, error) {
-	all, err := r.GetMany(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	out := all[:0]
-	for _, g := range all {
-		if g.Joined > 0 && g.ReadableBy(caller) {
-			out = append(out, g)
+// readable returns the registrations of ids that caller may know of, as far as
+// may be read.
+func (r *Registry) readable(ctx context.Context, ids []identity.ID, caller *identity.ID, left *looks) ([]Registration, error) {
+	var out []Registration
+	for some := range slices.Chunk(ids, atOnce) {
+		all, err := r.GetMany(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		left.ids -= len(some)
+		for _, g := range all {
+			left.bytes -= len(g.Card)
+			if g.Joined > 0 && g.ReadableBy(caller) {
+				out = append(out, g)
+			}
+		}
+		if left.bytes <= 0 {
+			left.ids = 0
+			break
 		}
 	}
 	return out, nil
