@@ -144,6 +144,9 @@ func TestWhatOthersWroteMovesNoCursor(t *testing.T) {
 	if got, want := printable("a\x1b[2Jb\r\nc\u0085"), `a\u001b[2Jb\u000d\u000ac\u0085`; got != want {
 		t.Errorf("printable() = %q, want %q", got, want)
 	}
+	if got, want := printable("a\u202eb\u2066c\u200fd"), `a\u202eb\u2066c\u200fd`; got != want {
+		t.Errorf("printable() of marks of direction = %q, want %q", got, want)
+	}
 	a := &app{out: &strings.Builder{}}
 	if got, want := a.answerText("a\x1b[2Jb"), "a\x1b[2Jb"; got != want {
 		t.Errorf("answerText() into a pipe = %q, want it untouched", got)

@@ -139,7 +139,7 @@ func whole(p *problem.Error) string {
 
 // printable makes text that came from elsewhere safe to show on a line of a
 // terminal: control characters, which may move the cursor or hide what is
-// written, appear as escapes.
+// written, and those that turn the direction of writing appear as escapes.
 func printable(s string) string { return escapeControls(s, "") }
 
 // answerText is a vacant's answer as it is printed: untouched into a file or a
@@ -161,13 +161,17 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && st.Mode()&fs.ModeCharDevice != 0
 }
 
+// steers reports whether r shows nothing, and changes how a terminal shows what
+// follows.
+func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
 func escapeControls(s, keep string) string {
-	if strings.IndexFunc(s, unicode.IsControl) < 0 {
+	if strings.IndexFunc(s, steers) < 0 {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if unicode.IsControl(r) && !strings.ContainsRune(keep, r) {
+		if steers(r) && !strings.ContainsRune(keep, r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/transparency-dev/formats/log"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -124,7 +125,8 @@ func open(msg []byte, known map[string]note.Verifier) (Checkpoint, *note.Note, e
 		return Checkpoint{}, nil, problem.Invalid("checkpoint", fmt.Sprintf("at most %d bytes", MaxNote), strconv.Itoa(len(msg)))
 	}
 	text, _, ok := strings.Cut(string(msg), "\n\n")
-	if !ok {
+	// The names of keys that nobody knows are shown as they came.
+	if !ok || strings.ContainsFunc(string(msg), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 		return Checkpoint{}, nil, problem.Invalid("checkpoint", "a signed note", strconv.Quote(clip(string(msg))))
 	}
 	c, err := ParseText(text + "\n")

@@ -114,6 +114,8 @@ func TestACheckpointThatSomebodyChangedDoesNotVerify(t *testing.T) {
 		"nothing":                   "",
 		"too much":                  string(msg) + strings.Repeat(signature, 200),
 		"JSON":                      `{"detail":"no such path"}`,
+		"a name that clears the screen of who reads it": string(msg) + "\u2014 x\u009b2J AAAAAAAA\n",
+		"a name that turns the direction of writing":    string(msg) + "\u2014 x\u202ey AAAAAAAA\n",
 	} {
 		if _, _, err := translog.Open([]byte(msg)); !problem.Is(err, problem.Untrusted) {
 			t.Errorf("Open(%s) = %v, want a problem of kind untrusted", name, err)
