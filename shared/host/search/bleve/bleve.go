@@ -54,7 +54,7 @@ const (
 	store = "store"
 	// format is raised when the terms change: an index of another format is
 	// refused, and made anew by whoever opens it.
-	format = "1"
+	format = "2"
 	// workers that cut documents into terms.
 	workers = 2
 )

@@ -16,7 +16,7 @@ const (
 
 	word    = 'w' // a word
 	gram    = 'g' // three runes that a word has inside, in scripts without spaces also one and two
-	edge    = 'e' // the first one or two runes of a word
+	edge    = 'e' // the first one, two or three runes of a word
 	letter  = 'l' // one rune of a declared text
 	tag     = 'T'
 	family  = 'F'
@@ -25,7 +25,7 @@ const (
 
 const (
 	n     = 3 // runes of a gram
-	edges = 2 // runes of the longest edge
+	edges = 3 // runes of the longest edge: two would leave too many in doubt
 )
 
 // terms gives the terms of an entry. How often one is there does not matter,
