@@ -3,12 +3,16 @@ package registryapi_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
@@ -52,4 +56,31 @@ func TestARevokedKeyProvesNoReading(t *testing.T) {
 		refused(t, d.send("GET", path, nil, key), 403, "revoked", "was revoked")
 	}
 	refused(t, d.send("GET", path, nil, nil), 403, "forbidden", "caller required")
+}
+
+// A listing is shown with its signature, so anybody can hand it in again: that
+// must not show a card that is for nobody any more.
+func TestAListingSentAgainShowsNoCardThatHides(t *testing.T) {
+	d, key := newDoor(t), newKey(t)
+	d.publish(key, "secret work")
+	l := listing.New(key.ID(), 1)
+	l.Summary = "works in secret"
+	if err := l.Sign(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	path := "/v1/listing/" + key.ID().String()
+	if got := d.send("PUT", path, l.Blob(), nil); got.StatusCode != http.StatusOK {
+		t.Fatalf("PUT listing = %d, want 200", got.StatusCode)
+	}
+	d.publish(key, "secret work", hidden)
+	r := d.send("PUT", path, l.Blob(), nil)
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{hex.EncodeToString([]byte("secret work")), "secret work", `"declared_capabilities_json":"[`} {
+		if strings.Contains(string(body), secret) {
+			t.Errorf("PUT of a recorded listing = %d %s, which shows %q of who hides", r.StatusCode, body, secret)
+		}
+	}
 }

@@ -91,7 +91,13 @@ func (d *door) listing(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, matchOf(&g, d.Now()))
+	m := matchOf(&g, d.Now())
+	// Whoever sends a listing need not be who signed it: it is shown, signature
+	// and all, and the same sent again is taken.
+	if !g.ReadableBy(nil) {
+		m = registryclient.HaloMatch{ID: m.ID, Visibility: m.Visibility, Listing: m.Listing, Source: m.Source}
+	}
+	return answer(w, m)
 }
 
 // manifest takes a parent's edge, which both sides have signed.
