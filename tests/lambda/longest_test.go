@@ -46,11 +46,20 @@ func TestNoLineThatAStrangerCausesIsLongerThanTheWorstDaySays(t *testing.T) {
 	for _, odd := range []string{"x", "\x01", "\"", "\\", "\u00e9", "\u2028", "\xff", "%01"} {
 		ask(get("/" + strings.Repeat(odd, 300)))
 	}
+	if failed := within(t, f); failed < 8 {
+		t.Errorf("%d lines tell of a fault, want those that were made:\n%s", failed, f.Log())
+	}
+}
+
+// within wants no line of f to be longer than the worst day says, and counts
+// those that tell of a fault.
+func within(t *testing.T, f *Function) (failed int) {
+	t.Helper()
 	// Lambda's ids of requests are UUIDs, those here request-1 and so on.
 	const longer = len("8b6c3f0e-52d1-4d0b-9f6a-1f3c5d7e9a2b") - len("request-1")
-	failed, longest, most := 0, 0, int(cost.DefaultBounds().LineBytes)
+	longest, most := 0, int(cost.DefaultBounds().LineBytes)
 	for line := range bytes.Lines([]byte(f.Log())) {
-		if json.Valid(line) && bytes.Contains(line, []byte(`"status":503`)) {
+		if json.Valid(line) && (bytes.Contains(line, []byte(`"status":503`)) || bytes.Contains(line, []byte(`"failed":1`))) {
 			failed++
 		}
 		n := len(line) + longer
@@ -59,7 +68,40 @@ func TestNoLineThatAStrangerCausesIsLongerThanTheWorstDaySays(t *testing.T) {
 		}
 	}
 	t.Logf("the longest line has %d bytes of %d", longest, most)
-	if failed < 8 {
-		t.Errorf("%d lines tell of a fault, want those that were made:\n%s", failed, f.Log())
+	return failed
+}
+
+func TestNoLineOfTheRegistryOrOfSearchIsLonger(t *testing.T) {
+	home := awshome.New(t)
+	proxy := faultproxy.Start(t, home.Endpoint)
+	_, blobs := bucket(t)
+	for name, paths := range map[string][]string{
+		"registry": {"/v1/capability_card/", "/v1/event_log/", "/v1/event/", "/v1/revocation_list?cursor=", "/v1/checkpoint?size="},
+		"search":   {"/v1/search?q=", "/v1/search?tag=", "/v1/search?cursor=", "/v1/search_capability?q="},
+	} {
+		f := Start(t, bootstrap(t, name), Options{Env: append(home.Env(proxy.URL), blobs...)})
+		for _, fault := range []faultproxy.Fault{faultproxy.Pass, faultproxy.Throttle, faultproxy.Exceed} {
+			proxy.Set()
+			if fault != faultproxy.Pass {
+				proxy.Set(faultproxy.Rule{Fault: fault})
+			}
+			for _, path := range paths {
+				for _, odd := range []string{"", "a", "\x01", "\"", "\u2028", "%01"} {
+					if _, err := f.Send(t.Context(), NewEvent(path+strings.Repeat(odd, 300), nil).Encode()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			halo, err := json.Marshal(sampleHalo(time.Now()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, body := range [][]byte{halo, []byte(strings.Repeat("[", 1000)), bytes.Repeat([]byte("\"\x01"), 500)} {
+				if _, err := f.Post(t.Context(), "/v1/halo", body); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		within(t, f)
 	}
 }
