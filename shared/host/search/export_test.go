@@ -1,21 +1,18 @@
 package search
 
-import "github.com/vacancy-host/vacancy/shared/vacant/identity"
-
-// KeptVerdicts is the size of one generation.
-const KeptVerdicts = keptVerdicts
-
 // Verifications is how many verdicts are remembered.
 func (s *Service) Verifications() int { return len(s.verified.new) + len(s.verified.old) }
 
-// Verdicts is verdicts.
-type Verdicts struct{ *verdicts }
+// Recent is recent.
+type Recent[K comparable, V any] struct{ *recent[K, V] }
 
-// NewVerdicts is newVerdicts.
-func NewVerdicts() Verdicts { return Verdicts{newVerdicts()} }
+// NewRecent is newRecent.
+func NewRecent[K comparable, V any](most int) Recent[K, V] {
+	return Recent[K, V]{newRecent[K, V](most)}
+}
 
 // Put is put.
-func (v Verdicts) Put(key identity.Hash, good bool) { v.put(key, good) }
+func (r Recent[K, V]) Put(key K, v V) { r.put(key, v) }
 
 // Get is get.
-func (v Verdicts) Get(key identity.Hash) (good, ok bool) { return v.get(key) }
+func (r Recent[K, V]) Get(key K) (v V, ok bool) { return r.get(key) }

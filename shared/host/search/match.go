@@ -6,13 +6,29 @@ import (
 	"unicode/utf8"
 )
 
+// texts are an entry's texts as they are compared.
+type texts struct {
+	groups   [Groups][]string
+	tags     []string
+	declared []string
+}
+
+func (e *Entry) prepare() texts {
+	return texts{groups: e.GroupTexts(), tags: e.NormalTags(), declared: e.Texts()}
+}
+
 // Match gives the rank of an entry and whether it matches: what every index
 // has to compute, said plainly. Service asks it again of what the store has.
 func (q *Query) Match(e *Entry) (rank float64, ok bool) {
-	if !q.passes(e) {
+	t := e.prepare()
+	return q.match(e, &t)
+}
+
+func (q *Query) match(e *Entry, t *texts) (rank float64, ok bool) {
+	if !q.passes(e, t) {
 		return 0, false
 	}
-	points, ok := q.Points(e.GroupTexts())
+	points, ok := q.Points(t.groups)
 	if !ok {
 		return 0, false
 	}
@@ -20,16 +36,16 @@ func (q *Query) Match(e *Entry) (rank float64, ok bool) {
 }
 
 // passes asks the filters.
-func (q *Query) passes(e *Entry) bool {
+func (q *Query) passes(e *Entry, t *texts) bool {
 	switch {
-	case q.Tag != "" && !slices.Contains(e.NormalTags(), q.Tag),
+	case q.Tag != "" && !slices.Contains(t.tags, q.Tag),
 		q.Family != "" && e.Family != q.Family,
 		q.ClaimedFamily != "" && e.ClaimedFamily != q.ClaimedFamily,
 		q.MaxPrice != nil && e.Price > *q.MaxPrice,
 		ScoreStep(e.Score) < ScoreStep(q.MinScore):
 		return false
 	}
-	return q.Text == "" || slices.ContainsFunc(e.Texts(), func(t string) bool { return strings.Contains(t, q.Text) })
+	return q.Text == "" || slices.ContainsFunc(t.declared, func(t string) bool { return strings.Contains(t, q.Text) })
 }
 
 // Points gives what the words of q are worth in the texts of an entry, summed;

@@ -14,10 +14,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Registry is where hits are read again: host/registry's Get, strongly
+// Registry is where hits are read again: host/registry's Reread, strongly
 // consistent.
 type Registry interface {
-	Get(ctx context.Context, id identity.ID) (registry.Registration, bool, error)
+	Reread(ctx context.Context, id identity.ID, last *registry.Reading) (*registry.Reading, error)
 }
 
 // Config is what a Service is made of. Index, Registry, Now and Log are needed.
@@ -58,7 +58,8 @@ const (
 // Service answers searches. It is safe for concurrent use.
 type Service struct {
 	Config
-	verified *verdicts
+	verified *recent[identity.Hash, bool]
+	readings *recent[identity.ID, *prepared]
 }
 
 // New makes a Service.
@@ -66,7 +67,11 @@ func New(c Config) *Service {
 	if c.Timeout == 0 {
 		c.Timeout = timeout
 	}
-	return &Service{Config: c, verified: newVerdicts()}
+	return &Service{
+		Config:   c,
+		verified: newRecent[identity.Hash, bool](keptVerdicts),
+		readings: newRecent[identity.ID, *prepared](keptReadings),
+	}
 }
 
 // Request is what somebody looks for. The zero Request is everything that is

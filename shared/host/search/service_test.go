@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -79,9 +79,15 @@ func (w *town) change(i int, fn func(*registry.Registration)) {
 	w.rows[w.keys[i].ID()] = g
 }
 
-func (w *town) Get(_ context.Context, id identity.ID) (registry.Registration, bool, error) {
+func (w *town) Reread(_ context.Context, id identity.ID, last *registry.Reading) (*registry.Reading, error) {
 	g, ok := w.rows[id]
-	return g, ok, w.errs[id]
+	if err := w.errs[id]; err != nil {
+		return nil, err
+	}
+	if last != nil && last.Registered == ok && reflect.DeepEqual(last.Registration, g) {
+		return last, nil
+	}
+	return &registry.Reading{Registration: g, Registered: ok}, nil
 }
 
 func (w *town) Query(ctx context.Context, q search.Query) ([]search.Hit, error) {
@@ -446,16 +452,16 @@ func TestACardIsVerifiedOnce(t *testing.T) {
 	}
 }
 
-func TestVerdictsAreForgottenInTheOrderOfTheirUse(t *testing.T) {
-	v := search.NewVerdicts()
-	for i := range search.KeptVerdicts * 5 / 2 {
-		v.Put(identity.Sum(fmt.Append(nil, i)), true)
-		if _, ok := v.Get(identity.Sum([]byte("0"))); !ok {
-			t.Fatalf("the verdict in use is forgotten after %d others", i)
+func TestWhatIsInUseIsRemembered(t *testing.T) {
+	r := search.NewRecent[int, bool](100)
+	for i := range 250 {
+		r.Put(i, true)
+		if _, ok := r.Get(0); !ok {
+			t.Fatalf("what is in use is forgotten after %d others", i)
 		}
 	}
-	if _, ok := v.Get(identity.Sum([]byte("1"))); ok {
-		t.Error("a verdict not in use is kept for ever")
+	if _, ok := r.Get(1); ok {
+		t.Error("what is not in use is kept for ever")
 	}
 }
 

@@ -3,7 +3,6 @@ package search
 import (
 	"context"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +20,10 @@ func EntryOf(g *registry.Registration, now time.Time) (e Entry, c card.Card, ok 
 	if !g.Listed(now) {
 		return Entry{}, card.Card{}, false
 	}
+	return entryOf(g)
+}
+
+func entryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	c, err := card.Parse(g.Card)
 	if err != nil || c.VacantID != g.ID {
 		return Entry{}, card.Card{}, false
@@ -35,12 +38,55 @@ func EntryOf(g *registry.Registration, now time.Time) (e Entry, c card.Card, ok 
 	return e, c, true
 }
 
+// prepared is a registration made ready to be matched: what it takes is done
+// once for each that the store has. Nobody writes into it.
+type prepared struct {
+	*registry.Reading
+	entry Entry
+	texts texts
+	card  card.Card
+	own   bool // the card is the vacant's own and verified
+	size  int64
+}
+
+// keptReadings is how many registrations one of two generations remembers:
+// some 10 MB of ordinary ones.
+const keptReadings = 1 << 10
+
+// prepare reads id again and makes it ready, or finds it ready.
+func (s *Service) prepare(ctx context.Context, id identity.ID) (*prepared, error) {
+	known, ok := s.readings.get(id)
+	var last *registry.Reading
+	if ok {
+		last = known.Reading
+	}
+	r, err := s.Registry.Reread(ctx, id, last)
+	if err != nil {
+		return nil, err
+	}
+	if ok && r == last {
+		return known, nil
+	}
+	g := &r.Registration
+	p := &prepared{Reading: r, size: sizeOf(g)}
+	if p.entry, p.card, ok = entryOf(g); ok && g.ID == id {
+		p.texts, p.own = p.entry.prepare(), s.own(&p.card, g)
+	}
+	if p.size <= maxKept {
+		s.readings.put(id, p)
+	}
+	return p, nil
+}
+
+// maxKept is the largest registration that is kept ready, in bytes: those who
+// register large ones fill no memory.
+const maxKept = 8 << 10
+
 // verify reads a hit again. It is nil if the store does not bear it out: the
 // vacant is not there, not listed now, no longer matches, or its card is not
 // its own.
 func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int64) (*Match, error) {
-	g, found, err := s.Registry.Get(ctx, h.ID)
-	size.Add(sizeOf(&g))
+	p, err := s.prepare(ctx, h.ID)
 	if problem.Is(err, problem.Damaged) || problem.Is(err, problem.Untrusted) {
 		// One poisoned registration does not stop the search (wire §23 C).
 		s.drop(ctx, h, "its registration is damaged")
@@ -49,25 +95,26 @@ func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int6
 	if err != nil {
 		return nil, err
 	}
-	if !found || g.ID != h.ID {
+	size.Add(p.size)
+	g := &p.Registration
+	if !p.Registered || g.ID != h.ID {
 		s.drop(ctx, h, "it is not registered")
 		return nil, nil
 	}
-	e, c, ok := EntryOf(&g, s.Now())
-	if !ok {
+	if !g.Listed(s.Now()) {
 		s.drop(ctx, h, "it is not listed now")
 		return nil, nil
 	}
-	rank, ok := q.Match(&e)
+	rank, ok := q.match(&p.entry, &p.texts)
 	if !ok {
 		s.drop(ctx, h, "it does not match now")
 		return nil, nil
 	}
-	if !s.verified.card(&c, &g) {
+	if !p.own {
 		s.drop(ctx, h, "its card does not verify")
 		return nil, nil
 	}
-	return &Match{Registration: g, Card: c, Score: e.Score, Rank: rank}, nil
+	return &Match{Registration: *g, Card: p.card, Score: p.entry.Score, Rank: rank}, nil
 }
 
 // sizeOf is about what a registration takes in the store, in bytes.
@@ -89,56 +136,21 @@ func (s *Service) drop(ctx context.Context, h Hit, why string) {
 	s.Log.DebugContext(ctx, "a hit fell away", "vacant", h.ID, "why", why)
 }
 
-// verdicts remembers of which cards the signature verified, so that each is
-// computed once.
-type verdicts struct {
-	mu       sync.Mutex
-	new, old map[identity.Hash]bool
-}
-
 // keptVerdicts is how many cards one of two generations remembers: some 5 MB.
 const keptVerdicts = 1 << 15
 
-func newVerdicts() *verdicts { return &verdicts{new: make(map[identity.Hash]bool)} }
-
-// card reports whether c is what g's owner has signed. The key is the hash of
-// the whole blob, signature included: the card's own hash leaves that out.
-func (v *verdicts) card(c *card.Card, g *registry.Registration) bool {
+// own reports whether c is what g's owner has signed. A verdict is remembered
+// under the hash of the whole blob, signature included: the card's own hash
+// leaves that out.
+func (s *Service) own(c *card.Card, g *registry.Registration) bool {
 	if c.Hash() != g.CardHash {
 		return false
 	}
 	key := identity.Sum(g.Card)
-	if good, ok := v.get(key); ok {
+	if good, ok := s.verified.get(key); ok {
 		return good
 	}
 	good := c.Verify()
-	v.put(key, good)
+	s.verified.put(key, good)
 	return good
-}
-
-func (v *verdicts) get(key identity.Hash) (good, ok bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if good, ok = v.new[key]; ok {
-		return good, true
-	}
-	if good, ok = v.old[key]; ok {
-		v.add(key, good)
-	}
-	return good, ok
-}
-
-func (v *verdicts) put(key identity.Hash, good bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.add(key, good)
-}
-
-// add forgets the older generation when the newer is full: what is asked for
-// moves to the newer, so that what is in use stays.
-func (v *verdicts) add(key identity.Hash, good bool) {
-	if len(v.new) >= keptVerdicts {
-		v.old, v.new = v.new, make(map[identity.Hash]bool)
-	}
-	v.new[key] = good
 }

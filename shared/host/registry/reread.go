@@ -1,0 +1,36 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Reading is a registration and the bytes that the store said it in. It is
+// shared: nobody writes into it.
+type Reading struct {
+	Registration Registration
+	Registered   bool
+	data         []byte
+}
+
+// Reread is Get for who has read id before: where the store says what it said
+// then, the answer is last itself, and nothing is decoded. last may be nil.
+func (r *Registry) Reread(ctx context.Context, id identity.ID, last *Reading) (*Reading, error) {
+	d, err := r.Store.Doc(ctx, RegistrationKey(id))
+	if err != nil {
+		return nil, fault(err)
+	}
+	if d.Version == 0 {
+		return &Reading{Registration: Registration{ID: id, Status: StatusActive}}, nil
+	}
+	if last != nil && last.Registration.ID == id && last.Registration.DocVersion == d.Version && bytes.Equal(last.data, d.Data) {
+		return last, nil
+	}
+	g, err := DecodeRegistration(id, d)
+	if err != nil {
+		return nil, fault(err)
+	}
+	return &Reading{Registration: g, Registered: g.Joined > 0, data: d.Data}, nil
+}
