@@ -119,3 +119,23 @@ func FuzzParseWords(f *testing.F) {
 		}
 	})
 }
+
+// What anybody may publish costs every index that takes it, and its terms are
+// what it costs: a scripture without spaces has three for each of its runes.
+func TestTheLargestEntryHasNoMoreTermsThanAnIndexAffords(t *testing.T) {
+	var b strings.Builder
+	for r := rune(0x4e00); b.Len() < 32<<10; r++ {
+		b.WriteRune(r)
+	}
+	text := b.String()
+	e := search.Entry{Capability: text, Summary: text, Declared: []string{text + "a", text + "b"}}
+	size := 0
+	for _, group := range e.GroupTexts() {
+		for _, text := range group {
+			size += len(text)
+		}
+	}
+	if size > 12<<10 {
+		t.Errorf("GroupTexts() of the largest entry have %d bytes, want at most 12 KB", size)
+	}
+}

@@ -265,7 +265,7 @@ func TestABatchOfAnySizeGoesInRequestsThatAClusterTakes(t *testing.T) {
 	x := opened(t, b, fresh())
 	text := strings.Repeat("word ", search.MaxText/5-10)
 	var batch search.Batch
-	for n := range 300 {
+	for n := range 1200 {
 		e := entry(1, "large")
 		e.ID[1], e.ID[2], e.Declared = byte(n>>8), byte(n), []string{text + fmt.Sprint(n)}
 		batch.Put = append(batch.Put, e)
