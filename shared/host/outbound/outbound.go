@@ -33,6 +33,7 @@ const (
 	maxHeader       = 64 << 10         // bytes of a reply's header
 	maxURL          = 4 << 10          // bytes of a URL
 	maxIdlePerHost  = 64
+	maxIdle         = 256 // hosts are chosen by strangers: all together hold so many
 	idleTimeout     = 90 * time.Second
 )
 
@@ -79,6 +80,7 @@ func New(o Options) *Client {
 				ForceAttemptHTTP2:      true,
 				DisableCompression:     true, // so that the cap counts bytes of the network
 				MaxResponseHeaderBytes: maxHeader,
+				MaxIdleConns:           maxIdle,
 				MaxIdleConnsPerHost:    maxIdlePerHost,
 				IdleConnTimeout:        idleTimeout,
 				TLSHandshakeTimeout:    10 * time.Second,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -271,5 +272,36 @@ func TestTheTraceGoesOnAndNothingElseOfTheInvocation(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"Root=" + trace, "", ""}, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", obs.TraceHeader, diff)
+	}
+}
+
+// Strangers name hosts to be asked, as many as they like: each kept connection
+// is a file of this process.
+func TestConnectionsToManyHostsAreNotAllKept(t *testing.T) {
+	const hosts, most = 400, 300
+	var open atomic.Int64
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	c := outbound.New(outbound.Options{AllowLoopback: true, Resolver: &names{lists: [][]netip.Addr{addrs("127.0.0.1")}}})
+	u, _ := url.Parse(s.URL)
+	for i := range hosts {
+		if _, err := get(c, fmt.Sprintf("http://h%d.example.test:%s/", i, u.Port())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for wait := time.Millisecond; open.Load() > most && wait < 5*time.Second; wait *= 2 {
+		time.Sleep(wait) // the server learns of a close when it reads
+	}
+	if got := open.Load(); got > most {
+		t.Errorf("%d connections are open after one request to each of %d hosts, want at most %d", got, hosts, most)
 	}
 }

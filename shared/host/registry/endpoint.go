@@ -18,7 +18,7 @@ const (
 	// MaxEndpoint is the longest endpoint in bytes.
 	MaxEndpoint = 2 << 10
 	probeTime   = 5 * time.Second
-	probeReply  = 64 << 10 // bytes; what is in it does not matter
+	probeReply  = 1 << 10 // bytes; what is in it does not matter, and whoever publishes chose who sends it
 )
 
 // endpoint checks where the card says its vacant is to be reached: at this
