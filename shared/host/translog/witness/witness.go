@@ -147,7 +147,11 @@ func (f Follower) continues(ctx context.Context, before []byte, r *Report) error
 	case r.Size < since.Size:
 		// A cache may answer with an older checkpoint. Then it is one that the tree
 		// before continues, and no lie.
-		if f.older(ctx, r.Checkpoint, since) {
+		older, err := f.older(ctx, r.Checkpoint, since)
+		if err != nil {
+			return err
+		}
+		if older {
 			return problem.New(problem.Unavailable, "the host shows an older checkpoint, of %d events, than the one that is known, of %d: a cache between may keep it; try again", r.Size, since.Size)
 		}
 		return forked(lie("the log was taken back: it had %d events and has %d now", since.Size, r.Size))
@@ -167,10 +171,16 @@ func (f Follower) continues(ctx context.Context, before []byte, r *Report) error
 }
 
 // older reports whether the tree before is proved to continue the one that is
-// shown now.
-func (f Follower) older(ctx context.Context, now, since translog.Checkpoint) bool {
+// shown now. A host that refuses to say does not prove it; one that cannot be
+// reached is not accused.
+func (f Follower) older(ctx context.Context, now, since translog.Checkpoint) (bool, error) {
 	proof, err := f.Log.Consistency(ctx, now.Size, since.Size)
-	return err == nil && translog.CheckConsistency(now, since, proof) == nil
+	for _, away := range []problem.Kind{problem.Unavailable, problem.Deadline, problem.Canceled, problem.TooMany} {
+		if problem.Is(err, away) {
+			return false, err
+		}
+	}
+	return err == nil && translog.CheckConsistency(now, since, proof) == nil, nil
 }
 
 // page is how many hashes are asked for at once.

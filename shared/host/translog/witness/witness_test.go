@@ -324,6 +324,11 @@ func TestAnOldCheckpointOutOfACacheIsNoLie(t *testing.T) {
 	if _, err := (witness.Follower{Log: stale}).Verify(t.Context(), h.note(), false); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Verify() = %v, want unavailable", err)
 	}
+	left := 1
+	var fork *witness.Fork
+	if _, err := (witness.Follower{Log: failing{stale, &left}}).Verify(t.Context(), h.note(), false); !problem.Is(err, problem.Unavailable) || errors.As(err, &fork) {
+		t.Errorf("Verify() of a host that went away before it could explain = %v, want unavailable and nobody accused", err)
+	}
 }
 
 // failing cannot be reached from one question on.
