@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/search"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -344,6 +345,10 @@ func TestTheListOfRevocationsLeadsOn(t *testing.T) {
 		t.Errorf("the list and where it leads have %d, want 3", seen)
 	}
 	refused(t, d.send("GET", "/v1/revocation_list?limit=0", nil, nil), 422, "schema", "limit")
+	// What a stranger writes is no fault of the store, which would be a 503.
+	for _, cursor := range []string{"zzz", store.Cursor{Key: store.Key{Partition: "reg#1", Sort: "card"}}.String()} {
+		refused(t, d.send("GET", "/v1/revocation_list?cursor="+cursor, nil, nil), 400, "malformed", "cursor")
+	}
 }
 
 func TestAClosedChildStaysHidden(t *testing.T) {

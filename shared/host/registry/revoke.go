@@ -114,8 +114,12 @@ func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) 
 // Revocations lists up to n revocations (1 to store.MaxPage) in the order of
 // ids, from the cursor of the page before ("" for the first), and the cursor of
 // the next page, "" after the last. Who is hidden is in it too: that a key is
-// not to be trusted is for everybody to know.
+// not to be trusted is for everybody to know. A cursor of anything else is
+// Malformed.
 func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Revoked, string, error) {
+	if c, err := store.ParseCursor(cursor); err != nil || cursor != "" && c.Key.Partition != revokedPartition {
+		return nil, "", problem.Invalid("cursor", "what an earlier page gave as next", clip(cursor))
+	}
 	docs, next, err := r.Store.Docs(ctx, RevocationList(), n, cursor)
 	if err != nil {
 		return nil, "", fault(err)
