@@ -84,10 +84,10 @@ func (m *Manifest) read(d *canon.Decoder, key string) (err error) {
 	default:
 		return problem.New(problem.Malformed, "%.40q is not a member of a manifest", key)
 	}
-	if err != nil {
-		return problem.New(problem.Malformed, "%s: %s", key, problem.Of(err).Text())
+	if p := problem.Of(err); p != nil && p.Field != key {
+		return problem.New(problem.Malformed, "%s: %s", key, p.Text())
 	}
-	return nil
+	return err
 }
 
 func readID(d *canon.Decoder) (identity.ID, error) {

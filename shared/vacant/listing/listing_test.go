@@ -144,7 +144,7 @@ func TestWhatIsNoListingIsNotRead(t *testing.T) {
 		"no version":          {`{"vacant_id":"` + id + `"}`, "version"},
 		"an unknown member":   {`{"vacant_id":"` + id + `","version":1,"rank":9}`, `"rank"`},
 		"a member twice":      {`{"vacant_id":"` + id + `","version":1,"version":2}`, "twice"},
-		"a float for a price": {`{"vacant_id":"` + id + `","version":1,"price":0.5}`, "price"},
+		"a float for a price": {`{"vacant_id":"` + id + `","version":1,"price":0.5}`, "listing: price: expected an integer"},
 		"a text for a list":   {`{"vacant_id":"` + id + `","version":1,"tags":"a"}`, "tags"},
 		"a number in a list":  {`{"vacant_id":"` + id + `","version":1,"tags":[1]}`, "tags"},
 		"null":                {`{"vacant_id":"` + id + `","version":1,"owner":null}`, "owner"},

@@ -77,10 +77,10 @@ func (l *Listing) read(d *canon.Decoder, key string) (err error) {
 	default:
 		return problem.New(problem.Malformed, "%.40q is not a member of a listing", key)
 	}
-	if err != nil {
-		return problem.New(problem.Malformed, "%s: %s", key, problem.Of(err).Text())
+	if p := problem.Of(err); p != nil && p.Field != key {
+		return problem.New(problem.Malformed, "%s: %s", key, p.Text())
 	}
-	return nil
+	return err
 }
 
 func readList(d *canon.Decoder) ([]string, error) {
