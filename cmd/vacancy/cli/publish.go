@@ -38,7 +38,8 @@ endpoint in its card.
 
 NAME is a vacant hosted on this machine, or on --host, and the registry is that
 host's. With --registry URL it is an identity of yours instead, published there with
-its own key; --endpoint says where it answers, the first time.
+its own key; --capability and --endpoint say what it can do and where it answers,
+the first time. One that takes no calls, and only signs, is published restricted.
 
 Without --capability the card stays; another capability makes a new card. What
 --tag, --skill, --summary, --family, --owner and --price say is the listing: any of
@@ -46,7 +47,8 @@ them replaces all of it. A price above 0 is refused until there are accounts.`,
 		Example: `  vacancy publish demo --tag echo
   vacancy publish scribe --capability "translates ZH to EN" --tag translate --family claude
   vacancy publish demo --visibility restricted
-  vacancy publish alice --registry https://vacancy.example --endpoint https://alice.example`,
+  vacancy publish alice --registry https://vacancy.example --endpoint https://alice.example --capability "plays chess"
+  vacancy publish alice --registry https://vacancy.example --visibility restricted --capability "witnesses logs"`,
 		GroupID: groupHost,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,8 +59,8 @@ them replaces all of it. A price above 0 is refused until there are accounts.`,
 	fs := cmd.Flags()
 	fs.StringVar(&f.capability, "capability", "", "what the vacant can do (default: as its card says)")
 	fs.StringVar(&f.visibility, "visibility", "", "public, restricted (found by id alone) or none (default: as it was, else public)")
-	fs.StringSliceVar(&f.tags, "tag", nil, "a tag to be found by; may be repeated")
-	fs.StringSliceVar(&f.skills, "skill", nil, "a skill to be found by; may be repeated")
+	fs.StringArrayVar(&f.tags, "tag", nil, "a `TAG` to be found by; may be repeated")
+	fs.StringArrayVar(&f.skills, "skill", nil, "a `SKILL` to be found by; may be repeated")
 	fs.StringVar(&f.summary, "summary", "", "a few sentences about it")
 	fs.StringVar(&f.family, "family", "", "the family of its model")
 	fs.StringVar(&f.org, "owner", "", "who stands behind it")

@@ -76,11 +76,8 @@ func (o *own) draft(ctx context.Context, capability, endpoint *string) (registry
 	if endpoint != nil {
 		c.Endpoint = *endpoint
 	}
-	switch {
-	case c.CapabilityText == "":
+	if c.CapabilityText == "" {
 		return registryclient.Draft{}, withHint(problem.New(problem.Usage, "%s has no card yet: what can it do?", o.Name), `--capability "TEXT"`)
-	case c.Endpoint == "":
-		return registryclient.Draft{}, withHint(problem.New(problem.Usage, "%s has no endpoint yet: where does it take calls?", o.Name), "--endpoint https://HOST")
 	}
 	if err := c.Sign(ctx, o.Key); err != nil {
 		return registryclient.Draft{}, err
@@ -114,6 +111,10 @@ func (a *app) publishOwn(ctx context.Context, f publishFlags, name string, p acc
 		d.Visibility = *p.Visibility
 	case o.there && o.shown != lifecycle.Hidden:
 		d.Visibility = o.shown
+	}
+	if d.Card.Endpoint == "" && d.Visibility == lifecycle.Public {
+		return withHint(problem.New(problem.Usage, "%s has no endpoint yet: where does it take calls?", o.Name),
+			"--endpoint https://HOST, or --visibility restricted for one that only signs")
 	}
 	if p.Listing != nil {
 		if d.Listing, err = o.listing(ctx, p.Listing, a.now().UnixMicro()); err != nil {
