@@ -227,6 +227,9 @@ func TestWrongUsageExitsWith2AndAHint(t *testing.T) {
 		{"init .hidden", `got ".hidden"`},
 		{"init " + strings.Repeat("x", 65), "name: expected"},
 		{"init alice --seed f", "--seed goes with --import"},
+		{"search --limit 0", "--limit: expected 1 to 100, got 0"},
+		{"route x --among 0", "--among: expected 1 to 2000, got 0"},
+		{"route x --show 0", "--show: expected at least 1, got 0"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			code, out, errs := newShell(t).run("", strings.Fields(tc.args)...)

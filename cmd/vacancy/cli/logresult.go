@@ -75,9 +75,16 @@ func (r logResult) text(w io.Writer) {
 		fmt.Fprintf(w, "  before   %s; it only grew\n", events(*r.Since))
 	}
 	fmt.Fprintf(w, "  hashes   of all %s; they make the signed root\n", events(r.Leaves))
-	fmt.Fprintf(w, "  events   %d new ones have their signature, hash and place", r.Events)
+	switch r.Events {
+	case 0:
+		fmt.Fprint(w, "  events   no new one to verify")
+	case 1:
+		fmt.Fprint(w, "  events   1 new one has its signature, hash and place")
+	default:
+		fmt.Fprintf(w, "  events   %d new ones have their signature, hash and place", r.Events)
+	}
 	if r.Hidden > 0 {
-		fmt.Fprintf(w, "; %d are not for everybody", r.Hidden)
+		fmt.Fprintf(w, "; not for everybody: %d", r.Hidden)
 	}
 	fmt.Fprintln(w)
 	for _, s := range r.Witnesses {

@@ -128,13 +128,21 @@ func kindOf(err error) *problem.Error {
 	return problem.New(problem.Internal, "%s", err)
 }
 
-// whole is the text of p with its cause, unless the text quotes that already.
+// whole is the text of p with its causes, without what it quotes of them
+// already.
 func whole(p *problem.Error) string {
-	text := p.Text()
-	if p.Err == nil || strings.Contains(text, p.Err.Error()) {
-		return text
+	text, cause := p.Text(), p.Err
+	for cause != nil && !strings.Contains(text, cause.Error()) {
+		next, ok := cause.(*problem.Error)
+		switch {
+		case !ok:
+			return text + ": " + cause.Error()
+		case !strings.Contains(text, next.Text()):
+			return text + ": " + whole(next)
+		}
+		cause = next.Err
 	}
-	return text + ": " + p.Err.Error()
+	return text
 }
 
 // printable makes text that came from elsewhere safe to show on a line of a

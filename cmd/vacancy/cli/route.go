@@ -53,10 +53,12 @@ PROMPT of "-" is standard input.`,
 }
 
 func (a *app) route(ctx context.Context, f routeFlags, args []string) error {
-	if f.among < 1 || f.among > 2000 || f.show < 1 {
-		return problem.New(problem.Usage, "--among: expected 1 to 2000, and --show at least 1")
-	}
-	if f.timeout <= 0 {
+	switch {
+	case f.among < 1 || f.among > 2000:
+		return problem.New(problem.Usage, "--among: expected 1 to 2000, got %d", f.among)
+	case f.show < 1:
+		return problem.New(problem.Usage, "--show: expected at least 1, got %d", f.show)
+	case f.timeout <= 0:
 		return problem.New(problem.Usage, "--timeout: expected a duration above 0, got %s", f.timeout)
 	}
 	prompt, err := a.callText(args)

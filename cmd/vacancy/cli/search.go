@@ -106,6 +106,9 @@ or the host that runs here. It sees the search, and no key of yours.`,
 			if err != nil {
 				return err
 			}
+			if limit < 1 || limit > 100 {
+				return problem.New(problem.Usage, "--limit: expected 1 to 100, got %d", limit)
+			}
 			q.Limit, q.Cursor = limit, cursor
 			web := dispatch.NewHTTP(dispatch.HTTPOptions{})
 			client, err := a.finder(cmd.Context(), f, w, web)

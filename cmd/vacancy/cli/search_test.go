@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -53,5 +54,22 @@ func TestWhichRegistryIsMeant(t *testing.T) {
 				t.Errorf("registryURL() = %q, %v, want %q", got, err, v.want)
 			}
 		})
+	}
+}
+
+// Who wraps an error may quote it, so that HTTP shows it too; a person reads
+// each part once.
+func TestAnErrorSaysNothingTwice(t *testing.T) {
+	cause := problem.Wrap(problem.Unavailable, errors.New("refused"), "no answer")
+	quoting := problem.Wrap(problem.Unavailable, cause, "URL: %s", cause.Text())
+	for want, p := range map[string]*problem.Error{
+		"no answer: refused":                 cause,
+		"URL: no answer: refused":            quoting,
+		"search: URL: no answer: refused":    problem.Wrap(problem.Unavailable, quoting, "search: %s", quoting.Text()),
+		"it failed: URL: no answer: refused": problem.Wrap(problem.Unavailable, quoting, "it failed"),
+	} {
+		if got := whole(p); got != want {
+			t.Errorf("whole() = %q, want %q", got, want)
+		}
 	}
 }

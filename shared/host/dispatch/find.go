@@ -57,7 +57,11 @@ func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
 	all.Wait()
 	found := merge(pages)
 	if len(found.Failed) == len(pages) {
-		return found, problem.Wrap(problem.Of(found.Failed[0]).Kind, errors.Join(found.Failed...), "no registry could be searched: %s", problem.Of(found.Failed[0]).Text())
+		cause := found.Failed[0]
+		if len(pages) > 1 {
+			cause = errors.Join(found.Failed...)
+		}
+		return found, problem.Wrap(problem.Of(cause).Kind, cause, "no registry could be searched: %s", problem.Of(cause).Text())
 	}
 	if err := c.freshen(ctx, found.Matches); err != nil {
 		return found, err
