@@ -156,7 +156,6 @@ type Lineage struct {
 	ID        identity.ID   `json:"vacant_id"`
 	Direction string        `json:"direction"`
 	Chain     []identity.ID `json:"chain"`
-	Truncated bool          `json:"truncated,omitempty"` // ours: there are more than are shown
 }
 
 // Manifest is the answer of POST /v1/manifests.
