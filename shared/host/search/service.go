@@ -118,12 +118,21 @@ func (s *Service) Find(ctx context.Context, r Request) (Page, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	if s.Refresh != nil {
-		if err := s.Refresh(ctx); err != nil {
-			s.Log.WarnContext(ctx, "the search index is not up to date", "error", err)
-		}
-	}
+	s.refresh(ctx)
 	return s.fill(ctx, q)
+}
+
+// refresh brings the index up to date, and leaves time to ask it as it is:
+// who publishes a lot makes searches old, not fail.
+func (s *Service) refresh(ctx context.Context) {
+	if s.Refresh == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout*4/5)
+	defer cancel()
+	if err := s.Refresh(ctx); err != nil {
+		s.Log.WarnContext(ctx, "the search index is not up to date", "error", err)
+	}
 }
 
 // fill asks the index until the page is full or there is nothing more.

@@ -434,6 +434,13 @@ func TestASearchWorksWhileTheIndexIsNotUpToDate(t *testing.T) {
 	if page := w.find(s, search.Request{}); len(page.Matches) != 2 {
 		t.Errorf("Find() = %d matches, want 2", len(page.Matches))
 	}
+	s = w.service(func(c *search.Config) {
+		c.Timeout = time.Second
+		c.Refresh = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	})
+	if page := w.find(s, search.Request{}); len(page.Matches) != 2 {
+		t.Errorf("Find() while the index takes all its time = %d matches, want 2", len(page.Matches))
+	}
 }
 
 func TestACardIsVerifiedOnce(t *testing.T) {
