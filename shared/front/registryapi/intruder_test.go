@@ -84,3 +84,21 @@ func TestAListingSentAgainShowsNoCardThatHides(t *testing.T) {
 		}
 	}
 }
+
+func TestAPublishSentAgainAfterARevocationCallsNothingActive(t *testing.T) {
+	d, key := newDoor(t), newKey(t)
+	h := d.halo(key, "work")
+	if got := d.send("POST", "/v1/halo", h, nil); got.StatusCode != http.StatusOK {
+		t.Fatalf("POST = %d, want 200", got.StatusCode)
+	}
+	if _, err := d.client(nil).RevokeAs(t.Context(), key, "stolen", rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	status, body := reply(t, d.send("POST", "/v1/halo", h, nil))
+	if status != 200 || body.(map[string]any)["status"] == "active" || body.(map[string]any)["replayed"] != true {
+		t.Errorf("POST of a recorded publish = %d %v, want the receipt of then, which says nothing of now", status, body)
+	}
+	if status, body := reply(t, d.send("GET", "/v1/capability_card/"+key.ID().String(), nil, nil)); status != 200 || body.(map[string]any)["status"] != "revoked" {
+		t.Errorf("GET = %d %v, want it revoked", status, body)
+	}
+}

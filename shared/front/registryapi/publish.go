@@ -37,7 +37,11 @@ func (d *door) publish(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, receiptOf(&receipt, registry.StatusActive))
+	status := registry.StatusActive
+	if receipt.Replayed {
+		status = "" // it says what was true then, and the key may be revoked since
+	}
+	return answer(w, receiptOf(&receipt, status))
 }
 
 // revoke ends a key. The reference answers 501 here and has no shape for it.
