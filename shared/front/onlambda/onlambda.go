@@ -2,8 +2,8 @@
 // reads the environment, opens the adapters, puts the house together and hands
 // it what Lambda brings.
 //
-// It imports front/serve, front/edge, front/account, floor 4, the adapters of
-// AWS and AWS's SDK; no engine of search, which only two functions carry
+// It imports front/serve, front/edge, front/account, front/sentinel, floor 4,
+// the adapters of AWS and AWS's SDK; no engine of search, which only two functions carry
 // (cloudindex). The invariants: a function whose environment is wrong does not
 // start, and says everything that is wrong in one line; whatever an event
 // holds, it is answered, and one line says how; no secret shows in a line.

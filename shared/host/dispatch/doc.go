@@ -6,7 +6,7 @@
 // they can do, chooses one and calls it through a Caller: what programs import.
 //
 // It imports floors 1 and 2, registryclient, search (for what a query means),
-// outbound and problem; where the state is kept (Book, Memory) and how bytes
+// outbound, pause and problem; where the state is kept (Book, Memory) and how bytes
 // travel (Transport) are ports. The invariants: nothing leaves before it is
 // kept; every envelope that was ever signed for a place in the chain stays
 // listed until its fate is known, and is never sent again once another took

@@ -2,13 +2,14 @@
 // may find them, in which state they are, who their parents are, and the chain
 // of signed events that says so.
 //
-// It imports floors 1 to 3, pause and problem. The invariants: a registration
-// changes by an event that its vacant signed, in one transaction with that
-// event, or by what the host itself vouches for (the state of a vacant that it
-// runs, a listing that its operator set, reviews that it counted); an event,
-// once there, never changes, and neither does its place in the chain; an event
-// sent again changes nothing at all; a revoked key publishes nothing more; a
-// child whose manifest is closed is found by nobody until it has graduated.
+// It imports floors 1 to 3, outbound (for Prober), pause and problem. The
+// invariants: a registration changes by an event that its vacant signed, in one
+// transaction with that event, by a listing or a manifest that it signed, or by
+// what the host itself vouches for (the state of a vacant that it runs, a
+// listing that its operator set, reviews that it counted); an event, once
+// there, never changes, and neither does its place in the chain; an event sent
+// again changes nothing at all; a revoked key publishes nothing more; a child
+// whose manifest is closed is found by nobody until it has graduated.
 //
 // # Where things lie
 //

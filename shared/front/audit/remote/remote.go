@@ -3,9 +3,9 @@
 // of texts.
 //
 // It imports audit and account for their shapes, the ports that it fills
-// (custody, floor 3), pause, texts and problem. The host is not believed: a page that
-// is not what was asked for ends the reading, and whether what is in it is
-// right is for the checks to say. The invariants: nothing is written; what is
+// (custody, floor 3), pause, registry, texts and problem. The host is not
+// believed: a page that is not what was asked for ends the reading, and whether
+// what is in it is right is for the checks to say. The invariants: nothing is written; what is
 // kept in memory does not grow with the host; a page that cannot be had is an
 // error, never the end of a list.
 package remote

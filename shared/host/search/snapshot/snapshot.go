@@ -1,9 +1,9 @@
 // Package snapshot publishes whole search indexes as blobs and loads them
 // elsewhere: one process builds the index, any number serve it.
 //
-// It imports store/blob, problem and durable. A snapshot is an archive (a tar
-// of regular files) under a name of its own, and a manifest under a fixed name
-// that says which archive holds. The invariants: an archive is whole before a
+// It imports store/blob and problem. A snapshot is an archive (a tar of regular
+// files) under a name of its own, and a manifest under a fixed name that says
+// which archive holds. The invariants: an archive is whole before a
 // manifest names it, and is not removed while the manifest does; a manifest is
 // replaced only by who built upon it; a loaded folder is one whose archive had
 // the manifest's SHA-256.
