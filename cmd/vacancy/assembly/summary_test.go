@@ -25,14 +25,17 @@ func project(t *testing.T, name string) assembly.Template {
 
 func TestTheProjectOpensFunctionURLsAndNothingElseWithoutACondition(t *testing.T) {
 	var want []assembly.Opening
-	for _, f := range []string{"vacancy-dev-account", "vacancy-dev-audit", "vacancy-dev-message"} {
+	for _, f := range []string{"vacancy-dev-account", "vacancy-dev-audit", "vacancy-dev-message", "vacancy-dev-registry", "vacancy-dev-search"} {
 		want = append(want, assembly.Opening{Resource: f, Actions: []string{"lambda:InvokeFunction"}, ByURL: true}, assembly.Opening{Resource: f, Actions: []string{"lambda:InvokeFunctionUrl"}, ByURL: true})
 	}
 	functions := project(t, "functions")
 	if diff := cmp.Diff(want, functions.Openings()); diff != "" {
 		t.Errorf("Openings() of functions (-want +got):\n%s", diff)
 	}
-	roles := []string{"vacancy-dev-account-us-east-1", "vacancy-dev-audit-us-east-1", "vacancy-dev-message-us-east-1", "vacancy-dev-sentinel-us-east-1", "vacancy-dev-sweeper-us-east-1"}
+	var roles []string
+	for _, f := range []string{"account", "audit", "indexer", "message", "registry", "sealer", "search", "sentinel", "sweeper"} {
+		roles = append(roles, "vacancy-dev-"+f+"-us-east-1")
+	}
 	if diff := cmp.Diff(roles, functions.Roles()); diff != "" {
 		t.Errorf("Roles() of functions (-want +got):\n%s", diff)
 	}
