@@ -20,6 +20,7 @@ type checkpointResult struct {
 	Root      string          `json:"root_hash_hex"`
 	Witnesses []witnessResult `json:"cosignatures"`
 	Note      string          `json:"note"`
+	Key       string          `json:"verifier_key"` // for other tools of signed notes
 }
 
 type witnessResult struct {
@@ -29,7 +30,8 @@ type witnessResult struct {
 
 func newCheckpointResult(url string, note []byte) (checkpointResult, error) {
 	c, cosigned, err := translog.Open(note)
-	r := checkpointResult{URL: url, Host: c.Host, Size: c.Size, Root: hex.EncodeToString(c.Root[:]), Witnesses: []witnessResult{}, Note: string(note)}
+	r := checkpointResult{URL: url, Host: c.Host, Size: c.Size, Root: hex.EncodeToString(c.Root[:]), Witnesses: []witnessResult{},
+		Note: string(note), Key: translog.VerifierKey(c.Host)}
 	for _, s := range cosigned {
 		r.Witnesses = append(r.Witnesses, witnessResult{s.Name, time.Unix(s.Time, 0).UTC().Format(time.RFC3339)})
 	}
@@ -110,5 +112,9 @@ type cosignResult struct {
 
 func (r cosignResult) text(w io.Writer) {
 	r.logResult.text(w)
-	fmt.Fprintf(w, "%s cosigned it; the checkpoint has the lines of %d witnesses now\n", printable(r.As), r.Cosignatures)
+	lines := "the line of 1 witness"
+	if r.Cosignatures != 1 {
+		lines = fmt.Sprintf("the lines of %d witnesses", r.Cosignatures)
+	}
+	fmt.Fprintf(w, "%s cosigned it; the checkpoint has %s now\n", printable(r.As), lines)
 }

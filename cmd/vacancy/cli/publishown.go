@@ -54,6 +54,10 @@ func (o *own) look(ctx context.Context) error {
 		}
 		o.card, o.there, o.shown = &c, true, m.Visibility
 		return nil
+	// A revoked key proves nothing any more, not even who reads.
+	case problem.Is(err, problem.Revoked) && o.registry.Reader != nil:
+		o.registry.Reader = nil
+		return o.look(ctx)
 	// A registry of the reference knows no proof of who reads, and does not show
 	// even to itself who is hidden.
 	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Forbidden):
