@@ -190,7 +190,8 @@ func (c *Client) Lineage(ctx context.Context, id identity.ID, direction string, 
 	return l, c.get(ctx, "/v1/lineage/"+id.String(), v, &l)
 }
 
-// Revocations is the list of revoked keys.
+// Revocations is the list of revoked keys: its first page, as many as the
+// registry shows at once.
 func (c *Client) Revocations(ctx context.Context) (list []Revoked, err error) {
 	return list, c.get(ctx, "/v1/revocation_list", nil, &list)
 }
