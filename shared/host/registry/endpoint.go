@@ -17,8 +17,10 @@ import (
 const (
 	// MaxEndpoint is the longest endpoint in bytes.
 	MaxEndpoint = 2 << 10
-	probeTime   = 5 * time.Second
-	probeReply  = 1 << 10 // bytes; what is in it does not matter, and whoever publishes chose who sends it
+	// probeTime is short: whoever publishes chose who answers, and one that hangs
+	// holds an instance of the function for as long, of which there are two.
+	probeTime  = 2 * time.Second
+	probeReply = 1 << 10 // bytes; what is in it does not matter, and whoever publishes chose who sends it
 )
 
 // endpoint checks where the card says its vacant is to be reached: at this
