@@ -229,21 +229,28 @@ func capability(blob []byte) string {
 type ManifestDocument struct {
 	Manifest  composite.Manifest
 	Graduated bool
-	version   uint64
+	// Replaced is the open manifest whose place this one took; nil if there was
+	// none. It is kept whole: its child has signed it, and its edge stays.
+	Replaced *composite.Manifest
 }
 
 type storedManifest struct {
 	Format    int             `json:"format"`
 	Manifest  json.RawMessage `json:"manifest"`
 	Graduated bool            `json:"graduated,omitempty"`
+	Replaced  json.RawMessage `json:"replaced,omitempty"`
 }
 
 // Encode is m as it is kept.
 func (m *ManifestDocument) Encode() ([]byte, error) {
+	s := storedManifest{Format: format, Manifest: m.Manifest.Blob(), Graduated: m.Graduated}
+	if m.Replaced != nil {
+		s.Replaced = m.Replaced.Blob()
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(storedManifest{format, m.Manifest.Blob(), m.Graduated}); err != nil {
+	if err := e.Encode(s); err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "manifest of %s", m.Manifest.ChildID.Short())
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
@@ -259,17 +266,35 @@ func DecodeManifest(child identity.ID, d store.Doc) (ManifestDocument, error) {
 	if err := checkFormat("manifest of "+child.Short(), s.Format); err != nil {
 		return ManifestDocument{}, err
 	}
-	m, err := composite.Parse(s.Manifest)
+	m, err := signedBy(child, s.Manifest)
+	if err != nil {
+		return ManifestDocument{}, problem.Wrap(problem.Damaged, err, "manifest of %s does not verify", child.Short())
+	}
+	doc := ManifestDocument{Manifest: m, Graduated: s.Graduated}
+	if len(s.Replaced) == 0 {
+		return doc, nil
+	}
+	old, err := signedBy(child, s.Replaced)
+	if err == nil && (old.ClosedByDefault || !m.ClosedByDefault && !s.Graduated) {
+		err = problem.New(problem.Damaged, "only a closed one takes the place of an open one")
+	}
+	if err != nil {
+		return ManifestDocument{}, problem.Wrap(problem.Damaged, err, "manifest of %s does not verify in what it replaced", child.Short())
+	}
+	doc.Replaced = &old
+	return doc, nil
+}
+
+// signedBy reads a manifest of child that both have signed.
+func signedBy(child identity.ID, blob []byte) (composite.Manifest, error) {
+	m, err := composite.Parse(blob)
 	if err == nil {
 		err = m.Verify()
 	}
 	if err == nil && m.ChildID != child {
 		err = problem.New(problem.Damaged, "it is that of %s", m.ChildID.Short())
 	}
-	if err != nil {
-		return ManifestDocument{}, problem.Wrap(problem.Damaged, err, "manifest of %s does not verify", child.Short())
-	}
-	return ManifestDocument{m, s.Graduated, d.Version}, nil
+	return m, err
 }
 
 // Revoked is a revocation.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -89,18 +90,72 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 	}
 }
 
-func TestAManifestIsForOneParentOnly(t *testing.T) {
-	home := memory.New()
-	r := open(home, newClock())
-	if err := r.AddManifest(t.Context(), manifest(t, key(1), key(3), false)); err != nil {
-		t.Fatal(err)
+func TestOfTwoManifestsOnlyAClosedOneTakesThePlaceOfAnOpenOne(t *testing.T) {
+	type one struct {
+		parent byte
+		closed bool
 	}
-	if err := r.AddManifest(t.Context(), manifest(t, key(2), key(3), false)); !problem.Is(err, problem.Conflict) {
-		t.Errorf("AddManifest() of another parent = %v, want a conflict", err)
+	child := key(3)
+	for _, tt := range []struct {
+		name          string
+		first, second one
+		graduated     bool
+		refused       bool // the second; else it takes the place of the first, or is the first
+	}{
+		{"open, the same", one{1, false}, one{1, false}, false, false},
+		{"open, open of another parent", one{1, false}, one{2, false}, false, true},
+		{"open, closed of the same parent", one{1, false}, one{1, true}, false, false},
+		{"open, closed of another parent", one{1, false}, one{2, true}, false, false},
+		{"closed, the same", one{1, true}, one{1, true}, false, false},
+		{"closed, open of the same parent", one{1, true}, one{1, false}, false, true},
+		{"closed, open of another parent", one{1, true}, one{2, false}, false, true},
+		{"closed, closed of another parent", one{1, true}, one{2, true}, false, true},
+		{"graduated, the same", one{1, true}, one{1, true}, true, false},
+		{"graduated, closed of another parent", one{1, true}, one{2, true}, true, true},
+		{"graduated and open, closed of another parent", one{1, false}, one{2, true}, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			home := memory.New()
+			r := open(home, newClock())
+			kept := tt.first
+			add := func(o one) error { return r.AddManifest(t.Context(), manifest(t, key(o.parent), child, o.closed)) }
+			if err := add(tt.first); err != nil {
+				t.Fatal(err)
+			}
+			if tt.graduated {
+				graduate(t, home, child.ID())
+			}
+			err := add(tt.second)
+			if (err != nil) != tt.refused || err != nil && !problem.Is(err, problem.Conflict) {
+				t.Errorf("AddManifest() of the second = %v, want a conflict: %t", err, tt.refused)
+			}
+			if err == nil {
+				kept = tt.second
+			}
+			if err := add(kept); err != nil {
+				t.Errorf("AddManifest() of what is kept = %v", err)
+			}
+			g, _, err := r.Get(t.Context(), child.ID())
+			if err != nil || g.Parent == nil || *g.Parent != key(kept.parent).ID() || g.Closed != kept.closed {
+				t.Errorf("Get() = a child of %v, closed: %t, %v, want of %d, %t", g.Parent, g.Closed, err, kept.parent, kept.closed)
+			}
+			d, err := home.Doc(t.Context(), registry.ManifestKey(child.ID()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := registry.DecodeManifest(child.ID(), d)
+			if err != nil || m.Manifest.ParentID != key(kept.parent).ID() || m.Manifest.ClosedByDefault != kept.closed {
+				t.Errorf("the manifest that is kept = %+v, %v", m, err)
+			}
+			if replaced := kept != tt.first; replaced != (m.Replaced != nil) || replaced && m.Replaced.ParentID != key(tt.first.parent).ID() {
+				t.Errorf("the manifest that was replaced = %+v", m.Replaced)
+			}
+		})
 	}
-	if err := r.AddManifest(t.Context(), manifest(t, key(1), key(3), true)); !problem.Is(err, problem.Conflict) {
-		t.Errorf("AddManifest() of another manifest = %v, want a conflict", err)
-	}
+}
+
+func TestAManifestThatBothHaveNotSignedIsRefused(t *testing.T) {
+	r := open(memory.New(), newClock())
 	forged := manifest(t, key(1), key(4), true)
 	forged.ClosedByDefault = false
 	if err := r.AddManifest(t.Context(), forged); !problem.Is(err, problem.BadSignature) {
@@ -109,6 +164,83 @@ func TestAManifestIsForOneParentOnly(t *testing.T) {
 	forged.BirthPath = "D9"
 	if err := r.AddManifest(t.Context(), forged); !problem.Is(err, problem.Malformed) {
 		t.Errorf("AddManifest() of none = %v, want malformed", err)
+	}
+}
+
+// A child that wants out has a parent of its own making sign an open manifest,
+// and is quicker than the parent that closed it.
+func TestAChildThatOpenedItsOwnDoorFirstIsClosedAgain(t *testing.T) {
+	home, c := memory.New(), newClock()
+	r := open(home, c)
+	made, parent, child := key(1), key(2), key(3)
+	for _, k := range []*identity.Key{made, parent} {
+		mustPublish(t, r, k, draft{})
+	}
+	openDoor, closed := manifest(t, made, child, false), manifest(t, parent, child, true)
+	if err := r.AddManifest(t.Context(), openDoor); err != nil {
+		t.Fatal(err)
+	}
+	mustPublish(t, r, child, draft{})
+	c.Pass(time.Second)
+	if err := r.AddManifest(t.Context(), closed); err != nil {
+		t.Fatalf("AddManifest() of the closed one = %v", err)
+	}
+	id := child.ID()
+	g := get(t, r, id)
+	if g.Visibility != lifecycle.Hidden || !g.Closed || g.Listed(c.Now()) || !g.ParentProven || *g.Parent != parent.ID() {
+		t.Errorf("the child is %s, closed: %t, of %s; want it hidden and its parent's", g.Visibility, g.Closed, g.Parent.Short())
+	}
+	if g.ChangeKey != registry.ChangeKeyAt(c.Now()) {
+		t.Errorf("its place in the feed is %s, want that of now", g.ChangeKey)
+	}
+	if _, err := r.Publish(t.Context(), publication(t, child, draft{Seq: 2})); !problem.Is(err, problem.Forbidden) {
+		t.Errorf("Publish() = %v, want forbidden", err)
+	}
+	if err := r.AddManifest(t.Context(), openDoor); !problem.Is(err, problem.Conflict) {
+		t.Errorf("AddManifest() of the open one again = %v, want a conflict", err)
+	}
+	for k, readable := range map[*identity.Key]bool{made: false, parent: true, child: true} {
+		caller := k.ID()
+		if _, err := r.View(t.Context(), id, &caller); (err == nil) != readable {
+			t.Errorf("View() by %s = %v, want it readable: %t", caller.Short(), err, readable)
+		}
+	}
+	if old, err := home.Doc(t.Context(), registry.KinKey(made.ID(), id)); err != nil || old.Version == 0 {
+		t.Errorf("the old edge is at version %d, %v: nobody can take it away", old.Version, err)
+	}
+	graduate(t, home, id)
+	mustPublish(t, r, child, draft{Seq: 2})
+	for k, want := range map[*identity.Key][]identity.ID{made: nil, parent: {id}} {
+		got, err := r.Lineage(t.Context(), k.ID(), nil, registry.Descendants, 8)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("Lineage() down from %s = %v (-want +got):\n%s", k.ID().Short(), err, diff)
+		}
+	}
+	if got, err := r.Lineage(t.Context(), id, nil, registry.Ancestors, 8); err != nil || len(got) != 1 || got[0] != parent.ID() {
+		t.Errorf("Lineage() up = %v, %v, want the parent", got, err)
+	}
+	wantWhole(t, home)
+}
+
+// The old edge lies nearer to where the walk begins than the one that counts.
+func TestAnOldEdgeHidesNoTrueOneFurtherDown(t *testing.T) {
+	r := open(memory.New(), newClock())
+	for n := byte(1); n <= 3; n++ {
+		mustPublish(t, r, key(n), draft{})
+	}
+	mustPublish(t, r, key(4), draft{Visibility: lifecycle.Hidden})
+	for _, m := range []struct {
+		parent, child byte
+		closed        bool
+	}{{1, 2, false}, {2, 3, false}, {1, 4, false}, {3, 4, true}} {
+		if err := r.AddManifest(t.Context(), manifest(t, key(m.parent), key(m.child), m.closed)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	caller := key(4).ID()
+	got, err := r.Lineage(t.Context(), key(1).ID(), &caller, registry.Descendants, 8)
+	if diff := cmp.Diff([]identity.ID{key(2).ID(), key(3).ID(), caller}, got); diff != "" || err != nil {
+		t.Errorf("Lineage() = %v (-want +got):\n%s", err, diff)
 	}
 }
 

@@ -73,14 +73,36 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 				}
 			}
 		}
-		if level, err = r.readable(ctx, ids, caller, &left); err != nil {
+		found, err := r.readable(ctx, ids, caller, &left)
+		if err != nil {
 			return nil, err
 		}
+		if d == Descendants {
+			found = born(found, level, seen)
+		}
+		level = found
 		for i := range level {
 			chain = append(chain, level[i].ID)
 		}
 	}
 	return chain, nil
+}
+
+// born leaves of found those whose parent is in level: an edge from above may be
+// left over from a manifest that a closed one replaced, and counts for nothing.
+// Who is dropped is not seen: the true edge may lie further down.
+func born(found, level []Registration, seen map[identity.ID]bool) []Registration {
+	above := make(map[identity.ID]bool, len(level))
+	for i := range level {
+		above[level[i].ID] = true
+	}
+	return slices.DeleteFunc(found, func(g Registration) bool {
+		if g.ParentProven && above[*g.Parent] {
+			return false
+		}
+		delete(seen, g.ID)
+		return true
+	})
 }
 
 func (g *Registration) parents() []identity.ID {
@@ -114,7 +136,7 @@ func (r *Registry) readable(ctx context.Context, ids []identity.ID, caller *iden
 	return out, nil
 }
 
-// children lists up to most proven children of g.
+// children lists up to most children that g has an edge to, believed or not.
 func (r *Registry) children(ctx context.Context, g *Registration, most int) ([]identity.ID, error) {
 	var ids []identity.ID
 	for cursor := ""; len(ids) < most; {

@@ -8,8 +8,9 @@
 // what the host itself vouches for (the state of a vacant that it runs, a
 // listing that its operator set, reviews that it counted); an event, once
 // there, never changes, and neither does its place in the chain; an event sent
-// again changes nothing at all; a revoked key publishes nothing more; a child
-// whose manifest is closed is found by nobody until it has graduated.
+// again changes nothing at all; a revoked key publishes nothing more; a child of
+// which one closed manifest was ever registered is found by nobody until it has
+// graduated, whatever other manifests there are, in whatever order they came.
 //
 // # Where things lie
 //
@@ -19,8 +20,11 @@
 // The append there is the guard of the count. Document reg#<id>/card is the
 // registration, listed in the sparse index under "registry" by the time of its
 // last change, which is the feed of an index. reg#<id>/manifest is the proof of
-// a parent, kin#<parent>/<child> the same edge from above, revoked/<id> a
-// revocation, and revoked/#all the list of all of them that calls go by.
+// a parent, with the open one whose place it took, if any; kin#<parent>/<child>
+// is the same edge from above. Nothing is ever deleted, so the edge of a
+// manifest that was replaced stays: an edge from above counts only where the
+// child's registration names that parent. revoked/<id> is a revocation, and
+// revoked/#all the list of all of them that calls go by.
 package registry
 
 import (

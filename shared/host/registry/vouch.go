@@ -161,7 +161,13 @@ func (g *Registration) change(now time.Time) {
 // AddManifest keeps the proof that a child has this parent: both have signed
 // it. It may come before the child's first publish or after. A closed child
 // that is found by others is hidden in the same commit. The same again changes
-// nothing; another one of the same child is refused with Conflict.
+// nothing.
+//
+// A closed one takes the place of an open one, of whatever parent: else a child
+// that wants out would be quicker with an open one, signed by a parent of its
+// own making, and the one that closes it, which it has signed too, would be
+// refused. Every other one of the same child is refused with Conflict: what is
+// closed opens by a graduation alone, and what has graduated stays open.
 func (r *Registry) AddManifest(ctx context.Context, m composite.Manifest) error {
 	if err := m.Check(); err != nil {
 		return err
@@ -187,8 +193,16 @@ func (r *Registry) addManifest(ctx context.Context, m *composite.Manifest) error
 	if err != nil {
 		return err
 	}
+	doc := ManifestDocument{Manifest: *m}
 	if d.Version > 0 {
-		return sameManifest(m, d)
+		known, err := DecodeManifest(m.ChildID, d)
+		if err != nil || known.is(m) {
+			return err
+		}
+		if err := known.yields(m); err != nil {
+			return err
+		}
+		doc.Replaced = &known.Manifest
 	}
 	for _, id := range []identity.ID{m.ParentID, m.ChildID} {
 		gone, err := r.IsRevoked(ctx, id)
@@ -208,25 +222,39 @@ func (r *Registry) addManifest(ctx context.Context, m *composite.Manifest) error
 	if g.Closed && g.Joined > 0 {
 		g.Visibility = lifecycle.Hidden
 	}
-	doc := ManifestDocument{Manifest: *m}
 	data, err := doc.Encode()
 	if err != nil {
 		return err
 	}
+	beside := []store.Write{store.Put{Key: ManifestKey(m.ChildID), If: d.Version, Data: data}}
+	// The edge of the one that is replaced stays: nothing here is ever deleted.
+	// Nobody believes it, as the registration names another parent.
+	if doc.Replaced == nil || doc.Replaced.ParentID != m.ParentID {
+		beside = append(beside, store.Put{Key: KinKey(m.ParentID, m.ChildID), Data: []byte{format}})
+	}
 	// The registration is written even where there is none yet: a first publish
 	// at the same moment then meets this manifest, or this one that publish.
-	return r.write(ctx, &g,
-		store.Put{Key: ManifestKey(m.ChildID), Data: data},
-		store.Put{Key: KinKey(m.ParentID, m.ChildID), Data: []byte{format}})
+	return r.write(ctx, &g, beside...)
 }
 
-func sameManifest(m *composite.Manifest, d store.Doc) error {
-	known, err := DecodeManifest(m.ChildID, d)
-	if err != nil {
-		return err
+// is reports whether m is the manifest that is kept.
+func (d *ManifestDocument) is(m *composite.Manifest) bool {
+	return d.Manifest.Schema == m.Schema && bytes.Equal(d.Manifest.SigningBytes(), m.SigningBytes())
+}
+
+// yields refuses to have m in the place of the manifest that is kept, unless m
+// is the one that closes the door.
+func (d *ManifestDocument) yields(m *composite.Manifest) error {
+	refused := func(what string) error {
+		return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s %s already", m.ChildID.Short(), what)
 	}
-	if known.Manifest.Schema == m.Schema && bytes.Equal(known.Manifest.SigningBytes(), m.SigningBytes()) {
-		return nil
+	switch {
+	case d.Graduated:
+		return refused("has graduated by another manifest")
+	case d.Manifest.ClosedByDefault:
+		return refused("is closed by another manifest")
+	case !m.ClosedByDefault:
+		return refused("has another manifest")
 	}
-	return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s has another manifest already", m.ChildID.Short())
+	return nil
 }

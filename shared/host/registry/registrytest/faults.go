@@ -42,6 +42,9 @@ func requests() []request {
 	manifest := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
 		return r.AddManifest(context.Background(), Manifest(t, Key(1), k, true))
 	}
+	openDoor := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
+		return r.AddManifest(context.Background(), Manifest(t, Key(2), k, false))
+	}
 	list := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
 		_, err := r.PutListing(context.Background(), Listing(t, k, 1, nil))
 		return err
@@ -66,6 +69,10 @@ func requests() []request {
 		{"manifest first", nil, manifest, 0, nil},
 		{"manifest of who is public", []step{first}, manifest, 1,
 			func(g *registry.Registration) bool { return g.Closed && g.Visibility == lifecycle.Hidden }},
+		{"closed manifest in place of an open one", []step{first, openDoor}, manifest, 1,
+			func(g *registry.Registration) bool {
+				return g.Closed && g.Visibility == lifecycle.Hidden && *g.Parent == Key(1).ID()
+			}},
 		{"signed listing", []step{first}, list, 1, func(g *registry.Registration) bool { return g.ListingSource == registry.SourceSigned }},
 		{"operator's listing", []step{first}, set, 1, func(g *registry.Registration) bool { return g.ListingSource == registry.SourceOperator }},
 		{"reputation", []step{first}, judge, 1, func(g *registry.Registration) bool { return g.Reputation != nil }},

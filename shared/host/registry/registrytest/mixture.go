@@ -109,7 +109,12 @@ func deed(t *testing.T, r *registry.Registry, dice *rand.Rand, unique string) (s
 	case what < 18:
 		return "state", commitState(ctx, r, k.ID(), lifecycle.States()[dice.IntN(6)])
 	case what < 19:
-		return "manifest", r.AddManifest(ctx, Manifest(t, Key(firstOne-1), k, true))
+		closed := dice.IntN(2) == 0
+		parent := firstOne - 1
+		if !closed {
+			parent--
+		}
+		return "manifest", r.AddManifest(ctx, Manifest(t, Key(parent), k, closed))
 	case dice.IntN(4) == 0:
 		_, err := r.Revoke(ctx, Revocation(t, k, seq, "stolen", event.RevokePayload))
 		return "revoke", err
@@ -128,7 +133,8 @@ func commitState(ctx context.Context, r *registry.Registry, id identity.ID, s li
 	return nil
 }
 
-// wantDoor wants who has a closed manifest to be hidden.
+// wantDoor wants who has a closed manifest to be hidden, and nobody else to be
+// closed.
 func wantDoor(t *testing.T, home store.Store, id identity.ID) {
 	t.Helper()
 	ctx := context.Background()
@@ -136,11 +142,21 @@ func wantDoor(t *testing.T, home store.Store, id identity.ID) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var m registry.ManifestDocument
+	if d.Version > 0 {
+		if m, err = registry.DecodeManifest(id, d); err != nil {
+			t.Fatal(err)
+		}
+	}
 	g, ok, err := Open(home, NewClock()).Get(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok && ((d.Version > 0) != g.Closed || g.Closed && g.Visibility != lifecycle.Hidden) {
-		t.Errorf("%s has %d manifests and is %s, closed: %t", id.Short(), d.Version, g.Visibility, g.Closed)
+	switch {
+	case !ok:
+	case m.Manifest.ClosedByDefault != g.Closed || g.Closed && g.Visibility != lifecycle.Hidden:
+		t.Errorf("%s is %s, closed: %t; its manifest closes it: %t", id.Short(), g.Visibility, g.Closed, m.Manifest.ClosedByDefault)
+	case d.Version > 0 && (!g.ParentProven || *g.Parent != m.Manifest.ParentID):
+		t.Errorf("%s has another parent than its manifest", id.Short())
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
@@ -16,6 +18,7 @@ import (
 func Run(t *testing.T, open func(testing.TB) store.Store) {
 	t.Run("of many publishers for one count one wins", func(t *testing.T) { oneWins(t, open(t)) })
 	t.Run("all who publish at once have their place in the end", func(t *testing.T) { allEnd(t, open(t)) })
+	t.Run("a closed manifest closes whatever comes with it", func(t *testing.T) { closes(t, open(t)) })
 	t.Run("whatever happens at once leaves one chain", func(t *testing.T) { mixture(t, open(t)) })
 	t.Run("whatever is broken off anywhere is whole and can be sent again", func(t *testing.T) { brokenOff(t, open(t)) })
 }
@@ -24,6 +27,7 @@ const (
 	crowd     = 200
 	processes = 4
 	enough    = 2 * time.Minute // for a crowd, however slow the home is
+	children  = 12
 )
 
 // wantWhole reports what is wrong in s.
@@ -99,4 +103,68 @@ func allEnd(t *testing.T, s store.Store) {
 		t.Errorf("the last event is %d, %v, want %d", tip.Position, err, crowd)
 	}
 	wantWhole(t, s)
+}
+
+// closes has an open manifest, closed ones of two parents, and the child itself,
+// come at the same moment, each to another process: one of the closed ones is
+// kept, whatever came before it, and the child is hidden.
+func closes(t *testing.T, s store.Store) {
+	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	defer cancel()
+	opener, parents := Key(1), []*identity.Key{Key(2), Key(3)}
+	for n := range children {
+		k := Key(2000 + n)
+		open, p := Manifest(t, opener, k, false), Publication(t, k, Draft{})
+		closed := []composite.Manifest{Manifest(t, parents[0], k, true), Manifest(t, parents[1], k, true)}
+		deeds := []func(*registry.Registry) error{
+			func(r *registry.Registry) error { return r.AddManifest(ctx, closed[0]) },
+			func(r *registry.Registry) error { return r.AddManifest(ctx, closed[1]) },
+			func(r *registry.Registry) error { return r.AddManifest(ctx, open) },
+			func(r *registry.Registry) error { _, err := r.Publish(ctx, p); return err },
+		}
+		errs := make([]error, len(deeds))
+		begin := make(chan struct{})
+		var wg sync.WaitGroup
+		for i, do := range deeds {
+			r := Open(s, NewClock())
+			wg.Go(func() {
+				<-begin
+				errs[i] = do(r)
+			})
+		}
+		close(begin)
+		wg.Wait()
+		wantClosed(t, s, k.ID(), parents, errs)
+	}
+	wantWhole(t, s)
+}
+
+// wantClosed wants id to be closed by the one of two parents that was not
+// refused, and nothing else refused than for that.
+func wantClosed(t *testing.T, s store.Store, id identity.ID, parents []*identity.Key, errs []error) {
+	t.Helper()
+	for i, kind := range []problem.Kind{problem.Conflict, problem.Conflict, problem.Conflict, problem.Forbidden} {
+		if errs[i] != nil && !problem.Is(errs[i], kind) {
+			t.Errorf("deed %d = %v, want nothing or %q", i, errs[i], kind)
+		}
+	}
+	won := 0
+	if errs[0] != nil {
+		won = 1
+	}
+	if (errs[0] == nil) == (errs[1] == nil) {
+		t.Errorf("AddManifest() of two closed ones = %v, %v, want one of them refused", errs[0], errs[1])
+	}
+	d, err := s.Doc(t.Context(), registry.RegistrationKey(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := registry.DecodeRegistration(id, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !g.Closed || !g.ParentProven || *g.Parent != parents[won].ID() || (g.Joined > 0) != (errs[3] == nil) || g.Joined > 0 && g.Visibility != lifecycle.Hidden {
+		t.Errorf("in the end %s, closed: %t, of %v, joined at %d; want it closed by %s", g.Visibility, g.Closed, g.Parent, g.Joined, parents[won].ID().Short())
+	}
+	wantDoor(t, s, id)
 }
