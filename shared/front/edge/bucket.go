@@ -44,25 +44,36 @@ func newBuckets(r Rate, now func() time.Time) *buckets {
 }
 
 // take takes a token, or says how long it is until there is one.
+func (b *buckets) take(who netip.Prefix) (wait time.Duration, ok bool) {
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := &b.all[maphash.Comparable(b.seed, who)%size]
+	k.fill(b.rate, now)
+	over := k.spent + 1 - float64(b.rate.Burst)
+	if over > 0 {
+		return b.rate.within(over), false
+	}
+	k.spent++
+	return 0, true
+}
+
+// fill lets in what came since the bucket was looked at.
 //
 // Time is the wall clock's: the monotonic one may stand still while a function
 // is frozen. When the wall clock steps back, time stands still for a bucket;
 // when it leaps ahead, the bucket is full.
-func (b *buckets) take(who netip.Prefix) (wait time.Duration, ok bool) {
-	now := b.now().UnixNano()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	k := &b.all[maphash.Comparable(b.seed, who)%size]
-	if passed := now - k.at; passed > 0 {
-		k.spent = max(0, k.spent-float64(passed)/1e9*b.rate.PerSecond)
+func (k *bucket) fill(r Rate, now time.Time) {
+	at := now.UnixNano()
+	if passed := at - k.at; passed > 0 {
+		k.spent = max(0, k.spent-float64(passed)/1e9*r.PerSecond)
 	}
-	k.at = now
-	over := k.spent + 1 - float64(b.rate.Burst)
-	if over > 0 {
-		return time.Duration(math.Ceil(over / b.rate.PerSecond * 1e9)), false
-	}
-	k.spent++
-	return 0, true
+	k.at = at
+}
+
+// within is how long it takes until so many tokens have come.
+func (r Rate) within(tokens float64) time.Duration {
+	return time.Duration(math.Ceil(tokens / r.PerSecond * 1e9))
 }
 
 // origin is whose bucket an address draws on: its own, for IPv6 that of its

@@ -1,9 +1,9 @@
 // Package edge stands before a door that the whole internet reaches: it turns
-// away what did not come through the host's own CloudFront, and whoever asks
-// too often, before anything is paid for.
+// away what did not come through the host's own CloudFront, whoever asks too
+// often, and everybody while too much was read, before anything is paid for.
 //
 // It imports front/account for the form of a refusal, front/message for its
-// paths, floor 1 and problem. The invariants: no signature is looked at and
+// paths, floor 1, obs and problem. The invariants: no signature is looked at and
 // nothing is read or written for a request that is refused here; a caller's
 // own headers never say who the caller is; memory is bounded whatever comes,
 // and no flood of addresses gives anybody more tokens than its buckets hold.

@@ -23,13 +23,19 @@ type Config struct {
 	// PairRate bounds what opens a pair, or opens it anew: envelopes with seq 1
 	// and resets. They are what a host cannot expect to be the last of.
 	PairRate Rate
-	Now      func() time.Time
+	// Reads bounds the read units that all requests together cost, whoever asks.
+	Reads Rate
+	Now   func() time.Time
 }
 
 // Limit refuses with 429 and Retry-After what comes too often from one address:
-// r.RemoteAddr, as Guard or Lambda wrote it. What it counts is this process's:
-// n instances of a function let n times as much through.
+// r.RemoteAddr, as Guard or Lambda wrote it; and whatever comes while those
+// before have read too much. What it counts is this process's: n instances of a
+// function let n times as much through.
 func Limit(c Config, next http.Handler) http.Handler {
+	if c.Reads != (Rate{}) {
+		next = &reads{next: next, rate: c.Reads, now: c.Now}
+	}
 	l := &limit{next: next}
 	if c.Rate != (Rate{}) {
 		l.requests = newBuckets(c.Rate, c.Now)

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -29,7 +30,7 @@ import (
 // Serve runs a door behind a Function URL, for ever.
 func Serve(f Function, door func(*Home) http.Handler) {
 	home, _ := begin(f, os.Stdout)
-	lambda.Start(newFront(home, door(home)).invoke)
+	lambda.Start(newFront(home, door(home), wall).invoke)
 }
 
 // front answers the requests of a Function URL.
@@ -40,12 +41,12 @@ type front struct {
 	started starts
 }
 
-func newFront(home *Home, door http.Handler) *front {
+func newFront(home *Home, door http.Handler, now func() time.Time) *front {
 	f := &front{log: home.Log, after: func() {}}
 	if home.House != nil {
 		f.after = home.House.Vacants.Sweep // nothing runs between requests that could
 	}
-	limits := edge.Config{Rate: home.Rate, PairRate: home.PairRate, Now: wall}
+	limits := edge.Config{Rate: home.Rate, PairRate: home.PairRate, Reads: home.Reads, Now: now}
 	f.proxy = httpadapter.NewV2(answered(edge.Guard(home.Secrets, edge.Limit(limits, door))))
 	return f
 }

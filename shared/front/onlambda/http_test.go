@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambdacontext"
 	"github.com/google/go-cmp/cmp"
@@ -25,9 +26,12 @@ type bench struct {
 	log bytes.Buffer
 }
 
-func newBench(s Settings, door http.HandlerFunc) *bench {
+func newBench(s Settings, door http.HandlerFunc) *bench { return newBenchAt(s, wall, door) }
+
+// newBenchAt is one whose limits go by a clock of the test's.
+func newBenchAt(s Settings, now func() time.Time, door http.HandlerFunc) *bench {
 	b := &bench{}
-	b.front = newFront(&Home{Settings: s, Log: slog.New(obs.NewHandler(&b.log, obs.Config{Stage: "dev", Function: "message"}))}, door)
+	b.front = newFront(&Home{Settings: s, Log: slog.New(obs.NewHandler(&b.log, obs.Config{Stage: "dev", Function: "message"}))}, door, now)
 	return b
 }
 

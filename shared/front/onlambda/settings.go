@@ -40,6 +40,7 @@ type Settings struct {
 	URL            string        // VACANCY_URL; "": what the store says
 	Secrets        []string      // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil: no edge
 	Rate, PairRate edge.Rate     // VACANCY_RATE, VACANCY_PAIR_RATE; zero: no limit
+	Reads          edge.Rate     // VACANCY_READS: read units of an instance; zero: no limit
 	Retention      time.Duration // VACANCY_RETENTION: of texts, in whole hours
 }
 
@@ -93,9 +94,9 @@ func (f Function) variables() []variable {
 	case Audit:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), retention)
 	case Registry:
-		all = append(all, needed(rows), needed(docs), publicURL)
+		all = append(all, needed(rows), needed(docs), publicURL, reads)
 	case Search:
-		all = append(all, needed(docs), needed(blobs))
+		all = append(all, needed(docs), needed(blobs), reads)
 	case Sweeper:
 		all = append(all, needed(docs), retention)
 	case Indexer:
@@ -141,6 +142,8 @@ var (
 		set: func(s *Settings, v string) (ok bool) { s.Rate, ok = parseRate(v); return ok }}
 	pairRate = variable{name: "VACANCY_PAIR_RATE", want: "tokens-per-second:burst such as 1:20, or nothing for no limit",
 		set: func(s *Settings, v string) (ok bool) { s.PairRate, ok = parseRate(v); return ok }}
+	reads = variable{name: "VACANCY_READS", want: "units-per-second:burst such as 12.5:50, or nothing for no limit",
+		set: func(s *Settings, v string) (ok bool) { s.Reads, ok = parseRate(v); return ok }}
 	retention = variable{name: "VACANCY_RETENTION", want: "whole hours, 24 to 87600",
 		set: func(s *Settings, v string) bool {
 			hours, err := strconv.Atoi(v)

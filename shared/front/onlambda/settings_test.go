@@ -25,7 +25,8 @@ func full() map[string]string {
 	return map[string]string{
 		"VACANCY_STAGE": "dev", "VACANCY_ROWS": "vacancy-dev-rows", "VACANCY_DOCS": "vacancy-dev-docs", "VACANCY_BLOBS": "vacancy-dev-blobs", "VACANCY_SEAL_KEY": sealARN,
 		"VACANCY_HOST_KEY": hostARN, "VACANCY_URL": "https://vacants.example.org", "VACANCY_EDGE_SECRET": secret,
-		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_RETENTION": "48",
+		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_READS": "12.5:50",
+		"VACANCY_RETENTION": "48",
 	}
 }
 
@@ -36,12 +37,13 @@ func read(f Function, env map[string]string) (Settings, error) {
 func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	tables := dynamo.Tables{Rows: "vacancy-dev-rows", Docs: "vacancy-dev-docs"}
 	secrets, rate, pairs := []string{secret, before}, edge.Rate{PerSecond: 20, Burst: 40}, edge.Rate{PerSecond: 0.5, Burst: 20}
+	reads := edge.Rate{PerSecond: 12.5, Burst: 50}
 	for f, want := range map[Function]Settings{
 		Message:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
 		Account:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
 		Audit:    {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
-		Registry: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 24 * time.Hour},
-		Search:   {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 24 * time.Hour},
+		Registry: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
+		Search:   {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
 		Indexer:  {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Retention: 24 * time.Hour},
 		Sealer:   {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Retention: 24 * time.Hour},
 		Sweeper:  {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 48 * time.Hour},
@@ -96,6 +98,9 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		{"VACANCY_RATE", "1:0", `got "1:0"`},
 		{"VACANCY_RATE", "1:2:3", `got "1:2:3"`},
 		{"VACANCY_PAIR_RATE", "-1:5", "VACANCY_PAIR_RATE: expected"},
+		{"VACANCY_READS", "12.5", `VACANCY_READS: expected units-per-second:burst such as 12.5:50, or nothing for no limit, got "12.5"`},
+		{"VACANCY_READS", "0:50", `got "0:50"`},
+		{"VACANCY_READS", "12.5:0.5", `got "12.5:0.5"`},
 		{"VACANCY_RETENTION", "23", `VACANCY_RETENTION: expected whole hours, 24 to 87600, got "23"`},
 		{"VACANCY_RETENTION", "24h", `got "24h"`},
 		{"VACANCY_RETENTION", "+48", `got "+48"`},
@@ -103,7 +108,7 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		env := full()
 		env[tt.name] = tt.value
 		f := Account
-		if tt.name == "VACANCY_BLOBS" {
+		if tt.name == "VACANCY_BLOBS" || tt.name == "VACANCY_READS" {
 			f = Search
 		}
 		_, err := read(f, env)
@@ -116,6 +121,7 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
 	env := full()
 	delete(env, "VACANCY_BLOBS") // which no function has beside all others
+	delete(env, "VACANCY_READS")
 	for name := range env {
 		env[name] = "wrong, " + name
 	}

@@ -1,0 +1,222 @@
+package edge
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/vacancy-host/vacancy/shared/obs"
+)
+
+// reader is a limit of read units, and a door behind it that reads as many as
+// the query says.
+type reader struct {
+	http.Handler
+	clock *clock
+	read  float64
+}
+
+func reading(rate Rate) *reader {
+	f := &reader{clock: newClock()}
+	f.Handler = Limit(Config{Reads: rate, Now: f.clock.now}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		units, err := strconv.ParseFloat(r.URL.Query().Get("units"), 64)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		u := obs.UsageOf(r.Context())
+		u.End(u.Begin(), units/2, 7) // writes are no concern of it
+		u.End(u.Begin(), units/2, 0)
+		f.read += units
+		if r.URL.Path == "/panic" {
+			panic("broken")
+		}
+	}))
+	return f
+}
+
+// ask makes one request that would read so many units, after some had been read
+// in its invocation already, and returns status and Retry-After.
+func (f *reader) ask(path string, units float64) (int, string) {
+	r := httptest.NewRequest("GET", path+"?units="+strconv.FormatFloat(units, 'g', -1, 64), nil)
+	ctx, u := obs.With(r.Context(), obs.Call{Now: f.clock.now})
+	u.End(u.Begin(), 1000, 0)
+	w := httptest.NewRecorder()
+	func() {
+		defer func() { _ = recover() }()
+		f.ServeHTTP(w, r.WithContext(ctx))
+	}()
+	return w.Code, w.Header().Get("Retry-After")
+}
+
+func TestRequestsWaitUntilWhatWasReadIsPaidBack(t *testing.T) {
+	type step struct {
+		after  time.Duration
+		path   string
+		units  float64
+		status int
+		retry  string
+	}
+	for _, tt := range []struct {
+		name  string
+		steps []step
+	}{
+		{"what fits passes", []step{{0, "/", 20, 200, ""}, {0, "/", 20, 200, ""}, {2 * time.Second, "/", 20, 200, ""}}},
+		{"a bucket of nothing is shut", []step{{0, "/", 50, 200, ""}, {0, "/", 0, 429, "1"}, {time.Nanosecond, "/", 0, 200, ""}}},
+		{"the last unit lets anything through, into debt", []step{
+			{0, "/", 49, 200, ""}, {0, "/", 61, 200, ""}, {0, "/", 1, 429, "7"}, {6 * time.Second, "/", 1, 429, "1"}, {time.Second, "/", 1, 200, ""},
+		}},
+		{"what is refused reads nothing and lengthens nothing", []step{
+			{0, "/", 60, 200, ""}, {0, "/", 1000, 429, "2"}, {0, "/", 1000, 429, "2"}, {1001 * time.Millisecond, "/", 1, 200, ""},
+		}},
+		{"no more is saved up than it holds", []step{{time.Hour, "/", 50, 200, ""}, {0, "/", 1, 429, "1"}}},
+		{"what reads nothing costs nothing", []step{{0, "/", 49.5, 200, ""}, {0, "/", 0, 200, ""}, {0, "/", 0, 200, ""}, {0, "/", 0.5, 200, ""}, {0, "/", 0, 429, "1"}}},
+		{"a door that breaks has read", []step{{0, "/panic", 70, 200, ""}, {0, "/", 1, 429, "3"}}},
+		{"a clock that steps back gives nothing", []step{{0, "/", 60, 200, ""}, {-time.Hour, "/", 1, 429, "2"}, {1001 * time.Millisecond, "/", 1, 200, ""}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := reading(Rate{PerSecond: 10, Burst: 50})
+			for i, s := range tt.steps {
+				f.clock.at = f.clock.at.Add(s.after)
+				if status, retry := f.ask(s.path, s.units); status != s.status || retry != s.retry {
+					t.Errorf("request %d of %v units = %d, Retry-After %q; want %d, %q", i, s.units, status, retry, s.status, s.retry)
+				}
+			}
+		})
+	}
+}
+
+// In any stretch of time no more is read than the bucket holds, what flows in and
+// the one request that went into debt; and nobody waits longer than told.
+func TestNoMoreIsReadThanFlowsIn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := Rate{PerSecond: rapid.Float64Range(0.1, 100).Draw(t, "rate"), Burst: rapid.IntRange(1, 200).Draw(t, "burst")}
+		f := reading(rate)
+		type one struct {
+			at    time.Time
+			units float64
+		}
+		var all []one // of what was let through
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			f.clock.at = f.clock.at.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond)
+			units := rapid.Float64Range(0, 300).Draw(t, "units")
+			status, retry := f.ask("/", units)
+			if status == http.StatusTooManyRequests {
+				seconds, err := strconv.Atoi(retry)
+				if err != nil || seconds < 1 {
+					t.Fatalf("refused with Retry-After %q", retry)
+				}
+				if !rapid.Bool().Draw(t, "waits") {
+					continue
+				}
+				f.clock.at = f.clock.at.Add(time.Duration(seconds)*time.Second + time.Microsecond) // floats round
+				status, _ = f.ask("/", units)
+			}
+			if status != http.StatusOK {
+				t.Fatalf("answer = %d, want it let through", status)
+			}
+			all = append(all, one{f.clock.at, units})
+		}
+		for i := range all {
+			read, largest := 0., 0.
+			for j := i; j < len(all); j++ {
+				read, largest = read+all[j].units, max(largest, all[j].units)
+				if most := float64(rate.Burst) + all[j].at.Sub(all[i].at).Seconds()*rate.PerSecond + largest + 1e-3; read > most {
+					t.Fatalf("%.3f units read within %v, want at most %.3f", read, all[j].at.Sub(all[i].at), most)
+				}
+			}
+		}
+	})
+}
+
+func TestARefusalToReadHasTheUsualBody(t *testing.T) {
+	f := reading(Rate{PerSecond: 1, Burst: 1})
+	f.ask("/", 3)
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, httptest.NewRequest("POST", "/v1/halo", strings.NewReader("{}")))
+	want := []any{429, "3", "application/json", `{"detail":"too many requests of all callers together; try again in 3 s","code":"too_many"}` + "\n"}
+	if diff := cmp.Diff(want, []any{w.Code, w.Header().Get("Retry-After"), w.Header().Get("Content-Type"), w.Body.String()}); diff != "" {
+		t.Errorf("refusal (-want +got):\n%s", diff)
+	}
+}
+
+// Whoever asks too often by himself takes nothing from the others, and a limit
+// of zero is none.
+func TestAnAddressThatIsHeldBackReadsNothing(t *testing.T) {
+	read := 0.
+	door := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		u := obs.UsageOf(r.Context())
+		u.End(u.Begin(), 1, 0)
+		read++
+	})
+	for _, tt := range []struct {
+		config Config
+		want   float64
+	}{
+		{Config{Rate: Rate{0.001, 2}, Reads: Rate{0.001, 4}}, 4},
+		{Config{Rate: Rate{0.001, 2}}, 20},
+		{Config{Reads: Rate{0.001, 4}}, 4},
+		{Config{}, 50},
+	} {
+		tt.config.Now, read = newClock().now, 0
+		h := Limit(tt.config, door)
+		for i := range 50 {
+			ctx, _ := obs.With(t.Context(), obs.Call{Now: time.Now})
+			r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
+			r.RemoteAddr = "192.0.2." + strconv.Itoa(i/5)
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		if read != tt.want {
+			t.Errorf("%+v: %v of 50 requests, 5 of each address, have read; want %v", tt.config, read, tt.want)
+		}
+	}
+}
+
+// Without a usage nothing was counted, and nothing is owed.
+func TestWhatNobodyCountsIsNotOwed(t *testing.T) {
+	f := reading(Rate{PerSecond: 0.001, Burst: 1})
+	for range 3 {
+		w := httptest.NewRecorder()
+		f.ServeHTTP(w, httptest.NewRequest("GET", "/?units=9", nil))
+		if w.Code != 200 {
+			t.Errorf("answer = %d, want 200", w.Code)
+		}
+	}
+}
+
+func TestRequestsAtOnceAreAllCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 10
+		h := Limit(Config{Reads: Rate{1, 1}, Now: time.Now}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Millisecond) // until all are here
+			u := obs.UsageOf(r.Context())
+			u.End(u.Begin(), 1, 0)
+		}))
+		ask := func() (int, string) {
+			ctx, _ := obs.With(t.Context(), obs.Call{Now: time.Now})
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/", nil))
+			return w.Code, w.Header().Get("Retry-After")
+		}
+		var all sync.WaitGroup
+		for range n {
+			all.Go(func() {
+				if status, _ := ask(); status != 200 {
+					t.Errorf("answer = %d, want 200", status)
+				}
+			})
+		}
+		all.Wait()
+		if status, after := ask(); status != 429 || after != strconv.Itoa(n) { // 9 units below nothing
+			t.Errorf("answer after %d = %d, Retry-After %q; want 429, %d", n, status, after, n)
+		}
+	})
+}
