@@ -321,6 +321,14 @@ func TestARevokedKeyIsGoneFromSearchAndShownAsSuch(t *testing.T) {
 	}
 }
 
+func TestAKeyThatWasNeverRegisteredIsRevokedInOneShape(t *testing.T) {
+	d, key := newDoor(t), newKey(t)
+	r, err := d.client(nil).RevokeAs(t.Context(), key, "lost", rand.Reader)
+	if err != nil || r.ID != key.ID() || r.Visibility != lifecycle.Hidden || r.Status != "revoked" {
+		t.Errorf("RevokeAs() = %+v, %v, want it revoked and NONE", r, err)
+	}
+}
+
 func TestTheListOfRevocationsLeadsOn(t *testing.T) {
 	d := newDoor(t)
 	for range 3 {

@@ -1,12 +1,14 @@
 package registryapi
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
@@ -67,9 +69,11 @@ func (d *door) revoke(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, receiptOf(&receipt, registry.StatusRevoked))
 }
 
+// receiptOf shows who was revoked without having been registered as NONE: a
+// member of the reference's shape is never empty.
 func receiptOf(r *registry.Receipt, status registry.Status) registryclient.Receipt {
 	return registryclient.Receipt{
-		ID: r.ID, Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash, Status: string(status), Replayed: r.Replayed,
+		ID: r.ID, Visibility: cmp.Or(r.Visibility, lifecycle.Hidden), Seq: r.Seq, CardHash: r.CardHash, Status: string(status), Replayed: r.Replayed,
 	}
 }
 
