@@ -13,7 +13,7 @@
 //	waf            true: a web ACL before the edge, in us-east-1
 //	concurrency    instances reserved for message; 0 reserves none at all
 //	readCeiling    read units a second of docs; rows have three fifths, the
-//	               index a fifth
+//	               index a fifth; registry and search take half at most
 //	writeCeiling   write units a second of rows; docs have two fifths, the
 //	               index a fifth
 //	rate           requests of an address, tokens-per-second:burst; empty: any

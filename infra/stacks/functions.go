@@ -88,7 +88,7 @@ func (f functions) environment(in Input, d data, spec function) *map[string]*str
 	has := map[string]*string{
 		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
 		"VACANCY_SEAL_KEY": d.seal.KeyArn(),
-		"VACANCY_RATE":     str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate),
+		"VACANCY_RATE":     str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate), "VACANCY_READS": str(reads(in.Settings)),
 		"VACANCY_URL": f.publicURL(in),
 	}
 	if d.host != nil {

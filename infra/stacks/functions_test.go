@@ -312,6 +312,49 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 	}
 }
 
+// Whoever looks and searches without a name leaves half of what may be read to
+// calls: of documents, which registry and search both read, and of rows, which
+// registry does.
+func TestWhatStrangersReadLeavesHalfToCalls(t *testing.T) {
+	for _, test := range []struct {
+		context map[string]any
+		want    string
+	}{
+		{standard, "12.5:50"}, {bare, "12.5:50"},
+		{map[string]any{"concurrency": 64}, "1.562:6"},
+		{map[string]any{"concurrency": 1000, "readCeiling": 1}, "0.001:1"},
+		{map[string]any{"concurrency": 64, "readCeiling": 40000}, "625:2500"},
+	} {
+		a, got := synth(t, test.context), map[string]any{}
+		for id, f := range a.template(t, "functions").of("AWS::Lambda::Function") {
+			if v := at(f.Properties, "Environment", "Variables", "VACANCY_READS"); v != nil {
+				got[id] = v
+			}
+		}
+		if diff := cmp.Diff(map[string]any{"Registry": test.want, "Search": test.want}, got); diff != "" {
+			t.Errorf("%v: what an instance may read (-want +got):\n%s", test.context, diff)
+			continue
+		}
+		var share float64
+		if _, err := fmt.Sscanf(test.want, "%g:", &share); err != nil {
+			t.Fatal(err)
+		}
+		instances := func(id string) float64 {
+			n, reserved := a.template(t, "functions").Resources[id].Properties["ReservedConcurrentExecutions"].(float64)
+			if !reserved {
+				return 2
+			}
+			return n
+		}
+		for table, n := range map[string]float64{"Rows": instances("Registry"), "Docs": instances("Registry") + instances("Search")} {
+			ceiling := at(a.template(t, "data").Resources[table].Properties, "Replicas", 0, "ReadOnDemandThroughputSettings", "MaxReadRequestUnits").(float64)
+			if n*share > ceiling/2 {
+				t.Errorf("%v: %v instances read %v units of %s a second, want at most half of %v", test.context, n, n*share, table, ceiling)
+			}
+		}
+	}
+}
+
 func TestTheSentinelIsFedChangesAndRemovalsOnly(t *testing.T) {
 	m := synth(t, standard).template(t, "functions").Resources["RowsChanged"].Properties
 	var filter any

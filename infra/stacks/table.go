@@ -1,6 +1,11 @@
 package stacks
 
-import "github.com/vacancy-host/vacancy/infra/settings"
+import (
+	"math"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/infra/settings"
+)
 
 // function is a folder of functions/ and how it is run.
 type function struct {
@@ -88,6 +93,19 @@ func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 // of message's where there are more.
 func beside(s settings.Settings) int { return max(2, s.Concurrency/4) }
 
+// reads is what an instance of registry or search may read of the tables, as
+// units-per-second:burst. All of both together take half of the ceiling of
+// documents, and registry, which alone of them reads rows, less than half of
+// theirs: the rest is for calls. What they save up is two seconds of the ceiling.
+// Where nothing is reserved it is as for two of each, and more of them take more.
+func reads(s settings.Settings) string {
+	const saved = 4 // seconds of the instance's share
+	both := 2 * beside(s)
+	share := float64(s.ReadCeiling) / 2 / float64(both)
+	share = math.Floor(share*1000) / 1000 // the function takes a thousandth at least
+	return strconv.FormatFloat(share, 'f', -1, 64) + ":" + strconv.Itoa(max(1, int(saved*share)))
+}
+
 // doors are the functions that callers reach by URL.
 func doors(s settings.Settings) []function {
 	tables := []string{"VACANCY_ROWS", "VACANCY_DOCS"}
@@ -119,7 +137,7 @@ func doors(s settings.Settings) []function {
 	}, {
 		name: "registry", description: "publishing, revoking, cards, events and the transparency log",
 		memory: 256, timeout: urlTimeout, concurrency: beside(s), url: true,
-		environment: with("VACANCY_URL"),
+		environment: with("VACANCY_URL", "VACANCY_READS"),
 		grants: grants{rows: appends(), docs: []access{
 			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, cosigned}},
 			{"Docs", []string{"GetItem", "Query"}, []string{registrations, kin, revoked, log, cosigned, aboutHost, records}},
@@ -127,7 +145,7 @@ func doors(s settings.Settings) []function {
 	}, {
 		name: "search", description: "finds vacants by what they can do",
 		memory: 512, timeout: urlTimeout, disk: 2048, concurrency: beside(s), url: true,
-		environment: append([]string{"VACANCY_DOCS", "VACANCY_BLOBS"}, edge...),
+		environment: append([]string{"VACANCY_DOCS", "VACANCY_BLOBS", "VACANCY_READS"}, edge...),
 		grants: grants{docs: []access{{"Registrations", []string{"GetItem"}, []string{registrations}}},
 			listed: true, snapshots: []string{"GetObject"}},
 	}}

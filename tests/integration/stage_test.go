@@ -80,7 +80,8 @@ func (s *deployed) try(t *testing.T, checkout string, args ...string) (stdout, s
 // chosen is what the main stage is deployed with: what the local AWS has, the
 // machine's own architecture, and limits that no test comes near.
 func chosen() []string {
-	return []string{"edge=false", "keep=false", "arch=" + runtime.GOARCH, "concurrency=64", "rate=100000:100000", "pairRate=100000:100000", "indexSeconds=1"}
+	return []string{"edge=false", "keep=false", "arch=" + runtime.GOARCH, "concurrency=64", "rate=100000:100000", "pairRate=100000:100000",
+		"readCeiling=40000", "indexSeconds=1"}
 }
 
 // bootstrapped prepares the account of the local AWS for the CDK, once.
