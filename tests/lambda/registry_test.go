@@ -5,6 +5,7 @@ package lambda
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -148,5 +149,41 @@ func TestASearchIsAnsweredWithoutAnIndexInTheBucket(t *testing.T) {
 	r, err := away.Send(t.Context(), sample(t, "search-words.json"))
 	if err != nil || r.Status != 503 || !json.Valid([]byte(r.Body)) {
 		t.Errorf("search without a bucket = %d %s, %v; want 503 until it answers", r.Status, r.Body, err)
+	}
+}
+
+// Strangers who look up and search together read no more than an instance may,
+// and whoever comes after them reads nothing before he is refused.
+func TestRegistryAndSearchRefuseWhenTooMuchWasRead(t *testing.T) {
+	home := registered(t)
+	_, blobs := bucket(t)
+	publish(t, run(t, "registry", home), sampleHalo(time.Now()), 200, "")
+	const reads = "VACANCY_READS=0.01:1"
+	registry, search := run(t, "registry", home, reads), run(t, "search", home, append(blobs, reads)...)
+	replay(t, registry, []step{
+		{"registry-card.json", 200, ""},
+		{"registry-events.json", 200, ""},
+		{"registry-events.json", 429, `"code":"too_many"`},
+		{"registry-halo.json", 429, `"code":"too_many"`},
+	})
+	replay(t, search, []step{{"search-words.json", 200, ""}, {"search-words.json", 429, `"code":"too_many"`}})
+	for f, name := range map[*Function]string{registry: "registry-card.json", search: "search-words.json"} {
+		r, err := f.Send(t.Context(), sample(t, name))
+		if seconds, _ := strconv.Atoi(r.Headers["Retry-After"]); err != nil || r.Status != 429 || seconds < 1 {
+			t.Errorf("%s = %d, Retry-After %q, %v; want 429 and when to come again", name, r.Status, r.Headers["Retry-After"], err)
+		}
+		var refused int
+		for _, m := range lines(t, f) {
+			if m["status"] != 429. {
+				continue
+			}
+			refused++
+			if m["verdict"] != "refused" || m["trips"] != nil || m["rcu"] != nil {
+				t.Errorf("the line of a refusal = %v, want no read in it", m)
+			}
+		}
+		if refused < 2 {
+			t.Errorf("%d lines of refusals, want each\n%s", refused, f.Log())
+		}
 	}
 }
