@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,9 +14,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 func TestListsOfTheRegistryAreKeysInPages(t *testing.T) {
@@ -56,9 +59,35 @@ func TestListsOfTheRegistryAreKeysInPages(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", list, diff)
 		}
 	}
-	var refusal account.Refusal
-	if w := ask(t, h, "GET", "/v1/export/docs?list=all", "", &refusal); w.Code != problem.Malformed.Row().Status || refusal.Field != "list" {
-		t.Errorf("another list = %d %s, want the lists there are", w.Code, w.Body)
+	for query, field := range map[string]string{
+		"list=all": "list", "list=children": "of", "list=children&of=x": "of",
+		"list=names&of=" + strings.Repeat("ab", identity.Size): "of",
+	} {
+		var refusal account.Refusal
+		if w := ask(t, h, "GET", "/v1/export/docs?"+query, "", &refusal); w.Code != problem.Malformed.Row().Status || refusal.Field != field {
+			t.Errorf("%s = %d %s, want the field %s refused", query, w.Code, w.Body, field)
+		}
+	}
+}
+
+func TestEdgesOfOneParentAreListed(t *testing.T) {
+	a := hosttest.New(t, memory.New()).Caller()
+	parent, child, other := registrytest.Key(1), registrytest.Key(2), registrytest.Key(3)
+	for _, k := range []*identity.Key{child, other} {
+		a.Must(a.Vacants.Registry.AddManifest(a.Ctx, registrytest.Manifest(t, parent, k, false)))
+	}
+	h := pagesOf(a)
+	for of, want := range map[identity.ID]int{parent.ID(): 2, child.ID(): 0} {
+		var page audit.DocsPage
+		ask(t, h, "GET", "/v1/export/docs?list=children&of="+of.String(), "", &page)
+		if len(page.Docs) != want || page.Next != "" {
+			t.Errorf("edges of %s = %+v, want %d", of.Short(), page, want)
+		}
+		for _, d := range page.Docs {
+			if d.Data != nil || d.Partition != registry.Edges(of).Partition || d.Sort != child.ID().String() && d.Sort != other.ID().String() {
+				t.Errorf("an edge of %s = %+v", of.Short(), d)
+			}
+		}
 	}
 }
 

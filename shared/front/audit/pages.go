@@ -24,6 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // pageBytes is how much stored data a page holds at most, its first row aside:
@@ -42,7 +43,7 @@ const pageLimit = 256
 //	GET  /v1/export/streams?prefix=&limit=&cursor=   names of streams
 //	GET  /v1/export/rows?stream=&from=&limit=&order=&head=
 //	GET  /v1/export/doc?partition=&sort=             a document
-//	GET  /v1/export/docs?list=&limit=&cursor=        the names' documents, or the keys of other lists
+//	GET  /v1/export/docs?list=&of=&limit=&cursor=    the names' documents, or the keys of other lists
 //	POST /v1/export/open                             a sealed text key
 //
 // Names of streams are base64url of their bytes, cursors opaque. Each page is
@@ -262,7 +263,7 @@ func (p *pages) doc(r *http.Request) (any, error) {
 }
 
 func (p *pages) docs(r *http.Request) (any, error) {
-	q, err := queryOf(r, "list", "limit", "cursor")
+	q, err := queryOf(r, "list", "of", "limit", "cursor")
 	if err != nil {
 		return nil, err
 	}
@@ -386,7 +387,18 @@ func (q query) number(name string, missing, most uint64) (uint64, error) {
 
 // list reads which documents are asked for.
 func (q query) list() (store.Range, error) {
-	switch name := q["list"]; name {
+	name := q["list"]
+	if name == ListChildren {
+		parent, err := identity.ParseID(q["of"])
+		if err != nil {
+			return store.Range{}, problem.Invalid("of", "the id of a parent", clip(q["of"]))
+		}
+		return registry.Edges(parent), nil
+	}
+	if q["of"] != "" {
+		return store.Range{}, problem.Invalid("of", "none but with list="+ListChildren, clip(q["of"]))
+	}
+	switch name {
 	case "", ListNames:
 		return hosted.Names(), nil
 	case ListRegistry:
@@ -394,7 +406,7 @@ func (q query) list() (store.Range, error) {
 	case ListRevoked:
 		return registry.RevocationList(), nil
 	default:
-		return store.Range{}, problem.Invalid("list", ListNames+", "+ListRegistry+" or "+ListRevoked, clip(name))
+		return store.Range{}, problem.Invalid("list", strings.Join([]string{ListNames, ListRegistry, ListRevoked, ListChildren}, ", "), clip(name))
 	}
 }
 

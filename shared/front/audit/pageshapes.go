@@ -59,6 +59,7 @@ const (
 	ListNames    = "names"
 	ListRegistry = "registry" // keys of registrations, by their last change
 	ListRevoked  = "revoked"  // keys of revocations
+	ListChildren = "children" // keys of the edges from one parent, named by of
 )
 
 // DocPage is a document, or what is wrong with it.

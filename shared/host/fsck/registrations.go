@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
 // meanwhile is how often a registration is read again because its vacant
@@ -67,7 +66,10 @@ func (r *run) registered(ctx context.Context, k store.Key, g *registry.Registrat
 	if g.ListingSource == registry.SourceSigned && (g.Listing == nil || !g.Listing.Verify()) {
 		r.found(inDocument(k, Signature, "a listing signed by "+g.ID.String(), "one that is not"))
 	}
-	return r.manifest(ctx, k, g)
+	if err := r.manifest(ctx, k, g); err != nil {
+		return err
+	}
+	return r.edges(ctx, g.ID)
 }
 
 // lastEvent holds a registration against what its events say: the first thing
@@ -107,37 +109,6 @@ func (r *run) registeredCard(k store.Key, g *registry.Registration) {
 	case c.Hash() != g.CardHash:
 		r.found(inDocument(k, Card, "the card "+g.CardHash.String(), c.Hash().String()))
 	}
-}
-
-// manifest checks the proof of a parent, and that the registration goes by it.
-func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registration) error {
-	at := registry.ManifestKey(g.ID)
-	d, err := r.document(ctx, at)
-	if err != nil {
-		return err
-	}
-	if d.Version == 0 {
-		if g.ParentProven {
-			r.found(inDocument(k, Manifest, "a manifest, as its parent is proven", "none"))
-		}
-		return nil
-	}
-	m, err := registry.DecodeManifest(g.ID, d)
-	if err != nil {
-		return r.broken(at, Manifest, "a manifest that parent and child have signed", err)
-	}
-	closed := m.Manifest.ClosedByDefault && !m.Graduated
-	switch {
-	case !g.ParentProven || g.Parent == nil || *g.Parent != m.Manifest.ParentID:
-		r.found(inDocument(k, Manifest, "the parent "+m.Manifest.ParentID.String()+", as both have signed", "another, or none that is proven"))
-	case closed && (!g.Closed || g.Joined > 0 && g.Visibility != lifecycle.Hidden):
-		r.found(inDocument(k, Manifest, "a closed child that nobody finds, as its manifest says", "one that is open"))
-	}
-	kin := registry.KinKey(m.Manifest.ParentID, g.ID)
-	if d, err = r.document(ctx, kin); err == nil && d.Version == 0 {
-		r.found(inDocument(kin, Manifest, "the edge that a manifest proves", "none"))
-	}
-	return err
 }
 
 // revocation checks that a key is refused if and only if it was revoked.

@@ -13,6 +13,23 @@ func Feed() store.Range { return store.Range{Partition: FeedPartition, Index: tr
 // RevocationList is where all revocations lie, for verify: behind the list.
 func RevocationList() store.Range { return store.Range{Partition: revokedPartition, First: "0"} }
 
+// Edges is where the edges from a parent to its children lie, for verify: the
+// sort of each is a child. One may be left over from a manifest that a closed
+// one replaced.
+func Edges(parent identity.ID) store.Range {
+	return store.Range{Partition: kinPrefix + parent.String()}
+}
+
+// EdgesOf is the parent whose Edges lie in r; false where r is another range.
+func EdgesOf(r store.Range) (identity.ID, bool) {
+	parent, ok := strings.CutPrefix(r.Partition, kinPrefix)
+	if !ok {
+		return identity.ID{}, false
+	}
+	id, err := identity.ParseID(parent)
+	return id, err == nil && Edges(id) == r
+}
+
 // IsChecked says whether a document is one that a check of a home reads: a
 // registration, a manifest, the edge that it proves, a revocation, the list of
 // these.

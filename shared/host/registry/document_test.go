@@ -137,6 +137,23 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 			t.Errorf("%s: DecodeManifest() = %v, want damaged", name, err)
 		}
 	}
+	closed, opened := manifest(t, key(2), key(1), true), manifest(t, key(4), key(1), false)
+	another, forged, opener := manifest(t, key(4), key(3), false), opened, manifest(t, key(5), key(1), false)
+	forged.BirthPath = "D2"
+	for name, m := range map[string]registry.ManifestDocument{
+		"a closed one replaced": {Manifest: closed, Replaced: &closed},
+		"another's replaced":    {Manifest: closed, Replaced: &another},
+		"a forged one replaced": {Manifest: closed, Replaced: &forged},
+		"replaced by an open":   {Manifest: opener, Replaced: &opened},
+	} {
+		data, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := registry.DecodeManifest(id, store.Doc{Key: registry.ManifestKey(id), Data: data}); !problem.Is(err, problem.Damaged) {
+			t.Errorf("%s: DecodeManifest() = %v, want damaged", name, err)
+		}
+	}
 	for name, d := range map[string]store.Doc{
 		"of nobody":   {Key: store.Key{Partition: "revoked", Sort: "x"}, Data: []byte(`{"format":1}`)},
 		"no JSON":     {Key: registry.RevokedKey(id), Data: []byte("x")},

@@ -140,7 +140,7 @@ func (r *Registry) readable(ctx context.Context, ids []identity.ID, caller *iden
 func (r *Registry) children(ctx context.Context, g *Registration, most int) ([]identity.ID, error) {
 	var ids []identity.ID
 	for cursor := ""; len(ids) < most; {
-		docs, next, err := r.Store.Docs(ctx, store.Range{Partition: kinPrefix + g.ID.String()}, min(most-len(ids), store.MaxPage), cursor)
+		docs, next, err := r.Store.Docs(ctx, Edges(g.ID), min(most-len(ids), store.MaxPage), cursor)
 		if err != nil {
 			return nil, fault(err)
 		}

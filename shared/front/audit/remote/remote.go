@@ -86,8 +86,8 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 // Retention is how long the host keeps the keys of texts after their day.
 func (h *Host) Retention() time.Duration { return h.retention }
 
-// Docs lists the documents of the names, or the keys of registrations and
-// revocations: the only ranges that a host exports.
+// Docs lists the documents of the names, or the keys of registrations,
+// revocations and a parent's edges: the only ranges that a host exports.
 func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
@@ -99,6 +99,10 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 	q := url.Values{"limit": {strconv.Itoa(n)}}
 	if cursor != "" {
 		q.Set("cursor", cursor)
+	}
+	if parent, ok := registry.EdgesOf(r); ok {
+		q.Set("list", audit.ListChildren)
+		q.Set("of", parent.String())
 	}
 	switch r {
 	case registry.Feed():

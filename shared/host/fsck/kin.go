@@ -1,0 +1,144 @@
+package fsck
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// manifest checks the proof of a parent, and that the registration goes by it.
+func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registration) error {
+	at := registry.ManifestKey(g.ID)
+	for try := 1; ; try++ {
+		d, err := r.document(ctx, at)
+		if err != nil {
+			return err
+		}
+		if d.Version == 0 {
+			if g.ParentProven {
+				r.found(inDocument(k, Manifest, "a manifest, as its parent is proven", "none"))
+			}
+			return nil
+		}
+		m, err := registry.DecodeManifest(g.ID, d)
+		if err != nil {
+			return r.broken(at, Manifest, "a manifest that parent and child have signed", err)
+		}
+		wrong := disobeyed(k, g, &m)
+		if wrong == nil {
+			return r.proven(ctx, &m)
+		}
+		// Where the view is no snapshot, the manifest may have come, or closed
+		// its child, after the registration was read.
+		now, err := r.document(ctx, k)
+		if err != nil {
+			return err
+		}
+		if now.Version == g.DocVersion || try == meanwhile {
+			r.found(*wrong)
+			return r.proven(ctx, &m)
+		}
+		if *g, err = registry.DecodeRegistration(g.ID, now); err != nil {
+			return r.broken(k, Document, "a registration of "+g.ID.String(), err)
+		}
+	}
+}
+
+// disobeyed is what a registration does not go by of its manifest; nil if it
+// goes by all of it.
+func disobeyed(k store.Key, g *registry.Registration, m *registry.ManifestDocument) *Finding {
+	var f Finding
+	switch closed := m.Manifest.ClosedByDefault && !m.Graduated; {
+	case !g.ParentProven || g.Parent == nil || *g.Parent != m.Manifest.ParentID:
+		f = inDocument(k, Manifest, "the parent "+m.Manifest.ParentID.String()+", as both have signed", "another, or none that is proven")
+	case closed && (!g.Closed || g.Joined > 0 && g.Visibility != lifecycle.Hidden):
+		f = inDocument(k, Manifest, "a closed child that nobody finds, as its manifest says", "one that is open")
+	default:
+		return nil
+	}
+	return &f
+}
+
+// proven checks that the edges are there that a manifest and the one that it
+// replaced have made: no host takes one away.
+func (r *run) proven(ctx context.Context, m *registry.ManifestDocument) error {
+	child, parents := m.Manifest.ChildID, []identity.ID{m.Manifest.ParentID}
+	if m.Replaced != nil && m.Replaced.ParentID != parents[0] {
+		parents = append(parents, m.Replaced.ParentID)
+	}
+	for _, parent := range parents {
+		kin := registry.KinKey(parent, child)
+		d, err := r.document(ctx, kin)
+		if err != nil {
+			return err
+		}
+		if d.Version == 0 {
+			r.found(inDocument(kin, Manifest, "the edge that a manifest proves", "none"))
+		}
+	}
+	return nil
+}
+
+// edges checks that each edge from a parent to a child is one that the child's
+// manifest proves, or that is left over from the one that it replaced. Nobody
+// believes the latter, and nobody can make one without the child's signature.
+func (r *run) edges(ctx context.Context, parent identity.ID) error {
+	list := registry.Edges(parent)
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, next, err := r.Home.Docs(ctx, list, store.MaxPage, cursor)
+		if damaged(err) {
+			r.found(inDocument(store.Key{Partition: list.Partition, Sort: "*"}, Document, "a list", problem.Of(err).Error()))
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, d := range page {
+			if err := r.edge(ctx, parent, d.Key); err != nil {
+				return err
+			}
+		}
+		cursor = next
+	}
+	return nil
+}
+
+func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
+	if err := r.settle(); err != nil {
+		return err
+	}
+	child, err := identity.ParseID(k.Sort)
+	if err != nil {
+		r.found(inDocument(k, Document, "the key of a child", "another"))
+		return nil
+	}
+	// One that is made meanwhile is in the list, and not in the view yet.
+	if d, err := r.view.Doc(ctx, k); err == nil && d.Version == 0 {
+		return nil
+	}
+	at := registry.ManifestKey(child)
+	d, err := r.document(ctx, at)
+	if err != nil {
+		return err
+	}
+	want := "an edge that the child has signed, or none"
+	if d.Version == 0 {
+		r.found(inDocument(k, Manifest, want, "one without a manifest"))
+		return nil
+	}
+	m, err := registry.DecodeManifest(child, d)
+	switch {
+	case err != nil: // named with the child, if it has events
+		if some, err := r.any(ctx, registry.ActorStream(child)); some || err != nil {
+			return err
+		}
+		return r.broken(at, Manifest, "a manifest that parent and child have signed", err)
+	case m.Manifest.ParentID != parent && (m.Replaced == nil || m.Replaced.ParentID != parent):
+		r.found(inDocument(k, Manifest, want, "one to a child of "+m.Manifest.ParentID.String()))
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package fsck_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// unsaid takes a member out of a document.
+func unsaid(name string) func(store.Doc) store.Doc {
+	return func(d store.Doc) store.Doc {
+		var m map[string]any
+		if err := json.Unmarshal(d.Data, &m); err != nil {
+			panic(err)
+		}
+		delete(m, name)
+		d.Data, _ = json.Marshal(m)
+		return d
+	}
+}
+
+// Of the edges from a parent only those count as whole that its children have
+// signed: the one of the manifest that is kept, and the one of the open manifest
+// whose place it took.
+func TestAnEdgeThatNoManifestMadeIsNamed(t *testing.T) {
+	st := memory.New()
+	l := story(t, st)
+	reg := l.Vacants.Registry
+	made, parent, child := registrytest.Key(1), registrytest.Key(2), registrytest.Key(3)
+	for _, m := range []struct {
+		parent *identity.Key
+		closed bool
+	}{{made, false}, {parent, true}} {
+		for _, k := range []*identity.Key{m.parent, child} {
+			if _, ok, err := reg.Get(l.Ctx, k.ID()); ok || err != nil {
+				l.Must(err)
+				continue
+			}
+			_, err := reg.Publish(l.Ctx, registrytest.Publication(t, k, registrytest.Draft{At: l.Time}))
+			l.Must(err)
+		}
+		l.Must(reg.AddManifest(l.Ctx, registrytest.Manifest(t, m.parent, child, m.closed)))
+	}
+	if _, found := l.check(l.Store); len(found) > 0 {
+		t.Errorf("Run() finds %v in a whole home", found)
+	}
+	if _, found := l.checkWith(l.Store, narrow); len(found) > 0 {
+		t.Errorf("Run() with small pages finds %v in a whole home", found)
+	}
+
+	proof, card := registry.ManifestKey(child.ID()), registry.RegistrationKey(child.ID())
+	old, kin := registry.KinKey(made.ID(), child.ID()), registry.KinKey(parent.ID(), child.ID())
+	name := strings.NewReplacer(proof.String(), "proof", card.String(), "child", old.String(), "old", kin.String(), "kin")
+	for _, tc := range []struct {
+		damage string
+		docs   map[store.Key]func(store.Doc) store.Doc
+		want   []string
+	}{
+		{"nothing is said of what was replaced", map[store.Key]func(store.Doc) store.Doc{proof: unsaid("replaced")}, []string{"old"}},
+		{"what was replaced was not signed", map[store.Key]func(store.Doc) store.Doc{proof: member("replaced", func(v any) any {
+			v.(map[string]any)["birth_path"] = "D2"
+			return v
+		})}, []string{"proof"}},
+		{"the old edge is missing", map[store.Key]func(store.Doc) store.Doc{old: gone}, []string{"old"}},
+		{"the edge is missing", map[store.Key]func(store.Doc) store.Doc{kin: gone}, []string{"kin"}},
+		{"the manifest is missing", map[store.Key]func(store.Doc) store.Doc{proof: gone}, []string{"child", "kin", "old"}},
+		{"the child goes by the old one", map[store.Key]func(store.Doc) store.Doc{card: member("parent", to(made.ID().String()))}, []string{"child"}},
+		{"the child is open", map[store.Key]func(store.Doc) store.Doc{card: member("closed", to(false))}, []string{"child"}},
+	} {
+		_, found := l.check(&altered{Store: l.Store, docs: tc.docs})
+		got := map[string]bool{}
+		for _, f := range found {
+			got[name.Replace(f.Where)] = true
+			if f.Check != "manifest" {
+				t.Errorf("%s: Run() finds %v", tc.damage, f)
+			}
+		}
+		want := map[string]bool{}
+		for _, w := range tc.want {
+			want[w] = true
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(found) != len(want) {
+			t.Errorf("%s: Run() (-want +got):\n%s\n%v", tc.damage, diff, found)
+		}
+	}
+
+	for want, k := range map[string]store.Key{
+		"one without a manifest": registry.KinKey(parent.ID(), registrytest.Key(9).ID()),
+		"another":                {Partition: registry.Edges(made.ID()).Partition, Sort: "x"},
+		"one to a child of " + parent.ID().String(): registry.KinKey(child.ID(), child.ID()),
+	} {
+		l.Must(st.Commit(l.Ctx, store.Put{Key: k, Attempt: store.Attempt{1}, Data: []byte{1}}))
+		_, found := l.check(l.Store)
+		if len(found) != 1 || found[0].Where != k.String() || found[0].Got != want {
+			t.Errorf("an edge that nobody signed: Run() finds %v, want %s", found, want)
+		}
+		l.Must(st.Commit(l.Ctx, store.Delete{Key: k, If: 1}))
+	}
+}
