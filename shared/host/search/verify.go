@@ -50,8 +50,8 @@ type prepared struct {
 }
 
 // keptReadings is how many registrations one of two generations remembers:
-// some 10 MB of ordinary ones.
-const keptReadings = 1 << 10
+// some 20 MB of ordinary ones.
+const keptReadings = 1 << 12
 
 // prepare reads id again and makes it ready, or finds it ready.
 func (s *Service) prepare(ctx context.Context, id identity.ID) (*prepared, error) {
