@@ -26,7 +26,7 @@ import (
 //
 //	stranger id KEY
 //	stranger halo KEY -text T [-seq N] [-idem K] [-visibility V] [-parent KEY] [-replaces TEXT]
-//	stranger manifest PARENT CHILD
+//	stranger manifest PARENT CHILD [open]
 //	stranger proof KEY URL
 //
 // A KEY is a number; the seed is that byte, 32 times.
@@ -115,15 +115,16 @@ func strangeHalo(ctx context.Context, out io.Writer, key *identity.Key, args []s
 }
 
 func strangeManifest(ctx context.Context, out io.Writer, parent *identity.Key, args []string) error {
-	if len(args) != 1 {
-		return errors.New("usage: stranger manifest PARENT CHILD")
+	open := len(args) == 2 && args[1] == "open"
+	if len(args) != 1 && !open {
+		return errors.New("usage: stranger manifest PARENT CHILD [open]")
 	}
 	child, err := seeded(args[0])
 	if err != nil {
 		return err
 	}
 	m := composite.Manifest{
-		ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true, Schema: composite.V2,
+		ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: !open, Schema: composite.V2,
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal,
 	}
 	if err := errors.Join(m.SignParent(ctx, parent), m.SignChild(ctx, child)); err != nil {

@@ -25,6 +25,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/history"
 	"github.com/vacancy-host/vacancy/shared/host/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -71,6 +73,39 @@ func TestAWholeHomeIsWholeFromElsewhere(t *testing.T) {
 		if diff := cmp.Diff(want, res); diff != "" || err != nil || len(found) > 0 {
 			t.Errorf("%s: Run() = %v, %v (-want +got):\n%s", name, found, err, diff)
 		}
+	}
+}
+
+func TestTheEdgesOfARegistryAreCheckedFromElsewhere(t *testing.T) {
+	st := memory.New()
+	a := hosttest.Story(t, st)
+	parent, child := registrytest.Key(1), registrytest.Key(2)
+	_, err := a.Vacants.Registry.Publish(a.Ctx, registrytest.Publication(t, parent, registrytest.Draft{At: a.Time}))
+	a.Must(err)
+	a.Must(a.Vacants.Registry.AddManifest(a.Ctx, registrytest.Manifest(t, parent, child, true)))
+	h, err := serve(t, a, nil)
+	a.Must(err)
+	if res, found, err := check(a, h); len(found) > 0 || res.Registered != 1 || err != nil {
+		t.Errorf("Run() = %+v, %v, %v, want one registration and nothing broken", res, found, err)
+	}
+	stray := registry.KinKey(parent.ID(), parent.ID())
+	a.Must(st.Commit(a.Ctx, store.Put{Key: stray, Attempt: store.Attempt{1}, Data: []byte{1}}))
+	if _, found, err := check(a, h); len(found) != 1 || found[0].Where != stray.String() || err != nil {
+		t.Errorf("Run() = %v, %v, want the edge that nobody signed", found, err)
+	}
+	elsewhere := func(honest http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("list") == audit.ListChildren {
+				r.URL.RawQuery = strings.Replace(r.URL.RawQuery, parent.ID().String(), child.ID().String(), 1)
+			}
+			honest.ServeHTTP(w, r)
+		})
+	}
+	a.Must(st.Commit(a.Ctx, store.Put{Key: registry.KinKey(child.ID(), parent.ID()), Attempt: store.Attempt{1}, Data: []byte{1}}))
+	h, err = serve(t, a, elsewhere)
+	a.Must(err)
+	if _, found, err := check(a, h); err == nil {
+		t.Errorf("Run() = %v, nil of a host that lists another parent's edges, want an error", found)
 	}
 }
 
