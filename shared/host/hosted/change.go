@@ -3,6 +3,7 @@ package hosted
 import (
 	"context"
 
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -128,7 +129,7 @@ func (v *Vacants) change(ctx context.Context, id identity.ID, decide func(*Recor
 		if err == nil {
 			return r, nil
 		}
-		if !overtaken(err) || try == tries {
+		if !settle.Overtaken(err) || try == settle.Tries {
 			return Record{}, fault(err)
 		}
 	}
@@ -141,7 +142,7 @@ func (v *Vacants) commit(ctx context.Context, r *Record, e *entry, beside ...sto
 	if err != nil {
 		return err
 	}
-	err = v.settle(ctx, append(writes, beside...)...)
+	err = settle.Commit(ctx, v.Store, v.Wait, append(writes, beside...)...)
 	v.memory.forget() // also when the outcome is unknown
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/vacancy-host/vacancy/shared/host/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -188,7 +189,7 @@ func (v *Vacants) found(ctx context.Context, r Record, first *entry, imported bo
 		if err == nil {
 			return r, nil
 		}
-		if !overtaken(err) || try == tries {
+		if !settle.Overtaken(err) || try == settle.Tries {
 			return Record{}, fault(err)
 		}
 		// Somebody took the name, the id or the next place in the logbook.
@@ -270,7 +271,7 @@ func (v *Vacants) carryOne(ctx context.Context, s store.Stream, p uint64, e *log
 	if err != nil {
 		return err
 	}
-	err = v.settle(ctx, store.Append{Stream: s, Position: p, Attempt: attempt, Data: data})
+	err = settle.Commit(ctx, v.Store, v.Wait, store.Append{Stream: s, Position: p, Attempt: attempt, Data: data})
 	var taken *store.TakenError
 	if errors.As(err, &taken) && bytes.Equal(taken.Occupant.Data, data) {
 		return nil // the same import runs twice
@@ -294,11 +295,11 @@ func (v *Vacants) keepChains(ctx context.Context, id identity.ID, chains map[ide
 			if err != nil {
 				return err
 			}
-			err = v.settle(ctx, store.Put{Key: d.Key, If: d.Version, Attempt: attempt, Data: data})
+			err = settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: d.Key, If: d.Version, Attempt: attempt, Data: data})
 			if err == nil {
 				break
 			}
-			if !overtaken(err) || try == tries {
+			if !settle.Overtaken(err) || try == settle.Tries {
 				return fault(err)
 			}
 		}

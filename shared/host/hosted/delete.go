@@ -3,6 +3,7 @@ package hosted
 import (
 	"context"
 
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -84,8 +85,8 @@ func (v *Vacants) destroyBeside(ctx context.Context, id identity.ID) error {
 // destroy deletes a document, whatever its version has become meanwhile.
 func (v *Vacants) destroy(ctx context.Context, d store.Doc) error {
 	for try := 1; ; try++ {
-		err := v.settle(ctx, store.Delete{Key: d.Key, If: d.Version})
-		if err == nil || !overtaken(err) || try == tries {
+		err := settle.Commit(ctx, v.Store, v.Wait, store.Delete{Key: d.Key, If: d.Version})
+		if err == nil || !settle.Overtaken(err) || try == settle.Tries {
 			return fault(err)
 		}
 		if d, err = v.Store.Doc(ctx, d.Key); err != nil || d.Version == 0 {

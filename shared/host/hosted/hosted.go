@@ -2,7 +2,7 @@
 // sealed keys and logbooks, and the host's own identity.
 //
 // It imports floors 1 and 3, bundle, custody, substrate, registry, call (whose
-// Directory it is), pause and problem. The invariants: every change of a vacant is one
+// Directory it is), pause, settle and problem. The invariants: every change of a vacant is one
 // commit of its record, of a logbook entry that the vacant signed and of what
 // the registry says of it, so there is never half a vacant, nor a state that
 // its logbook does not tell, nor a card that was replaced but is still found; a
@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/pause"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -52,12 +53,7 @@ type Config struct {
 	KeyTime time.Duration
 }
 
-const (
-	defaultKeyTime = 10 * time.Minute
-	// tries at one commit whose outcome is unknown, and at a change that others
-	// keep overtaking.
-	tries = 6
-)
+const defaultKeyTime = 10 * time.Minute
 
 // Vacants are the vacants of one host. They are safe for concurrent use, and
 // any number of hosts may share a store.
@@ -96,36 +92,13 @@ func (v *Vacants) Sweep() { v.signers.Sweep() }
 // Close wipes all keys from memory. The store and the vault are the caller's.
 func (v *Vacants) Close() { v.signers.Close() }
 
-// settle commits, and asks again with the same bytes and attempts while the
-// outcome is unknown: a write that was applied then counts as applied, and a
-// new decision is made only on what certainly was not.
-func (v *Vacants) settle(ctx context.Context, writes ...store.Write) error {
-	for try := 1; ; try++ {
-		err := v.Store.Commit(ctx, writes...)
-		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrClosed) || try == tries {
-			return err
-		}
-		if v.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
-			return err
-		}
-	}
-}
-
-// overtaken reports whether a commit was refused because somebody else wrote
-// meanwhile: then everything is read and decided again.
-func overtaken(err error) bool {
-	var conflict *store.ConflictError
-	var taken *store.TakenError
-	return errors.As(err, &conflict) || errors.As(err, &taken)
-}
-
 // fault gives an error of the store its kind; problems have theirs.
 func fault(err error) error {
 	var known *problem.Error
 	switch {
 	case err == nil, errors.As(err, &known):
 		return err
-	case overtaken(err):
+	case settle.Overtaken(err):
 		return problem.Wrap(problem.Conflict, err, "others keep changing it; run the same command again")
 	case errors.Is(err, store.ErrTooLarge):
 		return problem.Wrap(problem.TooLarge, err, "it is too large to keep")

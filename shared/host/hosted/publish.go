@@ -2,13 +2,11 @@ package hosted
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -164,14 +162,14 @@ func (v *Vacants) publish(ctx context.Context, id identity.ID, verb string, w wi
 	if err := v.ready(ctx, id); err != nil {
 		return Record{}, none, err
 	}
-	ctx, cancel := withPatience(ctx)
+	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
 		r, receipt, err := v.publishOnce(ctx, id, verb, w)
 		if err == nil {
 			return r, receipt, nil
 		}
-		if !overtaken(err) || v.backOff(ctx, try) != nil {
+		if !settle.Overtaken(err) || settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
 			return Record{}, none, fault(err)
 		}
 	}
@@ -341,29 +339,4 @@ func (a *announcement) sign(ctx context.Context, v *Vacants) (registry.Publicati
 		Card: a.record.Card, State: a.record.State, Visibility: a.visibility, Listing: a.listing,
 		Time: e.Time, ActorSeq: seq, Key: e.Key, Signature: e.Signature,
 	}, nil
-}
-
-const (
-	// patience bounds the tries of a caller that brings no deadline.
-	patience   = 20 * time.Second
-	firstPause = 5 * time.Millisecond
-	longPause  = 250 * time.Millisecond
-)
-
-func withPatience(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, patience)
-}
-
-// backOff waits before the next try: longer each time, and never all alike, or
-// those who collided would meet again.
-func (v *Vacants) backOff(ctx context.Context, try int) error {
-	most := min(firstPause<<min(try, 10), longPause)
-	var b [8]byte
-	if _, err := io.ReadFull(v.Rand, b[:]); err != nil {
-		return err
-	}
-	return errors.Join(ctx.Err(), v.Wait(ctx, time.Duration(binary.BigEndian.Uint64(b[:])%uint64(most))))
 }

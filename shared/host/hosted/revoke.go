@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
@@ -27,7 +28,7 @@ func (v *Vacants) Revoke(ctx context.Context, id identity.ID, reason string) (Re
 	if err := v.ready(ctx, id); err != nil {
 		return Record{}, none, err
 	}
-	ctx, cancel := withPatience(ctx)
+	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
 		receipt, err := v.revokeOnce(ctx, id, reason)
@@ -40,7 +41,7 @@ func (v *Vacants) Revoke(ctx context.Context, id identity.ID, reason string) (Re
 			}
 			return r, receipt, err
 		}
-		if !overtaken(err) || v.backOff(ctx, try) != nil {
+		if !settle.Overtaken(err) || settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
 			return Record{}, none, fault(err)
 		}
 	}
@@ -99,6 +100,6 @@ func (v *Vacants) RevocationWrites(ctx context.Context, id identity.ID) ([]store
 		return nil, err
 	}
 	now := v.Now()
-	v.memory.doubt(id, now, now.Add(patience))
+	v.memory.doubt(id, now, now.Add(settle.Patience))
 	return writes, nil
 }

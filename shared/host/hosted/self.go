@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/vacancy-host/vacancy/shared/host/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -64,7 +65,7 @@ func (v *Vacants) self(ctx context.Context) (storedSelf, error) {
 			v.known.Store(&s) // it never changes
 			return s, nil
 		}
-		if err := v.makeSelf(ctx); err != nil && (!overtaken(err) || try == tries) {
+		if err := v.makeSelf(ctx); err != nil && (!settle.Overtaken(err) || try == settle.Tries) {
 			return storedSelf{}, fault(err)
 		}
 	}
@@ -95,5 +96,5 @@ func (v *Vacants) makeSelf(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return v.settle(ctx, store.Put{Key: SelfKey(), Attempt: attempt, Data: data})
+	return settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: SelfKey(), Attempt: attempt, Data: data})
 }

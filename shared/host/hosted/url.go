@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -104,11 +105,11 @@ func (v *Vacants) keepURL(ctx context.Context, base string) error {
 		if err != nil {
 			return err
 		}
-		err = v.settle(ctx, store.Put{Key: URLKey(), If: version, Attempt: attempt, Data: data})
+		err = settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: URLKey(), If: version, Attempt: attempt, Data: data})
 		if err == nil {
 			return nil
 		}
-		if !overtaken(err) || try == tries {
+		if !settle.Overtaken(err) || try == settle.Tries {
 			return fault(err)
 		}
 	}

@@ -1,7 +1,7 @@
 // Package operator keeps the key of whoever runs a host: made when the host is
 // deployed, shown once, known to the host as a hash only.
 //
-// It imports the store and problem. The invariants: the key itself is never
+// It imports the store, pause, settle and problem. The invariants: the key itself is never
 // stored and shows in no error; a key counts from the commit of its hash on
 // and the one before it from then on no more, on every instance at once.
 package operator
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/pause"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -32,10 +33,6 @@ const size = 32
 
 // keySize is the length of a key in its text form.
 const keySize = len(Prefix) + 43
-
-// tries at a commit whose outcome is unknown, or that another rotation
-// overtook.
-const tries = 6
 
 // format is the version of the stored document.
 const format = 1
@@ -80,30 +77,16 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 	for try := 1; ; try++ {
 		before, err := k.Store.Doc(ctx, Key())
 		if err == nil {
-			err = k.settle(ctx, store.Put{Key: Key(), If: before.Version, Attempt: attempt, Data: data})
+			err = settle.Commit(ctx, k.Store, pause.For, store.Put{Key: Key(), If: before.Version, Attempt: attempt, Data: data})
 		}
 		var overtaken *store.ConflictError
 		switch {
 		case err == nil:
 			return key, nil
-		case errors.As(err, &overtaken) && try < tries:
+		case errors.As(err, &overtaken) && try < settle.Tries:
 			continue // another rotation was quicker; the later one counts
 		}
 		return "", problem.Wrap(problem.Unavailable, err, "the operator key cannot be kept now; run the same command again")
-	}
-}
-
-// settle commits, and asks again with the same bytes while the outcome is
-// unknown.
-func (k Keys) settle(ctx context.Context, w store.Write) error {
-	for try := 1; ; try++ {
-		err := k.Store.Commit(ctx, w)
-		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrClosed) || try == tries {
-			return err
-		}
-		if pause.For(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
-			return err
-		}
 	}
 }
 

@@ -2,23 +2,12 @@ package registry
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
-	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
-)
-
-const (
-	// tries at one commit whose outcome is unknown, and at a step that others
-	// keep overtaking.
-	tries = 6
-	// patience bounds the tries of a caller that brings no deadline.
-	patience   = 20 * time.Second
-	firstPause = 5 * time.Millisecond
-	longPause  = 250 * time.Millisecond
 )
 
 // place gives d the next place in the chain of all events: what is to be
@@ -86,7 +75,7 @@ func (r *Registry) place(ctx context.Context, d *decision) (Plan, error) {
 // process queue up for their turn, since only one can have the next place;
 // those of several processes try again after a while.
 func (r *Registry) run(ctx context.Context, decide func(context.Context) (*decision, error)) (Receipt, error) {
-	ctx, cancel := withPatience(ctx)
+	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
 		d, err := decide(ctx)
@@ -98,10 +87,10 @@ func (r *Registry) run(ctx context.Context, decide func(context.Context) (*decis
 			return plan.Receipt, fault(err)
 		}
 		receipt, err := r.commit(ctx, d)
-		if err == nil || !overtaken(err) {
+		if err == nil || !settle.Overtaken(err) {
 			return receipt, fault(err)
 		}
-		if r.pause(ctx, try) != nil {
+		if settle.BackOff(ctx, r.Wait, r.Rand, try) != nil {
 			return Receipt{}, busy(err)
 		}
 	}
@@ -119,7 +108,7 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	for try := 1; ; try++ {
 		plan, err := r.place(ctx, d)
 		if err == nil {
-			err = r.settle(ctx, plan.Writes...)
+			err = settle.Commit(ctx, r.Store, r.Wait, plan.Writes...)
 		}
 		if err == nil {
 			return plan.Receipt, nil
@@ -133,7 +122,7 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 		if tip, tipErr := r.Store.Tip(ctx, ActorStream(d.event.Actor)); tipErr != nil || tip.Position >= uint64(d.event.ActorSeq) {
 			return Receipt{}, errors.Join(err, tipErr)
 		}
-		if r.pause(ctx, try) != nil {
+		if settle.BackOff(ctx, r.Wait, r.Rand, try) != nil {
 			return Receipt{}, busy(err)
 		}
 	}
@@ -156,54 +145,13 @@ func busy(cause error) error {
 	return problem.Wrap(problem.Unavailable, cause, "many publish at once; send the same again")
 }
 
-func withPatience(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, patience)
-}
-
-// pause waits before the next try: longer each time, and never all alike, or
-// those who collided would meet again.
-func (r *Registry) pause(ctx context.Context, try int) error {
-	most := min(firstPause<<min(try, 10), longPause)
-	var b [8]byte
-	if _, err := io.ReadFull(r.Rand, b[:]); err != nil {
-		return err
-	}
-	return r.Wait(ctx, time.Duration(binary.BigEndian.Uint64(b[:])%uint64(most)))
-}
-
-// settle commits, and asks again with the same bytes and attempts while the
-// outcome is unknown: a write that was applied then counts as applied, and a
-// new decision is made only on what certainly was not.
-func (r *Registry) settle(ctx context.Context, writes ...store.Write) error {
-	for try := 1; ; try++ {
-		err := r.Store.Commit(ctx, writes...)
-		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrClosed) || try == tries {
-			return err
-		}
-		if r.Wait(ctx, time.Duration(try*try)*firstPause) != nil {
-			return err
-		}
-	}
-}
-
-// overtaken reports whether a commit was refused because somebody else wrote
-// meanwhile: then everything is read and decided again.
-func overtaken(err error) bool {
-	var conflict *store.ConflictError
-	var taken *store.TakenError
-	return errors.As(err, &conflict) || errors.As(err, &taken)
-}
-
 // fault gives an error of the store its kind; problems have theirs.
 func fault(err error) error {
 	var known *problem.Error
 	switch {
 	case err == nil, errors.As(err, &known):
 		return err
-	case overtaken(err):
+	case settle.Overtaken(err):
 		return problem.Wrap(problem.Conflict, err, "others keep changing it; send the same again")
 	case errors.Is(err, store.ErrTooLarge):
 		return problem.Wrap(problem.TooLarge, err, "it is too large to keep")

@@ -2,7 +2,7 @@
 // may find them, in which state they are, who their parents are, and the chain
 // of signed events that says so.
 //
-// It imports floors 1 to 3, outbound (for Prober), pause and problem. The
+// It imports floors 1 to 3, outbound (for Prober), pause, settle and problem. The
 // invariants: a registration changes by an event that its vacant signed, in one
 // transaction with that event, by a listing or a manifest that it signed, or by
 // what the host itself vouches for (the state of a vacant that it runs, a

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
@@ -95,7 +96,7 @@ func (r *Registry) Judge(ctx context.Context, id identity.ID, s reputation.State
 // when fn says that nothing changed; fn runs again whenever somebody else was
 // quicker.
 func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registration) (bool, error)) (Registration, error) {
-	ctx, cancel := withPatience(ctx)
+	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
 		g, err := r.registration(ctx, id)
@@ -114,10 +115,10 @@ func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registrati
 		if err = r.write(ctx, &g); err == nil {
 			return g, nil
 		}
-		if !overtaken(err) {
+		if !settle.Overtaken(err) {
 			return Registration{}, fault(err)
 		}
-		if r.pause(ctx, try) != nil {
+		if settle.BackOff(ctx, r.Wait, r.Rand, try) != nil {
 			return Registration{}, busy(err)
 		}
 	}
@@ -142,7 +143,7 @@ func (r *Registry) write(ctx context.Context, g *Registration, beside ...store.W
 			beside[i] = p
 		}
 	}
-	if err := r.settle(ctx, append([]store.Write{put}, beside...)...); err != nil {
+	if err := settle.Commit(ctx, r.Store, r.Wait, append([]store.Write{put}, beside...)...); err != nil {
 		return err
 	}
 	g.DocVersion++
@@ -175,14 +176,14 @@ func (r *Registry) AddManifest(ctx context.Context, m composite.Manifest) error 
 	if err := m.Verify(); err != nil {
 		return err
 	}
-	ctx, cancel := withPatience(ctx)
+	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
 		err := r.addManifest(ctx, &m)
-		if err == nil || !overtaken(err) {
+		if err == nil || !settle.Overtaken(err) {
 			return fault(err)
 		}
-		if r.pause(ctx, try) != nil {
+		if settle.BackOff(ctx, r.Wait, r.Rand, try) != nil {
 			return busy(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -146,8 +147,8 @@ func (l *Log) keep(ctx context.Context, t tileID, hashes []byte) error {
 	if err != nil {
 		return err
 	}
-	err = l.settle(ctx, store.Put{Key: tileKey(t), Attempt: a, Data: bytes.Clone(hashes)})
-	if !overtaken(err) {
+	err = settle.Commit(ctx, l.Store, l.Wait, store.Put{Key: tileKey(t), Attempt: a, Data: bytes.Clone(hashes)})
+	if !settle.Overtaken(err) {
 		return fault(err)
 	}
 	d, err := l.Store.Doc(ctx, tileKey(t))
@@ -200,8 +201,8 @@ func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, t
 	if err != nil {
 		return err
 	}
-	err = l.settle(ctx, append(writes, document)...)
-	if overtaken(err) {
+	err = settle.Commit(ctx, l.Store, l.Wait, append(writes, document)...)
+	if settle.Overtaken(err) {
 		return busy(err)
 	}
 	return fault(err)
@@ -260,8 +261,8 @@ func (l *Log) hold(ctx context.Context, version uint64, a store.Attempt, until i
 		return held, problem.Wrap(problem.Internal, err, "the log's lease")
 	}
 	held.put = store.Put{Key: leaseKey(), If: version, Attempt: a, Data: data}
-	err = l.settle(ctx, held.put)
-	if overtaken(err) {
+	err = settle.Commit(ctx, l.Store, l.Wait, held.put)
+	if settle.Overtaken(err) {
 		return held, busy(err)
 	}
 	return held, fault(err)

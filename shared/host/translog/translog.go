@@ -2,7 +2,7 @@
 // leaves of an RFC 6962 tree, sealed now and then as a checkpoint that the
 // host's own identity signs, proved to whoever asks, and cosigned by witnesses.
 //
-// It imports floors 1 and 3, registry, pause and problem, and is with the packages below
+// It imports floors 1 and 3, registry, pause, settle and problem, and is with the packages below
 // it the only one that knows the libraries of the tree and of signed notes. The
 // invariants: what a checkpoint says never shrinks and never changes; all that
 // is stored beside the head is a function of immutable rows, so that it may be
@@ -81,9 +81,6 @@ const (
 	// perBatch is what one checkpoint seals at most, so that a backlog is sealed
 	// in steps that are kept even if the process ends between them.
 	perBatch = 100 * tileWidth
-	// tries at one commit whose outcome is unknown, and at a change that others
-	// keep overtaking.
-	tries = 6
 )
 
 // New makes a Log. The error is a problem of kind Usage for a witness's key
@@ -103,33 +100,12 @@ func New(c Config) (*Log, error) {
 	return l, nil
 }
 
-// settle commits, and asks again with the same bytes and attempts while the
-// outcome is unknown.
-func (l *Log) settle(ctx context.Context, writes ...store.Write) error {
-	for try := 1; ; try++ {
-		err := l.Store.Commit(ctx, writes...)
-		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrClosed) || try == tries {
-			return err
-		}
-		if l.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
-			return err
-		}
-	}
-}
-
 // attempt names one try at a write.
 func (l *Log) attempt() (a store.Attempt, err error) {
 	if _, err := io.ReadFull(l.Rand, a[:]); err != nil {
 		return a, problem.Wrap(problem.Unavailable, err, "no randomness for a write")
 	}
 	return a, nil
-}
-
-// overtaken reports whether a commit was refused because somebody else wrote
-// meanwhile: then everything is read again.
-func overtaken(err error) bool {
-	var conflict *store.ConflictError
-	return errors.As(err, &conflict)
 }
 
 // fault gives an error of the store its kind; problems have theirs.

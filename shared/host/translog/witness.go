@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"golang.org/x/mod/sumdb/note"
@@ -140,7 +141,7 @@ func (l *Log) Cosign(ctx context.Context, msg []byte) (Published, error) {
 			return published(c, s, w), err
 		}
 		err = l.putWitnesses(ctx, d, w)
-		if err == nil || !overtaken(err) || try == tries {
+		if err == nil || !settle.Overtaken(err) || try == settle.Tries {
 			return published(c, s, w), fault(err)
 		}
 	}
@@ -155,7 +156,7 @@ func (l *Log) putWitnesses(ctx context.Context, d store.Doc, w storedWitnesses) 
 	if err != nil {
 		return err
 	}
-	return l.settle(ctx, store.Put{Key: d.Key, If: d.Version, Attempt: a, Data: data})
+	return settle.Commit(ctx, l.Store, l.Wait, store.Put{Key: d.Key, If: d.Version, Attempt: a, Data: data})
 }
 
 // refused says why a note is not taken.
