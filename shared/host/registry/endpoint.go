@@ -99,7 +99,7 @@ func (r *Registry) probe(ctx context.Context, endpoint string) error {
 		return err
 	}
 	// Whatever it is, it is the endpoint's fault and not the store's.
-	return problem.Wrap(problem.Malformed, err, "endpoint: expected one that can be reached, got %s", problem.Of(err).Text())
+	return problem.Wrap(problem.Malformed, err, "endpoint: expected one that answers: %s", problem.Of(err).Text())
 }
 
 // Prober is a Probe through c, which reaches public addresses only.

@@ -156,7 +156,7 @@ func refusals() []refusal {
 		{"an endpoint with a password", replaced(known, "https://me:secret@public.example/"), problem.Malformed, "endpoint: "},
 		{"an endpoint with a fragment", replaced(known, "https://public.example/#x"), problem.Malformed, "endpoint: expected no fragment"},
 		{"a long endpoint", replaced(known, "https://public.example/"+strings.Repeat("x", 2048)), problem.Malformed, "endpoint: expected at most 2048 bytes"},
-		{"an endpoint that nobody answers at", replaced(known, "https://silent.example/"), problem.Malformed, "endpoint: expected one that can be reached, got status 502"},
+		{"an endpoint that nobody answers at", replaced(known, "https://silent.example/"), problem.Malformed, "endpoint: expected one that answers: status 502"},
 		{"another's listing", second(func(p *registry.Publication) {
 			l := listing.New(other, 1)
 			p.Listing = &l

@@ -101,7 +101,7 @@ func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, rand
 		if err != nil {
 			return Receipt{}, err
 		}
-		key, err := freshKey(random)
+		key, err := freshKey(event.Register, random)
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -127,7 +127,7 @@ func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string,
 		if err != nil {
 			return Receipt{}, err
 		}
-		key, err := freshKey(random)
+		key, err := freshKey(event.Revoke, random)
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -149,12 +149,12 @@ func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string,
 
 // freshKey is an idempotency key that nobody guesses: in the reference, where
 // one counts for all actors, a known key can be burned.
-func freshKey(random io.Reader) (string, error) {
+func freshKey(t event.Type, random io.Reader) (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
 	}
-	return fmt.Sprintf("register:%x", b), nil
+	return fmt.Sprintf("%s:%x", t, b), nil
 }
 
 // again asks once more while the outcome is unknown: nobody answered, or the
