@@ -105,7 +105,7 @@ func (l *Log) Consistency(ctx context.Context, from, to uint64) (c Consistency, 
 		return c, beyond("to", h.size, to)
 	}
 	if from > to {
-		return c, problem.Invalid("from", "at most to, "+strconv.FormatUint(to, 10), strconv.FormatUint(from, 10))
+		return c, problem.Invalid("from", "at most "+strconv.FormatUint(to, 10)+", where it ends", strconv.FormatUint(from, 10))
 	}
 	nodes, err := proof.Consistency(from, to)
 	if err != nil {
