@@ -30,7 +30,7 @@ func (r request) GetRequest() (*http.Request, error) {
 		body = bytes.NewReader(r.body)
 	}
 	at := url.URL{Path: r.path, RawQuery: r.params.Encode()}
-	out, err := http.NewRequest(r.method, at.String(), body) //nolint:noctx // the client adds it
+	out, err := http.NewRequest(r.method, at.String(), body) // the client adds the context
 	if err == nil && body != nil {
 		out.Header.Set("Content-Type", "application/json")
 	}
