@@ -89,18 +89,27 @@ be https, and in no network of this machine unless the registry is on it, too.`,
 	return cmd
 }
 
+// callMessage is what is said, in the thread of --context if that is given.
+func (a *app) callMessage(f callFlags, words []string, threaded bool) (envelope.Message, error) {
+	text, err := a.callText(words)
+	if err != nil {
+		return envelope.Message{}, err
+	}
+	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
+	if threaded {
+		msg.ContextID = &f.thread
+	}
+	return msg, nil
+}
+
 // call does what the flags ask: send, ask, reset, print or accept.
 func (a *app) call(ctx context.Context, f callFlags, what string, words []string, threaded bool) error {
 	if err := f.check(len(words) > 0); err != nil {
 		return err
 	}
-	text, err := a.callText(words)
+	msg, err := a.callMessage(f, words, threaded)
 	if err != nil {
 		return err
-	}
-	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
-	if threaded {
-		msg.ContextID = &f.thread
 	}
 	// The target first: a call that goes nowhere makes no identity.
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)

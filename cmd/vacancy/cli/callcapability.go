@@ -5,7 +5,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -37,13 +36,9 @@ func (a *app) callCapability(ctx context.Context, f callFlags, words []string, t
 	if err != nil {
 		return err
 	}
-	text, err := a.callText(words)
+	msg, err := a.callMessage(f, words, threaded)
 	if err != nil {
 		return err
-	}
-	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
-	if threaded {
-		msg.ContextID = &f.thread
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
