@@ -46,7 +46,7 @@ func TestACallCostsTwoUnitsAndThreeTripsColdTwoWarm(t *testing.T) {
 	call(f)
 	call(f)
 	warm := []any{"ok", 200., nil, 2., 2., nil, nil, 1., nil, nil}
-	want := [][]any{{"ok", 200., true, 3., 2., 4., nil, 1., nil, nil}, warm, warm}
+	want := [][]any{{"ok", 200., true, 3., 2., 5., nil, 1., nil, nil}, warm, warm}
 	got := pick(lines(t, f), "send", "verdict", "status", "cold", "trips", "wcu", "rcu", "kms", "calls", "failed", "refused")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("verdict, status, cold, trips, wcu, rcu, kms, calls, failed, refused (-want +got):\n%s\n%s", diff, f.Log())
