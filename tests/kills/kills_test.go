@@ -329,3 +329,35 @@ func changeAgain(from, to lifecycle.State) func(*stage, process, request, *respo
 		}
 	}
 }
+
+func published(s *stage, p process) {
+	s.t.Helper()
+	if r, err := p.do(publish(s)); err != nil || r.status != 200 {
+		s.t.Fatalf("publish = %d %s, %v", r.status, r.body, err)
+	}
+}
+
+// publishAgain looks at what the registry says in public, sends the command
+// again and finds the one event that it made, or makes. seq is that event by
+// what follows: a host that starts again has another address here, and so
+// publishes anew, once, what is published and not revoked.
+func publishAgain(seq map[fate]uint64, before, after string) func(*stage, process, request, *response, fate) {
+	return func(s *stage, p process, r request, _ *response, then fate) {
+		s.t.Helper()
+		says := func(want string) {
+			s.t.Helper()
+			got, err := p.do(request{path: "/v1/capability_card/" + s.home.vacant(s.t, "echo").String()})
+			s.must(err)
+			if want == "" && got.status != 404 || !strings.Contains(string(got.body), want) {
+				s.t.Fatalf("the registry says %d %s, want %q, %s", got.status, got.body, want, then)
+			}
+		}
+		says(map[fate]string{anew: before, done: after}[then])
+		got, err := p.do(r)
+		s.must(err)
+		if made := decode[account.Published](s.t, got); got.status != 200 || made.Receipt.Seq != seq[then] {
+			s.t.Fatalf("again: %d %s, want 200 and event %d", got.status, got.body, seq[then])
+		}
+		says(after)
+	}
+}

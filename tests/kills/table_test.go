@@ -331,6 +331,69 @@ var table = []scenario{
 		},
 	},
 	{
+		request: "publish", in: inDev,
+		make: publish, again: publishAgain(map[fate]uint64{anew: 1, done: 2}, "", `"visibility":"PUBLIC"`),
+		points: []point{
+			{before, "Doc name", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Doc v 2", anew, inDev},
+			{before, "Doc v 3", anew, inDev},
+			{before, "Doc reg", anew, inDev},
+			{before, "Rows act", anew, inDev},
+			{before, "Doc reg 2", anew, inDev},
+			{before, "Doc v 4", anew, inDev},
+			{before, "Tip evt", anew, inDev},
+			{before, "Tip log", anew, inDev},
+			{before, "Commit log", anew, inDev},
+			{after, "Commit log", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "unpublish", in: inDev,
+		warm: published, make: change("unpublish"), again: publishAgain(map[fate]uint64{anew: 3, done: 3}, `"visibility":"PUBLIC"`, "is NONE-visibility"),
+		points: []point{
+			{before, "Doc name", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Doc v 2", anew, inDev},
+			{before, "Doc v 3", anew, inDev},
+			{before, "Doc reg", anew, inDev},
+			{before, "Rows act", anew, inDev},
+			{before, "Doc reg 2", anew, inDev},
+			{before, "Doc v 4", anew, inDev},
+			{before, "Tip evt", anew, inDev},
+			{before, "Tip log", anew, inDev},
+			{before, "Commit log", anew, inDev},
+			{after, "Commit log", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "revoke", in: inDev,
+		warm: published, make: revoke, again: publishAgain(map[fate]uint64{anew: 3, done: 2}, `"status":"active"`, `"status":"revoked"`),
+		points: []point{
+			{before, "Doc name", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Doc v 2", anew, inDev},
+			{before, "Doc revoked", anew, inDev},
+			{before, "Doc v 3", anew, inDev},
+			{before, "Tip act", anew, inDev},
+			{before, "Rows act", anew, inDev},
+			{before, "Doc reg", anew, inDev},
+			{before, "Doc v 4", anew, inDev},
+			{before, "Tip log", anew, inDev},
+			{before, "Tip evt", anew, inDev},
+			{before, "Doc revoked 2", anew, inDev},
+			{before, "Commit evt", anew, inDev},
+			{after, "Commit evt", done, inDev},
+			{before, "Doc v 5", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
 		request: "list", in: inDev,
 		make: func(*stage) request { return request{control: true, path: "/v1/vacants"} }, again: pageAgain,
 		points: []point{
@@ -386,6 +449,14 @@ func change(command string) func(*stage) request {
 	return func(*stage) request {
 		return request{control: true, command: true, path: "/v1/vacants/echo/" + command}
 	}
+}
+
+func publish(*stage) request {
+	return request{control: true, command: true, path: "/v1/vacants/echo/publish", body: []byte(`{}`)}
+}
+
+func revoke(*stage) request {
+	return request{control: true, command: true, path: "/v1/vacants/echo/revoke", body: []byte(`{"reason":"leaked"}`)}
 }
 
 func TestTableNamesEachPlaceOnce(t *testing.T) {
