@@ -81,7 +81,7 @@ func (s *deployed) try(t *testing.T, checkout string, args ...string) (stdout, s
 // machine's own architecture, and limits that no test comes near.
 func chosen() []string {
 	return []string{"edge=false", "keep=false", "arch=" + runtime.GOARCH, "concurrency=64", "rate=100000:100000", "pairRate=100000:100000",
-		"readCeiling=40000", "indexSeconds=1"}
+		"readCeiling=8000", "indexSeconds=1"}
 }
 
 // bootstrapped prepares the account of the local AWS for the CDK, once.
