@@ -135,6 +135,7 @@ func TestOnlyAdaptersImportTheSDKOfAWS(t *testing.T) {
 // host of another home does not carry it.
 var engines = map[string]string{
 	"github.com/blevesearch/":        "shared/host/search/bleve",
+	"github.com/RoaringBitmap/":      "shared/host/search/bleve",
 	"github.com/opensearch-project/": "shared/host/search/opensearch",
 	"github.com/transparency-dev/":   "shared/host/translog",
 	"golang.org/x/mod/sumdb":         "shared/host/translog",
