@@ -55,6 +55,11 @@ const (
 	Idempotency
 	Equivocation
 	Revoked
+	Consent
+	GraduationRate
+	Collusion
+	Graduated
+	TreeOnly
 )
 
 // Row is what a Kind becomes outside.
@@ -123,6 +128,11 @@ var rows = map[Kind]Row{
 	Idempotency:      {"idempotency_conflict", http.StatusConflict, -32029, ExitConflict, "an idempotency key was used twice"},
 	Equivocation:     {"equivocation", http.StatusConflict, -32030, ExitConflict, "two cards of one version"},
 	Revoked:          {"revoked", http.StatusForbidden, -32031, ExitRefused, "the key was revoked"},
+	Consent:          {"graduation_consent", http.StatusForbidden, -32032, ExitRefused, "parent and child have not both consented"},
+	GraduationRate:   {"graduation_rate_limit", http.StatusTooManyRequests, -32033, ExitRefused, "the parent has graduated as many children as a day allows"},
+	Collusion:        {"graduation_collusion", http.StatusForbidden, -32034, ExitRefused, "the evidence says that they are not independent"},
+	Graduated:        {"graduated", http.StatusConflict, -32035, ExitConflict, "graduated already"},
+	TreeOnly:         {"tree_only", http.StatusForbidden, -32036, ExitRefused, "outside its tree"},
 }
 
 // Row returns the table's row for k.
