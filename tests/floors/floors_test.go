@@ -131,14 +131,15 @@ func TestOnlyAdaptersImportTheSDKOfAWS(t *testing.T) {
 	}
 }
 
-// engines are the libraries of search; each is known to one adapter, so that a
-// host of another home does not carry it.
+// engines are libraries that are known to one package alone, so that what does
+// without them does not carry them.
 var engines = map[string]string{
 	"github.com/blevesearch/":        "shared/host/search/bleve",
 	"github.com/RoaringBitmap/":      "shared/host/search/bleve",
 	"github.com/opensearch-project/": "shared/host/search/opensearch",
 	"github.com/transparency-dev/":   "shared/host/translog",
 	"golang.org/x/mod/sumdb":         "shared/host/translog",
+	"go.yaml.in/":                    "cmd/vacancy/cli",
 }
 
 func TestTheInfrastructureAndItsToolsStayApart(t *testing.T) {
