@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -57,7 +58,8 @@ func (a *app) seal(ctx context.Context, w where) (s account.Sealed, err error) {
 
 // sealStage has the stage's sealer run, and reads what it signed.
 func (a *app) sealStage(ctx context.Context, at *elsewhere) (s account.Sealed, err error) {
-	url, err := at.door(at.record.URL)
+	// Without an edge the registry's functions have a URL apart.
+	url, err := at.door(cmp.Or(at.record.RegistryURL, at.record.URL))
 	if err != nil {
 		return s, err
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"crypto/rand"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
+
+// TestLogSealReadsTheRegistryOfAStage, which without an edge is not where calls
+// go.
+func TestLogSealReadsTheRegistryOfAStage(t *testing.T) {
+	s, server := onAWS(t)
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := newLoggedHost(t, key)
+	registry, calls := httptest.NewServer(host.door), httptest.NewServer(http.NotFoundHandler())
+	defer registry.Close()
+	defer calls.Close()
+	rec := stageDev()
+	rec.URL, rec.RegistryURL = calls.URL, registry.URL
+	if err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Write(rec); err != nil {
+		t.Fatal(err)
+	}
+	server.On("Invoke", func(cloudtest.Request) cloudtest.Reply {
+		host.publish(2)
+		return cloudtest.Reply{Body: `null`}
+	})
+	want := "2 events sealed, 2 of them new\n"
+	if code, out, errs := s.run("", "log", "seal", "--host", "aws"); code != 0 || out != want {
+		t.Errorf("log seal without an edge = %d, %q, %s, want %q", code, out, errs, want)
+	}
+}
 
 // TestLogSealRunsTheSealerOfAStage and tells what its host signed.
 func TestLogSealRunsTheSealerOfAStage(t *testing.T) {
