@@ -98,7 +98,9 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 	if err != nil {
 		return nil, false, err
 	}
-	for {
+	observed := func() {}
+	defer func() { observed() }()
+	for first := true; ; first = false {
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
 			// The epoch is over: an answer would follow a newer one's.
 			d, err := h.void(ctx, r.pair, row)
@@ -112,6 +114,9 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 			return nil, false, err
 		}
 		ans.Attempt, ans.Took = attempt, h.Now().Sub(began).Truncate(time.Millisecond)
+		if first {
+			observed = h.observe(ctx, r, ans)
+		}
 		err = h.settle(ctx, store.Append{Stream: r.pair.Responses(), Position: ans.Position, Attempt: attempt, Data: ans.encode()})
 		if err == nil {
 			h.views.learn(r.pair, view{req: *row, rsp: *ans})

@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -35,6 +36,15 @@ type Vacant struct {
 	// accepted: a host whose keys are out of reach refuses with 503 what could
 	// only be voided. nil: the Signer is ready.
 	Ready func(context.Context) error
+	// Parent of a child, nil for anybody else; Closed: its manifest keeps it to
+	// parent and siblings, and to all others it is not here. Reach is what a v2
+	// manifest signs of who may call an open child, "" where nothing is signed.
+	Parent *identity.ID
+	Closed bool
+	Reach  composite.Reachability
+	// Kin says that the vacant has a parent or children: what it answers is
+	// observed (Config.Observe).
+	Kin bool
 }
 
 // Directory finds the vacants of this host. ok is false for an id that is not
@@ -91,6 +101,14 @@ type Config struct {
 	// Revoked tells of each id whether its key is revoked, as the store says now.
 	// The pipeline remembers the answers for a second at most. nil: none ever is.
 	Revoked func(ctx context.Context, ids ...identity.ID) ([]bool, error)
+	// Sibling reports whether caller is a child of parent by its own manifest, which
+	// both have signed. It is asked for callers of children that admit their tree
+	// alone, whose signature is valid and who are not the parent. nil: nobody is.
+	Sibling func(ctx context.Context, parent, caller identity.ID) (bool, error)
+	// Observe is told of the answers of vacants with kin, beside the commit of the
+	// answer: the reply waits for both. It may lose what it is told and fail no
+	// call. nil: nobody observes.
+	Observe func(ctx context.Context, o Observation)
 	// Self is the host's own identity, which 421 names on the host route. It is
 	// asked for only then, so that no start waits for it. nil: 421 names zeros.
 	Self func(ctx context.Context) (identity.ID, error)
@@ -101,6 +119,17 @@ type Config struct {
 	// Work is how long a behaviour may take (25 s), Margin what is kept of the
 	// caller's deadline for writing the answer (2 s).
 	Work, Margin time.Duration
+}
+
+// Observation is one answer of a vacant that has kin.
+type Observation struct {
+	Pair   Pair
+	Parent *identity.ID // the vacant's, nil if it has none
+	// Position is where on the pair's response stream the answer was first tried:
+	// if others were quicker there, it has that of another decision of the pair.
+	Position uint64
+	Time     time.Time     // of the answer
+	Took     time.Duration // from accept to answer
 }
 
 // Limits of the pipeline.
