@@ -40,6 +40,12 @@ func NewObject(members ...Member) Value {
 	return Value{kind: Object, members: sorted(slices.Clone(members))}
 }
 
+// NewArray makes an array.
+func NewArray(items ...Value) Value { return Value{kind: Array, items: slices.Clone(items)} }
+
+// NewBool makes a boolean.
+func NewBool(b bool) Value { return Value{kind: Bool, text: strconv.FormatBool(b)} }
+
 // NewString makes a string. s must be UTF-8.
 func NewString(s string) Value { return Value{kind: String, text: s} }
 

@@ -1,10 +1,12 @@
-// Package composite holds what binds a child to its parent: the manifest that
-// both have signed (wire §12).
+// Package composite holds what binds a child to its parent: the request that
+// it be made, the consent of a second parent, the manifest that both have
+// signed and what that lets the child do, and the request that it become public
+// (wire §12 to §15).
 //
 // It imports canon, identity and problem. The invariants: the signed bytes are
-// rebuilt from the fields; both signatures are over the same bytes, those of
-// the manifest's own schema version; what a version does not sign, it does not
-// say.
+// rebuilt from the fields; both signatures of a manifest are over the same
+// bytes, those of its own schema version; what a version does not sign, it does
+// not say.
 package composite
 
 import (

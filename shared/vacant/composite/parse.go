@@ -2,7 +2,6 @@ package composite
 
 import (
 	"encoding/hex"
-	"fmt"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -25,26 +24,9 @@ func (m *Manifest) Blob() []byte {
 // signed those either (wire §23 D7). Refusals are of kind Malformed, or
 // TooLarge.
 func Parse(blob []byte) (Manifest, error) {
-	if len(blob) > MaxBlob {
-		return Manifest{}, &problem.Error{Kind: problem.TooLarge, Field: "manifest",
-			Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: fmt.Sprint(len(blob))}
-	}
-	limits := canon.DefaultLimits()
-	limits.Bytes = MaxBlob
 	m := Manifest{ClosedByDefault: true, Reachability: ParentOnly, Outbound: NoExternal, Schema: V2}
-	d := canon.NewDecoder(blob, limits)
-	seen := map[string]bool{}
-	err := d.Document(func(key string) error {
-		seen[key] = true
-		return m.read(d, key)
-	})
-	if err != nil {
-		return Manifest{}, problem.New(problem.Malformed, "manifest: %s", problem.Of(err).Text())
-	}
-	for _, key := range []string{"parent_id", "child_id", "birth_path"} {
-		if !seen[key] {
-			return Manifest{}, problem.New(problem.Malformed, "manifest: %s: expected, but missing", key)
-		}
+	if err := parseDocument("manifest", blob, MaxBlob, []string{"parent_id", "child_id", "birth_path"}, m.read); err != nil {
+		return Manifest{}, err
 	}
 	if err := m.Check(); err != nil {
 		return Manifest{}, problem.New(problem.Malformed, "manifest: %s", problem.Of(err).Text())
@@ -82,10 +64,7 @@ func (m *Manifest) read(d *canon.Decoder, key string) (err error) {
 	case "signature_child":
 		m.SignatureChild, err = readHex(d)
 	default:
-		return problem.New(problem.Malformed, "%.40q is not a member of a manifest", key)
-	}
-	if p := problem.Of(err); p != nil && p.Field != key {
-		return problem.New(problem.Malformed, "%s: %s", key, p.Text())
+		return unknownMember(key, "a manifest")
 	}
 	return err
 }

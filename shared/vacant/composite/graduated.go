@@ -1,0 +1,66 @@
+package composite
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Graduated is the manifest that m becomes when its child graduates, not yet
+// signed: open, public_a2a and of version 2, all else as it was (wire §13.4).
+func (m *Manifest) Graduated() Manifest {
+	next := *m
+	next.Inherited, next.Added, next.Removed = slices.Clone(m.Inherited), slices.Clone(m.Added), slices.Clone(m.Removed)
+	next.ClosedByDefault, next.Reachability, next.Schema = false, PublicA2A, V2
+	next.SignatureParent, next.SignatureChild = nil, nil
+	return next
+}
+
+// CheckGraduated says whether next is m graduated and signed by both: nil, or
+// the first thing that is wrong, in the order of wire §15, and then any member
+// that graduation does not change (wire §23 E7).
+func (m *Manifest) CheckGraduated(next *Manifest) error {
+	switch {
+	case next.ParentID != m.ParentID:
+		return problem.Invalid("parent_id", m.ParentID.String(), next.ParentID.String())
+	case next.ChildID != m.ChildID:
+		return problem.Invalid("child_id", m.ChildID.String(), next.ChildID.String())
+	case next.ClosedByDefault:
+		return problem.Invalid("closed_by_default", "false", "true")
+	}
+	if err := next.Verify(); err != nil {
+		return err
+	}
+	want := m.Graduated()
+	for _, f := range []struct{ key, want, got string }{
+		{"birth_path", string(want.BirthPath), string(next.BirthPath)},
+		{"schema_version", string(want.Schema), string(next.Schema)},
+		{"endpoint_reachability", string(want.Reachability), string(next.Reachability)},
+		{"outbound_policy", string(want.Outbound), string(next.Outbound)},
+	} {
+		if f.want != f.got {
+			return problem.Invalid(f.key, f.want, fmt.Sprintf("%.40q", f.got))
+		}
+	}
+	lists, others := want.tools(), next.tools()
+	for i, list := range lists {
+		// Their order is not signed.
+		if !slices.Equal(slices.Sorted(slices.Values(list.tools)), slices.Sorted(slices.Values(others[i].tools))) {
+			return problem.Invalid(list.key, "the tools of the manifest before", "others")
+		}
+	}
+	return nil
+}
+
+// Tools lists what the child may use: what it inherited and what was added,
+// without what was removed, each once.
+func (m *Manifest) Tools() []string {
+	var tools []string
+	for _, tool := range slices.Concat(m.Inherited, m.Added) {
+		if !slices.Contains(m.Removed, tool) && !slices.Contains(tools, tool) {
+			tools = append(tools, tool)
+		}
+	}
+	return tools
+}

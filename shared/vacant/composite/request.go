@@ -1,0 +1,154 @@
+package composite
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// graduation is the intent that both parties of a Request sign.
+const graduation = "vacant:graduation:v1"
+
+// The limits of a request. A card and a log entry must hold the text.
+const (
+	MaxCapability = 16 << 10 // bytes
+	MaxRequest    = 64 << 10
+)
+
+// Request asks that a child become public: parent and child have signed that
+// they want it, and the words that the child's card will bear (wire §13.1). It
+// has neither nonce nor time: whoever takes one must remember it.
+type Request struct {
+	ParentID, ChildID identity.ID
+	CapabilityText    string
+	SignatureParent   []byte
+	SignatureChild    []byte
+}
+
+// Check says whether r has the form of a request: nil, or the field that is
+// wrong.
+func (r *Request) Check() error {
+	if err := checkParties(r.ParentID, r.ChildID); err != nil {
+		return err
+	}
+	if len(r.CapabilityText) > MaxCapability {
+		return problem.Invalid("capability_text", fmt.Sprintf("at most %d bytes", MaxCapability), strconv.Itoa(len(r.CapabilityText)))
+	}
+	return nil
+}
+
+func checkParties(parent, child identity.ID) error {
+	if err := parent.Check(); err != nil {
+		return problem.New(problem.Malformed, "parent_id: %s", problem.Of(err).Text())
+	}
+	if err := child.Check(); err != nil {
+		return problem.New(problem.Malformed, "child_id: %s", problem.Of(err).Text())
+	}
+	if parent == child {
+		return problem.Invalid("child_id", "another than parent_id", "the same")
+	}
+	return nil
+}
+
+// SigningBytes is what both parties sign.
+func (r *Request) SigningBytes() []byte { return append(r.appendSigned(nil), '}') }
+
+func (r *Request) appendSigned(dst []byte) []byte {
+	dst = canon.AppendString(append(dst, `{"capability_text":`...), r.CapabilityText)
+	dst = r.ChildID.AppendHex(append(dst, `,"child_id":"`...))
+	dst = append(dst, `","intent":"`+graduation+`","parent_id":"`...)
+	return append(r.ParentID.AppendHex(dst), '"')
+}
+
+// Hash is the hash of the signed bytes.
+func (r *Request) Hash() identity.Hash { return identity.Sum(r.SigningBytes()) }
+
+// SignParent sets the parent's signature by s, which must be the parent's. The
+// order in which the two sign is free.
+func (r *Request) SignParent(ctx context.Context, s identity.Signer) error {
+	signature, err := r.sign(ctx, s, "parent", r.ParentID)
+	if err == nil {
+		r.SignatureParent = signature
+	}
+	return err
+}
+
+// SignChild sets the child's signature by s, which must be the child's.
+func (r *Request) SignChild(ctx context.Context, s identity.Signer) error {
+	signature, err := r.sign(ctx, s, "child", r.ChildID)
+	if err == nil {
+		r.SignatureChild = signature
+	}
+	return err
+}
+
+func (r *Request) sign(ctx context.Context, s identity.Signer, party string, id identity.ID) ([]byte, error) {
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	if err := canon.CheckText("capability_text", r.CapabilityText); err != nil {
+		return nil, err
+	}
+	if s.ID() != id {
+		return nil, problem.New(problem.Untrusted, "graduation request of the %s %s: cannot be signed by %s", party, id.Short(), s.ID().Short())
+	}
+	return s.Sign(ctx, r.SigningBytes())
+}
+
+// Verify says whether both parties have signed r: nil, or a refusal of kind
+// Consent in the words of the reference.
+func (r *Request) Verify() error {
+	b := r.SigningBytes()
+	if !identity.Verify(r.ParentID, b, r.SignatureParent) || !identity.Verify(r.ChildID, b, r.SignatureChild) {
+		return problem.New(problem.Consent, "graduation request signatures did not verify")
+	}
+	return nil
+}
+
+// Blob is the serialised request: canonical JSON of the signed members and
+// both signatures.
+func (r *Request) Blob() []byte {
+	dst := hex.AppendEncode(append(r.appendSigned(nil), `,"signature_child":"`...), r.SignatureChild)
+	dst = hex.AppendEncode(append(dst, `","signature_parent":"`...), r.SignatureParent)
+	return append(dst, `"}`...)
+}
+
+// ParseRequest reads a serialised request and checks its form, not its
+// signatures, either of which may be missing. An unknown member is refused,
+// since nobody has signed it. Refusals are of kind Malformed, or TooLarge.
+func ParseRequest(blob []byte) (Request, error) {
+	var r Request
+	err := parseDocument("graduation request", blob, MaxRequest, []string{"capability_text", "child_id", "intent", "parent_id"}, r.read)
+	if err != nil {
+		return Request{}, err
+	}
+	if err := r.Check(); err != nil {
+		return Request{}, problem.New(problem.Malformed, "graduation request: %s", problem.Of(err).Text())
+	}
+	return r, nil
+}
+
+func (r *Request) read(d *canon.Decoder, key string) (err error) {
+	switch key {
+	case "parent_id":
+		r.ParentID, err = readID(d)
+	case "child_id":
+		r.ChildID, err = readID(d)
+	case "capability_text":
+		r.CapabilityText, err = d.String()
+	case "intent":
+		err = readIntent(d, graduation)
+	case "signature_parent":
+		r.SignatureParent, err = readHex(d)
+	case "signature_child":
+		r.SignatureChild, err = readHex(d)
+	default:
+		return unknownMember(key, "a graduation request")
+	}
+	return err
+}

@@ -1,0 +1,211 @@
+package composite
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// spawning is the intent of a SpawnRequest.
+const spawning = "vacancy:spawn:v1"
+
+// SpawnRequest asks a host for a child, signed by the parent alone: the host
+// makes the child's key. The nonce and the time let the host refuse what it has
+// seen, or what is old.
+type SpawnRequest struct {
+	ParentID    identity.ID
+	Path        BirthPath
+	Name        string       // what the child is called at the host
+	Capability  string       // "" for that of the parent
+	Substrate   string       // "" for that of the parent
+	Tools       []string     // what is left of the parent's tools (D2)
+	Rule        string       // what is added to its policy (D1)
+	SecondaryID *identity.ID // the other parent (D4)
+	Reach       Reachability // "" for that of the path
+	Outbound    Outbound     // "" for that of the path
+	Nonce       string       // NonceSize bytes in lowercase hex
+	Time        time.Time    // UTC, whole microseconds
+	Signature   []byte
+}
+
+// Check says whether r has the form of a request: nil, or the field that is
+// wrong. Whether the path takes what is there is for the host to say.
+func (r *SpawnRequest) Check() error {
+	if err := r.ParentID.Check(); err != nil {
+		return problem.New(problem.Malformed, "parent_id: %s", problem.Of(err).Text())
+	}
+	if !slices.Contains(BirthPaths(), r.Path) {
+		return problem.Invalid("path", "D1 to D5", fmt.Sprintf("%.40q", string(r.Path)))
+	}
+	if r.SecondaryID != nil {
+		if err := r.SecondaryID.Check(); err != nil {
+			return problem.New(problem.Malformed, "with: %s", problem.Of(err).Text())
+		}
+	}
+	for _, text := range []struct{ field, text string }{
+		{"name", r.Name}, {"capability", r.Capability}, {"substrate", r.Substrate}, {"rule", r.Rule},
+		{"reach", string(r.Reach)}, {"outbound", string(r.Outbound)},
+	} {
+		if len(text.text) > MaxCapability {
+			return problem.Invalid(text.field, fmt.Sprintf("at most %d bytes", MaxCapability), strconv.Itoa(len(text.text)))
+		}
+		if err := canon.CheckText(text.field, text.text); err != nil {
+			return err
+		}
+	}
+	if len(r.Tools) > MaxTools {
+		return problem.Invalid("tools", fmt.Sprintf("at most %d", MaxTools), strconv.Itoa(len(r.Tools)))
+	}
+	for i, tool := range r.Tools {
+		field := fmt.Sprintf("tools[%d]", i)
+		if len(tool) > MaxTool {
+			return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxTool), strconv.Itoa(len(tool)))
+		}
+		if err := canon.CheckText(field, tool); err != nil {
+			return err
+		}
+	}
+	if y := r.Time.Year(); y < 1 || y > 9999 {
+		return problem.Invalid("ts", "a time in the years 1 to 9999", "another")
+	}
+	return checkNonce(r.Nonce)
+}
+
+// SigningBytes is what the parent signs: all members, also those that are
+// empty.
+func (r *SpawnRequest) SigningBytes() []byte { return canon.NewObject(r.members()...).AppendCJ(nil) }
+
+func (r *SpawnRequest) members() []canon.Member {
+	text := func(key, s string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(s)} }
+	with := ""
+	if r.SecondaryID != nil {
+		with = r.SecondaryID.String()
+	}
+	tools := make([]canon.Value, len(r.Tools))
+	for i, tool := range r.Tools {
+		tools[i] = canon.NewString(tool)
+	}
+	return []canon.Member{
+		text("capability", r.Capability), text("intent", spawning), text("name", r.Name), text("nonce", r.Nonce),
+		text("outbound", string(r.Outbound)), text("parent_id", r.ParentID.String()), text("path", string(r.Path)),
+		text("reach", string(r.Reach)), text("rule", r.Rule), text("substrate", r.Substrate),
+		{Key: "tools", Value: canon.NewArray(tools...)}, text("ts", canon.FormatTime(r.Time)), text("with", with),
+	}
+}
+
+// Hash is the hash of the signed bytes.
+func (r *SpawnRequest) Hash() identity.Hash { return identity.Sum(r.SigningBytes()) }
+
+// Sign signs r by s, which must be the parent's. The time is first brought to
+// UTC and whole microseconds.
+func (r *SpawnRequest) Sign(ctx context.Context, s identity.Signer) error {
+	signed := *r
+	signed.Time = r.Time.UTC().Truncate(time.Microsecond)
+	if err := signed.Check(); err != nil {
+		return err
+	}
+	if s.ID() != r.ParentID {
+		return problem.New(problem.Untrusted, "spawn request of the parent %s: cannot be signed by %s", r.ParentID.Short(), s.ID().Short())
+	}
+	signature, err := s.Sign(ctx, signed.SigningBytes())
+	if err != nil {
+		return err
+	}
+	signed.Signature = signature
+	if n := len(signed.Blob()); n > MaxRequest {
+		return &problem.Error{Kind: problem.TooLarge, Field: "spawn request", Want: fmt.Sprintf("at most %d bytes", MaxRequest), Got: strconv.Itoa(n)}
+	}
+	*r = signed
+	return nil
+}
+
+// Verify says whether the parent has signed r: nil, or a refusal of kind
+// BadSignature. Whether its time is now is for the host to say.
+func (r *SpawnRequest) Verify() error {
+	if !identity.Verify(r.ParentID, r.SigningBytes(), r.Signature) {
+		return problem.New(problem.BadSignature, "spawn request of %s: signature did not verify", r.ParentID.Short())
+	}
+	return nil
+}
+
+// Blob is the serialised request: canonical JSON of the signed members and the
+// signature.
+func (r *SpawnRequest) Blob() []byte {
+	members := append(r.members(), canon.Member{Key: "signature", Value: canon.NewString(hex.EncodeToString(r.Signature))})
+	return canon.NewObject(members...).AppendCJ(nil)
+}
+
+// ParseSpawnRequest reads a serialised request and checks its form, not its
+// signature. A member that is missing is empty; an unknown one is refused,
+// since nobody has signed it. Refusals are of kind Malformed, or TooLarge.
+func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
+	var r SpawnRequest
+	err := parseDocument("spawn request", blob, MaxRequest, []string{"intent", "name", "nonce", "parent_id", "path", "ts"}, r.read)
+	if err != nil {
+		return SpawnRequest{}, err
+	}
+	if err := r.Check(); err != nil {
+		return SpawnRequest{}, problem.New(problem.Malformed, "spawn request: %s", problem.Of(err).Text())
+	}
+	return r, nil
+}
+
+func (r *SpawnRequest) read(d *canon.Decoder, key string) (err error) {
+	switch key {
+	case "parent_id":
+		r.ParentID, err = readID(d)
+	case "path":
+		r.Path, err = readWord[BirthPath](d)
+	case "name":
+		r.Name, err = d.String()
+	case "capability":
+		r.Capability, err = d.String()
+	case "substrate":
+		r.Substrate, err = d.String()
+	case "tools":
+		r.Tools, err = readList(d)
+	case "rule":
+		r.Rule, err = d.String()
+	case "reach":
+		r.Reach, err = readWord[Reachability](d)
+	case "outbound":
+		r.Outbound, err = readWord[Outbound](d)
+	case "with":
+		r.SecondaryID, err = readIDOrNone(d)
+	case "nonce":
+		r.Nonce, err = d.String()
+	case "ts":
+		r.Time, err = readTime(d)
+	case "intent":
+		err = readIntent(d, spawning)
+	case "signature":
+		r.Signature, err = readHex(d)
+	default:
+		return unknownMember(key, "a spawn request")
+	}
+	return err
+}
+
+func readIDOrNone(d *canon.Decoder) (*identity.ID, error) {
+	s, err := d.String()
+	if err != nil || s == "" {
+		return nil, err
+	}
+	id, err := identity.ParseID(s)
+	return &id, err
+}
+
+func readTime(d *canon.Decoder) (time.Time, error) {
+	s, err := d.String()
+	if err != nil {
+		return time.Time{}, err
+	}
+	return canon.ParseTime(s)
+}
