@@ -91,7 +91,7 @@ func (h *Home) Open(tb testing.TB, s store.Store, now func() time.Time, kinds su
 	tb.Helper()
 	all := serve.Substrates(false)
 	for name, kind := range kinds {
-		all[name] = kind
+		all.Kinds[name] = kind
 	}
 	house, err := serve.Home{
 		Store: s, Vault: h.Vault, Substrates: all, URL: URL, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,

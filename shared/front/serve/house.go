@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/custody"
+	"github.com/vacancy-host/vacancy/shared/host/egress"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -27,7 +28,7 @@ import (
 type Home struct {
 	Store      store.Store
 	Vault      custody.Vault
-	Substrates substrate.Kinds
+	Substrates Offer
 	// URL is the base URL, as callers reach the host; "" reads the one that PUT
 	// /v1/host keeps in the store.
 	URL string
@@ -75,11 +76,12 @@ type House struct {
 // function's start waits for nothing.
 func (h Home) Open() (*House, error) {
 	v, reg, err := hosted.NewWithRegistry(hosted.Config{
-		Store: h.Store, Vault: h.Vault, Substrates: h.Substrates, Now: h.Now, Rand: h.Rand, URL: h.URL, Identity: h.Identity,
+		Store: h.Store, Vault: h.Vault, Substrates: h.Substrates.Kinds, Now: h.Now, Rand: h.Rand, URL: h.URL, Identity: h.Identity,
 	}, h.Probe)
 	if err != nil {
 		return nil, err
 	}
+	h.Substrates.bind(v, h.Store)
 	keys := texts.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
 	calls := call.New(call.Config{
 		Store: h.Store, Directory: v, Texts: keys, Now: h.Now, Rand: h.Rand,
@@ -144,9 +146,27 @@ func (h *House) Keep(ctx context.Context, every time.Duration, log *slog.Logger)
 	}
 }
 
+// Offer is what does the thinking in a home. It is made before the house that it
+// thinks for, which binds it when it opens: an Offer is for one house.
+type Offer struct {
+	Kinds substrate.Kinds
+	guard *egress.Guard
+}
+
 // Substrates are those that every home offers. Only in dev do they reach
-// loopback, where the person's own endpoints run.
-func Substrates(dev bool) substrate.Kinds {
-	client := outbound.New(outbound.Options{AllowLoopback: dev})
-	return substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpsub.New(client)}
+// loopback, where the person's own endpoints run. A vacant reaches by them what
+// the host's egress guard lets it.
+func Substrates(dev bool) Offer {
+	guard := &egress.Guard{}
+	client := outbound.New(outbound.Options{AllowLoopback: dev, Guard: guard.Permit})
+	return Offer{
+		Kinds: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpsub.New(client)},
+		guard: guard,
+	}
+}
+
+func (o *Offer) bind(v *hosted.Vacants, s store.Store) {
+	if o.guard != nil {
+		o.guard.Bind(v, s)
+	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/operator"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -460,11 +461,29 @@ func TestOnlyDevReachesLoopback(t *testing.T) {
 	}))
 	defer target.Close()
 	for _, dev := range []bool{true, false} {
-		sub, err := serve.Substrates(dev)["http"](target.URL)
+		offer := serve.Substrates(dev)
+		sub, err := offer.Kinds["http"](target.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := sub.Answer(t.Context(), substrate.Question{})
+		if _, err := sub.Answer(t.Context(), substrate.Question{}); !problem.Is(err, problem.BehaviourFailed) {
+			t.Errorf("an endpoint before there is a host: %v, want a failure", err)
+		}
+		vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := serve.Home{
+			Store: memory.New(), Vault: vault, Substrates: offer, URL: "http://127.0.0.1:1", Log: quiet, Now: time.Now, Rand: rand.Reader,
+		}.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked, err := h.Vacants.Create(t.Context(), hosted.Spec{Name: "demo", Capability: "thinks", Substrate: "http:" + target.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := sub.Answer(t.Context(), substrate.Question{Vacant: asked.ID})
 		if dev && (err != nil || text != "thought") || !dev && !problem.Is(err, problem.BehaviourFailed) {
 			t.Errorf("an endpoint on loopback, dev %t: %q, %v", dev, text, err)
 		}

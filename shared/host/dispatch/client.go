@@ -238,7 +238,7 @@ func (c *Client) underWay(ctx context.Context, question identity.Hash) ([]Choice
 		return nil, err
 	}
 	m := Match{ID: kept.VacantID, Card: kept, CardHash: kept.Hash(), URL: urls[0], others: urls[1:], Registry: o.Registry, Freshness: Same}
-	m.route, err = c.route()(o.Registry, m.URL)
+	m.route, err = c.route()(o.Registry, &kept)
 	return []Choice{{Match: m}}, err
 }
 

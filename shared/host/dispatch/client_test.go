@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
@@ -271,11 +272,11 @@ func TestTheNextOneIsCalledWhereTheFirstIsUnavailable(t *testing.T) {
 // noDoor makes the host at a name one that has no route for calls.
 func noDoor(m *market, name string) {
 	route := m.Route
-	m.Route = func(registry, endpoint string) (dispatch.Transport, error) {
-		if strings.Contains(endpoint, name) {
+	m.Route = func(registry string, callee *card.Card) (dispatch.Transport, error) {
+		if strings.Contains(callee.Endpoint, name) {
 			return transport(func(string, []byte) (int, []byte, error) { return 404, []byte(`{"detail":"Not Found"}`), nil }), nil
 		}
-		return route(registry, endpoint)
+		return route(registry, callee)
 	}
 }
 

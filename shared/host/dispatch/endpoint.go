@@ -8,6 +8,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // endpointURLs are where the endpoint of a card may take calls, the likeliest
@@ -36,9 +38,10 @@ func endpointURLs(endpoint string) ([]string, error) {
 	return []string{endpoint, whole}, nil
 }
 
-// Route chooses what carries a call to an endpoint that a registry named. The
-// error says why there may be no call. Safe for concurrent use.
-type Route func(registry, endpoint string) (Transport, error)
+// Route chooses what carries a call to the vacant of a card that a registry
+// sent and that verified, at the card's endpoint. The error says why there may
+// be no call. Safe for concurrent use.
+type Route func(registry string, callee *card.Card) (Transport, error)
 
 // Personal is the Route of a person's own machine. An endpoint in a registry's
 // answer is a stranger's choice, so a call goes over HTTPS and through outbound,
@@ -47,13 +50,13 @@ type Route func(registry, endpoint string) (Transport, error)
 // what has the registry's own scheme, host and port may be called like it.
 func Personal(timeout time.Duration) Route {
 	near := NewHTTP(HTTPOptions{Timeout: timeout})
-	far := Guarded{outbound.New(outbound.Options{Timeout: timeout})}
-	return func(registry, endpoint string) (Transport, error) {
+	far := Guarded{outbound.New(outbound.Options{Timeout: timeout}).As(outbound.Itself())}
+	return func(registry string, callee *card.Card) (Transport, error) {
 		r, err := parseURL(registry)
 		if err != nil {
 			return nil, err
 		}
-		e, err := parseURL(endpoint)
+		e, err := parseURL(callee.Endpoint)
 		switch {
 		case err != nil:
 			return nil, err
@@ -66,14 +69,15 @@ func Personal(timeout time.Duration) Route {
 	}
 }
 
-// Hosts is the Route of a host: over HTTPS, through its outbound client.
-func Hosts(c *outbound.Client) Route {
-	return func(_, endpoint string) (Transport, error) {
-		e, err := parseURL(endpoint)
+// Hosts is the Route of a vacant of a host: over HTTPS, through the host's
+// outbound client, whose guard is told who calls whom.
+func Hosts(c *outbound.Client, caller identity.ID) Route {
+	return func(_ string, callee *card.Card) (Transport, error) {
+		e, err := parseURL(callee.Endpoint)
 		if err != nil {
 			return nil, err
 		}
-		return Guarded{c}, overTLS(e)
+		return Guarded{c.As(outbound.Vacant(caller).Calling(callee))}, overTLS(e)
 	}
 }
 

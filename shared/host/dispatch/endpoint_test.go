@@ -12,6 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 func TestAnEndpointIsAFullURLOrABase(t *testing.T) {
@@ -66,7 +68,7 @@ func TestWhereARegistryMayLeadAPersonsMachine(t *testing.T) {
 		{"http://registry.lan:8080", "http://other.lan:8080/v/x/a2a/message/send", "in clear"},
 		{"http://registry.lan:8080", "http://registry.lan:22/a2a/message/send", "in clear"},
 	} {
-		_, err := route(c.registry, c.endpoint)
+		_, err := route(c.registry, &card.Card{Endpoint: c.endpoint})
 		if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
 			t.Errorf("Personal()(%s, %s) = %v, want %q", c.registry, c.endpoint, err, c.refused)
 		}
@@ -82,20 +84,20 @@ func (n names) LookupNetIP(context.Context, string, string) ([]netip.Addr, error
 
 func TestANameThatLeadsInsideIsNotCalled(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1", "10.0.0.5", "192.168.1.1", "169.254.169.254", "::1", "fd00::1", "100.64.0.1"} {
-		client := outbound.New(outbound.Options{Resolver: names(netip.MustParseAddr(addr))})
-		transport, err := dispatch.Hosts(client)("https://registry.example", "https://innocent.example/a2a/message/send")
+		client := outbound.New(outbound.Options{Resolver: names(netip.MustParseAddr(addr)), Guard: anybody})
+		transport, err := dispatch.Hosts(client, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "https://innocent.example/a2a/message/send"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, _, err = transport.Post(t.Context(), "https://innocent.example/a2a/message/send", nil)
 		wantKind(t, err, problem.Usage, "innocent.example")
 	}
-	_, err := dispatch.Hosts(nil)("https://registry.example", "http://innocent.example/")
+	_, err := dispatch.Hosts(nil, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "http://innocent.example/"})
 	wantKind(t, err, problem.Forbidden, "in clear")
 }
 
 func TestGuardedTellsWhatWasNotSent(t *testing.T) {
-	g := dispatch.Guarded{Client: outbound.New(outbound.Options{AllowLoopback: true})}
+	g := dispatch.Guarded{Client: outbound.New(outbound.Options{AllowLoopback: true}).As(outbound.Itself())}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/cut":
@@ -133,17 +135,20 @@ func TestGuardedTellsWhatWasNotSent(t *testing.T) {
 	}
 }
 
+// anybody is the guard of a vacant that may reach whom it likes.
+func anybody(context.Context, outbound.Actor, string) error { return nil }
+
 func TestAVacantThatLeadsInsideIsPassedOver(t *testing.T) {
 	m := newMarket(t)
 	m.Policy = dispatch.ByScore
 	m.add(t, 10, "inside", "translate")
 	m.add(t, 11, "good", "translate")
-	guarded, route := dispatch.Hosts(outbound.New(outbound.Options{Resolver: names(netip.MustParseAddr("10.0.0.1"))})), m.Route
-	m.Route = func(registry, endpoint string) (dispatch.Transport, error) {
-		if strings.Contains(endpoint, "inside") {
-			return guarded(registry, endpoint)
+	guarded, route := dispatch.Hosts(outbound.New(outbound.Options{Resolver: names(netip.MustParseAddr("10.0.0.1")), Guard: anybody}), m.Caller.Signer.ID()), m.Route
+	m.Route = func(registry string, callee *card.Card) (dispatch.Transport, error) {
+		if strings.Contains(callee.Endpoint, "inside") {
+			return guarded(registry, callee)
 		}
-		return route(registry, endpoint)
+		return route(registry, callee)
 	}
 	out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
 	want(t, out.Result, err, "echo: hi")

@@ -12,8 +12,8 @@ import (
 
 // Guarded is the Transport to endpoints that a stranger chose: it goes through
 // outbound, which opens no connection into the network that we run in. A host
-// reaches nothing else. Safe for concurrent use.
-type Guarded struct{ Client *outbound.Client }
+// reaches nothing else. Who acts is Client's. Safe for concurrent use.
+type Guarded struct{ Client outbound.Acting }
 
 // Post implements Transport. What outbound refuses to dial was not sent.
 func (g Guarded) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {
@@ -24,7 +24,7 @@ func (g Guarded) Post(ctx context.Context, url string, body []byte) (int, []byte
 	switch {
 	case err == nil && r.Status >= 300 && r.Status < 400:
 		return 0, nil, problem.New(problem.Usage, "%.80q redirects to %.200q; redirects are not followed", url, r.Header.Get("Location"))
-	case problem.Is(err, problem.Forbidden), problem.Is(err, problem.Malformed):
+	case problem.Is(err, problem.Forbidden), problem.Is(err, problem.TreeOnly), problem.Is(err, problem.Malformed):
 		return 0, nil, problem.New(problem.Usage, "%s", problem.Of(err).Text())
 	case problem.Is(err, problem.Unavailable), problem.Is(err, problem.Deadline), problem.Is(err, problem.Untrusted):
 		return 0, nil, undialled(err)

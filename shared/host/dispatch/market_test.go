@@ -84,8 +84,8 @@ func newMarket(t testing.TB) *market {
 	m.Client = &dispatch.Client{
 		Caller:     &dispatch.Caller{Signer: key(t, 1), Book: m.book, Now: c.now, Rand: &bits{n: 7}, Wait: c.wait},
 		Registries: []*registryclient.Client{{Transport: m.reg, URL: "https://registry.test"}},
-		Route: func(_, endpoint string) (dispatch.Transport, error) {
-			u, err := url.Parse(endpoint)
+		Route: func(_ string, callee *card.Card) (dispatch.Transport, error) {
+			u, err := url.Parse(callee.Endpoint)
 			if err != nil {
 				return nil, err
 			}

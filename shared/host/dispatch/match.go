@@ -67,7 +67,7 @@ func (c *Client) judge(registry string, m *registryclient.HaloMatch) (Match, err
 	if err != nil {
 		return Match{}, err
 	}
-	route, err := c.route()(registry, urls[0])
+	route, err := c.route()(registry, &verified)
 	if err != nil {
 		return Match{}, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/dispatch/memorybook"
 	"github.com/vacancy-host/vacancy/shared/host/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -91,10 +92,10 @@ func recordedClient(t *testing.T, r *recording, at string) *dispatch.Client {
 		Caller:     &dispatch.Caller{Signer: key(t, 1), Book: &memorybook.Book{}, Now: c.now, Rand: &bits{n: 7}, Wait: c.wait},
 		Registries: []*registryclient.Client{{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: at}},
 		Policy:     dispatch.ByScore,
-		Route: func(_, endpoint string) (dispatch.Transport, error) {
-			u, err := url.Parse(endpoint)
+		Route: func(_ string, callee *card.Card) (dispatch.Transport, error) {
+			u, err := url.Parse(callee.Endpoint)
 			if err != nil || hosts[u.Host] == nil {
-				return nil, problem.New(problem.NotFound, "no host at %s", endpoint)
+				return nil, problem.New(problem.NotFound, "no host at %s", callee.Endpoint)
 			}
 			return hosts[u.Host], nil
 		},

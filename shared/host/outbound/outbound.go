@@ -2,13 +2,14 @@
 // leaves it goes to an address that somebody else chose, and through here.
 // (Whom a person calls from their own machine is their choice: dispatch.HTTP.)
 //
-// It imports problem and obs. The invariant: no connection is ever opened to an
-// address inside the network the host runs in (loopback, private, link-local,
-// metadata, and every other spelling of them), whatever a name resolves to now
-// or resolved to before. The name is resolved here, every candidate address is
-// checked, and the very address that was checked is dialled; redirects are not
-// followed and no proxy is taken from the environment, since either would move
-// the request past the check.
+// It imports identity, card, problem and obs. The invariants: whatever reaches
+// out says who it is, and a vacant reaches only what its Guard permits; no
+// connection is ever opened to an address inside the network the host runs in
+// (loopback, private, link-local, metadata, and every other spelling of them),
+// whatever a name resolves to now or resolved to before. The name is resolved
+// here, every candidate address is checked, and the very address that was
+// checked is dialled; redirects are not followed and no proxy is taken from the
+// environment, since either would move the request past the check.
 package outbound
 
 import (
@@ -48,12 +49,15 @@ type Options struct {
 	MaxReply int64
 	// Timeout bounds a request beside its context; 0 is DefaultTimeout.
 	Timeout time.Duration
+	// Guard decides for vacants; nil: a vacant reaches nothing.
+	Guard Guard
 }
 
 // Client sends requests. It is safe for concurrent use and keeps connections
 // open between requests to the same host.
 type Client struct {
 	http     *http.Client
+	guard    Guard
 	maxReply int64
 	timeout  time.Duration
 }
@@ -71,6 +75,7 @@ func New(o Options) *Client {
 	}
 	d := &dialer{resolver: o.Resolver, allowLoopback: o.AllowLoopback}
 	return &Client{
+		guard:    o.Guard,
 		maxReply: o.MaxReply,
 		timeout:  o.Timeout,
 		http: &http.Client{
@@ -108,19 +113,22 @@ type Reply struct {
 	Body   []byte
 }
 
-// Do sends r and reads the whole reply. The errors are problems: Malformed for
-// a URL that is not absolute http or https without user and password,
-// Forbidden for an address that may not be reached (naming host and reason),
+// Do sends r for who acts and reads the whole reply. The errors are problems:
+// Malformed for a URL that is not absolute http or https without user and
+// password, what the Guard says of what a vacant may not reach, Forbidden for an address that may not be reached (naming host and reason),
 // Deadline for a time-out, Canceled when ctx was cancelled, Untrusted for a
 // certificate that did not verify, TooLarge for a reply above its bound,
 // Unavailable for everything else that the network does.
-func (c *Client) Do(ctx context.Context, r Request) (Reply, error) {
+func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 	u, err := ParseURL(r.URL)
 	if err != nil {
 		return Reply{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	if err := c.permit(ctx, as, r.URL); err != nil {
+		return Reply{}, err
+	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, u.String(), bytes.NewReader(r.Body))
 	if err != nil {
 		return Reply{}, problem.Wrap(problem.Malformed, err, "request to %s cannot be made", u.Host)
@@ -153,9 +161,9 @@ func (c *Client) Do(ctx context.Context, r Request) (Reply, error) {
 	return Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 }
 
-// Post sends a JSON body and returns status and reply.
-func (c *Client) Post(ctx context.Context, url string, body []byte) (status int, reply []byte, err error) {
-	r, err := c.Do(ctx, Request{
+// Post sends a JSON body for who acts and returns status and reply.
+func (c *Client) Post(ctx context.Context, as Actor, url string, body []byte) (status int, reply []byte, err error) {
+	r, err := c.Do(ctx, as, Request{
 		Method: http.MethodPost, URL: url, Body: body,
 		Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}},
 	})

@@ -105,7 +105,7 @@ func (r *Registry) probe(ctx context.Context, endpoint string) error {
 // Prober is a Probe through c, which reaches public addresses only.
 func Prober(c *outbound.Client) func(ctx context.Context, endpoint string) error {
 	return func(ctx context.Context, endpoint string) error {
-		reply, err := c.Do(ctx, outbound.Request{Method: http.MethodGet, URL: endpoint, MaxReply: probeReply})
+		reply, err := c.Do(ctx, outbound.Itself(), outbound.Request{Method: http.MethodGet, URL: endpoint, MaxReply: probeReply})
 		if problem.Is(err, problem.TooLarge) {
 			return nil // it talks a lot, so it is there
 		}

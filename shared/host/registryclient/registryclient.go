@@ -32,7 +32,7 @@ const MaxAnswer = 8 << 20
 // limits of an answer: a page of matches is wide, not deep.
 func limits() canon.Limits { return canon.Limits{Bytes: MaxAnswer, Depth: 32, Keys: 1024} }
 
-// Transport carries one request: outbound.Client on a host, dispatch.HTTP on a
+// Transport carries one request: outbound.Acting on a host, dispatch.HTTP on a
 // person's machine. Whatever comes back is a Reply; errors are problems, of
 // kind Unavailable where nothing was sent. Safe for concurrent use.
 type Transport interface {

@@ -34,7 +34,7 @@ type Substrate struct {
 }
 
 // New returns what makes substrates that ask through client, for
-// substrate.Kinds.
+// substrate.Kinds. It is the vacant that asks, so client's guard may refuse.
 func New(client *outbound.Client) func(url string) (substrate.Substrate, error) {
 	return func(url string) (substrate.Substrate, error) {
 		if _, err := outbound.ParseURL(url); err != nil {
@@ -52,7 +52,7 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 func (s *Substrate) Answer(ctx context.Context, q substrate.Question) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, Deadline)
 	defer cancel()
-	r, err := s.client.Do(ctx, outbound.Request{
+	r, err := s.client.Do(ctx, outbound.Vacant(q.Vacant), outbound.Request{
 		Method: http.MethodPost, URL: s.url, Body: appendQuestion(nil, q),
 		Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain"}},
 	})

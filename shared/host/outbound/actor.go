@@ -1,0 +1,71 @@
+package outbound
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Actor is who reaches out: the host itself, or one of its vacants. The zero
+// Actor is nobody and reaches nothing, so that who forgets to say it is refused.
+type Actor struct {
+	host   bool
+	vacant identity.ID
+	callee *card.Card
+}
+
+// Itself is the host, for probes and searches of its own; and on a person's own
+// machine that person. No guard is asked.
+func Itself() Actor { return Actor{host: true} }
+
+// Vacant is a hosted vacant that reaches an endpoint which is no vacant's, such
+// as that of its substrate.
+func Vacant(id identity.ID) Actor { return Actor{vacant: id} }
+
+// Calling is a with the vacant that it calls, by the card that names where.
+func (a Actor) Calling(callee *card.Card) Actor {
+	a.callee = callee
+	return a
+}
+
+// Vacant is the id of who acts, and false where that is no vacant.
+func (a Actor) Vacant() (identity.ID, bool) { return a.vacant, !a.host && !a.vacant.IsZero() }
+
+// Callee is the card of the vacant that is called; nil where none is. Nobody has
+// verified it yet.
+func (a Actor) Callee() *card.Card { return a.callee }
+
+// Guard decides whether a hosted vacant may reach url, which is asked for as it
+// is written and is a URL by ParseURL: nil, or a refusal that names the rule. It
+// is asked for every request, before its host's name is looked up. Safe for
+// concurrent use.
+type Guard func(ctx context.Context, as Actor, url string) error
+
+// permit asks the guard where a vacant acts.
+func (c *Client) permit(ctx context.Context, as Actor, url string) error {
+	if as.host {
+		return nil
+	}
+	id, ok := as.Vacant()
+	switch {
+	case !ok:
+		return problem.New(problem.Forbidden, "nobody says who reaches out")
+	case c.guard == nil:
+		return problem.New(problem.Forbidden, "vacant %s reaches nothing from here", id.Short())
+	}
+	return c.guard(ctx, as, url)
+}
+
+// Acting is a Client with who acts by it, for what takes a client of one actor.
+type Acting struct {
+	client *Client
+	as     Actor
+}
+
+// As is c for one actor.
+func (c *Client) As(a Actor) Acting { return Acting{c, a} }
+
+// Do is Client.Do as the actor.
+func (a Acting) Do(ctx context.Context, r Request) (Reply, error) { return a.client.Do(ctx, a.as, r) }
