@@ -1,0 +1,120 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// Parse reads a plan and checks its form; children may be names. What is left
+// out has its default: sequential, abort, list, and the task {input}. An
+// unknown member is refused, since it would be a wish that nobody heeds.
+// Refusals are of kind Malformed, or TooLarge, and name the field.
+func Parse(data []byte) (Plan, error) {
+	if len(data) > MaxBlob {
+		return Plan{}, &problem.Error{Kind: problem.TooLarge, Field: "plan",
+			Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(len(data))}
+	}
+	limits := canon.DefaultLimits()
+	limits.Bytes, limits.Depth = MaxBlob, 4
+	p, version := Plan{OnFailure: Abort, Aggregate: Aggregate{How: List}}, int64(0)
+	d := canon.NewDecoder(data, limits)
+	err := d.Document(func(key string) (err error) {
+		switch key {
+		case "version":
+			version, err = d.Int64()
+		case "parallel":
+			p.Parallel, err = d.Bool()
+		case "on_failure":
+			p.OnFailure, err = word[OnFailure](d)
+		case "delegate":
+			err = p.readDelegations(d)
+		case "aggregate":
+			err = p.Aggregate.read(d)
+		default:
+			return unknown(key, "a plan")
+		}
+		return within(key, err)
+	})
+	switch {
+	case err != nil && problem.Is(err, problem.TooLarge):
+		return Plan{}, err
+	case err != nil:
+		return Plan{}, problem.Wrap(problem.Malformed, err, "plan: %s", problem.Of(err).Text())
+	case version != Version:
+		return Plan{}, problem.New(problem.Malformed, "plan: version: expected %d, got %d", Version, version)
+	}
+	if err := p.Check(); err != nil {
+		return Plan{}, problem.New(problem.Of(err).Kind, "plan: %s", problem.Of(err).Text())
+	}
+	return p, nil
+}
+
+func (p *Plan) readDelegations(d *canon.Decoder) error {
+	return d.Array(func(i int) error {
+		if i == MaxDelegations {
+			return problem.New(problem.Malformed, "expected at most %d delegations, got more", MaxDelegations)
+		}
+		one := Delegation{Task: "{input}"}
+		err := d.Object(func(key string) (err error) {
+			switch key {
+			case "child":
+				one.Child, err = d.String()
+			case "kind":
+				one.Kind, err = d.String()
+			case "task":
+				one.Task, err = d.String()
+			default:
+				return unknown(key, "a delegation")
+			}
+			return within(key, err)
+		})
+		p.Delegate = append(p.Delegate, one)
+		return within(fmt.Sprintf("[%d]", i), err)
+	})
+}
+
+func (a *Aggregate) read(d *canon.Decoder) error {
+	separated := false
+	err := d.Object(func(key string) (err error) {
+		switch key {
+		case "how":
+			a.How, err = word[How](d)
+		case "separator":
+			separated = true
+			a.Separator, err = d.String()
+		case "substrate":
+			a.Substrate, err = d.String()
+		default:
+			return unknown(key, "aggregate")
+		}
+		return within(key, err)
+	})
+	if a.How == Join && !separated {
+		a.Separator = DefaultSeparator
+	}
+	return err
+}
+
+func word[T ~string](d *canon.Decoder) (T, error) {
+	s, err := d.String()
+	return T(s), err
+}
+
+func unknown(key, of string) error {
+	return problem.New(problem.Malformed, "%.40q is not a member of %s", key, of)
+}
+
+// within puts the key before what is wrong with its value.
+func within(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	p := problem.Of(err)
+	if p.Field == key { // the decoder's own refusal names it
+		return problem.New(problem.Malformed, "%s", p.Text())
+	}
+	return problem.New(problem.Malformed, "%s: %s", key, p.Text())
+}

@@ -1,0 +1,255 @@
+// Package plan holds what a composite vacant does with a call: which of its
+// children it asks for what, and what it makes of their answers.
+//
+// It imports canon, identity, substrate and problem. The invariants: a plan has
+// one canonical form, which reads back to it; whatever a caller says, it is put
+// into a task once, as text, and never read as a part of the plan.
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Kind is the kind of the substrate that answers by a plan.
+const Kind = "composite"
+
+// CardWord is what the card of a composite says of its substrate: that it has
+// children is nobody's business.
+const CardWord = "vacancy"
+
+// Version is that of the form that Parse reads.
+const Version = 1
+
+// Limits of a plan, and of the tree that the plans of its children make.
+const (
+	MaxBlob        = 64 << 10 // bytes of a whole plan
+	MaxDelegations = 32
+	MaxTask        = 8 << 10 // bytes
+	MaxKind        = 64      // bytes
+	MaxSeparator   = 256     // bytes
+	// MaxDepth is how many plans may lie above each other: a composite of plain
+	// children has depth 1.
+	MaxDepth = 4
+	// MaxCalls is how many delegations one call may make in all, those of the
+	// children's plans included: else a caller of a deep tree would get a
+	// million calls for the price of one.
+	MaxCalls = 128
+)
+
+// OnFailure says what a delegation that fails does to the call.
+type OnFailure string
+
+// Abort fails the call, as the reference does; Skip goes on without the answer,
+// unless none is left.
+const (
+	Abort OnFailure = "abort"
+	Skip  OnFailure = "skip"
+)
+
+// How says what is made of the answers.
+type How string
+
+// The combiners. List is the reference's: the answers in the order of the plan,
+// as a JSON array. Join puts a separator between them. First is the first of
+// them; a sequential plan asks nobody after it. Vote is the answer that most
+// children gave, the earlier of two. BySubstrate has another substrate read
+// them all.
+const (
+	List        How = "list"
+	Join        How = "join"
+	First       How = "first"
+	Vote        How = "vote"
+	BySubstrate How = "substrate"
+)
+
+// DefaultSeparator is that of a Join that names none.
+const DefaultSeparator = "\n\n"
+
+// Plan is how a composite answers.
+type Plan struct {
+	Parallel  bool // ask all at once; else one after the other, as the reference
+	Delegate  []Delegation
+	OnFailure OnFailure
+	Aggregate Aggregate
+}
+
+// Delegation asks one child.
+type Delegation struct {
+	Child string // its name until the plan is set, then its id
+	Kind  string // the subtask's kind, for the logbooks; "": the task is a text
+	Task  string // {input} is what the caller said, {previous} the answer before
+}
+
+// Aggregate makes one answer of several.
+type Aggregate struct {
+	How       How
+	Separator string // of Join
+	Substrate string // of BySubstrate, a substrate.Spec in its text form
+}
+
+// Check says whether p has the form of a plan: nil, or the field that is wrong.
+func (p *Plan) Check() error {
+	switch n := len(p.Delegate); {
+	case n == 0:
+		return problem.Invalid("delegate", "at least one delegation", "none")
+	case n > MaxDelegations:
+		return problem.Invalid("delegate", fmt.Sprintf("at most %d delegations", MaxDelegations), strconv.Itoa(n))
+	case p.OnFailure != Abort && p.OnFailure != Skip:
+		return problem.Invalid("on_failure", "abort or skip", clip(string(p.OnFailure)))
+	}
+	for i := range p.Delegate {
+		if err := p.Delegate[i].check(fmt.Sprintf("delegate[%d].", i), i > 0 && !p.Parallel); err != nil {
+			return err
+		}
+	}
+	if err := p.Aggregate.check(); err != nil {
+		return err
+	}
+	if n := len(p.Blob()); n > MaxBlob {
+		return &problem.Error{Kind: problem.TooLarge, Field: "plan", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(n)}
+	}
+	return nil
+}
+
+func (d *Delegation) check(at string, follows bool) error {
+	for _, text := range []struct {
+		field, text string
+		most        int
+	}{{"child", d.Child, 2 * identity.Size}, {"kind", d.Kind, MaxKind}, {"task", d.Task, MaxTask}} {
+		if len(text.text) > text.most {
+			return problem.Invalid(at+text.field, fmt.Sprintf("at most %d bytes", text.most), strconv.Itoa(len(text.text)))
+		}
+		if text.text == "" && text.field != "kind" {
+			return problem.Invalid(at+text.field, "a text", "none")
+		}
+		if !utf8.ValidString(text.text) {
+			return problem.Invalid(at+text.field, "UTF-8", "other bytes")
+		}
+	}
+	// The kind goes into signed logbooks; a task may have lines.
+	if err := canon.CheckText(at+"kind", d.Kind); err != nil {
+		return err
+	}
+	if d.Kind != "" && canon.IsBlank(d.Kind) {
+		return problem.Invalid(at+"kind", "a word", "a blank string")
+	}
+	for _, name := range placeholders(d.Task) {
+		switch {
+		case name == "previous" && !follows:
+			return problem.Invalid(at+"task", "{previous} only where one delegation follows another", "the first, or parallel: true")
+		case name != "previous" && name != "input":
+			return problem.Invalid(at+"task", "{input} or {previous}", "{"+name+"}")
+		}
+	}
+	return nil
+}
+
+func (a *Aggregate) check() error {
+	switch a.How {
+	case List, Join, First, Vote:
+		if a.Substrate != "" {
+			return problem.Invalid("aggregate.substrate", "none with "+string(a.How), clip(a.Substrate))
+		}
+	case BySubstrate:
+		spec, err := substrate.Parse(a.Substrate)
+		if err != nil {
+			return problem.New(problem.Malformed, "aggregate.%s", problem.Of(err).Text())
+		}
+		if spec.Kind == Kind {
+			return problem.Invalid("aggregate.substrate", "one that reads the answers itself", Kind)
+		}
+		if err := canon.CheckText("aggregate.substrate", a.Substrate); err != nil {
+			return err
+		}
+	default:
+		return problem.Invalid("aggregate.how", "list, join, first, vote or substrate", clip(string(a.How)))
+	}
+	switch {
+	case a.How != Join && a.Separator != "":
+		return problem.Invalid("aggregate.separator", "none with "+string(a.How), clip(a.Separator))
+	case len(a.Separator) > MaxSeparator:
+		return problem.Invalid("aggregate.separator", fmt.Sprintf("at most %d bytes", MaxSeparator), strconv.Itoa(len(a.Separator)))
+	case !utf8.ValidString(a.Separator):
+		return problem.Invalid("aggregate.separator", "UTF-8", "other bytes")
+	}
+	return nil
+}
+
+// Children are the ids that p asks, each once, in the order of the plan; a
+// problem of kind Damaged for one that was never set, which still has names.
+func (p *Plan) Children() ([]identity.ID, error) {
+	var ids []identity.ID
+	seen := map[identity.ID]bool{}
+	for i, d := range p.Delegate {
+		id, err := identity.ParseID(d.Child)
+		if err != nil {
+			return nil, problem.Wrap(problem.Damaged, err, "delegate[%d].child is not an id", i)
+		}
+		if !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// Hash is that of the canonical form.
+func (p *Plan) Hash() identity.Hash { return identity.Sum(p.Blob()) }
+
+// Blob is the canonical form: canonical JSON of all members.
+func (p *Plan) Blob() []byte {
+	dst := canon.AppendString([]byte(`{"aggregate":{"how":`), string(p.Aggregate.How))
+	if p.Aggregate.How == Join {
+		dst = canon.AppendString(append(dst, `,"separator":`...), p.Aggregate.Separator)
+	}
+	if p.Aggregate.How == BySubstrate {
+		dst = canon.AppendString(append(dst, `,"substrate":`...), p.Aggregate.Substrate)
+	}
+	dst = append(dst, `},"delegate":[`...)
+	for i, d := range p.Delegate {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = canon.AppendString(append(dst, `{"child":`...), d.Child)
+		if d.Kind != "" {
+			dst = canon.AppendString(append(dst, `,"kind":`...), d.Kind)
+		}
+		dst = append(canon.AppendString(append(dst, `,"task":`...), d.Task), '}')
+	}
+	dst = canon.AppendString(append(dst, `],"on_failure":`...), string(p.OnFailure))
+	dst = strconv.AppendBool(append(dst, `,"parallel":`...), p.Parallel)
+	return append(strconv.AppendInt(append(dst, `,"version":`...), Version, 10), '}')
+}
+
+// Fill is the task with what the caller said and the answer before in place:
+// both once, as they are, so that braces in them mean nothing.
+func (d *Delegation) Fill(input, previous string) string {
+	return strings.NewReplacer("{input}", input, "{previous}", previous).Replace(d.Task)
+}
+
+// placeholders are the words in braces of a task.
+func placeholders(task string) (names []string) {
+	for {
+		_, rest, found := strings.Cut(task, "{")
+		if !found {
+			return names
+		}
+		name := strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyz")
+		n := len(rest) - len(name)
+		if n > 0 && strings.HasPrefix(name, "}") {
+			names = append(names, rest[:n])
+		}
+		task = rest
+	}
+}
+
+// clip bounds what of a foreign text goes into an error.
+func clip(s string) string { return fmt.Sprintf("%.40q", s) }
