@@ -148,7 +148,7 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 		if says.deleted {
 			r.found(inStream(s, row.Position, State, "no entry after that of its deletion", fmt.Sprintf("%.80q", e.Kind)))
 		}
-		if err := says.hear(&e); err != nil {
+		if err := says.hear(&e, owner); err != nil {
 			r.found(inStream(s, row.Position, Row, "an entry that says what its kind says", problem.Of(err).Error()))
 			says.whole = false
 		}
@@ -170,9 +170,9 @@ func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e 
 	}
 }
 
-// hear takes in what an entry says.
-func (t *told) hear(e *logbook.Entry) error {
-	state, says, err := e.State()
+// hear takes in what an entry in the logbook of owner says.
+func (t *told) hear(e *logbook.Entry, owner identity.ID) error {
+	state, says, err := e.State(owner)
 	if err != nil {
 		return err
 	}

@@ -199,11 +199,11 @@ func (v *Vacants) found(ctx context.Context, r Record, first *entry, imported bo
 	}
 }
 
-// stateOf is the state a logbook ends in.
-func stateOf(entries []logbook.Entry) (lifecycle.State, error) {
+// stateOf is the state that the logbook of owner ends in.
+func stateOf(owner identity.ID, entries []logbook.Entry) (lifecycle.State, error) {
 	state := lifecycle.Local
 	for i := range entries {
-		next, ok, err := entries[i].State()
+		next, ok, err := entries[i].State(owner)
 		if err != nil {
 			return "", problem.Wrap(problem.Malformed, err, "logbook entry %d: %s", i, problem.Of(err).Text())
 		}
@@ -236,7 +236,7 @@ func (v *Vacants) carry(ctx context.Context, r *Record, entries []logbook.Entry)
 	if len(entries) > len(kept) {
 		whole = entries
 	}
-	if r.State, err = stateOf(whole); err != nil {
+	if r.State, err = stateOf(r.ID, whole); err != nil {
 		return false, err
 	}
 	s := store.StreamOf(store.KindLogbook, r.ID)

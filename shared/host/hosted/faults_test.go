@@ -331,7 +331,7 @@ func told(t *testing.T, entries []logbook.Entry) lifecycle.State {
 	}
 	state := lifecycle.Local
 	for _, e := range entries {
-		if _, says, err := e.State(); !says || err != nil {
+		if _, says, err := e.State(identity.ID{}); !says || err != nil {
 			continue
 		}
 		v, err := canon.Parse(e.Payload, canon.DefaultLimits())

@@ -1,5 +1,6 @@
 // Package logbook holds a vacant's signed history: entries that each name the
-// hash of the one before (wire §11).
+// hash of the one before, and what the entries that a host writes say (wire
+// §11).
 //
 // It imports canon, identity, lifecycle and problem. The invariants: the
 // signed bytes are rebuilt from the fields; a payload is canonical JSON of an
@@ -82,21 +83,6 @@ func Published(p Publication) []byte {
 		canon.Member{Key: "from", Value: canon.NewString(string(p.From))},
 		canon.Member{Key: "to", Value: canon.NewString(string(p.To))},
 		canon.Member{Key: "visibility", Value: canon.NewString(string(p.Visibility))})
-}
-
-// State is the state that e says its vacant is in from now on; ok is false for
-// an entry of a kind that says nothing of it.
-func (e *Entry) State() (state lifecycle.State, ok bool, err error) {
-	if e.Kind != KindStateChanged && e.Kind != KindPublished {
-		return "", false, nil
-	}
-	payload, err := canon.Parse(e.Payload, canon.DefaultLimits())
-	if err != nil {
-		return "", true, err
-	}
-	to, _ := payload.Get("to")
-	state, err = lifecycle.ParseState(to.Text())
-	return state, true, err
 }
 
 // KeyExported is the payload that says that the key has left the host at a URL,

@@ -1,0 +1,371 @@
+package logbook
+
+import (
+	"encoding/hex"
+	"slices"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// Kinds of entry that say what passes between a parent and its children (wire
+// §11). A child's logbook begins with BIRTH.
+const (
+	KindBirth       = "BIRTH"
+	KindSpawn       = "SPAWN"
+	KindDelegate    = "COMPOSITE_DELEGATE"
+	KindExecute     = "COMPOSITE_EXECUTE"
+	KindAggregate   = "COMPOSITE_AGGREGATE"
+	KindGraduated   = "COMPOSITE_GRADUATED"
+	KindPlanChanged = "PLAN_CHANGED"
+)
+
+// closedPath is the birth path whose children begin LOCAL.
+const closedPath = "D2"
+
+// Birth is the first entry of a child: whose it is, and what its path changed.
+// Only the members of its own path are written.
+type Birth struct {
+	Parent        identity.ID
+	Path          string
+	Rule          string       // D1: policy_mutation
+	Tools         []string     // D2: narrowed_tools
+	Capability    string       // D3: new_capability_text
+	Secondary     *identity.ID // D4
+	Consent       []byte       // D4: consent_signature, as the reference signs it
+	ChildConsent  []byte       // D4: ours beside it, over this very child
+	ConsentNonce  string       // D4: what it was signed with
+	NewSubstrates []string     // D5
+	OldSubstrates []string     // D5
+}
+
+// Payload is the payload of b.
+func (b Birth) Payload() []byte {
+	members := []canon.Member{text("parent_id", b.Parent.String()), text("path", b.Path)}
+	switch b.Path {
+	case "D1":
+		members = append(members, text("policy_mutation", b.Rule))
+	case closedPath:
+		members = append(members, texts("narrowed_tools", b.Tools))
+	case "D3":
+		members = append(members, text("new_capability_text", b.Capability))
+	case "D4":
+		if b.Secondary != nil {
+			members = append(members, text("secondary_parent_id", b.Secondary.String()))
+		}
+		members = append(members, text("consent_signature", hex.EncodeToString(b.Consent)))
+		if len(b.ChildConsent) > 0 {
+			members = append(members, text("child_consent_signature", hex.EncodeToString(b.ChildConsent)), text("consent_nonce", b.ConsentNonce))
+		}
+	case "D5":
+		members = append(members, texts("new_substrates", b.NewSubstrates), texts("old_substrates", b.OldSubstrates))
+	}
+	return object(members...)
+}
+
+// ParseBirth reads the payload of a BIRTH entry. Members that another path
+// would have are ignored, as in any payload.
+func ParseBirth(payload []byte) (Birth, error) {
+	v, err := parsePayload(payload, canon.DefaultLimits())
+	if err != nil {
+		return Birth{}, err
+	}
+	var b Birth
+	if b.Parent, err = idAt(v, "parent_id"); err != nil {
+		return Birth{}, err
+	}
+	if b.Path, err = stringAt(v, "path"); err != nil {
+		return Birth{}, err
+	}
+	switch b.Path {
+	case "D1":
+		b.Rule, err = stringAt(v, "policy_mutation")
+	case closedPath:
+		b.Tools, err = stringsAt(v, "narrowed_tools")
+	case "D3":
+		b.Capability, err = stringAt(v, "new_capability_text")
+	case "D4":
+		err = b.readConsent(v)
+	case "D5":
+		if b.NewSubstrates, err = stringsAt(v, "new_substrates"); err == nil {
+			b.OldSubstrates, err = stringsAt(v, "old_substrates")
+		}
+	default:
+		err = problem.Invalid("path", "D1 to D5", strconv.Quote(b.Path))
+	}
+	if err != nil {
+		return Birth{}, err
+	}
+	return b, nil
+}
+
+func (b *Birth) readConsent(v canon.Value) error {
+	secondary, err := idAt(v, "secondary_parent_id")
+	if err != nil {
+		return err
+	}
+	b.Secondary = &secondary
+	if b.Consent, err = hexAt(v, "consent_signature"); err != nil {
+		return err
+	}
+	if _, ours := v.Get("child_consent_signature"); !ours {
+		return nil
+	}
+	if b.ChildConsent, err = hexAt(v, "child_consent_signature"); err != nil {
+		return err
+	}
+	b.ConsentNonce, err = stringAt(v, "consent_nonce")
+	return err
+}
+
+// Spawn is the entry of a parent that says that it made a child.
+type Spawn struct {
+	Child     identity.ID
+	Path      string
+	Secondary *identity.ID // D4
+}
+
+// Payload is the payload of s.
+func (s Spawn) Payload() []byte {
+	members := []canon.Member{text("child_id", s.Child.String()), text("path", s.Path)}
+	if s.Path == closedPath {
+		members = append(members, canon.Member{Key: "closed_child", Value: canon.NewBool(true)})
+	}
+	if s.Path == "D4" && s.Secondary != nil {
+		members = append(members, text("secondary_parent_id", s.Secondary.String()))
+	}
+	return object(members...)
+}
+
+// ParseSpawn reads the payload of a SPAWN entry.
+func ParseSpawn(payload []byte) (Spawn, error) {
+	v, err := parsePayload(payload, canon.DefaultLimits())
+	if err != nil {
+		return Spawn{}, err
+	}
+	var s Spawn
+	if s.Child, err = idAt(v, "child_id"); err != nil {
+		return Spawn{}, err
+	}
+	if s.Path, err = stringAt(v, "path"); err != nil {
+		return Spawn{}, err
+	}
+	if s.Path == "D4" {
+		secondary, err := idAt(v, "secondary_parent_id")
+		if err != nil {
+			return Spawn{}, err
+		}
+		s.Secondary = &secondary
+	}
+	return s, nil
+}
+
+// Delegation is a task that a parent gives to a child; the parent's DELEGATE
+// names the child, the child's EXECUTE the parent. The hash of the task is
+// ours: the zero Hash leaves it out, as the reference does.
+type Delegation struct {
+	Parent, Child identity.ID
+	Kind          string        // of the subtask
+	Task          identity.Hash // of the UTF-8 text that was sent
+}
+
+// Delegate is the payload for the parent's logbook.
+func (d Delegation) Delegate() []byte { return d.payload(text("child_id", d.Child.String())) }
+
+// Execute is the payload for the child's logbook.
+func (d Delegation) Execute() []byte { return d.payload(text("parent_id", d.Parent.String())) }
+
+func (d Delegation) payload(other canon.Member) []byte {
+	members := []canon.Member{other, text("subtask_kind", d.Kind)}
+	if !d.Task.IsZero() {
+		members = append(members, text("task_hash", d.Task.String()))
+	}
+	return object(members...)
+}
+
+// Aggregation is what a parent made of its children's answers. The hashes are
+// ours: those of the texts sent and answered, in the order of the calls, and of
+// what was made of them. Nil or zero leaves them out, as the reference does.
+type Aggregation struct {
+	Children       []identity.ID // in the order of the calls, each as often as it was called
+	Tasks, Results []identity.Hash
+	Result         identity.Hash
+}
+
+// Payload is the payload of a.
+func (a Aggregation) Payload() []byte {
+	members := []canon.Member{
+		texts("child_ids", texted(a.Children)),
+		{Key: "n_results", Value: canon.NewInt(int64(len(a.Children)))},
+	}
+	if a.Tasks != nil {
+		members = append(members, texts("task_hashes", texted(a.Tasks)))
+	}
+	if a.Results != nil {
+		members = append(members, texts("result_hashes", texted(a.Results)))
+	}
+	if !a.Result.IsZero() {
+		members = append(members, text("result_hash", a.Result.String()))
+	}
+	return object(members...)
+}
+
+// Graduation is what parent and child each say when the child becomes public.
+type Graduation struct {
+	Parent, Child identity.ID
+	Capability    string
+}
+
+// Payload is the payload of g, the same in both logbooks.
+func (g Graduation) Payload() []byte {
+	return object(text("capability_text", g.Capability), text("child_id", g.Child.String()), text("parent_id", g.Parent.String()))
+}
+
+// ParseGraduation reads the payload of a COMPOSITE_GRADUATED entry.
+func ParseGraduation(payload []byte) (Graduation, error) {
+	v, err := parsePayload(payload, canon.DefaultLimits())
+	if err != nil {
+		return Graduation{}, err
+	}
+	var g Graduation
+	if g.Parent, err = idAt(v, "parent_id"); err != nil {
+		return Graduation{}, err
+	}
+	if g.Child, err = idAt(v, "child_id"); err != nil {
+		return Graduation{}, err
+	}
+	if g.Capability, err = stringAt(v, "capability_text"); err != nil {
+		return Graduation{}, err
+	}
+	return g, nil
+}
+
+// PlanChanged is the payload that says by which plan a vacant answers from now
+// on.
+func PlanChanged(plan identity.Hash) []byte { return object(text("plan_hash", plan.String())) }
+
+// ParsePlanChanged reads the payload of a PLAN_CHANGED entry.
+func ParsePlanChanged(payload []byte) (identity.Hash, error) {
+	v, err := parsePayload(payload, canon.DefaultLimits())
+	if err != nil {
+		return identity.Hash{}, err
+	}
+	s, err := stringAt(v, "plan_hash")
+	if err != nil {
+		return identity.Hash{}, err
+	}
+	h, err := identity.ParseHash(s)
+	return h, inField("plan_hash", err)
+}
+
+// SubtaskKind is what a logbook calls a subtask: its member "kind" as Python's
+// str writes it, if it is an object with one, else the name of its type in
+// Python (wire §11).
+func SubtaskKind(v canon.Value) string {
+	if kind, ok := v.Get("kind"); ok && v.Kind() == canon.Object {
+		if kind.Kind() == canon.String {
+			return kind.Text()
+		}
+		return canon.Python(kind)
+	}
+	switch v.Kind() {
+	case canon.Object:
+		return "dict"
+	case canon.Array:
+		return "list"
+	case canon.String:
+		return "str"
+	case canon.Int:
+		return "int"
+	case canon.Float:
+		return "float"
+	case canon.Bool:
+		return "bool"
+	}
+	return "NoneType"
+}
+
+// State is the state that e, an entry in the logbook of owner, says its vacant
+// is in from now on; ok is false for an entry that says nothing of it.
+func (e *Entry) State(owner identity.ID) (state lifecycle.State, ok bool, err error) {
+	switch e.Kind {
+	case KindStateChanged, KindPublished:
+		payload, err := canon.Parse(e.Payload, canon.DefaultLimits())
+		if err != nil {
+			return "", true, err
+		}
+		to, _ := payload.Get("to")
+		state, err = lifecycle.ParseState(to.Text())
+		return state, true, err
+	case KindBirth:
+		b, err := ParseBirth(e.Payload)
+		if err != nil {
+			return "", true, err
+		}
+		if b.Path == closedPath {
+			return lifecycle.Local, true, nil
+		}
+		return lifecycle.Active, true, nil
+	case KindGraduated:
+		g, err := ParseGraduation(e.Payload)
+		if err != nil {
+			return "", true, err
+		}
+		return lifecycle.Active, g.Child == owner, nil
+	}
+	return "", false, nil
+}
+
+func text(key, s string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(s)} }
+
+func texts(key string, list []string) canon.Member {
+	items := make([]canon.Value, len(list))
+	for i, s := range list {
+		items[i] = canon.NewString(s)
+	}
+	return canon.Member{Key: key, Value: canon.NewArray(items...)}
+}
+
+func texted[T interface{ String() string }](list []T) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = v.String()
+	}
+	return out
+}
+
+func idAt(v canon.Value, key string) (identity.ID, error) {
+	s, err := stringAt(v, key)
+	if err != nil {
+		return identity.ID{}, err
+	}
+	id, err := identity.ParseID(s)
+	return id, inField(key, err)
+}
+
+func hexAt(v canon.Value, key string) ([]byte, error) {
+	s, err := stringAt(v, key)
+	if err != nil {
+		return nil, err
+	}
+	b, err := identity.ParseHex(s)
+	return b, inField(key, err)
+}
+
+func stringsAt(v canon.Value, key string) ([]string, error) {
+	list, err := at(v, key, canon.Array)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(list.Items(), func(e canon.Value) bool { return e.Kind() != canon.String }); i >= 0 {
+		return nil, problem.Invalid(key+"["+strconv.Itoa(i)+"]", canon.String.String(), list.Items()[i].Kind().String())
+	}
+	out := make([]string, len(list.Items()))
+	for i, e := range list.Items() {
+		out[i] = e.Text()
+	}
+	return out, nil
+}
