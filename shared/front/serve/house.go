@@ -87,9 +87,6 @@ func (h Home) Open() (*House, error) {
 		Store: h.Store, Directory: v, Texts: keys, Now: h.Now, Rand: h.Rand,
 		Self: v.SelfID, Revoked: reg.AnyRevoked,
 	})
-	if n, ok := h.Store.(*Noticed); ok {
-		n.revoked = calls.ForgetRevoked
-	}
 	house := &House{
 		Vacants: v, Texts: keys, Calls: calls, Registry: reg, home: h,
 		Message: message.Handler(message.Config{Host: calls, Directory: v, Log: h.Log, Now: h.Now}),

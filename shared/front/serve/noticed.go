@@ -8,33 +8,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Noticed is a store that notices commits which change what search shows, or
-// whose keys are good. A house over one finds at once what it has published
-// itself, and refuses at once whose key it has revoked; it need not wait until
-// it is time to look what others have done.
+// Noticed is a store that notices commits which change what search shows. A
+// house over one finds at once what it has published itself, and need not wait
+// until it is time to look what others have done.
 type Noticed struct {
 	store.Store
 	changed atomic.Bool
-	revoked func()
 }
 
 // Notice makes a Noticed over s.
-func Notice(s store.Store) *Noticed { return &Noticed{Store: s, revoked: func() {}} }
+func Notice(s store.Store) *Noticed { return &Noticed{Store: s} }
 
 // Commit implements store.Store. Whatever the outcome, it may have been
 // applied: noticing too much costs one look.
 func (n *Noticed) Commit(ctx context.Context, writes ...store.Write) error {
 	err := n.Store.Commit(ctx, writes...)
 	for _, w := range writes {
-		put, ok := w.(store.Put)
-		if !ok {
-			continue
-		}
-		if put.Index.Partition == registry.FeedPartition {
+		if put, ok := w.(store.Put); ok && put.Index.Partition == registry.FeedPartition {
 			n.changed.Store(true)
-		}
-		if put.Key.Partition == registry.RevocationList().Partition {
-			n.revoked()
 		}
 	}
 	return err

@@ -10,32 +10,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func TestAStoreNoticesWhatSearchAndCallsHaveToKnow(t *testing.T) {
+func TestAStoreNoticesWhatSearchHasToKnow(t *testing.T) {
 	put := func(partition, index string) store.Write {
 		return store.Put{Key: store.Key{Partition: partition, Sort: "x"}, Attempt: store.Attempt{1}, Data: []byte("x"), Index: store.Key{Partition: index, Sort: "1"}}
 	}
-	revoked := registry.RevokedKey(identity.ID{1})
 	tests := map[string]struct {
-		write            store.Write
-		changed, revokes bool
+		write   store.Write
+		changed bool
 	}{
-		"a registration":  {put("reg", registry.FeedPartition), true, false},
-		"a revocation":    {store.Put{Key: revoked, Attempt: store.Attempt{1}, Data: []byte("x")}, false, true},
-		"something else":  {store.Put{Key: store.Key{Partition: "a", Sort: "b"}, Attempt: store.Attempt{1}, Data: []byte("x")}, false, false},
-		"an index of its": {put("other", "other"), false, false},
+		"a registration":  {put("reg", registry.FeedPartition), true},
+		"something else":  {store.Put{Key: store.Key{Partition: "a", Sort: "b"}, Attempt: store.Attempt{1}, Data: []byte("x")}, false},
+		"an index of its": {put("other", "other"), false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			n, told := Notice(memory.New()), 0
-			n.revoked = func() { told++ }
+			n := Notice(memory.New())
 			if err := n.Commit(t.Context(), tt.write); err != nil {
 				t.Fatal(err)
 			}
-			if n.changed.Load() != tt.changed || (told == 1) != tt.revokes {
-				t.Errorf("Commit() noticed a change: %t, told %d revocations; want %t, %t", n.changed.Load(), told, tt.changed, tt.revokes)
+			if n.changed.Load() != tt.changed {
+				t.Errorf("Commit() noticed a change: %t, want %t", n.changed.Load(), tt.changed)
 			}
 		})
 	}

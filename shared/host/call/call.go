@@ -99,7 +99,7 @@ type Config struct {
 	Texts     Texts
 	Ledger    Ledger
 	// Revoked tells of each id whether its key is revoked, as the store says now.
-	// The pipeline remembers the answers for a second at most. nil: none ever is.
+	// It is asked once for every call. nil: none ever is.
 	Revoked func(ctx context.Context, ids ...identity.ID) ([]bool, error)
 	// Sibling reports whether caller is a child of parent by its own manifest, which
 	// both have signed. It is asked for callers of children that admit their tree
@@ -152,8 +152,8 @@ const (
 // and any number of hosts may share a store.
 type Host struct {
 	Config
-	views       views
-	revocations revocations
+	views views
+	kin   kin
 }
 
 // New makes a Host.
@@ -228,9 +228,13 @@ type request struct {
 	vacant  Vacant
 	answer  bool  // with a signature of the vacant, if it is accepted
 	unready error // why it could not be signed now
+	checked bool  // whether the keys of both ends are good was read
 	barred  error // why its caller may call nobody
 	closed  bool  // the vacant's key is revoked
-	charge  Charge
+	// stranger: the vacant admits its parent and siblings only, and the caller is
+	// none of them.
+	stranger bool
+	charge   Charge
 	// refusal by the account (402, 429), shown only where design §3 lets it.
 	unpaid error
 	out    Outcome
@@ -261,24 +265,21 @@ func (h *Host) open(ctx context.Context, route identity.ID, r *request, v *view,
 	}
 	if !signed {
 		// A forged envelope costs one read, of the record only.
-		_, ok, err := h.Directory.Vacant(ctx, e.To, false)
+		v, ok, err := h.Directory.Vacant(ctx, e.To, false)
 		switch {
 		case err != nil:
 			return false, h.fault(err)
-		case !ok:
+		case !ok || v.Closed: // whose signature proves nothing is nobody's parent
 			return false, h.notHere(ctx, e.To)
 		}
 		return false, badSignature(e.From)
 	}
 	known, ok := h.views.get(r.pair, v), false
-	if warm && known && h.Ledger == nil && h.barKnown(r.pair) {
+	if warm && known && h.Ledger == nil {
 		// Nothing to fetch unless a second has passed or the day has changed.
 		ok, err = h.vacant(ctx, r, false)
 		if err == nil {
 			err = h.fault(h.Texts.Warm(ctx))
-		}
-		if err == nil {
-			err = h.bar(ctx, r)
 		}
 	} else {
 		fresh = !warm || !known
@@ -287,7 +288,7 @@ func (h *Host) open(ctx context.Context, route identity.ID, r *request, v *view,
 	switch {
 	case err != nil:
 		return fresh, err
-	case !ok:
+	case !ok || r.hidden():
 		return fresh, h.notHere(ctx, e.To)
 	}
 	return fresh, r.barred
@@ -311,19 +312,27 @@ func (h *Host) fetch(ctx context.Context, r *request, v *view, tips bool) (ok bo
 		g.Go(func() error { return h.quote(ctx, r) })
 	}
 	err = g.Wait()
+	h.doubt(r)
 	return ok, err
 }
 
 // vacant reads the vacant's record and, beside what else is read, makes its
 // signer ready. That it could not be refuses only what would be accepted: a
-// resend finds its answer in the store.
+// resend finds its answer in the store. ok is false too for a closed child that
+// does not admit the caller.
 func (h *Host) vacant(ctx context.Context, r *request, fresh bool) (ok bool, err error) {
 	r.vacant, ok, err = h.Directory.Vacant(ctx, r.env.To, fresh)
 	if err != nil || !ok {
 		return false, h.fault(err)
 	}
 	r.unready = nil
-	if r.answer && r.vacant.Ready != nil && r.vacant.State.CanBeCalled() {
+	if err := h.admit(ctx, r); err != nil {
+		return false, err
+	}
+	if r.vacant.Closed && r.stranger {
+		return false, nil
+	}
+	if r.answer && !r.stranger && r.vacant.Ready != nil && r.vacant.State.CanBeCalled() {
 		r.unready = r.vacant.Ready(ctx)
 	}
 	return true, nil

@@ -2,117 +2,88 @@ package call
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// How long, and of how many ids, the host remembers whether their keys are
-// revoked.
-const (
-	revokedTime  = time.Second
-	revokedItems = 4096
-)
-
-// revocations remembers, for a moment, whose keys are revoked and whose are
-// not: a busy caller costs one read a second and not one a call.
-type revocations struct {
-	mu    sync.Mutex
-	m     map[identity.ID]revocation
-	floor time.Time // what was read before it is not remembered
-}
-
-type revocation struct {
-	revoked bool
-	until   time.Time
-}
-
-func (v *revocations) get(id identity.ID, now time.Time) (revoked, known bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	r, there := v.m[id]
-	return r.revoked, there && now.Before(r.until)
-}
-
-// put remembers what a read said that began at a time: the second counts from
-// before the read.
-func (v *revocations) put(id identity.ID, revoked bool, began time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !began.After(v.floor) {
-		return
-	}
-	if v.m == nil {
-		v.m = make(map[identity.ID]revocation)
-	}
-	if _, there := v.m[id]; !there && len(v.m) >= revokedItems {
-		v.sweep(began)
-	}
-	v.m[id] = revocation{revoked, began.Add(revokedTime)}
-}
-
-// sweep makes room: what is over goes, and if nothing is, any one.
-func (v *revocations) sweep(now time.Time) {
-	for id, r := range v.m {
-		if !now.Before(r.until) {
-			delete(v.m, id)
-		}
-	}
-	for id := range v.m {
-		if len(v.m) < revokedItems {
-			return
-		}
-		delete(v.m, id)
-	}
-}
-
-// ForgetRevoked forgets whose keys are good. A home that revokes a key in this
-// very process says so, and the next call already is refused.
-func (h *Host) ForgetRevoked() {
-	h.revocations.mu.Lock()
-	defer h.revocations.mu.Unlock()
-	h.revocations.m, h.revocations.floor = nil, h.Now()
-}
-
-// barKnown reports whether bar needs no read.
-func (h *Host) barKnown(p Pair) bool {
-	if h.Revoked == nil {
-		return true
-	}
-	now := h.Now()
-	_, caller := h.revocations.get(p.Caller, now)
-	_, vacant := h.revocations.get(p.Vacant, now)
-	return caller && vacant
-}
-
-// bar looks whether the keys of both ends are good. A caller whose key is
+// bar reads whether the keys of both ends are good. A caller whose key is
 // revoked is refused; like a bad signature that tells nothing else, since who
 // holds such a key may be anybody. A vacant whose key is revoked is closed,
 // whatever its record says: the registry may not be the one that writes it.
+//
+// Nothing of it is remembered from call to call, so that a key is refused from
+// the first call on that begins after its revocation, on every instance.
 func (h *Host) bar(ctx context.Context, r *request) error {
 	if h.Revoked == nil {
+		r.checked = true
 		return nil
 	}
-	began := h.Now()
-	caller, callerKnown := h.revocations.get(r.pair.Caller, began)
-	vacant, vacantKnown := h.revocations.get(r.pair.Vacant, began)
-	if !callerKnown || !vacantKnown {
-		revoked, err := h.Revoked(ctx, r.pair.Caller, r.pair.Vacant)
-		if err != nil {
-			return h.fault(err)
-		}
-		caller, vacant = revoked[0], revoked[1]
-		h.revocations.put(r.pair.Caller, caller, began)
-		h.revocations.put(r.pair.Vacant, vacant, began)
+	revoked, err := h.Revoked(ctx, r.pair.Caller, r.pair.Vacant)
+	if err != nil {
+		return h.fault(err)
 	}
-	r.closed = vacant
-	if caller {
+	r.checked, r.barred, r.closed = true, nil, revoked[1]
+	if revoked[0] {
 		r.barred = problem.New(problem.Revoked, "the key of sender %s was revoked; it can call nobody here", r.pair.Caller.Short())
 	}
 	return nil
+}
+
+// doubt forgets the pair if a key of it is revoked: the next call is judged
+// before it is accepted.
+func (h *Host) doubt(r *request) {
+	if r.barred != nil || r.closed {
+		h.views.forget(r.pair)
+	}
+}
+
+// claim takes the position after v's tip. Where nothing was read for the call
+// yet, whether the keys are good is read beside the write of its row, so that a
+// warm call waits no longer for it; a call whose key turns out to be revoked is
+// void before its behaviour runs. Neither row nor error: the position went to
+// somebody else.
+func (h *Host) claim(ctx context.Context, r *request, v *view) (*RequestRow, error) {
+	if r.checked {
+		return h.take(ctx, r, v)
+	}
+	checked := make(chan error, 1)
+	go func() { checked <- h.barSurely(ctx, r) }()
+	row, err := h.take(ctx, r, v)
+	unknown := <-checked
+	defer h.doubt(r)
+	switch {
+	case unknown == nil && r.barred == nil && !r.closed:
+		return row, err
+	case row != nil:
+		if _, err := h.void(ctx, r.pair, row); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case unknown != nil:
+		return nil, unknown
+	case r.barred != nil:
+		r.out = Outcome{Hash: r.hash}
+		return nil, r.barred
+	case row != nil:
+		r.out = r.out.at(*row)
+		r.out.State = Unanswered
+		return nil, awake(r.state())
+	}
+	return nil, err // the position is another's, or out of reach
+}
+
+// barSurely is bar for a call that may be accepted by now: it is worth more
+// than one try.
+func (h *Host) barSurely(ctx context.Context, r *request) error {
+	for try := 1; ; try++ {
+		err := h.bar(ctx, r)
+		if err == nil || try == tries || h.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
+			return err
+		}
+	}
 }
 
 // state is the vacant's: SUNK if its key is revoked and its record does not say

@@ -110,7 +110,6 @@ func TestAfterARevocationEvenAnOldAnswerIsNotGivenBack(t *testing.T) {
 		t.Fatal(o.Problem)
 	}
 	r.revoke(caller.ID())
-	now = now.Add(time.Second)
 	for what, o := range map[string]call.Outcome{
 		"a resend":   h.Send(t.Context(), identity.ID{}, e),
 		"a question": h.Ask(t.Context(), identity.ID{}, e),
@@ -133,35 +132,6 @@ func TestAVacantWhoseKeyIsRevokedIsClosedWhateverItsRecordSays(t *testing.T) {
 		if !problem.Is(o.Problem, problem.Gone) || !o.Chain {
 			t.Errorf("%s = %v, chain told %t, want gone and the chain", what, o.Problem, o.Chain)
 		}
-	}
-}
-
-func TestThatAKeyIsGoodIsRememberedForASecondAtMost(t *testing.T) {
-	vacant, caller, r, now := newKey(t), newKey(t), &register{}, time.Now()
-	h := registered(t, memory.New(), vacant, r, func() time.Time { return now })
-	var prev identity.Hash
-	send := func(seq int64) call.Outcome {
-		e := &envelope.Envelope{From: caller.ID(), To: vacant.ID(), Seq: seq, Prev: prev, Time: now.UTC().Truncate(time.Microsecond),
-			Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
-		var err error
-		if prev, err = e.Sign(t.Context(), caller); err != nil {
-			t.Fatal(err)
-		}
-		return h.Send(t.Context(), identity.ID{}, e)
-	}
-	for seq := range int64(3) {
-		if o := send(seq + 1); o.Problem != nil {
-			t.Fatal(o.Problem)
-		}
-		now = now.Add(300 * time.Millisecond)
-	}
-	if r.asked != 1 {
-		t.Errorf("three calls within a second asked %d times, want 1", r.asked)
-	}
-	r.revoke(caller.ID())
-	now = now.Add(100 * time.Millisecond) // a second after the first
-	if o := send(4); !problem.Is(o.Problem, problem.Revoked) {
-		t.Errorf("a second after = %v, want revoked", o.Problem)
 	}
 }
 
@@ -211,40 +181,5 @@ func TestTheRevocationIsReadBesideTheRecord(t *testing.T) {
 	h = call.New(call.Config{Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Revoked: m.Revoked, Directory: m})
 	if o := h.Reset(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), envelope.ResetText)); o.Problem != nil {
 		t.Errorf("Reset() = %v, want done", o.Problem)
-	}
-}
-
-// Anybody can sign as anybody new: the memory must not grow with them.
-func TestWhoIsRememberedIsBounded(t *testing.T) {
-	vacant, r := newKey(t), &register{}
-	h := registered(t, memory.New(), vacant, r, time.Now)
-	for range 4200 {
-		h.Ask(t.Context(), identity.ID{}, first(t, newKey(t), vacant.ID(), "hi"))
-	}
-	if n := call.Remembered(h); n > 4096 {
-		t.Errorf("%d callers are remembered, want 4096 at most", n)
-	}
-}
-
-func TestAKeyRevokedHereIsRefusedFromTheNextCallOn(t *testing.T) {
-	vacant, caller := newKey(t), newKey(t)
-	s, r := memory.New(), &register{}
-	at := time.Now()
-	h := registered(t, s, vacant, r, func() time.Time { return at })
-	good := first(t, caller, vacant.ID(), "hi")
-	if o := h.Send(t.Context(), identity.ID{}, good); o.Problem != nil {
-		t.Fatalf("Send() = %v, want an answer", o.Problem)
-	}
-	r.revoke(caller.ID())
-	if o := h.Ask(t.Context(), identity.ID{}, good); o.Problem != nil {
-		t.Errorf("Ask() within the second = %v, want what is remembered", o.Problem)
-	}
-	h.ForgetRevoked()
-	if o := h.Ask(t.Context(), identity.ID{}, good); !problem.Is(o.Problem, problem.Revoked) {
-		t.Errorf("Ask() after ForgetRevoked() = %v, want revoked", o.Problem)
-	}
-	// A read that began before must not bring its answer back.
-	if o := h.Ask(t.Context(), identity.ID{}, good); !problem.Is(o.Problem, problem.Revoked) || call.Remembered(h) != 0 {
-		t.Errorf("Ask() at that very moment = %v, %d remembered, want none", o.Problem, call.Remembered(h))
 	}
 }

@@ -1,7 +1,6 @@
 package call
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -47,7 +46,7 @@ func (h *Host) accept(ctx context.Context, r *request, v *view, fresh bool) (*Re
 		fit := v.req.Tip().Fit(r.env)
 		refusal := h.refusal(r, fit)
 		if refusal == nil {
-			row, err := h.take(ctx, r, v)
+			row, err := h.claim(ctx, r, v)
 			if row != nil || err != nil {
 				return row, err
 			}
@@ -72,9 +71,12 @@ func (h *Host) accept(ctx context.Context, r *request, v *view, fresh bool) (*Re
 	}
 }
 
-// refusal is why the call may not be accepted, in the order of steps 5 to 7;
+// refusal is why the call may not be accepted, in the order of steps 4 to 7;
 // nil if it may.
 func (h *Host) refusal(r *request, fit error) error {
+	if err := r.outsider(); err != nil {
+		return err
+	}
 	if err := awake(r.state()); err != nil {
 		return err
 	}
@@ -102,23 +104,27 @@ func (r *request) floor(tip RequestRow) time.Time {
 }
 
 func (h *Host) reread(ctx context.Context, r *request, v *view) error {
-	g, ctx := errgroup.WithContext(ctx)
+	g, gctx := errgroup.WithContext(ctx)
 	hosted := true
-	g.Go(func() (err error) { *v, err = h.read(ctx, r.pair); return err })
+	g.Go(func() (err error) { *v, err = h.read(gctx, r.pair); return err })
 	g.Go(func() (err error) {
-		hosted, err = h.vacant(ctx, r, true)
+		hosted, err = h.vacant(gctx, r, true)
 		return err
 	})
+	if !r.checked {
+		g.Go(func() error { return h.bar(gctx, r) })
+	}
 	if h.Ledger != nil {
-		g.Go(func() error { return h.quote(ctx, r) })
+		g.Go(func() error { return h.quote(gctx, r) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	if !hosted {
+	h.doubt(r)
+	if !hosted || r.hidden() {
 		return h.notHere(ctx, r.env.To)
 	}
-	return nil
+	return r.barred
 }
 
 // take writes the request row at the position after v's tip. Neither row nor
@@ -214,15 +220,7 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 		if problem.Is(err, problem.BadSignature) || problem.Is(err, problem.NotAddressed) {
 			return r.out.refuse(err)
 		}
-		// Whoever signed it may know where the chain stands, if the key is good.
-		if err := h.bar(ctx, &r); err != nil || r.barred != nil {
-			return r.out.refuse(cmp.Or(err, r.barred))
-		}
-		tip, tipErr := h.requestTip(ctx, r.pair)
-		if tipErr != nil {
-			return r.out.refuse(tipErr)
-		}
-		return r.out.at(tip).refuse(err)
+		return h.refuseReset(ctx, &r, err)
 	}
 	for {
 		g, gctx := errgroup.WithContext(ctx)
@@ -238,13 +236,16 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 		if err := g.Wait(); err != nil {
 			return r.out.refuse(err)
 		}
-		if !hosted {
+		if !hosted || r.hidden() {
 			return r.out.refuse(notAddressed())
 		}
 		if r.barred != nil {
 			return r.out.refuse(r.barred)
 		}
 		out := r.out.at(tip)
+		if err := r.outsider(); err != nil {
+			return out.refuse(err)
+		}
 		if r.state().Closed() {
 			return out.refuse(awake(r.state()))
 		}
@@ -264,6 +265,31 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 			return r.out
 		}
 	}
+}
+
+// refuseReset refuses what is no good reset and is signed. Whoever signed it may
+// know where the chain stands, if the key is good and the vacant there for them.
+func (h *Host) refuseReset(ctx context.Context, r *request, refusal error) Outcome {
+	g, ctx := errgroup.WithContext(ctx)
+	hosted := false
+	var tip RequestRow
+	g.Go(func() (err error) { tip, err = h.requestTip(ctx, r.pair); return err })
+	g.Go(func() (err error) {
+		hosted, err = h.vacant(ctx, r, false)
+		return err
+	})
+	g.Go(func() error { return h.bar(ctx, r) })
+	if err := g.Wait(); err != nil {
+		return r.out.refuse(err)
+	}
+	if !hosted || r.hidden() {
+		// One that was here once is not told apart from one that never was.
+		tip = RequestRow{}
+	}
+	if r.barred != nil {
+		return r.out.refuse(r.barred)
+	}
+	return r.out.at(tip).refuse(refusal)
 }
 
 // resettable does the checks of wire §9 that need no store, in its order.
