@@ -106,8 +106,16 @@ func (v *Vacants) restored(ctx context.Context, n named) (open bool, err error) 
 
 // change applies decide to id's record: what it does to the record, and the
 // logbook entry it returns, are one commit. No entry means that there is
-// nothing to do. decide runs again whenever somebody else was quicker.
+// nothing to do. decide runs again whenever somebody else was quicker, as those
+// are who write to a busy logbook, until ctx ends.
 func (v *Vacants) change(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
+	ctx, cancel := settle.WithPatience(ctx)
+	defer cancel()
+	done, err := v.logs.take(ctx, id)
+	if err != nil {
+		return Record{}, err
+	}
+	defer done()
 	for try := 1; ; try++ {
 		r, ok, err := v.read(ctx, id)
 		if err == nil && !ok {
@@ -129,7 +137,7 @@ func (v *Vacants) change(ctx context.Context, id identity.ID, decide func(*Recor
 		if err == nil {
 			return r, nil
 		}
-		if !settle.Overtaken(err) || try == settle.Tries {
+		if !settle.Overtaken(err) || settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
 			return Record{}, fault(err)
 		}
 	}
@@ -191,6 +199,9 @@ func (v *Vacants) row(ctx context.Context, signer identity.Signer, e *entry) (st
 	if tip.Position > 0 {
 		if prev, err = decodeEntry(signer.ID(), tip); err != nil {
 			return store.Append{}, err
+		}
+		if prev.Kind == logbook.KindDeleted {
+			return store.Append{}, problem.New(problem.Gone, "vacant %s was deleted; nothing follows that in its logbook", signer.ID().Short())
 		}
 	}
 	next := logbook.Next(prev, e.kind, v.Now(), e.payload)
@@ -255,7 +266,7 @@ func (v *Vacants) rebase(ctx context.Context, id identity.ID, base string) (chan
 // the one that r has says another of the two.
 func (v *Vacants) current(ctx context.Context, r *Record, base, capability string) (c card.Card, anew bool, err error) {
 	old, err := card.Parse(r.Card)
-	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability {
+	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) != 1 {
 		return c, false, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
 	}
 	if capability == r.Capability && old.Endpoint == endpoint(base, r.ID) {
@@ -266,10 +277,7 @@ func (v *Vacants) current(ctx context.Context, r *Record, base, capability strin
 	if err != nil {
 		return c, false, err
 	}
-	kind, err := kindOf(r.Substrate)
-	if err != nil {
-		return c, false, err
-	}
-	c, err = sign(ctx, r, base, kind, signer)
+	// What does the thinking may have changed since; the card's word for it stays.
+	c, err = sign(ctx, r, base, old.AllowedSubstrates[0], signer)
 	return c, err == nil, err
 }

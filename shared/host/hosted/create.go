@@ -22,6 +22,7 @@ type Spec struct {
 	Name       string
 	Capability string
 	Substrate  string // a substrate.Spec in its text form
+	Tenant     string // who it is hosted for; may be ""
 
 	Key     *identity.Key          // nil: a new one
 	Logbook []logbook.Entry        // only with a Key; may be empty
@@ -110,6 +111,9 @@ func (v *Vacants) plan(s Spec) (r Record, kind string, err error) {
 	if err := checkCapability(s.Capability); err != nil {
 		return r, "", err
 	}
+	if err := checkTenant(s.Tenant); err != nil {
+		return r, "", err
+	}
 	spec, err := substrate.Parse(s.Substrate)
 	if err != nil {
 		return r, "", err
@@ -141,12 +145,12 @@ func (v *Vacants) plan(s Spec) (r Record, kind string, err error) {
 	}
 	r = Record{
 		Name: s.Name, State: lifecycle.Local, Capability: s.Capability, Substrate: spec.String(),
-		Created: v.now(),
+		Tenant: s.Tenant, Created: v.now(),
 	}
 	if s.Key != nil {
 		r.Floor = r.Created // what its callers signed before, another host may have answered
 	}
-	return r, spec.Kind, nil
+	return r, cardWord(spec.Kind), nil
 }
 
 // present looks for what is in the way of r: nothing, the very vacant that is

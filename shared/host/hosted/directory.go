@@ -28,7 +28,10 @@ func (v *Vacants) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.
 		return call.Vacant{}, false, err
 	}
 	key := v.signers.Key(id, m.record.seed)
-	return call.Vacant{ID: id, State: m.record.State, Floor: m.record.Floor, Behaviour: m.behaviour, Signer: key, Ready: key.Ready}, true, nil
+	return call.Vacant{
+		ID: id, State: m.record.State, Floor: m.record.Floor, Behaviour: m.behaviour, Signer: key, Ready: key.Ready,
+		Parent: m.record.Parent, Closed: m.record.Closed, Reach: m.record.Reach, Kin: m.record.Kin,
+	}, true, nil
 }
 
 // Show returns id's record, at most a second old; ok is false if id is not
@@ -38,8 +41,8 @@ func (v *Vacants) Show(ctx context.Context, id identity.ID) (r Record, ok bool, 
 	return m.record, m.ok, err
 }
 
-// Open returns the ids of up to n vacants that are not closed, by name, at most
-// a second old. Anybody may ask, and where many are closed the answer is many
+// Open returns the ids of up to n vacants that are not closed, neither for good
+// nor by a manifest, by name, at most a second old. Anybody may ask, and where many are closed the answer is many
 // reads. The ids may not be changed.
 func (v *Vacants) Open(ctx context.Context, n int) ([]identity.ID, error) {
 	began := v.Now()
@@ -66,7 +69,7 @@ func (v *Vacants) open(ctx context.Context, n int) ([]identity.ID, error) {
 			if err != nil {
 				return nil, err
 			}
-			if m.ok && !m.record.State.Closed() {
+			if m.ok && !m.record.State.Closed() && !m.record.Closed {
 				open = append(open, nm.id)
 			}
 			if len(open) == n {
@@ -124,7 +127,7 @@ type memory struct {
 	doubted map[identity.ID]time.Time
 }
 
-// openIDs are the first n vacants that are not closed.
+// openIDs are the first n vacants that Open looks for.
 type openIDs struct {
 	ids   []identity.ID
 	n     int // asked for; 0: nothing is remembered

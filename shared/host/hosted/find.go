@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -135,11 +134,8 @@ type named struct {
 
 // names returns a page of all names, strongly consistent.
 func (v *Vacants) names(ctx context.Context, cursor string, n int) ([]named, string, error) {
-	if n < 1 || n > MaxPage {
-		return nil, "", problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
-	}
-	if _, err := store.ParseCursor(cursor); err != nil {
-		return nil, "", problem.Invalid("cursor", "what an earlier page gave as next", clip(cursor))
+	if err := checkPage(cursor, n); err != nil {
+		return nil, "", err
 	}
 	docs, next, err := v.Store.Docs(ctx, store.Range{Partition: namePartition}, n, cursor)
 	if err != nil {
@@ -154,6 +150,16 @@ func (v *Vacants) names(ctx context.Context, cursor string, n int) ([]named, str
 		page[i] = named{d.Key.Sort, id}
 	}
 	return page, next, nil
+}
+
+func checkPage(cursor string, n int) error {
+	if n < 1 || n > MaxPage {
+		return problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
+	}
+	if _, err := store.ParseCursor(cursor); err != nil {
+		return problem.Invalid("cursor", "what an earlier page gave as next", clip(cursor))
+	}
+	return nil
 }
 
 // each calls fn for every vacant by name and counts what it says yes to. It
@@ -175,10 +181,4 @@ func (v *Vacants) each(ctx context.Context, fn func(named) (bool, error)) (count
 		cursor = next
 	}
 	return count, errors.Join(failed...)
-}
-
-// kindOf is the kind of a record's substrate, which its card names.
-func kindOf(s string) (string, error) {
-	spec, err := substrate.Parse(s)
-	return spec.Kind, err
 }

@@ -61,6 +61,7 @@ type Vacants struct {
 	Config
 	signers *sealed.Signers
 	memory  memory
+	logs    turns
 	known   atomic.Pointer[storedSelf]
 }
 

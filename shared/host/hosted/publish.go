@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -21,7 +22,8 @@ import (
 // asks the other: whose endpoint is here, and what a vacant has published.
 // probe asks endpoints elsewhere, see registry.Config; nil reaches none. Where
 // there is no Vault, as in a function that is to open no key, a revocation
-// leaves the vacant's record as it is: calls are refused by the revocation.
+// leaves the vacant's record as it is: calls are refused by the revocation; and
+// a manifest of a vacant that is hosted here is not taken.
 func NewWithRegistry(c Config, probe func(ctx context.Context, endpoint string) error) (*Vacants, *registry.Registry, error) {
 	var v *Vacants
 	rc := registry.Config{
@@ -30,10 +32,12 @@ func NewWithRegistry(c Config, probe func(ctx context.Context, endpoint string) 
 			return v.IsEndpoint(ctx, id, endpoint)
 		},
 	}
+	rc.KinWrites = func(ctx context.Context, m *composite.Manifest) ([]store.Write, error) { return v.kinWrites(ctx, m) }
 	if c.Vault != nil {
 		rc.HostWrites = func(ctx context.Context, id identity.ID) ([]store.Write, error) {
 			return v.RevocationWrites(ctx, id)
 		}
+		rc.Hold = func(ctx context.Context, ids ...identity.ID) (func(), error) { return v.logs.take(ctx, ids...) }
 	}
 	c.Registry = registry.New(rc)
 	var err error
@@ -205,7 +209,7 @@ func (v *Vacants) ready(ctx context.Context, id identity.ID) error {
 }
 
 func (v *Vacants) publishOnce(ctx context.Context, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
-	done, err := v.Registry.Turn(ctx)
+	done, err := v.turns(ctx, id)
 	if err != nil {
 		return Record{}, registry.Receipt{}, err
 	}
@@ -233,6 +237,21 @@ func (v *Vacants) publishOnce(ctx context.Context, id identity.ID, verb string, 
 	})}
 	err = v.commit(ctx, &a.record, e, plan.Writes...)
 	return a.record, plan.Receipt, err
+}
+
+// turns waits for the turn to write to the logbooks of ids, and then for that
+// in the registry. It returns what ends both.
+func (v *Vacants) turns(ctx context.Context, ids ...identity.ID) (done func(), err error) {
+	written, err := v.logs.take(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	placed, err := v.Registry.Turn(ctx)
+	if err != nil {
+		written()
+		return nil, err
+	}
+	return func() { placed(); written() }, nil
 }
 
 // announcement is what a vacant is about to publish.

@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
@@ -30,8 +31,21 @@ type Record struct {
 	// a backup, has forgotten what it accepted since: without the floor that
 	// could be sent, and would run, again.
 	Floor time.Time
+	// Tenant is who it is hosted for; "" where there is none but the operator.
+	Tenant string
+	// Of a child, as its manifest in the registry says, which changes in the same
+	// commit. Parent is nil for anybody else. Closed: it is there for parent and
+	// siblings alone, until it has graduated. Reach and Outbound are what a
+	// manifest of version 2 signs of whom it answers and calls; "" where nothing
+	// is signed.
+	Parent   *identity.ID
+	Closed   bool
+	Reach    composite.Reachability
+	Outbound composite.Outbound
+	// Kin says that it has a parent, or has or had children.
+	Kin bool
 	// Deleted is when all but a tombstone was destroyed; zero for every other
-	// vacant. A tombstone has an id, a name, its times and the state ARCHIVED.
+	// vacant. A tombstone has an id, a name, its kin, its times and the state ARCHIVED.
 	Deleted time.Time
 
 	seed    []byte // sealed
@@ -68,14 +82,25 @@ type stored struct {
 	Seed       []byte          `json:"seed"`
 	Floor      time.Time       `json:"floor,omitzero"`
 	Deleted    time.Time       `json:"deleted,omitzero"`
+
+	Tenant   string                 `json:"tenant,omitempty"`
+	Parent   *identity.ID           `json:"parent,omitempty"`
+	Closed   bool                   `json:"closed,omitempty"`
+	Reach    composite.Reachability `json:"reach,omitempty"`
+	Outbound composite.Outbound     `json:"outbound,omitempty"`
+	Kin      bool                   `json:"kin,omitempty"`
 }
 
 // encode is r as it is kept: of a deleted vacant the tombstone alone, so that
-// nothing destroyed can be written back.
+// nothing destroyed can be written back. Its kin stays: to strangers a closed
+// child is no more there when it is deleted.
 func (r *Record) encode() ([]byte, error) {
-	s := stored{format, r.ID, r.Name, r.State, r.Capability, r.Substrate, r.Card, r.Created, r.Changed, r.seed, r.Floor, r.Deleted}
-	if r.IsDeleted() {
-		s = stored{Format: format, ID: r.ID, Name: r.Name, State: r.State, Created: r.Created, Changed: r.Changed, Deleted: r.Deleted}
+	s := stored{
+		Format: format, ID: r.ID, Name: r.Name, State: r.State, Created: r.Created, Changed: r.Changed, Deleted: r.Deleted,
+		Tenant: r.Tenant, Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, Outbound: r.Outbound, Kin: r.Kin,
+	}
+	if !r.IsDeleted() {
+		s.Capability, s.Substrate, s.Card, s.Seed, s.Floor = r.Capability, r.Substrate, r.Card, r.seed, r.Floor
 	}
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -101,9 +126,14 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 	if s.ID != id {
 		return Record{}, problem.New(problem.Damaged, "record of vacant %s is that of %s", id.Short(), s.ID.Short())
 	}
+	if s.Closed && s.Parent == nil || s.Parent != nil && !s.Kin {
+		return Record{}, problem.New(problem.Damaged, "record of vacant %s has kin and none", id.Short())
+	}
 	return Record{
 		ID: s.ID, Name: s.Name, State: state, Capability: s.Capability, Substrate: s.Substrate, Card: s.Card,
-		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Deleted: s.Deleted, seed: s.Seed, version: d.Version,
+		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Deleted: s.Deleted,
+		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin,
+		seed: s.Seed, version: d.Version,
 	}, nil
 }
 
@@ -191,6 +221,16 @@ func checkCapability(text string) error {
 		return problem.Invalid("capability", fmt.Sprintf("at most %d bytes", MaxCapability), fmt.Sprint(len(text)))
 	}
 	return nil // the card refuses control characters and what is not UTF-8
+}
+
+// MaxTenant is the longest name of a tenant in bytes.
+const MaxTenant = 128
+
+func checkTenant(name string) error {
+	if len(name) > MaxTenant || strings.Trim(name, nameLetters) != "" {
+		return problem.Invalid("tenant", fmt.Sprintf("at most %d of A-Z a-z 0-9 . _ -", MaxTenant), clip(name))
+	}
+	return nil
 }
 
 // sign gives r a card for the host's URL base.

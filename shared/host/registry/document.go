@@ -229,9 +229,33 @@ func capability(blob []byte) string {
 type ManifestDocument struct {
 	Manifest  composite.Manifest
 	Graduated bool
-	// Replaced is the open manifest whose place this one took; nil if there was
-	// none. It is kept whole: its child has signed it, and its edge stays.
-	Replaced *composite.Manifest
+	// Replaced is the manifest whose place this one took; nil if there was none:
+	// an open one, or of a child that has graduated the one that had closed it.
+	// Before is the open one whose place Replaced took. They are kept whole: the
+	// child has signed them, and their edges stay.
+	Replaced, Before *composite.Manifest
+}
+
+// Closed reports whether the child is closed, and has not graduated.
+func (m *ManifestDocument) Closed() bool { return m.Manifest.ClosedByDefault && !m.Graduated }
+
+// Parents are all that an edge was made from, the parent first, each once.
+func (m *ManifestDocument) Parents() []identity.ID {
+	parents := []identity.ID{m.Manifest.ParentID}
+	for _, old := range []*composite.Manifest{m.Replaced, m.Before} {
+		if old != nil && !slices.Contains(parents, old.ParentID) {
+			parents = append(parents, old.ParentID)
+		}
+	}
+	return parents
+}
+
+// Born is the manifest before the child graduated, if it did.
+func (m *ManifestDocument) Born() *composite.Manifest {
+	if m.Graduated && m.Replaced != nil && m.Replaced.ClosedByDefault {
+		return m.Replaced
+	}
+	return &m.Manifest
 }
 
 type storedManifest struct {
@@ -239,6 +263,7 @@ type storedManifest struct {
 	Manifest  json.RawMessage `json:"manifest"`
 	Graduated bool            `json:"graduated,omitempty"`
 	Replaced  json.RawMessage `json:"replaced,omitempty"`
+	Before    json.RawMessage `json:"before,omitempty"`
 }
 
 // Encode is m as it is kept.
@@ -246,6 +271,9 @@ func (m *ManifestDocument) Encode() ([]byte, error) {
 	s := storedManifest{Format: format, Manifest: m.Manifest.Blob(), Graduated: m.Graduated}
 	if m.Replaced != nil {
 		s.Replaced = m.Replaced.Blob()
+	}
+	if m.Before != nil {
+		s.Before = m.Before.Blob()
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -259,30 +287,56 @@ func (m *ManifestDocument) Encode() ([]byte, error) {
 // DecodeManifest reads the document of child's manifest, for verify too. A
 // problem of kind Damaged says what is wrong with it.
 func DecodeManifest(child identity.ID, d store.Doc) (ManifestDocument, error) {
+	damaged := func(cause error, what string) (ManifestDocument, error) {
+		return ManifestDocument{}, problem.Wrap(problem.Damaged, cause, "manifest of %s %s", child.Short(), what)
+	}
 	var s storedManifest
 	if err := json.Unmarshal(d.Data, &s); err != nil {
-		return ManifestDocument{}, problem.Wrap(problem.Damaged, err, "manifest of %s is not readable", child.Short())
+		return damaged(err, "is not readable")
 	}
 	if err := checkFormat("manifest of "+child.Short(), s.Format); err != nil {
 		return ManifestDocument{}, err
 	}
-	m, err := signedBy(child, s.Manifest)
+	doc := ManifestDocument{Graduated: s.Graduated}
+	var err error
+	if doc.Manifest, err = signedBy(child, s.Manifest); err != nil {
+		return damaged(err, "does not verify")
+	}
+	if doc.Replaced, err = replacedBy(child, s.Replaced); err == nil {
+		doc.Before, err = replacedBy(child, s.Before)
+	}
+	if err == nil {
+		err = doc.checkOrder()
+	}
 	if err != nil {
-		return ManifestDocument{}, problem.Wrap(problem.Damaged, err, "manifest of %s does not verify", child.Short())
+		return damaged(err, "does not verify in what it replaced")
 	}
-	doc := ManifestDocument{Manifest: m, Graduated: s.Graduated}
-	if len(s.Replaced) == 0 {
-		return doc, nil
-	}
-	old, err := signedBy(child, s.Replaced)
-	if err == nil && (old.ClosedByDefault || !m.ClosedByDefault && !s.Graduated) {
-		err = problem.New(problem.Damaged, "only a closed one takes the place of an open one")
-	}
-	if err != nil {
-		return ManifestDocument{}, problem.Wrap(problem.Damaged, err, "manifest of %s does not verify in what it replaced", child.Short())
-	}
-	doc.Replaced = &old
 	return doc, nil
+}
+
+func replacedBy(child identity.ID, blob []byte) (*composite.Manifest, error) {
+	if len(blob) == 0 {
+		return nil, nil
+	}
+	m, err := signedBy(child, blob)
+	return &m, err
+}
+
+// checkOrder holds a document to what can follow what: a closed manifest takes
+// the place of an open one, and graduation opens the closed one.
+func (m *ManifestDocument) checkOrder() error {
+	wrong := func(what string) error { return problem.New(problem.Damaged, "%s", what) }
+	switch old := m.Replaced; {
+	case old == nil && m.Before != nil, m.Before != nil && !(old.ClosedByDefault && !m.Before.ClosedByDefault):
+		return wrong("only a closed one that was replaced took the place of an open one")
+	case old == nil:
+		return nil
+	case old.ClosedByDefault && !(m.Graduated && !m.Manifest.ClosedByDefault):
+		return wrong("only graduation takes the place of a closed one")
+	case !old.ClosedByDefault && !m.Manifest.ClosedByDefault && !m.Graduated:
+		return wrong("only a closed one takes the place of an open one")
+	}
+	return nil
 }
 
 // signedBy reads a manifest of child that both have signed.

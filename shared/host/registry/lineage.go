@@ -140,20 +140,38 @@ func (r *Registry) readable(ctx context.Context, ids []identity.ID, caller *iden
 func (r *Registry) children(ctx context.Context, g *Registration, most int) ([]identity.ID, error) {
 	var ids []identity.ID
 	for cursor := ""; len(ids) < most; {
-		docs, next, err := r.Store.Docs(ctx, Edges(g.ID), min(most-len(ids), store.MaxPage), cursor)
+		page, next, err := r.Children(ctx, g.ID, cursor, min(most-len(ids), store.MaxPage))
 		if err != nil {
-			return nil, fault(err)
+			return nil, err
 		}
-		for _, d := range docs {
-			child, err := identity.ParseID(d.Key.Sort)
-			if err != nil {
-				return nil, problem.Wrap(problem.Damaged, err, "%s is an edge to no vacant", clip(d.Key.String()))
-			}
-			ids = append(ids, child)
-		}
+		ids = append(ids, page...)
 		if cursor = next; cursor == "" {
 			break
 		}
 	}
 	return ids, nil
+}
+
+// Children returns a page of up to n ids (1 to store.MaxPage) that parent has
+// an edge to, and the cursor of the next page, "" after the last. An edge may be
+// left over: the child's own manifest says whose child it is.
+func (r *Registry) Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]identity.ID, string, error) {
+	docs, next, err := r.Store.Docs(ctx, Edges(parent), n, cursor)
+	if err != nil {
+		return nil, "", fault(err)
+	}
+	ids := make([]identity.ID, len(docs))
+	for i, d := range docs {
+		if ids[i], err = identity.ParseID(d.Key.Sort); err != nil {
+			return nil, "", problem.Wrap(problem.Damaged, err, "%s is an edge to no vacant", clip(d.Key.String()))
+		}
+	}
+	return ids, next, nil
+}
+
+// IsChild reports whether child's own manifest, which both have signed, names
+// parent.
+func (r *Registry) IsChild(ctx context.Context, parent, child identity.ID) (bool, error) {
+	m, ok, err := r.Manifest(ctx, child)
+	return ok && m.Manifest.ParentID == parent, err
 }

@@ -20,7 +20,7 @@
 // The append there is the guard of the count. Document reg#<id>/card is the
 // registration, listed in the sparse index under "registry" by the time of its
 // last change, which is the feed of an index. reg#<id>/manifest is the proof of
-// a parent, with the open one whose place it took, if any; kin#<parent>/<child>
+// a parent, with those whose place it took, if any; kin#<parent>/<child>
 // is the same edge from above. Nothing is ever deleted, so the edge of a
 // manifest that was replaced stays: an edge from above counts only where the
 // child's registration names that parent. revoked/<id> is a revocation, and
@@ -34,6 +34,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/pause"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -52,6 +53,13 @@ type Config struct {
 	// HostWrites is what a revocation changes besides the registration, for a
 	// vacant that this host runs: nothing for another. It may be nil.
 	HostWrites func(ctx context.Context, id identity.ID) ([]store.Write, error)
+	// KinWrites is what a manifest changes at this host, for a parent or child
+	// that it runs: nothing for others. It may be nil.
+	KinWrites func(ctx context.Context, m *composite.Manifest) ([]store.Write, error)
+	// Hold waits for what HostWrites and KinWrites need to themselves of the
+	// vacants ids, and returns what lets go of it. It is taken before the turn in
+	// the chain of events. It may be nil.
+	Hold func(ctx context.Context, ids ...identity.ID) (release func(), err error)
 	// Wait sleeps between tries, or ends early with ctx; pause.For if nil.
 	Wait func(ctx context.Context, d time.Duration) error
 }
@@ -71,6 +79,14 @@ func New(c Config) *Registry {
 	r := &Registry{Config: c, turn: make(chan struct{}, 1)}
 	r.turn <- struct{}{}
 	return r
+}
+
+// hold is Hold, where there is one.
+func (r *Registry) hold(ctx context.Context, ids ...identity.ID) (release func(), err error) {
+	if r.Hold == nil {
+		return func() {}, nil
+	}
+	return r.Hold(ctx, ids...)
 }
 
 // now is the time as it is kept.

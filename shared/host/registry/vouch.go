@@ -124,26 +124,18 @@ func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registrati
 	}
 }
 
-// write commits g over the version it was read at, with what belongs beside.
-func (r *Registry) write(ctx context.Context, g *Registration, beside ...store.Write) error {
+// write commits g over the version it was read at.
+func (r *Registry) write(ctx context.Context, g *Registration) error {
 	attempt, err := r.attempt()
 	if err != nil {
 		return err
 	}
-	if g.Joined > 0 {
-		g.change(r.now())
-	}
+	g.change(r.now())
 	put, err := g.put(attempt)
 	if err != nil {
 		return err
 	}
-	for i, w := range beside {
-		if p, ok := w.(store.Put); ok {
-			p.Attempt = attempt
-			beside[i] = p
-		}
-	}
-	if err := settle.Commit(ctx, r.Store, r.Wait, append([]store.Write{put}, beside...)...); err != nil {
+	if err := settle.Commit(ctx, r.Store, r.Wait, put); err != nil {
 		return err
 	}
 	g.DocVersion++
@@ -169,6 +161,9 @@ func (g *Registration) change(now time.Time) {
 // own making, and the one that closes it, which it has signed too, would be
 // refused. Every other one of the same child is refused with Conflict: what is
 // closed opens by a graduation alone, and what has graduated stays open.
+//
+// Of a child that this host runs its record changes in the same commit; see
+// KinWrites for who refuses that.
 func (r *Registry) AddManifest(ctx context.Context, m composite.Manifest) error {
 	if err := m.Check(); err != nil {
 		return err
@@ -178,6 +173,11 @@ func (r *Registry) AddManifest(ctx context.Context, m composite.Manifest) error 
 	}
 	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
+	release, err := r.hold(ctx, m.ParentID, m.ChildID)
+	if err != nil {
+		return err
+	}
+	defer release()
 	for try := 1; ; try++ {
 		err := r.addManifest(ctx, &m)
 		if err == nil || !settle.Overtaken(err) {
@@ -190,57 +190,113 @@ func (r *Registry) AddManifest(ctx context.Context, m composite.Manifest) error 
 }
 
 func (r *Registry) addManifest(ctx context.Context, m *composite.Manifest) error {
+	writes, err := r.planManifest(ctx, m)
+	if err != nil || len(writes) == 0 {
+		return err
+	}
+	if r.KinWrites != nil {
+		beside, err := r.KinWrites(ctx, m)
+		if err != nil {
+			return err
+		}
+		writes = append(writes, beside...)
+	}
+	return settle.Commit(ctx, r.Store, r.Wait, writes...)
+}
+
+// PlanManifest is what AddManifest writes into the registry, for the commit that
+// changes more: a birth at this host. It is empty for one that is there. m must
+// have its form and both signatures.
+func (r *Registry) PlanManifest(ctx context.Context, m composite.Manifest) ([]store.Write, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	if err := m.Verify(); err != nil {
+		return nil, err
+	}
+	writes, err := r.planManifest(ctx, &m)
+	return writes, fault(err)
+}
+
+func (r *Registry) planManifest(ctx context.Context, m *composite.Manifest) ([]store.Write, error) {
 	d, err := r.Store.Doc(ctx, ManifestKey(m.ChildID))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	doc := ManifestDocument{Manifest: *m}
 	if d.Version > 0 {
 		known, err := DecodeManifest(m.ChildID, d)
 		if err != nil || known.is(m) {
-			return err
+			return nil, err
 		}
 		if err := known.yields(m); err != nil {
-			return err
+			return nil, err
 		}
 		doc.Replaced = &known.Manifest
 	}
 	for _, id := range []identity.ID{m.ParentID, m.ChildID} {
 		gone, err := r.IsRevoked(ctx, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if gone {
-			return revoked(id)
+			return nil, revoked(id)
 		}
 	}
 	g, err := r.registration(ctx, m.ChildID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	parent := m.ParentID
 	g.Parent, g.ParentProven, g.Closed = &parent, true, m.ClosedByDefault
 	if g.Closed && g.Joined > 0 {
 		g.Visibility = lifecycle.Hidden
 	}
+	if g.Joined > 0 {
+		g.change(r.now())
+	}
 	data, err := doc.Encode()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	beside := []store.Write{store.Put{Key: ManifestKey(m.ChildID), If: d.Version, Data: data}}
-	// The edge of the one that is replaced stays: nothing here is ever deleted.
-	// Nobody believes it, as the registration names another parent.
-	if doc.Replaced == nil || doc.Replaced.ParentID != m.ParentID {
-		beside = append(beside, store.Put{Key: KinKey(m.ParentID, m.ChildID), Data: []byte{format}})
+	attempt, err := r.attempt()
+	if err != nil {
+		return nil, err
 	}
 	// The registration is written even where there is none yet: a first publish
 	// at the same moment then meets this manifest, or this one that publish.
-	return r.write(ctx, &g, beside...)
+	put, err := g.put(attempt)
+	if err != nil {
+		return nil, err
+	}
+	writes := []store.Write{put, store.Put{Key: ManifestKey(m.ChildID), If: d.Version, Attempt: attempt, Data: data}}
+	// The edge of the one that is replaced stays: nothing here is ever deleted.
+	// Nobody believes it, as the registration names another parent.
+	if doc.Replaced == nil || doc.Replaced.ParentID != m.ParentID {
+		writes = append(writes, store.Put{Key: KinKey(m.ParentID, m.ChildID), Attempt: attempt, Data: []byte{format}})
+	}
+	return writes, nil
 }
 
-// is reports whether m is the manifest that is kept.
+// Manifest returns the document of child's manifest, strongly consistent; false
+// if there is none.
+func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDocument, bool, error) {
+	d, err := r.Store.Doc(ctx, ManifestKey(child))
+	if err != nil || d.Version == 0 {
+		return ManifestDocument{}, false, fault(err)
+	}
+	m, err := DecodeManifest(child, d)
+	return m, err == nil, err
+}
+
+// is reports whether m is the manifest that is kept, or the one that graduation
+// has opened.
 func (d *ManifestDocument) is(m *composite.Manifest) bool {
-	return d.Manifest.Schema == m.Schema && bytes.Equal(d.Manifest.SigningBytes(), m.SigningBytes())
+	return same(&d.Manifest, m) || same(d.Born(), m)
+}
+
+func same(a, b *composite.Manifest) bool {
+	return a.Schema == b.Schema && bytes.Equal(a.SigningBytes(), b.SigningBytes())
 }
 
 // yields refuses to have m in the place of the manifest that is kept, unless m
