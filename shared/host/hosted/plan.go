@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
 const planSort = "plan"
@@ -61,6 +61,11 @@ func (v *Vacants) SetPlan(ctx context.Context, id identity.ID, p plan.Plan) (Rec
 	}
 	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
+	done, err := v.logs.take(ctx, id)
+	if err != nil {
+		return Record{}, p, err
+	}
+	defer done()
 	for try := 1; ; try++ {
 		r, set, err := v.setPlan(ctx, id, p)
 		if err == nil {
@@ -124,7 +129,7 @@ func (v *Vacants) setPlan(ctx context.Context, id identity.ID, p plan.Plan) (Rec
 		return r, p, err
 	}
 	r.Substrate = plan.Kind
-	err = v.commit(ctx, &r, &entry{kindPlanChanged, planChanged(p.Hash())},
+	err = v.commit(ctx, &r, &entry{logbook.KindPlanChanged, logbook.PlanChanged(p.Hash())},
 		store.Put{Key: old.Key, If: old.Version, Attempt: attempt, Data: p.Blob()})
 	return r, p, err
 }
@@ -275,10 +280,4 @@ func cardWord(kind string) string {
 		return plan.CardWord
 	}
 	return kind
-}
-
-const kindPlanChanged = "PLAN_CHANGED"
-
-func planChanged(h identity.Hash) []byte {
-	return canon.NewObject(canon.Member{Key: "plan_hash", Value: canon.NewString(h.String())}).AppendCJ(nil)
 }

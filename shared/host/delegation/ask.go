@@ -1,0 +1,119 @@
+package delegation
+
+import (
+	"context"
+	"encoding/hex"
+	"io"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/chain"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// ask calls a child with a task and returns what it answers. Others may call it
+// in the parent's name at the same time: whoever is overtaken signs for the
+// next place, until the deadline.
+func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, error) {
+	pair := call.Pair{Caller: r.question.Vacant, Vacant: child}
+	tip, err := r.tip(ctx, pair)
+	if err != nil {
+		return "", err
+	}
+	name, err := r.random()
+	if err != nil {
+		return "", err
+	}
+	e := envelope.Envelope{
+		From: pair.Caller, To: pair.Vacant, IdempotencyKey: name,
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{task}, MessageID: &name},
+	}
+	for try := 1; ; try++ {
+		e.Seq, e.Prev, e.Time = tip.Seq+1, tip.Hash, r.after(tip.Floor)
+		err := r.vacants.Sign(ctx, pair.Caller, func(s identity.Signer) error {
+			_, err := e.Sign(ctx, s)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		out := r.send(ctx, &e)
+		switch {
+		case out.Reply != nil: // now, or to the same bytes before
+			return out.Reply.Payload.Text(), nil
+		case out.Problem == nil:
+			return "", problem.New(problem.Damaged, "it was answered with nothing")
+		case !overtaken(&out):
+			return "", out.Problem
+		}
+		if err := r.backOff(ctx, try); err != nil {
+			return "", problem.Wrap(problem.Deadline, err, "others kept calling it: %s", out.Problem.Text())
+		}
+		tip = chain.Tip{Seq: out.ExpectedSeq - 1, Hash: out.ChainTip, Floor: out.Floor}
+	}
+}
+
+// tip is where the chain of the pair stands.
+func (r *run) tip(ctx context.Context, p call.Pair) (chain.Tip, error) {
+	row, err := r.Store.Tip(ctx, p.Requests())
+	if err != nil {
+		return chain.Tip{}, problem.Wrap(problem.Unavailable, err, "storage is unavailable")
+	}
+	if row.Position == 0 {
+		return chain.Tip{}, nil
+	}
+	req, err := call.DecodeRequest(row)
+	if err != nil {
+		return chain.Tip{}, problem.Wrap(problem.Damaged, err, "the history of %s with it is damaged", p.Caller.Short())
+	}
+	return req.Tip(), nil
+}
+
+// after is now, but later than a floor.
+func (r *run) after(floor time.Time) time.Time {
+	now := r.Now().UTC().Truncate(time.Microsecond)
+	if !now.After(floor) {
+		return floor.Add(time.Microsecond)
+	}
+	return now
+}
+
+// send sends e, and the same bytes again while their outcome is unknown: they
+// may have been accepted, and then nothing else may be sent in their place.
+func (r *run) send(ctx context.Context, e *envelope.Envelope) call.Outcome {
+	for try := 1; ; try++ {
+		out := r.calls.Send(ctx, e.To, e)
+		if !unknown(&out) || try == settle.Tries || r.backOff(ctx, try) != nil {
+			return out
+		}
+	}
+}
+
+func unknown(o *call.Outcome) bool {
+	return o.Problem != nil && o.Reply == nil && (o.State == call.Pending || o.Problem.Kind == problem.Unavailable)
+}
+
+// overtaken reports whether the place was taken by another envelope, and this
+// one was never accepted.
+func overtaken(o *call.Outcome) bool {
+	if o.State != "" || o.TooOld || !o.Chain {
+		return false
+	}
+	switch o.Problem.Kind {
+	case problem.Replay, problem.Gap, problem.Fork, problem.Floor:
+		return true
+	}
+	return false
+}
+
+// random is a name that no other message has.
+func (r *run) random() (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(r.Rand, b[:]); err != nil {
+		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	return hex.EncodeToString(b[:]), nil
+}
