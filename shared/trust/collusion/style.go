@@ -1,0 +1,129 @@
+package collusion
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// The places of a style vector. Each is clipped to [0, 1].
+const (
+	tokens = iota // of a response, in thousands
+	typeToken
+	entropy // of its ten most frequent tokens
+	sentences
+	sentenceLength
+	punctuation
+	questions
+	lists
+	code
+	hedges
+	refusals
+	confidenceMean
+	confidenceSpread
+	latencyMedian // of all responses, in 5 s
+	latencyTail   // the 95th percentile, in 10 s
+	toolCalls     // a host does not see any
+	// Features is the length of a style vector.
+	Features
+)
+
+// LastResponses is how many responses a style vector is made of at most.
+const LastResponses = 50
+
+// Response is an answer as the host saw it.
+type Response struct {
+	Text       string
+	Took       time.Duration
+	Confidence *float64 // in its answer, if it said so
+}
+
+// Vec16 is the style of the last responses, each feature a mean over them; nil
+// of none.
+func Vec16(responses []Response) ([]float64, error) {
+	if len(responses) == 0 {
+		return nil, nil
+	}
+	responses = responses[max(0, len(responses)-LastResponses):]
+	v := make([]float64, Features)
+	var took, confidences []float64
+	for i := range responses {
+		r := &responses[i]
+		one := measure(r.Text)
+		for j, f := range one {
+			v[j] += f / float64(len(responses))
+		}
+		took = append(took, r.Took.Seconds())
+		if c := r.Confidence; c != nil {
+			if math.IsNaN(*c) || math.IsInf(*c, 0) {
+				return nil, problem.New(problem.Damaged, "confidence of response %d: expected a number, got %v", i, *c)
+			}
+			confidences = append(confidences, clip(*c))
+		}
+	}
+	v[confidenceMean], v[confidenceSpread] = spread(confidences)
+	slices.Sort(took)
+	v[latencyMedian] = clip(percentile(took, 0.50) / 5)
+	v[latencyTail] = clip(percentile(took, 0.95) / 10)
+	return v, nil
+}
+
+func clip(f float64) float64 { return min(max(f, 0), 1) }
+
+// spread is the mean and the standard deviation.
+func spread(list []float64) (m, deviation float64) {
+	if len(list) == 0 {
+		return 0, 0
+	}
+	m = mean(list)
+	for _, f := range list {
+		deviation += (f - m) * (f - m)
+	}
+	return m, math.Sqrt(deviation / float64(len(list)))
+}
+
+func percentile(sorted []float64, p float64) float64 {
+	return sorted[int(math.Ceil(p*float64(len(sorted))))-1]
+}
+
+// baseline is what the roots of the features of ordinary answers have for mean
+// and scale. The roots, since most features are rates near 0. A scale of 0
+// leaves a feature out.
+func baseline() (means, scales [Features]float64) {
+	return [Features]float64{
+			tokens: 0.30, typeToken: 0.85, entropy: 0.90, sentences: 0.45, sentenceLength: 0.35, punctuation: 0.20, questions: 0.20,
+			lists: 0.25, code: 0.20, hedges: 0.30, refusals: 0.10, confidenceMean: 0.85, confidenceSpread: 0.30, latencyMedian: 0.45, latencyTail: 0.50,
+		}, [Features]float64{
+			tokens: 0.15, typeToken: 0.08, entropy: 0.08, sentences: 0.15, sentenceLength: 0.10, punctuation: 0.05, questions: 0.20,
+			lists: 0.25, code: 0.20, hedges: 0.20, refusals: 0.20, confidenceMean: 0.10, confidenceSpread: 0.15, latencyMedian: 0.40, latencyTail: 0.40,
+		}
+}
+
+// farthest is how many scales from the mean a feature counts at most. Without
+// it, two that are far off in one feature would look alike whatever the others.
+const farthest = 2
+
+// Centre is how a style differs from that of ordinary answers. Two vectors of
+// numbers that are never negative point in much the same direction; centred
+// ones do not. Confidence that was never told is no difference.
+func Centre(v []float64) ([]float64, error) {
+	if len(v) != Features {
+		return nil, problem.New(problem.Damaged, "style: expected %d features, got %d", Features, len(v))
+	}
+	means, scales := baseline()
+	out := make([]float64, Features)
+	untold := v[confidenceMean] == 0 && v[confidenceSpread] == 0
+	for i, f := range v {
+		if math.IsNaN(f) || f < 0 || f > 1 {
+			return nil, problem.New(problem.Damaged, "style[%d]: expected 0 to 1, got %s", i, fmt.Sprint(f))
+		}
+		if scales[i] == 0 || untold && (i == confidenceMean || i == confidenceSpread) {
+			continue
+		}
+		out[i] = min(max((math.Sqrt(f)-means[i])/scales[i], -farthest), farthest)
+	}
+	return out, nil
+}

@@ -1,0 +1,186 @@
+package gate
+
+import (
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/collusion"
+)
+
+// Detector makes findings of evidence. It must not keep the evidence, and be
+// safe for concurrent use.
+type Detector interface {
+	// Detect fails with a problem of kind Damaged for evidence that is none,
+	// like a number that is not one.
+	Detect(Evidence, Policy) (Findings, error)
+}
+
+// DetectorOf is the detector that p names.
+func DetectorOf(p Policy) (Detector, error) {
+	switch p.Detector {
+	case ByObservation:
+		return Observed{}, nil
+	case ByZeros:
+		return Zeros{}, nil
+	}
+	return nil, problem.Invalid("detector", "observed or zeros", fmt.Sprintf("%.20q", p.Detector))
+}
+
+// Zeros is a detector that finds nothing, whatever there is, like the one the
+// reference has by default. A host with it has no third check.
+type Zeros struct{}
+
+// Detect finds nothing.
+func (Zeros) Detect(e Evidence, p Policy) (Findings, error) {
+	return Given(p, e.Parent, 0, 0, 0), nil
+}
+
+// Observed is the detector that weighs what the host has observed.
+type Observed struct{}
+
+// Detect weighs each pair by the policy's mode.
+func (Observed) Detect(e Evidence, p Policy) (Findings, error) {
+	f := Findings{Policy: p}
+	for _, pair := range e.Pairs {
+		if p.Mode == Reference && pair.Role != Parent {
+			continue
+		}
+		if pair.A.ID != e.Child || pair.B.ID != pair.With || pair.With == e.Child {
+			return Findings{}, problem.New(problem.Damaged, "evidence of %s: expected the child %s beside another, got %s and %s",
+				e.Child.Short(), e.Child.Short(), pair.A.ID.Short(), pair.B.ID.Short())
+		}
+		found, err := weigh(&pair, p.Mode)
+		if err != nil {
+			return Findings{}, err
+		}
+		f.Pairs = append(f.Pairs, found)
+	}
+	return f, nil
+}
+
+func weigh(p *Pair, m Mode) (Finding, error) {
+	activity, err := p.activity(m)
+	if err != nil {
+		return Finding{}, err
+	}
+	style, err := p.style(m)
+	if err != nil {
+		return Finding{}, err
+	}
+	signals := []Signal{p.declared(m), p.ancestor(m), activity, p.substrate(m), style}
+	if m == Reference {
+		// There the same vectors are its second layer of same_controller.
+		behaviour := style
+		behaviour.Name = Behaviour
+		signals = append(signals, behaviour)
+	}
+	return Finding{With: p.With, Role: p.Role, Signals: signals}, nil
+}
+
+// declared compares whom the two are hosted for and whom their listings name.
+func (p *Pair) declared(m Mode) Signal {
+	s := Signal{Name: Declared, State: SignalObserved, Blocks: m != Default}
+	tenants, owners := p.A.Tenant != "" && p.B.Tenant != "", p.A.Owner != "" && p.B.Owner != ""
+	switch {
+	case tenants && p.A.Tenant == p.B.Tenant:
+		s.Strength, s.Why = 1, "one tenant"
+	case owners && p.A.Owner == p.B.Owner:
+		s.Strength, s.Why = 1, "one owner in both listings"
+	case tenants || owners:
+		s.Why = "different tenants or owners"
+	default:
+		return p.missing(s, "no tenant and no owner is known of both")
+	}
+	return s
+}
+
+// ancestor is recorded and never refuses by default: the edge that graduation
+// lets go of is not evidence, and siblings have one parent by definition.
+func (p *Pair) ancestor(m Mode) Signal {
+	s := Signal{Name: Ancestor, State: SignalObserved, Blocks: m == Reference}
+	switch {
+	case p.Role == Sibling:
+		s.Strength, s.Why = 1, "siblings"
+	case p.Ancestor:
+		s.Strength, s.Why = 1, "another ancestor in common"
+	default:
+		s.State, s.Why = SignalExcluded, "the parent's own edge is not evidence"
+	}
+	return s
+}
+
+func (p *Pair) activity(m Mode) (Signal, error) {
+	s := Signal{Name: Activity, State: SignalObserved, Blocks: true}
+	if m != Reference && (p.A.Closed || p.B.Closed) {
+		s.State, s.Why = SignalExcluded, "a closed child is not called from outside its tree"
+		return s, nil
+	}
+	if p.A.Activity == nil || p.B.Activity == nil {
+		return p.missing(s, "fewer than seven days are known of both"), nil
+	}
+	r, err := collusion.Pearson(p.A.Activity, p.B.Activity)
+	if err != nil {
+		return Signal{}, p.damaged(Activity, err)
+	}
+	s.Strength = collusion.Ramp(r, collusion.ActivityThreshold)
+	s.Inputs = &Inputs{Similarity: r, SamplesA: len(p.A.Activity), SamplesB: len(p.B.Activity)}
+	return s, nil
+}
+
+// substrate compares what the two are served by. That a child runs on what its
+// parent runs on refuses; that siblings share it does so in strict mode.
+func (p *Pair) substrate(m Mode) Signal {
+	s := Signal{Name: Substrate, State: SignalObserved, Blocks: p.Role == Parent || m == Strict}
+	if !known(p.A.Family) || !known(p.B.Family) {
+		return p.missing(s, "not known of both")
+	}
+	s.Strength = collusion.SameSubstrate(p.A.ID, p.B.ID, p.A.Family, p.B.Family).Strength
+	s.Inputs = &Inputs{A: p.A.Family, B: p.B.Family}
+	return s
+}
+
+// known reports whether a family is evidence: a composite speaks with its
+// children's words.
+func known(family string) bool { return family != "" && family != "unknown" && family != "composite" }
+
+func (p *Pair) style(m Mode) (Signal, error) {
+	s := Signal{Name: Style, State: SignalObserved, Blocks: true}
+	if p.A.Style == nil || p.B.Style == nil || min(p.A.Responses, p.B.Responses) < MinResponses {
+		s.Inputs = &Inputs{SamplesA: p.A.Responses, SamplesB: p.B.Responses}
+		return p.missing(s, fmt.Sprintf("fewer than %d responses are known of both", MinResponses)), nil
+	}
+	a, b := p.A.Style, p.B.Style
+	if m != Reference {
+		var err error
+		if a, err = collusion.Centre(a); err != nil {
+			return Signal{}, p.damaged(Style, err)
+		}
+		if b, err = collusion.Centre(b); err != nil {
+			return Signal{}, p.damaged(Style, err)
+		}
+	}
+	c, err := collusion.Cosine(a, b)
+	if err != nil {
+		return Signal{}, p.damaged(Style, err)
+	}
+	s.Strength = collusion.Ramp(c, collusion.StyleThreshold)
+	s.Inputs = &Inputs{Similarity: c, SamplesA: p.A.Responses, SamplesB: p.B.Responses}
+	return s, nil
+}
+
+// missing is s without evidence, for the reason that the host gave, or else
+// for the one that shows.
+func (p *Pair) missing(s Signal, why string) Signal {
+	s.State, s.Strength, s.Why = SignalMissing, 0, why
+	for _, o := range []Observation{p.A, p.B} {
+		if reason := o.Why[s.Name]; reason != "" {
+			s.Why = o.ID.Short() + ": " + reason
+			break
+		}
+	}
+	return s
+}
+
+func (p *Pair) damaged(n Name, err error) error {
+	return problem.Wrap(problem.Damaged, err, "signal %s against %s: %s", n, p.With.Short(), problem.Of(err).Text())
+}

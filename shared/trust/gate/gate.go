@@ -1,0 +1,158 @@
+// Package gate judges graduations: whether a child that has proved itself may
+// leave its parent's tree (wire §13). It is a list of steps, each a check of
+// evidence that somebody else has fetched; none of them reads or writes
+// anything.
+//
+// Pure floor 2: it imports collusion, composite, canon, identity and problem.
+// The invariants: the order of the steps is the order of the refusals, wherever
+// they are walked; what is missing is said to be missing and is never a zero;
+// a signal that is no strength fails the run and never passes it.
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// StepName is the name of a step, in records, in a state machine and in what
+// people read.
+type StepName string
+
+// The steps.
+const (
+	Consent   StepName = "consent"
+	RateLimit StepName = "rate_limit"
+	Collusion StepName = "collusion"
+	Commit    StepName = "commit"
+)
+
+// Step is one step of the gate.
+type Step struct {
+	Name StepName
+	// Refuses lists the kinds of refusal the step may end in. Whatever else it
+	// returns is a failure: of the store, of the clock, of the evidence.
+	Refuses []problem.Kind
+	// Says is what the step does, for a person.
+	Says string
+}
+
+// Steps lists the steps in the order in which they run. Only the last one
+// changes anything; it asks again what may have changed since.
+func Steps() []Step {
+	return []Step{
+		{Consent, []problem.Kind{problem.NotFound, problem.Consent, problem.Revoked}, "parent and child have both signed, and neither key is revoked"},
+		{RateLimit, []problem.Kind{problem.GraduationRate, problem.Graduated}, "the parent has a graduation left today, and the child is still closed"},
+		{Collusion, []problem.Kind{problem.Collusion}, "the evidence says that the child is not its parent or a sibling under another name"},
+		{Commit, []problem.Kind{problem.NotFound, problem.Consent, problem.Revoked, problem.GraduationRate, problem.Graduated}, "manifest, record, logbooks, card and registration change together"},
+	}
+}
+
+type errorName struct {
+	kind problem.Kind
+	name string
+}
+
+// errorNames has the reference's class for what it refuses, and a name of ours
+// for the rest of what a step returns.
+func errorNames() []errorName {
+	return []errorName{
+		{problem.NotFound, "CompositeError"},
+		{problem.Consent, "GraduationConsentError"},
+		{problem.GraduationRate, "GraduationRateLimitError"},
+		{problem.Graduated, "GraduationError"},
+		{problem.Collusion, "GraduationCollusionError"},
+		{problem.Revoked, "RevokedError"},
+		{problem.Unavailable, "Unavailable"},
+		{problem.Deadline, "Deadline"},
+		{problem.Damaged, "Damaged"},
+	}
+}
+
+// Failed is the name of an error that is no row of the table.
+const Failed = "Failed"
+
+// ErrorName is the name of a kind in a state machine; Failed for one that no
+// step means to return.
+func ErrorName(k problem.Kind) string {
+	for _, e := range errorNames() {
+		if e.kind == k {
+			return e.name
+		}
+	}
+	return Failed
+}
+
+// KindOf is the kind of a name, and whether it is one.
+func KindOf(name string) (problem.Kind, bool) {
+	for _, e := range errorNames() {
+		if e.name == name {
+			return e.kind, true
+		}
+	}
+	return problem.Internal, false
+}
+
+// Refuses reports whether an error of kind k is a refusal of the step of that
+// name, and not a failure.
+func Refuses(name StepName, k problem.Kind) bool {
+	i := slices.IndexFunc(Steps(), func(s Step) bool { return s.Name == name })
+	return i >= 0 && slices.Contains(Steps()[i].Refuses, k)
+}
+
+// CheckConsent is the first check: m is the child's stored manifest, nil if
+// there is none.
+func CheckConsent(r *composite.Request, m *composite.Manifest) error {
+	switch {
+	case m == nil || m.ChildID != r.ChildID:
+		return problem.New(problem.NotFound, "unknown child %s", r.ChildID.Short())
+	case m.ParentID != r.ParentID:
+		return problem.New(problem.Consent, "graduation parent_id %s does not match child's manifest parent %s", r.ParentID.Short(), m.ParentID.Short())
+	}
+	return r.Verify()
+}
+
+// CheckRate is the second check: whether the parent has a graduation left.
+func CheckRate(parent identity.ID, w Window, now time.Time, p Policy) error {
+	if taken := len(w.Within(now)); taken >= p.Limit {
+		return problem.New(problem.GraduationRate, "parent %s hit graduation rate limit (%d in last 24h, limit %d)", parent.Short(), taken, p.Limit)
+	}
+	return nil
+}
+
+// CheckOpen refuses a child that is open already, after the rate limit: a
+// request that is shown again changes nothing (wire §23 E2).
+func CheckOpen(m *composite.Manifest) error {
+	if m.ClosedByDefault {
+		return nil
+	}
+	return problem.New(problem.Graduated, "child %s is open already", m.ChildID.Short())
+}
+
+// Day is how long a graduation counts against its parent.
+const Day = 24 * time.Hour
+
+// Window is when children of one parent graduated, in microseconds since 1970.
+// It need not be in order: a clock may have gone back.
+type Window []int64
+
+// Within is what of w still counts: an entry exactly a day old does not.
+func (w Window) Within(now time.Time) Window {
+	floor := now.Add(-Day).UnixMicro()
+	return slices.DeleteFunc(slices.Clone(w), func(t int64) bool { return t <= floor })
+}
+
+// Take is the window after another graduation.
+func (w Window) Take(now time.Time) Window { return append(w.Within(now), now.UnixMicro()) }
+
+// Check says whether w is a window: not longer than any limit lets it grow.
+func (w Window) Check() error {
+	if len(w) > MaxLimit {
+		return problem.Invalid("window", fmt.Sprintf("at most %d", MaxLimit), fmt.Sprint(len(w)))
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package gate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// Mode says how evidence is weighed.
+type Mode string
+
+// The modes.
+const (
+	// Default weighs what the parent's own edge cannot explain, and takes
+	// missing evidence for what it is.
+	Default Mode = "default"
+	// Strict also refuses on a shared tenant or owner, on a sibling's family,
+	// and where evidence is missing.
+	Strict Mode = "strict"
+	// Reference weighs parent and child alone, as the reference would with real
+	// evidence: not centred, a missing layer skipped.
+	Reference Mode = "reference"
+)
+
+// Words for the detectors.
+const (
+	ByObservation = "observed"
+	ByZeros       = "zeros"
+)
+
+// The bounds of a policy.
+const (
+	Version   = "1"
+	MaxLimit  = 1000
+	maxPolicy = 4 << 10 // bytes of its JSON
+)
+
+// Policy is how a host, or a tenant of it, judges graduations. It is stored
+// with every decision.
+type Policy struct {
+	Version   string  `json:"version"`
+	Limit     int     `json:"limit"`     // graduations of one parent in a day
+	Threshold float64 `json:"threshold"` // a signal as strong as this refuses
+	Mode      Mode    `json:"mode"`
+	Detector  string  `json:"detector"`
+}
+
+// DefaultPolicy is what holds where nobody has said otherwise.
+func DefaultPolicy() Policy {
+	return Policy{Version: Version, Limit: 3, Threshold: 0.6, Mode: Default, Detector: ByObservation}
+}
+
+// Check says whether p is a policy: nil, or the field that is wrong.
+func (p Policy) Check() error {
+	switch {
+	case p.Version != Version:
+		return problem.Invalid("version", Version, fmt.Sprintf("%.20q", p.Version))
+	case p.Limit < 1 || p.Limit > MaxLimit:
+		return problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxLimit), strconv.Itoa(p.Limit))
+	case math.IsNaN(p.Threshold) || p.Threshold < 0 || p.Threshold > 1:
+		return problem.Invalid("threshold", "0 to 1", fmt.Sprint(p.Threshold))
+	case p.Mode != Default && p.Mode != Strict && p.Mode != Reference:
+		return problem.Invalid("mode", "default, strict or reference", fmt.Sprintf("%.20q", string(p.Mode)))
+	case p.Detector != ByObservation && p.Detector != ByZeros:
+		return problem.Invalid("detector", "observed or zeros", fmt.Sprintf("%.20q", p.Detector))
+	}
+	return nil
+}
+
+// ParsePolicy reads a policy from JSON. What is missing is as in
+// DefaultPolicy; an unknown member is refused, since it would be a rule that
+// nobody keeps.
+func ParsePolicy(data []byte) (Policy, error) {
+	if len(data) > maxPolicy {
+		return Policy{}, &problem.Error{Kind: problem.TooLarge, Field: "policy", Want: fmt.Sprintf("at most %d bytes", maxPolicy), Got: strconv.Itoa(len(data))}
+	}
+	limits := canon.DefaultLimits()
+	limits.Bytes = maxPolicy
+	p := DefaultPolicy()
+	d := canon.NewDecoder(data, limits)
+	err := d.Document(func(key string) (err error) {
+		switch key {
+		case "version":
+			p.Version, err = d.String()
+		case "limit":
+			var n int64
+			if n, err = d.Int64(); err == nil {
+				p.Limit = int(min(max(n, 0), MaxLimit+1))
+			}
+		case "threshold":
+			p.Threshold, err = d.Float64()
+		case "mode":
+			var s string
+			s, err = d.String()
+			p.Mode = Mode(s)
+		case "detector":
+			p.Detector, err = d.String()
+		default:
+			err = problem.New(problem.Malformed, "%.40q is not a member of a policy", key)
+		}
+		return err
+	})
+	if err == nil {
+		err = p.Check()
+	}
+	if err != nil {
+		return Policy{}, problem.New(problem.Malformed, "policy: %s", problem.Of(err).Text())
+	}
+	return p, nil
+}
+
+// Marshal is p as JSON.
+func (p Policy) Marshal() ([]byte, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	return json.Marshal(p)
+}
+
+// ParseFindings reads findings as they were stored.
+func ParseFindings(data []byte) (Findings, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	var f Findings
+	err := d.Decode(&f)
+	if err == nil && d.More() {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil {
+		err = f.Check()
+	}
+	if err != nil {
+		return Findings{}, problem.Wrap(problem.Damaged, err, "findings: expected what a detector found")
+	}
+	return f, nil
+}
