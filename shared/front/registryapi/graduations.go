@@ -1,0 +1,104 @@
+package registryapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// GraduationsConfig is what the door of the gate needs.
+type GraduationsConfig struct {
+	Gate graduation.Gate
+	// Revoked tells of a key: a reader's proof made with one that is counts for
+	// nothing.
+	Revoked func(context.Context, identity.ID) (bool, error)
+	// URL and Routed are those of Config.
+	URL    func(context.Context) (string, error)
+	Routed bool
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Graduations returns the door of the gate:
+//
+//	POST /v1/graduations       a request that both have signed, and what this host cannot sign
+//	GET  /v1/graduations/{id}  what has come of it; for the parent and the child alone
+//
+// Who sends a request need not be one of the two, so the answer leaves out what
+// is told to them alone: with whom they were compared, and what came of it.
+func Graduations(c GraduationsConfig) http.Handler {
+	d := &gateDoor{c, caller{url: c.URL, routed: c.Routed, revoked: c.Revoked, now: c.Now}}
+	return (&doors{log: c.Logger, now: c.Now}).mux(map[string]methods{
+		"/v1/graduations":      {http.MethodPost: d.submit},
+		"/v1/graduations/{id}": {http.MethodGet: d.status},
+	})
+}
+
+type gateDoor struct {
+	GraduationsConfig
+	caller caller
+}
+
+// submit begins an attempt, or joins the one that it is. 200 says that the child
+// has graduated, 202 everything else: whoever follows the attempt reads its
+// state, which at a host of one process is decided at once.
+func (d *gateDoor) submit(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	sub, err := graduation.ParseSubmission(body)
+	if err != nil {
+		return schema(err)
+	}
+	st, err := d.Gate.Submit(r.Context(), sub)
+	if err != nil {
+		return err
+	}
+	view := st.View()
+	view.Findings = nil
+	b, err := encode(view)
+	if err != nil {
+		return err
+	}
+	status := http.StatusAccepted
+	if st.Phase == graduation.Accepted {
+		status = http.StatusOK
+	}
+	w.Header().Set("Location", "/v1/graduations/"+view.ID)
+	w.Header().Set("Cache-Control", "no-store")
+	send(w, status, b)
+	return nil
+}
+
+// status tells one of the two what has come of an attempt. To everybody else
+// there is none, as to those who ask for one that never was.
+func (d *gateDoor) status(w http.ResponseWriter, r *http.Request) error {
+	id, err := graduation.ParseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	none := problem.New(problem.NotFound, "graduation %s is not known", id)
+	who, err := d.caller.of(r)
+	if err != nil {
+		return err
+	}
+	if who == nil {
+		return none
+	}
+	st, err := d.Gate.Status(r.Context(), id.Child, id.Position)
+	switch {
+	case problem.Is(err, problem.NotFound):
+		return none
+	case err != nil:
+		return err
+	case *who != st.Child && *who != st.Request.ParentID:
+		return none
+	}
+	return answer(w, st.View())
+}

@@ -1,0 +1,146 @@
+package graduation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// KindAttempts is the kind of the stream of a child's attempts.
+const KindAttempts = "grad"
+
+// Stream is where the attempts of child lie.
+func Stream(child identity.ID) store.Stream { return store.StreamOf(KindAttempts, child) }
+
+// AttemptKey is where lies what has come of child's attempt at a position.
+func AttemptKey(child identity.ID, position uint64) store.Key {
+	return store.Key{Partition: KindAttempts + "#" + child.String(), Sort: fmt.Sprintf("%016x", position)}
+}
+
+// ID names an attempt: in paths, and in what people are shown.
+type ID struct {
+	Child    identity.ID
+	Position uint64
+}
+
+// String is <child in hex>-<position>.
+func (id ID) String() string { return id.Child.String() + "-" + strconv.FormatUint(id.Position, 10) }
+
+// ParseID reads what String writes, and only that. The refusal is of kind
+// NotFound: what cannot be an attempt is none.
+func ParseID(text string) (ID, error) {
+	none := problem.New(problem.NotFound, "graduation %.80q is not known", text)
+	child, position, ok := strings.Cut(text, "-")
+	if !ok {
+		return ID{}, none
+	}
+	var id ID
+	var err error
+	if id.Child, err = identity.ParseID(child); err != nil {
+		return ID{}, none
+	}
+	if id.Position, err = strconv.ParseUint(position, 10, 63); err != nil || id.Position == 0 || id.String() != text {
+		return ID{}, none
+	}
+	return id, nil
+}
+
+// Attempt is one try of a child to pass the gate. It never changes.
+type Attempt struct {
+	ID
+	Submission
+	Policy gate.Policy // by which it is judged, whatever is set meanwhile
+	Began  time.Time
+	Due    time.Time // nothing is committed from then on
+}
+
+// Execution is the name that an attempt's run has in a state machine: the name
+// of one that is closed cannot be used again for 90 days, and a request that
+// was refused may come back.
+func (a *Attempt) Execution() string {
+	return a.Request.Hash().String()[:32] + "-" + strconv.FormatUint(a.Position, 10)
+}
+
+// State is what the first step of a's run is given.
+func (a *Attempt) State() State {
+	return State{Child: a.Child, Position: a.Position, Request: a.Request.Hash()}
+}
+
+// format is the version of the stored forms here. A reader refuses a later one
+// whole.
+const format = 1
+
+type storedAttempt struct {
+	Format     int             `json:"format"`
+	Submission json.RawMessage `json:"submission"`
+	Policy     json.RawMessage `json:"policy"`
+	Began      int64           `json:"began"` // Unix microseconds, as all times here
+	Due        int64           `json:"due"`
+}
+
+func (a *Attempt) encode() ([]byte, error) {
+	submission, err := a.Submission.Blob()
+	if err != nil {
+		return nil, err
+	}
+	policy, err := a.Policy.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	return encode(storedAttempt{format, submission, policy, a.Began.UnixMicro(), a.Due.UnixMicro()})
+}
+
+// DecodeAttempt reads a row of child's attempts, for verify too. A problem of
+// kind Damaged says what is wrong with it. Signatures are not verified.
+func DecodeAttempt(child identity.ID, row store.Row) (Attempt, error) {
+	a := Attempt{ID: ID{child, row.Position}}
+	var s storedAttempt
+	err := json.Unmarshal(row.Data, &s)
+	if err == nil {
+		err = checkFormat(s.Format)
+	}
+	if err == nil {
+		a.Submission, err = ParseSubmission(s.Submission)
+	}
+	if err == nil {
+		a.Policy, err = gate.ParsePolicy(s.Policy)
+	}
+	a.Began, a.Due = time.UnixMicro(s.Began).UTC(), time.UnixMicro(s.Due).UTC()
+	switch {
+	case err != nil:
+	case a.Request.ChildID != child:
+		err = problem.New(problem.Damaged, "it is that of %s", a.Request.ChildID.Short())
+	case !a.Due.After(a.Began):
+		err = problem.New(problem.Damaged, "it is due before it began")
+	}
+	if err != nil {
+		return Attempt{}, problem.Wrap(problem.Damaged, err, "graduation %s is not readable: %s", a.ID, problem.Of(err).Text())
+	}
+	return a, nil
+}
+
+func checkFormat(got int) error {
+	if got == format {
+		return nil
+	}
+	return problem.New(problem.Damaged, "expected format %d, got %d", format, got)
+}
+
+// encode writes JSON as it is: what is signed in it stays byte for byte.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "a graduation cannot be written")
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

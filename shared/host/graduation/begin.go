@@ -1,0 +1,222 @@
+package graduation
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Begin takes a submission in and returns the attempt that it is: the one that
+// is open, or that was accepted, if it asked the same; else a new one. Nothing
+// is written of what is refused here, in the order: form, signatures (Consent;
+// before anybody is told whether there is such a child), a child that nobody can
+// graduate here (NotFound), another attempt of the child that is open (Conflict),
+// too many of a day (TooMany).
+//
+// What begins does not end by itself: walk it, or start its Execution, unless
+// its Status says that it is decided. To do so twice does no harm.
+func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
+	if err := sub.Request.Check(); err != nil {
+		return Status{}, err
+	}
+	if err := sub.Request.Verify(); err != nil {
+		return Status{}, err
+	}
+	tenant, err := s.graduable(ctx, &sub)
+	if err != nil {
+		return Status{}, err
+	}
+	ctx, cancel := settle.WithPatience(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		st, err := s.begin(ctx, &sub, tenant)
+		if err == nil || !settle.Overtaken(err) {
+			return st, fault(err)
+		}
+		if settle.BackOff(ctx, s.Wait, s.Rand, try) != nil {
+			return Status{}, fault(err)
+		}
+	}
+}
+
+// graduable refuses a child of which neither it nor its parent is hosted here,
+// as one that is not known: so the lineages of strangers cost nothing. It
+// returns the tenant whose policy holds.
+func (s *Service) graduable(ctx context.Context, sub *Submission) (tenant string, err error) {
+	child := sub.Request.ChildID
+	m, err := s.manifest(ctx, child)
+	if err != nil {
+		return "", fault(err)
+	}
+	found := false
+	for _, id := range []identity.ID{m.ParentID, child} {
+		r, err := s.Vacants.Get(ctx, id)
+		switch {
+		case problem.Is(err, problem.NotFound):
+			continue
+		case err != nil:
+			return "", err
+		case r.IsDeleted():
+			continue
+		}
+		if !found {
+			tenant = r.Tenant // the parent's, if it is hosted here
+		}
+		found = true
+	}
+	if !found {
+		return "", unknown(child)
+	}
+	return tenant, nil
+}
+
+// manifest reads the manifest of child.
+func (s *Service) manifest(ctx context.Context, child identity.ID) (*composite.Manifest, error) {
+	d, err := s.Store.Doc(ctx, registry.ManifestKey(child))
+	if err != nil {
+		return nil, err
+	}
+	if d.Version == 0 {
+		return nil, unknown(child)
+	}
+	m, err := registry.DecodeManifest(child, d)
+	return &m.Manifest, err
+}
+
+func (s *Service) begin(ctx context.Context, sub *Submission, tenant string) (Status, error) {
+	child := sub.Request.ChildID
+	var last Status
+	tip, err := s.Store.Tip(ctx, Stream(child))
+	if err != nil {
+		return Status{}, err
+	}
+	if tip.Position > 0 {
+		if last, err = s.decode(ctx, child, tip); err != nil {
+			return Status{}, err
+		}
+		if st, err := s.again(ctx, &last, sub); err != nil || st.Position > 0 {
+			return st, err
+		}
+		if err := s.often(ctx, child, tip.Position); err != nil {
+			return Status{}, err
+		}
+	}
+	policy, _, err := s.Policy(ctx, tenant)
+	if err != nil {
+		return Status{}, err
+	}
+	now := s.now()
+	a := Attempt{ID: ID{child, tip.Position + 1}, Submission: *sub, Policy: policy, Began: now, Due: now.Add(DueAfter)}
+	next := Status{Attempt: a, Phase: Open, accepted: last.lastAccepted()}
+	return next, s.write(ctx, &next, &last)
+}
+
+// write commits the row and the document of a new attempt, and beside them the
+// end of the one before if nobody ended it.
+func (s *Service) write(ctx context.Context, next, last *Status) error {
+	attempt, err := s.attempt()
+	if err != nil {
+		return err
+	}
+	data, err := next.encode()
+	if err != nil {
+		return err
+	}
+	doc, err := next.put(attempt)
+	if err != nil {
+		return err
+	}
+	writes := []store.Write{store.Append{Stream: Stream(next.Child), Position: next.Position, Attempt: attempt, Data: data}, doc}
+	if last.Phase == Open {
+		last.overdue(s.now())
+		end, err := last.put(attempt)
+		if err != nil {
+			return err
+		}
+		writes = append(writes, end)
+	}
+	if err := settle.Commit(ctx, s.Store, s.Wait, writes...); err != nil {
+		return err
+	}
+	next.version++
+	return nil
+}
+
+// again is the attempt that sub is once more: the last one if it is open, or
+// the one that was accepted. It refuses while another is open.
+func (s *Service) again(ctx context.Context, last *Status, sub *Submission) (Status, error) {
+	same := last.Request.Hash() == sub.Request.Hash()
+	switch {
+	case last.Phase == Open && s.now().Before(last.Due):
+		if same {
+			return *last, nil
+		}
+		return Status{}, problem.New(problem.Conflict, "child %s: graduation %s, of another request, is open until %s", last.Child.Short(), last.ID, last.Due.Format("15:04:05Z07:00"))
+	case last.Phase == Accepted && same:
+		return *last, nil
+	case last.accepted == 0:
+		return Status{}, nil
+	}
+	before, err := s.read(ctx, ID{last.Child, last.accepted})
+	if err != nil || before.Request.Hash() != sub.Request.Hash() {
+		return Status{}, err
+	}
+	return before, nil
+}
+
+// often refuses a child that begins too many attempts: each is two writes that
+// the host pays for.
+func (s *Service) often(ctx context.Context, child identity.ID, tip uint64) error {
+	if tip < MaxAttempts {
+		return nil
+	}
+	rows, err := s.Store.Rows(ctx, Stream(child), tip-MaxAttempts+1, 1, store.Ascending)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return problem.New(problem.Damaged, "graduation %s is missing", ID{child, tip - MaxAttempts + 1})
+	}
+	a, err := DecodeAttempt(child, rows[0])
+	if err == nil && s.now().Before(a.Began.Add(Day)) {
+		err = problem.New(problem.TooMany, "child %s: expected at most %d attempts to graduate in 24 hours, got more", child.Short(), MaxAttempts)
+	}
+	return err
+}
+
+// read returns the status of an attempt; NotFound if there is none.
+func (s *Service) read(ctx context.Context, id ID) (Status, error) {
+	rows, err := s.Store.Rows(ctx, Stream(id.Child), id.Position, 1, store.Ascending)
+	if err != nil {
+		return Status{}, err
+	}
+	if len(rows) == 0 || rows[0].Position != id.Position {
+		return Status{}, problem.New(problem.NotFound, "graduation %s is not known", id)
+	}
+	return s.decode(ctx, id.Child, rows[0])
+}
+
+func (s *Service) decode(ctx context.Context, child identity.ID, row store.Row) (Status, error) {
+	a, err := DecodeAttempt(child, row)
+	if err != nil {
+		return Status{}, err
+	}
+	d, err := s.Store.Doc(ctx, AttemptKey(child, row.Position))
+	if err != nil {
+		return Status{}, err
+	}
+	return DecodeStatus(a, d)
+}
+
+// lastAccepted is the position of the last attempt up to s that was accepted.
+func (s *Status) lastAccepted() uint64 {
+	if s.Phase == Accepted {
+		return s.Position
+	}
+	return s.accepted
+}

@@ -1,0 +1,144 @@
+package graduation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+)
+
+const (
+	hostPartition = "host"
+	policySort    = "gate"
+)
+
+// PolicyKey is where the policy of a tenant lies, or, for "", the host's.
+func PolicyKey(tenant string) store.Key {
+	if tenant == "" {
+		return store.Key{Partition: hostPartition, Sort: policySort}
+	}
+	return store.Key{Partition: hostPartition, Sort: policySort + "#" + tenant}
+}
+
+// Where a policy comes from.
+const (
+	FromTenant  = "tenant"
+	FromHost    = "host"
+	FromDefault = "default"
+)
+
+// Policy is the policy that attempts of tenant's children are judged by, and
+// where it comes from: the tenant's own, or the host's, or the default.
+func (s *Service) Policy(ctx context.Context, tenant string) (p gate.Policy, from string, err error) {
+	for _, at := range []struct{ tenant, from string }{{tenant, FromTenant}, {"", FromHost}} {
+		if at.tenant == "" && at.from == FromTenant {
+			continue
+		}
+		d, err := s.Store.Doc(ctx, PolicyKey(at.tenant))
+		if err != nil {
+			return p, "", fault(err)
+		}
+		if d.Version > 0 {
+			p, err = DecodePolicy(d)
+			return p, at.from, err
+		}
+	}
+	return gate.DefaultPolicy(), FromDefault, nil
+}
+
+// SetPolicy keeps the policy of a tenant, or, for "", the host's. Attempts that
+// have begun are judged by the policy of then.
+func (s *Service) SetPolicy(ctx context.Context, tenant string, p gate.Policy) error {
+	if err := checkTenant(tenant); err != nil {
+		return err
+	}
+	policy, err := p.Marshal()
+	if err != nil {
+		return err
+	}
+	data, err := encode(storedPolicy{format, policy})
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		d, err := s.Store.Doc(ctx, PolicyKey(tenant))
+		if err != nil {
+			return fault(err)
+		}
+		attempt, err := s.attempt()
+		if err != nil {
+			return err
+		}
+		err = settle.Commit(ctx, s.Store, s.Wait, store.Put{Key: PolicyKey(tenant), If: d.Version, Attempt: attempt, Data: data})
+		if err == nil || !settle.Overtaken(err) || try == settle.Tries {
+			return fault(err)
+		}
+	}
+}
+
+type storedPolicy struct {
+	Format int             `json:"format"`
+	Policy json.RawMessage `json:"policy"`
+}
+
+// DecodePolicy reads a policy, for verify too. A problem of kind Damaged says
+// what is wrong with it.
+func DecodePolicy(d store.Doc) (gate.Policy, error) {
+	var w storedPolicy
+	var p gate.Policy
+	err := json.Unmarshal(d.Data, &w)
+	if err == nil {
+		err = checkFormat(w.Format)
+	}
+	if err == nil {
+		p, err = gate.ParsePolicy(w.Policy)
+	}
+	if err != nil {
+		return gate.Policy{}, problem.Wrap(problem.Damaged, err, "the policy of the gate (%s) is not readable: %s", d.Key, problem.Of(err).Text())
+	}
+	return p, nil
+}
+
+// Warnings says what a host should be told when it starts: where the check for
+// collusion was switched off by name.
+func (s *Service) Warnings(ctx context.Context) ([]string, error) {
+	var said []string
+	r := store.Range{Partition: hostPartition, First: policySort, Last: policySort + "$"} // '$' follows '#'
+	for cursor, more := "", true; more; more = cursor != "" {
+		docs, next, err := s.Store.Docs(ctx, r, store.MaxPage, cursor)
+		if err != nil {
+			return said, fault(err)
+		}
+		for _, d := range docs {
+			p, err := DecodePolicy(d)
+			if err != nil {
+				return said, err
+			}
+			if p.Detector != gate.ByZeros {
+				continue
+			}
+			whose := "of this host"
+			if tenant, ok := strings.CutPrefix(d.Key.Sort, policySort+"#"); ok {
+				whose = "of tenant " + tenant
+			}
+			said = append(said, "the gate "+whose+" checks for no collusion: its detector is zeros")
+		}
+		cursor = next
+	}
+	return said, nil
+}
+
+// maxTenant bounds a tenant's name.
+const maxTenant = 128
+
+func checkTenant(tenant string) error {
+	if len(tenant) > maxTenant || strings.ToValidUTF8(tenant, "") != tenant {
+		return problem.Invalid("tenant", fmt.Sprintf("UTF-8 of at most %d bytes", maxTenant), fmt.Sprintf("%d bytes", len(tenant)))
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package graduation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Record keeps what a run has come to, r being the refusal or the fault that
+// ended it, nil after commit. What is decided stays: a run that was told of a
+// fault after its commit was applied is accepted, whatever r says. It writes
+// documents of attempts and nothing else.
+func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, error) {
+	st, err := s.end(ctx, state.ID(), func(st *Status) error {
+		if state.Request != st.Request.Hash() {
+			return problem.New(problem.Untrusted, "graduation %s: the state is that of another attempt", st.ID)
+		}
+		why := r
+		if why == nil {
+			last := gate.Steps()[len(gate.Steps())-1].Name
+			why = Refuse(last, problem.New(problem.Internal, "the run ended without a commit"))
+		}
+		st.Phase, st.Step, st.Decided = why.phase(), why.Step, s.now()
+		kept := *why
+		st.Findings, kept.Findings = state.Findings, nil
+		if why.Findings != nil {
+			st.Findings = why.Findings
+		}
+		st.Refusal = &kept
+		return nil
+	})
+	return st, err
+}
+
+// Status tells of an attempt; NotFound if there is none. One that nobody ended
+// in time has failed from then on, and whoever looks first writes that down.
+func (s *Service) Status(ctx context.Context, child identity.ID, position uint64) (Status, error) {
+	st, err := s.read(ctx, ID{child, position})
+	if err != nil || st.Phase != Open || s.now().Before(st.Due) {
+		return st, fault(err)
+	}
+	return s.end(ctx, st.ID, func(st *Status) error {
+		if s.now().Before(st.Due) {
+			return errOpen
+		}
+		st.overdue(s.now())
+		return nil
+	})
+}
+
+// Latest is the status of child's last attempt; false if there was none.
+func (s *Service) Latest(ctx context.Context, child identity.ID) (Status, bool, error) {
+	tip, err := s.Store.Tip(ctx, Stream(child))
+	if err != nil || tip.Position == 0 {
+		return Status{}, false, fault(err)
+	}
+	st, err := s.Status(ctx, child, tip.Position)
+	return st, err == nil, err
+}
+
+// errOpen: an attempt is to stay as it is.
+var errOpen = errors.New("it is open")
+
+// end decides an attempt that is open, and returns one that is decided as it
+// is.
+func (s *Service) end(ctx context.Context, id ID, decide func(*Status) error) (Status, error) {
+	ctx, cancel := settle.WithPatience(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		st, err := s.read(ctx, id)
+		if err != nil || st.Phase != Open {
+			return st, fault(err)
+		}
+		switch err := decide(&st); {
+		case errors.Is(err, errOpen):
+			return st, nil
+		case err != nil:
+			return Status{}, err
+		}
+		attempt, err := s.attempt()
+		if err != nil {
+			return Status{}, err
+		}
+		put, err := st.put(attempt)
+		if err != nil {
+			return Status{}, err
+		}
+		if err = settle.Commit(ctx, s.Store, s.Wait, put); err == nil {
+			st.version++
+			return st, nil
+		}
+		if !settle.Overtaken(err) || settle.BackOff(ctx, s.Wait, s.Rand, try) != nil {
+			return Status{}, fault(err)
+		}
+	}
+}
+
+// overdue is the end of an attempt that nobody ended.
+func (s *Status) overdue(now time.Time) {
+	s.Phase, s.Decided = Failed, now
+	s.Refusal = &Refusal{
+		Error: gate.ErrorName(problem.Deadline), Kind: problem.Deadline.String(),
+		Detail: "the run came to no end in time; send the same again", Step: s.Step,
+	}
+}

@@ -1,0 +1,63 @@
+package graduation
+
+import (
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// State is what goes from step to step: of which attempt, and what the steps
+// before have found. It is a small JSON value: the input and the output of
+// every task of a state machine.
+type State struct {
+	Child    identity.ID    `json:"child"`
+	Position uint64         `json:"position"`
+	Request  identity.Hash  `json:"request"` // the hash of the request that this is about
+	Passed   []Verdict      `json:"passed,omitempty"`
+	Findings *gate.Findings `json:"findings,omitempty"`
+}
+
+// Verdict says that a step had nothing to refuse.
+type Verdict struct {
+	Step gate.StepName `json:"step"`
+	At   int64         `json:"at"` // Unix microseconds
+}
+
+// ID is the attempt that s is about.
+func (s *State) ID() ID { return ID{s.Child, s.Position} }
+
+// fits refuses a state that is not a's, and one in which the steps before name
+// have not all passed, in their order, since a began. It is of kind Untrusted:
+// no refusal of the gate, since nobody asked for what was not asked.
+func (s *State) fits(a *Attempt, name gate.StepName) error {
+	if s.ID() != a.ID || s.Request != a.Request.Hash() {
+		return problem.New(problem.Untrusted, "graduation %s: the state is that of another attempt", a.ID)
+	}
+	passed := s.Passed
+	for _, step := range gate.Steps() {
+		if step.Name == name {
+			if len(passed) > 0 {
+				return problem.New(problem.Untrusted, "graduation %s: the step %s is behind it", a.ID, name)
+			}
+			return nil
+		}
+		switch {
+		case len(passed) == 0 || passed[0].Step != step.Name:
+			return problem.New(problem.Untrusted, "graduation %s: the step %s has not passed before %s", a.ID, step.Name, name)
+		case passed[0].At < a.Began.UnixMicro():
+			return problem.New(problem.Untrusted, "graduation %s: the verdict of %s is older than the attempt", a.ID, step.Name)
+		}
+		passed = passed[1:]
+	}
+	return problem.New(problem.Untrusted, "graduation %s: %.40q is not a step", a.ID, string(name))
+}
+
+// pass is s with the verdict of one more step. Hosts' clocks differ: no verdict
+// is older than the attempt for that.
+func (s State) pass(a *Attempt, name gate.StepName, now time.Time) State {
+	passed := append(make([]Verdict, 0, len(s.Passed)+1), s.Passed...)
+	s.Passed = append(passed, Verdict{name, max(now.UnixMicro(), a.Began.UnixMicro())})
+	return s
+}

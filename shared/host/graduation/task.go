@@ -1,0 +1,135 @@
+package graduation
+
+import (
+	"context"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Task runs one step of an attempt. The state that it returns is what the next
+// step is given; an error is a refusal of the step (its kinds are in
+// gate.Steps), or a fault. Every task may be run again, with the same state: so
+// often as it likes a machine delivers one anew. Of an attempt that was
+// accepted every step passes and changes nothing; of one that was refused, has
+// failed or is due none does.
+func (s *Service) Task(ctx context.Context, name gate.StepName, state State) (State, error) {
+	st, err := s.read(ctx, state.ID())
+	if err != nil {
+		return state, fault(err)
+	}
+	if err := state.fits(&st.Attempt, name); err != nil {
+		return state, err
+	}
+	switch st.Phase {
+	case Accepted:
+		return state.pass(&st.Attempt, name, s.now()), nil
+	case Refused, Failed:
+		return state, over(&st)
+	}
+	if err := s.due(&st); err != nil {
+		return state, err
+	}
+	switch name {
+	case gate.Consent:
+		_, err = s.consent(ctx, &st)
+	case gate.RateLimit:
+		err = s.rateLimit(ctx, &st)
+	case gate.Collusion:
+		state.Findings, err = s.collusion(ctx, &st)
+	case gate.Commit:
+		err = s.commit(ctx, st.Attempt, state.Findings)
+	}
+	if err != nil {
+		return state, fault(err)
+	}
+	return state.pass(&st.Attempt, name, s.now()), nil
+}
+
+// over says that an attempt is decided, and not as it is asked for.
+func over(st *Status) error {
+	return problem.New(problem.Conflict, "graduation %s is over: it was %s", st.ID, st.Phase)
+}
+
+func (s *Service) due(st *Status) error {
+	if s.now().Before(st.Due) {
+		return nil
+	}
+	return problem.New(problem.Deadline, "graduation %s: expected its end before %s", st.ID, st.Due.Format("15:04:05Z07:00"))
+}
+
+// consent asks whether both parties want it, with keys that are good. It
+// returns the manifest that it is about.
+func (s *Service) consent(ctx context.Context, st *Status) (*composite.Manifest, error) {
+	m, err := s.manifest(ctx, st.Child)
+	if err != nil {
+		return nil, err
+	}
+	if err := gate.CheckConsent(&st.Request, m); err != nil {
+		return nil, err
+	}
+	for _, id := range []identity.ID{st.Request.ParentID, st.Child} {
+		gone, err := s.Registry.IsRevoked(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if gone {
+			return nil, problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
+		}
+	}
+	return m, nil
+}
+
+// rateLimit asks whether the parent has a slot left.
+func (s *Service) rateLimit(ctx context.Context, st *Status) error {
+	m, err := s.manifest(ctx, st.Child)
+	if err != nil {
+		return err
+	}
+	w, _, err := s.window(ctx, st.Request.ParentID)
+	if err != nil {
+		return err
+	}
+	return slotLeft(st, w, m, s.now())
+}
+
+// slotLeft refuses where the parent's day is full, and then where there is
+// nothing to open.
+func slotLeft(st *Status, w gate.Window, m *composite.Manifest, now time.Time) error {
+	if err := gate.CheckRate(st.Request.ParentID, w, now, st.Policy); err != nil {
+		return err
+	}
+	return gate.CheckOpen(m)
+}
+
+// collusion judges the evidence. What it found is returned beside a refusal,
+// too.
+func (s *Service) collusion(ctx context.Context, st *Status) (*gate.Findings, error) {
+	detector, err := s.detector(st.Policy)
+	if err != nil {
+		return nil, problem.Wrap(problem.Damaged, err, "graduation %s: %s", st.ID, problem.Of(err).Text())
+	}
+	evidence := gate.Evidence{Child: st.Child, Parent: st.Request.ParentID}
+	if st.Policy.Detector != gate.ByZeros {
+		if evidence, err = s.Evidence.Collect(ctx, st.Child, st.Request.ParentID); err != nil {
+			return nil, err
+		}
+		if evidence.Child != st.Child || evidence.Parent != st.Request.ParentID {
+			return nil, problem.New(problem.Damaged, "graduation %s: the evidence is of %s and %s", st.ID, evidence.Child.Short(), evidence.Parent.Short())
+		}
+	}
+	found, err := detector.Detect(evidence, st.Policy)
+	if err != nil {
+		return nil, err
+	}
+	if err := found.Judge(); err != nil {
+		if problem.Is(err, problem.Collusion) {
+			err = &JudgedError{found, err}
+		}
+		return &found, err
+	}
+	return &found, nil
+}
