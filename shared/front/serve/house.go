@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"time"
 
@@ -11,9 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/custody"
+	"github.com/vacancy-host/vacancy/shared/host/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/egress"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
@@ -75,8 +78,11 @@ type House struct {
 // Open puts the host together. It reads and writes nothing yet, so that a
 // function's start waits for nothing.
 func (h Home) Open() (*House, error) {
+	composites := delegation.New(delegation.Config{Store: h.Store, Substrates: h.Substrates.Kinds, Now: h.Now, Rand: h.Rand})
+	kinds := substrate.Kinds{plan.Kind: composites.Open} // which combines by those of the home alone
+	maps.Copy(kinds, h.Substrates.Kinds)
 	v, reg, err := hosted.NewWithRegistry(hosted.Config{
-		Store: h.Store, Vault: h.Vault, Substrates: h.Substrates.Kinds, Now: h.Now, Rand: h.Rand, URL: h.URL, Identity: h.Identity,
+		Store: h.Store, Vault: h.Vault, Substrates: kinds, Now: h.Now, Rand: h.Rand, URL: h.URL, Identity: h.Identity,
 	}, h.Probe)
 	if err != nil {
 		return nil, err
@@ -85,8 +91,9 @@ func (h Home) Open() (*House, error) {
 	keys := texts.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
 	calls := call.New(call.Config{
 		Store: h.Store, Directory: v, Texts: keys, Now: h.Now, Rand: h.Rand,
-		Self: v.SelfID, Revoked: reg.AnyRevoked,
+		Self: v.SelfID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
 	})
+	composites.Bind(v, calls)
 	house := &House{
 		Vacants: v, Texts: keys, Calls: calls, Registry: reg, home: h,
 		Message: message.Handler(message.Config{Host: calls, Directory: v, Log: h.Log, Now: h.Now}),

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/plan"
-	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -167,21 +166,11 @@ func (v *Vacants) own(ctx context.Context, r *Record, what string) (Record, erro
 	if child.State.Closed() {
 		return child, problem.New(problem.Gone, "vacant %s is %s", child.Name, child.State)
 	}
-	m, ok, err := v.bond(ctx, child.ID)
+	m, ok, err := v.Manifest(ctx, child.ID)
 	if err == nil && (!ok || m.Manifest.ParentID != r.ID) {
 		err = problem.New(problem.Malformed, "expected a child of %s, got %s (%s), who has no manifest with it", r.Name, child.Name, child.ID.Short())
 	}
 	return child, err
-}
-
-// bond is the manifest of a child.
-func (v *Vacants) bond(ctx context.Context, child identity.ID) (m registry.ManifestDocument, ok bool, err error) {
-	d, err := v.Store.Doc(ctx, registry.ManifestKey(child))
-	if err != nil || d.Version == 0 {
-		return m, false, fault(err)
-	}
-	m, err = registry.DecodeManifest(child, d)
-	return m, err == nil, err
 }
 
 // fits walks the tree that p makes of r's children, and the trees of those
@@ -193,7 +182,7 @@ func (v *Vacants) fits(ctx context.Context, r *Record, p *plan.Plan) error {
 		if err := t.check(ctx, &top); err != nil {
 			return err
 		}
-		m, ok, err := v.bond(ctx, top.ID)
+		m, ok, err := v.Manifest(ctx, top.ID)
 		if err != nil || !ok {
 			return err
 		}

@@ -315,7 +315,7 @@ func (v *Vacants) planChild(b *birth) (kind string, err error) {
 	}
 	b.child.Changed = b.child.Created
 	b.child.bind(&b.manifest)
-	return spec.Kind, nil
+	return cardWord(spec.Kind), nil
 }
 
 // bind has r be the child that m says.
