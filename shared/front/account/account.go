@@ -39,6 +39,13 @@ type Config struct {
 	Verify, Chain http.Handler
 	// Seal answers POST /v1/log/seal. nil: not there.
 	Seal http.Handler
+	// Graduations answers POST /v1/graduations for who would else have to find
+	// the public door of a host that may not even run. nil: not there.
+	Graduations http.Handler
+	// Gate tells of graduations and keeps their policy; nil: not there.
+	Gate Gate
+	// Report says how a parent's calls to its children went; nil: not told.
+	Report func(ctx context.Context, parent identity.ID) (map[identity.ID]Calls, error)
 	// KeyService says that the host's identity lies in one, Stage and Version
 	// which deployment this is: GET /v1/host tells them.
 	KeyService     bool
@@ -57,6 +64,14 @@ type Config struct {
 //	POST /v1/vacants/{vacant}/publish       {"capability", "visibility", "listing"}, also /unpublish
 //	POST /v1/vacants/{vacant}/revoke        {"reason"}: its key, for good
 //	GET  /v1/vacants/{vacant}/logbook?from=&limit=
+//	POST /v1/vacants/{vacant}/children      a child                    201
+//	GET  /v1/vacants/{vacant}/children?cursor=&limit=
+//	GET  /v1/vacants/{vacant}/manifest      what binds a child; POST keeps one that both have signed
+//	GET  /v1/vacants/{vacant}/plan          what a composite answers by; PUT sets it
+//	POST /v1/vacants/{vacant}/graduation-signature  {"parent_id", "child_id", "capability_text"}
+//	GET  /v1/vacants/{vacant}/graduation?position=  what has come of an attempt, of the last if none is named
+//	POST /v1/graduations                    as at the public door
+//	GET  /v1/gate?tenant=                   what graduations are judged by; PUT sets it
 //	PUT  /v1/registry/{vacant}/listing      what the operator says of one that is registered
 //	POST /v1/log/seal                       the registry's log, now
 //	GET  /v1/host?challenge=                who the host is, and a proof of it
@@ -69,24 +84,31 @@ func Handler(c Config) http.Handler {
 	d := &door{c}
 	mux := http.NewServeMux()
 	for path, methods := range map[string]map[string]handler{
-		"/v1/vacants":                    {http.MethodGet: d.list, http.MethodPost: d.create},
-		"/v1/vacants/{vacant}/publish":   {http.MethodPost: d.publish},
-		"/v1/vacants/{vacant}/unpublish": {http.MethodPost: d.unpublish},
-		"/v1/vacants/{vacant}/revoke":    {http.MethodPost: d.revoke},
-		"/v1/registry/{vacant}/listing":  {http.MethodPut: d.setListing},
-		"/v1/log/seal":                   {http.MethodPost: stream(c.Seal)},
-		"/v1/vacants/{vacant}":           {http.MethodGet: d.show, http.MethodDelete: d.change(c.Vacants.Delete)},
-		"/v1/vacants/{vacant}/pause":     {http.MethodPost: d.change(c.Vacants.Pause)},
-		"/v1/vacants/{vacant}/resume":    {http.MethodPost: d.change(c.Vacants.Resume)},
-		"/v1/vacants/{vacant}/sink":      {http.MethodPost: d.change(c.Vacants.Sink)},
-		"/v1/vacants/{vacant}/archive":   {http.MethodPost: d.change(c.Vacants.Archive)},
-		"/v1/vacants/{vacant}/export":    {http.MethodPost: d.export},
-		"/v1/vacants/{vacant}/logbook":   {http.MethodGet: d.logbook},
-		"/v1/host":                       {http.MethodGet: d.host, http.MethodPut: d.setHost},
-		"/v1/restored":                   {http.MethodPost: d.restored},
-		"/v1/verify":                     {http.MethodGet: stream(c.Verify)},
-		"/v1/chain/{from}/{to}":          {http.MethodGet: stream(c.Chain)},
-		"/":                              {},
+		"/v1/vacants":                               {http.MethodGet: d.list, http.MethodPost: d.create},
+		"/v1/vacants/{vacant}/publish":              {http.MethodPost: d.publish},
+		"/v1/vacants/{vacant}/unpublish":            {http.MethodPost: d.unpublish},
+		"/v1/vacants/{vacant}/revoke":               {http.MethodPost: d.revoke},
+		"/v1/registry/{vacant}/listing":             {http.MethodPut: d.setListing},
+		"/v1/log/seal":                              {http.MethodPost: stream(c.Seal)},
+		"/v1/vacants/{vacant}":                      {http.MethodGet: d.show, http.MethodDelete: d.change(c.Vacants.Delete)},
+		"/v1/vacants/{vacant}/pause":                {http.MethodPost: d.change(c.Vacants.Pause)},
+		"/v1/vacants/{vacant}/resume":               {http.MethodPost: d.change(c.Vacants.Resume)},
+		"/v1/vacants/{vacant}/sink":                 {http.MethodPost: d.change(c.Vacants.Sink)},
+		"/v1/vacants/{vacant}/archive":              {http.MethodPost: d.change(c.Vacants.Archive)},
+		"/v1/vacants/{vacant}/export":               {http.MethodPost: d.export},
+		"/v1/vacants/{vacant}/logbook":              {http.MethodGet: d.logbook},
+		"/v1/vacants/{vacant}/children":             {http.MethodGet: d.children, http.MethodPost: d.spawn},
+		"/v1/vacants/{vacant}/manifest":             {http.MethodGet: d.manifest, http.MethodPost: d.takeManifest},
+		"/v1/vacants/{vacant}/plan":                 {http.MethodGet: d.plan, http.MethodPut: d.setPlan},
+		"/v1/vacants/{vacant}/graduation-signature": {http.MethodPost: d.signGraduation},
+		"/v1/vacants/{vacant}/graduation":           {http.MethodGet: d.graduation},
+		GraduationsPath:                             {http.MethodPost: stream(c.Graduations)},
+		"/v1/gate":                                  {http.MethodGet: d.policy, http.MethodPut: d.setPolicy},
+		"/v1/host":                                  {http.MethodGet: d.host, http.MethodPut: d.setHost},
+		"/v1/restored":                              {http.MethodPost: d.restored},
+		"/v1/verify":                                {http.MethodGet: stream(c.Verify)},
+		"/v1/chain/{from}/{to}":                     {http.MethodGet: stream(c.Chain)},
+		"/":                                         {},
 	} {
 		mux.HandleFunc(path, d.route(methods))
 	}

@@ -1,0 +1,228 @@
+package account
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// spawn makes a child on the word of who runs the host.
+func (d *door) spawn(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	wish, err := readSpawning(body)
+	if err != nil {
+		return err
+	}
+	parent, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	spec := hosted.SpawnSpec{
+		Parent: parent.ID, Path: wish.Path, Name: wish.Name, Capability: wish.Capability, Substrate: wish.Substrate,
+		Tools: wish.Tools, Rule: wish.Rule, Reach: wish.Reach, Outbound: wish.Outbound,
+	}
+	if wish.With != "" {
+		with, err := d.Vacants.Find(r.Context(), wish.With)
+		if err != nil {
+			e := problem.Of(err)
+			return problem.Wrap(e.Kind, err, "with: %s", e.Text())
+		}
+		spec.With = &with.ID
+	}
+	return d.born(w, r, spec)
+}
+
+// born makes the child and shows it. One that is to think as its parent does, and
+// whose parent answers by a plan, echoes.
+func (d *door) born(w http.ResponseWriter, r *http.Request, spec hosted.SpawnSpec) error {
+	if spec.Substrate == "" {
+		parent, err := d.Vacants.Get(r.Context(), spec.Parent)
+		if err != nil {
+			return err
+		}
+		if parent.Substrate == plan.Kind { // the plan is the parent's own
+			spec.Substrate = defaultSubstrate
+		}
+	}
+	rec, m, err := d.Vacants.Spawn(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusCreated, Spawned{vacantOf(&rec), Manifest{Manifest: m.Blob()}})
+}
+
+// children shows a page of a vacant's children, and how its calls to them went.
+func (d *door) children(w http.ResponseWriter, r *http.Request) error {
+	limit, err := number(r.URL.Query(), "limit", hosted.MaxPage)
+	if err != nil {
+		return err
+	}
+	parent, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	records, next, err := d.Vacants.Children(r.Context(), parent.ID, r.URL.Query().Get("cursor"), int(limit))
+	if err != nil {
+		return err
+	}
+	page := Children{Children: make([]Child, len(records)), Next: next}
+	var calls map[identity.ID]Calls
+	if d.Report != nil && len(records) > 0 {
+		if calls, err = d.Report(r.Context(), parent.ID); err != nil {
+			return err
+		}
+	}
+	for i := range records {
+		if page.Children[i], err = d.child(r, &records[i]); err != nil {
+			return err
+		}
+		page.Children[i].Calls = calls[records[i].ID]
+	}
+	return write(w, http.StatusOK, page)
+}
+
+func (d *door) child(r *http.Request, rec *hosted.Record) (Child, error) {
+	c := Child{Vacant: vacantOf(rec)}
+	m, ok, err := d.Vacants.Manifest(r.Context(), rec.ID)
+	if ok {
+		c.Path, c.Closed, c.Graduated = m.Manifest.BirthPath, m.Manifest.ClosedByDefault, m.Graduated
+	}
+	return c, err
+}
+
+// manifest shows what binds a child to its parent.
+func (d *door) manifest(w http.ResponseWriter, r *http.Request) error {
+	child, err := d.childOf(r)
+	if err != nil {
+		return err
+	}
+	return d.showManifest(w, r, child)
+}
+
+func (d *door) showManifest(w http.ResponseWriter, r *http.Request, child identity.ID) error {
+	m, ok, err := d.Vacants.Manifest(r.Context(), child)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return problem.New(problem.NotFound, "vacant %s is nobody's child that this host knows of", child.Short())
+	}
+	return write(w, http.StatusOK, manifestPage(&m))
+}
+
+func manifestPage(m *registry.ManifestDocument) Manifest {
+	page := Manifest{Manifest: m.Manifest.Blob(), Graduated: m.Graduated}
+	if m.Replaced != nil {
+		page.Replaced = m.Replaced.Blob()
+	}
+	return page
+}
+
+// takeManifest keeps a manifest that both parties have signed.
+func (d *door) takeManifest(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	m, err := composite.Parse(body)
+	if err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	if m.ChildID != rec.ID {
+		return problem.Invalid("child_id", rec.ID.String(), m.ChildID.String())
+	}
+	if err := d.Vacants.TakeManifest(r.Context(), m); err != nil {
+		return err
+	}
+	return d.showManifest(w, r, rec.ID)
+}
+
+// readSpawning reads the body of a spawn.
+func readSpawning(body []byte) (s Spawning, err error) {
+	d := canon.NewDecoder(body, limits())
+	err = d.Document(func(key string) (err error) {
+		switch key {
+		case "path":
+			s.Path, err = word[composite.BirthPath](d, key)
+		case "name":
+			s.Name, err = text(d, key)
+		case "capability":
+			s.Capability, err = text(d, key)
+		case "substrate":
+			s.Substrate, err = text(d, key)
+		case "tools":
+			s.Tools, err = texts(d, key)
+		case "rule":
+			s.Rule, err = text(d, key)
+		case "with":
+			s.With, err = text(d, key)
+		case "endpoint_reachability":
+			s.Reach, err = word[composite.Reachability](d, key)
+		case "outbound_policy":
+			s.Outbound, err = word[composite.Outbound](d, key)
+		default:
+			err = problem.Invalid(clip(key), "path, name, capability, substrate, tools, rule, with, endpoint_reachability or outbound_policy", "another member")
+		}
+		return err
+	})
+	return s, err
+}
+
+func word[T ~string](d *canon.Decoder, field string) (T, error) {
+	s, err := text(d, field)
+	return T(s), err
+}
+
+// plan shows what a composite does with a call.
+func (d *door) plan(w http.ResponseWriter, r *http.Request) error {
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	p, ok, err := d.Vacants.Plan(r.Context(), rec.ID)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return problem.New(problem.NotFound, "vacant %s has no plan", rec.Name)
+	}
+	return write(w, http.StatusOK, planPage(&rec, &p))
+}
+
+func planPage(rec *hosted.Record, p *plan.Plan) Plan {
+	return Plan{vacantOf(rec), json.RawMessage(p.Blob()), p.Hash()}
+}
+
+func (d *door) setPlan(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	p, err := plan.Parse(body)
+	if err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	rec, p, err = d.Vacants.SetPlan(r.Context(), rec.ID, p)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, planPage(&rec, &p))
+}

@@ -1,0 +1,90 @@
+package account
+
+import (
+	"encoding/json"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Spawning is the body of a spawn: what the child shall be. With is the other
+// parent of a D4, by name or id; it is hosted here too, as both sign.
+type Spawning struct {
+	Path       composite.BirthPath    `json:"path"`
+	Name       string                 `json:"name"`
+	Capability string                 `json:"capability"`
+	Substrate  string                 `json:"substrate,omitempty"`
+	Tools      []string               `json:"tools,omitempty"`
+	Rule       string                 `json:"rule,omitempty"` // what D1 adds
+	With       string                 `json:"with,omitempty"`
+	Reach      composite.Reachability `json:"endpoint_reachability,omitempty"`
+	Outbound   composite.Outbound     `json:"outbound_policy,omitempty"`
+}
+
+// Spawned is a child, just born, and what binds it to its parent.
+type Spawned struct {
+	Vacant   Vacant   `json:"vacant"`
+	Manifest Manifest `json:"manifest"`
+}
+
+func (s *Spawned) sound() error { return s.Vacant.sound() }
+
+// Manifest is the manifest of a child as it is kept: both signatures are in it.
+// Graduated says that the gate has opened it, Replaced is the one before then.
+type Manifest struct {
+	Manifest  json.RawMessage `json:"manifest"`
+	Graduated bool            `json:"graduated"`
+	Replaced  json.RawMessage `json:"replaced,omitempty"`
+}
+
+// Open parses m and says whether it is signed by both, which nobody needs to
+// take the host's word for.
+func (m *Manifest) Open() (composite.Manifest, error) {
+	out, err := composite.Parse(m.Manifest)
+	if err == nil {
+		err = out.Verify()
+	}
+	if err != nil {
+		return out, problem.Wrap(problem.Untrusted, err, "the host's answer is no manifest: %s", problem.Of(err).Text())
+	}
+	return out, nil
+}
+
+// Calls are how the newest of a parent's calls to a child went. P50 is in
+// milliseconds, null before the first answer.
+type Calls struct {
+	Calls    int      `json:"calls"`
+	Failures int      `json:"failures"`
+	P50      *float64 `json:"p50_ms"`
+}
+
+// Child is a child as its parent sees it.
+type Child struct {
+	Vacant    Vacant              `json:"vacant"`
+	Path      composite.BirthPath `json:"path"`
+	Closed    bool                `json:"closed"`
+	Graduated bool                `json:"graduated"`
+	Calls
+}
+
+// Children is a page of children. Next is the cursor of the next page, "" after
+// the last.
+type Children struct {
+	Children []Child `json:"children"`
+	Next     string  `json:"next"`
+}
+
+// Plan is the plan that a vacant answers by.
+type Plan struct {
+	Vacant Vacant          `json:"vacant"`
+	Plan   json.RawMessage `json:"plan"`
+	Hash   identity.Hash   `json:"plan_hash"`
+}
+
+// GraduationSignature is a vacant's signature of a request for a graduation.
+type GraduationSignature struct {
+	ID        identity.ID `json:"vacant_id"`
+	Party     string      `json:"party"`     // parent or child
+	Signature string      `json:"signature"` // hex
+}
