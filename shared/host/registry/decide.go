@@ -167,11 +167,15 @@ func revoked(id identity.ID) error {
 	return problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
 }
 
+// publisher says on whose behalf a publish is decided: host, by the host itself
+// for a vacant that it runs; gate, for a child that the gate has let through and
+// whose graduation is part of the commit.
+type publisher struct{ host, gate bool }
+
 // publish decides on p, in the order: schema, card, signature of the event,
 // replay, status, sequence, time, parent, equivocation, and what a door asks.
-// reached remembers between two tries which endpoint has answered; byHost says
-// that the host itself publishes, for a vacant that it runs.
-func (r *Registry) publish(ctx context.Context, p *Publication, reached *string, byHost bool) (*decision, error) {
+// reached remembers between two tries which endpoint has answered.
+func (r *Registry) publish(ctx context.Context, p *Publication, reached *string, by publisher) (*decision, error) {
 	if err := p.checkSchema(); err != nil {
 		return nil, err
 	}
@@ -197,13 +201,15 @@ func (r *Registry) publish(ctx context.Context, p *Publication, reached *string,
 	g := a.reg
 	g.Signed = p.State.Effective(p.Visibility)
 	g.Visibility = g.Signed
-	if err := r.graduated(ctx, &g); err != nil {
+	if by.gate {
+		g.Closed = false
+	} else if err := r.graduated(ctx, &g); err != nil {
 		return nil, err
 	}
 	if err := r.endpoint(ctx, &g, &c, reached); err != nil {
 		return nil, err
 	}
-	if g.Hosted && a.reg.Hosted && p.State != g.State && !byHost {
+	if g.Hosted && a.reg.Hosted && p.State != g.State && !by.host {
 		return nil, problem.New(problem.Conflict, "runtime_state: vacant %s runs at this host, where it is %s, not %s", g.ID.Short(), g.State, p.State)
 	}
 	if p.Listing != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
@@ -25,20 +26,77 @@ import (
 // refusal: the same may be sent again.
 func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) {
 	var reached string
-	return r.run(ctx, func(ctx context.Context) (*decision, error) { return r.publish(ctx, &p, &reached, false) })
+	return r.run(ctx, func(ctx context.Context) (*decision, error) { return r.publish(ctx, &p, &reached, publisher{}) })
 }
 
 // Plan decides as Publish does, for the host itself, and leaves the commit to
 // the caller, who has more to change in it: the state, for one. Refused with *store.TakenError or *store.ConflictError,
 // it is planned again. See Turn.
 func (r *Registry) Plan(ctx context.Context, p Publication) (Plan, error) {
+	return r.plan(ctx, p, publisher{host: true})
+}
+
+func (r *Registry) plan(ctx context.Context, p Publication, by publisher) (Plan, error) {
 	var reached string
-	d, err := r.publish(ctx, &p, &reached, true)
+	d, err := r.publish(ctx, &p, &reached, by)
 	if err != nil {
 		return Plan{}, fault(err)
 	}
 	plan, err := r.place(ctx, d)
 	return plan, fault(err)
+}
+
+// PlanGraduation decides as Plan does, for a closed child that the gate lets
+// through: next, which both have signed, takes the place of the manifest that
+// has closed it, in the same commit with its public card. byHost says that the
+// child runs at this host. The refusals are NotFound for a child without a
+// manifest, Graduated for one that is open, and Malformed where next changes
+// what graduation does not.
+func (r *Registry) PlanGraduation(ctx context.Context, p Publication, next composite.Manifest, byHost bool) (Plan, error) {
+	d, err := r.Store.Doc(ctx, ManifestKey(next.ChildID))
+	if err != nil {
+		return Plan{}, fault(err)
+	}
+	if d.Version == 0 {
+		return Plan{}, UnknownChild(next.ChildID)
+	}
+	known, err := DecodeManifest(next.ChildID, d)
+	if err != nil {
+		return Plan{}, err
+	}
+	if !known.Closed() {
+		return Plan{}, problem.New(problem.Graduated, "child %s is open already", next.ChildID.Short())
+	}
+	if err := known.Manifest.CheckGraduated(&next); err != nil {
+		return Plan{}, err
+	}
+	plan, err := r.plan(ctx, p, publisher{host: byHost, gate: true})
+	if err != nil {
+		return Plan{}, err
+	}
+	if len(plan.Writes) == 0 {
+		return Plan{}, problem.New(problem.Sequence, "event %d of %s is there already", p.ActorSeq, next.ChildID.Short())
+	}
+	if plan.Registration.ID != next.ChildID {
+		return Plan{}, problem.Invalid("capability card", "that of the child "+next.ChildID.String(), "that of "+plan.Registration.ID.String())
+	}
+	after := ManifestDocument{Manifest: next, Graduated: true, Replaced: &known.Manifest, Before: known.Replaced}
+	data, err := after.Encode()
+	if err != nil {
+		return Plan{}, err
+	}
+	attempt, err := r.attempt()
+	if err != nil {
+		return Plan{}, err
+	}
+	plan.Writes = append(plan.Writes, store.Put{Key: d.Key, If: d.Version, Attempt: attempt, Data: data})
+	return plan, nil
+}
+
+// UnknownChild is the refusal, in the words of the reference, of a child whose
+// manifest is not here.
+func UnknownChild(child identity.ID) error {
+	return problem.New(problem.NotFound, "unknown child %s", child.Short())
 }
 
 // NextActorSeq is the count that id's next event has to carry.
