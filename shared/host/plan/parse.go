@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -30,13 +31,13 @@ func Parse(data []byte) (Plan, error) {
 		case "on_failure":
 			p.OnFailure, err = word[OnFailure](d)
 		case "delegate":
-			err = p.readDelegations(d)
+			return p.readDelegations(d)
 		case "aggregate":
-			err = p.Aggregate.read(d)
+			return p.Aggregate.read(d)
 		default:
 			return unknown(key, "a plan")
 		}
-		return within(key, err)
+		return at(key, err)
 	})
 	switch {
 	case err != nil && problem.Is(err, problem.TooLarge):
@@ -53,11 +54,11 @@ func Parse(data []byte) (Plan, error) {
 }
 
 func (p *Plan) readDelegations(d *canon.Decoder) error {
-	return d.Array(func(i int) error {
+	return at("delegate", d.Array(func(i int) error {
 		if i == MaxDelegations {
-			return problem.New(problem.Malformed, "expected at most %d delegations, got more", MaxDelegations)
+			return problem.New(problem.Malformed, "delegate: expected at most %d delegations, got more", MaxDelegations)
 		}
-		one := Delegation{Task: "{input}"}
+		one, here := Delegation{Task: "{input}"}, fmt.Sprintf("delegate[%d]", i)
 		err := d.Object(func(key string) (err error) {
 			switch key {
 			case "child":
@@ -67,13 +68,13 @@ func (p *Plan) readDelegations(d *canon.Decoder) error {
 			case "task":
 				one.Task, err = d.String()
 			default:
-				return unknown(key, "a delegation")
+				return unknown(key, here)
 			}
-			return within(key, err)
+			return at(here+"."+key, err)
 		})
 		p.Delegate = append(p.Delegate, one)
-		return within(fmt.Sprintf("[%d]", i), err)
-	})
+		return at(here, err)
+	}))
 }
 
 func (a *Aggregate) read(d *canon.Decoder) error {
@@ -90,12 +91,12 @@ func (a *Aggregate) read(d *canon.Decoder) error {
 		default:
 			return unknown(key, "aggregate")
 		}
-		return within(key, err)
+		return at("aggregate."+key, err)
 	})
 	if a.How == Join && !separated {
 		a.Separator = DefaultSeparator
 	}
-	return err
+	return at("aggregate", err)
 }
 
 func word[T ~string](d *canon.Decoder) (T, error) {
@@ -107,14 +108,11 @@ func unknown(key, of string) error {
 	return problem.New(problem.Malformed, "%.40q is not a member of %s", key, of)
 }
 
-// within puts the key before what is wrong with its value.
-func within(key string, err error) error {
-	if err == nil {
-		return nil
+// at names the whole way to a value that is wrong, where the decoder has named
+// its last step.
+func at(path string, err error) error {
+	if p := problem.Of(err); p != nil && p.Detail == "" && p.Field != "" {
+		return &problem.Error{Kind: p.Kind, Detail: path + strings.TrimPrefix(p.Text(), p.Field)}
 	}
-	p := problem.Of(err)
-	if p.Field == key { // the decoder's own refusal names it
-		return problem.New(problem.Malformed, "%s", p.Text())
-	}
-	return problem.New(problem.Malformed, "%s: %s", key, p.Text())
+	return err
 }
