@@ -56,6 +56,10 @@ func (d *gateDoor) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return schema(err)
 	}
+	// Before anybody learns whether there is such a child.
+	if err := sub.Request.Verify(); err != nil {
+		return err
+	}
 	st, err := d.Gate.Submit(r.Context(), sub)
 	if err != nil {
 		return err

@@ -7,16 +7,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Begin takes a submission in and returns the attempt that it is: the one that
 // is open, or that was accepted, if it asked the same; else a new one. Nothing
-// is written of what is refused here, in the order: form, signatures (Consent;
-// before anybody is told whether there is such a child), a child that nobody can
-// graduate here (NotFound), another attempt of the child that is open (Conflict),
-// too many of a day (TooMany).
+// is written of what is refused here, in the order: form, a child that nobody
+// can graduate here (NotFound), signatures (Consent), another attempt of the
+// child that is open (Conflict), too many of a day (TooMany). A door that must
+// not tell who is a child asks for the signatures before.
 //
 // What begins does not end by itself: walk it, or start its Execution, unless
 // its Status says that it is decided. To do so twice does no harm.
@@ -24,17 +25,24 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := sub.Request.Check(); err != nil {
 		return Status{}, err
 	}
-	if err := sub.Request.Verify(); err != nil {
+	m, err := s.manifest(ctx, sub.Request.ChildID)
+	if err != nil {
+		return Status{}, fault(err)
+	}
+	h, err := s.graduable(ctx, m)
+	if err != nil {
 		return Status{}, err
 	}
-	tenant, err := s.graduable(ctx, &sub)
-	if err != nil {
+	if sub.Request.Verify() != nil {
+		return Status{}, gate.CheckConsent(&sub.Request, m)
+	}
+	if err := sub.Artefacts.complete(h, m); err != nil {
 		return Status{}, err
 	}
 	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
-		st, err := s.begin(ctx, &sub, tenant)
+		st, err := s.begin(ctx, &sub, h.tenant)
 		if err == nil || !settle.Overtaken(err) {
 			return st, fault(err)
 		}
@@ -44,35 +52,55 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	}
 }
 
+// hosts says which of the two are hosted here, and the tenant whose policy
+// holds: the parent's, or else the child's.
+type hosts struct {
+	parent, child bool
+	tenant        string
+}
+
 // graduable refuses a child of which neither it nor its parent is hosted here,
-// as one that is not known: so the lineages of strangers cost nothing. It
-// returns the tenant whose policy holds.
-func (s *Service) graduable(ctx context.Context, sub *Submission) (tenant string, err error) {
-	child := sub.Request.ChildID
-	m, err := s.manifest(ctx, child)
-	if err != nil {
-		return "", fault(err)
-	}
-	found := false
-	for _, id := range []identity.ID{m.ParentID, child} {
-		r, err := s.Vacants.Get(ctx, id)
+// as one that is not known: so the lineages of strangers cost nothing.
+func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts, err error) {
+	for _, party := range []struct {
+		id   identity.ID
+		here *bool
+	}{{m.ChildID, &h.child}, {m.ParentID, &h.parent}} {
+		r, err := s.Vacants.Get(ctx, party.id)
 		switch {
 		case problem.Is(err, problem.NotFound):
 			continue
 		case err != nil:
-			return "", err
+			return h, err
 		case r.IsDeleted():
 			continue
 		}
-		if !found {
-			tenant = r.Tenant // the parent's, if it is hosted here
+		*party.here, h.tenant = true, r.Tenant
+	}
+	if !h.parent && !h.child {
+		return h, unknown(m.ChildID)
+	}
+	return h, nil
+}
+
+// complete refuses what lacks the signature of who is not hosted here: it could
+// only fail at the very end.
+func (a *Artefacts) complete(h hosts, m *composite.Manifest) error {
+	next := m.Graduated()
+	for _, party := range []struct {
+		role      string
+		here      bool
+		id        identity.ID
+		signature []byte
+	}{{"parent", h.parent, m.ParentID, a.ManifestParent}, {"child", h.child, m.ChildID, a.ManifestChild}} {
+		if !party.here && !identity.Verify(party.id, next.SigningBytes(), party.signature) {
+			return problem.Invalid("artefacts.manifest_signature_"+party.role, "the signature of the "+party.role+", who is not hosted here, of the manifest that opens the child", "none that verifies")
 		}
-		found = true
 	}
-	if !found {
-		return "", unknown(child)
+	if !h.child && (len(a.Card) == 0 || len(a.Signature) == 0) {
+		return problem.Invalid("artefacts", "the card and the register event of the child, who is not hosted here", "none")
 	}
-	return tenant, nil
+	return nil
 }
 
 // manifest reads the manifest of child.

@@ -3,12 +3,85 @@ package graduation
 import (
 	"context"
 
-	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
-// commit makes the child public, or changes nothing. Until the host can plan
-// one, every commit fails.
-func (s *Service) commit(context.Context, Attempt, *gate.Findings) error {
-	return problem.New(problem.Unavailable, "this host cannot commit a graduation")
+// commit makes the child public, or changes nothing. Whatever has changed since
+// the checks is checked again, until nobody else is in the way or the attempt
+// is due.
+func (s *Service) commit(ctx context.Context, a Attempt, found *gate.Findings) error {
+	ctx, cancel := settle.WithPatience(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		err := s.commitOnce(ctx, a, found)
+		if err == nil || !settle.Overtaken(err) {
+			return err
+		}
+		if settle.BackOff(ctx, s.Wait, s.Rand, try) != nil {
+			return err
+		}
+	}
+}
+
+// commitOnce plans under what it reads and commits on the condition that it
+// still is so. The attempt's own document is among what is written: so two runs
+// of one attempt have one effect, and what was recorded as failed stays so.
+func (s *Service) commitOnce(ctx context.Context, a Attempt, found *gate.Findings) error {
+	done, err := s.Vacants.GraduationTurn(ctx, a.Request.ParentID, a.Child)
+	if err != nil {
+		return err
+	}
+	defer done()
+	st, err := s.read(ctx, a.ID)
+	switch {
+	case err != nil:
+		return err
+	case st.Phase == Accepted:
+		return nil
+	case st.Phase != Open:
+		return over(&st)
+	}
+	m, err := s.consent(ctx, &st)
+	if err != nil {
+		return err
+	}
+	slot, err := s.slot(ctx, &st, m)
+	if err != nil {
+		return err
+	}
+	planned, made, err := s.Vacants.PlanGraduation(ctx, hosted.Graduation{Request: a.Request, Artefacts: hosted.Artefacts(a.Artefacts), When: s.now()})
+	if err != nil {
+		return err
+	}
+	if err := s.due(&st); err != nil { // as late as it can be asked
+		return err
+	}
+	st.Phase, st.Step, st.Decided, st.Findings = Accepted, gate.Commit, s.now(), found
+	st.Outcome = &Outcome{Manifest: made.Manifest.Blob(), CardHash: made.Card.Hash(), Endpoint: made.Card.Endpoint, Seq: made.Receipt.Seq}
+	end, err := st.put(slot.Attempt)
+	if err != nil {
+		return err
+	}
+	return settle.Commit(ctx, s.Store, s.Wait, append([]store.Write{end, slot}, planned...)...)
+}
+
+// slot is the write that takes a slot of the parent's day, if there is one.
+func (s *Service) slot(ctx context.Context, st *Status, m *composite.Manifest) (store.Put, error) {
+	w, version, err := s.window(ctx, st.Request.ParentID)
+	if err != nil {
+		return store.Put{}, err
+	}
+	now := s.now()
+	if err := slotLeft(st, w, m, now); err != nil {
+		return store.Put{}, err
+	}
+	attempt, err := s.attempt()
+	if err != nil {
+		return store.Put{}, err
+	}
+	return taken(st.Request.ParentID, w.Take(now), version, attempt)
 }
