@@ -1,0 +1,134 @@
+package composite_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+func TestTreeOnlyAllowsWhatTheReferenceAllows(t *testing.T) {
+	data, err := os.ReadFile("testdata/tree_only.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Cases []struct {
+			Name   string
+			Input  struct{ Manifests []manifestVector }
+			Expect struct {
+				Calls []struct {
+					Caller, Callee identity.ID
+					Allowed        bool
+					Message        string
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for _, c := range file.Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			var manifests []composite.Manifest
+			for _, v := range c.Input.Manifests {
+				manifests = append(manifests, v.manifest(t))
+			}
+			for _, call := range c.Expect.Calls {
+				calls++
+				i := slices.IndexFunc(manifests, func(m composite.Manifest) bool { return m.ChildID == call.Caller })
+				err := manifests[i].CheckCall(call.Callee, composite.Siblings(call.Caller, manifests))
+				if call.Allowed != (err == nil) || err != nil && (problem.Of(err).Text() != call.Message || !problem.Is(err, problem.TreeOnly)) {
+					t.Errorf("CheckCall(%s to %s) = %v, want %v %s", call.Caller.Short(), call.Callee.Short(), err, call.Allowed, call.Message)
+				}
+			}
+		})
+	}
+	if len(file.Cases) != 40 || calls < 400 {
+		t.Errorf("%d forests with %d calls, want 40 with at least 400", len(file.Cases), calls)
+	}
+}
+
+func TestWhoIsNoChildHasNoSiblings(t *testing.T) {
+	parent, child, m := pair(t)
+	if got := composite.Siblings(parent.ID(), []composite.Manifest{m}); got != nil {
+		t.Errorf("Siblings(parent) = %v, want none", got)
+	}
+	if got := composite.Siblings(child.ID(), []composite.Manifest{m, m}); got != nil {
+		t.Errorf("Siblings(only child) = %v, want none", got)
+	}
+}
+
+// gates is one row of what a manifest allows: to call its parent, a sibling, a
+// vacant among its tools, a stranger; to send to a URL among its tools, to
+// another; to be called by its parent, a sibling, a stranger, itself. One sign
+// each, + for allowed.
+type gates struct {
+	name     string
+	schema   composite.Schema
+	closed   bool
+	reach    composite.Reachability
+	outbound composite.Outbound
+	policy   string // CheckPolicy: parent, sibling, tool, stranger
+	endpoint string // CheckEndpoint: among the tools, another
+	admits   string // Admits: parent, sibling, stranger, itself
+}
+
+func TestTheAxesAreAGateOfTheirOwn(t *testing.T) {
+	parent, _, base := pair(t)
+	ids := map[string]identity.ID{"parent": parent.ID()}
+	for name, seed := range map[string]string{"sibling": "44", "tool": "55", "stranger": "66"} {
+		ids[name] = keyOf(t, strings.Repeat(seed, 32)).ID()
+	}
+	const url, other = "https://models.example/v1", "https://models.example/v1/"
+	for _, g := range []gates{
+		{"closed, no external", composite.V2, true, composite.ParentOnly, composite.NoExternal, "++--", "--", "++--"},
+		{"closed, permitted", composite.V2, true, composite.ParentBridged, composite.ParentPermitted, "+++-", "+-", "++--"},
+		{"closed, unrestricted", composite.V2, true, composite.PublicA2A, composite.Unrestricted, "++++", "++", "++--"},
+		{"open, no external", composite.V2, false, composite.ParentOnly, composite.NoExternal, "++--", "--", "++--"},
+		{"open, permitted", composite.V2, false, composite.ParentBridged, composite.ParentPermitted, "+++-", "+-", "++--"},
+		{"open to all", composite.V2, false, composite.PublicA2A, composite.Unrestricted, "++++", "++", "+++-"},
+		{"closed of version 1", composite.V1, true, composite.PublicA2A, composite.Unrestricted, "++++", "--", "++--"},
+		{"open of version 1", composite.V1, false, composite.ParentOnly, composite.NoExternal, "++++", "++", "+++-"},
+	} {
+		t.Run(g.name, func(t *testing.T) {
+			m := base
+			m.Schema, m.ClosedByDefault, m.Reachability, m.Outbound = g.schema, g.closed, g.reach, g.outbound
+			m.Added = []string{url, ids["tool"].String()}
+			siblings := []identity.ID{ids["sibling"]}
+			sign := func(ok bool) string {
+				if ok {
+					return "+"
+				}
+				return "-"
+			}
+			var policy, endpoint, admits string
+			for _, who := range []string{"parent", "sibling", "tool", "stranger"} {
+				err := m.CheckPolicy(ids[who], siblings)
+				policy += sign(err == nil)
+				if err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.Of(err).Text(), "outbound_policy "+string(g.outbound))) {
+					t.Errorf("CheckPolicy(%s) = %v, want a refusal that names %s", who, err, g.outbound)
+				}
+			}
+			for _, u := range []string{url, other} {
+				err := m.CheckEndpoint(u)
+				endpoint += sign(err == nil)
+				if err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.Of(err).Text(), "outbound_policy ")) {
+					t.Errorf("CheckEndpoint(%s) = %v, want a refusal that names the policy", u, err)
+				}
+			}
+			for _, who := range []identity.ID{ids["parent"], ids["sibling"], ids["stranger"], m.ChildID} {
+				admits += sign(m.Admits(who, siblings))
+			}
+			if policy != g.policy || endpoint != g.endpoint || admits != g.admits {
+				t.Errorf("CheckPolicy, CheckEndpoint, Admits = %s %s %s, want %s %s %s", policy, endpoint, admits, g.policy, g.endpoint, g.admits)
+			}
+		})
+	}
+}
