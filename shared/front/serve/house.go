@@ -14,7 +14,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/egress"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/observed"
 	"github.com/vacancy-host/vacancy/shared/host/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -69,6 +71,7 @@ type House struct {
 	// them (RegistryDoor, SearchDoor): a function that does not carries none of
 	// what they need.
 	Registry *registry.Registry
+	Gate     *graduation.Service
 	Message  http.Handler // for Public
 	Account  http.Handler // for Control or InProcess; with an Operator for anybody
 
@@ -87,17 +90,19 @@ func (h Home) Open() (*House, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.Substrates.bind(v, h.Store)
+	h.Substrates.bind(v, reg)
 	keys := texts.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
 	calls := call.New(call.Config{
 		Store: h.Store, Directory: v, Texts: keys, Now: h.Now, Rand: h.Rand,
 		Self: v.SelfID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
+		Observe: observed.New(observed.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Note,
 	})
 	composites.Bind(v, calls)
 	house := &House{
 		Vacants: v, Texts: keys, Calls: calls, Registry: reg, home: h,
 		Message: message.Handler(message.Config{Host: calls, Directory: v, Log: h.Log, Now: h.Now}),
 	}
+	house.Gate = h.openGate(house)
 	house.Account, err = h.account(house)
 	return house, err
 }
@@ -105,7 +110,7 @@ func (h Home) Open() (*House, error) {
 func (h Home) account(house *House) (http.Handler, error) {
 	c := account.Config{
 		Vacants: house.Vacants, Host: account.ControlHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log,
-		KeyService: h.Identity != nil, Stage: h.Stage, Version: h.Version,
+		KeyService: h.Identity != nil, Stage: h.Stage, Version: h.Version, Gate: house.Gate, Report: house.report,
 	}
 	if h.Seals {
 		l, err := house.OpenLog(nil)
@@ -115,10 +120,11 @@ func (h Home) account(house *House) (http.Handler, error) {
 		c.Seal = SealDoor(l)
 	}
 	if h.Operator == nil {
+		c.Graduations = house.GateDoor(nil)
 		return account.Handler(c), nil
 	}
 	c.Host = ""
-	return account.Keyed(h.Operator, account.Handler(c)), nil
+	return h.keyed(account.Handler(c), house.ChildrenDoor()), nil
 }
 
 // Upkeep destroys the text keys whose time is over and wipes keys that have
@@ -169,8 +175,8 @@ func Substrates(dev bool) Offer {
 	}
 }
 
-func (o *Offer) bind(v *hosted.Vacants, s store.Store) {
+func (o *Offer) bind(v *hosted.Vacants, r *registry.Registry) {
 	if o.guard != nil {
-		o.guard.Bind(v, s)
+		o.guard.Bind(v, r)
 	}
 }

@@ -1,7 +1,7 @@
 // Package egress decides what a hosted vacant may reach: the guard of
 // host/outbound (wire §14, and beside it what a manifest of version 2 signs).
 //
-// It imports outbound, hosted, registry, floors 1 and 3 and problem. The
+// It imports outbound, hosted, registry, floor 1 and problem. The
 // invariants: a vacant without a parent is not limited; a child reaches what its
 // own manifest allows, which both have signed, and nothing where that cannot be
 // read; a vacant is called at an address that its own card names; each refusal
@@ -19,7 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -30,9 +29,10 @@ type Vacants interface {
 	Show(ctx context.Context, id identity.ID) (r hosted.Record, ok bool, err error)
 }
 
-// Documents is where manifests lie: a store.
-type Documents interface {
-	Doc(ctx context.Context, k store.Key) (store.Doc, error)
+// Manifests tells whose child somebody is and what binds it, strongly
+// consistent; *registry.Registry does.
+type Manifests interface {
+	Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error)
 }
 
 // Guard is the guard of a host's vacants. Its zero value refuses all until it is
@@ -44,11 +44,11 @@ type Guard struct {
 
 type books struct {
 	vacants   Vacants
-	documents Documents
+	manifests Manifests
 }
 
 // Bind says where to look vacants and manifests up, once.
-func (g *Guard) Bind(v Vacants, d Documents) { g.bound.Store(&books{v, d}) }
+func (g *Guard) Bind(v Vacants, m Manifests) { g.bound.Store(&books{v, m}) }
 
 // Permit is outbound.Guard. A vacant without a parent costs no read but that of
 // its record, which is remembered; a child one of its manifest and, to call who
@@ -59,7 +59,7 @@ func (g *Guard) Permit(ctx context.Context, as outbound.Actor, url string) error
 		return problem.New(problem.Unavailable, "the host is not open yet")
 	}
 	id, _ := as.Vacant()
-	_, ok, err := b.vacants.Show(ctx, id)
+	r, ok, err := b.vacants.Show(ctx, id)
 	switch {
 	case err != nil:
 		return err
@@ -72,14 +72,20 @@ func (g *Guard) Permit(ctx context.Context, as outbound.Actor, url string) error
 			return err
 		}
 	}
-	m, ok, err := b.manifest(ctx, id)
+	if r.Parent == nil {
+		return nil
+	}
+	d, ok, err := b.manifests.Manifest(ctx, id)
+	m := &d.Manifest
 	switch {
-	case err != nil || !ok:
+	case err != nil:
 		return err
+	case !ok:
+		return problem.New(problem.Damaged, "the manifest of %s is not there: it reaches nothing", id.Short())
 	case callee == nil:
 		return m.CheckEndpoint(url)
 	}
-	siblings, err := b.siblings(ctx, &m, callee.VacantID)
+	siblings, err := b.siblings(ctx, m, callee.VacantID)
 	if err != nil {
 		return err
 	}
@@ -89,26 +95,13 @@ func (g *Guard) Permit(ctx context.Context, as outbound.Actor, url string) error
 	return m.CheckPolicy(callee.VacantID, siblings)
 }
 
-// manifest reads the manifest of child, whose two signatures are verified.
-func (b *books) manifest(ctx context.Context, child identity.ID) (composite.Manifest, bool, error) {
-	d, err := b.documents.Doc(ctx, registry.ManifestKey(child))
-	if err != nil {
-		return composite.Manifest{}, false, problem.Wrap(problem.Unavailable, err, "storage is unavailable; the manifest of %s cannot be read", child.Short())
-	}
-	if d.Version == 0 {
-		return composite.Manifest{}, false, nil
-	}
-	m, err := registry.DecodeManifest(child, d)
-	return m.Manifest, err == nil, err
-}
-
 // siblings is callee if it is a sibling of m's child, and nobody else.
 func (b *books) siblings(ctx context.Context, m *composite.Manifest, callee identity.ID) ([]identity.ID, error) {
 	if callee == m.ParentID || callee == m.ChildID {
 		return nil, nil
 	}
-	its, ok, err := b.manifest(ctx, callee)
-	if err != nil || !ok || its.ParentID != m.ParentID {
+	its, ok, err := b.manifests.Manifest(ctx, callee)
+	if err != nil || !ok || its.Manifest.ParentID != m.ParentID {
 		return nil, err
 	}
 	return []identity.ID{callee}, nil
