@@ -3,11 +3,13 @@ package graduation
 import (
 	"context"
 
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -15,8 +17,9 @@ import (
 // Begin takes a submission in and returns the attempt that it is: the one that
 // is open, or that was accepted, if it asked the same; else a new one. Nothing
 // is written of what is refused here, in the order: form, a child that nobody
-// can graduate here (NotFound), signatures (Consent), another attempt of the
-// child that is open (Conflict), too many of a day (TooMany). A door that must
+// can graduate here (NotFound), signatures (Consent), what could not be committed
+// (Malformed, Conflict), another attempt of the child that is open (Conflict),
+// too many of a day (TooMany). A door that must
 // not tell who is a child asks for the signatures before.
 //
 // What begins does not end by itself: walk it, or start its Execution, unless
@@ -36,7 +39,7 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if sub.Request.Verify() != nil {
 		return Status{}, gate.CheckConsent(&sub.Request, m)
 	}
-	if err := sub.Artefacts.complete(h, m); err != nil {
+	if err := h.possible(&sub, m); err != nil {
 		return Status{}, err
 	}
 	ctx, cancel := settle.WithPatience(ctx)
@@ -57,6 +60,7 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 type hosts struct {
 	parent, child bool
 	tenant        string
+	asleep        error // of one that takes part in no graduation now
 }
 
 // graduable refuses a child of which neither it nor its parent is hosted here,
@@ -76,6 +80,11 @@ func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts
 			continue
 		}
 		*party.here, h.tenant = true, r.Tenant
+		if h.asleep == nil && !r.State.CanBeCalled() {
+			if h.asleep, err = s.asleep(ctx, &r); err != nil {
+				return h, err
+			}
+		}
 	}
 	if !h.parent && !h.child {
 		return h, unknown(m.ChildID)
@@ -83,9 +92,30 @@ func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts
 	return h, nil
 }
 
-// complete refuses what lacks the signature of who is not hosted here: it could
-// only fail at the very end.
-func (a *Artefacts) complete(h hosts, m *composite.Manifest) error {
+// asleep refuses who does not answer calls, but for a key that was revoked:
+// that is the gate's to refuse.
+func (s *Service) asleep(ctx context.Context, r *hosted.Record) (refusal, err error) {
+	gone, err := s.Registry.IsRevoked(ctx, r.ID)
+	if err != nil || gone {
+		return nil, err
+	}
+	return problem.New(problem.Conflict, "vacant %s is %s; only one that answers calls takes part in a graduation", r.ID.Short(), r.State), nil
+}
+
+// possible refuses what could only fail at the very end: words that no card
+// bears, a party that is asleep, and the lack of what somebody must have signed
+// who is not hosted here.
+func (h *hosts) possible(sub *Submission, m *composite.Manifest) error {
+	text, a := sub.Request.CapabilityText, &sub.Artefacts
+	if err := canon.CheckText("capability_text", text); err != nil {
+		return err
+	}
+	if canon.IsBlank(text) {
+		return problem.Invalid("capability_text", "words", "nothing")
+	}
+	if h.asleep != nil {
+		return h.asleep
+	}
 	next := m.Graduated()
 	for _, party := range []struct {
 		role      string
