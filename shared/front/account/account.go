@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -44,8 +45,9 @@ type Config struct {
 	Graduations http.Handler
 	// Gate tells of graduations and keeps their policy; nil: not there.
 	Gate Gate
-	// Report says how a parent's calls to its children went; nil: not told.
-	Report func(ctx context.Context, parent identity.ID) (map[identity.ID]Calls, error)
+	// Report tells of a page of a vacant's children, and how its calls to them
+	// went; nil: not there.
+	Report func(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
 	// KeyService says that the host's identity lies in one, Stage and Version
 	// which deployment this is: GET /v1/host tells them.
 	KeyService     bool

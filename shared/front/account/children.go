@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/vacancy-host/vacancy/shared/host/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -71,29 +72,29 @@ func (d *door) children(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	records, next, err := d.Vacants.Children(r.Context(), parent.ID, r.URL.Query().Get("cursor"), int(limit))
+	if d.Report == nil {
+		return problem.New(problem.NotFound, "this home does not serve %s", r.URL.Path)
+	}
+	all, next, err := d.Report(r.Context(), parent.ID, r.URL.Query().Get("cursor"), int(limit))
 	if err != nil {
 		return err
 	}
-	page := Children{Children: make([]Child, len(records)), Next: next}
-	var calls map[identity.ID]Calls
-	if d.Report != nil && len(records) > 0 {
-		if calls, err = d.Report(r.Context(), parent.ID); err != nil {
+	page := Children{Children: make([]Child, len(all)), Next: next}
+	for i := range all {
+		if page.Children[i], err = d.child(r, &all[i]); err != nil {
 			return err
 		}
-	}
-	for i := range records {
-		if page.Children[i], err = d.child(r, &records[i]); err != nil {
-			return err
-		}
-		page.Children[i].Calls = calls[records[i].ID]
 	}
 	return write(w, http.StatusOK, page)
 }
 
-func (d *door) child(r *http.Request, rec *hosted.Record) (Child, error) {
-	c := Child{Vacant: vacantOf(rec)}
-	m, ok, err := d.Vacants.Manifest(r.Context(), rec.ID)
+func (d *door) child(r *http.Request, one *delegation.Child) (Child, error) {
+	c := Child{Vacant: vacantOf(&one.Record), Calls: one.Calls, Decided: one.Decided, Failures: one.Failures}
+	if one.Decided > one.Failures {
+		took := float64(one.P50.Microseconds()) / 1000
+		c.P50 = &took
+	}
+	m, ok, err := d.Vacants.Manifest(r.Context(), one.Record.ID)
 	if ok {
 		c.Path, c.Closed, c.Graduated = m.Manifest.BirthPath, m.Manifest.ClosedByDefault, m.Graduated
 	}

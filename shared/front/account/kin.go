@@ -51,21 +51,19 @@ func (m *Manifest) Open() (composite.Manifest, error) {
 	return out, nil
 }
 
-// Calls are how the newest of a parent's calls to a child went. P50 is in
-// milliseconds, null before the first answer.
-type Calls struct {
-	Calls    int      `json:"calls"`
-	Failures int      `json:"failures"`
-	P50      *float64 `json:"p50_ms"`
-}
-
-// Child is a child as its parent sees it.
+// Child is a child as its parent sees it: what it is, and how the parent's
+// calls to it have gone. Calls are all that it ever accepted; of the last Decided
+// of them Failures got no answer, and P50 is how many milliseconds the others
+// took that is in the middle, null if there are none.
 type Child struct {
 	Vacant    Vacant              `json:"vacant"`
 	Path      composite.BirthPath `json:"path"`
 	Closed    bool                `json:"closed"`
 	Graduated bool                `json:"graduated"`
-	Calls
+	Calls     uint64              `json:"calls"`
+	Decided   int                 `json:"decided"`
+	Failures  int                 `json:"failures"`
+	P50       *float64            `json:"p50_ms"`
 }
 
 // Children is a page of children. Next is the cursor of the next page, "" after

@@ -39,6 +39,10 @@ const (
 // its routes are not there.
 type Doors struct {
 	Message, Registry, Search http.Handler
+	Gate                      http.Handler // of graduations
+	// Children is where parents ask for children by their own signatures: the one
+	// route of the control door that is here too.
+	Children http.Handler
 }
 
 // Public is the handler of the public listener of a home with calls alone.
@@ -56,6 +60,8 @@ func (d Doors) Public() http.Handler {
 // routes of the registry: callers append them to whatever a base URL says.
 func (d Doors) door(path string) http.Handler {
 	switch {
+	case d.Children != nil && account.ChildrenPath(path):
+		return d.Children
 	case controlRoute(path):
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			account.Fail(w, problem.New(problem.NotFound, "no such path"))
@@ -63,6 +69,8 @@ func (d Doors) door(path string) http.Handler {
 	case !strings.HasPrefix(path, "/v1/"), strings.HasSuffix(path, message.SendPath),
 		strings.HasSuffix(path, message.AskPath), strings.HasSuffix(path, message.ResetPath):
 		return d.Message
+	case d.Gate != nil && (path == account.GraduationsPath || strings.HasPrefix(path, account.GraduationsPath+"/")):
+		return d.Gate
 	case registryapi.OfSearch(path) && d.Search != nil:
 		return d.Search
 	case d.Registry != nil:
@@ -73,7 +81,7 @@ func (d Doors) door(path string) http.Handler {
 
 // controlRoute reports whether path is one of account's or lies below it.
 func controlRoute(path string) bool {
-	for _, route := range []string{"/v1/vacants", "/v1/account", "/v1/host", "/v1/export", "/v1/restored", "/v1/verify", "/v1/chain", "/v1/registry", account.SealPath} {
+	for _, route := range []string{"/v1/vacants", "/v1/account", "/v1/host", "/v1/export", "/v1/restored", "/v1/verify", "/v1/chain", "/v1/registry", "/v1/gate", account.SealPath} {
 		if rest, ok := strings.CutPrefix(path, route); ok && (rest == "" || rest[0] == '/') {
 			return true
 		}

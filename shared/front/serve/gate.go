@@ -1,0 +1,55 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/host/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/spawning"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// openGate makes the gate of a house that is put together but for its doors.
+func (h Home) openGate(house *House) *graduation.Service {
+	return graduation.New(graduation.Config{
+		Store: h.Store, Vacants: house.Vacants, Registry: house.Registry, Now: h.Now, Rand: h.Rand,
+	})
+}
+
+// GateDoor is the public door of the gate: nil is the house's own, which walks
+// an attempt to its end before it answers.
+func (h *House) GateDoor(gate graduation.Gate) http.Handler {
+	if gate == nil {
+		gate = h.Gate
+	}
+	return registryapi.Graduations(registryapi.GraduationsConfig{
+		Gate: gate, Revoked: h.Registry.IsRevoked, URL: h.Vacants.Base, Routed: h.home.Routed, Now: h.home.Now, Logger: h.home.Log,
+	})
+}
+
+// ChildrenDoor is where a parent asks for children by its own signature.
+func (h *House) ChildrenDoor() http.Handler {
+	return account.Signed(account.Config{Vacants: h.Vacants, Log: h.home.Log},
+		&spawning.Requests{Store: h.home.Store, Now: h.home.Now, Rand: h.home.Rand})
+}
+
+// report is what the control door tells of children.
+func (h *House) report(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
+	return delegation.Report(ctx, h.Vacants, h.home.Store, parent, cursor, n)
+}
+
+// keyed is the control door of a home with an operator: by the operator's key
+// alone, but for parents, which ask for their children by their own.
+func (h Home) keyed(routes, children http.Handler) http.Handler {
+	operators := account.Keyed(h.Operator, routes)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && account.ChildrenPath(r.URL.Path) && r.Header["Authorization"] == nil {
+			children.ServeHTTP(w, r)
+			return
+		}
+		operators.ServeHTTP(w, r)
+	})
+}
