@@ -24,10 +24,21 @@ func (v *Vacants) Pause(ctx context.Context, id identity.ID) (Record, error) {
 	})
 }
 
-// Resume wakes a vacant: HIBERNATING or STALE becomes ACTIVE.
+// Resume wakes a vacant: HIBERNATING or STALE becomes ACTIVE, or LOCAL if a
+// manifest keeps it closed, as it was born.
 func (v *Vacants) Resume(ctx context.Context, id identity.ID) (Record, error) {
-	return v.move(ctx, id, lifecycle.Active, "resumed", func(s lifecycle.State) (lifecycle.State, error) {
-		return s.Next(lifecycle.ReviveRequested)
+	return v.moveRecord(ctx, id, "resumed", func(r *Record) (lifecycle.State, error) {
+		goal := lifecycle.Active
+		if r.Closed {
+			goal = lifecycle.Local
+		}
+		if r.State == goal {
+			return goal, nil
+		}
+		if _, err := r.State.Next(lifecycle.ReviveRequested); err != nil {
+			return r.State, err
+		}
+		return goal, nil
 	})
 }
 
@@ -52,14 +63,24 @@ func (v *Vacants) Archive(ctx context.Context, id identity.ID) (Record, error) {
 // move changes id's state to what next says of the state it is in, unless it
 // is at goal already.
 func (v *Vacants) move(ctx context.Context, id identity.ID, goal lifecycle.State, verb string, next func(lifecycle.State) (lifecycle.State, error)) (Record, error) {
-	return v.change(ctx, id, func(r *Record) (*entry, error) {
+	return v.moveRecord(ctx, id, verb, func(r *Record) (lifecycle.State, error) {
 		if r.State == goal {
-			return nil, nil
+			return goal, nil
 		}
+		return next(r.State)
+	})
+}
+
+// moveRecord changes id's state to what next says, if that is another.
+func (v *Vacants) moveRecord(ctx context.Context, id identity.ID, verb string, next func(*Record) (lifecycle.State, error)) (Record, error) {
+	return v.change(ctx, id, func(r *Record) (*entry, error) {
 		from := r.State
-		to, err := next(from)
+		to, err := next(r)
 		if err != nil {
 			return nil, problem.Wrap(problem.Conflict, err, "vacant %s is %s; it cannot be %s", r.Name, from, verb)
+		}
+		if to == from {
+			return nil, nil
 		}
 		r.State = to
 		return &entry{logbook.KindStateChanged, logbook.StateChanged(from, to)}, nil

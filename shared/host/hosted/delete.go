@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"context"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -19,7 +20,8 @@ import (
 //
 // The tombstone is written last, in one commit with the entry, so that where it
 // stands all is gone; broken off before, the command is given again and goes
-// on. Given once more it does nothing, successfully. Other instances that have
+// on. Given once more it does nothing, successfully. A parent whose children are
+// hosted here is not deleted before they are: they could never graduate. Other instances that have
 // the key in memory drop it within KeyTime.
 func (v *Vacants) Delete(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.Get(ctx, id)
@@ -28,6 +30,9 @@ func (v *Vacants) Delete(ctx context.Context, id identity.ID) (Record, error) {
 	}
 	if err != nil || r.IsDeleted() {
 		return r, err
+	}
+	if err := v.childless(ctx, &r); err != nil {
+		return Record{}, err
 	}
 	// A vault that is away must not leave a vacant half destroyed.
 	if err := v.signers.Key(id, r.seed).Ready(ctx); err != nil {
@@ -57,6 +62,34 @@ func deletable(r *Record) error {
 		return problem.New(problem.Conflict, "vacant %s is %s; only one that is %s can be deleted", r.Name, r.State, lifecycle.Archived)
 	}
 	return nil
+}
+
+// childless refuses to delete r while it has children here, and names some.
+func (v *Vacants) childless(ctx context.Context, r *Record) error {
+	if !r.Kin {
+		return nil
+	}
+	var names []string
+	const most = 3
+	for cursor, more := "", true; more && len(names) <= most; more = cursor != "" {
+		page, next, err := v.Children(ctx, r.ID, cursor, MaxPage)
+		if err != nil {
+			return err
+		}
+		for _, child := range page {
+			if !child.IsDeleted() {
+				names = append(names, child.Name)
+			}
+		}
+		cursor = next
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	if len(names) > most {
+		names = append(names[:most], "others")
+	}
+	return problem.New(problem.Conflict, "vacant %s has children here: %s; delete them first", r.Name, strings.Join(names, ", "))
 }
 
 // Beside is where all documents of id lie, its record among them.

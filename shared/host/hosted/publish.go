@@ -109,10 +109,14 @@ func (v *Vacants) Unpublish(ctx context.Context, id identity.ID) (Record, regist
 }
 
 // republish publishes id as it was published, with the card of the host's URL
-// of now, and reports whether that is another.
+// of now, and reports whether that is another. Who was closed since is published
+// for nobody.
 func (v *Vacants) republish(ctx context.Context, id identity.ID) (changed bool, err error) {
 	_, receipt, err := v.publish(ctx, id, "published", func(g *registry.Registration) (Wishes, error) {
 		as := g.Signed
+		if g.Closed {
+			as = lifecycle.Hidden
+		}
 		return Wishes{Visibility: &as}, nil
 	})
 	if problem.Is(err, problem.Conflict) {

@@ -58,7 +58,7 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 	}
 	seen := map[identity.ID]bool{id: true}
 	var chain []identity.ID
-	left := looks{MaxLineage, maxRead}
+	left, by := looks{MaxLineage, maxRead}, r.asked(caller)
 	for level := []Registration{g}; len(level) > 0 && depth > 0; depth-- {
 		var ids []identity.ID
 		for i := range level {
@@ -73,7 +73,7 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 				}
 			}
 		}
-		found, err := r.readable(ctx, ids, caller, &left)
+		found, err := r.readable(ctx, ids, by, &left)
 		if err != nil {
 			return nil, err
 		}
@@ -112,9 +112,9 @@ func (g *Registration) parents() []identity.ID {
 	return []identity.ID{*g.Parent}
 }
 
-// readable returns the registrations of ids that caller may know of, as far as
+// readable returns the registrations of ids that who asks may know of, as far as
 // may be read.
-func (r *Registry) readable(ctx context.Context, ids []identity.ID, caller *identity.ID, left *looks) ([]Registration, error) {
+func (r *Registry) readable(ctx context.Context, ids []identity.ID, by *asker, left *looks) ([]Registration, error) {
 	var out []Registration
 	for some := range slices.Chunk(ids, atOnce) {
 		all, err := r.GetMany(ctx, some)
@@ -124,7 +124,14 @@ func (r *Registry) readable(ctx context.Context, ids []identity.ID, caller *iden
 		left.ids -= len(some)
 		for _, g := range all {
 			left.bytes -= len(g.Card)
-			if g.Joined > 0 && g.ReadableBy(caller) {
+			if g.Joined == 0 {
+				continue
+			}
+			may, err := by.may(ctx, &g)
+			if err != nil {
+				return nil, err
+			}
+			if may {
 				out = append(out, g)
 			}
 		}

@@ -55,16 +55,24 @@ func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registrati
 
 // View returns id's registration to caller, who has proved who it is; nil is
 // nobody. The error is NotFound, or Forbidden where id is hidden from caller,
-// in the words of the reference.
+// in the words of the reference. A closed child is NotFound to all but its tree:
+// to them it is not there.
 func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID) (Registration, error) {
 	g, ok, err := r.Get(ctx, id)
+	if err != nil {
+		return Registration{}, err
+	}
+	if !ok {
+		return Registration{}, notRegistered(id)
+	}
+	may, err := r.asked(caller).may(ctx, &g)
 	switch {
 	case err != nil:
 		return Registration{}, err
-	case !ok:
-		return Registration{}, notRegistered(id)
-	case g.ReadableBy(caller):
+	case may:
 		return g, nil
+	case g.Closed:
+		return Registration{}, notRegistered(id)
 	case caller == nil:
 		return Registration{}, problem.New(problem.Forbidden, "vacant %s is NONE-visibility; caller required", id)
 	}
@@ -79,8 +87,8 @@ func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identi
 	if err != nil {
 		return nil, fault(err)
 	}
-	if !g.ReadableBy(caller) {
-		return nil, nil
+	if may, err := r.asked(caller).may(ctx, &g); err != nil || !may {
+		return nil, err
 	}
 	from, err := r.firstAfter(ctx, actor, after)
 	if err != nil {
@@ -159,7 +167,11 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 	if err != nil {
 		return Logged{}, fault(err)
 	}
-	if !g.ReadableBy(caller) {
+	may, err := r.asked(caller).may(ctx, &g)
+	if err != nil {
+		return Logged{}, err
+	}
+	if !may {
 		return Logged{}, missing
 	}
 	rows, err = r.Store.Rows(ctx, ActorStream(leaf.Actor), uint64(leaf.ActorSeq), 1, store.Ascending)

@@ -96,7 +96,8 @@ func (g *Registration) Listed(now time.Time) bool {
 
 // ReadableBy reports whether caller may know of g: everybody unless it is
 // hidden, then itself and its proven parent. The caller must have proved who it
-// is; nil is nobody.
+// is; nil is nobody. Siblings, too, know of a closed child, as the registry can
+// tell; see View.
 func (g *Registration) ReadableBy(caller *identity.ID) bool {
 	if g.Visibility != lifecycle.Hidden {
 		return true

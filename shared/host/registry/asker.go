@@ -1,0 +1,39 @@
+package registry
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// asker is who asks to read registrations, and whose child it is, which is read
+// once and only if it matters.
+type asker struct {
+	registry *Registry
+	id       *identity.ID // who has proved who it is; nil is nobody
+	known    bool
+	parent   *identity.ID
+}
+
+func (r *Registry) asked(caller *identity.ID) *asker { return &asker{registry: r, id: caller} }
+
+// may reports whether the asker may know of g: as everybody, as itself or its
+// parent, or of a closed child as its sibling.
+func (a *asker) may(ctx context.Context, g *Registration) (bool, error) {
+	if g.ReadableBy(a.id) {
+		return true, nil
+	}
+	if a.id == nil || !g.Closed {
+		return false, nil
+	}
+	if !a.known {
+		m, ok, err := a.registry.Manifest(ctx, *a.id)
+		if err != nil {
+			return false, err
+		}
+		if a.known = true; ok {
+			a.parent = &m.Manifest.ParentID
+		}
+	}
+	return a.parent != nil && *a.parent == *g.Parent, nil
+}
