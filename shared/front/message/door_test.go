@@ -401,6 +401,29 @@ func TestSeveralVacantsMustBeNamed(t *testing.T) {
 	}
 }
 
+// Nobody who reads a page has proved to be its parent or sibling.
+func TestAClosedChildHasNoPages(t *testing.T) {
+	seeds := [][]byte{bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)}
+	h := newHouse(t, time.Now(), seeds...)
+	child, err := identity.KeyFromSeed(seeds[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := child.ID()
+	nobody := identity.ID{7}
+	h.closed[id] = true
+	for _, target := range []string{"/v/%s/card", "/v/%s/health", "/card?vacant=%s", "/health?vacant=%s"} {
+		res, body := h.get(fmt.Sprintf(target, id))
+		want, text := h.get(fmt.Sprintf(target, nobody))
+		if same := strings.ReplaceAll(string(text), nobody.Short(), id.Short()); res.StatusCode != want.StatusCode || string(body) != same {
+			t.Errorf("GET "+target+" = %d %s, want %d %s", id, res.StatusCode, body, want.StatusCode, same)
+		}
+	}
+	if res, body := h.get("/health"); res.StatusCode != 200 || strings.Contains(string(body), id.String()) {
+		t.Errorf("GET /health beside a closed child = %d %s, want that of the other", res.StatusCode, body)
+	}
+}
+
 func TestTheLogHasOneLinePerCallAndNoText(t *testing.T) {
 	h := newHouse(t, noon, seed(1))
 	k, body := signed(t, h, func(e *envelope.Envelope) { e.Payload.Parts = []string{"my secret plan"} })

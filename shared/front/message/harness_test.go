@@ -43,13 +43,14 @@ type house struct {
 	now    time.Time
 	states map[identity.ID]lifecycle.State
 	floors map[identity.ID]time.Time
+	closed map[identity.ID]bool // by their manifests
 	keys   map[identity.ID]*identity.Key
 }
 
 func newHouse(t *testing.T, now time.Time, seeds ...[]byte) *house {
 	t.Helper()
 	h := &house{t: t, store: memory.New(), log: &bytes.Buffer{}, now: now,
-		states: map[identity.ID]lifecycle.State{}, floors: map[identity.ID]time.Time{}, keys: map[identity.ID]*identity.Key{}}
+		states: map[identity.ID]lifecycle.State{}, floors: map[identity.ID]time.Time{}, closed: map[identity.ID]bool{}, keys: map[identity.ID]*identity.Key{}}
 	for _, seed := range seeds {
 		k, err := identity.KeyFromSeed(seed)
 		if err != nil {
@@ -103,12 +104,12 @@ func (h *house) Show(ctx context.Context, id identity.ID) (hosted.Record, bool, 
 	if err := c.Sign(ctx, k); err != nil {
 		return hosted.Record{}, false, err
 	}
-	return hosted.Record{ID: id, Name: "name-" + id.Short(), State: h.states[id], Card: c.Blob()}, true, nil
+	return hosted.Record{ID: id, Name: "name-" + id.Short(), State: h.states[id], Closed: h.closed[id], Card: c.Blob()}, true, nil
 }
 
 func (h *house) Open(_ context.Context, n int) (ids []identity.ID, _ error) {
 	for id, s := range h.states {
-		if !s.Closed() && len(ids) < n {
+		if !s.Closed() && !h.closed[id] && len(ids) < n {
 			ids = append(ids, id)
 		}
 	}

@@ -17,7 +17,8 @@ import (
 type Directory interface {
 	// Show returns one; ok is false for an id that is not hosted here.
 	Show(ctx context.Context, id identity.ID) (r hosted.Record, ok bool, err error)
-	// Open returns the ids of the vacants that are not closed, at most n.
+	// Open returns the ids of the vacants that are not closed, neither for good nor
+	// by a manifest, at most n.
 	Open(ctx context.Context, n int) ([]identity.ID, error)
 }
 
@@ -80,7 +81,7 @@ func (d *door) show(w http.ResponseWriter, r *http.Request, name string, p page)
 	switch {
 	case err != nil:
 		d.fault(w, r, err)
-	case !ok:
+	case !ok || s.Closed: // a page asks for no signature: nobody here is its parent
 		fail(w, problem.New(problem.NotFound, "vacant %s is not hosted here", id.Short()))
 	default:
 		p(w, r, s)

@@ -1,0 +1,214 @@
+package blackbox
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+)
+
+// outsiders are who asks: keys that are nobody's parent, child or sibling here.
+type outsiders struct {
+	t                *testing.T
+	stranger, second *identity.Key
+	firm             identity.ID // whom they pretend to be
+	now              time.Time
+}
+
+// as signs a read by a stranger; or, forged, in the name of another.
+func (o *outsiders) as(target string, in identity.ID) http.Header {
+	o.t.Helper()
+	value, err := readproof.Sign(o.t.Context(), o.stranger, readproof.Request{Authority: authority, Method: "GET", Target: target}, o.now)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if !in.IsZero() {
+		value = in.String() + value[len(in.String()):]
+	}
+	return http.Header{readproof.Header: {value}}
+}
+
+// reads are all GET routes for one id, by everybody.
+func (o *outsiders) reads(id identity.ID) (requests []request) {
+	name := id.String()
+	for _, target := range []string{
+		"/v/" + name + "/card", "/v/" + name + "/health", "/v/" + name + "/.well-known/agent-card.json", "/v/" + name, "/v/" + name + "/",
+		"/card?vacant=" + name, "/health?vacant=" + name, "/card?vacant=" + name[:12], "/v/" + strings.ToUpper(name) + "/card", "/v/" + name[:12] + "/card",
+		"/vacants/" + name, "/search?q=" + name,
+		"/v1/capability_card/" + name, "/v1/capability_card/" + name + "?caller=" + o.firm.String(),
+		"/v1/event_log/" + name, "/v1/event_log/" + name + "?from_seq=1&limit=1",
+		"/v1/lineage/" + name, "/v1/lineage/" + name + "?direction=ancestors", "/v1/lineage/" + name + "?direction=descendants&depth=32",
+		"/v1/search?q=" + name, "/v1/search_capability?q=" + name[:16],
+		"/v1/graduations/" + name + "-1", "/v1/graduations/" + name,
+		"/v1/vacants/" + name, "/v1/vacants/" + name + "/children", "/v1/vacants/" + name + "/manifest", "/v1/vacants/" + name + "/plan",
+		"/v1/vacants/" + name + "/logbook",
+	} {
+		requests = append(requests, request{method: "GET", target: target})
+		if strings.HasPrefix(target, "/v1/") {
+			for _, in := range []identity.ID{{}, o.firm, id} {
+				requests = append(requests, request{method: "GET", target: target, header: o.as(target, in)})
+			}
+		}
+	}
+	return requests
+}
+
+// everywhere are the GET routes that name nobody.
+func (o *outsiders) everywhere() (requests []request) {
+	for _, target := range []string{
+		"/", "/card", "/health", "/.well-known/agent-card.json", "/search?q=clauses",
+		"/v1/revocation_list", "/v1/revocation_list?limit=1", "/v1/event/1", "/v1/event/2", "/v1/event/3", "/v1/event/4", "/v1/event/99",
+		"/v1/search?q=clauses", "/v1/search?q=contracts", "/v1/search", "/v1/search_capability?q=clauses", "/v1/search_capability?q=advises",
+		"/v1/checkpoint", "/v1/checkpoint?size=1", "/v1/proof/inclusion?seq=1", "/v1/proof/inclusion?seq=2", "/v1/proof/consistency?from=1",
+		"/v1/log/leaves", "/v1/epoch/1", "/v1/epoch_root/latest", "/v1/vacants", "/v1/host", "/v1/gate", "/v1/graduations",
+	} {
+		requests = append(requests, request{method: "GET", target: target}, request{method: "HEAD", target: target},
+			request{method: "GET", target: target, header: o.as(target, identity.ID{})})
+	}
+	for _, query := range []url.Values{{"capability": {"clauses"}}, {"capability": {"contracts"}}, {"capability": {"firm"}, "limit": {"100"}}} {
+		requests = append(requests, request{method: "POST", target: "/v1/query_capability?" + query.Encode()})
+	}
+	return requests
+}
+
+// envelopes are signed and forged calls, resets and questions to an id, by
+// every way in.
+func (o *outsiders) envelopes(to identity.ID) (requests []request) {
+	for _, path := range []string{message.SendPath, message.ResetPath, message.AskPath} {
+		for _, text := range []string{"hi", envelope.ResetText} {
+			for _, from := range []identity.ID{o.stranger.ID(), o.firm, to, o.second.ID()} {
+				for _, seq := range []int64{1, 7} {
+					e := o.sign(from, to, seq, text, o.now)
+					for _, prefix := range []string{"", "/v/" + to.String(), "/v/" + o.firm.String(), "/any/where"} {
+						requests = append(requests, request{method: "POST", target: prefix + path, body: envelope.AppendRequest(nil, nil, e)})
+					}
+				}
+			}
+			tomorrow := o.sign(o.stranger.ID(), to, 1, text, o.now.Add(24*time.Hour))
+			requests = append(requests, request{method: "POST", target: path, body: envelope.AppendRequest(nil, nil, tomorrow)})
+		}
+		for _, body := range []string{`{}`, `[]`, `{"to_vacant_id":"` + to.String() + `"}`} {
+			requests = append(requests, request{method: "POST", target: "/v/" + to.String() + path, body: []byte(body)},
+				request{method: "GET", target: "/v/" + to.String() + path})
+		}
+	}
+	for _, target := range []string{"/v/" + to.String(), "/v/" + to.String() + "/mcp", "/mcp", "/a2a/v1", "/v/" + to.String() + "/message:send", "/v/" + to.String() + "/card"} {
+		requests = append(requests, request{method: "POST", target: target, body: []byte(`{"jsonrpc":"2.0","id":1,"method":"message/send"}`)})
+	}
+	return requests
+}
+
+// sign makes an envelope by the stranger, who writes another's name over it if
+// it is to be from another.
+func (o *outsiders) sign(from, to identity.ID, seq int64, text string, at time.Time) *envelope.Envelope {
+	o.t.Helper()
+	e := &envelope.Envelope{From: o.stranger.ID(), To: to, Seq: seq, Time: at, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}}
+	if from == o.second.ID() {
+		e.From = from
+		if _, err := e.Sign(o.t.Context(), o.second); err != nil {
+			o.t.Fatal(err)
+		}
+		return e
+	}
+	if _, err := e.Sign(o.t.Context(), o.stranger); err != nil {
+		o.t.Fatal(err)
+	}
+	e.From = from
+	return e
+}
+
+// writes are all that a stranger can try to write about an id.
+func (o *outsiders) writes(id identity.ID) (requests []request) {
+	o.t.Helper()
+	post := func(method, target string, body any) {
+		b, err := json.Marshal(body)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		requests = append(requests, request{method: method, target: target, body: b})
+	}
+	revoke := event.Event{Type: event.Revoke, Actor: o.stranger.ID(), Key: "k", Time: o.now.UnixMilli(), ActorSeq: 1, Payload: event.RevokePayload(id, "stolen")}
+	if err := revoke.Sign(o.t.Context(), o.stranger); err != nil {
+		o.t.Fatal(err)
+	}
+	post("POST", "/v1/revoke_halo", map[string]any{"vacant_id": id, "reason": "stolen", "event_ts_ms": revoke.Time, "event_actor_seq": 1,
+		"event_idempotency_key": "k", "event_signature_hex": hex.EncodeToString(revoke.Signature)})
+	post("PUT", "/v1/listing/"+id.String(), map[string]any{"vacant_id": id})
+	post("POST", "/v1/halo", map[string]any{"capability_card_blob_hex": hex.EncodeToString([]byte(id.String())), "runtime_state": "ACTIVE"})
+	post("POST", "/v1/witness", map[string]any{"note": id.String()})
+	for _, parent := range []identity.ID{o.stranger.ID(), o.firm} {
+		m := composite.Manifest{ParentID: parent, ChildID: id, BirthPath: "D1", ClosedByDefault: false, Reachability: composite.PublicA2A,
+			Outbound: composite.Unrestricted, Schema: composite.V2, SignatureParent: make([]byte, 64), SignatureChild: make([]byte, 64)}
+		if parent != id {
+			requests = append(requests, request{method: "POST", target: "/v1/manifests", body: m.Blob()})
+		}
+		post("POST", "/v1/graduations", map[string]any{"intent": "vacant:graduation:v1", "parent_id": parent, "child_id": id, "capability_text": "x",
+			"signature_parent": strings.Repeat("0", 128), "signature_child": strings.Repeat("0", 128)})
+		post("POST", "/v1/vacants/"+id.String()+"/children", map[string]any{"parent_id": id, "path": "D2", "name": "mine"})
+	}
+	for _, target := range []string{"/v1/vacants/" + id.String() + "/publish", "/v1/vacants/" + id.String() + "/pause"} {
+		post("POST", target, map[string]any{})
+	}
+	return requests
+}
+
+// battery is every question that anybody may ask of a host, about each id.
+func (o *outsiders) battery(ids ...identity.ID) (requests []request) {
+	requests = o.everywhere()
+	for _, id := range ids {
+		requests = append(requests, o.reads(id)...)
+		requests = append(requests, o.envelopes(id)...)
+		requests = append(requests, o.writes(id)...)
+	}
+	return append(requests, o.everywhere()...)
+}
+
+// Every route of the registry's doors is in the battery: a new one is compared,
+// or fails here.
+func TestTheBatteryAsksEveryPublicRoute(t *testing.T) {
+	o := newOutsiders(t, newKey(t))
+	asked := map[string][]string{}
+	for _, r := range o.battery(o.firm) {
+		path, _, _ := strings.Cut(r.target, "?")
+		asked[r.method] = append(asked[r.method], path)
+	}
+	route := regexp.MustCompile(`"(/v1/[^"]*)":\s*\{http\.Method(\w+)`)
+	files, err := filepath.Glob("../../shared/front/registryapi/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, files)
+	}
+	routes := 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range route.FindAllStringSubmatch(string(source), -1) {
+			routes++
+			pattern := regexp.MustCompile("^" + regexp.MustCompile(`\{\w+\}`).ReplaceAllString(m[1], `[^/]+`) + "$")
+			method, found := strings.ToUpper(m[2]), false
+			for _, path := range asked[method] {
+				found = found || pattern.MatchString(path)
+			}
+			if !found {
+				t.Errorf("%s %s is in no battery; what it answers is compared nowhere", method, m[1])
+			}
+		}
+	}
+	if routes < 18 {
+		t.Errorf("%d routes were found in the registry's doors, want all", routes)
+	}
+}

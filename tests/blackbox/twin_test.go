@@ -1,0 +1,176 @@
+package blackbox
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// authority is where callers find both hosts.
+const authority = "host.example"
+
+// keys are what both twins have in common.
+type keys struct{ host, firm, other *identity.Key }
+
+// host is one of two: with closed children, or without.
+type host struct {
+	*serve.House
+	public http.Handler
+	log    *translog.Log
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (h *host) clock() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+func (h *host) later(by time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now = h.now.Add(by)
+}
+
+// open makes a host of one public vacant that echoes, the firm, and what
+// extra ones are asked for.
+func open(t *testing.T, k keys, extra ...hosted.Spec) *host {
+	t.Helper()
+	h := &host{now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)}
+	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := serve.Home{
+		Store: memory.New(), Vault: vault, Substrates: serve.Substrates(true), URL: "https://" + authority,
+		Identity: k.self, Log: slog.New(slog.DiscardHandler), Now: h.clock, Rand: rand.Reader, Routed: true,
+	}
+	if h.House, err = home.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Vacants.Close)
+	index, err := bleve.Open(filepath.Join(t.TempDir(), "search"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { index.Close() })
+	if h.log, err = h.OpenLog(nil); err != nil {
+		t.Fatal(err)
+	}
+	h.public = serve.Doors{Message: h.Message, Registry: h.RegistryDoor(h.log), Search: h.OpenSearch(index).Door()}.Public()
+	for _, spec := range append([]hosted.Spec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
+		r, err := h.Vacants.Create(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := h.Vacants.Publish(t.Context(), r.ID, hosted.Wishes{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+// seal seals the log, so that it has something to show.
+func (h *host) seal(t *testing.T) {
+	t.Helper()
+	if _, err := h.log.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spawn gives the firm a closed child.
+func (h *host) spawn(t *testing.T, parent identity.ID, name string) hosted.Record {
+	t.Helper()
+	r, _, err := h.Vacants.Spawn(t.Context(), hosted.SpawnSpec{
+		Parent: parent, Path: "D2", Name: name, Capability: "reviews clauses of contracts for " + name, Substrate: "echo",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Closed {
+		t.Fatalf("Spawn() of path D2 = %+v, want a closed child", r)
+	}
+	return r
+}
+
+// request is one question to both.
+type request struct {
+	method, target string
+	header         http.Header
+	body           []byte
+}
+
+func (r request) String() string {
+	who := "anybody"
+	if len(r.header) > 0 {
+		who = fmt.Sprint(r.header)
+	}
+	return fmt.Sprintf("%s %s by %s: %.200s", r.method, r.target, who, r.body)
+}
+
+// shown is all that comes back.
+type shown struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+func (h *host) ask(r request) shown {
+	in := httptest.NewRequest(r.method, "https://"+authority+r.target, bytes.NewReader(r.body))
+	for name, values := range r.header {
+		in.Header[name] = values
+	}
+	if r.body != nil && in.Header.Get("Content-Type") == "" {
+		in.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	h.public.ServeHTTP(w, in)
+	body, err := io.ReadAll(w.Result().Body)
+	if err != nil {
+		panic(err) // a recorder reads from memory
+	}
+	return shown{w.Code, w.Header(), string(body)}
+}
+
+// compare asks both the same, and holds one against the other.
+func compare(t *testing.T, alone, firm *host, requests []request) {
+	t.Helper()
+	answered := 0
+	for _, r := range requests {
+		want, got := alone.ask(r), firm.ask(r)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%v (-without children +with):\n%s", r, diff)
+		}
+		if want.Status < 300 {
+			answered++
+		}
+		if want.Status >= 500 {
+			t.Errorf("%v = %d %s, want no fault", r, want.Status, want.Body)
+		}
+	}
+	// A battery that is refused everywhere compares nothing.
+	if answered < len(requests)/20 {
+		t.Errorf("%d of %d requests were answered, want more", answered, len(requests))
+	}
+}
