@@ -53,6 +53,9 @@ func (d *gateDoor) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	sub, err := graduation.ParseSubmission(body)
+	if err == nil {
+		err = sub.CheckWords()
+	}
 	if err != nil {
 		return schema(err)
 	}

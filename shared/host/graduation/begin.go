@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -39,7 +38,7 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if sub.Request.Verify() != nil {
 		return Status{}, gate.CheckConsent(&sub.Request, m)
 	}
-	if err := h.possible(&sub, m); err != nil {
+	if err := h.possible(&sub.Artefacts, m); err != nil {
 		return Status{}, err
 	}
 	ctx, cancel := settle.WithPatience(ctx)
@@ -102,17 +101,9 @@ func (s *Service) asleep(ctx context.Context, r *hosted.Record) (refusal, err er
 	return problem.New(problem.Conflict, "vacant %s is %s; only one that answers calls takes part in a graduation", r.ID.Short(), r.State), nil
 }
 
-// possible refuses what could only fail at the very end: words that no card
-// bears, a party that is asleep, and the lack of what somebody must have signed
-// who is not hosted here.
-func (h *hosts) possible(sub *Submission, m *composite.Manifest) error {
-	text, a := sub.Request.CapabilityText, &sub.Artefacts
-	if err := canon.CheckText("capability_text", text); err != nil {
-		return err
-	}
-	if canon.IsBlank(text) {
-		return problem.Invalid("capability_text", "words", "nothing")
-	}
+// possible refuses what could only fail at the very end: a party that is
+// asleep, and the lack of what somebody must have signed who is not hosted here.
+func (h *hosts) possible(a *Artefacts, m *composite.Manifest) error {
 	if h.asleep != nil {
 		return h.asleep
 	}

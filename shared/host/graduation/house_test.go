@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -179,3 +180,8 @@ func wantKind(t testing.TB, what string, err error, want problem.Kind) {
 }
 
 func TestTheGateOfOneProcessIsTheGate(t *testing.T) { gatetest.Run(t, newHouse(t).home()) }
+
+// anonymous puts a word in the place of an id.
+func anonymous(text string, id identity.ID) string {
+	return strings.ReplaceAll(text, id.Short(), "PARENT")
+}

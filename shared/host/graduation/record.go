@@ -41,8 +41,14 @@ func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, 
 // in time has failed from then on, and whoever looks first writes that down.
 func (s *Service) Status(ctx context.Context, child identity.ID, position uint64) (Status, error) {
 	st, err := s.read(ctx, ID{child, position})
-	if err != nil || st.Phase != Open || s.now().Before(st.Due) {
+	if err != nil || st.Phase != Open {
 		return st, fault(err)
+	}
+	if s.now().Before(st.Due) {
+		if s.Running != nil {
+			st.Step = s.Running(ctx, &st.Attempt)
+		}
+		return st, nil
 	}
 	return s.end(ctx, st.ID, func(st *Status) error {
 		if s.now().Before(st.Due) {

@@ -61,3 +61,11 @@ func (s State) pass(a *Attempt, name gate.StepName, now time.Time) State {
 	s.Passed = append(passed, Verdict{name, max(now.UnixMicro(), a.Began.UnixMicro())})
 	return s
 }
+
+// Next is the step that s is to be given to; "" if all have passed.
+func (s *State) Next() gate.StepName {
+	if steps := gate.Steps(); len(s.Passed) < len(steps) {
+		return steps[len(s.Passed)].Name
+	}
+	return ""
+}

@@ -69,6 +69,16 @@ func (s *Submission) Blob() ([]byte, error) {
 	return encode(w)
 }
 
+// CheckWords refuses words that no card bears: both may have signed them
+// elsewhere, and the commit would fail. A door asks before anything is kept.
+func (s *Submission) CheckWords() error {
+	const field = "capability_text"
+	if canon.IsBlank(s.Request.CapabilityText) {
+		return problem.Invalid(field, "words", "nothing")
+	}
+	return canon.CheckText(field, s.Request.CapabilityText)
+}
+
 // ParseSubmission reads what a Blob is, strictly: an unknown member is refused,
 // and so is one that comes twice. It checks the form, not the signatures.
 // Refusals are of kind Malformed or TooLarge.
