@@ -178,7 +178,7 @@ func (v *Vacants) own(ctx context.Context, r *Record, what string) (Record, erro
 func (v *Vacants) fits(ctx context.Context, r *Record, p *plan.Plan) error {
 	t := tree{vacants: v, id: r.ID, plan: p}
 	top := *r
-	for range plan.MaxDepth {
+	for range plan.MaxDepth + 1 { // from further up, r would lie too deep already
 		if err := t.check(ctx, &top); err != nil {
 			return err
 		}
