@@ -35,10 +35,7 @@ func Cosine(x, y []float64) (float64, error) {
 		xx += x[i] * x[i]
 		yy += y[i] * y[i]
 	}
-	if xx == 0 || yy == 0 {
-		return 0, nil
-	}
-	return finite(xy / (math.Sqrt(xx) * math.Sqrt(yy)))
+	return quotient(xy, math.Sqrt(xx), math.Sqrt(yy))
 }
 
 // Pearson is the correlation of x and y at lag 0; 0 if there is none, since one
@@ -58,10 +55,7 @@ func Pearson(x, y []float64) (float64, error) {
 		xx += dx * dx
 		yy += dy * dy
 	}
-	if xx == 0 || yy == 0 {
-		return 0, nil
-	}
-	return finite(xy / math.Sqrt(xx*yy))
+	return quotient(xy, math.Sqrt(xx), math.Sqrt(yy))
 }
 
 func mean(x []float64) float64 {
@@ -86,11 +80,17 @@ func sameLength(what string, x, y []float64) error {
 	return nil
 }
 
-func finite(v float64) (float64, error) {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0, problem.New(problem.Damaged, "similarity: expected a number, got %v", v)
+// quotient is xy / (x·y), 0 where x or y is, within [-1, 1]. Sums that have
+// left the range of numbers say nothing.
+func quotient(xy, x, y float64) (float64, error) {
+	if x == 0 || y == 0 {
+		return 0, nil
 	}
-	return v, nil
+	q := xy / x / y
+	if math.IsNaN(q) || math.IsInf(x, 0) || math.IsInf(y, 0) {
+		return 0, problem.New(problem.Damaged, "similarity: expected numbers whose squares can be added")
+	}
+	return min(max(q, -1), 1), nil
 }
 
 // Ramp is 0 up to the threshold and rises from there to 1 at 1.
