@@ -7,6 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/host/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/evidence"
 	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/spawning"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -16,6 +17,7 @@ import (
 func (h Home) openGate(house *House) *graduation.Service {
 	return graduation.New(graduation.Config{
 		Store: h.Store, Vacants: house.Vacants, Registry: house.Registry, Now: h.Now, Rand: h.Rand,
+		Evidence: &evidence.Collector{Store: h.Store, Vacants: house.Vacants, Registry: house.Registry, Texts: house.Texts, Now: h.Now},
 	})
 }
 

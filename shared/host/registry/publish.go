@@ -89,7 +89,7 @@ func (r *Registry) PlanGraduation(ctx context.Context, p Publication, next compo
 	if err != nil {
 		return Plan{}, err
 	}
-	plan.Writes = append(plan.Writes, store.Put{Key: d.Key, If: d.Version, Attempt: attempt, Data: data})
+	plan.Writes = append(plan.Writes, store.Put{Key: d.Key, If: d.Version, Attempt: attempt, Data: data, Index: after.place(r.now())})
 	return plan, nil
 }
 

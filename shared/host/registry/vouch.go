@@ -269,7 +269,7 @@ func (r *Registry) planManifest(ctx context.Context, m *composite.Manifest) ([]s
 	if err != nil {
 		return nil, err
 	}
-	writes := []store.Write{put, store.Put{Key: ManifestKey(m.ChildID), If: d.Version, Attempt: attempt, Data: data}}
+	writes := []store.Write{put, store.Put{Key: ManifestKey(m.ChildID), If: d.Version, Attempt: attempt, Data: data, Index: doc.place(r.now())}}
 	// The edge of the one that is replaced stays: nothing here is ever deleted.
 	// Nobody believes it, as the registration names another parent.
 	if doc.Replaced == nil || doc.Replaced.ParentID != m.ParentID {

@@ -1,0 +1,197 @@
+// Package evidence collects what the gate's collusion check judges by: what the
+// host itself has seen of a child, its parent and its siblings.
+//
+// It imports observed, registry, hosted, call, texts, substrate, plan, floors 1
+// to 3 and problem. The invariants: what is not there, not readable, not of the
+// vacant or not of the last seven days is missing, with the reason, and never a
+// zero; a storage that is out of reach is an error and no evidence; whatever the
+// number of children and calls, it reads of at most ten vacants, and of each one
+// page of responses to its parent, MaxCallers pages of responses to others, and
+// four documents. No text leaves it: a style is sixteen numbers.
+package evidence
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/observed"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/collusion"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The bounds of a collection.
+const (
+	// MaxSiblings are compared: the graduated first, the latest first.
+	MaxSiblings = 8
+	// MaxResponses of a vacant make its style.
+	MaxResponses = collusion.LastResponses
+	// MaxCallers are the others whose responses are read where those to the
+	// parent are too few.
+	MaxCallers = 8
+	// Window is how old evidence may be.
+	Window = observed.Hours * time.Hour
+
+	atOnce = 4
+)
+
+// Vacants reads the records of hosted vacants; *hosted.Vacants does.
+type Vacants interface {
+	Get(ctx context.Context, id identity.ID) (hosted.Record, error)
+}
+
+// Registry tells who the children of a parent are, and what is registered of
+// whom; *registry.Registry does.
+type Registry interface {
+	Litter(ctx context.Context, parent identity.ID, n int) ([]registry.ManifestDocument, error)
+	GetMany(ctx context.Context, ids []identity.ID) ([]registry.Registration, error)
+}
+
+// Texts opens the texts of rows; *texts.Keys does. Safe for concurrent use.
+type Texts interface {
+	Open(ctx context.Context, bound []byte, s texts.Sealed) ([]byte, error)
+}
+
+// Collector collects. It is safe for concurrent use.
+type Collector struct {
+	Store    store.Store
+	Vacants  Vacants
+	Registry Registry
+	Texts    Texts
+	Now      func() time.Time
+}
+
+// subject is one vacant that is compared.
+type subject struct {
+	id     identity.ID
+	parent *identity.ID // who delegates to it; nil of the parent itself
+	owner  string       // of its signed listing
+	closed bool         // by its manifest, where it is not hosted here
+}
+
+// Collect is the evidence for a graduation of child, which is parent's.
+func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gate.Evidence, error) {
+	litter, err := c.Registry.Litter(ctx, parent, MaxSiblings+1)
+	if err != nil {
+		return gate.Evidence{}, err
+	}
+	all := []subject{{id: child, parent: &parent, closed: true}, {id: parent}}
+	for _, m := range litter {
+		if id := m.Manifest.ChildID; id != child && len(all) < 2+MaxSiblings {
+			all = append(all, subject{id: id, parent: &parent, closed: m.Closed()})
+		}
+	}
+	if err := c.owners(ctx, all); err != nil {
+		return gate.Evidence{}, err
+	}
+	seen := make([]gate.Observation, len(all))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i := range all {
+		g.Go(func() (err error) {
+			seen[i], err = c.observe(gctx, &all[i])
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return gate.Evidence{}, err
+	}
+	e := gate.Evidence{Child: child, Parent: parent}
+	for i := 1; i < len(all); i++ {
+		role := gate.Sibling
+		if i == 1 {
+			role = gate.Parent
+		}
+		// No Ancestor: a child has one line, and where it meets the parent's is the
+		// edge itself, or above it.
+		e.Pairs = append(e.Pairs, gate.Pair{With: all[i].id, Role: role, A: seen[0], B: seen[i]})
+	}
+	return e, nil
+}
+
+// owners fills in whom the listings name that vacants have signed themselves.
+func (c *Collector) owners(ctx context.Context, all []subject) error {
+	ids := make([]identity.ID, len(all))
+	for i := range all {
+		ids[i] = all[i].id
+	}
+	registered, err := c.Registry.GetMany(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i, g := range registered {
+		if g.Listing != nil && g.ListingSource == registry.SourceSigned {
+			all[i].owner = g.Listing.Owner
+		}
+	}
+	return nil
+}
+
+// observe is what the host has seen of one vacant.
+func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, error) {
+	o := gate.Observation{ID: s.id, Owner: s.owner, Closed: s.closed, Why: map[gate.Name]string{}}
+	r, err := c.Vacants.Get(ctx, s.id)
+	switch {
+	case problem.Is(err, problem.NotFound):
+		return without(o, "it is not hosted here"), nil
+	case err != nil:
+		return o, err
+	case r.IsDeleted():
+		return without(o, "it was deleted"), nil
+	}
+	o.Tenant, o.Closed = r.Tenant, r.Closed
+	composed := family(&r, &o)
+	calls, err := observed.Read(ctx, c.Store, s.id)
+	switch {
+	case problem.Is(err, problem.Damaged):
+		o.Why[gate.Activity] = problem.Of(err).Text()
+	case err != nil:
+		return o, err
+	default:
+		var why string
+		if o.Activity, why = calls.Activity(c.Now()); why != "" {
+			o.Why[gate.Activity] = why
+		}
+	}
+	if composed {
+		o.Why[gate.Style] = "it answers in its children's words"
+		return o, nil
+	}
+	return o, c.style(ctx, s, calls.References(), &o)
+}
+
+// without is o of whom this host sees nothing.
+func without(o gate.Observation, why string) gate.Observation {
+	for _, name := range []gate.Name{gate.Activity, gate.Substrate, gate.Style} {
+		o.Why[name] = why
+	}
+	return o
+}
+
+// family fills in what serves the vacant, and reports whether that is its
+// children.
+func family(r *hosted.Record, o *gate.Observation) (composed bool) {
+	spec, err := substrate.Parse(r.Substrate)
+	if err != nil {
+		o.Why[gate.Substrate] = "its substrate is not known"
+		return false
+	}
+	o.Family = familyOf(spec)
+	switch {
+	case spec.Kind == plan.Kind:
+		o.Why[gate.Substrate] = "it answers by its children"
+		return true
+	case o.Family == "":
+		o.Why[gate.Substrate] = "its substrate is not known"
+	}
+	return false
+}

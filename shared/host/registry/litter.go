@@ -1,0 +1,66 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// litterPrefix is the partition of the sparse index that lists the manifests of
+// a parent's children: and its id.
+const litterPrefix = "litter#"
+
+// place is where m stands among its parent's: the graduated before the others,
+// and the latest before those that came earlier.
+func (m *ManifestDocument) place(at time.Time) store.Key {
+	rank := 1
+	if m.Graduated {
+		rank = 0
+	}
+	return store.Key{
+		Partition: litterPrefix + m.Manifest.ParentID.String(),
+		Sort:      fmt.Sprintf("%d%016x", rank, math.MaxInt64-max(at.UnixMicro(), 0)),
+	}
+}
+
+// Litter returns up to n children of parent (1 to store.MaxPage) by their own
+// manifests: the graduated first, the latest first. It reads so many documents
+// whatever the number of children, from the sparse index, which may lag behind.
+func (r *Registry) Litter(ctx context.Context, parent identity.ID, n int) ([]ManifestDocument, error) {
+	listed := store.Range{Partition: litterPrefix + parent.String(), Index: true}
+	var litter []ManifestDocument
+	for cursor, more := "", true; more && len(litter) < n; more = cursor != "" {
+		var docs []store.Doc
+		var err error
+		if docs, cursor, err = r.Store.Docs(ctx, listed, n-len(litter), cursor); err != nil {
+			return nil, fault(err)
+		}
+		for _, d := range docs {
+			m, err := listedAs(parent, d)
+			if err != nil {
+				return nil, err
+			}
+			litter = append(litter, m)
+		}
+	}
+	return litter, nil
+}
+
+func listedAs(parent identity.ID, d store.Doc) (ManifestDocument, error) {
+	digits, ok := strings.CutPrefix(d.Key.Partition, registrationPrefix)
+	child, err := identity.ParseID(digits)
+	if !ok || err != nil || d.Key != ManifestKey(child) {
+		return ManifestDocument{}, problem.New(problem.Damaged, "%s is listed as a manifest", clip(d.Key.String()))
+	}
+	m, err := DecodeManifest(child, d)
+	if err == nil && m.Manifest.ParentID != parent {
+		err = problem.New(problem.Damaged, "manifest of %s is listed as another parent's", child.Short())
+	}
+	return m, err
+}
