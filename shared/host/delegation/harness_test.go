@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -73,7 +72,12 @@ type home struct {
 	reg     *registry.Registry
 	runner  *delegation.Runner
 	calls   *call.Host
+	// wait is how this host waits between tries; nil: as it does.
+	wait func(context.Context, time.Duration) error
 }
+
+// noWait tries again at once.
+func noWait(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
 // Times of the pipeline in tests.
 const (
@@ -98,12 +102,12 @@ func open(t testing.TB, s store.Store) *home {
 // over is another instance of h, over a store that leads to the same data.
 func (h *home) over(s store.Store, work time.Duration) *home {
 	h.Helper()
-	o := &home{TB: h.TB, store: s, vault: h.vault, minds: h.minds}
+	o := &home{TB: h.TB, store: s, vault: h.vault, minds: h.minds, wait: h.wait}
 	kinds := substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open}
-	o.runner = delegation.New(delegation.Config{Store: s, Substrates: kinds, Now: time.Now, Rand: rand.Reader, Margin: margin})
+	o.runner = delegation.New(delegation.Config{Store: s, Substrates: kinds, Now: time.Now, Rand: rand.Reader, Margin: margin, Wait: h.wait})
 	var err error
 	o.vacants, o.reg, err = hosted.NewWithRegistry(hosted.Config{
-		Store: s, Vault: h.vault, Now: time.Now, Rand: rand.Reader, URL: "http://127.0.0.1:8080",
+		Store: s, Vault: h.vault, Now: time.Now, Rand: rand.Reader, URL: "http://127.0.0.1:8080", Wait: h.wait,
 		Substrates: substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open, plan.Kind: o.runner.Open},
 	}, nil)
 	if err != nil {
@@ -111,7 +115,7 @@ func (h *home) over(s store.Store, work time.Duration) *home {
 	}
 	o.calls = call.New(call.Config{
 		Store: s, Directory: o.vacants, Texts: texts.New(s, h.vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader,
-		Self: o.vacants.SelfID, Revoked: o.reg.AnyRevoked, Sibling: o.reg.IsChild, Work: work, Margin: margin,
+		Self: o.vacants.SelfID, Revoked: o.reg.AnyRevoked, Sibling: o.reg.IsChild, Work: work, Margin: margin, Wait: h.wait,
 	})
 	o.runner.Bind(o.vacants, o.calls)
 	return o
@@ -282,9 +286,3 @@ func (c *counter) enter() (leave func()) {
 var errBroken = errors.New("broken")
 
 func newStore() *memory.Store { return memory.New() }
-
-func sorted(s []string) []string {
-	s = slices.Clone(s)
-	slices.Sort(s)
-	return s
-}
