@@ -91,7 +91,7 @@ func (a *Attempt) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy, err := a.Policy.Marshal()
+	policy, err := encode(a.Policy)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/graduation/gatetest"
@@ -69,6 +70,7 @@ type house struct {
 	vacants  *hosted.Vacants
 	registry *registry.Registry
 	gate     *graduation.Service
+	vault    custody.Vault
 	made     atomic.Int64
 }
 
@@ -81,14 +83,15 @@ func newHouse(t testing.TB, change ...func(*graduation.Config)) *house {
 func houseOver(t testing.TB, sound store.Store, before func(store.Store) store.Store, change ...func(*graduation.Config)) *house {
 	t.Helper()
 	h := &house{clock: newClock(), sound: sound}
-	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	var err error
+	h.vault, err = local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	must(t, err)
 	s := sound
 	if before != nil {
 		s = before(s)
 	}
 	h.vacants, h.registry, err = hosted.NewWithRegistry(hosted.Config{
-		Store: s, Vault: vault, Now: h.clock.now, Rand: rand.Reader, URL: "http://127.0.0.1:8080",
+		Store: s, Vault: h.vault, Now: h.clock.now, Rand: rand.Reader, URL: "http://127.0.0.1:8080",
 		Substrates: substrate.Kinds{echo.Kind: echo.New}, Wait: noWait,
 	}, func(context.Context, string) error { return nil })
 	must(t, err)

@@ -57,7 +57,10 @@ func (s *Service) SetPolicy(ctx context.Context, tenant string, p gate.Policy) e
 	if err := checkTenant(tenant); err != nil {
 		return err
 	}
-	policy, err := p.Marshal()
+	if err := p.Check(); err != nil {
+		return err
+	}
+	policy, err := encode(p)
 	if err != nil {
 		return err
 	}
