@@ -20,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/host/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -49,7 +50,7 @@ func newHouse(t testing.TB, change ...func(*account.Config)) *house {
 	h := &house{store: memory.New(), log: &bytes.Buffer{}}
 	v, _, err := hosted.NewWithRegistry(hosted.Config{
 		Store: h.store, Vault: vault, Now: func() time.Time { return at }, Rand: rand.Reader,
-		URL: "http://127.0.0.1:8080", Substrates: substrate.Kinds{echo.Kind: echo.New},
+		URL: "http://127.0.0.1:8080", Substrates: substrate.Kinds{echo.Kind: echo.New, plan.Kind: echo.New},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -178,7 +178,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
+		return nil, problem.New(problem.TooLarge, "body: expected at most %d bytes", large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, problem.New(problem.SlowBody, "the body did not come within %v", bodyTimeout)
 	case err != nil:

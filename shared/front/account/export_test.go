@@ -1,0 +1,4 @@
+package account
+
+// ReadSpawning is readSpawning, for the fuzzer.
+var ReadSpawning = readSpawning

@@ -1,0 +1,166 @@
+package account_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/spawning"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// family is a host with a parent whose key the test has, and the door for what
+// it signs.
+type family struct {
+	*house
+	key    *identity.Key
+	signed http.Handler
+}
+
+func newFamily(t testing.TB) *family {
+	t.Helper()
+	var vacants *hosted.Vacants
+	h := newHouse(t, func(c *account.Config) { vacants = c.Vacants })
+	key, err := identity.KeyFromSeed(bytes.Repeat([]byte{3}, identity.Size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := vacants.Create(t.Context(), hosted.Spec{Name: "parent", Capability: "leads", Substrate: "echo", Key: key}); err != nil {
+		t.Fatal(err)
+	}
+	// Creating has wiped nothing: the key is the caller's.
+	if key, err = identity.KeyFromSeed(bytes.Repeat([]byte{3}, identity.Size)); err != nil {
+		t.Fatal(err)
+	}
+	asked := &spawning.Requests{Store: h.store, Now: func() time.Time { return at }, Rand: rand.Reader}
+	return &family{h, key, account.Signed(account.Config{Vacants: vacants, Log: slog.New(slog.DiscardHandler)}, asked)}
+}
+
+// wish is what the parent asks for; change changes it before it is signed.
+func (f *family) wish(t testing.TB, nonce int, change func(*composite.SpawnRequest)) composite.SpawnRequest {
+	t.Helper()
+	r := composite.SpawnRequest{ParentID: f.key.ID(), Path: "D2", Name: "child", Nonce: fmt.Sprintf("%032x", nonce), Time: at}
+	if change != nil {
+		change(&r)
+	}
+	key := f.key
+	if r.ParentID != key.ID() {
+		key = stranger(t)
+	}
+	if err := r.Sign(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func stranger(t testing.TB) *identity.Key {
+	t.Helper()
+	key, err := identity.KeyFromSeed(bytes.Repeat([]byte{4}, identity.Size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func (f *family) ask(parent identity.ID, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("POST", "http://host.example/v1/vacants/"+parent.String()+"/children", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	f.signed.ServeHTTP(w, r)
+	return w
+}
+
+func TestAParentHasAChildByItsOwnSignature(t *testing.T) {
+	f := newFamily(t)
+	r := f.wish(t, 1, nil)
+	first := f.ask(f.key.ID(), string(r.Blob()))
+	if first.Code != http.StatusCreated {
+		t.Fatalf("POST children = %d %s, want 201", first.Code, first.Body)
+	}
+	made := decode[account.Spawned](t, first)
+	m, err := made.Manifest.Open()
+	if err != nil || m.ParentID != f.key.ID() || !m.ClosedByDefault {
+		t.Errorf("manifest %s: %v, want one of the parent that closes", made.Manifest.Manifest, err)
+	}
+	if again := f.ask(f.key.ID(), string(r.Blob())); again.Body.String() != first.Body.String() {
+		t.Errorf("the same bytes again = %d %s, want the same child", again.Code, again.Body)
+	}
+}
+
+func TestWhatAParentDidNotSignMakesNoChild(t *testing.T) {
+	f := newFamily(t)
+	own := f.key.ID()
+	forged := f.wish(t, 1, nil)
+	forged.Name = "another"
+	other := stranger(t).ID()
+	used := f.wish(t, 9, nil)
+	if w := f.ask(own, string(used.Blob())); w.Code != http.StatusCreated {
+		t.Fatalf("POST children = %d %s", w.Code, w.Body)
+	}
+	signed := func(nonce int, change func(*composite.SpawnRequest)) string {
+		r := f.wish(t, nonce, change)
+		return string(r.Blob())
+	}
+	for name, c := range map[string]struct {
+		parent identity.ID
+		body   string
+		want   problem.Kind
+	}{
+		"changed after it":        {own, string(forged.Blob()), problem.BadSignature},
+		"of a stranger":           {other, signed(2, func(r *composite.SpawnRequest) { r.ParentID = other }), problem.NotFound},
+		"to another's address":    {other, signed(2, nil), problem.Malformed},
+		"of yesterday":            {own, signed(2, func(r *composite.SpawnRequest) { r.Time = at.Add(-24 * time.Hour) }), problem.Clock},
+		"a nonce for two":         {own, signed(9, func(r *composite.SpawnRequest) { r.Name = "second" }), problem.Replay},
+		"for another parent, too": {own, signed(2, func(r *composite.SpawnRequest) { r.Path, r.SecondaryID = "D4", &other }), problem.Forbidden},
+		"a name that is taken":    {own, signed(3, func(r *composite.SpawnRequest) { r.Name = "parent" }), problem.Conflict},
+		"a path that is none":     {own, `{"intent":"vacancy:spawn:v1","name":"x","nonce":"` + strings.Repeat("0", 32) + `","parent_id":"` + own.String() + `","path":"D9","ts":"2026-05-06T00:00:00+00:00"}`, problem.Malformed},
+		"no request":              {own, `{"name":"x","path":"D2"}`, problem.Malformed},
+		"too much":                {own, `{"name":"` + strings.Repeat("x", composite.MaxRequest) + `"}`, problem.TooLarge},
+	} {
+		w := f.ask(c.parent, c.body)
+		if got := decode[account.Refusal](t, w); got.Code != c.want.String() {
+			t.Errorf("%s: POST children = %d %+v, want %v", name, w.Code, got, c.want)
+		}
+	}
+}
+
+func TestTheDoorForParentsHasNothingElse(t *testing.T) {
+	f := newFamily(t)
+	for _, c := range []struct {
+		method, path string
+		want         int
+	}{
+		{"GET", "/v1/vacants/parent/children", 405}, {"DELETE", "/v1/vacants/parent/children", 405},
+		{"GET", "/v1/vacants", 404}, {"POST", "/v1/vacants/parent/publish", 404}, {"POST", "/v1/vacants/parent/children/x", 404},
+	} {
+		w := httptest.NewRecorder()
+		f.signed.ServeHTTP(w, httptest.NewRequest(c.method, c.path, nil))
+		if w.Code != c.want {
+			t.Errorf("%s %s = %d, want %d", c.method, c.path, w.Code, c.want)
+		}
+	}
+	r := httptest.NewRequest("POST", "/v1/vacants/parent/children", strings.NewReader("{}"))
+	r.Header.Set("Origin", "https://page.example")
+	w := httptest.NewRecorder()
+	if f.signed.ServeHTTP(w, r); w.Code != http.StatusForbidden {
+		t.Errorf("POST of a page in a browser = %d, want 403", w.Code)
+	}
+	for path, want := range map[string]bool{
+		"/v1/vacants/ab/children": true, "/v1/vacants/ab/children/": false, "/v1/vacants/ab/children/x": false,
+		"/v1/vacants//children": false, "/v1/vacants/children": false, "/v1/vacants": false, "/v1/vacants/ab/manifest": false,
+	} {
+		if got := account.ChildrenPath(path); got != want {
+			t.Errorf("ChildrenPath(%s) = %t, want %t", path, got, want)
+		}
+	}
+}
