@@ -155,14 +155,43 @@ func (o *outsiders) writes(id identity.ID) (requests []request) {
 		if parent != id {
 			requests = append(requests, request{method: "POST", target: "/v1/manifests", body: m.Blob()})
 		}
-		post("POST", "/v1/graduations", map[string]any{"intent": "vacant:graduation:v1", "parent_id": parent, "child_id": id, "capability_text": "x",
-			"signature_parent": strings.Repeat("0", 128), "signature_child": strings.Repeat("0", 128)})
-		post("POST", "/v1/vacants/"+id.String()+"/children", map[string]any{"parent_id": id, "path": "D2", "name": "mine"})
+		forged := composite.Request{ParentID: parent, ChildID: id, CapabilityText: "x", SignatureParent: make([]byte, 64), SignatureChild: make([]byte, 64)}
+		if parent == o.stranger.ID() {
+			if err := forged.SignParent(o.t.Context(), o.stranger); err != nil {
+				o.t.Fatal(err)
+			}
+		}
+		post("POST", "/v1/graduations", map[string]any{"request": json.RawMessage(forged.Blob())})
 	}
+	requests = append(requests, o.graduation(o.stranger, o.second), o.child(id), o.child(o.stranger.ID()))
 	for _, target := range []string{"/v1/vacants/" + id.String() + "/publish", "/v1/vacants/" + id.String() + "/pause"} {
 		post("POST", target, map[string]any{})
 	}
 	return requests
+}
+
+// graduation asks for the graduation of a child that is none.
+func (o *outsiders) graduation(parent, child *identity.Key) request {
+	o.t.Helper()
+	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "advises"}
+	if err := r.SignParent(o.t.Context(), parent); err != nil {
+		o.t.Fatal(err)
+	}
+	if err := r.SignChild(o.t.Context(), child); err != nil {
+		o.t.Fatal(err)
+	}
+	return request{method: "POST", target: "/v1/graduations", body: []byte(`{"request":` + string(r.Blob()) + `}`)}
+}
+
+// child asks for a child of a parent, signed by the stranger.
+func (o *outsiders) child(parent identity.ID) request {
+	o.t.Helper()
+	r := composite.SpawnRequest{ParentID: o.stranger.ID(), Path: "D2", Name: "mine", Nonce: strings.Repeat("0", 2*composite.NonceSize), Time: o.now}
+	if err := r.Sign(o.t.Context(), o.stranger); err != nil {
+		o.t.Fatal(err)
+	}
+	r.ParentID = parent
+	return request{method: "POST", target: "/v1/vacants/" + parent.String() + "/children", body: r.Blob()}
 }
 
 // battery is every question that anybody may ask of a host, about each id.
@@ -208,7 +237,7 @@ func TestTheBatteryAsksEveryPublicRoute(t *testing.T) {
 			}
 		}
 	}
-	if routes < 18 {
+	if routes < 20 {
 		t.Errorf("%d routes were found in the registry's doors, want all", routes)
 	}
 }

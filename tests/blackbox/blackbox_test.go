@@ -3,10 +3,21 @@ package blackbox
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -27,6 +38,18 @@ func (k keys) self(context.Context) (identity.Signer, error) { return k.host, ni
 func newOutsiders(t *testing.T, firm *identity.Key) *outsiders {
 	t.Helper()
 	return &outsiders{t: t, stranger: newKey(t), second: newKey(t), firm: firm.ID(), now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)}
+}
+
+// outside lets a minute go by, so that no host remembers what it did, and
+// brings outsiders of that time.
+func outside(t *testing.T, k keys, hosts ...*host) *outsiders {
+	t.Helper()
+	o := newOutsiders(t, k.firm)
+	for _, h := range hosts {
+		h.later(time.Minute)
+		o.now = h.clock()
+	}
+	return o
 }
 
 func TestAVacantWithClosedChildrenLooksLikeOneWithout(t *testing.T) {
@@ -70,11 +93,7 @@ func TestAVacantWithClosedChildrenLooksLikeOneWithout(t *testing.T) {
 			live(t, firm, one)
 			alone.seal(t)
 			firm.seal(t)
-			for _, h := range []*host{alone, firm} {
-				h.later(time.Minute) // nothing is remembered
-			}
-			o := newOutsiders(t, k.firm)
-			o.now = alone.clock()
+			o := outside(t, k, alone, firm)
 			compare(t, alone, firm, o.battery(k.firm.ID(), one.ID, two.ID, newKey(t).ID()))
 		})
 	}
@@ -87,7 +106,113 @@ func TestClosedChildrenDoNotCount(t *testing.T) {
 	other := hosted.Spec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other}
 	alone, firm := open(t, k, other), open(t, k, other)
 	child := firm.spawn(t, k.firm.ID(), "drafter")
-	o := newOutsiders(t, k.firm)
-	o.now = alone.clock()
+	o := outside(t, k, alone, firm)
 	compare(t, alone, firm, o.battery(k.firm.ID(), child.ID))
+}
+
+// A revocation is for everybody to read, whosever key it ends: of a closed
+// child it tells what it would tell of a key that no host here has.
+func TestARevokedChildLooksLikeARevokedKeyOfNobody(t *testing.T) {
+	k := newKeys(t)
+	alone, firm := open(t, k), open(t, k)
+	child := firm.spawn(t, k.firm.ID(), "drafter")
+	if _, _, err := firm.Vacants.Revoke(t.Context(), child.ID, "stolen"); err != nil {
+		t.Fatal(err)
+	}
+	e := firm.event(t, 2)
+	if got := alone.ask(revocation(t, e)); got.Status != http.StatusOK {
+		t.Fatalf("the same revocation elsewhere = %d %s, want 200", got.Status, got.Body)
+	}
+	alone.seal(t)
+	firm.seal(t)
+	o := outside(t, k, alone, firm)
+	compare(t, alone, firm, o.battery(k.firm.ID(), child.ID))
+}
+
+// event reads an event as anybody does.
+func (h *host) event(t *testing.T, seq int) (e registryclient.Event) {
+	t.Helper()
+	got := h.ask(request{method: "GET", target: fmt.Sprintf("/v1/event/%d", seq)})
+	if err := json.Unmarshal([]byte(got.Body), &e); err != nil || got.Status != http.StatusOK {
+		t.Fatalf("event %d = %d %s", seq, got.Status, got.Body)
+	}
+	return e
+}
+
+// revocation is the request that an event came of.
+func revocation(t *testing.T, e registryclient.Event) request {
+	t.Helper()
+	signed := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload)}
+	reason, err := signed.Revoked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(registryclient.Revocation{ID: e.Actor, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: e.Key, Signature: e.Signature})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request{method: "POST", target: "/v1/revoke_halo", body: body}
+}
+
+// The words and numbers with which a composite fails are those of any vacant.
+func TestACompositeFailsLikeAnyVacant(t *testing.T) {
+	k := newKeys(t)
+	alone, firm := open(t, k), open(t, k)
+	child := firm.spawn(t, k.firm.ID(), "drafter")
+	p, err := plan.Parse([]byte(`{"version":1,"delegate":[{"child":"drafter","kind":"draft","task":"{input}"}],"aggregate":{"how":"first"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := firm.Vacants.SetPlan(t.Context(), k.firm.ID(), p); err != nil {
+		t.Fatal(err)
+	}
+	o := outside(t, k, alone, firm)
+	compare(t, alone, firm, append(o.reads(k.firm.ID()), o.everywhere()...))
+
+	first := o.sign(o.stranger.ID(), k.firm.ID(), 1, "hi", o.now)
+	ask := request{method: "POST", target: message.SendPath, body: envelope.AppendRequest(nil, nil, first)}
+	for _, h := range []*host{alone, firm} {
+		if got := h.ask(ask); got.Status != http.StatusOK {
+			t.Fatalf("%v = %d %s, want the answer", ask, got.Status, got.Body)
+		}
+	}
+	if _, err := firm.Vacants.Pause(t.Context(), child.ID); err != nil {
+		t.Fatal(err)
+	}
+	// Of a vacant that is no composite: its substrate is out of reach.
+	other, err := firm.Vacants.Create(t.Context(), hosted.Spec{Name: "other", Capability: "counts", Substrate: "http:http://127.0.0.1:9", Key: k.other})
+	if err != nil {
+		t.Fatal(err)
+	}
+	firm.later(time.Minute)
+	o.now = firm.clock()
+	second := o.sign(o.second.ID(), k.firm.ID(), 1, "hi", o.now)
+	want := o.sign(o.second.ID(), other.ID, 1, "hi", o.now)
+	got := firm.ask(request{method: "POST", target: message.SendPath, body: envelope.AppendRequest(nil, nil, second)})
+	plain := firm.ask(request{method: "POST", target: message.SendPath, body: envelope.AppendRequest(nil, nil, want)})
+	plain.Body = strings.ReplaceAll(plain.Body, want.Hash().String(), second.Hash().String())
+	if diff := cmp.Diff(plain, got); diff != "" || got.Status != http.StatusInternalServerError {
+		t.Errorf("a call that fails = %d (-any vacant +composite):\n%s", got.Status, diff)
+	}
+}
+
+// The box is closed to others, not to its own.
+func TestParentAndSiblingsLookIn(t *testing.T) {
+	k := newKeys(t)
+	firm := open(t, k)
+	one, two := firm.spawn(t, k.firm.ID(), "drafter"), firm.spawn(t, k.firm.ID(), "reviewer")
+	for name, from := range map[string]identity.ID{"parent": k.firm.ID(), "sibling": two.ID} {
+		e := &envelope.Envelope{From: from, To: one.ID, Seq: 1, Time: firm.clock(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
+		if err := firm.Vacants.Sign(t.Context(), from, func(s identity.Signer) error {
+			_, err := e.Sign(t.Context(), s)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{message.SendPath, "/v/" + one.ID.String() + message.AskPath} {
+			if got := firm.ask(request{method: "POST", target: path, body: envelope.AppendRequest(nil, nil, e)}); got.Status != http.StatusOK || !strings.Contains(got.Body, "echo from") {
+				t.Errorf("POST %s by the %s = %d %s, want the answer", path, name, got.Status, got.Body)
+			}
+		}
+	}
 }

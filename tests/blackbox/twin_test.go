@@ -78,7 +78,8 @@ func open(t *testing.T, k keys, extra ...hosted.Spec) *host {
 	if h.log, err = h.OpenLog(nil); err != nil {
 		t.Fatal(err)
 	}
-	h.public = serve.Doors{Message: h.Message, Registry: h.RegistryDoor(h.log), Search: h.OpenSearch(index).Door()}.Public()
+	h.public = serve.Doors{Message: h.Message, Registry: h.RegistryDoor(h.log), Search: h.OpenSearch(index).Door(),
+		Gate: h.GateDoor(nil), Children: h.ChildrenDoor()}.Public()
 	for _, spec := range append([]hosted.Spec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
 		r, err := h.Vacants.Create(t.Context(), spec)
 		if err != nil {
