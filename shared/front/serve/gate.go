@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
@@ -19,6 +20,18 @@ func (h Home) openGate(house *House) *graduation.Service {
 		Store: h.Store, Vacants: house.Vacants, Registry: house.Registry, Now: h.Now, Rand: h.Rand,
 		Evidence: &evidence.Collector{Store: h.Store, Vacants: house.Vacants, Registry: house.Registry, Texts: house.Texts, Now: h.Now},
 	})
+}
+
+// WarnOfGate says in the log where the check for collusion was switched off. A
+// home calls it when it starts.
+func (h *House) WarnOfGate(ctx context.Context, log *slog.Logger) {
+	said, err := h.Gate.Warnings(ctx)
+	for _, text := range said {
+		log.LogAttrs(ctx, slog.LevelWarn, text)
+	}
+	if err != nil {
+		log.LogAttrs(ctx, slog.LevelError, "the policies of the gate cannot be read", slog.String("cause", err.Error()))
+	}
 }
 
 // GateDoor is the public door of the gate: nil is the house's own, which walks
