@@ -110,7 +110,7 @@ const farthest = 2
 // numbers that are never negative point in much the same direction; centred
 // ones do not. Of pairs of unrelated synthetic authors 0.1 to 2 in 100 come out
 // above StyleThreshold (9 to 48 if not centred), at most 3 in 1000 as strong as
-// refuses by default; one and the same author does in 97 of 100 cases.
+// refuses by default; one and the same author does in 95 of 100 cases.
 // Confidence that was never told is no difference.
 func Centre(v []float64) ([]float64, error) {
 	if len(v) != Features {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/collusion"
@@ -164,8 +165,16 @@ func (p *Pair) style(m Mode) (Signal, error) {
 		return Signal{}, p.damaged(Style, err)
 	}
 	s.Strength = collusion.Ramp(c, collusion.StyleThreshold)
-	s.Inputs = &Inputs{Similarity: c, SamplesA: p.A.Responses, SamplesB: p.B.Responses}
+	s.Inputs = &Inputs{Similarity: c, SamplesA: p.A.Responses, SamplesB: p.B.Responses, StyleA: rounded(p.A.Style), StyleB: rounded(p.B.Style)}
 	return s, nil
+}
+
+func rounded(v []float64) []float64 {
+	out := make([]float64, len(v))
+	for i, f := range v {
+		out[i] = math.Round(f*1e4) / 1e4
+	}
+	return out
 }
 
 // missing is s without evidence, for the reason that the host gave, or else

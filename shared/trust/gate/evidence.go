@@ -85,6 +85,9 @@ type Inputs struct {
 	B          string  `json:"b,omitempty"`          // of the other
 	SamplesA   int     `json:"samples_a,omitempty"`
 	SamplesB   int     `json:"samples_b,omitempty"`
+	// StyleA and StyleB are rounded to four digits.
+	StyleA []float64 `json:"style_a,omitempty"`
+	StyleB []float64 `json:"style_b,omitempty"`
 }
 
 // Signal is one likeness of a pair.

@@ -91,7 +91,7 @@ func ParsePolicy(data []byte) (Policy, error) {
 		case "limit":
 			var n int64
 			if n, err = d.Int64(); err == nil {
-				p.Limit = int(min(max(n, 0), MaxLimit+1))
+				p.Limit = int(min(max(n, math.MinInt32), math.MaxInt32))
 			}
 		case "threshold":
 			p.Threshold, err = d.Float64()
@@ -115,12 +115,18 @@ func ParsePolicy(data []byte) (Policy, error) {
 	return p, nil
 }
 
-// Marshal is p as JSON.
+// Marshal is p as JSON; what is no policy is refused.
 func (p Policy) Marshal() ([]byte, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
 	return json.Marshal(p)
+}
+
+// UnmarshalJSON is ParsePolicy.
+func (p *Policy) UnmarshalJSON(data []byte) (err error) {
+	*p, err = ParsePolicy(data)
+	return err
 }
 
 // ParseFindings reads findings as they were stored.

@@ -1,0 +1,519 @@
+package gate_test
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/collusion"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+func TestTheOrderOfTheStepsAndWhatTheyRefuse(t *testing.T) {
+	want := []string{
+		"consent: CompositeError GraduationConsentError RevokedError",
+		"rate_limit: GraduationRateLimitError GraduationError",
+		"collusion: GraduationCollusionError",
+		"commit: CompositeError GraduationConsentError RevokedError GraduationRateLimitError GraduationError",
+	}
+	var got []string
+	for _, s := range gate.Steps() {
+		line := string(s.Name) + ":"
+		for _, k := range s.Refuses {
+			line += " " + gate.ErrorName(k)
+			if back, ok := gate.KindOf(gate.ErrorName(k)); !ok || back != k {
+				t.Errorf("KindOf(%s) = %v, %v, want %v", gate.ErrorName(k), back, ok, k)
+			}
+			if !gate.Refuses(s.Name, k) {
+				t.Errorf("Refuses(%s, %v) = false, want true", s.Name, k)
+			}
+		}
+		got = append(got, line)
+		if s.Says == "" {
+			t.Errorf("step %s says nothing", s.Name)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Steps() (-want +got):\n%s", diff)
+	}
+	if gate.Refuses(gate.Collusion, problem.Damaged) || gate.Refuses("another", problem.Consent) {
+		t.Error("Refuses() = true for a failure, or for no step, want false")
+	}
+	if gate.ErrorName(problem.Internal) != gate.Failed {
+		t.Errorf("ErrorName(Internal) = %s, want %s", gate.ErrorName(problem.Internal), gate.Failed)
+	}
+	if _, ok := gate.KindOf(gate.Failed); ok {
+		t.Error("KindOf(Failed) is a kind, want none")
+	}
+}
+
+func key(t *testing.T, b byte) *identity.Key {
+	t.Helper()
+	k, err := identity.KeyFromSeed([]byte(strings.Repeat(string(rune(b)), identity.Size)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func request(t *testing.T) (composite.Request, composite.Manifest) {
+	t.Helper()
+	parent, child := key(t, 'p'), key(t, 'c')
+	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "review"}
+	if err := r.SignParent(t.Context(), parent); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SignChild(t.Context(), child); err != nil {
+		t.Fatal(err)
+	}
+	return r, composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), ClosedByDefault: true}
+}
+
+// Each check is asked before those after it, whatever they would say.
+func TestEachCheckPrecedesTheNext(t *testing.T) {
+	now := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
+	p := gate.DefaultPolicy()
+	p.Limit = 1
+	full := gate.Window{now.UnixMicro()}
+	for _, c := range []struct {
+		name                    string
+		unknown, unsigned, open bool
+		window                  gate.Window
+		signals                 float64
+		want                    string
+	}{
+		{"all of it", true, true, true, full, 1, "CompositeError"},
+		{"a known child", false, true, true, full, 1, "GraduationConsentError"},
+		{"a replay under a limit of one", false, false, true, full, 1, "GraduationRateLimitError"},
+		{"a replay a day later", false, false, true, nil, 1, "GraduationError"},
+		{"a closed child", false, false, false, nil, 1, "GraduationCollusionError"},
+		{"nothing", false, false, false, nil, 0.59, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, m := request(t)
+			stored := &m
+			if c.unknown {
+				stored = nil
+			}
+			if c.unsigned {
+				r.SignatureChild = nil
+			}
+			m.ClosedByDefault = !c.open
+			err := walk(&r, stored, c.window, now, p, gate.Given(p, r.ParentID, c.signals, 0, 0))
+			if got, _ := refusal(err); got != c.want {
+				t.Errorf("walk() = %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAManifestOfAnotherChildIsNone(t *testing.T) {
+	r, m := request(t)
+	m.ChildID = key(t, 'x').ID()
+	if err := gate.CheckConsent(&r, &m); !problem.Is(err, problem.NotFound) {
+		t.Errorf("CheckConsent() = %v, want NotFound", err)
+	}
+}
+
+func TestTheBoundariesOfTheWindow(t *testing.T) {
+	now := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
+	micro := func(d time.Duration) int64 { return now.Add(d).UnixMicro() }
+	w := gate.Window{micro(time.Hour), micro(-gate.Day), micro(-gate.Day + time.Microsecond), micro(-gate.Day - time.Hour), micro(0)}
+	want := gate.Window{micro(time.Hour), micro(-gate.Day + time.Microsecond), micro(0)}
+	if diff := cmp.Diff(want, w.Within(now)); diff != "" {
+		t.Errorf("Within() (-want +got):\n%s", diff)
+	}
+	if len(w) != 5 || w[1] != micro(-gate.Day) {
+		t.Errorf("Within() changed the window to %v", w)
+	}
+	if diff := cmp.Diff(append(want, micro(0)), w.Take(now)); diff != "" {
+		t.Errorf("Take() (-want +got):\n%s", diff)
+	}
+	if err := make(gate.Window, gate.MaxLimit+1).Check(); err == nil {
+		t.Error("Check() of a window longer than any limit = nil, want a refusal")
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	for want, change := range map[string]func(*gate.Policy){
+		"version":   func(p *gate.Policy) { p.Version = "2" },
+		"limit":     func(p *gate.Policy) { p.Limit = 0 },
+		"limit: ":   func(p *gate.Policy) { p.Limit = gate.MaxLimit + 1 },
+		"threshold": func(p *gate.Policy) { p.Threshold = math.NaN() },
+		"thresh":    func(p *gate.Policy) { p.Threshold = 1.01 },
+		"thresho":   func(p *gate.Policy) { p.Threshold = -0.01 },
+		"mode":      func(p *gate.Policy) { p.Mode = "lax" },
+		"detector":  func(p *gate.Policy) { p.Detector = "" },
+	} {
+		p := gate.DefaultPolicy()
+		change(&p)
+		if err := p.Check(); err == nil || !strings.HasPrefix(problem.Of(err).Text(), want) {
+			t.Errorf("Check() = %v, want a refusal of %s", err, want)
+		}
+		if b, err := p.Marshal(); err == nil {
+			t.Errorf("Marshal() = %s, want a refusal of %s", b, want)
+		}
+	}
+	for text, want := range map[string]gate.Policy{
+		`{}`: gate.DefaultPolicy(),
+		`{"version":"1","limit":1,"threshold":1,"mode":"strict","detector":"zeros"}`: {Version: "1", Limit: 1, Threshold: 1, Mode: gate.Strict, Detector: gate.ByZeros},
+		`{"threshold":0,"mode":"reference"}`:                                         {Version: "1", Limit: 3, Threshold: 0, Mode: gate.Reference, Detector: gate.ByObservation},
+	} {
+		if got, err := gate.ParsePolicy([]byte(text)); err != nil || got != want {
+			t.Errorf("ParsePolicy(%s) = %+v, %v, want %+v", text, got, err, want)
+		}
+		b, err := want.Marshal()
+		var got gate.Policy
+		if err != nil || json.Unmarshal(b, &got) != nil || got != want {
+			t.Errorf("Unmarshal(%s) = %+v, %v, want %+v", b, got, err, want)
+		}
+	}
+	for _, text := range []string{``, `[]`, `{"limit":1.5}`, `{"limit":99999999999}`, `{"limit":-1}`, `{"threshold":"0.6"}`, `{"threshold":NaN}`, `{"thresold":0.6}`,
+		`{"limit":1,"limit":2}`, `{"mode":7}`, `{"detector":null}`, `{"version":1}`, strings.Repeat(" ", 5000)} {
+		if got, err := gate.ParsePolicy([]byte(text)); err == nil {
+			t.Errorf("ParsePolicy(%.60s) = %+v, want a refusal", text, got)
+		}
+	}
+}
+
+func FuzzAPolicyThatIsReadIsWrittenAgain(f *testing.F) {
+	f.Add([]byte(`{"version":"1","limit":3,"threshold":0.6,"mode":"default","detector":"observed"}`))
+	f.Add([]byte(`{"threshold":1e-07}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := gate.ParsePolicy(data)
+		if err != nil {
+			return
+		}
+		b, err := p.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := gate.ParsePolicy(b); err != nil || again != p {
+			t.Errorf("ParsePolicy(%s) = %+v, %v, want %+v", b, again, err, p)
+		}
+	})
+}
+
+func FuzzFindingsThatAreReadAreWrittenAgain(f *testing.F) {
+	b, err := json.Marshal(gate.Given(gate.DefaultPolicy(), identity.ID{1}, 0.1, 0.2, 0.3))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte(`{"policy":{},"pairs":null}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		found, err := gate.ParseFindings(data)
+		if err != nil {
+			return
+		}
+		b, err := json.Marshal(found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := gate.ParseFindings(b)
+		if diff := cmp.Diff(found, again); err != nil || diff != "" {
+			t.Errorf("ParseFindings(%s) = %v (-want +got):\n%s", b, err, diff)
+		}
+	})
+}
+
+// litter is a child beside its parent and a sibling of whom all is known and
+// different.
+func litter(t *testing.T) gate.Evidence {
+	t.Helper()
+	observe := func(b byte) gate.Observation {
+		o := gate.Observation{ID: key(t, b).ID(), Tenant: "tenant " + string(rune(b)), Owner: "owner " + string(rune(b)), Family: "http:" + string(rune(b)),
+			Responses: gate.MinResponses, Activity: make([]float64, gate.Buckets), Style: make([]float64, collusion.Features)}
+		for i := range o.Activity {
+			o.Activity[i] = float64(i * i * int(b) % 29)
+		}
+		for i := range o.Style {
+			o.Style[i] = float64((i+1)*int(b)%31) / 31
+		}
+		return o
+	}
+	child, parent, sibling := observe('c'), observe('p'), observe('s')
+	return gate.Evidence{Child: child.ID, Parent: parent.ID, Pairs: []gate.Pair{
+		{With: parent.ID, Role: gate.Parent, A: child, B: parent},
+		{With: sibling.ID, Role: gate.Sibling, A: child, B: sibling},
+	}}
+}
+
+// share gives the child what the other has.
+func share(p *gate.Pair, n gate.Name) {
+	switch n {
+	case gate.Declared:
+		p.A.Tenant = p.B.Tenant
+	case gate.Substrate:
+		p.A.Family = p.B.Family
+	case gate.Activity:
+		p.A.Activity = p.B.Activity
+	case gate.Style:
+		p.A.Style = p.B.Style
+	case gate.Ancestor:
+		p.Ancestor = true
+	}
+}
+
+func TestWhatEachModeRefuses(t *testing.T) {
+	all := []gate.Mode{gate.Default, gate.Strict, gate.Reference}
+	for _, c := range []struct {
+		signal gate.Name
+		with   gate.Role
+		refuse []gate.Mode
+	}{
+		{gate.Declared, gate.Parent, []gate.Mode{gate.Strict, gate.Reference}},
+		{gate.Declared, gate.Sibling, []gate.Mode{gate.Strict}},
+		{gate.Ancestor, gate.Parent, []gate.Mode{gate.Reference}},
+		{gate.Ancestor, gate.Sibling, nil},
+		{gate.Activity, gate.Parent, all},
+		{gate.Activity, gate.Sibling, []gate.Mode{gate.Default, gate.Strict}},
+		{gate.Substrate, gate.Parent, all},
+		{gate.Substrate, gate.Sibling, []gate.Mode{gate.Strict}},
+		{gate.Style, gate.Parent, all},
+		{gate.Style, gate.Sibling, []gate.Mode{gate.Default, gate.Strict}},
+	} {
+		for _, mode := range all {
+			t.Run(string(c.signal)+" of a "+string(c.with)+" in "+string(mode), func(t *testing.T) {
+				e, p := litter(t), gate.DefaultPolicy()
+				p.Mode = mode
+				if f, err := (gate.Observed{}).Detect(e, p); err != nil || f.Judge() != nil && mode != gate.Reference {
+					t.Fatalf("Detect(), Judge() of what differs = %v, %v, want nil", err, f.Judge())
+				}
+				i := slices.IndexFunc(e.Pairs, func(p gate.Pair) bool { return p.Role == c.with })
+				share(&e.Pairs[i], c.signal)
+				f, err := (gate.Observed{}).Detect(e, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := slices.Contains(c.refuse, mode)
+				judged := f.Judge()
+				if want != problem.Is(judged, problem.Collusion) || !want && judged != nil {
+					t.Errorf("Judge() = %v, want a refusal: %v", judged, want)
+				}
+				if want && c.with == gate.Sibling && !strings.HasSuffix(problem.Of(judged).Text(), " against sibling "+e.Pairs[i].With.Short()) {
+					t.Errorf("Judge() = %v, want one that names the sibling", judged)
+				}
+				back := stored(t, f)
+				if got, _ := refusal(back.Judge()); want != (got != "") {
+					t.Errorf("Judge() of what was stored = %q, want a refusal: %v", got, want)
+				}
+			})
+		}
+	}
+}
+
+func stored(t *testing.T, f gate.Findings) gate.Findings {
+	t.Helper()
+	b, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := gate.ParseFindings(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(f, back); diff != "" {
+		t.Errorf("ParseFindings() (-want +got):\n%s", diff)
+	}
+	return back
+}
+
+// withhold takes from the child what a signal is made of.
+func withhold(o *gate.Observation, n gate.Name) {
+	switch n {
+	case gate.Declared:
+		o.Tenant, o.Owner = "", ""
+	case gate.Substrate:
+		o.Family = "unknown"
+	case gate.Activity:
+		o.Activity = nil
+	case gate.Style:
+		o.Style = nil
+	}
+}
+
+func TestMissingEvidenceIsMissingAndNeverAZero(t *testing.T) {
+	for _, n := range []gate.Name{gate.Declared, gate.Substrate, gate.Activity, gate.Style} {
+		for _, mode := range []gate.Mode{gate.Default, gate.Strict, gate.Reference} {
+			t.Run(string(n)+" in "+string(mode), func(t *testing.T) {
+				e, p := litter(t), gate.DefaultPolicy()
+				p.Mode = mode
+				for i := range e.Pairs {
+					withhold(&e.Pairs[i].A, n)
+					e.Pairs[i].A.Why = map[gate.Name]string{n: "withheld"}
+				}
+				f, err := (gate.Observed{}).Detect(e, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := signal(t, &f, 0, n)
+				if want := e.Child.Short() + ": withheld"; s.State != gate.SignalMissing || s.Strength != 0 || s.Why != want {
+					t.Errorf("signal = %+v, want one that is missing: %s", s, want)
+				}
+				err = f.Judge()
+				if mode != gate.Strict && problem.Is(err, problem.Collusion) && strings.Contains(err.Error(), "missing") {
+					t.Errorf("Judge() = %v, want no refusal of what is missing", err)
+				}
+				if mode == gate.Strict && (!problem.Is(err, problem.Collusion) || !strings.Contains(problem.Of(err).Text(), "evidence is missing for graduation: "+string(n))) {
+					t.Errorf("Judge() = %v, want a refusal that names %s", err, n)
+				}
+			})
+		}
+	}
+}
+
+func signal(t *testing.T, f *gate.Findings, pair int, n gate.Name) gate.Signal {
+	t.Helper()
+	i := slices.IndexFunc(f.Pairs[pair].Signals, func(s gate.Signal) bool { return s.Name == n })
+	if i < 0 {
+		t.Fatalf("no signal %s in %+v", n, f.Pairs[pair])
+	}
+	return f.Pairs[pair].Signals[i]
+}
+
+func TestWhatIsNotAskedFor(t *testing.T) {
+	e, p := litter(t), gate.DefaultPolicy()
+	p.Mode = gate.Strict
+	// A closed child is not called from outside its tree, so that its hours say
+	// nothing, and do not refuse.
+	for i := range e.Pairs {
+		e.Pairs[i].A.Closed, e.Pairs[i].A.Activity = true, nil
+	}
+	f, err := (gate.Observed{}).Detect(e, p)
+	if err != nil || f.Judge() != nil {
+		t.Fatalf("Detect(), Judge() = %v, %v, want nil", err, f.Judge())
+	}
+	if s := signal(t, &f, 0, gate.Activity); s.State != gate.SignalExcluded || s.Why == "" {
+		t.Errorf("activity of a closed child = %+v, want it excluded", s)
+	}
+	if s := signal(t, &f, 0, gate.Ancestor); s.State != gate.SignalExcluded {
+		t.Errorf("the parent's own edge = %+v, want it excluded", s)
+	}
+	// A composite speaks with its children's words, and 49 answers are too few.
+	e.Pairs[0].B.Family, e.Pairs[1].B.Responses, p.Mode = "composite", gate.MinResponses-1, gate.Default
+	if f, err = (gate.Observed{}).Detect(e, p); err != nil {
+		t.Fatal(err)
+	}
+	if s := signal(t, &f, 0, gate.Substrate); s.State != gate.SignalMissing {
+		t.Errorf("the family of a composite = %+v, want it missing", s)
+	}
+	if s := signal(t, &f, 1, gate.Style); s.State != gate.SignalMissing || s.Inputs.SamplesB != gate.MinResponses-1 {
+		t.Errorf("the style of 49 answers = %+v, want it missing", s)
+	}
+	p.Mode = gate.Reference
+	if f, err = (gate.Observed{}).Detect(e, p); err != nil || len(f.Pairs) != 1 || f.Pairs[0].Role != gate.Parent {
+		t.Errorf("Detect() in reference mode = %+v, %v, want the parent alone", f.Pairs, err)
+	}
+}
+
+func TestTheSameOwnerIsDeclaredWhereTenantsDiffer(t *testing.T) {
+	e, p := litter(t), gate.DefaultPolicy()
+	p.Mode = gate.Strict
+	e.Pairs[0].A.Owner = e.Pairs[0].B.Owner
+	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.Judge(), problem.Collusion) {
+		t.Errorf("Detect(), Judge() = %v, %v, want a refusal", err, f.Judge())
+	}
+}
+
+func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
+	for name, change := range map[string]func(*gate.Evidence){
+		"a NaN in a style":         func(e *gate.Evidence) { e.Pairs[1].A.Style[3] = math.NaN() },
+		"a style out of range":     func(e *gate.Evidence) { e.Pairs[0].B.Style[3] = 1.5 },
+		"a short style":            func(e *gate.Evidence) { e.Pairs[0].B.Style = e.Pairs[0].B.Style[:15] },
+		"infinite activity":        func(e *gate.Evidence) { e.Pairs[0].B.Activity[0] = math.Inf(1) },
+		"a short activity":         func(e *gate.Evidence) { e.Pairs[0].B.Activity = e.Pairs[0].B.Activity[:3] },
+		"of another child":         func(e *gate.Evidence) { e.Pairs[0].A.ID = e.Pairs[1].With },
+		"of another parent":        func(e *gate.Evidence) { e.Pairs[0].B.ID = e.Pairs[1].With },
+		"of the child with itself": func(e *gate.Evidence) { e.Pairs[0].With, e.Pairs[0].B.ID = e.Child, e.Child },
+	} {
+		e := litter(t)
+		change(&e)
+		if f, err := (gate.Observed{}).Detect(e, gate.DefaultPolicy()); !problem.Is(err, problem.Damaged) {
+			t.Errorf("Detect() of %s = %+v, %v, want Damaged", name, f, err)
+		}
+	}
+	for _, bad := range []float64{math.NaN(), math.Inf(1), -0.01, 1.01} {
+		f := gate.Given(gate.DefaultPolicy(), identity.ID{1}, 0, bad, 0)
+		if err := f.Judge(); !problem.Is(err, problem.Damaged) {
+			t.Errorf("Judge() of a strength of %v = %v, want Damaged", bad, err)
+		}
+	}
+	none := gate.Findings{Policy: gate.DefaultPolicy()}
+	if err := none.Judge(); !problem.Is(err, problem.Damaged) {
+		t.Errorf("Judge() of nothing = %v, want Damaged", err)
+	}
+	if f, err := (gate.Observed{}).Detect(gate.Evidence{}, gate.DefaultPolicy()); err != nil || f.Judge() == nil {
+		t.Errorf("Detect(), Judge() of no pair = %v, %v, want a failure", err, f.Judge())
+	}
+	none = gate.Given(gate.Policy{}, identity.ID{1}, 0, 0, 0)
+	if err := none.Judge(); !problem.Is(err, problem.Damaged) {
+		t.Errorf("Judge() without a policy = %v, want Damaged", err)
+	}
+	for _, text := range []string{``, `{}`, `{"policy":{},"pairs":[],"verdict":1}`, `{"policy":{}} {}`, `{"policy":{},"pairs":[{"with":"00"}]}`,
+		`{"policy":{},"pairs":[{"signals":[{"state":"seen"}]}]}`, `{"policy":{"limit":0}}`} {
+		if f, err := gate.ParseFindings([]byte(text)); !problem.Is(err, problem.Damaged) {
+			t.Errorf("ParseFindings(%s) = %+v, %v, want Damaged", text, f, err)
+		}
+	}
+}
+
+func TestTheWorstPairIsNamed(t *testing.T) {
+	f := gate.Given(gate.DefaultPolicy(), identity.ID{1}, 0.7, 0, 0)
+	f.Pairs = append(f.Pairs, gate.Finding{With: identity.ID{2}, Role: gate.Sibling, Signals: []gate.Signal{
+		{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, Blocks: true},
+		{Name: gate.Declared, State: gate.SignalObserved, Strength: 1},                 // recorded
+		{Name: gate.Activity, State: gate.SignalMissing, Strength: 0.95, Blocks: true}, // not there
+	}})
+	want := "collusion signals too high for graduation: controller=0.00, substrate=0.00, stylo=0.90 (threshold 0.6) against sibling 020000000000"
+	if got := problem.Of(f.Judge()).Text(); got != want {
+		t.Errorf("Judge() = %s, want %s", got, want)
+	}
+	f.Policy.Threshold = 1
+	if err := f.Judge(); err != nil {
+		t.Errorf("Judge() under a threshold of 1 = %v, want nil", err)
+	}
+}
+
+func TestDetectorsAreChosenByName(t *testing.T) {
+	e, p := litter(t), gate.DefaultPolicy()
+	if d, err := gate.DetectorOf(p); err != nil || d != (gate.Observed{}) {
+		t.Errorf("DetectorOf(default) = %v, %v, want Observed", d, err)
+	}
+	p.Detector = gate.ByZeros
+	d, err := gate.DetectorOf(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Pairs[0].A.Style = e.Pairs[0].B.Style
+	if f, err := d.Detect(e, p); err != nil || f.Judge() != nil || f.Pairs[0].With != e.Parent {
+		t.Errorf("Detect() of zeros = %+v, %v, want nothing found", f, err)
+	}
+	p.Detector = "none"
+	if _, err := gate.DetectorOf(p); err == nil {
+		t.Error("DetectorOf(none) = nil, want a refusal")
+	}
+}
+
+func TestFindingsOfNinePairsAreCompact(t *testing.T) {
+	e := litter(t)
+	for range 7 {
+		e.Pairs = append(e.Pairs, e.Pairs[1])
+	}
+	f, err := (gate.Observed{}).Detect(e, gate.DefaultPolicy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(f)
+	if err != nil || len(b) > 32<<10 {
+		t.Errorf("findings of %d pairs take %d bytes, %v, want at most 32 KiB", len(f.Pairs), len(b), err)
+	}
+	t.Logf("findings of %d pairs take %d bytes", len(f.Pairs), len(b))
+}
