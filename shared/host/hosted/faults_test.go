@@ -52,6 +52,7 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 	}
 	const genesis, moved, signed = logbook.KindGenesis, logbook.KindStateChanged, logbook.KindCardSigned
 	const listed = logbook.KindPublished
+	const spawn, graduated = logbook.KindSpawn, logbook.KindGraduated
 	return map[string]faultCase{
 		"create": {run: func(ctx context.Context, v *hosted.Vacants) error {
 			_, err := v.Create(ctx, hosted.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
@@ -101,6 +102,12 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			_, err := v.Rebase(ctx)
 			return err
 		}, story: []string{genesis, listed, listed}, state: lifecycle.Active},
+		"spawn":    {prepare: []string{"create"}, run: onDemo("spawn"), story: []string{genesis, spawn}, state: lifecycle.Local},
+		"graduate": {prepare: []string{"create", "spawn"}, run: onDemo("graduate"), story: []string{genesis, spawn, graduated}, state: lifecycle.Local},
+		"delegate": {prepare: []string{"create", "spawn"}, run: onDemo("delegate"),
+			story: []string{genesis, spawn, logbook.KindDelegate}, state: lifecycle.Local, repeats: logbook.KindDelegate},
+		"take a manifest": {prepare: []string{"import"}, run: onDemo("take a manifest"),
+			story: []string{genesis, moved, signed, logbook.KindManifest}, state: lifecycle.Active},
 		"self": {prepare: []string{"create"}, run: func(ctx context.Context, v *hosted.Vacants) error {
 			_, err := v.Self(ctx)
 			return err
@@ -274,9 +281,10 @@ func wantWhole(t *testing.T, home *memory.Store, v *hosted.Vacants, imported ide
 		if r.IsDeleted() {
 			wantTombstone(t, home, r)
 		}
-		if state := told(t, entries); state != r.State {
+		if state := told(t, r.ID, entries); state != r.State {
 			t.Errorf("%v is %s, its logbook tells %s", r, r.State, state)
 		}
+		wantKin(t, v, &r, entries)
 		wantListed(t, v, &r)
 	}
 	err = home.Walk(t.Context(), func(view store.View) error {
@@ -323,29 +331,69 @@ func wantListed(t *testing.T, v *hosted.Vacants, r *hosted.Record) {
 	}
 }
 
-// told is the state that a logbook tells.
-func told(t *testing.T, entries []logbook.Entry) lifecycle.State {
+// told is the state that the logbook of id tells.
+func told(t *testing.T, id identity.ID, entries []logbook.Entry) lifecycle.State {
 	t.Helper()
-	if len(entries) == 0 || entries[0].Kind != logbook.KindGenesis {
-		t.Errorf("a logbook does not begin with GENESIS")
+	if len(entries) == 0 || entries[0].Kind != logbook.KindGenesis && entries[0].Kind != logbook.KindBirth {
+		t.Errorf("a logbook begins neither with GENESIS nor with BIRTH")
 	}
 	state := lifecycle.Local
 	for _, e := range entries {
-		if _, says, err := e.State(identity.ID{}); !says || err != nil {
+		to, says, err := e.State(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !says {
 			continue
 		}
 		v, err := canon.Parse(e.Payload, canon.DefaultLimits())
 		if err != nil {
 			t.Fatal(err)
 		}
-		from, _ := v.Get("from")
-		if lifecycle.State(from.Text()) != state {
+		if from, ok := v.Get("from"); ok && lifecycle.State(from.Text()) != state {
 			t.Errorf("a logbook goes from %s, but it was %s", from.Text(), state)
 		}
-		to, _ := v.Get("to")
-		state = lifecycle.State(to.Text())
+		state = to
 	}
 	return state
+}
+
+// wantKin checks that r is the child that its manifest says, in a logbook of
+// its parent's too, and that it is no child where there is none.
+func wantKin(t *testing.T, v *hosted.Vacants, r *hosted.Record, entries []logbook.Entry) {
+	t.Helper()
+	m, ok, err := v.Manifest(t.Context(), r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok != (r.Parent != nil) || ok && *r.Parent != m.Manifest.ParentID || r.Closed != (ok && m.Closed()) {
+		t.Errorf("record of %v: a child of %v, closed %t; its manifest is there: %t, %+v", r, r.Parent, r.Closed, ok, m)
+	}
+	if ok && (!r.Kin || r.Reach != m.Manifest.Reachability || r.Outbound != m.Manifest.Outbound) {
+		t.Errorf("record of %v: kin %t, %s, %s; its manifest %+v", r, r.Kin, r.Reach, r.Outbound, m.Manifest)
+	}
+	if entries[0].Kind != logbook.KindBirth {
+		return
+	}
+	if above, ok, err := v.Show(t.Context(), *r.Parent); err != nil || !ok || !above.Kin {
+		t.Errorf("the parent of %v: hosted %t, kin %t, %v", r, ok, above.Kin, err)
+	}
+	spawned := 0
+	for _, e := range log(t, v, *r.Parent) {
+		if e.Kind != logbook.KindSpawn {
+			continue
+		}
+		says, err := logbook.ParseSpawn(e.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if says.Child == r.ID && says.Path == string(m.Manifest.BirthPath) {
+			spawned++
+		}
+	}
+	if spawned != 1 {
+		t.Errorf("the parent of %v tells of its birth %d times, want once", r, spawned)
+	}
 }
 
 func TestOfManyCreatorsOfANameOneWins(t *testing.T) {

@@ -199,6 +199,13 @@ func run(v *hosted.Vacants, command string) func(context.Context, identity.ID) (
 			other := "says something else"
 			return only(v.Publish(ctx, id, hosted.Wishes{Capability: &other}))
 		},
+		"spawn": func(ctx context.Context, id identity.ID) (hosted.Record, error) {
+			r, _, err := v.Spawn(ctx, hosted.SpawnSpec{Parent: id, Path: "D2", Name: "kid"})
+			return r, err
+		},
+		"graduate":        func(ctx context.Context, id identity.ID) (hosted.Record, error) { return graduateKid(ctx, v, id) },
+		"delegate":        func(ctx context.Context, id identity.ID) (hosted.Record, error) { return delegateToKid(ctx, v, id) },
+		"take a manifest": func(ctx context.Context, id identity.ID) (hosted.Record, error) { return adopt(ctx, v, id) },
 	}[command]
 }
 

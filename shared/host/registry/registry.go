@@ -10,7 +10,8 @@
 // there, never changes, and neither does its place in the chain; an event sent
 // again changes nothing at all; a revoked key publishes nothing more; a child of
 // which one closed manifest was ever registered is found by nobody, and is not
-// there for anybody but its tree, until it has graduated, whatever other manifests there are, in whatever order they came.
+// there for anybody but its tree, until it has graduated, whatever other
+// manifests there are, in whatever order they came.
 //
 // # Where things lie
 //
