@@ -182,7 +182,11 @@ func wantKind(t testing.TB, what string, err error, want problem.Kind) {
 	}
 }
 
-func TestTheGateOfOneProcessIsTheGate(t *testing.T) { gatetest.Run(t, newHouse(t).home()) }
+func TestTheGateOfOneProcessIsTheGate(t *testing.T) {
+	for name, open := range homes() {
+		t.Run(name, func(t *testing.T) { gatetest.Run(t, houseOver(t, open(t), nil).home()) })
+	}
+}
 
 // anonymous puts a word in the place of an id.
 func anonymous(text string, id identity.ID) string {
