@@ -16,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -213,6 +214,28 @@ func TestParentAndSiblingsLookIn(t *testing.T) {
 			if got := firm.ask(request{method: "POST", target: path, body: envelope.AppendRequest(nil, nil, e)}); got.Status != http.StatusOK || !strings.Contains(got.Body, "echo from") {
 				t.Errorf("POST %s by the %s = %d %s, want the answer", path, name, got.Status, got.Body)
 			}
+		}
+	}
+}
+
+// Names are the host's: that one is taken shows, whose it is does not.
+func TestATakenNameDoesNotTellWhoseItIs(t *testing.T) {
+	k := newKeys(t)
+	firm := open(t, k, hosted.Spec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other})
+	child, gone := firm.spawn(t, k.firm.ID(), "drafter"), firm.spawn(t, k.firm.ID(), "former")
+	for _, step := range []func(context.Context, identity.ID) (hosted.Record, error){firm.Vacants.Sink, firm.Vacants.Archive, firm.Vacants.Delete} {
+		if _, err := step(t.Context(), gone.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, name := range []string{"firm", child.Name, gone.Name} {
+		r := composite.SpawnRequest{ParentID: k.other.ID(), Path: "D2", Name: name, Nonce: fmt.Sprintf("%032x", i), Time: firm.clock()}
+		if err := r.Sign(t.Context(), k.other); err != nil {
+			t.Fatal(err)
+		}
+		got := firm.ask(request{method: "POST", target: "/v1/vacants/" + k.other.ID().String() + "/children", body: r.Blob()})
+		if want := fmt.Sprintf("the name %s is taken", name); got.Status != http.StatusConflict || !strings.Contains(got.Body, `"`+want+`"`) {
+			t.Errorf("a child of the name %s = %d %s, want 409 %q", name, got.Status, got.Body, want)
 		}
 	}
 }

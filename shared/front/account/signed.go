@@ -59,8 +59,15 @@ func (d *door) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawni
 	if err := asked.Take(r.Context(), &q); err != nil {
 		return err
 	}
-	return d.born(w, r, hosted.SpawnSpec{
+	err = d.born(w, r, hosted.SpawnSpec{
 		Parent: q.ParentID, Path: q.Path, Name: q.Name, Capability: q.Capability, Substrate: q.Substrate,
 		Tools: q.Tools, Rule: q.Rule, With: q.SecondaryID, Reach: q.Reach, Outbound: q.Outbound,
 	})
+	if problem.Is(err, problem.Conflict) || problem.Is(err, problem.Gone) {
+		if had, found := d.Vacants.ByName(r.Context(), q.Name); found == nil && (had.Parent == nil || *had.Parent != q.ParentID) {
+			// Whose it is, or was, is for who runs the host: it may be a closed child's.
+			return problem.New(problem.Conflict, "the name %s is taken", q.Name)
+		}
+	}
+	return err
 }
