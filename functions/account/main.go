@@ -4,11 +4,8 @@
 package main
 
 import (
-	"net/http"
-
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudgate"
 )
 
-func main() {
-	onlambda.Serve(onlambda.Account, func(h *onlambda.Home) http.Handler { return h.House.Account })
-}
+func main() { onlambda.Serve(onlambda.Account, cloudgate.Account) }

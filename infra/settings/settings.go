@@ -73,14 +73,14 @@ const (
 // Defaults are the values of a context that says nothing. cdk.json repeats
 // them, for people to read and change.
 //
-// The guard of money is in four of them. Lambda gives each of seven instances of
+// The guard of money is in four of them. Lambda gives each of five instances of
 // message at most ten requests a second. A call writes two units of rows, and
 // reads two of rows and three of docs at most, so the ceilings let twenty-five
 // calls a second through, and bound what a day of a table can cost.
 func Defaults() map[string]any {
 	return map[string]any{
 		Stage: "dev", Arch: "arm64", Edge: true, WAF: false,
-		Concurrency: 7, ReadCeiling: 100, WriteCeiling: 50, Rate: "20:40", PairRate: "1:20", Budget: 20,
+		Concurrency: 5, ReadCeiling: 100, WriteCeiling: 50, Rate: "20:40", PairRate: "1:20", Budget: 20,
 		Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
 }

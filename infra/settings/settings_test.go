@@ -22,7 +22,7 @@ func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := settings.Settings{
-		Stage: "dev", Arch: "arm64", Edge: true, Concurrency: 7, ReadCeiling: 100, WriteCeiling: 50,
+		Stage: "dev", Arch: "arm64", Edge: true, Concurrency: 5, ReadCeiling: 100, WriteCeiling: 50,
 		Rate: "20:40", PairRate: "1:20", Budget: 20, Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

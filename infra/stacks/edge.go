@@ -30,7 +30,7 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 		DefaultBehavior: e.behaviour("message"),
 		AdditionalBehaviors: &map[string]*awscloudfront.BehaviorOptions{
 			"/v1/vacants*": control("account"), "/v1/host*": control("account"), "/v1/restored*": control("account"),
-			"/v1/registry*": control("account"), "/v1/log/seal": control("account"),
+			"/v1/registry*": control("account"), "/v1/log/seal": control("account"), "/v1/gate*": control("account"),
 			"/v1/export*": control("audit"),
 		},
 		ErrorResponses:         forgetErrors(),
@@ -91,7 +91,7 @@ func (e edge) behaviour(function string) *awscloudfront.BehaviorOptions {
 	}
 }
 
-// addRegistry leads to searches and to the registry, which has what is left of
+// addRegistry leads to searches, to the gate and to the registry, which has what is left of
 // /v1/ after the operator's doors. Searches are kept for as long as they say,
 // for most are asked twice; what a vacant shows of itself may depend on who
 // proves to be asking, so of the registry nothing is kept but the log.
@@ -103,6 +103,7 @@ func (e edge) addRegistry(d awscloudfront.Distribution) {
 	}{
 		{"/v1/search*", "search", found},
 		{"/v1/query_capability", "search", nil},
+		{"/v1/graduations*", "graduate", nil},
 		{"/v1/checkpoint", "registry", pages},
 		{"/v1/proof/*", "registry", pages},
 		{"/v1/log/*", "registry", pages},

@@ -30,20 +30,21 @@ func newFunctions(app constructs.Construct, in Input, d data) functions {
 		f.secret = edgeSecret(f.stack)
 		output(f.stack, "EdgeSecret", f.secret.SecretArn(), "secret that the edge proves itself with")
 	}
-	lost := lostQueue(f.stack, in)
+	lost, made := lostQueue(f.stack, in), map[string]awslambda.Function{}
 	for _, spec := range table(in.Settings) {
-		made := f.add(in, d, spec, lost)
+		made[spec.name] = f.add(in, d, spec, lost)
 		switch spec.name {
 		case "sweeper":
-			schedule(f.stack, in, "sweeper", "EveryHour", awscdk.Duration_Hours(num(1)), made)
+			schedule(f.stack, in, "sweeper", "EveryHour", awscdk.Duration_Hours(num(1)), made[spec.name])
 		case "sealer":
-			schedule(f.stack, in, "sealer", "EveryFiveMinutes", awscdk.Duration_Minutes(num(5)), made)
+			schedule(f.stack, in, "sealer", "EveryFiveMinutes", awscdk.Duration_Minutes(num(5)), made[spec.name])
 		case "sentinel":
-			watchRows(f.stack, d, made, lost)
+			watchRows(f.stack, d, made[spec.name], lost)
 		case "indexer":
-			watchDocs(f.stack, in, d, made)
+			watchDocs(f.stack, in, d, made[spec.name])
 		}
 	}
+	newGate(f.stack, in, made)
 	return f
 }
 
@@ -69,7 +70,7 @@ func (f functions) add(in Input, d data, spec function, lost awssqs.IQueue) awsl
 	if spec.disk > 0 {
 		props.EphemeralStorageSize = awscdk.Size_Mebibytes(num(spec.disk))
 	}
-	if in.Settings.Concurrency > 0 {
+	if in.Settings.Concurrency > 0 && spec.concurrency > 0 {
 		props.ReservedConcurrentExecutions = num(spec.concurrency)
 	}
 	made := awslambda.NewFunction(f.stack, str(spec.name), props)
@@ -89,7 +90,7 @@ func (f functions) environment(in Input, d data, spec function) *map[string]*str
 		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
 		"VACANCY_SEAL_KEY": d.seal.KeyArn(),
 		"VACANCY_RATE":     str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate), "VACANCY_READS": str(reads(in.Settings)),
-		"VACANCY_URL": f.publicURL(in),
+		"VACANCY_URL": f.publicURL(in), "VACANCY_GATE": gateARN(f.stack, in),
 	}
 	if d.host != nil {
 		has["VACANCY_HOST_KEY"] = d.host.KeyArn()

@@ -44,6 +44,9 @@ func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
 		case "search", "sweeper", "sentinel", "indexer":
 			may = nil
 			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
+		case "consent", "ratelimit", "collusion", "record":
+			may = may[1:]
+			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
 		case "sealer":
 			may = may[1:2]
 			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
@@ -67,7 +70,8 @@ func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
 }
 
 // A function that strangers reach, or that needs it for nothing else, makes and
-// buries the keys of texts: no operator key, no record, no seed.
+// buries the keys of texts: no operator key and no seed; and no record but the
+// gate's commit.
 func TestOnlyTheControlPlaneWritesDocumentsOfAnyKind(t *testing.T) {
 	functions := synth(t, standard).template(t, "functions")
 	got := map[string]string{}
@@ -85,8 +89,9 @@ func TestOnlyTheControlPlaneWritesDocumentsOfAnyKind(t *testing.T) {
 			}
 		}
 	}
-	want := map[string]string{"message": "puts [textkey] seals textkey:* ", "sweeper": "puts [textkey] ", "account": "puts <nil> seals <nil> ",
-		"registry": "puts [reg#* kin#* revoked cosigned] ", "sealer": "puts [tlog] "}
+	want := map[string]string{"message": "puts [textkey] puts [obs#*] seals textkey:* ", "sweeper": "puts [textkey] ", "account": "puts <nil> seals <nil> ",
+		"registry": "puts [reg#* kin#* revoked cosigned] ", "sealer": "puts [tlog] ",
+		"graduate": "puts [grad#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* reg#* v#* kin#*] "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what is written to docs and sealed (-want +got):\n%s", diff)
 	}
@@ -206,8 +211,8 @@ func TestTheSealingKeyIsUsedForBoundBoxesOnly(t *testing.T) {
 			t.Errorf("%s without the condition on its encryption context: %v", action, at(s, "Condition"))
 		}
 	}
-	if seen != 8 { // two of message, two of account, one of audit, three of the key
-		t.Errorf("found %d statements on sealing, want 8", seen)
+	if seen != 10 { // two of message, two of account, one each of audit, collusion and commit, three of the key
+		t.Errorf("found %d statements on sealing, want 10", seen)
 	}
 	if at(key, "EnableKeyRotation") != true {
 		t.Error("the sealing key does not rotate")
@@ -250,7 +255,7 @@ func TestTheEdgesSecretIsAReferenceEverywhere(t *testing.T) {
 			env := at(f.Properties, "Environment", "Variables")
 			now, before := text(at(env, "VACANCY_EDGE_SECRET"), "${EdgeSecretValue}"), text(at(env, "VACANCY_EDGE_SECRET_BEFORE"), "${EdgeSecretValue}")
 			want := []string{test.now, test.before}
-			if slices.Contains([]string{"Sweeper", "Sentinel", "Indexer", "Sealer"}, id) { // they have no URL
+			if slices.Contains([]string{"Sweeper", "Sentinel", "Indexer", "Sealer", "Consent", "Ratelimit", "Collusion", "Commit", "Record"}, id) { // they have no URL
 				want = []string{"", ""}
 			}
 			if diff := cmp.Diff(want, []string{now, before}); diff != "" {
@@ -283,7 +288,7 @@ func TestAFunctionURLMayBeCalledByAnybodyAndOnlyAsAURL(t *testing.T) {
 		slices.Sort(actions[id])
 	}
 	both := []string{"lambda:InvokeFunction", "lambda:InvokeFunctionUrl"}
-	if diff := cmp.Diff(map[string][]string{"Message": both, "Account": both, "Audit": both, "Registry": both, "Search": both}, actions); diff != "" {
+	if diff := cmp.Diff(map[string][]string{"Message": both, "Account": both, "Audit": both, "Registry": both, "Search": both, "Graduate": both}, actions); diff != "" {
 		t.Errorf("what anybody may call (-want +got):\n%s", diff)
 	}
 }
@@ -296,8 +301,9 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 		}
 		return out
 	}
-	want := map[string]any{"Message": 7.0, "Account": 2.0, "Audit": 1.0, "Registry": 2.0, "Search": 2.0,
-		"Sweeper": 1.0, "Sentinel": 1.0, "Indexer": 1.0, "Sealer": 1.0}
+	want := map[string]any{"Message": 5.0, "Account": 2.0, "Audit": 1.0, "Registry": 2.0, "Search": 2.0, "Graduate": 1.0,
+		"Sweeper": 1.0, "Sentinel": 1.0, "Indexer": 1.0, "Sealer": 1.0,
+		"Consent": nil, "Ratelimit": nil, "Collusion": nil, "Commit": nil, "Record": nil} // the gate bounds these
 	if diff := cmp.Diff(want, reserved(standard)); diff != "" {
 		t.Errorf("by default (-want +got):\n%s", diff)
 	}
@@ -312,18 +318,18 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 	}
 }
 
-// Whoever looks and searches without a name leaves half of what may be read to
-// calls: of documents, which registry and search both read, and of rows, which
-// registry does.
+// Whoever looks, searches and asks to graduate without a name leaves half of what
+// may be read to calls: of documents, which all three read, and of rows, which
+// search does not.
 func TestWhatStrangersReadLeavesHalfToCalls(t *testing.T) {
 	for _, test := range []struct {
 		context map[string]any
 		want    string
 	}{
-		{standard, "12.5:50"}, {bare, "12.5:50"},
-		{map[string]any{"concurrency": 64}, "1.562:6"},
-		{map[string]any{"concurrency": 1000, "readCeiling": 1}, "0.001:1"},
-		{map[string]any{"concurrency": 64, "readCeiling": 40000}, "625:2500"},
+		{standard, "10:40"}, {bare, "10:40"},
+		{map[string]any{"concurrency": 64}, "1.515:6"},
+		{map[string]any{"concurrency": 1000, "readCeiling": 2}, "0.001:1"},
+		{map[string]any{"concurrency": 64, "readCeiling": 40000}, "606.06:2424"},
 	} {
 		a, got := synth(t, test.context), map[string]any{}
 		for id, f := range a.template(t, "functions").of("AWS::Lambda::Function") {
@@ -331,7 +337,7 @@ func TestWhatStrangersReadLeavesHalfToCalls(t *testing.T) {
 				got[id] = v
 			}
 		}
-		if diff := cmp.Diff(map[string]any{"Registry": test.want, "Search": test.want}, got); diff != "" {
+		if diff := cmp.Diff(map[string]any{"Registry": test.want, "Search": test.want, "Graduate": test.want}, got); diff != "" {
 			t.Errorf("%v: what an instance may read (-want +got):\n%s", test.context, diff)
 			continue
 		}
@@ -341,12 +347,16 @@ func TestWhatStrangersReadLeavesHalfToCalls(t *testing.T) {
 		}
 		instances := func(id string) float64 {
 			n, reserved := a.template(t, "functions").Resources[id].Properties["ReservedConcurrentExecutions"].(float64)
-			if !reserved {
-				return 2
+			switch {
+			case reserved:
+				return n
+			case id == "Graduate":
+				return 1
 			}
-			return n
+			return 2
 		}
-		for table, n := range map[string]float64{"Rows": instances("Registry"), "Docs": instances("Registry") + instances("Search")} {
+		rows := instances("Registry") + instances("Graduate")
+		for table, n := range map[string]float64{"Rows": rows, "Docs": rows + instances("Search")} {
 			ceiling := at(a.template(t, "data").Resources[table].Properties, "Replicas", 0, "ReadOnDemandThroughputSettings", "MaxReadRequestUnits").(float64)
 			if n*share > ceiling/2 {
 				t.Errorf("%v: %v instances read %v units of %s a second, want at most half of %v", test.context, n, n*share, table, ceiling)

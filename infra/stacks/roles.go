@@ -22,7 +22,7 @@ var everyWrite = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem
 // golden files in infra/policies show what comes out.
 func newRole(s awscdk.Stack, in Input, d data, f function, lost awssqs.IQueue) awsiam.Role {
 	statements := slices.Concat(rowStatements(d, f.grants), docStatements(d, f.grants), keyStatements(d, f.grants),
-		snapshotStatements(d, f.grants), streamStatements(d, f.grants, lost))
+		snapshotStatements(d, f.grants), streamStatements(d, f.grants, lost), gateStatements(s, in, f.grants))
 	statements = append(statements, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: str("OwnLog"), Actions: strs("logs:CreateLogStream", "logs:PutLogEvents"),
 		Resources: &[]*string{s.FormatArn(&awscdk.ArnComponents{
@@ -49,6 +49,9 @@ func reasonForStars(g grants) string {
 	}
 	if g.stream != "" {
 		reason += " AWS offers no resource for dynamodb:ListStreams."
+	}
+	if len(g.gate) > 0 {
+		reason += " Executions of the gate are named by requests."
 	}
 	return reason
 }
@@ -80,9 +83,14 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 		out = append(out, statement(a.sid, awsiam.Effect_ALLOW, "dynamodb", a.operations, docs, partitionsOnly(a.partitions)))
 		writes = writes || slices.Contains(a.operations, "PutItem")
 	}
-	if g.listed {
-		index := awscdk.Fn_Join(str(""), &[]*string{docs, str("/index/" + docsIndex)})
-		out = append(out, statement("Listed", awsiam.Effect_ALLOW, "dynamodb", []string{"Query"}, index, partitionsOnly([]string{inIndex})))
+	for _, part := range []struct {
+		sid, of string
+		granted bool
+	}{{"Listed", inIndex, g.listed}, {"Litters", inLitters, g.litters}} {
+		if part.granted {
+			index := awscdk.Fn_Join(str(""), &[]*string{docs, str("/index/" + docsIndex)})
+			out = append(out, statement(part.sid, awsiam.Effect_ALLOW, "dynamodb", []string{"Query"}, index, partitionsOnly([]string{part.of})))
+		}
 	}
 	if !writes {
 		out = append(out, statement("DocsStayAsTheyAre", awsiam.Effect_DENY, "dynamodb", everyWrite, docs, nil))
@@ -113,8 +121,11 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	}
 	if g.opens {
 		bound := boundOnly()
-		if g.textsOnly {
+		switch {
+		case g.textsOnly:
 			bound["StringLike"] = textKeysOnly()
+		case g.seedsOnly:
+			bound["StringNotLike"] = textKeysOnly()
 		}
 		out = append(out, statement("Open", awsiam.Effect_ALLOW, "kms", []string{"Decrypt"}, d.seal.KeyArn(), bound))
 	}

@@ -2,8 +2,10 @@ package stacks
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
+	"github.com/vacancy-host/vacancy/infra/asl"
 	"github.com/vacancy-host/vacancy/infra/settings"
 )
 
@@ -13,7 +15,7 @@ type function struct {
 	memory            int // MB
 	timeout           int // seconds
 	disk              int // MB of the temporary folder; 0: the 512 that are free
-	concurrency       int // reserved, unless nothing is reserved at all
+	concurrency       int // reserved, unless nothing is reserved at all; 0: none
 	url               bool
 	environment       []string // beside VACANCY_STAGE
 	grants            grants
@@ -24,13 +26,16 @@ type grants struct {
 	rows      []string // operations on the table of rows
 	docs      []access // on documents
 	listed    bool     // Query of the sparse index of docs, where registrations lie
+	litters   bool     // Query of the part of it where a parent's children lie
 	snapshots []string // operations on the bucket's objects of the search index
 	seals     bool     // Encrypt under the sealing key
 	opens     bool     // Decrypt of what is sealed under it
 	textsOnly bool     // and Decrypt of the keys of texts only
+	seedsOnly bool     // and Decrypt of anything but the keys of texts
 	textKeys  bool     // Encrypt for the keys of texts only
 	host      []string // operations on the host's key
 	stream    string   // the table whose stream feeds it: rows, docs, or none
+	gate      []string // operations on the gate and on its executions
 }
 
 // access is operations on documents of some partitions; of any if none is said.
@@ -62,9 +67,15 @@ const (
 	cosigned = "cosigned"
 	// inIndex is the part of the sparse index that registrations lie in.
 	inIndex = "registry"
+	// inLitters are its parts that list the manifests of a parent's children.
+	inLitters = "litter#*"
 	// What the host knows of itself, and of the vacants that it hosts.
 	aboutHost = "host"
 	records   = "v#*"
+	// The gate's: attempts by child, what parents have used of their rate, and
+	// what the host saw of who is called.
+	attempts = "grad#*"
+	observed = "obs#*"
 )
 
 // table lists the functions.
@@ -77,13 +88,13 @@ const (
 // place, and with the indexer beside its archive and what it merges. What nobody
 // waits for has the least that Lambda offers.
 //
-// Of documents message makes the keys of texts and no other: whoever takes it
-// over reaches neither the operator's key nor a vacant's record. A software
-// identity it would have to make as well, if strangers come before the operator.
-// registry makes those of the registry and takes cosignatures, but writes nothing
+// Of documents message makes the keys of texts, and notes who was called, and no
+// other: whoever takes it over changes neither the operator's key nor a vacant's
+// record. A software identity it would have to make as well, if strangers come
+// before the operator. registry makes those of the registry and takes cosignatures, but writes nothing
 // of the log; search none at all.
 func table(s settings.Settings) []function {
-	return append(doors(s), jobs(s)...)
+	return slices.Concat(doors(s), jobs(s), steps())
 }
 
 // appends are all operations that rows ever allow.
@@ -93,16 +104,21 @@ func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 // of message's where there are more.
 func beside(s settings.Settings) int { return max(2, s.Concurrency/4) }
 
-// reads is what an instance of registry or search may read of the tables, as
-// units-per-second:burst. All of both together take half of the ceiling of
-// documents, and registry, which alone of them reads rows, less than half of
-// theirs: the rest is for calls. What they save up is two seconds of the ceiling.
-// Where nothing is reserved it is as for two of each, and more of them take more.
+// graduates is what graduate has of instances. Who asks to graduate waits for
+// an answer of a tenth of a second, and asks seldom.
+const graduates = 1
+
+// reads is what an instance of registry, search or graduate may read of the
+// tables, as units-per-second:burst. All of them together take half of the
+// ceiling of documents, and those that read rows, all but search, less than half
+// of theirs: the rest is for calls. What they save up is two seconds of the
+// ceiling. Where nothing is reserved it is as for two of the first two each, and
+// more of them take more.
 func reads(s settings.Settings) string {
 	const saved = 4 // seconds of the instance's share
-	both := 2 * beside(s)
-	share := float64(s.ReadCeiling) / 2 / float64(both)
-	share = math.Floor(share*1000) / 1000 // the function takes a thousandth at least
+	all := 2*beside(s) + graduates
+	share := float64(s.ReadCeiling) / 2 / float64(all)
+	share = max(math.Floor(share*1000), 1) / 1000 // the function takes a thousandth at least
 	return strconv.FormatFloat(share, 'f', -1, 64) + ":" + strconv.Itoa(max(1, int(saved*share)))
 }
 
@@ -114,7 +130,7 @@ func doors(s settings.Settings) []function {
 	any := func(operations ...string) []access { return []access{{sid: "Docs", operations: operations}} }
 	called := any("GetItem", "PutItem", "Query")
 	if s.HostKey == "kms" {
-		called = append([]access{{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}}}, any("GetItem", "Query")...)
+		called = append([]access{{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}}, {"Observed", []string{"PutItem"}, []string{observed}}}, any("GetItem", "Query")...)
 	}
 	return []function{{
 		name: "message", description: "signed calls, resets, asks, cards and health",
@@ -125,9 +141,9 @@ func doors(s settings.Settings) []function {
 	}, {
 		name: "account", description: "the control plane, for the operator's key",
 		memory: 256, timeout: urlTimeout, concurrency: 2, url: true,
-		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL"),
+		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE"),
 		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "Query", "DeleteItem"), seals: true, opens: true,
-			host: []string{"GetPublicKey", "Sign"}},
+			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}},
 	}, {
 		name: "audit", description: "the paged export that verify reads, for the operator's key",
 		memory: 512, timeout: urlTimeout, concurrency: 1, url: true,
@@ -148,7 +164,42 @@ func doors(s settings.Settings) []function {
 		environment: append([]string{"VACANCY_DOCS", "VACANCY_BLOBS", "VACANCY_READS"}, edge...),
 		grants: grants{docs: []access{{"Registrations", []string{"GetItem"}, []string{registrations}}},
 			listed: true, snapshots: []string{"GetObject"}},
+	}, {
+		name: "graduate", description: "takes requests to graduate, and says how they went",
+		memory: 256, timeout: urlTimeout, concurrency: graduates, url: true,
+		environment: with("VACANCY_URL", "VACANCY_GATE", "VACANCY_READS"),
+		grants: grants{rows: appends(), gate: []string{"StartExecution", "GetExecutionHistory"}, docs: []access{
+			{"Attempts", []string{"PutItem"}, []string{attempts}},
+			{"Docs", []string{"GetItem", "Query"}, []string{attempts, registrations, kin, revoked, aboutHost, records}},
+		}},
 	}}
+}
+
+// steps are the functions of the gate, which its state machine alone starts:
+// they reserve nothing, for no more of them run than there are attempts. Each
+// check reads what it judges by, and writes nothing. collusion opens the keys of
+// texts and no seed, commit seeds and no text; record writes attempts alone.
+func steps() []function {
+	tables := []string{"VACANCY_ROWS", "VACANCY_DOCS"}
+	reads := func(more ...string) []access {
+		return []access{{"Docs", []string{"GetItem", "Query"}, append([]string{attempts, registrations, revoked, records}, more...)}}
+	}
+	step := func(name, description string, environment []string, g grants) function {
+		return function{name: name, description: description, memory: 128, timeout: asl.TaskSeconds, environment: environment, grants: g}
+	}
+	return []function{
+		step("consent", "first step of the gate: both signatures, and the child's manifest", tables,
+			grants{rows: []string{"Query", "GetItem"}, docs: reads()}),
+		step("ratelimit", "second step of the gate: how many graduated under the parent in 24 hours", tables,
+			grants{rows: []string{"Query", "GetItem"}, docs: reads(aboutHost)}),
+		step("collusion", "third step of the gate: whether the child is somebody else's double", append(tables, "VACANCY_SEAL_KEY"),
+			grants{rows: []string{"Query", "GetItem"}, docs: reads(aboutHost, observed, textKeyPartition), litters: true, opens: true, textsOnly: true}),
+		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
+			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(aboutHost, kin),
+				access{"Commit", []string{"PutItem"}, []string{attempts, registrations, records, kin}})}),
+		step(asl.Recorder, "writes down how an attempt at the gate ended", tables,
+			grants{rows: []string{"Query", "GetItem"}, docs: []access{{"Attempts", []string{"GetItem", "PutItem", "Query"}, []string{attempts}}}}),
+	}
 }
 
 // jobs are the functions that nobody waits for.

@@ -23,6 +23,7 @@ func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	for _, f := range table(in.Settings) {
 		newLogGroup(s, in, d, f.name)
 	}
+	newLogGroup(s, in, d, theGate)
 	topic := alarmTopic(s, in, d)
 	alarms(s, in, d, topic)
 	output(s, "AlarmTopic", topic.TopicArn(), "topic that alarms are sent to")
@@ -106,8 +107,11 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}
 	var refused []awscloudwatch.IMetric
 	for _, f := range table(in.Settings) {
-		refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
+		if f.concurrency > 0 { // what the gate refused it tries again, and tells of it if it fails
+			refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
+		}
 	}
+	machine := map[string]*string{"StateMachineArn": gateARN(s, in)}
 	// scheduled is what went wrong with a function that a rule starts.
 	scheduled := func(function string) awscloudwatch.IMetric {
 		rule := map[string]*string{"RuleName": str(in.Settings.Name(function))}
@@ -129,6 +133,9 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		{"docs-throttled", "The table of documents refuses requests: its ceilings are reached.", throttled(d.docs.TableName()), 1, 3},
 		{"registry-fails", "The registry answers with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "registry", "Url5xxCount", "Sum", 5), 5, 1},
 		{"search-fails", "Searches are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "search", "Url5xxCount", "Sum", 5), 5, 1},
+		{"graduate-fails", "Requests to graduate are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "graduate", "Url5xxCount", "Sum", 5), 1, 1},
+		{"gate-fails", "An attempt to graduate ended without a verdict: neither accepted nor refused. Run vacancy doctor.",
+			sum(5, metric("AWS/States", "ExecutionsFailed", "Sum", 5, machine), metric("AWS/States", "ExecutionsTimedOut", "Sum", 5, machine)), 1, 1},
 		{"sweeper-fails", "Keys of texts whose time is over are not destroyed.", scheduled("sweeper"), 1, 1},
 		{"sealer-fails", "What was published or revoked is not sealed in the log.", scheduled("sealer"), 2, 1},
 		{"indexer-fails", "No new search index is published: searches read ever more changes. Run vacancy tail.", lambda(in, "indexer", "Errors", "Sum", 60), 3, 1},
@@ -161,6 +168,9 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 		}
 		return all
 	}
+	gate := func(name string) awscloudwatch.IMetric {
+		return metric("AWS/States", name, "Sum", 5, map[string]*string{"StateMachineArn": gateARN(s, in)})
+	}
 	board := awscloudwatch.NewDashboard(s, str("Dashboard"), &awscloudwatch.DashboardProps{
 		DashboardName: str("vacancy-" + in.Settings.Stage),
 		Widgets: &[]*[]awscloudwatch.IWidget{
@@ -176,6 +186,7 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 			{graph("Registry and search", counted(in, "registry", "calls", "Sum", 5), counted(in, "search", "calls", "Sum", 5)),
 				graph("Milliseconds of a search", counted(in, "search", "ms", "p50", 5), counted(in, "search", "ms", "p99", 5)),
 				graph("Indexer and sealer", lambda(in, "indexer", "Errors", "Sum", 5), lambda(in, "indexer", "Duration", "Maximum", 5), lambda(in, "sealer", "Errors", "Sum", 5))},
+			{graph("Attempts to graduate", gate("ExecutionsSucceeded"), gate("ExecutionsFailed"), gate("ExecutionsTimedOut"))},
 		},
 	})
 	named(board, "Board")

@@ -101,9 +101,10 @@ func (a *app) learnDoors(ctx context.Context, c *cloud.Cloud, rec *stage.Record)
 	clean := func(url string) string { return strings.TrimRight(url, "/") }
 	rec.URL, rec.AccountURL, rec.AuditURL = clean(functions.Outputs["MessageUrl"]), clean(functions.Outputs["AccountUrl"]), clean(functions.Outputs["AuditUrl"])
 	rec.RegistryURL, rec.SearchURL = clean(functions.Outputs["RegistryUrl"]), clean(functions.Outputs["SearchUrl"])
+	rec.GraduateURL = clean(functions.Outputs["GraduateUrl"])
 	if rec.Edge = edge.Deployed(); rec.Edge {
 		url := clean(edge.Outputs["Url"])
-		rec.URL, rec.AccountURL, rec.AuditURL, rec.RegistryURL, rec.SearchURL = url, url, url, url, url
+		rec.URL, rec.AccountURL, rec.AuditURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL = url, url, url, url, url, url
 	}
 	if rec.URL == "" || rec.AccountURL == "" {
 		return problem.New(problem.Damaged, "the stacks of stage %s do not say where the host is: output MessageUrl or AccountUrl is missing", rec.Stage)

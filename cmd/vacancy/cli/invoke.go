@@ -25,8 +25,8 @@ func (a *app) invokeCommand() *cobra.Command {
 with your AWS credentials and past its URL, and print what it answers. The last
 lines of its log go to standard error, as "vacancy tail" shows them.
 
-FUNCTION is message, account, audit, registry, search, sweeper, sentinel, indexer,
-sealer, or a physical name. The event is sent once: what the function does with it,
+FUNCTION is message, account, audit, registry, search, graduate, sweeper, sentinel,
+indexer, sealer, consent, ratelimit, collusion, commit, record, or a physical name. The event is sent once: what the function does with it,
 it does. The exit code is 0 for an answer, 1 if the function failed or its HTTP
 answer has a status of 500 or more, and 5 for a status of 400 to 499.`,
 		Example: `  vacancy invoke sweeper events/sweeper-schedule.json

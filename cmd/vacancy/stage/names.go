@@ -6,8 +6,12 @@ func Stacks() []string { return []string{"data", "watch", "functions", "edge"} }
 
 // Functions are the short names of a stage's functions.
 func Functions() []string {
-	return []string{"message", "account", "audit", "registry", "search", "sweeper", "sentinel", "indexer", "sealer"}
+	return []string{"message", "account", "audit", "registry", "search", "graduate", "sweeper", "sentinel", "indexer", "sealer",
+		"consent", "ratelimit", "collusion", "commit", "record"}
 }
+
+// Gate is the short name of a stage's state machine, and of its log.
+const Gate = "gate"
 
 // Whole is what a stack or a function of a stage is called in an account.
 func Whole(stage, short string) string { return "vacancy-" + stage + "-" + short }

@@ -34,7 +34,7 @@ func parse(b []byte) (Record, error) {
 	texts := map[string]*string{
 		"format": &form, "stage": &rec.Stage, "region": &rec.Region, "account": &rec.Account,
 		"url": &rec.URL, "account_url": &rec.AccountURL, "audit_url": &rec.AuditURL,
-		"registry_url": &rec.RegistryURL, "search_url": &rec.SearchURL, "operator_key": &key,
+		"registry_url": &rec.RegistryURL, "search_url": &rec.SearchURL, "graduate_url": &rec.GraduateURL, "operator_key": &key,
 	}
 	err := d.Object(func(name string) (err error) {
 		if p := texts[name]; p != nil {
@@ -76,7 +76,7 @@ func (r *Record) check(form string) error {
 		return err
 	}
 	for field, s := range map[string]string{"url": r.URL, "account_url": r.AccountURL, "audit_url": r.AuditURL,
-		"registry_url": r.RegistryURL, "search_url": r.SearchURL} {
+		"registry_url": r.RegistryURL, "search_url": r.SearchURL, "graduate_url": r.GraduateURL} {
 		if s == "" {
 			continue // a deploy was interrupted before it knew
 		}

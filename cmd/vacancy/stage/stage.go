@@ -69,13 +69,14 @@ type Record struct {
 	Region  string `json:"region"`
 	Account string `json:"account"` // AWS account, twelve digits
 	// The doors: absolute URLs, without a slash at their end. Those of the
-	// registry and of search are unknown for a stage that was deployed before it
-	// had them.
+	// registry, of search and of the gate are unknown for a stage that was
+	// deployed before it had them.
 	URL         string `json:"url"`
 	AccountURL  string `json:"account_url"`
 	AuditURL    string `json:"audit_url"`
 	RegistryURL string `json:"registry_url"`
 	SearchURL   string `json:"search_url"`
+	GraduateURL string `json:"graduate_url"`
 	// OperatorKey opens the account and audit doors; empty until it was minted.
 	OperatorKey Key `json:"operator_key"`
 	// Edge says that CloudFront stands before the functions.
@@ -153,7 +154,7 @@ func (r Records) ByURL(url string) (Record, error) {
 			unread = errors.Join(unread, err)
 			continue
 		}
-		if slices.Contains([]string{rec.URL, rec.AccountURL, rec.AuditURL, rec.RegistryURL, rec.SearchURL}, url) {
+		if slices.Contains([]string{rec.URL, rec.AccountURL, rec.AuditURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL}, url) {
 			return rec, nil
 		}
 	}

@@ -90,7 +90,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home,
 	if h.House, err = home.Open(); err != nil {
 		return nil, err
 	}
-	if f != Sweeper && f != Sealer { // nobody waits for them
+	if f != Sweeper && f != Sealer && !f.step() { // nobody waits for them
 		h.warm(ctx)
 	}
 	return h, nil

@@ -24,11 +24,24 @@ const (
 	Audit    Function = "audit"    // the paged export for verify
 	Registry Function = "registry" // publishing, cards, events and the log
 	Search   Function = "search"   // finds vacants by what they can do
+	Graduate Function = "graduate" // takes requests to graduate
 	Sweeper  Function = "sweeper"  // destroys text keys whose time is over
 	Sentinel Function = "sentinel" // tells of rows changed or removed
 	Indexer  Function = "indexer"  // publishes the search index
 	Sealer   Function = "sealer"   // seals the log
+
+	// The steps of the gate, and what writes down how they ended.
+	Consent   Function = "consent"
+	RateLimit Function = "ratelimit"
+	Collusion Function = "collusion"
+	Commit    Function = "commit"
+	Record    Function = "record"
 )
+
+// step reports whether f is one that the gate's state machine starts.
+func (f Function) step() bool {
+	return f == Consent || f == RateLimit || f == Collusion || f == Commit || f == Record
+}
 
 // Settings are what a function reads of its environment.
 type Settings struct {
@@ -42,6 +55,7 @@ type Settings struct {
 	Rate, PairRate edge.Rate     // VACANCY_RATE, VACANCY_PAIR_RATE; zero: no limit
 	Reads          edge.Rate     // VACANCY_READS: read units of an instance; zero: no limit
 	Retention      time.Duration // VACANCY_RETENTION: of texts, in whole hours
+	Machine        string        // VACANCY_GATE: the ARN of the gate's state machine; "": no telling how far a run is
 }
 
 // variable is one of the environment.
@@ -90,11 +104,19 @@ func (f Function) variables() []variable {
 	case Message:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, retention)
 	case Account:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention)
+		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention, machine)
 	case Audit:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), retention)
 	case Registry:
 		all = append(all, needed(rows), needed(docs), publicURL, reads)
+	case Graduate:
+		all = append(all, needed(rows), needed(docs), needed(machine), publicURL, reads)
+	case Consent, RateLimit, Record:
+		all = append(all, needed(rows), needed(docs))
+	case Collusion:
+		all = append(all, needed(rows), needed(docs), needed(sealKey))
+	case Commit:
+		all = append(all, needed(rows), needed(docs), needed(sealKey), publicURL)
 	case Search:
 		all = append(all, needed(docs), needed(blobs), reads)
 	case Sweeper:
@@ -104,7 +126,7 @@ func (f Function) variables() []variable {
 	case Sealer:
 		all = append(all, needed(rows), needed(docs), hostKey, sealKey)
 	}
-	if f == Message || f == Account || f == Audit || f == Registry || f == Search {
+	if f == Message || f == Account || f == Audit || f == Registry || f == Search || f == Graduate {
 		all = append(all, edgeSecret, edgeSecretBefore, rate, pairRate)
 	}
 	return all
@@ -144,6 +166,8 @@ var (
 		set: func(s *Settings, v string) (ok bool) { s.PairRate, ok = parseRate(v); return ok }}
 	reads = variable{name: "VACANCY_READS", want: "units-per-second:burst such as 12.5:50, or nothing for no limit",
 		set: func(s *Settings, v string) (ok bool) { s.Reads, ok = parseRate(v); return ok }}
+	machine = variable{name: "VACANCY_GATE", want: "the ARN of a state machine",
+		set: func(s *Settings, v string) bool { s.Machine = v; return isMachine(v) }}
 	retention = variable{name: "VACANCY_RETENTION", want: "whole hours, 24 to 87600",
 		set: func(s *Settings, v string) bool {
 			hours, err := strconv.Atoi(v)
@@ -172,6 +196,13 @@ func isStage(s string) bool {
 func isTable(s string) bool { return madeOf(s, 3, 255, small+large+digits+"_.-") }
 
 func isBucket(s string) bool { return madeOf(s, 3, 63, small+digits+".-") }
+
+// isMachine: arn:PARTITION:states:REGION:ACCOUNT:stateMachine:NAME.
+func isMachine(s string) bool {
+	p := strings.Split(s, ":")
+	return len(p) == 7 && p[0] == "arn" && strings.HasPrefix(p[1], "aws") && madeOf(p[1], 3, 20, small+"-") && p[2] == "states" &&
+		madeOf(p[3], 1, 40, small+digits+"-") && madeOf(p[4], 12, 12, digits) && p[5] == "stateMachine" && madeOf(p[6], 1, 80, small+large+digits+"-_")
+}
 
 // isKMS: arn:PARTITION:kms:REGION:ACCOUNT:key/ID.
 func isKMS(s string) bool {

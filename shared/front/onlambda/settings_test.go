@@ -17,6 +17,7 @@ const (
 	hostARN = "arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab"
 	secret  = "q4mZk2v9XcT7bN1sWgRj8pLdYfHa0uEoIiQyVtGz3KB"
 	before  = "A1c3E5g7I9k1M3o5Q7s9U1w3Y5a7C9e1G3i5K7m9O1q"
+	gateARN = "arn:aws:states:us-east-1:123456789012:stateMachine:vacancy-dev-gate"
 	hexKey  = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 )
 
@@ -26,7 +27,7 @@ func full() map[string]string {
 		"VACANCY_STAGE": "dev", "VACANCY_ROWS": "vacancy-dev-rows", "VACANCY_DOCS": "vacancy-dev-docs", "VACANCY_BLOBS": "vacancy-dev-blobs", "VACANCY_SEAL_KEY": sealARN,
 		"VACANCY_HOST_KEY": hostARN, "VACANCY_URL": "https://vacants.example.org", "VACANCY_EDGE_SECRET": secret,
 		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_READS": "12.5:50",
-		"VACANCY_RETENTION": "48",
+		"VACANCY_RETENTION": "48", "VACANCY_GATE": gateARN,
 	}
 }
 
@@ -40,7 +41,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	reads := edge.Rate{PerSecond: 12.5, Burst: 50}
 	for f, want := range map[Function]Settings{
 		Message:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
-		Account:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
+		Account:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN},
 		Audit:    {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
 		Registry: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
 		Search:   {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
@@ -48,6 +49,13 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 		Sealer:   {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Retention: 24 * time.Hour},
 		Sweeper:  {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 48 * time.Hour},
 		Sentinel: {Stage: "dev", Retention: 24 * time.Hour},
+		Graduate: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads,
+			Retention: 24 * time.Hour, Machine: gateARN},
+		Consent:   {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
+		RateLimit: {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
+		Collusion: {Stage: "dev", Tables: tables, SealKey: sealARN, Retention: 24 * time.Hour},
+		Commit:    {Stage: "dev", Tables: tables, SealKey: sealARN, URL: "https://vacants.example.org", Retention: 24 * time.Hour},
+		Record:    {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
 	} {
 		got, err := read(f, full())
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -101,6 +109,10 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		{"VACANCY_READS", "12.5", `VACANCY_READS: expected units-per-second:burst such as 12.5:50, or nothing for no limit, got "12.5"`},
 		{"VACANCY_READS", "0:50", `got "0:50"`},
 		{"VACANCY_READS", "12.5:0.5", `got "12.5:0.5"`},
+		{"VACANCY_GATE", "vacancy-dev-gate", `VACANCY_GATE: expected the ARN of a state machine, got "vacancy-dev-gate"`},
+		{"VACANCY_GATE", strings.Replace(gateARN, ":stateMachine:", ":execution:", 1), "VACANCY_GATE: expected the ARN"},
+		{"VACANCY_GATE", gateARN + ":1", "VACANCY_GATE: expected the ARN"},
+		{"VACANCY_GATE", hostARN, "VACANCY_GATE: expected the ARN"},
 		{"VACANCY_RETENTION", "23", `VACANCY_RETENTION: expected whole hours, 24 to 87600, got "23"`},
 		{"VACANCY_RETENTION", "24h", `got "24h"`},
 		{"VACANCY_RETENTION", "+48", `got "+48"`},

@@ -1,0 +1,11 @@
+// Command collusion is the Lambda function of the gate's third step: the child is not
+// its parent or a sibling under another name. It reads what this host has seen,
+// texts too, and writes nothing.
+package main
+
+import (
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+)
+
+func main() { onlambda.Step(onlambda.Collusion, gate.Collusion) }

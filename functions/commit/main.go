@@ -1,0 +1,10 @@
+// Command commit is the Lambda function of the gate's last step: it opens the child, in one
+// transaction, or changes nothing.
+package main
+
+import (
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+)
+
+func main() { onlambda.Step(onlambda.Commit, gate.Commit) }

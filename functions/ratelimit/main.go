@@ -1,0 +1,11 @@
+// Command ratelimit is the Lambda function of the gate's second step: the parent has a
+// graduation left today, and the child is still closed. It reads, and writes
+// nothing.
+package main
+
+import (
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+)
+
+func main() { onlambda.Step(onlambda.RateLimit, gate.RateLimit) }

@@ -1,0 +1,158 @@
+package asl_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/infra/asl"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+)
+
+var update = flag.Bool("update", false, "write the golden file anew")
+
+func rendered(t *testing.T) string {
+	t.Helper()
+	text, err := asl.Gate(gate.Steps()).JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestTheMachineIsAsTheGoldenFileShows(t *testing.T) {
+	path, got := filepath.Join("..", "testdata", "gate.asl.json"), rendered(t)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; go test ./infra/asl -update writes it anew):\n%s", path, diff)
+	}
+}
+
+// machine is what Step Functions reads of it.
+type machine struct {
+	StartAt        string
+	TimeoutSeconds int
+	States         map[string]state
+}
+
+type state struct {
+	Type, Resource, Next, InputPath, ResultPath string
+	TimeoutSeconds                              int
+	Retry                                       []struct {
+		ErrorEquals []string
+		MaxAttempts int
+	}
+	Catch []struct {
+		ErrorEquals      []string
+		ResultPath, Next string
+	}
+}
+
+func read(t *testing.T) (m machine) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(rendered(t)), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// A success is a start, each step, and an end.
+func TestASuccessWalksTheStepsInTheirOrderAndNoOtherState(t *testing.T) {
+	m := read(t)
+	var walked, want []string
+	for at := m.StartAt; m.States[at].Type == "Task"; at = m.States[at].Next {
+		walked = append(walked, at)
+	}
+	for _, s := range gate.Steps() {
+		want = append(want, string(s.Name))
+	}
+	if diff := cmp.Diff(want, walked); diff != "" {
+		t.Errorf("states from the start (-want +got):\n%s", diff)
+	}
+	if transitions := 1 + len(walked) + 1; transitions > 7 {
+		t.Errorf("a success takes %d transitions, want at most 7", transitions)
+	}
+}
+
+// Each step catches by name what the gate says that it refuses, and that ends
+// well; all else is caught too, and does not.
+func TestEachRefusalOfAStepIsCaughtByNameAndEndsWell(t *testing.T) {
+	m := read(t)
+	ends := func(at string) (visited []string) {
+		for ; at != ""; at = m.States[at].Next {
+			visited = append(visited, m.States[at].Type)
+		}
+		return visited
+	}
+	for _, s := range gate.Steps() {
+		var want []string
+		for _, k := range s.Refuses {
+			want = append(want, gate.ErrorName(k))
+		}
+		got := m.States[string(s.Name)].Catch
+		if len(got) != 2 || !slices.Equal(got[0].ErrorEquals, want) || !slices.Equal(got[1].ErrorEquals, []string{"States.ALL"}) {
+			t.Fatalf("%s catches %+v, want %v and then anything", s.Name, got, want)
+		}
+		if diff := cmp.Diff([][]string{{"Task", "Succeed"}, {"Task", "Fail"}}, [][]string{ends(got[0].Next), ends(got[1].Next)}); diff != "" {
+			t.Errorf("%s: what follows a refusal, and a failure (-want +got):\n%s", s.Name, diff)
+		}
+		for _, c := range got {
+			if c.ResultPath != "$.error" || m.States[c.Next].InputPath != "" {
+				t.Errorf("%s: what was caught lies at %s, and the recorder sees %q of it all, want the state and the error", s.Name, c.ResultPath, m.States[c.Next].InputPath)
+			}
+		}
+	}
+}
+
+// What is tried again is no word of a step: what it refuses it refuses once.
+func TestNoRefusalIsTriedAgain(t *testing.T) {
+	for name, s := range read(t).States {
+		for _, r := range s.Retry {
+			for _, e := range r.ErrorEquals {
+				if kind, ours := gate.KindOf(e); ours && kind != problem.Unavailable || e == "States.ALL" || e == "States.TaskFailed" {
+					t.Errorf("%s tries %s again", name, e)
+				}
+			}
+		}
+	}
+}
+
+// The function ends first, then its task, then the machine, and only then is
+// the attempt overdue: so whatever hangs is told of by what is closest to it.
+func TestWhatHangsIsEndedFromTheInside(t *testing.T) {
+	m := read(t)
+	for name, s := range m.States {
+		if s.Type == "Task" && s.TimeoutSeconds <= asl.TaskSeconds {
+			t.Errorf("task %s ends after %d seconds, its function after %d, want it to end first", name, s.TimeoutSeconds, asl.TaskSeconds)
+		}
+		if s.TimeoutSeconds >= m.TimeoutSeconds {
+			t.Errorf("task %s ends after %d seconds, the machine after %d", name, s.TimeoutSeconds, m.TimeoutSeconds)
+		}
+	}
+	if whole := time.Duration(m.TimeoutSeconds) * time.Second; whole >= graduation.DueAfter {
+		t.Errorf("the machine ends after %v, want it to end before an attempt is due, after %v", whole, graduation.DueAfter)
+	}
+}
+
+func TestEachTaskNamesOneFunction(t *testing.T) {
+	if text := rendered(t); strings.Count(text, "${") != len(gate.Steps())+2 {
+		t.Errorf("%d placeholders, want one for each step and two for the recorder:\n%s", strings.Count(text, "${"), text)
+	}
+}

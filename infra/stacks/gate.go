@@ -1,0 +1,94 @@
+package stacks
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsstepfunctions"
+
+	"github.com/vacancy-host/vacancy/infra/asl"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+)
+
+// theGate names the state machine, its role and its log.
+const theGate = "gate"
+
+// gateARN is known by its name before the machine is made: the functions that
+// start it and watch it are there first.
+func gateARN(s awscdk.Stack, in Input) *string {
+	return s.FormatArn(&awscdk.ArnComponents{
+		Service: str("states"), Resource: str("stateMachine"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(theGate))})
+}
+
+// executions are those of the gate, whatever their names.
+func executions(s awscdk.Stack, in Input) *string {
+	return s.FormatArn(&awscdk.ArnComponents{
+		Service: str("states"), Resource: str("execution"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(theGate) + ":*")})
+}
+
+// gateStatements allow to start the gate, or to look how far it is.
+func gateStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStatement) {
+	for _, operation := range g.gate {
+		on := executions
+		if operation == "StartExecution" {
+			on = gateARN
+		}
+		out = append(out, statement("Gate"+operation, awsiam.Effect_ALLOW, "states", []string{operation}, on(s, in), nil))
+	}
+	return out
+}
+
+// newGate renders the steps of the gate into a Standard state machine: it keeps
+// what it has done for 90 days, and runs each step at least once, which the
+// steps are made for. Its log has no data of executions, only what came after
+// what.
+func newGate(s awscdk.Stack, in Input, made map[string]awslambda.Function) {
+	machine := asl.Gate(gate.Steps())
+	text, err := machine.JSON()
+	if err != nil {
+		panic(err) // texts and numbers always marshal; the app says what a panic holds
+	}
+	substitutions, functions := map[string]*string{}, []*string{}
+	for _, f := range steps() {
+		substitutions[asl.Substitution(f.name)] = made[f.name].FunctionArn()
+		functions = append(functions, made[f.name].FunctionArn())
+	}
+	m := awsstepfunctions.NewCfnStateMachine(s, str("Gate"), &awsstepfunctions.CfnStateMachineProps{
+		StateMachineName: str(in.Settings.Name(theGate)), StateMachineType: str("STANDARD"),
+		DefinitionString: &text, DefinitionSubstitutions: &substitutions,
+		RoleArn: gateRole(s, in, &functions).RoleArn(),
+		LoggingConfiguration: &awsstepfunctions.CfnStateMachine_LoggingConfigurationProperty{
+			Level: str("ALL"), IncludeExecutionData: flag(false),
+			Destinations: []any{&awsstepfunctions.CfnStateMachine_LogDestinationProperty{
+				CloudWatchLogsLogGroup: &awsstepfunctions.CfnStateMachine_CloudWatchLogsLogGroupProperty{
+					LogGroupArn: s.FormatArn(&awscdk.ArnComponents{
+						Service: str("logs"), Resource: str("log-group"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME,
+						ResourceName: str(in.Settings.LogGroup(theGate) + ":*")})}}},
+		},
+	})
+	m.OverrideLogicalId(str("Gate"))
+	accept(m, "AwsSolutions-SF2", "Its functions pass traces on and sample none; what an execution did and when is in its own history.")
+	output(s, "Gate", m.AttrArn(), "state machine of the gate")
+}
+
+// gateRole may start the functions of the steps, and have its log written.
+// CloudWatch offers no resource for the delivery of logs.
+func gateRole(s awscdk.Stack, in Input, functions *[]*string) awsiam.Role {
+	source := map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": s.Account()}, "ArnLike": map[string]any{"aws:SourceArn": gateARN(s, in)}}
+	statements := []awsiam.PolicyStatement{
+		awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Sid: str("Steps"), Actions: strs("lambda:InvokeFunction"), Resources: functions}),
+		awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Sid: str("LogDelivery"), Resources: strs("*"),
+			Actions: strs("logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery", "logs:DeleteLogDelivery", "logs:ListLogDeliveries",
+				"logs:PutResourcePolicy", "logs:DescribeResourcePolicies", "logs:DescribeLogGroups")}),
+	}
+	r := awsiam.NewRole(s, str("Role-"+theGate), &awsiam.RoleProps{
+		RoleName:    str(roleName(s, in, theGate)),
+		Description: str("Vacancy " + in.Settings.Stage + ": the gate's state machine"),
+		AssumedBy:   awsiam.NewServicePrincipal(str("states.amazonaws.com"), &awsiam.ServicePrincipalOpts{Conditions: &source}),
+		InlinePolicies: &map[string]awsiam.PolicyDocument{
+			"machine": awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements})},
+	})
+	named(r, "GateRole")
+	accept(r, "AwsSolutions-IAM5", "CloudWatch offers no resource for the delivery of a log, which Step Functions sets up in this role's name.")
+	return r
+}

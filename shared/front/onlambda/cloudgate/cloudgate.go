@@ -1,0 +1,126 @@
+// Package cloudgate is the door of the gate on AWS: it takes a request in,
+// starts the state machine that walks it, and says how far that is.
+//
+// It imports front/onlambda, host/graduation, trust/gate and the client of Step
+// Functions, which no other function carries. The invariants: an attempt has one
+// execution, by its name; what has come of it is in the store alone, and the
+// machine is asked only for the step that an open attempt is at; where the
+// machine cannot be reached an attempt stays open, for the same request to start
+// it again.
+package cloudgate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+)
+
+// Door is the public door of the gate.
+func Door(h *onlambda.Home) http.Handler {
+	runs := newRuns(h)
+	h.House.Gate.Running = runs.step
+	return h.House.GateDoor(&cloud{h.House.Gate, runs})
+}
+
+// Account is the control plane's door, which tells at which step a run is.
+func Account(h *onlambda.Home) http.Handler {
+	if h.Machine != "" {
+		h.House.Gate.Running = newRuns(h).step
+	}
+	return h.House.Account
+}
+
+// cloud is the gate whose attempts a state machine walks.
+type cloud struct {
+	*graduation.Service
+	runs *runs
+}
+
+var _ graduation.Gate = (*cloud)(nil)
+
+// Submit implements graduation.Gate: it begins what is sent and starts its run.
+// A run that is started already is that of an attempt which was joined.
+func (c *cloud) Submit(ctx context.Context, sub graduation.Submission) (graduation.Status, error) {
+	st, err := c.Begin(ctx, sub)
+	if err != nil || st.Phase != graduation.Open {
+		return st, err
+	}
+	if err := c.runs.start(ctx, &st.Attempt); err != nil {
+		return graduation.Status{}, err
+	}
+	return st, nil
+}
+
+// stateMachines is what of Step Functions is used.
+type stateMachines interface {
+	StartExecution(context.Context, *sfn.StartExecutionInput, ...func(*sfn.Options)) (*sfn.StartExecutionOutput, error)
+	GetExecutionHistory(context.Context, *sfn.GetExecutionHistoryInput, ...func(*sfn.Options)) (*sfn.GetExecutionHistoryOutput, error)
+}
+
+// runs are the executions of the gate's state machine.
+type runs struct {
+	client  stateMachines
+	machine string // its ARN
+	log     *slog.Logger
+}
+
+func newRuns(h *onlambda.Home) *runs {
+	return &runs{client: sfn.NewFromConfig(h.AWS), machine: h.Machine, log: h.Log}
+}
+
+// start starts the run of an attempt. To start it twice with the same input is
+// to start it once; one that is closed was the attempt's too.
+func (r *runs) start(ctx context.Context, a *graduation.Attempt) error {
+	input, err := json.Marshal(struct {
+		State graduation.State `json:"state"`
+	}{a.State()})
+	if err != nil {
+		return problem.Wrap(problem.Internal, err, "the state of graduation %s", a.ID)
+	}
+	_, err = r.client.StartExecution(ctx, &sfn.StartExecutionInput{
+		StateMachineArn: &r.machine, Name: aws.String(a.Execution()), Input: aws.String(string(input))})
+	var there *types.ExecutionAlreadyExists
+	if err == nil || errors.As(err, &there) {
+		return nil
+	}
+	return problem.Wrap(problem.Unavailable, err, "graduation %s has begun, and its run could not be started; send the same again", a.ID)
+}
+
+// recent is how many of the newest events are looked at: between two that enter
+// a step lie fewer, tries included.
+const recent = 30
+
+// step is the step that the run of an attempt is at, "" if that cannot be told:
+// nobody is refused for it.
+func (r *runs) step(ctx context.Context, a *graduation.Attempt) gate.StepName {
+	execution := strings.Replace(r.machine, ":stateMachine:", ":execution:", 1) + ":" + a.Execution()
+	out, err := r.client.GetExecutionHistory(ctx, &sfn.GetExecutionHistoryInput{
+		ExecutionArn: &execution, ReverseOrder: true, MaxResults: recent, IncludeExecutionData: aws.Bool(false)})
+	if err != nil {
+		r.log.LogAttrs(ctx, slog.LevelWarn, "the gate does not say how far it is", slog.String("graduation", a.ID.String()), slog.String("cause", err.Error()))
+		return ""
+	}
+	for _, e := range out.Events {
+		if e.Type != types.HistoryEventTypeTaskStateEntered || e.StateEnteredEventDetails == nil {
+			continue
+		}
+		for _, s := range gate.Steps() {
+			if string(s.Name) == aws.ToString(e.StateEnteredEventDetails.Name) {
+				return s.Name
+			}
+		}
+	}
+	return ""
+}
