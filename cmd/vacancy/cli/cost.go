@@ -165,10 +165,14 @@ func (r costResult) text(w io.Writer) {
 		{fmt.Sprintf("%s by Function URL", plural(r.CallCount)), r.Direct, fmt.Sprintf(" ($%.2f before transfer out)", r.Before)},
 		{fmt.Sprintf("%s through CloudFront", plural(r.CallCount)), r.Edge, ""},
 		{"their rows, each month after", r.Kept, ""},
+		{"a child that graduates", r.Graduated, ""},
 		{"a month in which nobody calls", r.Month, ""},
 		{"the worst day, by the limits", cost.Lines{Lines: r.WorstDay.Lines, USD: r.WorstDay.USD}, ""},
 	} {
-		fmt.Fprintf(w, "\n%s: $%.2f%s\n", part.title, part.lines.USD, part.note)
+		if len(part.lines.Lines) == 0 {
+			continue // a stage that was deployed without a gate
+		}
+		fmt.Fprintf(w, "\n%s: $%s%s\n", part.title, inDollars(part.lines.USD), part.note)
 		for _, l := range part.lines.Lines {
 			fmt.Fprintf(w, "  %9s  %s: %s, %s%s\n", fmt.Sprintf("$%.4f", l.USD), l.What, l.Formula, l.Price, assumed(l.Assumes))
 		}
@@ -197,6 +201,14 @@ func (r costResult) realText(w io.Writer) {
 	for _, c := range r.Compared {
 		fmt.Fprintf(w, "  %-14s %10.3f %10.3f %+11.3f\n", c.What, c.Model, c.Real, c.Diff)
 	}
+}
+
+// inDollars is in cents, but where a cent is too coarse.
+func inDollars(usd float64) string {
+	if usd > 0 && usd < 0.01 {
+		return fmt.Sprintf("%.4f", usd)
+	}
+	return fmt.Sprintf("%.2f", usd)
 }
 
 func assumed(s string) string {

@@ -119,7 +119,7 @@ func (a *app) doors(f doctor.Facts, rec stage.Record) doctor.Doors {
 	}
 	d.Raw = map[string]string{}
 	functions := f.Stacks["functions"].Outputs
-	for function, output := range map[string]string{"message": "MessageUrl", "account": "AccountUrl", "audit": "AuditUrl", "registry": "RegistryUrl", "search": "SearchUrl"} {
+	for function, output := range map[string]string{"message": "MessageUrl", "account": "AccountUrl", "audit": "AuditUrl", "registry": "RegistryUrl", "search": "SearchUrl", "graduate": "GraduateUrl"} {
 		if at := functions[output]; at != "" {
 			d.Raw[function] = strings.TrimRight(at, "/")
 		}
@@ -129,6 +129,7 @@ func (a *app) doors(f doctor.Facts, rec stage.Record) doctor.Doors {
 	public := strings.TrimRight(f.Stacks["edge"].Outputs["Url"], "/")
 	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")
 	d.Registry, d.Search = cmp.Or(public, d.Raw["registry"], rec.RegistryURL), cmp.Or(public, d.Raw["search"], rec.SearchURL)
+	d.Graduate = cmp.Or(public, d.Raw["graduate"], rec.GraduateURL)
 	d.Account = cmp.Or(d.Account, public, d.Raw["account"])
 	if u, err := url.Parse(d.Account); err != nil || inClear(u) {
 		d.Key = ""

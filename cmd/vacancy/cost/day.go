@@ -27,11 +27,13 @@ type Bounds struct {
 	LineBytes float64 `json:"line_bytes"` // largest log line
 	Vacants   float64 `json:"vacants"`    // hosted vacants that are called
 	Openings  float64 `json:"openings"`   // times a day that an instance opens each one's seed
+	Attempts  float64 `json:"attempts"`   // to graduate, of each vacant a day
 }
 
 // DefaultBounds are those of a stage as it is deployed: a hundred vacants, whose
-// keys an instance forgets after ten minutes.
-func DefaultBounds() Bounds { return Bounds{LineBytes: 700, Vacants: 100, Openings: 144} }
+// keys an instance forgets after ten minutes, and each of whom the gate lets try
+// 32 times a day.
+func DefaultBounds() Bounds { return Bounds{LineBytes: 700, Vacants: 100, Openings: 144, Attempts: 32} }
 
 // Day is the worst day of a stage.
 type Day struct {
@@ -50,6 +52,7 @@ func WorstDay(s Shape, l List, b Bounds) Day {
 	for _, t := range s.Tables {
 		d.table(t, l)
 	}
+	d.gate(s, l, b)
 	d.grown(s, l)
 	for _, line := range Month(s, l) {
 		line.What, line.Formula = line.What+", a day's share", line.Formula+fmt.Sprintf(" / %v days", aMonth)
@@ -62,6 +65,10 @@ func WorstDay(s Shape, l List, b Bounds) Day {
 }
 
 func (d *Day) function(f Function, s Shape, l List, b Bounds) {
+	if f.Step {
+		d.step(f, l, b)
+		return
+	}
 	if f.Reserved == nil {
 		d.Unbounded = append(d.Unbounded, fmt.Sprintf(
 			"function %s has no reserved concurrency: only the account's limit of concurrent executions bounds it", f.Name))
@@ -92,6 +99,28 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	}
 	d.Lines = append(d.Lines, l.line(f.Name+": pages", TransferOut, requests*page/gib, assumes,
 		"%s bytes x "+rate, number(page), *f.Reserved, perConcurrency))
+}
+
+// step is a function that a state machine starts: once for each attempt that
+// comes so far, and no more of them than the gate's door takes.
+func (d *Day) step(f Function, l List, b Bounds) {
+	attempts := b.Vacants * b.Attempts
+	of := "%s vacants x %s attempts"
+	d.Lines = append(d.Lines,
+		l.line(f.Name+": requests", LambdaRequests, attempts, "", of, number(b.Vacants), number(b.Attempts)),
+		l.line(f.Name+": compute", compute(f), attempts*float64(f.Seconds)*gigabytes(f), "each takes all the time that it may",
+			of+" x %d s x %d MB", number(b.Vacants), number(b.Attempts), f.Seconds, f.MemoryMB),
+		l.line(f.Name+": log lines", LogBytes, attempts*(b.LineBytes+logOverhead)/gib, "", of+" x (%s + %d bytes)",
+			number(b.Vacants), number(b.Attempts), number(b.LineBytes), logOverhead))
+}
+
+// gate is what the attempts at it cost beside the functions of its steps.
+func (d *Day) gate(s Shape, l List, b Bounds) {
+	if s.Transitions == 0 {
+		return
+	}
+	d.Lines = append(d.Lines, l.line("transitions of the gate", Transitions, b.Vacants*b.Attempts*float64(s.Transitions),
+		"every attempt comes to its end, and none is tried again", "%s vacants x %s attempts x %d", number(b.Vacants), number(b.Attempts), s.Transitions))
 }
 
 func (d *Day) table(t Table, l List) {

@@ -40,6 +40,7 @@ const (
 	WAFACLs           Item = "waf-web-acls"
 	WAFRules          Item = "waf-rules"
 	WAFRequests       Item = "waf-requests"
+	Transitions       Item = "states-transitions"
 )
 
 // Price is what Per units of an item cost.
@@ -65,8 +66,8 @@ const (
 // as they stood in November 2025. Those of Lambda, DynamoDB on demand,
 // CloudFront's transfer to viewers, CloudWatch, KMS keys and WAF were compared
 // with published copies of the price pages; requests to CloudFront and to KMS,
-// transfer out, backups, S3, Secrets Manager and CloudFront's transfer to its
-// origin are as they were known then.
+// transfer out, backups, S3, Secrets Manager, CloudFront's transfer to its origin
+// and the transitions of Step Functions are as they were known then.
 func ListPrices() List {
 	return List{Region: "us-east-1", Taken: "2025-11", Prices: map[Item]Price{
 		LambdaRequests:    {0.20, million, "requests"},
@@ -94,6 +95,7 @@ func ListPrices() List {
 		WAFACLs:           {5.00, 1, "web ACLs"},
 		WAFRules:          {1.00, 1, "rules"},
 		WAFRequests:       {0.60, million, "requests"},
+		Transitions:       {25.00, million, "transitions"},
 	}}
 }
 

@@ -14,6 +14,7 @@ type Report struct {
 	Before    float64 `json:"function_url_before_transfer_usd"` // Direct without the way of answers to the Internet
 	Edge      Lines   `json:"cloudfront"`
 	Kept      Lines   `json:"kept_a_month"`
+	Graduated Lines   `json:"graduation"` // one, on AWS's own state machine; none without a gate
 	Month     Lines   `json:"month"`
 	WorstDay  Day     `json:"worst_day"`
 
@@ -37,7 +38,7 @@ func Estimate(s Shape, l List, n float64, real *Real) Report {
 	r := Report{
 		Region: l.Region, Taken: l.Taken, Model: m, Shape: s, CallCount: n,
 		Direct: sum(m.Calls(s, l, n, false)), Edge: sum(m.Calls(s, l, n, true)), Kept: sum(m.Kept(l, n)),
-		Month: sum(Month(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()), Real: real,
+		Graduated: sum(DefaultGraduation().Graduations(s, l, 1)), Month: sum(Month(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()), Real: real,
 	}
 	r.Before = r.Direct.USD - Sum(only(r.Direct.Lines, TransferOut))
 	if real != nil && real.Calls > 0 {

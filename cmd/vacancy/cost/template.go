@@ -21,8 +21,11 @@ type Shape struct {
 	Edge       bool       `json:"edge"` // a CloudFront distribution
 	ACLs       int        `json:"web_acls"`
 	Rules      int        `json:"waf_rules"`
-	BudgetUSD  float64    `json:"budget_usd_a_day"` // 0: none
-	LogDays    int        `json:"log_days"`         // longest retention; 0: no log group says one
+	// Transitions of an attempt at the gate that is accepted, its start and its
+	// end included; 0: there is no gate.
+	Transitions int     `json:"gate_transitions"`
+	BudgetUSD   float64 `json:"budget_usd_a_day"` // 0: none
+	LogDays     int     `json:"log_days"`         // longest retention; 0: no log group says one
 }
 
 // Function is one Lambda function.
@@ -30,10 +33,12 @@ type Function struct {
 	Name     string `json:"name"`
 	MemoryMB int    `json:"memory_mb"`
 	Arm      bool   `json:"arm64"`
+	Seconds  int    `json:"timeout_seconds"`
 	// Reserved is the reserved concurrency; nil: bounded by the account only.
 	Reserved *int `json:"reserved_concurrency"`
 	URL      bool `json:"function_url"`
 	Seeds    bool `json:"opens_seeds"` // it is told of the sealing key
+	Step     bool `json:"gate_step"`   // a state machine starts it, and nothing else
 }
 
 // Table is a DynamoDB table or an index, which has ceilings of its own.
@@ -62,16 +67,23 @@ func ReadTemplates(templates ...[]byte) (Shape, error) {
 		if err := json.Unmarshal(b, &t); err != nil {
 			return Shape{}, problem.Wrap(problem.Malformed, err, "template %d is no CloudFormation template in JSON", i+1)
 		}
-		public := map[string]bool{} // logical ids of functions with a URL
+		public, step := map[string]bool{}, map[string]bool{} // logical ids of functions with a URL, and of steps
 		for _, r := range t.Resources {
-			if r.Type == "AWS::Lambda::Url" {
+			switch r.Type {
+			case "AWS::Lambda::Url":
 				var u struct{ TargetFunctionArn json.RawMessage }
 				_ = json.Unmarshal(r.Properties, &u)
 				public[target(u.TargetFunctionArn)] = true
+			case "AWS::StepFunctions::StateMachine":
+				var m struct{ DefinitionSubstitutions map[string]json.RawMessage }
+				_ = json.Unmarshal(r.Properties, &m)
+				for _, arn := range m.DefinitionSubstitutions {
+					step[target(arn)] = true
+				}
 			}
 		}
 		for _, id := range slices.Sorted(maps.Keys(t.Resources)) {
-			if err := s.add(id, t.Resources[id], public[id]); err != nil {
+			if err := s.add(id, t.Resources[id], public[id], step[id]); err != nil {
 				return Shape{}, problem.Wrap(problem.Malformed, err, "resource %.60q of type %.60q: %s", id, t.Resources[id].Type, err)
 			}
 		}
@@ -101,7 +113,7 @@ func target(b json.RawMessage) string {
 }
 
 // add takes one resource. What has no part in the bill is passed over.
-func (s *Shape) add(id string, r resource, public bool) error {
+func (s *Shape) add(id string, r resource, public, step bool) error {
 	into := func(v any) error {
 		if len(r.Properties) == 0 {
 			return nil
@@ -110,7 +122,9 @@ func (s *Shape) add(id string, r resource, public bool) error {
 	}
 	switch r.Type {
 	case "AWS::Lambda::Function":
-		return s.addFunction(id, public, into)
+		return s.addFunction(id, public, step, into)
+	case "AWS::StepFunctions::StateMachine":
+		return s.addMachine(into)
 	case "AWS::DynamoDB::GlobalTable":
 		return s.addTable(id, into)
 	case "AWS::Logs::LogGroup":
@@ -169,18 +183,43 @@ func (s *Shape) addAlarm(into func(any) error) error {
 // What CloudFormation takes for granted.
 const defaultMemory = 128
 
-func (s *Shape) addFunction(id string, public bool, into func(any) error) error {
+// addMachine follows a state machine from its start, along the ways that no
+// state leaves by an error.
+func (s *Shape) addMachine(into func(any) error) error {
+	var p struct{ DefinitionString string }
+	if err := into(&p); err != nil {
+		return err
+	}
+	var m struct {
+		StartAt string
+		States  map[string]struct{ Next string }
+	}
+	if err := json.Unmarshal([]byte(p.DefinitionString), &m); err != nil {
+		return fmt.Errorf("its definition: %w", err)
+	}
+	at, states := m.StartAt, 0
+	for ; at != ""; at = m.States[at].Next {
+		if states++; states > len(m.States) {
+			return fmt.Errorf("its states do not end")
+		}
+	}
+	s.Transitions += states + 1
+	return nil
+}
+
+func (s *Shape) addFunction(id string, public, step bool, into func(any) error) error {
 	var p struct {
 		FunctionName                 json.RawMessage
 		MemorySize                   int
 		Architectures                []string
 		ReservedConcurrentExecutions *int
+		Timeout                      int
 		Environment                  struct{ Variables map[string]json.RawMessage }
 	}
 	if err := into(&p); err != nil {
 		return err
 	}
-	f := Function{Name: plain(p.FunctionName, id), MemoryMB: p.MemorySize, Reserved: p.ReservedConcurrentExecutions, URL: public}
+	f := Function{Name: plain(p.FunctionName, id), MemoryMB: p.MemorySize, Seconds: p.Timeout, Reserved: p.ReservedConcurrentExecutions, URL: public, Step: step}
 	if f.MemoryMB == 0 {
 		f.MemoryMB = defaultMemory
 	}

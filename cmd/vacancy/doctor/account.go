@@ -67,6 +67,6 @@ func (f Facts) quota() Check {
 // What a stage reserves unless its context says otherwise: for calls, and for
 // the other functions together.
 const (
-	MessageReserved = 7
-	OtherReserved   = 11
+	MessageReserved = 5
+	OtherReserved   = 12
 )

@@ -109,11 +109,12 @@ func well() doctor.Facts {
 			"functions": stack(map[string]string{"EdgeSecret": "arn:secret"}), "edge": stack(map[string]string{}),
 		},
 		Rows: rows, Docs: docs, Seal: doctor.Key{ID: "seal", State: "Enabled"},
-		Jobs: map[string]doctor.Job{"sealer": ran, "indexer": ran},
+		Jobs: map[string]doctor.Job{"sealer": ran, "indexer": ran}, Gate: doctor.Gate{Status: "ACTIVE"},
 		Visit: doctor.Visit{
 			Edge: true, Raw: map[string]doctor.Answer{"message": {Status: 403}, "audit": {Status: 403}}, Health: doctor.Answer{Status: 200}, Operator: doctor.Answer{Status: 200},
 			Host: account.Host{Key: account.KeyService}, Proved: true,
 			Registry: doctor.Answer{Status: 200}, Log: doctor.Answer{Status: 200}, Search: doctor.Answer{Status: 200},
+			Graduate: doctor.Answer{Status: 404, Code: "not_found"},
 		},
 	}
 }
@@ -179,6 +180,13 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"the log fails", "log", doctor.Fail, "--function registry", func(f *doctor.Facts) { f.Visit.Log.Status = 503 }},
 		{"sealing fails", "sealing", doctor.Fail, "--function sealer", func(f *doctor.Facts) { f.Jobs["sealer"] = doctor.Job{Last: time.Now(), Verdict: "unavailable"} }},
 		{"no index is published", "search index", doctor.Fail, "--function indexer", func(f *doctor.Facts) { f.Jobs["indexer"] = doctor.Job{Last: time.Now(), Verdict: "internal"} }},
+		{"the door of the gate fails", "graduations", doctor.Fail, "--function graduate", func(f *doctor.Facts) { f.Visit.Graduate.Status = 502 }},
+		{"the door of the gate is another's", "graduations", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Graduate = doctor.Answer{Status: 200} }},
+		{"the door of the gate knows no code", "graduations", doctor.Fail, "--function graduate", func(f *doctor.Facts) { f.Visit.Graduate.Code = "" }},
+		{"no state machine", "gate", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Gate = doctor.Gate{Missing: true} }},
+		{"a state machine that goes", "gate", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Gate.Status = "DELETING" }},
+		{"attempts without a verdict", "gate", doctor.Warn, "list-executions", func(f *doctor.Facts) { f.Gate.Failed = 2 }},
+		{"a state machine that cannot be read", "gate", doctor.Fail, "aws sts get-caller-identity", func(f *doctor.Facts) { f.Gate.Err = errors.New("denied") }},
 		{"no key of one's own", "rows: encryption", doctor.Fail, "--sse-specification", func(f *doctor.Facts) { f.Rows.Key = "" }},
 		{"no ceiling", "rows: ceilings", doctor.Fail, "--on-demand-throughput", func(f *doctor.Facts) { f.Rows.Write = 0 }},
 		{"no ceiling of an index", "docs: ceilings", doctor.Fail, "listed", func(f *doctor.Facts) { f.Docs.Indexes[0].Read = 0 }},
@@ -219,7 +227,7 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 
 // A fault that hides others leaves them not applicable: none says ok.
 func TestWhatCannotBeKnownIsNotApplicable(t *testing.T) {
-	blind := []string{"bootstrap", "quota", "stack data", "version", "table rows", "rows: keys", "docs: ceilings", "sealing key", "rows untouched"}
+	blind := []string{"bootstrap", "quota", "stack data", "version", "table rows", "rows: keys", "docs: ceilings", "sealing key", "rows untouched", "gate"}
 	for _, tt := range []struct {
 		fault string
 		check string

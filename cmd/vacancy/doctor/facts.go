@@ -30,6 +30,7 @@ type Facts struct {
 	Seal      Key
 	Tampered  Tampered
 	Jobs      map[string]Job // by the names of the functions that nobody waits for
+	Gate      Gate
 	Visit     Visit
 }
 
@@ -142,6 +143,16 @@ type Job struct {
 	Err     error
 }
 
+// Gate is the state machine of the gate.
+type Gate struct {
+	Absent  bool   // there is no name to look for: no stack says one
+	Status  string // ACTIVE, DELETING; "" if it is gone
+	Missing bool
+	Failed  int // executions of the last day that ended without a verdict
+	Last    time.Time
+	Err     error
+}
+
 // Visit is what the host says to who calls it.
 type Visit struct {
 	Absent bool // there is no URL
@@ -154,7 +165,11 @@ type Visit struct {
 	// the stage has none.
 	Registry, Log, Search Answer
 	Unregistered          bool
-	Host                  account.Host
+	// Graduate is what the door of the gate says; Ungated says that the stage has
+	// none.
+	Graduate Answer
+	Ungated  bool
+	Host     account.Host
 	// Operator is what the account door says to the operator key.
 	Operator Answer
 	NoKey    bool // there is no key to try

@@ -15,7 +15,7 @@ func (f Facts) logs(function string) string {
 }
 
 func (f Facts) host() []Check {
-	return append([]Check{f.edge(), f.health(), f.operator(), f.identity(), f.seal(), f.tampered()}, f.registry()...)
+	return append([]Check{f.edge(), f.health(), f.operator(), f.identity(), f.seal(), f.tampered()}, append(f.registry(), f.gate()...)...)
 }
 
 // edge: CloudFront keeps the door only if the raw URL is shut.

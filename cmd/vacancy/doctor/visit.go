@@ -19,6 +19,7 @@ type Doors struct {
 	// Registry and Search are where vacants are published and found; "" for a
 	// stage without them.
 	Registry, Search string
+	Graduate         string // of the gate; "" for a stage without one
 	Edge             bool
 	Key              string // operator key; "" if there is none
 }
@@ -70,8 +71,14 @@ func Look(ctx context.Context, web *http.Client, d Doors, random io.Reader) Visi
 	return v
 }
 
-// look asks the registry, its log and search for what anybody may see.
+// nobodys is a graduation that never was: its door answers 404, with a code.
+const nobodys = "/v1/graduations/0000000000000000000000000000000000000000000000000000000000000000-1"
+
+// look asks the gate, the registry, its log and search for what anybody may see.
 func (v *Visit) look(ctx context.Context, web *http.Client, d Doors) {
+	if v.Ungated = d.Graduate == ""; !v.Ungated {
+		v.Graduate, _ = get(ctx, web, d.Graduate+nobodys, "")
+	}
 	v.Unregistered = d.Registry == "" || d.Search == ""
 	if v.Unregistered {
 		return

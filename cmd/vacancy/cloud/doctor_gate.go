@@ -1,0 +1,49 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+)
+
+// mostExecutions is how many of a kind are looked at: more are as bad.
+const mostExecutions = 100
+
+// gateFacts are those of a state machine, and of its executions since a time
+// that ended without a verdict.
+func (c *Cloud) gateFacts(ctx context.Context, arn string, since time.Time) doctor.Gate {
+	if arn == "" {
+		return doctor.Gate{Absent: true}
+	}
+	client := sfn.NewFromConfig(c.cfg)
+	found, err := client.DescribeStateMachine(ctx, &sfn.DescribeStateMachineInput{StateMachineArn: &arn})
+	var missing *types.StateMachineDoesNotExist
+	switch {
+	case errors.As(err, &missing):
+		return doctor.Gate{Missing: true}
+	case err != nil:
+		return doctor.Gate{Err: Problem(err)}
+	}
+	g := doctor.Gate{Status: string(found.Status)}
+	for _, status := range []types.ExecutionStatus{types.ExecutionStatusFailed, types.ExecutionStatusTimedOut, types.ExecutionStatusAborted} {
+		page, err := client.ListExecutions(ctx, &sfn.ListExecutionsInput{StateMachineArn: &arn, StatusFilter: status, MaxResults: mostExecutions})
+		if err != nil {
+			return doctor.Gate{Err: Problem(err)}
+		}
+		for _, e := range page.Executions {
+			if at := aws.ToTime(e.StopDate); at.After(since) {
+				g.Failed++
+				if at.After(g.Last) {
+					g.Last = at
+				}
+			}
+		}
+	}
+	return g
+}

@@ -1,0 +1,104 @@
+package cost_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+)
+
+// gated is shape with a gate of two steps, and what writes down how they ended.
+func gated() cost.Shape {
+	s := shape()
+	for _, name := range []string{"consent", "commit", "record"} {
+		s.Functions = append(s.Functions, cost.Function{Name: "vacancy-dev-" + name, MemoryMB: 128, Arm: true, Seconds: 10, Step: true})
+	}
+	s.Functions = append(s.Functions, cost.Function{Name: "vacancy-dev-graduate", MemoryMB: 256, Arm: true, Reserved: number(1), URL: true})
+	s.Transitions = 4
+	return s
+}
+
+func TestEachLineOfAGraduationIsUnitsTimesPrice(t *testing.T) {
+	m := cost.GraduationModel{WriteUnits: 10, ReadUnits: 20, Lines: 2, DoorMS: 100, StepMS: 200, Looks: 1, KMS: 1}
+	want := map[string]float64{
+		"transitions": 4e6 / 1e6 * 25,
+		"invocations": 4 * 0.2, // the door twice, and two steps
+		"compute":     1e6 * (2*0.25*0.1 + 2*0.125*0.2) * 0.0000133334,
+		"written":     10 * 0.625, "read": 20 * 0.125,
+		"log lines":    1e6 * 2 * 500 / float64(1<<30) * 0.5,
+		"opening keys": 100 * 0.03,
+	}
+	rounded := map[string]string{}
+	for what, usd := range want {
+		rounded[what] = fmt.Sprintf("%.4f", usd)
+	}
+	if diff := cmp.Diff(rounded, usd(m.Graduations(gated(), cost.ListPrices(), 1e6))); diff != "" {
+		t.Errorf("Graduations() (-want +got):\n%s", diff)
+	}
+	if lines := m.Graduations(shape(), cost.ListPrices(), 1e6); lines != nil {
+		t.Errorf("Graduations() of a stage without a gate = %v, want nothing", lines)
+	}
+}
+
+func TestTheWorstDayHasAllAttemptsThatTheGateTakes(t *testing.T) {
+	d := cost.WorstDay(gated(), cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 10, Attempts: 32})
+	got := usd(d.Lines)
+	for what, want := range map[string]float64{
+		"transitions of the gate":       10 * 32 * 4 * 25 / 1e6,
+		"vacancy-dev-consent: compute":  10 * 32 * 10 * 0.125 * 0.0000133334,
+		"vacancy-dev-consent: requests": 10 * 32 * 0.2 / 1e6,
+	} {
+		if got[what] != fmt.Sprintf("%.4f", want) {
+			t.Errorf("WorstDay(): %s = %q, want %.4f", what, got[what], want)
+		}
+	}
+	for _, u := range d.Unbounded {
+		if strings.Contains(u, "no reserved concurrency") {
+			t.Errorf("WorstDay() takes a step for one that anybody starts: %s", u)
+		}
+	}
+	if math.Abs(d.USD-cost.Sum(d.Lines)) > 1e-9 {
+		t.Errorf("WorstDay().USD = %v, its lines come to %v", d.USD, cost.Sum(d.Lines))
+	}
+}
+
+const machineTemplate = `{"Resources":{
+ "Consent":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":"vacancy-dev-consent","Timeout":10}},
+ "Gate":{"Type":"AWS::StepFunctions::StateMachine","Properties":{"DefinitionSubstitutions":{"consentArn":{"Fn::GetAtt":["Consent","Arn"]}},"DefinitionString":%q}}}}`
+
+func TestAStateMachineIsReadAlongItsWayToSuccess(t *testing.T) {
+	for _, tt := range []struct {
+		definition  string
+		transitions int
+		refused     string
+	}{
+		{`{"StartAt":"a","States":{"a":{"Next":"b"},"b":{"Next":"c"},"c":{},"other":{"Next":"c"}}}`, 4, ""},
+		{`{"StartAt":"a","States":{"a":{"Next":"b"},"b":{"Next":"a"}}}`, 0, "do not end"},
+		{`none`, 0, "its definition"},
+	} {
+		got, err := cost.ReadTemplates([]byte(fmt.Sprintf(machineTemplate, tt.definition)))
+		if tt.refused != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.refused) {
+				t.Errorf("ReadTemplates(%s) = %v, want it refused: %s", tt.definition, err, tt.refused)
+			}
+			continue
+		}
+		if err != nil || got.Transitions != tt.transitions || len(got.Functions) != 1 || !got.Functions[0].Step || got.Functions[0].Seconds != 10 {
+			t.Errorf("ReadTemplates(%s) = %+v, %v, want %d transitions and one step of 10 seconds", tt.definition, got, err, tt.transitions)
+		}
+	}
+}
+
+// What one graduation costs on a stage as it is deployed.
+func TestAGraduationCostsNoMoreThanPromised(t *testing.T) {
+	const promised = 0.0005
+	lines := cost.DefaultGraduation().Graduations(deployed(t), cost.ListPrices(), 1)
+	t.Logf("a graduation costs $%.6f", cost.Sum(lines))
+	if usd := cost.Sum(lines); usd > promised {
+		t.Errorf("a graduation costs $%.6f, want at most $%.4f", usd, promised)
+	}
+}

@@ -1,0 +1,53 @@
+package doctor
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+)
+
+// gate are the checks of what lets a child graduate: its door, and the state
+// machine behind it.
+func (f Facts) gate() []Check { return []Check{f.graduate(), f.statemachine()} }
+
+// graduate: the door answers what it answers of a graduation that never was.
+func (f Facts) graduate() Check {
+	const name, function = "graduations", "graduate"
+	switch a := f.Visit.Graduate; {
+	case f.Visit.Absent:
+		return none(name, "needs a deployed stage")
+	case f.Visit.Ungated:
+		return none(name, "the stage was deployed without a gate")
+	case a.Err == nil && a.Status == http.StatusNotFound && a.Code != "":
+		return ok(name, "it answers")
+	case a.Err == nil && a.Status == http.StatusOK:
+		return fail(name, f.deploy(), "%s answers 200 of a graduation that never was: it is another's door", function)
+	default:
+		return f.door(name, function, a)
+	}
+}
+
+// statemachine: an execution fails only where a step broke or hung.
+func (f Facts) statemachine() Check {
+	const name = "gate"
+	if why := f.blind(); why != "" {
+		return none(name, "%s", why)
+	}
+	whole := stage.Whole(f.Stage, stage.Gate)
+	switch g := f.Gate; {
+	case g.Err != nil:
+		return unread(name, g.Err)
+	case g.Absent:
+		return none(name, "the stage was deployed without a gate")
+	case g.Missing:
+		return fail(name, f.deploy(), "there is no state machine %s", whole)
+	case g.Status != "ACTIVE":
+		return fail(name, f.deploy(), "state machine %s is %s", whole, g.Status)
+	case g.Failed > 0:
+		return warn(name, fmt.Sprintf("aws stepfunctions list-executions --status-filter FAILED --state-machine-arn $(aws stepfunctions list-state-machines --query \"stateMachines[?name=='%s'].stateMachineArn\" --output text)", whole),
+			"%d attempts to graduate ended without a verdict in a day, the last at %s", g.Failed, g.Last.UTC().Format("2006-01-02T15:04:05Z"))
+	default:
+		return ok(name, "it is active, and no attempt of a day ended without a verdict")
+	}
+}
