@@ -203,6 +203,20 @@ func callAgain(s *stage, p process, r request, first *response, then fate) {
 		}
 		return a
 	}
+	if then == doubtful {
+		got, err := p.do(r)
+		if then = pending; s.read(r.envelope, got, err).Status == 200 {
+			s.caller.Accepted(r.envelope)
+			s.next(p)
+			return
+		}
+	}
+	if then == decided {
+		got, err := p.do(r)
+		if then = pending; s.read(r.envelope, got, err).State == string(call.Answered) {
+			then = stored
+		}
+	}
 	switch then {
 	case anew:
 		if r.envelope.To == s.home.vacant(s.t, "failing") {

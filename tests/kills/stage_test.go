@@ -14,6 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/caller"
@@ -111,6 +113,23 @@ func undecided(s *stage) {
 	s.caller.Accepted(e)
 	done()
 	warmed(s) // a minute ago may have been yesterday
+}
+
+// composed has the caller call a vacant that asks a closed child of its own.
+func composed(s *stage) {
+	s.t.Helper()
+	house, _, done := s.home.aside(s.t, s.home.now)
+	defer done()
+	s.must(house.Texts.Warm(s.ctx))
+	parent, err := house.Vacants.Create(s.ctx, hosted.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
+	s.must(err)
+	_, _, err = house.Vacants.Spawn(s.ctx, hosted.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk"})
+	s.must(err)
+	p, err := plan.Parse([]byte(`{"version":1,"delegate":[{"child":"clerk","kind":"answer"}],"aggregate":{"how":"first"}}`))
+	s.must(err)
+	_, _, err = house.Vacants.SetPlan(s.ctx, parent.ID, p)
+	s.must(err)
+	s.caller.To = parent.ID
 }
 
 // warmed makes the key of the day.

@@ -18,6 +18,8 @@ type fate string
 const (
 	anew       fate = "accepted anew"                    // the dead host left no trace
 	pending    fate = "pending, and unanswered when due" // it was accepted and never decided
+	doubtful   fate = "accepted anew, or pending"        // by which of two calls side by side was quicker
+	decided    fate = "pending, or the stored reply"     // by what was quicker, its answer or what is kept beside it
 	unanswered fate = "unanswered"                       // it was accepted and is void
 	stored     fate = "the stored reply"                 // it was answered
 	done       fate = "done already"                     // of a reset or a command
@@ -92,6 +94,7 @@ var table = []scenario{
 		request: "a call by a warm host", in: inDev,
 		warm: oneCall, make: aCall, again: callAgain,
 		points: []point{
+			{before, "Doc revoked", doubtful, inDev},
 			{before, "Commit req", anew, inDev},
 			{after, "Commit req", pending, inDev},
 			{before, "Commit rsp", pending, inDev},
@@ -116,6 +119,47 @@ var table = []scenario{
 			{after, "Commit rsp", unanswered, both},
 			{before, "Write", unanswered, both},
 			{after, "Write", unanswered, both},
+		},
+	},
+	{
+		request: "a call of a composite", in: inDev,
+		prepare: composed, make: aCall, again: callAgain,
+		points: []point{
+			{before, "Tip rsp", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Doc revoked", anew, inDev},
+			{before, "Tip req", anew, inDev},
+			{before, "Commit req", anew, inDev},
+			{after, "Commit req", pending, inDev},
+			{before, "Doc v 2", pending, inDev},
+			{before, "Doc v 3", pending, inDev},
+			{before, "Tip log", pending, inDev},
+			{before, "Tip log 2", pending, inDev},
+			{before, "Commit log", pending, inDev},
+			{after, "Commit log", pending, inDev},
+			{before, "Tip req 2", pending, inDev},
+			{before, "Tip rsp 2", pending, inDev},
+			{before, "Doc v 4", pending, inDev},
+			{before, "Doc revoked 2", pending, inDev},
+			{before, "Tip req 3", pending, inDev},
+			{before, "Commit req 2", pending, inDev},
+			{after, "Commit req 2", pending, inDev},
+			{before, "Commit rsp", pending, inDev},
+			{after, "Commit rsp", pending, inDev},
+			{before, "Doc obs", pending, inDev},
+			{before, "Commit obs", pending, inDev},
+			{after, "Commit obs", pending, inDev},
+			{before, "Tip log 3", pending, inDev},
+			{before, "Commit log 2", pending, inDev},
+			{after, "Commit log 2", pending, inDev},
+			{before, "Commit rsp 2", pending, inDev},
+			{after, "Commit rsp 2", stored, inDev},
+			{before, "Doc reg", decided, inDev},
+			{before, "Doc obs 2", decided, inDev},
+			{before, "Commit obs 2", decided, inDev},
+			{after, "Commit obs 2", decided, inDev},
+			{before, "Write", stored, inDev},
+			{after, "Write", stored, inDev},
 		},
 	},
 	{
