@@ -1,0 +1,234 @@
+package registryapi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+)
+
+// missing is evidence of which everything is missing, but for the edge.
+type missing struct{}
+
+func (missing) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
+	return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{{With: parent, Role: gate.Parent,
+		A: gate.Observation{ID: child, Closed: true}, B: gate.Observation{ID: parent}}}}, nil
+}
+
+// gateScene is a gate behind its door, with a parent and a child whose keys the
+// test has.
+type gateScene struct {
+	*testing.T
+	handler       http.Handler
+	vacants       *hosted.Vacants
+	parent, child *identity.Key
+	now           time.Time
+}
+
+func newGate(t *testing.T) *gateScene {
+	t.Helper()
+	s := &gateScene{T: t, parent: newKey(t), child: newKey(t), now: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)}
+	clock := func() time.Time { return s.now }
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	s.must(err)
+	st := memory.New()
+	v, reg, err := hosted.NewWithRegistry(hosted.Config{
+		Store: st, Vault: vault, Now: clock, Rand: rand.Reader, URL: "https://" + authority, Substrates: substrate.Kinds{echo.Kind: echo.New},
+	}, nil)
+	s.must(err)
+	for name, key := range map[string]*identity.Key{"parent": s.parent, "child": s.child} {
+		_, err := v.Create(t.Context(), hosted.Spec{Name: name, Capability: "says what it hears", Substrate: "echo", Key: key})
+		s.must(err)
+	}
+	m := composite.Manifest{ParentID: s.parent.ID(), ChildID: s.child.ID(), BirthPath: "D2", ClosedByDefault: true,
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+	s.must(m.SignParent(t.Context(), s.parent))
+	s.must(m.SignChild(t.Context(), s.child))
+	s.must(v.TakeManifest(t.Context(), m))
+	s.vacants = v
+	s.handler = registryapi.Graduations(registryapi.GraduationsConfig{
+		Gate:    graduation.New(graduation.Config{Store: st, Vacants: v, Registry: reg, Evidence: missing{}, Now: clock, Rand: rand.Reader}),
+		Revoked: reg.IsRevoked, Routed: true, Now: clock, Logger: slog.New(slog.DiscardHandler),
+	})
+	return s
+}
+
+func (s *gateScene) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// request is the body that asks for the graduation of child, signed by both.
+func (s *gateScene) request(parent, child identity.Signer, text string) []byte {
+	s.Helper()
+	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: text}
+	s.must(r.SignParent(s.Context(), parent))
+	s.must(r.SignChild(s.Context(), child))
+	sub := graduation.Submission{Request: r}
+	b, err := sub.Blob()
+	s.must(err)
+	return b
+}
+
+// send returns status, body and headers of what is sent; as proves who reads.
+func (s *gateScene) send(method, target string, body []byte, as identity.Signer) (int, string, http.Header) {
+	s.Helper()
+	r := httptest.NewRequest(method, "http://"+authority+target, bytes.NewReader(body))
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if as != nil {
+		value, err := readproof.Sign(s.Context(), as, readproof.Request{Authority: authority, Method: method, Target: target}, s.now)
+		s.must(err)
+		r.Header.Set(readproof.Header, value)
+	}
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	got, err := io.ReadAll(w.Result().Body)
+	s.must(err)
+	return w.Code, string(got), w.Header()
+}
+
+func (s *gateScene) view(body string) (v graduation.View) {
+	s.Helper()
+	s.must(json.Unmarshal([]byte(body), &v))
+	return v
+}
+
+func TestARequestThatBothSignedGraduatesAndItsOutcomeIsKept(t *testing.T) {
+	s := newGate(t)
+	body := s.request(s.parent, s.child, "drafts contracts")
+	status, text, header := s.send("POST", "/v1/graduations", body, nil)
+	v := s.view(text)
+	if want := "/v1/graduations/" + s.child.ID().String() + "-1"; status != http.StatusOK || v.State != graduation.Accepted || header.Get("Location") != want {
+		t.Fatalf("POST = %d %s at %s, want 200 accepted at %s", status, text, header.Get("Location"), want)
+	}
+	if v.Findings != nil || strings.Contains(text, `"findings"`) {
+		t.Errorf("POST = %s, want no findings for who need not be one of the two", text)
+	}
+	again, same, _ := s.send("POST", "/v1/graduations", body, nil)
+	if diff := cmp.Diff(text, same); again != status || diff != "" {
+		t.Errorf("POST again = %d (-first +again):\n%s", again, diff)
+	}
+	for name, key := range map[string]*identity.Key{"the parent": s.parent, "the child": s.child} {
+		status, text, header := s.send("GET", header.Get("Location"), nil, key)
+		if v := s.view(text); status != http.StatusOK || v.State != graduation.Accepted || v.Findings == nil || header.Get("Cache-Control") != "no-store" {
+			t.Errorf("GET by %s = %d %s, want 200 with findings, for no cache", name, status, text)
+		}
+	}
+	m, err := composite.Parse(v.Outcome.Manifest)
+	if err != nil || m.Verify() != nil || m.ClosedByDefault {
+		t.Errorf("POST = the manifest %s, want an open one that verifies", v.Outcome.Manifest)
+	}
+	// Another request for the same child is an attempt that is refused.
+	status, text, _ = s.send("POST", "/v1/graduations", s.request(s.parent, s.child, "drafts wills"), nil)
+	if v := s.view(text); status != http.StatusAccepted || v.State != graduation.Refused || v.Refusal.Error != "GraduationError" {
+		t.Errorf("POST of another = %d %s, want 202 refused by GraduationError", status, text)
+	}
+}
+
+func TestAnAttemptIsThereForItsPartiesAlone(t *testing.T) {
+	s := newGate(t)
+	_, _, header := s.send("POST", "/v1/graduations", s.request(s.parent, s.child, "drafts contracts"), nil)
+	is, never := header.Get("Location"), strings.TrimSuffix(header.Get("Location"), "-1")+"-2"
+	for name, key := range map[string]identity.Signer{"nobody": nil, "a stranger": newKey(t), "one of the two": s.parent} {
+		path := is
+		if key == s.parent {
+			path = never
+		}
+		status, text, _ := s.send("GET", path, nil, key)
+		want := `{"code":"not_found","detail":"graduation ` + strings.TrimPrefix(path, "/v1/graduations/") + ` is not known"}` + "\n"
+		if status != http.StatusNotFound || text != want {
+			t.Errorf("GET %s by %s = %d %s, want 404 %s", path, name, status, text, want)
+		}
+	}
+	status, _, _ := s.send("GET", "/v1/graduations/all", nil, s.parent)
+	if status != http.StatusNotFound {
+		t.Errorf("GET of no attempt = %d, want 404", status)
+	}
+}
+
+// TestWhoIsAChildIsNotTold: what a stranger can send is answered alike for a
+// closed child and for an id that nobody knows.
+func TestWhoIsAChildIsNotTold(t *testing.T) {
+	s := newGate(t)
+	nobody, forger := newKey(t), newKey(t)
+	answers := map[string]string{}
+	for name, child := range map[string]*identity.Key{"a closed child": s.child, "nobody": nobody} {
+		r := composite.Request{ParentID: s.parent.ID(), ChildID: child.ID(), CapabilityText: "drafts contracts"}
+		sig, err := forger.Sign(t.Context(), r.SigningBytes())
+		s.must(err)
+		r.SignatureParent, r.SignatureChild = sig, sig
+		sub := graduation.Submission{Request: r}
+		body, err := sub.Blob()
+		s.must(err)
+		status, text, _ := s.send("POST", "/v1/graduations", body, nil)
+		if status != http.StatusForbidden {
+			t.Errorf("POST of a forged request for %s = %d, want 403", name, status)
+		}
+		answers[name] = text
+	}
+	if diff := cmp.Diff(answers["nobody"], answers["a closed child"]); diff != "" {
+		t.Errorf("POST of a forged request (-nobody +a closed child):\n%s", diff)
+	}
+	status, text, _ := s.send("POST", "/v1/graduations", s.request(s.parent, nobody, "drafts contracts"), nil)
+	if want := "unknown child " + nobody.ID().Short(); status != http.StatusNotFound || !strings.Contains(text, want) {
+		t.Errorf("POST for nobody's child = %d %s, want 404 %s", status, text, want)
+	}
+}
+
+func TestWhatIsNoRequestIsRefusedByTheField(t *testing.T) {
+	s := newGate(t)
+	body := s.request(s.parent, s.child, "drafts contracts")
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		says   string
+	}{
+		"no JSON":               {"contracts", http.StatusUnprocessableEntity, "schema"},
+		"nothing":               {"{}", http.StatusUnprocessableEntity, "request"},
+		"a member of its own":   {strings.TrimSuffix(string(body), "}") + `,"when":1}`, http.StatusUnprocessableEntity, "when"},
+		"a member twice":        {strings.TrimSuffix(string(body), "}") + "," + string(body)[1:], http.StatusUnprocessableEntity, "request"},
+		"another intent":        {strings.Replace(string(body), "vacant:graduation:v1", "vacant:graduation:v2", 1), http.StatusUnprocessableEntity, "intent"},
+		"a text of nothing":     {strings.Replace(string(body), "drafts contracts", " ", 1), http.StatusUnprocessableEntity, "capability_text"},
+		"a text with a control": {strings.Replace(string(body), "drafts contracts", `\u001f`, 1), http.StatusUnprocessableEntity, "capability_text"},
+		"another text":          {strings.Replace(string(body), "drafts contracts", "drafts wills", 1), http.StatusForbidden, "graduation request signatures did not verify"},
+		"too much":              {`{"request":"` + strings.Repeat("x", graduation.MaxSubmission) + `"}`, http.StatusRequestEntityTooLarge, "too_large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, text, _ := s.send("POST", "/v1/graduations", []byte(c.body), nil)
+			if status != c.status || !strings.Contains(text, c.says) {
+				t.Errorf("POST = %d %s, want %d with %q", status, text, c.status, c.says)
+			}
+		})
+	}
+	for target, method := range map[string]string{"/v1/graduations": "GET", "/v1/graduations/" + s.child.ID().String() + "-1": "POST"} {
+		if status, _, header := s.send(method, target, nil, nil); status != http.StatusMethodNotAllowed || header.Get("Allow") == "" {
+			t.Errorf("%s %s = %d, want 405 with what is allowed", method, target, status)
+		}
+	}
+}
