@@ -275,9 +275,9 @@ func TestWhatAVacantWithKinAnswersIsObserved(t *testing.T) {
 			f := newFamily(t)
 			f.vacant.Kin = tt.kin
 			h := f.host(t, true)
-			var seen []call.Observation
+			seen := make(chan call.Observation, 2)
 			h.Observe = func(ctx context.Context, o call.Observation) {
-				seen = append(seen, o)
+				seen <- o
 				if tt.observe != nil {
 					tt.observe(ctx, o)
 				}
@@ -292,10 +292,34 @@ func TestWhatAVacantWithKinAnswersIsObserved(t *testing.T) {
 			if tt.want == 0 {
 				return
 			}
-			want := call.Observation{Pair: call.Pair{Caller: f.parent.ID(), Vacant: f.child.ID()}, Parent: f.vacant.Parent, Position: 1, Time: o.Reply.Time, Took: seen[0].Took}
-			if diff := cmp.Diff(want, seen[0]); diff != "" {
+			got := <-seen
+			want := call.Observation{Pair: call.Pair{Caller: f.parent.ID(), Vacant: f.child.ID()}, Parent: f.vacant.Parent, Position: 1, Time: o.Reply.Time, Took: got.Took}
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("observed (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestTheDoorAdmitsWhomTheManifestAdmits(t *testing.T) {
+	f := newFamily(t)
+	callers := map[string]*identity.Key{"parent": f.parent, "sibling": f.sibling, "stranger": f.stranger}
+	for _, closed := range []bool{true, false} {
+		for _, schema := range []composite.Schema{composite.V1, composite.V2} {
+			for _, reach := range []composite.Reachability{composite.ParentOnly, composite.ParentBridged, composite.PublicA2A} {
+				m := composite.Manifest{ParentID: f.parent.ID(), ChildID: f.child.ID(), BirthPath: "D1", ClosedByDefault: closed, Reachability: reach, Outbound: composite.NoExternal, Schema: schema}
+				f.vacant.Closed, f.vacant.Reach = closed, ""
+				if schema == composite.V2 {
+					f.vacant.Reach = reach
+				}
+				for name, from := range callers {
+					f.store = memory.New()
+					o := f.host(t, true).Send(t.Context(), identity.ID{}, first(t, from, f.child.ID(), "hi"))
+					if want := m.Admits(from.ID(), []identity.ID{f.sibling.ID()}); want != (o.Problem == nil) {
+						t.Errorf("closed %t, %s, %s: a call by the %s = %v, the manifest admits them: %t", closed, schema, reach, name, o.Problem, want)
+					}
+				}
+			}
+		}
 	}
 }
