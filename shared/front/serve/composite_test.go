@@ -65,7 +65,7 @@ func TestAHouseAnswersByThePlanOfAComposite(t *testing.T) {
 	if err != nil || status != http.StatusOK || reply.Payload.Text() != want {
 		t.Errorf("a call of the parent = %d %s, want %q", status, body, want)
 	}
-	if status, body := send(child.ID); status != http.StatusMisdirected || !strings.Contains(string(body), "this server is") {
+	if status, body := send(child.ID); status != http.StatusMisdirectedRequest || !strings.Contains(string(body), "this server is") {
 		t.Errorf("a stranger's call of the child = %d %s, want 421", status, body)
 	}
 }
