@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
@@ -20,10 +21,12 @@ import (
 // Bundle is everything that an identity is: what an export holds, and what an
 // import brings.
 type Bundle struct {
-	Key     *identity.Key
-	Card    *card.Card // nil if there is none
-	Logbook []logbook.Entry
-	Chains  []dispatch.State // by target, each once
+	Key  *identity.Key
+	Card *card.Card // nil if there is none
+	// Manifest makes it somebody's child; nil if it is none.
+	Manifest *composite.Manifest
+	Logbook  []logbook.Entry
+	Chains   []dispatch.State // by target, each once
 }
 
 // NewBundle is a new key and nothing else.
@@ -69,8 +72,27 @@ func (i *Identity) Bundle(ctx context.Context) (Bundle, error) {
 		}
 		b.Card = &c
 	}
+	if b.Manifest, err = i.readManifest(); err != nil {
+		return b, err
+	}
 	b.Chains, err = i.readChains(ctx)
 	return b, err
+}
+
+func (i *Identity) readManifest() (*composite.Manifest, error) {
+	path := filepath.Join(i.Dir, manifestFile)
+	blob, err := readSmall(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := composite.Parse(bytes.TrimSpace(blob))
+	if err != nil {
+		return nil, problem.Wrap(problem.Damaged, err, "%s", path)
+	}
+	return &m, nil
 }
 
 // genesis is the first entry of a logbook.

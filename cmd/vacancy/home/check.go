@@ -8,6 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
@@ -47,6 +48,9 @@ func (e *Export) Check() []Finding {
 		return []Finding{{"id", false, err.Error()}}
 	}
 	findings := []Finding{e.checkKey(id), e.checkCard(id), e.checkLogbook(id)}
+	if e.Manifest != nil {
+		findings = append(findings, e.checkManifest(id))
+	}
 	return append(findings, e.checkChains(id)...)
 }
 
@@ -75,6 +79,20 @@ func (e *Export) checkCard(id identity.ID) Finding {
 		return Finding{"card", false, "its signature does not verify"}
 	}
 	return Finding{"card", true, "signed by the id"}
+}
+
+func (e *Export) checkManifest(id identity.ID) Finding {
+	m, err := composite.Parse(e.Manifest)
+	if err == nil {
+		err = m.Verify()
+	}
+	switch {
+	case err != nil:
+		return Finding{"manifest", false, problem.Of(err).Text()}
+	case m.ChildID != id:
+		return Finding{"manifest", false, fmt.Sprintf("it is that of %s", m.ChildID)}
+	}
+	return Finding{"manifest", true, fmt.Sprintf("signed by the id and its parent %s", m.ParentID)}
 }
 
 func (e *Export) checkLogbook(id identity.ID) Finding {
@@ -146,6 +164,13 @@ func (e *Export) bundle() (Bundle, error) {
 			return Bundle{}, err
 		}
 		b.Card = &c
+	}
+	if e.Manifest != nil {
+		m, err := composite.Parse(e.Manifest)
+		if err != nil {
+			return Bundle{}, err
+		}
+		b.Manifest = &m
 	}
 	for _, c := range e.Chains {
 		s, err := c.state(key.ID())

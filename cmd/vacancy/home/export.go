@@ -22,6 +22,7 @@ type Export struct {
 	ID       string
 	Seed     string
 	Card     []byte // the card's JSON, nil if null
+	Manifest []byte // the manifest's JSON, nil if there is none
 	Logbook  [][]byte
 	Chains   []ExportedChain
 }
@@ -37,6 +38,9 @@ func (b *Bundle) AppendExport(dst []byte, name string, now time.Time) []byte {
 	out := bundle.Bundle{Name: name, Key: b.Key, Logbook: b.Logbook}
 	if b.Card != nil {
 		out.Card = b.Card.Blob()
+	}
+	if b.Manifest != nil {
+		out.Manifest = b.Manifest.Blob()
 	}
 	for i := range b.Chains {
 		out.Chains = append(out.Chains, bundle.Chain{Target: b.Chains[i].Target, State: b.Chains[i].AppendJSON(nil)})
@@ -65,6 +69,11 @@ func ParseExport(b []byte) (Export, error) {
 				return d.Null()
 			}
 			e.Card, err = d.Raw()
+		case "manifest":
+			if d.Kind() == canon.Null {
+				return d.Null()
+			}
+			e.Manifest, err = d.Raw()
 		case "logbook":
 			err = d.Array(func(int) error {
 				line, err := d.Raw()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,11 +14,13 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// exported is an export with all parts: a card, two entries, a chain.
+// exported is an export with all parts: a card, a manifest, two entries, a
+// chain.
 func exported(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,6 +36,7 @@ func exported(t testing.TB) string {
 	if err := b.MakeCard(context.Background(), "translate ZH↔EN"); err != nil {
 		t.Fatal(err)
 	}
+	b.Manifest = manifest(t, b.Key)
 	at := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	g, err := genesis(context.Background(), b.Key, "alice", at)
 	if err != nil {
@@ -40,6 +44,21 @@ func exported(t testing.TB) string {
 	}
 	b.Logbook = append(b.Logbook, g)
 	return string(b.AppendExport(nil, "alice", at))
+}
+
+// manifest makes key a closed child.
+func manifest(t testing.TB, key *identity.Key) *composite.Manifest {
+	t.Helper()
+	parent, err := identity.KeyFromSeed([]byte(strings.Repeat("p", identity.Size)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := composite.Manifest{ParentID: parent.ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true,
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+	if err := errors.Join(m.SignParent(context.Background(), parent), m.SignChild(context.Background(), key)); err != nil {
+		t.Fatal(err)
+	}
+	return &m
 }
 
 func TestAnExportIsWholeAndReadsBack(t *testing.T) {
@@ -78,6 +97,9 @@ func TestEveryDamageOfAnExportIsFoundAndNamed(t *testing.T) {
 		"no id":                   {`"id": "` + idA, `"id": "`, "id", "32 bytes"},
 		"changed card":            {"translate", "Translate", "card", "signature"},
 		"card of another version": {`"halo_version":1`, `"halo_version":2`, "card", "halo_version"},
+		"changed manifest":        {`"birth_path":"D2"`, `"birth_path":"D3"`, "manifest", "signature"},
+		"manifest of another":     {`"child_id":"` + idA, `"child_id":"` + idB, "manifest", "signature"},
+		"manifest that is none":   {`"birth_path":"D2"`, `"birth_path":"D9"`, "manifest", "birth_path"},
 		"changed entry":           {`"name": "alice", "vacant_id"`, `"name": "mallo", "vacant_id"`, "logbook", "signature"},
 		"entry with a wrong link": {`"prev_hash": "0`, `"prev_hash": "1`, "logbook", "prev_hash"},
 		"entry that is none":      {`"kind": "GENESIS", `, ``, "logbook", "entry 0: kind"},

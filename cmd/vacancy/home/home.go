@@ -28,10 +28,11 @@ import (
 
 // The files of an identity.
 const (
-	keyFile     = "key.json"
-	logbookFile = "logbook.jsonl"
-	cardFile    = "card.json"
-	chainsDir   = "chains"
+	keyFile      = "key.json"
+	logbookFile  = "logbook.jsonl"
+	cardFile     = "card.json"
+	manifestFile = "manifest.json"
+	chainsDir    = "chains"
 )
 
 // Home is the folder of all identities.

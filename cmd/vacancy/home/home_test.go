@@ -63,11 +63,16 @@ func TestMakeWritesWhatOnlyItsOwnerReads(t *testing.T) {
 	if err := b.MakeCard(context.Background(), "translate"); err != nil {
 		t.Fatal(err)
 	}
+	b.Manifest = manifest(t, b.Key)
 	id := mustMake(t, h, "alice", b)
+	if back, err := id.Bundle(t.Context()); err != nil || back.Manifest == nil || back.Manifest.Hash() != b.Manifest.Hash() {
+		t.Errorf("Bundle() = %+v, %v, want the manifest that was made", back.Manifest, err)
+	}
 	if runtime.GOOS != "windows" {
 		for path, want := range map[string]os.FileMode{
 			id.Dir: 0o700, id.KeyFile(): 0o600, id.ChainsDir(): 0o700,
 			filepath.Join(id.Dir, logbookFile): 0o600, filepath.Join(id.Dir, cardFile): 0o600,
+			filepath.Join(id.Dir, manifestFile): 0o600,
 		} {
 			st, err := os.Stat(path)
 			if err != nil {

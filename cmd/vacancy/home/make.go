@@ -91,6 +91,11 @@ func (b *Bundle) write(ctx context.Context, dir string) error {
 			return err
 		}
 	}
+	if b.Manifest != nil {
+		if err := WriteNew(filepath.Join(dir, manifestFile), append(b.Manifest.Blob(), '\n')); err != nil {
+			return err
+		}
+	}
 	chains := filepath.Join(dir, chainsDir)
 	if err := os.Mkdir(chains, 0o700); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
@@ -31,8 +32,8 @@ const defaultSubstrate = "echo"
 //
 //	{"name", "capability", "substrate": "echo", "import": null}
 //
-// where import is what `vacancy export` wrote; of that seed_hex, logbook and
-// chains are used, and id is checked.
+// where import is what `vacancy export` wrote; of that seed_hex, manifest,
+// logbook and chains are used, and id is checked.
 func readSpec(w http.ResponseWriter, r *http.Request) (hosted.Spec, error) {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -73,6 +74,8 @@ func readImport(d *canon.Decoder, s *hosted.Spec) error {
 			s.Logbook, err = readLogbook(d)
 		case "chains":
 			s.Chains, err = readChains(d)
+		case "manifest":
+			s.Manifest, err = readManifest(d)
 		case "format", "exported", "name", "card":
 			err = d.Skip() // the host signs its own card
 		default:
@@ -89,6 +92,21 @@ func readImport(d *canon.Decoder, s *hosted.Spec) error {
 		return problem.Invalid("import.id", "the id of the seed", clip(id))
 	}
 	return nil
+}
+
+func readManifest(d *canon.Decoder) (*composite.Manifest, error) {
+	if d.Kind() == canon.Null {
+		return nil, d.Null()
+	}
+	blob, err := d.Raw()
+	if err != nil {
+		return nil, err
+	}
+	m, err := composite.Parse(blob)
+	if err != nil {
+		return nil, problem.New(problem.Malformed, "import.%s", problem.Of(err).Text())
+	}
+	return &m, nil
 }
 
 // readSeed names no part of what it refuses: it may be most of a seed.

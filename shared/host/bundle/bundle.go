@@ -1,5 +1,5 @@
 // Package bundle writes the one file that holds everything an identity is: its
-// key in the clear, card, logbook and where its calls to others stand.
+// key in the clear, card, manifest, logbook and where its calls to others stand.
 //
 // It imports floor 1. The invariant: there is one form of it, whoever writes
 // it, and the bytes that hold the key are not copied about while it is made.
@@ -23,11 +23,14 @@ const Format = "vacancy-export/1"
 
 // Bundle is everything that an identity is.
 type Bundle struct {
-	Name    string
-	Key     *identity.Key
-	Card    []byte // the signed card's blob; nil if there is none
-	Logbook []logbook.Entry
-	Chains  []Chain // by target, each once
+	Name string
+	Key  *identity.Key
+	Card []byte // the signed card's blob; nil if there is none
+	// Manifest is the blob of the manifest that makes it somebody's child; nil if
+	// there is none.
+	Manifest []byte
+	Logbook  []logbook.Entry
+	Chains   []Chain // by target, each once
 }
 
 // Chain is where the calls to one target stand: a JSON document of the
@@ -47,7 +50,11 @@ func (b *Bundle) Append(dst []byte, now time.Time) []byte {
 	if card == nil {
 		card = []byte("null")
 	}
-	tail := append(append([]byte(",\n\"card\": "), card...), ",\n\"logbook\": ["...)
+	tail := append([]byte(",\n\"card\": "), card...)
+	if b.Manifest != nil {
+		tail = append(append(tail, ",\n\"manifest\": "...), b.Manifest...)
+	}
+	tail = append(tail, ",\n\"logbook\": ["...)
 	for i := range b.Logbook {
 		tail = b.Logbook[i].AppendLine(appendItem(tail, i))
 	}

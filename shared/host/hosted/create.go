@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
@@ -24,9 +25,12 @@ type Spec struct {
 	Substrate  string // a substrate.Spec in its text form
 	Tenant     string // who it is hosted for; may be ""
 
-	Key     *identity.Key          // nil: a new one
-	Logbook []logbook.Entry        // only with a Key; may be empty
-	Chains  map[identity.ID][]byte // only with a Key; by target, documents of the caller's book
+	Key     *identity.Key   // nil: a new one
+	Logbook []logbook.Entry // only with a Key; may be empty
+	// Manifest makes it somebody's child, only with a Key. It may be nil where
+	// the registry has it; a logbook that begins with BIRTH needs one.
+	Manifest *composite.Manifest
+	Chains   map[identity.ID][]byte // only with a Key; by target, documents of the caller's book
 }
 
 // Limits of an import.
@@ -72,18 +76,23 @@ func (v *Vacants) Create(ctx context.Context, s Spec) (Record, error) {
 	}
 	first := &entry{logbook.KindGenesis, logbook.Genesis(r.Name, r.ID)}
 	if s.Key != nil {
-		lived, err := v.carry(ctx, &r, s.Logbook)
+		began, err := v.carry(ctx, &r, s.Logbook)
 		if err != nil {
 			return Record{}, err
 		}
-		if lived {
+		if began == logbook.KindBirth {
+			if err := v.needManifest(ctx, r.ID, s.Manifest); err != nil {
+				return Record{}, err
+			}
+		}
+		if began != "" {
 			first = &entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}
 		}
 	}
 	if err := v.keepChains(ctx, r.ID, s.Chains); err != nil {
 		return Record{}, err
 	}
-	if r, err = v.found(ctx, r, first, s.Key != nil); err != nil || v.URL != "" {
+	if r, err = v.found(ctx, r, first, &s); err != nil || v.URL != "" {
 		return r, err
 	}
 	return v.currentCard(ctx, r, base)
@@ -121,8 +130,8 @@ func (v *Vacants) plan(s Spec) (r Record, kind string, err error) {
 	if _, err := v.Substrates.Open(spec); err != nil {
 		return r, "", err
 	}
-	if s.Key == nil && (len(s.Logbook) > 0 || len(s.Chains) > 0) {
-		return r, "", problem.Invalid("key", "the key of the logbook and the chains", "none")
+	if s.Key == nil && (len(s.Logbook) > 0 || len(s.Chains) > 0 || s.Manifest != nil) {
+		return r, "", problem.Invalid("key", "the key of the logbook, the chains and the manifest", "none")
 	}
 	if len(s.Logbook) > MaxEntries {
 		return r, "", problem.Invalid("logbook", fmt.Sprintf("at most %d entries", MaxEntries), fmt.Sprint(len(s.Logbook)))
@@ -141,6 +150,9 @@ func (v *Vacants) plan(s Spec) (r Record, kind string, err error) {
 		}
 		if err := logbook.VerifyChain(s.Key.ID(), s.Logbook); err != nil {
 			return r, "", problem.Wrap(problem.Untrusted, err, "the logbook does not verify: %v", err)
+		}
+		if err := checkOwn(s.Manifest, s.Key.ID()); err != nil {
+			return r, "", err
 		}
 	}
 	r = Record{
@@ -182,14 +194,19 @@ func (v *Vacants) present(ctx context.Context, r *Record, imported bool) (*Recor
 	return nil, nil
 }
 
-// found is the one commit that brings r into being: record, name, entry.
-func (v *Vacants) found(ctx context.Context, r Record, first *entry, imported bool) (Record, error) {
+// found is the one commit that brings r into being: record, name, entry, and of
+// a key from elsewhere whose child it is.
+func (v *Vacants) found(ctx context.Context, r Record, first *entry, s *Spec) (Record, error) {
 	for try := 1; ; try++ {
 		attempt, err := v.attempt()
 		if err != nil {
 			return Record{}, err
 		}
-		err = v.commit(ctx, &r, first, store.Put{Key: NameKey(r.Name), Attempt: attempt, Data: encodeName(r.ID)})
+		beside, err := v.kinship(ctx, &r, s)
+		if err != nil {
+			return Record{}, err
+		}
+		err = v.commit(ctx, &r, first, append(beside, store.Put{Key: NameKey(r.Name), Attempt: attempt, Data: encodeName(r.ID)})...)
 		if err == nil {
 			return r, nil
 		}
@@ -197,10 +214,72 @@ func (v *Vacants) found(ctx context.Context, r Record, first *entry, imported bo
 			return Record{}, fault(err)
 		}
 		// Somebody took the name, the id or the next place in the logbook.
-		if there, err := v.present(ctx, &r, imported); there != nil || err != nil {
+		if there, err := v.present(ctx, &r, s.Key != nil); there != nil || err != nil {
 			return deref(there), err
 		}
 	}
+}
+
+// kinship has r, of a key from elsewhere, be whose child it is: by the manifest
+// that came along, or the one that the registry has. What is returned fails if
+// another manifest comes first, which then is asked for again.
+func (v *Vacants) kinship(ctx context.Context, r *Record, s *Spec) ([]store.Write, error) {
+	if v.Registry == nil || s.Key == nil {
+		return nil, nil
+	}
+	m := s.Manifest
+	if m != nil {
+		writes, err := v.Registry.PlanManifest(ctx, *m)
+		if err != nil {
+			return nil, err
+		}
+		if len(writes) > 0 {
+			r.bind(m)
+			return writes, nil
+		}
+	}
+	guard, err := v.Registry.PlanGuard(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	known, ok, err := v.Registry.Manifest(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		r.bind(&known.Manifest)
+		r.Closed = known.Closed()
+	}
+	children, _, err := v.Registry.Children(ctx, r.ID, "", 1)
+	r.Kin = r.Kin || len(children) > 0
+	return []store.Write{guard}, err
+}
+
+// needManifest refuses a child whose manifest is neither in the registry nor
+// with it: without one a closed child would be open here.
+func (v *Vacants) needManifest(ctx context.Context, id identity.ID, m *composite.Manifest) error {
+	if v.Registry == nil || m != nil {
+		return nil
+	}
+	_, ok, err := v.Registry.Manifest(ctx, id)
+	if err == nil && !ok {
+		err = problem.Invalid("manifest", "that of the child, whose logbook begins with "+logbook.KindBirth, "none")
+	}
+	return err
+}
+
+// checkOwn says whether m, if there is one, is a manifest of child.
+func checkOwn(m *composite.Manifest, child identity.ID) error {
+	if m == nil {
+		return nil
+	}
+	if m.ChildID != child {
+		return problem.Invalid("manifest", "that of "+child.String(), "that of "+m.ChildID.String())
+	}
+	if err := m.Check(); err != nil {
+		return err
+	}
+	return m.Verify()
 }
 
 // stateOf is the state that the logbook of owner ends in.
@@ -225,15 +304,15 @@ func stateOf(owner identity.ID, entries []logbook.Entry) (lifecycle.State, error
 // each: a stream without a record is no vacant yet, so a crash leaves only
 // entries that the same import finds again. What is there already must be the
 // beginning or the continuation of what comes. r gets the state that the
-// logbook ends in; lived says whether there is an entry at all.
-func (v *Vacants) carry(ctx context.Context, r *Record, entries []logbook.Entry) (lived bool, err error) {
+// logbook ends in; began is the kind of its first entry, "" if it has none.
+func (v *Vacants) carry(ctx context.Context, r *Record, entries []logbook.Entry) (began string, err error) {
 	kept, err := v.kept(ctx, r.ID)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	for i := range min(len(kept), len(entries)) {
 		if kept[i].Hash() != entries[i].Hash() {
-			return false, problem.New(problem.Conflict, "logbook entry %d differs from the one kept here: two histories under one key", i)
+			return "", problem.New(problem.Conflict, "logbook entry %d differs from the one kept here: two histories under one key", i)
 		}
 	}
 	whole := kept
@@ -241,15 +320,18 @@ func (v *Vacants) carry(ctx context.Context, r *Record, entries []logbook.Entry)
 		whole = entries
 	}
 	if r.State, err = stateOf(r.ID, whole); err != nil {
-		return false, err
+		return "", err
 	}
 	s := store.StreamOf(store.KindLogbook, r.ID)
 	for i := len(kept); i < len(entries); i++ {
 		if err := v.carryOne(ctx, s, uint64(i)+1, &entries[i]); err != nil {
-			return false, err
+			return "", err
 		}
 	}
-	return len(whole) > 0, nil
+	if len(whole) == 0 {
+		return "", nil
+	}
+	return whole[0].Kind, nil
 }
 
 // kept returns all of id's logbook that lies in the store.

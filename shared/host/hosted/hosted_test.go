@@ -75,13 +75,18 @@ func create(t testing.TB, v *hosted.Vacants, name string) hosted.Record {
 // log returns id's logbook after checking its chain.
 func log(t testing.TB, v *hosted.Vacants, id identity.ID) []logbook.Entry {
 	t.Helper()
-	placed, err := v.Logbook(t.Context(), id, 1, hosted.MaxPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries := make([]logbook.Entry, len(placed))
-	for i, p := range placed {
-		entries[i] = p.Entry
+	var entries []logbook.Entry
+	for {
+		placed, err := v.Logbook(t.Context(), id, uint64(len(entries))+1, hosted.MaxPage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(placed) == 0 {
+			break
+		}
+		for _, p := range placed {
+			entries = append(entries, p.Entry)
+		}
 	}
 	if err := logbook.VerifyChain(id, entries); err != nil {
 		t.Errorf("logbook of %s: %v", id.Short(), err)

@@ -3,6 +3,7 @@ package hosted_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -545,4 +546,133 @@ func TestAParentIsDeletedAfterItsChildren(t *testing.T) {
 		t.Errorf("the tombstone of the child is closed: %t", r.Closed)
 	}
 	wantWhole(t, s, v, identity.ID{})
+}
+
+// moved is what an export says, as another host is asked to take it in.
+func moved(t testing.TB, v *hosted.Vacants, id identity.ID) hosted.Spec {
+	t.Helper()
+	b, r, err := v.Export(t.Context(), id)
+	must(t, err)
+	var file struct {
+		Seed     string            `json:"seed_hex"`
+		Manifest json.RawMessage   `json:"manifest"`
+		Logbook  []json.RawMessage `json:"logbook"`
+	}
+	must(t, json.Unmarshal(b, &file))
+	seed, err := identity.ParseHex(file.Seed)
+	must(t, err)
+	s := hosted.Spec{Name: r.Name, Capability: r.Capability, Substrate: r.Substrate}
+	s.Key, err = identity.KeyFromSeed(seed)
+	must(t, err)
+	for _, line := range file.Logbook {
+		e, err := logbook.ParseLine(line)
+		must(t, err)
+		s.Logbook = append(s.Logbook, e)
+	}
+	if file.Manifest != nil {
+		m, err := composite.Parse(file.Manifest)
+		must(t, err)
+		s.Manifest = &m
+	}
+	return s
+}
+
+func TestAChildThatMovesStaysWhoseChildItIs(t *testing.T) {
+	for _, graduates := range []bool{false, true} {
+		t.Run(fmt.Sprintf("graduated %t", graduates), func(t *testing.T) {
+			v := fresh(t)
+			parent, child := family(t, v)
+			want := lifecycle.Local
+			if graduates {
+				must(t, second(graduateKid(t.Context(), v, parent.ID)))
+				want = lifecycle.Active
+			}
+			s := moved(t, v, child.ID)
+			home := memory.New()
+			there := host(t, home, vault(t), newClock().now, "https://vacancy.example")
+			without := s
+			without.Manifest = nil
+			_, err := there.Create(t.Context(), without)
+			wantKind(t, "Create() of a child without its manifest", err, problem.Malformed)
+			for range 2 { // a command given again
+				r, err := there.Create(t.Context(), s)
+				if err != nil || r.Parent == nil || *r.Parent != parent.ID || r.Closed == graduates || !r.Kin || r.State != want {
+					t.Fatalf("Create() = %s, closed %t, kin %t, %v; want %s, closed %t", r.State, r.Closed, r.Kin, err, want, !graduates)
+				}
+			}
+			if m, ok, err := there.Manifest(t.Context(), child.ID); !ok || err != nil || m.Manifest.Hash() != s.Manifest.Hash() {
+				t.Errorf("Manifest() there = %+v, %t, %v", m, ok, err)
+			}
+			if _, err := there.Create(t.Context(), moved(t, v, parent.ID)); err != nil {
+				t.Errorf("Create() of the parent = %v", err)
+			}
+			if r := second1(there.Get(t.Context(), parent.ID)); !r.Kin {
+				t.Error("the parent that follows has no kin there")
+			}
+			wantWhole(t, home, there, identity.ID{})
+		})
+	}
+}
+
+func TestAVacantThatComesHomeIsClosedIfItsManifestCameFirst(t *testing.T) {
+	s := memory.New()
+	v := host(t, s, vault(t), newClock().now, hostURL)
+	key := newKey(t)
+	m := composite.Manifest{ParentID: elsewhere().ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true,
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V1}
+	must(t, m.SignParent(t.Context(), elsewhere()))
+	must(t, m.SignChild(t.Context(), key))
+	must(t, v.Registry.AddManifest(t.Context(), m))
+	wrong := m
+	wrong.SignatureChild = nil
+	other := newKey(t)
+	spec := hosted.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key}
+	for name, change := range map[string]func(*hosted.Spec){
+		"another's":            func(s *hosted.Spec) { s.Key, s.Manifest = other, &m },
+		"that is not signed":   func(s *hosted.Spec) { s.Manifest = &wrong },
+		"of a vacant to come":  func(s *hosted.Spec) { s.Key, s.Manifest = nil, &m },
+		"that the gate undoes": func(s *hosted.Spec) { opened := m.Graduated(); s.Manifest = &opened },
+	} {
+		s := spec
+		change(&s)
+		if r, err := v.Create(t.Context(), s); err == nil {
+			t.Errorf("Create() with a manifest %s = %v, want a refusal", name, r)
+		}
+	}
+	r, err := v.Create(t.Context(), spec)
+	if err != nil || !r.Closed || r.Reach != "" || *r.Parent != elsewhere().ID() {
+		t.Errorf("Create() = closed %t, %v, want a closed child whose axes nobody has signed", r.Closed, err)
+	}
+	wantWhole(t, s, v, identity.ID{})
+}
+
+// A manifest that closes a vacant at the moment at which it comes to this host
+// is in its record, whichever is first.
+func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
+	for range 20 {
+		s := memory.New()
+		va := vault(t)
+		v, door := host(t, s, va, newClock().now, hostURL), host(t, s, va, newClock().now, hostURL)
+		key := newKey(t)
+		m := composite.Manifest{ParentID: elsewhere().ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true,
+			Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+		must(t, m.SignParent(t.Context(), elsewhere()))
+		must(t, m.SignChild(t.Context(), key))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := v.Create(context.Background(), hosted.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key}); err != nil {
+				t.Errorf("Create() = %v", err)
+			}
+		})
+		wg.Go(func() {
+			if err := door.Registry.AddManifest(context.Background(), m); err != nil {
+				t.Errorf("AddManifest() = %v", err)
+			}
+		})
+		wg.Wait()
+		if r := second1(v.Get(t.Context(), key.ID())); !r.Closed {
+			t.Error("the record is open")
+		}
+		wantWhole(t, s, v, identity.ID{})
+	}
 }

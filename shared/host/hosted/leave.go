@@ -49,6 +49,13 @@ func (v *Vacants) Export(ctx context.Context, id identity.ID) ([]byte, Record, e
 	if c, err := card.Parse(r.Card); err == nil { // a damaged one is for verify to name
 		b.Card = c.Blob()
 	}
+	m, isChild, err := v.Manifest(ctx, id)
+	if err != nil {
+		return nil, Record{}, err
+	}
+	if isChild {
+		b.Manifest = m.Manifest.Blob()
+	}
 	if b.Logbook, err = v.kept(ctx, id); err != nil {
 		return nil, Record{}, err
 	}

@@ -278,6 +278,20 @@ func (r *Registry) planManifest(ctx context.Context, m *composite.Manifest) ([]s
 	return writes, nil
 }
 
+// PlanGuard is a write that changes nothing of what is registered of id, and
+// fails if a manifest of id, or a publish, comes before it.
+func (r *Registry) PlanGuard(ctx context.Context, id identity.ID) (store.Write, error) {
+	g, err := r.registration(ctx, id)
+	if err != nil {
+		return nil, fault(err)
+	}
+	attempt, err := r.attempt()
+	if err != nil {
+		return nil, err
+	}
+	return g.put(attempt)
+}
+
 // Manifest returns the document of child's manifest, strongly consistent; false
 // if there is none.
 func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDocument, bool, error) {
