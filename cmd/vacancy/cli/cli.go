@@ -118,6 +118,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		root.AddCommand(a.stateCommand(s))
 	}
 	root.AddCommand(a.deleteCommand(), a.publishCommand(), a.unpublishCommand(), a.revokeCommand())
+	root.AddCommand(a.spawnCommand(), a.childrenCommand(), a.manifestCommand(), a.planCommand(), a.graduateCommand(), a.gateCommand())
 	root.AddCommand(a.cloudCommands()...)
 	return root
 }

@@ -99,6 +99,7 @@ func (a *app) dev(ctx context.Context, data string, o devOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, found.close()) }()
 	prepare(ctx, host, log)
+	host.WarnOfGate(ctx, log)
 	debug.SetGCPercent(gcPercent)
 	doors := a.seams.doors(
 		serve.Door{Listener: public, Handler: found.doors(host).Public()},

@@ -65,7 +65,10 @@ func openIndex(dir string, log *slog.Logger) (*bleve.Index, error) {
 
 // doors are all that the public listener serves.
 func (f *finding) doors(host *localHost) serve.Doors {
-	return serve.Doors{Message: host.Message, Registry: host.RegistryDoor(f.log), Search: f.search.Door()}
+	return serve.Doors{
+		Message: host.Message, Registry: host.RegistryDoor(f.log), Search: f.search.Door(),
+		Gate: host.GateDoor(nil), Children: host.ChildrenDoor(),
+	}
 }
 
 // keep brings the index up to date, so that the first search need not, and

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+)
+
+func (a *app) gateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "gate",
+		Short: "Show or set what graduations are judged by",
+		Long: `A closed child becomes public through a gate of three checks: both parties consent, its
+parent has graduated fewer than the limit within 24 hours, and what the host itself
+observes does not say that it is run by the same hand as its parent or a sibling.`,
+		Example: `  vacancy gate show
+  vacancy gate set --limit 5 --mode strict`,
+		GroupID: groupHost,
+		Args:    arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.gateShowCommand(), a.gateSetCommand())
+	return cmd
+}
+
+func tenantFlag(fs *pflag.FlagSet, tenant *string) {
+	fs.StringVar(tenant, "tenant", "", "the policy of a tenant, instead of the host's")
+}
+
+func (a *app) gateShowCommand() *cobra.Command {
+	var w where
+	var tenant string
+	cmd := &cobra.Command{
+		Use:     "show",
+		Short:   "Show what graduations are judged by",
+		Example: "  vacancy gate show\n  vacancy gate show --tenant acme --json",
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withControl(w, false, func(c *control) error {
+				p, err := c.Gate(cmd.Context(), tenant)
+				if err != nil {
+					return err
+				}
+				return a.show(gateResult{p})
+			})
+		},
+	}
+	tenantFlag(cmd.Flags(), &tenant)
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func (a *app) gateSetCommand() *cobra.Command {
+	var w where
+	var tenant, mode, detector string
+	var limit int
+	var threshold float64
+	cmd := &cobra.Command{
+		Use:   "set",
+		Short: "Set what graduations are judged by",
+		Long: `Set the policy of the gate, of the host or of a tenant; what is not given stays as it
+is. Attempts that have begun are judged by the policy of then, which is kept with each.
+
+--mode default takes evidence that is missing for what it is, and goes on; strict
+refuses then, and counts an equal tenant or owner as well; reference compares the child
+with its parent alone, as the reference does. --detector zeros switches the collusion
+check off, and the host says so whenever it starts.`,
+		Example: `  vacancy gate set --limit 5
+  vacancy gate set --mode strict --threshold 0.5
+  vacancy gate set --tenant acme --limit 1`,
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			fs := cmd.Flags()
+			if !fs.Changed("limit") && !fs.Changed("threshold") && mode == "" && detector == "" {
+				return withHint(problem.New(problem.Usage, "nothing is given to set"), "vacancy gate show, or vacancy gate set --limit 5")
+			}
+			return a.withControl(w, false, func(c *control) error {
+				now, err := c.Gate(cmd.Context(), tenant)
+				if err != nil {
+					return err
+				}
+				p := now.Policy
+				if fs.Changed("limit") {
+					p.Limit = limit
+				}
+				if fs.Changed("threshold") {
+					p.Threshold = threshold
+				}
+				if mode != "" {
+					p.Mode = gate.Mode(mode)
+				}
+				if detector != "" {
+					p.Detector = detector
+				}
+				set, err := c.SetGate(cmd.Context(), tenant, p)
+				if err != nil {
+					return err
+				}
+				return a.show(gateResult{set})
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.IntVar(&limit, "limit", 0, "how many children of one parent graduate within 24 hours, at least 1")
+	fs.Float64Var(&threshold, "threshold", 0, "the strength of a signal that trips, from 0 to 1")
+	fs.StringVar(&mode, "mode", "", "default, strict or reference")
+	fs.StringVar(&detector, "detector", "", "observed, or zeros for none")
+	tenantFlag(fs, &tenant)
+	hostFlags(fs, &w)
+	return cmd
+}
+
+// gateResult is the policy of the gate.
+type gateResult struct{ account.GatePolicy }
+
+// MarshalJSON is that of the page: the policy inside has its own.
+func (r gateResult) MarshalJSON() ([]byte, error) { return json.Marshal(r.GatePolicy) }
+
+func (r gateResult) text(w io.Writer) {
+	whose := map[string]string{"tenant": "of tenant " + r.Tenant, "host": "of this host", "default": "by default"}[r.From]
+	fmt.Fprintf(w, "graduations are judged by the policy %s\n", printable(whose))
+	fmt.Fprintf(w, "  limit      %d of one parent within 24 hours\n  threshold  %g\n  mode       %s\n  detector   %s\n",
+		r.Policy.Limit, r.Policy.Threshold, r.Policy.Mode, printable(r.Policy.Detector))
+	if r.Policy.Detector == gate.ByZeros {
+		fmt.Fprintln(w, "  nothing is checked for collusion")
+	}
+}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/pause"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// defaultGraduation is how long a graduation is followed by default: longer than
+// a run may take.
+const defaultGraduation = 2*time.Minute + 10*time.Second
+
+// graduateFlags are the flags of a graduation.
+type graduateFlags struct {
+	where      where
+	capability string
+	endpoint   string
+	explain    bool
+	wait       time.Duration
+}
+
+func (a *app) graduateCommand() *cobra.Command {
+	var f graduateFlags
+	cmd := &cobra.Command{
+		Use:   "graduate CHILD",
+		Short: "Have a closed child become public, through the gate",
+		Long: `Ask the gate to open a closed child. Parent and child both sign the request: those that
+are hosted by their host, one that is an identity of yours here. Then the gate checks,
+in this order, that both consent, that the parent has a graduation left within 24 hours,
+and that the child is not its parent or a sibling under another name; only then it
+changes anything, all at once: manifest, card, registration, both logbooks. Key, id and
+history of the child stay.
+
+The same request sent again joins the attempt that is open; after a refusal it starts
+the next one. --explain shows all that was compared; without --capability it shows that
+of the last attempt, and asks for nothing.
+
+A child that is an identity of yours, which runs elsewhere, is graduated under its own
+signatures; --endpoint says where it answers. Ctrl-C ends the following, not the run.`,
+		Example: `  vacancy graduate reviewer --capability "reviews contracts"
+  vacancy graduate reviewer --capability "reviews contracts" --explain
+  vacancy graduate reviewer --explain
+  vacancy graduate reviewer --capability "reviews contracts" --host aws --wait 0`,
+		GroupID: groupHost,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.capability == "" && !f.explain {
+				return withHint(problem.New(problem.Usage, "--capability is missing: what can %s do? Its public card will say that", args[0]), `vacancy graduate %s --capability "TEXT"`, args[0])
+			}
+			return a.withControl(f.where, false, func(c *control) error {
+				return a.graduate(cmd.Context(), c, f, args[0])
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.capability, "capability", "", "what the child can do, for its public card")
+	fs.BoolVar(&f.explain, "explain", false, "show the evidence and how it was judged")
+	fs.DurationVar(&f.wait, "wait", defaultGraduation, "how long to follow the run; 0 only starts it")
+	fs.StringVar(&f.endpoint, "endpoint", "", "where a child answers that runs elsewhere (default: as its card says)")
+	hostFlags(fs, &f.where)
+	return cmd
+}
+
+// graduate asks for a graduation, follows it and shows what has come of it.
+func (a *app) graduate(ctx context.Context, c *control, f graduateFlags, name string) error {
+	child, err := a.partyNamed(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	if f.capability == "" {
+		view, err := c.Graduation(ctx, child.id.String(), 0)
+		if err != nil {
+			return err
+		}
+		return a.show(graduateResult{View: view, name: name, explain: true})
+	}
+	sub, err := a.submission(ctx, c, f, child)
+	if err != nil {
+		return err
+	}
+	view, err := a.submit(ctx, c, sub)
+	if err != nil {
+		return err
+	}
+	if view, err = a.followRun(ctx, c, view, f.wait); err != nil {
+		return err
+	}
+	if err := a.show(graduateResult{View: view, name: name, explain: f.explain}); err != nil {
+		return err
+	}
+	return refusalOf(&view, name)
+}
+
+// submit sends a request to the gate: through the control door of a data
+// folder, whose host may not run, or to the public door of one elsewhere.
+func (a *app) submit(ctx context.Context, c *control, sub graduation.Submission) (graduation.View, error) {
+	body, err := sub.Blob()
+	if err != nil {
+		return graduation.View{}, err
+	}
+	if c.at == nil {
+		return c.Submit(ctx, body)
+	}
+	registry, err := a.gateAt(c.at, nil)
+	if err != nil {
+		return graduation.View{}, err
+	}
+	var view graduation.View
+	return view, registry.Post(ctx, account.GraduationsPath, json.RawMessage(body), &view)
+}
+
+// gateAt is the public door of the gate of a host elsewhere.
+func (a *app) gateAt(at *elsewhere, reader identity.Signer) (*registryclient.Client, error) {
+	// Without an edge the gate's function has a URL apart.
+	url, err := at.door(cmp.Or(at.record.GraduateURL, at.record.RegistryURL, at.record.URL))
+	if err != nil {
+		return nil, err
+	}
+	base, err := registryclient.CheckURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Reader: reader, Now: a.now}, nil
+}
+
+// followEvery is how often a run is looked at.
+const followEvery = time.Second
+
+// followRun looks at an attempt until it is decided, and tells the person of each
+// step that is passed. It ends without an error when the time is over.
+func (a *app) followRun(ctx context.Context, c *control, view graduation.View, wait time.Duration) (graduation.View, error) {
+	told := view.Step
+	for end := a.now().Add(wait); ; {
+		// Of the door where it was sent nobody but the two is told the evidence.
+		next, err := c.Graduation(ctx, view.Child.String(), view.Position)
+		if err != nil {
+			return view, err
+		}
+		view = next
+		if view.State != graduation.Open || !a.now().Before(end) {
+			return view, nil
+		}
+		if view.Step != told && view.Step != "" {
+			a.note("%s ...", view.Step)
+			told = view.Step
+		}
+		if err := pause.For(ctx, followEvery); err != nil {
+			return view, problem.Wrap(problem.Canceled, err, "graduation %s goes on", view.ID)
+		}
+	}
+}
+
+// submission collects both signatures, and what a party that runs elsewhere
+// signs beside the request.
+func (a *app) submission(ctx context.Context, c *control, f graduateFlags, child party) (graduation.Submission, error) {
+	var sub graduation.Submission
+	kept, err := c.Manifest(ctx, child.id.String())
+	if err != nil {
+		return sub, err
+	}
+	m, err := kept.Open()
+	if err != nil {
+		return sub, err
+	}
+	if m.ChildID != child.id {
+		return sub, problem.New(problem.Untrusted, "the host's answer is the manifest of another child")
+	}
+	parent, err := a.partyOf(ctx, c, m.ParentID)
+	if err != nil {
+		return sub, err
+	}
+	sub.Request = composite.Request{ParentID: m.ParentID, ChildID: m.ChildID, CapabilityText: f.capability}
+	for _, p := range []party{parent, child} {
+		if err := a.consent(ctx, c, p, &sub.Request); err != nil {
+			return sub, err
+		}
+	}
+	return sub, a.artefacts(ctx, c, f, &m, parent, child, &sub)
+}

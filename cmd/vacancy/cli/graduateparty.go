@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// party is the parent or the child of a graduation: hosted where the gate is,
+// or an identity of the person.
+type party struct {
+	id  identity.ID
+	own *home.Identity // nil: hosted
+}
+
+// partyNamed finds whom a person means: a vacant of the host, else an identity.
+func (a *app) partyNamed(ctx context.Context, c *control, name string) (party, error) {
+	v, err := c.Show(ctx, name)
+	if err == nil {
+		return party{id: v.ID}, nil
+	}
+	if !problem.Is(err, problem.NotFound) {
+		return party{}, err
+	}
+	if id, parseErr := identity.ParseID(name); parseErr == nil {
+		return a.partyOf(ctx, c, id)
+	}
+	h, homeErr := a.home()
+	if homeErr != nil {
+		return party{}, homeErr
+	}
+	own, openErr := h.Open(name)
+	if openErr != nil {
+		return party{}, err
+	}
+	return party{own.ID(), own}, nil
+}
+
+// partyOf finds who signs for an id.
+func (a *app) partyOf(ctx context.Context, c *control, id identity.ID) (party, error) {
+	_, err := c.Show(ctx, id.String())
+	if err == nil {
+		return party{id: id}, nil
+	}
+	if !problem.Is(err, problem.NotFound) {
+		return party{}, err
+	}
+	h, err := a.home()
+	if err != nil {
+		return party{}, err
+	}
+	names, err := h.Names()
+	if err != nil {
+		return party{}, err
+	}
+	for _, name := range names {
+		// One that does not open is told to whoever uses it.
+		if own, err := h.Open(name); err == nil && own.ID() == id {
+			return party{id, own}, nil
+		}
+	}
+	return party{}, problem.New(problem.NotFound, "vacant %s is neither hosted there nor an identity of yours: nobody here can sign for it", id.Short())
+}
+
+// consent has a party sign the request.
+func (a *app) consent(ctx context.Context, c *control, p party, r *composite.Request) error {
+	if p.own != nil {
+		if p.id == r.ParentID {
+			return r.SignParent(ctx, p.own.Key)
+		}
+		return r.SignChild(ctx, p.own.Key)
+	}
+	got, err := c.SignGraduation(ctx, p.id.String(), r)
+	if err != nil {
+		return err
+	}
+	sig, err := hex.DecodeString(got.Signature)
+	if err != nil || !identity.Verify(p.id, r.SigningBytes(), sig) {
+		return problem.New(problem.Untrusted, "the host's answer is not the signature of %s", p.id.Short())
+	}
+	if p.id == r.ParentID {
+		r.SignatureParent = sig
+	} else {
+		r.SignatureChild = sig
+	}
+	return nil
+}
+
+// artefacts has those sign what follows from an acceptance who are not hosted
+// where the gate is.
+func (a *app) artefacts(ctx context.Context, c *control, f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
+	next := m.Graduated()
+	if parent.own != nil {
+		if err := next.SignParent(ctx, parent.own.Key); err != nil {
+			return err
+		}
+		sub.Artefacts.ManifestParent = next.SignatureParent
+	}
+	if child.own == nil {
+		if f.endpoint != "" {
+			return problem.New(problem.Usage, "--endpoint is for a child that runs elsewhere; this one answers at its host")
+		}
+		return nil
+	}
+	if err := next.SignChild(ctx, child.own.Key); err != nil {
+		return err
+	}
+	sub.Artefacts.ManifestChild = next.SignatureChild
+	return a.publication(ctx, c, f, child.own, &sub.Artefacts)
+}
+
+// publication has a child that runs elsewhere sign its card and its register
+// event as they will be once the gate has opened it.
+func (a *app) publication(ctx context.Context, c *control, f graduateFlags, child *home.Identity, out *graduation.Artefacts) error {
+	registry, err := a.registryOf(ctx, c, f.where, child)
+	if err != nil {
+		return err
+	}
+	o := &own{Identity: child, registry: registry}
+	if err := o.look(ctx); err != nil {
+		return err
+	}
+	next := card.Card{VacantID: child.ID(), HaloVersion: card.Version}
+	if o.card != nil {
+		next = *o.card
+	}
+	next.CapabilityText = f.capability
+	if f.endpoint != "" {
+		if next.Endpoint, err = dispatch.SendURL(f.endpoint); err != nil {
+			return err
+		}
+	}
+	if next.Endpoint == "" {
+		return withHint(problem.New(problem.Usage, "%s has no endpoint yet: where does it take calls?", child.Name), "--endpoint https://HOST")
+	}
+	if err := next.Sign(ctx, child.Key); err != nil {
+		return err
+	}
+	at, err := registry.Standing(ctx, child.ID())
+	if err != nil {
+		return err
+	}
+	key := "graduation:" + next.Hash().String()
+	if !at.Card.IsZero() && at.Card != next.Hash() {
+		key = event.ReplacesKeyAt(at.Card, at.NextSeq)
+	}
+	d := registryclient.Draft{Card: next, State: lifecycle.Active, Visibility: lifecycle.Public}
+	h, err := d.Sign(ctx, child.Key, at.NextSeq, key, a.now())
+	if err != nil {
+		return err
+	}
+	out.Card, out.Time, out.ActorSeq, out.Key = next.Blob(), h.Time, h.ActorSeq, h.Key
+	out.Signature, err = hex.DecodeString(h.Signature)
+	return err
+}
+
+// registryOf is the registry of the host where the gate is, read as somebody.
+func (a *app) registryOf(ctx context.Context, c *control, w where, reader *home.Identity) (*registryclient.Client, error) {
+	url, err := a.registryURL(ctx, "", w)
+	if c.at == nil {
+		url, err = a.localURL(ctx, w.data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: url, Reader: reader.Key, Now: a.now}, nil
+}

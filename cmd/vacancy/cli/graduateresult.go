@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+)
+
+// graduateResult is what has come of an attempt.
+type graduateResult struct {
+	graduation.View
+	name    string
+	explain bool
+}
+
+func (r graduateResult) text(w io.Writer) {
+	switch r.State {
+	case graduation.Accepted:
+		fmt.Fprintf(w, "%s has graduated, attempt %d\n", printable(r.name), r.Position)
+	case graduation.Open:
+		fmt.Fprintf(w, "%s: attempt %d is open, until %s at the latest\n", printable(r.name), r.Position, r.Due.UTC().Format("15:04:05Z"))
+	default:
+		fmt.Fprintf(w, "%s has not graduated: attempt %d was %s\n", printable(r.name), r.Position, map[graduation.Phase]string{
+			graduation.Refused: "refused", graduation.Failed: "broken off"}[r.State])
+	}
+	r.steps(w)
+	if r.Outcome != nil {
+		fmt.Fprintf(w, "  found by   %s\n  called at  %s\n", printable(r.Capability), printable(r.Outcome.Endpoint))
+	}
+	if r.explain {
+		r.explanation(w)
+	}
+}
+
+// steps prints the list of the gate's steps, as far as the attempt is.
+func (r graduateResult) steps(w io.Writer) {
+	passed := r.Step != "" || r.State == graduation.Accepted
+	for _, s := range gate.Steps() {
+		said := "-"
+		switch {
+		case r.State == graduation.Accepted:
+			said = "ok"
+		case passed && s.Name != r.Step:
+			said = "ok"
+		case passed && r.State == graduation.Open:
+			said, passed = "...", false
+		case passed:
+			said, passed = string(r.State), false
+			if r.Refusal != nil {
+				said += ": " + printable(r.Refusal.Detail)
+			}
+		}
+		fmt.Fprintf(w, "  %-10s %s\n", s.Name, said)
+	}
+}
+
+// explanation prints the policy, and every signal with what it was made of.
+func (r graduateResult) explanation(w io.Writer) {
+	p := r.Policy
+	fmt.Fprintf(w, "policy %s: %d of one parent within 24 hours, threshold %g, mode %s, detector %s\n",
+		printable(p.Version), p.Limit, p.Threshold, p.Mode, printable(p.Detector))
+	if r.Findings == nil {
+		fmt.Fprintln(w, "no evidence was looked at")
+		return
+	}
+	for _, pair := range r.Findings.Pairs {
+		fmt.Fprintf(w, "beside %s %s\n", pair.Role, pair.With.Short())
+		for _, s := range pair.Signals {
+			fmt.Fprintf(w, "  %-10s %s\n", printable(string(s.Name)), signalText(&s))
+		}
+	}
+	if len(r.Findings.Pairs) == 0 {
+		fmt.Fprintln(w, "nobody was compared")
+	}
+}
+
+func signalText(s *gate.Signal) string {
+	said := string(s.State)
+	if s.State == gate.SignalObserved {
+		said = fmt.Sprintf("%.2f", s.Strength)
+		if s.Blocks {
+			said += ", counts"
+		} else {
+			said += ", recorded alone"
+		}
+	}
+	if s.Why != "" {
+		said += ": " + s.Why
+	}
+	if in := s.Inputs; in != nil {
+		switch {
+		case in.A != "" || in.B != "":
+			said += fmt.Sprintf(" (%s and %s)", in.A, in.B)
+		case s.State == gate.SignalObserved:
+			said += fmt.Sprintf(" (likeness %.3f of %d and %d)", in.Similarity, in.SamplesA, in.SamplesB)
+		case in.SamplesA > 0 || in.SamplesB > 0:
+			said += fmt.Sprintf(" (%d and %d)", in.SamplesA, in.SamplesB)
+		}
+	}
+	return printable(said)
+}
+
+// refusalOf is the error of an attempt that was not accepted, with what helps.
+func refusalOf(v *graduation.View, name string) error {
+	if v.Refusal == nil {
+		return nil
+	}
+	kind := problem.Internal
+	for _, k := range problem.Kinds() {
+		if k.String() == v.Refusal.Kind {
+			kind = k
+		}
+	}
+	err := problem.New(kind, "%s", v.Refusal.Detail)
+	again := fmt.Sprintf("vacancy graduate %s --capability %q", name, v.Capability)
+	switch kind {
+	case problem.GraduationRate:
+		return withHint(err, "%s, when 24 hours have passed", again)
+	case problem.Collusion:
+		return withHint(err, "vacancy graduate %s --explain", name)
+	case problem.Unavailable, problem.Deadline:
+		return withHint(err, "%s", again)
+	}
+	return err
+}

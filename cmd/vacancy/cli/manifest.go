@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+)
+
+func (a *app) manifestCommand() *cobra.Command {
+	var w where
+	var file string
+	cmd := &cobra.Command{
+		Use:   "manifest CHILD",
+		Short: "Show what binds a child to its parent",
+		Long: `Show the manifest of a child that is hosted: both signatures, which are verified here
+and now, and what each of its fields allows.
+
+With --take FILE a manifest is kept that both have signed elsewhere.`,
+		Example: `  vacancy manifest reviewer
+  vacancy manifest reviewer --json > reviewer.manifest.json
+  vacancy manifest reviewer --take reviewer.manifest.json`,
+		GroupID: groupHost,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var given *composite.Manifest
+			if file != "" {
+				m, err := readManifest(file)
+				if err != nil {
+					return err
+				}
+				given = &m
+			}
+			return a.withControl(w, false, func(c *control) (err error) {
+				var kept account.Manifest
+				if given != nil {
+					kept, err = c.TakeManifest(cmd.Context(), args[0], given)
+				} else {
+					kept, err = c.Manifest(cmd.Context(), args[0])
+				}
+				if err != nil {
+					return err
+				}
+				m, err := kept.Open()
+				if err != nil {
+					return err
+				}
+				return a.show(manifestResult{kept, m, args[0]})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&file, "take", "", "a `FILE` with a manifest that both have signed")
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// readManifest reads a manifest from a file, alone or as --json prints it.
+func readManifest(path string) (composite.Manifest, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return composite.Manifest{}, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 4*composite.MaxBlob))
+	if err != nil {
+		return composite.Manifest{}, err
+	}
+	if kept := manifestOf(b); kept != nil {
+		b = kept
+	}
+	m, err := composite.Parse(b)
+	if err != nil {
+		return m, problem.New(problem.Usage, "%s is no manifest: %s", path, problem.Of(err).Text())
+	}
+	return m, nil
+}
+
+// manifestResult is a manifest whose signatures were verified.
+type manifestResult struct {
+	account.Manifest
+	manifest composite.Manifest
+	name     string
+}
+
+func (r manifestResult) text(w io.Writer) {
+	m := &r.manifest
+	fmt.Fprintf(w, "%s is a child of %s, by %s\n", printable(r.name), m.ParentID.Short(), m.BirthPath)
+	line := func(field, value, meaning string) {
+		fmt.Fprintf(w, "  %-22s %s", field, value)
+		if meaning != "" {
+			fmt.Fprintf(w, "\n  %-22s   %s", "", meaning)
+		}
+		fmt.Fprintln(w)
+	}
+	line("child", m.ChildID.String(), "signed it: "+hex.EncodeToString(m.SignatureChild)[:16]+"..., verified")
+	line("parent", m.ParentID.String(), "signed it: "+hex.EncodeToString(m.SignatureParent)[:16]+"..., verified")
+	line("closed_by_default", fmt.Sprint(m.ClosedByDefault), closedMeans(m))
+	line("endpoint_reachability", string(m.Reachability), reachMeans(m))
+	line("outbound_policy", string(m.Outbound), outboundMeans(m))
+	line("tools", orNone(m.Tools()), toolsMean(m))
+	signs := "every field above"
+	if m.Schema == composite.V1 {
+		signs = "every field but endpoint_reachability and outbound_policy, which have their defaults"
+	}
+	line("schema_version", string(m.Schema), "signs "+signs)
+	if r.Graduated {
+		line("graduated", "yes", "the gate has opened it; the manifest before is kept")
+	}
+}
+
+func closedMeans(m *composite.Manifest) string {
+	if m.ClosedByDefault {
+		return "its parent and that one's other children may call it and be called by it, nobody else; it is listed nowhere"
+	}
+	return "the tree does not limit whom it calls, nor where it is listed"
+}
+
+// reachMeans says whom a child answers. What nobody has signed is not enforced.
+func reachMeans(m *composite.Manifest) string {
+	switch {
+	case m.Schema == composite.V1:
+		return "not signed, and not enforced"
+	case m.Reachability == composite.PublicA2A && !m.ClosedByDefault:
+		return "anybody may call it"
+	}
+	return "its parent and that one's other children may call it"
+}
+
+func outboundMeans(m *composite.Manifest) string {
+	switch {
+	case m.Schema == composite.V1:
+		return "not signed, and not enforced"
+	case m.Outbound == composite.NoExternal:
+		return "it calls its parent and that one's other children"
+	case m.Outbound == composite.ParentPermitted && m.ClosedByDefault:
+		return "it calls its parent and that one's other children, and the endpoints that its tools name"
+	case m.Outbound == composite.ParentPermitted:
+		return "it calls its parent, that one's other children, and what its tools name"
+	case m.ClosedByDefault:
+		return "it calls its parent, that one's other children and any endpoint that thinks for it"
+	}
+	return "it calls anybody"
+}
+
+func toolsMean(m *composite.Manifest) string {
+	return fmt.Sprintf("inherited: %s; added: %s; removed: %s", orNone(m.Inherited), orNone(m.Added), orNone(m.Removed))
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return printable(strings.Join(list, ", "))
+}
+
+// manifestOf is the manifest in what --json prints; nil in anything else.
+func manifestOf(b []byte) []byte {
+	var page struct {
+		Manifest json.RawMessage `json:"manifest"`
+	}
+	if json.Unmarshal(b, &page) != nil {
+		return nil
+	}
+	return page.Manifest
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func (a *app) planCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Have a vacant answer by delegating to its children",
+		Long: `A vacant with a plan is a composite: it hands what it is asked to its children, one
+after the other or all at once, and puts their answers together.`,
+		Example: `  vacancy plan set lawfirm plan.yaml
+  vacancy plan show lawfirm`,
+		GroupID: groupHost,
+		Args:    arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.planSetCommand(), a.planShowCommand())
+	return cmd
+}
+
+func (a *app) planSetCommand() *cobra.Command {
+	var w where
+	cmd := &cobra.Command{
+		Use:   "set VACANT FILE",
+		Short: "Give a vacant its plan",
+		Long: `Give a hosted vacant the plan in FILE, YAML or JSON; - is standard input. From the next
+call on it answers by that. Its children are named by name or id, and must be its own
+and hosted here too; a plan that leads back to the vacant is refused.
+
+  version: 1
+  parallel: true              # false: one after the other, with {previous}
+  on_failure: abort           # or skip
+  delegate:
+    - child: reviewer
+      kind: review
+      task: "Review this: {input}"
+  aggregate:
+    how: join                 # list, join, first, vote or substrate`,
+		Example: `  vacancy plan set lawfirm plan.yaml
+  vacancy plan show lawfirm --json | jq .plan | vacancy plan set other -`,
+		Args: arguments(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			doc, err := a.document(args[1])
+			if err != nil {
+				return err
+			}
+			return a.withControl(w, false, func(c *control) error {
+				p, err := c.SetPlan(cmd.Context(), args[0], doc)
+				if err != nil {
+					return err
+				}
+				return a.show(planResult{p})
+			})
+		},
+	}
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func (a *app) planShowCommand() *cobra.Command {
+	var w where
+	cmd := &cobra.Command{
+		Use:     "show VACANT",
+		Short:   "Show the plan of a vacant",
+		Example: "  vacancy plan show lawfirm",
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withControl(w, false, func(c *control) error {
+				p, err := c.Plan(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.show(planResult{p})
+			})
+		},
+	}
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// document reads what a person wrote, as JSON.
+func (a *app) document(path string) (json.RawMessage, error) {
+	var in io.Reader = a.in
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxDocument+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxDocument {
+		return nil, problem.New(problem.TooLarge, "%s: expected at most %d bytes", path, maxDocument)
+	}
+	doc, err := fromYAML(b)
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "%s: %s", path, problem.Of(err).Text())
+	}
+	return doc, nil
+}
+
+// planResult is the plan of a vacant.
+type planResult struct{ account.Plan }
+
+func (r planResult) text(w io.Writer) {
+	fmt.Fprintf(w, "%s answers by plan %s\n", r.Vacant.Name, r.Hash)
+	var b bytes.Buffer
+	if json.Indent(&b, r.Plan.Plan, "", "  ") == nil {
+		fmt.Fprintln(w, escapeControls(b.String(), "\n"))
+	}
+}

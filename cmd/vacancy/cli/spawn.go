@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+)
+
+func (a *app) spawnCommand() *cobra.Command {
+	var w where
+	var s account.Spawning
+	var path, reach, outbound string
+	cmd := &cobra.Command{
+		Use:   "spawn PARENT",
+		Short: "Make a child of a vacant",
+		Long: `Make a child of a hosted vacant, with a key of its own. Both sign the manifest that
+binds them, the child's logbook begins with BIRTH, and the parent's gets SPAWN.
+
+--path says how it comes to be:
+
+  D1  like its parent, with one rule more (--rule)
+  D2  closed: LOCAL, listed nowhere, called by its parent and that one's other
+      children alone; --tools is what it may use of the parent's
+  D3  with a capability of its own
+  D4  of two parents: --with names the other, which signs its consent
+  D5  with another substrate
+
+All but D2 are open and ACTIVE. A closed child is opened by "vacancy graduate".
+An endpoint that thinks for a child with --substrate http:URL is named in its manifest:
+whatever it may reach outside is signed by both.`,
+		Example: `  vacancy spawn lawfirm --path D2 --name reviewer --capability "reviews contracts"
+  vacancy spawn lawfirm --path D2 --name clerk --capability "files letters" --tools mail,archive
+  vacancy spawn lawfirm --path D4 --with notary --name deeds --capability "writes deeds"
+  vacancy spawn scribe --path D1 --name curt --rule "answer in one line"`,
+		GroupID: groupHost,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.Path, s.Reach, s.Outbound = composite.BirthPath(strings.ToUpper(path)), composite.Reachability(reach), composite.Outbound(outbound)
+			if s.Path == "" || s.Name == "" {
+				return withHint(problem.New(problem.Usage, "--path and --name are needed"), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, args[0])
+			}
+			return a.withControl(w, false, func(c *control) error {
+				made, err := c.Spawn(cmd.Context(), args[0], s)
+				if err != nil {
+					return err
+				}
+				m, err := made.Manifest.Open()
+				if err != nil {
+					return err
+				}
+				return a.show(spawnResult{made, m})
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&path, "path", "", "D1, D2, D3, D4 or D5 (required)")
+	fs.StringVar(&s.Name, "name", "", "the child's name (required)")
+	fs.StringVar(&s.Capability, "capability", "", "what the child can do (default: as its parent)")
+	fs.StringVar(&s.Substrate, "substrate", "", "what does its thinking: echo, http:URL or composite (default: as its parent, a composite's child echo)")
+	fs.StringSliceVar(&s.Tools, "tools", nil, "`TOOLS` it may use, with commas between; may be repeated")
+	fs.StringVar(&s.Rule, "rule", "", "with D1: the rule that it has beside its parent's")
+	fs.StringVar(&s.With, "with", "", "with D4: the other `PARENT`, hosted here too")
+	fs.StringVar(&reach, "reach", "", "who may call it: parent-only, parent-bridged or public_a2a (default: by the path)")
+	fs.StringVar(&outbound, "outbound", "", "whom it may call: no-external, parent-permitted or unrestricted (default: by the path)")
+	hostFlags(fs, &w)
+	return cmd
+}
+
+// spawnResult is a child that was just born.
+type spawnResult struct {
+	account.Spawned
+	manifest composite.Manifest
+}
+
+func (r spawnResult) text(w io.Writer) {
+	m := &r.manifest
+	fmt.Fprintf(w, "%s is a child of %s, by %s\n", r.Vacant.Name, m.ParentID.Short(), m.BirthPath)
+	fmt.Fprintf(w, "  id          %s\n  state       %s\n  capability  %s\n", r.Vacant.ID, r.Vacant.State, printable(r.Vacant.Capability))
+	if m.ClosedByDefault {
+		fmt.Fprintf(w, "  closed      its parent and that one's other children may call it, nobody else\n")
+	}
+}

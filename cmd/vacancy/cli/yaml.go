@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// maxDocument is the most that is read of a file that a person writes.
+const maxDocument = 1 << 20
+
+// fromYAML is a document that a person wrote as JSON. What is JSON already stays
+// as it is, byte for byte: the other side judges it. Of YAML there is what JSON
+// has too: no aliases, no tags of its own, one document; a date is a text.
+func fromYAML(doc []byte) (json.RawMessage, error) {
+	if json.Valid(doc) {
+		return doc, nil
+	}
+	d := yaml.NewDecoder(bytes.NewReader(doc))
+	var n yaml.Node
+	if err := d.Decode(&n); errors.Is(err, io.EOF) {
+		return nil, problem.New(problem.Usage, "it is empty")
+	} else if err != nil {
+		return nil, problem.New(problem.Usage, "it is neither JSON nor YAML: %.200s", err)
+	}
+	if err := d.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return nil, problem.New(problem.Usage, "expected one document, got more")
+	}
+	v, err := plain(&n, 0)
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "it has no form in JSON")
+	}
+	return b, nil
+}
+
+// maxDepth is how deep a document may be.
+const maxDepth = 32
+
+// plain is what a node stands for.
+func plain(n *yaml.Node, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, problem.New(problem.Usage, "line %d: expected at most %d levels", n.Line, maxDepth)
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return plain(n.Content[0], depth+1)
+	case yaml.MappingNode:
+		return plainMap(n, depth)
+	case yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, c := range n.Content {
+			v, err := plain(c, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = v
+		}
+		return list, nil
+	case yaml.ScalarNode:
+		return plainScalar(n)
+	}
+	return nil, problem.New(problem.Usage, "line %d: aliases are not taken; write it out", n.Line)
+}
+
+func plainMap(n *yaml.Node, depth int) (any, error) {
+	m := make(map[string]any, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str" {
+			return nil, problem.New(problem.Usage, "line %d: expected a name, got %.80q", key.Line, key.Value)
+		}
+		if _, twice := m[key.Value]; twice {
+			return nil, problem.New(problem.Usage, "line %d: %.80q is there twice", key.Line, key.Value)
+		}
+		v, err := plain(n.Content[i+1], depth+1)
+		if err != nil {
+			return nil, err
+		}
+		m[key.Value] = v
+	}
+	return m, nil
+}
+
+func plainScalar(n *yaml.Node) (v any, err error) {
+	switch tag := n.ShortTag(); tag {
+	case "!!str", "!!timestamp":
+		return n.Value, nil
+	case "!!null":
+		return nil, nil
+	case "!!bool":
+		var b bool
+		err, v = n.Decode(&b), b
+	case "!!int":
+		var i int64
+		err, v = n.Decode(&i), i
+	case "!!float":
+		// As it is written: of infinities JSON knows nothing.
+		if !json.Valid([]byte(n.Value)) {
+			return nil, problem.New(problem.Usage, "line %d: %.80q is no number of JSON", n.Line, n.Value)
+		}
+		return json.Number(n.Value), nil
+	default:
+		return nil, problem.New(problem.Usage, "line %d: expected a text, a number, true, false or null, got %.80s", n.Line, tag)
+	}
+	if err != nil {
+		return nil, problem.New(problem.Usage, "line %d: %s", n.Line, fmt.Sprintf("%.200s", err))
+	}
+	return v, nil
+}
