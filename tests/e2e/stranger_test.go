@@ -28,6 +28,8 @@ import (
 //	stranger halo KEY -text T [-seq N] [-idem K] [-visibility V] [-parent KEY] [-replaces TEXT]
 //	stranger manifest PARENT CHILD [open]
 //	stranger proof KEY URL
+//	stranger spawn KEY -name N [-path P] [-capability C] [-nonce N] [-ago D] [-with KEY]
+//	stranger envelope KEY -to ID [-text T] [-from ID]
 //
 // A KEY is a number; the seed is that byte, 32 times.
 func stranger() {
@@ -39,7 +41,7 @@ func stranger() {
 
 func strange(ctx context.Context, out io.Writer, args []string) error {
 	if len(args) < 2 {
-		return errors.New("usage: stranger id|halo|manifest|proof KEY …")
+		return errors.New("usage: stranger id|halo|manifest|proof|spawn|envelope KEY …")
 	}
 	key, err := seeded(args[1])
 	if err != nil {
@@ -54,6 +56,10 @@ func strange(ctx context.Context, out io.Writer, args []string) error {
 		err = strangeManifest(ctx, out, key, rest)
 	case "proof":
 		err = strangeProof(ctx, out, key, rest)
+	case "spawn":
+		err = strangeSpawn(ctx, out, key, rest)
+	case "envelope":
+		err = strangeEnvelope(ctx, out, key, rest)
 	default:
 		err = fmt.Errorf("stranger: no command %q", args[0])
 	}
