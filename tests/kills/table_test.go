@@ -241,6 +241,7 @@ var table = []scenario{
 		again: startAgain,
 		points: []point{
 			{before, "Docs name", anew, inDev},
+			{before, "Docs host", anew, inDev},
 			{before, "Docs textkey", anew, inDev},
 			{before, "Docs registry", anew, inDev},
 			{before, "Doc name", anew, inDev},
@@ -269,6 +270,7 @@ var table = []scenario{
 		prepare: started, again: startAgain,
 		points: []point{
 			{before, "Docs name", anew, inDev},
+			{before, "Docs host", anew, inDev},
 			{before, "Doc v", anew, inDev},
 			{before, "Doc reg", anew, inDev},
 			{before, "Tip log", anew, inDev},
