@@ -493,3 +493,48 @@ func TestLineageEndsInACircleAndAtItsBound(t *testing.T) {
 		t.Errorf("Lineage() of a crowd = %v", err)
 	}
 }
+
+func TestALitterIsTheGraduatedAndThenTheLatest(t *testing.T) {
+	home, c := memory.New(), newClock()
+	r := open(home, c)
+	parent := key(1)
+	for n := byte(2); n <= 40; n++ {
+		if err := r.AddManifest(t.Context(), manifest(t, parent, key(n), n != 10)); err != nil {
+			t.Fatal(err)
+		}
+		c.Pass(time.Second)
+	}
+	if err := r.AddManifest(t.Context(), manifest(t, key(50), key(51), true)); err != nil {
+		t.Fatal(err)
+	}
+	// Closed again by another parent: it leaves the litter.
+	if err := r.AddManifest(t.Context(), manifest(t, key(50), key(10), true)); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		of   byte
+		n    int
+		want []byte
+	}{
+		"three of many":   {1, 3, []byte{40, 39, 38}},
+		"another's":       {50, 9, []byte{10, 51}},
+		"who has none":    {40, 9, nil},
+		"without the one": {1, 1, []byte{40}},
+	} {
+		litter, err := r.Litter(t.Context(), key(tt.of).ID(), tt.n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []identity.ID
+		for _, m := range litter {
+			got = append(got, m.Manifest.ChildID)
+		}
+		var want []identity.ID
+		for _, n := range tt.want {
+			want = append(want, key(n).ID())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Litter() of %s (-want +got):\n%s", name, diff)
+		}
+	}
+}
