@@ -38,6 +38,7 @@ func TestStories(t *testing.T) {
 			"stopdev":   stopDev,
 			"capture":   capture,
 			"readme":    readmeLine,
+			"example":   example,
 			"mode":      mode,
 			"substrate": startSubstrate,
 			"keyedhost": startKeyed,

@@ -1,0 +1,33 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// example is the command: example NAME, which brings the files of an example
+// here, and the commands that its README shows as the script commands.sh: so
+// that what it shows is what the story runs.
+func example(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: example NAME")
+	}
+	from := filepath.Join("..", "..", "cmd", "vacancy", "examples", args[0])
+	files, err := os.ReadDir(from)
+	ts.Check(err)
+	for _, f := range files {
+		b, err := os.ReadFile(filepath.Join(from, f.Name()))
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(f.Name()), b, 0o600))
+	}
+	script := "set -e\n"
+	for line := range strings.Lines(ts.ReadFile("README.md")) {
+		if command, shown := strings.CutPrefix(line, "    "); shown {
+			script += command
+		}
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("commands.sh"), []byte(script), 0o600))
+}
