@@ -13,12 +13,15 @@
 //  1. front/message reads at most 256 KiB and decodes strictly (envelope.DecodeRequest).
 //  2. Send rebuilds the signing bytes, hashes them and verifies the signature (open).
 //  3. It fetches the vacant's record, both tips of the pair and the key of the day, or remembers them (fetch, views).
+//     A closed child is not there for whom it does not admit (admit, hidden).
 //     Then it makes the vacant's signer ready, unless the envelope is forged (vacant).
-//  4. It refuses what is misdirected, forged, signed by a revoked key (barred), from the future, asleep, unpaid or out of order (admissible, refusal).
+//  4. It refuses what is misdirected, forged, signed by a revoked key (barred), from the future, not admitted, asleep, unpaid or out of order (admissible, refusal).
 //  5. It seals the text and puts the request row at the position after the tip (take): now it is accepted.
+//     If nothing had to be read for it, whether the keys are good is read beside; if they are not, it is void (claim).
 //  6. If somebody else has that position it reads again and decides again (accept); if the outcome is unknown it repeats the same bytes there (settle).
 //  7. The behaviour runs, once, under a deadline (behave).
 //  8. The answer is bound to the request, signed and put on the response stream (answer); a failure puts a void there (void).
+//     Whoever gathers evidence for the gate is told beside (observe).
 //  9. Only then does the reply go out: Outcome, rendered by front/message.
 //  10. Sent again, the same bytes find their row (find) and what was decided (tell): the stored answer, pending, or unanswered.
 //
