@@ -49,6 +49,11 @@ func TestStories(t *testing.T) {
 func setup(env *testscript.Env) error {
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("VACANCY_HOME", filepath.Join(env.WorkDir, "home"))
+	examples, err := filepath.Abs(filepath.Join("..", "..", "cmd", "vacancy", "examples"))
+	if err != nil {
+		return err
+	}
+	env.Setenv("EXAMPLES", examples)
 	env.Values[hostKey{}] = &host{}
 	env.Values[keyedHostKey{}] = &keyedHost{}
 	return nil

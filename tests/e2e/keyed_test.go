@@ -22,7 +22,7 @@ import (
 )
 
 // keyedHost is a host of a story whose control plane takes an operator's key,
-// as one that is deployed: its three doors at one address.
+// as one that is deployed: its doors at one address.
 type keyedHost struct {
 	file   *bolt.Store
 	path   string
@@ -85,8 +85,8 @@ func (h *keyedHost) start(ts *testscript.TestScript) {
 	ts.Defer(house.Vacants.Close)
 	_, err = house.Vacants.Rebase(context.Background())
 	ts.Check(err)
-	mux.Handle("/", serve.Public(house.Message))
-	for _, path := range []string{"/v1/vacants", "/v1/vacants/", "/v1/host", "/v1/restored"} {
+	mux.Handle("/", serve.Doors{Message: house.Message, Registry: house.RegistryDoor(nil), Gate: house.GateDoor(nil)}.Public())
+	for _, path := range []string{"/v1/vacants", "/v1/vacants/", "/v1/host", "/v1/restored", "/v1/gate"} {
 		mux.Handle(path, house.Account)
 	}
 	export := account.Keyed(h.keys, audit.Pages(audit.Config{Home: h.file, Vault: vault, Now: time.Now, Log: log}))

@@ -107,7 +107,10 @@ func (a *app) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 	}
 	if id, err := identity.ParseID(what); err == nil {
 		t, err := dispatch.FetchTarget(ctx, web, public+"/v/"+id.String())
-		return &t, err
+		if err != nil {
+			return nil, err
+		}
+		return &t, nil
 	}
 	plane, key, err := at.keyed(at.record.AccountURL)
 	if problem.Is(err, problem.Unauthorized) {
