@@ -20,7 +20,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
@@ -675,4 +677,128 @@ func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 		}
 		wantWhole(t, s, v, identity.ID{})
 	}
+}
+
+// abroad is a graduation of a pair of which one is hosted at v, and the other's
+// key is not.
+func abroad(t testing.TB, v *hosted.Vacants, parent, child *identity.Key, here *identity.Key) hosted.Graduation {
+	t.Helper()
+	ctx := t.Context()
+	m := composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true, Inherited: []string{"b", "a"},
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V1}
+	must(t, errors.Join(m.SignParent(ctx, parent), m.SignChild(ctx, child), v.Registry.AddManifest(ctx, m)))
+	if _, err := v.Create(ctx, hosted.Spec{Name: "here", Capability: "c", Substrate: "echo", Key: here}); err != nil {
+		t.Fatal(err)
+	}
+	g := hosted.Graduation{Request: composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "reviews contracts"}, When: v.Now()}
+	must(t, errors.Join(g.Request.SignParent(ctx, parent), g.Request.SignChild(ctx, child)))
+	next := m.Graduated()
+	must(t, errors.Join(next.SignParent(ctx, parent), next.SignChild(ctx, child)))
+	g.Artefacts.ManifestParent, g.Artefacts.ManifestChild = next.SignatureParent, next.SignatureChild
+	c, err := card.New(child.ID(), g.Request.CapabilityText, []string{"echo"}, "https://elsewhere.example/a2a/message/send")
+	must(t, err)
+	must(t, c.Sign(ctx, child))
+	e := event.Event{Type: event.Register, Actor: child.ID(), Key: "graduate", Time: v.Now().UnixMilli(), ActorSeq: 1,
+		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, child.ID(), lifecycle.Public)}
+	must(t, e.Sign(ctx, child))
+	a := &g.Artefacts
+	a.Card, a.Time, a.ActorSeq, a.Key, a.Signature = c.Blob(), e.Time, e.ActorSeq, e.Key, e.Signature
+	return g
+}
+
+// reaching is a host that reaches every endpoint.
+func reaching(t testing.TB, s store.Store) *hosted.Vacants {
+	t.Helper()
+	v, _, err := hosted.NewWithRegistry(hosted.Config{
+		Store: s, Vault: vault(t), Now: newClock().now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{echo.Kind: echo.New},
+	}, func(context.Context, string) error { return nil })
+	must(t, err)
+	return v
+}
+
+func TestAPairOfWhichOneIsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
+	parent, child := newKey(t), newKey(t)
+	for name, here := range map[string]*identity.Key{"the child is elsewhere": parent, "the parent is elsewhere": child} {
+		t.Run(name, func(t *testing.T) {
+			s := memory.New()
+			v := reaching(t, s)
+			g := abroad(t, v, parent, child, here)
+			lines := len(log(t, v, here.ID()))
+			made, err := graduate(t.Context(), v, g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reg, ok, err := v.Registry.Get(t.Context(), child.ID())
+			if err != nil || !ok || reg.Visibility != lifecycle.Public || reg.State != lifecycle.Active || reg.Closed || reg.Hosted != (here == child) {
+				t.Errorf("the child is registered: %t, %v, %+v", ok, err, reg)
+			}
+			want := hostURL
+			if here == parent {
+				want = "https://elsewhere.example"
+			}
+			if !strings.HasPrefix(made.Card.Endpoint, want) {
+				t.Errorf("its card names %s, want %s", made.Card.Endpoint, want)
+			}
+			for _, key := range []*identity.Key{parent, child} {
+				if got, want := len(log(t, v, key.ID())), map[bool]int{true: lines + 1}[key == here]; got != want {
+					t.Errorf("the logbook of %s has %d entries, want %d", key.ID().Short(), got, want)
+				}
+			}
+			wantWhole(t, s, v, identity.ID{})
+			_, err = graduate(t.Context(), v, g)
+			wantKind(t, "graduating again", err, problem.Graduated)
+		})
+	}
+}
+
+func TestWhatAnAbsentPartyHasNotSignedGraduatesNobody(t *testing.T) {
+	parent, child := newKey(t), newKey(t)
+	for name, c := range map[string]struct {
+		here   *identity.Key
+		change func(*hosted.Graduation)
+		want   string
+	}{
+		"no signature of the parent":      {child, func(g *hosted.Graduation) { g.Artefacts.ManifestParent = nil }, "manifest_signature_parent"},
+		"no signature of the child":       {parent, func(g *hosted.Graduation) { g.Artefacts.ManifestChild = nil }, "manifest_signature_child"},
+		"the child's for the parent's":    {child, func(g *hosted.Graduation) { g.Artefacts.ManifestParent = g.Artefacts.ManifestChild }, "manifest parent signature invalid"},
+		"no card":                         {parent, func(g *hosted.Graduation) { g.Artefacts.Card = nil }, "capability_card"},
+		"a card of other words":           {parent, otherWords(t, child), "capability_card"},
+		"a card without an endpoint":      {parent, withoutEndpoint(t, child), "endpoint"},
+		"another's card":                  {parent, withoutEndpoint(t, parent), "a card that the child has signed"},
+		"no event":                        {parent, func(g *hosted.Graduation) { g.Artefacts.Signature = nil }, "event signature"},
+		"an event that is not the next":   {parent, func(g *hosted.Graduation) { g.Artefacts.ActorSeq = 2 }, "event signature"},
+		"nobody is here, neither of them": {newKey(t), func(*hosted.Graduation) {}, "unknown child"},
+		"a signature of zeros":            {child, func(g *hosted.Graduation) { g.Artefacts.ManifestParent = make([]byte, 64) }, "signature invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := memory.New()
+			v := reaching(t, s)
+			g := abroad(t, v, parent, child, c.here)
+			c.change(&g)
+			_, err := graduate(t.Context(), v, g)
+			if problem.Of(err) == nil || !strings.Contains(problem.Of(err).Text(), c.want) {
+				t.Errorf("graduating = %v, want a refusal of %s", err, c.want)
+			}
+			if m, _, err := v.Manifest(t.Context(), child.ID()); err != nil || !m.Closed() {
+				t.Errorf("the child is open: %+v, %v", m, err)
+			}
+			wantWhole(t, s, v, identity.ID{})
+		})
+	}
+}
+
+func otherWords(t testing.TB, child *identity.Key) func(*hosted.Graduation) {
+	return replaceCard(t, child, "does everything", "https://elsewhere.example/a")
+}
+
+func withoutEndpoint(t testing.TB, child *identity.Key) func(*hosted.Graduation) {
+	return replaceCard(t, child, "reviews contracts", "")
+}
+
+func replaceCard(t testing.TB, child *identity.Key, text, endpoint string) func(*hosted.Graduation) {
+	t.Helper()
+	c, err := card.New(child.ID(), text, []string{"echo"}, endpoint)
+	must(t, err)
+	must(t, c.Sign(t.Context(), child))
+	return func(g *hosted.Graduation) { g.Artefacts.Card = c.Blob() }
 }

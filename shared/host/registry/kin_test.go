@@ -331,6 +331,59 @@ func TestAHiddenVacantIsReadByItselfAndItsProvenParentAlone(t *testing.T) {
 	}
 }
 
+func TestAClosedChildIsThereForItsTreeAlone(t *testing.T) {
+	home := memory.New()
+	r := open(home, newClock())
+	child, sibling := key(2), key(3)
+	mustPublish(t, r, key(1), draft{})
+	mustPublish(t, r, child, draft{})
+	mustPublish(t, r, sibling, draft{})
+	mustPublish(t, r, key(4), draft{})
+	for parent, children := range map[byte][]byte{1: {2, 3}, 9: {4}} {
+		for _, n := range children {
+			if err := r.AddManifest(t.Context(), manifest(t, key(parent), key(n), n == 2)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	unknown := func(id identity.ID) string { return id.String() }
+	for name, tt := range map[string]struct {
+		caller byte
+		may    bool
+	}{
+		"nobody": {0, false}, "a stranger": {5, false}, "another's child": {4, false},
+		"itself": {2, true}, "its parent": {1, true}, "its sibling": {3, true},
+	} {
+		var caller *identity.ID
+		if tt.caller > 0 {
+			id := key(tt.caller).ID()
+			caller = &id
+		}
+		for what, err := range map[string]error{
+			"View":    second(r.View(t.Context(), child.ID(), caller)),
+			"Lineage": third(r.Lineage(t.Context(), child.ID(), caller, registry.Ancestors, 1)),
+		} {
+			if tt.may != (err == nil) || !tt.may && (!problem.Is(err, problem.NotFound) || problem.Of(err).Text() != unknown(child.ID())) {
+				t.Errorf("%s() by %s = %v, want that it may: %t, else as where nothing was published", what, name, err, tt.may)
+			}
+		}
+		below, err := r.Lineage(t.Context(), key(1).ID(), caller, registry.Descendants, 1)
+		if err != nil || slices.Contains(below, child.ID()) != tt.may || !slices.Contains(below, sibling.ID()) {
+			t.Errorf("Lineage() of the parent by %s = %d, %v, want the closed child: %t", name, len(below), err, tt.may)
+		}
+		events, err := r.Events(t.Context(), child.ID(), caller, 0, 10)
+		if err != nil || (len(events) > 0) != tt.may {
+			t.Errorf("Events() by %s = %d, %v", name, len(events), err)
+		}
+		if _, err := r.Event(t.Context(), 2, caller); (err == nil) != tt.may || err != nil && !problem.Is(err, problem.NotFound) {
+			t.Errorf("Event() by %s = %v", name, err)
+		}
+	}
+}
+
+func second(_ registry.Registration, err error) error { return err }
+func third(_ []identity.ID, err error) error          { return err }
+
 func TestLineageFollowsProvenEdgesPastNobodyHidden(t *testing.T) {
 	// 1 is the parent of 2 and 3, 2 of 4, 4 of 5; 3 is hidden and parent of 6.
 	// 7 claims to be a child of 1.
