@@ -41,6 +41,11 @@ const (
 	Name     Check = "name"     // the name leads to the vacant that bears it
 	Key      Check = "key"      // a sealed key opens, and is that of its id
 
+	// Of parents and children.
+	Kin        Check = "kin"        // record, manifest and the logbooks of both tell of the same child
+	Plan       Check = "plan"       // a composite answers by the plan that its logbook names
+	Graduation Check = "graduation" // an attempt has one outcome, and what it opened is open; a slot was taken by one
+
 	// Of the registry.
 	Event        Check = "event"        // an event is in the chain of all and in its actor's own, and the same there
 	Registration Check = "registration" // what the registry says of a vacant is what its events say

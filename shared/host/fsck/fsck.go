@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/custody"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Home is what is checked: a store that can be walked. Docs lists the names, the
@@ -44,7 +46,9 @@ func Run(ctx context.Context, c Config) (Result, error) {
 }
 
 func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
-	r := &run{Config: c, keys: map[uint32]bool{}, pageRows: page, windowRows: uint64(window)}
+	r := &run{Config: c, keys: map[uint32]bool{}, pageRows: page, windowRows: uint64(window),
+		kin:  kinship{map[edge]*family{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
+		gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID]identity.Hash{}}}
 	err := c.Home.Walk(ctx, func(v store.View) error {
 		r.view, r.texts = v, texts.NewReader(v, c.Vault, c.Now, c.Retention)
 		return r.walk(ctx)
@@ -67,6 +71,10 @@ type run struct {
 	chained, owned sum
 	reports        []report // not yet reported
 	jobs           int      // signatures among them
+	// What logbooks tell of kin, and the gate of graduations: numbers and hashes
+	// for each child.
+	kin  kinship
+	gate passages
 
 	pageRows   int
 	windowRows uint64
@@ -99,6 +107,12 @@ func (r *run) walk(ctx context.Context) error {
 			}
 		}
 	}
+	if err := r.twins(ctx); err != nil {
+		return err
+	}
+	if err := r.passed(ctx); err != nil {
+		return err
+	}
 	return r.join(ctx)
 }
 
@@ -108,7 +122,7 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 	r.result.Streams++
 	ids := s.IDs()
 	if want := idsOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want || s.Kind() == registry.KindEvents && s != registry.EventStream() {
-		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log# or act# and one, or evt# and none", Got: "another name"})
+		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act# or grad# and one, or evt# and none", Got: "another name"})
 		return r.skip(ctx, s)
 	}
 	switch s.Kind() {
@@ -124,6 +138,8 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 		return r.chain(ctx, s)
 	case registry.KindActor:
 		return r.actor(ctx, s, ids[0])
+	case graduation.KindAttempts:
+		return r.attempts(ctx, s, ids[0])
 	}
 	return r.logbook(ctx, s, ids[0])
 }
@@ -133,7 +149,7 @@ func idsOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:
 		return 2
-	case store.KindLogbook, registry.KindEvents, registry.KindActor:
+	case store.KindLogbook, registry.KindEvents, registry.KindActor, graduation.KindAttempts:
 		return 1
 	}
 	return 0

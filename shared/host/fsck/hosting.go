@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
@@ -110,27 +109,19 @@ func (r *run) name(ctx context.Context, name string) error {
 	return err
 }
 
-// told is what a logbook says of its vacant.
-type told struct {
-	state lifecycle.State
-	card  string    // hash, in hex; "" if no card is named
-	floor time.Time // what was signed until then is refused
-	whole bool      // nothing in it is unreadable
-	// deleted: its last word is that its key is destroyed.
-	deleted bool
-}
-
 // logbook checks a logbook and the vacant whose it is.
 func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) error {
 	says := told{state: lifecycle.Local, whole: true}
 	rows := r.reader(s)
 	chain, linked := logbook.Verifier{Owner: owner}, true
+	read := uint64(0)
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
 			return err
 		}
 		if !more {
+			r.kin.told(owner, read, &says)
 			return r.vacant(ctx, owner, says)
 		}
 		var e logbook.Entry
@@ -138,6 +129,7 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 			linked, says.whole = false, false
 			continue
 		}
+		read = row.Position
 		if err := e.UnmarshalBinary(row.Data); err != nil {
 			r.found(inStream(s, row.Position, Row, "a logbook entry", problem.Of(err).Error()))
 			linked, says.whole = false, false
@@ -152,6 +144,10 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 			r.found(inStream(s, row.Position, Row, "an entry that says what its kind says", problem.Of(err).Error()))
 			says.whole = false
 		}
+		if e.Kind == logbook.KindBirth && row.Position > 1 {
+			r.found(inStream(s, row.Position, State, "no birth after the first entry", e.Kind))
+		}
+		r.kin.hear(&e, owner)
 	}
 }
 
@@ -170,40 +166,6 @@ func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e 
 	}
 }
 
-// hear takes in what an entry in the logbook of owner says.
-func (t *told) hear(e *logbook.Entry, owner identity.ID) error {
-	state, says, err := e.State(owner)
-	if err != nil {
-		return err
-	}
-	if says {
-		t.state = state
-	}
-	var member string
-	switch e.Kind {
-	case logbook.KindCardSigned, logbook.KindPublished:
-		member = "card_hash"
-	case logbook.KindRestored:
-		member = "signed_after"
-	case logbook.KindDeleted:
-		t.deleted = true
-		return nil
-	default:
-		return nil
-	}
-	payload, err := canon.Parse(e.Payload, canon.DefaultLimits())
-	if err != nil {
-		return err
-	}
-	v, _ := payload.Get(member)
-	if e.Kind == logbook.KindRestored {
-		t.floor, err = canon.ParseTime(v.Text())
-		return err
-	}
-	t.card = v.Text()
-	return nil
-}
-
 // vacant checks the record of an id with a logbook. Without a record there is
 // no vacant: an import that broke off leaves entries only.
 func (r *run) vacant(ctx context.Context, id identity.ID, says told) error {
@@ -219,6 +181,15 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says told) error {
 	}
 	if says.whole && rec.State != says.state {
 		r.found(inDocument(k, State, string(says.state)+", as its logbook ends", string(rec.State)))
+	}
+	if err := r.bond(ctx, k, rec, d.Version, &says); err != nil {
+		return err
+	}
+	if err := r.unregistered(ctx, &rec); err != nil {
+		return err
+	}
+	if err := r.plan(ctx, &rec, &says); err != nil {
+		return err
 	}
 	if rec.IsDeleted() {
 		return r.tombstone(ctx, k, &rec, says)
@@ -249,6 +220,8 @@ func (r *run) card(k store.Key, rec *hosted.Record, says told) {
 		r.found(inDocument(k, Card, "a card signed by "+rec.ID.String(), "one that is not"))
 	case c.CapabilityText != rec.Capability:
 		r.found(inDocument(k, Card, fmt.Sprintf("the capability %.80q", rec.Capability), fmt.Sprintf("%.80q", c.CapabilityText)))
+	case says.whole && says.capability != "" && says.capability != c.CapabilityText:
+		r.found(inDocument(k, Card, fmt.Sprintf("the capability %.80q, with which it graduated", says.capability), fmt.Sprintf("%.80q", c.CapabilityText)))
 	case says.whole && says.card != "" && says.card != c.Hash().String():
 		r.found(inDocument(k, Card, "the card "+says.card+", last signed by its logbook", c.Hash().String()))
 	}

@@ -2,6 +2,7 @@ package fsck
 
 import (
 	"context"
+	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -28,6 +29,9 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 		if err != nil {
 			return r.broken(at, Manifest, "a manifest that parent and child have signed", err)
 		}
+		if m.Graduated {
+			r.gate.opened[m.Manifest.ChildID] = m.Manifest.Hash()
+		}
 		wrong := disobeyed(k, g, &m)
 		if wrong == nil {
 			return r.proven(ctx, &m)
@@ -52,11 +56,13 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 // goes by all of it.
 func disobeyed(k store.Key, g *registry.Registration, m *registry.ManifestDocument) *Finding {
 	var f Finding
-	switch closed := m.Manifest.ClosedByDefault && !m.Graduated; {
+	switch closed := m.Closed(); {
 	case !g.ParentProven || g.Parent == nil || *g.Parent != m.Manifest.ParentID:
 		f = inDocument(k, Manifest, "the parent "+m.Manifest.ParentID.String()+", as both have signed", "another, or none that is proven")
 	case closed && (!g.Closed || g.Joined > 0 && g.Visibility != lifecycle.Hidden):
 		f = inDocument(k, Manifest, "a closed child that nobody finds, as its manifest says", "one that is open")
+	case !closed && g.Closed:
+		f = inDocument(k, Manifest, "an open child, as its manifest says", "one that is closed")
 	default:
 		return nil
 	}
@@ -66,11 +72,8 @@ func disobeyed(k store.Key, g *registry.Registration, m *registry.ManifestDocume
 // proven checks that the edges are there that a manifest and the one that it
 // replaced have made: no host takes one away.
 func (r *run) proven(ctx context.Context, m *registry.ManifestDocument) error {
-	child, parents := m.Manifest.ChildID, []identity.ID{m.Manifest.ParentID}
-	if m.Replaced != nil && m.Replaced.ParentID != parents[0] {
-		parents = append(parents, m.Replaced.ParentID)
-	}
-	for _, parent := range parents {
+	child := m.Manifest.ChildID
+	for _, parent := range m.Parents() {
 		kin := registry.KinKey(parent, child)
 		d, err := r.document(ctx, kin)
 		if err != nil {
@@ -137,7 +140,7 @@ func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
 			return err
 		}
 		return r.broken(at, Manifest, "a manifest that parent and child have signed", err)
-	case m.Manifest.ParentID != parent && (m.Replaced == nil || m.Replaced.ParentID != parent):
+	case !slices.Contains(m.Parents(), parent):
 		r.found(inDocument(k, Manifest, want, "one to a child of "+m.Manifest.ParentID.String()))
 	}
 	return nil

@@ -1,0 +1,192 @@
+package fsck
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+)
+
+// bond checks that the record of a hosted vacant says of its parent what the
+// manifest says, since calls go by the record, and that its logbook tells of
+// the same.
+func (r *run) bond(ctx context.Context, k store.Key, rec hosted.Record, version uint64, says *told) error {
+	for try := 1; ; try++ {
+		m, readable, err := r.manifestOf(ctx, &rec)
+		if err != nil || !readable {
+			return err
+		}
+		wrong := unbound(k, &rec, m, says)
+		if wrong == nil {
+			return nil
+		}
+		// Where the view is no snapshot, the manifest may be the later one.
+		now, err := r.document(ctx, k)
+		if err != nil {
+			return err
+		}
+		if now.Version == version || try == meanwhile {
+			r.found(*wrong)
+			return nil
+		}
+		if rec, err = hosted.DecodeRecord(rec.ID, now); err != nil {
+			return r.broken(k, Document, "a record of "+rec.ID.String(), err)
+		}
+		version = now.Version
+	}
+}
+
+// manifestOf is the document of rec's manifest, nil if there is none. One that
+// is not readable is named where the registration is checked.
+func (r *run) manifestOf(ctx context.Context, rec *hosted.Record) (m *registry.ManifestDocument, readable bool, err error) {
+	d, err := r.view.Doc(ctx, registry.ManifestKey(rec.ID))
+	switch {
+	case damaged(err):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	case d.Version == 0:
+		return nil, true, nil
+	}
+	doc, err := registry.DecodeManifest(rec.ID, d)
+	return &doc, err == nil, nil
+}
+
+// unbound is the first thing that a record does not say of its manifest, or a
+// logbook not of both; nil if there is none.
+func unbound(k store.Key, rec *hosted.Record, m *registry.ManifestDocument, says *told) *Finding {
+	differ := func(what string, want, got any) *Finding {
+		f := inDocument(k, Kin, fmt.Sprintf("%s %v, as its manifest says", what, want), fmt.Sprint(got))
+		return &f
+	}
+	if m == nil {
+		if rec.Parent != nil {
+			return differ("parent", "none", rec.Parent)
+		}
+		if says.whole && says.birth != nil && !says.exported {
+			f := inDocument(registry.ManifestKey(rec.ID), Kin, "the manifest of one whose logbook begins with BIRTH", "none")
+			return &f
+		}
+		return marked(k, rec, says)
+	}
+	if rec.Parent == nil || *rec.Parent != m.Manifest.ParentID {
+		got := "none"
+		if rec.Parent != nil {
+			got = rec.Parent.String()
+		}
+		return differ("parent", m.Manifest.ParentID, got)
+	}
+	reach, outbound := composite.Reachability(""), composite.Outbound("")
+	if m.Manifest.Schema == composite.V2 {
+		reach, outbound = m.Manifest.Reachability, m.Manifest.Outbound
+	}
+	switch {
+	case rec.Closed != m.Closed():
+		return differ("closed", m.Closed(), rec.Closed)
+	case rec.Reach != reach:
+		return differ("endpoint_reachability", fmt.Sprintf("%q", reach), fmt.Sprintf("%q", rec.Reach))
+	case rec.Outbound != outbound:
+		return differ("outbound_policy", fmt.Sprintf("%q", outbound), fmt.Sprintf("%q", rec.Outbound))
+	}
+	if f := untold(rec, m, says); f != nil {
+		return f
+	}
+	return marked(k, rec, says)
+}
+
+// untold is what a logbook does not tell of a manifest.
+func untold(rec *hosted.Record, m *registry.ManifestDocument, says *told) *Finding {
+	if !says.whole {
+		return nil
+	}
+	var want, got string
+	switch {
+	case says.birth != nil && !bore(m, says):
+		want, got = fmt.Sprintf("a manifest of path %s with the parent %s, as its logbook begins", says.birth.Path, says.birth.Parent), "others"
+	case says.graduated && m.Closed():
+		want, got = "an open one, as its logbook says that it graduated", "a closed one"
+	case m.Graduated && !says.graduated && !says.exported:
+		want, got = "a closed one, as its logbook says of no graduation", "one that has graduated"
+	default:
+		return nil
+	}
+	f := inDocument(registry.ManifestKey(rec.ID), Kin, want, got)
+	return &f
+}
+
+// bore reports whether one of the manifests of a document is that of a birth.
+func bore(m *registry.ManifestDocument, says *told) bool {
+	return slices.ContainsFunc([]*composite.Manifest{&m.Manifest, m.Replaced, m.Before}, func(m *composite.Manifest) bool {
+		return m != nil && m.ParentID == says.birth.Parent && string(m.BirthPath) == says.birth.Path
+	})
+}
+
+// marked checks that a parent is known to be one: of others nobody asks who
+// their children are.
+func marked(k store.Key, rec *hosted.Record, says *told) *Finding {
+	if !says.parental || rec.Kin || rec.IsDeleted() {
+		return nil
+	}
+	f := inDocument(k, Kin, "kin, as its logbook tells of a child", "none")
+	return &f
+}
+
+// unregistered checks the manifest and the edges of a hosted vacant that has no
+// events: of all others they are checked with those.
+func (r *run) unregistered(ctx context.Context, rec *hosted.Record) error {
+	some, err := r.any(ctx, registry.ActorStream(rec.ID))
+	if err != nil || some {
+		return err
+	}
+	k := registry.RegistrationKey(rec.ID)
+	d, err := r.document(ctx, k)
+	if err != nil {
+		return err
+	}
+	g := registry.Registration{ID: rec.ID}
+	if d.Version > 0 {
+		if g, err = registry.DecodeRegistration(rec.ID, d); err != nil {
+			return r.broken(k, Document, "a registration of "+rec.ID.String(), err)
+		}
+	}
+	if err := r.manifest(ctx, k, &g); err != nil || !rec.Kin {
+		return err
+	}
+	return r.edges(ctx, rec.ID)
+}
+
+// plan checks that a composite answers by the plan that its logbook names. One
+// that came from elsewhere may have left its plan behind.
+func (r *run) plan(ctx context.Context, rec *hosted.Record, says *told) error {
+	k := hosted.PlanKey(rec.ID)
+	d, err := r.document(ctx, k)
+	if err != nil {
+		return err
+	}
+	want := "the plan " + says.plan.String() + ", as its logbook says"
+	switch {
+	case d.Version == 0:
+		if says.whole && !says.plan.IsZero() && !says.exported {
+			r.found(inDocument(k, Plan, want, "none"))
+		}
+		return nil
+	case rec.IsDeleted():
+		r.found(inDocument(k, Plan, "none, as its vacant is deleted", "one"))
+		return nil
+	}
+	p, err := hosted.DecodePlan(rec.ID, d)
+	if err != nil {
+		return r.broken(k, Plan, "a plan over children", err)
+	}
+	if says.whole && says.plan != p.Hash() {
+		if says.plan.IsZero() {
+			want = "none, as its logbook names none"
+		}
+		r.found(inDocument(k, Plan, want, p.Hash().String()))
+	}
+	return nil
+}

@@ -1,0 +1,302 @@
+package fsck
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// passage is an attempt that was accepted: somewhere between these times it
+// took a slot of its parent's day.
+type passage struct{ began, decided time.Time }
+
+// passages is what was read of the gate, to be held against windows and
+// manifests once all is read.
+type passages struct {
+	parents  map[identity.ID]bool          // of whom there is an attempt
+	accepted map[identity.ID][]passage     // by parent
+	opened   map[identity.ID]identity.Hash // manifests that have graduated, by child, until an accepted attempt is found
+}
+
+// attempts checks the attempts of a child to graduate, and what has come of
+// each.
+func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) error {
+	rows, before := r.reader(s), uint64(0) // an open one
+	tip := uint64(0)
+	for {
+		row, more, err := rows.next(ctx)
+		if err != nil {
+			return err
+		}
+		if !more {
+			return r.beyondAttempts(ctx, s, child, tip)
+		}
+		if row.Position == 0 {
+			continue
+		}
+		tip = row.Position
+		if before > 0 {
+			if err := r.leftOpen(ctx, s, child, before); err != nil {
+				return err
+			}
+		}
+		before = 0
+		a, err := graduation.DecodeAttempt(child, row)
+		if err != nil {
+			r.found(inStream(s, row.Position, Row, "an attempt to graduate", problem.Of(err).Error()))
+			continue
+		}
+		if err := a.Request.Verify(); err != nil {
+			r.found(inStream(s, row.Position, Signature, "a request that parent and child have signed", "one that they have not"))
+		}
+		open, err := r.attempt(ctx, &a)
+		if err != nil {
+			return err
+		}
+		if open {
+			before = row.Position
+		}
+	}
+}
+
+// attempt checks what has come of an attempt, and reports whether it is open.
+func (r *run) attempt(ctx context.Context, a *graduation.Attempt) (open bool, err error) {
+	k := graduation.AttemptKey(a.Child, a.Position)
+	r.gate.parents[a.Request.ParentID] = true
+	d, err := r.document(ctx, k)
+	if err != nil {
+		return false, err
+	}
+	if d.Version == 0 {
+		r.found(inDocument(k, Graduation, "what has come of the attempt", "none"))
+		return false, nil
+	}
+	st, err := graduation.DecodeStatus(*a, d)
+	if err != nil {
+		return false, r.broken(k, Document, "what has come of an attempt", err)
+	}
+	switch st.Phase {
+	case graduation.Refused:
+		if kind, ok := gate.KindOf(st.Refusal.Error); !ok || !gate.Refuses(st.Refusal.Step, kind) {
+			r.found(inDocument(k, Graduation, "a refusal of one of the gate's steps", fmt.Sprintf("%.40q of %.40q", st.Refusal.Error, string(st.Refusal.Step))))
+		}
+	case graduation.Accepted:
+		return false, r.accepted(ctx, k, &st)
+	}
+	return st.Phase == graduation.Open, nil
+}
+
+// accepted checks that the child of an attempt that was accepted is open, by
+// the manifest that the attempt has made: nothing takes the place of that.
+func (r *run) accepted(ctx context.Context, k store.Key, st *graduation.Status) error {
+	parent := st.Request.ParentID
+	r.gate.accepted[parent] = append(r.gate.accepted[parent], passage{st.Began, st.Decided})
+	made, err := composite.Parse(st.Outcome.Manifest)
+	if err != nil || made.Verify() != nil {
+		r.found(inDocument(k, Graduation, "the manifest that opened the child, signed by both", "another"))
+		return nil
+	}
+	d, err := r.view.Doc(ctx, registry.ManifestKey(st.Child))
+	if damaged(err) {
+		return nil // named with the child's registration
+	}
+	if err != nil {
+		return err
+	}
+	m, err := registry.DecodeManifest(st.Child, d)
+	switch {
+	case d.Version > 0 && err != nil:
+		// Named with the child's registration.
+	case d.Version == 0 || !m.Graduated || m.Manifest.Hash() != made.Hash():
+		r.found(inDocument(registry.ManifestKey(st.Child), Graduation, fmt.Sprintf("that of graduation %s, which was accepted", st.ID), "another, or none"))
+	}
+	return nil
+}
+
+// leftOpen names an attempt that is open although another one follows: the
+// commit that begins one ends the one before.
+func (r *run) leftOpen(ctx context.Context, s store.Stream, child identity.ID, position uint64) error {
+	// Where the view is no snapshot, it may have ended since.
+	row, state, err := r.at(ctx, s, position)
+	if err != nil || state != there {
+		return err
+	}
+	a, err := graduation.DecodeAttempt(child, row)
+	if err != nil {
+		return nil
+	}
+	k := graduation.AttemptKey(child, position)
+	d, err := r.view.Doc(ctx, k)
+	if damaged(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if st, err := graduation.DecodeStatus(a, d); err == nil && st.Phase == graduation.Open {
+		r.found(inDocument(k, Graduation, "an end, as another attempt follows", string(st.Phase)))
+	}
+	return nil
+}
+
+// beyondAttempts names the outcome of an attempt that was never made.
+func (r *run) beyondAttempts(ctx context.Context, s store.Stream, child identity.ID, tip uint64) error {
+	k := graduation.AttemptKey(child, tip+1)
+	d, err := r.document(ctx, k)
+	if d.Version == 0 || err != nil {
+		return err
+	}
+	if _, state, err := r.at(ctx, s, tip+1); err != nil || state != beyond {
+		return err
+	}
+	r.found(inDocument(k, Graduation, fmt.Sprintf("none, as there are %d attempts", tip), "one"))
+	return nil
+}
+
+// passed holds what was accepted against the windows of the parents and the
+// manifests of the children.
+func (r *run) passed(ctx context.Context) error {
+	order := func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) }
+	for _, parent := range slices.SortedFunc(maps.Keys(r.gate.parents), order) {
+		if err := r.slots(ctx, parent); err != nil {
+			return err
+		}
+	}
+	for _, child := range slices.SortedFunc(maps.Keys(r.gate.opened), order) {
+		if err := r.openedBy(ctx, child, r.gate.opened[child]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slack is how far a slot may lie outside the times of its attempt, where a
+// clock was put back in between.
+const slack = graduation.DueAfter
+
+// slots checks that each slot of a parent's day was taken by an attempt that
+// was accepted, and that each of these has one.
+func (r *run) slots(ctx context.Context, parent identity.ID) error {
+	k := graduation.WindowKey(parent)
+	for try := 1; ; try++ {
+		d, err := r.document(ctx, k)
+		if err != nil {
+			return err
+		}
+		w, err := graduation.DecodeWindow(parent, d)
+		if err == nil {
+			err = w.Check()
+		}
+		if err != nil {
+			r.found(inDocument(k, Document, "a window of graduations", problem.Of(err).Error()))
+			return nil
+		}
+		leaked, unpaid := match(w, r.gate.accepted[parent])
+		switch {
+		case leaked == 0 && unpaid == 0:
+			return nil
+		case leaked > 0 && try == 1:
+			// Where the view is no snapshot, an attempt may be the later one.
+			if err := r.hearGate(ctx); err != nil {
+				return err
+			}
+			continue
+		case leaked > 0:
+			r.found(inDocument(k, Graduation, "slots of attempts that were accepted", fmt.Sprintf("%d of none", leaked)))
+		default:
+			r.found(inDocument(k, Graduation, "a slot of each attempt that was accepted", fmt.Sprintf("none of %d", unpaid)))
+		}
+		return nil
+	}
+}
+
+// match counts the slots without an attempt, and the attempts without a slot
+// that no later one can have pruned.
+func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
+	w = slices.Sorted(slices.Values(w))
+	left := slices.Clone(accepted)
+	slices.SortFunc(left, func(a, b passage) int { return a.decided.Compare(b.decided) })
+	for _, t := range w {
+		at := time.UnixMicro(t)
+		i := slices.IndexFunc(left, func(p passage) bool { return !at.Before(p.began.Add(-slack)) && !at.After(p.decided.Add(slack)) })
+		if i < 0 {
+			leaked++
+			continue
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	for _, p := range left {
+		// Its own slot was the last to be taken, or a later one pruned it.
+		if len(w) == 0 || p.began.Add(-slack).After(time.UnixMicro(w[len(w)-1]).Add(-gate.Day)) {
+			unpaid++
+		}
+	}
+	return leaked, unpaid
+}
+
+// hearGate reads all attempts once more, and reports nothing.
+func (r *run) hearGate(ctx context.Context) error {
+	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, kin: r.kin, gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, r.gate.opened}}
+	quiet.Found, quiet.Progress = func(Finding) error { return nil }, nil
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, next, err := r.view.Streams(ctx, store.Stream(graduation.KindAttempts+"#"), store.MaxPage, cursor)
+		if err != nil {
+			return err
+		}
+		for _, s := range page {
+			if ids := s.IDs(); len(ids) == 1 && graduation.Stream(ids[0]) == s {
+				if err := quiet.attempts(ctx, s, ids[0]); err != nil {
+					return err
+				}
+			}
+		}
+		cursor = next
+	}
+	r.gate.accepted = quiet.gate.accepted
+	return nil
+}
+
+// openedBy checks that a manifest that has graduated was made by an attempt
+// that was accepted: nothing else opens a child.
+func (r *run) openedBy(ctx context.Context, child identity.ID, manifest identity.Hash) error {
+	found := false
+	err := r.eachRow(ctx, graduation.Stream(child), func(row store.Row) error {
+		a, err := graduation.DecodeAttempt(child, row)
+		if err != nil {
+			return nil
+		}
+		d, err := r.view.Doc(ctx, graduation.AttemptKey(child, row.Position))
+		if damaged(err) {
+			found = true // perhaps: it was named
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		st, err := graduation.DecodeStatus(a, d)
+		if err != nil {
+			found = found || d.Version > 0
+			return nil
+		}
+		if st.Phase == graduation.Accepted {
+			m, err := composite.Parse(st.Outcome.Manifest)
+			found = found || err == nil && m.Hash() == manifest
+		}
+		return nil
+	})
+	if err == nil && !found {
+		r.found(inDocument(registry.ManifestKey(child), Graduation, "one that an accepted attempt has made, as it has graduated", "one of none"))
+	}
+	return err
+}

@@ -1,0 +1,85 @@
+package fsck
+
+import (
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// told is what a logbook says of its vacant.
+type told struct {
+	state lifecycle.State
+	card  string // hash, in hex; "" if no card is named
+	// capability is what its card says since it graduated, until a card is named.
+	capability string
+	floor      time.Time // what was signed until then is refused
+	whole      bool      // nothing in it is unreadable
+	// deleted: its last word is that its key is destroyed.
+	deleted bool
+
+	birth     *logbook.Birth // its first entry, of a child that was born
+	parental  bool           // it has had a child
+	graduated bool
+	plan      identity.Hash // by which it answers; zero if none was set
+	// exported: its key was taken elsewhere, where it may have gone on.
+	exported bool
+}
+
+// hear takes in what an entry in the logbook of owner says.
+func (t *told) hear(e *logbook.Entry, owner identity.ID) error {
+	state, says, err := e.State(owner)
+	if err != nil {
+		return err
+	}
+	if says {
+		t.state = state
+	}
+	switch e.Kind {
+	case logbook.KindCardSigned, logbook.KindPublished:
+		v, err := canon.Parse(e.Payload, canon.DefaultLimits())
+		hash, _ := v.Get("card_hash")
+		t.card, t.capability = hash.Text(), ""
+		return err
+	case logbook.KindRestored:
+		v, err := canon.Parse(e.Payload, canon.DefaultLimits())
+		if err != nil {
+			return err
+		}
+		floor, _ := v.Get("signed_after")
+		t.floor, err = canon.ParseTime(floor.Text())
+		return err
+	case logbook.KindKeyExported:
+		t.exported = true
+	case logbook.KindDeleted:
+		t.deleted = true
+	}
+	return t.hearKin(e, owner)
+}
+
+// hearKin takes in what an entry says of parents and children.
+func (t *told) hearKin(e *logbook.Entry, owner identity.ID) error {
+	switch e.Kind {
+	case logbook.KindBirth:
+		b, err := logbook.ParseBirth(e.Payload)
+		t.birth = &b
+		return err
+	case logbook.KindSpawn:
+		_, err := logbook.ParseSpawn(e.Payload)
+		t.parental = true
+		return err
+	case logbook.KindGraduated:
+		g, err := logbook.ParseGraduation(e.Payload)
+		if err == nil && g.Child == owner {
+			t.graduated, t.card, t.capability = true, "", g.Capability
+		}
+		return err
+	case logbook.KindPlanChanged:
+		var err error
+		t.plan, err = logbook.ParsePlanChanged(e.Payload)
+		return err
+	}
+	return nil
+}

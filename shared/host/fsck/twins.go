@@ -1,0 +1,232 @@
+package fsck
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Where parent and child are both hosted here, what passes between them is in
+// both logbooks, by one commit: SPAWN and BIRTH, DELEGATE and EXECUTE, and
+// GRADUATED in both. The two are held against each other by sums, so that of
+// each child only a few numbers are kept in memory.
+
+// edge is a parent and a child.
+type edge struct{ parent, child identity.ID }
+
+// The pairs of kinds. What is in the parent's logbook comes first.
+const (
+	births = iota
+	delegations
+	graduations
+	twinKinds
+)
+
+func twinNames() [twinKinds][2]string {
+	return [twinKinds][2]string{
+		births:      {logbook.KindSpawn, logbook.KindBirth},
+		delegations: {logbook.KindDelegate, logbook.KindExecute},
+		graduations: {logbook.KindGraduated, logbook.KindGraduated},
+	}
+}
+
+// tally counts entries and adds up what they say, in whatever order.
+type tally struct {
+	n   uint64
+	sum sum
+}
+
+func (t *tally) add(said []byte) {
+	t.n++
+	h := identity.Sum(said)
+	for i := range t.sum { // not XOR: what is said twice must not vanish
+		t.sum[i] += h[i]
+	}
+}
+
+// family is what the two logbooks of an edge say of each other.
+type family struct{ parent, child [twinKinds]tally }
+
+// kinship is what was read of logbooks, for the twins of their entries.
+type kinship struct {
+	edges map[edge]*family
+	tips  map[identity.ID]uint64 // last position that was read
+	loose map[identity.ID]bool   // logbooks that cannot be held against others
+}
+
+// hear takes in an entry of owner's logbook.
+func (k *kinship) hear(e *logbook.Entry, owner identity.ID) {
+	kind, ofParent := births, true
+	var between edge
+	var said []byte
+	switch e.Kind {
+	case logbook.KindSpawn:
+		s, err := logbook.ParseSpawn(e.Payload)
+		if err != nil {
+			return
+		}
+		between, said = edge{owner, s.Child}, []byte(s.Path)
+	case logbook.KindBirth:
+		b, err := logbook.ParseBirth(e.Payload)
+		if err != nil {
+			return
+		}
+		between, said, ofParent = edge{b.Parent, owner}, []byte(b.Path), false
+	case logbook.KindDelegate, logbook.KindExecute:
+		kind, ofParent = delegations, e.Kind == logbook.KindDelegate
+		other, task, ok := delegated(e.Payload, ofParent)
+		if !ok {
+			return
+		}
+		if between, said = (edge{owner, other}), task; !ofParent {
+			between = edge{other, owner}
+		}
+	case logbook.KindGraduated:
+		g, err := logbook.ParseGraduation(e.Payload)
+		if err != nil || g.Parent != owner && g.Child != owner {
+			return
+		}
+		kind, between, said, ofParent = graduations, edge{g.Parent, g.Child}, []byte(g.Capability), g.Parent == owner
+	default:
+		return
+	}
+	f := k.edges[between]
+	if f == nil {
+		f = &family{}
+		k.edges[between] = f
+	}
+	if ofParent {
+		f.parent[kind].add(said)
+	} else {
+		f.child[kind].add(said)
+	}
+}
+
+// delegated is whom an entry names, and what is the same in its twin.
+func delegated(payload []byte, byParent bool) (other identity.ID, said []byte, ok bool) {
+	v, err := canon.Parse(payload, canon.DefaultLimits())
+	if err != nil {
+		return other, nil, false
+	}
+	key := "parent_id"
+	if byParent {
+		key = "child_id"
+	}
+	id, _ := v.Get(key)
+	if other, err = identity.ParseID(id.Text()); err != nil {
+		return other, nil, false
+	}
+	kind, _ := v.Get("subtask_kind")
+	task, _ := v.Get("task_hash")
+	return other, canon.NewArray(kind, task).AppendCJ(nil), true
+}
+
+// twins holds the two logbooks of each edge against each other, where both are
+// hosted here and whole. What has left the host may have gone on elsewhere.
+func (r *run) twins(ctx context.Context) error {
+	order := func(a, b edge) int {
+		if by := bytes.Compare(a.parent[:], b.parent[:]); by != 0 {
+			return by
+		}
+		return bytes.Compare(a.child[:], b.child[:])
+	}
+	for _, between := range slices.SortedFunc(maps.Keys(r.kin.edges), order) {
+		if err := r.settle(); err != nil {
+			return err
+		}
+		f := r.kin.edges[between]
+		if f.parent == f.child {
+			continue
+		}
+		comparable, err := r.comparable(ctx, between)
+		if err != nil {
+			return err
+		}
+		// Where the view is no snapshot, one of the two was read later.
+		for try := 1; comparable && f.parent != f.child && try <= meanwhile; try++ {
+			before := r.kin.tips[between.parent] + r.kin.tips[between.child]
+			for _, owner := range []identity.ID{between.parent, between.child} {
+				if err := r.hearMore(ctx, owner); err != nil {
+					return err
+				}
+			}
+			if before == r.kin.tips[between.parent]+r.kin.tips[between.child] {
+				break
+			}
+		}
+		if comparable {
+			r.unlike(between, f)
+		}
+	}
+	return nil
+}
+
+// comparable reports whether both of an edge are hosted here, with all of their
+// logbooks.
+func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
+	for _, id := range []identity.ID{between.parent, between.child} {
+		if r.kin.tips[id] == 0 || r.kin.loose[id] {
+			return false, nil
+		}
+		d, err := r.view.Doc(ctx, hosted.RecordKey(id))
+		if damaged(err) || err == nil && d.Version == 0 {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// hearMore hears the entries of owner behind those that were read.
+func (r *run) hearMore(ctx context.Context, owner identity.ID) error {
+	s := store.StreamOf(store.KindLogbook, owner)
+	for {
+		rows, err := r.view.Rows(ctx, s, r.kin.tips[owner]+1, r.pageRows, store.Ascending)
+		if damaged(err) || err == nil && len(rows) == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			r.kin.tips[owner] = row.Position
+			var e logbook.Entry
+			if e.UnmarshalBinary(row.Data) == nil {
+				r.kin.hear(&e, owner)
+			}
+		}
+	}
+}
+
+// unlike names the entries of an edge that are in one logbook alone.
+func (r *run) unlike(between edge, f *family) {
+	s := store.StreamOf(store.KindLogbook, between.child)
+	for kind, name := range twinNames() {
+		p, c := f.parent[kind], f.child[kind]
+		switch {
+		case p.n != c.n:
+			r.found(inStream(s, 0, Kin, fmt.Sprintf("%d of %s, as many as there are of %s in the logbook of %s", p.n, name[1], name[0], between.parent), fmt.Sprint(c.n)))
+		case p.sum != c.sum:
+			r.found(inStream(s, 0, Kin, fmt.Sprintf("%s to say what %s says in the logbook of %s", name[1], name[0], between.parent), "something else"))
+		}
+	}
+}
+
+// told notes how far owner's logbook was read, and whether it can be held
+// against others.
+func (k *kinship) told(owner identity.ID, tip uint64, says *told) {
+	k.tips[owner] = tip
+	if !says.whole || says.exported {
+		k.loose[owner] = true
+	}
+}
