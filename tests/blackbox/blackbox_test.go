@@ -84,6 +84,16 @@ func TestAVacantWithClosedChildrenLooksLikeOneWithout(t *testing.T) {
 			_, err = h.Vacants.Delete(t.Context(), r.ID)
 			must(t, err)
 		},
+		"called by its parent": func(t *testing.T, h *host, r hosted.Record) {
+			if got := h.ask(h.call(t, *r.Parent, r.ID)); got.Status != http.StatusOK {
+				t.Fatalf("a call of the parent = %d %s", got.Status, got.Body)
+			}
+		},
+		"refused at the gate": func(t *testing.T, h *host, r hosted.Record) {
+			if got := h.ask(h.graduation(t, *r.Parent, r.ID)); got.Status != http.StatusAccepted || !strings.Contains(got.Body, `"refused"`) {
+				t.Fatalf("an attempt of the child = %d %s, want it refused", got.Status, got.Body)
+			}
+		},
 		"a parent itself": func(t *testing.T, h *host, r hosted.Record) { h.spawn(t, r.ID, "clerk") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,21 +207,41 @@ func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 	}
 }
 
+// call is the first call of one hosted vacant to another.
+func (h *host) call(t *testing.T, from, to identity.ID) request {
+	t.Helper()
+	e := &envelope.Envelope{From: from, To: to, Seq: 1, Time: h.clock(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
+	if err := h.Vacants.Sign(t.Context(), from, func(s identity.Signer) error {
+		_, err := e.Sign(t.Context(), s)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return request{method: "POST", target: message.SendPath, body: envelope.AppendRequest(nil, nil, e)}
+}
+
+// graduation asks for a child's graduation, signed by both.
+func (h *host) graduation(t *testing.T, parent, child identity.ID) request {
+	t.Helper()
+	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: "reviews contracts"}
+	for id, sign := range map[identity.ID]func(context.Context, identity.Signer) error{parent: r.SignParent, child: r.SignChild} {
+		if err := h.Vacants.Sign(t.Context(), id, func(s identity.Signer) error { return sign(t.Context(), s) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return request{method: "POST", target: "/v1/graduations", body: []byte(`{"request":` + string(r.Blob()) + `}`)}
+}
+
 // The box is closed to others, not to its own.
 func TestParentAndSiblingsLookIn(t *testing.T) {
 	k := newKeys(t)
 	firm := open(t, k)
 	one, two := firm.spawn(t, k.firm.ID(), "drafter"), firm.spawn(t, k.firm.ID(), "reviewer")
 	for name, from := range map[string]identity.ID{"parent": k.firm.ID(), "sibling": two.ID} {
-		e := &envelope.Envelope{From: from, To: one.ID, Seq: 1, Time: firm.clock(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
-		if err := firm.Vacants.Sign(t.Context(), from, func(s identity.Signer) error {
-			_, err := e.Sign(t.Context(), s)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		r := firm.call(t, from, one.ID)
 		for _, path := range []string{message.SendPath, "/v/" + one.ID.String() + message.AskPath} {
-			if got := firm.ask(request{method: "POST", target: path, body: envelope.AppendRequest(nil, nil, e)}); got.Status != http.StatusOK || !strings.Contains(got.Body, "echo from") {
+			r.target = path
+			if got := firm.ask(r); got.Status != http.StatusOK || !strings.Contains(got.Body, "echo from") {
 				t.Errorf("POST %s by the %s = %d %s, want the answer", path, name, got.Status, got.Body)
 			}
 		}
