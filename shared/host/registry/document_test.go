@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/vacancy-host/vacancy/shared/host/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -145,6 +146,11 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 		"another's replaced":    {Manifest: closed, Replaced: &another},
 		"a forged one replaced": {Manifest: closed, Replaced: &forged},
 		"replaced by an open":   {Manifest: opener, Replaced: &opened},
+		"graduated and closed":  {Manifest: closed, Graduated: true, Replaced: &closed},
+		"before without it":     {Manifest: opener, Graduated: true, Before: &opened},
+		"before an open one":    {Manifest: closed, Replaced: &opened, Before: &opener},
+		"before, but closed":    {Manifest: opener, Graduated: true, Replaced: &closed, Before: &closed},
+		"a forged one before":   {Manifest: opener, Graduated: true, Replaced: &closed, Before: &forged},
 	} {
 		data, err := m.Encode()
 		if err != nil {
@@ -153,6 +159,18 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 		if _, err := registry.DecodeManifest(id, store.Doc{Key: registry.ManifestKey(id), Data: data}); !problem.Is(err, problem.Damaged) {
 			t.Errorf("%s: DecodeManifest() = %v, want damaged", name, err)
 		}
+	}
+	whole := registry.ManifestDocument{Manifest: opener, Graduated: true, Replaced: &closed, Before: &opened}
+	data, err := whole.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := registry.DecodeManifest(id, store.Doc{Key: registry.ManifestKey(id), Data: data})
+	if diff := cmp.Diff(whole, back, cmpopts.EquateEmpty()); diff != "" || err != nil {
+		t.Errorf("DecodeManifest(Encode()) = %v (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff([]identity.ID{key(5).ID(), key(2).ID(), key(4).ID()}, back.Parents()); diff != "" || back.Closed() || back.Born() != back.Replaced {
+		t.Errorf("of a child that has graduated, closed %t, Parents() (-want +got):\n%s", back.Closed(), diff)
 	}
 	for name, d := range map[string]store.Doc{
 		"of nobody":   {Key: store.Key{Partition: "revoked", Sort: "x"}, Data: []byte(`{"format":1}`)},
