@@ -35,7 +35,6 @@ func BenchmarkTenChildrenAtOnce(b *testing.B) {
 
 func tenAtOnce(b *testing.B, s store.Store, slowest time.Duration) {
 	h := open(b, s)
-	h = h.over(s, 20*time.Second)
 	parent := h.create("parent")
 	var names, delegate []string
 	for i := range 10 {

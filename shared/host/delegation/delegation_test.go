@@ -55,6 +55,9 @@ func TestACompositeAnswersByItsPlan(t *testing.T) {
 			t.Parallel()
 			s := newStore()
 			h := open(t, s)
+			if strings.Contains(name, "late") {
+				h = h.over(s, work)
+			}
 			parent := h.create("parent")
 			children := h.spawn(parent.ID, "a", "b", "c")
 			h.set(parent.ID, `{"version":1,`+c.plan+`}`)
@@ -168,7 +171,10 @@ func TestAChildIsCalledInAChainOfItsOwnWithAReceipt(t *testing.T) {
 }
 
 func TestNothingOfAFailingChildShowsOutside(t *testing.T) {
-	h, parent, _ := firm(t, newStore(), both)
+	t.Parallel()
+	s := newStore()
+	h, parent, _ := firm(t, s, both)
+	h = h.over(s, work)
 	plain := h.create("plain")
 	for _, c := range []struct {
 		name string
@@ -196,7 +202,6 @@ func TestNothingOfAFailingChildShowsOutside(t *testing.T) {
 func TestFiveAtOnceToOneChildLeaveBothChainsWhole(t *testing.T) {
 	s := newStore()
 	h := open(t, s)
-	h = h.over(s, 5*time.Second)
 	parent := h.create("parent")
 	child := h.spawn(parent.ID, "only")[0]
 	h.set(parent.ID, `{"version":1,"parallel":true,"delegate":[`+strings.Repeat(`{"child":"only","task":"{input}"},`, 4)+`{"child":"only","task":"last"}]}`)
@@ -221,11 +226,10 @@ func TestFiveAtOnceToOneChildLeaveBothChainsWhole(t *testing.T) {
 func TestTwoHostsOfOneStoreAnswerByOnePlanAtOnce(t *testing.T) {
 	s := newStore()
 	h := open(t, s)
-	h = h.over(s, 10*time.Second)
 	parent := h.create("parent")
 	h.spawn(parent.ID, "a", "b")
 	h.set(parent.ID, `{"version":1,"parallel":true,"delegate":[{"child":"a"},{"child":"b"},{"child":"a"}]}`)
-	hosts := []*home{h, h.over(s, 10*time.Second)}
+	hosts := []*home{h, h.over(s, ample)}
 	const each = 4
 	done := make(chan error, len(hosts)*each)
 	for _, host := range hosts {
@@ -313,7 +317,6 @@ func TestAChildOfAnotherIsNeverAsked(t *testing.T) {
 func TestPlansBelowEachOtherAnswerTogether(t *testing.T) {
 	s := newStore()
 	h := open(t, s)
-	h = h.over(s, 5*time.Second)
 	top := h.create("l1")
 	at := top.ID
 	for _, name := range []string{"l2", "l3", "l4", "l5"} {
@@ -335,7 +338,6 @@ func TestPlansBelowEachOtherAnswerTogether(t *testing.T) {
 func TestACallGoesNoDeeperAndMakesNoMoreCallsThanItMay(t *testing.T) {
 	s := newStore()
 	h := open(t, s)
-	h = h.over(s, 20*time.Second)
 	top := h.create("l1")
 	ids, leaves := []identity.ID{top.ID}, []identity.ID{}
 	for i := range 4 {
@@ -422,8 +424,8 @@ func TestAReportCountsCallsFailuresAndTheirTime(t *testing.T) {
 		decided, failures int
 		atLeast, lessThan time.Duration
 	}{
-		{children[0].ID, "drafter", 4, 4, 2, 20 * time.Millisecond, work},
-		{children[1].ID, "reviewer", 4, 4, 0, 0, work},
+		{children[0].ID, "drafter", 4, 4, 2, 20 * time.Millisecond, ample},
+		{children[1].ID, "reviewer", 4, 4, 0, 0, ample},
 		{idle.ID, "idle", 0, 0, 0, 0, time.Nanosecond},
 	} {
 		c := got[want.name]

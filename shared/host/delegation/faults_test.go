@@ -68,7 +68,7 @@ func brokenOff(t *testing.T, text string, at int, fate storetest.Fate, crash boo
 		return storetest.Fine
 	}}
 	clean.wait = noWait
-	broken := clean.over(lossy, work)
+	broken := clean.over(lossy, ample)
 	const want = `["drafter(x)","reviewer(x)"]`
 	got, failed := broken.ask(parent.ID, "x")
 	if failed == nil && got != want {
@@ -78,7 +78,7 @@ func brokenOff(t *testing.T, text string, at int, fate storetest.Fate, crash boo
 		t.Errorf("Send() = %v, want no failure", failed)
 	}
 	lossy.Settle(t.Context())
-	after := clean.over(s, work)
+	after := clean.over(s, ample)
 	given, taken := count(after.log(parent.ID), logbook.KindDelegate), 0
 	for _, child := range children {
 		taken += count(after.log(child.ID), logbook.KindExecute)
@@ -205,7 +205,7 @@ func TestWhatIsUnknownIsSentAgainAndWhatIsTakenIsSignedForTheNextPlace(t *testin
 
 func TestWithTooLittleTimeNothingIsAsked(t *testing.T) {
 	h, parent, children := firm(t, newStore(), both)
-	ctx, cancel := context.WithTimeout(t.Context(), margin)
+	ctx, cancel := context.WithTimeout(t.Context(), margin) // all of it is the pipeline's
 	defer cancel()
 	before := len(h.log(parent.ID))
 	if _, err := h.runner.Answer(ctx, substrate.Question{Text: "x", Vacant: parent.ID}); !problem.Is(err, problem.Deadline) {

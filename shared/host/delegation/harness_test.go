@@ -79,10 +79,12 @@ type home struct {
 // noWait tries again at once.
 func noWait(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
-// Times of the pipeline in tests.
+// Times of the pipeline in tests: short where one waits for them to be over, and
+// else as long as a busy machine may need.
 const (
-	work   = 400 * time.Millisecond
-	margin = 50 * time.Millisecond
+	work   = 1500 * time.Millisecond
+	margin = 300 * time.Millisecond
+	ample  = 30 * time.Second
 )
 
 func newVault(t testing.TB) custody.Vault {
@@ -96,7 +98,7 @@ func newVault(t testing.TB) custody.Vault {
 
 func open(t testing.TB, s store.Store) *home {
 	t.Helper()
-	return (&home{TB: t, vault: newVault(t), minds: &minds{}}).over(s, work)
+	return (&home{TB: t, vault: newVault(t), minds: &minds{}}).over(s, ample)
 }
 
 // over is another instance of h, over a store that leads to the same data.
