@@ -1,0 +1,249 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/graduation/gatetest"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/faultproxy"
+	"github.com/vacancy-host/vacancy/tests/roundtrips"
+)
+
+// family makes vacants and children at a house over DynamoDB Local.
+type family struct {
+	house *serve.House
+	made  atomic.Int64
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func (f *family) vacant(tb testing.TB) identity.ID {
+	tb.Helper()
+	r, err := f.house.Vacants.Create(tb.Context(), hosted.Spec{Name: fmt.Sprintf("vacant-%d", f.made.Add(1)), Capability: "echoes", Substrate: "echo"})
+	must(tb, err)
+	return r.ID
+}
+
+func (f *family) children(tb testing.TB, parent identity.ID, n int) []identity.ID {
+	tb.Helper()
+	ids := make([]identity.ID, n)
+	for i := range ids {
+		// Another substrate than the parent's: of one family they would be refused.
+		r, _, err := f.house.Vacants.Spawn(tb.Context(), hosted.SpawnSpec{Parent: parent, Path: "D2", Name: fmt.Sprintf("child-%d", f.made.Add(1)), Substrate: "http:https://child.example/answer"})
+		must(tb, err)
+		ids[i] = r.ID
+	}
+	return ids
+}
+
+func (f *family) sign(tb testing.TB, r *composite.Request) {
+	tb.Helper()
+	v := f.house.Vacants
+	must(tb, v.Sign(tb.Context(), r.ParentID, func(s identity.Signer) error { return r.SignParent(tb.Context(), s) }))
+	must(tb, v.Sign(tb.Context(), r.ChildID, func(s identity.Signer) error { return r.SignChild(tb.Context(), s) }))
+}
+
+func (f *family) request(tb testing.TB, parent, child identity.ID) graduation.Submission {
+	tb.Helper()
+	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: "drafts contracts"}
+	f.sign(tb, &r)
+	return graduation.Submission{Request: r}
+}
+
+func TestTheGateOverDynamoDBLocal(t *testing.T) {
+	h := awshome.New(t)
+	s := h.Store(h.Endpoint)
+	f := &family{house: h.Open(t, s, time.Now, nil)}
+	gatetest.Run(t, gatetest.Home{
+		Store:     s,
+		Vacant:    func(t *testing.T) identity.ID { return f.vacant(t) },
+		Children:  func(t *testing.T, parent identity.ID, n int) []identity.ID { return f.children(t, parent, n) },
+		Sign:      func(t *testing.T, r *composite.Request) { f.sign(t, r) },
+		SetPolicy: func(t *testing.T, p gate.Policy) { must(t, f.house.Gate.SetPolicy(t.Context(), "", p)) },
+		Revoke: func(t *testing.T, id identity.ID) {
+			_, _, err := f.house.Vacants.Revoke(t.Context(), id, "test")
+			must(t, err)
+		},
+		Submit: func(t *testing.T, sub graduation.Submission) (graduation.View, error) {
+			st, err := f.house.Gate.Submit(t.Context(), sub)
+			if err != nil {
+				return graduation.View{}, err
+			}
+			return st.View(), nil
+		},
+	})
+}
+
+// Two hosts share the tables: each holds its own turns, and neither knows of
+// the other's.
+func TestOf50GraduationsAtOnceOfTwoHostsThreeSucceed(t *testing.T) {
+	const many, limit = 50, 3
+	h := awshome.New(t)
+	f := &family{house: h.Open(t, h.Store(h.Endpoint), time.Now, nil)}
+	other := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
+	parent := f.vacant(t)
+	var subs []graduation.Submission
+	for _, child := range f.children(t, parent, many) {
+		subs = append(subs, f.request(t, parent, child))
+	}
+	count := map[string]int{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i, sub := range subs {
+		all.Go(func() {
+			service := []*graduation.Service{f.house.Gate, other.Gate}[i%2]
+			st, err := service.Submit(t.Context(), sub)
+			word := string(st.Phase)
+			if err != nil {
+				word = err.Error()
+			} else if st.Refusal != nil {
+				word += " by " + st.Refusal.Error
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			count[word]++
+		})
+	}
+	all.Wait()
+	if count["accepted"] != limit || count["refused by GraduationRateLimitError"] != many-limit {
+		t.Errorf("Submit() of %d at once = %v, want %d accepted and all others refused by the rate limit", many, count, limit)
+	}
+	f.wantWhole(t, h.Store(h.Endpoint), parent, limit)
+}
+
+// wantWhole wants a number of children of parent to have graduated, each
+// altogether.
+func (f *family) wantWhole(tb testing.TB, s store.Store, parent identity.ID, want int) {
+	tb.Helper()
+	doc, err := s.Doc(tb.Context(), graduation.WindowKey(parent))
+	must(tb, err)
+	w, err := graduation.DecodeWindow(parent, doc)
+	must(tb, err)
+	open := 0
+	for cursor, more := "", true; more; more = cursor != "" {
+		var page []hosted.Record
+		page, cursor, err = f.house.Vacants.Children(tb.Context(), parent, cursor, hosted.MaxPage)
+		must(tb, err)
+		for _, r := range page {
+			m, _, err := f.house.Vacants.Manifest(tb.Context(), r.ID)
+			must(tb, err)
+			st, some, err := f.house.Gate.Latest(tb.Context(), r.ID)
+			must(tb, err)
+			accepted := some && st.Phase == graduation.Accepted
+			if r.Closed != m.Manifest.ClosedByDefault || m.Graduated == r.Closed || accepted == r.Closed {
+				tb.Errorf("child %s: closed by its record %v, by its manifest %v; graduated %v; accepted %v", r.ID.Short(), r.Closed, m.Manifest.ClosedByDefault, m.Graduated, accepted)
+			}
+			if !r.Closed {
+				open++
+			}
+		}
+	}
+	if open != want || len(w) != want {
+		tb.Errorf("%d children have graduated and %d slots are taken, want %d", open, len(w), want)
+	}
+}
+
+// maxGraduationWrites and maxGraduationReads are the promised price of a
+// graduation that is accepted, the index and the evidence included.
+const (
+	maxGraduationWrites = 40
+	maxGraduationReads  = 50
+)
+
+func TestWhatAGraduationConsumes(t *testing.T) {
+	h := awshome.New(t)
+	f := &family{house: h.Open(t, h.Store(h.Endpoint), time.Now, nil)}
+	parent := f.vacant(t)
+	counter := &roundtrips.Counter{}
+	s := h.Store(h.Endpoint, counter.Option)
+	for i, child := range f.children(t, parent, 2) {
+		sub := f.request(t, parent, child)
+		counter.Reset()
+		st, err := h.Open(t, s, time.Now, nil).Gate.Submit(t.Context(), sub)
+		if err != nil || st.Phase != graduation.Accepted {
+			t.Fatalf("Submit() = %s %+v, %v, want accepted", st.Phase, st.Refusal, err)
+		}
+		entry, _ := indexUnits(t, s, child)
+		writes, reads := counter.WriteUnits()+float64(entry), counter.ReadUnits()
+		t.Logf("graduation %d: %v write units, %d of the index, and %v read units in %d requests", i+1, writes, entry, reads, len(counter.Operations()))
+		if writes > maxGraduationWrites || reads > maxGraduationReads {
+			t.Errorf("graduation %d: %v write units and %v read units, want at most %d and %d", i+1, writes, reads, maxGraduationWrites, maxGraduationReads)
+		}
+	}
+}
+
+// faultsOf are the faults of a request: what became of a read matters to nobody.
+func faultsOf(operation string) []faultproxy.Fault {
+	if operation == "GetItem" || operation == "Query" {
+		return []faultproxy.Fault{faultproxy.Drop, faultproxy.Throttle}
+	}
+	return slices.DeleteFunc(faultproxy.Faults(), func(f faultproxy.Fault) bool {
+		return f == faultproxy.Hang || f == faultproxy.HangAfter // as long as a client is patient, and then as when a connection drops
+	})
+}
+
+// Every request of a graduation fails once in every way: it is decided all the
+// same or fails whole, and sent again it is accepted.
+func TestFaultInOneRequestOfAGraduation(t *testing.T) {
+	h := newHome(t)
+	clean := h.Store(h.Endpoint)
+	f := &family{house: h.Open(t, clean, time.Now, nil)}
+	p := gate.DefaultPolicy()
+	p.Limit = gate.MaxLimit
+	must(t, f.house.Gate.SetPolicy(t.Context(), "", p))
+	parent := f.vacant(t)
+	counter := &roundtrips.Counter{}
+	st, err := h.Open(t, h.Store(h.Endpoint, counter.Option), time.Now, nil).Gate.Submit(t.Context(), f.request(t, parent, f.children(t, parent, 1)[0]))
+	if err != nil || st.Phase != graduation.Accepted {
+		t.Fatalf("Submit() = %s %+v, %v, want accepted", st.Phase, st.Refusal, err)
+	}
+	requests := map[string]int{}
+	for _, operation := range counter.Operations() {
+		requests[operation]++
+	}
+	graduated := 1
+	for operation, n := range requests {
+		for nth := 1; nth <= n; nth++ {
+			for _, fault := range faultsOf(operation) {
+				t.Run(fmt.Sprintf("%s %d, %v", operation, nth, fault), func(t *testing.T) {
+					child := f.children(t, parent, 1)[0]
+					sub := f.request(t, parent, child)
+					proxy := faultproxy.Start(t, h.Endpoint)
+					proxy.Set(faultproxy.Rule{Operation: operation, Nth: nth, Fault: fault, For: 20 * time.Millisecond})
+					st, err := h.Open(t, h.faulty(proxy.URL, time.Second), time.Now, nil).Gate.Submit(t.Context(), sub)
+					if err != nil && !problem.Is(err, problem.Unavailable) {
+						t.Errorf("Submit() = %v, want nil or unavailable", err)
+					}
+					if _, err := proxy.Release(); err != nil {
+						t.Fatal(err)
+					}
+					if err != nil || st.Phase != graduation.Accepted {
+						if st, err = f.house.Gate.Submit(t.Context(), sub); err != nil || st.Phase != graduation.Accepted {
+							t.Fatalf("Submit() again = %s %+v, %v, want accepted", st.Phase, st.Refusal, err)
+						}
+					}
+					graduated++
+				})
+			}
+		}
+	}
+	f.wantWhole(t, clean, parent, graduated)
+}
