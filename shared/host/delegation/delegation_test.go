@@ -389,6 +389,7 @@ func TestACallGoesNoDeeperAndMakesNoMoreCallsThanItMay(t *testing.T) {
 	if n := len(h.log(leaves[1])) - before; n != plan.MaxCalls-4 {
 		t.Errorf("the leaf was asked %d times, want %d", n, plan.MaxCalls-4)
 	}
+	around(ids[0], asks(3, ids[1])) // verify finds a plan that its logbook does not know
 	wantClean(t, h, s)
 }
 
