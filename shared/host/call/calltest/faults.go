@@ -32,6 +32,8 @@ type scenario struct {
 	// what the request comes to without a fault.
 	kind  problem.Kind // 0: 200
 	state call.State
+	// beside: whether the keys are good is read beside the accept, and tried again.
+	beside bool
 }
 
 // scenarios is the fault table's list of places. A call to the store that is
@@ -43,6 +45,7 @@ var scenarios = []scenario{
 			"Commit req",     // the accept
 			"Commit rsp",     // the answer
 			"Commit textkey", // the first text of the day makes the day's key
+			"Doc revoked",    // whose keys are good
 			"Doc textkey",
 			"Doc v", // the vacant's record
 			"Tip req", "Tip rsp",
@@ -50,8 +53,8 @@ var scenarios = []scenario{
 		prepare: func(s *scene) *envelope.Envelope { return s.call(nil, "hi") },
 	},
 	{
-		name:  "a warm call",
-		calls: []string{"Commit req", "Commit rsp"},
+		name: "a warm call", beside: true,
+		calls: []string{"Commit req", "Commit rsp", "Doc revoked"},
 		prepare: func(s *scene) *envelope.Envelope {
 			first := s.call(nil, "first")
 			s.ok(s.send(s.a, first), first)
@@ -60,7 +63,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:  "a call by an old memory",
-		calls: []string{"Commit req", "Commit rsp", "Doc v", "Tip req", "Tip rsp"},
+		calls: []string{"Commit req", "Commit rsp", "Doc revoked", "Doc v", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			first := s.call(nil, "first")
 			s.ok(s.send(s.a, first), first)
@@ -70,8 +73,8 @@ var scenarios = []scenario{
 		},
 	},
 	{
-		name:  "a call whose copy was quicker",
-		calls: []string{"Commit req", "Doc v", "Rows req", "Rows rsp", "Tip req", "Tip rsp"},
+		name: "a call whose copy was quicker", beside: true,
+		calls: []string{"Commit req", "Doc revoked", "Doc v", "Rows req", "Rows rsp", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			first := s.call(nil, "first")
 			s.ok(s.send(s.a, first), first)
@@ -83,7 +86,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:  "an answer whose position was taken",
-		calls: []string{"Commit req", "Commit rsp", "Commit rsp", "Doc v", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
+		calls: []string{"Commit req", "Commit rsp", "Commit rsp", "Doc revoked", "Doc v", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			aside := s.hostWith(func(c *call.Config) {
 				c.Store = s.store.Store // whose calls have no faults
@@ -99,8 +102,8 @@ var scenarios = []scenario{
 		},
 	},
 	{
-		name:  "a failing behaviour",
-		calls: []string{"Commit req", "Commit rsp", "Rows rsp", "Rows rsp"},
+		name: "a failing behaviour", beside: true,
+		calls: []string{"Commit req", "Commit rsp", "Doc revoked", "Rows rsp", "Rows rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			first := s.call(nil, "first")
 			s.ok(s.send(s.a, first), first)
@@ -111,7 +114,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:  "a priced call",
-		calls: []string{"Commit req", "Commit rsp", "Doc balance"},
+		calls: []string{"Commit req", "Commit rsp", "Doc balance", "Doc revoked"},
 		prepare: func(s *scene) *envelope.Envelope {
 			s.charge(100)
 			s.keyed()
@@ -122,7 +125,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:  "a priced call that fails",
-		calls: []string{"Commit req", "Commit rsp", "Doc balance", "Rows rsp", "Rows rsp"},
+		calls: []string{"Commit req", "Commit rsp", "Doc balance", "Doc revoked", "Rows rsp", "Rows rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			s.charge(100)
 			s.keyed()
@@ -135,7 +138,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:  "a resend past its due",
-		calls: []string{"Commit rsp", "Doc v", "Rows req", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
+		calls: []string{"Commit rsp", "Doc revoked", "Doc v", "Rows req", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			e := s.call(nil, "hi")
 			s.store.Next("Commit req", Repeat(Unacked, 6)...)
@@ -148,7 +151,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:  "a reset",
-		calls: []string{"Commit req", "Doc v", "Tip req"},
+		calls: []string{"Commit req", "Doc revoked", "Doc v", "Tip req"},
 		prepare: func(s *scene) *envelope.Envelope {
 			first := s.call(nil, "first")
 			s.ok(s.send(s.a, first), first)
@@ -263,10 +266,17 @@ func (s *scene) keyed() {
 		return s.hostWith(func(c *call.Config) {
 			c.Texts = texts.New(s.store, s.vault, c.Now, rand.Reader, 0)
 			c.Margin = time.Millisecond // hang needs a deadline that is near
+			c.Revoked = s.revoked
 		})
 	}
 	s.a, s.b = host(), host()
 	s.opener = texts.New(s.store, s.vault, s.clock.Now(0), rand.Reader, 0)
+}
+
+// revoked reads what a host reads to know whose keys are good: here all are.
+func (s *scene) revoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
+	_, err := s.store.Doc(ctx, store.Key{Partition: "revoked", Sort: "#all"})
+	return make([]bool, len(ids)), err
 }
 
 // warm brings the key of the day into host a's memory.
@@ -303,7 +313,7 @@ func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n
 	out := s.deliver(s.a, e, patience)
 	s.store.Drop() // a read is not tried again, nor is a write after success
 	switch {
-	case f.fine, f.heals && settled(name):
+	case f.fine, f.heals && settled(name), f.heals && sc.beside && name == "Doc revoked":
 		sc.fine(s, out, e)
 	case patience < time.Minute && out.Problem != nil && problem.Is(out.Problem, problem.Deadline):
 		// A slow machine: the deadline came before the call did.
