@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // most is how much of a response is looked at, in bytes.
@@ -61,7 +62,7 @@ func containsAny(s string, list []string) bool {
 // tokenize cuts text into words, in lower case. Where a script has no spaces
 // between words, each character is one.
 func tokenize(text string) []string {
-	var list []string
+	list := make([]string, 0, len(text)/5)
 	start := -1
 	end := func(i int) {
 		if start >= 0 {
@@ -70,7 +71,7 @@ func tokenize(text string) []string {
 	}
 	for i, r := range text {
 		switch {
-		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai):
+		case r >= utf8.RuneSelf && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai):
 			end(i)
 			list = append(list, string(r))
 		case unicode.IsLetter(r), unicode.IsDigit(r), unicode.IsMark(r):
@@ -93,7 +94,7 @@ func variety(words []string) (ratio, even float64) {
 	if len(words) == 0 {
 		return 0, 0
 	}
-	counts := map[string]int{}
+	counts := make(map[string]int, len(words))
 	for _, w := range words {
 		counts[w]++
 	}
