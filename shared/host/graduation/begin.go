@@ -255,11 +255,16 @@ func (s *Service) decode(ctx context.Context, child identity.ID, row store.Row) 
 	if err != nil {
 		return Status{}, err
 	}
-	d, err := s.Store.Doc(ctx, AttemptKey(child, row.Position))
+	return s.refresh(ctx, &a)
+}
+
+// refresh reads what has come of an attempt.
+func (s *Service) refresh(ctx context.Context, a *Attempt) (Status, error) {
+	d, err := s.Store.Doc(ctx, AttemptKey(a.Child, a.Position))
 	if err != nil {
 		return Status{}, err
 	}
-	return DecodeStatus(a, d)
+	return DecodeStatus(*a, d)
 }
 
 // lastAccepted is the position of the last attempt up to s that was accepted.

@@ -7,13 +7,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
-	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
 // commit makes the child public, or changes nothing. Whatever has changed since
 // the checks is checked again, until nobody else is in the way or the attempt
 // is due.
-func (s *Service) commit(ctx context.Context, a Attempt, found *gate.Findings) error {
+func (s *Service) commit(ctx context.Context, a *Attempt, found *gate.Findings) error {
 	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
@@ -30,13 +29,13 @@ func (s *Service) commit(ctx context.Context, a Attempt, found *gate.Findings) e
 // commitOnce plans under what it reads and commits on the condition that it
 // still is so. The attempt's own document is among what is written: so two runs
 // of one attempt have one effect, and what was recorded as failed stays so.
-func (s *Service) commitOnce(ctx context.Context, a Attempt, found *gate.Findings) error {
+func (s *Service) commitOnce(ctx context.Context, a *Attempt, found *gate.Findings) error {
 	done, err := s.Vacants.GraduationTurn(ctx, a.Request.ParentID, a.Child)
 	if err != nil {
 		return err
 	}
 	defer done()
-	st, err := s.read(ctx, a.ID)
+	st, err := s.refresh(ctx, a)
 	switch {
 	case err != nil:
 		return err
@@ -45,14 +44,11 @@ func (s *Service) commitOnce(ctx context.Context, a Attempt, found *gate.Finding
 	case st.Phase != Open:
 		return over(&st)
 	}
-	m, err := s.consent(ctx, &st)
+	slot, err := s.slot(ctx, &st)
 	if err != nil {
 		return err
 	}
-	slot, err := s.slot(ctx, &st, m)
-	if err != nil {
-		return err
-	}
+	// Which asks for consent, for the keys and for a closed child once more.
 	planned, made, err := s.Vacants.PlanGraduation(ctx, hosted.Graduation{Request: a.Request, Artefacts: hosted.Artefacts(a.Artefacts), When: s.now()})
 	if err != nil {
 		return err
@@ -70,18 +66,19 @@ func (s *Service) commitOnce(ctx context.Context, a Attempt, found *gate.Finding
 }
 
 // slot is the write that takes a slot of the parent's day, if there is one.
-func (s *Service) slot(ctx context.Context, st *Status, m *composite.Manifest) (store.Put, error) {
-	w, version, err := s.window(ctx, st.Request.ParentID)
+func (s *Service) slot(ctx context.Context, st *Status) (store.Put, error) {
+	parent := st.Request.ParentID
+	w, version, err := s.window(ctx, parent)
 	if err != nil {
 		return store.Put{}, err
 	}
 	now := s.now()
-	if err := slotLeft(st, w, m, now); err != nil {
+	if err := gate.CheckRate(parent, w, now, st.Policy); err != nil {
 		return store.Put{}, err
 	}
 	attempt, err := s.attempt()
 	if err != nil {
 		return store.Put{}, err
 	}
-	return taken(st.Request.ParentID, w.Take(now), version, attempt)
+	return taken(parent, w.Take(now), version, attempt)
 }

@@ -2,11 +2,9 @@ package graduation
 
 import (
 	"context"
-	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
-	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -30,18 +28,25 @@ func (s *Service) Task(ctx context.Context, name gate.StepName, state State) (St
 	case Refused, Failed:
 		return state, over(&st)
 	}
-	if err := s.due(&st); err != nil {
+	return s.step(ctx, name, &st, state)
+}
+
+// step runs a step of an attempt that was open when it was read. Whatever became
+// of it since, commit finds.
+func (s *Service) step(ctx context.Context, name gate.StepName, st *Status, state State) (State, error) {
+	err := s.due(st)
+	if err != nil {
 		return state, err
 	}
 	switch name {
 	case gate.Consent:
-		_, err = s.consent(ctx, &st)
+		err = s.consent(ctx, st)
 	case gate.RateLimit:
-		err = s.rateLimit(ctx, &st)
+		err = s.rateLimit(ctx, st)
 	case gate.Collusion:
-		state.Findings, err = s.collusion(ctx, &st)
+		state.Findings, err = s.collusion(ctx, st)
 	case gate.Commit:
-		err = s.commit(ctx, st.Attempt, state.Findings)
+		err = s.commit(ctx, &st.Attempt, state.Findings)
 	}
 	if err != nil {
 		return state, fault(err)
@@ -61,45 +66,39 @@ func (s *Service) due(st *Status) error {
 	return problem.New(problem.Deadline, "graduation %s: expected its end before %s", st.ID, st.Due.Format("15:04:05Z07:00"))
 }
 
-// consent asks whether both parties want it, with keys that are good. It
-// returns the manifest that it is about.
-func (s *Service) consent(ctx context.Context, st *Status) (*composite.Manifest, error) {
+// consent asks whether both parties want it, with keys that are good.
+func (s *Service) consent(ctx context.Context, st *Status) error {
 	m, err := s.manifest(ctx, st.Child)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := gate.CheckConsent(&st.Request, m); err != nil {
-		return nil, err
+		return err
 	}
 	for _, id := range []identity.ID{st.Request.ParentID, st.Child} {
 		gone, err := s.Registry.IsRevoked(ctx, id)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if gone {
-			return nil, problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
+			return problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
 		}
 	}
-	return m, nil
+	return nil
 }
 
-// rateLimit asks whether the parent has a slot left.
+// rateLimit asks whether the parent has a slot left, and then whether there is
+// anything to open.
 func (s *Service) rateLimit(ctx context.Context, st *Status) error {
-	m, err := s.manifest(ctx, st.Child)
-	if err != nil {
-		return err
-	}
 	w, _, err := s.window(ctx, st.Request.ParentID)
 	if err != nil {
 		return err
 	}
-	return slotLeft(st, w, m, s.now())
-}
-
-// slotLeft refuses where the parent's day is full, and then where there is
-// nothing to open.
-func slotLeft(st *Status, w gate.Window, m *composite.Manifest, now time.Time) error {
-	if err := gate.CheckRate(st.Request.ParentID, w, now, st.Policy); err != nil {
+	if err := gate.CheckRate(st.Request.ParentID, w, s.now(), st.Policy); err != nil {
+		return err
+	}
+	m, err := s.manifest(ctx, st.Child)
+	if err != nil {
 		return err
 	}
 	return gate.CheckOpen(m)

@@ -39,9 +39,9 @@ const walkTries = 3
 func (s *Service) Walk(ctx context.Context, a Attempt) (Status, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(a.Due.Sub(s.now()), 0))
 	defer cancel()
-	state := a.State()
+	st, state := Status{Attempt: a, Phase: Open}, a.State()
 	for _, step := range gate.Steps() {
-		next, err := s.try(ctx, step.Name, state)
+		next, err := s.try(ctx, step.Name, &st, state)
 		if err != nil {
 			return s.Record(context.WithoutCancel(ctx), state, Refuse(step.Name, err))
 		}
@@ -51,9 +51,9 @@ func (s *Service) Walk(ctx context.Context, a Attempt) (Status, error) {
 }
 
 // try runs a step, and again while storage cannot be reached.
-func (s *Service) try(ctx context.Context, name gate.StepName, state State) (State, error) {
+func (s *Service) try(ctx context.Context, name gate.StepName, st *Status, state State) (State, error) {
 	for try := 1; ; try++ {
-		next, err := s.Task(ctx, name, state)
+		next, err := s.step(ctx, name, st, state)
 		if !problem.Is(err, problem.Unavailable) || try == walkTries {
 			return next, err
 		}
