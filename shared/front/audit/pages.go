@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/custody"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/texts"
@@ -249,7 +250,7 @@ func (p *pages) doc(r *http.Request) (any, error) {
 			return nil, problem.Invalid(name, "1 to 512 bytes", clip(part))
 		}
 	}
-	if !hosted.IsChecked(k) && !registry.IsChecked(k) && !translog.IsChecked(k) && !texts.IsKey(k) {
+	if !hosted.IsChecked(k) && !registry.IsChecked(k) && !graduation.IsChecked(k) && !translog.IsChecked(k) && !texts.IsKey(k) {
 		return nil, problem.New(problem.Forbidden, "the document %.80q is no part of an export", k.String())
 	}
 	page := DocPage{}

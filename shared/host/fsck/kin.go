@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -135,8 +136,11 @@ func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
 	}
 	m, err := registry.DecodeManifest(child, d)
 	switch {
-	case err != nil: // named with the child, if it has events
+	case err != nil: // named with the child, if it has events or is hosted here
 		if some, err := r.any(ctx, registry.ActorStream(child)); some || err != nil {
+			return err
+		}
+		if d, err := r.view.Doc(ctx, hosted.RecordKey(child)); d.Version > 0 || err != nil && !damaged(err) {
 			return err
 		}
 		return r.broken(at, Manifest, "a manifest that parent and child have signed", err)

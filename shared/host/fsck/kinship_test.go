@@ -1,0 +1,353 @@
+package fsck_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// firm is a home with a composite and its children. Of the two that are closed
+// the clerk has graduated; the junior was refused, and tries again. The
+// apprentice is the clerk's own; the partner is also demo's.
+type firm struct {
+	*caller
+	gate                                       *graduation.Service
+	parent, clerk, junior, apprentice, partner identity.ID
+}
+
+// blind is evidence of which everything is missing.
+type blind struct{}
+
+func (blind) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
+	return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{{
+		With: parent, Role: gate.Parent, A: gate.Observation{ID: child, Closed: true}, B: gate.Observation{ID: parent},
+	}}}, nil
+}
+
+func newFirm(t testing.TB, st hosttest.Store) *firm {
+	t.Helper()
+	f := &firm{caller: &caller{hosttest.New(t, st).Caller()}}
+	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	v, reg, err := hosted.NewWithRegistry(hosted.Config{
+		Store: st, Vault: f.Vault, Now: f.Now, Rand: rand.Reader, URL: "http://127.0.0.1:8080",
+		Substrates: substrate.Kinds{echo.Kind: echo.New, plan.Kind: echo.New}, Wait: noWait,
+	}, func(context.Context, string) error { return nil })
+	f.Must(err)
+	f.Vacants = v
+	f.gate = graduation.New(graduation.Config{Store: st, Vacants: v, Registry: reg, Evidence: blind{}, Now: f.Now, Rand: rand.Reader, Wait: noWait})
+
+	made, err := v.Create(f.Ctx, hosted.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
+	f.Must(err)
+	f.parent = made.ID
+	f.clerk = f.spawn(hosted.SpawnSpec{Parent: f.parent, Path: "D2", Name: "clerk"})
+	f.junior = f.spawn(hosted.SpawnSpec{Parent: f.parent, Path: "D2", Name: "junior"})
+	f.apprentice = f.spawn(hosted.SpawnSpec{Parent: f.clerk, Path: "D2", Name: "apprentice"})
+	f.partner = f.spawn(hosted.SpawnSpec{Parent: f.parent, Path: "D4", Name: "partner", With: &f.Demo.ID})
+	_, _, err = v.SetPlan(f.Ctx, f.parent, plan.Plan{
+		Delegate:  []plan.Delegation{{Child: "clerk", Task: "{input}"}, {Child: "junior", Kind: "review", Task: "{input}"}},
+		OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.List},
+	})
+	f.Must(err)
+	for i, child := range []identity.ID{f.clerk, f.junior, f.junior} {
+		f.delegate(child, fmt.Sprintf("task %d", i))
+	}
+	p := gate.DefaultPolicy()
+	p.Limit = 1
+	f.Must(f.gate.SetPolicy(f.Ctx, "", p))
+	f.graduate(f.clerk, graduation.Accepted)
+	f.Time = f.Time.Add(time.Minute)
+	f.graduate(f.junior, graduation.Refused)
+	_, err = f.gate.Begin(f.Ctx, f.asked(f.junior))
+	f.Must(err)
+	return f
+}
+
+func (f *firm) spawn(s hosted.SpawnSpec) identity.ID {
+	f.Helper()
+	r, _, err := f.Vacants.Spawn(f.Ctx, s)
+	f.Must(err)
+	return r.ID
+}
+
+func (f *firm) delegate(child identity.ID, task string) {
+	f.Helper()
+	d := logbook.Delegation{Parent: f.parent, Child: child, Kind: "str", Task: identity.Sum([]byte(task))}
+	f.Must(f.Vacants.Entries(f.Ctx, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.Delegate()},
+		hosted.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: d.Execute()}))
+}
+
+// asked is what parent and child have signed.
+func (f *firm) asked(child identity.ID) graduation.Submission {
+	f.Helper()
+	r := composite.Request{ParentID: f.parent, ChildID: child, CapabilityText: "works alone"}
+	f.Must(f.Vacants.Sign(f.Ctx, f.parent, func(s identity.Signer) error { return r.SignParent(f.Ctx, s) }))
+	f.Must(f.Vacants.Sign(f.Ctx, child, func(s identity.Signer) error { return r.SignChild(f.Ctx, s) }))
+	return graduation.Submission{Request: r}
+}
+
+func (f *firm) graduate(child identity.ID, want graduation.Phase) {
+	f.Helper()
+	st, err := f.gate.Submit(f.Ctx, f.asked(child))
+	if err != nil || st.Phase != want {
+		f.Fatalf("Submit() = %s %+v, %v, want %s", st.Phase, st.Refusal, err, want)
+	}
+}
+
+// manifest is the document of one that both sign now.
+func (f *firm) manifest(child identity.ID, change func(*composite.Manifest)) func(store.Doc) store.Doc {
+	f.Helper()
+	known, ok, err := f.Vacants.Manifest(f.Ctx, child)
+	if err != nil || !ok {
+		f.Fatal(ok, err)
+	}
+	m := *known.Born()
+	change(&m)
+	f.Must(f.Vacants.Sign(f.Ctx, f.parent, func(s identity.Signer) error { return m.SignParent(f.Ctx, s) }))
+	f.Must(f.Vacants.Sign(f.Ctx, child, func(s identity.Signer) error { return m.SignChild(f.Ctx, s) }))
+	data, err := (&registry.ManifestDocument{Manifest: m}).Encode()
+	f.Must(err)
+	return func(d store.Doc) store.Doc { d.Data = data; return d }
+}
+
+func TestAHomeWithKinIsWhole(t *testing.T) {
+	for name, open := range map[string]func() hosttest.Store{
+		"memory": func() hosttest.Store { return memory.New() },
+		"bolt": func() hosttest.Store {
+			s, err := bolt.Open(filepath.Join(t.TempDir(), "vacancy.db"), bolt.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFirm(t, open())
+			defer f.Store.Close()
+			res, found := f.check(f.Store)
+			if len(found) > 0 {
+				t.Errorf("Run() finds %v in a whole home", found)
+			}
+			// Six logbooks, two children with attempts, the clerk's events and all.
+			if res.Streams != 10 || res.Vacants != 6 || res.Events != 1 {
+				t.Errorf("Run() = %+v, want 10 streams, 6 vacants, 1 event", res)
+			}
+			if _, found := f.checkWith(f.Store, narrow); len(found) > 0 {
+				t.Errorf("Run() in small pages finds %v in a whole home", found)
+			}
+			// The same, when the window has moved on and the junior is through.
+			f.Time = f.Time.Add(24 * time.Hour)
+			f.graduate(f.junior, graduation.Accepted)
+			if _, found := f.check(f.Store); len(found) > 0 {
+				t.Errorf("Run() finds %v a day later", found)
+			}
+		})
+	}
+}
+
+func replaced(old, by string) func([]byte) []byte {
+	return func(b []byte) []byte {
+		if !bytes.Contains(b, []byte(old)) {
+			panic("no " + old + " in " + string(b))
+		}
+		return bytes.Replace(b, []byte(old), []byte(by), 1)
+	}
+}
+
+func data(change func([]byte) []byte) func(store.Doc) store.Doc {
+	return func(d store.Doc) store.Doc { d.Data = change(d.Data); return d }
+}
+
+func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
+	f := newFirm(t, memory.New())
+	record := hosted.RecordKey
+	proof := registry.ManifestKey
+	books := func(id identity.ID) store.Stream { return store.StreamOf(store.KindLogbook, id) }
+	tries := graduation.Stream(f.junior)
+	first, second, third := graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.AttemptKey(f.junior, 3)
+	through, window := graduation.AttemptKey(f.clerk, 1), graduation.WindowKey(f.parent)
+	open, err := f.Store.Doc(f.Ctx, second)
+	f.Must(err)
+	as := func(other store.Doc) func(store.Doc) store.Doc {
+		return func(d store.Doc) store.Doc { d.Version, d.Data = 1, other.Data; return d }
+	}
+	name := map[string]string{}
+	for _, who := range []struct {
+		name string
+		id   identity.ID
+	}{{"firm", f.parent}, {"clerk", f.clerk}, {"junior", f.junior}, {"apprentice", f.apprentice}, {"partner", f.partner}} {
+		for k, what := range map[string]string{
+			record(who.id).String(): "record", proof(who.id).String(): "manifest", registry.RegistrationKey(who.id).String(): "registration",
+			books(who.id).String(): "log", hosted.PlanKey(who.id).String(): "plan", graduation.Stream(who.id).String(): "attempts",
+			registry.KinKey(f.parent, who.id).String(): "edge", registry.KinKey(f.clerk, who.id).String(): "own",
+			graduation.AttemptKey(who.id, 1).String(): "outcome 1", graduation.AttemptKey(who.id, 2).String(): "outcome 2",
+			graduation.AttemptKey(who.id, 3).String(): "outcome 3", graduation.WindowKey(who.id).String(): "window",
+		} {
+			name[k] = what + " of " + who.name
+		}
+	}
+	last := func(r []store.Row) []store.Row { return r[:len(r)-1] }
+	none := func([]store.Row) []store.Row { return nil }
+	type docs = map[store.Key]func(store.Doc) store.Doc
+	type rows = map[store.Stream]func([]store.Row) []store.Row
+	closed := f.manifest(f.clerk, func(*composite.Manifest) {})
+	for _, tc := range []struct {
+		damage string
+		home   altered
+		want   []string
+	}{
+		{"an open record of a closed child", altered{docs: docs{record(f.junior): member("closed", to(false))}}, []string{"record of junior: kin"}},
+		{"a record of another's child", altered{docs: docs{record(f.junior): member("parent", to(f.clerk.String()))}}, []string{"record of junior: kin"}},
+		{"a record of nobody's child", altered{docs: docs{record(f.partner): unsaid("parent")}}, []string{"record of partner: kin"}},
+		{"a record that is reached by more", altered{docs: docs{record(f.junior): member("reach", to("public_a2a"))}}, []string{"record of junior: kin"}},
+		{"a record that reaches more", altered{docs: docs{record(f.junior): member("outbound", to("unrestricted"))}}, []string{"record of junior: kin"}},
+		{"a parent that is none", altered{docs: docs{record(f.parent): unsaid("kin")}}, []string{"record of firm: kin"}},
+		{"no manifest", altered{docs: docs{proof(f.junior): gone}}, []string{"record of junior: kin", "registration of junior: manifest", "edge of junior: manifest"}},
+		{"no manifest of one who has none in its record", altered{docs: docs{proof(f.junior): gone, record(f.junior): func(d store.Doc) store.Doc {
+			return unsaid("parent")(unsaid("closed")(d))
+		}}}, []string{"manifest of junior: kin", "registration of junior: manifest", "edge of junior: manifest"}},
+		{"a manifest that nobody signed", altered{docs: docs{proof(f.junior): data(replaced("parent-only", "public_a2a"))}}, []string{"manifest of junior: manifest"}},
+		{"a manifest of another path", altered{docs: docs{proof(f.junior): f.manifest(f.junior, func(m *composite.Manifest) { m.BirthPath = "D1" })}}, []string{"manifest of junior: kin"}},
+		{"no edge", altered{docs: docs{registry.KinKey(f.parent, f.junior): gone}}, []string{"edge of junior: manifest"}},
+		{"no registration", altered{docs: docs{registry.RegistrationKey(f.junior): gone}}, []string{"registration of junior: manifest"}},
+		{"a manifest before graduation", altered{docs: docs{proof(f.clerk): closed}},
+			[]string{"record of clerk: kin", "registration of clerk: manifest", "manifest of clerk: graduation"}},
+		{"all but the logbooks before graduation", altered{docs: docs{proof(f.clerk): closed, record(f.clerk): func(d store.Doc) store.Doc {
+			return member("closed", to(true))(member("reach", to("parent-only"))(d))
+		}}}, []string{"manifest of clerk: kin", "registration of clerk: manifest", "manifest of clerk: graduation"}},
+
+		{"an EXECUTE missing", altered{rows: rows{books(f.junior): last}}, []string{"log of junior: kin"}},
+		{"no logbook", altered{rows: rows{books(f.clerk): none}}, []string{"record of clerk: state", "record of clerk: state", "manifest of clerk: kin"}},
+		{"logbooks with nothing behind the birth", altered{rows: rows{books(f.apprentice): func(r []store.Row) []store.Row { return r[:1] }}}, nil},
+
+		{"no plan", altered{docs: docs{hosted.PlanKey(f.parent): gone}}, []string{"plan of firm: plan"}},
+		{"another plan", altered{docs: docs{hosted.PlanKey(f.parent): data(replaced(`"kind":"review"`, `"kind":"answer"`))}}, []string{"plan of firm: plan"}},
+		{"a plan over names", altered{docs: docs{hosted.PlanKey(f.parent): data(replaced(f.clerk.String(), "clerk"))}}, []string{"plan of firm: plan"}},
+		{"a plan that nobody set", altered{docs: docs{hosted.PlanKey(f.clerk): func(d store.Doc) store.Doc {
+			known, err := f.Store.Doc(f.Ctx, hosted.PlanKey(f.parent))
+			f.Must(err)
+			return as(known)(d)
+		}}}, []string{"plan of clerk: plan"}},
+
+		{"no outcome", altered{docs: docs{second: gone}}, []string{"outcome 2 of junior: graduation"}},
+		{"an outcome that does not read", altered{docs: docs{second: data(func([]byte) []byte { return []byte("{") })}}, []string{"outcome 2 of junior: document"}},
+		{"an outcome without an attempt", altered{docs: docs{third: as(open)}}, []string{"outcome 3 of junior: graduation"}},
+		{"an attempt left open", altered{docs: docs{first: as(open)}}, []string{"outcome 1 of junior: graduation"}},
+		{"a refusal that no step makes", altered{docs: docs{first: data(replaced(`"GraduationRateLimitError"`, `"Damaged"`))}}, []string{"outcome 1 of junior: graduation"}},
+		{"an attempt that does not read", altered{rows: rows{tries: edit(1, replaced(`"format":1`, `"format":9`))}}, []string{"attempts of junior 1: row"}},
+		{"an attempt that nobody signed", altered{rows: rows{tries: edit(1, replaced("works alone", "works apart"))}}, []string{"attempts of junior 1: signature"}},
+		{"an attempt missing", altered{rows: rows{tries: drop(1)}}, []string{"attempts of junior 1: position"}},
+		{"an outcome that opened something else", altered{docs: docs{through: data(replaced(`"D2"`, `"D1"`))}}, []string{"outcome 1 of clerk: graduation", "manifest of clerk: graduation"}},
+		{"no slot", altered{docs: docs{window: gone}}, []string{"window of firm: graduation"}},
+		{"a slot of nobody", altered{docs: docs{window: member("taken", func(v any) any { return append(v.([]any), json.Number("1")) })}}, []string{"window of firm: graduation"}},
+		{"a slot twice", altered{docs: docs{window: member("taken", func(v any) any { return append(v.([]any), v.([]any)[0]) })}}, []string{"window of firm: graduation"}},
+		{"a window that does not read", altered{docs: docs{window: data(func([]byte) []byte { return []byte("{") })}}, []string{"window of firm: document"}},
+		{"no attempts of one who has graduated", altered{rows: rows{graduation.Stream(f.clerk): none}},
+			[]string{"outcome 1 of clerk: graduation", "window of firm: graduation", "manifest of clerk: graduation"}},
+	} {
+		t.Run(tc.damage, func(t *testing.T) {
+			tc.home.Store = f.Store
+			_, found := f.check(&tc.home)
+			var got []string
+			for _, at := range found {
+				where := name[at.Where]
+				if at.Position > 0 {
+					where += fmt.Sprintf(" %d", at.Position)
+				}
+				got = append(got, where+": "+string(at.Check))
+			}
+			if diff := cmp.Diff(tc.want, got, cmpopts.SortSlices(strings.Compare), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("Run() (-want +got):\n%s\n%v", diff, found)
+			}
+		})
+	}
+}
+
+// What passes between parent and child is in both logbooks, or in none.
+func TestWhatOneLogbookAloneTellsIsNamed(t *testing.T) {
+	alone := func(f *firm, e hosted.LogEntry) { f.Must(f.Vacants.Entries(f.Ctx, e, hosted.LogEntry{})) }
+	task := func(f *firm, text string) logbook.Delegation {
+		return logbook.Delegation{Parent: f.parent, Child: f.junior, Kind: "str", Task: identity.Sum([]byte(text))}
+	}
+	for name, tc := range map[string]struct {
+		happens func(*firm)
+		want    string // "": nothing is named
+	}{
+		"a task that the child was not given": {func(f *firm) {
+			alone(f, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
+		}, "kin: expected 3 of COMPOSITE_EXECUTE, as many as there are of COMPOSITE_DELEGATE in the logbook of "},
+		"a task that nobody gave": {func(f *firm) {
+			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "a").Execute()})
+		}, "kin: expected 2 of COMPOSITE_EXECUTE, as many as there are of COMPOSITE_DELEGATE in the logbook of "},
+		"another task than was given": {func(f *firm) {
+			alone(f, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
+			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "b").Execute()})
+		}, "kin: expected COMPOSITE_EXECUTE to say what COMPOSITE_DELEGATE says in the logbook of "},
+		"tasks in another order": {func(f *firm) {
+			alone(f, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
+			alone(f, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "b").Delegate()})
+			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "b").Execute()})
+			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "a").Execute()})
+		}, ""},
+		"a child that its parent does not know": {func(f *firm) {
+			alone(f, hosted.LogEntry{ID: f.Demo.ID, Kind: logbook.KindSpawn, Payload: logbook.Spawn{Child: f.junior, Path: "D3"}.Payload()})
+		}, "kin: expected kin, as its logbook tells of a child, got none"},
+		"a second birth": {func(f *firm) {
+			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindBirth, Payload: logbook.Birth{Parent: f.parent, Path: "D2"}.Payload()})
+		}, "state: expected no birth after the first entry, got BIRTH"},
+		"a birth that says nothing": {func(f *firm) {
+			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindBirth, Payload: []byte(`{}`)})
+		}, "row: expected an entry that says what its kind says"},
+		"a task of a stranger": {func(f *firm) {
+			d := logbook.Delegation{Parent: f.parent, Child: f.Key.ID(), Kind: "str"}
+			alone(f, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.Delegate()})
+		}, ""},
+		"a task of one whose key was taken elsewhere": {func(f *firm) {
+			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindKeyExported, Payload: logbook.KeyExported("https://b.example")})
+			alone(f, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
+		}, ""},
+		"a deleted child": {func(f *firm) {
+			_, err := f.Vacants.Sink(f.Ctx, f.apprentice)
+			f.Must(err)
+			_, err = f.Vacants.Archive(f.Ctx, f.apprentice)
+			f.Must(err)
+			_, err = f.Vacants.Delete(f.Ctx, f.apprentice)
+			f.Must(err)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFirm(t, memory.New())
+			tc.happens(f)
+			_, found := f.check(f.Store)
+			switch {
+			case tc.want == "" && len(found) > 0:
+				t.Errorf("Run() finds %v, want nothing", found)
+			case tc.want != "" && (len(found) == 0 || !strings.Contains(found[0].String(), tc.want)):
+				t.Errorf("Run() finds %v, want %s", found, tc.want)
+			}
+		})
+	}
+}
