@@ -1,0 +1,110 @@
+package faults
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/evidence"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/observed"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/caller"
+	"github.com/vacancy-host/vacancy/tests/roundtrips"
+)
+
+// maxEvidenceReads are the read units that the evidence of a child and its
+// parent may take, each of 50 short answers; maxSiblingReads those that each
+// sibling adds, of which there are at most 8.
+const (
+	maxEvidenceReads = 60
+	maxSiblingReads  = 25
+)
+
+// delegate has one hosted vacant call another n times, from the first call of
+// the pair on.
+func delegate(t *testing.T, house *serve.House, from, to identity.ID, n int) {
+	t.Helper()
+	e := envelope.Envelope{From: from, To: to, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"an answer of a sentence or two, as most of them are; nothing more"}}}
+	for range n {
+		e.Seq, e.Time = e.Seq+1, time.Now().UTC().Truncate(time.Microsecond)
+		must(t, house.Vacants.Sign(t.Context(), from, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
+		if out := house.Calls.Send(t.Context(), identity.ID{}, &e); out.Problem != nil {
+			t.Fatal(out.Problem)
+		}
+		e.Prev = e.Hash()
+	}
+}
+
+func TestWhatEvidenceConsumes(t *testing.T) {
+	h := awshome.New(t)
+	house := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
+	f := &family{house: house}
+	parent := f.vacant(t)
+	spawn := func(name string) identity.ID {
+		r, _, err := house.Vacants.Spawn(t.Context(), hosted.SpawnSpec{Parent: parent, Path: "D2", Name: name, Substrate: "echo"})
+		must(t, err)
+		return r.ID
+	}
+	child := spawn("child")
+	delegate(t, house, parent, child, evidence.MaxResponses)
+	visitor := caller.New(t, parent)
+	for range evidence.MaxResponses {
+		e := visitor.Call("a question of a sentence or two, as most of them are", time.Now())
+		if out := house.Calls.Send(t.Context(), identity.ID{}, e); out.Problem != nil {
+			t.Fatal(out.Problem)
+		}
+		visitor.Accepted(e)
+	}
+	counter := &roundtrips.Counter{}
+	s := h.Store(h.Endpoint, counter.Option)
+	collect := func() (float64, int) {
+		fresh := h.Open(t, s, time.Now, nil)
+		counter.Reset()
+		e, err := (&evidence.Collector{Store: s, Vacants: fresh.Vacants, Registry: fresh.Registry, Texts: fresh.Texts, Now: time.Now}).Collect(t.Context(), child, parent)
+		must(t, err)
+		for _, p := range e.Pairs {
+			if p.A.Responses != evidence.MaxResponses {
+				t.Fatalf("the child has %d responses, want %d", p.A.Responses, evidence.MaxResponses)
+			}
+		}
+		return counter.ReadUnits(), len(counter.Operations())
+	}
+	two, requests := collect()
+	sibling := spawn("sibling")
+	delegate(t, house, parent, sibling, evidence.MaxResponses)
+	three, more := collect()
+	t.Logf("evidence of two: %v read units in %d requests; a sibling adds %v in %d", two, requests, three-two, more-requests)
+	if two > maxEvidenceReads || three-two > maxSiblingReads {
+		t.Errorf("evidence takes %v read units and %v more for a sibling, want at most %d and %d", two, three-two, maxEvidenceReads, maxSiblingReads)
+	}
+}
+
+// maxObservedUnits are the write units that observing a vacant takes, at most
+// every ten seconds of each process that answers for it.
+const maxObservedUnits = 3
+
+func TestWhatObservingConsumes(t *testing.T) {
+	h := awshome.New(t)
+	counter := &roundtrips.Counter{}
+	now := time.Now().Add(-time.Hour)
+	o := observed.New(observed.Config{
+		Store: h.Store(h.Endpoint, counter.Option), Manifests: h.Open(t, h.Store(h.Endpoint), time.Now, nil).Registry,
+		Now: func() time.Time { return now }, Rand: rand.Reader,
+	})
+	for i := range 60 { // of as many callers
+		now = now.Add(observed.Every)
+		o.Note(t.Context(), call.Observation{Pair: call.Pair{Caller: identity.ID{byte(i)}, Vacant: identity.ID{1}}, Position: 1 << 20, Time: now})
+	}
+	calls := counter.Calls()
+	if last := calls[len(calls)-1]; last.Operation != "PutItem" || last.WriteUnits > maxObservedUnits {
+		t.Errorf("the last write: %v units by %s, want at most %d", last.WriteUnits, last.Operation, maxObservedUnits)
+	}
+	if reads := counter.ReadUnits(); reads > 1 {
+		t.Errorf("it read %v units to write 60 times, want one look", reads)
+	}
+}
