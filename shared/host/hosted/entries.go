@@ -7,6 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"golang.org/x/sync/errgroup"
 )
 
 // LogEntry is what is to be written into the logbook of a vacant that is hosted
@@ -54,18 +55,23 @@ func (v *Vacants) entries(ctx context.Context, all []LogEntry, beside []store.Wr
 	if err != nil {
 		return err
 	}
-	writes := make([]store.Write, 0, len(all)+len(beside))
-	for _, e := range all {
-		signer, err := v.signer(ctx, e.ID)
-		if err != nil {
+	// Both tips at once: while they are read, others wait for their turn.
+	writes := make([]store.Write, len(all), len(all)+len(beside))
+	g, gctx := errgroup.WithContext(ctx)
+	for i, e := range all {
+		g.Go(func() error {
+			signer, err := v.signer(gctx, e.ID)
+			if err != nil {
+				return err
+			}
+			row, err := v.row(gctx, signer, &entry{e.Kind, e.Payload})
+			row.Attempt = attempt
+			writes[i] = row
 			return err
-		}
-		row, err := v.row(ctx, signer, &entry{e.Kind, e.Payload})
-		if err != nil {
-			return err
-		}
-		row.Attempt = attempt
-		writes = append(writes, row)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	err = settle.Commit(ctx, v.Store, v.Wait, append(writes, beside...)...)
 	if settle.Overtaken(err) {
