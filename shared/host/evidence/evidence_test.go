@@ -121,9 +121,13 @@ func TestWhatIsNotThereIsMissingWithItsReason(t *testing.T) {
 	parent := h.create("parent", "composite", "")
 	child := h.spawn(parent.ID, "D2", "child", "echo")
 	deleted := h.spawn(parent.ID, "D2", "deleted", "echo")
+	h.delegate(parent.ID, deleted, 1)
 	for _, end := range []func(context.Context, identity.ID) (hosted.Record, error){h.vacants.Sink, h.vacants.Archive, h.vacants.Delete} {
 		_, err := end(t.Context(), deleted)
 		must(t, err)
+	}
+	if d, err := h.Doc(t.Context(), observed.Key(deleted)); err != nil || d.Version > 0 {
+		t.Errorf("what was observed of a deleted vacant is at version %d, %v, want it gone", d.Version, err)
 	}
 	e := h.collect(child, parent.ID)
 	want := []shown{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/observed"
 	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -13,7 +14,7 @@ import (
 )
 
 // Delete destroys what a vacant that is ARCHIVED is made of: its sealed seed,
-// its card and the chains it brought along. Its rows and its logbook stay, and
+// its card, the chains it brought along and what was observed of it. Its rows and its logbook stay, and
 // so does a tombstone, which keeps id and name for ever and answers calls as
 // before (410). The logbook's last entry, signed with the key before it goes,
 // says so.
@@ -39,6 +40,9 @@ func (v *Vacants) Delete(ctx context.Context, id identity.ID) (Record, error) {
 		return Record{}, err
 	}
 	if err := v.destroyBeside(ctx, id); err != nil {
+		return Record{}, err
+	}
+	if err := v.destroyObserved(ctx, &r); err != nil {
 		return Record{}, err
 	}
 	if _, err = v.change(ctx, id, func(r *Record) (*entry, error) {
@@ -113,6 +117,19 @@ func (v *Vacants) destroyBeside(ctx context.Context, id identity.ID) error {
 		cursor = next
 	}
 	return nil
+}
+
+// destroyObserved deletes what was observed of r. Nobody answers for it any
+// more, so nothing comes after.
+func (v *Vacants) destroyObserved(ctx context.Context, r *Record) error {
+	if !r.Kin {
+		return nil
+	}
+	d, err := v.Store.Doc(ctx, observed.Key(r.ID))
+	if err != nil || d.Version == 0 {
+		return fault(err)
+	}
+	return v.destroy(ctx, d)
 }
 
 // destroy deletes a document, whatever its version has become meanwhile.

@@ -2,9 +2,9 @@
 // sealed keys and logbooks, and the host's own identity.
 //
 // It imports floors 1 and 3, bundle, custody, plan, substrate, registry, call
-// (whose Directory it is), pause, settle and problem. The invariants: every
-// change of a vacant is one commit of its record, of a logbook entry that the
-// vacant signed and of what the registry says of it, so there is never half a
+// (whose Directory it is), observed, pause, settle and problem. The invariants:
+// every change of a vacant is one commit of its record, of a logbook entry that
+// the vacant signed and of what the registry says of it, so there is never half a
 // vacant, nor a state that its logbook does not tell, nor a card that was
 // replaced but is still found; a child is born, taken over and made public in
 // one commit with its manifest and with its parent's entry, where the parent is
