@@ -1,8 +1,8 @@
 // Package fsck checks what a home keeps: every link, epoch, number and
 // decision of every pair, every logbook, every hosted vacant, every event of the
-// registry and what it says of its vacant; and every hash and signature whose
-// text can still be read (design §9). It finds, names and
-// counts damage. It mends nothing.
+// registry and what it says of its vacant; every plan, and every graduation with
+// what it opened; and every hash and signature whose text can still be read
+// (design §9). It finds, names and counts damage. It mends nothing.
 //
 // It imports floors 1 and 3, the packages beside it whose rows and documents
 // it checks, and problem. The invariants: it writes nothing; no bytes in a
@@ -24,6 +24,9 @@
 // bit for each request, which says that it is decided, and what decisions are
 // held against (hash, epoch, seen) for the last few thousand requests:
 // responses come nearly in the order of their requests, and for one that comes
-// late a page of requests is read again. Signatures are verified in batches,
-// on all processors; findings keep the order of the rows.
+// late a page of requests is read again. Of each child it keeps sums of what its
+// logbook and its parent's say of each other, and of each graduation when it
+// was; the two sides are read at different times, and held together at the end.
+// Signatures are verified in batches, on all processors; findings keep the order
+// of the rows.
 package fsck

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -144,7 +145,7 @@ func FuzzRows(f *testing.F) {
 		for s, data := range map[store.Stream][]byte{
 			a.Pair().Requests(): request, a.Pair().Responses(): response,
 			store.StreamOf(store.KindLogbook, a.Demo.ID): entry, "odd#name": entry,
-			registry.EventStream(): request, registry.ActorStream(a.Demo.ID): response,
+			registry.EventStream(): request, registry.ActorStream(a.Demo.ID): response, graduation.Stream(a.Demo.ID): entry,
 		} {
 			for p := uint64(1); p < 4; p++ {
 				if err := st.Commit(a.Ctx, store.Append{Stream: s, Position: p, Attempt: store.Attempt{1}, Data: data}); err != nil {

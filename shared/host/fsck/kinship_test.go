@@ -13,7 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/hosttest"
@@ -349,5 +351,96 @@ func TestWhatOneLogbookAloneTellsIsNamed(t *testing.T) {
 				t.Errorf("Run() finds %v, want %s", found, tc.want)
 			}
 		})
+	}
+}
+
+// TestNoDamageOfKinMakesACheckPanicOrEnd damages logbooks, attempts and the
+// documents beside them.
+func TestNoDamageOfKinMakesACheckPanicOrEnd(t *testing.T) {
+	f := newFirm(t, memory.New())
+	streams := []store.Stream{graduation.Stream(f.junior), graduation.Stream(f.clerk)}
+	for _, id := range []identity.ID{f.parent, f.clerk, f.junior, f.partner} {
+		streams = append(streams, store.StreamOf(store.KindLogbook, id))
+	}
+	keys := []store.Key{
+		hosted.RecordKey(f.clerk), hosted.RecordKey(f.junior), registry.ManifestKey(f.clerk), registry.ManifestKey(f.junior), hosted.PlanKey(f.parent),
+		graduation.AttemptKey(f.clerk, 1), graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.WindowKey(f.parent),
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		damaged := f.damagedBy(t, []int{0, 1, 2, 3, 4, 5, 6}, streams...)
+		damaged.docs = map[store.Key]func(store.Doc) store.Doc{}
+		for _, k := range keys {
+			at, to := rapid.IntRange(0, 2000).Draw(t, "byte"), rapid.Byte().Draw(t, "to")
+			damaged.docs[k] = func(d store.Doc) store.Doc {
+				switch {
+				case at%5 == 0:
+					return store.Doc{Key: d.Key}
+				case at%5 == 1 && len(d.Data) > 0:
+					d.Data = bytes.Clone(d.Data)
+					d.Data[at%len(d.Data)] = to
+				}
+				return d
+			}
+		}
+		for _, run := range []runner{fsck.Run, narrow} {
+			_, err := run(f.Ctx, fsck.Config{
+				Home: damaged, Vault: f.Vault, Now: f.Now, Retention: hosttest.Retention,
+				Found: func(f fsck.Finding) error { _ = f.String(); return nil },
+			})
+			if err != nil {
+				t.Fatalf("Run() = %v", err)
+			}
+		}
+	})
+}
+
+// Where a view is no snapshot, the logbook of a child may have been read before
+// its parent went on, and attempts before a window.
+func TestWhatHappensDuringACheckIsNoDamage(t *testing.T) {
+	f := newFirm(t, memory.New())
+	late := false
+	before := func(r []store.Row) []store.Row {
+		if late {
+			return r
+		}
+		return r[:len(r)-1]
+	}
+	// Its record is read behind its logbook.
+	seen := func(d store.Doc) store.Doc { late = true; return d }
+	_, found := f.checkWith(&altered{Store: f.Store,
+		rows: map[store.Stream]func([]store.Row) []store.Row{store.StreamOf(store.KindLogbook, f.junior): before},
+		docs: map[store.Key]func(store.Doc) store.Doc{hosted.RecordKey(f.junior): seen},
+	}, fsck.Run)
+	if len(found) > 0 || !late {
+		t.Errorf("Run() finds %v, want nothing", found)
+	}
+
+	late = false
+	open := func(d store.Doc) store.Doc {
+		if late {
+			return d
+		}
+		d.Data = []byte(`{"format":1,"state":"open"}`)
+		return d
+	}
+	_, found = f.checkWith(&altered{Store: f.Store, docs: map[store.Key]func(store.Doc) store.Doc{
+		graduation.AttemptKey(f.clerk, 1): open, graduation.WindowKey(f.parent): seen,
+	}}, fsck.Run)
+	if len(found) > 0 || !late {
+		t.Errorf("Run() finds %v, want nothing", found)
+	}
+
+	reads := 0
+	_, found = f.checkWith(&altered{Store: f.Store, docs: map[store.Key]func(store.Doc) store.Doc{
+		hosted.RecordKey(f.junior): func(d store.Doc) store.Doc {
+			if reads++; reads == 1 {
+				d = member("outbound", to("unrestricted"))(d)
+				d.Version--
+			}
+			return d
+		},
+	}}, fsck.Run)
+	if len(found) > 0 || reads < 2 {
+		t.Errorf("Run() finds %v, want nothing", found)
 	}
 }
