@@ -1,0 +1,104 @@
+package faults
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/tests/caller"
+	"github.com/vacancy-host/vacancy/tests/faultproxy"
+	"github.com/vacancy-host/vacancy/tests/roundtrips"
+)
+
+// composed is a home whose caller calls a composite of so many closed children,
+// who are asked at once.
+func (h *home) composed(children int) *home {
+	h.t.Helper()
+	v := h.Open(h.t, h.Store(h.Endpoint), time.Now, h.kinds()).Vacants
+	name := fmt.Sprintf("of-%d", children)
+	parent, err := v.Create(h.t.Context(), hosted.Spec{Name: name, Capability: "asks others", Substrate: "counting"})
+	must(h.t, err)
+	var delegate []string
+	for i := range children {
+		child := fmt.Sprintf("%s-child-%d", name, i)
+		_, _, err := v.Spawn(h.t.Context(), hosted.SpawnSpec{Parent: parent.ID, Path: "D2", Name: child})
+		must(h.t, err)
+		delegate = append(delegate, `{"child":"`+child+`"}`)
+	}
+	p, err := plan.Parse([]byte(`{"version":1,"parallel":true,"aggregate":{"how":"first"},"delegate":[` + strings.Join(delegate, ",") + `]}`))
+	must(h.t, err)
+	_, _, err = v.SetPlan(h.t.Context(), parent.ID, p)
+	must(h.t, err)
+	return &home{Home: h.Home, t: h.t, vacant: parent.ID, caller: caller.New(h.t, parent.ID), asked: h.asked}
+}
+
+// whole wants verify to find nothing.
+func (h *home) whole() {
+	h.t.Helper()
+	_, err := fsck.Run(h.t.Context(), fsck.Config{Home: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now, Found: func(f fsck.Finding) error {
+		h.t.Errorf("verify finds: %s", f)
+		return nil
+	}})
+	must(h.t, err)
+}
+
+// What a composite's call costs beside its own two units: of each child two
+// entries in one transaction, which counts twice, and its call; and the entry of
+// what was made of the answers, which names them all. What is observed of it is
+// written besides, once in ten seconds: by the cold call here.
+func TestACompositeConsumesSixWriteUnitsForEachChild(t *testing.T) {
+	base := newHome(t)
+	base.answered("the first of the day")
+	t.Log("children          write units   read units   round trips")
+	for _, tt := range []struct {
+		children int
+		units    float64 // of a warm call
+	}{{1, 6 + 3}, {2, 12 + 3}, {10, 60 + 5}} {
+		h := base.composed(tt.children)
+		counter := &roundtrips.Counter{Hold: hold / 5}
+		still := time.Now()
+		door := h.door(h.Store(h.Endpoint, counter.Option), func() time.Time { return still })
+		for _, text := range []string{"cold", "warm"} {
+			counter.Reset()
+			e := h.caller.Call(text, still)
+			if a := h.post(door, caller.SendPath, e); a.Status != 200 {
+				t.Fatalf("%d children, %s: %v, want 200", tt.children, text, a)
+			}
+			h.caller.Accepted(e)
+			t.Logf("%8d, %s %12v %12v %13d", tt.children, text, counter.WriteUnits(), counter.ReadUnits(), counter.Trips())
+		}
+		if got := counter.WriteUnits(); got != tt.units {
+			t.Errorf("a call of %d children consumed %v write units, want %v", tt.children, got, tt.units)
+		}
+	}
+	base.whole()
+}
+
+// The transaction of the two entries fails once in every way: either way both
+// logbooks have their entry or neither, and the next call is answered.
+func TestFaultInTheTransactionOfADelegation(t *testing.T) {
+	base := newHome(t)
+	base.answered("the first of the day")
+	for i, f := range faultproxy.Faults() {
+		t.Run(f.String(), func(t *testing.T) {
+			h := (&home{Home: base.Home, t: t, asked: map[string]int{}}).composed(i + 1)
+			proxy := faultproxy.Start(t, h.Endpoint)
+			proxy.Set(faultproxy.Rule{Operation: "TransactWriteItems", Nth: 1, Fault: f, For: 20 * time.Millisecond})
+			e := h.caller.Call("broken", time.Now())
+			if a := h.post(h.door(h.faulty(proxy.URL, time.Second), time.Now), caller.SendPath, e); a.Status != 200 {
+				t.Errorf("call = %v, want 200: the transaction is sent again until its outcome is known", a)
+			}
+			h.caller.Accepted(e)
+			release(t, proxy)
+			e = h.caller.Call("next", time.Now())
+			if a := h.post(h.door(h.Store(h.Endpoint), time.Now), caller.SendPath, e); a.Status != 200 {
+				t.Errorf("the next call = %v, want 200", a)
+			}
+		})
+	}
+	base.whole()
+}
