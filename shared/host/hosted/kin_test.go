@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -234,15 +236,20 @@ func TestWhatIsNotBorn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	v.Substrates[plan.Kind] = func(string) (substrate.Substrate, error) { return echo.New("") }
+	planner, err := v.Create(t.Context(), hosted.Spec{Name: "planner", Capability: "plans", Substrate: plan.Kind})
+	must(t, err)
 	for name, c := range map[string]struct {
 		spec hosted.SpawnSpec
 		want problem.Kind
 		says string
 	}{
+		"as its parent, who has a plan": {hosted.SpawnSpec{Path: "D2", Parent: planner.ID}, problem.Malformed, "substrate"},
 		"no path":                       {hosted.SpawnSpec{Path: "A"}, problem.Malformed, "path"},
 		"no name":                       {hosted.SpawnSpec{Path: "D2", Name: "-/-"}, problem.Malformed, "name"},
 		"a name that is taken":          {hosted.SpawnSpec{Path: "D2", Name: "asleep"}, problem.Conflict, "belongs to vacant"},
 		"another child of the name":     {hosted.SpawnSpec{Path: "D2", Name: "kid", Tools: []string{"c"}}, problem.Conflict, "belongs to vacant"},
+		"a child of fewer tools":        {hosted.SpawnSpec{Path: "D2", Name: "kid", Tools: []string{"a"}}, problem.Conflict, "belongs to vacant"},
 		"D1 without a rule":             {hosted.SpawnSpec{Path: "D1"}, problem.Malformed, "rule"},
 		"D2 with a rule":                {hosted.SpawnSpec{Path: "D2", Rule: "be kind"}, problem.Malformed, "rule"},
 		"D2 that is public":             {hosted.SpawnSpec{Path: "D2", Reach: composite.PublicA2A}, problem.Malformed, "endpoint_reachability"},
@@ -442,6 +449,28 @@ func TestCommandsGetTheirPlaceInABusyLogbook(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
+	wantWhole(t, s, v, identity.ID{})
+}
+
+func TestOfManyWhoSpawnOneChildAllGetTheSame(t *testing.T) {
+	s, va := memory.New(), vault(t)
+	v := host(t, s, va, newClock().now, hostURL)
+	parent := create(t, v, "demo")
+	var wg sync.WaitGroup
+	got := make([]identity.ID, 8)
+	for i := range got {
+		other := host(t, s, va, newClock().now, hostURL)
+		wg.Go(func() {
+			r, m, err := other.Spawn(context.Background(), hosted.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "kid"})
+			if got[i] = r.ID; err != nil || m.ChildID != r.ID {
+				t.Errorf("Spawn() = %v, %v", r, err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(slices.Compact(got)) != 1 || len(log(t, v, parent.ID)) != 2 {
+		t.Errorf("%d children were born, of which the parent tells in %d entries", len(slices.Compact(got)), len(log(t, v, parent.ID))-1)
+	}
 	wantWhole(t, s, v, identity.ID{})
 }
 
