@@ -87,3 +87,30 @@ func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
 		t.Errorf("the vacant is %s, want NONE", g.Visibility)
 	}
 }
+
+// A closed child that may reach nobody does not have the host reach out for it,
+// and tell a stranger something by the address that it looks at.
+func TestNoEndpointOfAClosedChildIsProbed(t *testing.T) {
+	probed := 0
+	r := open(memory.New(), newClock(), func(c *registry.Config) {
+		c.Probe = func(context.Context, string) error {
+			probed++
+			return nil
+		}
+	})
+	child := key(2)
+	if err := r.AddManifest(t.Context(), manifest(t, key(1), child, true)); err != nil {
+		t.Fatal(err)
+	}
+	told := draft{Endpoint: "https://stranger.example/?told=all", Visibility: lifecycle.Public}
+	if _, err := r.Publish(t.Context(), publication(t, child, told)); !problem.Is(err, problem.Forbidden) {
+		t.Errorf("Publish() as %s = %v, want forbidden", told.Visibility, err)
+	}
+	told.Visibility = lifecycle.Hidden
+	if _, err := r.Publish(t.Context(), publication(t, child, told)); err != nil {
+		t.Errorf("Publish() as %s = %v, want nil", told.Visibility, err)
+	}
+	if probed > 0 {
+		t.Errorf("its endpoint was probed %d times, want never", probed)
+	}
+}
