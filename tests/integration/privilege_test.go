@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -28,7 +29,8 @@ import (
 )
 
 // functions of a stage.
-var functions = []string{"message", "account", "audit", "registry", "search", "sweeper", "sentinel", "indexer", "sealer"}
+var functions = []string{"message", "account", "audit", "registry", "search", "graduate", "sweeper", "sentinel", "indexer", "sealer",
+	"consent", "ratelimit", "collusion", "commit", "record"}
 
 // unseen are grants that are needed though no call here uses them: what makes
 // the call is not in the record, or does not exist locally.
@@ -79,6 +81,7 @@ func (s *deployed) everything(t *testing.T) {
 		}
 	}
 	s.looked(t)
+	s.grown(t)
 	s.verify(t, s.URL)
 	s.sweep(t)
 	since := time.Now()
@@ -277,7 +280,10 @@ func TestEverySampleEventIsReplayedByInvoke(t *testing.T) {
 				Error  string
 				Answer json.RawMessage
 			}
-			if err := json.Unmarshal(out, &r); err != nil || r.Error != "" || r.Status >= 500 {
+			err := json.Unmarshal(out, &r)
+			// A sample of the gate is of an attempt that there never was.
+			unknown := bytes.Contains(r.Answer, []byte("is not known"))
+			if err != nil || r.Error != "" && !unknown || r.Status >= 500 {
 				t.Errorf("invoke %s: %v\n%s%s", function, err, out, errs)
 			}
 			t.Logf("%d", r.Status)

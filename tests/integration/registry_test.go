@@ -79,6 +79,20 @@ type published struct {
 func (s *deployed) draft(t *testing.T, capability string) *published {
 	t.Helper()
 	id := s.vacant(t)
+	key := s.key(t, id)
+	c, err := card.New(id, capability, []string{"echo"}, s.URL+"/v/"+id.String()+caller.SendPath)
+	if err == nil {
+		err = c.Sign(t.Context(), key)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &published{key: key, card: c}
+}
+
+// key is that of a vacant of the stage, which the host gives out to its operator.
+func (s *deployed) key(t *testing.T, id identity.ID) *identity.Key {
+	t.Helper()
 	b, err := s.control(t).Export(t.Context(), id.String())
 	if err != nil {
 		t.Fatal(err)
@@ -97,14 +111,7 @@ func (s *deployed) draft(t *testing.T, capability string) *published {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := card.New(id, capability, []string{"echo"}, s.URL+"/v/"+id.String()+caller.SendPath)
-	if err == nil {
-		err = c.Sign(t.Context(), key)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &published{key: key, card: c}
+	return key
 }
 
 // halo is the next publication of the vacant, as the reference's SDK sends it.

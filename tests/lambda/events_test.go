@@ -7,19 +7,24 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"flag"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/registryclient"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -177,6 +182,38 @@ func registryEvents() map[string]any {
 	}
 }
 
+// gateEvents are the samples for functions/graduate and for the steps of the
+// gate: the samples' vacant is to graduate, as the child of their caller.
+func gateEvents() map[string]any {
+	ctx := context.Background()
+	r := composite.Request{ParentID: sampleCaller.ID(), ChildID: sampleVacant.ID(), CapabilityText: "echoes"}
+	err := errors.Join(r.SignParent(ctx, sampleCaller), r.SignChild(ctx, sampleVacant))
+	sub := graduation.Submission{Request: r}
+	body, failed := sub.Blob()
+	if err = errors.Join(err, failed); err != nil {
+		panic(err) // the same every time
+	}
+	attempt := graduation.Attempt{ID: graduation.ID{Child: r.ChildID, Position: 1}, Submission: sub}
+	state, all := attempt.State(), map[string]any{}
+	for _, s := range gate.Steps() {
+		all[strings.ReplaceAll(string(s.Name), "_", "")+"-state.json"] = state
+		state.Passed = append(slices.Clone(state.Passed), graduation.Verdict{Step: s.Name, At: signedAt.UnixMicro()})
+	}
+	forged := r
+	forged.CapabilityText = "echoes everything"
+	refused := graduation.Refuse(gate.Consent, forged.Verify())
+	cause, err := json.Marshal(object{"errorType": refused.Error, "errorMessage": refused.Cause()})
+	if err != nil {
+		panic(err) // two texts
+	}
+	all["record-refusal.json"] = object{"state": attempt.State(), "error": object{"Error": refused.Error, "Cause": string(cause)}}
+	all["graduate-submit.json"] = NewEvent("/v1/graduations", body)
+	all["graduate-forged.json"] = NewEvent("/v1/graduations", []byte(strings.Replace(string(body), "echoes", "echoed", 1)))
+	all["graduate-status.json"] = NewEvent("/v1/graduations/"+attempt.ID.String(), nil)
+	all["graduate-control.json"] = NewEvent("/v1/vacants", []byte(`{"name":"intruder"}`))
+	return all
+}
+
 type object = map[string]any
 
 // jobEvents are the samples for the functions that nobody waits for.
@@ -220,6 +257,7 @@ func samples() map[string]any {
 	all := signedEvents()
 	maps.Copy(all, controlEvents())
 	maps.Copy(all, registryEvents())
+	maps.Copy(all, gateEvents())
 	maps.Copy(all, jobEvents())
 	return all
 }

@@ -27,7 +27,8 @@ import (
 var buildDir string
 
 // names are the functions.
-var names = []string{"message", "account", "audit", "registry", "search", "sweeper", "sentinel", "indexer", "sealer"}
+var names = []string{"message", "account", "audit", "registry", "search", "graduate", "sweeper", "sentinel", "indexer", "sealer",
+	"consent", "ratelimit", "collusion", "commit", "record"}
 
 // built are the functions' bootstraps by name, each built once.
 var built = map[string]func() (string, error){}

@@ -99,9 +99,15 @@ class TheRecordHoldsWhatIamAsks(unittest.TestCase):
             ("s3", "HeadObject", {"Bucket": "b", "Key": "search/manifest.json"}, None, "arn:aws:s3:::b/search/manifest.json"),
             ("s3", "ListObjectsV2", {"Bucket": "b", "Prefix": "search/"}, None, "arn:aws:s3:::b"),
             ("sqs", "SendMessage", {"QueueUrl": "http://localhost:1/000000000000/lost"}, None, "arn:aws:sqs:us-east-1:000000000000:lost"),
+            ("stepfunctions", "StartExecution", {"stateMachineArn": "arn:machine", "name": "n"}, None, "arn:machine"),
+            ("stepfunctions", "GetExecutionHistory", {"executionArn": "arn:execution"}, None, "arn:execution"),
         ):
             got = recorder.actions(service, operation, request, response, WHERE)
             self.assertEqual([a["resource"] for a in got], [want], operation)
+
+    def test_step_functions_have_another_name_in_iam(self):
+        got = recorder.actions("stepfunctions", "StartExecution", {"stateMachineArn": "arn:machine"}, None, WHERE)
+        self.assertEqual(got[0]["action"], "states:StartExecution")
 
     def test_the_partition_of_a_document_is_a_condition_key(self):
         for operation, request, want in (

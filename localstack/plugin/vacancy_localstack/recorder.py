@@ -106,6 +106,12 @@ def _of_s3(operation: str, request: dict) -> list[dict]:
     return [{"action": f"s3:{_S3.get(operation, operation)}", "resource": arn, "condition": ""}]
 
 
+def _of_states(operation: str, request: dict) -> list[dict]:
+    # IAM has another word for Step Functions than LocalStack.
+    arn = request.get("executionArn") or request.get("stateMachineArn") or "*"
+    return [{"action": f"states:{operation}", "resource": arn, "condition": ""}]
+
+
 # Members that name the resource, for the services that only pass by.
 _NAMES = {
     "sns": ("TopicArn", "{name}"),
@@ -129,6 +135,8 @@ def actions(service: str, operation: str, request: dict, response: dict | None, 
         return _of_sqs(operation, request, where)
     if service == "s3":
         return _of_s3(operation, request)
+    if service == "stepfunctions":
+        return _of_states(operation, request)
     member, form = _NAMES.get(service, ("", ""))
     resource = form.format(where=where, name=request[member]) if request.get(member) else "*"
     return [{"action": f"{service}:{operation}", "resource": resource, "condition": ""}]

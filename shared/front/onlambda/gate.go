@@ -21,14 +21,14 @@ import (
 // It is given the state of an attempt, and gives the one after.
 func Step(f Function, name gate.StepName) {
 	home, _ := begin(f, os.Stdout)
-	lambda.Start((&step{name: name, gate: home.House.Gate, log: home.Log}).invoke)
+	lambda.Start((&step{name: name, task: home.House.Gate.Task, log: home.Log}).invoke)
 }
 
 // step is a task of the state machine. What it refuses, and what it breaks on,
 // is an error by the name that the machine catches it under.
 type step struct {
 	name    gate.StepName
-	gate    *graduation.Service
+	task    func(context.Context, gate.StepName, graduation.State) (graduation.State, error)
 	log     *slog.Logger
 	started starts
 }
@@ -45,7 +45,7 @@ func (s *step) invoke(ctx context.Context, state graduation.State) (next graduat
 			err = messages.InvokeResponse_Error{Type: refused.Error, Message: refused.Cause()}
 		}
 	}()
-	return s.gate.Task(ctx, s.name, state)
+	return s.task(ctx, s.name, state)
 }
 
 // stepped writes the line of a step: a refusal is what it is there for, anything

@@ -236,10 +236,11 @@ func (s Statement) holds(context map[string][]string) bool {
 
 // operators by name: does what the request has fit what the policy wants? A
 // key that the request does not have fits nothing, but those that ask for all
-// values of a request, or for the absence of a key.
+// values of a request, for none of them, or for the absence of a key.
 var operators = map[string]func(want, got []string) bool{
 	"StringEquals":              single(equal),
 	"StringLike":                single(Like),
+	"StringNotLike":             none(Like),
 	"StringLikeIfExists":        ifThere(single(Like)),
 	"ArnEquals":                 single(Like), // the two are one, by IAM's reference
 	"ArnLike":                   single(Like),
@@ -274,6 +275,11 @@ func all(fits func(want, got string) bool) func(want, got []string) bool {
 	return func(want, got []string) bool {
 		return !slices.ContainsFunc(got, func(g string) bool { return !some(fits)(want, []string{g}) })
 	}
+}
+
+// none holds for a key that the request does not have, too.
+func none(fits func(want, got string) bool) func(want, got []string) bool {
+	return func(want, got []string) bool { return !some(fits)(want, got) }
 }
 
 func absent(want, got []string) bool {

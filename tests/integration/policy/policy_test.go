@@ -50,6 +50,10 @@ func TestARequestPassesByAnAllowAndNoDeny(t *testing.T) {
 			Request{Action: "s3:ListBucket", Resource: "b"}, true},
 		{"and as ever for one that is", `{"Effect":"Allow","Action":"s3:ListBucket","Resource":"*","Condition":{"StringLikeIfExists":{"s3:prefix":"a/*"}}}`,
 			Request{Action: "s3:ListBucket", Resource: "b", Context: map[string][]string{"s3:prefix": {"b/"}}}, false},
+		{"NotLike holds for another", `{"Effect":"Allow","Action":"kms:Decrypt","Resource":"*","Condition":{"StringNotLike":{"c":"textkey:*"}}}`,
+			Request{Action: "kms:Decrypt", Resource: "k", Context: map[string][]string{"c": {"vacant"}}}, true},
+		{"and not for what is like it", `{"Effect":"Allow","Action":"kms:Decrypt","Resource":"*","Condition":{"StringNotLike":{"c":"textkey:*"}}}`,
+			Request{Action: "kms:Decrypt", Resource: "k", Context: map[string][]string{"c": {"textkey:2026-01-01"}}}, false},
 		{"Null false wants the key", `{"Effect":"Allow","Action":"kms:Decrypt","Resource":"*","Condition":{"Null":{"k":"false"}}}`,
 			Request{Action: "kms:Decrypt", Resource: "k"}, false},
 	} {

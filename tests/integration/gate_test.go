@@ -1,0 +1,377 @@
+package integration
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/graduation/gatetest"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// named makes names that nobody else uses.
+func named(prefix string) string {
+	b := make([]byte, 6)
+	rand.Read(b)
+	return prefix + hex.EncodeToString(b)
+}
+
+// composite is a vacant that is to answer by children. What it says is theirs,
+// so that it is not taken for one of them by its substrate.
+func (s *deployed) composite(t *testing.T) identity.ID {
+	t.Helper()
+	v, err := s.control(t).Create(t.Context(), account.Creation{Name: named("p"), Capability: "asks its children", Substrate: "composite"})
+	if err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	return v.ID
+}
+
+// children are n closed children of a vacant.
+func (s *deployed) children(t *testing.T, parent identity.ID, n int) (ids []identity.ID) {
+	t.Helper()
+	for range n {
+		c, err := s.control(t).Spawn(t.Context(), parent.String(), account.Spawning{
+			Path: "D2", Name: named("c"), Capability: "echoes", Substrate: "echo"})
+		if err != nil {
+			t.Fatalf("spawn: %v", err)
+		}
+		ids = append(ids, c.Vacant.ID)
+	}
+	return ids
+}
+
+// consent has the host sign a request for both of its parties.
+func (s *deployed) consent(t *testing.T, r *composite.Request) {
+	t.Helper()
+	for id, signature := range map[identity.ID]*[]byte{r.ParentID: &r.SignatureParent, r.ChildID: &r.SignatureChild} {
+		signed, err := s.control(t).SignGraduation(t.Context(), id.String(), r)
+		if err != nil {
+			t.Fatalf("signing a graduation: %v", err)
+		}
+		if *signature, err = hex.DecodeString(signed.Signature); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// begin sends a request to the public door of the gate.
+func (s *deployed) begin(t *testing.T, sub graduation.Submission) (view graduation.View, err error) {
+	t.Helper()
+	body, err := sub.Blob()
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := web(t, s.aws, "").Post(s.GraduateURL+"/v1/graduations", "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err = io.ReadAll(resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		return view, refusal(resp.StatusCode, body)
+	}
+	if err := json.Unmarshal(body, &view); err != nil {
+		t.Fatalf("the door of the gate answers %d %s", resp.StatusCode, body)
+	}
+	return view, nil
+}
+
+// refusal is the problem that a door tells of.
+func refusal(status int, body []byte) error {
+	var told struct{ Detail, Code string }
+	if json.Unmarshal(body, &told) == nil {
+		for _, kind := range []problem.Kind{problem.Consent, problem.NotFound, problem.TooMany, problem.Conflict} {
+			if kind.String() == told.Code && kind.Row().Status == status {
+				return problem.New(kind, "%s", told.Detail)
+			}
+		}
+	}
+	return problem.New(problem.Internal, "%d %s", status, body)
+}
+
+// decided waits until an attempt is, and says which steps it was shown at.
+func (s *deployed) decided(t *testing.T, view graduation.View) (graduation.View, []gate.StepName) {
+	t.Helper()
+	control := s.control(t)
+	var shown []gate.StepName
+	for end := time.Now().Add(graduation.DueAfter + 10*time.Second); ; time.Sleep(50 * time.Millisecond) {
+		got, err := control.Graduation(t.Context(), view.Child.String(), view.Position)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.State != graduation.Open {
+			return got, shown
+		}
+		if !slices.Contains(shown, got.Step) && got.Step != "" {
+			shown = append(shown, got.Step)
+		}
+		if time.Now().After(end) {
+			t.Fatalf("graduation %s is open still, at %q", got.ID, got.Step)
+		}
+	}
+}
+
+// history is what an execution of the gate has done.
+type history struct {
+	Status      types.ExecutionStatus
+	Entered     []string // the states, in their order
+	Failed      []string // the errors that functions ended in
+	Transitions int
+}
+
+// run reads the history of the execution of an attempt.
+func (s *deployed) run(t *testing.T, view *graduation.View) (h history) {
+	t.Helper()
+	client := sfn.NewFromConfig(operator(s.aws))
+	name := view.Request.String()[:32] + view.ID[len(view.Child.String()):]
+	arn := "arn:aws:states:" + server.Region + ":" + server.Account + ":execution:" + s.function("gate") + ":" + name
+	for end := time.Now().Add(20 * time.Second); h.Status == "" || h.Status == types.ExecutionStatusRunning; time.Sleep(50 * time.Millisecond) {
+		got, err := client.DescribeExecution(t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &arn})
+		if err != nil {
+			t.Fatalf("execution %s: %v", name, err)
+		}
+		if h.Status = got.Status; time.Now().After(end) {
+			t.Fatalf("execution %s has not ended", name)
+		}
+	}
+	pages := sfn.NewGetExecutionHistoryPaginator(client, &sfn.GetExecutionHistoryInput{ExecutionArn: &arn})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page.Events {
+			if d := e.StateEnteredEventDetails; d != nil {
+				h.Entered = append(h.Entered, awssdk.ToString(d.Name))
+			}
+			if d := e.LambdaFunctionFailedEventDetails; d != nil {
+				h.Failed = append(h.Failed, awssdk.ToString(d.Error))
+			}
+		}
+	}
+	h.Transitions = len(h.Entered) + 1 // and the start
+	return h
+}
+
+// wanted is the history that an attempt of that end must have.
+func wanted(view *graduation.View) (h history) {
+	h.Status = types.ExecutionStatusSucceeded
+	for _, step := range gate.Steps() {
+		h.Entered = append(h.Entered, string(step.Name))
+		if step.Name == view.Step && view.State == graduation.Refused {
+			h.Entered = append(h.Entered, "record refusal", "refused")
+			h.Failed = []string{view.Refusal.Error}
+			h.Transitions = len(h.Entered) + 1
+			return h
+		}
+	}
+	h.Entered = append(h.Entered, "accepted")
+	h.Transitions = len(h.Entered) + 1
+	return h
+}
+
+// gateHome is the stage as the tests of every gate see it. What is decided there
+// is compared with what the state machine says that it did.
+func (s *deployed) gateHome(t *testing.T) gatetest.Home {
+	_, docs := s.tables(t)
+	ended := map[string]bool{}
+	return gatetest.Home{
+		Store:  docs,
+		Vacant: s.composite, Children: s.children, Sign: s.consent,
+		Revoke: func(t *testing.T, id identity.ID) {
+			t.Helper()
+			if _, err := s.control(t).Revoke(t.Context(), id.String(), "gone"); err != nil {
+				t.Fatalf("revoke: %v", err)
+			}
+		},
+		SetPolicy: func(t *testing.T, p gate.Policy) {
+			t.Helper()
+			if _, err := s.control(t).SetGate(t.Context(), "", p); err != nil {
+				t.Fatalf("setting the policy of the gate: %v", err)
+			}
+		},
+		Submit: func(t *testing.T, sub graduation.Submission) (graduation.View, error) {
+			t.Helper()
+			view, err := s.begin(t, sub)
+			if err != nil {
+				return view, err
+			}
+			view, _ = s.decided(t, view)
+			if got, want := s.run(t, &view), wanted(&view); !cmp.Equal(want, got) {
+				t.Errorf("execution of %s (-want +got):\n%s", view.ID, cmp.Diff(want, got))
+			} else if view.State == graduation.Accepted && got.Transitions > 7 {
+				t.Errorf("execution of %s took %d transitions, want at most 7", view.ID, got.Transitions)
+			}
+			ended[view.ID] = true
+			return view, nil
+		},
+	}
+}
+
+// The same refusals, in the same order, with the same records, as in one
+// process: the table is the one that drives every gate, over real functions.
+func TestTheStateMachineDecidesAsEveryGateDoes(t *testing.T) {
+	s := shared(t)
+	gatetest.Run(t, s.gateHome(t))
+	if _, err := s.control(t).SetGate(t.Context(), "", gate.DefaultPolicy()); err != nil {
+		t.Error(err)
+	}
+	s.whole(t)
+}
+
+// graduated is the end of a child's graduation that must be accepted.
+func (s *deployed) graduated(t *testing.T, parent, child identity.ID, capability string) graduation.View {
+	t.Helper()
+	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: capability}
+	s.consent(t, &r)
+	view, err := s.begin(t, graduation.Submission{Request: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, _ = s.decided(t, view)
+	if view.State != graduation.Accepted {
+		t.Fatalf("graduation = %s at %s: %+v, want it accepted", view.State, view.Step, view.Refusal)
+	}
+	return view
+}
+
+// planned has a composite ask two children at once, and join what they say.
+func (s *deployed) planned(t *testing.T, parent identity.ID, kids []identity.ID) {
+	t.Helper()
+	ask := func(child identity.ID, task string) map[string]any {
+		return map[string]any{"child": child.String(), "kind": "review", "task": task}
+	}
+	plan, err := json.Marshal(map[string]any{
+		"version": 1, "parallel": true, "aggregate": map[string]any{"how": "join", "separator": " | "},
+		"delegate": []any{ask(kids[0], "first {input}"), ask(kids[1], "second {input}")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.control(t).SetPlan(t.Context(), parent.String(), plan); err != nil {
+		t.Fatalf("setting a plan: %v", err)
+	}
+}
+
+// grown has the gate and all that is behind it do what it ever does: a child
+// that has served its parent, and others, is refused and then accepted.
+func (s *deployed) grown(t *testing.T) {
+	t.Helper()
+	parent := s.composite(t)
+	kids := s.children(t, parent, 2)
+	s.planned(t, parent, kids)
+	s.kill(t, "message")
+	p := s.pair(t, parent)
+	p.say("what do you all say")
+	s.graduated(t, parent, kids[0], "speaks "+word(t))
+	s.forget()
+	q := s.pair(t, kids[0])
+	q.say("hello") // which is noted: it comes from outside the tree
+
+	// Now the evidence has rows and texts in it, and a sibling that was called.
+	stranger := s.composite(t)
+	r := composite.Request{ParentID: stranger, ChildID: kids[1], CapabilityText: "echoes"}
+	s.consent(t, &r)
+	view, err := s.begin(t, graduation.Submission{Request: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if view, _ = s.decided(t, view); view.State != graduation.Refused || view.Step != gate.Consent {
+		t.Errorf("a graduation that the parent has not signed = %s at %s, want it refused at consent", view.State, view.Step)
+	}
+	r.ParentID = parent
+	s.consent(t, &r)
+	if view, err = s.begin(t, graduation.Submission{Request: r}); err != nil {
+		t.Fatal(err)
+	}
+	s.asked(t, &view, r.ChildID)
+	s.decided(t, view)
+}
+
+// asked has a child that holds its own key ask how far its graduation is.
+func (s *deployed) asked(t *testing.T, view *graduation.View, child identity.ID) {
+	t.Helper()
+	client := s.registry(t, s.key(t, child))
+	client.URL = s.GraduateURL
+	b, err := client.Raw(t.Context(), "/v1/graduations/"+view.ID, nil)
+	var told graduation.View
+	if err != nil || json.Unmarshal(b, &told) != nil || told.ID != view.ID {
+		t.Errorf("the child reads of its graduation %s: %s, %v", view.ID, b, err)
+	}
+}
+
+// A composite asks its closed children, and answers; one of them then becomes
+// public, and is found and called by who could not before. Key, chains and
+// logbook go on.
+func TestAClosedChildServesItsParentAndThenEverybody(t *testing.T) {
+	s := shared(t)
+	parent := s.composite(t)
+	kids := s.children(t, parent, 2)
+	s.planned(t, parent, kids)
+	p := s.pair(t, parent)
+	_, answered := p.say("look")
+	want := "echo from " + kids[0].Short() + ": first look | echo from " + kids[1].Short() + ": second look"
+	if got := answered.Reply.Payload.Text(); got != want {
+		t.Errorf("the composite answers %q, want %q", got, want)
+	}
+
+	stranger := s.pair(t, kids[0])
+	e := stranger.Call("hello", time.Now())
+	stranger.refused("a closed child, to a stranger", stranger.send(e), http.StatusMisdirectedRequest, "misdirected")
+	skill := word(t)
+	view := s.graduated(t, parent, kids[0], "speaks "+skill)
+	t.Logf("accepted after %v", view.Decided.Sub(view.Began))
+	t.Logf("found after %v", soon(t, s.registry(t, nil), skill, kids[0]))
+	s.forget()
+	if a := stranger.send(e); a.Status != http.StatusOK {
+		t.Errorf("a call to the child, graduated: %v, want 200", a)
+	}
+	if _, again := p.say("look"); again.Reply.Payload.Text() != want {
+		t.Errorf("the composite answers %q after its child graduated, want %q", again.Reply.Payload.Text(), want)
+	}
+	s.whole(t)
+}
+
+// What goes wrong on the way is tried again or told, and leaves nothing half:
+// the function of each step is killed before and after its first write or read,
+// and the attempt is decided all the same.
+func TestAStepThatDiesIsGivenToTheNextInstance(t *testing.T) {
+	s := shared(t)
+	for function, at := range map[string]server.Moment{
+		"consent":   server.Before(1).Of("dynamodb", ""),
+		"ratelimit": server.Before(1).Of("dynamodb", ""),
+		"collusion": server.Before(1).Of("dynamodb", ""),
+		"commit":    server.After(1).Of("dynamodb", "TransactWriteItems"),
+	} {
+		t.Run(function, func(t *testing.T) {
+			parent := s.composite(t)
+			child := s.children(t, parent, 1)[0]
+			if _, err := s.aws.Kill(t.Context(), s.function(function), at); err != nil {
+				t.Fatal(err)
+			}
+			s.graduated(t, parent, child, "speaks "+word(t))
+			s.nothingPlanned(t)
+		})
+	}
+	s.whole(t)
+}

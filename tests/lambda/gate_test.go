@@ -1,0 +1,326 @@
+//go:build unix
+
+package lambda
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/awshome"
+)
+
+// kin is a home with a parent, and children of another substrate.
+type kin struct {
+	home   *awshome.Home
+	house  *serve.House
+	parent identity.ID
+}
+
+func newKin(t *testing.T) *kin {
+	t.Helper()
+	k := &kin{home: operated(t)}
+	k.house = k.home.Open(t, k.home.Store(k.home.Endpoint), time.Now, nil)
+	k.parent = k.home.Create(t, "parent", nil)
+	return k
+}
+
+func (k *kin) child(t *testing.T, name string) identity.ID {
+	t.Helper()
+	r, _, err := k.house.Vacants.Spawn(t.Context(), hosted.SpawnSpec{Parent: k.parent, Path: "D2", Name: name, Substrate: "http:https://child.example/answer"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.ID
+}
+
+// request is one that both have signed.
+func (k *kin) request(t *testing.T, child identity.ID, text string) []byte {
+	t.Helper()
+	r := composite.Request{ParentID: k.parent, ChildID: child, CapabilityText: text}
+	for id, sign := range map[identity.ID]func(identity.Signer) error{
+		k.parent: func(s identity.Signer) error { return r.SignParent(t.Context(), s) },
+		child:    func(s identity.Signer) error { return r.SignChild(t.Context(), s) },
+	} {
+		if err := k.house.Vacants.Sign(t.Context(), id, sign); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := (&graduation.Submission{Request: r}).Blob()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// steps are the gate's functions, and what each is told of the one before.
+type steps struct {
+	t         *testing.T
+	functions map[string]*Function
+}
+
+func newSteps(t *testing.T, home *awshome.Home) *steps {
+	t.Helper()
+	s := &steps{t, map[string]*Function{}}
+	for _, name := range []string{"consent", "ratelimit", "collusion", "commit", "record"} {
+		s.functions[name] = run(t, name, home)
+	}
+	return s
+}
+
+// walk does what the state machine does with an input, each task once more than
+// it must, and returns what the last was given or gave.
+func (s *steps) walk(input string) (ended string, state json.RawMessage) {
+	s.t.Helper()
+	var in struct{ State json.RawMessage }
+	if err := json.Unmarshal([]byte(input), &in); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, step := range gate.Steps() {
+		name := strings.ReplaceAll(string(step.Name), "_", "")
+		var next []byte
+		var err error
+		for range 2 { // Step Functions may deliver a task twice
+			next, err = s.functions[name].Invoke(s.t.Context(), in.State)
+		}
+		if err != nil {
+			return s.record(in.State, err), in.State
+		}
+		in.State = next
+	}
+	return "accepted", in.State
+}
+
+// record hands over what was caught, as the machine does.
+func (s *steps) record(state json.RawMessage, err error) string {
+	s.t.Helper()
+	cause := strings.TrimPrefix(err.Error(), "function error: ")
+	var failed struct {
+		Type string `json:"errorType"`
+	}
+	if err := json.Unmarshal([]byte(cause), &failed); err != nil {
+		s.t.Fatalf("%v: %s", err, cause)
+	}
+	event, err := json.Marshal(map[string]any{"state": state, "error": map[string]string{"Error": failed.Type, "Cause": cause}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.functions["record"].Invoke(s.t.Context(), event); err != nil {
+		s.t.Fatalf("record: %v\n%s", err, s.functions["record"].Log())
+	}
+	return failed.Type
+}
+
+// view is what the control plane shows of a child's last attempt.
+func (k *kin) view(t *testing.T, account *Function, child identity.ID) (v graduation.View) {
+	t.Helper()
+	r, err := account.Send(t.Context(), keyed("GET", "/v1/vacants/"+url.PathEscape(child.String())+"/graduation", nil).Encode())
+	if err != nil || r.Status != 200 {
+		t.Fatalf("graduation = %d %s, %v", r.Status, r.Body, err)
+	}
+	if err := json.Unmarshal([]byte(r.Body), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestTheGatesFunctionsTakeAChildFromItsRequestToItsCard(t *testing.T) {
+	k := newKin(t)
+	machine, env := newMachines(t)
+	door, account, all := run(t, "graduate", k.home, env...), run(t, "account", k.home, env...), newSteps(t, k.home)
+	child := k.child(t, "reader")
+	body := k.request(t, child, "reads contracts")
+	for range 2 { // the same joins what is open
+		r, err := door.Post(t.Context(), "/v1/graduations", body)
+		if err != nil || r.Status != 202 || !strings.Contains(r.Body, `"state":"open"`) {
+			t.Fatalf("submit = %d %s, %v, want 202\n%s", r.Status, r.Body, err, door.Log())
+		}
+	}
+	runs := machine.runs()
+	if len(runs) != 2 || runs[0] != runs[1] || runs[0].StateMachineArn != sampleGate || !strings.HasSuffix(runs[0].Name, "-1") {
+		t.Fatalf("started %+v, want one execution, asked for twice", runs)
+	}
+	machine.say("collusion", false)
+	if v := k.view(t, account, child); v.State != graduation.Open || v.Step != gate.Collusion {
+		t.Errorf("while it runs the control plane shows %s at %q, want it open at collusion", v.State, v.Step)
+	}
+	machine.say("", true)
+	if v := k.view(t, account, child); v.State != graduation.Open || v.Step != "" {
+		t.Errorf("of a machine that is away the control plane shows %s at %q, want it open", v.State, v.Step)
+	}
+
+	if ended, _ := all.walk(runs[0].Input); ended != "accepted" {
+		t.Fatalf("the steps end in %s, want the child accepted\n%s", ended, all.functions["collusion"].Log())
+	}
+	v := k.view(t, account, child)
+	if v.State != graduation.Accepted || v.Outcome == nil || v.Outcome.Endpoint != awshome.URL+"/v/"+child.String()+"/a2a/message/send" {
+		t.Errorf("graduation = %s %+v, want it accepted, with its endpoint", v.State, v.Outcome)
+	}
+	r, err := door.Post(t.Context(), "/v1/graduations", body)
+	if err != nil || r.Status != 200 || len(machine.runs()) != 0 {
+		t.Errorf("the same after its success = %d %s, %v, want 200 and nothing started", r.Status, r.Body, err)
+	}
+	k.units(t, door, all)
+}
+
+// units holds what the lines count against what the estimate says: each step
+// was given its task twice, so the second is left out.
+func (k *kin) units(t *testing.T, door *Function, all *steps) {
+	t.Helper()
+	var writes, reads float64
+	add := func(m map[string]any) {
+		w, _ := m["wcu"].(float64)
+		r, _ := m["rcu"].(float64)
+		writes, reads = writes+w, reads+r
+	}
+	first := map[string]bool{}
+	for name, f := range all.functions {
+		for _, m := range lines(t, f) {
+			if m["msg"] == "step" && !first[name] {
+				first[name] = true
+				t.Logf("%s: %v write units, %v read units, %v trips, %v ms", name, m["wcu"], m["rcu"], m["trips"], m["ms"])
+				add(m)
+			}
+		}
+	}
+	add(lines(t, door)[0])
+	model := cost.DefaultGraduation()
+	t.Logf("a graduation: %v write units as DynamoDB Local counts them, %v read units; the estimate says %v and %v", writes, reads, model.WriteUnits, model.ReadUnits)
+	if reads > model.ReadUnits {
+		t.Errorf("a graduation takes %v read units, the estimate says %v", reads, model.ReadUnits)
+	}
+}
+
+func TestEachRefusalOfAFunctionIsRecordedAsWhatItIs(t *testing.T) {
+	k := newKin(t)
+	machine, env := newMachines(t)
+	door, account, all := run(t, "graduate", k.home, env...), run(t, "account", k.home, env...), newSteps(t, k.home)
+	policy := gate.DefaultPolicy()
+	policy.Limit = 1
+	for _, tt := range []struct {
+		name    string
+		prepare func(child identity.ID)
+		error   string
+		want    []any // state, step, error
+	}{
+		{"evidence is missing, and must not be", func(identity.ID) {
+			p := policy
+			p.Mode = gate.Strict
+			k.set(t, p)
+		}, "GraduationCollusionError", []any{graduation.Refused, gate.Collusion, "GraduationCollusionError"}},
+		{"the key is revoked", func(child identity.ID) {
+			k.set(t, policy)
+			if _, _, err := k.house.Vacants.Revoke(t.Context(), child, "gone"); err != nil {
+				t.Fatal(err)
+			}
+		}, "RevokedError", []any{graduation.Refused, gate.Consent, "RevokedError"}},
+		{"it has a place left", func(identity.ID) {}, "accepted", []any{graduation.Accepted, gate.Commit, nil}},
+		{"and then none", func(identity.ID) {}, "GraduationRateLimitError", []any{graduation.Refused, gate.RateLimit, "GraduationRateLimitError"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			child := k.child(t, fmt.Sprintf("child-%d", time.Now().UnixNano()))
+			body := k.request(t, child, "reads")
+			tt.prepare(child)
+			if r, err := door.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 202 {
+				t.Fatalf("submit = %d %s, %v, want 202", r.Status, r.Body, err)
+			}
+			ended, _ := all.walk(machine.runs()[0].Input)
+			v := k.view(t, account, child)
+			got := []any{v.State, v.Step, nil}
+			if v.Refusal != nil {
+				got[2] = v.Refusal.Error
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" || ended != tt.error {
+				t.Errorf("the steps end in %s, want %s; state, step, error (-want +got):\n%s", ended, tt.error, diff)
+			}
+			if (v.Findings != nil) != (v.Step == gate.Collusion || v.State == graduation.Accepted) {
+				t.Errorf("findings = %+v, want them where the evidence was looked at", v.Findings)
+			}
+		})
+	}
+	if r := k.broken(t, all); r != gate.Failed {
+		t.Errorf("a state of nobody's = %s, want it to be a fault and no refusal", r)
+	}
+}
+
+func (k *kin) set(t *testing.T, p gate.Policy) {
+	t.Helper()
+	if err := k.house.Gate.SetPolicy(t.Context(), "", p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// broken gives commit a state in which nothing has passed.
+func (k *kin) broken(t *testing.T, all *steps) string {
+	t.Helper()
+	sub, err := graduation.ParseSubmission(k.request(t, k.child(t, "bare"), "reads"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := k.house.Gate.Begin(t.Context(), sub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := json.Marshal(st.Attempt.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = all.functions["commit"].Invoke(t.Context(), state)
+	if err == nil {
+		return "accepted"
+	}
+	return all.record(state, err)
+}
+
+// A machine that cannot be reached leaves an attempt that the same request
+// starts later.
+func TestWhatCouldNotBeStartedIsStartedByTheSameRequest(t *testing.T) {
+	k := newKin(t)
+	machine, env := newMachines(t)
+	door := run(t, "graduate", k.home, env...)
+	body := k.request(t, k.child(t, "reader"), "reads")
+	machine.say("", true)
+	if r, err := door.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 503 || !strings.Contains(r.Body, "send the same again") {
+		t.Errorf("submit without a machine = %d %s, %v, want 503", r.Status, r.Body, err)
+	}
+	machine.say("", false)
+	if r, err := door.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 202 {
+		t.Errorf("submit again = %d %s, %v, want 202", r.Status, r.Body, err)
+	}
+	if runs := machine.runs(); len(runs) != 1 || !strings.HasSuffix(runs[0].Name, "-1") {
+		t.Errorf("started %+v, want the attempt that had begun", runs)
+	}
+}
+
+func TestTheGatesFunctionsAnswerTheSampleEvents(t *testing.T) {
+	home := operated(t)
+	_, env := newMachines(t)
+	replay(t, run(t, "graduate", home, env...), []step{
+		{"graduate-submit.json", 404, `"detail":"unknown child `},
+		{"graduate-forged.json", 403, `"code":"graduation_consent"`},
+		{"graduate-status.json", 404, `"code":"not_found"`},
+		{"graduate-control.json", 404, `"code":"not_found"`},
+	})
+	for _, name := range []string{"consent", "ratelimit", "collusion", "commit"} {
+		f := run(t, name, home)
+		if _, err := f.Invoke(t.Context(), sample(t, name+"-state.json")); err == nil || !strings.Contains(err.Error(), `"errorType":"CompositeError"`) {
+			t.Errorf("%s = %v, want an attempt that is not known\n%s", name, err, f.Log())
+		}
+	}
+	f := run(t, "record", home)
+	if _, err := f.Invoke(t.Context(), sample(t, "record-refusal.json")); err == nil || !strings.Contains(err.Error(), "is not known") {
+		t.Errorf("record = %v, want an attempt that is not known\n%s", err, f.Log())
+	}
+}
