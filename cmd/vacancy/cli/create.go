@@ -12,7 +12,7 @@ import (
 
 func (a *app) createCommand() *cobra.Command {
 	var w where
-	var capability, substrate, from, seed string
+	var capability, substrate, tenant, from, seed string
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Host a new vacant, or one that was exported",
@@ -36,7 +36,7 @@ The substrate does the thinking. "echo" repeats what it hears. "http:URL" posts
 			if err != nil {
 				return err
 			}
-			body := account.Creation{Name: args[0], Capability: capability, Substrate: substrate, Import: brought}
+			body := account.Creation{Name: args[0], Capability: capability, Substrate: substrate, Tenant: tenant, Import: brought}
 			return a.withControl(w, true, func(c *control) error {
 				made, err := c.Create(cmd.Context(), body)
 				if err != nil {
@@ -49,6 +49,7 @@ The substrate does the thinking. "echo" repeats what it hears. "http:URL" posts
 	fs := cmd.Flags()
 	fs.StringVar(&capability, "capability", "", "what the vacant can do, for its card (required)")
 	fs.StringVar(&substrate, "substrate", "echo", "what does the thinking: echo or http:URL")
+	fs.StringVar(&tenant, "tenant", "", "who it is hosted for, if for somebody else than you")
 	fs.StringVar(&from, "import", "", "an export, a seed or a home of the reference, instead of a new key")
 	fs.StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
 	hostFlags(fs, &w)

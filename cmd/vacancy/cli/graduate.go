@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/pause"
 	"github.com/vacancy-host/vacancy/shared/host/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -141,7 +142,7 @@ const followEvery = time.Second
 // followRun looks at an attempt until it is decided, and tells the person of each
 // step that is passed. It ends without an error when the time is over.
 func (a *app) followRun(ctx context.Context, c *control, view graduation.View, wait time.Duration) (graduation.View, error) {
-	told := view.Step
+	var told gate.StepName
 	for end := a.now().Add(wait); ; {
 		// Of the door where it was sent nobody but the two is told the evidence.
 		next, err := c.Graduation(ctx, view.Child.String(), view.Position)

@@ -30,6 +30,16 @@ func (r vacantResult) text(w io.Writer) {
 		fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  capability  %s\n  substrate   %s\n  endpoint    %s\n  created     %s\n",
 			r.Name, r.ID, r.State, printable(r.Capability), printable(r.Substrate), printable(r.Endpoint), r.Created)
 	}
+	if r.Tenant != "" {
+		fmt.Fprintf(w, "  tenant      %s\n", printable(r.Tenant))
+	}
+	if r.Parent != nil {
+		how := "open"
+		if r.Closed {
+			how = "closed"
+		}
+		fmt.Fprintf(w, "  child of    %s, %s\n", r.Parent, how)
+	}
 	for _, e := range r.Logbook {
 		fmt.Fprintf(w, "  %4d  %s  %-13s %s\n", e.Position, e.Time, printable(e.Kind), printable(string(e.Payload)))
 	}

@@ -100,8 +100,8 @@ func (r manifestResult) text(w io.Writer) {
 		}
 		fmt.Fprintln(w)
 	}
-	line("child", m.ChildID.String(), "signed it: "+hex.EncodeToString(m.SignatureChild)[:16]+"..., verified")
-	line("parent", m.ParentID.String(), "signed it: "+hex.EncodeToString(m.SignatureParent)[:16]+"..., verified")
+	line("child", m.ChildID.String(), "signed it, verified: "+hex.EncodeToString(m.SignatureChild))
+	line("parent", m.ParentID.String(), "signed it, verified: "+hex.EncodeToString(m.SignatureParent))
 	line("closed_by_default", fmt.Sprint(m.ClosedByDefault), closedMeans(m))
 	line("endpoint_reachability", string(m.Reachability), reachMeans(m))
 	line("outbound_policy", string(m.Outbound), outboundMeans(m))

@@ -30,7 +30,7 @@ const defaultSubstrate = "echo"
 
 // readSpec reads the body of a creation:
 //
-//	{"name", "capability", "substrate": "echo", "import": null}
+//	{"name", "capability", "substrate": "echo", "tenant": "", "import": null}
 //
 // where import is what `vacancy export` wrote; of that seed_hex, manifest,
 // logbook and chains are used, and id is checked.
@@ -49,13 +49,15 @@ func readSpec(w http.ResponseWriter, r *http.Request) (hosted.Spec, error) {
 			s.Capability, err = text(d, key)
 		case "substrate":
 			s.Substrate, err = text(d, key)
+		case "tenant":
+			s.Tenant, err = text(d, key)
 		case "import":
 			if d.Kind() == canon.Null {
 				return d.Null()
 			}
 			return readImport(d, &s)
 		default:
-			return problem.Invalid(clip(key), "name, capability, substrate or import", "another member")
+			return problem.Invalid(clip(key), "name, capability, substrate, tenant or import", "another member")
 		}
 		return err
 	})

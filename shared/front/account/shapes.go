@@ -26,6 +26,10 @@ type Vacant struct {
 	Card       json.RawMessage `json:"card"`     // the signed card
 	Created    string          `json:"created"`
 	Changed    string          `json:"changed"`
+	// Parent is whose child it is; Closed says that its manifest closes it.
+	Parent *identity.ID `json:"parent_id,omitempty"`
+	Closed bool         `json:"closed,omitempty"`
+	Tenant string       `json:"tenant,omitempty"` // who it is hosted for
 	// Deleted is when all else was destroyed; "" for every other vacant.
 	Deleted string `json:"deleted,omitempty"`
 }
@@ -34,6 +38,7 @@ func vacantOf(r *hosted.Record) Vacant {
 	v := Vacant{
 		ID: r.ID, Name: r.Name, State: r.State, Capability: r.Capability, Substrate: r.Substrate,
 		Card: json.RawMessage("null"), Created: canon.FormatTime(r.Created), Changed: canon.FormatTime(r.Changed),
+		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant,
 	}
 	if c, err := card.Parse(r.Card); err == nil { // a damaged one is for verify to name
 		v.Card, v.Endpoint = r.Card, c.Endpoint

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+)
+
+const firmPlan = "version: 1\ndelegate:\n- {child: kid, task: '{input}'}\n"
+
+func TestChildrenAndTheirGateAreShownAsWritten(t *testing.T) {
+	s := newShell(t)
+	s.must("create", "firm", "--capability", "answers questions", "--tenant", "acme")
+	golden(t, "children-none", s.must("children", "firm"))
+	golden(t, "spawn", s.must("spawn", "firm", "--path", "d2", "--name", "kid", "--capability", "reviews contracts", "--tools", "mail,files"))
+	golden(t, "spawn.json", s.must("spawn", "firm", "--path", "D3", "--name", "free", "--capability", "sings", "--json"))
+	golden(t, "children", s.must("children", "firm"))
+	golden(t, "children.json", s.must("children", "firm", "--json"))
+	golden(t, "show-child", s.must("show", "kid"))
+	golden(t, "manifest", s.must("manifest", "kid"))
+	golden(t, "manifest.json", s.must("manifest", "kid", "--json"))
+	golden(t, "gate", s.must("gate", "show"))
+	golden(t, "gate.json", s.must("gate", "set", "--mode", "strict", "--limit", "5", "--threshold", "0.5", "--tenant", "acme", "--json"))
+	code, out, errs := s.run("", "graduate", "kid", "--capability", "reviews contracts", "--explain")
+	if code != problem.ExitRefused || !strings.Contains(errs, "try: vacancy graduate kid --explain") {
+		t.Errorf("graduate of an echo of its parent = %d, %s, want that it is refused", code, errs)
+	}
+	golden(t, "graduate-refused", out)
+	code, out, errs = s.run(firmPlan, "plan", "set", "firm", "-")
+	if code != 0 {
+		t.Fatalf("plan set = %d, %s", code, errs)
+	}
+	golden(t, "plan", out)
+	golden(t, "plan.json", s.must("plan", "show", "firm", "--json"))
+	s.must("gate", "set", "--mode", "default", "--tenant", "acme")
+	golden(t, "graduate", s.must("graduate", "kid", "--capability", "reviews contracts"))
+	golden(t, "graduate.json", s.must("graduate", "kid", "--capability", "reviews contracts", "--json"))
+	golden(t, "manifest-graduated", s.must("manifest", "kid"))
+}
+
+func TestWhatIsNoFamilyExitsByItsKind(t *testing.T) {
+	s := newShell(t)
+	s.must("create", "firm", "--capability", "answers questions")
+	s.must("spawn", "firm", "--path", "D2", "--name", "kid")
+	for _, tc := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"spawn firm --path D2", problem.ExitUsage, "--path and --name are needed"},
+		{"spawn firm --path D9 --name x", problem.ExitUsage, "path: expected D1 to D5"},
+		{"spawn nobody --path D2 --name x", problem.ExitNotFound, "nobody"},
+		{"spawn firm --path D3 --name kid --capability x", problem.ExitConflict, "kid"},
+		{"children nobody", problem.ExitNotFound, "nobody"},
+		{"manifest firm", problem.ExitNotFound, "nobody's child"},
+		{"manifest kid --take absent", problem.ExitNotFound, "absent"},
+		{"plan show firm", problem.ExitNotFound, "no plan"},
+		{"plan set firm absent.yaml", problem.ExitNotFound, "absent.yaml"},
+		{"gate set", problem.ExitUsage, "nothing is given"},
+		{"gate set --limit 0", problem.ExitUsage, "limit"},
+		{"gate set --detector none", problem.ExitUsage, "detector"},
+		{"graduate kid", problem.ExitUsage, "--capability is missing"},
+		{"graduate kid --explain", problem.ExitNotFound, "has not asked"},
+		{"graduate nobody --capability x", problem.ExitNotFound, "nobody"},
+		{"graduate firm --capability x", problem.ExitNotFound, "nobody's child"},
+		{"graduate kid --capability x --endpoint https://x.example", problem.ExitUsage, "runs elsewhere"},
+	} {
+		code, out, errs := s.run("", strings.Fields(tc.args)...)
+		if code != tc.code || out != "" || !strings.Contains(errs, tc.want) {
+			t.Errorf("vacancy %s = exit %d, %q, %q; want %d and %q", tc.args, code, out, errs, tc.code, tc.want)
+		}
+	}
+}
+
+// slowGate is a stage whose gate needs a while: a control plane over a real
+// house, and a gate's function with a URL apart.
+type slowGate struct {
+	t     *testing.T
+	house http.Handler
+	sent  []byte             // what came to the gate
+	told  []graduation.Phase // what each look says, in turn
+	steps []gate.StepName
+	looks int
+}
+
+func (g *slowGate) view(i int) graduation.View {
+	sub, err := graduation.ParseSubmission(g.sent)
+	if err != nil {
+		g.t.Errorf("what came to the gate: %v", err)
+	}
+	v := graduation.View{
+		ID: graduation.ID{Child: sub.Request.ChildID, Position: 1}.String(), Child: sub.Request.ChildID, Parent: sub.Request.ParentID, Position: 1,
+		State: g.told[i], Step: g.steps[i], Capability: sub.Request.CapabilityText, Policy: gate.DefaultPolicy(), Due: time.Unix(0, 0),
+	}
+	switch v.State {
+	case graduation.Accepted:
+		v.Outcome = &graduation.Outcome{Endpoint: "https://dev.example/v/x"}
+	case graduation.Refused:
+		v.Refusal = &graduation.Refusal{Kind: problem.GraduationRate.String(), Detail: "too many", Step: v.Step}
+	}
+	return v
+}
+
+// ServeHTTP is both doors.
+func (g *slowGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == account.GraduationsPath:
+		if r.Header["Authorization"] != nil {
+			g.t.Error("the operator's key went to the public door of the gate")
+		}
+		var err error
+		if g.sent, err = io.ReadAll(r.Body); err != nil {
+			g.t.Error(err)
+		}
+		v := g.view(0)
+		w.WriteHeader(http.StatusAccepted)
+		_ = json.NewEncoder(w).Encode(v)
+	case strings.HasSuffix(r.URL.Path, "/graduation"):
+		_ = json.NewEncoder(w).Encode(g.view(g.looks))
+		g.looks = min(g.looks+1, len(g.told)-1)
+	default:
+		r.Host = account.ControlHost
+		g.house.ServeHTTP(w, r)
+	}
+}
+
+func TestAGraduationOfAStageIsFollowed(t *testing.T) {
+	for name, c := range map[string]struct {
+		told       []graduation.Phase
+		steps      []gate.StepName
+		wait       string
+		code       int
+		says, errs string
+	}{
+		"accepted at the second look": {[]graduation.Phase{graduation.Open, graduation.Accepted}, []gate.StepName{gate.Collusion, gate.Commit}, "1m",
+			0, "kid has graduated, attempt 1", "collusion ..."},
+		"refused": {[]graduation.Phase{graduation.Refused}, []gate.StepName{gate.RateLimit}, "1m",
+			problem.ExitRefused, "rate_limit refused: too many", "when 24 hours have passed"},
+		"not waited for": {[]graduation.Phase{graduation.Open}, []gate.StepName{""}, "0", 0, "attempt 1 is open, until", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := onAWS(t)
+			s.must("create", "firm", "--capability", "answers", "--host", "local")
+			s.must("spawn", "firm", "--path", "D2", "--name", "kid", "--host", "local")
+			g := &slowGate{t: t, told: c.told, steps: c.steps}
+			web := httptest.NewServer(g)
+			defer web.Close()
+			a := &app{env: s.env, now: s.clock, rand: s.rand}
+			host, err := a.openHost(filepath.Join(s.home, "host"), "http://"+defaultListen, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer host.Close()
+			g.house = host.Account
+			rec := stageDev()
+			rec.URL, rec.AccountURL, rec.GraduateURL = "https://dev.example", web.URL, web.URL
+			if err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Write(rec); err != nil {
+				t.Fatal(err)
+			}
+			code, out, errs := s.run("", "graduate", "kid", "--capability", "reviews", "--host", "aws", "--wait", c.wait)
+			if code != c.code || !strings.Contains(out, c.says) || !strings.Contains(errs, c.errs) {
+				t.Errorf("graduate = %d, %q, %q, want %d, %q, %q", code, out, errs, c.code, c.says, c.errs)
+			}
+			sub, err := graduation.ParseSubmission(g.sent)
+			if err != nil || sub.Request.Verify() != nil {
+				t.Errorf("what was sent is not signed by both: %v, %v", err, sub.Request.Verify())
+			}
+		})
+	}
+}
