@@ -106,8 +106,8 @@ type Config struct {
 	// alone, whose signature is valid and who are not the parent. nil: nobody is.
 	Sibling func(ctx context.Context, parent, caller identity.ID) (bool, error)
 	// Observe is told of the answers of vacants with kin, beside the commit of the
-	// answer: the reply waits for both. It may lose what it is told and fail no
-	// call. nil: nobody observes.
+	// answer: the reply waits for it too, for a second at most. It may lose what it
+	// is told and fails no call. nil: nobody observes.
 	Observe func(ctx context.Context, o Observation)
 	// Self is the host's own identity, which 421 names on the host route. It is
 	// asked for only then, so that no start waits for it. nil: 421 names zeros.

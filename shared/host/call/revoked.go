@@ -45,7 +45,7 @@ func (h *Host) doubt(r *request) {
 // void before its behaviour runs. Neither row nor error: the position went to
 // somebody else.
 func (h *Host) claim(ctx context.Context, r *request, v *view) (*RequestRow, error) {
-	if r.checked {
+	if r.checked || h.Revoked == nil {
 		return h.take(ctx, r, v)
 	}
 	checked := make(chan error, 1)
