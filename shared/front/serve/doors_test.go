@@ -16,7 +16,8 @@ func named(name string) http.Handler {
 }
 
 func TestThePublicListenerLeadsEachPathToItsDoor(t *testing.T) {
-	all := serve.Doors{Message: named("message"), Registry: named("registry"), Search: named("search")}.Public()
+	all := serve.Doors{Message: named("message"), Registry: named("registry"), Search: named("search"),
+		Gate: named("gate"), Children: named("children")}.Public()
 	calls := serve.Public(named("message"))
 	for path, want := range map[string]struct{ all, calls string }{
 		"/":                            {"message", "message"},
@@ -33,6 +34,14 @@ func TestThePublicListenerLeadsEachPathToItsDoor(t *testing.T) {
 		"/v1/log/leaves":               {"registry", "message"},
 		"/v1/halo/a2a/message/send":    {"message", "message"}, // what callers make of a base URL
 		"/v1/search/a2a/chain/reset":   {"message", "message"},
+		"/v1/graduations":              {"gate", "message"},
+		"/v1/graduations/ab-1":         {"gate", "message"},
+		"/v1/graduationsx":             {"registry", "message"},
+		"/v1/vacants/ab/children":      {"children", "404"},
+		"/v1/vacants/ab/children/":     {"404", "404"},
+		"/v1/vacants/ab/manifest":      {"404", "404"},
+		"/v1/gate":                     {"404", "404"},
+		"/v1/gate?tenant=a":            {"404", "404"},
 		"/v1/vacants":                  {"404", "404"},
 		"/v1/vacants/x/publish":        {"404", "404"},
 		"/v1/registry/ab/listing":      {"404", "404"},
