@@ -19,9 +19,9 @@ func BenchmarkCollect(b *testing.B) {
 	}
 	h.delegate(parent.ID, child, 50)
 	h.visit("a", parent.ID, 50)
-	h.reads = 0
+	h.reads.Store(0)
 	for b.Loop() {
 		h.collect(child, parent.ID)
 	}
-	b.ReportMetric(float64(h.reads)/float64(b.N), "pages/op")
+	b.ReportMetric(float64(h.reads.Load())/float64(b.N), "pages/op")
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,10 +36,10 @@ type home struct {
 	calls    *call.Host
 	texts    *texts.Keys
 	keys     map[string]*identity.Key // of callers from outside, by name
-	reads    int
+	reads    atomic.Int64
 }
 
-// Collected is what the collector reads, which a test may change or count.
+// collector is the collector of the home, over a store that counts.
 func (h *home) collector() *evidence.Collector {
 	return &evidence.Collector{Store: h, Vacants: h.vacants, Registry: h.registry, Texts: h.texts, Now: h.now}
 }
@@ -46,7 +47,7 @@ func (h *home) collector() *evidence.Collector {
 func (h *home) now() time.Time { return h.time }
 
 func (h *home) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
-	h.reads++
+	h.reads.Add(1)
 	return h.Store.Rows(ctx, s, from, n, d)
 }
 
