@@ -31,7 +31,7 @@ func (w *world) newInstance(number int) *instance {
 		Self: func(context.Context) (identity.ID, error) { return identity.ID{0xaa}, nil },
 		// The caller is hosted too: an envelope turned round finds a home here.
 		Directory: &calltest.Directory{Store: w.store, Now: now, Vacants: map[identity.ID]call.Vacant{
-			w.pair.Vacant: {Behaviour: w.behave, Signer: vacantKey},
+			w.pair.Vacant: w.vacant(),
 			w.pair.Caller: {Behaviour: w.behave, Signer: callerKey},
 		}},
 	}
@@ -41,6 +41,16 @@ func (w *world) newInstance(number int) *instance {
 	h := call.New(c)
 	door := message.Handler(message.Config{Host: h, Log: slog.New(slog.DiscardHandler), Now: now})
 	return &instance{Handler: door, number: number, call: h}
+}
+
+// vacant is the one that is called: now and then a child that is there for its
+// parent alone.
+func (w *world) vacant() call.Vacant {
+	v := call.Vacant{Behaviour: w.behave, Signer: vacantKey}
+	if w.cfg.closed {
+		v.Parent, v.Kin, v.Closed = &w.pair.Caller, true, !w.mutant.open
+	}
+	return v
 }
 
 // wait is a host's pause between two tries at a write. It may lose patience.

@@ -3,6 +3,7 @@ package simulation
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -17,6 +18,7 @@ import (
 type record struct {
 	envelopes [][]byte // every body on the wire, answers as requests too: the attacker's
 	known     map[string]known
+	outside   map[string]identity.Hash // bodies of outsiders
 	ran       map[identity.Hash]int
 	final     map[identity.Hash]bool          // told `unanswered`
 	released  map[identity.Hash]identity.Hash // answers that left, and their requests
@@ -31,8 +33,8 @@ var wanted = []string{
 	"a read fails", "a write is lost", "a write is applied, its ack lost", "a write is delayed", "a write is applied twice",
 	"a delayed write lands", "a delayed write comes too late", "a behaviour fails", "a behaviour ends after its due", "patience to retry ends",
 	"a host dies", "a caller dies", "a request is lost", "a request is doubled", "a reply is lost", "a caller stops waiting",
-	"a stranger repeats: call", "a stranger repeats: reset", "a stranger repeats: answer",
-	"200", "400", "402", "409", "423", "500", "503", "504",
+	"a stranger repeats: call", "a stranger repeats: reset", "a stranger repeats: answer", "an outsider tries a closed child",
+	"200", "400", "402", "409", "421", "423", "500", "503", "504",
 	"pending", "answered", "unanswered", "unknown",
 }
 
@@ -71,7 +73,7 @@ type known struct {
 func (w *world) met(what string) { w.seen.met[what]++ }
 
 func newRecord() record {
-	return record{known: map[string]known{}, ran: map[identity.Hash]int{}, final: map[identity.Hash]bool{}, released: map[identity.Hash]identity.Hash{}, met: map[string]int{}}
+	return record{known: map[string]known{}, outside: map[string]identity.Hash{}, ran: map[identity.Hash]int{}, final: map[identity.Hash]bool{}, released: map[identity.Hash]identity.Hash{}, met: map[string]int{}}
 }
 
 // remember notes a body for the attacker.
@@ -87,6 +89,9 @@ func (w *world) remember(body []byte, e *envelope.Envelope, kind string) known {
 
 func (w *world) nameOf(body []byte) string {
 	k := w.seen.known[string(body)]
+	if h, outside := w.seen.outside[string(body)]; outside {
+		k = known{kind: "outsider's call", hash: h}
+	}
 	return fmt.Sprintf("%s %d %q %.6s", k.kind, k.seq, k.text, k.hash)
 }
 
@@ -113,6 +118,11 @@ func (w *world) posted(c *caller, route string, body []byte) {
 // ran: a behaviour begins for the envelope of hash h.
 func (w *world) ran(t *task, h identity.Hash) {
 	w.seen.ran[h]++
+	for _, of := range w.seen.outside {
+		if of == h {
+			w.violate("I15: a closed child ran for an outsider")
+		}
+	}
 	if n := w.seen.ran[h]; n > 1 {
 		w.violate("I2: %.6s ran %d times", h, n)
 	}
@@ -136,8 +146,12 @@ type told struct {
 
 // left: a reply leaves a host.
 func (w *world) left(t *task) {
-	asked := w.seen.known[string(t.request)]
 	w.met(strconv.Itoa(t.reply.status))
+	if _, outside := w.seen.outside[string(t.request)]; outside {
+		w.turnedAway(t)
+		return
+	}
+	asked := w.seen.known[string(t.request)]
 	var answer *envelope.Envelope
 	if t.route == message.SendPath && t.reply.status == 200 {
 		e, err := envelope.DecodeResponse(t.reply.body)
@@ -182,6 +196,18 @@ func (w *world) left(t *task) {
 	}
 }
 
+// turnedAway: to an outsider a closed child is not there, whatever state it and
+// its chains are in. A store that cannot be reached is the same for all.
+func (w *world) turnedAway(t *task) {
+	var x told
+	switch {
+	case json.Unmarshal(t.reply.body, &x) != nil, x.Expected > 0, x.State != "", x.Reply != nil, !x.Tip.IsZero():
+		w.violate("I15: %s tells an outsider of a closed child: %s", t.name, t.reply.body)
+	case t.reply.status != http.StatusMisdirectedRequest && t.reply.status != http.StatusServiceUnavailable:
+		w.violate("I15: %s says %d to an outsider of a closed child", t.name, t.reply.status)
+	}
+}
+
 // check looks at the rows that are left, and at what was told of them. The
 // numbers are the model's.
 func (w *world) check() {
@@ -193,6 +219,11 @@ func (w *world) check() {
 	w.must(err)
 	for _, err := range s.Check() { // I1, I3, I4, I5
 		w.violate("%v", err)
+	}
+	outside, err := calltest.ReadStreams(ctx, w.truth, call.Pair{Caller: outsiderKey.ID(), Vacant: w.pair.Vacant})
+	w.must(err)
+	if len(outside.Requests)+len(outside.Responses) > 0 {
+		w.violate("I15: an outsider has rows with a closed child")
 	}
 	turned, err := calltest.ReadStreams(ctx, w.truth, call.Pair{Caller: w.pair.Vacant, Vacant: w.pair.Caller})
 	w.must(err)

@@ -22,6 +22,8 @@ type mutant struct {
 	route func(route string) string
 	// save changes what a caller's disk keeps of a state.
 	save func(w *world, before, st dispatch.State) dispatch.State
+	// open: hosts do not know that a closed child is closed.
+	open bool
 }
 
 // Each must be found within this many schedules.
@@ -87,6 +89,7 @@ var mutants = []mutant{
 		}
 		return st
 	}},
+	{name: "a host takes a closed child for an open one", open: true},
 }
 
 // committing is a store with another Commit.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -154,6 +155,10 @@ func (w *world) arrive(i int) {
 // attack sends a recorded envelope again, by any route.
 func (w *world) attack(int) {
 	w.attacks--
+	if w.cfg.closed && w.rng.IntN(3) == 0 {
+		w.tryClosed()
+		return
+	}
 	kind := one(w.rng, "call", "call", "reset", "answer")
 	body := w.seen.envelopes[w.rng.IntN(len(w.seen.envelopes))]
 	for range 8 { // one of that kind, if there are any
@@ -165,6 +170,21 @@ func (w *world) attack(int) {
 	route := one(w.rng, message.SendPath, message.SendPath, message.ResetPath, message.AskPath)
 	w.copies = append(w.copies, &packet{from: "a stranger", route: route, body: body})
 	w.met("a stranger repeats: " + w.seen.known[string(body)].kind)
+}
+
+// tryClosed sends a closed child what an outsider has signed itself.
+func (w *world) tryClosed() {
+	e := &envelope.Envelope{
+		From: outsiderKey.ID(), To: w.pair.Vacant, Seq: 1, Time: w.now().Add(time.Duration(w.attacks) * time.Microsecond),
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"let me in"}}, IdempotencyKey: "key",
+	}
+	if _, err := e.Sign(context.Background(), outsiderKey); err != nil {
+		panic(err)
+	}
+	body := request(e)
+	w.seen.outside[string(body)] = e.Hash()
+	w.copies = append(w.copies, &packet{from: "an outsider", route: one(w.rng, message.SendPath, message.SendPath, message.AskPath), body: body})
+	w.met("an outsider tries a closed child")
 }
 
 // request is e as a body.

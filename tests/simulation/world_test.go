@@ -23,7 +23,7 @@ const (
 )
 
 // The keys are the same in every run: making them is a third of a short run.
-var callerKey, vacantKey = mustKey(1), mustKey(2)
+var callerKey, vacantKey, outsiderKey = mustKey(1), mustKey(2), mustKey(3)
 
 func mustKey(n byte) *identity.Key {
 	k, err := identity.KeyFromSeed(append(make([]byte, identity.Size-1), n))
@@ -44,6 +44,7 @@ type config struct {
 	crashes  bool // tasks may die
 	ticks    bool // time passes between any two steps
 	owner    bool // the vacant is paused and resumed
+	closed   bool // the vacant is a closed child of the caller, and outsiders try it
 	skew     [2]time.Duration
 	steps    int
 	hostCold int // one in so many requests meets a fresh process; 0 none
@@ -65,8 +66,8 @@ func (c config) String() string {
 		}
 		fmt.Fprintf(&b, "%s (%d jobs, clock %+v, reset first %v), ", kind, x.jobs, x.skew, x.freshReset)
 	}
-	fmt.Fprintf(&b, "priced %v, money %d, faults %d (1 in %d), attacks %d, crashes %v, ticks %v, owner %v, host clocks %v, cold 1 in %d, %d steps",
-		c.priced, c.money, c.faults, c.eager, c.attacks, c.crashes, c.ticks, c.owner, c.skew, c.hostCold, c.steps)
+	fmt.Fprintf(&b, "priced %v, money %d, faults %d (1 in %d), attacks %d, crashes %v, ticks %v, owner %v, closed %v, host clocks %v, cold 1 in %d, %d steps",
+		c.priced, c.money, c.faults, c.eager, c.attacks, c.crashes, c.ticks, c.owner, c.closed, c.skew, c.hostCold, c.steps)
 	return b.String()
 }
 
@@ -96,6 +97,7 @@ func randomConfig(r *rand.Rand) config {
 		}
 		c.callers = append(c.callers, x)
 	}
+	c.closed = r.IntN(3) == 0
 	return c
 }
 
