@@ -161,6 +161,11 @@ func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 	if len(long.Cause()) > graduation.MaxCause || got.Detail != long.Detail || got.Findings != nil {
 		t.Errorf("ReadCause() of what is too long = %+v, want it without its findings", got)
 	}
+	nine := *refused
+	nine.Findings = widest(t)
+	if got := graduation.ReadCause(gate.Collusion, nine.Error, caught(&nine)); got.Findings == nil || len(got.Findings.Pairs) != 9 {
+		t.Errorf("ReadCause() of nine pairs = %+v, want all of them", got)
+	}
 	for name, c := range map[string]struct{ name, cause, kind string }{
 		"a timeout":             {"States.Timeout", "", "internal"},
 		"a task that died":      {"Lambda.Unknown", `{"errorMessage":"exit status 1"}`, "internal"},
@@ -172,4 +177,24 @@ func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 			t.Errorf("ReadCause() of %s = %+v, want the kind %s", name, got, c.kind)
 		}
 	}
+}
+
+// widest is what is found of a parent and eight siblings where everything is
+// missing for a reason.
+func widest(t *testing.T) *gate.Findings {
+	t.Helper()
+	why := map[gate.Name]string{}
+	for _, name := range []gate.Name{gate.Declared, gate.Ancestor, gate.Activity, gate.Substrate, gate.Style} {
+		why[name] = strings.Repeat("x", 150)
+	}
+	e := gate.Evidence{Child: identity.ID{1}, Parent: identity.ID{2}}
+	for i := range 9 {
+		with := identity.ID{2, byte(i)}
+		e.Pairs = append(e.Pairs, gate.Pair{With: with, Role: gate.Sibling, A: gate.Observation{ID: e.Child, Responses: 49, Why: why}, B: gate.Observation{ID: with, Responses: 49, Why: why}})
+	}
+	p := gate.DefaultPolicy()
+	p.Mode = gate.Strict
+	f, err := gate.Observed{}.Detect(e, p)
+	must(t, err)
+	return &f
 }

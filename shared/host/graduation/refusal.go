@@ -30,23 +30,32 @@ func Refuse(step gate.StepName, err error) *Refusal {
 	return r
 }
 
-// MaxCause is how long a Cause may be: a state machine keeps 32 KiB of one,
-// quoted once more.
-const MaxCause = 14 << 10
+// MaxCause is how many bytes a Cause may have as a JSON string: a state machine
+// keeps 32 KiB of one, and the name of the error beside it.
+const MaxCause = 30 << 10
 
 // Cause is r as the text of a task's error, from which ReadCause makes r again.
-// Findings that are too long to go there are left out.
+// Findings that are too long to go there are left out: those of nine pairs are
+// a third of it.
 func (r *Refusal) Cause() string {
-	b, err := encode(r)
-	if err == nil && len(b) <= MaxCause {
-		return string(b)
+	if text, ok := r.fitting(); ok {
+		return text
 	}
 	short := *r
 	short.Findings = nil
-	if b, err = encode(&short); err != nil || len(b) > MaxCause {
-		return r.Error
+	if text, ok := short.fitting(); ok {
+		return text
 	}
-	return string(b)
+	return r.Error
+}
+
+func (r *Refusal) fitting() (string, bool) {
+	b, err := encode(r)
+	if err != nil {
+		return "", false
+	}
+	quoted, err := json.Marshal(string(b))
+	return string(b), err == nil && len(quoted) <= MaxCause
 }
 
 // ReadCause is the refusal behind what a state machine caught at step: the name
