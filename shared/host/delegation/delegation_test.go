@@ -438,3 +438,29 @@ func TestAReportCountsCallsFailuresAndTheirTime(t *testing.T) {
 		t.Errorf("Report() tells of %d children, want 3", len(got))
 	}
 }
+
+// The documents beside a record go before it becomes a tombstone: a host that
+// dies between them leaves a composite without its plan.
+func TestADeletedCompositeLeavesAWholeHomeAtEveryStep(t *testing.T) {
+	s := newStore()
+	h, parent, children := firm(t, s, both)
+	if _, failed := h.ask(parent.ID, "x"); failed != nil {
+		t.Fatal(failed)
+	}
+	for _, r := range append(children, parent) {
+		_, err := h.vacants.Sink(t.Context(), r.ID)
+		h.must(err)
+		_, err = h.vacants.Archive(t.Context(), r.ID)
+		h.must(err)
+		wantClean(t, h, s)
+		if r.ID == parent.ID {
+			d, err := s.Doc(t.Context(), hosted.PlanKey(r.ID))
+			h.must(err)
+			h.must(s.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version}))
+			wantClean(t, h, s)
+		}
+		_, err = h.vacants.Delete(t.Context(), r.ID)
+		h.must(err)
+		wantClean(t, h, s)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
 // bond checks that the record of a hosted vacant says of its parent what the
@@ -160,7 +161,8 @@ func (r *run) unregistered(ctx context.Context, rec *hosted.Record) error {
 }
 
 // plan checks that a composite answers by the plan that its logbook names. One
-// that came from elsewhere may have left its plan behind.
+// that came from elsewhere may have left its plan behind, and of one that is
+// being deleted it goes before the record does.
 func (r *run) plan(ctx context.Context, rec *hosted.Record, says *told) error {
 	k := hosted.PlanKey(rec.ID)
 	d, err := r.document(ctx, k)
@@ -170,7 +172,7 @@ func (r *run) plan(ctx context.Context, rec *hosted.Record, says *told) error {
 	want := "the plan " + says.plan.String() + ", as its logbook says"
 	switch {
 	case d.Version == 0:
-		if says.whole && !says.plan.IsZero() && !says.exported {
+		if says.whole && !says.plan.IsZero() && !says.exported && rec.State != lifecycle.Archived {
 			r.found(inDocument(k, Plan, want, "none"))
 		}
 		return nil
