@@ -193,7 +193,7 @@ func steps() []function {
 		step("ratelimit", "second step of the gate: how many graduated under the parent in 24 hours", tables,
 			grants{rows: []string{"Query", "GetItem"}, docs: reads(aboutHost)}),
 		step("collusion", "third step of the gate: whether the child is somebody else's double", append(tables, "VACANCY_SEAL_KEY"),
-			grants{rows: []string{"Query", "GetItem"}, docs: reads(aboutHost, observed, textKeyPartition), litters: true, opens: true, textsOnly: true}),
+			grants{rows: []string{"Query", "GetItem"}, docs: reads(aboutHost, kin, observed, textKeyPartition), litters: true, opens: true, textsOnly: true}),
 		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
 			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(aboutHost, kin),
 				access{"Commit", []string{"PutItem"}, []string{attempts, registrations, records, kin}})}),
