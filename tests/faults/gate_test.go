@@ -42,16 +42,21 @@ func (f *family) vacant(tb testing.TB) identity.ID {
 	return r.ID
 }
 
+// children are n closed children, served by something else than their parent.
 func (f *family) children(tb testing.TB, parent identity.ID, n int) []identity.ID {
 	tb.Helper()
 	ids := make([]identity.ID, n)
 	for i := range ids {
-		// Another substrate than the parent's: of one family they would be refused.
-		r, _, err := f.house.Vacants.Spawn(tb.Context(), hosted.SpawnSpec{Parent: parent, Path: "D2", Name: fmt.Sprintf("child-%d", f.made.Add(1)), Substrate: "http:https://child.example/answer"})
-		must(tb, err)
-		ids[i] = r.ID
+		ids[i] = f.child(tb, parent, "http:https://child.example/answer")
 	}
 	return ids
+}
+
+func (f *family) child(tb testing.TB, parent identity.ID, substrate string) identity.ID {
+	tb.Helper()
+	r, _, err := f.house.Vacants.Spawn(tb.Context(), hosted.SpawnSpec{Parent: parent, Path: "D2", Name: fmt.Sprintf("child-%d", f.made.Add(1)), Substrate: substrate})
+	must(tb, err)
+	return r.ID
 }
 
 func (f *family) sign(tb testing.TB, r *composite.Request) {
@@ -73,9 +78,13 @@ func TestTheGateOverDynamoDBLocal(t *testing.T) {
 	s := h.Store(h.Endpoint)
 	f := &family{house: h.Open(t, s, time.Now, nil)}
 	gatetest.Run(t, gatetest.Home{
-		Store:     s,
-		Vacant:    func(t *testing.T) identity.ID { return f.vacant(t) },
-		Children:  func(t *testing.T, parent identity.ID, n int) []identity.ID { return f.children(t, parent, n) },
+		Store:    s,
+		Vacant:   func(t *testing.T) identity.ID { return f.vacant(t) },
+		Children: func(t *testing.T, parent identity.ID, n int) []identity.ID { return f.children(t, parent, n) },
+		Twins: func(t *testing.T) (parent, child identity.ID) {
+			parent = f.vacant(t)
+			return parent, f.child(t, parent, "echo")
+		},
 		Sign:      func(t *testing.T, r *composite.Request) { f.sign(t, r) },
 		SetPolicy: func(t *testing.T, p gate.Policy) { must(t, f.house.Gate.SetPolicy(t.Context(), "", p)) },
 		Revoke: func(t *testing.T, id identity.ID) {

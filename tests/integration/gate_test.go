@@ -58,6 +58,16 @@ func (s *deployed) children(t *testing.T, parent identity.ID, n int) (ids []iden
 	return ids
 }
 
+// twins are a vacant and a closed child of it, both served by the echo.
+func (s *deployed) twins(t *testing.T) (parent, child identity.ID) {
+	t.Helper()
+	v, err := s.control(t).Create(t.Context(), account.Creation{Name: named("p"), Capability: "echoes", Substrate: "echo"})
+	if err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	return v.ID, s.children(t, v.ID, 1)[0]
+}
+
 // consent has the host sign a request for both of its parties.
 func (s *deployed) consent(t *testing.T, r *composite.Request) {
 	t.Helper()
@@ -197,7 +207,7 @@ func (s *deployed) gateHome(t *testing.T) gatetest.Home {
 	ended := map[string]bool{}
 	return gatetest.Home{
 		Store:  docs,
-		Vacant: s.composite, Children: s.children, Sign: s.consent,
+		Vacant: s.composite, Children: s.children, Twins: s.twins, Sign: s.consent,
 		Revoke: func(t *testing.T, id identity.ID) {
 			t.Helper()
 			if _, err := s.control(t).Revoke(t.Context(), id.String(), "gone"); err != nil {

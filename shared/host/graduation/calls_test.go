@@ -161,7 +161,7 @@ func TestEvidenceBeyondReachIsAFaultAndNoRefusal(t *testing.T) {
 			if gone {
 				return gate.Evidence{}, problem.New(problem.Unavailable, "storage is unavailable")
 			}
-			return nothing{}.Collect(t.Context(), child, parent)
+			return withActivity(0)(child, parent)
 		})
 	})
 	sub := h.family(t)

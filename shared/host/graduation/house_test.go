@@ -13,12 +13,14 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/evidence"
 	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/graduation/gatetest"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -53,15 +55,6 @@ func (c *clock) set(t time.Time) {
 	c.at = t
 }
 
-// nothing is evidence of which everything is missing.
-type nothing struct{}
-
-func (nothing) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
-	return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{{
-		With: parent, Role: gate.Parent, A: gate.Observation{ID: child, Closed: true}, B: gate.Observation{ID: parent},
-	}}}, nil
-}
-
 // house is a host with a gate. Its faulty store is the gate's and the host's;
 // its sound one is the same without faults.
 type house struct {
@@ -92,10 +85,13 @@ func houseOver(t testing.TB, sound store.Store, before func(store.Store) store.S
 	}
 	h.vacants, h.registry, err = hosted.NewWithRegistry(hosted.Config{
 		Store: s, Vault: h.vault, Now: h.clock.now, Rand: rand.Reader, URL: "http://127.0.0.1:8080",
-		Substrates: substrate.Kinds{echo.Kind: echo.New}, Wait: noWait,
+		Wait: noWait,
+		// Nobody is asked: what counts is what they are said to be served by.
+		Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: func(string) (substrate.Substrate, error) { return echo.New("") }},
 	}, func(context.Context, string) error { return nil })
 	must(t, err)
-	c := graduation.Config{Store: s, Vacants: h.vacants, Registry: h.registry, Evidence: nothing{}, Now: h.clock.now, Rand: rand.Reader, Wait: noWait}
+	seen := &evidence.Collector{Store: s, Vacants: h.vacants, Registry: h.registry, Texts: texts.New(s, h.vault, h.clock.now, rand.Reader, texts.MinRetention), Now: h.clock.now}
+	c := graduation.Config{Store: s, Vacants: h.vacants, Registry: h.registry, Evidence: seen, Now: h.clock.now, Rand: rand.Reader, Wait: noWait}
 	for _, fn := range change {
 		fn(&c)
 	}
@@ -119,15 +115,21 @@ func (h *house) vacant(t testing.TB) identity.ID {
 	return r.ID
 }
 
+// children are n closed children, served by something else than their parent.
 func (h *house) children(t testing.TB, parent identity.ID, n int) []identity.ID {
 	t.Helper()
 	ids := make([]identity.ID, n)
 	for i := range ids {
-		r, _, err := h.vacants.Spawn(t.Context(), hosted.SpawnSpec{Parent: parent, Path: "D2", Name: fmt.Sprintf("child-%d", h.made.Add(1))})
-		must(t, err)
-		ids[i] = r.ID
+		ids[i] = h.child(t, parent, "http:https://child.example/answer")
 	}
 	return ids
+}
+
+func (h *house) child(t testing.TB, parent identity.ID, substrate string) identity.ID {
+	t.Helper()
+	r, _, err := h.vacants.Spawn(t.Context(), hosted.SpawnSpec{Parent: parent, Path: "D2", Name: fmt.Sprintf("child-%d", h.made.Add(1)), Substrate: substrate})
+	must(t, err)
+	return r.ID
 }
 
 // request has both sign that child is to graduate.
@@ -158,6 +160,10 @@ func (h *house) home() gatetest.Home {
 		Vacant: func(t *testing.T) identity.ID { return h.vacant(t) },
 		Children: func(t *testing.T, parent identity.ID, n int) []identity.ID {
 			return h.children(t, parent, n)
+		},
+		Twins: func(t *testing.T) (parent, child identity.ID) {
+			parent = h.vacant(t)
+			return parent, h.child(t, parent, "echo")
 		},
 		Sign: func(t *testing.T, r *composite.Request) { h.sign(t, r) },
 		Revoke: func(t *testing.T, id identity.ID) {

@@ -112,6 +112,13 @@ func cases() []testCase {
 			s.SetPolicy(s.T, gate.DefaultPolicy())
 			s.expect(sub, accepted(2, 1))
 		}},
+		{name: "a child that is served by what serves its parent is refused", run: func(s *scene) {
+			s.parent, s.child = s.Twins(s.T)
+			alike := closed("refused at collusion by GraduationCollusionError",
+				"collusion signals too high for graduation: controller=0.00, substrate=1.00, stylo=0.00 (threshold 0.6)", 1)
+			alike.Findings = true
+			s.expect(s.request(s.parent, s.child, "drafts contracts"), alike)
+		}},
 		{name: "a child has a place of its own for each attempt", run: func(s *scene) {
 			for i, id := range []identity.ID{s.child, s.other} {
 				s.expect(s.request(s.parent, id, "drafts contracts"), accepted(1, i+1))

@@ -32,8 +32,11 @@ type Home struct {
 	Store store.Store
 	// Vacant hosts a new vacant without kin.
 	Vacant func(t *testing.T) identity.ID
-	// Children hosts n new closed children of a vacant.
+	// Children hosts n new closed children of a vacant, which are served by
+	// something else than it.
 	Children func(t *testing.T, parent identity.ID, n int) []identity.ID
+	// Twins hosts a vacant and a closed child of it, both served by the same.
+	Twins func(t *testing.T) (parent, child identity.ID)
 	// Sign has both parties of r, which are hosted here, sign it.
 	Sign func(t *testing.T, r *composite.Request)
 	// Revoke ends a vacant's key.
