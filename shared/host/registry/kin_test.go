@@ -547,6 +547,40 @@ func TestLineageEndsInACircleAndAtItsBound(t *testing.T) {
 	}
 }
 
+// lagging is a store whose sparse index shows nothing yet.
+type lagging struct{ store.Store }
+
+func (l lagging) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	if r.Index {
+		return nil, "", nil
+	}
+	return l.Store.Docs(ctx, r, n, cursor)
+}
+
+func TestALitterThatIsNotListedYetIsFoundByItsEdges(t *testing.T) {
+	home := memory.New()
+	r := open(home, newClock())
+	for n := byte(2); n <= 6; n++ {
+		if err := r.AddManifest(t.Context(), manifest(t, key(1), key(n), n != 3)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.AddManifest(t.Context(), manifest(t, key(9), key(3), true)); err != nil { // its edge stays
+		t.Fatal(err)
+	}
+	want := map[identity.ID]bool{key(2).ID(): true, key(4).ID(): true, key(5).ID(): true, key(6).ID(): true}
+	for name, from := range map[string]store.Store{"a home whose index lags": lagging{home}, "a home as it is": home} {
+		litter, err := open(from, newClock()).Litter(t.Context(), key(1).ID(), 9)
+		got := map[identity.ID]bool{}
+		for _, m := range litter {
+			got[m.Manifest.ChildID] = true
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil || len(litter) != len(want) {
+			t.Errorf("Litter() of %s = %d, %v (-want +got):\n%s", name, len(litter), err, diff)
+		}
+	}
+}
+
 func TestALitterIsTheGraduatedAndThenTheLatest(t *testing.T) {
 	home, c := memory.New(), newClock()
 	r := open(home, c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,8 +31,10 @@ func (m *ManifestDocument) place(at time.Time) store.Key {
 }
 
 // Litter returns up to n children of parent (1 to store.MaxPage) by their own
-// manifests: the graduated first, the latest first. It reads so many documents
-// whatever the number of children, from the sparse index, which may lag behind.
+// manifests: the graduated first, the latest first. It reads two pages and at
+// most n manifests whatever the number of children. The sparse index may lag
+// behind, and does not list what was kept before there was one: where it has
+// fewer than n, children that an edge leads to are put after them.
 func (r *Registry) Litter(ctx context.Context, parent identity.ID, n int) ([]ManifestDocument, error) {
 	listed := store.Range{Partition: litterPrefix + parent.String(), Index: true}
 	var litter []ManifestDocument
@@ -46,6 +49,30 @@ func (r *Registry) Litter(ctx context.Context, parent identity.ID, n int) ([]Man
 			if err != nil {
 				return nil, err
 			}
+			litter = append(litter, m)
+		}
+	}
+	if len(litter) == n {
+		return litter, nil
+	}
+	return r.fill(ctx, litter, parent, n)
+}
+
+// fill puts children to litter that are not in it, up to n.
+func (r *Registry) fill(ctx context.Context, litter []ManifestDocument, parent identity.ID, n int) ([]ManifestDocument, error) {
+	ids, _, err := r.Children(ctx, parent, "", n)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if len(litter) == n || slices.ContainsFunc(litter, func(m ManifestDocument) bool { return m.Manifest.ChildID == id }) {
+			continue
+		}
+		m, ok, err := r.Manifest(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if ok && m.Manifest.ParentID == parent {
 			litter = append(litter, m)
 		}
 	}
