@@ -235,7 +235,8 @@ func (v *Vacants) kinship(ctx context.Context, r *Record, s *Spec) ([]store.Writ
 		}
 		if len(writes) > 0 {
 			r.bind(m)
-			return writes, nil
+			marked, err := v.markParent(ctx, m.ParentID)
+			return append(writes, marked...), err
 		}
 	}
 	guard, err := v.Registry.PlanGuard(ctx, r.ID)

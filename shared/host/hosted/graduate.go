@@ -71,8 +71,8 @@ func (v *Vacants) GraduationTurn(ctx context.Context, parent, child identity.ID)
 //
 // Everything is checked that could have changed since the gate looked: Consent,
 // NotFound for an unknown child, Graduated for an open one, Revoked, Conflict
-// for a party that is asleep or closed, Malformed for what an absent party should
-// have signed and has not.
+// for a party that is asleep or closed and for a parent that is a closed child,
+// Malformed for what an absent party should have signed and has not.
 func (v *Vacants) PlanGraduation(ctx context.Context, g Graduation) ([]store.Write, Graduated, error) {
 	p, err := v.graduating(ctx, &g)
 	if err != nil {
@@ -135,7 +135,24 @@ func (v *Vacants) graduating(ctx context.Context, g *Graduation) (*graduating, e
 	if !p.hasParent && !p.hasKid {
 		return nil, registry.UnknownChild(r.ChildID)
 	}
-	return p, nil
+	return p, v.showable(ctx, p)
+}
+
+// showable refuses a child whose parent is a closed child itself: what is public
+// names its parent, who to strangers is not there.
+func (v *Vacants) showable(ctx context.Context, p *graduating) error {
+	closed := p.parent.Closed
+	if !p.hasParent {
+		above, ok, err := v.Manifest(ctx, p.Request.ParentID)
+		if err != nil {
+			return err
+		}
+		closed = ok && above.Closed()
+	}
+	if closed {
+		return problem.New(problem.Conflict, "the parent %s is a closed child itself; it graduates first", p.Request.ParentID.Short())
+	}
+	return nil
 }
 
 // awake reads the record of who takes part in a graduation, if it is hosted

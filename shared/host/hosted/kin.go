@@ -76,7 +76,10 @@ func (v *Vacants) kinWrites(ctx context.Context, m *composite.Manifest) ([]store
 		return nil, err
 	}
 	var writes []store.Write
-	if ok && !child.IsDeleted() {
+	if ok {
+		if child.IsDeleted() {
+			return nil, deleted(&child)
+		}
 		if v.Vault == nil {
 			return nil, problem.New(problem.Conflict, "vacant %s is hosted here: its manifest goes to the control plane, POST /v1/vacants/%s/manifest", m.ChildID.Short(), m.ChildID)
 		}
@@ -88,17 +91,11 @@ func (v *Vacants) kinWrites(ctx context.Context, m *composite.Manifest) ([]store
 	if v.Vault == nil {
 		return writes, nil
 	}
-	parent, ok, err := v.read(ctx, m.ParentID)
+	marked, err := v.markParent(ctx, m.ParentID)
 	if err != nil {
 		return nil, err
 	}
-	if ok && !parent.Kin {
-		mark, err := v.mark(&parent)
-		if err != nil {
-			return nil, err
-		}
-		writes = append(writes, mark)
-	}
+	writes = append(writes, marked...)
 	now := v.Now()
 	for _, id := range []identity.ID{m.ChildID, m.ParentID} {
 		v.memory.doubt(id, now, now.Add(settle.Patience))
@@ -106,14 +103,18 @@ func (v *Vacants) kinWrites(ctx context.Context, m *composite.Manifest) ([]store
 	return writes, nil
 }
 
-// mark notes that r has kin. That is the host's own knowledge, so r's logbook
-// says nothing of it.
-func (v *Vacants) mark(r *Record) (store.Put, error) {
+// markParent notes of a parent, if it is hosted here, that it has kin. That is
+// the host's own knowledge, so its logbook says nothing of it.
+func (v *Vacants) markParent(ctx context.Context, id identity.ID) ([]store.Write, error) {
+	r, ok, err := v.read(ctx, id)
+	if err != nil || !ok || r.Kin {
+		return nil, err
+	}
 	r.Kin = true
 	attempt, err := v.attempt()
 	if err != nil {
-		return store.Put{}, err
+		return nil, err
 	}
 	data, err := r.encode()
-	return store.Put{Key: RecordKey(r.ID), If: r.version, Attempt: attempt, Data: data}, err
+	return []store.Write{store.Put{Key: RecordKey(id), If: r.version, Attempt: attempt, Data: data}}, err
 }

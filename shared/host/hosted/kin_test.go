@@ -369,6 +369,11 @@ func TestWhatDoesNotGraduate(t *testing.T) {
 		"a parent that is closed": {func(t *testing.T, v *hosted.Vacants, g *hosted.Graduation) {
 			must(t, second(v.Sink(t.Context(), g.Request.ParentID)))
 		}, problem.Conflict},
+		"a closed child's own child": {func(t *testing.T, v *hosted.Vacants, g *hosted.Graduation) {
+			r, _, err := v.Spawn(t.Context(), hosted.SpawnSpec{Parent: g.Request.ChildID, Path: "D2", Name: "grandkid"})
+			must(t, err)
+			g.Request = signedBy(t, v, g.Request.ChildID, r.ID)
+		}, problem.Conflict},
 		"words of nothing": {func(t *testing.T, v *hosted.Vacants, g *hosted.Graduation) {
 			g.Request.CapabilityText = " "
 			must(t, v.Sign(t.Context(), g.Request.ParentID, func(s identity.Signer) error { return g.Request.SignParent(t.Context(), s) }))
@@ -634,6 +639,18 @@ func TestAChildThatMovesStaysWhoseChildItIs(t *testing.T) {
 			if m, ok, err := there.Manifest(t.Context(), child.ID); !ok || err != nil || m.Manifest.Hash() != s.Manifest.Hash() {
 				t.Errorf("Manifest() there = %+v, %t, %v", m, ok, err)
 			}
+			// The child's parent comes after it, or was there before.
+			before := memory.New()
+			first := host(t, before, vault(t), newClock().now, "https://vacancy.example")
+			for _, id := range []identity.ID{parent.ID, child.ID} {
+				if _, err := first.Create(t.Context(), moved(t, v, id)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r := second1(first.Get(t.Context(), parent.ID)); !r.Kin {
+				t.Error("the parent that was there has no kin")
+			}
+			wantWhole(t, before, first, identity.ID{})
 			if _, err := there.Create(t.Context(), moved(t, v, parent.ID)); err != nil {
 				t.Errorf("Create() of the parent = %v", err)
 			}
