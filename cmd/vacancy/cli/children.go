@@ -71,7 +71,7 @@ func (r childrenResult) text(w io.Writer) {
 			}
 		}
 		fmt.Fprintf(w, "%-*s  %s  %-9s  %-11s  %d calls, %s, p50 %s  %s\n",
-			widest, c.Vacant.Name, c.Path, door, c.Vacant.State, c.Calls, failed(&c), took, printable(clip(c.Vacant.Capability, 60)))
+			widest, c.Vacant.Name, printable(string(c.Path)), door, c.Vacant.State, c.Calls, failed(&c), took, printable(clip(c.Vacant.Capability, 60)))
 	}
 }
 

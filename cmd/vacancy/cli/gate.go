@@ -127,7 +127,7 @@ func (r gateResult) text(w io.Writer) {
 	whose := map[string]string{"tenant": "of tenant " + r.Tenant, "host": "of this host", "default": "by default"}[r.From]
 	fmt.Fprintf(w, "graduations are judged by the policy %s\n", printable(whose))
 	fmt.Fprintf(w, "  limit      %d of one parent within 24 hours\n  threshold  %g\n  mode       %s\n  detector   %s\n",
-		r.Policy.Limit, r.Policy.Threshold, r.Policy.Mode, printable(r.Policy.Detector))
+		r.Policy.Limit, r.Policy.Threshold, printable(string(r.Policy.Mode)), printable(r.Policy.Detector))
 	if r.Policy.Detector == gate.ByZeros {
 		fmt.Fprintln(w, "  nothing is checked for collusion")
 	}

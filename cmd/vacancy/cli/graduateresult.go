@@ -61,13 +61,13 @@ func (r graduateResult) steps(w io.Writer) {
 func (r graduateResult) explanation(w io.Writer) {
 	p := r.Policy
 	fmt.Fprintf(w, "policy %s: %d of one parent within 24 hours, threshold %g, mode %s, detector %s\n",
-		printable(p.Version), p.Limit, p.Threshold, p.Mode, printable(p.Detector))
+		printable(p.Version), p.Limit, p.Threshold, printable(string(p.Mode)), printable(p.Detector))
 	if r.Findings == nil {
 		fmt.Fprintln(w, "no evidence was looked at")
 		return
 	}
 	for _, pair := range r.Findings.Pairs {
-		fmt.Fprintf(w, "beside %s %s\n", pair.Role, pair.With.Short())
+		fmt.Fprintf(w, "beside %s %s\n", printable(string(pair.Role)), pair.With.Short())
 		for _, s := range pair.Signals {
 			fmt.Fprintf(w, "  %-10s %s\n", printable(string(s.Name)), signalText(&s))
 		}

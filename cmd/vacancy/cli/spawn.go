@@ -16,6 +16,7 @@ func (a *app) spawnCommand() *cobra.Command {
 	var w where
 	var s account.Spawning
 	var path, reach, outbound string
+	var signed bool
 	cmd := &cobra.Command{
 		Use:   "spawn PARENT",
 		Short: "Make a child of a vacant",
@@ -33,11 +34,15 @@ binds them, the child's logbook begins with BIRTH, and the parent's gets SPAWN.
 
 All but D2 are open and ACTIVE. A closed child is opened by "vacancy graduate".
 An endpoint that thinks for a child with --substrate http:URL is named in its manifest:
-whatever it may reach outside is signed by both.`,
+whatever it may reach outside is signed by both.
+
+With --signed the operator's key is not needed: PARENT is an identity of yours, hosted
+there under the same key, and asks itself, at most ten times an hour.`,
 		Example: `  vacancy spawn lawfirm --path D2 --name reviewer --capability "reviews contracts"
   vacancy spawn lawfirm --path D2 --name clerk --capability "files letters" --tools mail,archive
   vacancy spawn lawfirm --path D4 --with notary --name deeds --capability "writes deeds"
-  vacancy spawn scribe --path D1 --name curt --rule "answer in one line"`,
+  vacancy spawn scribe --path D1 --name curt --rule "answer in one line"
+  vacancy spawn alice --signed --path D2 --name helper --host https://vacancy.example`,
 		GroupID: groupHost,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,16 +50,19 @@ whatever it may reach outside is signed by both.`,
 			if s.Path == "" || s.Name == "" {
 				return withHint(problem.New(problem.Usage, "--path and --name are needed"), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, args[0])
 			}
+			if signed {
+				made, err := a.spawnSigned(cmd.Context(), w, s, args[0])
+				if err != nil {
+					return err
+				}
+				return a.showBirth(&made)
+			}
 			return a.withControl(w, false, func(c *control) error {
 				made, err := c.Spawn(cmd.Context(), args[0], s)
 				if err != nil {
 					return err
 				}
-				m, err := made.Manifest.Open()
-				if err != nil {
-					return err
-				}
-				return a.show(spawnResult{made, m})
+				return a.showBirth(&made)
 			})
 		},
 	}
@@ -68,8 +76,17 @@ whatever it may reach outside is signed by both.`,
 	fs.StringVar(&s.With, "with", "", "with D4: the other `PARENT`, hosted here too")
 	fs.StringVar(&reach, "reach", "", "who may call it: parent-only, parent-bridged or public_a2a (default: by the path)")
 	fs.StringVar(&outbound, "outbound", "", "whom it may call: no-external, parent-permitted or unrestricted (default: by the path)")
+	fs.BoolVar(&signed, "signed", false, "PARENT is an identity of yours, and signs for itself")
 	hostFlags(fs, &w)
 	return cmd
+}
+
+func (a *app) showBirth(made *account.Spawned) error {
+	m, err := made.Manifest.Open()
+	if err != nil {
+		return err
+	}
+	return a.show(spawnResult{*made, m})
 }
 
 // spawnResult is a child that was just born.

@@ -28,7 +28,18 @@ type Spawned struct {
 	Manifest Manifest `json:"manifest"`
 }
 
-func (s *Spawned) sound() error { return s.Vacant.sound() }
+// Check says whether a host's answer is a child, whose words can be shown as they
+// are, and is bound by a manifest that it and its parent have signed.
+func (s *Spawned) Check() error {
+	if err := s.Vacant.sound(); err != nil {
+		return err
+	}
+	m, err := s.Manifest.Open()
+	if err == nil && m.ChildID != s.Vacant.ID {
+		err = problem.New(problem.Untrusted, "the host's answer is the manifest of another child")
+	}
+	return err
+}
 
 // Manifest is the manifest of a child as it is kept: both signatures are in it.
 // Graduated says that the gate has opened it, Replaced is the one before then.

@@ -19,7 +19,7 @@ func (c *Client) Spawn(ctx context.Context, parent string, s Spawning) (out Spaw
 	if err := c.put(ctx, http.MethodPost, pathOf(parent)+"/children", s, &out); err != nil {
 		return Spawned{}, err
 	}
-	return out, out.sound()
+	return out, out.Check()
 }
 
 // Children returns a page of a vacant's children; cursor is "" for the first.

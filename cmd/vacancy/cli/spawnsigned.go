@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+)
+
+// spawnSigned asks for a child by the parent's own signature: nothing but its
+// key is needed, which is that of an identity here and of a vacant there.
+func (a *app) spawnSigned(ctx context.Context, w where, s account.Spawning, name string) (account.Spawned, error) {
+	var made account.Spawned
+	if s.With != "" {
+		return made, problem.New(problem.Usage, "--with goes with the operator's key: one parent does not sign for the other")
+	}
+	h, err := a.home()
+	if err != nil {
+		return made, err
+	}
+	parent, err := a.openIdentity(h, name)
+	if err != nil {
+		return made, err
+	}
+	base, err := a.childrenURL(ctx, w)
+	if err != nil {
+		return made, err
+	}
+	nonce, err := composite.NewNonce(a.rand)
+	if err != nil {
+		return made, err
+	}
+	r := composite.SpawnRequest{
+		ParentID: parent.ID(), Path: s.Path, Name: s.Name, Capability: s.Capability, Substrate: s.Substrate,
+		Tools: s.Tools, Rule: s.Rule, Reach: s.Reach, Outbound: s.Outbound, Nonce: nonce, Time: a.now(),
+	}
+	if err := r.Sign(ctx, parent.Key); err != nil {
+		return made, err
+	}
+	door := &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Now: a.now}
+	if err := door.Post(ctx, "/v1/vacants/"+parent.ID().String()+"/children", json.RawMessage(r.Blob()), &made); err != nil {
+		return made, err
+	}
+	return made, made.Check()
+}
+
+// childrenURL is where parents ask a host for children.
+func (a *app) childrenURL(ctx context.Context, w where) (string, error) {
+	at, err := a.find(w)
+	if err != nil {
+		return "", err
+	}
+	if at == nil {
+		return a.localURL(ctx, w.data)
+	}
+	url, err := at.door(cmp.Or(at.record.AccountURL, at.record.URL))
+	if err != nil {
+		return "", err
+	}
+	return registryclient.CheckURL(url)
+}
