@@ -81,7 +81,14 @@ func TestAPublishOfOneKilobyteIsOneTransactionOfTwelveUnits(t *testing.T) {
 // size of its item, which is in the index whole.
 func indexUnits(t *testing.T, s store.Store, id identity.ID) (units, size int) {
 	t.Helper()
-	doc, err := s.Doc(t.Context(), registry.RegistrationKey(id))
+	return entryUnits(t, s, registry.RegistrationKey(id))
+}
+
+// entryUnits is what it takes to put a document into the index, or to take it
+// out.
+func entryUnits(t *testing.T, s store.Store, k store.Key) (units, size int) {
+	t.Helper()
+	doc, err := s.Doc(t.Context(), k)
 	if err != nil {
 		t.Fatal(err)
 	}
