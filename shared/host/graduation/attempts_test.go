@@ -311,3 +311,15 @@ func TestTheTenantsPolicyHoldsAndTheHostsWhereThereIsNone(t *testing.T) {
 	}
 	wantKind(t, "SetPolicy() of a long tenant", h.gate.SetPolicy(t.Context(), strings.Repeat("t", 129), strict), problem.Malformed)
 }
+
+func TestAChildOfAClosedChildGraduatesAfterItsParent(t *testing.T) {
+	h := newHouse(t)
+	sub := h.family(t)
+	child := sub.Request.ChildID
+	below := h.request(t, child, h.children(t, child, 1)[0], "drafts letters")
+	_, err := h.gate.Begin(t.Context(), below)
+	wantKind(t, "Begin()", err, problem.Conflict)
+	h.wantAcceptedInTheEnd(t, sub)
+	_, err = h.gate.Begin(t.Context(), below)
+	must(t, err)
+}

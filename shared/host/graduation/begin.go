@@ -59,7 +59,7 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 type hosts struct {
 	parent, child bool
 	tenant        string
-	asleep        error // of one that takes part in no graduation now
+	asleep        error // of one that takes part in no graduation now: it sleeps, or its parent is closed
 }
 
 // graduable refuses a child of which neither it nor its parent is hosted here,
@@ -84,6 +84,9 @@ func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts
 				return h, err
 			}
 		}
+		if h.asleep == nil && r.Closed && r.ID == m.ParentID {
+			h.asleep = problem.New(problem.Conflict, "the parent %s is a closed child itself; it graduates first", r.ID.Short())
+		}
 	}
 	if !h.parent && !h.child {
 		return h, unknown(m.ChildID)
@@ -102,7 +105,7 @@ func (s *Service) asleep(ctx context.Context, r *hosted.Record) (refusal, err er
 }
 
 // possible refuses what could only fail at the very end: a party that is
-// asleep, and the lack of what somebody must have signed who is not hosted here.
+// asleep, a parent that is closed itself, and the lack of what somebody must have signed who is not hosted here.
 func (h *hosts) possible(a *Artefacts, m *composite.Manifest) error {
 	if h.asleep != nil {
 		return h.asleep
