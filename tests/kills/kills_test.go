@@ -10,6 +10,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
@@ -373,5 +374,21 @@ func publishAgain(seq map[fate]uint64, before, after string) func(*stage, proces
 			s.t.Fatalf("again: %d %s, want 200 and event %d", got.status, got.body, seq[then])
 		}
 		says(after)
+	}
+}
+
+// graduateAgain looks whether the child is found in public, sends the same
+// again and wants its one attempt to be accepted, whoever ends it.
+func graduateAgain(s *stage, p process, r request, _ *response, then fate) {
+	s.t.Helper()
+	got, err := p.do(request{path: "/v1/capability_card/" + s.home.vacant(s.t, "clerk").String()})
+	s.must(err)
+	if want := map[fate]int{anew: 404, pending: 404, done: 200}[then]; got.status != want {
+		s.t.Fatalf("the child's card: %d %s, want %d, %s", got.status, got.body, want, then)
+	}
+	got, err = p.do(r)
+	s.must(err)
+	if v := decode[graduation.View](s.t, got); got.status != 200 || v.State != graduation.Accepted || v.Position != 1 {
+		s.t.Fatalf("again: %d %s, want 200 and the first attempt accepted", got.status, got.body)
 	}
 }

@@ -14,8 +14,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/caller"
@@ -67,6 +69,7 @@ type stage struct {
 	home   home
 	caller *caller.Caller
 	before *envelope.Envelope // accepted before, and answered or not; in scenarios that need one
+	body   []byte             // of the request, in scenarios that prepare one
 }
 
 func (s *stage) must(err error) {
@@ -130,6 +133,24 @@ func composed(s *stage) {
 	_, _, err = house.Vacants.SetPlan(s.ctx, parent.ID, p)
 	s.must(err)
 	s.caller.To = parent.ID
+}
+
+// consented has a vacant and its closed child sign that the child is to
+// graduate. They are served by different things: twins would be refused.
+func consented(s *stage) {
+	s.t.Helper()
+	house, _, done := s.home.aside(s.t, s.home.now)
+	defer done()
+	v := house.Vacants
+	parent, err := v.Create(s.ctx, hosted.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
+	s.must(err)
+	child, _, err := v.Spawn(s.ctx, hosted.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk", Substrate: unreachable})
+	s.must(err)
+	sub := graduation.Submission{Request: composite.Request{ParentID: parent.ID, ChildID: child.ID, CapabilityText: "drafts contracts"}}
+	s.must(v.Sign(s.ctx, parent.ID, func(k identity.Signer) error { return sub.Request.SignParent(s.ctx, k) }))
+	s.must(v.Sign(s.ctx, child.ID, func(k identity.Signer) error { return sub.Request.SignChild(s.ctx, k) }))
+	s.body, err = sub.Blob()
+	s.must(err)
 }
 
 // warmed makes the key of the day.

@@ -440,6 +440,53 @@ var table = []scenario{
 		},
 	},
 	{
+		request: "a graduation", in: inDev,
+		prepare: consented, make: graduate, again: graduateAgain,
+		points: []point{
+			{before, "Doc reg", anew, inDev},
+			{before, "Doc v", anew, inDev},
+			{before, "Doc v 2", anew, inDev},
+			{before, "Tip grad", anew, inDev},
+			{before, "Doc host", anew, inDev},
+			{before, "Commit grad", anew, inDev},
+			{after, "Commit grad", pending, inDev},
+			{before, "Doc reg 2", pending, inDev},
+			{before, "Doc revoked", pending, inDev},
+			{before, "Doc revoked 2", pending, inDev},
+			{before, "Doc grad", pending, inDev},
+			{before, "Doc reg 3", pending, inDev},
+			{before, "Docs litter", pending, inDev},
+			{before, "Docs kin", pending, inDev},
+			{before, "Doc reg 4", pending, inDev},
+			{before, "Doc reg 5", pending, inDev},
+			{before, "Doc v 3", pending, inDev},
+			{before, "Doc v 4", pending, inDev},
+			{before, "Doc obs", pending, inDev},
+			{before, "Rows rsp", pending, inDev},
+			{before, "Doc obs 2", pending, inDev},
+			{before, "Doc grad 2", pending, inDev},
+			{before, "Doc grad 3", pending, inDev},
+			{before, "Doc reg 6", pending, inDev},
+			{before, "Doc revoked 3", pending, inDev},
+			{before, "Doc v 5", pending, inDev},
+			{before, "Doc v 6", pending, inDev},
+			{before, "Doc reg 7", pending, inDev},
+			{before, "Doc reg 8", pending, inDev},
+			{before, "Rows act", pending, inDev},
+			{before, "Doc reg 9", pending, inDev},
+			{before, "Doc v 7", pending, inDev},
+			{before, "Tip evt", pending, inDev},
+			{before, "Tip log", pending, inDev},
+			{before, "Tip log 2", pending, inDev},
+			{before, "Commit grad 2", pending, inDev},
+			{after, "Commit grad 2", done, inDev},
+			{before, "Rows grad", done, inDev},
+			{before, "Doc grad 4", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
 		request: "list", in: inDev,
 		make: func(*stage) request { return request{control: true, path: "/v1/vacants"} }, again: pageAgain,
 		points: []point{
@@ -504,6 +551,8 @@ func publish(*stage) request {
 func revoke(*stage) request {
 	return request{control: true, command: true, path: "/v1/vacants/echo/revoke", body: []byte(`{"reason":"leaked"}`)}
 }
+
+func graduate(s *stage) request { return request{path: "/v1/graduations", body: s.body} }
 
 func TestTableNamesEachPlaceOnce(t *testing.T) {
 	places := 0
