@@ -1,11 +1,12 @@
 // Package account is the door of whoever runs the host: it creates, lists,
-// shows, publishes, exports and deletes vacants, changes their state, and says
-// who the host is.
+// shows, publishes, exports and deletes vacants, bears their children, gives them
+// plans, changes their state, keeps the gate's policy, and says who the host is.
 //
-// It imports host/hosted, host/registry, floor 1 and problem, translates, and decides nothing
-// itself. Who may reach it is the home's business: on one machine a Unix socket
+// It imports host/hosted, registry, plan, delegation, graduation and spawning,
+// floors 1 and 2 and problem, translates, and decides nothing itself. Who may reach it is the home's business: on one machine a Unix socket
 // that only its owner opens, and never the public listener; on AWS a public URL,
-// where Keyed lets in who has the operator's key and nobody else. The
+// where Keyed lets in who has the operator's key and nobody else. One route has a
+// second door, Signed: a parent asks for children by its own signature. The
 // invariants: a page in a browser gets nothing, even one that could reach the
 // door; a body is strict JSON or refused; a seed that comes in shows nowhere,
 // and one goes out by an export alone.
