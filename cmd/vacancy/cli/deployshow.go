@@ -51,7 +51,7 @@ func (d *deployment) tellNew(built *assembly.Assembly, changes []stackChange) er
 		}
 		d.note("%s is new:", s.Name)
 		d.noteWrapped(counts)
-		for _, o := range t.Openings() {
+		for _, o := range together(t.Openings()) {
 			d.note("  %s", printable(openLine(o)))
 		}
 		if roles := t.Roles(); len(roles) > 0 {
@@ -60,6 +60,19 @@ func (d *deployment) tellNew(built *assembly.Assembly, changes []stackChange) er
 		}
 	}
 	return nil
+}
+
+// together puts into one what the same resource opens in the same way, one after
+// the other: it is one thing to whoever reads it.
+func together(openings []assembly.Opening) (all []assembly.Opening) {
+	for _, o := range openings {
+		if n := len(all) - 1; n >= 0 && all[n].Resource == o.Resource && all[n].ByURL == o.ByURL && slices.Equal(all[n].Where, o.Where) {
+			all[n].Actions = slices.Concat(all[n].Actions, o.Actions)
+			continue
+		}
+		all = append(all, o)
+	}
+	return all
 }
 
 // openLine says what a statement opens, and to whom.
