@@ -68,7 +68,7 @@ func (d *gateDoor) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	view := st.View()
-	view.Findings = nil
+	unjudged(&view)
 	b, err := encode(view)
 	if err != nil {
 		return err
@@ -81,6 +81,17 @@ func (d *gateDoor) submit(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "no-store")
 	send(w, status, b)
 	return nil
+}
+
+// unjudged leaves out with whom a child was compared: siblings are closed
+// children, too.
+func unjudged(v *graduation.View) {
+	v.Findings = nil
+	if v.Refusal != nil && v.Refusal.Kind == problem.Collusion.String() {
+		short := *v.Refusal
+		short.Detail = problem.Collusion.Row().Text
+		v.Refusal = &short
+	}
 }
 
 // status tells one of the two what has come of an attempt. To everybody else

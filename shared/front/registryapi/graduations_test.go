@@ -47,8 +47,12 @@ type gateScene struct {
 	now           time.Time
 }
 
-func newGate(t *testing.T) *gateScene {
+func newGate(t *testing.T, collector ...graduation.Collector) *gateScene {
 	t.Helper()
+	var seen graduation.Collector = missing{}
+	if len(collector) > 0 {
+		seen = collector[0]
+	}
 	s := &gateScene{T: t, parent: newKey(t), child: newKey(t), now: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return s.now }
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -69,7 +73,7 @@ func newGate(t *testing.T) *gateScene {
 	s.must(v.TakeManifest(t.Context(), m))
 	s.vacants = v
 	s.handler = registryapi.Graduations(registryapi.GraduationsConfig{
-		Gate:    graduation.New(graduation.Config{Store: st, Vacants: v, Registry: reg, Evidence: missing{}, Now: clock, Rand: rand.Reader}),
+		Gate:    graduation.New(graduation.Config{Store: st, Vacants: v, Registry: reg, Evidence: seen, Now: clock, Rand: rand.Reader}),
 		Revoked: reg.IsRevoked, Routed: true, Now: clock, Logger: slog.New(slog.DiscardHandler),
 	})
 	return s
@@ -230,5 +234,33 @@ func TestWhatIsNoRequestIsRefusedByTheField(t *testing.T) {
 		if status, _, header := s.send(method, target, nil, nil); status != http.StatusMethodNotAllowed || header.Get("Allow") == "" {
 			t.Errorf("%s %s = %d, want 405 with what is allowed", method, target, status)
 		}
+	}
+}
+
+// alike is evidence that a child is its sibling under another name.
+type alike struct{ sibling identity.ID }
+
+func (a alike) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
+	week := make([]float64, gate.Buckets)
+	for i := range week {
+		week[i] = float64(i % 24)
+	}
+	return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{
+		{With: parent, Role: gate.Parent, A: gate.Observation{ID: child}, B: gate.Observation{ID: parent}},
+		{With: a.sibling, Role: gate.Sibling, A: gate.Observation{ID: child, Activity: week}, B: gate.Observation{ID: a.sibling, Activity: week}},
+	}}, nil
+}
+
+// TestWithWhomAChildWasComparedIsToldToTheTwoAlone: a sibling may be closed.
+func TestWithWhomAChildWasComparedIsToldToTheTwoAlone(t *testing.T) {
+	sibling := newKey(t).ID()
+	s := newGate(t, alike{sibling})
+	status, text, header := s.send("POST", "/v1/graduations", s.request(s.parent, s.child, "drafts contracts"), nil)
+	if v := s.view(text); status != http.StatusAccepted || v.State != graduation.Refused || v.Refusal.Error != "GraduationCollusionError" || strings.Contains(text, sibling.Short()) {
+		t.Errorf("POST = %d %s, want it refused without a word of the sibling", status, text)
+	}
+	_, text, _ = s.send("GET", header.Get("Location"), nil, s.child)
+	if v := s.view(text); !strings.Contains(v.Refusal.Detail, "against sibling "+sibling.Short()) || v.Findings == nil || v.Findings.Pairs[1].With != sibling {
+		t.Errorf("GET by the child = %s, want the sibling named", text)
 	}
 }
