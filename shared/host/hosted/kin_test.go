@@ -343,6 +343,44 @@ func TestAVacantThatGraduatesIsPublicWithItsKeyItsLogAndItsChains(t *testing.T) 
 	wantWhole(t, s, v, identity.ID{})
 }
 
+func TestWhoWasPublicAndWasClosedGraduatesWithAllThatItSigned(t *testing.T) {
+	s := memory.New()
+	v := host(t, s, vault(t), newClock().now, hostURL)
+	parent, child := create(t, v, "demo"), create(t, v, "child")
+	must(t, second(run(v, "publish")(t.Context(), child.ID)))
+	opened, err := manifestOf(t.Context(), v, elsewhere(), child.ID)
+	must(t, err)
+	opened.ClosedByDefault = false
+	closing := opened
+	closing.ParentID, closing.ClosedByDefault = parent.ID, true
+	sign := func(id identity.ID, with func(context.Context, identity.Signer) error) {
+		must(t, v.Sign(t.Context(), id, func(s identity.Signer) error { return with(t.Context(), s) }))
+	}
+	must(t, opened.SignParent(t.Context(), elsewhere()))
+	sign(child.ID, opened.SignChild)
+	sign(parent.ID, closing.SignParent)
+	sign(child.ID, closing.SignChild)
+	for _, m := range []composite.Manifest{opened, closing} {
+		must(t, v.TakeManifest(t.Context(), m))
+		wantWhole(t, s, v, identity.ID{})
+	}
+	if r := second1(v.Get(t.Context(), parent.ID)); !r.Kin {
+		t.Error("the parent has no kin")
+	}
+	if _, err := graduate(t.Context(), v, hosted.Graduation{Request: signedBy(t, v, parent.ID, child.ID), When: v.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	wantWhole(t, s, v, identity.ID{})
+	m, _, err := v.Manifest(t.Context(), child.ID)
+	if err != nil || m.Before == nil || m.Before.Hash() != opened.Hash() || m.Born().Hash() != closing.Hash() {
+		t.Errorf("its manifests are %+v, %v", m, err)
+	}
+	if g, _, err := v.Registry.Get(t.Context(), child.ID); err != nil || g.ActorSeq != 2 || !g.Listed(v.Now()) {
+		t.Errorf("it is registered by its event %d, listed %t, %v", g.ActorSeq, g.Listed(v.Now()), err)
+	}
+	wantKind(t, "TakeManifest() of the first", v.TakeManifest(t.Context(), opened), problem.Conflict)
+}
+
 func second1(r hosted.Record, _ error) hosted.Record { return r }
 
 func TestWhatDoesNotGraduate(t *testing.T) {
