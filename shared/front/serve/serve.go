@@ -2,10 +2,12 @@
 // public listener, and the control door beside it where only the user of the
 // machine gets through.
 //
-// It imports the doors, floor 4 and problem. The invariants: no control
-// route is ever served on the public listener of a machine but that where a
-// parent asks for children by its own signature, and nothing of the control door is reached by another of its users or by a page in a browser; a
-// home with an operator opens that door by the operator's key alone.
+// It imports the doors, floor 4 and problem. The invariants: no control route is
+// ever served on the public listener of a machine but that where a parent asks
+// for children by its own signature, and nothing of the control door is reached
+// by another of its users or by a page in a browser; a home with an operator
+// opens that door by the operator's key alone, and the same one route by a
+// parent's signature.
 package serve
 
 import (
