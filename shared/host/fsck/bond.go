@@ -12,49 +12,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// bond checks that the record of a hosted vacant says of its parent what the
-// manifest says, since calls go by the record, and that its logbook tells of
-// the same.
-func (r *run) bond(ctx context.Context, k store.Key, rec hosted.Record, version uint64, says *told) error {
-	for try := 1; ; try++ {
-		m, readable, err := r.manifestOf(ctx, &rec)
-		if err != nil || !readable {
-			return err
-		}
-		wrong := unbound(k, &rec, m, says)
-		if wrong == nil {
-			return nil
-		}
-		// Where the view is no snapshot, the manifest may be the later one.
-		now, err := r.document(ctx, k)
-		if err != nil {
-			return err
-		}
-		if now.Version == version || try == meanwhile {
-			r.found(*wrong)
-			return nil
-		}
-		if rec, err = hosted.DecodeRecord(rec.ID, now); err != nil {
-			return r.broken(k, Document, "a record of "+rec.ID.String(), err)
-		}
-		version = now.Version
-	}
-}
-
-// manifestOf is the document of rec's manifest, nil if there is none. One that
-// is not readable is named where the registration is checked.
-func (r *run) manifestOf(ctx context.Context, rec *hosted.Record) (m *registry.ManifestDocument, readable bool, err error) {
+// bond is the first thing that the record of a hosted vacant does not say of its
+// manifest, since calls go by the record, or its logbook not of both; nil if
+// there is none. A manifest that does not read is named where the registration
+// is checked.
+func (r *run) bond(ctx context.Context, k store.Key, rec *hosted.Record, says *told) (*Finding, error) {
 	d, err := r.view.Doc(ctx, registry.ManifestKey(rec.ID))
 	switch {
 	case damaged(err):
-		return nil, false, nil
+		return nil, nil
 	case err != nil:
-		return nil, false, err
+		return nil, err
 	case d.Version == 0:
-		return nil, true, nil
+		return unbound(k, rec, nil, says), nil
 	}
-	doc, err := registry.DecodeManifest(rec.ID, d)
-	return &doc, err == nil, nil
+	m, err := registry.DecodeManifest(rec.ID, d)
+	if err != nil {
+		return nil, nil
+	}
+	return unbound(k, rec, &m, says), nil
 }
 
 // unbound is the first thing that a record does not say of its manifest, or a
@@ -168,6 +144,11 @@ func (r *run) plan(ctx context.Context, rec *hosted.Record, says *told) error {
 	d, err := r.document(ctx, k)
 	if err != nil {
 		return err
+	}
+	if d.Version > 0 { // it may be later than the logbook that was read
+		if _, err := r.hearLater(ctx, rec.ID, says); err != nil {
+			return err
+		}
 	}
 	want := "the plan " + says.plan.String() + ", as its logbook says"
 	switch {

@@ -114,22 +114,21 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 	says := told{state: lifecycle.Local, whole: true}
 	rows := r.reader(s)
 	chain, linked := logbook.Verifier{Owner: owner}, true
-	read := uint64(0)
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
 			return err
 		}
 		if !more {
-			r.kin.told(owner, read, &says)
-			return r.vacant(ctx, owner, says)
+			r.kin.told(owner, &says)
+			return r.vacant(ctx, owner, &says)
 		}
 		var e logbook.Entry
 		if row.Position == 0 {
 			linked, says.whole = false, false
 			continue
 		}
-		read = row.Position
+		says.read = row.Position
 		if err := e.UnmarshalBinary(row.Data); err != nil {
 			r.found(inStream(s, row.Position, Row, "a logbook entry", problem.Of(err).Error()))
 			linked, says.whole = false, false
@@ -147,7 +146,7 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 		if e.Kind == logbook.KindBirth && row.Position > 1 {
 			r.found(inStream(s, row.Position, State, "no birth after the first entry", e.Kind))
 		}
-		r.kin.hear(&e, owner)
+		r.kin.hear(&e, row.Position, owner)
 	}
 }
 
@@ -168,27 +167,19 @@ func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e 
 
 // vacant checks the record of an id with a logbook. Without a record there is
 // no vacant: an import that broke off leaves entries only.
-func (r *run) vacant(ctx context.Context, id identity.ID, says told) error {
+func (r *run) vacant(ctx context.Context, id identity.ID, says *told) error {
 	k := hosted.RecordKey(id)
-	d, err := r.document(ctx, k)
-	if d.Version == 0 || err != nil {
+	rec, ok, err := r.record(ctx, k, id, says)
+	if !ok || err != nil {
 		return err
-	}
-	r.result.Vacants++
-	rec, err := hosted.DecodeRecord(id, d)
-	if err != nil {
-		return r.broken(k, Document, "a record of "+id.String(), err)
 	}
 	if says.whole && rec.State != says.state {
 		r.found(inDocument(k, State, string(says.state)+", as its logbook ends", string(rec.State)))
 	}
-	if err := r.bond(ctx, k, rec, d.Version, &says); err != nil {
-		return err
-	}
 	if err := r.unregistered(ctx, &rec); err != nil {
 		return err
 	}
-	if err := r.plan(ctx, &rec, &says); err != nil {
+	if err := r.plan(ctx, &rec, says); err != nil {
 		return err
 	}
 	if rec.IsDeleted() {
@@ -209,7 +200,45 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says told) error {
 	return r.bearer(ctx, k, &rec)
 }
 
-func (r *run) card(k store.Key, rec *hosted.Record, says told) {
+// record reads the record of id, if there is one that reads, and checks that it
+// says of its parent what the manifest says. Where the view is no snapshot, the
+// logbook may have gone on since it was read, and the manifest since the record
+// was.
+func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *told) (rec hosted.Record, ok bool, err error) {
+	for try := 1; ; try++ {
+		d, err := r.document(ctx, k)
+		if d.Version == 0 || err != nil {
+			return rec, false, err
+		}
+		if try == 1 {
+			r.result.Vacants++
+		}
+		if rec, err = hosted.DecodeRecord(id, d); err != nil {
+			return rec, false, r.broken(k, Document, "a record of "+id.String(), err)
+		}
+		later, err := r.hearLater(ctx, id, says)
+		if err != nil {
+			return rec, false, err
+		}
+		if later && try < meanwhile {
+			continue
+		}
+		wrong, err := r.bond(ctx, k, &rec, says)
+		if wrong == nil || err != nil {
+			return rec, err == nil, err
+		}
+		now, err := r.document(ctx, k)
+		if err != nil {
+			return rec, false, err
+		}
+		if now.Version == d.Version || try >= meanwhile {
+			r.found(*wrong)
+			return rec, true, nil
+		}
+	}
+}
+
+func (r *run) card(k store.Key, rec *hosted.Record, says *told) {
 	c, err := card.Parse(rec.Card)
 	switch {
 	case err != nil:

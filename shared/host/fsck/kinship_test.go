@@ -405,14 +405,38 @@ func TestWhatHappensDuringACheckIsNoDamage(t *testing.T) {
 		}
 		return r[:len(r)-1]
 	}
-	// Its record is read behind its logbook.
-	seen := func(d store.Doc) store.Doc { late = true; return d }
-	_, found := f.checkWith(&altered{Store: f.Store,
-		rows: map[store.Stream]func([]store.Row) []store.Row{store.StreamOf(store.KindLogbook, f.junior): before},
-		docs: map[store.Key]func(store.Doc) store.Doc{hosted.RecordKey(f.junior): seen},
-	}, fsck.Run)
-	if len(found) > 0 || !late {
-		t.Errorf("Run() finds %v, want nothing", found)
+	reads := 0
+	// A record is read where its name leads, behind its logbook, and when that
+	// is held against its parent's.
+	for _, at := range []int{2, 3} {
+		late, reads = false, 0
+		_, found := f.checkWith(&altered{Store: f.Store,
+			rows: map[store.Stream]func([]store.Row) []store.Row{store.StreamOf(store.KindLogbook, f.junior): before},
+			docs: map[store.Key]func(store.Doc) store.Doc{hosted.RecordKey(f.junior): func(d store.Doc) store.Doc {
+				reads++
+				late = reads >= at
+				return d
+			}},
+		}, fsck.Run)
+		if len(found) > 0 || !late {
+			t.Errorf("Run() finds %v, want nothing", found)
+		}
+	}
+
+	// A plan is set, and a child graduates.
+	for _, id := range []identity.ID{f.parent, f.clerk} {
+		late, reads = false, 0
+		_, found := f.checkWith(&altered{Store: f.Store,
+			rows: map[store.Stream]func([]store.Row) []store.Row{store.StreamOf(store.KindLogbook, id): before},
+			docs: map[store.Key]func(store.Doc) store.Doc{hosted.RecordKey(id): func(d store.Doc) store.Doc {
+				reads++
+				late = reads >= 2
+				return d
+			}},
+		}, fsck.Run)
+		if len(found) > 0 || !late {
+			t.Errorf("Run() finds %v, want nothing", found)
+		}
 	}
 
 	late = false
@@ -423,14 +447,15 @@ func TestWhatHappensDuringACheckIsNoDamage(t *testing.T) {
 		d.Data = []byte(`{"format":1,"state":"open"}`)
 		return d
 	}
-	_, found = f.checkWith(&altered{Store: f.Store, docs: map[store.Key]func(store.Doc) store.Doc{
+	seen := func(d store.Doc) store.Doc { late = true; return d }
+	_, found := f.checkWith(&altered{Store: f.Store, docs: map[store.Key]func(store.Doc) store.Doc{
 		graduation.AttemptKey(f.clerk, 1): open, graduation.WindowKey(f.parent): seen,
 	}}, fsck.Run)
 	if len(found) > 0 || !late {
 		t.Errorf("Run() finds %v, want nothing", found)
 	}
 
-	reads := 0
+	reads = 0
 	_, found = f.checkWith(&altered{Store: f.Store, docs: map[store.Key]func(store.Doc) store.Doc{
 		hosted.RecordKey(f.junior): func(d store.Doc) store.Doc {
 			if reads++; reads <= 2 { // where its name leads, and with its logbook

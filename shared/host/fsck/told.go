@@ -1,8 +1,10 @@
 package fsck
 
 import (
+	"context"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -17,6 +19,7 @@ type told struct {
 	capability string
 	floor      time.Time // what was signed until then is refused
 	whole      bool      // nothing in it is unreadable
+	read       uint64    // the position of the last entry
 	// deleted: its last word is that its key is destroyed.
 	deleted bool
 
@@ -26,6 +29,34 @@ type told struct {
 	plan      identity.Hash // by which it answers; zero if none was set
 	// exported: its key was taken elsewhere, where it may have gone on.
 	exported bool
+}
+
+// hearLater hears the entries of owner that came after those that were read,
+// where the view is no snapshot, and reports whether there are any. They are
+// not checked: what a home writes during a check is for the next one.
+func (r *run) hearLater(ctx context.Context, owner identity.ID, says *told) (some bool, err error) {
+	for {
+		rows, err := r.view.Rows(ctx, store.StreamOf(store.KindLogbook, owner), says.read+1, r.pageRows, store.Ascending)
+		if damaged(err) || err == nil && len(rows) == 0 {
+			return some, nil
+		}
+		if err != nil {
+			return some, err
+		}
+		for _, row := range rows {
+			if row.Position <= says.read {
+				return some, nil // damaged: the next check says so
+			}
+			says.read, some = row.Position, true
+			var e logbook.Entry
+			if e.UnmarshalBinary(row.Data) != nil || says.hear(&e, owner) != nil {
+				says.whole = false
+				r.kin.loose[owner] = true
+				continue
+			}
+			r.kin.hear(&e, row.Position, owner)
+		}
+	}
 }
 
 // hear takes in what an entry in the logbook of owner says.

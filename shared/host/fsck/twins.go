@@ -58,12 +58,12 @@ type family struct{ parent, child [twinKinds]tally }
 // kinship is what was read of logbooks, for the twins of their entries.
 type kinship struct {
 	edges map[edge]*family
-	tips  map[identity.ID]uint64 // last position that was read
+	tips  map[identity.ID]uint64 // position of the last entry that was heard
 	loose map[identity.ID]bool   // logbooks that cannot be held against others
 }
 
 // hear takes in an entry of owner's logbook.
-func (k *kinship) hear(e *logbook.Entry, owner identity.ID) {
+func (k *kinship) hear(e *logbook.Entry, position uint64, owner identity.ID) {
 	kind, ofParent := births, true
 	var between edge
 	var said []byte
@@ -98,6 +98,7 @@ func (k *kinship) hear(e *logbook.Entry, owner identity.ID) {
 	default:
 		return
 	}
+	k.tips[owner] = position
 	f := k.edges[between]
 	if f == nil {
 		f = &family{}
@@ -173,7 +174,7 @@ func (r *run) twins(ctx context.Context) error {
 // logbooks.
 func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
 	for _, id := range []identity.ID{between.parent, between.child} {
-		if r.kin.tips[id] == 0 || r.kin.loose[id] {
+		if r.kin.loose[id] {
 			return false, nil
 		}
 		d, err := r.view.Doc(ctx, hosted.RecordKey(id))
@@ -183,6 +184,9 @@ func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		if some, err := r.any(ctx, store.StreamOf(store.KindLogbook, id)); !some || err != nil {
+			return false, err
+		}
 	}
 	return true, nil
 }
@@ -190,8 +194,8 @@ func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
 // hearMore hears the entries of owner behind those that were read.
 func (r *run) hearMore(ctx context.Context, owner identity.ID) error {
 	s := store.StreamOf(store.KindLogbook, owner)
-	for {
-		rows, err := r.view.Rows(ctx, s, r.kin.tips[owner]+1, r.pageRows, store.Ascending)
+	for next := r.kin.tips[owner] + 1; ; {
+		rows, err := r.view.Rows(ctx, s, next, r.pageRows, store.Ascending)
 		if damaged(err) || err == nil && len(rows) == 0 {
 			return nil
 		}
@@ -199,10 +203,13 @@ func (r *run) hearMore(ctx context.Context, owner identity.ID) error {
 			return err
 		}
 		for _, row := range rows {
-			r.kin.tips[owner] = row.Position
+			if row.Position < next {
+				return nil // damaged: the next check says so
+			}
+			next = row.Position + 1
 			var e logbook.Entry
 			if e.UnmarshalBinary(row.Data) == nil {
-				r.kin.hear(&e, owner)
+				r.kin.hear(&e, row.Position, owner)
 			}
 		}
 	}
@@ -222,10 +229,8 @@ func (r *run) unlike(between edge, f *family) {
 	}
 }
 
-// told notes how far owner's logbook was read, and whether it can be held
-// against others.
-func (k *kinship) told(owner identity.ID, tip uint64, says *told) {
-	k.tips[owner] = tip
+// told notes whether owner's logbook can be held against others.
+func (k *kinship) told(owner identity.ID, says *told) {
 	if !says.whole || says.exported {
 		k.loose[owner] = true
 	}

@@ -112,11 +112,11 @@ func (p *Pair) ancestor(m Mode) Signal {
 
 func (p *Pair) activity(m Mode) (Signal, error) {
 	s := Signal{Name: Activity, State: SignalObserved, Blocks: true}
-	if m != Reference && (p.A.Closed || p.B.Closed) {
-		s.State, s.Why = SignalExcluded, "a closed child is not called from outside its tree"
-		return s, nil
-	}
 	if p.A.Activity == nil || p.B.Activity == nil {
+		if m != Reference && (p.A.Closed && p.A.Activity == nil || p.B.Closed && p.B.Activity == nil) {
+			s.State, s.Why = SignalExcluded, "a closed child is not called from outside its tree"
+			return s, nil
+		}
 		return p.missing(s, "fewer than seven days are known of both"), nil
 	}
 	r, err := collusion.Pearson(p.A.Activity, p.B.Activity)

@@ -394,6 +394,12 @@ func TestWhatIsNotAskedFor(t *testing.T) {
 	if s := signal(t, &f, 0, gate.Activity); s.State != gate.SignalExcluded || s.Why == "" {
 		t.Errorf("activity of a closed child = %+v, want it excluded", s)
 	}
+	// One who was called before it was closed is compared by that.
+	share(&e.Pairs[1], gate.Activity)
+	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.Judge(), problem.Collusion) {
+		t.Errorf("Detect(), Judge() of the activity of a closed child = %v, %v, want a refusal", err, f.Judge())
+	}
+	e.Pairs[1].A.Activity = nil
 	if s := signal(t, &f, 0, gate.Ancestor); s.State != gate.SignalExcluded {
 		t.Errorf("the parent's own edge = %+v, want it excluded", s)
 	}
