@@ -21,11 +21,12 @@
 // The append there is the guard of the count. Document reg#<id>/card is the
 // registration, listed in the sparse index under "registry" by the time of its
 // last change, which is the feed of an index. reg#<id>/manifest is the proof of
-// a parent, with those whose place it took, if any; kin#<parent>/<child>
-// is the same edge from above. Nothing is ever deleted, so the edge of a
-// manifest that was replaced stays: an edge from above counts only where the
-// child's registration names that parent. revoked/<id> is a revocation, and
-// revoked/#all the list of all of them that calls go by.
+// a parent, with those whose place it took, if any, listed in the index under
+// "litter#<parent>"; kin#<parent>/<child> is the same edge from above. Nothing
+// is ever deleted, so the edge of a manifest that was replaced stays: an edge
+// from above counts only where the child's registration names that parent.
+// revoked/<id> is a revocation, and revoked/#all the list of all of them that
+// calls go by.
 package registry
 
 import (
