@@ -1,6 +1,8 @@
 package gatetest
 
 import (
+	"slices"
+
 	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
@@ -42,6 +44,11 @@ func closed(decision, detail string, position uint64) record {
 }
 
 func cases() []testCase {
+	return slices.Concat(graduations(), strangers(), refusals(), judgements())
+}
+
+// graduations are those that are accepted, and what they leave to those after them.
+func graduations() []testCase {
 	return []testCase{
 		{name: "a child with the consent of both is accepted", run: func(s *scene) {
 			s.expect(s.request(s.parent, s.child, "drafts contracts"), accepted(1, 1))
@@ -52,31 +59,6 @@ func cases() []testCase {
 			again := s.expect(sub, accepted(1, 1))
 			if first.Decided != again.Decided || first.Outcome.Seq != again.Outcome.Seq {
 				s.Errorf("Submit() again = %v, %v, want %v, %v", again.Decided, again.Outcome, first.Decided, first.Outcome)
-			}
-		}},
-		{name: "another's consent is not the parent's", run: func(s *scene) {
-			s.expect(s.request(s.stranger, s.child, "drafts contracts"),
-				closed("refused at consent by GraduationConsentError", "graduation parent_id STRANGER does not match child's manifest parent PARENT", 1))
-		}},
-		{name: "a text that nobody signed is refused at the door", run: func(s *scene) {
-			sub := s.request(s.parent, s.child, "drafts contracts")
-			sub.Request.CapabilityText += " and wills"
-			s.refused(sub, problem.Consent, "graduation request signatures did not verify")
-		}},
-		{name: "a signature that is missing is refused at the door", run: func(s *scene) {
-			sub := s.request(s.parent, s.child, "drafts contracts")
-			sub.Request.SignatureParent = nil
-			s.refused(sub, problem.Consent, "graduation request signatures did not verify")
-		}},
-		{name: "who is nobody's child is not known", run: func(s *scene) {
-			s.refused(s.request(s.parent, s.stranger, "drafts contracts"), problem.NotFound, "unknown child STRANGER")
-		}},
-		{name: "a revoked child does not consent", run: func(s *scene) {
-			sub := s.request(s.parent, s.child, "drafts contracts")
-			s.Revoke(s.T, s.child)
-			view, err := s.Submit(s.T, sub)
-			if err != nil || view.State != graduation.Refused || view.Step != gate.Consent || view.Refusal.Error != gate.ErrorName(problem.Revoked) {
-				s.Errorf("Submit() = %+v, %v, want refused at consent by %s", view, err, gate.ErrorName(problem.Revoked))
 			}
 		}},
 		{name: "the day's slots are taken by successes alone", limit: 1, run: func(s *scene) {
@@ -98,6 +80,54 @@ func cases() []testCase {
 			open.Decision, open.Detail, open.Findings = "refused at rate_limit by GraduationError", "child CHILD is open already", false
 			s.expect(s.request(s.parent, s.child, "drafts wills"), open)
 		}},
+		{name: "a child has a place of its own for each attempt", run: func(s *scene) {
+			for i, id := range []identity.ID{s.child, s.other} {
+				s.expect(s.request(s.parent, id, "drafts contracts"), accepted(1, i+1))
+			}
+		}},
+	}
+}
+
+// strangers are refused before anything is kept.
+func strangers() []testCase {
+	return []testCase{
+		{name: "a text that nobody signed is refused at the door", run: func(s *scene) {
+			sub := s.request(s.parent, s.child, "drafts contracts")
+			sub.Request.CapabilityText += " and wills"
+			s.refused(sub, problem.Consent, "graduation request signatures did not verify")
+		}},
+		{name: "a signature that is missing is refused at the door", run: func(s *scene) {
+			sub := s.request(s.parent, s.child, "drafts contracts")
+			sub.Request.SignatureParent = nil
+			s.refused(sub, problem.Consent, "graduation request signatures did not verify")
+		}},
+		{name: "who is nobody's child is not known", run: func(s *scene) {
+			s.refused(s.request(s.parent, s.stranger, "drafts contracts"), problem.NotFound, "unknown child STRANGER")
+		}},
+	}
+}
+
+// refusals are those of the first step.
+func refusals() []testCase {
+	return []testCase{
+		{name: "another's consent is not the parent's", run: func(s *scene) {
+			s.expect(s.request(s.stranger, s.child, "drafts contracts"),
+				closed("refused at consent by GraduationConsentError", "graduation parent_id STRANGER does not match child's manifest parent PARENT", 1))
+		}},
+		{name: "a revoked child does not consent", run: func(s *scene) {
+			sub := s.request(s.parent, s.child, "drafts contracts")
+			s.Revoke(s.T, s.child)
+			view, err := s.Submit(s.T, sub)
+			if err != nil || view.State != graduation.Refused || view.Step != gate.Consent || view.Refusal.Error != gate.ErrorName(problem.Revoked) {
+				s.Errorf("Submit() = %+v, %v, want refused at consent by %s", view, err, gate.ErrorName(problem.Revoked))
+			}
+		}},
+	}
+}
+
+// judgements are those of the third.
+func judgements() []testCase {
+	return []testCase{
 		{name: "evidence that is missing refuses in strict mode, and the same request passes later", mode: gate.Strict, run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
 			view, err := s.Submit(s.T, sub)
@@ -118,11 +148,6 @@ func cases() []testCase {
 				"collusion signals too high for graduation: controller=0.00, substrate=1.00, stylo=0.00 (threshold 0.6)", 1)
 			alike.Findings = true
 			s.expect(s.request(s.parent, s.child, "drafts contracts"), alike)
-		}},
-		{name: "a child has a place of its own for each attempt", run: func(s *scene) {
-			for i, id := range []identity.ID{s.child, s.other} {
-				s.expect(s.request(s.parent, id, "drafts contracts"), accepted(1, i+1))
-			}
 		}},
 	}
 }
