@@ -81,7 +81,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home,
 		Store: h.Store, Substrates: serve.Substrates(false), URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
 		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, Seals: f == Account, Routed: true,
 	}
-	if f == Registry {
+	if f == Registry || f == Commit { // both list vacants that run elsewhere
 		home.Probe = registry.Prober(outbound.New(outbound.Options{}))
 	}
 	if err := custodians(h, &home, cfg); err != nil {
