@@ -75,14 +75,24 @@ func newHouse(t testing.TB, change ...func(*graduation.Config)) *house {
 // houseOver is a house over a store; before, if it is not nil, stands between.
 func houseOver(t testing.TB, sound store.Store, before func(store.Store) store.Store, change ...func(*graduation.Config)) *house {
 	t.Helper()
-	h := &house{clock: newClock(), sound: sound}
-	var err error
-	h.vault, err = local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	must(t, err)
-	s := sound
+	return openHouse(t, &house{clock: newClock(), sound: sound, vault: vault}, before, change...)
+}
+
+// beside is another host over the store of h.
+func (h *house) beside(t testing.TB) *house {
+	t.Helper()
+	return openHouse(t, &house{clock: h.clock, sound: h.sound, vault: h.vault}, nil)
+}
+
+func openHouse(t testing.TB, h *house, before func(store.Store) store.Store, change ...func(*graduation.Config)) *house {
+	t.Helper()
+	s := h.sound
 	if before != nil {
 		s = before(s)
 	}
+	var err error
 	h.vacants, h.registry, err = hosted.NewWithRegistry(hosted.Config{
 		Store: s, Vault: h.vault, Now: h.clock.now, Rand: rand.Reader, URL: "http://127.0.0.1:8080",
 		Wait: noWait,

@@ -1,15 +1,18 @@
 package graduation_test
 
 import (
+	"context"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
 // homes are the stores that one process may have.
@@ -66,4 +69,34 @@ func TestOf50GraduationsAtOnceAsManySucceedAsTheDayHasSlots(t *testing.T) {
 			h.wantClean(t)
 		})
 	}
+}
+
+// TestABusyLogbookKeepsNobodyFromGraduating: another host writes into both
+// logbooks all the while.
+func TestABusyLogbookKeepsNobodyFromGraduating(t *testing.T) {
+	h := newHouse(t)
+	other := h.beside(t)
+	sub := h.family(t)
+	parent, child := sub.Request.ParentID, sub.Request.ChildID
+	said := logbook.Delegation{Parent: parent, Child: child, Kind: "str"}
+	ctx, cancel := context.WithCancel(t.Context())
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for ctx.Err() == nil {
+			err := other.vacants.Entries(t.Context(),
+				hosted.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: said.Delegate()},
+				hosted.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: said.Execute()})
+			if err != nil {
+				t.Errorf("Entries() = %v, want nil", err)
+				return
+			}
+		}
+	})
+	st, err := h.gate.Submit(t.Context(), sub)
+	cancel()
+	writer.Wait()
+	if err != nil || st.Phase != graduation.Accepted {
+		t.Errorf("Submit() = %s %+v, %v, want accepted", st.Phase, st.Refusal, err)
+	}
+	h.wantAcceptedInTheEnd(t, sub)
 }
