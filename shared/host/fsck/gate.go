@@ -26,7 +26,8 @@ type passage struct{ began, decided time.Time }
 type passages struct {
 	parents  map[identity.ID]bool          // of whom there is an attempt
 	accepted map[identity.ID][]passage     // by parent
-	opened   map[identity.ID]identity.Hash // manifests that have graduated, by child, until an accepted attempt is found
+	opened   map[identity.ID]identity.Hash // manifests that have graduated, by child
+	tenants  map[string]bool               // for whom vacants are hosted; "" is the host itself
 }
 
 // attempts checks the attempts of a child to graduate, and what has come of
@@ -167,6 +168,11 @@ func (r *run) beyondAttempts(ctx context.Context, s store.Stream, child identity
 // passed holds what was accepted against the windows of the parents and the
 // manifests of the children.
 func (r *run) passed(ctx context.Context) error {
+	for _, tenant := range slices.Sorted(maps.Keys(r.gate.tenants)) {
+		if err := r.policy(ctx, graduation.PolicyKey(tenant)); err != nil {
+			return err
+		}
+	}
 	order := func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) }
 	for _, parent := range slices.SortedFunc(maps.Keys(r.gate.parents), order) {
 		if err := r.slots(ctx, parent); err != nil {
@@ -177,6 +183,18 @@ func (r *run) passed(ctx context.Context) error {
 		if err := r.openedBy(ctx, child, r.gate.opened[child]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// policy checks a policy of graduations, if one was set.
+func (r *run) policy(ctx context.Context, k store.Key) error {
+	d, err := r.document(ctx, k)
+	if d.Version == 0 || err != nil {
+		return err
+	}
+	if _, err := graduation.DecodePolicy(d); err != nil {
+		return r.broken(k, Document, "a policy of graduations", err)
 	}
 	return nil
 }
@@ -247,7 +265,7 @@ func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 
 // hearGate reads all attempts once more, and reports nothing.
 func (r *run) hearGate(ctx context.Context) error {
-	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, kin: r.kin, gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, r.gate.opened}}
+	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, kin: r.kin, gate: passages{parents: map[identity.ID]bool{}, accepted: map[identity.ID][]passage{}}}
 	quiet.Found, quiet.Progress = func(Finding) error { return nil }, nil
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, next, err := r.view.Streams(ctx, store.Stream(graduation.KindAttempts+"#"), store.MaxPage, cursor)

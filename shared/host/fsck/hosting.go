@@ -216,6 +216,7 @@ func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *tol
 		if rec, err = hosted.DecodeRecord(id, d); err != nil {
 			return rec, false, r.broken(k, Document, "a record of "+id.String(), err)
 		}
+		r.gate.tenants[rec.Tenant] = true
 		later, err := r.hearLater(ctx, id, says)
 		if err != nil {
 			return rec, false, err

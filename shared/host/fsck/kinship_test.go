@@ -62,7 +62,7 @@ func newFirm(t testing.TB, st hosttest.Store) *firm {
 	f.Vacants = v
 	f.gate = graduation.New(graduation.Config{Store: st, Vacants: v, Registry: reg, Evidence: blind{}, Now: f.Now, Rand: rand.Reader, Wait: noWait})
 
-	made, err := v.Create(f.Ctx, hosted.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
+	made, err := v.Create(f.Ctx, hosted.Spec{Name: "firm", Capability: "answers", Substrate: "echo", Tenant: "law"})
 	f.Must(err)
 	f.parent = made.ID
 	f.clerk = f.spawn(hosted.SpawnSpec{Parent: f.parent, Path: "D2", Name: "clerk"})
@@ -78,8 +78,10 @@ func newFirm(t testing.TB, st hosttest.Store) *firm {
 		f.delegate(child, fmt.Sprintf("task %d", i))
 	}
 	p := gate.DefaultPolicy()
-	p.Limit = 1
+	p.Limit = 2
 	f.Must(f.gate.SetPolicy(f.Ctx, "", p))
+	p.Limit = 1
+	f.Must(f.gate.SetPolicy(f.Ctx, "law", p))
 	f.graduate(f.clerk, graduation.Accepted)
 	f.Time = f.Time.Add(time.Minute)
 	f.graduate(f.junior, graduation.Refused)
@@ -196,7 +198,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 	as := func(other store.Doc) func(store.Doc) store.Doc {
 		return func(d store.Doc) store.Doc { d.Version, d.Data = 1, other.Data; return d }
 	}
-	name := map[string]string{}
+	name := map[string]string{graduation.PolicyKey("").String(): "policy", graduation.PolicyKey("law").String(): "policy of law"}
 	for _, who := range []struct {
 		name string
 		id   identity.ID
@@ -267,6 +269,8 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 		{"a slot of nobody", altered{docs: docs{window: member("taken", func(v any) any { return append(v.([]any), json.Number("1")) })}}, []string{"window of firm: graduation"}},
 		{"a slot twice", altered{docs: docs{window: member("taken", func(v any) any { return append(v.([]any), v.([]any)[0]) })}}, []string{"window of firm: graduation"}},
 		{"a window that does not read", altered{docs: docs{window: data(func([]byte) []byte { return []byte("{") })}}, []string{"window of firm: document"}},
+		{"a policy that does not read", altered{docs: docs{graduation.PolicyKey(""): data(replaced(`"limit":2`, `"limit":0`))}}, []string{"policy: document"}},
+		{"a tenant's policy that does not read", altered{docs: docs{graduation.PolicyKey("law"): data(replaced(`"limit":1`, `"limit":0`))}}, []string{"policy of law: document"}},
 		{"no attempts of one who has graduated", altered{rows: rows{graduation.Stream(f.clerk): none}},
 			[]string{"outcome 1 of clerk: graduation", "window of firm: graduation", "manifest of clerk: graduation"}},
 	} {

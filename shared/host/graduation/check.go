@@ -8,8 +8,11 @@ import (
 )
 
 // IsChecked says whether a document is one that a check of a home reads: what
-// has come of an attempt, the window of a parent.
+// has come of an attempt, the window of a parent, a policy.
 func IsChecked(k store.Key) bool {
+	if tenant, ok := strings.CutPrefix(k.Sort, policySort+"#"); k == PolicyKey("") || ok && k == PolicyKey(tenant) {
+		return true
+	}
 	text, ok := strings.CutPrefix(k.Partition, KindAttempts+"#")
 	if !ok {
 		return false
