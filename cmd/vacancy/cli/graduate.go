@@ -30,6 +30,11 @@ type graduateFlags struct {
 	endpoint   string
 	explain    bool
 	wait       time.Duration
+
+	// For two who sign apart.
+	print              bool
+	registry, manifest string
+	with               string
 }
 
 func (a *app) graduateCommand() *cobra.Command {
@@ -49,15 +54,23 @@ the next one. --explain shows all that was compared; without --capability it sho
 of the last attempt, and asks for nothing.
 
 A child that is an identity of yours, which runs elsewhere, is graduated under its own
-signatures; --endpoint says where it answers. Ctrl-C ends the following, not the run.`,
+signatures; --endpoint says where it answers. Ctrl-C ends the following, not the run.
+
+Where nobody can sign for both, CHILD is whichever identity of yours is one of them:
+--print signs for it and prints, and who can sign for the other sends that --with FILE.`,
 		Example: `  vacancy graduate reviewer --capability "reviews contracts"
   vacancy graduate reviewer --capability "reviews contracts" --explain
   vacancy graduate reviewer --explain
-  vacancy graduate reviewer --capability "reviews contracts" --host aws --wait 0`,
+  vacancy graduate reviewer --capability "reviews contracts" --host aws --wait 0
+  vacancy graduate alice --capability "sings" --print --registry https://vacancy.example > half.json
+  vacancy graduate alice --with half.json`,
 		GroupID: groupHost,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.capability == "" && !f.explain {
+			if f.print {
+				return a.printHalf(cmd.Context(), f, args[0])
+			}
+			if f.capability == "" && !f.explain && f.with == "" {
 				return withHint(problem.New(problem.Usage, "--capability is missing: what can %s do? Its public card will say that", args[0]), `vacancy graduate %s --capability "TEXT"`, args[0])
 			}
 			return a.withControl(f.where, false, func(c *control) error {
@@ -70,24 +83,32 @@ signatures; --endpoint says where it answers. Ctrl-C ends the following, not the
 	fs.BoolVar(&f.explain, "explain", false, "show the evidence and how it was judged")
 	fs.DurationVar(&f.wait, "wait", defaultGraduation, "how long to follow the run; 0 only starts it")
 	fs.StringVar(&f.endpoint, "endpoint", "", "where a child answers that runs elsewhere (default: as its card says)")
+	fs.BoolVar(&f.print, "print", false, "sign as an identity of yours, and print instead of sending")
+	fs.StringVar(&f.registry, "registry", "", "with --print: the `URL` of the host whose gate it is")
+	fs.StringVar(&f.manifest, "manifest", "", "with --print: a `FILE` with the manifest (default: as the identity has it)")
+	fs.StringVar(&f.with, "with", "", "a `FILE` with what the other party has printed")
 	hostFlags(fs, &f.where)
 	return cmd
 }
 
 // graduate asks for a graduation, follows it and shows what has come of it.
 func (a *app) graduate(ctx context.Context, c *control, f graduateFlags, name string) error {
-	child, err := a.partyNamed(ctx, c, name)
+	half, err := readHalf(f.with)
 	if err != nil {
 		return err
 	}
-	if f.capability == "" {
+	child, err := a.partyNamed(ctx, c, name, half)
+	if err != nil {
+		return err
+	}
+	if f.capability == "" && half == nil {
 		view, err := c.Graduation(ctx, child.id.String(), 0)
 		if err != nil {
 			return err
 		}
 		return a.show(graduateResult{View: view, name: name, explain: true})
 	}
-	sub, err := a.submission(ctx, c, f, child)
+	sub, err := a.submission(ctx, c, f, child, half)
 	if err != nil {
 		return err
 	}
@@ -165,7 +186,7 @@ func (a *app) followRun(ctx context.Context, c *control, view graduation.View, w
 
 // submission collects both signatures, and what a party that runs elsewhere
 // signs beside the request.
-func (a *app) submission(ctx context.Context, c *control, f graduateFlags, child party) (graduation.Submission, error) {
+func (a *app) submission(ctx context.Context, c *control, f graduateFlags, child party, half *graduation.Submission) (graduation.Submission, error) {
 	var sub graduation.Submission
 	kept, err := c.Manifest(ctx, child.id.String())
 	if err != nil {
@@ -178,15 +199,29 @@ func (a *app) submission(ctx context.Context, c *control, f graduateFlags, child
 	if m.ChildID != child.id {
 		return sub, problem.New(problem.Untrusted, "the host's answer is the manifest of another child")
 	}
-	parent, err := a.partyOf(ctx, c, m.ParentID)
+	parent, err := a.partyOf(ctx, c, m.ParentID, half)
 	if err != nil {
 		return sub, err
 	}
+	if half != nil {
+		sub.Artefacts = half.Artefacts
+		f.capability = cmp.Or(f.capability, half.Request.CapabilityText)
+	}
 	sub.Request = composite.Request{ParentID: m.ParentID, ChildID: m.ChildID, CapabilityText: f.capability}
+	if half != nil && half.Request.Hash() != sub.Request.Hash() {
+		return sub, problem.New(problem.Usage, "%s was signed for another request than this one", f.with)
+	}
 	for _, p := range []party{parent, child} {
 		if err := a.consent(ctx, c, p, &sub.Request); err != nil {
 			return sub, err
 		}
 	}
-	return sub, a.artefacts(ctx, c, f, &m, parent, child, &sub)
+	if parent.own == nil && child.own == nil {
+		if f.endpoint != "" {
+			return sub, problem.New(problem.Usage, "--endpoint is for a child of yours that runs elsewhere; this one answers at its host")
+		}
+		return sub, nil
+	}
+	where := func() (string, error) { return a.registryHere(ctx, c, f.where) }
+	return sub, a.artefacts(ctx, where, f, &m, parent, child, &sub)
 }

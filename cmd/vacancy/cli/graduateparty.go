@@ -19,12 +19,13 @@ import (
 // party is the parent or the child of a graduation: hosted where the gate is,
 // or an identity of the person.
 type party struct {
-	id  identity.ID
-	own *home.Identity // nil: hosted
+	id    identity.ID
+	own   *home.Identity // nil: hosted, or has signed already
+	given []byte         // the signature of one that has signed already
 }
 
 // partyNamed finds whom a person means: a vacant of the host, else an identity.
-func (a *app) partyNamed(ctx context.Context, c *control, name string) (party, error) {
+func (a *app) partyNamed(ctx context.Context, c *control, name string, half *graduation.Submission) (party, error) {
 	v, err := c.Show(ctx, name)
 	if err == nil {
 		return party{id: v.ID}, nil
@@ -33,7 +34,7 @@ func (a *app) partyNamed(ctx context.Context, c *control, name string) (party, e
 		return party{}, err
 	}
 	if id, parseErr := identity.ParseID(name); parseErr == nil {
-		return a.partyOf(ctx, c, id)
+		return a.partyOf(ctx, c, id, half)
 	}
 	h, homeErr := a.home()
 	if homeErr != nil {
@@ -43,11 +44,14 @@ func (a *app) partyNamed(ctx context.Context, c *control, name string) (party, e
 	if openErr != nil {
 		return party{}, err
 	}
-	return party{own.ID(), own}, nil
+	return party{id: own.ID(), own: own}, nil
 }
 
 // partyOf finds who signs for an id.
-func (a *app) partyOf(ctx context.Context, c *control, id identity.ID) (party, error) {
+func (a *app) partyOf(ctx context.Context, c *control, id identity.ID, half *graduation.Submission) (party, error) {
+	if sig := signedBy(half, id); sig != nil {
+		return party{id: id, given: sig}, nil
+	}
 	_, err := c.Show(ctx, id.String())
 	if err == nil {
 		return party{id: id}, nil
@@ -66,7 +70,7 @@ func (a *app) partyOf(ctx context.Context, c *control, id identity.ID) (party, e
 	for _, name := range names {
 		// One that does not open is told to whoever uses it.
 		if own, err := h.Open(name); err == nil && own.ID() == id {
-			return party{id, own}, nil
+			return party{id: id, own: own}, nil
 		}
 	}
 	return party{}, problem.New(problem.NotFound, "vacant %s is neither hosted there nor an identity of yours: nobody here can sign for it", id.Short())
@@ -74,6 +78,9 @@ func (a *app) partyOf(ctx context.Context, c *control, id identity.ID) (party, e
 
 // consent has a party sign the request.
 func (a *app) consent(ctx context.Context, c *control, p party, r *composite.Request) error {
+	if p.given != nil {
+		return take(p, r, p.given)
+	}
 	if p.own != nil {
 		if p.id == r.ParentID {
 			return r.SignParent(ctx, p.own.Key)
@@ -85,8 +92,16 @@ func (a *app) consent(ctx context.Context, c *control, p party, r *composite.Req
 		return err
 	}
 	sig, err := hex.DecodeString(got.Signature)
-	if err != nil || !identity.Verify(p.id, r.SigningBytes(), sig) {
-		return problem.New(problem.Untrusted, "the host's answer is not the signature of %s", p.id.Short())
+	if err != nil {
+		sig = nil
+	}
+	return take(p, r, sig)
+}
+
+// take keeps a signature that was made elsewhere, if it is one.
+func take(p party, r *composite.Request, sig []byte) error {
+	if !identity.Verify(p.id, r.SigningBytes(), sig) {
+		return problem.New(problem.Untrusted, "what came along is not the signature of %s", p.id.Short())
 	}
 	if p.id == r.ParentID {
 		r.SignatureParent = sig
@@ -96,9 +111,9 @@ func (a *app) consent(ctx context.Context, c *control, p party, r *composite.Req
 	return nil
 }
 
-// artefacts has those sign what follows from an acceptance who are not hosted
-// where the gate is.
-func (a *app) artefacts(ctx context.Context, c *control, f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
+// artefacts has those sign what follows from an acceptance who are identities
+// of the person. where says which registry a child of theirs is listed in.
+func (a *app) artefacts(ctx context.Context, where func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
 	next := m.Graduated()
 	if parent.own != nil {
 		if err := next.SignParent(ctx, parent.own.Key); err != nil {
@@ -107,25 +122,23 @@ func (a *app) artefacts(ctx context.Context, c *control, f graduateFlags, m *com
 		sub.Artefacts.ManifestParent = next.SignatureParent
 	}
 	if child.own == nil {
-		if f.endpoint != "" {
-			return problem.New(problem.Usage, "--endpoint is for a child that runs elsewhere; this one answers at its host")
-		}
 		return nil
 	}
 	if err := next.SignChild(ctx, child.own.Key); err != nil {
 		return err
 	}
 	sub.Artefacts.ManifestChild = next.SignatureChild
-	return a.publication(ctx, c, f, child.own, &sub.Artefacts)
+	url, err := where()
+	if err != nil {
+		return err
+	}
+	return a.publication(ctx, url, f, child.own, &sub.Artefacts)
 }
 
 // publication has a child that runs elsewhere sign its card and its register
 // event as they will be once the gate has opened it.
-func (a *app) publication(ctx context.Context, c *control, f graduateFlags, child *home.Identity, out *graduation.Artefacts) error {
-	registry, err := a.registryOf(ctx, c, f.where, child)
-	if err != nil {
-		return err
-	}
+func (a *app) publication(ctx context.Context, url string, f graduateFlags, child *home.Identity, out *graduation.Artefacts) error {
+	registry := &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: url, Reader: child.Key, Now: a.now}
 	o := &own{Identity: child, registry: registry}
 	if err := o.look(ctx); err != nil {
 		return err
@@ -136,9 +149,11 @@ func (a *app) publication(ctx context.Context, c *control, f graduateFlags, chil
 	}
 	next.CapabilityText = f.capability
 	if f.endpoint != "" {
-		if next.Endpoint, err = dispatch.SendURL(f.endpoint); err != nil {
+		send, err := dispatch.SendURL(f.endpoint)
+		if err != nil {
 			return err
 		}
+		next.Endpoint = send
 	}
 	if next.Endpoint == "" {
 		return withHint(problem.New(problem.Usage, "%s has no endpoint yet: where does it take calls?", child.Name), "--endpoint https://HOST")
@@ -164,14 +179,10 @@ func (a *app) publication(ctx context.Context, c *control, f graduateFlags, chil
 	return err
 }
 
-// registryOf is the registry of the host where the gate is, read as somebody.
-func (a *app) registryOf(ctx context.Context, c *control, w where, reader *home.Identity) (*registryclient.Client, error) {
-	url, err := a.registryURL(ctx, "", w)
+// registryHere is the registry of the host where the gate is.
+func (a *app) registryHere(ctx context.Context, c *control, w where) (string, error) {
 	if c.at == nil {
-		url, err = a.localURL(ctx, w.data)
+		return a.localURL(ctx, w.data)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: url, Reader: reader.Key, Now: a.now}, nil
+	return a.registryURL(ctx, "", w)
 }

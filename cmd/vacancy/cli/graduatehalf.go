@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// printHalf signs a request as one party alone, with all that follows from it,
+// for who can sign for the other.
+func (a *app) printHalf(ctx context.Context, f graduateFlags, name string) error {
+	if f.capability == "" || f.with != "" {
+		return withHint(problem.New(problem.Usage, "--print goes with --capability, and not --with"), `vacancy graduate %s --capability "TEXT" --print`, name)
+	}
+	h, err := a.home()
+	if err != nil {
+		return err
+	}
+	own, err := a.openIdentity(h, name)
+	if err != nil {
+		return err
+	}
+	self := party{id: own.ID(), own: own}
+	m, err := a.manifestFor(ctx, self, f.manifest)
+	if err != nil {
+		return err
+	}
+	sub := graduation.Submission{Request: composite.Request{ParentID: m.ParentID, ChildID: m.ChildID, CapabilityText: f.capability}}
+	if err := a.consent(ctx, nil, self, &sub.Request); err != nil {
+		return err
+	}
+	var parent, child party
+	if self.id == m.ParentID {
+		parent = self
+	} else {
+		child = self
+	}
+	where := func() (string, error) { return a.registryURL(ctx, f.registry, f.where) }
+	if err := a.artefacts(ctx, where, f, m, parent, child, &sub); err != nil {
+		return err
+	}
+	b, err := sub.Blob()
+	if err != nil {
+		return err
+	}
+	return a.show(halfResult{b})
+}
+
+// manifestFor is the manifest of a party, from a file or as the identity has it.
+func (a *app) manifestFor(ctx context.Context, p party, file string) (*composite.Manifest, error) {
+	bundle, err := p.own.Bundle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := bundle.Manifest
+	if file != "" {
+		read, err := readManifest(file)
+		if err != nil {
+			return nil, err
+		}
+		m = &read
+	}
+	if m == nil {
+		return nil, withHint(problem.New(problem.Usage, "%s has no manifest here: whose child is it?", p.own.Name), "--manifest FILE, which who runs the host gets by vacancy manifest CHILD --json")
+	}
+	if err := m.Verify(); err != nil {
+		return nil, err
+	}
+	if p.id != m.ParentID && p.id != m.ChildID {
+		return nil, problem.New(problem.Usage, "the manifest is that of %s and %s, and not of %s", m.ParentID.Short(), m.ChildID.Short(), p.own.Name)
+	}
+	return m, nil
+}
+
+// halfResult is what one party has signed.
+type halfResult struct{ json.RawMessage }
+
+func (r halfResult) text(w io.Writer) { fmt.Fprintf(w, "%s\n", r.RawMessage) }
+
+// readHalf reads what a party has printed; nil without a file.
+func readHalf(path string) (*graduation.Submission, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, graduation.MaxSubmission+1))
+	if err != nil {
+		return nil, err
+	}
+	sub, err := graduation.ParseSubmission(b)
+	if err != nil {
+		return nil, problem.New(problem.Usage, "%s is not what a party has printed: %s", path, problem.Of(err).Text())
+	}
+	return &sub, nil
+}
+
+// signedBy is the signature of id in what was printed; nil if there is none.
+func signedBy(half *graduation.Submission, id identity.ID) []byte {
+	switch {
+	case half == nil:
+		return nil
+	case id == half.Request.ParentID && len(half.Request.SignatureParent) > 0:
+		return half.Request.SignatureParent
+	case id == half.Request.ChildID && len(half.Request.SignatureChild) > 0:
+		return half.Request.SignatureChild
+	}
+	return nil
+}
