@@ -16,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // defaultGraduation is how long a graduation is followed by default: longer than
@@ -135,7 +134,7 @@ func (a *app) submit(ctx context.Context, c *control, sub graduation.Submission)
 	if c.at == nil {
 		return c.Submit(ctx, body)
 	}
-	registry, err := a.gateAt(c.at, nil)
+	registry, err := a.gateAt(c.at)
 	if err != nil {
 		return graduation.View{}, err
 	}
@@ -144,7 +143,7 @@ func (a *app) submit(ctx context.Context, c *control, sub graduation.Submission)
 }
 
 // gateAt is the public door of the gate of a host elsewhere.
-func (a *app) gateAt(at *elsewhere, reader identity.Signer) (*registryclient.Client, error) {
+func (a *app) gateAt(at *elsewhere) (*registryclient.Client, error) {
 	// Without an edge the gate's function has a URL apart.
 	url, err := at.door(cmp.Or(at.record.GraduateURL, at.record.RegistryURL, at.record.URL))
 	if err != nil {
@@ -154,7 +153,7 @@ func (a *app) gateAt(at *elsewhere, reader identity.Signer) (*registryclient.Cli
 	if err != nil {
 		return nil, err
 	}
-	return &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Reader: reader, Now: a.now}, nil
+	return &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Now: a.now}, nil
 }
 
 // followEvery is how often a run is looked at.
