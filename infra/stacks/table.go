@@ -170,7 +170,7 @@ func doors(s settings.Settings) []function {
 		environment: with("VACANCY_URL", "VACANCY_GATE", "VACANCY_READS"),
 		grants: grants{rows: appends(), gate: []string{"StartExecution", "GetExecutionHistory"}, docs: []access{
 			{"Attempts", []string{"PutItem"}, []string{attempts}},
-			{"Docs", []string{"GetItem", "Query"}, []string{attempts, registrations, kin, revoked, aboutHost, records}},
+			{"Docs", []string{"GetItem"}, []string{attempts, registrations, revoked, aboutHost, records}},
 		}},
 	}}
 }
@@ -181,24 +181,26 @@ func doors(s settings.Settings) []function {
 // texts and no seed, commit seeds and no text; record writes attempts alone.
 func steps() []function {
 	tables := []string{"VACANCY_ROWS", "VACANCY_DOCS"}
-	reads := func(more ...string) []access {
-		return []access{{"Docs", []string{"GetItem", "Query"}, append([]string{attempts, registrations, revoked, records}, more...)}}
+	reads := func(operations []string, partitions ...string) []access {
+		return []access{{"Docs", operations, append([]string{attempts}, partitions...)}}
 	}
+	get, looked := []string{"GetItem"}, []string{"Query"}
 	step := func(name, description string, environment []string, g grants) function {
 		return function{name: name, description: description, memory: 128, timeout: asl.TaskSeconds, environment: environment, grants: g}
 	}
 	return []function{
 		step("consent", "first step of the gate: both signatures, and the child's manifest", tables,
-			grants{rows: []string{"Query", "GetItem"}, docs: reads()}),
+			grants{rows: looked, docs: reads(get, registrations, revoked)}),
 		step("ratelimit", "second step of the gate: how many graduated under the parent in 24 hours", tables,
-			grants{rows: []string{"Query", "GetItem"}, docs: reads(aboutHost)}),
+			grants{rows: looked, docs: reads(get, registrations)}),
 		step("collusion", "third step of the gate: whether the child is somebody else's double", append(tables, "VACANCY_SEAL_KEY"),
-			grants{rows: []string{"Query", "GetItem"}, docs: reads(aboutHost, kin, observed, textKeyPartition), litters: true, opens: true, textsOnly: true}),
+			grants{rows: looked, docs: reads([]string{"GetItem", "Query"}, registrations, records, kin, observed, textKeyPartition),
+				litters: true, opens: true, textsOnly: true}),
 		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
-			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(aboutHost, kin),
+			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, registrations, revoked, records, kin, aboutHost),
 				access{"Commit", []string{"PutItem"}, []string{attempts, registrations, records, kin}})}),
 		step(asl.Recorder, "writes down how an attempt at the gate ended", tables,
-			grants{rows: []string{"Query", "GetItem"}, docs: []access{{"Attempts", []string{"GetItem", "PutItem", "Query"}, []string{attempts}}}}),
+			grants{rows: looked, docs: []access{{"Attempts", []string{"GetItem", "PutItem"}, []string{attempts}}}}),
 	}
 }
 

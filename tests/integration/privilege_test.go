@@ -44,6 +44,7 @@ var unseen = map[string]string{
 	"indexer s3:DeleteObject":       "an archive is removed when it is an hour old, or another indexer was first",
 	"search s3:ListBucket":          "S3 asks for it where an object is missing, to say so; the local one does not",
 	"search SnapshotNames":          "the bucket of s3:ListBucket",
+	"commit dynamodb:GetItem":       "of rows: who has the place that another took first",
 }
 
 // everything has each function do all that it ever does to AWS.

@@ -20,6 +20,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	sfntypes "github.com/aws/aws-sdk-go-v2/service/sfn/types"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
@@ -153,6 +155,29 @@ func (l *lab) key(enabled bool) string {
 	return id
 }
 
+// gate makes a state machine that ends in a state of a kind, has it run once, and
+// returns its ARN.
+func (l *lab) gate(end string) string {
+	l.t.Helper()
+	client, name := sfn.NewFromConfig(l.cfg), stage.Whole(l.stage, stage.Gate)
+	made, err := client.CreateStateMachine(l.t.Context(), &sfn.CreateStateMachineInput{
+		Name: &name, RoleArn: aws.String("arn:aws:iam::000000000000:role/gate"), Definition: aws.String(`{"StartAt":"end","States":{"end":{"Type":"` + end + `"}}}`)})
+	l.must(err)
+	l.t.Cleanup(func() {
+		_, _ = client.DeleteStateMachine(context.Background(), &sfn.DeleteStateMachineInput{StateMachineArn: made.StateMachineArn})
+	})
+	run, err := client.StartExecution(l.t.Context(), &sfn.StartExecutionInput{StateMachineArn: made.StateMachineArn})
+	l.must(err)
+	for {
+		got, err := client.DescribeExecution(l.t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: run.ExecutionArn})
+		l.must(err)
+		if got.Status != sfntypes.ExecutionStatusRunning {
+			return aws.ToString(made.StateMachineArn)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 // log writes lines into a function's log.
 func (l *lab) log(function string, lines ...string) {
 	l.t.Helper()
@@ -187,6 +212,11 @@ func (l *lab) host(where string, shut bool) (raw, public string) {
 	key, err := identity.NewKey(rand.Reader)
 	l.must(err)
 	var door http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1/graduations/") {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"detail":"no such graduation","code":"not_found"}`)
+			return
+		}
 		if r.URL.Path != "/v1/host" {
 			fmt.Fprint(w, `{"status":"ok"}`)
 			return
@@ -222,7 +252,7 @@ func (l *lab) examine(raw, public string) doctor.Report {
 	f.Tools = doctor.Tools(l.t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
 		return map[string]string{"go": "go version go1.26.1 linux/arm64", "node": "v22.1.0", "npm": "10.9.0"}[program], nil
 	})
-	f.Visit = doctor.Look(l.t.Context(), http.DefaultClient, doctor.Doors{URL: public, Raw: map[string]string{"message": raw}, Account: public, Registry: public, Search: public, Edge: true, Key: operatorKey}, rand.Reader)
+	f.Visit = doctor.Look(l.t.Context(), http.DefaultClient, doctor.Doors{URL: public, Raw: map[string]string{"message": raw}, Account: public, Registry: public, Search: public, Graduate: public, Edge: true, Key: operatorKey}, rand.Reader)
 	return doctor.Examine(f)
 }
 
@@ -233,7 +263,7 @@ func (l *lab) well() (raw, public string) {
 	key := l.key(true)
 	l.stack("data", "", map[string]string{"Version": "v1", "SealKey": key, "Rows": l.table("rows", key, true), "Docs": l.table("docs", key, true)})
 	l.stack("watch", "", map[string]string{"Version": "v1"})
-	l.stack("functions", "", map[string]string{"Version": "v1", "MessageUrl": raw, "EdgeSecret": "arn"})
+	l.stack("functions", "", map[string]string{"Version": "v1", "MessageUrl": raw, "EdgeSecret": "arn", "Gate": l.gate("Succeed")})
 	l.stack("edge", "", map[string]string{"Version": "v1", "Url": public})
 	l.log("sentinel", `{"msg":"start"}`)
 	l.log("sealer", `{"msg":"done","verdict":"unavailable"}`, `{"msg":"done","verdict":"ok"}`)
@@ -258,7 +288,7 @@ func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 	raw, public := l.host(account.KeySoftware, false)
 	key := l.key(false)
 	l.stack("data", "", map[string]string{"Version": "v0", "SealKey": key, "Rows": l.table("rows", "", false), "Docs": l.table("docs", "", false)})
-	l.stack("functions", "", map[string]string{"Version": "v1", "MessageUrl": raw, "EdgeSecret": "arn"})
+	l.stack("functions", "", map[string]string{"Version": "v1", "MessageUrl": raw, "EdgeSecret": "arn", "Gate": l.gate("Fail")})
 	l.stack("edge", "no name of a topic!", map[string]string{"Version": "v1", "Url": public})
 	l.log("sentinel", `{"msg":"changed","tampered":2}`, `{"msg":"start"}`, `{"msg":"removed","tampered":1}`)
 	l.log("sealer", `{"msg":"done","verdict":"ok"}`, `{"msg":"done","verdict":"unavailable"}`)
@@ -286,6 +316,7 @@ func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 		{"host identity", doctor.Warn, "hostKey=kms"},
 		{"sealing key", doctor.Fail, "aws kms enable-key --key-id " + key},
 		{"rows untouched", doctor.Fail, "vacancy verify --host aws --stage " + l.stage},
+		{"gate", doctor.Warn, "list-executions"},
 	} {
 		c := r.Find(tt.check)
 		if c.Verdict != tt.verdict || !strings.Contains(c.Fix, tt.fix) {
