@@ -2,6 +2,7 @@ package account_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/spawning"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -23,8 +25,9 @@ import (
 // it signs.
 type family struct {
 	*house
-	key    *identity.Key
-	signed http.Handler
+	key     *identity.Key
+	signed  http.Handler
+	vacants *hosted.Vacants
 }
 
 func newFamily(t testing.TB) *family {
@@ -43,7 +46,7 @@ func newFamily(t testing.TB) *family {
 		t.Fatal(err)
 	}
 	asked := &spawning.Requests{Store: h.store, Now: func() time.Time { return at }, Rand: rand.Reader}
-	return &family{h, key, account.Signed(account.Config{Vacants: vacants, Log: slog.New(slog.DiscardHandler)}, asked)}
+	return &family{h, key, account.Signed(account.Config{Vacants: vacants, Log: slog.New(slog.DiscardHandler)}, asked), vacants}
 }
 
 // wish is what the parent asks for; change changes it before it is signed.
@@ -161,6 +164,37 @@ func TestTheDoorForParentsHasNothingElse(t *testing.T) {
 	} {
 		if got := account.ChildrenPath(path); got != want {
 			t.Errorf("ChildrenPath(%s) = %t, want %t", path, got, want)
+		}
+	}
+}
+
+// down is a store that takes nothing.
+type down struct{ store.Store }
+
+func (down) Commit(context.Context, ...store.Write) error { return store.ErrUnavailable }
+
+// Its host breaks down between taking a request and bearing the child: the same
+// bytes go on from there, and no place of the hour is lost.
+func TestARequestThatBrokeOffGoesOn(t *testing.T) {
+	f := newFamily(t)
+	r := f.wish(t, 1, nil)
+	whole := f.vacants.Store
+	f.vacants.Store, f.vacants.Wait = down{whole}, func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	if w := f.ask(f.key.ID(), string(r.Blob())); w.Code != http.StatusServiceUnavailable {
+		t.Fatalf("POST children of a host that is down = %d %s, want 503", w.Code, w.Body)
+	}
+	f.vacants.Store = whole
+	if w := f.ask(f.key.ID(), string(r.Blob())); w.Code != http.StatusCreated {
+		t.Fatalf("POST of the same = %d %s, want 201", w.Code, w.Body)
+	}
+	for i := 1; i <= spawning.Most; i++ {
+		next := f.wish(t, 1+i, func(r *composite.SpawnRequest) { r.Name = fmt.Sprint("child", i) })
+		want := http.StatusCreated
+		if i == spawning.Most {
+			want = http.StatusTooManyRequests
+		}
+		if w := f.ask(f.key.ID(), string(next.Blob())); w.Code != want {
+			t.Errorf("POST of request %d = %d %s, want %d", 1+i, w.Code, w.Body, want)
 		}
 	}
 }
