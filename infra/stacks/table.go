@@ -197,8 +197,8 @@ func steps() []function {
 			grants{rows: looked, docs: reads([]string{"GetItem", "Query"}, registrations, records, kin, observed, textKeyPartition),
 				litters: true, opens: true, textsOnly: true}),
 		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
-			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, registrations, revoked, records, kin, aboutHost),
-				access{"Commit", []string{"PutItem"}, []string{attempts, registrations, records, kin}})}),
+			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, registrations, revoked, records, aboutHost),
+				access{"Commit", []string{"PutItem"}, []string{attempts, registrations, records}})}),
 		step(asl.Recorder, "writes down how an attempt at the gate ended", tables,
 			grants{rows: looked, docs: []access{{"Attempts", []string{"GetItem", "PutItem"}, []string{attempts}}}}),
 	}

@@ -58,6 +58,9 @@ func New(tb testing.TB) *Home {
 // Stage is the home's.
 const Stage = "test"
 
+// Gate is the state machine that the functions are told of; nothing runs there.
+const Gate = "arn:aws:states:us-east-1:123456789012:stateMachine:vacancy-test-gate"
+
 // Env is the environment of every function over the home, which finds DynamoDB
 // at endpoint: the server's own, or a proxy before it. A function reads of it
 // what is its own.
@@ -65,7 +68,7 @@ func (h *Home) Env(endpoint string) []string {
 	return []string{
 		"AWS_ENDPOINT_URL=" + endpoint, "VACANCY_STAGE=" + Stage,
 		"VACANCY_ROWS=" + h.Tables.Rows, "VACANCY_DOCS=" + h.Tables.Docs,
-		"VACANCY_URL=" + URL, "VACANCY_SEAL_KEY=" + h.sealKey,
+		"VACANCY_URL=" + URL, "VACANCY_SEAL_KEY=" + h.sealKey, "VACANCY_GATE=" + Gate,
 	}
 }
 

@@ -149,7 +149,7 @@ func TestTheGatesFunctionsTakeAChildFromItsRequestToItsCard(t *testing.T) {
 		}
 	}
 	runs := machine.runs()
-	if len(runs) != 2 || runs[0] != runs[1] || runs[0].StateMachineArn != sampleGate || !strings.HasSuffix(runs[0].Name, "-1") {
+	if len(runs) != 2 || runs[0] != runs[1] || runs[0].StateMachineArn != awshome.Gate || !strings.HasSuffix(runs[0].Name, "-1") {
 		t.Fatalf("started %+v, want one execution, asked for twice", runs)
 	}
 	machine.say("collusion", false)

@@ -5,9 +5,11 @@ package lambda
 import (
 	"archive/zip"
 	"bytes"
+	"compress/flate"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -43,6 +45,7 @@ func Zip(bootstrap string) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
+	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
 	head := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate}
 	head.SetMode(0o755)
 	w, err := z.CreateHeader(head)

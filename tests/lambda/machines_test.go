@@ -23,9 +23,6 @@ type machines struct {
 
 type execution struct{ StateMachineArn, Name, Input string }
 
-// sampleGate is the state machine that the functions are told of.
-const sampleGate = "arn:aws:states:us-east-1:123456789012:stateMachine:vacancy-test-gate"
-
 // newMachines starts a server, and returns it with the environment by which a
 // function finds it.
 func newMachines(t *testing.T) (*machines, []string) {
@@ -33,7 +30,7 @@ func newMachines(t *testing.T) (*machines, []string) {
 	m := &machines{}
 	s := httptest.NewServer(m)
 	t.Cleanup(s.Close)
-	return m, []string{"AWS_ENDPOINT_URL_SFN=" + s.URL, "VACANCY_GATE=" + sampleGate}
+	return m, []string{"AWS_ENDPOINT_URL_SFN=" + s.URL}
 }
 
 func (m *machines) ServeHTTP(w http.ResponseWriter, r *http.Request) {
