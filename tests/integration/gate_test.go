@@ -362,9 +362,53 @@ func TestAClosedChildServesItsParentAndThenEverybody(t *testing.T) {
 	s.whole(t)
 }
 
+// A table that refuses to write for a while holds a commit up. One that cannot
+// be read ends the attempt as failed, and its execution with it: no slot is
+// taken, and the same request is accepted when the table is back.
+func TestATableThatIsAwayHoldsAnAttemptUpOrEndsItWhole(t *testing.T) {
+	s := shared(t)
+	parent := s.composite(t)
+	kids := s.children(t, parent, 2)
+	throttled := server.Fault{Kind: server.Throttled, Function: s.function("commit"), Service: "dynamodb", Operation: "TransactWriteItems", Times: 3}
+	if err := s.aws.Fault(t.Context(), throttled); err != nil {
+		t.Fatal(err)
+	}
+	s.graduated(t, parent, kids[0], "speaks "+word(t))
+	s.nothingPlanned(t)
+
+	away := server.Fault{Kind: server.Denied, Function: s.function("ratelimit"), Service: "dynamodb", Times: 1000}
+	if err := s.aws.Fault(t.Context(), away); err != nil {
+		t.Fatal(err)
+	}
+	r := composite.Request{ParentID: parent, ChildID: kids[1], CapabilityText: "speaks " + word(t)}
+	s.consent(t, &r)
+	view, err := s.begin(t, graduation.Submission{Request: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, shown := s.decided(t, view)
+	if err := s.aws.ClearFaults(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if view.State != graduation.Failed || view.Step != gate.RateLimit || view.Refusal.Error != gate.ErrorName(problem.Unavailable) {
+		t.Errorf("without its table the attempt is %s at %s: %+v, want it failed at rate_limit", view.State, view.Step, view.Refusal)
+	}
+	if !slices.Contains(shown, gate.RateLimit) {
+		t.Errorf("while it ran it was shown at %v, want rate_limit among them", shown)
+	}
+	h := s.run(t, &view)
+	if want := []string{"consent", "rate_limit", "record failure", "failed"}; h.Status != types.ExecutionStatusFailed || !slices.Equal(h.Entered, want) {
+		t.Errorf("its execution is %s by %v, want it failed by %v", h.Status, h.Entered, want)
+	}
+	if again := s.graduated(t, parent, kids[1], r.CapabilityText); again.Position != view.Position+1 || again.Request != view.Request {
+		t.Errorf("the same request again is attempt %d, want %d", again.Position, view.Position+1)
+	}
+	s.whole(t)
+}
+
 // What goes wrong on the way is tried again or told, and leaves nothing half:
-// the function of each step is killed before and after its first write or read,
-// and the attempt is decided all the same.
+// the function of each step is killed before its first read, and commit after
+// its transaction, and the attempt is decided all the same.
 func TestAStepThatDiesIsGivenToTheNextInstance(t *testing.T) {
 	s := shared(t)
 	for function, at := range map[string]server.Moment{

@@ -71,6 +71,33 @@ func within(t *testing.T, f *Function) (failed int) {
 	return failed
 }
 
+func TestNoLineOfTheGateIsLonger(t *testing.T) {
+	k := newKin(t)
+	proxy := faultproxy.Start(t, k.home.Endpoint)
+	machine, env := newMachines(t)
+	f := Start(t, bootstrap(t, "graduate"), Options{Env: append(k.home.Env(proxy.URL), env...)})
+	sound := k.request(t, k.child(t, "reader"), "reads")
+	unknown := k.request(t, k.home.Create(t, "nobodys", nil), strings.Repeat("\"", 2000))
+	for _, fault := range []faultproxy.Fault{faultproxy.Pass, faultproxy.Throttle, faultproxy.Exceed} {
+		proxy.Set()
+		if fault != faultproxy.Pass {
+			proxy.Set(faultproxy.Rule{Fault: fault})
+		}
+		machine.say("", fault == faultproxy.Pass)
+		for _, odd := range []string{"", "a", "\x01", "\"", "\u2028", "%01"} {
+			if _, err := f.Send(t.Context(), NewEvent("/v1/graduations/"+strings.Repeat(odd, 300), nil).Encode()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, body := range [][]byte{sound, unknown, []byte(strings.Repeat("[", 1000)), bytes.Repeat([]byte("\"\x01"), 500)} {
+			if _, err := f.Post(t.Context(), "/v1/graduations", body); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	within(t, f)
+}
+
 func TestNoLineOfTheRegistryOrOfSearchIsLonger(t *testing.T) {
 	home := awshome.New(t)
 	proxy := faultproxy.Start(t, home.Endpoint)

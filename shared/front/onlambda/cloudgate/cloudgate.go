@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/host/graduation"
@@ -95,7 +96,19 @@ func (r *runs) start(ctx context.Context, a *graduation.Attempt) error {
 	if err == nil || errors.As(err, &there) {
 		return nil
 	}
-	return problem.Wrap(problem.Unavailable, err, "graduation %s has begun, and its run could not be started; send the same again", a.ID)
+	return problem.Wrap(problem.Unavailable, reason(err), "attempt %d of %s has begun and could not be run; send the same again", a.Position, a.Child.Short())
+}
+
+// reason is an error of the SDK by its code, or the beginning of its text: a line
+// of the log is paid for by the byte, and strangers have it written.
+func reason(err error) error {
+	var said smithy.APIError
+	if errors.As(err, &said) {
+		return errors.New(said.ErrorCode())
+	}
+	const most = 120
+	text := err.Error()
+	return errors.New(strings.ToValidUTF8(text[:min(len(text), most)], ""))
 }
 
 // recent is how many of the newest events are looked at: between two that enter
@@ -109,7 +122,7 @@ func (r *runs) step(ctx context.Context, a *graduation.Attempt) gate.StepName {
 	out, err := r.client.GetExecutionHistory(ctx, &sfn.GetExecutionHistoryInput{
 		ExecutionArn: &execution, ReverseOrder: true, MaxResults: recent, IncludeExecutionData: aws.Bool(false)})
 	if err != nil {
-		r.log.LogAttrs(ctx, slog.LevelWarn, "the gate does not say how far it is", slog.String("graduation", a.ID.String()), slog.String("cause", err.Error()))
+		r.log.LogAttrs(ctx, slog.LevelWarn, "the gate does not say how far it is", slog.String("graduation", a.ID.String()), slog.String("cause", reason(err).Error()))
 		return ""
 	}
 	for _, e := range out.Events {
