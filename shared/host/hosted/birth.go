@@ -185,34 +185,40 @@ func (b *birth) planManifest(spec substrate.Spec) error {
 }
 
 // planTools fills in the three lists: what the parent's own manifest lets it use
-// is inherited, and of path D2 nothing can be added to that.
+// is inherited. Nothing is added to that of path D2, nor where the parent itself
+// reaches no more than its tools: it would by its child.
 func (b *birth) planTools(m *composite.Manifest, tools []string) error {
 	var above []string
 	if b.above != nil {
 		above = b.above.Tools()
 	}
-	if !m.ClosedByDefault {
-		m.Inherited = above
-		m.Added = without(tools, above)
-		return nil
-	}
-	if b.above == nil {
-		m.Inherited = tools
-		return nil
-	}
-	if more := without(tools, above); len(more) > 0 {
+	more := without(tools, above)
+	bound := b.above != nil && m.ClosedByDefault || b.limit() == composite.ParentPermitted
+	switch {
+	case bound && len(more) > 0:
 		return problem.New(problem.Forbidden, "tools: expected some of those of the parent %s, got %s", b.parent.Name, clip(more[0]))
+	case !m.ClosedByDefault:
+		m.Inherited, m.Added = above, more
+	case b.above == nil:
+		m.Inherited = tools
+	default:
+		m.Inherited, m.Removed = above, without(above, tools)
 	}
-	m.Inherited, m.Removed = above, without(above, tools)
 	return nil
 }
 
-// limit is what the parent itself has signed of whom it calls; "" if nothing.
+// limit is how far the parent itself reaches by its manifest; "" if that says
+// nothing. One of version 1 has signed no policy, and closes all the same.
 func (b *birth) limit() composite.Outbound {
-	if b.above == nil || b.above.Schema != composite.V2 {
+	switch {
+	case b.above == nil:
 		return ""
+	case b.above.Schema == composite.V2:
+		return b.above.Outbound
+	case b.above.ClosedByDefault:
+		return composite.NoExternal
 	}
-	return b.above.Outbound
+	return ""
 }
 
 // freedom puts the policies in order.
