@@ -71,7 +71,7 @@ func (v *Vacants) Create(ctx context.Context, s Spec) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	if there, err := v.present(ctx, &r, s.Key != nil); there != nil || err != nil {
+	if there, err := v.present(ctx, &r, &s); there != nil || err != nil {
 		return deref(there), err
 	}
 	first := &entry{logbook.KindGenesis, logbook.Genesis(r.Name, r.ID)}
@@ -167,8 +167,8 @@ func (v *Vacants) plan(s Spec) (r Record, kind string, err error) {
 
 // present looks for what is in the way of r: nothing, the very vacant that is
 // asked for (given back, if its key came along: a command given again), or
-// another one (a Conflict).
-func (v *Vacants) present(ctx context.Context, r *Record, imported bool) (*Record, error) {
+// another one, or another's child (a Conflict).
+func (v *Vacants) present(ctx context.Context, r *Record, s *Spec) (*Record, error) {
 	named, err := v.Store.Doc(ctx, NameKey(r.Name))
 	if err != nil {
 		return nil, fault(err)
@@ -180,8 +180,8 @@ func (v *Vacants) present(ctx context.Context, r *Record, imported bool) (*Recor
 	switch {
 	case ok && there.IsDeleted():
 		return nil, deleted(&there)
-	case ok && imported && there.Name == r.Name && there.Capability == r.Capability && there.Substrate == r.Substrate:
-		return &there, nil
+	case ok && s.Key != nil && there.Name == r.Name && there.Capability == r.Capability && there.Substrate == r.Substrate:
+		return &there, there.stays(s.Manifest)
 	case ok:
 		return nil, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), there.Name)
 	case named.Version > 0:
@@ -214,7 +214,7 @@ func (v *Vacants) found(ctx context.Context, r Record, first *entry, s *Spec) (R
 			return Record{}, fault(err)
 		}
 		// Somebody took the name, the id or the next place in the logbook.
-		if there, err := v.present(ctx, &r, s.Key != nil); there != nil || err != nil {
+		if there, err := v.present(ctx, &r, s); there != nil || err != nil {
 			return deref(there), err
 		}
 	}

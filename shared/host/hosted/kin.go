@@ -50,8 +50,9 @@ func (v *Vacants) Children(ctx context.Context, parent identity.ID, cursor strin
 }
 
 // TakeManifest keeps a manifest of a child that is hosted here, which parent
-// and child have signed; see registry.AddManifest. The same again does nothing,
-// successfully.
+// and child have signed; see registry.AddManifest. One that has a parent keeps
+// it: a manifest of another is refused with Conflict. The same again does
+// nothing, successfully.
 func (v *Vacants) TakeManifest(ctx context.Context, m composite.Manifest) error {
 	if v.Registry == nil {
 		return problem.New(problem.Conflict, "this host keeps no registry")
@@ -80,6 +81,9 @@ func (v *Vacants) kinWrites(ctx context.Context, m *composite.Manifest) ([]store
 		if child.IsDeleted() {
 			return nil, deleted(&child)
 		}
+		if err := child.stays(m); err != nil {
+			return nil, err
+		}
 		if v.Vault == nil {
 			return nil, problem.New(problem.Conflict, "vacant %s is hosted here: its manifest goes to the control plane, POST /v1/vacants/%s/manifest", m.ChildID.Short(), m.ChildID)
 		}
@@ -101,6 +105,16 @@ func (v *Vacants) kinWrites(ctx context.Context, m *composite.Manifest) ([]store
 		v.memory.doubt(id, now, now.Add(settle.Patience))
 	}
 	return writes, nil
+}
+
+// stays refuses m, if there is one, where it makes r the child of another parent than it has. Whoever
+// has the key of a child could else shed all that its parent signed, by a
+// parent of its own making.
+func (r *Record) stays(m *composite.Manifest) error {
+	if m == nil || r.Parent == nil || *r.Parent == m.ParentID {
+		return nil
+	}
+	return problem.New(problem.Conflict, "vacant %s is hosted here as a child of %s: no manifest makes it another's", m.ChildID.Short(), r.Parent.Short())
 }
 
 // markParent notes of a parent, if it is hosted here, that it has kin. That is

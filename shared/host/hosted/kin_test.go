@@ -348,15 +348,14 @@ func TestWhoWasPublicAndWasClosedGraduatesWithAllThatItSigned(t *testing.T) {
 	v := host(t, s, vault(t), newClock().now, hostURL)
 	parent, child := create(t, v, "demo"), create(t, v, "child")
 	must(t, second(run(v, "publish")(t.Context(), child.ID)))
-	opened, err := manifestOf(t.Context(), v, elsewhere(), child.ID)
-	must(t, err)
-	opened.ClosedByDefault = false
+	opened := composite.Manifest{ParentID: parent.ID, ChildID: child.ID, BirthPath: "D2",
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
 	closing := opened
-	closing.ParentID, closing.ClosedByDefault = parent.ID, true
+	closing.ClosedByDefault = true
 	sign := func(id identity.ID, with func(context.Context, identity.Signer) error) {
 		must(t, v.Sign(t.Context(), id, func(s identity.Signer) error { return with(t.Context(), s) }))
 	}
-	must(t, opened.SignParent(t.Context(), elsewhere()))
+	sign(parent.ID, opened.SignParent)
 	sign(child.ID, opened.SignChild)
 	sign(parent.ID, closing.SignParent)
 	sign(child.ID, closing.SignChild)

@@ -163,7 +163,8 @@ func (g *Registration) change(now time.Time) {
 // closed opens by a graduation alone, and what has graduated stays open.
 //
 // Of a child that this host runs its record changes in the same commit; see
-// KinWrites for who refuses that.
+// KinWrites for who refuses that. There its first parent is its parent for
+// good: the host holds it to what that one has signed.
 func (r *Registry) AddManifest(ctx context.Context, m composite.Manifest) error {
 	if err := m.Check(); err != nil {
 		return err
