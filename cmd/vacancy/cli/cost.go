@@ -34,8 +34,8 @@ func (a *app) costCommand() *cobra.Command {
 		Use:   "cost",
 		Short: "Estimate what a stage on AWS costs, and its worst day",
 		Long: `Estimate what calls cost, line by line, by Function URL and through CloudFront; what
-a month costs in which nobody calls; and the worst day: the most that one day can cost
-by the stage's limits, with what no limit bounds.
+a graduation costs, and a month in which nobody calls; and the worst day: the most that
+one day can cost by the stage's limits, with what no limit bounds.
 
 It reads the templates of the deployed stage, or those that "cdk synth" wrote, and
 prices them by the list of us-east-1, without free tiers. Where the stage has answered
