@@ -265,9 +265,12 @@ func (v *Vacants) Rebase(ctx context.Context) (signed int, err error) {
 func (v *Vacants) rebase(ctx context.Context, id identity.ID, base string) (changed bool, err error) {
 	published := false
 	_, err = v.change(ctx, id, func(r *Record) (*entry, error) {
-		changed = false
+		changed, published = false, false
+		if r.State.Closed() {
+			return nil, nil
+		}
 		// Asked after the record was read: who publishes meanwhile changes that too.
-		if published, err = v.published(ctx, id); err != nil || published || r.State.Closed() {
+		if published, err = v.published(ctx, id); err != nil || published {
 			return nil, err
 		}
 		c, anew, err := v.current(ctx, r, base, r.Capability)

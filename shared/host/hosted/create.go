@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/settle"
@@ -323,6 +324,8 @@ func (v *Vacants) carry(ctx context.Context, r *Record, entries []logbook.Entry)
 	if r.State, err = stateOf(r.ID, whole); err != nil {
 		return "", err
 	}
+	// Its children may be elsewhere: that it had some its logbook alone tells.
+	r.Kin = slices.ContainsFunc(whole, func(e logbook.Entry) bool { return e.Kind == logbook.KindSpawn })
 	s := store.StreamOf(store.KindLogbook, r.ID)
 	for i := len(kept); i < len(entries); i++ {
 		if err := v.carryOne(ctx, s, uint64(i)+1, &entries[i]); err != nil {

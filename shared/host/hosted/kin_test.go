@@ -731,6 +731,30 @@ func TestAVacantThatComesHomeIsClosedIfItsManifestCameFirst(t *testing.T) {
 	wantWhole(t, s, v, identity.ID{})
 }
 
+func TestAParentThatMovesWithoutItsChildrenIsKinStill(t *testing.T) {
+	old := host(t, memory.New(), vault(t), newClock().now, hostURL)
+	parent := newKey(t)
+	if _, err := old.Create(t.Context(), hosted.Spec{Name: "firm", Capability: "c", Substrate: "echo", Key: parent}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := old.Spawn(t.Context(), hosted.SpawnSpec{Parent: parent.ID(), Path: "D2", Name: "clerk", Capability: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	told, err := old.Logbook(t.Context(), parent.ID(), 1, hosted.MaxPage)
+	must(t, err)
+	var lived []logbook.Entry
+	for _, p := range told {
+		lived = append(lived, p.Entry)
+	}
+	s := memory.New()
+	v := host(t, s, vault(t), newClock().now, hostURL)
+	r, err := v.Create(t.Context(), hosted.Spec{Name: "firm", Capability: "c", Substrate: "echo", Key: parent, Logbook: lived})
+	if err != nil || !r.Kin {
+		t.Fatalf("Create() = kin %t, %v, want kin, as its logbook tells of a child", r.Kin, err)
+	}
+	wantWhole(t, s, v, identity.ID{})
+}
+
 // A manifest that closes a vacant at the moment at which it comes to this host
 // is in its record, whichever is first.
 func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {

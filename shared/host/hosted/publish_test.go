@@ -191,7 +191,7 @@ func TestANewURLIsPublishedWhereTheOldOneWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := map[string]identity.ID{}
-	for _, name := range []string{"public", "hidden", "unlisted", "asleep", "closed", "revoked"} {
+	for _, name := range []string{"public", "hidden", "unlisted", "asleep", "closed", "revoked", "deleted"} {
 		ids[name] = create(t, v, name).ID
 		if name == "unlisted" {
 			continue
@@ -204,6 +204,14 @@ func TestANewURLIsPublishedWhereTheOldOneWas(t *testing.T) {
 		if _, err := run(v, command)(t.Context(), ids[name]); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, command := range []string{"sink", "archive"} {
+		if _, err := run(v, command)(t.Context(), ids["deleted"]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := v.Delete(t.Context(), ids["deleted"]); err != nil {
+		t.Fatal(err)
 	}
 	const elsewhere = "https://vacancy.example"
 	for again, want := range []int{4, 0} {
