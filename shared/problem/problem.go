@@ -195,6 +195,14 @@ func Wrap(k Kind, err error, format string, args ...any) *Error {
 	return &Error{Kind: k, Detail: fmt.Sprintf(format, args...), Err: err}
 }
 
+// Within is err as a problem of kind k that says first where it was found: the
+// field that is wrong stays named, and the cause stays inside.
+func Within(k Kind, where string, err error) *Error {
+	e := *Of(err)
+	e.Kind, e.Detail = k, where+": "+e.Text()
+	return &e
+}
+
 // Invalid says which field was wrong, what was expected and what came.
 func Invalid(field, want, got string) *Error {
 	return &Error{Kind: Malformed, Field: field, Want: want, Got: got}

@@ -57,7 +57,7 @@ func readSpec(w http.ResponseWriter, r *http.Request) (hosted.Spec, error) {
 			}
 			return readImport(d, &s)
 		default:
-			return problem.Invalid(clip(key), "name, capability, substrate, tenant or import", "another member")
+			return unknown("", key, "name, capability, substrate, tenant or import")
 		}
 		return err
 	})
@@ -81,7 +81,7 @@ func readImport(d *canon.Decoder, s *hosted.Spec) error {
 		case "format", "exported", "name", "card":
 			err = d.Skip() // the host signs its own card
 		default:
-			err = problem.Invalid("import."+clip(key), "a member of an export", "another")
+			err = unknown("import.", key, "a member of an export")
 		}
 		return err
 	})
@@ -106,7 +106,12 @@ func readManifest(d *canon.Decoder) (*composite.Manifest, error) {
 	}
 	m, err := composite.Parse(blob)
 	if err != nil {
-		return nil, problem.New(problem.Malformed, "import.%s", problem.Of(err).Text())
+		p := problem.Of(err)
+		field := "import.manifest"
+		if p.Field != "" {
+			field += "." + p.Field
+		}
+		return nil, &problem.Error{Kind: problem.Malformed, Field: field, Detail: "import." + p.Text()}
 	}
 	return &m, nil
 }
@@ -226,6 +231,11 @@ func number(q url.Values, name string, missing uint64) (uint64, error) {
 		return 0, problem.Invalid(name, "a positive number", clip(s))
 	}
 	return n, nil
+}
+
+// unknown refuses a member of a body, or of the object in it that before names.
+func unknown(before, key, want string) error {
+	return &problem.Error{Kind: problem.Malformed, Field: before + fmt.Sprintf("%.80s", key), Detail: fmt.Sprintf("%s%s: expected %s, got another member", before, clip(key), want)}
 }
 
 func clip(s string) string { return fmt.Sprintf("%.80q", s) }

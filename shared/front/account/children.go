@@ -35,8 +35,9 @@ func (d *door) spawn(w http.ResponseWriter, r *http.Request) error {
 	if wish.With != "" {
 		with, err := d.Vacants.Find(r.Context(), wish.With)
 		if err != nil {
-			e := problem.Of(err)
-			return problem.Wrap(e.Kind, err, "with: %s", e.Text())
+			e := problem.Within(problem.Of(err).Kind, "with", err)
+			e.Field = "with"
+			return e
 		}
 		spec.With = &with.ID
 	}
@@ -176,7 +177,7 @@ func readSpawning(body []byte) (s Spawning, err error) {
 		case "outbound_policy":
 			s.Outbound, err = word[composite.Outbound](d, key)
 		default:
-			err = problem.Invalid(clip(key), "path, name, capability, substrate, tools, rule, with, endpoint_reachability or outbound_policy", "another member")
+			err = unknown("", key, "path, name, capability, substrate, tools, rule, with, endpoint_reachability or outbound_policy")
 		}
 		return err
 	})

@@ -74,7 +74,7 @@ func readGraduation(body []byte) (q composite.Request, err error) {
 		case "capability_text":
 			q.CapabilityText, err = text(d, key)
 		default:
-			err = problem.Invalid(clip(key), "parent_id, child_id or capability_text", "another member")
+			err = unknown("", key, "parent_id, child_id or capability_text")
 		}
 		return err
 	})

@@ -104,7 +104,7 @@ func (d *door) setHost(w http.ResponseWriter, r *http.Request) error {
 	dec := canon.NewDecoder(body, limits())
 	if err := dec.Document(func(key string) (err error) {
 		if key != "url" {
-			return problem.Invalid(clip(key), "url", "another member")
+			return unknown("", key, "url")
 		}
 		url, err = text(dec, key)
 		return err

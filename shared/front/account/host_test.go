@@ -102,7 +102,7 @@ func TestTheURLThatAHomeFixesIsTakenAndNoOther(t *testing.T) {
 	}
 	for body, field := range map[string]string{
 		`{"url":7}`:         "url",
-		`{"uri":"http://"}`: `"uri"`,
+		`{"uri":"http://"}`: "uri",
 		`[]`:                "",
 		`{"url":""}`:        "host URL",
 		`{}`:                "host URL",

@@ -90,7 +90,7 @@ func (d *door) revoke(w http.ResponseWriter, r *http.Request) error {
 	dec := canon.NewDecoder(body, limits())
 	if err := dec.Document(func(key string) (err error) {
 		if key != "reason" {
-			return problem.Invalid(clip(key), "reason", "another member")
+			return unknown("", key, "reason")
 		}
 		reason, err = text(dec, key)
 		return err
@@ -165,7 +165,7 @@ func readWishes(body []byte) (w hosted.Wishes, err error) {
 			w.Listing = &l
 			return err
 		}
-		return problem.Invalid(clip(key), "capability, visibility or listing", "another member")
+		return unknown("", key, "capability, visibility or listing")
 	})
 	return w, err
 }
@@ -192,7 +192,7 @@ func readListing(d *canon.Decoder) (l hosted.ListingWishes, err error) {
 			}
 			l.Price, err = d.Int64()
 		default:
-			err = problem.Invalid("listing."+clip(key), "tags, skills, summary, family, owner or price", "another member")
+			err = unknown("listing.", key, "tags, skills, summary, family, owner or price")
 		}
 		return err
 	})

@@ -3,6 +3,7 @@ package hosted
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -93,7 +94,7 @@ func (v *Vacants) offered(p *plan.Plan) error {
 		_, err = v.Substrates.Open(spec)
 	}
 	if err != nil {
-		return problem.Wrap(problem.Malformed, err, "aggregate.%s", problem.Of(err).Text())
+		return &problem.Error{Kind: problem.Malformed, Field: "aggregate.substrate", Detail: "aggregate." + problem.Of(err).Text(), Err: err}
 	}
 	return nil
 }
@@ -143,8 +144,10 @@ func (v *Vacants) adopt(ctx context.Context, r *Record, p plan.Plan) (plan.Plan,
 		if !ok {
 			child, err := v.own(ctx, r, d.Child)
 			if err != nil {
-				e := problem.Of(err)
-				return p, problem.Wrap(e.Kind, err, "delegate[%d].child: %s", i, e.Text())
+				field := fmt.Sprintf("delegate[%d].child", i)
+				e := problem.Within(problem.Of(err).Kind, field, err)
+				e.Field = field
+				return p, e
 			}
 			id = child.ID
 			known[d.Child] = id

@@ -12,7 +12,7 @@ import (
 // Parse reads a plan and checks its form; children may be names. What is left
 // out has its default: sequential, abort, list, and the task {input}. An
 // unknown member is refused, since it would be a wish that nobody heeds.
-// Refusals are of kind Malformed, or TooLarge, and name the field.
+// Refusals are of kind Malformed, NotJSON or TooLarge, and name the field.
 func Parse(data []byte) (Plan, error) {
 	if len(data) > MaxBlob {
 		return Plan{}, &problem.Error{Kind: problem.TooLarge, Field: "plan",
@@ -35,20 +35,20 @@ func Parse(data []byte) (Plan, error) {
 		case "aggregate":
 			return p.Aggregate.read(d)
 		default:
-			return unknown(key, "a plan")
+			return unknown("", key, "a plan")
 		}
 		return at(key, err)
 	})
 	switch {
 	case err != nil && problem.Is(err, problem.TooLarge):
 		return Plan{}, err
-	case err != nil:
-		return Plan{}, problem.Wrap(problem.Malformed, err, "plan: %s", problem.Of(err).Text())
-	case version != Version:
-		return Plan{}, problem.New(problem.Malformed, "plan: version: expected %d, got %d", Version, version)
+	case err == nil && version != Version:
+		err = problem.Invalid("version", strconv.Itoa(Version), strconv.FormatInt(version, 10))
+	case err == nil:
+		err = p.Check()
 	}
-	if err := p.Check(); err != nil {
-		return Plan{}, problem.New(problem.Of(err).Kind, "plan: %s", problem.Of(err).Text())
+	if err != nil {
+		return Plan{}, problem.Within(problem.Of(err).Kind, "plan", err)
 	}
 	return p, nil
 }
@@ -56,7 +56,7 @@ func Parse(data []byte) (Plan, error) {
 func (p *Plan) readDelegations(d *canon.Decoder) error {
 	return at("delegate", d.Array(func(i int) error {
 		if i == MaxDelegations {
-			return problem.New(problem.Malformed, "delegate: expected at most %d delegations, got more", MaxDelegations)
+			return problem.Invalid("delegate", fmt.Sprintf("at most %d delegations", MaxDelegations), "more")
 		}
 		one, here := Delegation{Task: "{input}"}, fmt.Sprintf("delegate[%d]", i)
 		err := d.Object(func(key string) (err error) {
@@ -68,7 +68,7 @@ func (p *Plan) readDelegations(d *canon.Decoder) error {
 			case "task":
 				one.Task, err = d.String()
 			default:
-				return unknown(key, here)
+				return unknown(here+".", key, here)
 			}
 			return at(here+"."+key, err)
 		})
@@ -89,7 +89,7 @@ func (a *Aggregate) read(d *canon.Decoder) error {
 		case "substrate":
 			a.Substrate, err = d.String()
 		default:
-			return unknown(key, "aggregate")
+			return unknown("aggregate.", key, "aggregate")
 		}
 		return at("aggregate."+key, err)
 	})
@@ -104,15 +104,15 @@ func word[T ~string](d *canon.Decoder) (T, error) {
 	return T(s), err
 }
 
-func unknown(key, of string) error {
-	return problem.New(problem.Malformed, "%.40q is not a member of %s", key, of)
+func unknown(before, key, of string) error {
+	return &problem.Error{Kind: problem.Malformed, Field: before + fmt.Sprintf("%.40s", key), Detail: fmt.Sprintf("%.40q is not a member of %s", key, of)}
 }
 
 // at names the whole way to a value that is wrong, where the decoder has named
 // its last step.
 func at(path string, err error) error {
 	if p := problem.Of(err); p != nil && p.Detail == "" && p.Field != "" {
-		return &problem.Error{Kind: p.Kind, Detail: path + strings.TrimPrefix(p.Text(), p.Field)}
+		return &problem.Error{Kind: p.Kind, Field: path, Detail: path + strings.TrimPrefix(p.Text(), p.Field)}
 	}
 	return err
 }

@@ -161,7 +161,7 @@ func (a *Aggregate) check() error {
 	case BySubstrate:
 		spec, err := substrate.Parse(a.Substrate)
 		if err != nil {
-			return problem.New(problem.Malformed, "aggregate.%s", problem.Of(err).Text())
+			return &problem.Error{Kind: problem.Malformed, Field: "aggregate.substrate", Detail: "aggregate." + problem.Of(err).Text()}
 		}
 		if spec.Kind == Kind {
 			return problem.Invalid("aggregate.substrate", "one that reads the answers itself", Kind)

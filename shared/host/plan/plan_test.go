@@ -117,10 +117,33 @@ func TestAPlanThatIsNoneIsRefusedByItsField(t *testing.T) {
 				t.Fatal("Parse() = nil, want a refusal")
 			}
 			p := problem.Of(err)
-			if p.Kind != problem.Malformed && p.Kind != problem.TooLarge || !strings.HasPrefix(p.Text(), c.want) {
+			if p.Kind != problem.Malformed && p.Kind != problem.TooLarge && p.Kind != problem.NotJSON || !strings.HasPrefix(p.Text(), c.want) {
 				t.Errorf("Parse() = %v, %q, want %q", p.Kind, p.Text(), c.want)
 			}
 		})
+	}
+}
+
+func TestARefusalOfAPlanCarriesTheWayToItsField(t *testing.T) {
+	for in, want := range map[string]struct {
+		field string
+		kind  problem.Kind
+	}{
+		`[]`: {"", problem.NotJSON},
+		`{"version":2,"delegate":[{"child":"a"}]}`:                                 {"version", problem.Malformed},
+		`{"version":1,"delegate":[]}`:                                              {"delegate", problem.Malformed},
+		`{"version":1,"delegate":[{"child":7}]}`:                                   {"delegate[0].child", problem.Malformed},
+		`{"version":1,"delegate":[{"child":"a","task":"{x}"}]}`:                    {"delegate[0].task", problem.Malformed},
+		`{"version":1,"delegate":[{"child":"a","url":"x"}]}`:                       {"delegate[0].url", problem.Malformed},
+		`{"version":1,"delegate":[{"child":"a"}],"retries":3}`:                     {"retries", problem.Malformed},
+		`{"version":1,"delegate":[{"child":"a"}],"aggregate":{"how":"best"}}`:      {"aggregate.how", problem.Malformed},
+		`{"version":1,"delegate":[{"child":"a"}],"aggregate":{"how":"substrate"}}`: {"aggregate.substrate", problem.Malformed},
+		`{"version":1,"delegate":[{"child":"a"}],"aggregate":{"how":1}}`:           {"aggregate.how", problem.Malformed},
+	} {
+		_, err := plan.Parse([]byte(in))
+		if p := problem.Of(err); p == nil || p.Field != want.field || p.Kind != want.kind {
+			t.Errorf("Parse(%s) = %+v, want %v of %q", in, p, want.kind, want.field)
+		}
 	}
 }
 

@@ -23,21 +23,38 @@ func parseDocument(what string, blob []byte, most int, needed []string, read fun
 		switch p := problem.Of(read(d, key)); {
 		case p == nil:
 			return nil
-		case p.Field == key:
+		case p.Field == key || p.Kind == problem.NotJSON:
 			return p
 		default:
-			return problem.New(problem.Malformed, "%s: %s", key, p.Text())
+			return of(key, p)
 		}
 	})
 	if err != nil {
-		return problem.New(problem.Malformed, "%s: %s", what, problem.Of(err).Text())
+		return within(what, err)
 	}
 	for _, key := range needed {
 		if !seen[key] {
-			return problem.New(problem.Malformed, "%s: %s: expected, but missing", what, key)
+			return &problem.Error{Kind: problem.Malformed, Field: key, Detail: fmt.Sprintf("%s: %s: expected, but missing", what, key)}
 		}
 	}
 	return nil
+}
+
+// within says in front of a refusal what was read. That it is no JSON object
+// stays what it is.
+func within(what string, err error) error {
+	k := problem.Malformed
+	if problem.Is(err, problem.NotJSON) {
+		k = problem.NotJSON
+	}
+	return problem.Within(k, what, err)
+}
+
+// of names the member that a refusal is about.
+func of(field string, err error) error {
+	p := problem.Within(problem.Malformed, field, err)
+	p.Field = field
+	return p
 }
 
 // unknownMember names the key itself, which is what is wrong.

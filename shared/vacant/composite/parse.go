@@ -3,7 +3,6 @@ package composite
 import (
 	"encoding/hex"
 
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -21,15 +20,15 @@ func (m *Manifest) Blob() []byte {
 // What is missing has the default of wire §12, but both ids and the birth path
 // must be there; an unknown member is refused, since nobody has signed it. A
 // manifest of version 1 has the default axes, whatever it says: nobody has
-// signed those either (wire §23 D7). Refusals are of kind Malformed, or
-// TooLarge.
+// signed those either (wire §23 D7). Refusals are of kind Malformed, NotJSON or
+// TooLarge, and name the field.
 func Parse(blob []byte) (Manifest, error) {
 	m := Manifest{ClosedByDefault: true, Reachability: ParentOnly, Outbound: NoExternal, Schema: V2}
 	if err := parseDocument("manifest", blob, MaxBlob, []string{"parent_id", "child_id", "birth_path"}, m.read); err != nil {
 		return Manifest{}, err
 	}
 	if err := m.Check(); err != nil {
-		return Manifest{}, problem.New(problem.Malformed, "manifest: %s", problem.Of(err).Text())
+		return Manifest{}, within("manifest", err)
 	}
 	if m.Schema == V1 {
 		m.Reachability, m.Outbound = ParentOnly, NoExternal

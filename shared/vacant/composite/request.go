@@ -44,10 +44,10 @@ func (r *Request) Check() error {
 
 func checkParties(parent, child identity.ID) error {
 	if err := parent.Check(); err != nil {
-		return problem.New(problem.Malformed, "parent_id: %s", problem.Of(err).Text())
+		return of("parent_id", err)
 	}
 	if err := child.Check(); err != nil {
-		return problem.New(problem.Malformed, "child_id: %s", problem.Of(err).Text())
+		return of("child_id", err)
 	}
 	if parent == child {
 		return problem.Invalid("child_id", "another than parent_id", "the same")
@@ -120,15 +120,20 @@ func (r *Request) Blob() []byte {
 
 // ParseRequest reads a serialised request and checks its form, not its
 // signatures, either of which may be missing. An unknown member is refused,
-// since nobody has signed it. Refusals are of kind Malformed, or TooLarge.
+// since nobody has signed it. Refusals are of kind Malformed or TooLarge, and
+// name the field.
 func ParseRequest(blob []byte) (Request, error) {
 	var r Request
 	err := parseDocument("graduation request", blob, MaxRequest, []string{"capability_text", "child_id", "intent", "parent_id"}, r.read)
+	if problem.Is(err, problem.NotJSON) {
+		// A request goes within another document, which is JSON.
+		err = problem.Within(problem.Malformed, "request", err)
+	}
 	if err != nil {
 		return Request{}, err
 	}
 	if err := r.Check(); err != nil {
-		return Request{}, problem.New(problem.Malformed, "graduation request: %s", problem.Of(err).Text())
+		return Request{}, within("graduation request", err)
 	}
 	return r, nil
 }

@@ -22,9 +22,9 @@ const spawning = "vacancy:spawn:v1"
 type SpawnRequest struct {
 	ParentID    identity.ID
 	Path        BirthPath
-	Name        string       // what the child is called at the host
+	Name        string       // what the child is called; the host puts whose it is behind it
 	Capability  string       // "" for that of the parent
-	Substrate   string       // "" for that of the parent
+	Substrate   string       // "" for that of the parent; whoever runs the host says which else
 	Tools       []string     // what is left of the parent's tools (D2)
 	Rule        string       // what is added to its policy (D1)
 	SecondaryID *identity.ID // the other parent (D4)
@@ -39,14 +39,14 @@ type SpawnRequest struct {
 // wrong. Whether the path takes what is there is for the host to say.
 func (r *SpawnRequest) Check() error {
 	if err := r.ParentID.Check(); err != nil {
-		return problem.New(problem.Malformed, "parent_id: %s", problem.Of(err).Text())
+		return of("parent_id", err)
 	}
 	if !slices.Contains(BirthPaths(), r.Path) {
 		return problem.Invalid("path", "D1 to D5", fmt.Sprintf("%.40q", string(r.Path)))
 	}
 	if r.SecondaryID != nil {
 		if err := r.SecondaryID.Check(); err != nil {
-			return problem.New(problem.Malformed, "with: %s", problem.Of(err).Text())
+			return of("with", err)
 		}
 	}
 	for _, text := range []struct{ field, text string }{
@@ -144,7 +144,8 @@ func (r *SpawnRequest) Blob() []byte {
 
 // ParseSpawnRequest reads a serialised request and checks its form, not its
 // signature. A member that is missing is empty; an unknown one is refused,
-// since nobody has signed it. Refusals are of kind Malformed, or TooLarge.
+// since nobody has signed it. Refusals are of kind Malformed, NotJSON or
+// TooLarge, and name the field.
 func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
 	var r SpawnRequest
 	err := parseDocument("spawn request", blob, MaxRequest, []string{"intent", "name", "nonce", "parent_id", "path", "ts"}, r.read)
@@ -152,7 +153,7 @@ func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
 		return SpawnRequest{}, err
 	}
 	if err := r.Check(); err != nil {
-		return SpawnRequest{}, problem.New(problem.Malformed, "spawn request: %s", problem.Of(err).Text())
+		return SpawnRequest{}, within("spawn request", err)
 	}
 	return r, nil
 }

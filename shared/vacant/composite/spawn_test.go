@@ -98,8 +98,8 @@ func TestWhatIsNoSpawnRequestIsNeitherSignedNorRead(t *testing.T) {
 		if err := r.Sign(t.Context(), parent); err == nil || !strings.HasPrefix(problem.Of(err).Text(), want) {
 			t.Errorf("Sign() = %v, want a refusal of %s", err, want)
 		}
-		if _, err := composite.ParseSpawnRequest(r.Blob()); !problem.Is(err, problem.Malformed) || !strings.Contains(problem.Of(err).Text(), want) {
-			t.Errorf("ParseSpawnRequest() = %v, want a refusal of %s", err, want)
+		if _, err := composite.ParseSpawnRequest(r.Blob()); !problem.Is(err, problem.Malformed) || !strings.Contains(problem.Of(err).Text(), want) || problem.Of(err).Field != want {
+			t.Errorf("ParseSpawnRequest() = %v of %q, want a refusal of %s", err, problem.Of(err).Field, want)
 		}
 	}
 	parent, r := spawn(t)
@@ -114,7 +114,7 @@ func TestWhatIsNoSpawnRequestIsNeitherSignedNorRead(t *testing.T) {
 	if err := r.Sign(t.Context(), parent); !problem.Is(err, problem.TooLarge) || r.Signature != nil {
 		t.Errorf("Sign() of what nobody reads = %v, want TooLarge", err)
 	}
-	if _, err := composite.ParseSpawnRequest([]byte(`{"closed":true}`)); err == nil || !strings.Contains(problem.Of(err).Text(), `"closed" is not`) {
+	if _, err := composite.ParseSpawnRequest([]byte(`{"closed":true}`)); err == nil || !strings.Contains(problem.Of(err).Text(), `"closed" is not`) || problem.Of(err).Field != "closed" {
 		t.Errorf("ParseSpawnRequest() of an unknown member = %v, want a refusal", err)
 	}
 }
