@@ -248,24 +248,40 @@ func TestParentAndSiblingsLookIn(t *testing.T) {
 	}
 }
 
-// Names are the host's: that one is taken shows, whose it is does not.
-func TestATakenNameDoesNotTellWhoseItIs(t *testing.T) {
+// A parent that asks for the name of another's child gets it, as any other: it
+// is called by its own parent too.
+func TestAskingForANameTellsNothingOfOthers(t *testing.T) {
 	k := newKeys(t)
-	firm := open(t, k, hosted.Spec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other})
+	other := hosted.Spec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other}
+	alone, firm := open(t, k, other), open(t, k, other)
 	child, gone := firm.spawn(t, k.firm.ID(), "drafter"), firm.spawn(t, k.firm.ID(), "former")
 	for _, step := range []func(context.Context, identity.ID) (hosted.Record, error){firm.Vacants.Sink, firm.Vacants.Archive, firm.Vacants.Delete} {
 		if _, err := step(t.Context(), gone.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i, name := range []string{"firm", child.Name, gone.Name} {
-		r := composite.SpawnRequest{ParentID: k.other.ID(), Path: "D2", Name: name, Nonce: fmt.Sprintf("%032x", i), Time: firm.clock()}
-		if err := r.Sign(t.Context(), k.other); err != nil {
-			t.Fatal(err)
+	signed := firm.asks(t, k.firm, "clerk", 0)
+	if got := firm.ask(signed); got.Status != http.StatusCreated {
+		t.Fatalf("%v = %d %s, want 201", signed, got.Status, got.Body)
+	}
+	for i, name := range []string{"firm", child.Name, gone.Name, "clerk", "nobody"} {
+		r := firm.asks(t, k.other, name, i)
+		want, got := alone.ask(r), firm.ask(r)
+		if want.Status != http.StatusCreated || got.Status != want.Status {
+			t.Errorf("%v = %d without children, %d %s with, want 201", r, want.Status, got.Status, got.Body)
 		}
-		got := firm.ask(request{method: "POST", target: "/v1/vacants/" + k.other.ID().String() + "/children", body: r.Blob()})
-		if want := fmt.Sprintf("the name %s is taken", name); got.Status != http.StatusConflict || !strings.Contains(got.Body, `"`+want+`"`) {
-			t.Errorf("a child of the name %s = %d %s, want 409 %q", name, got.Status, got.Body, want)
+		if called := fmt.Sprintf(`"name":"%s-%s"`, name, k.other.ID().Short()); !strings.Contains(want.Body, called) || !strings.Contains(got.Body, called) {
+			t.Errorf("%v = %s without children, %s with, want %s", r, want.Body, got.Body, called)
 		}
 	}
+}
+
+// asks is a parent's own request for a child.
+func (h *host) asks(t *testing.T, parent *identity.Key, name string, nonce int) request {
+	t.Helper()
+	r := composite.SpawnRequest{ParentID: parent.ID(), Path: "D2", Name: name, Nonce: fmt.Sprintf("%032x", nonce), Time: h.clock()}
+	if err := r.Sign(t.Context(), parent); err != nil {
+		t.Fatal(err)
+	}
+	return request{method: "POST", target: "/v1/vacants/" + parent.ID().String() + "/children", body: r.Blob()}
 }

@@ -16,12 +16,13 @@ import (
 func strangeSpawn(ctx context.Context, out io.Writer, parent *identity.Key, args []string) error {
 	fs := flag.NewFlagSet("spawn", flag.ContinueOnError)
 	name, path, capability := fs.String("name", "", ""), fs.String("path", "D2", ""), fs.String("capability", "", "")
+	thinks := fs.String("substrate", "", "")
 	nonce, ago, with := fs.Int("nonce", 1, ""), fs.Duration("ago", 0, ""), fs.String("with", "", "")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
 	r := composite.SpawnRequest{
-		ParentID: parent.ID(), Path: composite.BirthPath(*path), Name: *name, Capability: *capability,
+		ParentID: parent.ID(), Path: composite.BirthPath(*path), Name: *name, Capability: *capability, Substrate: *thinks,
 		Nonce: fmt.Sprintf("%032x", *nonce), Time: time.Now().Add(-*ago),
 	}
 	if *with != "" {

@@ -37,7 +37,9 @@ An endpoint that thinks for a child with --substrate http:URL is named in its ma
 whatever it may reach outside is signed by both.
 
 With --signed the operator's key is not needed: PARENT is an identity of yours, hosted
-there under the same key, and asks itself, at most ten times an hour.`,
+there under the same key, and asks itself, at most ten times an hour, for a hundred
+children in all. Such a child thinks as its parent does, or echoes: other substrates are
+for who runs the host. The beginning of its parent's id is put behind its name.`,
 		Example: `  vacancy spawn lawfirm --path D2 --name reviewer --capability "reviews contracts"
   vacancy spawn lawfirm --path D2 --name clerk --capability "files letters" --tools mail,archive
   vacancy spawn lawfirm --path D4 --with notary --name deeds --capability "writes deeds"

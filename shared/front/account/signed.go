@@ -1,13 +1,19 @@
 package account
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/host/spawning"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // ChildrenPath reports whether path is where a parent asks for children by its
@@ -53,21 +59,76 @@ func (d *door) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawni
 		// Its consent would be this host's to sign, and nobody has asked it.
 		return problem.New(problem.Forbidden, "with: a child of two parents is for who runs the host: one parent does not sign for the other")
 	}
-	if _, err := d.Vacants.Get(r.Context(), q.ParentID); err != nil {
+	parent, err := d.Vacants.Get(r.Context(), q.ParentID)
+	if err != nil {
 		return err
 	}
-	if err := asked.Take(r.Context(), &q); err != nil {
+	if err := thinks(&q, &parent); err != nil {
+		return err
+	}
+	name, err := childName(q.ParentID, q.Name)
+	if err != nil {
+		return err
+	}
+	if err := asked.Take(r.Context(), &q, d.goneOf(q.ParentID)); err != nil {
 		return err
 	}
 	err = d.born(w, r, hosted.SpawnSpec{
-		Parent: q.ParentID, Path: q.Path, Name: q.Name, Capability: q.Capability, Substrate: q.Substrate,
+		Parent: q.ParentID, Path: q.Path, Name: name, Capability: q.Capability, Substrate: q.Substrate,
 		Tools: q.Tools, Rule: q.Rule, With: q.SecondaryID, Reach: q.Reach, Outbound: q.Outbound,
 	})
 	if problem.Is(err, problem.Conflict) || problem.Is(err, problem.Gone) {
-		if had, found := d.Vacants.ByName(r.Context(), q.Name); found == nil && (had.Parent == nil || *had.Parent != q.ParentID) {
-			// Whose it is, or was, is for who runs the host: it may be a closed child's.
-			return problem.New(problem.Conflict, "the name %s is taken", q.Name)
+		if had, found := d.Vacants.ByName(r.Context(), name); found == nil && (had.Parent == nil || *had.Parent != q.ParentID) {
+			// Whose it is, or was, is for who runs the host, who alone can have given it.
+			return problem.New(problem.Conflict, "the name %s is taken", name)
 		}
 	}
 	return err
+}
+
+// thinks refuses a substrate that is not the parent's to choose. The host asks
+// it in its own name and from where it stands, which reaches further than who
+// holds the parent's key; and the tools of a manifest are words of who signed it.
+func thinks(q *composite.SpawnRequest, parent *hosted.Record) error {
+	if q.Substrate == "" {
+		return nil
+	}
+	spec, err := substrate.Parse(q.Substrate)
+	if err != nil {
+		return err
+	}
+	if s := spec.String(); s == defaultSubstrate || s == parent.Substrate && s != plan.Kind {
+		return nil
+	}
+	return problem.New(problem.Forbidden, "substrate: expected none, for that of the parent, or %s; got %s; who runs the host may choose others",
+		defaultSubstrate, clip(q.Substrate))
+}
+
+// childName is what a child is called that its parent has asked for: as it
+// wishes, and by whose child it is. So no parent asks for a name that another's
+// child has, and none learns which those are.
+func childName(parent identity.ID, wish string) (string, error) {
+	if err := hosted.CheckName(wish); err != nil {
+		return "", err
+	}
+	name := wish + "-" + parent.Short()
+	if len(name) > hosted.MaxName {
+		return "", problem.Invalid("name", fmt.Sprintf("at most %d letters, as the host puts -%s behind it", hosted.MaxName-len(name)+len(wish), parent.Short()), strconv.Itoa(len(wish)))
+	}
+	return name, nil
+}
+
+// goneOf tells which children that parent has asked for are no more.
+func (d *door) goneOf(parent identity.ID) spawning.Gone {
+	return func(ctx context.Context, wish string) (bool, error) {
+		name, err := childName(parent, wish)
+		if err != nil {
+			return false, err
+		}
+		r, err := d.Vacants.ByName(ctx, name)
+		if problem.Is(err, problem.NotFound) {
+			return true, nil
+		}
+		return r.IsDeleted(), err
+	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/spawning"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -28,6 +30,7 @@ type family struct {
 	key     *identity.Key
 	signed  http.Handler
 	vacants *hosted.Vacants
+	clock   func() time.Time
 }
 
 func newFamily(t testing.TB) *family {
@@ -45,8 +48,10 @@ func newFamily(t testing.TB) *family {
 	if key, err = identity.KeyFromSeed(bytes.Repeat([]byte{3}, identity.Size)); err != nil {
 		t.Fatal(err)
 	}
-	asked := &spawning.Requests{Store: h.store, Now: func() time.Time { return at }, Rand: rand.Reader}
-	return &family{h, key, account.Signed(account.Config{Vacants: vacants, Log: slog.New(slog.DiscardHandler)}, asked), vacants}
+	f := &family{house: h, key: key, vacants: vacants, clock: func() time.Time { return at }}
+	asked := &spawning.Requests{Store: h.store, Now: func() time.Time { return f.clock() }, Rand: rand.Reader}
+	f.signed = account.Signed(account.Config{Vacants: vacants, Log: slog.New(slog.DiscardHandler)}, asked)
+	return f
 }
 
 // wish is what the parent asks for; change changes it before it is signed.
@@ -110,6 +115,11 @@ func TestWhatAParentDidNotSignMakesNoChild(t *testing.T) {
 	if w := f.ask(own, string(used.Blob())); w.Code != http.StatusCreated {
 		t.Fatalf("POST children = %d %s", w.Code, w.Body)
 	}
+	// The operator alone can give somebody else such a name.
+	_, err := f.vacants.Create(t.Context(), hosted.Spec{Name: "taken-" + own.Short(), Capability: "is here", Substrate: "echo"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	signed := func(nonce int, change func(*composite.SpawnRequest)) string {
 		r := f.wish(t, nonce, change)
 		return string(r.Blob())
@@ -125,7 +135,10 @@ func TestWhatAParentDidNotSignMakesNoChild(t *testing.T) {
 		"of yesterday":            {own, signed(2, func(r *composite.SpawnRequest) { r.Time = at.Add(-24 * time.Hour) }), problem.Clock},
 		"a nonce for two":         {own, signed(9, func(r *composite.SpawnRequest) { r.Name = "second" }), problem.Replay},
 		"for another parent, too": {own, signed(2, func(r *composite.SpawnRequest) { r.Path, r.SecondaryID = "D4", &other }), problem.Forbidden},
-		"a name that is taken":    {own, signed(3, func(r *composite.SpawnRequest) { r.Name = "parent" }), problem.Conflict},
+		"a name that is taken":    {own, signed(3, func(r *composite.SpawnRequest) { r.Name = "taken" }), problem.Conflict},
+		"a child that is another": {own, signed(4, func(r *composite.SpawnRequest) { r.Path, r.Rule = "D1", "be kind" }), problem.Conflict},
+		"a name that is too long": {own, signed(5, func(r *composite.SpawnRequest) { r.Name = strings.Repeat("x", 52) }), problem.Malformed},
+		"no name":                 {own, signed(5, func(r *composite.SpawnRequest) { r.Name = "" }), problem.Malformed},
 		"a path that is none":     {own, `{"intent":"vacancy:spawn:v1","name":"x","nonce":"` + strings.Repeat("0", 32) + `","parent_id":"` + own.String() + `","path":"D9","ts":"2026-05-06T00:00:00+00:00"}`, problem.Malformed},
 		"no request":              {own, `{"name":"x","path":"D2"}`, problem.Malformed},
 		"too much":                {own, `{"name":"` + strings.Repeat("x", composite.MaxRequest) + `"}`, problem.TooLarge},
@@ -134,6 +147,93 @@ func TestWhatAParentDidNotSignMakesNoChild(t *testing.T) {
 		if got := decode[account.Refusal](t, w); got.Code != c.want.String() {
 			t.Errorf("%s: POST children = %d %+v, want %v", name, w.Code, got, c.want)
 		}
+	}
+}
+
+// The host asks an endpoint from where it stands, which may be inside of walls.
+func TestAParentChoosesNoEndpointForItsChild(t *testing.T) {
+	f := newFamily(t)
+	own, grown := f.key.ID(), stranger(t)
+	const inside, model = "http://127.0.0.1:9/inside", "http:https://model.example/a"
+	// A parent of its own making lets it use what it likes.
+	m := composite.Manifest{ParentID: grown.ID(), ChildID: own, BirthPath: "D1", Added: []string{inside},
+		Reachability: composite.PublicA2A, Outbound: composite.Unrestricted, Schema: composite.V2}
+	for _, err := range []error{m.SignParent(t.Context(), grown), m.SignChild(t.Context(), f.key), f.vacants.Registry.AddManifest(t.Context(), m)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, thinks := range []string{"http:" + inside, inside, model, "composite", "oracle", "echo:x"} {
+		r := f.wish(t, i, func(r *composite.SpawnRequest) { r.Substrate = thinks })
+		w := f.ask(own, string(r.Blob()))
+		if got := decode[account.Refusal](t, w); w.Code != http.StatusForbidden || !strings.Contains(got.Detail, "substrate: expected none") || !strings.Contains(got.Detail, "who runs the host") {
+			t.Errorf("POST children that think by %s = %d %+v, want 403", thinks, w.Code, got)
+		}
+	}
+	r := f.wish(t, 20, func(r *composite.SpawnRequest) { r.Substrate = "echo" })
+	if w := f.ask(own, string(r.Blob())); w.Code != http.StatusCreated {
+		t.Errorf("POST children that echo = %d %s, want 201", w.Code, w.Body)
+	}
+}
+
+// What the parent itself thinks by, its host has chosen.
+func TestAChildThinksAsItsParentDoes(t *testing.T) {
+	f := newFamily(t)
+	const model = "http:https://model.example/a"
+	f.vacants.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return echo.New("") }
+	key := stranger(t)
+	if _, err := f.vacants.Create(t.Context(), hosted.Spec{Name: "thinker", Capability: "thinks", Substrate: model, Key: stranger(t)}); err != nil {
+		t.Fatal(err)
+	}
+	for i, thinks := range []string{"", model, strings.TrimPrefix(model, "http:")} {
+		r := f.wish(t, i, func(r *composite.SpawnRequest) {
+			r.ParentID, r.Substrate, r.Name = key.ID(), thinks, fmt.Sprint("child", i)
+		})
+		w := f.ask(key.ID(), string(r.Blob()))
+		if w.Code != http.StatusCreated {
+			t.Fatalf("POST children that think by %q = %d %s, want 201", thinks, w.Code, w.Body)
+		}
+		made := decode[account.Spawned](t, w)
+		if want := fmt.Sprintf("child%d-%s", i, key.ID().Short()); made.Vacant.Substrate != model || made.Vacant.Name != want {
+			t.Errorf("the child is %s, %s, want %s, %s", made.Vacant.Name, made.Vacant.Substrate, want, model)
+		}
+	}
+}
+
+// The hundredth child is the last, until one is deleted.
+func TestAParentAsksForAHundredChildren(t *testing.T) {
+	f := newFamily(t)
+	now := at
+	f.clock = func() time.Time { return now }
+	for i := range spawning.MostChildren {
+		if i%spawning.Most == 0 {
+			now = now.Add(spawning.Window)
+		}
+		r := f.wish(t, i, func(r *composite.SpawnRequest) { r.Name, r.Time = fmt.Sprint("child", i), now })
+		if w := f.ask(f.key.ID(), string(r.Blob())); w.Code != http.StatusCreated {
+			t.Fatalf("POST of child %d = %d %s, want 201", i, w.Code, w.Body)
+		}
+	}
+	now = now.Add(spawning.Window)
+	more := func(nonce int) *httptest.ResponseRecorder {
+		r := f.wish(t, nonce, func(r *composite.SpawnRequest) { r.Name, r.Time = "more", now })
+		return f.ask(f.key.ID(), string(r.Blob()))
+	}
+	if w := more(200); w.Code != http.StatusTooManyRequests {
+		t.Errorf("POST of one too many = %d %s, want 429", w.Code, w.Body)
+	}
+	gone, err := f.vacants.ByName(t.Context(), "child7-"+f.key.ID().Short())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []func(context.Context, identity.ID) (hosted.Record, error){f.vacants.Sink, f.vacants.Archive, f.vacants.Delete} {
+		if _, err := step(t.Context(), gone.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(spawning.Recount)
+	if w := more(201); w.Code != http.StatusCreated {
+		t.Errorf("POST in the place of one that was deleted = %d %s, want 201", w.Code, w.Body)
 	}
 }
 

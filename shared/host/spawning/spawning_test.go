@@ -77,20 +77,20 @@ func TestTheSameRequestIsTakenOnceAndItsNonceStandsForNoOther(t *testing.T) {
 	parent := keyOf(t, 1)
 	r := asked(t, parent, 1, "child", start)
 	for range spawning.Most + 2 { // sent again it takes no place
-		if err := q.Take(t.Context(), r); err != nil {
+		if err := q.Take(t.Context(), r, nobody); err != nil {
 			t.Fatalf("Take() = %v, want nil", err)
 		}
 	}
-	if err := q.Take(t.Context(), asked(t, parent, 1, "another", start)); !problem.Is(err, problem.Replay) {
+	if err := q.Take(t.Context(), asked(t, parent, 1, "another", start), nobody); !problem.Is(err, problem.Replay) {
 		t.Errorf("Take() of another with its nonce = %v, want Replay", err)
 	}
 	// A request passes Check for less long than its nonce is remembered.
 	*now = start.Add(2*spawning.Skew - time.Second)
 	late := asked(t, parent, 1, "another", *now)
-	if err := q.Take(t.Context(), late); !problem.Is(err, problem.Replay) {
+	if err := q.Take(t.Context(), late, nobody); !problem.Is(err, problem.Replay) {
 		t.Errorf("Take() of another with its nonce, later = %v, want Replay", err)
 	}
-	if err := q.Take(t.Context(), asked(t, keyOf(t, 2), 1, "child", *now)); err != nil {
+	if err := q.Take(t.Context(), asked(t, keyOf(t, 2), 1, "child", *now), nobody); err != nil {
 		t.Errorf("Take() of another parent's = %v, want nil", err)
 	}
 }
@@ -99,16 +99,16 @@ func TestAParentAsksForTenChildrenAnHour(t *testing.T) {
 	q, now := desk(memory.New())
 	parent := keyOf(t, 1)
 	for i := range spawning.Most {
-		if err := q.Take(t.Context(), asked(t, parent, i, fmt.Sprint("child", i), start)); err != nil {
+		if err := q.Take(t.Context(), asked(t, parent, i, fmt.Sprint("child", i), start), nobody); err != nil {
 			t.Fatal(err)
 		}
 	}
 	eleventh := asked(t, parent, spawning.Most, "more", start)
-	if err := q.Take(t.Context(), eleventh); !problem.Is(err, problem.TooMany) {
+	if err := q.Take(t.Context(), eleventh, nobody); !problem.Is(err, problem.TooMany) {
 		t.Errorf("Take() of the eleventh = %v, want TooMany", err)
 	}
 	*now = start.Add(spawning.Window)
-	if err := q.Take(t.Context(), asked(t, parent, spawning.Most, "more", *now)); err != nil {
+	if err := q.Take(t.Context(), asked(t, parent, spawning.Most, "more", *now), nobody); err != nil {
 		t.Errorf("Take() an hour later = %v, want nil", err)
 	}
 }
@@ -121,7 +121,7 @@ func TestManyAtOnceTakeNoMoreThanThereIs(t *testing.T) {
 	errs := make([]error, 2*spawning.Most)
 	for i := range errs {
 		r := asked(t, parent, i, fmt.Sprint("child", i), start)
-		group.Go(func() { errs[i] = q.Take(t.Context(), r) })
+		group.Go(func() { errs[i] = q.Take(t.Context(), r, nobody) })
 	}
 	group.Wait()
 	taken := 0
@@ -135,6 +135,92 @@ func TestManyAtOnceTakeNoMoreThanThereIs(t *testing.T) {
 	}
 	if taken != spawning.Most {
 		t.Errorf("Take() took %d of %d, want %d", taken, len(errs), spawning.Most)
+	}
+}
+
+// nobody is gone.
+func nobody(context.Context, string) (bool, error) { return false, nil }
+
+// fill has parent ask for n children, ten an hour; it returns an hour after the
+// last.
+func fill(t *testing.T, q *spawning.Requests, now *time.Time, parent *identity.Key, n int) {
+	t.Helper()
+	for i := range n {
+		if i%spawning.Most == 0 {
+			*now = now.Add(spawning.Window)
+		}
+		if err := q.Take(t.Context(), asked(t, parent, i, fmt.Sprint("child", i), *now), nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	*now = now.Add(spawning.Window)
+}
+
+func TestAParentHasAHundredChildrenByItsRequests(t *testing.T) {
+	q, now := desk(memory.New())
+	parent, looks := keyOf(t, 1), 0
+	fill(t, q, now, parent, spawning.MostChildren)
+	over := ""
+	gone := func(_ context.Context, name string) (bool, error) {
+		looks++
+		return name == over, nil
+	}
+	ask := func(n int, name string) error { return q.Take(t.Context(), asked(t, parent, n, name, *now), gone) }
+	for range 3 {
+		if err := ask(200, "more"); !problem.Is(err, problem.TooMany) {
+			t.Errorf("Take() of one too many = %v, want TooMany", err)
+		}
+	}
+	if looks != spawning.MostChildren {
+		t.Errorf("Take() looked for %d children within a minute, want %d", looks, spawning.MostChildren)
+	}
+	if err := ask(201, "child7"); err != nil {
+		t.Errorf("Take() of one that there is = %v, want nil", err)
+	}
+	if err := q.Take(t.Context(), asked(t, keyOf(t, 2), 200, "more", *now), nobody); err != nil {
+		t.Errorf("Take() of another parent's = %v, want nil", err)
+	}
+	// The operator deletes one: its place is free, once.
+	over, *now = "child5", now.Add(spawning.Recount)
+	if err := ask(202, "more"); err != nil {
+		t.Errorf("Take() in the place of one that is gone = %v, want nil", err)
+	}
+	*now = now.Add(spawning.Recount)
+	if err := ask(203, "another"); !problem.Is(err, problem.TooMany) {
+		t.Errorf("Take() of one too many again = %v, want TooMany", err)
+	}
+}
+
+// What was asked for just now may not be born yet.
+func TestAChildThatIsAboutToBeBornKeepsItsPlace(t *testing.T) {
+	q, now := desk(memory.New())
+	parent, looks := keyOf(t, 1), 0
+	const old = spawning.MostChildren - spawning.Most + 1
+	fill(t, q, now, parent, old)
+	for i := old; i < spawning.MostChildren; i++ {
+		if err := q.Take(t.Context(), asked(t, parent, i, fmt.Sprint("child", i), *now), nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := q.Take(t.Context(), asked(t, parent, 200, "more", *now), func(context.Context, string) (bool, error) {
+		looks++
+		return false, nil
+	})
+	if !problem.Is(err, problem.TooMany) || looks != old {
+		t.Errorf("Take() of one too many = %v after %d looks, want TooMany after %d", err, looks, old)
+	}
+}
+
+func TestWhoIsGoneMustBeKnown(t *testing.T) {
+	q, now := desk(memory.New())
+	parent, away := keyOf(t, 1), problem.New(problem.Unavailable, "away")
+	fill(t, q, now, parent, spawning.MostChildren)
+	more := asked(t, parent, 200, "more", *now)
+	if err := q.Take(t.Context(), more, func(context.Context, string) (bool, error) { return true, away }); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("Take() = %v, want Unavailable", err)
+	}
+	if err := q.Take(t.Context(), more, func(context.Context, string) (bool, error) { return true, nil }); err != nil {
+		t.Errorf("Take() of the same later = %v, want nil", err)
 	}
 }
 
@@ -161,7 +247,7 @@ func TestAFaultIsNoRefusal(t *testing.T) {
 		"a later format": {broken{doc: store.Doc{Version: 1, Data: []byte(`{"format":2}`)}}, problem.Damaged},
 	} {
 		q, _ := desk(c.store)
-		if err := q.Take(t.Context(), r); !problem.Is(err, c.want) {
+		if err := q.Take(t.Context(), r, nobody); !problem.Is(err, c.want) {
 			t.Errorf("%s: Take() = %v, want %v", name, err, c.want)
 		}
 	}
