@@ -5,9 +5,11 @@
 // to 3 and problem. The invariants: what is not there, not readable, not of the
 // vacant or not of the last seven days is missing, with the reason, and never a
 // zero; a storage that is out of reach is an error and no evidence; whatever the
-// number of children and calls, it reads of at most ten vacants, and of each one
-// page of responses to its parent, MaxCallers pages of responses to others, and
-// four documents. No text leaves it: a style is sixteen numbers.
+// number of children, calls and plans and the size of texts, it reads of at most
+// ten vacants, and of rows and plans no more than MaxUnits read units (purse.go
+// says how); what is beyond is missing, the same in every home. Beside them it
+// reads four documents of each vacant. No text leaves it: a style is sixteen
+// numbers.
 package evidence
 
 import (
@@ -20,7 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/observed"
 	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -44,9 +45,10 @@ const (
 	atOnce = 4
 )
 
-// Vacants reads the records of hosted vacants; *hosted.Vacants does.
+// Vacants reads the records and the plans of hosted vacants; *hosted.Vacants does.
 type Vacants interface {
 	Get(ctx context.Context, id identity.ID) (hosted.Record, error)
+	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
 }
 
 // Registry tells who the children of a parent are, and what is registered of
@@ -76,21 +78,19 @@ type subject struct {
 	parent *identity.ID // who delegates to it; nil of the parent itself
 	owner  string       // of its signed listing
 	closed bool         // by its manifest, where it is not hosted here
+
+	hosted    bool
+	substrate string
+	composed  bool // it answers in its children's words
+	refs      []observed.Reference
 }
 
-// Collect is the evidence for a graduation of child, which is parent's.
+// Collect is the evidence for a graduation of child, which is parent's. What
+// costs by its size is read of one after the other, the child first, so that the
+// same is read wherever it is done.
 func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gate.Evidence, error) {
-	litter, err := c.Registry.Litter(ctx, parent, MaxSiblings+1)
+	all, err := c.subjects(ctx, child, parent)
 	if err != nil {
-		return gate.Evidence{}, err
-	}
-	all := []subject{{id: child, parent: &parent, closed: true}, {id: parent}}
-	for _, m := range litter {
-		if id := m.Manifest.ChildID; id != child && len(all) < 2+MaxSiblings {
-			all = append(all, subject{id: id, parent: &parent, closed: m.Closed()})
-		}
-	}
-	if err := c.owners(ctx, all); err != nil {
 		return gate.Evidence{}, err
 	}
 	seen := make([]gate.Observation, len(all))
@@ -105,6 +105,22 @@ func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gat
 	if err := g.Wait(); err != nil {
 		return gate.Evidence{}, err
 	}
+	p := &purse{left: AllUnits}
+	for i := range all {
+		if !all[i].hosted {
+			continue
+		}
+		units := SiblingTreeUnits
+		if i == 0 {
+			units = TreeUnits
+		}
+		if err := c.families(ctx, &all[i], &seen[i], p.share(units)); err != nil {
+			return gate.Evidence{}, err
+		}
+	}
+	if err := c.styles(ctx, all, seen, p); err != nil {
+		return gate.Evidence{}, err
+	}
 	e := gate.Evidence{Child: child, Parent: parent}
 	for i := 1; i < len(all); i++ {
 		role := gate.Sibling
@@ -116,6 +132,21 @@ func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gat
 		e.Pairs = append(e.Pairs, gate.Pair{With: all[i].id, Role: role, A: seen[0], B: seen[i]})
 	}
 	return e, nil
+}
+
+// subjects are the child, the parent and the siblings.
+func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]subject, error) {
+	litter, err := c.Registry.Litter(ctx, parent, MaxSiblings+1)
+	if err != nil {
+		return nil, err
+	}
+	all := []subject{{id: child, parent: &parent, closed: true}, {id: parent}}
+	for _, m := range litter {
+		if id := m.Manifest.ChildID; id != child && len(all) < 2+MaxSiblings {
+			all = append(all, subject{id: id, parent: &parent, closed: m.Closed()})
+		}
+	}
+	return all, c.owners(ctx, all)
 }
 
 // owners fills in whom the listings name that vacants have signed themselves.
@@ -136,7 +167,7 @@ func (c *Collector) owners(ctx context.Context, all []subject) error {
 	return nil
 }
 
-// observe is what the host has seen of one vacant.
+// observe is what the documents of one vacant say.
 func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, error) {
 	o := gate.Observation{ID: s.id, Owner: s.owner, Closed: s.closed, Why: map[gate.Name]string{}}
 	r, err := c.Vacants.Get(ctx, s.id)
@@ -149,7 +180,7 @@ func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, 
 		return without(o, "it was deleted"), nil
 	}
 	o.Tenant, o.Closed = r.Tenant, r.Closed
-	composed := family(&r, &o)
+	s.hosted, s.substrate, s.composed = true, r.Substrate, r.Substrate == plan.Kind
 	calls, err := observed.Read(ctx, c.Store, s.id)
 	switch {
 	case problem.Is(err, problem.Damaged):
@@ -162,11 +193,8 @@ func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, 
 			o.Why[gate.Activity] = why
 		}
 	}
-	if composed {
-		o.Why[gate.Style] = "it answers in its children's words"
-		return o, nil
-	}
-	return o, c.style(ctx, s, calls.References(), &o)
+	s.refs = calls.References()
+	return o, nil
 }
 
 // without is o of whom this host sees nothing.
@@ -175,23 +203,4 @@ func without(o gate.Observation, why string) gate.Observation {
 		o.Why[name] = why
 	}
 	return o
-}
-
-// family fills in what serves the vacant, and reports whether that is its
-// children.
-func family(r *hosted.Record, o *gate.Observation) (composed bool) {
-	spec, err := substrate.Parse(r.Substrate)
-	if err != nil {
-		o.Why[gate.Substrate] = "its substrate is not known"
-		return false
-	}
-	o.Family = familyOf(spec)
-	switch {
-	case spec.Kind == plan.Kind:
-		o.Why[gate.Substrate] = "it answers by its children"
-		return true
-	case o.Family == "":
-		o.Why[gate.Substrate] = "its substrate is not known"
-	}
-	return false
 }

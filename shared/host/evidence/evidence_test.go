@@ -41,7 +41,7 @@ type shown struct {
 }
 
 func show(o *gate.Observation) shown {
-	s := shown{o.Tenant, o.Family, o.Closed, -1, o.Responses, o.Style != nil, o.Why}
+	s := shown{o.Tenant, strings.Join(o.Families, " "), o.Closed, -1, o.Responses, o.Style != nil, o.Why}
 	if o.Activity != nil {
 		s.Active = 0
 	}
@@ -72,7 +72,7 @@ func TestEvidenceIsWhatTheHostHasSeen(t *testing.T) {
 	}
 	want := []shown{
 		{"acme", "http:terse.example", true, -1, 50, true, map[gate.Name]string{gate.Activity: "it was observed for 0 hours, want 168"}},
-		{"acme", "http:florid.example:8443", false, 60, 50, true, map[gate.Name]string{}},
+		{"acme", "http:florid.example", false, 60, 50, true, map[gate.Name]string{}},
 		{"acme", "echo", false, 7, 12, true, map[gate.Name]string{gate.Style: "12 responses of the last seven days can be read, want 50"}},
 	}
 	for i, o := range []*gate.Observation{&e.Pairs[0].A, &e.Pairs[0].B, &e.Pairs[1].B} {
@@ -122,7 +122,7 @@ func TestWhatIsNotThereIsMissingWithItsReason(t *testing.T) {
 	child := h.spawn(parent.ID, "D2", "child", "echo")
 	deleted := h.spawn(parent.ID, "D2", "deleted", "echo")
 	h.delegate(parent.ID, deleted, 1)
-	for _, end := range []func(context.Context, identity.ID) (hosted.Record, error){h.vacants.Sink, h.vacants.Archive, h.vacants.Delete} {
+	for _, end := range h.ends() {
 		_, err := end(t.Context(), deleted)
 		must(t, err)
 	}
@@ -187,6 +187,11 @@ func TestOnlyTheVacantsOwnReadableAnswersCount(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ends are the steps to a vacant's end.
+func (h *home) ends() []func(context.Context, identity.ID) (hosted.Record, error) {
+	return []func(context.Context, identity.ID) (hosted.Record, error){h.vacants.Sink, h.vacants.Archive, h.vacants.Delete}
 }
 
 func (h *home) sweep() {

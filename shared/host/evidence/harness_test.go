@@ -1,6 +1,7 @@
 package evidence_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -37,6 +38,7 @@ type home struct {
 	texts    *texts.Keys
 	keys     map[string]*identity.Key // of callers from outside, by name
 	reads    atomic.Int64
+	says     string // what callers say, which echo answers; "": a word
 }
 
 // collector is the collector of the home, over a store that counts.
@@ -101,10 +103,22 @@ func (h *home) create(name, spec, tenant string) hosted.Record {
 	return r
 }
 
+// models are those that children of composites may ask.
+func models() []string {
+	var all []string
+	for _, at := range []string{"model.example/a", "model.example/b", "model.example:443/b", "other.example/a", "third.example/a"} {
+		all = append(all, "https://"+at)
+	}
+	return all
+}
+
 // spawn makes a child.
 func (h *home) spawn(parent identity.ID, path composite.BirthPath, name, spec string) identity.ID {
 	h.Helper()
 	s := hosted.SpawnSpec{Parent: parent, Path: path, Name: name, Substrate: spec}
+	if spec == "composite" {
+		s.Outbound, s.Tools = composite.ParentPermitted, models() // as far as its own children may go
+	}
 	if path == "D3" {
 		s.Capability = "does more than its parent"
 	}
@@ -135,7 +149,7 @@ func (h *home) call(s identity.Signer, to identity.ID, n int) error {
 	pair := call.Pair{Caller: s.ID(), Vacant: to}
 	tip, err := h.Tip(h.Context(), pair.Requests())
 	must(h, err)
-	e := envelope.Envelope{From: pair.Caller, To: to, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"speak"}}}
+	e := envelope.Envelope{From: pair.Caller, To: to, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{cmp.Or(h.says, "speak")}}}
 	if tip.Position > 0 {
 		last, err := call.DecodeRequest(tip)
 		must(h, err)

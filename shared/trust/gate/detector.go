@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/collusion"
@@ -128,21 +129,35 @@ func (p *Pair) activity(m Mode) (Signal, error) {
 	return s, nil
 }
 
-// substrate compares what the two are served by. That a child runs on what its
-// parent runs on refuses; that siblings share it does so in strict mode.
+// substrate compares what the two are served by: a family in common is the same,
+// however many others there are. That a child runs on what its parent runs on
+// refuses; that siblings share it does so in strict mode.
 func (p *Pair) substrate(m Mode) Signal {
 	s := Signal{Name: Substrate, State: SignalObserved, Blocks: p.Role == Parent || m == Strict}
-	if !known(p.A.Family) || !known(p.B.Family) {
+	a, b := p.A.known(), p.B.known()
+	if i := slices.IndexFunc(a, func(f string) bool { return slices.Contains(b, f) }); i >= 0 {
+		a, b = a[i:i+1], a[i:i+1]
+	} else if len(a) == 0 || len(b) == 0 || p.A.Why[Substrate] != "" || p.B.Why[Substrate] != "" {
 		return p.missing(s, "not known of both")
 	}
-	s.Strength = collusion.SameSubstrate(p.A.ID, p.B.ID, p.A.Family, p.B.Family).Strength
-	s.Inputs = &Inputs{A: p.A.Family, B: p.B.Family}
+	s.Strength = collusion.SameSubstrate(p.A.ID, p.B.ID, a[0], b[0]).Strength
+	s.Inputs = &Inputs{A: shortened(a), B: shortened(b)}
 	return s
 }
 
-// known reports whether a family is evidence: a composite speaks with its
+// known are the families of o that are evidence: a composite speaks with its
 // children's words.
-func known(family string) bool { return family != "" && family != "unknown" && family != "composite" }
+func (o *Observation) known() []string {
+	return slices.DeleteFunc(slices.Clone(o.Families), func(f string) bool { return f == "" || f == "unknown" || f == "composite" })
+}
+
+// shortened names one family of some, so that findings stay small.
+func shortened(families []string) string {
+	if n := len(families) - 1; n > 0 {
+		return fmt.Sprintf("%s and %d more", families[0], n)
+	}
+	return families[0]
+}
 
 func (p *Pair) style(m Mode) (Signal, error) {
 	s := Signal{Name: Style, State: SignalObserved, Blocks: true}

@@ -26,12 +26,13 @@ const MinResponses = 50
 const Buckets = 7 * 24
 
 // Observation is what a host itself has seen of a vacant. What it has not seen
-// is empty or nil, and Why says, by the name of the signal, for what reason.
+// is empty or nil, and Why says, by the name of the signal, for what reason. With
+// families Why says that there are others, which are not known.
 type Observation struct {
 	ID            identity.ID
 	Closed        bool            // a closed child, whom nobody outside its tree calls
 	Tenant, Owner string          // whom it is hosted for; whom its signed listing names
-	Family        string          // what it is served by; "unknown" and "composite" are missing
+	Families      []string        // what serves it, each once; "unknown" and "composite" are missing
 	Activity      []float64       // Buckets hourly counts of calls from outside the tree
 	Responses     int             // how many Style is made of
 	Style         []float64       // collusion.Vec16, not centred

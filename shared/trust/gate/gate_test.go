@@ -229,7 +229,7 @@ func FuzzFindingsThatAreReadAreWrittenAgain(f *testing.F) {
 func litter(t *testing.T) gate.Evidence {
 	t.Helper()
 	observe := func(b byte) gate.Observation {
-		o := gate.Observation{ID: key(t, b).ID(), Tenant: "tenant " + string(rune(b)), Owner: "owner " + string(rune(b)), Family: "http:" + string(rune(b)),
+		o := gate.Observation{ID: key(t, b).ID(), Tenant: "tenant " + string(rune(b)), Owner: "owner " + string(rune(b)), Families: []string{"http:" + string(rune(b))},
 			Responses: gate.MinResponses, Activity: make([]float64, gate.Buckets), Style: make([]float64, collusion.Features)}
 		for i := range o.Activity {
 			o.Activity[i] = float64(i * i * int(b) % 29)
@@ -252,7 +252,7 @@ func share(p *gate.Pair, n gate.Name) {
 	case gate.Declared:
 		p.A.Tenant = p.B.Tenant
 	case gate.Substrate:
-		p.A.Family = p.B.Family
+		p.A.Families = append([]string{"http:of the child alone"}, p.B.Families...)
 	case gate.Activity:
 		p.A.Activity = p.B.Activity
 	case gate.Style:
@@ -332,7 +332,7 @@ func withhold(o *gate.Observation, n gate.Name) {
 	case gate.Declared:
 		o.Tenant, o.Owner = "", ""
 	case gate.Substrate:
-		o.Family = "unknown"
+		o.Families = []string{"unknown"}
 	case gate.Activity:
 		o.Activity = nil
 	case gate.Style:
@@ -404,7 +404,7 @@ func TestWhatIsNotAskedFor(t *testing.T) {
 		t.Errorf("the parent's own edge = %+v, want it excluded", s)
 	}
 	// A composite speaks with its children's words, and 49 answers are too few.
-	e.Pairs[0].B.Family, e.Pairs[1].B.Responses, p.Mode = "composite", gate.MinResponses-1, gate.Default
+	e.Pairs[0].B.Families, e.Pairs[1].B.Responses, p.Mode = []string{"composite"}, gate.MinResponses-1, gate.Default
 	if f, err = (gate.Observed{}).Detect(e, p); err != nil {
 		t.Fatal(err)
 	}
@@ -522,4 +522,40 @@ func TestFindingsOfNinePairsAreCompact(t *testing.T) {
 		t.Errorf("findings of %d pairs take %d bytes, %v, want at most 32 KiB", len(f.Pairs), len(b), err)
 	}
 	t.Logf("findings of %d pairs take %d bytes", len(f.Pairs), len(b))
+}
+
+// One family of several is enough, and what is not known of all is a likeness
+// or missing, never a difference.
+func TestAFamilyInCommonIsTheSameHoweverManyThereAre(t *testing.T) {
+	const shared = "http:shared"
+	for name, tt := range map[string]struct {
+		child, parent []string
+		others        bool // the child has others, that are not known
+		state         gate.SignalState
+		strength      float64
+		inputs        *gate.Inputs
+	}{
+		"one in common":                    {[]string{"echo", shared}, []string{"http:p", shared}, false, gate.SignalObserved, 1, &gate.Inputs{A: shared, B: shared}},
+		"one in common, others not known":  {[]string{"echo", shared}, []string{shared}, true, gate.SignalObserved, 1, &gate.Inputs{A: shared, B: shared}},
+		"none in common":                   {[]string{"echo", "http:c", "http:d"}, []string{shared}, false, gate.SignalObserved, 0, &gate.Inputs{A: "echo and 2 more", B: shared}},
+		"none in common, others not known": {[]string{"echo"}, []string{shared}, true, gate.SignalMissing, 0, nil},
+		"what says nothing in common":      {[]string{"unknown", "composite", ""}, []string{"unknown", "composite", ""}, false, gate.SignalMissing, 0, nil},
+	} {
+		e, p := litter(t), gate.DefaultPolicy()
+		e.Pairs[0].A.Families, e.Pairs[0].B.Families = tt.child, tt.parent
+		if tt.others {
+			e.Pairs[0].A.Why = map[gate.Name]string{gate.Substrate: "one of its children is not hosted here"}
+		}
+		f, err := (gate.Observed{}).Detect(e, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := signal(t, &f, 0, gate.Substrate)
+		if diff := cmp.Diff(tt.inputs, s.Inputs); diff != "" || s.State != tt.state || s.Strength != tt.strength {
+			t.Errorf("%s: %+v, want it %s at %v (-want +got):\n%s", name, s, tt.state, tt.strength, diff)
+		}
+		if err := f.Judge(); (tt.strength == 1) != problem.Is(err, problem.Collusion) {
+			t.Errorf("%s: Judge() = %v", name, err)
+		}
+	}
 }
