@@ -140,6 +140,41 @@ func TestARevokedChildLooksLikeARevokedKeyOfNobody(t *testing.T) {
 	compare(t, alone, firm, o.battery(k.firm.ID(), child.ID))
 }
 
+// Whoever holds a key that is revoked may be anybody: also in the moment in which
+// the host remembers it as the parent's.
+func TestARevokedParentSeesNoMoreThanAStranger(t *testing.T) {
+	k := newKeys(t)
+	alone, firm := open(t, k), open(t, k)
+	child := firm.spawn(t, k.firm.ID(), "drafter")
+	e := &envelope.Envelope{From: k.firm.ID(), To: child.ID, Seq: 1, Time: firm.clock(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
+	send := func() request {
+		hash, err := e.Sign(t.Context(), k.firm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := request{method: "POST", target: message.SendPath, body: envelope.AppendRequest(nil, nil, e)}
+		e.Seq, e.Prev = e.Seq+1, hash
+		return r
+	}
+	if got := firm.ask(send()); got.Status != http.StatusOK {
+		t.Fatalf("a call of the parent = %d %s, want the answer", got.Status, got.Body)
+	}
+	for _, h := range []*host{alone, firm} {
+		if _, _, err := h.Vacants.Revoke(t.Context(), k.firm.ID(), "stolen"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range []request{send(), send()} {
+		for _, path := range []string{message.SendPath, message.AskPath, message.ResetPath} {
+			r.target = path
+			want, got := alone.ask(r), firm.ask(r)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%v (-without children +with):\n%s", r, diff)
+			}
+		}
+	}
+}
+
 // event reads an event as anybody does.
 func (h *host) event(t *testing.T, seq int) (e registryclient.Event) {
 	t.Helper()

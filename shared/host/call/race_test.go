@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
@@ -28,18 +30,24 @@ type warmHost struct {
 	prev           identity.Hash
 }
 
-func warmed(t *testing.T, s store.Store) *warmHost {
+func warmed(t *testing.T, s store.Store) *warmHost { return warmedAs(t, s, func(*call.Vacant) {}) }
+
+// warmedAs has the vacant be what is makes of it.
+func warmedAs(t *testing.T, s store.Store, is func(*call.Vacant)) *warmHost {
 	t.Helper()
 	w := &warmHost{store: s, vacant: newKey(t), caller: newKey(t)}
 	echoes := substrate.Behaviour(echo.Substrate{})
+	parent := w.caller.ID()
+	vacant := call.Vacant{ID: w.vacant.ID(), State: lifecycle.Active, Signer: w.vacant, Parent: &parent,
+		Behaviour: func(ctx context.Context, e envelope.Envelope) (envelope.Message, error) {
+			w.ran++
+			return echoes(ctx, e)
+		}}
+	is(&vacant)
 	w.Host = call.New(call.Config{
 		Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Revoked: w.Revoked,
-		Wait: func(context.Context, time.Duration) error { return nil },
-		Directory: call.Only{ID: w.vacant.ID(), State: lifecycle.Active, Signer: w.vacant,
-			Behaviour: func(ctx context.Context, e envelope.Envelope) (envelope.Message, error) {
-				w.ran++
-				return echoes(ctx, e)
-			}},
+		Wait:      func(context.Context, time.Duration) error { return nil },
+		Directory: call.Only(vacant),
 	})
 	if o := w.Send(t.Context(), identity.ID{}, w.next(t, 1)); o.Problem != nil {
 		t.Fatal(o.Problem)
@@ -115,6 +123,26 @@ func TestAKeyRevokedElsewhereIsRefusedFromTheNextCallOn(t *testing.T) {
 				t.Errorf("Send() of the same bytes = %v, %v, want %v", o.Problem, o.Reply, tt.want)
 			}
 		})
+	}
+}
+
+// A parent whose key is revoked may be anybody, also in the moment in which it
+// is remembered as the parent.
+func TestAClosedChildIsNotThereForAParentThatIsRevoked(t *testing.T) {
+	w := warmedAs(t, memory.New(), func(v *call.Vacant) { v.Closed = true })
+	w.revoke(w.caller.ID())
+	e := w.next(t, 2)
+	first, cold := w.Send(t.Context(), identity.ID{}, e), w.Send(t.Context(), identity.ID{}, e)
+	for what, o := range map[string]call.Outcome{"remembered": first, "read": cold} {
+		if !problem.Is(o.Problem, problem.Misdirected) || o.Chain || o.State != "" || !o.Floor.IsZero() {
+			t.Errorf("Send() of a pair that is %s = %+v, want that the vacant is not here", what, o)
+		}
+	}
+	if diff := cmp.Diff(cold.Problem.Text(), first.Problem.Text()); diff != "" {
+		t.Errorf("the refusal (-read +remembered):\n%s", diff)
+	}
+	if kinds := w.kinds(t); w.ran != 1 || len(kinds) != 2 || kinds[1] != call.RowVoid {
+		t.Errorf("the behaviour ran %d times, and the calls are decided as %v, want once, and a void", w.ran, kinds)
 	}
 }
 

@@ -66,6 +66,9 @@ func (h *Host) claim(ctx context.Context, r *request, v *view) (*RequestRow, err
 		return nil, unknown
 	case r.barred != nil:
 		r.out = Outcome{Hash: r.hash}
+		if r.hidden() {
+			return nil, h.notHere(ctx, r.env.To)
+		}
 		return nil, r.barred
 	case row != nil:
 		r.out = r.out.at(*row)
