@@ -114,6 +114,20 @@ func (c *Calls) add(n noted) {
 	c.refs = c.refs[:min(len(c.refs), MaxReferences)]
 }
 
+// has reports whether n would change nothing that can be read of c: it counts no
+// call, names no answer and lies within the time that is known.
+func (c *Calls) has(n noted) bool {
+	if c.since == 0 || len(n.refs) > 0 {
+		return false
+	}
+	for hour, count := range n.counts {
+		if count > 0 || hour < c.since || c.newest-hour >= Hours {
+			return false
+		}
+	}
+	return true
+}
+
 // touch makes room for an hour. One that lies more than all buckets before the
 // newest says that a clock was wrong, then or now: all begins anew, or nothing
 // would be counted until that clock was right.

@@ -68,6 +68,33 @@ func TestActivityIsWhatTheLastSevenDaysSaw(t *testing.T) {
 	}
 }
 
+func TestWhatChangesNothingIsKnownAlready(t *testing.T) {
+	var c Calls
+	c.add(one(100))
+	c.add(one(300))
+	for name, tt := range map[string]struct {
+		hour  int
+		count uint32
+		refs  []Reference
+		want  bool
+	}{
+		"an hour that is known":      {200, 0, nil, true},
+		"a later hour":               {1000, 0, nil, true},
+		"a call":                     {300, 1, nil, false},
+		"a reference":                {300, 0, []Reference{{identity.ID{1}, 1}}, false},
+		"an earlier hour":            {99, 0, nil, false},
+		"a clock that was far ahead": {101, 0, nil, false}, // all begins anew
+	} {
+		n := noted{counts: map[int64]uint32{hourOf(at(tt.hour)): tt.count}, refs: tt.refs}
+		if got := c.has(n); got != tt.want {
+			t.Errorf("%s: has() = %v, want %v", name, got, tt.want)
+		}
+	}
+	if (&Calls{}).has(noted{}) {
+		t.Error("has() of what was never observed = true, want false")
+	}
+}
+
 func TestReferencesAreTheLastAndNoneTwice(t *testing.T) {
 	var c Calls
 	for i := range uint64(60) {

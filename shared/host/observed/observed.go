@@ -5,7 +5,7 @@
 // It imports call, registry, the store, floor 1 and problem. The invariants: it
 // keeps no text; it fails no call, and a call waits for it no longer than the
 // pipeline lets it; a vacant costs one document, written by each process at most
-// every Every. What a process noted since its last write is lost with it, and so
+// every Every, and only where it changes. What a process noted since its last write is lost with it, and so
 // is what could not be written: evidence may be missing, and is never made up.
 package observed
 
@@ -153,7 +153,8 @@ func (o *Observer) keep(id identity.ID, n noted) (v *vacant, due noted) {
 	return v, due
 }
 
-// write adds due to the document. It reports whether that certainly was not
+// write adds due to the document, if that says anything new: a closed child that
+// only its parent calls costs one write in all. It reports whether that certainly was not
 // done, so that it can be tried later; what may have been done is not tried
 // again: it would be counted twice.
 func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due noted) (lost bool) {
@@ -168,6 +169,9 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due not
 				return true
 			}
 			v.calls, v.version, v.known = calls, d.Version, true // damaged: begun anew
+		}
+		if v.calls.has(due) {
+			return false
 		}
 		next := v.calls
 		next.refs = slices.Clone(next.refs)

@@ -151,6 +151,28 @@ func TestABurstIsWrittenOnceInTenSeconds(t *testing.T) {
 	}
 }
 
+// Of a closed child that its parent alone calls nothing is kept but since when.
+func TestWhatCountsNothingIsWrittenOnce(t *testing.T) {
+	h := &home{Store: memory.New(), time: start}
+	o := h.observer()
+	for i := range uint64(100) {
+		o.Note(t.Context(), h.seen(parent, i+1))
+		h.pass(time.Hour)
+	}
+	h.observer().Note(t.Context(), h.seen(parent, 101)) // another process
+	if h.commits != 1 {
+		t.Errorf("%d writes of 101 calls of the parent, want 1", h.commits)
+	}
+	o.Note(t.Context(), h.seen(stranger, 1))
+	if sum, refs := h.total(t); h.commits != 2 || sum != 1 || refs != 1 {
+		t.Errorf("after a stranger's call: %d writes, %v calls and %d references, want 2, 1 and 1", h.commits, sum, refs)
+	}
+	c, err := observed.Read(t.Context(), h.Store, child)
+	if series, missing := c.Activity(start.Add(observed.Hours * time.Hour)); err != nil || series == nil {
+		t.Errorf("Activity() is missing since %q, %v, want it known since the first call", missing, err)
+	}
+}
+
 func TestProcessesThatObserveOneVacantLoseNothingToEachOther(t *testing.T) {
 	h := newHome(t)
 	var all sync.WaitGroup
