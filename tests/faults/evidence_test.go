@@ -2,6 +2,8 @@ package faults
 
 import (
 	"crypto/rand"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/evidence"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/observed"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/awshome"
@@ -21,16 +24,33 @@ import (
 // parent may take, each of 50 short answers; maxSiblingReads those that each
 // sibling adds, of which there are at most 8.
 const (
-	maxEvidenceReads = 60
-	maxSiblingReads  = 25
+	maxEvidenceReads = 25
+	maxSiblingReads  = 12
 )
+
+// maxDocumentReads are the read units that the documents of ten vacants take:
+// what evidence reads beside rows and plans.
+const maxDocumentReads = 60
+
+const sentence = "an answer of a sentence or two, as most of them are; nothing more"
 
 // delegate has one hosted vacant call another n times, from the first call of
 // the pair on.
 func delegate(t *testing.T, house *serve.House, from, to identity.ID, n int) {
 	t.Helper()
-	e := envelope.Envelope{From: from, To: to, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"an answer of a sentence or two, as most of them are; nothing more"}}}
-	for range n {
+	says := make([]string, n)
+	for i := range says {
+		says[i] = sentence
+	}
+	delegateAll(t, house, from, to, says)
+}
+
+// delegateAll is delegate of one text after the other.
+func delegateAll(t *testing.T, house *serve.House, from, to identity.ID, says []string) {
+	t.Helper()
+	e := envelope.Envelope{From: from, To: to}
+	for _, text := range says {
+		e.Payload = envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
 		e.Seq, e.Time = e.Seq+1, time.Now().UTC().Truncate(time.Microsecond)
 		must(t, house.Vacants.Sign(t.Context(), from, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
 		if out := house.Calls.Send(t.Context(), identity.ID{}, &e); out.Problem != nil {
@@ -81,6 +101,46 @@ func TestWhatEvidenceConsumes(t *testing.T) {
 	t.Logf("evidence of two: %v read units in %d requests; a sibling adds %v in %d", two, requests, three-two, more-requests)
 	if two > maxEvidenceReads || three-two > maxSiblingReads {
 		t.Errorf("evidence takes %v read units and %v more for a sibling, want at most %d and %d", two, three-two, maxEvidenceReads, maxSiblingReads)
+	}
+}
+
+// The siblings' last answers nearly exhaust what is read of each, and those
+// before are as large as a row may be. The bound holds whoever fills the rows.
+func TestWhatEvidenceConsumesAtMost(t *testing.T) {
+	h := awshome.New(t)
+	house := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
+	parent := (&family{house: house}).vacant(t)
+	spawn := func(name string) identity.ID {
+		r, _, err := house.Vacants.Spawn(t.Context(), hosted.SpawnSpec{Parent: parent, Path: "D2", Name: name, Substrate: "echo"})
+		must(t, err)
+		return r.ID
+	}
+	child := spawn("child")
+	delegate(t, house, parent, child, evidence.MaxResponses)
+	var says []string
+	for i := range 27 { // 3 pages of 8 that take 62 units, and one that is cut
+		size := 10 << 10
+		if i < 3 {
+			size = 300 << 10
+		}
+		says = append(says, strings.Repeat("x", size))
+	}
+	for i := range evidence.MaxSiblings {
+		delegateAll(t, house, parent, spawn(fmt.Sprint("sibling-", i)), says)
+	}
+	counter := &roundtrips.Counter{}
+	s := h.Store(h.Endpoint, counter.Option)
+	fresh := h.Open(t, s, time.Now, nil)
+	counter.Reset()
+	e, err := (&evidence.Collector{Store: s, Vacants: fresh.Vacants, Registry: fresh.Registry, Texts: fresh.Texts, Now: time.Now}).Collect(t.Context(), child, parent)
+	must(t, err)
+	units := counter.ReadUnits()
+	t.Logf("evidence of ten with the largest rows: %v read units in %d requests", units, len(counter.Operations()))
+	if most := float64(evidence.MaxUnits + maxDocumentReads); units > most {
+		t.Errorf("evidence takes %v read units, want at most %v", units, most)
+	}
+	if why := e.Pairs[1].B.Why[gate.Style]; !strings.Contains(why, "too large to read") {
+		t.Errorf("the style of a sibling is missing since %q, want it too large", why)
 	}
 }
 
