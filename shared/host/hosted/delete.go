@@ -2,7 +2,10 @@ package hosted
 
 import (
 	"context"
+	"math"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/vacancy-host/vacancy/shared/host/observed"
 	"github.com/vacancy-host/vacancy/shared/host/settle"
@@ -14,16 +17,16 @@ import (
 )
 
 // Delete destroys what a vacant that is ARCHIVED is made of: its sealed seed,
-// its card, the chains it brought along and what was observed of it. Its rows and its logbook stay, and
-// so does a tombstone, which keeps id and name for ever and answers calls as
-// before (410). The logbook's last entry, signed with the key before it goes,
-// says so.
+// its card, the chains it brought along and what was observed of it. Its rows and
+// its logbook stay, and so does a tombstone, which keeps id and name for ever and
+// answers calls as before (410). The logbook's last entry, signed with the key
+// before it goes, says so.
 //
 // The tombstone is written last, in one commit with the entry, so that where it
 // stands all is gone; broken off before, the command is given again and goes
 // on. Given once more it does nothing, successfully. A parent whose children are
-// hosted here is not deleted before they are: they could never graduate. Other instances that have
-// the key in memory drop it within KeyTime.
+// hosted here is not deleted before they are: they could never graduate. Other
+// instances that have the key in memory drop it within KeyTime.
 func (v *Vacants) Delete(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.Get(ctx, id)
 	if err == nil && !r.IsDeleted() {
@@ -73,27 +76,82 @@ func (v *Vacants) childless(ctx context.Context, r *Record) error {
 	if !r.Kin {
 		return nil
 	}
-	var names []string
-	const most = 3
-	for cursor, more := "", true; more && len(names) <= most; more = cursor != "" {
-		page, next, err := v.Children(ctx, r.ID, cursor, MaxPage)
+	names, all, err := v.someChildren(ctx, r.ID, v.byEdge(r.ID), maxEdges)
+	if err == nil && !all && len(names) == 0 {
+		names, _, err = v.someChildren(ctx, r.ID, v.byName, math.MaxInt)
+	}
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	if len(names) > namedChildren {
+		names = append(names[:namedChildren], "others")
+	}
+	return problem.New(problem.Conflict, "vacant %s has children here: %s; delete them first", r.Name, strings.Join(names, ", "))
+}
+
+const (
+	// maxEdges is how many edges of a parent are followed. Whoever has its key can
+	// make any number of them, to children that are nowhere; where there are more
+	// all vacants here are looked at, which the operator has made.
+	maxEdges      = 1000
+	namedChildren = 3
+	readsAtOnce   = 16
+)
+
+// pages lists ids, page by page.
+type pages func(ctx context.Context, cursor string) (ids []identity.ID, next string, err error)
+
+func (v *Vacants) byEdge(parent identity.ID) pages {
+	return func(ctx context.Context, cursor string) ([]identity.ID, string, error) {
+		return v.Registry.Children(ctx, parent, cursor, MaxPage)
+	}
+}
+
+func (v *Vacants) byName(ctx context.Context, cursor string) ([]identity.ID, string, error) {
+	page, next, err := v.names(ctx, cursor, MaxPage)
+	ids := make([]identity.ID, len(page))
+	for i, n := range page {
+		ids[i] = n.id
+	}
+	return ids, next, err
+}
+
+// someChildren returns names of parent's children among the ids of list, of which
+// it looks at no more than most and a page; all says that it has seen every one.
+// It ends when it has more names than are told.
+func (v *Vacants) someChildren(ctx context.Context, parent identity.ID, list pages, most int) (names []string, all bool, err error) {
+	if v.Registry == nil {
+		return nil, true, nil
+	}
+	seen := 0
+	for cursor := ""; ; {
+		ids, next, err := list(ctx, cursor)
 		if err != nil {
-			return err
+			return nil, false, err
 		}
-		for _, child := range page {
-			if !child.IsDeleted() {
-				names = append(names, child.Name)
+		records := make([]Record, len(ids))
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(readsAtOnce)
+		for i, id := range ids {
+			g.Go(func() (err error) {
+				records[i], _, err = v.read(gctx, id)
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return nil, false, err
+		}
+		for _, r := range records {
+			if r.Parent != nil && *r.Parent == parent && !r.IsDeleted() {
+				names = append(names, r.Name)
 			}
+		}
+		seen += len(ids)
+		if next == "" || seen >= most || len(names) > namedChildren {
+			return names, next == "", nil
 		}
 		cursor = next
 	}
-	if len(names) == 0 {
-		return nil
-	}
-	if len(names) > most {
-		names = append(names[:most], "others")
-	}
-	return problem.New(problem.Conflict, "vacant %s has children here: %s; delete them first", r.Name, strings.Join(names, ", "))
 }
 
 // Beside is where all documents of id lie, its record among them.

@@ -3,6 +3,8 @@ package hosted_test
 import (
 	"context"
 	"crypto/rand"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,8 +13,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/custody"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -102,6 +106,44 @@ func TestTheIDAndTheNameOfADeletedVacantAreTakenForEver(t *testing.T) {
 	}
 	if open, err := v.Open(t.Context(), 10); err != nil || len(open) != 0 {
 		t.Errorf("Open() = %v, %v, want none", open, err)
+	}
+}
+
+// docs counts the documents that are read.
+type docs struct {
+	store.Store
+	read atomic.Int64
+}
+
+func (d *docs) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	d.read.Add(1)
+	return d.Store.Doc(ctx, k)
+}
+
+// Whoever has the key of a parent can sign for any number of children that are
+// nowhere.
+func TestAParentOfManyChildrenElsewhereIsDeletedAfterItsOwn(t *testing.T) {
+	d := &docs{Store: memory.New()}
+	v := host(t, d, vault(t), newClock().now, hostURL)
+	parent, child := family(t, v)
+	const remote = 5000
+	for i := range remote { // before and behind the child's
+		id := identity.ID{byte(i % 256), byte(i / 256), 1}
+		must(t, d.Commit(t.Context(), store.Put{Key: registry.KinKey(parent.ID, id), Attempt: store.Attempt{1}, Data: []byte{1}}))
+	}
+	for _, command := range []string{"sink", "archive"} {
+		must(t, second(run(v, command)(t.Context(), parent.ID)))
+		must(t, second(run(v, command)(t.Context(), child.ID)))
+	}
+	d.read.Store(0)
+	_, err := v.Delete(t.Context(), parent.ID)
+	if !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "children here: kid;") {
+		t.Errorf("Delete() of the parent = %v, want a conflict that names kid", err)
+	}
+	must(t, second(v.Delete(t.Context(), child.ID)))
+	must(t, second(v.Delete(t.Context(), parent.ID)))
+	if n := d.read.Load(); n > remote/2 {
+		t.Errorf("the three read %d documents, want fewer than there are edges", n)
 	}
 }
 
