@@ -3,9 +3,9 @@
 //
 // It imports trust/gate, for the steps and for what each refuses, and nothing
 // of the CDK. The invariants: the states come in the order of the list, and
-// each catches the refusals that the list says of it, by name; a refusal ends
-// an execution well, so that an alarm on executions that fail is about faults;
-// only what is passing or unknown is tried again.
+// each catches the refusals that the list says of it, one by one and by name; a
+// refusal ends an execution well, so that an alarm on executions that fail is
+// about faults; only what is passing or unknown is tried again.
 package asl
 
 import (
@@ -139,12 +139,18 @@ func step(s gate.Step, next string) State {
 	return State{
 		Type: "Task", Comment: s.Says, Resource: Placeholder(Function(s.Name)),
 		InputPath: "$.state", ResultPath: path("$.state"), TimeoutSeconds: taskSeconds, Retry: retries(),
-		Catch: []catch{
-			{ErrorEquals: names(s.Refuses), ResultPath: "$.error", Next: recordRefusal},
-			{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.error", Next: recordFailure},
-		},
-		Next: next,
+		Catch: catches(s.Refuses),
+		Next:  next,
 	}
+}
+
+// catches has one for each refusal, so that each says for itself where it leads,
+// and one for everything else, which must be the last.
+func catches(refuses []problem.Kind) (all []catch) {
+	for _, k := range refuses {
+		all = append(all, catch{ErrorEquals: []string{gate.ErrorName(k)}, ResultPath: "$.error", Next: recordRefusal})
+	}
+	return append(all, catch{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.error", Next: recordFailure})
 }
 
 // record writes down what ended the attempt. Where even that fails the attempt
@@ -158,14 +164,6 @@ func record(says, next string) State {
 }
 
 func path(p string) *string { return &p }
-
-// names are the errors of kinds, as the functions report them.
-func names(kinds []problem.Kind) (all []string) {
-	for _, k := range kinds {
-		all = append(all, gate.ErrorName(k))
-	}
-	return all
-}
 
 // retries: what passes is waited for; a function that died or hung may have done
 // its work or not, and is given it once more. Each step may be done twice.
