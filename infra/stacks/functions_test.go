@@ -91,7 +91,7 @@ func TestOnlyTheControlPlaneWritesDocumentsOfAnyKind(t *testing.T) {
 	}
 	want := map[string]string{"message": "puts [textkey] puts [obs#*] seals textkey:* ", "sweeper": "puts [textkey] ", "account": "puts <nil> seals <nil> ",
 		"registry": "puts [reg#* kin#* revoked cosigned] ", "sealer": "puts [tlog] ",
-		"graduate": "puts [grad#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* reg#* v#*] "}
+		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* v#*] "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what is written to docs and sealed (-want +got):\n%s", diff)
 	}

@@ -72,10 +72,12 @@ const (
 	// What the host knows of itself, and of the vacants that it hosts.
 	aboutHost = "host"
 	records   = "v#*"
-	// The gate's: attempts by child, what parents have used of their rate, and
-	// what the host saw of who is called.
-	attempts = "grad#*"
-	observed = "obs#*"
+	// The gate's: attempts by child, how often children of a parent have tried,
+	// how often they have succeeded, and what the host saw of who is called.
+	attempts  = "grad#*"
+	tries     = "gradtry#*"
+	successes = "gradwin#*"
+	observed  = "obs#*"
 )
 
 // table lists the functions.
@@ -169,8 +171,8 @@ func doors(s settings.Settings) []function {
 		memory: 256, timeout: urlTimeout, concurrency: graduates, url: true,
 		environment: with("VACANCY_URL", "VACANCY_GATE", "VACANCY_READS"),
 		grants: grants{rows: appends(), gate: []string{"StartExecution", "GetExecutionHistory"}, docs: []access{
-			{"Attempts", []string{"PutItem"}, []string{attempts}},
-			{"Docs", []string{"GetItem"}, []string{attempts, registrations, revoked, aboutHost, records}},
+			{"Attempts", []string{"PutItem"}, []string{attempts, tries}},
+			{"Docs", []string{"GetItem"}, []string{attempts, tries, registrations, revoked, aboutHost, records}},
 		}},
 	}}
 }
@@ -178,7 +180,8 @@ func doors(s settings.Settings) []function {
 // steps are the functions of the gate, which its state machine alone starts:
 // they reserve nothing, for no more of them run than there are attempts. Each
 // check reads what it judges by, and writes nothing. collusion opens the keys of
-// texts and no seed, commit seeds and no text; record writes attempts alone.
+// texts and no seed, commit seeds and no text; record writes attempts alone, and
+// nobody but commit what a parent's successes are.
 func steps() []function {
 	tables := []string{"VACANCY_ROWS", "VACANCY_DOCS"}
 	reads := func(operations []string, partitions ...string) []access {
@@ -192,13 +195,13 @@ func steps() []function {
 		step("consent", "first step of the gate: both signatures, and the child's manifest", tables,
 			grants{rows: looked, docs: reads(get, registrations, revoked)}),
 		step("ratelimit", "second step of the gate: how many graduated under the parent in 24 hours", tables,
-			grants{rows: looked, docs: reads(get, registrations)}),
+			grants{rows: looked, docs: reads(get, successes, registrations)}),
 		step("collusion", "third step of the gate: whether the child is somebody else's double", append(tables, "VACANCY_SEAL_KEY"),
 			grants{rows: looked, docs: reads([]string{"GetItem", "Query"}, registrations, records, kin, observed, textKeyPartition),
 				litters: true, opens: true, textsOnly: true}),
 		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
-			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, registrations, revoked, records, aboutHost),
-				access{"Commit", []string{"PutItem"}, []string{attempts, registrations, records}})}),
+			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, successes, registrations, revoked, records, aboutHost),
+				access{"Commit", []string{"PutItem"}, []string{attempts, successes, registrations, records}})}),
 		step(asl.Recorder, "writes down how an attempt at the gate ended", tables,
 			grants{rows: looked, docs: []access{{"Attempts", []string{"GetItem", "PutItem"}, []string{attempts}}}}),
 	}

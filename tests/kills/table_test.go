@@ -448,6 +448,7 @@ var table = []scenario{
 			{before, "Doc v 2", anew, inDev},
 			{before, "Tip grad", anew, inDev},
 			{before, "Doc host", anew, inDev},
+			{before, "Doc gradtry", anew, inDev},
 			{before, "Commit grad", anew, inDev},
 			{after, "Commit grad", pending, inDev},
 			{before, "Doc reg 2", pending, inDev},

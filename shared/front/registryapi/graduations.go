@@ -31,6 +31,17 @@ type GraduationsConfig struct {
 //
 // Who sends a request need not be one of the two, so the answer leaves out what
 // is told to them alone: with whom they were compared, and what came of it.
+//
+// A request has no time and no nonce (its form is the reference's), so whoever
+// saw its bytes can send them again: that joins the attempt that is open, is told
+// the outcome of the one that was accepted, or tries once more what was refused
+// or has failed. It can have done what both have signed, later than they thought
+// but only once, and use up attempts; it can change no word and nobody's parent.
+// Both keep a request to themselves until they mean it to be decided, and who
+// thinks better of it revokes a key.
+//
+// A child begins at most 32 attempts in 24 hours, and all children of a parent
+// together 96: more are answered 429 too_many, and nothing is kept of them.
 func Graduations(c GraduationsConfig) http.Handler {
 	d := &gateDoor{c, caller{url: c.URL, routed: c.Routed, revoked: c.Revoked, now: c.Now}}
 	return (&doors{log: c.Logger, now: c.Now}).mux(map[string]methods{
@@ -109,14 +120,12 @@ func (d *gateDoor) status(w http.ResponseWriter, r *http.Request) error {
 	if who == nil {
 		return none
 	}
-	st, err := d.Gate.Status(r.Context(), id.Child, id.Position)
+	st, err := d.Gate.StatusFor(r.Context(), *who, id)
 	switch {
 	case problem.Is(err, problem.NotFound):
 		return none
 	case err != nil:
 		return err
-	case *who != st.Child && *who != st.Request.ParentID:
-		return none
 	}
 	return answer(w, st.View())
 }

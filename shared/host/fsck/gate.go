@@ -26,6 +26,7 @@ type passage struct{ began, decided time.Time }
 type passages struct {
 	parents  map[identity.ID]bool          // of whom there is an attempt
 	accepted map[identity.ID][]passage     // by parent
+	tried    map[identity.ID][]int64       // when attempts began, by the parent of the child's manifest
 	opened   map[identity.ID]identity.Hash // manifests that have graduated, by child
 	tenants  map[string]bool               // for whom vacants are hosted; "" is the host itself
 }
@@ -34,13 +35,16 @@ type passages struct {
 // each.
 func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) error {
 	rows, before := r.reader(s), uint64(0) // an open one
-	tip := uint64(0)
+	tip, began := uint64(0), []try(nil)
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
 			return err
 		}
 		if !more {
+			if err := r.triedBy(ctx, child, began); err != nil {
+				return err
+			}
 			return r.beyondAttempts(ctx, s, child, tip)
 		}
 		if row.Position == 0 {
@@ -68,6 +72,7 @@ func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) e
 		if open {
 			before = row.Position
 		}
+		began = append(began, try{a.Request.ParentID, a.Began.UnixMicro()})
 	}
 }
 
@@ -165,8 +170,8 @@ func (r *run) beyondAttempts(ctx context.Context, s store.Stream, child identity
 	return nil
 }
 
-// passed holds what was accepted against the windows of the parents and the
-// manifests of the children.
+// passed holds what was tried and accepted against the tries and the windows of
+// the parents and the manifests of the children.
 func (r *run) passed(ctx context.Context) error {
 	for _, tenant := range slices.Sorted(maps.Keys(r.gate.tenants)) {
 		if err := r.policy(ctx, graduation.PolicyKey(tenant)); err != nil {
@@ -174,6 +179,11 @@ func (r *run) passed(ctx context.Context) error {
 		}
 	}
 	order := func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) }
+	for _, parent := range slices.SortedFunc(maps.Keys(r.gate.tried), order) {
+		if err := r.tries(ctx, parent); err != nil {
+			return err
+		}
+	}
 	for _, parent := range slices.SortedFunc(maps.Keys(r.gate.parents), order) {
 		if err := r.slots(ctx, parent); err != nil {
 			return err
@@ -265,7 +275,7 @@ func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 
 // hearGate reads all attempts once more, and reports nothing.
 func (r *run) hearGate(ctx context.Context) error {
-	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, kin: r.kin, gate: passages{parents: map[identity.ID]bool{}, accepted: map[identity.ID][]passage{}}}
+	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, kin: r.kin, gate: passages{parents: map[identity.ID]bool{}, accepted: map[identity.ID][]passage{}, tried: map[identity.ID][]int64{}}}
 	quiet.Found, quiet.Progress = func(Finding) error { return nil }, nil
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, next, err := r.view.Streams(ctx, store.Stream(graduation.KindAttempts+"#"), store.MaxPage, cursor)
@@ -281,7 +291,7 @@ func (r *run) hearGate(ctx context.Context) error {
 		}
 		cursor = next
 	}
-	r.gate.accepted = quiet.gate.accepted
+	r.gate.accepted, r.gate.tried = quiet.gate.accepted, quiet.gate.tried
 	return nil
 }
 

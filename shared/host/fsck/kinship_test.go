@@ -192,7 +192,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 	books := func(id identity.ID) store.Stream { return store.StreamOf(store.KindLogbook, id) }
 	tries := graduation.Stream(f.junior)
 	first, second, third := graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.AttemptKey(f.junior, 3)
-	through, window := graduation.AttemptKey(f.clerk, 1), graduation.WindowKey(f.parent)
+	through, window, tried := graduation.AttemptKey(f.clerk, 1), graduation.WindowKey(f.parent), graduation.TriesKey(f.parent)
 	open, err := f.Store.Doc(f.Ctx, second)
 	f.Must(err)
 	as := func(other store.Doc) func(store.Doc) store.Doc {
@@ -209,6 +209,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 			registry.KinKey(f.parent, who.id).String(): "edge", registry.KinKey(f.clerk, who.id).String(): "own",
 			graduation.AttemptKey(who.id, 1).String(): "outcome 1", graduation.AttemptKey(who.id, 2).String(): "outcome 2",
 			graduation.AttemptKey(who.id, 3).String(): "outcome 3", graduation.WindowKey(who.id).String(): "window",
+			graduation.TriesKey(who.id).String(): "tries",
 		} {
 			name[k] = what + " of " + who.name
 		}
@@ -261,18 +262,23 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 		{"an outcome without an attempt", altered{docs: docs{third: as(open)}}, []string{"outcome 3 of junior: graduation"}},
 		{"an attempt left open", altered{docs: docs{first: as(open)}}, []string{"outcome 1 of junior: graduation"}},
 		{"a refusal that no step makes", altered{docs: docs{first: data(replaced(`"GraduationRateLimitError"`, `"Damaged"`))}}, []string{"outcome 1 of junior: graduation"}},
-		{"an attempt that does not read", altered{rows: rows{tries: edit(1, replaced(`"format":1`, `"format":9`))}}, []string{"attempts of junior 1: row"}},
+		{"an attempt that does not read", altered{rows: rows{tries: edit(1, replaced(`"format":1`, `"format":9`))}}, []string{"attempts of junior 1: row", "tries of firm: graduation"}},
 		{"an attempt that nobody signed", altered{rows: rows{tries: edit(1, replaced("works alone", "works apart"))}}, []string{"attempts of junior 1: signature"}},
-		{"an attempt missing", altered{rows: rows{tries: drop(1)}}, []string{"attempts of junior 1: position"}},
+		{"an attempt missing", altered{rows: rows{tries: drop(1)}}, []string{"attempts of junior 1: position", "tries of firm: graduation"}},
 		{"an outcome that opened something else", altered{docs: docs{through: data(replaced(`"D2"`, `"D1"`))}}, []string{"outcome 1 of clerk: graduation", "manifest of clerk: graduation"}},
 		{"no slot", altered{docs: docs{window: gone}}, []string{"window of firm: graduation"}},
 		{"a slot of nobody", altered{docs: docs{window: member("taken", func(v any) any { return append(v.([]any), json.Number("1")) })}}, []string{"window of firm: graduation"}},
 		{"a slot twice", altered{docs: docs{window: member("taken", func(v any) any { return append(v.([]any), v.([]any)[0]) })}}, []string{"window of firm: graduation"}},
 		{"a window that does not read", altered{docs: docs{window: data(func([]byte) []byte { return []byte("{") })}}, []string{"window of firm: document"}},
+		{"no tries", altered{docs: docs{tried: gone}}, []string{"tries of firm: graduation"}},
+		{"a try of nobody", altered{docs: docs{tried: member("began", func(v any) any { return append(v.([]any), json.Number("1")) })}}, []string{"tries of firm: graduation"}},
+		{"a try fewer", altered{docs: docs{tried: member("began", func(v any) any { return v.([]any)[1:] })}}, []string{"tries of firm: graduation"}},
+		{"a last try long after all others", altered{docs: docs{tried: member("began", to([]any{json.Number("9000000000000000")}))}}, []string{"tries of firm: graduation"}},
+		{"tries that do not read", altered{docs: docs{tried: data(func([]byte) []byte { return []byte("{") })}}, []string{"tries of firm: document"}},
 		{"a policy that does not read", altered{docs: docs{graduation.PolicyKey(""): data(replaced(`"limit":2`, `"limit":0`))}}, []string{"policy: document"}},
 		{"a tenant's policy that does not read", altered{docs: docs{graduation.PolicyKey("law"): data(replaced(`"limit":1`, `"limit":0`))}}, []string{"policy of law: document"}},
 		{"no attempts of one who has graduated", altered{rows: rows{graduation.Stream(f.clerk): none}},
-			[]string{"outcome 1 of clerk: graduation", "window of firm: graduation", "manifest of clerk: graduation"}},
+			[]string{"outcome 1 of clerk: graduation", "tries of firm: graduation", "window of firm: graduation", "manifest of clerk: graduation"}},
 	} {
 		t.Run(tc.damage, func(t *testing.T) {
 			tc.home.Store = f.Store
@@ -368,7 +374,7 @@ func TestNoDamageOfKinMakesACheckPanicOrEnd(t *testing.T) {
 	}
 	keys := []store.Key{
 		hosted.RecordKey(f.clerk), hosted.RecordKey(f.junior), registry.ManifestKey(f.clerk), registry.ManifestKey(f.junior), hosted.PlanKey(f.parent),
-		graduation.AttemptKey(f.clerk, 1), graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.WindowKey(f.parent),
+		graduation.AttemptKey(f.clerk, 1), graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.WindowKey(f.parent), graduation.TriesKey(f.parent),
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		damaged := f.damagedBy(t, []int{0, 1, 2, 3, 4, 5, 6}, streams...)

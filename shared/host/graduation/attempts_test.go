@@ -10,6 +10,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -203,6 +204,29 @@ func TestAPartyThatSleepsTakesPartInNoGraduation(t *testing.T) {
 	_, err = h.gate.Submit(t.Context(), sub)
 	wantKind(t, "Submit()", err, problem.Conflict)
 	_, err = h.vacants.Resume(t.Context(), sub.Request.ParentID)
+	must(t, err)
+	h.wantAcceptedInTheEnd(t, sub)
+}
+
+func TestACompositeGraduatesAfterItHasAPlan(t *testing.T) {
+	h := newHouse(t)
+	// Another family than the clerk's, who answers for the child.
+	r, err := h.vacants.Create(t.Context(), hosted.Spec{Name: "parent", Capability: "drafts", Substrate: "http:https://parent.example/answer"})
+	must(t, err)
+	parent := r.ID
+	child := h.child(t, parent, plan.Kind)
+	sub := h.request(t, parent, child, "drafts contracts")
+	_, err = h.gate.Begin(t.Context(), sub)
+	if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "vacancy plan set") {
+		t.Errorf("Begin() of a composite without a plan = %v, want a conflict that names vacancy plan set", err)
+	}
+	if tip, err := h.sound.Tip(t.Context(), graduation.Stream(child)); err != nil || tip.Position != 0 {
+		t.Errorf("Begin() keeps an attempt: %d, %v, want none", tip.Position, err)
+	}
+	clerk := h.child(t, child, "echo")
+	p, err := plan.Parse([]byte(`{"version":1,"delegate":[{"child":"` + clerk.String() + `","kind":"answer"}],"aggregate":{"how":"first"}}`))
+	must(t, err)
+	_, _, err = h.vacants.SetPlan(t.Context(), child, p)
 	must(t, err)
 	h.wantAcceptedInTheEnd(t, sub)
 }

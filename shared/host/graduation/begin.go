@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -18,8 +19,8 @@ import (
 // is written of what is refused here, in the order: form, a child that nobody
 // can graduate here (NotFound), signatures (Consent), what could not be committed
 // (Malformed, Conflict), another attempt of the child that is open (Conflict),
-// too many of a day (TooMany). A door that must
-// not tell who is a child asks for the signatures before.
+// too many of a day, of the child or of its parent's children (TooMany). A door
+// that must not tell who is a child asks for the signatures before.
 //
 // What begins does not end by itself: walk it, or start its Execution, unless
 // its Status says that it is decided. To do so twice does no harm.
@@ -41,10 +42,11 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := h.possible(&sub.Artefacts, m); err != nil {
 		return Status{}, err
 	}
+	sub.Artefacts = h.needed(sub.Artefacts)
 	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
-		st, err := s.begin(ctx, &sub, h.tenant)
+		st, err := s.begin(ctx, &sub, m.ParentID, h.tenant)
 		if err == nil || !settle.Overtaken(err) {
 			return st, fault(err)
 		}
@@ -59,7 +61,7 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 type hosts struct {
 	parent, child bool
 	tenant        string
-	asleep        error // of one that takes part in no graduation now: it sleeps, or its parent is closed
+	asleep        error // of one that takes part in no graduation now: it answers nobody, or its parent is closed
 }
 
 // graduable refuses a child of which neither it nor its parent is hosted here,
@@ -84,6 +86,11 @@ func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts
 				return h, err
 			}
 		}
+		if h.asleep == nil && r.ID == m.ChildID {
+			if h.asleep, err = s.speechless(ctx, &r); err != nil {
+				return h, err
+			}
+		}
 		if h.asleep == nil && r.Closed && r.ID == m.ParentID {
 			h.asleep = problem.New(problem.Conflict, "the parent %s is a closed child itself; it graduates first", r.ID.Short())
 		}
@@ -104,8 +111,33 @@ func (s *Service) asleep(ctx context.Context, r *hosted.Record) (refusal, err er
 	return problem.New(problem.Conflict, "vacant %s is %s; only one that answers calls takes part in a graduation", r.ID.Short(), r.State), nil
 }
 
-// possible refuses what could only fail at the very end: a party that is
-// asleep, a parent that is closed itself, and the lack of what somebody must have signed who is not hosted here.
+// speechless refuses a composite that answers nobody, since it has no plan: it
+// would become public as what it is not yet.
+func (s *Service) speechless(ctx context.Context, r *hosted.Record) (refusal, err error) {
+	if r.Substrate != plan.Kind {
+		return nil, nil
+	}
+	if _, ok, err := s.Vacants.Plan(ctx, r.ID); err != nil || ok {
+		return nil, err
+	}
+	return problem.New(problem.Conflict, "child %s is a composite without a plan, and answers nobody; set one first: vacancy plan set", r.ID.Short()), nil
+}
+
+// needed is what of a is kept: nothing of a party that is hosted here, which
+// signs for itself, so that nobody has this host keep what nobody reads.
+func (h *hosts) needed(a Artefacts) Artefacts {
+	if h.child {
+		a = Artefacts{ManifestParent: a.ManifestParent}
+	}
+	if h.parent {
+		a.ManifestParent = nil
+	}
+	return a
+}
+
+// possible refuses what could only fail at the very end: a party that is asleep,
+// a parent that is closed itself, and the lack of what somebody must have signed
+// who is not hosted here.
 func (h *hosts) possible(a *Artefacts, m *composite.Manifest) error {
 	if h.asleep != nil {
 		return h.asleep
@@ -140,7 +172,7 @@ func (s *Service) manifest(ctx context.Context, child identity.ID) (*composite.M
 	return &m.Manifest, err
 }
 
-func (s *Service) begin(ctx context.Context, sub *Submission, tenant string) (Status, error) {
+func (s *Service) begin(ctx context.Context, sub *Submission, parent identity.ID, tenant string) (Status, error) {
 	child := sub.Request.ChildID
 	var last Status
 	tip, err := s.Store.Tip(ctx, Stream(child))
@@ -163,14 +195,19 @@ func (s *Service) begin(ctx context.Context, sub *Submission, tenant string) (St
 		return Status{}, err
 	}
 	now := s.now()
+	tried, err := s.tried(ctx, parent, now)
+	if err != nil {
+		return Status{}, err
+	}
 	a := Attempt{ID: ID{child, tip.Position + 1}, Submission: *sub, Policy: policy, Began: now, Due: now.Add(DueAfter)}
 	next := Status{Attempt: a, Phase: Open, accepted: last.lastAccepted()}
-	return next, s.write(ctx, &next, &last)
+	return next, s.write(ctx, &next, &last, tried)
 }
 
-// write commits the row and the document of a new attempt, and beside them the
-// end of the one before if nobody ended it.
-func (s *Service) write(ctx context.Context, next, last *Status) error {
+// write commits the row and the document of a new attempt, and beside them what
+// counts it against the parent, and the end of the one before if nobody ended
+// it.
+func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put) error {
 	attempt, err := s.attempt()
 	if err != nil {
 		return err
@@ -183,7 +220,7 @@ func (s *Service) write(ctx context.Context, next, last *Status) error {
 	if err != nil {
 		return err
 	}
-	writes := []store.Write{store.Append{Stream: Stream(next.Child), Position: next.Position, Attempt: attempt, Data: data}, doc}
+	writes := []store.Write{store.Append{Stream: Stream(next.Child), Position: next.Position, Attempt: attempt, Data: data}, doc, tried}
 	if last.Phase == Open {
 		last.overdue(s.now())
 		end, err := last.put(attempt)
@@ -243,14 +280,28 @@ func (s *Service) often(ctx context.Context, child identity.ID, tip uint64) erro
 
 // read returns the status of an attempt; NotFound if there is none.
 func (s *Service) read(ctx context.Context, id ID) (Status, error) {
-	rows, err := s.Store.Rows(ctx, Stream(id.Child), id.Position, 1, store.Ascending)
+	a, err := s.row(ctx, id)
 	if err != nil {
 		return Status{}, err
 	}
-	if len(rows) == 0 || rows[0].Position != id.Position {
-		return Status{}, problem.New(problem.NotFound, "graduation %s is not known", id)
+	return s.refresh(ctx, &a)
+}
+
+// row reads an attempt, and nothing of what has come of it; NotFound if there is
+// none.
+func (s *Service) row(ctx context.Context, id ID) (Attempt, error) {
+	rows, err := s.Store.Rows(ctx, Stream(id.Child), id.Position, 1, store.Ascending)
+	if err != nil {
+		return Attempt{}, err
 	}
-	return s.decode(ctx, id.Child, rows[0])
+	if len(rows) == 0 || rows[0].Position != id.Position {
+		return Attempt{}, unheard(id)
+	}
+	return DecodeAttempt(id.Child, rows[0])
+}
+
+func unheard(id ID) error {
+	return problem.New(problem.NotFound, "graduation %s is not known", id)
 }
 
 func (s *Service) decode(ctx context.Context, child identity.ID, row store.Row) (Status, error) {

@@ -8,15 +8,15 @@ import (
 )
 
 // IsChecked says whether a document is one that a check of a home reads: what
-// has come of an attempt, the window of a parent, a policy.
+// has come of an attempt, the tries or the window of a parent, a policy.
 func IsChecked(k store.Key) bool {
 	if tenant, ok := strings.CutPrefix(k.Sort, policySort+"#"); k == PolicyKey("") || ok && k == PolicyKey(tenant) {
 		return true
 	}
-	text, ok := strings.CutPrefix(k.Partition, KindAttempts+"#")
-	if !ok {
+	kind, text, _ := strings.Cut(k.Partition, "#")
+	id, err := identity.ParseID(text)
+	if err != nil || id.String() != text {
 		return false
 	}
-	id, err := identity.ParseID(text)
-	return err == nil && WindowKey(id).Partition == k.Partition
+	return kind == KindAttempts || k == TriesKey(id) || k == WindowKey(id)
 }

@@ -1,7 +1,7 @@
 // Package graduation keeps the gate at a host: attempts of closed children to
 // become public, walked through gate.Steps, and what has come of them.
 //
-// It imports floors 1 to 3 (gate, composite), hosted, registry, settle, pause
+// It imports floors 1 to 3 (gate, composite), hosted, plan, registry, settle, pause
 // and problem. The same service stands behind a walk in one process and behind
 // the tasks of a state machine; both hand a small State from step to step. The
 // invariants: of one attempt there is one outcome, however often and wherever
@@ -10,15 +10,40 @@
 // the steps before have checked it checks again under that transaction's
 // conditions; nothing is committed once an attempt is due; a child has at most
 // one attempt open, and one that nobody ended counts as failed when it is due,
-// so that a crash blocks nobody; a fault is never shown as a refusal.
+// so that a crash blocks nobody; a fault is never shown as a refusal; a child
+// begins at most MaxAttempts in a Day, and all children of a parent together at
+// most MaxOfParent, counted in the commit that begins one.
 //
 // # Where things lie
 //
 // Stream grad#<child>: a row for each attempt, which never changes: what was
 // asked, the policy it is judged by, when it began and is due. Document
-// grad#<child>/<position, 16 hex digits> is what has come of it.
-// grad#<parent>/window holds the times of the parent's successes of a day.
+// grad#<child>/<position, 16 hex digits> is what has come of it; Begin, commit
+// and whoever ends an attempt write it. gradtry#<parent>/times holds when
+// children of the parent began attempts of the last day, which Begin alone
+// writes; gradwin#<parent>/window when they succeeded, which commit alone
+// writes: who can write attempts has no say on the limit of successes. Each has
+// a partition of its own, so that a role can be let write one and not the other.
 // host/gate and host/gate#<tenant> are the policies that were set.
+//
+// # Who counts
+//
+// An attempt counts against the parent that the child's manifest names, whoever
+// signed the request as the parent: the manifest cannot be changed, and both
+// have signed it. So whoever has a parent's key makes as many children as it
+// likes, and all of them get no further than one parent. What a child's key
+// alone can use up is MaxAttempts of that.
+//
+// # A request shown again
+//
+// A request has no time and no nonce: its form is the reference's. Whoever saw
+// its bytes can send them again. While its attempt is open that joins it, and
+// once accepted it is told the outcome. After a refusal or a failure it begins
+// another attempt, which counts as one more of the day and which may succeed,
+// if what was in the way is gone: a consent does not expire. It is for these
+// words of this child under this parent alone, and does its work once: a child
+// that is open is not opened again. Who thinks better of it revokes one of the
+// two keys; while either is paused nothing begins.
 package graduation
 
 import (
@@ -77,8 +102,10 @@ func New(c Config) *Service {
 const (
 	// DueAfter is how long an attempt may take.
 	DueAfter = 2 * time.Minute
-	// MaxAttempts is how many attempts of one child a Day takes.
+	// MaxAttempts is how many attempts of one child a Day takes, and MaxOfParent
+	// how many of all children of one parent.
 	MaxAttempts = 32
+	MaxOfParent = 96
 	Day         = 24 * time.Hour
 )
 

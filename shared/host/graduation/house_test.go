@@ -17,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/graduation/gatetest"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
@@ -97,7 +98,7 @@ func openHouse(t testing.TB, h *house, before func(store.Store) store.Store, cha
 		Store: s, Vault: h.vault, Now: h.clock.now, Rand: rand.Reader, URL: "http://127.0.0.1:8080",
 		Wait: noWait,
 		// Nobody is asked: what counts is what they are said to be served by.
-		Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: func(string) (substrate.Substrate, error) { return echo.New("") }},
+		Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: func(string) (substrate.Substrate, error) { return echo.New("") }, plan.Kind: echo.New},
 	}, func(context.Context, string) error { return nil })
 	must(t, err)
 	seen := &evidence.Collector{Store: s, Vacants: h.vacants, Registry: h.registry, Texts: texts.New(s, h.vault, h.clock.now, rand.Reader, texts.MinRetention), Now: h.clock.now}

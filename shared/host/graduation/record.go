@@ -40,7 +40,29 @@ func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, 
 // Status tells of an attempt; NotFound if there is none. One that nobody ended
 // in time has failed from then on, and whoever looks first writes that down.
 func (s *Service) Status(ctx context.Context, child identity.ID, position uint64) (Status, error) {
-	st, err := s.read(ctx, ID{child, position})
+	a, err := s.row(ctx, ID{child, position})
+	if err != nil {
+		return Status{}, fault(err)
+	}
+	return s.tell(ctx, &a)
+}
+
+// StatusFor tells one of the two of an attempt. To everybody else there is none,
+// and a stranger's question costs one row: it writes nothing and asks nobody.
+func (s *Service) StatusFor(ctx context.Context, who identity.ID, id ID) (Status, error) {
+	a, err := s.row(ctx, id)
+	if err == nil && who != a.Child && who != a.Request.ParentID {
+		err = unheard(id)
+	}
+	if err != nil {
+		return Status{}, fault(err)
+	}
+	return s.tell(ctx, &a)
+}
+
+// tell is the status of an attempt, which is ended if it is overdue.
+func (s *Service) tell(ctx context.Context, a *Attempt) (Status, error) {
+	st, err := s.refresh(ctx, a)
 	if err != nil || st.Phase != Open {
 		return st, fault(err)
 	}

@@ -20,7 +20,7 @@ type Submission struct {
 }
 
 // Artefacts are signed in advance by a party whose key this host does not
-// hold. Of a party that is hosted here none is needed, and none is taken.
+// hold. Of a party that is hosted here none is needed, and none is kept.
 type Artefacts struct {
 	// ManifestParent and ManifestChild sign the manifest as it will be: what
 	// Graduated makes of the one that is registered.

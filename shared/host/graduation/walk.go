@@ -14,8 +14,9 @@ type Gate interface {
 	// Submit begins what is sent and starts its run, if it is not decided. The
 	// run may be over when it returns.
 	Submit(ctx context.Context, sub Submission) (Status, error)
-	// Status tells of an attempt; NotFound if there is none.
-	Status(ctx context.Context, child identity.ID, position uint64) (Status, error)
+	// StatusFor tells the parent or the child of an attempt of it; NotFound if
+	// there is none, and to everybody else.
+	StatusFor(ctx context.Context, who identity.ID, id ID) (Status, error)
 }
 
 // Service is the Gate of one process.

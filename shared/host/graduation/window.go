@@ -10,9 +10,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
+// kindWindow is the kind of the partition of a parent's window, which is no
+// other's: only commit writes there.
+const kindWindow = "gradwin"
+
 // WindowKey is where the times of parent's successes lie.
 func WindowKey(parent identity.ID) store.Key {
-	return store.Key{Partition: KindAttempts + "#" + parent.String(), Sort: "window"}
+	return store.Key{Partition: kindWindow + "#" + parent.String(), Sort: "window"}
 }
 
 type storedWindow struct {

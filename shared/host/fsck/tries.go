@@ -1,0 +1,89 @@
+package fsck
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// try is an attempt of a child of a parent.
+type try struct {
+	parent identity.ID
+	began  int64 // Unix microseconds
+}
+
+// triedBy notes when child began attempts, for the parent that its manifest
+// names. Where that does not read, which is named elsewhere, they are those of
+// who signed as the parent.
+func (r *run) triedBy(ctx context.Context, child identity.ID, began []try) error {
+	if len(began) == 0 {
+		return nil
+	}
+	d, err := r.view.Doc(ctx, registry.ManifestKey(child))
+	if err != nil && !damaged(err) {
+		return err
+	}
+	m, broken := registry.DecodeManifest(child, d)
+	for _, t := range began {
+		if err == nil && broken == nil && d.Version > 0 {
+			t.parent = m.Manifest.ParentID
+		}
+		r.gate.tried[t.parent] = append(r.gate.tried[t.parent], t.began)
+	}
+	return nil
+}
+
+// tries checks that a parent's tries of a day are those that its children have
+// begun, all of them and no others: else it could begin more, or none.
+func (r *run) tries(ctx context.Context, parent identity.ID) error {
+	k := graduation.TriesKey(parent)
+	for try := 1; ; try++ {
+		d, err := r.document(ctx, k)
+		if err != nil {
+			return err
+		}
+		counted, err := graduation.DecodeTries(parent, d)
+		if err != nil {
+			return r.broken(k, Document, "when attempts to graduate began", err)
+		}
+		leaked, missed := counts(counted, r.gate.tried[parent])
+		switch {
+		case leaked > 0 && try == 1:
+			// Where the view is no snapshot, an attempt may be the later one.
+			if err := r.hearGate(ctx); err != nil {
+				return err
+			}
+			continue
+		case leaked > 0:
+			r.found(inDocument(k, Graduation, "when attempts began", fmt.Sprintf("%d times of none", leaked)))
+		case missed > 0:
+			r.found(inDocument(k, Graduation, "when each attempt of the day began", fmt.Sprintf("none of %d", missed)))
+		}
+		return nil
+	}
+}
+
+// counts is how many of the times are of no attempt, and how many attempts have
+// none though no later one can have pruned it.
+func counts(counted graduation.Tries, began []int64) (leaked, missed int) {
+	left, newest := slices.Clone(began), int64(math.MinInt64)
+	for _, at := range counted {
+		newest = max(newest, at)
+		if i := slices.Index(left, at); i >= 0 {
+			left = slices.Delete(left, i, i+1)
+		} else {
+			leaked++
+		}
+	}
+	for _, at := range left {
+		if len(counted) == 0 || at > newest-graduation.Day.Microseconds() {
+			missed++
+		}
+	}
+	return leaked, missed
+}
