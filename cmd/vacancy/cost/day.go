@@ -27,13 +27,18 @@ type Bounds struct {
 	LineBytes float64 `json:"line_bytes"` // largest log line
 	Vacants   float64 `json:"vacants"`    // hosted vacants that are called
 	Openings  float64 `json:"openings"`   // times a day that an instance opens each one's seed
-	Attempts  float64 `json:"attempts"`   // to graduate, of each vacant a day
+	Parents   float64 `json:"parents"`    // of them who have children, all of whom try to graduate
+	Attempts  float64 `json:"attempts"`   // a day, of all children of a parent together
 }
 
 // DefaultBounds are those of a stage as it is deployed: a hundred vacants, whose
-// keys an instance forgets after ten minutes, and each of whom the gate lets try
-// 32 times a day.
-func DefaultBounds() Bounds { return Bounds{LineBytes: 700, Vacants: 100, Openings: 144, Attempts: 32} }
+// keys an instance forgets after ten minutes. A third of them are parents of the
+// others, or of children elsewhere: the gate lets all children of one together
+// try 96 times a day. A child whose parent is elsewhere may 32 times: three such
+// are as good as a parent.
+func DefaultBounds() Bounds {
+	return Bounds{LineBytes: 700, Vacants: 100, Openings: 144, Parents: 33, Attempts: 96}
+}
 
 // Day is the worst day of a stage.
 type Day struct {
@@ -102,16 +107,17 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 }
 
 // step is a function that a state machine starts: once for each attempt that
-// comes so far, and no more of them than the gate's door takes.
+// comes so far, and no more of them than the gate's door takes of children of
+// the parents.
 func (d *Day) step(f Function, l List, b Bounds) {
-	attempts := b.Vacants * b.Attempts
-	of := "%s vacants x %s attempts"
+	attempts := b.Parents * b.Attempts
+	of := "%s parents x %s attempts"
 	d.Lines = append(d.Lines,
-		l.line(f.Name+": requests", LambdaRequests, attempts, "", of, number(b.Vacants), number(b.Attempts)),
+		l.line(f.Name+": requests", LambdaRequests, attempts, "", of, number(b.Parents), number(b.Attempts)),
 		l.line(f.Name+": compute", compute(f), attempts*float64(f.Seconds)*gigabytes(f), "each takes all the time that it may",
-			of+" x %d s x %d MB", number(b.Vacants), number(b.Attempts), f.Seconds, f.MemoryMB),
+			of+" x %d s x %d MB", number(b.Parents), number(b.Attempts), f.Seconds, f.MemoryMB),
 		l.line(f.Name+": log lines", LogBytes, attempts*(b.LineBytes+logOverhead)/gib, "", of+" x (%s + %d bytes)",
-			number(b.Vacants), number(b.Attempts), number(b.LineBytes), logOverhead))
+			number(b.Parents), number(b.Attempts), number(b.LineBytes), logOverhead))
 }
 
 // gate is what the attempts at it cost beside the functions of its steps.
@@ -119,8 +125,10 @@ func (d *Day) gate(s Shape, l List, b Bounds) {
 	if s.Transitions == 0 {
 		return
 	}
-	d.Lines = append(d.Lines, l.line("transitions of the gate", Transitions, b.Vacants*b.Attempts*float64(s.Transitions),
-		"every attempt comes to its end, and none is tried again", "%s vacants x %s attempts x %d", number(b.Vacants), number(b.Attempts), s.Transitions))
+	d.Lines = append(d.Lines, l.line("transitions of the gate", Transitions, b.Parents*b.Attempts*float64(s.Transitions),
+		"every attempt comes to its end, and none is tried again", "%s parents x %s attempts x %d", number(b.Parents), number(b.Attempts), s.Transitions))
+	d.Unbounded = append(d.Unbounded, fmt.Sprintf(
+		"attempts to graduate of children of more than %s parents: each further one may come to %s a day", number(b.Parents), number(b.Attempts)))
 }
 
 func (d *Day) table(t Table, l List) {

@@ -3,12 +3,14 @@ package cost_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/host/graduation"
 )
 
 // gated is shape with a gate of two steps, and what writes down how they ended.
@@ -45,16 +47,22 @@ func TestEachLineOfAGraduationIsUnitsTimesPrice(t *testing.T) {
 }
 
 func TestTheWorstDayHasAllAttemptsThatTheGateTakes(t *testing.T) {
-	d := cost.WorstDay(gated(), cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 10, Attempts: 32})
+	d := cost.WorstDay(gated(), cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 30, Parents: 10, Attempts: 96})
 	got := usd(d.Lines)
 	for what, want := range map[string]float64{
-		"transitions of the gate":       10 * 32 * 4 * 25 / 1e6,
-		"vacancy-dev-consent: compute":  10 * 32 * 10 * 0.125 * 0.0000133334,
-		"vacancy-dev-consent: requests": 10 * 32 * 0.2 / 1e6,
+		"transitions of the gate":       10 * 96 * 4 * 25 / 1e6,
+		"vacancy-dev-consent: compute":  10 * 96 * 10 * 0.125 * 0.0000133334,
+		"vacancy-dev-consent: requests": 10 * 96 * 0.2 / 1e6,
 	} {
 		if got[what] != fmt.Sprintf("%.4f", want) {
 			t.Errorf("WorstDay(): %s = %q, want %.4f", what, got[what], want)
 		}
+	}
+	if more := "more than 10 parents: each further one may come to 96 a day"; !slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, more) }) {
+		t.Errorf("WorstDay() does not say what comes of %s", more)
+	}
+	if got := cost.DefaultBounds().Attempts; got != graduation.MaxOfParent {
+		t.Errorf("DefaultBounds() = %v attempts of a parent's children, want the gate's %d", got, graduation.MaxOfParent)
 	}
 	for _, u := range d.Unbounded {
 		if strings.Contains(u, "no reserved concurrency") {
