@@ -9,22 +9,25 @@ import (
 )
 
 // example is the command: example NAME, which brings the files of an example
-// here, and the commands that its README shows as the script commands.sh: so
-// that what it shows is what the story runs.
+// here, at their place in the repository, and the commands that its README shows
+// as the script commands.sh: so that what it shows is what the story runs, from
+// where it says.
 func example(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: example NAME")
 	}
-	from := filepath.Join("..", "..", "cmd", "vacancy", "examples", args[0])
+	at := filepath.Join("cmd", "vacancy", "examples", args[0])
+	from := filepath.Join("..", "..", at)
 	files, err := os.ReadDir(from)
 	ts.Check(err)
+	ts.Check(os.MkdirAll(ts.MkAbs(at), 0o700))
 	for _, f := range files {
 		b, err := os.ReadFile(filepath.Join(from, f.Name()))
 		ts.Check(err)
-		ts.Check(os.WriteFile(ts.MkAbs(f.Name()), b, 0o600))
+		ts.Check(os.WriteFile(ts.MkAbs(filepath.Join(at, f.Name())), b, 0o600))
 	}
 	script := "set -e\n"
-	for line := range strings.Lines(ts.ReadFile("README.md")) {
+	for line := range strings.Lines(ts.ReadFile(filepath.Join(at, "README.md"))) {
 		if command, shown := strings.CutPrefix(line, "    "); shown {
 			script += command
 		}

@@ -147,6 +147,9 @@ func (a *app) call(ctx context.Context, f callFlags, what string, words []string
 		}
 	}
 	known := newCallResult(self, target, res)
+	if err != nil {
+		err = a.callHint(ctx, err, f.where, target.ID)
+	}
 	return a.showCall(f.shown(a, known), known, err)
 }
 

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,9 +16,14 @@ func (a *app) childrenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "children PARENT",
 		Short: "Show the children of a vacant, and how its calls to them went",
-		Long: `Show the children of a hosted vacant: by which path each came to be, whether it is
-closed, and of the parent's newest calls to it how many there were, how many failed
-and how long one of them took that is in the middle.`,
+		Long: `Show the children of a hosted vacant by name: by which path each came to be, whether
+it is closed, and how its parent's calls to it went.
+
+Calls are all that the child ever accepted of its parent. Of the newest 50 that are
+decided it shows how many failed, by a fault or for want of time, and how long one of
+the others took that is in the middle (p50, in whole milliseconds). A child that is
+asleep, sunk or gone is not even asked, so such a delegation is no call: "cannot
+answer" says that the plan of its parent goes without it.`,
 		Example: `  vacancy children lawfirm
   vacancy children lawfirm --json`,
 		GroupID: groupHost,
@@ -31,6 +38,8 @@ and how long one of them took that is in the middle.`,
 					}
 					r.Children = append(r.Children, page.Children...)
 					if cursor = page.Next; cursor == "" {
+						// Their pages come in the order of ids.
+						slices.SortFunc(r.Children, func(a, b account.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })
 						return a.show(r)
 					}
 				}
@@ -56,22 +65,24 @@ func (r childrenResult) text(w io.Writer) {
 		widest = max(widest, len(c.Vacant.Name))
 	}
 	for _, c := range r.Children {
-		door := "open"
+		door, does := "open", printable(clip(c.Vacant.Capability, 60))
 		switch {
 		case c.Graduated:
 			door = "graduated"
 		case c.Closed:
 			door = "closed"
 		}
+		if c.Vacant.Deleted != "" {
+			does = "(deleted)"
+		} else if c.CannotAnswer != "" {
+			does = "cannot answer: " + printable(c.CannotAnswer) + "  " + does
+		}
 		took := "-"
 		if c.P50 != nil {
-			took = "under 0.1 ms"
-			if *c.P50 >= 0.1 {
-				took = fmt.Sprintf("%.1f ms", *c.P50)
-			}
+			took = fmt.Sprintf("%d ms", *c.P50)
 		}
 		fmt.Fprintf(w, "%-*s  %s  %-9s  %-11s  %d calls, %s, p50 %s  %s\n",
-			widest, c.Vacant.Name, printable(string(c.Path)), door, c.Vacant.State, c.Calls, failed(&c), took, printable(clip(c.Vacant.Capability, 60)))
+			widest, c.Vacant.Name, printable(string(c.Path)), door, c.Vacant.State, c.Calls, failed(&c), took, does)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
 	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -22,7 +23,9 @@ It takes calls at once; its state is LOCAL until it is resumed from a pause.
 
 The substrate does the thinking. "echo" repeats what it hears. "http:URL" posts
 {message, caller, vacant, context_id} to URL and takes {text} or plain text of up to
-300 KB, within 25 s, without following redirects.`,
+300 KB, within 25 s, without following redirects. "composite" hands each call on to
+children of the vacant, by a plan: "vacancy spawn" makes those, and "vacancy plan set
+NAME FILE" says what it asks them. Until then it answers nothing.`,
 		Example: `  vacancy create scribe --capability "repeats what it hears"
   vacancy create clerk --capability "answers letters" --substrate http:http://127.0.0.1:9000/answer
   vacancy create alice --capability "as before" --import alice.vacancy.json`,
@@ -42,13 +45,16 @@ The substrate does the thinking. "echo" repeats what it hears. "http:URL" posts
 				if err != nil {
 					return err
 				}
+				if made.Substrate == plan.Kind {
+					a.note("%s answers nothing before it has a plan: vacancy plan set %s FILE", made.Name, made.Name)
+				}
 				return a.show(vacantResult{Vacant: made})
 			})
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&capability, "capability", "", "what the vacant can do, for its card (required)")
-	fs.StringVar(&substrate, "substrate", "echo", "what does the thinking: echo or http:URL")
+	fs.StringVar(&substrate, "substrate", "echo", "what does the thinking: echo, http:URL or composite")
 	fs.StringVar(&tenant, "tenant", "", "who it is hosted for, if for somebody else than you")
 	fs.StringVar(&from, "import", "", "an export, a seed or a home of the reference, instead of a new key")
 	fs.StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")

@@ -25,6 +25,9 @@ func TestChildrenAndTheirGateAreShownAsWritten(t *testing.T) {
 	s.must("create", "firm", "--capability", "answers questions", "--tenant", "acme")
 	golden(t, "children-none", s.must("children", "firm"))
 	golden(t, "spawn", s.must("spawn", "firm", "--path", "d2", "--name", "kid", "--capability", "reviews contracts", "--tools", "mail,files"))
+	if out := s.must("spawn", "firm", "--path", "d2", "--name", "kid", "--tools", "mail", "--tools", "files,mail"); !strings.Contains(out, "; it was there already\n") {
+		t.Errorf("spawn of a child that is there = %q, want that it says so", out)
+	}
 	golden(t, "spawn.json", s.must("spawn", "firm", "--path", "D3", "--name", "free", "--capability", "sings", "--json"))
 	golden(t, "children", s.must("children", "firm"))
 	golden(t, "children.json", s.must("children", "firm", "--json"))
@@ -59,7 +62,7 @@ func TestWhatIsNoFamilyExitsByItsKind(t *testing.T) {
 		code int
 		want string
 	}{
-		{"spawn firm --path D2", problem.ExitUsage, "--path and --name are needed"},
+		{"spawn firm --path D2", problem.ExitUsage, "--name is missing"},
 		{"spawn firm --path D9 --name x", problem.ExitUsage, "path: expected D1 to D5"},
 		{"spawn nobody --path D2 --name x", problem.ExitNotFound, "nobody"},
 		{"spawn firm --path D3 --name kid --capability x", problem.ExitConflict, "kid"},

@@ -3,11 +3,15 @@ package cli
 import (
 	"fmt"
 	"io"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
@@ -33,8 +37,8 @@ binds them, the child's logbook begins with BIRTH, and the parent's gets SPAWN.
   D5  with another substrate
 
 All but D2 are open and ACTIVE. A closed child is opened by "vacancy graduate".
-An endpoint that thinks for a child with --substrate http:URL is named in its manifest:
-whatever it may reach outside is signed by both.
+An endpoint that thinks for a child with --substrate http:URL is named in its manifest,
+among its tools: whatever it may reach outside is signed by both.
 
 With --signed the operator's key is not needed: PARENT is an identity of yours, hosted
 there under the same key, and asks itself, at most ten times an hour, for a hundred
@@ -49,22 +53,33 @@ for who runs the host. The beginning of its parent's id is put behind its name.`
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.Path, s.Reach, s.Outbound = composite.BirthPath(strings.ToUpper(path)), composite.Reachability(reach), composite.Outbound(outbound)
-			if s.Path == "" || s.Name == "" {
-				return withHint(problem.New(problem.Usage, "--path and --name are needed"), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, args[0])
+			s.Tools = once(s.Tools)
+			if missing := spawnMissing(&s); missing != "" {
+				return withHint(problem.New(problem.Usage, "%s", missing), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, args[0])
 			}
 			if signed {
 				made, err := a.spawnSigned(cmd.Context(), w, s, args[0])
 				if err != nil {
-					return err
+					return spawnHint(err, &s, args[0])
 				}
-				return a.showBirth(&made)
+				return a.showBirth(&made, args[0])
 			}
 			return a.withControl(w, false, func(c *control) error {
-				made, err := c.Spawn(cmd.Context(), args[0], s)
+				parent, err := c.Show(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
-				return a.showBirth(&made)
+				made, err := c.Spawn(cmd.Context(), parent.ID.String(), s)
+				if err != nil {
+					return spawnHint(err, &s, args[0])
+				}
+				if err := a.showBirth(&made, parent.Name); err != nil {
+					return err
+				}
+				if by := servedAlike(made.Vacant.Substrate, parent.Substrate); made.Vacant.Closed && by != "" {
+					a.note("%s and its parent are both served by %s: by default it cannot graduate while they are", made.Vacant.Name, printable(by))
+				}
+				return nil
 			})
 		},
 	}
@@ -83,23 +98,94 @@ for who runs the host. The beginning of its parent's id is put behind its name.`
 	return cmd
 }
 
-func (a *app) showBirth(made *account.Spawned) error {
+// spawnMissing says what every birth needs and s does not have.
+func spawnMissing(s *account.Spawning) string {
+	switch {
+	case s.Path == "" && s.Name == "":
+		return "--path and --name are missing"
+	case s.Path == "":
+		return "--path is missing: how does " + s.Name + " come to be?"
+	case s.Name == "":
+		return "--name is missing: what is the child called?"
+	}
+	return ""
+}
+
+// spawnHint helps who has given too little or too much for the path.
+func spawnHint(err error, s *account.Spawning, parent string) error {
+	p := problem.Of(err)
+	again := fmt.Sprintf("vacancy spawn %s --path %s --name %s", parent, s.Path, s.Name)
+	switch {
+	case p.Kind == problem.TooMany:
+		return withHint(err, "the same command later: a parent asks for ten children within an hour, and has a hundred")
+	case p.Field == "rule" && s.Rule == "":
+		return withHint(err, `%s --rule "TEXT"`, again)
+	case p.Field == "rule":
+		return withHint(err, `vacancy spawn %s --path D1 --name %s --rule "TEXT"`, parent, s.Name)
+	case p.Field == "with" && s.With == "":
+		return withHint(err, "%s --with PARENT", again)
+	case p.Field == "with" && s.Path != "D4":
+		return withHint(err, "vacancy spawn %s --path D4 --name %s --with %s", parent, s.Name, s.With)
+	case p.Field == "outbound" && s.Outbound == composite.NoExternal:
+		return withHint(err, "--outbound parent-permitted, or none of it: the endpoint is put among the child's tools then")
+	}
+	return err
+}
+
+// once is list without what comes again.
+func once(list []string) (out []string) {
+	for _, one := range list {
+		if !slices.Contains(out, one) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// servedAlike is what serves both of two substrates, as the gate compares them;
+// "" if they differ, or if either speaks with its children's words.
+func servedAlike(a, b string) string {
+	of := func(text string) string {
+		s, err := substrate.Parse(text)
+		switch {
+		case err != nil || s.Kind == plan.Kind:
+			return ""
+		case s.Kind != substrate.KindHTTP:
+			return s.Kind
+		}
+		u, err := url.Parse(s.Argument)
+		if err != nil {
+			return ""
+		}
+		return s.Kind + ":" + strings.ToLower(u.Hostname())
+	}
+	if by := of(a); by == of(b) {
+		return by
+	}
+	return ""
+}
+
+func (a *app) showBirth(made *account.Spawned, parent string) error {
 	m, err := made.Manifest.Open()
 	if err != nil {
 		return err
 	}
-	return a.show(spawnResult{*made, m})
+	return a.show(spawnResult{*made, m, parent})
 }
 
-// spawnResult is a child that was just born.
+// spawnResult is a child that was just born, or was there.
 type spawnResult struct {
 	account.Spawned
 	manifest composite.Manifest
+	parent   string
 }
 
 func (r spawnResult) text(w io.Writer) {
-	m := &r.manifest
-	fmt.Fprintf(w, "%s is a child of %s, by %s\n", r.Vacant.Name, m.ParentID.Short(), m.BirthPath)
+	m, was := &r.manifest, ""
+	if r.Unchanged {
+		was = "; it was there already"
+	}
+	fmt.Fprintf(w, "%s is a child of %s (%s), by %s%s\n", r.Vacant.Name, printable(r.parent), m.ParentID.Short(), m.BirthPath, was)
 	fmt.Fprintf(w, "  id          %s\n  state       %s\n  capability  %s\n", r.Vacant.ID, r.Vacant.State, printable(r.Vacant.Capability))
 	if m.ClosedByDefault {
 		fmt.Fprintf(w, "  closed      its parent and that one's other children may call it, nobody else\n")

@@ -1,13 +1,17 @@
 package account
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -41,26 +45,81 @@ func (d *door) spawn(w http.ResponseWriter, r *http.Request) error {
 		}
 		spec.With = &with.ID
 	}
-	return d.born(w, r, spec)
-}
-
-// born makes the child and shows it. One that is to think as its parent does, and
-// whose parent answers by a plan, echoes.
-func (d *door) born(w http.ResponseWriter, r *http.Request, spec hosted.SpawnSpec) error {
-	if spec.Substrate == "" {
-		parent, err := d.Vacants.Get(r.Context(), spec.Parent)
-		if err != nil {
-			return err
-		}
-		if parent.Substrate == plan.Kind { // the plan is the parent's own
-			spec.Substrate = defaultSubstrate
-		}
+	had, err := d.Vacants.ByName(r.Context(), spec.Name)
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return err
 	}
-	rec, m, err := d.Vacants.Spawn(r.Context(), spec)
+	made, err := d.bear(r.Context(), spec)
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusCreated, Spawned{vacantOf(&rec), Manifest{Manifest: m.Blob()}})
+	if made.Unchanged = made.Vacant.ID == had.ID; made.Unchanged {
+		return write(w, http.StatusOK, made)
+	}
+	return write(w, http.StatusCreated, made)
+}
+
+// born makes the child and shows it.
+func (d *door) born(w http.ResponseWriter, r *http.Request, spec hosted.SpawnSpec) error {
+	made, err := d.bear(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusCreated, made)
+}
+
+// bear makes the child. One that is to think as its parent does, and whose parent
+// answers by a plan, echoes.
+func (d *door) bear(ctx context.Context, spec hosted.SpawnSpec) (Spawned, error) {
+	thinks := spec.Substrate
+	if thinks == "" {
+		parent, err := d.Vacants.Get(ctx, spec.Parent)
+		if err != nil {
+			return Spawned{}, err
+		}
+		if thinks = parent.Substrate; thinks == plan.Kind { // the plan is the parent's own
+			thinks, spec.Substrate = defaultSubstrate, defaultSubstrate
+		}
+	}
+	if err := reaches(&spec, thinks); err != nil {
+		return Spawned{}, err
+	}
+	rec, m, err := d.Vacants.Spawn(ctx, spec)
+	if err != nil {
+		return Spawned{}, asSent(err)
+	}
+	return Spawned{Vacant: vacantOf(&rec), Manifest: Manifest{Manifest: m.Blob()}}, nil
+}
+
+// reaches has a child reach the endpoint that thinks for it: one that may reach
+// nothing could never answer, and one that reaches what its tools name has it
+// among them, as it has where nothing is said.
+func reaches(spec *hosted.SpawnSpec, thinks string) error {
+	s, err := substrate.Parse(thinks)
+	if err != nil || s.Kind != substrate.KindHTTP {
+		return nil // what is wrong with it is said where it is opened
+	}
+	switch spec.Outbound {
+	case composite.NoExternal:
+		return problem.Invalid("outbound", "parent-permitted or unrestricted for a child that "+s.Kind+":URL thinks for, which could not answer else", string(spec.Outbound))
+	case composite.ParentPermitted:
+		if !slices.Contains(spec.Tools, s.Argument) {
+			spec.Tools = append(slices.Clone(spec.Tools), s.Argument)
+		}
+	}
+	return nil
+}
+
+// asSent names what is wrong by the member that was sent, where the manifest
+// has another word for it.
+func asSent(err error) error {
+	for member, sent := range map[string]string{"endpoint_reachability": "reach", "outbound_policy": "outbound"} {
+		p := problem.Of(err)
+		if rest, ok := strings.CutPrefix(p.Text(), member+":"); ok {
+			return &problem.Error{Kind: p.Kind, Field: sent, Detail: sent + ":" + rest, Err: p.Err}
+		}
+	}
+	return err
 }
 
 // children shows a page of a vacant's children, and how its calls to them went.
@@ -92,8 +151,14 @@ func (d *door) children(w http.ResponseWriter, r *http.Request) error {
 func (d *door) child(r *http.Request, one *delegation.Child) (Child, error) {
 	c := Child{Vacant: vacantOf(&one.Record), Calls: one.Calls, Decided: one.Decided, Failures: one.Failures}
 	if one.Decided > one.Failures {
-		took := float64(one.P50.Microseconds()) / 1000
+		took := one.P50.Milliseconds()
 		c.P50 = &took
+	}
+	switch {
+	case one.Record.IsDeleted():
+		c.CannotAnswer = "deleted"
+	case !one.Record.State.CanBeCalled():
+		c.CannotAnswer = string(one.Record.State)
 	}
 	m, ok, err := d.Vacants.Manifest(r.Context(), one.Record.ID)
 	if ok {
@@ -172,12 +237,12 @@ func readSpawning(body []byte) (s Spawning, err error) {
 			s.Rule, err = text(d, key)
 		case "with":
 			s.With, err = text(d, key)
-		case "endpoint_reachability":
+		case "reach":
 			s.Reach, err = word[composite.Reachability](d, key)
-		case "outbound_policy":
+		case "outbound":
 			s.Outbound, err = word[composite.Outbound](d, key)
 		default:
-			err = unknown("", key, "path, name, capability, substrate, tools, rule, with, endpoint_reachability or outbound_policy")
+			err = unknown("", key, "path, name, capability, substrate, tools, rule, with, reach or outbound")
 		}
 		return err
 	})

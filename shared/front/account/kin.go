@@ -8,8 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Spawning is the body of a spawn: what the child shall be. With is the other
-// parent of a D4, by name or id; it is hosted here too, as both sign.
+// Spawning is the body of a spawn: what the child shall be, in the words of a
+// composite.SpawnRequest. With is the other parent of a D4, by name or id; it is
+// hosted here too, as both sign.
 type Spawning struct {
 	Path       composite.BirthPath    `json:"path"`
 	Name       string                 `json:"name"`
@@ -18,14 +19,16 @@ type Spawning struct {
 	Tools      []string               `json:"tools,omitempty"`
 	Rule       string                 `json:"rule,omitempty"` // what D1 adds
 	With       string                 `json:"with,omitempty"`
-	Reach      composite.Reachability `json:"endpoint_reachability,omitempty"`
-	Outbound   composite.Outbound     `json:"outbound_policy,omitempty"`
+	Reach      composite.Reachability `json:"reach,omitempty"`
+	Outbound   composite.Outbound     `json:"outbound,omitempty"`
 }
 
-// Spawned is a child, just born, and what binds it to its parent.
+// Spawned is a child, just born, and what binds it to its parent. Unchanged says
+// to who runs the host that it was there already, as it was asked for.
 type Spawned struct {
-	Vacant   Vacant   `json:"vacant"`
-	Manifest Manifest `json:"manifest"`
+	Vacant    Vacant   `json:"vacant"`
+	Manifest  Manifest `json:"manifest"`
+	Unchanged bool     `json:"unchanged,omitempty"`
 }
 
 // Check says whether a host's answer is a child, whose words can be shown as they
@@ -65,7 +68,9 @@ func (m *Manifest) Open() (composite.Manifest, error) {
 // Child is a child as its parent sees it: what it is, and how the parent's
 // calls to it have gone. Calls are all that it ever accepted; of the last Decided
 // of them Failures got no answer, and P50 is how many milliseconds the others
-// took that is in the middle, null if there are none.
+// took that is in the middle, in whole milliseconds, null if there are none. What
+// its parent did not even ask, because it cannot answer, is in none of these:
+// CannotAnswer says why, its state or "deleted"; "" for one that can.
 type Child struct {
 	Vacant    Vacant              `json:"vacant"`
 	Path      composite.BirthPath `json:"path"`
@@ -74,7 +79,9 @@ type Child struct {
 	Calls     uint64              `json:"calls"`
 	Decided   int                 `json:"decided"`
 	Failures  int                 `json:"failures"`
-	P50       *float64            `json:"p50_ms"`
+	P50       *int64              `json:"p50_ms"`
+
+	CannotAnswer string `json:"cannot_answer,omitempty"`
 }
 
 // Children is a page of children. Next is the cursor of the next page, "" after

@@ -13,6 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/host/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -44,8 +46,8 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 		t.Errorf("Spawn() = %+v with %s, %v, want a closed child of %s, LOCAL", made.Vacant, made.Manifest.Manifest, err, parent.ID)
 	}
 	again, err := c.Spawn(t.Context(), "parent", account.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}})
-	if err != nil || again.Vacant.ID != made.Vacant.ID {
-		t.Errorf("Spawn() again = %s, %v, want the same child", again.Vacant.ID, err)
+	if err != nil || again.Vacant.ID != made.Vacant.ID || !again.Unchanged || made.Unchanged {
+		t.Errorf("Spawn() again = %s, unchanged %t, %v, want the same child, that was there", again.Vacant.ID, again.Unchanged, err)
 	}
 	if _, err := c.Spawn(t.Context(), "parent", account.Spawning{Path: "D3", Name: "open", Capability: "sings"}); err != nil {
 		t.Fatal(err)
@@ -100,6 +102,60 @@ func TestWhatIsNoChildIsNotBorn(t *testing.T) {
 	}
 	w := h.ask("POST", "/v1/vacants/nobody/children", `{"name":"x","path":"D2"}`)
 	wantRefusal(t, w, problem.NotFound, "")
+}
+
+func TestAChildReachesTheEndpointThatThinksForItOrIsNotBorn(t *testing.T) {
+	h := kinHouse(t, func(c *account.Config) {
+		c.Vacants.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return echo.New("") }
+	})
+	c := client(t, h)
+	create(t, h, "parent")
+	const url = "https://mind.example/answer"
+	one := account.Spawning{Path: "D2", Name: "one", Substrate: "http:" + url, Outbound: composite.ParentPermitted}
+	made, err := c.Spawn(t.Context(), "parent", one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := made.Manifest.Open()
+	if diff := cmp.Diff([]string{url}, m.Tools()); err != nil || diff != "" {
+		t.Errorf("tools of a child that may reach those of its parent: %v (-want +got):\n%s", err, diff)
+	}
+	if again, err := c.Spawn(t.Context(), "parent", one); err != nil || again.Vacant.ID != made.Vacant.ID {
+		t.Errorf("Spawn() again = %v, %v, want the same child", again.Vacant.ID, err)
+	}
+	wantRefusal(t, h.ask("POST", "/v1/vacants/parent/children", `{"path":"D2","name":"mute","substrate":"http:`+url+`","outbound":"no-external"}`), problem.Malformed, "outbound")
+	wantRefusal(t, h.ask("POST", "/v1/vacants/one/children", `{"path":"D2","name":"mute","outbound":"no-external"}`), problem.Malformed, "outbound")
+	wantRefusal(t, h.ask("POST", "/v1/vacants/parent/children", `{"path":"D2","name":"x","reach":"public_a2a"}`), problem.Malformed, "reach")
+	wantRefusal(t, h.ask("POST", "/v1/vacants/parent/children", `{"path":"D2","name":"x","outbound":"none"}`), problem.Malformed, "outbound")
+	wantRefusal(t, h.ask("POST", "/v1/vacants/one/children", `{"path":"D2","name":"x","outbound":"unrestricted"}`), problem.Forbidden, "outbound")
+}
+
+func TestAChildThatCannotAnswerIsShownSo(t *testing.T) {
+	h := kinHouse(t)
+	c := client(t, h)
+	create(t, h, "parent")
+	for _, name := range []string{"awake", "asleep", "gone"} {
+		if _, err := c.Spawn(t.Context(), "parent", account.Spawning{Path: "D2", Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, done := range []string{"asleep/pause", "gone/sink", "gone/archive"} {
+		if w := h.ask("POST", "/v1/vacants/"+done, ""); w.Code != 200 {
+			t.Fatalf("%s = %d %s", done, w.Code, w.Body)
+		}
+	}
+	h.ask("DELETE", "/v1/vacants/gone", "")
+	page, err := c.Children(t.Context(), "parent", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, one := range page.Children {
+		got[one.Vacant.Name] = one.CannotAnswer
+	}
+	if diff := cmp.Diff(map[string]string{"awake": "", "asleep": "HIBERNATING", "gone": "deleted"}, got); diff != "" {
+		t.Errorf("CannotAnswer of Children() (-want +got):\n%s", diff)
+	}
 }
 
 func TestACompositeIsSetByItsPlanAndItsChildrenEcho(t *testing.T) {
@@ -264,7 +320,7 @@ func TestThePolicyOfTheGateIsShownAndSet(t *testing.T) {
 // FuzzASpawnIsReadOrRefused: whatever comes, no wish is made of half a body.
 func FuzzASpawnIsReadOrRefused(f *testing.F) {
 	f.Add([]byte(`{"name":"x","path":"D2","tools":["a"]}`))
-	f.Add([]byte(`{"name":"x","path":"D4","with":"y","endpoint_reachability":"parent-bridged"}`))
+	f.Add([]byte(`{"name":"x","path":"D4","with":"y","reach":"parent-bridged"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		wish, err := account.ReadSpawning(body)
 		if err != nil && !problem.Is(err, problem.Malformed) && !problem.Is(err, problem.NotJSON) && !problem.Is(err, problem.TooLarge) {

@@ -296,6 +296,22 @@ func TestAChildThatCannotAnswerIsNotAskedAndItsLogbookNotWritten(t *testing.T) {
 	}
 }
 
+func TestTheLogSaysOnceWhyAChildDidNotAnswer(t *testing.T) {
+	s := newStore()
+	h, parent, children := firm(t, s, both)
+	h.minds.set("drafter", func(context.Context, substrate.Question) (string, error) { return "", errBroken })
+	_, failed := h.ask(parent.ID, "x")
+	if want := "the vacant failed to answer: child " + children[0].ID.Short() + " failed: broken"; failed == nil || failed.Error() != want {
+		t.Errorf("Send() = %v, want %s", failed, want)
+	}
+	_, err := h.vacants.Pause(t.Context(), children[0].ID)
+	h.must(err)
+	_, failed = h.ask(parent.ID, "x")
+	if want := "the vacant failed to answer: child " + children[0].ID.Short() + ": it is HIBERNATING"; failed == nil || failed.Error() != want {
+		t.Errorf("Send() = %v, want %s", failed, want)
+	}
+}
+
 func TestAChildOfAnotherIsNeverAsked(t *testing.T) {
 	s := newStore()
 	h, parent, _ := firm(t, s, both)

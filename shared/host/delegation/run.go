@@ -161,5 +161,9 @@ func about(child identity.ID, err error) error {
 		return nil
 	}
 	p := problem.Of(err)
-	return problem.Wrap(p.Kind, err, "child %s: %s", child.Short(), p.Text())
+	if p.Text() == problem.BehaviourFailed.Row().Text {
+		// The pipeline says the same of the parent, in front of this.
+		return problem.Wrap(p.Kind, p.Err, "child %s failed", child.Short())
+	}
+	return problem.Within(p.Kind, "child "+child.Short(), err)
 }

@@ -120,16 +120,16 @@ func (s *SpawnSpec) check() error {
 	if !slices.Contains(composite.BirthPaths(), s.Path) {
 		return problem.Invalid("path", "D1 to D5", clip(string(s.Path)))
 	}
-	for _, only := range []struct {
-		field, path string
-		given       bool
-	}{{"rule", "D1", s.Rule != ""}, {"with", "D4", s.With != nil}} {
-		if given := string(s.Path) == only.path; given != only.given {
-			want := "none"
-			if given {
-				want = "one"
-			}
-			return problem.Invalid(only.field, fmt.Sprintf("%s for path %s", want, s.Path), "otherwise")
+	with := ""
+	if s.With != nil {
+		with = s.With.Short()
+	}
+	for _, only := range []struct{ field, path, given string }{{"rule", "D1", s.Rule}, {"with", "D4", with}} {
+		switch needed := string(s.Path) == only.path; {
+		case needed && only.given == "":
+			return problem.Invalid(only.field, "one for path "+only.path, "none")
+		case !needed && only.given != "":
+			return problem.Invalid(only.field, fmt.Sprintf("none for path %s", s.Path), clip(only.given))
 		}
 	}
 	if s.Path == "D5" && s.Substrate == "" {

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// callHint helps who runs the host where a call failed. Its control door says
+// what callers are not told: that the vacant has children, one of which may be
+// why, or that it is a closed child, of whom there is no trace in public.
+func (a *app) callHint(ctx context.Context, err error, w where, id identity.ID) error {
+	if h := new(hinted); errors.As(err, &h) {
+		return err
+	}
+	failed, absent := problem.Is(err, problem.BehaviourFailed) || problem.Is(err, problem.Deadline), problem.Is(err, problem.Misdirected)
+	if !failed && !absent {
+		return err
+	}
+	plane := a.planeAt(w)
+	if plane == nil {
+		return err
+	}
+	v, showErr := plane.Show(ctx, id.String())
+	if showErr != nil {
+		return err
+	}
+	if absent && v.Closed && v.Parent != nil {
+		parent := v.Parent.Short()
+		if p, showErr := plane.Show(ctx, v.Parent.String()); showErr == nil {
+			parent = p.Name
+		}
+		return withHint(err, `vacancy graduate %s --capability "TEXT": it is a closed child of %s, which alone may call it until then, and that one's other children`, v.Name, parent)
+	}
+	if page, listErr := plane.Children(ctx, v.ID.String(), ""); failed && listErr == nil && len(page.Children) > 0 {
+		return withHint(err, "vacancy children %s", v.Name)
+	}
+	return err
+}
+
+// planeAt is the control door of a host that runs; nil if the person has none.
+func (a *app) planeAt(w where) *account.Client {
+	at, err := a.find(w)
+	if err != nil {
+		return nil
+	}
+	if at != nil {
+		url, key, err := at.keyed(at.record.AccountURL)
+		if err != nil {
+			return nil
+		}
+		return &account.Client{HTTP: keyedClient(key), URL: url}
+	}
+	dir, err := a.dataDir(w.data)
+	if err != nil {
+		return nil
+	}
+	client, base, err := serve.DialControl(dir)
+	if err != nil {
+		return nil
+	}
+	return &account.Client{HTTP: client, URL: base}
+}
