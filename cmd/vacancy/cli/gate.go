@@ -34,6 +34,15 @@ func tenantFlag(fs *pflag.FlagSet, tenant *string) {
 	fs.StringVar(tenant, "tenant", "", "the policy of a tenant, instead of the host's")
 }
 
+// checkTenant refuses a tenant that is given and is nobody: a script whose
+// variable is empty would set the host's policy.
+func checkTenant(cmd *cobra.Command, tenant string) error {
+	if cmd.Flags().Changed("tenant") && tenant == "" {
+		return problem.New(problem.Usage, "--tenant: expected a tenant, got none; without it the policy is the host's")
+	}
+	return nil
+}
+
 func (a *app) gateShowCommand() *cobra.Command {
 	var w where
 	var tenant string
@@ -43,6 +52,9 @@ func (a *app) gateShowCommand() *cobra.Command {
 		Example: "  vacancy gate show\n  vacancy gate show --tenant acme --json",
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkTenant(cmd, tenant); err != nil {
+				return err
+			}
 			return a.withControl(w, false, func(c *control) error {
 				p, err := c.Gate(cmd.Context(), tenant)
 				if err != nil {
@@ -68,16 +80,22 @@ func (a *app) gateSetCommand() *cobra.Command {
 		Long: `Set the policy of the gate, of the host or of a tenant; what is not given stays as it
 is. Attempts that have begun are judged by the policy of then, which is kept with each.
 
---mode default takes evidence that is missing for what it is, and goes on; strict
-refuses then, and counts an equal tenant or owner as well; reference compares the child
-with its parent alone, as the reference does. --detector zeros switches the collusion
-check off, and the host says so whenever it starts.`,
+--mode default takes evidence that is missing for what it is, and goes on. Strict
+refuses then, and counts a tenant or owner in common as well, and a substrate in common
+with a sibling. That is severe: of a parent that answers by a plan, and has no substrate
+put the answers together, neither substrate nor style is known, so strict refuses all
+its children; and so it does one that has not yet given 50 answers. Reference compares
+the child with its parent alone, as the reference does. --detector zeros switches the
+collusion check off, and the host says so whenever it starts.`,
 		Example: `  vacancy gate set --limit 5
   vacancy gate set --mode strict --threshold 0.5
   vacancy gate set --tenant acme --limit 1`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			fs := cmd.Flags()
+			if err := checkTenant(cmd, tenant); err != nil {
+				return err
+			}
 			if !fs.Changed("limit") && !fs.Changed("threshold") && mode == "" && detector == "" {
 				return withHint(problem.New(problem.Usage, "nothing is given to set"), "vacancy gate show, or vacancy gate set --limit 5")
 			}
@@ -98,6 +116,9 @@ check off, and the host says so whenever it starts.`,
 				}
 				if detector != "" {
 					p.Detector = detector
+				}
+				if err := p.Check(); err != nil {
+					return err
 				}
 				set, err := c.SetGate(cmd.Context(), tenant, p)
 				if err != nil {
@@ -124,7 +145,10 @@ type gateResult struct{ account.GatePolicy }
 func (r gateResult) MarshalJSON() ([]byte, error) { return json.Marshal(r.GatePolicy) }
 
 func (r gateResult) text(w io.Writer) {
-	whose := map[string]string{"tenant": "of tenant " + r.Tenant, "host": "of this host", "default": "by default"}[r.From]
+	whose := map[string]string{"tenant": "of tenant " + r.Tenant, "host": "of this host", "default": "that every host has by default"}[r.From]
+	if r.Tenant != "" && r.From != "tenant" {
+		fmt.Fprintf(w, "tenant %s has no policy of its own: ", printable(r.Tenant))
+	}
 	fmt.Fprintf(w, "graduations are judged by the policy %s\n", printable(whose))
 	fmt.Fprintf(w, "  limit      %d of one parent within 24 hours\n  threshold  %g\n  mode       %s\n  detector   %s\n",
 		r.Policy.Limit, r.Policy.Threshold, printable(string(r.Policy.Mode)), printable(r.Policy.Detector))

@@ -66,6 +66,9 @@ Where nobody can sign for both, CHILD is whichever identity of yours is one of t
 		GroupID: groupHost,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(args[0]); err != nil {
+				return err
+			}
 			if f.print {
 				return a.printHalf(cmd.Context(), f, args[0])
 			}
@@ -88,6 +91,21 @@ Where nobody can sign for both, CHILD is whichever identity of yours is one of t
 	fs.StringVar(&f.with, "with", "", "a `FILE` with what the other party has printed")
 	hostFlags(fs, &f.where)
 	return cmd
+}
+
+// check refuses flags that do not go together.
+func (f *graduateFlags) check(name string) error {
+	switch {
+	case f.print && f.explain:
+		return problem.New(problem.Usage, "--explain and --print do not go together: nothing is sent, and nothing compared")
+	case !f.print && (f.manifest != "" || f.registry != ""):
+		flag := "--manifest"
+		if f.manifest == "" {
+			flag = "--registry"
+		}
+		return withHint(problem.New(problem.Usage, "%s goes with --print", flag), `vacancy graduate %s --capability "TEXT" --print`, name)
+	}
+	return nil
 }
 
 // graduate asks for a graduation, follows it and shows what has come of it.

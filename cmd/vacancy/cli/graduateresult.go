@@ -22,9 +22,10 @@ func (r graduateResult) text(w io.Writer) {
 		fmt.Fprintf(w, "%s has graduated, attempt %d\n", printable(r.name), r.Position)
 	case graduation.Open:
 		fmt.Fprintf(w, "%s: attempt %d is open, until %s at the latest\n", printable(r.name), r.Position, r.Due.UTC().Format("15:04:05Z"))
+	case graduation.Failed: // no step has decided
+		fmt.Fprintf(w, "%s has not graduated: attempt %d has failed\n", printable(r.name), r.Position)
 	default:
-		fmt.Fprintf(w, "%s has not graduated: attempt %d was %s\n", printable(r.name), r.Position, map[graduation.Phase]string{
-			graduation.Refused: "refused", graduation.Failed: "broken off"}[r.State])
+		fmt.Fprintf(w, "%s has not graduated: attempt %d was %s\n", printable(r.name), r.Position, printable(string(r.State)))
 	}
 	r.steps(w)
 	if r.Outcome != nil {
@@ -68,8 +69,19 @@ func (r graduateResult) explanation(w io.Writer) {
 	}
 	for _, pair := range r.Findings.Pairs {
 		fmt.Fprintf(w, "beside %s %s\n", printable(string(pair.Role)), pair.With.Short())
-		for _, s := range pair.Signals {
-			fmt.Fprintf(w, "  %-10s %s\n", printable(string(s.Name)), signalText(&s))
+		for _, name := range []string{"controller", "substrate", "stylo"} {
+			shown := name
+			for _, s := range pair.Signals {
+				if strengthOf(s.Name) != name {
+					continue
+				}
+				layer := printable(string(s.Name))
+				if layer == name {
+					layer = ""
+				}
+				fmt.Fprintf(w, "  %-10s  %-9s %s\n", shown, layer, signalText(pair.Role, &s))
+				shown = ""
+			}
 		}
 	}
 	if len(r.Findings.Pairs) == 0 {
@@ -77,7 +89,32 @@ func (r graduateResult) explanation(w io.Writer) {
 	}
 }
 
-func signalText(s *gate.Signal) string {
+// strengthOf is the name, in a refusal, of the strength that a signal is of.
+func strengthOf(n gate.Name) string {
+	switch n {
+	case gate.Substrate:
+		return "substrate"
+	case gate.Style:
+		return "stylo"
+	}
+	return "controller"
+}
+
+// because says in words why a signal that was observed is as strong as it is,
+// where the host has not.
+func because(role gate.Role, s *gate.Signal) string {
+	switch {
+	case s.Why != "" || s.Name != gate.Substrate || s.State != gate.SignalObserved:
+		return s.Why
+	case s.Strength == 0:
+		return "they are served by different ones"
+	case role == gate.Parent:
+		return "the child is served by what serves its parent"
+	}
+	return "the child is served by what serves its sibling"
+}
+
+func signalText(role gate.Role, s *gate.Signal) string {
 	said := string(s.State)
 	if s.State == gate.SignalObserved {
 		said = fmt.Sprintf("%.2f", s.Strength)
@@ -87,11 +124,13 @@ func signalText(s *gate.Signal) string {
 			said += ", recorded alone"
 		}
 	}
-	if s.Why != "" {
-		said += ": " + s.Why
+	if why := because(role, s); why != "" {
+		said += ": " + why
 	}
 	if in := s.Inputs; in != nil {
 		switch {
+		case in.A == in.B && in.A != "":
+			said += fmt.Sprintf(" (%s)", in.A)
 		case in.A != "" || in.B != "":
 			said += fmt.Sprintf(" (%s and %s)", in.A, in.B)
 		case s.State == gate.SignalObserved:

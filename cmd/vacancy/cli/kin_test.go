@@ -35,6 +35,7 @@ func TestChildrenAndTheirGateAreShownAsWritten(t *testing.T) {
 	golden(t, "manifest", s.must("manifest", "kid"))
 	golden(t, "manifest.json", s.must("manifest", "kid", "--json"))
 	golden(t, "gate", s.must("gate", "show"))
+	golden(t, "gate-nobody", s.must("gate", "show", "--tenant", "nobody"))
 	golden(t, "gate.json", s.must("gate", "set", "--mode", "strict", "--limit", "5", "--threshold", "0.5", "--tenant", "acme", "--json"))
 	code, out, errs := s.run("", "graduate", "kid", "--capability", "reviews contracts", "--explain")
 	if code != problem.ExitRefused || !strings.Contains(errs, "try: vacancy graduate kid --explain") {
@@ -72,7 +73,15 @@ func TestWhatIsNoFamilyExitsByItsKind(t *testing.T) {
 		{"plan show firm", problem.ExitNotFound, "no plan"},
 		{"plan set firm absent.yaml", problem.ExitNotFound, "absent.yaml"},
 		{"gate set", problem.ExitUsage, "nothing is given"},
-		{"gate set --limit 0", problem.ExitUsage, "limit"},
+		{"gate set --limit 0", problem.ExitUsage, "limit: expected 1 to 1000, got 0"},
+		{"gate set --limit 0 --json", problem.ExitUsage, `"field":"limit"`},
+		{"gate set --threshold NaN", problem.ExitUsage, "threshold: expected 0 to 1, got NaN"},
+		{"gate set --limit 1 --tenant=", problem.ExitUsage, "--tenant: expected a tenant"},
+		{"gate show --tenant=", problem.ExitUsage, "--tenant: expected a tenant"},
+		{"publish kid", problem.ExitRefused, `try: vacancy graduate kid --capability "TEXT"`},
+		{"graduate kid --capability x --manifest m.json", problem.ExitUsage, "--manifest goes with --print"},
+		{"graduate kid --capability x --registry https://x.example", problem.ExitUsage, "--registry goes with --print"},
+		{"graduate kid --capability x --explain --print", problem.ExitUsage, "do not go together"},
 		{"gate set --detector none", problem.ExitUsage, "detector"},
 		{"graduate kid", problem.ExitUsage, "--capability is missing"},
 		{"graduate kid --explain", problem.ExitNotFound, "has not asked"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -21,8 +22,9 @@ func (a *app) manifestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "manifest CHILD",
 		Short: "Show what binds a child to its parent",
-		Long: `Show the manifest of a child that is hosted: both signatures, which are verified here
-and now, and what each of its fields allows.
+		Long: `Show the manifest of a child that is hosted, or of an identity of yours that a host
+keeps one of: both signatures, which are verified here and now, and what each of its
+fields allows.
 
 With --take FILE a manifest is kept that both have signed elsewhere.`,
 		Example: `  vacancy manifest reviewer
@@ -44,7 +46,7 @@ With --take FILE a manifest is kept that both have signed elsewhere.`,
 				if given != nil {
 					kept, err = c.TakeManifest(cmd.Context(), args[0], given)
 				} else {
-					kept, err = c.Manifest(cmd.Context(), args[0])
+					kept, err = a.manifestNamed(cmd.Context(), c, args[0])
 				}
 				if err != nil {
 					return err
@@ -60,6 +62,27 @@ With --take FILE a manifest is kept that both have signed elsewhere.`,
 	cmd.Flags().StringVar(&file, "take", "", "a `FILE` with a manifest that both have signed")
 	hostFlags(cmd.Flags(), &w)
 	return cmd
+}
+
+// manifestNamed is the manifest that a host keeps of a child: of a vacant that
+// is hosted there, by name or id, or of an identity of the person.
+func (a *app) manifestNamed(ctx context.Context, c *control, name string) (account.Manifest, error) {
+	kept, err := c.Manifest(ctx, name)
+	if !problem.Is(err, problem.NotFound) {
+		return kept, err
+	}
+	if _, showErr := c.Show(ctx, name); !problem.Is(showErr, problem.NotFound) {
+		return kept, err
+	}
+	h, homeErr := a.home()
+	if homeErr != nil {
+		return kept, err
+	}
+	own, openErr := h.Open(name)
+	if openErr != nil {
+		return kept, err
+	}
+	return c.Manifest(ctx, own.ID().String())
 }
 
 // readManifest reads a manifest from a file, alone or as --json prints it.

@@ -89,6 +89,11 @@ func (a *app) publish(ctx context.Context, f publishFlags, name string) error {
 	}
 	return a.withControl(f.where, false, func(c *control) error {
 		done, err := c.Publish(ctx, name, p)
+		if problem.Is(err, problem.Forbidden) {
+			if v, showErr := c.Show(ctx, name); showErr == nil && v.Closed {
+				return withHint(err, `vacancy graduate %s --capability "TEXT"`, v.Name)
+			}
+		}
 		if err != nil {
 			return a.ownHint(err, "publish", name)
 		}
