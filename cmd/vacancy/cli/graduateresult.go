@@ -157,7 +157,7 @@ func refusalOf(v *graduation.View, name string) error {
 	again := fmt.Sprintf("vacancy graduate %s --capability %q", name, v.Capability)
 	switch kind {
 	case problem.GraduationRate:
-		return withHint(err, "%s, when 24 hours have passed", again)
+		return withHint(err, "%s, when 24 hours have passed since the first of its parent's last %d", again, v.Policy.Limit)
 	case problem.Collusion:
 		return withHint(err, "vacancy graduate %s --explain", name)
 	case problem.Unavailable, problem.Deadline:

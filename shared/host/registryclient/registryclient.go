@@ -174,7 +174,11 @@ func refusal(host string, r *outbound.Reply) error {
 	if json.Unmarshal(body.Detail, &detail) != nil {
 		detail = "" // a framework's list of what is wrong
 	}
-	return problem.Wrap(kindOf(r.Status, body.Code), status, "%s %v: %s", host, status, shown(detail))
+	p := problem.Wrap(kindOf(r.Status, body.Code), status, "%s %v: %s", host, status, shown(detail))
+	if body.Field != "" {
+		p.Field = shown(body.Field)
+	}
+	return p
 }
 
 // shown is what a person sees of a detail: a line of it, without what moves a

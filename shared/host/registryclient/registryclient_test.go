@@ -106,6 +106,13 @@ func TestARefusalOfARegistryHasItsKindAndNoTricks(t *testing.T) {
 	}
 }
 
+func TestARefusalOfARegistryNamesTheField(t *testing.T) {
+	c, _ := client(says(400, `{"detail":"rule: expected one","code":"malformed","field":"ru\u001ble"}`))
+	if _, err := c.Card(t.Context(), keyOf(t, 1).ID()); problem.Of(err).Field != "rule" {
+		t.Errorf("Card() = %v of field %q, want rule", err, problem.Of(err).Field)
+	}
+}
+
 func TestAnAnswerThatCannotBeReadIsNone(t *testing.T) {
 	id := keyOf(t, 1).ID()
 	for name, body := range map[string]string{
