@@ -164,7 +164,10 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 		}
 	}
 	commit := false
+	var mu sync.Mutex // a command may read several at once
 	lossy := &storetest.Lossy{Store: home, Decide: func(op string, _ []store.Write) storetest.Fate {
+		mu.Lock()
+		defer mu.Unlock()
 		calls++
 		switch n := calls - 1; {
 		case n == at:
