@@ -120,6 +120,11 @@ func (p *Pair) activity(m Mode) (Signal, error) {
 		}
 		return p.missing(s, "fewer than seven days are known of both"), nil
 	}
+	for _, o := range []Observation{p.A, p.B} {
+		if len(o.Activity) != Buckets {
+			return Signal{}, p.damaged(Activity, problem.New(problem.Damaged, "expected %d hours of %s, got %d", Buckets, o.ID.Short(), len(o.Activity)))
+		}
+	}
 	r, err := collusion.Pearson(p.A.Activity, p.B.Activity)
 	if err != nil {
 		return Signal{}, p.damaged(Activity, err)

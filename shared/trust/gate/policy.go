@@ -129,12 +129,20 @@ func (p *Policy) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// ParseFindings reads findings as they were stored.
+// UnmarshalJSON is ParseFindings.
+func (f *Findings) UnmarshalJSON(data []byte) (err error) {
+	*f, err = ParseFindings(data)
+	return err
+}
+
+// ParseFindings reads findings as they were stored, or handed from step to step.
 func ParseFindings(data []byte) (Findings, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	var f Findings
-	err := d.Decode(&f)
+	type fields Findings // without UnmarshalJSON
+	var read fields
+	err := d.Decode(&read)
+	f := Findings(read)
 	if err == nil && d.More() {
 		err = io.ErrUnexpectedEOF
 	}
