@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/url"
@@ -64,23 +65,7 @@ for who runs the host. The beginning of its parent's id is put behind its name.`
 				}
 				return a.showBirth(&made, args[0])
 			}
-			return a.withControl(w, false, func(c *control) error {
-				parent, err := c.Show(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				made, err := c.Spawn(cmd.Context(), parent.ID.String(), s)
-				if err != nil {
-					return spawnHint(err, &s, args[0])
-				}
-				if err := a.showBirth(&made, parent.Name); err != nil {
-					return err
-				}
-				if by := servedAlike(made.Vacant.Substrate, parent.Substrate); made.Vacant.Closed && by != "" {
-					a.note("%s and its parent are both served by %s: by default it cannot graduate while they are", made.Vacant.Name, printable(by))
-				}
-				return nil
-			})
+			return a.withControl(w, false, func(c *control) error { return a.spawn(cmd.Context(), c, s, args[0]) })
 		},
 	}
 	fs := cmd.Flags()
@@ -96,6 +81,25 @@ for who runs the host. The beginning of its parent's id is put behind its name.`
 	fs.BoolVar(&signed, "signed", false, "PARENT is an identity of yours, and signs for itself")
 	hostFlags(fs, &w)
 	return cmd
+}
+
+// spawn makes a child of a vacant of the host.
+func (a *app) spawn(ctx context.Context, c *control, s account.Spawning, name string) error {
+	parent, err := c.Show(ctx, name)
+	if err != nil {
+		return err
+	}
+	made, err := c.Spawn(ctx, parent.ID.String(), s)
+	if err != nil {
+		return spawnHint(err, &s, name)
+	}
+	if err := a.showBirth(&made, parent.Name); err != nil {
+		return err
+	}
+	if by := servedAlike(made.Vacant.Substrate, parent.Substrate); made.Vacant.Closed && by != "" {
+		a.note("%s and its parent are both served by %s: by default it cannot graduate while they are", made.Vacant.Name, printable(by))
+	}
+	return nil
 }
 
 // spawnMissing says what every birth needs and s does not have.

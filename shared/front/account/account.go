@@ -67,7 +67,7 @@ type Config struct {
 //	POST /v1/vacants/{vacant}/publish       {"capability", "visibility", "listing"}, also /unpublish
 //	POST /v1/vacants/{vacant}/revoke        {"reason"}: its key, for good
 //	GET  /v1/vacants/{vacant}/logbook?from=&limit=
-//	POST /v1/vacants/{vacant}/children      a child                    201
+//	POST /v1/vacants/{vacant}/children      a child                    201; 200 if it was there
 //	GET  /v1/vacants/{vacant}/children?cursor=&limit=
 //	GET  /v1/vacants/{vacant}/manifest      what binds a child; POST keeps one that both have signed
 //	GET  /v1/vacants/{vacant}/plan          what a composite answers by; PUT sets it
