@@ -49,7 +49,7 @@ func (s *Service) commitOnce(ctx context.Context, a *Attempt, found *gate.Findin
 		return err
 	}
 	// Which asks for consent, for the keys and for a closed child once more.
-	planned, made, err := s.Vacants.PlanGraduation(ctx, hosted.Graduation{Request: a.Request, Artefacts: hosted.Artefacts(a.Artefacts), When: s.now()})
+	planned, made, err := s.Vacants.PlanGraduation(ctx, hosted.Graduation{Request: a.Request, Artefacts: a.Artefacts, When: s.now()})
 	if err != nil {
 		return err
 	}

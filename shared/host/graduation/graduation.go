@@ -106,7 +106,7 @@ const (
 	// how many of all children of one parent.
 	MaxAttempts = 32
 	MaxOfParent = 96
-	Day         = 24 * time.Hour
+	Day         = gate.Day
 )
 
 // detector is what judges by p.

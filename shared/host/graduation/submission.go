@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -21,23 +22,7 @@ type Submission struct {
 
 // Artefacts are signed in advance by a party whose key this host does not
 // hold. Of a party that is hosted here none is needed, and none is kept.
-type Artefacts struct {
-	// ManifestParent and ManifestChild sign the manifest as it will be: what
-	// Graduated makes of the one that is registered.
-	ManifestParent, ManifestChild []byte
-	// Card is the serialised card of a child that runs elsewhere, and the rest
-	// its register event.
-	Card      []byte
-	Time      int64 // Unix milliseconds
-	ActorSeq  int64
-	Key       string
-	Signature []byte
-}
-
-// IsZero reports whether nothing came along.
-func (a *Artefacts) IsZero() bool {
-	return len(a.ManifestParent)+len(a.ManifestChild)+len(a.Card)+len(a.Signature) == 0 && a.Time == 0 && a.ActorSeq == 0 && a.Key == ""
-}
+type Artefacts = hosted.Artefacts
 
 // MaxSubmission is the most bytes of a submission.
 const MaxSubmission = 128 << 10
@@ -103,7 +88,7 @@ func ParseSubmission(blob []byte) (Submission, error) {
 			if k := d.Kind(); k != canon.Object {
 				return problem.Invalid(key, canon.Object.String(), k.String())
 			}
-			return d.Object(func(name string) error { return s.Artefacts.read(d, name) })
+			return d.Object(func(name string) error { return readArtefact(&s.Artefacts, d, name) })
 		}
 		return problem.Invalid(fmt.Sprintf("%.40q", key), "request or artefacts", "another")
 	})
@@ -113,7 +98,7 @@ func ParseSubmission(blob []byte) (Submission, error) {
 	return s, err
 }
 
-func (a *Artefacts) read(d *canon.Decoder, name string) (err error) {
+func readArtefact(a *Artefacts, d *canon.Decoder, name string) (err error) {
 	field := "artefacts." + name
 	switch name {
 	case "manifest_signature_parent":

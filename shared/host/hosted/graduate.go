@@ -27,7 +27,8 @@ type Graduation struct {
 // Artefacts are what a party has signed whose key this host does not hold. Of
 // one that is hosted here none is looked at.
 type Artefacts struct {
-	// ManifestParent and ManifestChild sign the manifest as it will be.
+	// ManifestParent and ManifestChild sign the manifest as it will be: what
+	// Graduated makes of the one that is registered.
 	ManifestParent, ManifestChild []byte
 	// Card is the serialised card of a child that runs elsewhere, and the rest
 	// its register event.
@@ -36,6 +37,11 @@ type Artefacts struct {
 	ActorSeq  int64
 	Key       string
 	Signature []byte
+}
+
+// IsZero reports whether nothing came along.
+func (a *Artefacts) IsZero() bool {
+	return len(a.ManifestParent)+len(a.ManifestChild)+len(a.Card)+len(a.Signature) == 0 && a.Time == 0 && a.ActorSeq == 0 && a.Key == ""
 }
 
 // Graduated is what a graduation comes to.
