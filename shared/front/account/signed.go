@@ -50,7 +50,7 @@ func (d *door) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawni
 		return err
 	}
 	if r.PathValue("vacant") != q.ParentID.String() {
-		return problem.Invalid("parent_id", "the id in the path", q.ParentID.String())
+		return problem.Invalid("parent_id", fmt.Sprintf("that of the vacant in the path, %.64q", r.PathValue("vacant")), q.ParentID.String())
 	}
 	if err := asked.Check(&q); err != nil {
 		return err

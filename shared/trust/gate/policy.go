@@ -110,7 +110,7 @@ func ParsePolicy(data []byte) (Policy, error) {
 		err = p.Check()
 	}
 	if err != nil {
-		return Policy{}, problem.New(problem.Malformed, "policy: %s", problem.Of(err).Text())
+		return Policy{}, problem.Within(problem.Malformed, "policy", err)
 	}
 	return p, nil
 }
