@@ -91,10 +91,10 @@ func (e edge) behaviour(function string) *awscloudfront.BehaviorOptions {
 	}
 }
 
-// addRegistry leads to searches, to the gate and to the registry, which has what is left of
-// /v1/ after the operator's doors. Searches are kept for as long as they say,
-// for most are asked twice; what a vacant shows of itself may depend on who
-// proves to be asking, so of the registry nothing is kept but the log.
+// addRegistry leads to searches, to the gate and to the registry, which has what
+// is left of /v1/ after the operator's doors. Searches are kept for as long as
+// they say, for most are asked twice; what a vacant shows of itself may depend on
+// who proves to be asking, so of the registry nothing is kept but the log.
 func (e edge) addRegistry(d awscloudfront.Distribution) {
 	found, pages := searchCache(e.stack, e.in), logCache(e.stack, e.in)
 	for _, b := range []struct {

@@ -93,8 +93,8 @@ const (
 // Of documents message makes the keys of texts, and notes who was called, and no
 // other: whoever takes it over changes neither the operator's key nor a vacant's
 // record. A software identity it would have to make as well, if strangers come
-// before the operator. registry makes those of the registry and takes cosignatures, but writes nothing
-// of the log; search none at all.
+// before the operator. registry makes those of the registry and takes
+// cosignatures, but writes nothing of the log; search none at all.
 func table(s settings.Settings) []function {
 	return slices.Concat(doors(s), jobs(s), steps())
 }

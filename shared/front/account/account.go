@@ -3,13 +3,14 @@
 // plans, changes their state, keeps the gate's policy, and says who the host is.
 //
 // It imports host/hosted, registry, plan, delegation, graduation and spawning,
-// floors 1 and 2 and problem, translates, and decides nothing itself. Who may reach it is the home's business: on one machine a Unix socket
-// that only its owner opens, and never the public listener; on AWS a public URL,
-// where Keyed lets in who has the operator's key and nobody else. One route has a
-// second door, Signed: a parent asks for children by its own signature. The
-// invariants: a page in a browser gets nothing, even one that could reach the
-// door; a body is strict JSON or refused; a seed that comes in shows nowhere,
-// and one goes out by an export alone.
+// floors 1 and 2 and problem, translates, and decides nothing itself. Who may
+// reach it is the home's business: on one machine a Unix socket that only its
+// owner opens, and never the public listener; on AWS a public URL, where Keyed
+// lets in who has the operator's key and nobody else. One route has a second door,
+// Signed: a parent asks for children by its own signature. The invariants: a page
+// in a browser gets nothing, even one that could reach the door; a body is strict
+// JSON or refused; a seed that comes in shows nowhere, and one goes out by an
+// export alone.
 package account
 
 import (

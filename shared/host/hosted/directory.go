@@ -42,8 +42,8 @@ func (v *Vacants) Show(ctx context.Context, id identity.ID) (r Record, ok bool, 
 }
 
 // Open returns the ids of up to n vacants that are not closed, neither for good
-// nor by a manifest, by name, at most a second old. Anybody may ask, and where many are closed the answer is many
-// reads. The ids may not be changed.
+// nor by a manifest, by name, at most a second old. Anybody may ask, and where
+// many are closed the answer is many reads. The ids may not be changed.
 func (v *Vacants) Open(ctx context.Context, n int) ([]identity.ID, error) {
 	began := v.Now()
 	if ids, known := v.memory.opened(n, began); known {

@@ -107,9 +107,9 @@ func (v *Vacants) kinWrites(ctx context.Context, m *composite.Manifest) ([]store
 	return writes, nil
 }
 
-// stays refuses m, if there is one, where it makes r the child of another parent than it has. Whoever
-// has the key of a child could else shed all that its parent signed, by a
-// parent of its own making.
+// stays refuses m, if there is one, where it makes r the child of another parent
+// than it has. Whoever has the key of a child could else shed all that its parent
+// signed, by a parent of its own making.
 func (r *Record) stays(m *composite.Manifest) error {
 	if m == nil || r.Parent == nil || *r.Parent == m.ParentID {
 		return nil

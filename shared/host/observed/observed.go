@@ -5,8 +5,9 @@
 // It imports call, registry, the store, floor 1 and problem. The invariants: it
 // keeps no text; it fails no call, and a call waits for it no longer than the
 // pipeline lets it; a vacant costs one document, written by each process at most
-// every Every, and only where it changes. What a process noted since its last write is lost with it, and so
-// is what could not be written: evidence may be missing, and is never made up.
+// every Every, and only where it changes. What a process noted since its last
+// write is lost with it, and so is what could not be written: evidence may be
+// missing, and is never made up.
 package observed
 
 import (

@@ -115,10 +115,11 @@ type Reply struct {
 
 // Do sends r for who acts and reads the whole reply. The errors are problems:
 // Malformed for a URL that is not absolute http or https without user and
-// password, what the Guard says of what a vacant may not reach, Forbidden for an address that may not be reached (naming host and reason),
-// Deadline for a time-out, Canceled when ctx was cancelled, Untrusted for a
-// certificate that did not verify, TooLarge for a reply above its bound,
-// Unavailable for everything else that the network does.
+// password, what the Guard says of what a vacant may not reach, Forbidden for an
+// address that may not be reached (naming host and reason), Deadline for a
+// time-out, Canceled when ctx was cancelled, Untrusted for a certificate that did
+// not verify, TooLarge for a reply above its bound, Unavailable for everything
+// else that the network does.
 func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 	u, err := ParseURL(r.URL)
 	if err != nil {

@@ -29,9 +29,9 @@ func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) 
 	return r.run(ctx, func(ctx context.Context) (*decision, error) { return r.publish(ctx, &p, &reached, publisher{}) })
 }
 
-// Plan decides as Publish does, for the host itself, and leaves the commit to
-// the caller, who has more to change in it: the state, for one. Refused with *store.TakenError or *store.ConflictError,
-// it is planned again. See Turn.
+// Plan decides as Publish does, for the host itself, and leaves the commit to the
+// caller, who has more to change in it: the state, for one. Refused with
+// *store.TakenError or *store.ConflictError, it is planned again. See Turn.
 func (r *Registry) Plan(ctx context.Context, p Publication) (Plan, error) {
 	return r.plan(ctx, p, publisher{host: true})
 }
