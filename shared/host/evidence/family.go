@@ -6,8 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"golang.org/x/text/unicode/norm"
+	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/plan"
@@ -46,10 +45,12 @@ func familyOf(text string) string {
 	return s.Kind + ":" + host
 }
 
-// hostOf is the one spelling of a host that a client takes for the same.
+// hostOf is the one spelling of a host that a client takes for the same; ""
+// for one that is not ASCII, which no substrate is made of.
 func hostOf(name string) string {
-	// An ideographic full stop separates labels too.
-	name = strings.ReplaceAll(norm.NFKC.String(strings.ToLower(name)), "\u3002", ".")
+	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return ""
+	}
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
 	if a, err := netip.ParseAddr(name); err == nil {
 		return a.Unmap().String()

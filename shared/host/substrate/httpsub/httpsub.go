@@ -37,9 +37,14 @@ type Substrate struct {
 // substrate.Kinds. It is the vacant that asks, so client's guard may refuse.
 func New(client *outbound.Client) func(url string) (substrate.Substrate, error) {
 	return func(url string) (substrate.Substrate, error) {
-		if _, err := outbound.ParseURL(url); err != nil {
+		u, err := outbound.ParseURL(url)
+		if err != nil {
 			p := problem.Of(err)
 			return nil, &problem.Error{Kind: p.Kind, Field: "substrate", Want: "http: and " + p.Want, Got: p.Got, Err: p.Err}
+		}
+		if host := u.Hostname(); strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			// One host must have one spelling: whom a vacant is served by is evidence.
+			return nil, problem.Invalid("substrate", "a host in ASCII, as in xn--bcher-kva.example", fmt.Sprintf("%.80q", host))
 		}
 		return &Substrate{client: client, url: url}, nil
 	}

@@ -195,7 +195,8 @@ func TestAnAddressInsideIsRefusedOutsideDev(t *testing.T) {
 }
 
 func TestTheURLIsCheckedWhenTheSubstrateIsMade(t *testing.T) {
-	for _, url := range []string{"", "example.com", "ftp://example.com", "http://u:p@example.com/", "/path"} {
+	for _, url := range []string{"", "example.com", "ftp://example.com", "http://u:p@example.com/", "/path",
+		"https://\uff4dodel.example/a", "https://model\u3002example/a", "https://b\u00fccher.example/a"} {
 		if _, err := httpsub.New(outbound.New(outbound.Options{}))(url); !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "substrate" {
 			t.Errorf("New(%q) = %v, want a refusal that names the substrate", url, err)
 		}
