@@ -37,7 +37,7 @@ var stages = []stage{
 	{"store", "the store contract on every adapter", []string{"dynamodb-local"}, storeContract},
 	{"search", "the search contract on a real OpenSearch node", []string{"opensearch"}, searchContract},
 	{"faults", "faults, kills and random schedules", []string{"dynamodb-local"}, faults},
-	{"fuzz", "5 s for each parser of what strangers send", nil, fuzz},
+	{"fuzz", "3 s for each parser of what strangers send", nil, fuzz},
 	{"infra", "the stacks against their golden templates and policies", []string{"staticcheck", "cdk-build"}, infra},
 	{"aws", "the deployed host, on LocalStack", []string{"cdk", "localstack", "cdk-build"}, aws},
 }
