@@ -18,6 +18,10 @@ func (c counts) String() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
 }
 
+func (c *counts) add(more counts) {
+	c.passed, c.failed, c.skipped = c.passed+more.passed, c.failed+more.failed, c.skipped+more.skipped
+}
+
 // one counts a check that is not a Go test.
 func (c *counts) one(err error) error {
 	if err != nil {

@@ -1,6 +1,7 @@
 // Command runner is what tests/run starts: it checks the tools, fetches what
-// later stages need while earlier ones run, runs the named stages in order and
-// counts. Its last line is "N passed, N failed, N skipped".
+// later stages need while earlier ones run, runs the named stages in order, the
+// last of them beside some others, and counts. Its last line is "N passed, N
+// failed, N skipped".
 //
 // A tool that is missing is a failure before any work, never a skip.
 package main
@@ -26,20 +27,26 @@ type stage struct {
 	about string
 	needs []string // downloads to wait for, by name
 	run   func(context.Context, *counts) error
+	// beside says that it runs while the last stage of all mostly waits for its
+	// server: one after the other they would take half an hour.
+	beside bool
 }
 
+// deployed is the stage that the others beside it run with.
+const deployed = "aws"
+
 var stages = []stage{
-	{"format", "gofmt changes nothing", nil, format},
-	{"vet", "go vet, and the command builds for every system", nil, vet},
-	{"lint", "staticcheck is silent", []string{"staticcheck"}, lint},
-	{"unit", "unit tests with the race detector", nil, unit},
-	{"e2e", "stories and attacks through the real command", nil, e2e},
-	{"store", "the store contract on every adapter", []string{"dynamodb-local"}, storeContract},
-	{"search", "the search contract on a real OpenSearch node", []string{"opensearch"}, searchContract},
-	{"faults", "faults, kills and random schedules", []string{"dynamodb-local"}, faults},
-	{"fuzz", "3 s for each parser of what strangers send", nil, fuzz},
-	{"infra", "the stacks against their golden templates and policies", []string{"staticcheck", "cdk-build"}, infra},
-	{"aws", "the deployed host, on LocalStack", []string{"cdk", "localstack", "cdk-build"}, aws},
+	{"format", "gofmt changes nothing", nil, format, false},
+	{"vet", "go vet, and the command builds for every system", nil, vet, false},
+	{"lint", "staticcheck is silent", []string{"staticcheck"}, lint, false},
+	{"unit", "unit tests with the race detector", nil, unit, false},
+	{"e2e", "stories and attacks through the real command", nil, e2e, false},
+	{"store", "the store contract on every adapter", []string{"dynamodb-local"}, storeContract, false},
+	{"search", "the search contract on a real OpenSearch node", []string{"opensearch"}, searchContract, true},
+	{"faults", "faults, kills and random schedules", []string{"dynamodb-local"}, faults, true},
+	{"fuzz", "3 s for each parser of what strangers send", nil, fuzz, true},
+	{"infra", "the stacks against their golden templates and policies", []string{"staticcheck", "cdk-build"}, infra, true},
+	{deployed, "the deployed host, on LocalStack", []string{"cdk", "localstack", "cdk-build"}, aws, true},
 }
 
 func main() {
@@ -61,7 +68,23 @@ func run(ctx context.Context, names []string) int {
 		return 1
 	}
 	fetched := fetchAll(ctx, chosen)
-	for _, s := range chosen {
+	alone := slices.DeleteFunc(slices.Clone(chosen), func(s stage) bool { return s.beside })
+	together := chosen[len(alone):]
+	c.add(inOrder(ctx, alone, fetched))
+	others := slices.DeleteFunc(slices.Clone(together), func(s stage) bool { return s.name == deployed })
+	last := make(chan counts, 1)
+	go func() { last <- inOrder(ctx, together[len(others):], fetched) }()
+	c.add(inOrder(ctx, others, fetched))
+	c.add(<-last)
+	if c.failed > 0 {
+		return 1
+	}
+	return 0
+}
+
+// inOrder runs stages one after the other, and counts.
+func inOrder(ctx context.Context, stages []stage, fetched downloads) (c counts) {
+	for _, s := range stages {
 		if ctx.Err() != nil {
 			c.failed++
 			break
@@ -81,10 +104,7 @@ func run(ctx context.Context, names []string) int {
 		}
 		fmt.Printf("== %s: %s, %.1f s\n\n", s.name, verdict, time.Since(began).Seconds())
 	}
-	if c.failed > 0 {
-		return 1
-	}
-	return 0
+	return c
 }
 
 func choose(names []string) ([]stage, error) {
