@@ -15,7 +15,7 @@ import (
 
 // calls of the load test: enough in every run to meet each other on many
 // instances, and as many as you like by hand.
-var calls = flag.Int("calls", 500, "calls of the load test")
+var calls = flag.Int("calls", 1000, "calls of the load test")
 
 // Thirty-two writers sign for one position and send at once, each on a
 // connection of its own; the functions run them side by side.

@@ -44,7 +44,7 @@ var stages = []stage{
 	{"store", "the store contract on every adapter", []string{"dynamodb-local"}, storeContract, false},
 	{"search", "the search contract on a real OpenSearch node", []string{"opensearch"}, searchContract, true},
 	{"faults", "faults, kills and random schedules", []string{"dynamodb-local"}, faults, true},
-	{"fuzz", "3 s for each parser of what strangers send", nil, fuzz, true},
+	{"fuzz", "10 s for each parser of what strangers send", nil, fuzz, true},
 	{"infra", "the stacks against their golden templates and policies", []string{"staticcheck", "cdk-build"}, infra, true},
 	{deployed, "the deployed host, on LocalStack", []string{"cdk", "localstack", "cdk-build"}, aws, true},
 }

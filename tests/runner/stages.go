@@ -77,7 +77,7 @@ var parsers = []string{
 	"shared/host/graduation/parse_test.go", "shared/host/plan/plan_test.go",
 }
 
-// fuzz runs every fuzz target of the parsers for 3 s. They are found in the
+// fuzz runs every fuzz target of the parsers for 10 s. They are found in the
 // source, so that none can be forgotten.
 func fuzz(ctx context.Context, c *counts) error {
 	var errs []error
@@ -107,7 +107,7 @@ func fuzz(ctx context.Context, c *counts) error {
 // then it runs again. A finding is never retried.
 func fuzzOne(ctx context.Context, dir, name string) error {
 	run := func() error {
-		return command(ctx, nil, "go", "test", "-run=^$", "-fuzz=^"+name+"$", "-fuzztime=3s", "-parallel=2", "-fuzzminimizetime=5s", dir)
+		return command(ctx, nil, "go", "test", "-run=^$", "-fuzz=^"+name+"$", "-fuzztime=10s", "-parallel=2", "-fuzzminimizetime=5s", dir)
 	}
 	err := run()
 	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "context deadline exceeded") && !strings.Contains(err.Error(), "Failing input") {
