@@ -29,9 +29,9 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 		Comment:         str("Vacancy " + in.Settings.Stage),
 		DefaultBehavior: e.behaviour("message"),
 		AdditionalBehaviors: &map[string]*awscloudfront.BehaviorOptions{
-			"/v1/vacants*": control("account"), "/v1/host*": control("account"), "/v1/restored*": control("account"),
-			"/v1/registry*": control("account"), "/v1/log/seal": control("account"), "/v1/gate*": control("account"),
-			"/v1/export*": control("audit"),
+			// CloudFront takes the first pattern that matches: the narrower one comes first.
+			"/v1/admin/export*": control("export"),
+			"/v1/admin/*":       control("admin"),
 		},
 		ErrorResponses:         forgetErrors(),
 		MinimumProtocolVersion: awscloudfront.SecurityPolicyProtocol_TLS_V1_2_2021,
@@ -107,7 +107,6 @@ func (e edge) addRegistry(d awscloudfront.Distribution) {
 		{"/v1/checkpoint", "registry", pages},
 		{"/v1/proof/*", "registry", pages},
 		{"/v1/log/*", "registry", pages},
-		{"/v1/epoch*", "registry", pages},
 		{"/v1/*", "registry", nil},
 	} {
 		options := e.behaviour(b.function)
@@ -123,10 +122,12 @@ func (e edge) addRegistry(d awscloudfront.Distribution) {
 }
 
 // addPages leads to the public pages. Of several patterns that fit the first
-// counts, so these come last: a vacant may be named card.
+// counts, so these come last: a vacant may be named card. Behaviours are
+// few (CloudFront allows 25), so answers that are cheap to make are not cached:
+// health, and the epoch roots that tools of the reference read.
 func (e edge) addPages(d awscloudfront.Distribution) {
 	b, cache := e.behaviour("message"), pageCache(e.stack, e.in)
-	for _, path := range []string{"*/card", "*/health", "*/.well-known/agent-card.json"} {
+	for _, path := range []string{"*/card", "*/.well-known/agent-card.json"} {
 		d.AddBehavior(str(path), b.Origin, &awscloudfront.AddBehaviorOptions{
 			AllowedMethods: awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS(), CachePolicy: cache,
 			ViewerProtocolPolicy: b.ViewerProtocolPolicy, OriginRequestPolicy: b.OriginRequestPolicy, ResponseHeadersPolicy: b.ResponseHeadersPolicy,

@@ -36,9 +36,9 @@ func newFunctions(app constructs.Construct, in Input, d data) functions {
 		switch spec.name {
 		case "sweeper":
 			schedule(f.stack, in, "sweeper", "EveryHour", awscdk.Duration_Hours(num(1)), made[spec.name])
-		case "sealer":
-			schedule(f.stack, in, "sealer", "EveryFiveMinutes", awscdk.Duration_Minutes(num(5)), made[spec.name])
-		case "sentinel":
+		case "checkpointer":
+			schedule(f.stack, in, "checkpointer", "EveryFiveMinutes", awscdk.Duration_Minutes(num(5)), made[spec.name])
+		case "tamper":
 			watchRows(f.stack, d, made[spec.name], lost)
 		case "indexer":
 			watchDocs(f.stack, in, d, made[spec.name])
@@ -168,7 +168,7 @@ func schedule(s awscdk.Stack, in Input, function, id string, every awscdk.Durati
 	rule.AddTarget(awseventstargets.NewLambdaFunction(f, nil))
 }
 
-// lostQueue keeps for two weeks what tells of records that the sentinel failed
+// lostQueue keeps for two weeks what tells of records that the tamper detector failed
 // to look at. An alarm watches it.
 func lostQueue(s awscdk.Stack, in Input) awssqs.Queue {
 	q := awssqs.NewQueue(s, str("Lost"), &awssqs.QueueProps{
@@ -177,11 +177,11 @@ func lostQueue(s awscdk.Stack, in Input) awssqs.Queue {
 		RetentionPeriod: awscdk.Duration_Days(num(14)),
 	})
 	named(q, "Lost")
-	accept(q, "AwsSolutions-SQS3", "It is where the sentinel's failures end: a person reads it, no function does.")
+	accept(q, "AwsSolutions-SQS3", "It is where the tamper detector's failures end: a person reads it, no function does.")
 	return q
 }
 
-// watchRows feeds the sentinel what it is for, changes and removals. Rows put
+// watchRows feeds the tamper detector what it is for, changes and removals. Rows put
 // for the first time are passed over by Lambda, and cost nothing.
 func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue) {
 	m := awslambda.NewEventSourceMapping(s, str("RowsChanged"), &awslambda.EventSourceMappingProps{

@@ -38,16 +38,16 @@ func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
 		may := []string{"dynamodb:PutItem", "dynamodb:Query", "dynamodb:GetItem"}
 		mayNot := []string{"dynamodb:DeleteItem", "dynamodb:UpdateItem", "dynamodb:BatchWriteItem", "dynamodb:PartiQLUpdate", "dynamodb:PartiQLDelete", "dynamodb:PartiQLInsert"}
 		switch name {
-		case "audit":
+		case "export":
 			may[0] = "dynamodb:Scan"
 			mayNot = append(mayNot, "dynamodb:PutItem")
-		case "search", "sweeper", "sentinel", "indexer":
+		case "search", "sweeper", "tamper", "indexer":
 			may = nil
 			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
 		case "consent", "ratelimit", "collusion", "record":
 			may = may[1:]
 			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
-		case "sealer":
+		case "checkpointer":
 			may = may[1:2]
 			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
 		default:
@@ -89,8 +89,8 @@ func TestOnlyTheControlPlaneWritesDocumentsOfAnyKind(t *testing.T) {
 			}
 		}
 	}
-	want := map[string]string{"message": "puts [textkey] puts [obs#*] seals textkey:* ", "sweeper": "puts [textkey] ", "account": "puts <nil> seals <nil> ",
-		"registry": "puts [reg#* kin#* revoked cosigned] ", "sealer": "puts [tlog] ",
+	want := map[string]string{"message": "puts [textkey] puts [obs#*] seals textkey:* ", "sweeper": "puts [textkey] ", "admin": "puts <nil> seals <nil> ",
+		"registry": "puts [reg#* kin#* revoked cosigned] ", "checkpointer": "puts [tlog] ",
 		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* v#*] "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what is written to docs and sealed (-want +got):\n%s", diff)
@@ -142,23 +142,23 @@ func TestTheHostsKeySignsForTwoFunctions(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff([]string{"vacancy-dev-account-us-east-1", "vacancy-dev-sealer-us-east-1"}, signers); diff != "" {
+	if diff := cmp.Diff([]string{"vacancy-dev-admin-us-east-1", "vacancy-dev-checkpointer-us-east-1"}, signers); diff != "" {
 		t.Errorf("who signs as the host (-want +got):\n%s", diff)
 	}
 }
 
 // An identity that lies sealed in docs is opened to seal the log; else nothing is.
-func TestTheSealerOpensNoKeyWhereKMSSigns(t *testing.T) {
+func TestTheCheckpointerOpensNoKeyWhereKMSSigns(t *testing.T) {
 	for _, test := range []struct {
 		context map[string]any
 		opens   bool
 	}{{standard, false}, {bare, true}} {
 		opens := false
-		for _, s := range at(policy(t, synth(t, test.context).template(t, "functions"), "sealer"), "Statement").([]any) {
+		for _, s := range at(policy(t, synth(t, test.context).template(t, "functions"), "checkpointer"), "Statement").([]any) {
 			opens = opens || at(s, "Action") == "kms:Decrypt"
 		}
 		if opens != test.opens {
-			t.Errorf("%v: the sealer opens keys: %v, want %v", test.context, opens, test.opens)
+			t.Errorf("%v: the checkpointer opens keys: %v, want %v", test.context, opens, test.opens)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func TestTheIndexerIsFedRegistrationsOnly(t *testing.T) {
 
 // wantStars: the stream's list has no resource in AWS.
 func wantStars(name string) []string {
-	if name == "sentinel" || name == "indexer" {
+	if name == "tamper" || name == "indexer" {
 		return []string{"dynamodb:ListStreams"}
 	}
 	return nil
@@ -211,7 +211,7 @@ func TestTheSealingKeyIsUsedForBoundBoxesOnly(t *testing.T) {
 			t.Errorf("%s without the condition on its encryption context: %v", action, at(s, "Condition"))
 		}
 	}
-	if seen != 10 { // two of message, two of account, one each of audit, collusion and commit, three of the key
+	if seen != 10 { // two of message, two of account, one each of export, collusion and commit, three of the key
 		t.Errorf("found %d statements on sealing, want 10", seen)
 	}
 	if at(key, "EnableKeyRotation") != true {
@@ -232,7 +232,7 @@ func TestWithoutAnEdgeThereIsNoSecret(t *testing.T) {
 			}
 		}
 	}
-	message := a.template(t, "functions").Resources["Account"].Properties
+	message := a.template(t, "functions").Resources["Admin"].Properties
 	if got := readable(at(message, "Environment", "Variables", "VACANCY_URL")); got != "functions.messageFunctionUrl3E100E7D.FunctionUrl" {
 		t.Errorf("VACANCY_URL = %v, want the Function URL of message", got)
 	}
@@ -255,7 +255,7 @@ func TestTheEdgesSecretIsAReferenceEverywhere(t *testing.T) {
 			env := at(f.Properties, "Environment", "Variables")
 			now, before := text(at(env, "VACANCY_EDGE_SECRET"), "${EdgeSecretValue}"), text(at(env, "VACANCY_EDGE_SECRET_BEFORE"), "${EdgeSecretValue}")
 			want := []string{test.now, test.before}
-			if slices.Contains([]string{"Sweeper", "Sentinel", "Indexer", "Sealer", "Consent", "Ratelimit", "Collusion", "Commit", "Record"}, id) { // they have no URL
+			if slices.Contains([]string{"Sweeper", "Tamper", "Indexer", "Checkpointer", "Consent", "Ratelimit", "Collusion", "Commit", "Record"}, id) { // they have no URL
 				want = []string{"", ""}
 			}
 			if diff := cmp.Diff(want, []string{now, before}); diff != "" {
@@ -288,7 +288,7 @@ func TestAFunctionURLMayBeCalledByAnybodyAndOnlyAsAURL(t *testing.T) {
 		slices.Sort(actions[id])
 	}
 	both := []string{"lambda:InvokeFunction", "lambda:InvokeFunctionUrl"}
-	if diff := cmp.Diff(map[string][]string{"Message": both, "Account": both, "Audit": both, "Registry": both, "Search": both, "Graduate": both}, actions); diff != "" {
+	if diff := cmp.Diff(map[string][]string{"Message": both, "Admin": both, "Export": both, "Registry": both, "Search": both, "Graduate": both}, actions); diff != "" {
 		t.Errorf("what anybody may call (-want +got):\n%s", diff)
 	}
 }
@@ -301,8 +301,8 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 		}
 		return out
 	}
-	want := map[string]any{"Message": 5.0, "Account": 2.0, "Audit": 1.0, "Registry": 2.0, "Search": 2.0, "Graduate": 1.0,
-		"Sweeper": 1.0, "Sentinel": 1.0, "Indexer": 1.0, "Sealer": 1.0,
+	want := map[string]any{"Message": 5.0, "Admin": 2.0, "Export": 1.0, "Registry": 2.0, "Search": 2.0, "Graduate": 1.0,
+		"Sweeper": 1.0, "Tamper": 1.0, "Indexer": 1.0, "Checkpointer": 1.0,
 		"Consent": nil, "Ratelimit": nil, "Collusion": nil, "Commit": nil, "Record": nil} // the gate bounds these
 	if diff := cmp.Diff(want, reserved(standard)); diff != "" {
 		t.Errorf("by default (-want +got):\n%s", diff)
@@ -365,7 +365,7 @@ func TestWhatStrangersReadLeavesHalfToCalls(t *testing.T) {
 	}
 }
 
-func TestTheSentinelIsFedChangesAndRemovalsOnly(t *testing.T) {
+func TestTheTamperIsFedChangesAndRemovalsOnly(t *testing.T) {
 	m := synth(t, standard).template(t, "functions").Resources["RowsChanged"].Properties
 	var filter any
 	if err := json.Unmarshal([]byte(at(m, "FilterCriteria", "Filters", 0, "Pattern").(string)), &filter); err != nil {

@@ -63,10 +63,10 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	}
 	verify := boundOnly()
 	verify["StringLike"] = textKeysOnly()
-	var sealers, openers []string
+	var checkpointers, openers []string
 	for _, f := range table(in.Settings) {
 		if f.grants.seals {
-			sealers = append(sealers, f.name)
+			checkpointers = append(checkpointers, f.name)
 		}
 		if f.grants.opens {
 			openers = append(openers, f.name)
@@ -75,7 +75,7 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	return newKey(s, in, "SealKey", &awskms.KeyProps{
 		Description:       str("Vacancy " + in.Settings.Stage + ": seals seeds and the keys of texts"),
 		EnableKeyRotation: yes(),
-	}, use("Seal", strs("kms:Encrypt"), sealers...), use("Open", strs("kms:Decrypt"), openers...), awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+	}, use("Seal", strs("kms:Encrypt"), checkpointers...), use("Open", strs("kms:Decrypt"), openers...), awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: str("Verify"), Principals: &[]awsiam.IPrincipal{awsiam.NewAccountRootPrincipal()},
 		Actions: strs("kms:Decrypt"), Resources: strs("*"), Conditions: &verify,
 	}))
@@ -97,7 +97,7 @@ func textKeysOnly() map[string]any {
 
 // hostKey is the host's identity: Ed25519, of which KMS signs messages of up to
 // 4,096 bytes and gives nobody the secret. It does not rotate: another key is
-// another host. account signs with it who the host is, sealer what it has in
+// another host. account signs with it who the host is, checkpointer what it has in
 // its log.
 func hostKey(s awscdk.Stack, in Input) awskms.Key {
 	var signers []*string

@@ -160,7 +160,7 @@ func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 }
 
 // streamStatements are what Lambda itself does in the function's name to feed
-// it the stream of a table, and to keep what sentinel could not be fed.
+// it the stream of a table, and to keep what tamper could not be fed.
 func streamStatements(d data, g grants, lost awssqs.IQueue) []awsiam.PolicyStatement {
 	if g.stream == "" {
 		return nil

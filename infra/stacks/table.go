@@ -84,7 +84,7 @@ const (
 //
 // Memory buys a share of a core: 256 MB are a seventh. A call needs about two
 // milliseconds of it between its waits for DynamoDB, and the programs take less
-// than 64 MB, so more would be paid for in waiting. audit holds pages of a
+// than 64 MB, so more would be paid for in waiting. export holds pages of a
 // megabyte, several times over, and takes 512; so do search and indexer, whose
 // index lies on the disk: 244 MB of 100,000 cards, beside the one that takes its
 // place, and with the indexer beside its archive and what it merges. What nobody
@@ -141,13 +141,13 @@ func doors(s settings.Settings) []function {
 		grants: grants{rows: appends(), docs: called, seals: true, opens: true,
 			textKeys: s.HostKey == "kms", host: []string{"GetPublicKey"}},
 	}, {
-		name: "account", description: "the control plane, for the operator's key",
+		name: "admin", description: "the control plane, for the operator's key",
 		memory: 256, timeout: urlTimeout, concurrency: 2, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE"),
 		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "Query", "DeleteItem"), seals: true, opens: true,
 			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}},
 	}, {
-		name: "audit", description: "the paged export that verify reads, for the operator's key",
+		name: "export", description: "the paged export that verify reads, for the operator's key",
 		memory: 512, timeout: urlTimeout, concurrency: 1, url: true,
 		environment: with("VACANCY_SEAL_KEY"),
 		grants: grants{rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), listed: true,
@@ -209,13 +209,13 @@ func steps() []function {
 
 // jobs are the functions that nobody waits for.
 func jobs(s settings.Settings) []function {
-	sealer := grants{rows: []string{"Query"}, host: []string{"GetPublicKey", "Sign"}, docs: []access{
+	checkpointer := grants{rows: []string{"Query"}, host: []string{"GetPublicKey", "Sign"}, docs: []access{
 		{"Log", []string{"GetItem", "PutItem"}, []string{log}}}}
-	sealerReads := []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY"}
+	checkpointerReads := []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY"}
 	if s.HostKey != "kms" { // the identity lies sealed in docs
-		sealer.opens = true
-		sealer.docs = append(sealer.docs, access{"Identity", []string{"GetItem"}, []string{aboutHost}})
-		sealerReads = append(sealerReads, "VACANCY_SEAL_KEY")
+		checkpointer.opens = true
+		checkpointer.docs = append(checkpointer.docs, access{"Identity", []string{"GetItem"}, []string{aboutHost}})
+		checkpointerReads = append(checkpointerReads, "VACANCY_SEAL_KEY")
 	}
 	return []function{{
 		name: "sweeper", description: "destroys the keys of texts whose time is over, every hour",
@@ -225,7 +225,7 @@ func jobs(s settings.Settings) []function {
 			{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}},
 			{sid: "Docs", operations: []string{"Query"}}}},
 	}, {
-		name: "sentinel", description: "tells of rows that were changed or removed",
+		name: "tamper", description: "tells of rows that were changed or removed",
 		memory: 128, timeout: 30, concurrency: 1,
 		grants: grants{stream: "rows"},
 	}, {
@@ -234,10 +234,10 @@ func jobs(s settings.Settings) []function {
 		environment: []string{"VACANCY_DOCS", "VACANCY_BLOBS"},
 		grants:      grants{listed: true, snapshots: []string{"GetObject", "PutObject", "DeleteObject"}, stream: "docs"},
 	}, {
-		name: "sealer", description: "seals the transparency log, every five minutes",
+		name: "checkpointer", description: "seals the transparency log, every five minutes",
 		memory: 128, timeout: 120, concurrency: 1,
-		environment: sealerReads,
-		grants:      sealer,
+		environment: checkpointerReads,
+		grants:      checkpointer,
 	}}
 }
 

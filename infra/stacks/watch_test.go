@@ -46,7 +46,7 @@ func TestEveryAlarmReachesTheTopic(t *testing.T) {
 	}
 	slices.Sort(names)
 	want := []string{"AccountFails", "DocsThrottled", "FunctionsThrottled", "GateFails", "GraduateFails", "IndexerFails", "MessageFails", "MessageSlow",
-		"RegistryFails", "RowsThrottled", "SealerFails", "SearchFails", "SentinelBehind", "SentinelLost", "SweeperFails", "Tampered"}
+		"RegistryFails", "RowsThrottled", "CheckpointerFails", "SearchFails", "TamperBehind", "TamperLost", "SweeperFails", "Tampered"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("alarms (-want +got):\n%s", diff)
 	}

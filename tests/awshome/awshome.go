@@ -2,7 +2,7 @@
 // DynamoDB Local, a sealing key, and what the functions need to run over them.
 // The same host can be opened in this process too, beside the functions.
 //
-// It imports front/serve, host/operator, the dynamo adapter and
+// It imports front/serve, host/keys/operator, the dynamo adapter and
 // tests/dynamolocal.
 package awshome
 
@@ -17,11 +17,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/custody"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/operator"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -109,7 +109,7 @@ func (h *Home) Open(tb testing.TB, s store.Store, now func() time.Time, kinds su
 func (h *Home) Create(tb testing.TB, name string, key *identity.Key) identity.ID {
 	tb.Helper()
 	house := h.Open(tb, h.Store(h.Endpoint), time.Now, nil)
-	r, err := house.Vacants.Create(tb.Context(), hosted.Spec{Name: name, Capability: "echoes", Substrate: "echo", Key: key})
+	r, err := house.Vacants.Create(tb.Context(), vacants.Spec{Name: name, Capability: "echoes", Substrate: "echo", Key: key})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -53,8 +53,8 @@ func (o *outsiders) reads(id identity.ID) (requests []request) {
 		"/v1/lineage/" + name, "/v1/lineage/" + name + "?direction=ancestors", "/v1/lineage/" + name + "?direction=descendants&depth=32",
 		"/v1/search?q=" + name, "/v1/search_capability?q=" + name[:16],
 		"/v1/graduations/" + name + "-1", "/v1/graduations/" + name,
-		"/v1/vacants/" + name, "/v1/vacants/" + name + "/children", "/v1/vacants/" + name + "/manifest", "/v1/vacants/" + name + "/plan",
-		"/v1/vacants/" + name + "/logbook",
+		"/v1/admin/vacants/" + name, "/v1/admin/vacants/" + name + "/children", "/v1/admin/vacants/" + name + "/manifest", "/v1/admin/vacants/" + name + "/plan",
+		"/v1/admin/vacants/" + name + "/logbook",
 	} {
 		requests = append(requests, request{method: "GET", target: target})
 		if strings.HasPrefix(target, "/v1/") {
@@ -73,7 +73,7 @@ func (o *outsiders) everywhere() (requests []request) {
 		"/v1/revocation_list", "/v1/revocation_list?limit=1", "/v1/event/1", "/v1/event/2", "/v1/event/3", "/v1/event/4", "/v1/event/99",
 		"/v1/search?q=clauses", "/v1/search?q=contracts", "/v1/search", "/v1/search_capability?q=clauses", "/v1/search_capability?q=advises",
 		"/v1/checkpoint", "/v1/checkpoint?size=1", "/v1/proof/inclusion?seq=1", "/v1/proof/inclusion?seq=2", "/v1/proof/consistency?from=1",
-		"/v1/log/leaves", "/v1/epoch/1", "/v1/epoch_root/latest", "/v1/vacants", "/v1/host", "/v1/gate", "/v1/graduations",
+		"/v1/log/leaves", "/v1/epoch/1", "/v1/epoch_root/latest", "/v1/admin/vacants", "/v1/admin/host", "/v1/admin/gate", "/v1/graduations",
 	} {
 		requests = append(requests, request{method: "GET", target: target}, request{method: "HEAD", target: target},
 			request{method: "GET", target: target, header: o.as(target, identity.ID{})})
@@ -164,7 +164,7 @@ func (o *outsiders) writes(id identity.ID) (requests []request) {
 		post("POST", "/v1/graduations", map[string]any{"request": json.RawMessage(forged.Blob())})
 	}
 	requests = append(requests, o.graduation(o.stranger, o.second), o.child(id), o.child(o.stranger.ID()))
-	for _, target := range []string{"/v1/vacants/" + id.String() + "/publish", "/v1/vacants/" + id.String() + "/pause"} {
+	for _, target := range []string{"/v1/admin/vacants/" + id.String() + "/publish", "/v1/admin/vacants/" + id.String() + "/pause"} {
 		post("POST", target, map[string]any{})
 	}
 	return requests
@@ -191,7 +191,7 @@ func (o *outsiders) child(parent identity.ID) request {
 		o.t.Fatal(err)
 	}
 	r.ParentID = parent
-	return request{method: "POST", target: "/v1/vacants/" + parent.String() + "/children", body: r.Blob()}
+	return request{method: "POST", target: "/v1/admin/vacants/" + parent.String() + "/children", body: r.Blob()}
 }
 
 // battery is every question that anybody may ask of a host, about each id.

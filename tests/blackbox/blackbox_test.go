@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/plan"
-	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
@@ -60,23 +60,23 @@ func TestAVacantWithClosedChildrenLooksLikeOneWithout(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, live := range map[string]func(*testing.T, *host, hosted.Record){
-		"just born": func(*testing.T, *host, hosted.Record) {},
-		"asleep": func(t *testing.T, h *host, r hosted.Record) {
+	for name, live := range map[string]func(*testing.T, *host, vacants.Record){
+		"just born": func(*testing.T, *host, vacants.Record) {},
+		"asleep": func(t *testing.T, h *host, r vacants.Record) {
 			_, err := h.Vacants.Pause(t.Context(), r.ID)
 			must(t, err)
 		},
-		"sunk": func(t *testing.T, h *host, r hosted.Record) {
+		"sunk": func(t *testing.T, h *host, r vacants.Record) {
 			_, err := h.Vacants.Sink(t.Context(), r.ID)
 			must(t, err)
 		},
-		"archived": func(t *testing.T, h *host, r hosted.Record) {
+		"archived": func(t *testing.T, h *host, r vacants.Record) {
 			_, err := h.Vacants.Sink(t.Context(), r.ID)
 			must(t, err)
 			_, err = h.Vacants.Archive(t.Context(), r.ID)
 			must(t, err)
 		},
-		"deleted": func(t *testing.T, h *host, r hosted.Record) {
+		"deleted": func(t *testing.T, h *host, r vacants.Record) {
 			_, err := h.Vacants.Sink(t.Context(), r.ID)
 			must(t, err)
 			_, err = h.Vacants.Archive(t.Context(), r.ID)
@@ -84,17 +84,17 @@ func TestAVacantWithClosedChildrenLooksLikeOneWithout(t *testing.T) {
 			_, err = h.Vacants.Delete(t.Context(), r.ID)
 			must(t, err)
 		},
-		"called by its parent": func(t *testing.T, h *host, r hosted.Record) {
+		"called by its parent": func(t *testing.T, h *host, r vacants.Record) {
 			if got := h.ask(h.call(t, *r.Parent, r.ID)); got.Status != http.StatusOK {
 				t.Fatalf("a call of the parent = %d %s", got.Status, got.Body)
 			}
 		},
-		"refused at the gate": func(t *testing.T, h *host, r hosted.Record) {
+		"refused at the gate": func(t *testing.T, h *host, r vacants.Record) {
 			if got := h.ask(h.graduation(t, *r.Parent, r.ID)); got.Status != http.StatusAccepted || !strings.Contains(got.Body, `"refused"`) {
 				t.Fatalf("an attempt of the child = %d %s, want it refused", got.Status, got.Body)
 			}
 		},
-		"a parent itself": func(t *testing.T, h *host, r hosted.Record) { h.spawn(t, r.ID, "clerk") },
+		"a parent itself": func(t *testing.T, h *host, r vacants.Record) { h.spawn(t, r.ID, "clerk") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +114,7 @@ func TestAVacantWithClosedChildrenLooksLikeOneWithout(t *testing.T) {
 // count for none of them.
 func TestClosedChildrenDoNotCount(t *testing.T) {
 	k := newKeys(t)
-	other := hosted.Spec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other}
+	other := vacants.Spec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other}
 	alone, firm := open(t, k, other), open(t, k, other)
 	child := firm.spawn(t, k.firm.ID(), "drafter")
 	o := outside(t, k, alone, firm)
@@ -226,7 +226,7 @@ func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Of a vacant that is no composite: its substrate is out of reach.
-	other, err := firm.Vacants.Create(t.Context(), hosted.Spec{Name: "other", Capability: "counts", Substrate: "http:http://127.0.0.1:9", Key: k.other})
+	other, err := firm.Vacants.Create(t.Context(), vacants.Spec{Name: "other", Capability: "counts", Substrate: "http:http://127.0.0.1:9", Key: k.other})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,10 +287,10 @@ func TestParentAndSiblingsLookIn(t *testing.T) {
 // is called by its own parent too.
 func TestAskingForANameTellsNothingOfOthers(t *testing.T) {
 	k := newKeys(t)
-	other := hosted.Spec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other}
+	other := vacants.Spec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other}
 	alone, firm := open(t, k, other), open(t, k, other)
 	child, gone := firm.spawn(t, k.firm.ID(), "drafter"), firm.spawn(t, k.firm.ID(), "former")
-	for _, step := range []func(context.Context, identity.ID) (hosted.Record, error){firm.Vacants.Sink, firm.Vacants.Archive, firm.Vacants.Delete} {
+	for _, step := range []func(context.Context, identity.ID) (vacants.Record, error){firm.Vacants.Sink, firm.Vacants.Archive, firm.Vacants.Delete} {
 		if _, err := step(t.Context(), gone.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -318,5 +318,5 @@ func (h *host) asks(t *testing.T, parent *identity.Key, name string, nonce int) 
 	if err := r.Sign(t.Context(), parent); err != nil {
 		t.Fatal(err)
 	}
-	return request{method: "POST", target: "/v1/vacants/" + parent.ID().String() + "/children", body: r.Blob()}
+	return request{method: "POST", target: "/v1/admin/vacants/" + parent.ID().String() + "/children", body: r.Blob()}
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/search/bleve"
-	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -55,7 +55,7 @@ func (h *host) later(by time.Duration) {
 
 // open makes a host of one public vacant that echoes, the firm, and what
 // extra ones are asked for.
-func open(t *testing.T, k keys, extra ...hosted.Spec) *host {
+func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	t.Helper()
 	h := &host{now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)}
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
@@ -80,12 +80,12 @@ func open(t *testing.T, k keys, extra ...hosted.Spec) *host {
 	}
 	h.public = serve.Doors{Message: h.Message, Registry: h.RegistryDoor(h.log), Search: h.OpenSearch(index).Door(),
 		Gate: h.GateDoor(nil), Children: h.ChildrenDoor()}.Public()
-	for _, spec := range append([]hosted.Spec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
+	for _, spec := range append([]vacants.Spec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
 		r, err := h.Vacants.Create(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := h.Vacants.Publish(t.Context(), r.ID, hosted.Wishes{}); err != nil {
+		if _, _, err := h.Vacants.Publish(t.Context(), r.ID, vacants.Wishes{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,9 +101,9 @@ func (h *host) seal(t *testing.T) {
 }
 
 // spawn gives the firm a closed child.
-func (h *host) spawn(t *testing.T, parent identity.ID, name string) hosted.Record {
+func (h *host) spawn(t *testing.T, parent identity.ID, name string) vacants.Record {
 	t.Helper()
-	r, _, err := h.Vacants.Spawn(t.Context(), hosted.SpawnSpec{
+	r, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{
 		Parent: parent, Path: "D2", Name: name, Capability: "reviews clauses of contracts for " + name, Substrate: "echo",
 	})
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/front/audit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/operator"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
@@ -88,12 +88,12 @@ func (h *keyedHost) start(ts *testscript.TestScript) {
 	_, err = house.Vacants.Rebase(context.Background())
 	ts.Check(err)
 	mux.Handle("/", serve.Doors{Message: house.Message, Registry: house.RegistryDoor(nil), Gate: house.GateDoor(nil)}.Public())
-	for _, path := range []string{"/v1/vacants", "/v1/vacants/", "/v1/host", "/v1/restored", "/v1/gate"} {
+	for _, path := range []string{"/v1/admin/vacants", "/v1/admin/vacants/", "/v1/admin/host", "/v1/admin/restored", "/v1/admin/gate"} {
 		mux.Handle(path, house.Account)
 	}
-	export := account.Keyed(h.keys, audit.Pages(audit.Config{Home: h.file, Vault: vault, Now: time.Now, Log: log}))
-	mux.Handle("/v1/export", export)
-	mux.Handle("/v1/export/", export)
+	export := admin.Keyed(h.keys, export.Pages(export.Config{Home: h.file, Vault: vault, Now: time.Now, Log: log}))
+	mux.Handle("/v1/admin/export", export)
+	mux.Handle("/v1/admin/export/", export)
 	ts.Setenv("URL", h.server.URL)
 	if first {
 		h.rotate(ts)

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
@@ -20,12 +20,12 @@ func (h *home) composed(children int) *home {
 	h.t.Helper()
 	v := h.Open(h.t, h.Store(h.Endpoint), time.Now, h.kinds()).Vacants
 	name := fmt.Sprintf("of-%d", children)
-	parent, err := v.Create(h.t.Context(), hosted.Spec{Name: name, Capability: "asks others", Substrate: "counting"})
+	parent, err := v.Create(h.t.Context(), vacants.Spec{Name: name, Capability: "asks others", Substrate: "counting"})
 	must(h.t, err)
 	var delegate []string
 	for i := range children {
 		child := fmt.Sprintf("%s-child-%d", name, i)
-		_, _, err := v.Spawn(h.t.Context(), hosted.SpawnSpec{Parent: parent.ID, Path: "D2", Name: child})
+		_, _, err := v.Spawn(h.t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: child})
 		must(h.t, err)
 		delegate = append(delegate, `{"child":"`+child+`"}`)
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/evidence"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/observed"
+	"github.com/vacancy-host/vacancy/shared/host/call/callstats"
+	"github.com/vacancy-host/vacancy/shared/host/family/collusionevidence"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -66,14 +66,14 @@ func TestWhatEvidenceConsumes(t *testing.T) {
 	f := &family{house: house}
 	parent := f.vacant(t)
 	spawn := func(name string) identity.ID {
-		r, _, err := house.Vacants.Spawn(t.Context(), hosted.SpawnSpec{Parent: parent, Path: "D2", Name: name, Substrate: "echo"})
+		r, _, err := house.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: name, Substrate: "echo"})
 		must(t, err)
 		return r.ID
 	}
 	child := spawn("child")
-	delegate(t, house, parent, child, evidence.MaxResponses)
+	delegate(t, house, parent, child, collusionevidence.MaxResponses)
 	visitor := caller.New(t, parent)
-	for range evidence.MaxResponses {
+	for range collusionevidence.MaxResponses {
 		e := visitor.Call("a question of a sentence or two, as most of them are", time.Now())
 		if out := house.Calls.Send(t.Context(), identity.ID{}, e); out.Problem != nil {
 			t.Fatal(out.Problem)
@@ -85,18 +85,18 @@ func TestWhatEvidenceConsumes(t *testing.T) {
 	collect := func() (float64, int) {
 		fresh := h.Open(t, s, time.Now, nil)
 		counter.Reset()
-		e, err := (&evidence.Collector{Store: s, Vacants: fresh.Vacants, Registry: fresh.Registry, Texts: fresh.Texts, Now: time.Now}).Collect(t.Context(), child, parent)
+		e, err := (&collusionevidence.Collector{Store: s, Vacants: fresh.Vacants, Registry: fresh.Registry, Texts: fresh.Texts, Now: time.Now}).Collect(t.Context(), child, parent)
 		must(t, err)
 		for _, p := range e.Pairs {
-			if p.A.Responses != evidence.MaxResponses {
-				t.Fatalf("the child has %d responses, want %d", p.A.Responses, evidence.MaxResponses)
+			if p.A.Responses != collusionevidence.MaxResponses {
+				t.Fatalf("the child has %d responses, want %d", p.A.Responses, collusionevidence.MaxResponses)
 			}
 		}
 		return counter.ReadUnits(), len(counter.Operations())
 	}
 	two, requests := collect()
 	sibling := spawn("sibling")
-	delegate(t, house, parent, sibling, evidence.MaxResponses)
+	delegate(t, house, parent, sibling, collusionevidence.MaxResponses)
 	three, more := collect()
 	t.Logf("evidence of two: %v read units in %d requests; a sibling adds %v in %d", two, requests, three-two, more-requests)
 	if two > maxEvidenceReads || three-two > maxSiblingReads {
@@ -111,12 +111,12 @@ func TestWhatEvidenceConsumesAtMost(t *testing.T) {
 	house := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
 	parent := (&family{house: house}).vacant(t)
 	spawn := func(name string) identity.ID {
-		r, _, err := house.Vacants.Spawn(t.Context(), hosted.SpawnSpec{Parent: parent, Path: "D2", Name: name, Substrate: "echo"})
+		r, _, err := house.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: name, Substrate: "echo"})
 		must(t, err)
 		return r.ID
 	}
 	child := spawn("child")
-	delegate(t, house, parent, child, evidence.MaxResponses)
+	delegate(t, house, parent, child, collusionevidence.MaxResponses)
 	var says []string
 	for i := range 27 { // 3 pages of 8 that take 62 units, and one that is cut
 		size := 10 << 10
@@ -125,18 +125,18 @@ func TestWhatEvidenceConsumesAtMost(t *testing.T) {
 		}
 		says = append(says, strings.Repeat("x", size))
 	}
-	for i := range evidence.MaxSiblings {
+	for i := range collusionevidence.MaxSiblings {
 		delegateAll(t, house, parent, spawn(fmt.Sprint("sibling-", i)), says)
 	}
 	counter := &roundtrips.Counter{}
 	s := h.Store(h.Endpoint, counter.Option)
 	fresh := h.Open(t, s, time.Now, nil)
 	counter.Reset()
-	e, err := (&evidence.Collector{Store: s, Vacants: fresh.Vacants, Registry: fresh.Registry, Texts: fresh.Texts, Now: time.Now}).Collect(t.Context(), child, parent)
+	e, err := (&collusionevidence.Collector{Store: s, Vacants: fresh.Vacants, Registry: fresh.Registry, Texts: fresh.Texts, Now: time.Now}).Collect(t.Context(), child, parent)
 	must(t, err)
 	units := counter.ReadUnits()
 	t.Logf("evidence of ten with the largest rows: %v read units in %d requests", units, len(counter.Operations()))
-	if most := float64(evidence.MaxUnits + maxDocumentReads); units > most {
+	if most := float64(collusionevidence.MaxUnits + maxDocumentReads); units > most {
 		t.Errorf("evidence takes %v read units, want at most %v", units, most)
 	}
 	if why := e.Pairs[1].B.Why[gate.Style]; !strings.Contains(why, "too large to read") {
@@ -152,12 +152,12 @@ func TestWhatObservingConsumes(t *testing.T) {
 	h := awshome.New(t)
 	counter := &roundtrips.Counter{}
 	now := time.Now().Add(-time.Hour)
-	o := observed.New(observed.Config{
+	o := callstats.New(callstats.Config{
 		Store: h.Store(h.Endpoint, counter.Option), Manifests: h.Open(t, h.Store(h.Endpoint), time.Now, nil).Registry,
 		Now: func() time.Time { return now }, Rand: rand.Reader,
 	})
 	for i := range 60 { // of as many callers
-		now = now.Add(observed.Every)
+		now = now.Add(callstats.Every)
 		o.Note(t.Context(), call.Observation{Pair: call.Pair{Caller: identity.ID{byte(i)}, Vacant: identity.ID{1}}, Position: 1 << 20, Time: now})
 	}
 	calls := counter.Calls()

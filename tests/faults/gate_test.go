@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/graduation/gatetest"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation/gatetest"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
@@ -38,7 +38,7 @@ func must(tb testing.TB, err error) {
 
 func (f *family) vacant(tb testing.TB) identity.ID {
 	tb.Helper()
-	r, err := f.house.Vacants.Create(tb.Context(), hosted.Spec{Name: fmt.Sprintf("vacant-%d", f.made.Add(1)), Capability: "echoes", Substrate: "echo"})
+	r, err := f.house.Vacants.Create(tb.Context(), vacants.Spec{Name: fmt.Sprintf("vacant-%d", f.made.Add(1)), Capability: "echoes", Substrate: "echo"})
 	must(tb, err)
 	return r.ID
 }
@@ -55,7 +55,7 @@ func (f *family) children(tb testing.TB, parent identity.ID, n int) []identity.I
 
 func (f *family) child(tb testing.TB, parent identity.ID, substrate string) identity.ID {
 	tb.Helper()
-	r, _, err := f.house.Vacants.Spawn(tb.Context(), hosted.SpawnSpec{Parent: parent, Path: "D2", Name: fmt.Sprintf("child-%d", f.made.Add(1)), Substrate: substrate})
+	r, _, err := f.house.Vacants.Spawn(tb.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: fmt.Sprintf("child-%d", f.made.Add(1)), Substrate: substrate})
 	must(tb, err)
 	return r.ID
 }
@@ -149,8 +149,8 @@ func (f *family) wantWhole(tb testing.TB, s store.Store, parent identity.ID, wan
 	must(tb, err)
 	open := 0
 	for cursor, more := "", true; more; more = cursor != "" {
-		var page []hosted.Record
-		page, cursor, err = f.house.Vacants.Children(tb.Context(), parent, cursor, hosted.MaxPage)
+		var page []vacants.Record
+		page, cursor, err = f.house.Vacants.Children(tb.Context(), parent, cursor, vacants.MaxPage)
 		must(tb, err)
 		for _, r := range page {
 			m, _, err := f.house.Vacants.Manifest(tb.Context(), r.ID)

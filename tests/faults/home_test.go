@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -36,7 +36,7 @@ func newHome(t *testing.T) *home {
 	t.Helper()
 	h := &home{Home: awshome.New(t), t: t, asked: map[string]int{}}
 	house := h.Open(t, h.Store(h.Endpoint), time.Now, h.kinds())
-	r, err := house.Vacants.Create(t.Context(), hosted.Spec{Name: "counting", Capability: "counts", Substrate: "counting"})
+	r, err := house.Vacants.Create(t.Context(), vacants.Spec{Name: "counting", Capability: "counts", Substrate: "counting"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -60,7 +60,7 @@ func TestFaultInOneRequestOfASeal(t *testing.T) {
 				if events%2 == 1 {
 					v = lifecycle.Restricted
 				}
-				if _, _, err := house.Vacants.Publish(t.Context(), h.vacant, hosted.Wishes{Visibility: &v}); err != nil {
+				if _, _, err := house.Vacants.Publish(t.Context(), h.vacant, vacants.Wishes{Visibility: &v}); err != nil {
 					t.Fatal(err)
 				}
 				events++

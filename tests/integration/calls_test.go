@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
@@ -93,10 +93,10 @@ func TestStatesRefuseCallsAndKeepAnswers(t *testing.T) {
 		status  int
 		code    string
 	}{
-		{account.Pause, http.StatusLocked, "not_accepting"},
-		{account.Resume, http.StatusOK, ""},
-		{account.Sink, http.StatusGone, "gone"},
-		{account.Archive, http.StatusGone, "gone"},
+		{admin.Pause, http.StatusLocked, "not_accepting"},
+		{admin.Resume, http.StatusOK, ""},
+		{admin.Sink, http.StatusGone, "gone"},
+		{admin.Archive, http.StatusGone, "gone"},
 	} {
 		change(step.command)
 		next := p.Call("after "+step.command, time.Now())

@@ -82,7 +82,7 @@ type line struct {
 	Trace    string
 	MS       float64
 	Msg      string
-	Tampered int // of the sentinel, with the three that follow
+	Tampered int // of the tamper detector, with the three that follow
 	Event    string
 	Stream   string // hex
 	Position string

@@ -51,9 +51,9 @@ func TestOnlyTheStagesOwnKeyOpensItsControlDoors(t *testing.T) {
 	}
 	client := web(t, s.aws, "")
 	doors := []struct{ method, url string }{
-		{"GET", s.AccountURL + "/v1/vacants"}, {"POST", s.AccountURL + "/v1/vacants"}, {"GET", s.AccountURL + "/v1/host"},
-		{"PUT", s.AccountURL + "/v1/host"}, {"POST", s.AccountURL + "/v1/vacants/x/pause"}, {"DELETE", s.AccountURL + "/v1/vacants/x"},
-		{"POST", s.AccountURL + "/v1/vacants/x/export"}, {"GET", s.AuditURL + "/v1/export"}, {"GET", s.AccountURL + "/nowhere"},
+		{"GET", s.AdminURL + "/v1/admin/vacants"}, {"POST", s.AdminURL + "/v1/admin/vacants"}, {"GET", s.AdminURL + "/v1/admin/host"},
+		{"PUT", s.AdminURL + "/v1/admin/host"}, {"POST", s.AdminURL + "/v1/admin/vacants/x/pause"}, {"DELETE", s.AdminURL + "/v1/admin/vacants/x"},
+		{"POST", s.AdminURL + "/v1/admin/vacants/x/export"}, {"GET", s.ExportURL + "/v1/admin/export"}, {"GET", s.AdminURL + "/nowhere"},
 	}
 	for _, tt := range []struct{ name, authorization, query string }{
 		{"no key", "", ""},
@@ -73,10 +73,10 @@ func TestOnlyTheStagesOwnKeyOpensItsControlDoors(t *testing.T) {
 			}
 		})
 	}
-	if status, _, body := request(t, client, "GET", s.AccountURL+"/v1/vacants", "Bearer "+own); status != http.StatusOK {
+	if status, _, body := request(t, client, "GET", s.AdminURL+"/v1/admin/vacants", "Bearer "+own); status != http.StatusOK {
 		t.Errorf("the new key: %d %s, want 200", status, body)
 	}
-	if status, _, body := request(t, client, "GET", s.URL+"/v1/vacants", "Bearer "+own); status != http.StatusNotFound {
+	if status, _, body := request(t, client, "GET", s.URL+"/v1/admin/vacants", "Bearer "+own); status != http.StatusNotFound {
 		t.Errorf("a control route at the public door: %d %s, want 404", status, body)
 	}
 }

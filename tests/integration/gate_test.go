@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/localstack/server"
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/graduation/gatetest"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation/gatetest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -37,7 +37,7 @@ func named(prefix string) string {
 // so that it is not taken for one of them by its substrate.
 func (s *deployed) composite(t *testing.T) identity.ID {
 	t.Helper()
-	v, err := s.control(t).Create(t.Context(), account.Creation{Name: named("p"), Capability: "asks its children", Substrate: "composite"})
+	v, err := s.control(t).Create(t.Context(), admin.Creation{Name: named("p"), Capability: "asks its children", Substrate: "composite"})
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -48,7 +48,7 @@ func (s *deployed) composite(t *testing.T) identity.ID {
 func (s *deployed) children(t *testing.T, parent identity.ID, n int) (ids []identity.ID) {
 	t.Helper()
 	for range n {
-		c, err := s.control(t).Spawn(t.Context(), parent.String(), account.Spawning{
+		c, err := s.control(t).Spawn(t.Context(), parent.String(), admin.Spawning{
 			Path: "D2", Name: named("c"), Capability: "echoes", Substrate: "echo"})
 		if err != nil {
 			t.Fatalf("spawn: %v", err)
@@ -61,7 +61,7 @@ func (s *deployed) children(t *testing.T, parent identity.ID, n int) (ids []iden
 // twins are a vacant and a closed child of it, both served by the echo.
 func (s *deployed) twins(t *testing.T) (parent, child identity.ID) {
 	t.Helper()
-	v, err := s.control(t).Create(t.Context(), account.Creation{Name: named("p"), Capability: "echoes", Substrate: "echo"})
+	v, err := s.control(t).Create(t.Context(), admin.Creation{Name: named("p"), Capability: "echoes", Substrate: "echo"})
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}

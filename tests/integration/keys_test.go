@@ -10,7 +10,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -18,7 +18,7 @@ import (
 // record is the document of a vacant, as it lies in the table.
 func record(t *testing.T, docs store.Store, id identity.ID) (store.Doc, map[string]json.RawMessage) {
 	t.Helper()
-	d, err := docs.Doc(t.Context(), hosted.RecordKey(id))
+	d, err := docs.Doc(t.Context(), vacants.RecordKey(id))
 	if err != nil || d.Version == 0 {
 		t.Fatalf("the record of %s: version %d, %v", id.Short(), d.Version, err)
 	}
@@ -116,9 +116,9 @@ func TestTheHostProvesItsIdentityByKMS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.HasSuffix(out.PublicKey, h.ID[:]) || h.Key != "kms" || !h.Proves("c2hvdyBtZQ") || h.Proves("c2hvdyBtZR") {
-		t.Errorf("GET /v1/host = %+v, want the id of the KMS key, and its proof of the challenge and of no other", h)
+		t.Errorf("GET /v1/admin/host = %+v, want the id of the KMS key, and its proof of the challenge and of no other", h)
 	}
 	if h.Stage != s.Stage || h.URL != s.URL {
-		t.Errorf("GET /v1/host = stage %q at %q, want %q at %q", h.Stage, h.URL, s.Stage, s.URL)
+		t.Errorf("GET /v1/admin/host = stage %q at %q, want %q at %q", h.Stage, h.URL, s.Stage, s.URL)
 	}
 }

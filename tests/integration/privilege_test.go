@@ -21,30 +21,30 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 
 	"github.com/vacancy-host/vacancy/localstack/server"
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/integration/policy"
 )
 
 // functions of a stage.
-var functions = []string{"message", "account", "audit", "registry", "search", "graduate", "sweeper", "sentinel", "indexer", "sealer",
+var functions = []string{"message", "admin", "export", "registry", "search", "graduate", "sweeper", "tamper", "indexer", "checkpointer",
 	"consent", "ratelimit", "collusion", "commit", "record"}
 
 // unseen are grants that are needed though no call here uses them: what makes
 // the call is not in the record, or does not exist locally.
 var unseen = map[string]string{
-	"sentinel dynamodb:ListStreams": "AWS asks for it when the stream is connected; the local one does not",
-	"sentinel *":                    "the resource of dynamodb:ListStreams, which has none",
-	"sentinel sqs:SendMessage":      "Lambda sends what sentinel failed at ten times over, which takes AWS minutes",
-	"sentinel Lost":                 "the queue of sqs:SendMessage",
-	"indexer dynamodb:ListStreams":  "as sentinel's",
-	"indexer *":                     "as sentinel's",
-	"indexer s3:DeleteObject":       "an archive is removed when it is an hour old, or another indexer was first",
-	"search s3:ListBucket":          "S3 asks for it where an object is missing, to say so; the local one does not",
-	"search SnapshotNames":          "the bucket of s3:ListBucket",
-	"commit dynamodb:GetItem":       "of rows: who has the place that another took first",
+	"tamper dynamodb:ListStreams":  "AWS asks for it when the stream is connected; the local one does not",
+	"tamper *":                     "the resource of dynamodb:ListStreams, which has none",
+	"tamper sqs:SendMessage":       "Lambda sends what tamper failed at ten times over, which takes AWS minutes",
+	"tamper Lost":                  "the queue of sqs:SendMessage",
+	"indexer dynamodb:ListStreams": "as tamper's",
+	"indexer *":                    "as tamper's",
+	"indexer s3:DeleteObject":      "an archive is removed when it is an hour old, or another indexer was first",
+	"search s3:ListBucket":         "S3 asks for it where an object is missing, to say so; the local one does not",
+	"search SnapshotNames":         "the bucket of s3:ListBucket",
+	"commit dynamodb:GetItem":      "of rows: who has the place that another took first",
 }
 
 // everything has each function do all that it ever does to AWS.
@@ -61,14 +61,14 @@ func (s *deployed) everything(t *testing.T) {
 	nobody.send(nobody.Call("is anybody there", time.Now()))
 
 	control, id := s.control(t), p.To.String()
-	for _, command := range []string{account.Pause, account.Resume, account.Sink, account.Archive} {
+	for _, command := range []string{admin.Pause, admin.Resume, admin.Sink, admin.Archive} {
 		if _, err := control.Change(t.Context(), id, command); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// A chain of its own as a caller, which it would have brought along.
 	_, docs := s.tables(t)
-	if err := docs.Commit(t.Context(), store.Put{Key: hosted.ChainKey(p.To, p.Key.ID()), Attempt: store.Attempt{7}, Data: []byte("{}")}); err != nil {
+	if err := docs.Commit(t.Context(), store.Put{Key: vacants.ChainKey(p.To, p.Key.ID()), Attempt: store.Attempt{7}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	_, listed := control.List(t.Context(), "")
@@ -86,11 +86,11 @@ func (s *deployed) everything(t *testing.T) {
 	s.verify(t, s.URL)
 	s.sweep(t)
 	since := time.Now()
-	if _, exit := s.vacancy(t, "invoke", "sentinel", filepath.Join(root(t), "events", "sentinel-changed.json")); exit != 0 {
-		t.Fatalf("invoke sentinel: exit %d", exit)
+	if _, exit := s.vacancy(t, "invoke", "tamper", filepath.Join(root(t), "events", "tamper-changed.json")); exit != 0 {
+		t.Fatalf("invoke tamper: exit %d", exit)
 	}
 	// The record has it when Lambda has written the function's lines.
-	s.lines(t, "sentinel", since, func(all []line) bool { return len(all) > 0 })
+	s.lines(t, "tamper", since, func(all []line) bool { return len(all) > 0 })
 }
 
 // sweep has the sweeper destroy the key of a day long past.

@@ -16,9 +16,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/host/outbound"
-	"github.com/vacancy-host/vacancy/shared/host/registryclient"
-	indexes "github.com/vacancy-host/vacancy/shared/host/search/snapshot"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	indexes "github.com/vacancy-host/vacancy/shared/host/registry/search/snapshot"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
@@ -163,7 +163,7 @@ func (s *deployed) looked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, event := range []string{"sealer-schedule", "indexer-changed", "indexer-reindex"} {
+	for _, event := range []string{"checkpointer-schedule", "indexer-changed", "indexer-reindex"} {
 		s.invoke(t, event)
 	}
 	if out, errs, exit := s.try(t, root(t), "log", "verify", s.RegistryURL); exit != 0 {
@@ -361,7 +361,7 @@ func TestTheSealedLogIsVerifiedFromOutside(t *testing.T) {
 		if _, err := r.Publish(t.Context(), p.halo(t, lifecycle.Public)); err != nil {
 			t.Fatal(err)
 		}
-		s.invoke(t, "sealer-schedule")
+		s.invoke(t, "checkpointer-schedule")
 		out, errs, exit := s.try(t, root(t), "log", "verify", s.RegistryURL)
 		if exit != 0 {
 			t.Fatalf("log verify: exit %d\n%s%s", exit, out, errs)

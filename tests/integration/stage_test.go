@@ -22,7 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/localstack/server"
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -198,11 +198,11 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // control is the stage's account door with the operator's key.
-func (s *deployed) control(t *testing.T) *account.Client {
+func (s *deployed) control(t *testing.T) *admin.Client {
 	t.Helper()
 	client := web(t, s.aws, "")
 	client.Transport = bearer{string(s.OperatorKey), client.Transport}
-	return &account.Client{HTTP: client, URL: s.AccountURL}
+	return &admin.Client{HTTP: client, URL: s.AdminURL}
 }
 
 // vacant makes a vacant that echoes.
@@ -210,7 +210,7 @@ func (s *deployed) vacant(t *testing.T) identity.ID {
 	t.Helper()
 	name := make([]byte, 6)
 	rand.Read(name)
-	v, err := s.control(t).Create(t.Context(), account.Creation{Name: "v" + hex.EncodeToString(name), Capability: "echoes", Substrate: "echo"})
+	v, err := s.control(t).Create(t.Context(), admin.Creation{Name: "v" + hex.EncodeToString(name), Capability: "echoes", Substrate: "echo"})
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // Somebody with the account's own credentials writes into the table of rows:
-// the sentinel sees it within seconds, and verify names the row.
+// the tamper detector sees it within seconds, and verify names the row.
 func TestARowChangedByHandIsSeenAndNamed(t *testing.T) {
 	s := shared(t)
 	s.tamper(t)
@@ -72,7 +72,7 @@ func (s *deployed) tamper(t *testing.T) {
 		told := func(l line) bool {
 			return l.Event == tt.event && l.Stream == hex.EncodeToString([]byte(stream)) && l.Position == "1" && l.Tampered == 1 && l.EMF != nil
 		}
-		s.lines(t, "sentinel", began, func(all []line) bool { return slices.ContainsFunc(all, told) })
+		s.lines(t, "tamper", began, func(all []line) bool { return slices.ContainsFunc(all, told) })
 		t.Logf("%s: told after %v", tt.event, time.Since(began).Round(100*time.Millisecond))
 		v := s.verify(t, "aws")
 		if v.OK || len(v.List) == 0 || !strings.Contains(string(v.List[0]), stream.String()) {

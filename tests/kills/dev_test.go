@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )

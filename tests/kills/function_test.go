@@ -14,7 +14,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/awshome"
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
@@ -42,7 +42,7 @@ func newAWSHome(t *testing.T) *awsHome {
 	h := &awsHome{Home: awshome.New(t), vacants: map[string]identity.ID{}}
 	house := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
 	for name, substrate := range map[string]string{"echo": "echo", "failing": unreachable} {
-		r, err := house.Vacants.Create(t.Context(), hosted.Spec{Name: name, Capability: name, Substrate: substrate})
+		r, err := house.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: name, Substrate: substrate})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
@@ -297,8 +297,8 @@ func pageAgain(s *stage, p process, r request, _ *response, then fate) {
 func startAgain(s *stage, p process, _ request, _ *response, then fate) {
 	s.t.Helper()
 	v := p.(*dev)
-	vacants := decode[account.Page](s.t, s.get(p, "/v1/vacants")).Vacants
-	demos := slices.DeleteFunc(vacants, func(v account.Vacant) bool { return v.Name != "demo" })
+	vacants := decode[admin.Page](s.t, s.get(p, "/v1/admin/vacants")).Vacants
+	demos := slices.DeleteFunc(vacants, func(v admin.Vacant) bool { return v.Name != "demo" })
 	if len(demos) != 1 {
 		s.t.Fatalf("%d vacants named demo, want 1", len(demos))
 	}
@@ -326,7 +326,7 @@ func createAgain(s *stage, p process, r request, _ *response, then fate) {
 	if want := map[fate]int{anew: 201, done: 409}[then]; got.status != want {
 		s.t.Fatalf("create again: %d %s, want %d, %s", got.status, got.body, want, then)
 	}
-	s.caller.To = decode[account.Vacant](s.t, s.get(p, "/v1/vacants/novel")).ID
+	s.caller.To = decode[admin.Vacant](s.t, s.get(p, "/v1/admin/vacants/novel")).ID
 	s.next(p)
 }
 
@@ -334,12 +334,12 @@ func changeAgain(from, to lifecycle.State) func(*stage, process, request, *respo
 	return func(s *stage, p process, r request, _ *response, then fate) {
 		s.t.Helper()
 		want := map[fate]lifecycle.State{anew: from, done: to}[then]
-		if got := decode[account.Vacant](s.t, s.get(p, "/v1/vacants/echo")).State; got != want {
+		if got := decode[admin.Vacant](s.t, s.get(p, "/v1/admin/vacants/echo")).State; got != want {
 			s.t.Fatalf("the vacant is %s, want %s, %s", got, want, then)
 		}
 		got, err := p.do(r)
 		s.must(err)
-		if state := decode[account.Vacant](s.t, got).State; got.status != 200 || state != to {
+		if state := decode[admin.Vacant](s.t, got).State; got.status != 200 || state != to {
 			s.t.Fatalf("again: %d %s, want 200 and %s", got.status, got.body, to)
 		}
 	}
@@ -370,7 +370,7 @@ func publishAgain(seq map[fate]uint64, before, after string) func(*stage, proces
 		says(map[fate]string{anew: before, done: after}[then])
 		got, err := p.do(r)
 		s.must(err)
-		if made := decode[account.Published](s.t, got); got.status != 200 || made.Receipt.Seq != seq[then] {
+		if made := decode[admin.Published](s.t, got); got.status != 200 || made.Receipt.Seq != seq[then] {
 			s.t.Fatalf("again: %d %s, want 200 and event %d", got.status, got.body, seq[then])
 		}
 		says(after)

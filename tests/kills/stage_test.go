@@ -13,10 +13,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -124,9 +124,9 @@ func composed(s *stage) {
 	house, _, done := s.home.aside(s.t, s.home.now)
 	defer done()
 	s.must(house.Texts.Warm(s.ctx))
-	parent, err := house.Vacants.Create(s.ctx, hosted.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
+	parent, err := house.Vacants.Create(s.ctx, vacants.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
 	s.must(err)
-	_, _, err = house.Vacants.Spawn(s.ctx, hosted.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk"})
+	_, _, err = house.Vacants.Spawn(s.ctx, vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk"})
 	s.must(err)
 	p, err := plan.Parse([]byte(`{"version":1,"delegate":[{"child":"clerk","kind":"answer"}],"aggregate":{"how":"first"}}`))
 	s.must(err)
@@ -142,9 +142,9 @@ func consented(s *stage) {
 	house, _, done := s.home.aside(s.t, s.home.now)
 	defer done()
 	v := house.Vacants
-	parent, err := v.Create(s.ctx, hosted.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
+	parent, err := v.Create(s.ctx, vacants.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
 	s.must(err)
-	child, _, err := v.Spawn(s.ctx, hosted.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk", Substrate: unreachable})
+	child, _, err := v.Spawn(s.ctx, vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk", Substrate: unreachable})
 	s.must(err)
 	sub := graduation.Submission{Request: composite.Request{ParentID: parent.ID, ChildID: child.ID, CapabilityText: "drafts contracts"}}
 	s.must(v.Sign(s.ctx, parent.ID, func(k identity.Signer) error { return sub.Request.SignParent(s.ctx, k) }))

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
@@ -318,7 +318,7 @@ var table = []scenario{
 	},
 	{
 		request: "pause", in: inDev,
-		make: change(account.Pause), again: changeAgain("LOCAL", "HIBERNATING"),
+		make: change(admin.Pause), again: changeAgain("LOCAL", "HIBERNATING"),
 		points: []point{
 			{before, "Doc name", anew, inDev},
 			{before, "Doc v", anew, inDev},
@@ -333,7 +333,7 @@ var table = []scenario{
 	},
 	{
 		request: "resume", in: inDev,
-		warm: changed(account.Pause), make: change(account.Resume), again: changeAgain("HIBERNATING", "ACTIVE"),
+		warm: changed(admin.Pause), make: change(admin.Resume), again: changeAgain("HIBERNATING", "ACTIVE"),
 		points: []point{
 			{before, "Doc name", anew, inDev},
 			{before, "Doc v", anew, inDev},
@@ -348,7 +348,7 @@ var table = []scenario{
 	},
 	{
 		request: "sink", in: inDev,
-		make: change(account.Sink), again: changeAgain("LOCAL", "SUNK"),
+		make: change(admin.Sink), again: changeAgain("LOCAL", "SUNK"),
 		points: []point{
 			{before, "Doc name", anew, inDev},
 			{before, "Doc v", anew, inDev},
@@ -363,7 +363,7 @@ var table = []scenario{
 	},
 	{
 		request: "archive", in: inDev,
-		warm: changed(account.Sink), make: change(account.Archive), again: changeAgain("SUNK", "ARCHIVED"),
+		warm: changed(admin.Sink), make: change(admin.Archive), again: changeAgain("SUNK", "ARCHIVED"),
 		points: []point{
 			{before, "Doc name", anew, inDev},
 			{before, "Doc v", anew, inDev},
@@ -489,7 +489,7 @@ var table = []scenario{
 	},
 	{
 		request: "list", in: inDev,
-		make: func(*stage) request { return request{control: true, path: "/v1/vacants"} }, again: pageAgain,
+		make: func(*stage) request { return request{control: true, path: "/v1/admin/vacants"} }, again: pageAgain,
 		points: []point{
 			{before, "Docs name", anew, inDev},
 			{before, "Doc v", anew, inDev},
@@ -501,7 +501,7 @@ var table = []scenario{
 	},
 	{
 		request: "a logbook", in: inDev,
-		make: func(*stage) request { return request{control: true, path: "/v1/vacants/echo/logbook"} }, again: pageAgain,
+		make: func(*stage) request { return request{control: true, path: "/v1/admin/vacants/echo/logbook"} }, again: pageAgain,
 		points: []point{
 			{before, "Doc name", anew, inDev},
 			{before, "Doc v", anew, inDev},
@@ -534,23 +534,23 @@ func card(s *stage) request {
 }
 
 func create(s *stage) request {
-	body, err := json.Marshal(account.Creation{Name: "novel", Capability: "echoes", Substrate: "echo"})
+	body, err := json.Marshal(admin.Creation{Name: "novel", Capability: "echoes", Substrate: "echo"})
 	s.must(err)
-	return request{control: true, path: "/v1/vacants", body: body}
+	return request{control: true, path: "/v1/admin/vacants", body: body}
 }
 
 func change(command string) func(*stage) request {
 	return func(*stage) request {
-		return request{control: true, command: true, path: "/v1/vacants/echo/" + command}
+		return request{control: true, command: true, path: "/v1/admin/vacants/echo/" + command}
 	}
 }
 
 func publish(*stage) request {
-	return request{control: true, command: true, path: "/v1/vacants/echo/publish", body: []byte(`{}`)}
+	return request{control: true, command: true, path: "/v1/admin/vacants/echo/publish", body: []byte(`{}`)}
 }
 
 func revoke(*stage) request {
-	return request{control: true, command: true, path: "/v1/vacants/echo/revoke", body: []byte(`{"reason":"leaked"}`)}
+	return request{control: true, command: true, path: "/v1/admin/vacants/echo/revoke", body: []byte(`{"reason":"leaked"}`)}
 }
 
 func graduate(s *stage) request { return request{path: "/v1/graduations", body: s.body} }

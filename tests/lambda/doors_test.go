@@ -56,19 +56,19 @@ type step struct {
 }
 
 func TestAccountAnswersTheSampleEvents(t *testing.T) {
-	f := run(t, "account", operated(t))
+	f := run(t, "admin", operated(t))
 	replay(t, f, []step{
-		{"account-no-key.json", 401, `"code":"unauthorized"`},
-		{"account-wrong-key.json", 401, `"code":"unauthorized"`},
-		{"account-browser.json", 403, `"code":"forbidden"`},
-		{"account-list.json", 200, `"vacants":[]`},
-		{"account-create.json", 201, `"name":"sample"`},
-		{"account-create.json", 409, `"code":"conflict"`},
-		{"account-show.json", 200, `"state":"LOCAL"`},
-		{"account-pause.json", 200, `"state":"HIBERNATING"`},
-		{"account-list.json", 200, `"state":"HIBERNATING"`},
-		{"account-host.json", 200, `"key":"software","url":"` + awshome.URL + `"`},
-		{"account-url.json", 200, `"cards_signed":0`},
+		{"admin-no-key.json", 401, `"code":"unauthorized"`},
+		{"admin-wrong-key.json", 401, `"code":"unauthorized"`},
+		{"admin-browser.json", 403, `"code":"forbidden"`},
+		{"admin-list.json", 200, `"vacants":[]`},
+		{"admin-create.json", 201, `"name":"sample"`},
+		{"admin-create.json", 409, `"code":"conflict"`},
+		{"admin-show.json", 200, `"state":"LOCAL"`},
+		{"admin-pause.json", 200, `"state":"HIBERNATING"`},
+		{"admin-list.json", 200, `"state":"HIBERNATING"`},
+		{"admin-host.json", 200, `"key":"software","url":"` + awshome.URL + `"`},
+		{"admin-url.json", 200, `"cards_signed":0`},
 	})
 	if strings.Contains(strings.Join([]string{f.Log()}, ""), sampleOperator) {
 		t.Errorf("the operator's key is in the log:\n%s", f.Log())
@@ -86,26 +86,26 @@ func TestAccountAnswersTheSampleEvents(t *testing.T) {
 
 func TestTheKeyBeforeARotationOpensNothing(t *testing.T) {
 	home := operated(t)
-	f := run(t, "account", home)
-	replay(t, f, []step{{"account-list.json", 200, ""}})
+	f := run(t, "admin", home)
+	replay(t, f, []step{{"admin-list.json", 200, ""}})
 	key := home.OperatorKey(t, io.MultiReader(bytes.NewReader(bytes.Repeat([]byte{4}, 32)), threes{}))
-	replay(t, f, []step{{"account-list.json", 401, ""}})
-	e := NewEvent("/v1/vacants", nil)
+	replay(t, f, []step{{"admin-list.json", 401, ""}})
+	e := NewEvent("/v1/admin/vacants", nil)
 	e.Headers["authorization"] = "Bearer " + key
 	if r, err := f.Send(t.Context(), e.Encode()); err != nil || r.Status != 200 {
 		t.Errorf("answer to the new key = %d, %v, want 200", r.Status, err)
 	}
 }
 
-func TestAuditAnswersTheSampleEventsAndWritesNothing(t *testing.T) {
+func TestExportAnswersTheSampleEventsAndWritesNothing(t *testing.T) {
 	home := operated(t)
 	home.Create(t, "audited", nil)
-	f := run(t, "audit", home)
+	f := run(t, "export", home)
 	replay(t, f, []step{
-		{"audit-no-key.json", 401, `"code":"unauthorized"`},
-		{"audit-about.json", 200, ""},
-		{"audit-streams.json", 200, ""},
-		{"audit-write.json", 404, `"code":"not_found"`},
+		{"export-no-key.json", 401, `"code":"unauthorized"`},
+		{"export-about.json", 200, ""},
+		{"export-streams.json", 200, ""},
+		{"export-write.json", 404, `"code":"not_found"`},
 	})
 	for _, m := range lines(t, f) {
 		if m["wcu"] != nil || m["_aws"] == nil {

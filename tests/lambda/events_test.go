@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -103,32 +103,32 @@ func signedEvents() map[string]any {
 		"message-reset.json":        NewEvent(caller.ResetPath, caller.Body(reset)),
 		"message-card.json":         NewEvent(at+"/card", nil),
 		"message-health.json":       NewEvent("/health?vacant="+sampleVacant.ID().String(), nil),
-		"message-control.json":      NewEvent("/v1/vacants", []byte(`{"name":"intruder"}`)),
+		"message-control.json":      NewEvent("/v1/admin/vacants", []byte(`{"name":"intruder"}`)),
 		"message-wrong-path.json":   NewEvent("/a2a/message/sent", caller.Body(first)),
 	}
 }
 
-// controlEvents are the samples for functions/account and functions/audit.
+// controlEvents are the samples for functions/admin and functions/export.
 func controlEvents() map[string]any {
-	bare, wrong := NewEvent("/v1/vacants", nil), keyed("GET", "/v1/vacants", nil)
+	bare, wrong := NewEvent("/v1/admin/vacants", nil), keyed("GET", "/v1/admin/vacants", nil)
 	wrong.Headers["authorization"] = "Bearer vop_" + strings.Repeat("A", 43)
-	browser := keyed("GET", "/v1/vacants", nil)
+	browser := keyed("GET", "/v1/admin/vacants", nil)
 	browser.Headers["origin"] = "https://example.org"
-	unkeyed := NewEvent("/v1/export", nil)
+	unkeyed := NewEvent("/v1/admin/export", nil)
 	return map[string]any{
-		"account-create.json":    keyed("POST", "/v1/vacants", []byte(`{"name":"sample","capability":"echoes","substrate":"echo"}`)),
-		"account-list.json":      keyed("GET", "/v1/vacants?limit=10", nil),
-		"account-show.json":      keyed("GET", "/v1/vacants/sample", nil),
-		"account-pause.json":     keyed("POST", "/v1/vacants/sample/pause", nil),
-		"account-host.json":      keyed("GET", "/v1/host?challenge=0123456789abcdef", nil),
-		"account-url.json":       keyed("PUT", "/v1/host", []byte(`{"url":"`+awshome.URL+`"}`)),
-		"account-no-key.json":    bare,
-		"account-wrong-key.json": wrong,
-		"account-browser.json":   browser,
-		"audit-about.json":       keyed("GET", "/v1/export", nil),
-		"audit-streams.json":     keyed("GET", "/v1/export/streams?limit=10", nil),
-		"audit-write.json":       keyed("POST", "/v1/vacants", []byte(`{"name":"intruder","capability":"writes"}`)),
-		"audit-no-key.json":      unkeyed,
+		"admin-create.json":    keyed("POST", "/v1/admin/vacants", []byte(`{"name":"sample","capability":"echoes","substrate":"echo"}`)),
+		"admin-list.json":      keyed("GET", "/v1/admin/vacants?limit=10", nil),
+		"admin-show.json":      keyed("GET", "/v1/admin/vacants/sample", nil),
+		"admin-pause.json":     keyed("POST", "/v1/admin/vacants/sample/pause", nil),
+		"admin-host.json":      keyed("GET", "/v1/admin/host?challenge=0123456789abcdef", nil),
+		"admin-url.json":       keyed("PUT", "/v1/admin/host", []byte(`{"url":"`+awshome.URL+`"}`)),
+		"admin-no-key.json":    bare,
+		"admin-wrong-key.json": wrong,
+		"admin-browser.json":   browser,
+		"export-about.json":    keyed("GET", "/v1/admin/export", nil),
+		"export-streams.json":  keyed("GET", "/v1/admin/export/streams?limit=10", nil),
+		"export-write.json":    keyed("POST", "/v1/admin/vacants", []byte(`{"name":"intruder","capability":"writes"}`)),
+		"export-no-key.json":   unkeyed,
 	}
 }
 
@@ -174,7 +174,7 @@ func registryEvents() map[string]any {
 		"registry-revocations.json": NewEvent("/v1/revocation_list", nil),
 		"registry-checkpoint.json":  NewEvent("/v1/checkpoint", nil),
 		"registry-inclusion.json":   NewEvent("/v1/proof/inclusion?seq=1", nil),
-		"registry-control.json":     NewEvent("/v1/vacants", []byte(`{"name":"intruder"}`)),
+		"registry-control.json":     NewEvent("/v1/admin/vacants", []byte(`{"name":"intruder"}`)),
 		"search-words.json":         NewEvent("/v1/search?q=echo&limit=5", nil),
 		"search-reference.json":     NewEvent("/v1/search_capability?q=echo&limit=5&include_local=false", nil),
 		"search-query.json":         NewEvent("/v1/query_capability?capability=echo&limit=5", []byte{}),
@@ -210,7 +210,7 @@ func gateEvents() map[string]any {
 	all["graduate-submit.json"] = NewEvent("/v1/graduations", body)
 	all["graduate-forged.json"] = NewEvent("/v1/graduations", []byte(strings.Replace(string(body), "echoes", "echoed", 1)))
 	all["graduate-status.json"] = NewEvent("/v1/graduations/"+attempt.ID.String(), nil)
-	all["graduate-control.json"] = NewEvent("/v1/vacants", []byte(`{"name":"intruder"}`))
+	all["graduate-control.json"] = NewEvent("/v1/admin/vacants", []byte(`{"name":"intruder"}`))
 	return all
 }
 
@@ -243,12 +243,12 @@ func jobEvents() map[string]any {
 	changed["dynamodb"].(object)["Keys"] = object{"pk": object{"S": "reg#" + sampleVacant.ID().String()}, "sk": object{"S": "card"}}
 	changed["eventSourceARN"] = "arn:aws:dynamodb:us-east-1:123456789012:table/vacancy-dev-docs/stream/2026-01-01T00:00:00.000"
 	return map[string]any{
-		"sweeper-schedule.json": scheduled("sweeper"),
-		"sealer-schedule.json":  scheduled("sealer"),
-		"indexer-changed.json":  object{"Records": []any{changed}},
-		"indexer-reindex.json":  object{"reindex": true},
-		"sentinel-changed.json": object{"Records": []any{record("MODIFY", "1"), removed}},
-		"sentinel-odd.json":     object{"Records": []any{odd, record("INSERT", "3")}},
+		"sweeper-schedule.json":      scheduled("sweeper"),
+		"checkpointer-schedule.json": scheduled("checkpointer"),
+		"indexer-changed.json":       object{"Records": []any{changed}},
+		"indexer-reindex.json":       object{"reindex": true},
+		"tamper-changed.json":        object{"Records": []any{record("MODIFY", "1"), removed}},
+		"tamper-odd.json":            object{"Records": []any{odd, record("INSERT", "3")}},
 	}
 }
 

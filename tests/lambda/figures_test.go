@@ -20,7 +20,7 @@ func TestZipIsAtMostFiveMegabytes(t *testing.T) {
 		switch name {
 		case "search", "indexer":
 			most = 8 << 20
-		case "account", "registry", "audit", "graduate":
+		case "admin", "registry", "export", "graduate":
 			most += 256 << 10
 		}
 		b, err := Zip(bootstrap(t, name))

@@ -17,7 +17,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/tests/awshome"
 	"github.com/vacancy-host/vacancy/tests/caller"
@@ -27,7 +27,7 @@ import (
 var buildDir string
 
 // names are the functions.
-var names = []string{"message", "account", "audit", "registry", "search", "graduate", "sweeper", "sentinel", "indexer", "sealer",
+var names = []string{"message", "admin", "export", "registry", "search", "graduate", "sweeper", "tamper", "indexer", "checkpointer",
 	"consent", "ratelimit", "collusion", "commit", "record"}
 
 // built are the functions' bootstraps by name, each built once.
@@ -127,7 +127,7 @@ func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 	// A vacant that came with its key answers nothing that was signed before it
 	// came: so it came before the samples were signed.
 	early := func() time.Time { return signedAt.Add(-time.Hour) }
-	spec := hosted.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
+	spec := vacants.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
 	if _, err := home.Open(t, home.Store(home.Endpoint), early, nil).Vacants.Create(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}

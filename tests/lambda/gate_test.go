@@ -14,8 +14,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -39,7 +39,7 @@ func newKin(t *testing.T) *kin {
 
 func (k *kin) child(t *testing.T, name string) identity.ID {
 	t.Helper()
-	r, _, err := k.house.Vacants.Spawn(t.Context(), hosted.SpawnSpec{Parent: k.parent, Path: "D2", Name: name, Substrate: "http:https://child.example/answer"})
+	r, _, err := k.house.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: k.parent, Path: "D2", Name: name, Substrate: "http:https://child.example/answer"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func (s *steps) record(state json.RawMessage, err error) string {
 // view is what the control plane shows of a child's last attempt.
 func (k *kin) view(t *testing.T, account *Function, child identity.ID) (v graduation.View) {
 	t.Helper()
-	r, err := account.Send(t.Context(), keyed("GET", "/v1/vacants/"+url.PathEscape(child.String())+"/graduation", nil).Encode())
+	r, err := account.Send(t.Context(), keyed("GET", "/v1/admin/vacants/"+url.PathEscape(child.String())+"/graduation", nil).Encode())
 	if err != nil || r.Status != 200 {
 		t.Fatalf("graduation = %d %s, %v", r.Status, r.Body, err)
 	}
@@ -139,7 +139,7 @@ func (k *kin) view(t *testing.T, account *Function, child identity.ID) (v gradua
 func TestTheGatesFunctionsTakeAChildFromItsRequestToItsCard(t *testing.T) {
 	k := newKin(t)
 	machine, env := newMachines(t)
-	door, account, all := run(t, "graduate", k.home, env...), run(t, "account", k.home, env...), newSteps(t, k.home)
+	door, account, all := run(t, "graduate", k.home, env...), run(t, "admin", k.home, env...), newSteps(t, k.home)
 	child := k.child(t, "reader")
 	body := k.request(t, child, "reads contracts")
 	for range 2 { // the same joins what is open
@@ -206,7 +206,7 @@ func (k *kin) units(t *testing.T, door *Function, all *steps) {
 func TestEachRefusalOfAFunctionIsRecordedAsWhatItIs(t *testing.T) {
 	k := newKin(t)
 	machine, env := newMachines(t)
-	door, account, all := run(t, "graduate", k.home, env...), run(t, "account", k.home, env...), newSteps(t, k.home)
+	door, account, all := run(t, "graduate", k.home, env...), run(t, "admin", k.home, env...), newSteps(t, k.home)
 	policy := gate.DefaultPolicy()
 	policy.Limit = 1
 	for _, tt := range []struct {

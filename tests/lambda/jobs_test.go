@@ -46,9 +46,9 @@ func TestASweepThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestSentinelTellsOfTheSampleEvents(t *testing.T) {
-	f := Start(t, bootstrap(t, "sentinel"), Options{Env: []string{"VACANCY_STAGE=" + awshome.Stage}})
-	for _, name := range []string{"sentinel-changed.json", "sentinel-odd.json", "sweeper-schedule.json"} {
+func TestTamperTellsOfTheSampleEvents(t *testing.T) {
+	f := Start(t, bootstrap(t, "tamper"), Options{Env: []string{"VACANCY_STAGE=" + awshome.Stage}})
+	for _, name := range []string{"tamper-changed.json", "tamper-odd.json", "sweeper-schedule.json"} {
 		if _, err := f.Invoke(t.Context(), sample(t, name)); err != nil {
 			t.Errorf("%s: Invoke() = %v, want no odd record to hold up the others", name, err)
 		}

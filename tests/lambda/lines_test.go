@@ -66,7 +66,7 @@ func TestOneInvocationIsOneLineOfMetrics(t *testing.T) {
 	send(t, f, caller.SendPath, e)
 	for _, event := range [][]byte{
 		NewEvent("/v/"+id.String()+"/card", nil).Encode(), NewEvent("/nowhere", nil).Encode(), []byte(`[]`),
-		NewEvent("/v1/vacants", []byte(`{}`)).Encode(), NewEvent(caller.SendPath, []byte(`{}`)).Encode(),
+		NewEvent("/v1/admin/vacants", []byte(`{}`)).Encode(), NewEvent(caller.SendPath, []byte(`{}`)).Encode(),
 	} {
 		if _, err := f.Send(t.Context(), event); err != nil {
 			t.Fatal(err)

@@ -37,21 +37,21 @@ const sealKey = "VACANCY_SEAL_KEY=arn:aws:kms:us-east-1:123456789012:key/1234abc
 
 func TestAWrongEnvironmentEndsTheStartWithAllThatIsWrongInOneLine(t *testing.T) {
 	for name, wants := range map[string][]string{
-		"message":   {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: "},
-		"account":   {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: ", "VACANCY_URL: "},
-		"audit":     {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: "},
-		"registry":  {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_RATE: ", "VACANCY_URL: "},
-		"search":    {"VACANCY_STAGE: ", "VACANCY_DOCS: ", "VACANCY_BLOBS: ", "VACANCY_RATE: "},
-		"graduate":  {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_RATE: ", "VACANCY_URL: ", "VACANCY_GATE: "},
-		"consent":   {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: "},
-		"ratelimit": {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: "},
-		"collusion": {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: "},
-		"commit":    {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_URL: "},
-		"record":    {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: "},
-		"sweeper":   {"VACANCY_STAGE: ", "VACANCY_DOCS: "},
-		"sentinel":  {"VACANCY_STAGE: "},
-		"indexer":   {"VACANCY_STAGE: ", "VACANCY_DOCS: ", "VACANCY_BLOBS: "},
-		"sealer":    {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: "},
+		"message":      {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: "},
+		"admin":        {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: ", "VACANCY_URL: "},
+		"export":       {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_RATE: "},
+		"registry":     {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_RATE: ", "VACANCY_URL: "},
+		"search":       {"VACANCY_STAGE: ", "VACANCY_DOCS: ", "VACANCY_BLOBS: ", "VACANCY_RATE: "},
+		"graduate":     {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_RATE: ", "VACANCY_URL: ", "VACANCY_GATE: "},
+		"consent":      {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: "},
+		"ratelimit":    {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: "},
+		"collusion":    {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: "},
+		"commit":       {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_URL: "},
+		"record":       {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: "},
+		"sweeper":      {"VACANCY_STAGE: ", "VACANCY_DOCS: "},
+		"tamper":       {"VACANCY_STAGE: "},
+		"indexer":      {"VACANCY_STAGE: ", "VACANCY_DOCS: ", "VACANCY_BLOBS: "},
+		"checkpointer": {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := []string{"VACANCY_STAGE=No Stage", "VACANCY_SEAL_KEY=hush-hush", "VACANCY_RATE=fast", "VACANCY_URL=nowhere", "VACANCY_DOCS="}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/tests/awshome"
 )
 
@@ -21,7 +21,7 @@ import (
 func registered(t *testing.T) *awshome.Home {
 	t.Helper()
 	home := operated(t)
-	spec := hosted.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
+	spec := vacants.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
 	if _, err := home.Open(t, home.Store(home.Endpoint), time.Now, nil).Vacants.Create(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
@@ -70,14 +70,14 @@ func TestWhatIsPublishedIsFoundSealedAndIndexed(t *testing.T) {
 		{"search-long.json", 400, `"code":"malformed"`},
 	})
 
-	sealer := run(t, "sealer", home)
+	checkpointer := run(t, "checkpointer", home)
 	for range 2 {
-		if _, err := sealer.Invoke(t.Context(), sample(t, "sealer-schedule.json")); err != nil {
-			t.Fatalf("sealer: %v\n%s", err, sealer.Log())
+		if _, err := checkpointer.Invoke(t.Context(), sample(t, "checkpointer-schedule.json")); err != nil {
+			t.Fatalf("checkpointer: %v\n%s", err, checkpointer.Log())
 		}
 	}
-	if diff := cmp.Diff([][]any{{"ok", 1., 1.}, {"ok", 1., 0.}}, pick(lines(t, sealer), "done", "verdict", "size", "added")); diff != "" {
-		t.Errorf("what the sealer sealed (-want +got):\n%s", diff)
+	if diff := cmp.Diff([][]any{{"ok", 1., 1.}, {"ok", 1., 0.}}, pick(lines(t, checkpointer), "done", "verdict", "size", "added")); diff != "" {
+		t.Errorf("what the checkpointer sealed (-want +got):\n%s", diff)
 	}
 	replay(t, registry, []step{{"registry-checkpoint.json", 200, "vacancy/"}, {"registry-inclusion.json", 200, `"tree_size":1`}})
 

@@ -41,7 +41,7 @@ func lint(ctx context.Context, c *counts) error {
 }
 
 // heavy packages have a stage of their own.
-var heavy = regexp.MustCompile(`/(shared/store/dynamo|shared/host/search/opensearch|tests/(e2e|dynamolocal|opensearch|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
+var heavy = regexp.MustCompile(`/(shared/store/dynamo|shared/host/registry/search/opensearch|tests/(e2e|dynamolocal|opensearch|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
 
 func unit(ctx context.Context, c *counts) error {
 	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)
@@ -61,7 +61,7 @@ func storeContract(ctx context.Context, c *counts) error {
 }
 
 func searchContract(ctx context.Context, c *counts) error {
-	return goTest(ctx, c, "-count=1", "-p=1", "./shared/host/search/opensearch/...", "./tests/opensearch/...")
+	return goTest(ctx, c, "-count=1", "-p=1", "./shared/host/registry/search/opensearch/...", "./tests/opensearch/...")
 }
 
 func faults(ctx context.Context, c *counts) error {
@@ -72,9 +72,9 @@ var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
 // parsers are the folders and files where what strangers send is parsed.
 var parsers = []string{
-	"shared/vacant", "shared/front/registryapi", "shared/host/translog/checkpoint_test.go",
-	"shared/host/search/words_test.go", "shared/host/search/service_test.go",
-	"shared/host/graduation/parse_test.go", "shared/host/plan/plan_test.go",
+	"shared/vacant", "shared/front/registryapi", "shared/host/registry/translog/checkpoint_test.go",
+	"shared/host/registry/search/words_test.go", "shared/host/registry/search/service_test.go",
+	"shared/host/family/graduation/parse_test.go", "shared/host/family/plan/plan_test.go",
 }
 
 // fuzz runs every fuzz target of the parsers for 10 s. They are found in the

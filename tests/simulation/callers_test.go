@@ -8,7 +8,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"

@@ -3,7 +3,7 @@
 // checks the model's invariants over the rows that are left.
 //
 // It has tests only, and imports what they drive: host/call behind its door,
-// host/dispatch, the store in memory.
+// host/client/dispatch, the store in memory.
 //
 // # How a run goes
 //

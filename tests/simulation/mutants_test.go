@@ -8,7 +8,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -135,7 +135,7 @@ func (a *app) call(ctx context.Context, f callFlags, what string, words []string
 		res, err = caller.Reset(ctx, target)
 	case f.accept != "":
 		var body []byte
-		if body, err = home.ReadInput(f.accept, a.in); err != nil {
+		if body, err = datadir.ReadInput(f.accept, a.in); err != nil {
 			return err
 		}
 		res, err = caller.Accept(ctx, target, body)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -43,17 +43,17 @@ func (a *app) callHint(ctx context.Context, err error, w where, id identity.ID) 
 }
 
 // planeAt is the control door of a host that runs; nil if the person has none.
-func (a *app) planeAt(w where) *account.Client {
+func (a *app) planeAt(w where) *admin.Client {
 	at, err := a.find(w)
 	if err != nil {
 		return nil
 	}
 	if at != nil {
-		url, key, err := at.keyed(at.record.AccountURL)
+		url, key, err := at.keyed(at.record.AdminURL)
 		if err != nil {
 			return nil
 		}
-		return &account.Client{HTTP: keyedClient(key), URL: url}
+		return &admin.Client{HTTP: keyedClient(key), URL: url}
 	}
 	dir, err := a.dataDir(w.data)
 	if err != nil {
@@ -63,5 +63,5 @@ func (a *app) planeAt(w where) *account.Client {
 	if err != nil {
 		return nil
 	}
-	return &account.Client{HTTP: client, URL: base}
+	return &admin.Client{HTTP: client, URL: base}
 }

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/shared/front/audit"
-	"github.com/vacancy-host/vacancy/shared/host/history"
+	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/host/call/transcript"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
@@ -59,12 +59,12 @@ func (a *app) chain(ctx context.Context, c *reports, from, to string, last uint6
 	if err != nil {
 		return err
 	}
-	path := "/v1/chain/" + url.PathEscape(from) + "/" + url.PathEscape(to)
+	path := "/v1/admin/chain/" + url.PathEscape(from) + "/" + url.PathEscape(to)
 	if last > 0 {
 		path += "?last=" + strconv.FormatUint(last, 10)
 	}
 	out := bufio.NewWriter(a.out)
-	err = streamLines(ctx, c, path, func(l *audit.ChainLine) (bool, error) {
+	err = streamLines(ctx, c, path, func(l *export.ChainLine) (bool, error) {
 		switch {
 		case l.Error != nil:
 			return false, l.Error.Problem()
@@ -105,7 +105,7 @@ func (a *app) callerID(ctx context.Context, c *reports, word string) (string, er
 }
 
 // chainEntry prints as two lines: what was said, and what became of it.
-type chainEntry struct{ audit.Entry }
+type chainEntry struct{ export.Entry }
 
 // shownText is how much of a text is shown on a line.
 const shownText = 160
@@ -129,18 +129,18 @@ func (e chainEntry) number(seq int64) string { return fmt.Sprintf("%d.%d", e.Epo
 
 func (e chainEntry) outcome() string {
 	switch {
-	case e.Fate == history.Answered && e.Decision != nil && e.Decision.Answer != nil:
+	case e.Fate == transcript.Answered && e.Decision != nil && e.Decision.Answer != nil:
 		d := e.Decision.Answer
 		return fmt.Sprintf("answer %-4s %s  (%d ms)", e.number(d.Seq), said(d.Said), d.TookMS)
-	case e.Fate == history.Void:
+	case e.Fate == transcript.Void:
 		return "never answered: it failed, or took too long"
-	case e.Fate == history.Closed:
+	case e.Fate == transcript.Closed:
 		return "never answered: the chain was reset before"
 	}
 	return "not answered yet"
 }
 
-func said(s audit.Said) string {
+func said(s export.Said) string {
 	switch {
 	case s.Sealed:
 		return "(sealed)"

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"

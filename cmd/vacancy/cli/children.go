@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
 func (a *app) childrenCommand() *cobra.Command {
@@ -30,7 +30,7 @@ answer" says that the plan of its parent goes without it.`,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withControl(w, false, func(c *control) error {
-				r := childrenResult{Children: []account.Child{}}
+				r := childrenResult{Children: []admin.Child{}}
 				for cursor := ""; ; {
 					page, err := c.Children(cmd.Context(), args[0], cursor)
 					if err != nil {
@@ -39,7 +39,7 @@ answer" says that the plan of its parent goes without it.`,
 					r.Children = append(r.Children, page.Children...)
 					if cursor = page.Next; cursor == "" {
 						// Their pages come in the order of ids.
-						slices.SortFunc(r.Children, func(a, b account.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })
+						slices.SortFunc(r.Children, func(a, b admin.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })
 						return a.show(r)
 					}
 				}
@@ -52,7 +52,7 @@ answer" says that the plan of its parent goes without it.`,
 
 // childrenResult is all children of a vacant.
 type childrenResult struct {
-	Children []account.Child `json:"children"`
+	Children []admin.Child `json:"children"`
 }
 
 func (r childrenResult) text(w io.Writer) {
@@ -87,7 +87,7 @@ func (r childrenResult) text(w io.Writer) {
 }
 
 // failed says how many of the calls that were looked at got no answer.
-func failed(c *account.Child) string {
+func failed(c *admin.Child) string {
 	if uint64(c.Decided) < c.Calls {
 		return fmt.Sprintf("%d of the last %d failed", c.Failures, c.Decided)
 	}

@@ -25,7 +25,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -166,12 +166,12 @@ func arguments(least, most int) cobra.PositionalArgs {
 }
 
 // home opens the person's identities under $VACANCY_HOME.
-func (a *app) home() (*home.Home, error) {
+func (a *app) home() (*datadir.Home, error) {
 	dir, err := a.homeDir()
 	if err != nil {
 		return nil, err
 	}
-	return &home.Home{Dir: filepath.Join(dir, "identities"), Now: a.now, Rand: a.rand}, nil
+	return &datadir.Home{Dir: filepath.Join(dir, "identities"), Now: a.now, Rand: a.rand}, nil
 }
 
 // homeDir is $VACANCY_HOME, by default .vacancy in the user's own folder.

@@ -46,7 +46,7 @@ func onAWS(t *testing.T) (*shell, *cloudtest.AWS) {
 }
 
 func stageDev() stage.Record {
-	return stage.Record{Stage: "dev", Region: "eu-west-1", Account: "123456789012", URL: "https://dev.example", AccountURL: "https://a.example", AuditURL: "https://b.example",
+	return stage.Record{Stage: "dev", Region: "eu-west-1", Account: "123456789012", URL: "https://dev.example", AdminURL: "https://a.example", ExportURL: "https://b.example",
 		OperatorKey: "vop_secret", Context: map[string]string{}}
 }
 
@@ -440,7 +440,7 @@ func TestAFunctionOfNoSuchNameIsATypingError(t *testing.T) {
 	s, server := onAWS(t)
 	for _, args := range []string{"invoke mesage -", "tail --function mesage", "tail --function mess --once"} {
 		code, _, errs := s.run("{}", strings.Fields(args)...)
-		if code != problem.ExitUsage || !strings.Contains(errs, "one of message, account, audit, registry, search, graduate, sweeper, sentinel, indexer, sealer, consent") {
+		if code != problem.ExitUsage || !strings.Contains(errs, "one of message, account, export, registry, search, graduate, sweeper, tamper, indexer, checkpointer, consent") {
 			t.Errorf("%s = exit %d, %q; want the names there are", args, code, errs)
 		}
 	}
@@ -513,7 +513,7 @@ func TestInvokeExitsByItsOutcome(t *testing.T) {
 		t.Errorf("invoke sent %s to %s", sent.Body, sent.Path)
 	}
 	server.Fails("Invoke", "ResourceNotFoundException", "Function not found")
-	if code, _, errs := s.run("", "invoke", "audit", event); code != problem.ExitNotFound || !strings.Contains(errs, "no function vacancy-dev-audit") {
+	if code, _, errs := s.run("", "invoke", "export", event); code != problem.ExitNotFound || !strings.Contains(errs, "no function vacancy-dev-export") {
 		t.Errorf("invoke of a function that is not there = exit %d, %q", code, errs)
 	}
 	if code, _, _ := s.run("no json", "invoke", "message", "-"); code != problem.ExitUsage {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/vacancy-host/vacancy/shared/host/search/live"
-	"github.com/vacancy-host/vacancy/shared/host/search/opensearch"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/live"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/opensearch"
 )
 
 // The environment for an OpenSearch cluster that asks who comes. A password is

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -14,7 +14,7 @@ import (
 // control is the control-plane door: of the host that runs over a data folder,
 // of the data file itself if none does, or of a host elsewhere.
 type control struct {
-	account.Client
+	admin.Client
 	at    *elsewhere // nil: a data folder's
 	close func() error
 }
@@ -27,11 +27,11 @@ func (a *app) openControl(w where, create bool) (*control, error) {
 	case err != nil:
 		return nil, err
 	case at != nil:
-		url, key, err := at.keyed(at.record.AccountURL)
+		url, key, err := at.keyed(at.record.AdminURL)
 		if err != nil {
 			return nil, err
 		}
-		return &control{account.Client{HTTP: keyedClient(key), URL: url}, at, func() error { return nil }}, nil
+		return &control{admin.Client{HTTP: keyedClient(key), URL: url}, at, func() error { return nil }}, nil
 	}
 	dir, err := a.dataDir(w.data)
 	if err != nil {
@@ -39,7 +39,7 @@ func (a *app) openControl(w where, create bool) (*control, error) {
 	}
 	client, base, err := serve.DialControl(dir)
 	if err == nil {
-		return &control{account.Client{HTTP: client, URL: base}, nil, func() error { return nil }}, nil
+		return &control{admin.Client{HTTP: client, URL: base}, nil, func() error { return nil }}, nil
 	}
 	if !errors.Is(err, serve.ErrNoHost) {
 		return nil, err
@@ -52,7 +52,7 @@ func (a *app) openControl(w where, create bool) (*control, error) {
 		return nil, err
 	}
 	client, base = serve.InProcess(host.Account)
-	return &control{account.Client{HTTP: client, URL: base}, nil, host.Close}, nil
+	return &control{admin.Client{HTTP: client, URL: base}, nil, host.Close}, nil
 }
 
 // withControl runs f on the door of a host.
@@ -79,9 +79,9 @@ func keyHint(at *elsewhere, err error) error {
 // reports is where whole reports come from: the control door of a data folder,
 // or this process, over the pages or tables of a host elsewhere.
 type reports struct {
-	account.Client
+	admin.Client
 	// named finds whose a word is at the host; NotFound if no vacant's.
-	named func(ctx context.Context, word string) (account.Vacant, error)
+	named func(ctx context.Context, word string) (admin.Vacant, error)
 	close func() error
 }
 

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -39,7 +39,7 @@ NAME FILE" says what it asks them. Until then it answers nothing.`,
 			if err != nil {
 				return err
 			}
-			body := account.Creation{Name: args[0], Capability: capability, Substrate: substrate, Tenant: tenant, Import: brought}
+			body := admin.Creation{Name: args[0], Capability: capability, Substrate: substrate, Tenant: tenant, Import: brought}
 			return a.withControl(w, true, func(c *control) error {
 				made, err := c.Create(cmd.Context(), body)
 				if err != nil {
@@ -72,7 +72,7 @@ func (a *app) exportOf(from, seed, name string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := home.CheckName(name); err != nil {
+	if err := datadir.CheckName(name); err != nil {
 		return nil, err
 	}
 	return bundle.AppendExport(nil, name, a.now()), nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
@@ -62,7 +62,7 @@ func (a *app) deleteVacant(ctx context.Context, c *control, what string, yes boo
 }
 
 // deleteHint names the command that comes first.
-func deleteHint(err error, v account.Vacant) error {
+func deleteHint(err error, v admin.Vacant) error {
 	switch {
 	case !problem.Is(err, problem.Conflict):
 		return err
@@ -76,7 +76,7 @@ func deleteHint(err error, v account.Vacant) error {
 
 // deleteResult is the tombstone of a vacant.
 type deleteResult struct {
-	account.Vacant
+	admin.Vacant
 	before bool // it was deleted before this command
 }
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -55,15 +55,15 @@ func (a *app) tryDemo(ctx context.Context, host *localHost, dir, url string) (de
 
 // demoVacant is the demo, made if there never was one: a name belongs to its
 // vacant for ever, so a demo that was sunk stays so.
-func demoVacant(ctx context.Context, host *localHost) (hosted.Record, error) {
+func demoVacant(ctx context.Context, host *localHost) (vacants.Record, error) {
 	demo, err := host.Vacants.ByName(ctx, demoName)
 	if problem.Is(err, problem.NotFound) {
-		return host.Vacants.Create(ctx, hosted.Spec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
+		return host.Vacants.Create(ctx, vacants.Spec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
 	}
 	return demo, err
 }
 
-func (a *app) callDemo(ctx context.Context, demo hosted.Record, r *devResult) error {
+func (a *app) callDemo(ctx context.Context, demo vacants.Record, r *devResult) error {
 	c, err := card.Parse(demo.Card)
 	if err != nil {
 		return err

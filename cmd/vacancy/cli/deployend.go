@@ -9,9 +9,9 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
-	"github.com/vacancy-host/vacancy/shared/host/operator"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -99,15 +99,15 @@ func (a *app) learnDoors(ctx context.Context, c *cloud.Cloud, rec *stage.Record)
 		return err
 	}
 	clean := func(url string) string { return strings.TrimRight(url, "/") }
-	rec.URL, rec.AccountURL, rec.AuditURL = clean(functions.Outputs["MessageUrl"]), clean(functions.Outputs["AccountUrl"]), clean(functions.Outputs["AuditUrl"])
+	rec.URL, rec.AdminURL, rec.ExportURL = clean(functions.Outputs["MessageUrl"]), clean(functions.Outputs["AdminUrl"]), clean(functions.Outputs["ExportUrl"])
 	rec.RegistryURL, rec.SearchURL = clean(functions.Outputs["RegistryUrl"]), clean(functions.Outputs["SearchUrl"])
 	rec.GraduateURL = clean(functions.Outputs["GraduateUrl"])
 	if rec.Edge = edge.Deployed(); rec.Edge {
 		url := clean(edge.Outputs["Url"])
-		rec.URL, rec.AccountURL, rec.AuditURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL = url, url, url, url, url, url
+		rec.URL, rec.AdminURL, rec.ExportURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL = url, url, url, url, url, url
 	}
-	if rec.URL == "" || rec.AccountURL == "" {
-		return problem.New(problem.Damaged, "the stacks of stage %s do not say where the host is: output MessageUrl or AccountUrl is missing", rec.Stage)
+	if rec.URL == "" || rec.AdminURL == "" {
+		return problem.New(problem.Damaged, "the stacks of stage %s do not say where the host is: output MessageUrl or AdminUrl is missing", rec.Stage)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func patiently(ctx context.Context, do func() error) error {
 
 // hello is the vacant to call; nil and why not if there is none that may be
 // called: a person's own vacant may cost, and its caller would be a stranger.
-func (d *deployment) hello(ctx context.Context, door *account.Client) (*account.Vacant, string, error) {
+func (d *deployment) hello(ctx context.Context, door *admin.Client) (*admin.Vacant, string, error) {
 	v, err := door.Show(ctx, helloName)
 	if err == nil {
 		if v.State != lifecycle.Local && v.State != lifecycle.Active {
@@ -217,13 +217,13 @@ func (d *deployment) hello(ctx context.Context, door *account.Client) (*account.
 	if len(page.Vacants) > 0 {
 		return nil, "the host has vacants, and none is named " + helloName, nil
 	}
-	v, err = door.Create(ctx, account.Creation{Name: helloName, Capability: helloCapability, Substrate: "echo"})
+	v, err = door.Create(ctx, admin.Creation{Name: helloName, Capability: helloCapability, Substrate: "echo"})
 	return &v, "", err
 }
 
 // callVacant calls a vacant as any caller would, with the person's identity,
 // and verifies the answer.
-func (a *app) callVacant(ctx context.Context, v account.Vacant) (callResult, int64, error) {
+func (a *app) callVacant(ctx context.Context, v admin.Vacant) (callResult, int64, error) {
 	c, err := card.Parse(v.Card)
 	if err != nil {
 		return callResult{}, 0, problem.Wrap(problem.Untrusted, err, "the card of %s cannot be read", v.Name)

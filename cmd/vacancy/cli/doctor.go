@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -113,13 +113,13 @@ func builtOf() string {
 // doors are where the stage's host is: as its stacks say, else as the record.
 // The key goes along only where nobody reads it on the way.
 func (a *app) doors(f doctor.Facts, rec stage.Record) doctor.Doors {
-	d := doctor.Doors{URL: rec.URL, Account: rec.AccountURL, Key: string(rec.OperatorKey)}
+	d := doctor.Doors{URL: rec.URL, Account: rec.AdminURL, Key: string(rec.OperatorKey)}
 	if key := a.env["VACANCY_OPERATOR_KEY"]; key != "" {
 		d.Key = key
 	}
 	d.Raw = map[string]string{}
 	functions := f.Stacks["functions"].Outputs
-	for function, output := range map[string]string{"message": "MessageUrl", "account": "AccountUrl", "audit": "AuditUrl", "registry": "RegistryUrl", "search": "SearchUrl", "graduate": "GraduateUrl"} {
+	for function, output := range map[string]string{"message": "MessageUrl", "admin": "AdminUrl", "export": "ExportUrl", "registry": "RegistryUrl", "search": "SearchUrl", "graduate": "GraduateUrl"} {
 		if at := functions[output]; at != "" {
 			d.Raw[function] = strings.TrimRight(at, "/")
 		}
@@ -130,7 +130,7 @@ func (a *app) doors(f doctor.Facts, rec stage.Record) doctor.Doors {
 	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")
 	d.Registry, d.Search = cmp.Or(public, d.Raw["registry"], rec.RegistryURL), cmp.Or(public, d.Raw["search"], rec.SearchURL)
 	d.Graduate = cmp.Or(public, d.Raw["graduate"], rec.GraduateURL)
-	d.Account = cmp.Or(d.Account, public, d.Raw["account"])
+	d.Account = cmp.Or(d.Account, public, d.Raw["admin"])
 	if u, err := url.Parse(d.Account); err != nil || inClear(u) {
 		d.Key = ""
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -93,7 +93,7 @@ func (a *app) exportHosted(ctx context.Context, c *control, what, out string, su
 	if out, err = a.exportFile(ctx, v.Name, out, sure); err != nil {
 		return err
 	}
-	if err := home.Free(out); err != nil {
+	if err := datadir.Free(out); err != nil {
 		return err
 	}
 	b, err := c.Export(ctx, v.ID.String())
@@ -101,14 +101,14 @@ func (a *app) exportHosted(ctx context.Context, c *control, what, out string, su
 		return err
 	}
 	defer clear(b)
-	e, err := home.ParseExport(b)
+	e, err := datadir.ParseExport(b)
 	if err != nil {
 		return err
 	}
-	if e.ID != v.ID.String() || !home.Whole(e.Check()) {
+	if e.ID != v.ID.String() || !datadir.Whole(e.Check()) {
 		return problem.New(problem.Untrusted, "what the host exported as %s does not verify; nothing was written", v.Name)
 	}
-	if err := home.WriteNew(out, b); err != nil {
+	if err := datadir.WriteNew(out, b); err != nil {
 		return err
 	}
 	a.note("Its key is in two places now: pause or sink %s before it is used elsewhere.", v.Name)
@@ -122,14 +122,14 @@ func (a *app) askForKey(ctx context.Context, name, out string) error {
 	return a.ask(ctx, fmt.Sprintf("Whoever reads %s can sign as %s. Type yes to write it:", out, name), "yes")
 }
 
-func (a *app) export(ctx context.Context, id *home.Identity, out string) error {
+func (a *app) export(ctx context.Context, id *datadir.Identity, out string) error {
 	bundle, err := id.Bundle(ctx)
 	if err != nil {
 		return err
 	}
 	b := bundle.AppendExport(nil, id.Name, a.now())
 	defer clear(b)
-	if err := home.WriteNew(out, b); err != nil {
+	if err := datadir.WriteNew(out, b); err != nil {
 		return err
 	}
 	return a.show(exportResult{Name: id.Name, File: out, Bytes: len(b), Entries: len(bundle.Logbook), Chains: len(bundle.Chains)})

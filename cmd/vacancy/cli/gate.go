@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
@@ -139,7 +139,7 @@ collusion check off, and the host says so whenever it starts.`,
 }
 
 // gateResult is the policy of the gate.
-type gateResult struct{ account.GatePolicy }
+type gateResult struct{ admin.GatePolicy }
 
 // MarshalJSON is that of the page: the policy inside has its own.
 func (r gateResult) MarshalJSON() ([]byte, error) { return json.Marshal(r.GatePolicy) }

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/pause"
-	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
@@ -157,7 +157,7 @@ func (a *app) submit(ctx context.Context, c *control, sub graduation.Submission)
 		return graduation.View{}, err
 	}
 	var view graduation.View
-	return view, registry.Post(ctx, account.GraduationsPath, json.RawMessage(body), &view)
+	return view, registry.Post(ctx, admin.GraduationsPath, json.RawMessage(body), &view)
 }
 
 // gateAt is the public door of the gate of a host elsewhere.
@@ -195,7 +195,7 @@ func (a *app) followRun(ctx context.Context, c *control, view graduation.View, w
 			a.note("%s ...", view.Step)
 			told = view.Step
 		}
-		if err := pause.For(ctx, followEvery); err != nil {
+		if err := retry.For(ctx, followEvery); err != nil {
 			return view, problem.Wrap(problem.Canceled, err, "graduation %s goes on", view.ID)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/hex"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -20,8 +20,8 @@ import (
 // or an identity of the person.
 type party struct {
 	id    identity.ID
-	own   *home.Identity // nil: hosted, or has signed already
-	given []byte         // the signature of one that has signed already
+	own   *datadir.Identity // nil: hosted, or has signed already
+	given []byte            // the signature of one that has signed already
 }
 
 // partyNamed finds whom a person means: a vacant of the host, else an identity.
@@ -137,7 +137,7 @@ func (a *app) artefacts(ctx context.Context, where func() (string, error), f gra
 
 // publication has a child that runs elsewhere sign its card and its register
 // event as they will be once the gate has opened it.
-func (a *app) publication(ctx context.Context, url string, f graduateFlags, child *home.Identity, out *graduation.Artefacts) error {
+func (a *app) publication(ctx context.Context, url string, f graduateFlags, child *datadir.Identity, out *graduation.Artefacts) error {
 	registry := &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: url, Reader: child.Key, Now: a.now}
 	o := &own{Identity: child, registry: registry}
 	if err := o.look(ctx); err != nil {

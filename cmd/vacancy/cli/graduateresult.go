@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/vacancy-host/vacancy/shared/front/audit"
+	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
@@ -71,10 +71,10 @@ func (a *app) openHost(dir, url string, log *slog.Logger) (*localHost, error) {
 		return nil, err
 	}
 	// What reads everything goes to the file itself, which alone has a walk.
-	all := audit.Config{Home: file, Vault: vault, Now: a.now}
+	all := export.Config{Home: file, Vault: vault, Now: a.now}
 	house, err := serve.Home{
 		Store: serve.Notice(a.seams.store(file)), Vault: vault, Substrates: serve.Substrates(true), URL: url, Log: log, Now: a.now, Rand: a.rand,
-		Verify: audit.Verify(all), Chain: audit.Chain(all),
+		Verify: export.Verify(all), Chain: export.Chain(all),
 		// A vacant that runs elsewhere is listed here if it answers; on this
 		// machine it may do so on loopback, over HTTPS as anywhere.
 		Probe: registry.Prober(outbound.New(outbound.Options{AllowLoopback: true})), Seals: true,

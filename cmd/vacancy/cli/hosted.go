@@ -8,10 +8,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -19,8 +19,8 @@ import (
 
 // vacantResult is a hosted vacant, as the door shows it.
 type vacantResult struct {
-	account.Vacant
-	Logbook []account.Entry `json:"logbook,omitempty"`
+	admin.Vacant
+	Logbook []admin.Entry `json:"logbook,omitempty"`
 }
 
 func (r vacantResult) text(w io.Writer) {
@@ -53,7 +53,7 @@ func (r cardResult) text(w io.Writer) { fmt.Fprintf(w, "%s\n", r.RawMessage) }
 
 // listResult is all vacants of a host.
 type listResult struct {
-	Vacants []account.Vacant `json:"vacants"`
+	Vacants []admin.Vacant `json:"vacants"`
 }
 
 func (r listResult) text(w io.Writer) {
@@ -81,7 +81,7 @@ func (a *app) hostedTarget(ctx context.Context, web dispatch.Getter, what string
 	if err != nil {
 		return nil, err
 	}
-	if hosted.CheckName(what) != nil && !isID(what) {
+	if vacants.CheckName(what) != nil && !isID(what) {
 		return nil, problem.New(problem.NotFound, "%q is no card file, no URL and no name of a vacant", what)
 	}
 	if at != nil {
@@ -99,7 +99,7 @@ func (a *app) hostedTarget(ctx context.Context, web dispatch.Getter, what string
 	if err != nil {
 		return nil, err
 	}
-	t, err := shownTarget(ctx, &account.Client{HTTP: client, URL: base}, what)
+	t, err := shownTarget(ctx, &admin.Client{HTTP: client, URL: base}, what)
 	if problem.Is(err, problem.NotFound) {
 		err := problem.New(problem.NotFound, "%q is no card file and no URL, and the host over %s has no vacant of that name", what, dir)
 		return nil, withHint(err, "vacancy list")
@@ -122,14 +122,14 @@ func (a *app) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 		}
 		return &t, nil
 	}
-	plane, key, err := at.keyed(at.record.AccountURL)
+	plane, key, err := at.keyed(at.record.AdminURL)
 	if problem.Is(err, problem.Unauthorized) {
 		return nil, withHint(problem.Wrap(problem.Unauthorized, err, "to find %q by its name the operator's key is needed", what), "the id of the vacant, or VACANCY_OPERATOR_KEY")
 	}
 	if err != nil {
 		return nil, err
 	}
-	t, err := shownTarget(ctx, &account.Client{HTTP: keyedClient(key), URL: plane}, what)
+	t, err := shownTarget(ctx, &admin.Client{HTTP: keyedClient(key), URL: plane}, what)
 	if problem.Is(err, problem.NotFound) {
 		return nil, problem.New(problem.NotFound, "%q is no card file and no URL, and the host at %s has no vacant of that name", what, public)
 	}
@@ -141,7 +141,7 @@ func (a *app) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 }
 
 // shownTarget is the target of what a control plane finds.
-func shownTarget(ctx context.Context, plane *account.Client, what string) (*dispatch.Target, error) {
+func shownTarget(ctx context.Context, plane *admin.Client, what string) (*dispatch.Target, error) {
 	v, err := plane.Show(ctx, what)
 	if err != nil {
 		return nil, err

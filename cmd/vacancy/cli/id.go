@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -39,7 +39,7 @@ type idResult struct {
 	KeyFile string      `json:"key_file"`
 }
 
-func describe(id *home.Identity) idResult {
+func describe(id *datadir.Identity) idResult {
 	return idResult{Name: id.Name, ID: id.ID(), DID: id.ID().DIDKey(), KeyFile: id.KeyFile()}
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -14,7 +14,7 @@ const defaultIdentity = "default"
 
 // openIdentity opens an identity; when there is none of that name the error
 // says which there are.
-func (a *app) openIdentity(h *home.Home, name string) (*home.Identity, error) {
+func (a *app) openIdentity(h *datadir.Home, name string) (*datadir.Identity, error) {
 	id, err := h.Open(name)
 	if !problem.Is(err, problem.NotFound) {
 		return id, err
@@ -57,13 +57,13 @@ func (a *app) caller(ctx context.Context, as string) (signer, error) {
 
 // signer is the identity that signs a call, and whether it was made for it.
 type signer struct {
-	*home.Identity
+	*datadir.Identity
 	made bool
 }
 
 // makeDefault makes the identity named default, and says so.
-func (a *app) makeDefault(ctx context.Context, h *home.Home) (signer, error) {
-	bundle, _, err := home.NewBundle(a.rand)
+func (a *app) makeDefault(ctx context.Context, h *datadir.Home) (signer, error) {
+	bundle, _, err := datadir.NewBundle(a.rand)
 	if err != nil {
 		return signer{}, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -34,7 +34,7 @@ with a signed GENESIS entry. An identity is never overwritten.
 			if err != nil {
 				return err
 			}
-			if err := home.CheckName(args[0]); err != nil {
+			if err := datadir.CheckName(args[0]); err != nil {
 				return err
 			}
 			bundle, source, err := a.bundleFrom(from, seed)
@@ -62,30 +62,30 @@ with a signed GENESIS entry. An identity is never overwritten.
 
 // bundleFrom is what a new identity or vacant begins with: a new key, or what
 // --import and --seed name.
-func (a *app) bundleFrom(from, seed string) (home.Bundle, home.Source, error) {
+func (a *app) bundleFrom(from, seed string) (datadir.Bundle, datadir.Source, error) {
 	switch {
 	case from != "":
-		return home.Import(from, seed, a.in)
+		return datadir.Import(from, seed, a.in)
 	case seed != "":
-		return home.Bundle{}, "", withHint(problem.New(problem.Usage, "--seed goes with --import"), "--import %s", seed)
+		return datadir.Bundle{}, "", withHint(problem.New(problem.Usage, "--seed goes with --import"), "--import %s", seed)
 	}
-	return home.NewBundle(a.rand)
+	return datadir.NewBundle(a.rand)
 }
 
 // initResult is a new identity.
 type initResult struct {
 	idResult
-	Source     home.Source `json:"source"`
-	Capability string      `json:"capability,omitempty"`
-	Chains     int         `json:"chains"`
+	Source     datadir.Source `json:"source"`
+	Capability string         `json:"capability,omitempty"`
+	Chains     int            `json:"chains"`
 }
 
 func (r initResult) text(w io.Writer) {
 	r.idResult.text(w)
 	switch r.Source {
-	case home.FromSeed:
+	case datadir.FromSeed:
 		fmt.Fprintln(w, "  from  a seed; its logbook begins anew")
-	case home.FromReference, home.FromExport:
+	case datadir.FromReference, datadir.FromExport:
 		fmt.Fprintf(w, "  from  %s; targets of chains: %d\n", r.Source, r.Chains)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -25,12 +25,12 @@ func (a *app) invokeCommand() *cobra.Command {
 with your AWS credentials and past its URL, and print what it answers. The last
 lines of its log go to standard error, as "vacancy tail" shows them.
 
-FUNCTION is message, account, audit, registry, search, graduate, sweeper, sentinel,
-indexer, sealer, consent, ratelimit, collusion, commit, record, or a physical name. The event is sent once: what the function does with it,
+FUNCTION is message, admin, export, registry, search, graduate, sweeper, tamper,
+indexer, checkpointer, consent, ratelimit, collusion, commit, record, or a physical name. The event is sent once: what the function does with it,
 it does. The exit code is 0 for an answer, 1 if the function failed or its HTTP
 answer has a status of 500 or more, and 5 for a status of 400 to 499.`,
 		Example: `  vacancy invoke sweeper events/sweeper-schedule.json
-  vacancy invoke account events/account-no-key.json --stage prod --json`,
+  vacancy invoke admin events/admin-no-key.json --stage prod --json`,
 		GroupID: groupCloud,
 		Args:    arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,7 +63,7 @@ func (a *app) invoke(ctx context.Context, stageFlag, function, path string) erro
 		}
 		function = stage.Whole(name, function)
 	}
-	event, err := home.ReadInput(path, a.in)
+	event, err := datadir.ReadInput(path, a.in)
 	if err != nil {
 		return err
 	}

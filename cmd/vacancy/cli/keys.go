@@ -10,7 +10,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/host/operator"
+	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 

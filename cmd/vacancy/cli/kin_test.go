@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
@@ -128,7 +128,7 @@ func (g *slowGate) view(i int) graduation.View {
 // ServeHTTP is both doors.
 func (g *slowGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case r.URL.Path == account.GraduationsPath:
+	case r.URL.Path == admin.GraduationsPath:
 		if r.Header["Authorization"] != nil {
 			g.t.Error("the operator's key went to the public door of the gate")
 		}
@@ -143,7 +143,7 @@ func (g *slowGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(g.view(g.looks))
 		g.looks = min(g.looks+1, len(g.told)-1)
 	default:
-		r.Host = account.ControlHost
+		r.Host = admin.ControlHost
 		g.house.ServeHTTP(w, r)
 	}
 }
@@ -177,7 +177,7 @@ func TestAGraduationOfAStageIsFollowed(t *testing.T) {
 			defer host.Close()
 			g.house = host.Account
 			rec := stageDev()
-			rec.URL, rec.AccountURL, rec.GraduateURL = "https://dev.example", web.URL, web.URL
+			rec.URL, rec.AdminURL, rec.GraduateURL = "https://dev.example", web.URL, web.URL
 			if err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Write(rec); err != nil {
 				t.Fatal(err)
 			}

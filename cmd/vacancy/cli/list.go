@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -16,7 +16,7 @@ func (a *app) listCommand() *cobra.Command {
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withControl(w, false, func(c *control) error {
-				all := listResult{Vacants: []account.Vacant{}}
+				all := listResult{Vacants: []admin.Vacant{}}
 				for cursor, more := "", true; more; more = cursor != "" {
 					page, err := c.List(cmd.Context(), cursor)
 					if err != nil {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
-	"github.com/vacancy-host/vacancy/shared/host/registryclient"
-	"github.com/vacancy-host/vacancy/shared/host/translog"
-	"github.com/vacancy-host/vacancy/shared/host/translog/witness"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog/witness"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -184,7 +184,7 @@ func (a *app) openLog(ctx context.Context, f logFlags, args []string) (*followed
 	case f.since != "":
 		// What is remembered counts beside the file, or a host with two pasts could
 		// show each to who comes with its checkpoint.
-		if l.before, err = home.ReadInput(f.since, a.in); err == nil {
+		if l.before, err = datadir.ReadInput(f.since, a.in); err == nil {
 			l.Known, err = l.memory.Load(url)
 		}
 	case !f.forget:
@@ -223,7 +223,7 @@ func (l *followed) verify(ctx context.Context) (logResult, error) {
 
 // present is the identity that signs; none is made for it, as no host would
 // know that one.
-func (a *app) present(ctx context.Context, as string) (*home.Identity, error) {
+func (a *app) present(ctx context.Context, as string) (*datadir.Identity, error) {
 	h, err := a.home()
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (a *app) present(ctx context.Context, as string) (*home.Identity, error) {
 	return self.Identity, err
 }
 
-func (a *app) cosign(ctx context.Context, l *followed, self *home.Identity) error {
+func (a *app) cosign(ctx context.Context, l *followed, self *datadir.Identity) error {
 	verified, err := l.verify(ctx)
 	if err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -38,7 +38,7 @@ with your own AWS credentials.`,
 }
 
 // seal seals the log of a host.
-func (a *app) seal(ctx context.Context, w where) (s account.Sealed, err error) {
+func (a *app) seal(ctx context.Context, w where) (s admin.Sealed, err error) {
 	at, err := a.find(w)
 	if err != nil {
 		return s, err
@@ -56,8 +56,8 @@ func (a *app) seal(ctx context.Context, w where) (s account.Sealed, err error) {
 	return s, err
 }
 
-// sealStage has the stage's sealer run, and reads what it signed.
-func (a *app) sealStage(ctx context.Context, at *elsewhere) (s account.Sealed, err error) {
+// sealStage has the stage's checkpointer run, and reads what it signed.
+func (a *app) sealStage(ctx context.Context, at *elsewhere) (s admin.Sealed, err error) {
 	// Without an edge the registry's functions have a URL apart.
 	url, err := at.door(cmp.Or(at.record.RegistryURL, at.record.URL))
 	if err != nil {
@@ -71,19 +71,19 @@ func (a *app) sealStage(ctx context.Context, at *elsewhere) (s account.Sealed, e
 	if err != nil {
 		return s, err
 	}
-	answer, err := c.Invoke(ctx, stage.Whole(at.stage, "sealer"), []byte("{}"))
+	answer, err := c.Invoke(ctx, stage.Whole(at.stage, "checkpointer"), []byte("{}"))
 	if err != nil {
 		return s, err
 	}
 	if answer.Error != "" {
-		return s, withHint(problem.New(problem.Unavailable, "the stage could not seal its log: %.300s", answer.Payload), "vacancy tail --stage %s --function sealer --once", at.stage)
+		return s, withHint(problem.New(problem.Unavailable, "the stage could not seal its log: %.300s", answer.Payload), "vacancy tail --stage %s --function checkpointer --once", at.stage)
 	}
 	after, err := a.sealedAt(ctx, url)
 	if err != nil {
 		return s, err
 	}
 	// A cache between may still show the checkpoint before.
-	return account.Sealed{Host: after.Host, Size: after.Size, Root: after.Root, Added: after.Size - min(before.Size, after.Size)}, nil
+	return admin.Sealed{Host: after.Host, Size: after.Size, Root: after.Root, Added: after.Size - min(before.Size, after.Size)}, nil
 }
 
 // sealedAt is the newest checkpoint of the host at a URL, with its signature
@@ -98,7 +98,7 @@ func (a *app) sealedAt(ctx context.Context, url string) (translog.Checkpoint, er
 }
 
 // sealResult is a log as it is sealed now.
-type sealResult struct{ account.Sealed }
+type sealResult struct{ admin.Sealed }
 
 func (r sealResult) text(w io.Writer) {
 	fmt.Fprintf(w, "%s sealed, %d of them new\n", events(r.Size), r.Added)

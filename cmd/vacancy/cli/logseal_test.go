@@ -41,8 +41,8 @@ func TestLogSealReadsTheRegistryOfAStage(t *testing.T) {
 	}
 }
 
-// TestLogSealRunsTheSealerOfAStage and tells what its host signed.
-func TestLogSealRunsTheSealerOfAStage(t *testing.T) {
+// TestLogSealRunsTheCheckpointerOfAStage and tells what its host signed.
+func TestLogSealRunsTheCheckpointerOfAStage(t *testing.T) {
 	s, server := onAWS(t)
 	key, err := identity.NewKey(rand.Reader)
 	if err != nil {
@@ -57,8 +57,8 @@ func TestLogSealRunsTheSealerOfAStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.On("Invoke", func(r cloudtest.Request) cloudtest.Reply {
-		if r.Path != "/2015-03-31/functions/vacancy-dev-sealer/invocations" {
-			t.Errorf("invoked %s, want the sealer", r.Path)
+		if r.Path != "/2015-03-31/functions/vacancy-dev-checkpointer/invocations" {
+			t.Errorf("invoked %s, want the checkpointer", r.Path)
 		}
 		host.publish(2)
 		return cloudtest.Reply{Body: `null`}
@@ -71,7 +71,7 @@ func TestLogSealRunsTheSealerOfAStage(t *testing.T) {
 	server.On("Invoke", func(cloudtest.Request) cloudtest.Reply {
 		return cloudtest.Reply{Body: `{"errorMessage":"storage"}`, Header: map[string]string{"X-Amz-Function-Error": "Unhandled"}}
 	})
-	if code, _, errs := s.run("", "log", "seal", "--host", "aws"); code != problem.ExitUnavailable || !strings.Contains(errs, "--function sealer --once") {
+	if code, _, errs := s.run("", "log", "seal", "--host", "aws"); code != problem.ExitUnavailable || !strings.Contains(errs, "--function checkpointer --once") {
 		t.Errorf("log seal that fails = %d, %s, want 7 and where to look", code, errs)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
@@ -42,7 +42,7 @@ With --take FILE a manifest is kept that both have signed elsewhere.`,
 				given = &m
 			}
 			return a.withControl(w, false, func(c *control) (err error) {
-				var kept account.Manifest
+				var kept admin.Manifest
 				if given != nil {
 					kept, err = c.TakeManifest(cmd.Context(), args[0], given)
 				} else {
@@ -66,7 +66,7 @@ With --take FILE a manifest is kept that both have signed elsewhere.`,
 
 // manifestNamed is the manifest that a host keeps of a child: of a vacant that
 // is hosted there, by name or id, or of an identity of the person.
-func (a *app) manifestNamed(ctx context.Context, c *control, name string) (account.Manifest, error) {
+func (a *app) manifestNamed(ctx context.Context, c *control, name string) (admin.Manifest, error) {
 	kept, err := c.Manifest(ctx, name)
 	if !problem.Is(err, problem.NotFound) {
 		return kept, err
@@ -108,7 +108,7 @@ func readManifest(path string) (composite.Manifest, error) {
 
 // manifestResult is a manifest whose signatures were verified.
 type manifestResult struct {
-	account.Manifest
+	admin.Manifest
 	manifest composite.Manifest
 	name     string
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -115,7 +115,7 @@ func (a *app) document(path string) (json.RawMessage, error) {
 }
 
 // planResult is the plan of a vacant.
-type planResult struct{ account.Plan }
+type planResult struct{ admin.Plan }
 
 func (r planResult) text(w io.Writer) {
 	fmt.Fprintf(w, "%s answers by plan %s\n", r.Vacant.Name, r.Hash)

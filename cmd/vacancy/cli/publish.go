@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -114,7 +114,7 @@ func (a *app) ownHint(err error, verb, name string) error {
 }
 
 // publication is what the flags wish.
-func (f *publishFlags) publication() (p account.Publication, err error) {
+func (f *publishFlags) publication() (p admin.Publication, err error) {
 	if f.given("capability") {
 		p.Capability = &f.capability
 	}
@@ -127,7 +127,7 @@ func (f *publishFlags) publication() (p account.Publication, err error) {
 	}
 	for _, name := range []string{"tag", "skill", "summary", "family", "owner", "price"} {
 		if f.given(name) {
-			p.Listing = &account.Listing{Tags: f.tags, Skills: f.skills, Summary: f.summary, Family: f.family, Owner: f.org}
+			p.Listing = &admin.Listing{Tags: f.tags, Skills: f.skills, Summary: f.summary, Family: f.family, Owner: f.org}
 		}
 	}
 	if f.given("price") {
@@ -189,7 +189,7 @@ type publishedResult struct {
 	Revoked    bool                 `json:"revoked"`
 }
 
-func publishedOf(p *account.Published) publishedResult {
+func publishedOf(p *admin.Published) publishedResult {
 	return publishedResult{
 		ID: p.Vacant.ID, Name: p.Vacant.Name, State: p.Vacant.State, Capability: p.Vacant.Capability, Endpoint: p.Vacant.Endpoint,
 		Visibility: p.Receipt.Visibility, Seq: p.Receipt.Seq, CardHash: p.Receipt.CardHash, Unchanged: p.Receipt.Unchanged,

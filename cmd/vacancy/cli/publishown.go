@@ -3,10 +3,10 @@ package cli
 import (
 	"context"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
-	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -15,7 +15,7 @@ import (
 
 // own is an identity of the person at a registry.
 type own struct {
-	*home.Identity
+	*datadir.Identity
 	registry *registryclient.Client
 	card     *card.Card // as it is registered, else as the identity has it; nil for neither
 	there    bool       // it is registered
@@ -89,7 +89,7 @@ func (o *own) draft(ctx context.Context, capability, endpoint *string) (registry
 	return registryclient.Draft{Card: c, State: lifecycle.Active}, nil
 }
 
-func (a *app) publishOwn(ctx context.Context, f publishFlags, name string, p account.Publication) error {
+func (a *app) publishOwn(ctx context.Context, f publishFlags, name string, p admin.Publication) error {
 	if f.where != (where{}) {
 		return problem.New(problem.Usage, "--registry goes with none of --host, --stage and --data: an identity is on this machine")
 	}
@@ -129,7 +129,7 @@ func (a *app) publishOwn(ctx context.Context, f publishFlags, name string, p acc
 }
 
 // listing signs what is wished. Its version is the time, which rises.
-func (o *own) listing(ctx context.Context, wish *account.Listing, version int64) (*listing.Listing, error) {
+func (o *own) listing(ctx context.Context, wish *admin.Listing, version int64) (*listing.Listing, error) {
 	l := listing.New(o.ID(), version)
 	l.Tags, l.Skills, l.Summary, l.Family, l.Owner, l.Price = wish.Tags, wish.Skills, wish.Summary, wish.Family, wish.Owner, wish.Price
 	return &l, l.Sign(ctx, o.Key)

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/outbound"
-	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -87,7 +87,7 @@ func (a *app) localURL(ctx context.Context, data string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	host, err := (&account.Client{HTTP: client, URL: base}).Host(ctx, "")
+	host, err := (&admin.Client{HTTP: client, URL: base}).Host(ctx, "")
 	if err != nil {
 		return "", err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
 // asked keeps the URLs that it is asked for.

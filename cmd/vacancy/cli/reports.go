@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/front/audit"
-	"github.com/vacancy-host/vacancy/shared/front/audit/remote"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/export/remote"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -49,9 +49,9 @@ func (a *app) reportsElsewhere(ctx context.Context, at *elsewhere, read readFlag
 		if err != nil {
 			return nil, err
 		}
-		return a.reportsOf(audit.Config{Home: tables, Vault: tables.Vault, Now: a.now}, namedIn(tables), tables.Close), nil
+		return a.reportsOf(export.Config{Home: tables, Vault: tables.Vault, Now: a.now}, namedIn(tables), tables.Close), nil
 	}
-	url, key, err := at.keyed(at.record.AuditURL)
+	url, key, err := at.keyed(at.record.ExportURL)
 	if err != nil {
 		return nil, err
 	}
@@ -59,36 +59,36 @@ func (a *app) reportsElsewhere(ctx context.Context, at *elsewhere, read readFlag
 	if err != nil {
 		return nil, err
 	}
-	plane := account.Client{HTTP: keyedClient(key), URL: at.record.AccountURL}
-	return a.reportsOf(audit.Config{Home: host, Vault: host.Vault(), Now: a.now, Retention: host.Retention()}, plane.Show, func() error { return nil }), nil
+	plane := admin.Client{HTTP: keyedClient(key), URL: at.record.AdminURL}
+	return a.reportsOf(export.Config{Home: host, Vault: host.Vault(), Now: a.now, Retention: host.Retention()}, plane.Show, func() error { return nil }), nil
 }
 
 // reportsOf serves the streaming routes in this process.
-func (a *app) reportsOf(c audit.Config, named func(context.Context, string) (account.Vacant, error), end func() error) *reports {
+func (a *app) reportsOf(c export.Config, named func(context.Context, string) (admin.Vacant, error), end func() error) *reports {
 	mux := http.NewServeMux()
-	mux.Handle("/v1/verify", audit.Verify(c))
-	mux.Handle("/v1/chain/{from}/{to}", audit.Chain(c))
+	mux.Handle("/v1/admin/verify", export.Verify(c))
+	mux.Handle("/v1/admin/chain/{from}/{to}", export.Chain(c))
 	client, base := serve.InProcess(mux)
-	return &reports{account.Client{HTTP: client, URL: base}, named, end}
+	return &reports{admin.Client{HTTP: client, URL: base}, named, end}
 }
 
 // namedIn looks a name up where the host keeps it.
 func namedIn(docs interface {
 	Doc(context.Context, store.Key) (store.Doc, error)
-}) func(context.Context, string) (account.Vacant, error) {
-	return func(ctx context.Context, word string) (v account.Vacant, err error) {
+}) func(context.Context, string) (admin.Vacant, error) {
+	return func(ctx context.Context, word string) (v admin.Vacant, err error) {
 		missing := problem.New(problem.NotFound, "no vacant named %.80q is hosted there", word)
-		if hosted.CheckName(word) != nil {
+		if vacants.CheckName(word) != nil {
 			return v, missing
 		}
-		d, err := docs.Doc(ctx, hosted.NameKey(word))
+		d, err := docs.Doc(ctx, vacants.NameKey(word))
 		if err != nil {
 			return v, err
 		}
 		if d.Version == 0 {
 			return v, missing
 		}
-		v.ID, err = hosted.DecodeName(d)
+		v.ID, err = vacants.DecodeName(d)
 		return v, err
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func TestARestoredHostIsNamedAsThePersonKnowsIt(t *testing.T) {
-	doors := stage.Record{Stage: "dev", URL: "https://dev.example", AccountURL: "https://a.example"}
+	doors := stage.Record{Stage: "dev", URL: "https://dev.example", AdminURL: "https://a.example"}
 	for want, r := range map[string]restoredResult{
 		"1 open vacant in stage dev on AWS refuses what was signed until now\n":    (&elsewhere{aws: true, stage: "dev", record: doors}).restored(1),
 		"0 open vacants in https://dev.example refuse what was signed until now\n": (&elsewhere{stage: "dev", record: doors}).restored(0),

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -19,7 +19,7 @@ import (
 
 func (a *app) spawnCommand() *cobra.Command {
 	var w where
-	var s account.Spawning
+	var s admin.Spawning
 	var path, reach, outbound string
 	var signed bool
 	cmd := &cobra.Command{
@@ -84,7 +84,7 @@ for who runs the host. The beginning of its parent's id is put behind its name.`
 }
 
 // spawn makes a child of a vacant of the host.
-func (a *app) spawn(ctx context.Context, c *control, s account.Spawning, name string) error {
+func (a *app) spawn(ctx context.Context, c *control, s admin.Spawning, name string) error {
 	parent, err := c.Show(ctx, name)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (a *app) spawn(ctx context.Context, c *control, s account.Spawning, name st
 }
 
 // spawnMissing says what every birth needs and s does not have.
-func spawnMissing(s *account.Spawning) string {
+func spawnMissing(s *admin.Spawning) string {
 	switch {
 	case s.Path == "" && s.Name == "":
 		return "--path and --name are missing"
@@ -116,7 +116,7 @@ func spawnMissing(s *account.Spawning) string {
 }
 
 // spawnHint helps who has given too little or too much for the path.
-func spawnHint(err error, s *account.Spawning, parent string) error {
+func spawnHint(err error, s *admin.Spawning, parent string) error {
 	p := problem.Of(err)
 	again := fmt.Sprintf("vacancy spawn %s --path %s --name %s", parent, s.Path, s.Name)
 	switch {
@@ -169,7 +169,7 @@ func servedAlike(a, b string) string {
 	return ""
 }
 
-func (a *app) showBirth(made *account.Spawned, parent string) error {
+func (a *app) showBirth(made *admin.Spawned, parent string) error {
 	m, err := made.Manifest.Open()
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (a *app) showBirth(made *account.Spawned, parent string) error {
 
 // spawnResult is a child that was just born, or was there.
 type spawnResult struct {
-	account.Spawned
+	admin.Spawned
 	manifest composite.Manifest
 	parent   string
 }

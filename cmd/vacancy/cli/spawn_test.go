@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
@@ -14,17 +14,17 @@ import (
 func TestARefusedBirthNamesTheCommandThatHelps(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
-		s    account.Spawning
+		s    admin.Spawning
 		want string
 	}{
-		"too many":         {problem.New(problem.TooMany, "ten within an hour"), account.Spawning{Path: "D2"}, "the same command later: a parent asks for ten children within an hour, and has a hundred"},
-		"no rule":          {problem.Invalid("rule", "one", "none"), account.Spawning{Path: "D1", Name: "x"}, `vacancy spawn firm --path D1 --name x --rule "TEXT"`},
-		"a rule of D2":     {problem.Invalid("rule", "none", "be brief"), account.Spawning{Path: "D2", Name: "x", Rule: "be brief"}, `vacancy spawn firm --path D1 --name x --rule "TEXT"`},
-		"no second parent": {problem.Invalid("with", "one", "none"), account.Spawning{Path: "D4", Name: "x"}, "vacancy spawn firm --path D4 --name x --with PARENT"},
-		"a second of D2":   {problem.Invalid("with", "none", "y"), account.Spawning{Path: "D2", Name: "x", With: "y"}, "vacancy spawn firm --path D4 --name x --with y"},
-		"nobody beside it": {&problem.Error{Kind: problem.NotFound, Field: "with"}, account.Spawning{Path: "D4", Name: "x", With: "y"}, ""},
-		"reaching nothing": {problem.Invalid("outbound", "more", "no-external"), account.Spawning{Path: "D2", Outbound: composite.NoExternal}, "--outbound parent-permitted, or none of it: the endpoint is put among the child's tools then"},
-		"something else":   {problem.New(problem.Conflict, "the name is taken"), account.Spawning{Path: "D2"}, ""},
+		"too many":         {problem.New(problem.TooMany, "ten within an hour"), admin.Spawning{Path: "D2"}, "the same command later: a parent asks for ten children within an hour, and has a hundred"},
+		"no rule":          {problem.Invalid("rule", "one", "none"), admin.Spawning{Path: "D1", Name: "x"}, `vacancy spawn firm --path D1 --name x --rule "TEXT"`},
+		"a rule of D2":     {problem.Invalid("rule", "none", "be brief"), admin.Spawning{Path: "D2", Name: "x", Rule: "be brief"}, `vacancy spawn firm --path D1 --name x --rule "TEXT"`},
+		"no second parent": {problem.Invalid("with", "one", "none"), admin.Spawning{Path: "D4", Name: "x"}, "vacancy spawn firm --path D4 --name x --with PARENT"},
+		"a second of D2":   {problem.Invalid("with", "none", "y"), admin.Spawning{Path: "D2", Name: "x", With: "y"}, "vacancy spawn firm --path D4 --name x --with y"},
+		"nobody beside it": {&problem.Error{Kind: problem.NotFound, Field: "with"}, admin.Spawning{Path: "D4", Name: "x", With: "y"}, ""},
+		"reaching nothing": {problem.Invalid("outbound", "more", "no-external"), admin.Spawning{Path: "D2", Outbound: composite.NoExternal}, "--outbound parent-permitted, or none of it: the endpoint is put among the child's tools then"},
+		"something else":   {problem.New(problem.Conflict, "the name is taken"), admin.Spawning{Path: "D2"}, ""},
 	} {
 		got := ""
 		if h := new(hinted); errors.As(spawnHint(tc.err, &tc.s, "firm"), &h) {

@@ -5,17 +5,17 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
-	"github.com/vacancy-host/vacancy/shared/host/registryclient"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
 // spawnSigned asks for a child by the parent's own signature: nothing but its
 // key is needed, which is that of an identity here and of a vacant there.
-func (a *app) spawnSigned(ctx context.Context, w where, s account.Spawning, name string) (account.Spawned, error) {
-	var made account.Spawned
+func (a *app) spawnSigned(ctx context.Context, w where, s admin.Spawning, name string) (admin.Spawned, error) {
+	var made admin.Spawned
 	if s.With != "" {
 		return made, problem.New(problem.Usage, "--with goes with the operator's key: one parent does not sign for the other")
 	}
@@ -43,7 +43,7 @@ func (a *app) spawnSigned(ctx context.Context, w where, s account.Spawning, name
 		return made, err
 	}
 	door := &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Now: a.now}
-	if err := door.Post(ctx, "/v1/vacants/"+parent.ID().String()+"/children", json.RawMessage(r.Blob()), &made); err != nil {
+	if err := door.Post(ctx, "/v1/admin/vacants/"+parent.ID().String()+"/children", json.RawMessage(r.Blob()), &made); err != nil {
 		return made, err
 	}
 	return made, made.Check()
@@ -58,7 +58,7 @@ func (a *app) childrenURL(ctx context.Context, w where) (string, error) {
 	if at == nil {
 		return a.localURL(ctx, w.data)
 	}
-	url, err := at.door(cmp.Or(at.record.AccountURL, at.record.URL))
+	url, err := at.door(cmp.Or(at.record.AdminURL, at.record.URL))
 	if err != nil {
 		return "", err
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -108,8 +108,8 @@ const doorTime = time.Minute
 
 // accountDoor is the control plane of a deployed stage, opened with the
 // operator key.
-func accountDoor(rec stage.Record) *account.Client {
-	return &account.Client{HTTP: keyedClient(rec.OperatorKey), URL: rec.AccountURL}
+func accountDoor(rec stage.Record) *admin.Client {
+	return &admin.Client{HTTP: keyedClient(rec.OperatorKey), URL: rec.AdminURL}
 }
 
 // keyedClient sends an operator key with each request, and nowhere but where

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
 // stateChange is one of the commands that move a vacant to another state.
@@ -80,6 +80,6 @@ func (a *app) changeState(ctx context.Context, c *control, s stateChange, what s
 }
 
 // stateResult is a vacant after a change of state.
-type stateResult struct{ account.Vacant }
+type stateResult struct{ admin.Vacant }
 
 func (r stateResult) text(w io.Writer) { fmt.Fprintf(w, "%s is %s\n", r.Name, r.State) }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/home"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -53,12 +53,12 @@ It reports every part and ends with 1 if one is broken.`,
 }
 
 func (a *app) verifyExport(file string) error {
-	e, err := home.ReadExport(file)
+	e, err := datadir.ReadExport(file)
 	if err != nil {
 		return err
 	}
 	r := verifyResult{File: file, Format: e.Format, Name: e.Name, ID: e.ID, Parts: e.Check()}
-	r.OK = home.Whole(r.Parts)
+	r.OK = datadir.Whole(r.Parts)
 	if err := a.show(r); err != nil || r.OK {
 		return err
 	}
@@ -67,12 +67,12 @@ func (a *app) verifyExport(file string) error {
 
 // verifyResult is the report on an export.
 type verifyResult struct {
-	File   string         `json:"file"`
-	Format string         `json:"format"`
-	Name   string         `json:"name"`
-	ID     string         `json:"vacant_id"`
-	OK     bool           `json:"ok"`
-	Parts  []home.Finding `json:"parts"`
+	File   string            `json:"file"`
+	Format string            `json:"format"`
+	Name   string            `json:"name"`
+	ID     string            `json:"vacant_id"`
+	OK     bool              `json:"ok"`
+	Parts  []datadir.Finding `json:"parts"`
 }
 
 func (r verifyResult) text(w io.Writer) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/vacancy-host/vacancy/shared/front/audit"
+	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 )
 
@@ -16,7 +16,7 @@ func (a *app) verifyHome(ctx context.Context, w where, read readFlags) error {
 	return a.withReports(ctx, w, read, func(c *reports) error {
 		r := &homeReport{app: a, progress: a.progressLine()}
 		defer r.progress.clear()
-		err := streamLines(ctx, c, "/v1/verify", r.take)
+		err := streamLines(ctx, c, "/v1/admin/verify", r.take)
 		if err == nil && r.broken {
 			err = &reported{}
 		}
@@ -32,7 +32,7 @@ type homeReport struct {
 	broken   bool
 }
 
-func (r *homeReport) take(l *audit.VerifyLine) (last bool, err error) {
+func (r *homeReport) take(l *export.VerifyLine) (last bool, err error) {
 	switch {
 	case l.Error != nil:
 		return false, l.Error.Problem()

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -82,7 +82,7 @@ func (a *app) find(w where) (*elsewhere, error) {
 	}
 	found, err := rec.ByURL(base)
 	if problem.Is(err, problem.NotFound) || err != nil && given != "" {
-		return &elsewhere{record: stage.Record{URL: base, AccountURL: base, AuditURL: base}, given: given}, nil
+		return &elsewhere{record: stage.Record{URL: base, AdminURL: base, ExportURL: base}, given: given}, nil
 	}
 	return &elsewhere{stage: found.Stage, record: found, given: given}, err
 }

@@ -89,7 +89,7 @@ func TestOnAWSLinesOfRealGroupsAreTailed(t *testing.T) {
 	client := cloudwatchlogs.NewFromConfig(l.cfg)
 	prefix, stream := "/vacancy/"+l.stage+"/", "s"
 	began := time.Now().Add(-time.Minute)
-	for g, name := range []string{"message", "account"} {
+	for g, name := range []string{"message", "admin"} {
 		group := prefix + name
 		_, err := client.CreateLogGroup(t.Context(), &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &group})
 		l.must(err)

@@ -45,7 +45,7 @@ func (c *Cloud) Examine(ctx context.Context, name string, wanted int, now func()
 	wg.Go(func() { f.Seal = c.keyFacts(ctx, data["SealKey"]) })
 	wg.Go(func() { f.Tampered = c.tamperedFacts(ctx, name) })
 	wg.Go(func() { f.Gate = c.gateFacts(ctx, f.Stacks["functions"].Outputs["Gate"], now().Add(-jobsSince)) })
-	wg.Go(func() { f.Jobs = c.jobFacts(ctx, name, now().Add(-jobsSince), "sealer", "indexer") })
+	wg.Go(func() { f.Jobs = c.jobFacts(ctx, name, now().Add(-jobsSince), "checkpointer", "indexer") })
 	wg.Wait()
 	return f
 }

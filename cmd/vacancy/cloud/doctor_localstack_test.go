@@ -26,7 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -217,11 +217,11 @@ func (l *lab) host(where string, shut bool) (raw, public string) {
 			fmt.Fprint(w, `{"detail":"no such graduation","code":"not_found"}`)
 			return
 		}
-		if r.URL.Path != "/v1/host" {
+		if r.URL.Path != "/v1/admin/host" {
 			fmt.Fprint(w, `{"status":"ok"}`)
 			return
 		}
-		h := account.Host{ID: key.ID(), Key: where, Version: "v1", Stage: l.stage}
+		h := admin.Host{ID: key.ID(), Key: where, Version: "v1", Stage: l.stage}
 		if r.Header.Get("Authorization") != "Bearer "+operatorKey {
 			w.WriteHeader(http.StatusUnauthorized)
 			fmt.Fprint(w, `{"detail":"no","code":"unauthorized"}`)
@@ -259,14 +259,14 @@ func (l *lab) examine(raw, public string) doctor.Report {
 // well makes a stage to which nothing is wrong, and says where it is.
 func (l *lab) well() (raw, public string) {
 	l.t.Helper()
-	raw, public = l.host(account.KeyService, true)
+	raw, public = l.host(admin.KeyService, true)
 	key := l.key(true)
 	l.stack("data", "", map[string]string{"Version": "v1", "SealKey": key, "Rows": l.table("rows", key, true), "Docs": l.table("docs", key, true)})
 	l.stack("watch", "", map[string]string{"Version": "v1"})
 	l.stack("functions", "", map[string]string{"Version": "v1", "MessageUrl": raw, "EdgeSecret": "arn", "Gate": l.gate("Succeed")})
 	l.stack("edge", "", map[string]string{"Version": "v1", "Url": public})
-	l.log("sentinel", `{"msg":"start"}`)
-	l.log("sealer", `{"msg":"done","verdict":"unavailable"}`, `{"msg":"done","verdict":"ok"}`)
+	l.log("tamper", `{"msg":"start"}`)
+	l.log("checkpointer", `{"msg":"done","verdict":"unavailable"}`, `{"msg":"done","verdict":"ok"}`)
 	l.log("indexer", `{"msg":"done","verdict":"ok"}`, `{"msg":"sdk","verdict":"none"}`)
 	return raw, public
 }
@@ -285,13 +285,13 @@ func TestOnAWSDoctorFindsAWellStageWell(t *testing.T) {
 // Everything that can be wrong at once in a deployed stage is told apart.
 func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 	l := newLab(t)
-	raw, public := l.host(account.KeySoftware, false)
+	raw, public := l.host(admin.KeySoftware, false)
 	key := l.key(false)
 	l.stack("data", "", map[string]string{"Version": "v0", "SealKey": key, "Rows": l.table("rows", "", false), "Docs": l.table("docs", "", false)})
 	l.stack("functions", "", map[string]string{"Version": "v1", "MessageUrl": raw, "EdgeSecret": "arn", "Gate": l.gate("Fail")})
 	l.stack("edge", "no name of a topic!", map[string]string{"Version": "v1", "Url": public})
-	l.log("sentinel", `{"msg":"changed","tampered":2}`, `{"msg":"start"}`, `{"msg":"removed","tampered":1}`)
-	l.log("sealer", `{"msg":"done","verdict":"ok"}`, `{"msg":"done","verdict":"unavailable"}`)
+	l.log("tamper", `{"msg":"changed","tampered":2}`, `{"msg":"start"}`, `{"msg":"removed","tampered":1}`)
+	l.log("checkpointer", `{"msg":"done","verdict":"ok"}`, `{"msg":"done","verdict":"unavailable"}`)
 	r := l.examine(raw, public)
 	for _, tt := range []struct {
 		check   string
@@ -308,7 +308,7 @@ func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 		{"rows: deletion protection", doctor.Fail, "--deletion-protection-enabled"},
 		{"rows: stream", doctor.Fail, "--stream-specification"},
 		{"docs: stream", doctor.Fail, "StreamViewType=KEYS_ONLY"},
-		{"sealing", doctor.Fail, "--function sealer"},
+		{"sealing", doctor.Fail, "--function checkpointer"},
 		{"search index", doctor.NotApplicable, ""},
 		{"rows: encryption", doctor.Fail, "--sse-specification"},
 		{"rows: ceilings", doctor.Fail, "--on-demand-throughput"},

@@ -35,10 +35,10 @@ func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, 
 	return nil
 }
 
-// tamperedFacts sums up what the sentinel counted.
+// tamperedFacts sums up what the tamper detector counted.
 func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.Tampered {
 	var t doctor.Tampered
-	err := c.lines(ctx, "/vacancy/"+stage+"/sentinel", "tampered", time.Time{}, func(at time.Time, line []byte) bool {
+	err := c.lines(ctx, "/vacancy/"+stage+"/tamper", "tampered", time.Time{}, func(at time.Time, line []byte) bool {
 		var said struct{ Tampered float64 }
 		if json.Unmarshal(line, &said) == nil && said.Tampered > 0 {
 			t.Rows, t.Last = t.Rows+int(said.Tampered), at

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/host/custody"
-	"github.com/vacancy-host/vacancy/shared/host/custody/kms"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/kms"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"

@@ -11,12 +11,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/front/audit"
-	"github.com/vacancy-host/vacancy/shared/front/audit/remote"
+	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/export/remote"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
@@ -70,7 +70,7 @@ func flip(at int) func(map[string]types.AttributeValue) {
 // check is fsck over a home, its findings as kind of stream, position and check.
 func (k *kept) check(c fsck.Config) (fsck.Result, []string) {
 	k.Helper()
-	names := strings.NewReplacer(k.Pair().Requests().String(), "req", k.Pair().Responses().String(), "rsp", hosted.RecordKey(k.Demo.ID).String(), "record")
+	names := strings.NewReplacer(k.Pair().Requests().String(), "req", k.Pair().Responses().String(), "rsp", vacants.RecordKey(k.Demo.ID).String(), "record")
 	var found []string
 	c.Found = func(f fsck.Finding) error {
 		at, _, _ := strings.Cut(f.String(), ": expected")
@@ -86,11 +86,11 @@ func (k *kept) check(c fsck.Config) (fsck.Result, []string) {
 	return res, found
 }
 
-// checkBoth checks the tables, and the same over the pages of an audit function.
+// checkBoth checks the tables, and the same over the pages of an export function.
 func (k *kept) checkBoth() (fsck.Result, []string) {
 	k.Helper()
 	res, found := k.check(fsck.Config{Home: k.tables, Vault: k.tables.Vault, Retention: hosttest.Retention})
-	web, url := serve.InProcess(audit.Pages(audit.Config{Home: dynamo.New(k.client, k.names), Vault: k.Vault, Now: k.Now, Retention: hosttest.Retention}))
+	web, url := serve.InProcess(export.Pages(export.Config{Home: dynamo.New(k.client, k.names), Vault: k.Vault, Now: k.Now, Retention: hosttest.Retention}))
 	host, err := remote.Open(k.Ctx, remote.Config{HTTP: web, URL: url})
 	k.Must(err)
 	paged, foundPaged := k.check(fsck.Config{Home: host, Vault: host.Vault(), Retention: host.Retention()})

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
 func TestTheFixOfATablesEncryptionNamesTheKeyThatIsDeployed(t *testing.T) {
@@ -109,10 +109,10 @@ func well() doctor.Facts {
 			"functions": stack(map[string]string{"EdgeSecret": "arn:secret"}), "edge": stack(map[string]string{}),
 		},
 		Rows: rows, Docs: docs, Seal: doctor.Key{ID: "seal", State: "Enabled"},
-		Jobs: map[string]doctor.Job{"sealer": ran, "indexer": ran}, Gate: doctor.Gate{Status: "ACTIVE"},
+		Jobs: map[string]doctor.Job{"checkpointer": ran, "indexer": ran}, Gate: doctor.Gate{Status: "ACTIVE"},
 		Visit: doctor.Visit{
-			Edge: true, Raw: map[string]doctor.Answer{"message": {Status: 403}, "audit": {Status: 403}}, Health: doctor.Answer{Status: 200}, Operator: doctor.Answer{Status: 200},
-			Host: account.Host{Key: account.KeyService}, Proved: true,
+			Edge: true, Raw: map[string]doctor.Answer{"message": {Status: 403}, "export": {Status: 403}}, Health: doctor.Answer{Status: 200}, Operator: doctor.Answer{Status: 200},
+			Host: admin.Host{Key: admin.KeyService}, Proved: true,
 			Registry: doctor.Answer{Status: 200}, Log: doctor.Answer{Status: 200}, Search: doctor.Answer{Status: 200},
 			Graduate: doctor.Answer{Status: 404, Code: "not_found"},
 		},
@@ -176,9 +176,9 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"search does not answer", "search", doctor.Fail, "--function search", func(f *doctor.Facts) { f.Visit.Search = doctor.Answer{Err: errors.New("refused")} }},
 		{"search has another secret", "search", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Search.Status = 403 }},
 		{"search is flooded", "search", doctor.Warn, "vacancy doctor", func(f *doctor.Facts) { f.Visit.Search.Status = 429 }},
-		{"nothing is sealed", "log", doctor.Warn, "vacancy invoke sealer", func(f *doctor.Facts) { f.Visit.Log.Status = 404 }},
+		{"nothing is sealed", "log", doctor.Warn, "vacancy invoke checkpointer", func(f *doctor.Facts) { f.Visit.Log.Status = 404 }},
 		{"the log fails", "log", doctor.Fail, "--function registry", func(f *doctor.Facts) { f.Visit.Log.Status = 503 }},
-		{"sealing fails", "sealing", doctor.Fail, "--function sealer", func(f *doctor.Facts) { f.Jobs["sealer"] = doctor.Job{Last: time.Now(), Verdict: "unavailable"} }},
+		{"sealing fails", "sealing", doctor.Fail, "--function checkpointer", func(f *doctor.Facts) { f.Jobs["checkpointer"] = doctor.Job{Last: time.Now(), Verdict: "unavailable"} }},
 		{"no index is published", "search index", doctor.Fail, "--function indexer", func(f *doctor.Facts) { f.Jobs["indexer"] = doctor.Job{Last: time.Now(), Verdict: "internal"} }},
 		{"the door of the gate fails", "graduations", doctor.Fail, "--function graduate", func(f *doctor.Facts) { f.Visit.Graduate.Status = 502 }},
 		{"the door of the gate is another's", "graduations", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Graduate = doctor.Answer{Status: 200} }},
@@ -190,14 +190,14 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"no key of one's own", "rows: encryption", doctor.Fail, "--sse-specification", func(f *doctor.Facts) { f.Rows.Key = "" }},
 		{"no ceiling", "rows: ceilings", doctor.Fail, "--on-demand-throughput", func(f *doctor.Facts) { f.Rows.Write = 0 }},
 		{"no ceiling of an index", "docs: ceilings", doctor.Fail, "listed", func(f *doctor.Facts) { f.Docs.Indexes[0].Read = 0 }},
-		{"raw URL answers", "edge", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Raw["audit"] = doctor.Answer{Status: 404} }},
+		{"raw URL answers", "edge", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Raw["export"] = doctor.Answer{Status: 404} }},
 		{"raw URL does not answer", "edge", doctor.Fail, "vacancy tail", func(f *doctor.Facts) { f.Visit.Raw["message"] = doctor.Answer{Err: errors.New("refused")} }},
 		{"no Function URL", "edge", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Raw = nil }},
 		{"host fails", "health", doctor.Fail, "vacancy tail --since 1h --function message --stage dev", func(f *doctor.Facts) { f.Visit.Health.Status = 502 }},
 		{"host does not answer", "health", doctor.Fail, "vacancy tail", func(f *doctor.Facts) { f.Visit.Health = doctor.Answer{Err: errors.New("refused")} }},
 		{"edge has another secret", "health", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Health.Status = 403 }},
 		{"host is flooded", "health", doctor.Warn, "vacancy doctor", func(f *doctor.Facts) { f.Visit.Health.Status = 429 }},
-		{"software identity", "host identity", doctor.Warn, "hostKey=kms", func(f *doctor.Facts) { f.Visit.Host.Key = account.KeySoftware }},
+		{"software identity", "host identity", doctor.Warn, "hostKey=kms", func(f *doctor.Facts) { f.Visit.Host.Key = admin.KeySoftware }},
 		{"another's identity", "host identity", doctor.Fail, "vacancy deploy", func(f *doctor.Facts) { f.Visit.Proved = false }},
 		{"sealing key disabled", "sealing key", doctor.Fail, "aws kms enable-key --key-id seal", func(f *doctor.Facts) { f.Seal.State = "Disabled" }},
 		{"sealing key dying", "sealing key", doctor.Fail, "aws kms cancel-key-deletion --key-id seal", func(f *doctor.Facts) { f.Seal.State = "PendingDeletion" }},

@@ -3,7 +3,7 @@ package doctor
 import (
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
 // Facts are what is known of a machine, an account and a stage. An Err says why
@@ -127,7 +127,7 @@ type Key struct {
 	Err    error
 }
 
-// Tampered is how many rows the sentinel saw changed or removed.
+// Tampered is how many rows the tamper detector saw changed or removed.
 type Tampered struct {
 	Absent bool // no log to read
 	Rows   int
@@ -169,7 +169,7 @@ type Visit struct {
 	// none.
 	Graduate Answer
 	Ungated  bool
-	Host     account.Host
+	Host     admin.Host
 	// Operator is what the account door says to the operator key.
 	Operator Answer
 	NoKey    bool // there is no key to try

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
 // logs is the command that shows a function's log.
@@ -74,13 +74,13 @@ func (f Facts) operator() Check {
 	case v.NoKey:
 		return fail(name, fix, "there is no operator key here: neither in the stage's record nor in VACANCY_OPERATOR_KEY")
 	case a.Err != nil:
-		return fail(name, f.logs("account"), "the account door does not answer: %s", a.Err)
+		return fail(name, f.logs("admin"), "the admin API does not answer: %s", a.Err)
 	case a.Status == http.StatusOK:
-		return ok(name, "the account door takes it")
+		return ok(name, "the admin API takes it")
 	case a.Status == http.StatusUnauthorized:
-		return fail(name, fix, "the account door does not take the operator key: it was rotated elsewhere")
+		return fail(name, fix, "the admin API does not take the operator key: it was rotated elsewhere")
 	default:
-		return fail(name, f.logs("account"), "the account door answers %d", a.Status)
+		return fail(name, f.logs("admin"), "the admin API answers %d", a.Status)
 	}
 }
 
@@ -92,7 +92,7 @@ func (f Facts) identity() Check {
 		return none(name, "needs the operator key")
 	case !v.Proved:
 		return fail(name, f.deploy(), "the host did not prove that it has the key of %s", v.Host.ID)
-	case v.Host.Key == account.KeyService:
+	case v.Host.Key == admin.KeyService:
 		return ok(name, "%s, kept by KMS", v.Host.ID.Short())
 	}
 	return warn(name, f.deploy()+" --context hostKey=kms    # where KMS offers Ed25519; the host's id changes",
@@ -129,11 +129,11 @@ func (f Facts) tampered() Check {
 	case why != "":
 		return none(name, "%s", why)
 	case t.Absent:
-		return none(name, "the sentinel has no log")
+		return none(name, "the tamper detector has no log")
 	case t.Err != nil:
 		return unread(name, t.Err)
 	case t.Rows > 0:
-		return fail(name, "vacancy verify --host aws --stage "+f.Stage, "the sentinel saw %d rows changed or removed, last at %s", t.Rows, t.Last.UTC().Format("2006-01-02T15:04:05Z"))
+		return fail(name, "vacancy verify --host aws --stage "+f.Stage, "the tamper detector saw %d rows changed or removed, last at %s", t.Rows, t.Last.UTC().Format("2006-01-02T15:04:05Z"))
 	}
-	return ok(name, "the sentinel saw no row changed or removed")
+	return ok(name, "the tamper detector saw no row changed or removed")
 }

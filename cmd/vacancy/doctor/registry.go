@@ -7,7 +7,7 @@ import "net/http"
 func (f Facts) registry() []Check {
 	return []Check{
 		f.door("registry", "registry", f.Visit.Registry), f.door("search", "search", f.Visit.Search), f.log(),
-		f.job("sealing", "sealer", "what was published or revoked is not sealed"),
+		f.job("sealing", "checkpointer", "what was published or revoked is not sealed"),
 		f.job("search index", "indexer", "no new index is published, and searches read ever more changes"),
 	}
 }
@@ -40,7 +40,7 @@ func (f Facts) door(name, function string, a Answer) Check {
 	return fail(name, f.logs(function), "%s answers %d", function, a.Status)
 }
 
-// log: the first run of sealer signs the empty log, so there is soon a checkpoint.
+// log: the first run of checkpointer signs the empty log, so there is soon a checkpoint.
 func (f Facts) log() Check {
 	const name = "log"
 	if why := f.noDoor(); why != "" {
@@ -50,7 +50,7 @@ func (f Facts) log() Check {
 	case a.Err == nil && a.Status == http.StatusOK:
 		return ok(name, "it has a checkpoint; vacancy log verify checks what it says")
 	case a.Err == nil && a.Status == http.StatusNotFound:
-		return warn(name, "vacancy invoke sealer events/sealer-schedule.json --stage "+f.Stage, "nothing is sealed yet; sealer runs every five minutes")
+		return warn(name, "vacancy invoke checkpointer events/checkpointer-schedule.json --stage "+f.Stage, "nothing is sealed yet; checkpointer runs every five minutes")
 	case f.Visit.Registry.Err != nil || f.Visit.Registry.Status != http.StatusOK:
 		return none(name, "needs the registry")
 	case a.Err != nil:

@@ -22,7 +22,7 @@ func layout(short string) []string {
 	return []string{"pk S HASH", "sk S RANGE"}
 }
 
-// streamView is what the stream of a table shows: to the sentinel what a row was,
+// streamView is what the stream of a table shows: to the tamper detector what a row was,
 // and what became of it; to the indexer that a document changed, and nothing of
 // what it says.
 func streamView(short string) string {

@@ -59,7 +59,7 @@ func Look(ctx context.Context, web *http.Client, d Doors, random io.Reader) Visi
 	}
 	challenge := base64.RawURLEncoding.EncodeToString(b)
 	var body []byte
-	v.Operator, body = get(ctx, web, d.Account+"/v1/host?challenge="+challenge, d.Key)
+	v.Operator, body = get(ctx, web, d.Account+"/v1/admin/host?challenge="+challenge, d.Key)
 	if v.Operator.Status != http.StatusOK {
 		return v
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -35,13 +35,13 @@ func door(t *testing.T, lies bool) *httptest.Server {
 		case r.URL.Path == "/health":
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprint(w, `{"detail":"this host has several vacants","code":"not_found"}`)
-		case r.URL.Path != "/v1/host":
-			http.Redirect(w, r, "/v1/host", http.StatusFound)
+		case r.URL.Path != "/v1/admin/host":
+			http.Redirect(w, r, "/v1/admin/host", http.StatusFound)
 		case r.Header.Get("Authorization") != "Bearer vop_good":
 			w.WriteHeader(http.StatusUnauthorized)
 			fmt.Fprint(w, `{"code":"unauthorized"}`)
 		default:
-			h := account.Host{ID: key.ID(), Key: account.KeySoftware}
+			h := admin.Host{ID: key.ID(), Key: admin.KeySoftware}
 			challenge := r.URL.Query().Get("challenge")
 			if lies {
 				challenge += "x"

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/pause"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/chain"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -100,7 +100,7 @@ func (c *caller) settle(ctx context.Context) {
 			c.leave()
 			return
 		}
-		if pause.For(ctx, apart) != nil {
+		if retry.For(ctx, apart) != nil {
 			return
 		}
 		apart = min(2*apart, longest)

@@ -6,7 +6,7 @@ func Stacks() []string { return []string{"data", "watch", "functions", "edge"} }
 
 // Functions are the short names of a stage's functions.
 func Functions() []string {
-	return []string{"message", "account", "audit", "registry", "search", "graduate", "sweeper", "sentinel", "indexer", "sealer",
+	return []string{"message", "admin", "export", "registry", "search", "graduate", "sweeper", "tamper", "indexer", "checkpointer",
 		"consent", "ratelimit", "collusion", "commit", "record"}
 }
 

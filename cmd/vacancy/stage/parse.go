@@ -11,7 +11,7 @@ import (
 )
 
 // format names the form of a record.
-const format = "vacancy-stage/1"
+const format = "vacancy-stage/2"
 
 // encode is the file of a record.
 func (r Record) encode() ([]byte, error) {
@@ -33,7 +33,7 @@ func parse(b []byte) (Record, error) {
 	d := canon.NewDecoder(b, canon.DefaultLimits())
 	texts := map[string]*string{
 		"format": &form, "stage": &rec.Stage, "region": &rec.Region, "account": &rec.Account,
-		"url": &rec.URL, "account_url": &rec.AccountURL, "audit_url": &rec.AuditURL,
+		"url": &rec.URL, "admin_url": &rec.AdminURL, "export_url": &rec.ExportURL,
 		"registry_url": &rec.RegistryURL, "search_url": &rec.SearchURL, "graduate_url": &rec.GraduateURL, "operator_key": &key,
 	}
 	err := d.Object(func(name string) (err error) {
@@ -75,7 +75,7 @@ func (r *Record) check(form string) error {
 	if err := CheckName(r.Stage); err != nil {
 		return err
 	}
-	for field, s := range map[string]string{"url": r.URL, "account_url": r.AccountURL, "audit_url": r.AuditURL,
+	for field, s := range map[string]string{"url": r.URL, "admin_url": r.AdminURL, "export_url": r.ExportURL,
 		"registry_url": r.RegistryURL, "search_url": r.SearchURL, "graduate_url": r.GraduateURL} {
 		if s == "" {
 			continue // a deploy was interrupted before it knew

@@ -72,12 +72,12 @@ type Record struct {
 	// registry, of search and of the gate are unknown for a stage that was
 	// deployed before it had them.
 	URL         string `json:"url"`
-	AccountURL  string `json:"account_url"`
-	AuditURL    string `json:"audit_url"`
+	AdminURL    string `json:"admin_url"`
+	ExportURL   string `json:"export_url"`
 	RegistryURL string `json:"registry_url"`
 	SearchURL   string `json:"search_url"`
 	GraduateURL string `json:"graduate_url"`
-	// OperatorKey opens the account and audit doors; empty until it was minted.
+	// OperatorKey opens the account and export doors; empty until it was minted.
 	OperatorKey Key `json:"operator_key"`
 	// Edge says that CloudFront stands before the functions.
 	Edge bool `json:"edge"`
@@ -154,7 +154,7 @@ func (r Records) ByURL(url string) (Record, error) {
 			unread = errors.Join(unread, err)
 			continue
 		}
-		if slices.Contains([]string{rec.URL, rec.AccountURL, rec.AuditURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL}, url) {
+		if slices.Contains([]string{rec.URL, rec.AdminURL, rec.ExportURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL}, url) {
 			return rec, nil
 		}
 	}

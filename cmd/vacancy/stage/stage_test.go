@@ -20,7 +20,7 @@ const secret = "vop_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 func record(name string) stage.Record {
 	return stage.Record{
 		Stage: name, Region: "eu-central-1", Account: "123456789012", URL: "https://" + name + ".example",
-		AccountURL: "https://account." + name + ".example", AuditURL: "https://audit." + name + ".example",
+		AdminURL: "https://admin." + name + ".example", ExportURL: "https://export." + name + ".example",
 		RegistryURL: "https://registry." + name + ".example", SearchURL: "https://search." + name + ".example",
 		OperatorKey: secret, Edge: true, Swapped: true, Context: map[string]string{"email": "ops@example.org"},
 	}
@@ -80,7 +80,7 @@ func TestAStageIsFoundByEachOfItsURLs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, url := range []string{"https://prod.example", "https://prod.example/", "https://account.prod.example", "https://audit.prod.example"} {
+	for _, url := range []string{"https://prod.example", "https://prod.example/", "https://admin.prod.example", "https://export.prod.example"} {
 		if got, err := r.ByURL(url); err != nil || got.Stage != "prod" {
 			t.Errorf("ByURL(%s) = %s, %v, want prod", url, got.Stage, err)
 		}
@@ -113,7 +113,7 @@ func TestARecordThatOthersCanReadIsRefused(t *testing.T) {
 }
 
 func TestWhatIsNoRecordIsRefusedAndNotShown(t *testing.T) {
-	const whole = `{"format":"vacancy-stage/1","stage":"dev","operator_key":"` + secret + `","url":"https://x"`
+	const whole = `{"format":"vacancy-stage/2","stage":"dev","operator_key":"` + secret + `","url":"https://x"`
 	for name, text := range map[string]string{
 		"empty":             "",
 		"cut off":           whole,
@@ -127,9 +127,9 @@ func TestWhatIsNoRecordIsRefusedAndNotShown(t *testing.T) {
 		"of another stage":  strings.Replace(whole, `"dev"`, `"prod"`, 1) + "}",
 		"a number as text":  whole + `,"region":1}`,
 		"a text as boolean": whole + `,"edge":"true"}`,
-		"a relative URL":    whole + `,"account_url":"/x"}`,
-		"a URL with slash":  whole + `,"account_url":"https://x/"}`,
-		"a URL with user":   whole + `,"account_url":"https://u@x"}`,
+		"a relative URL":    whole + `,"admin_url":"/x"}`,
+		"a URL with slash":  whole + `,"admin_url":"https://x/"}`,
+		"a URL with user":   whole + `,"admin_url":"https://u@x"}`,
 		"odd context":       whole + `,"context":{"a":1}}`,
 	} {
 		r := records(t)

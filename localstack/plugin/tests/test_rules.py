@@ -30,7 +30,7 @@ class FaultsHitWhatTheyName(unittest.TestCase):
         self.assertEqual(plans.waiting(), [])
 
     def test_no_other_function_service_operation_or_table(self):
-        for other in ({"function": "audit"}, {"service": "kms"}, {"operation": "Query"}, {"table": "docs"}):
+        for other in ({"function": "export"}, {"service": "kms"}, {"operation": "Query"}, {"table": "docs"}):
             plans = faults.Plans()
             plans.add(faults.Fault("denied", function="message", service="dynamodb", operation="PutItem", table="rows"))
             self.assertIsNone(plans.fault(call(**other)), other)

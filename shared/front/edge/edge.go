@@ -2,7 +2,7 @@
 // away what did not come through the host's own CloudFront, whoever asks too
 // often, and everybody while too much was read, before anything is paid for.
 //
-// It imports front/account for the form of a refusal, front/message for its
+// It imports front/admin for the form of a refusal, front/message for its
 // paths, floor 1, obs and problem. The invariants: no signature is looked at and
 // nothing is read or written for a request that is refused here; a caller's
 // own headers never say who the caller is; memory is bounded whatever comes,
@@ -16,7 +16,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -46,7 +46,7 @@ func Guard(secrets []string, next http.Handler) http.Handler {
 		r.Header.Del(viewerHeader)
 		if known != nil {
 			if !opens(known, given) {
-				account.Fail(w, problem.New(problem.Forbidden, "this host answers at its public address only"))
+				admin.Fail(w, problem.New(problem.Forbidden, "this host answers at its public address only"))
 				return
 			}
 			if len(viewer) == 1 {

@@ -19,7 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -70,7 +70,7 @@ func TestEveryPathThatEndsLikeOneIsThatDoor(t *testing.T) {
 			t.Errorf("POST %s = %d: %s, want 200", path, res.StatusCode, bodyOf(t, res))
 		}
 	}
-	for path, want := range map[string]int{"/a2a/message/send/": 404, "/nothing": 404, "//nothing": 404, "//": 404, "/docs": 404, "/openapi.json": 404, "/v1/vacants": 404} {
+	for path, want := range map[string]int{"/a2a/message/send/": 404, "/nothing": 404, "//nothing": 404, "//": 404, "/docs": 404, "/openapi.json": 404, "/v1/admin/vacants": 404} {
 		_, body := signed(t, h, nil)
 		if res := h.post(path, "application/json", body); res.StatusCode != want {
 			t.Errorf("POST %s = %d, want %d", path, res.StatusCode, want)
@@ -357,11 +357,11 @@ func TestAnETagIsFoundInAListOfThem(t *testing.T) {
 // broken is a Directory out of order.
 type broken struct{ err error }
 
-func (b broken) Show(context.Context, identity.ID) (hosted.Record, bool, error) {
+func (b broken) Show(context.Context, identity.ID) (vacants.Record, bool, error) {
 	if b.err == nil {
 		panic("the reason")
 	}
-	return hosted.Record{}, false, b.err
+	return vacants.Record{}, false, b.err
 }
 
 func (b broken) Open(context.Context, int) ([]identity.ID, error) { return nil, b.err }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -36,7 +36,7 @@ func host(key *identity.Key) (http.Handler, error) {
 	pipeline := call.New(call.Config{
 		Store:     store,
 		Directory: call.Only{ID: key.ID(), State: lifecycle.Active, Behaviour: shout, Signer: key},
-		Texts:     texts.New(store, vault, time.Now, rand.Reader, 24*time.Hour),
+		Texts:     textkeys.New(store, vault, time.Now, rand.Reader, 24*time.Hour),
 		Self:      func(context.Context) (identity.ID, error) { return key.ID(), nil },
 		Now:       time.Now,
 		Rand:      rand.Reader,

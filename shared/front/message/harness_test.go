@@ -19,11 +19,11 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -67,7 +67,7 @@ func newHouse(t *testing.T, now time.Time, seeds ...[]byte) *house {
 		t.Fatal(err)
 	}
 	h.host = call.New(call.Config{
-		Store: h.store, Directory: h, Texts: texts.New(h.store, vault, h.clock, rand.Reader, 24*time.Hour),
+		Store: h.store, Directory: h, Texts: textkeys.New(h.store, vault, h.clock, rand.Reader, 24*time.Hour),
 		Self: func(context.Context) (identity.ID, error) { return self.ID(), nil }, Now: h.clock, Rand: rand.Reader,
 	})
 	h.door = message.Handler(message.Config{Host: h.host, Directory: h, Now: h.clock, Log: slog.New(slog.NewTextHandler(h.log, nil))})
@@ -94,17 +94,17 @@ func (h *house) Vacant(_ context.Context, id identity.ID, _ bool) (call.Vacant, 
 	return call.Vacant{ID: id, State: h.states[id], Floor: h.floors[id], Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: k}, true, nil
 }
 
-func (h *house) Show(ctx context.Context, id identity.ID) (hosted.Record, bool, error) {
+func (h *house) Show(ctx context.Context, id identity.ID) (vacants.Record, bool, error) {
 	k := h.keys[id]
 	if k == nil {
-		return hosted.Record{}, false, nil
+		return vacants.Record{}, false, nil
 	}
 	c := card.Card{VacantID: id, CapabilityText: "echo", AllowedSubstrates: []string{"echo"}, HaloVersion: 1,
 		Endpoint: "https://host.example/v/" + id.String() + message.SendPath}
 	if err := c.Sign(ctx, k); err != nil {
-		return hosted.Record{}, false, err
+		return vacants.Record{}, false, err
 	}
-	return hosted.Record{ID: id, Name: "name-" + id.Short(), State: h.states[id], Closed: h.closed[id], Card: c.Blob()}, true, nil
+	return vacants.Record{ID: id, Name: "name-" + id.Short(), State: h.states[id], Closed: h.closed[id], Card: c.Blob()}, true, nil
 }
 
 func (h *house) Open(_ context.Context, n int) (ids []identity.ID, _ error) {

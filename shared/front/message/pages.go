@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -16,13 +16,13 @@ import (
 // Directory shows the host's vacants. Safe for concurrent use.
 type Directory interface {
 	// Show returns one; ok is false for an id that is not hosted here.
-	Show(ctx context.Context, id identity.ID) (r hosted.Record, ok bool, err error)
+	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
 	// Open returns the ids of the vacants that are not closed, neither for good nor
 	// by a manifest, at most n.
 	Open(ctx context.Context, n int) ([]identity.ID, error)
 }
 
-type page func(http.ResponseWriter, *http.Request, hosted.Record)
+type page func(http.ResponseWriter, *http.Request, vacants.Record)
 
 // page finds the page at a path: /card and /health, or one of them under
 // /v/{id}. nil: there is none.
@@ -91,7 +91,7 @@ func (d *door) show(w http.ResponseWriter, r *http.Request, name string, p page)
 func clip(s string) string { return s[:min(len(s), 80)] }
 
 // card serves the reference's page: the card's fields and its signed blob.
-func (d *door) card(w http.ResponseWriter, r *http.Request, s hosted.Record) {
+func (d *door) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
 	if s.IsDeleted() {
 		fail(w, problem.New(problem.Gone, "vacant %s was deleted", s.ID.Short()))
 		return
@@ -132,7 +132,7 @@ func matches(header, etag string) bool {
 	return false
 }
 
-func (d *door) health(w http.ResponseWriter, _ *http.Request, s hosted.Record) {
+func (d *door) health(w http.ResponseWriter, _ *http.Request, s vacants.Record) {
 	m := members{}
 	m.text("vacant_id", s.ID.String())
 	m.text("state", string(s.State))

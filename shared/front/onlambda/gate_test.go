@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda/messages"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"

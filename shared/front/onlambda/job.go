@@ -10,7 +10,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/vacancy-host/vacancy/shared/front/sentinel"
+	"github.com/vacancy-host/vacancy/shared/front/tamper"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -38,8 +38,8 @@ func Sweep() {
 
 // Watch tells of rows that were changed or removed, for ever.
 func Watch() {
-	home, lines := begin(Sentinel, os.Stdout)
-	watcher := sentinel.New(lines, wall)
+	home, lines := begin(Tamper, os.Stdout)
+	watcher := tamper.New(lines, wall)
 	lambda.Start((&job{log: home.Log, work: func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
 		tampered, err := watcher.Look(ctx, event)
 		return []slog.Attr{slog.Int("rows", tampered)}, err

@@ -2,7 +2,7 @@
 // reads the environment, opens the adapters, puts the house together and hands
 // it what Lambda brings.
 //
-// It imports front/serve, front/edge, front/account, front/sentinel, floor 4,
+// It imports front/serve, front/edge, front/admin, front/tamper, floor 4,
 // the adapters of AWS and AWS's SDK; no engine of search, which only two functions carry
 // (cloudindex). The invariants: a function whose environment is wrong does not
 // start, and says everything that is wrong in one line; whatever an event
@@ -29,13 +29,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/smithy-go/logging"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/custody"
-	"github.com/vacancy-host/vacancy/shared/host/custody/kms"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/operator"
-	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/kms"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -52,7 +52,7 @@ type Home struct {
 	AWS      aws.Config
 	Store    *dynamo.Store
 	Vault    custody.Vault
-	Operator account.Checker
+	Operator admin.Checker
 	Log      *slog.Logger
 }
 
@@ -79,7 +79,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home,
 	h.Operator = operator.Keys{Store: h.Store, Now: wall, Rand: rand.Reader}
 	home := serve.Home{
 		Store: h.Store, Substrates: serve.Substrates(false), URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
-		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, Seals: f == Account, Routed: true,
+		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, Seals: f == Admin, Routed: true,
 	}
 	if f == Registry || f == Commit { // both list vacants that run elsewhere
 		home.Probe = registry.Prober(outbound.New(outbound.Options{}))
@@ -90,7 +90,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home,
 	if h.House, err = home.Open(); err != nil {
 		return nil, err
 	}
-	if f != Sweeper && f != Sealer && !f.step() { // nobody waits for them
+	if f != Sweeper && f != Checkpointer && !f.step() { // nobody waits for them
 		h.warm(ctx)
 	}
 	return h, nil

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -16,7 +16,7 @@ func RegistryDoor(h *Home) http.Handler { return h.House.RegistryDoor(h.log()) }
 // Seal seals the log whenever it is invoked, for ever. The event says nothing
 // that matters; that another process is sealing is no failure.
 func Seal() {
-	Run(Sealer, func(h *Home) Work {
+	Run(Checkpointer, func(h *Home) Work {
 		log := h.log()
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			sealed, err := log.Seal(ctx)

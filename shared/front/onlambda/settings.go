@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
@@ -19,16 +19,16 @@ type Function string
 
 // The functions.
 const (
-	Message  Function = "message"  // signed calls
-	Account  Function = "account"  // the control plane
-	Audit    Function = "audit"    // the paged export for verify
-	Registry Function = "registry" // publishing, cards, events and the log
-	Search   Function = "search"   // finds vacants by what they can do
-	Graduate Function = "graduate" // takes requests to graduate
-	Sweeper  Function = "sweeper"  // destroys text keys whose time is over
-	Sentinel Function = "sentinel" // tells of rows changed or removed
-	Indexer  Function = "indexer"  // publishes the search index
-	Sealer   Function = "sealer"   // seals the log
+	Message      Function = "message"      // signed calls
+	Admin        Function = "admin"        // the control plane
+	Export       Function = "export"       // the paged export for verify
+	Registry     Function = "registry"     // publishing, cards, events and the log
+	Search       Function = "search"       // finds vacants by what they can do
+	Graduate     Function = "graduate"     // takes requests to graduate
+	Sweeper      Function = "sweeper"      // destroys text keys whose time is over
+	Tamper       Function = "tamper"       // tells of rows changed or removed
+	Indexer      Function = "indexer"      // publishes the search index
+	Checkpointer Function = "checkpointer" // seals the log
 
 	// The steps of the gate, and what writes down how they ended.
 	Consent   Function = "consent"
@@ -70,7 +70,7 @@ type variable struct {
 // Read takes the variables of f out of its environment, and those only. The
 // error, of kind Usage, names every one that is missing or malformed.
 func Read(f Function, getenv func(string) string) (Settings, error) {
-	s := Settings{Retention: texts.MinRetention}
+	s := Settings{Retention: textkeys.MinRetention}
 	var wrong []string
 	for _, v := range f.variables() {
 		value := getenv(v.name)
@@ -103,9 +103,9 @@ func (f Function) variables() []variable {
 	switch f {
 	case Message:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, retention)
-	case Account:
+	case Admin:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention, machine)
-	case Audit:
+	case Export:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), retention)
 	case Registry:
 		all = append(all, needed(rows), needed(docs), publicURL, reads)
@@ -123,10 +123,10 @@ func (f Function) variables() []variable {
 		all = append(all, needed(docs), retention)
 	case Indexer:
 		all = append(all, needed(docs), needed(blobs))
-	case Sealer:
+	case Checkpointer:
 		all = append(all, needed(rows), needed(docs), hostKey, sealKey)
 	}
-	if f == Message || f == Account || f == Audit || f == Registry || f == Search || f == Graduate {
+	if f == Message || f == Admin || f == Export || f == Registry || f == Search || f == Graduate {
 		all = append(all, edgeSecret, edgeSecretBefore, rate, pairRate)
 	}
 	return all
@@ -172,7 +172,7 @@ var (
 		set: func(s *Settings, v string) bool {
 			hours, err := strconv.Atoi(v)
 			s.Retention = time.Duration(hours) * time.Hour
-			return err == nil && hours >= int(texts.MinRetention/time.Hour) && hours <= 87600 && strconv.Itoa(hours) == v
+			return err == nil && hours >= int(textkeys.MinRetention/time.Hour) && hours <= 87600 && strconv.Itoa(hours) == v
 		}}
 )
 

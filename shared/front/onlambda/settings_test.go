@@ -40,15 +40,15 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	secrets, rate, pairs := []string{secret, before}, edge.Rate{PerSecond: 20, Burst: 40}, edge.Rate{PerSecond: 0.5, Burst: 20}
 	reads := edge.Rate{PerSecond: 12.5, Burst: 50}
 	for f, want := range map[Function]Settings{
-		Message:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
-		Account:  {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN},
-		Audit:    {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
-		Registry: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
-		Search:   {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
-		Indexer:  {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Retention: 24 * time.Hour},
-		Sealer:   {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Retention: 24 * time.Hour},
-		Sweeper:  {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 48 * time.Hour},
-		Sentinel: {Stage: "dev", Retention: 24 * time.Hour},
+		Message:      {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
+		Admin:        {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN},
+		Export:       {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
+		Registry:     {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
+		Search:       {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
+		Indexer:      {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Retention: 24 * time.Hour},
+		Checkpointer: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Retention: 24 * time.Hour},
+		Sweeper:      {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 48 * time.Hour},
+		Tamper:       {Stage: "dev", Retention: 24 * time.Hour},
 		Graduate: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads,
 			Retention: 24 * time.Hour, Machine: gateARN},
 		Consent:   {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
@@ -66,7 +66,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 
 func TestWhatIsNotNeededMayBeMissing(t *testing.T) {
 	env := map[string]string{"VACANCY_STAGE": "dev", "VACANCY_ROWS": "rows", "VACANCY_DOCS": "docs", "VACANCY_SEAL_KEY": hexKey}
-	got, err := read(Account, env)
+	got, err := read(Admin, env)
 	want := Settings{Stage: "dev", Tables: dynamo.Tables{Rows: "rows", Docs: "docs"}, SealKey: hexKey, Retention: 24 * time.Hour}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Read() = %v (-want +got):\n%s", err, diff)
@@ -119,7 +119,7 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 	} {
 		env := full()
 		env[tt.name] = tt.value
-		f := Account
+		f := Admin
 		if tt.name == "VACANCY_BLOBS" || tt.name == "VACANCY_READS" {
 			f = Search
 		}
@@ -137,7 +137,7 @@ func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
 	for name := range env {
 		env[name] = "wrong, " + name
 	}
-	_, err := read(Account, env)
+	_, err := read(Admin, env)
 	if err == nil {
 		t.Fatal("Read() = nil")
 	}

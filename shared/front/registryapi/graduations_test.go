@@ -17,11 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -42,7 +42,7 @@ func (missing) Collect(_ context.Context, child, parent identity.ID) (gate.Evide
 type gateScene struct {
 	*testing.T
 	handler       http.Handler
-	vacants       *hosted.Vacants
+	vacants       *vacants.Vacants
 	parent, child *identity.Key
 	now           time.Time
 }
@@ -58,12 +58,12 @@ func newGate(t *testing.T, collector ...graduation.Collector) *gateScene {
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	s.must(err)
 	st := memory.New()
-	v, reg, err := hosted.NewWithRegistry(hosted.Config{
+	v, reg, err := vacants.NewWithRegistry(vacants.Config{
 		Store: st, Vault: vault, Now: clock, Rand: rand.Reader, URL: "https://" + authority, Substrates: substrate.Kinds{echo.Kind: echo.New},
 	}, nil)
 	s.must(err)
 	for name, key := range map[string]*identity.Key{"parent": s.parent, "child": s.child} {
-		_, err := v.Create(t.Context(), hosted.Spec{Name: name, Capability: "says what it hears", Substrate: "echo", Key: key})
+		_, err := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "says what it hears", Substrate: "echo", Key: key})
 		s.must(err)
 	}
 	m := composite.Manifest{ParentID: s.parent.ID(), ChildID: s.child.ID(), BirthPath: "D2", ClosedByDefault: true,

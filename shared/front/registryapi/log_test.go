@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
-	"github.com/vacancy-host/vacancy/shared/host/translog"
-	"github.com/vacancy-host/vacancy/shared/host/translog/witness"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog/witness"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -145,7 +145,7 @@ func TestWhatIsNoQuestionToTheLogIsRefused(t *testing.T) {
 		"/v1/log/leaves?limit=1001":            {422, "schema", "limit"},
 		"/v1/log/leaves?from=9007199254740992": {422, "schema", "from"},
 		"/v1/log":                              {404, "not_found", "no such path"},
-		"/v1/log/seal":                         {404, "not_found", "no such path"},
+		"/v1/admin/log/seal":                   {404, "not_found", "no such path"},
 	} {
 		t.Run(target, func(t *testing.T) {
 			refused(t, d.send("GET", target, nil, nil), want.status, want.code, want.detail)

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"net/http"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"

@@ -2,7 +2,7 @@
 // reading cards and events, and searching, in the shapes of the reference with
 // members of our own beside them.
 //
-// It translates HTTP to host/registry, host/search and host/translog and back
+// It translates HTTP to host/registry, host/registry/search and host/registry/translog and back
 // and decides nothing itself. It imports those, registryclient (whose shapes it
 // writes), floors 1 and 2 and problem. The invariants: a body is strict JSON of
 // at most 256 KiB or refused; who reads is whoever signed the header of

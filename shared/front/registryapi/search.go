@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/registryclient"
-	"github.com/vacancy-host/vacancy/shared/host/search"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
 // Finder answers searches; search.Service is one. Safe for concurrent use.

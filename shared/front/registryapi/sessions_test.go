@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/host/search"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"

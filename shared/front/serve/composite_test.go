@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -22,11 +22,11 @@ func TestAHouseAnswersByThePlanOfAComposite(t *testing.T) {
 	h := house(t, memory.New(), "http://127.0.0.1:8080", quiet)
 	public := httptest.NewServer(serve.Public(h.Message))
 	defer public.Close()
-	parent, err := h.Vacants.Create(t.Context(), hosted.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
+	parent, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	child, _, err := h.Vacants.Spawn(t.Context(), hosted.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk"})
+	child, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -105,7 +105,7 @@ func dialControl(dir string, loopback bool) (*http.Client, string, error) {
 }
 
 // controlURL is the base URL of the control door in every home of one machine.
-const controlURL = "http://" + account.ControlHost
+const controlURL = "http://" + admin.ControlHost
 
 func controlClient(t http.RoundTripper) *http.Client {
 	return &http.Client{

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -74,14 +74,14 @@ func TestTheControlDoorIsReachedThroughItsFolder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			resp, err := client.Get(base + "/v1/vacants")
+			resp, err := client.Get(base + "/v1/admin/vacants")
 			if err != nil {
 				t.Fatal(err)
 			}
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if string(b) != "hello "+account.ControlHost {
-				t.Errorf("answer = %q, want that of the handler, for Host %s", b, account.ControlHost)
+			if string(b) != "hello "+admin.ControlHost {
+				t.Errorf("answer = %q, want that of the handler, for Host %s", b, admin.ControlHost)
 			}
 			d.Close()
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -196,8 +196,8 @@ func TestTheLoopbackDoorNeedsItsToken(t *testing.T) {
 		"another": "Bearer " + strings.Repeat("0", 64), "other case": "bearer " + d.token,
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, _ := http.NewRequest("GET", "http://"+d.Addr().String()+"/v1/vacants", nil)
-			r.Host = account.ControlHost
+			r, _ := http.NewRequest("GET", "http://"+d.Addr().String()+"/v1/admin/vacants", nil)
+			r.Host = admin.ControlHost
 			if header != "" {
 				r.Header.Set("Authorization", header)
 			}
@@ -206,7 +206,7 @@ func TestTheLoopbackDoorNeedsItsToken(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer resp.Body.Close()
-			var refusal account.Refusal
+			var refusal admin.Refusal
 			if err := json.NewDecoder(resp.Body).Decode(&refusal); err != nil || resp.StatusCode != http.StatusUnauthorized || refusal.Code != "unauthorized" {
 				t.Errorf("answer = %d %+v, %v, want 401", resp.StatusCode, refusal, err)
 			}
@@ -257,9 +257,9 @@ func TestAPageReachesNothingBehindEitherDoor(t *testing.T) {
 	for name, loopback := range map[string]bool{"socket": false, "loopback": true} {
 		for what, headers := range map[string]string{
 			"a rebound name": "Host: evil.example\r\n",
-			"fetch":          "Host: " + account.ControlHost + "\r\nOrigin: https://evil.example\r\n",
+			"fetch":          "Host: " + admin.ControlHost + "\r\nOrigin: https://evil.example\r\n",
 			"an image":       "Host: 127.0.0.1\r\nSec-Fetch-Site: cross-site\r\n",
-			"a form":         "Host: " + account.ControlHost + "\r\nOrigin: null\r\nContent-Type: text/plain\r\n",
+			"a form":         "Host: " + admin.ControlHost + "\r\nOrigin: null\r\nContent-Type: text/plain\r\n",
 		} {
 			t.Run(name+", "+what, func(t *testing.T) {
 				dir := folder(t)
@@ -268,7 +268,7 @@ func TestAPageReachesNothingBehindEitherDoor(t *testing.T) {
 					t.Fatal(err)
 				}
 				reached := false
-				s := &http.Server{Handler: Control(d, account.Handler(account.Config{Host: account.ControlHost, Verify: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })}))}
+				s := &http.Server{Handler: Control(d, admin.Handler(admin.Config{Host: admin.ControlHost, Verify: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })}))}
 				go s.Serve(d)
 				defer s.Close()
 				c, err := net.Dial(d.Addr().Network(), d.Addr().String())
@@ -276,7 +276,7 @@ func TestAPageReachesNothingBehindEitherDoor(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer c.Close()
-				io.WriteString(c, "GET /v1/verify HTTP/1.1\r\n"+headers+"\r\n")
+				io.WriteString(c, "GET /v1/admin/verify HTTP/1.1\r\n"+headers+"\r\n")
 				resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 				if err != nil {
 					t.Fatal(err)

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/dispatch"
-	"github.com/vacancy-host/vacancy/shared/host/egress"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/network/egress"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -28,7 +28,7 @@ import (
 // is an endpoint, which its manifest permits, and one that echoes.
 type family struct {
 	*serve.House
-	parent, thinker, closed hosted.Record
+	parent, thinker, closed vacants.Record
 	client                  *outbound.Client // as the host's own
 	reached                 *atomic.Int64    // requests that came to the outside
 	outside                 string
@@ -50,11 +50,11 @@ func newFamily(t *testing.T, model http.HandlerFunc) *family {
 	guard.Bind(f.Vacants, f.Registry)
 	f.client = outbound.New(outbound.Options{AllowLoopback: true, Guard: guard.Permit})
 	var err error
-	if f.parent, err = f.Vacants.Create(t.Context(), hosted.Spec{Name: "parent", Capability: "leads", Substrate: "echo"}); err != nil {
+	if f.parent, err = f.Vacants.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "leads", Substrate: "echo"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, spec := range map[string]string{"thinker": "http:" + endpoint.URL + "/answer", "closed": "echo"} {
-		r, _, err := f.Vacants.Spawn(t.Context(), hosted.SpawnSpec{Parent: f.parent.ID, Path: "D2", Name: name, Substrate: spec})
+		r, _, err := f.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: f.parent.ID, Path: "D2", Name: name, Substrate: spec})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
-	"github.com/vacancy-host/vacancy/shared/host/delegation"
-	"github.com/vacancy-host/vacancy/shared/host/evidence"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/spawning"
+	"github.com/vacancy-host/vacancy/shared/host/family/collusionevidence"
+	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/spawning"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -18,7 +18,7 @@ import (
 func (h Home) openGate(house *House) *graduation.Service {
 	return graduation.New(graduation.Config{
 		Store: h.Store, Vacants: house.Vacants, Registry: house.Registry, Now: h.Now, Rand: h.Rand,
-		Evidence: &evidence.Collector{Store: h.Store, Vacants: house.Vacants, Registry: house.Registry, Texts: house.Texts, Now: h.Now},
+		Evidence: &collusionevidence.Collector{Store: h.Store, Vacants: house.Vacants, Registry: house.Registry, Texts: house.Texts, Now: h.Now},
 	})
 }
 
@@ -47,7 +47,7 @@ func (h *House) GateDoor(gate graduation.Gate) http.Handler {
 
 // ChildrenDoor is where a parent asks for children by its own signature.
 func (h *House) ChildrenDoor() http.Handler {
-	return account.Signed(account.Config{Vacants: h.Vacants, Log: h.home.Log},
+	return admin.Signed(admin.Config{Vacants: h.Vacants, Log: h.home.Log},
 		&spawning.Requests{Store: h.home.Store, Now: h.home.Now, Rand: h.home.Rand})
 }
 
@@ -59,9 +59,9 @@ func (h *House) report(ctx context.Context, parent identity.ID, cursor string, n
 // keyed is the control door of a home with an operator: by the operator's key
 // alone, but for parents, which ask for their children by their own.
 func (h Home) keyed(routes, children http.Handler) http.Handler {
-	operators := account.Keyed(h.Operator, routes)
+	operators := admin.Keyed(h.Operator, routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && account.ChildrenPath(r.URL.Path) && r.Header["Authorization"] == nil {
+		if r.Method == http.MethodPost && admin.ChildrenPath(r.URL.Path) && r.Header["Authorization"] == nil {
 			children.ServeHTTP(w, r)
 			return
 		}

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/operator"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -48,7 +48,7 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Vacants.Create(t.Context(), hosted.Spec{Name: "parent", Capability: "leads", Substrate: "echo", Key: key}); err != nil {
+	if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "leads", Substrate: "echo", Key: key}); err != nil {
 		t.Fatal(err)
 	}
 	if key, err = identity.KeyFromSeed(seed); err != nil {
@@ -58,7 +58,7 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 	if err := r.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	path := "/v1/vacants/" + key.ID().String() + "/children"
+	path := "/v1/admin/vacants/" + key.ID().String() + "/children"
 	for _, c := range []struct {
 		what, method, path, body, bearer string
 		want                             int
@@ -69,8 +69,8 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 		{"not signed, by the operator", "POST", path, `{"path":"D2","name":"x"}`, operatorKey, http.StatusCreated},
 		{"a look", "GET", path, "", "", http.StatusUnauthorized},
 		{"a look by the operator", "GET", path, "", operatorKey, http.StatusOK},
-		{"something else", "POST", "/v1/vacants/parent/publish", string(r.Blob()), "", http.StatusUnauthorized},
-		{"the gate's policy", "PUT", "/v1/gate", `{"limit":1000}`, "", http.StatusUnauthorized},
+		{"something else", "POST", "/v1/admin/vacants/parent/publish", string(r.Blob()), "", http.StatusUnauthorized},
+		{"the gate's policy", "PUT", "/v1/admin/gate", `{"limit":1000}`, "", http.StatusUnauthorized},
 	} {
 		q := httptest.NewRequest(c.method, "http://host.example"+c.path, strings.NewReader(c.body))
 		q.Header.Set("Content-Type", "application/json")
@@ -90,12 +90,12 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 func TestAHouseWalksAGraduationAtBothDoors(t *testing.T) {
 	h := house(t, memory.New(), "http://127.0.0.1:1", quiet)
 	client, base := serve.InProcess(h.Account)
-	c := &account.Client{HTTP: client, URL: base}
-	parent, err := c.Create(t.Context(), account.Creation{Name: "parent", Capability: "leads"})
+	c := &admin.Client{HTTP: client, URL: base}
+	parent, err := c.Create(t.Context(), admin.Creation{Name: "parent", Capability: "leads"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := c.Spawn(t.Context(), "parent", account.Spawning{Path: "D2", Name: "child", Capability: "follows"})
+	made, err := c.Spawn(t.Context(), "parent", admin.Spawning{Path: "D2", Name: "child", Capability: "follows"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,22 +8,22 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/custody"
-	"github.com/vacancy-host/vacancy/shared/host/delegation"
-	"github.com/vacancy-host/vacancy/shared/host/egress"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/observed"
-	"github.com/vacancy-host/vacancy/shared/host/outbound"
-	"github.com/vacancy-host/vacancy/shared/host/plan"
+	"github.com/vacancy-host/vacancy/shared/host/call/callstats"
+	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/network/egress"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/httpsub"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -35,15 +35,15 @@ type Home struct {
 	Vault      custody.Vault
 	Substrates Offer
 	// URL is the base URL, as callers reach the host; "" reads the one that PUT
-	// /v1/host keeps in the store.
+	// /v1/admin/host keeps in the store.
 	URL string
 	// Identity gives the host's own identity where a key service keeps it; nil: a
 	// software identity, sealed in the store.
 	Identity func(context.Context) (identity.Signer, error)
 	// Operator checks the key that Account asks for, under any Host. nil: the
 	// address guards that door.
-	Operator  account.Checker
-	Stage     string        // told at GET /v1/host; "" outside a stage
+	Operator  admin.Checker
+	Stage     string        // told at GET /v1/admin/host; "" outside a stage
 	Version   string        // of Vacancy, told there too
 	Retention time.Duration // of texts; texts.MinRetention if 0
 	Log       *slog.Logger
@@ -64,8 +64,8 @@ type Home struct {
 
 // House is a host put together over a home.
 type House struct {
-	Vacants *hosted.Vacants
-	Texts   *texts.Keys
+	Vacants *vacants.Vacants
+	Texts   *textkeys.Keys
 	Calls   *call.Host
 	// Registry keeps what is published here. Its doors are opened by who serves
 	// them (RegistryDoor, SearchDoor): a function that does not carries none of
@@ -84,18 +84,18 @@ func (h Home) Open() (*House, error) {
 	composites := delegation.New(delegation.Config{Store: h.Store, Substrates: h.Substrates.Kinds, Now: h.Now, Rand: h.Rand})
 	kinds := substrate.Kinds{plan.Kind: composites.Open} // which combines by those of the home alone
 	maps.Copy(kinds, h.Substrates.Kinds)
-	v, reg, err := hosted.NewWithRegistry(hosted.Config{
+	v, reg, err := vacants.NewWithRegistry(vacants.Config{
 		Store: h.Store, Vault: h.Vault, Substrates: kinds, Now: h.Now, Rand: h.Rand, URL: h.URL, Identity: h.Identity,
 	}, h.Probe)
 	if err != nil {
 		return nil, err
 	}
 	h.Substrates.bind(v, reg)
-	keys := texts.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
+	keys := textkeys.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
 	calls := call.New(call.Config{
 		Store: h.Store, Directory: v, Texts: keys, Now: h.Now, Rand: h.Rand,
 		Self: v.SelfID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
-		Observe: observed.New(observed.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Note,
+		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Note,
 	})
 	composites.Bind(v, calls)
 	house := &House{
@@ -108,8 +108,8 @@ func (h Home) Open() (*House, error) {
 }
 
 func (h Home) account(house *House) (http.Handler, error) {
-	c := account.Config{
-		Vacants: house.Vacants, Host: account.ControlHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log,
+	c := admin.Config{
+		Vacants: house.Vacants, Host: admin.ControlHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log,
 		KeyService: h.Identity != nil, Stage: h.Stage, Version: h.Version, Gate: house.Gate, Report: house.report,
 	}
 	if h.Seals {
@@ -121,10 +121,10 @@ func (h Home) account(house *House) (http.Handler, error) {
 	}
 	if h.Operator == nil {
 		c.Graduations = house.GateDoor(nil)
-		return account.Handler(c), nil
+		return admin.Handler(c), nil
 	}
 	c.Host = ""
-	return h.keyed(account.Handler(c), house.ChildrenDoor()), nil
+	return h.keyed(admin.Handler(c), house.ChildrenDoor()), nil
 }
 
 // Upkeep destroys the text keys whose time is over and wipes keys that have
@@ -170,12 +170,12 @@ func Substrates(dev bool) Offer {
 	guard := &egress.Guard{}
 	client := outbound.New(outbound.Options{AllowLoopback: dev, Guard: guard.Permit})
 	return Offer{
-		Kinds: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpsub.New(client)},
+		Kinds: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpagent.New(client)},
 		guard: guard,
 	}
 }
 
-func (o *Offer) bind(v *hosted.Vacants, r *registry.Registry) {
+func (o *Offer) bind(v *vacants.Vacants, r *registry.Registry) {
 	if o.guard != nil {
 		o.guard.Bind(v, r)
 	}

@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/operator"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -49,7 +49,7 @@ func house(t *testing.T, s store.Store, url string, log *slog.Logger) *serve.Hou
 // home is a running host: its public URL, and a client of its control door.
 type home struct {
 	url     string
-	control *account.Client
+	control *admin.Client
 	stop    func() error
 }
 
@@ -92,7 +92,7 @@ func start(t *testing.T) *home {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &home{url: url, control: &account.Client{HTTP: client, URL: base}, stop: stop}
+	return &home{url: url, control: &admin.Client{HTTP: client, URL: base}, stop: stop}
 }
 
 func get(t *testing.T, url string) (int, string) {
@@ -135,7 +135,7 @@ func call(t *testing.T, url string, to identity.ID) (int, []byte, *identity.Key)
 
 func TestAVacantMadeAtOneDoorAnswersAtTheOther(t *testing.T) {
 	h := start(t)
-	v, err := h.control.Create(t.Context(), account.Creation{Name: "demo", Capability: "echoes"})
+	v, err := h.control.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestAVacantMadeAtOneDoorAnswersAtTheOther(t *testing.T) {
 	if _, ok := reply.VerifyBy(v.ID); !ok || reply.Payload.Text() != "echo from "+v.ID.Short()+": hi" {
 		t.Errorf("answer = %q, verifies: %t", reply.Payload.Text(), ok)
 	}
-	if _, err := h.control.Change(t.Context(), "demo", account.Pause); err != nil {
+	if _, err := h.control.Change(t.Context(), "demo", admin.Pause); err != nil {
 		t.Fatal(err)
 	}
 	// At once: the change and the call go through one instance.
@@ -170,13 +170,13 @@ func TestAVacantMadeAtOneDoorAnswersAtTheOther(t *testing.T) {
 
 func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 	h := start(t)
-	v, err := h.control.Create(t.Context(), account.Creation{Name: "demo", Capability: "echoes"})
+	v, err := h.control.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{
-		"/v1/vacants", "/v1/vacants/", "/v1/vacants/demo", "/v1/vacants/demo/logbook", "/v1/vacants/demo/sink", "/v1/verify", "/v1/chain/a/b", "/v1/account",
-		"//v1/vacants", "/v1//vacants", "/x/../v1/vacants", "/v1/./vacants", "/V1/vacants", "/%76%31/vacants", "/v1/vacants%2fdemo", "/v1/vacants?x=/a2a/message/send",
+		"/v1/admin/vacants", "/v1/admin/vacants/", "/v1/admin/vacants/demo", "/v1/admin/vacants/demo/logbook", "/v1/admin/vacants/demo/sink", "/v1/admin/verify", "/v1/admin/chain/a/b", "/v1/admin",
+		"//v1/admin/vacants", "/v1//vacants", "/x/../v1/admin/vacants", "/v1/./vacants", "/V1/vacants", "/%76%31/vacants", "/v1/admin/vacants%2fdemo", "/v1/admin/vacants?x=/a2a/message/send",
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "OPTIONS"} {
 			r, err := http.NewRequest(method, h.url+path, strings.NewReader(`{"name":"intruder","capability":"c"}`))
@@ -184,7 +184,7 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Header.Set("Content-Type", "application/json")
-			r.Host = account.ControlHost
+			r.Host = admin.ControlHost
 			resp, err := http.DefaultTransport.RoundTrip(r)
 			if err != nil {
 				t.Fatal(err)
@@ -197,7 +197,7 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 		}
 	}
 	// A path that ends like a call is a call everywhere but there.
-	if status, body, _ := call(t, h.url+"/v1/vacants/demo/a2a/message/send", v.ID); status != http.StatusNotFound {
+	if status, body, _ := call(t, h.url+"/v1/admin/vacants/demo/a2a/message/send", v.ID); status != http.StatusNotFound {
 		t.Errorf("a call below a control route = %d %s, want 404", status, body)
 	}
 	if status, body, _ := call(t, h.url+"/any/where/a2a/message/send", v.ID); status != http.StatusOK {
@@ -212,8 +212,8 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 func TestACommandWithoutAHostTakesTheSameDoor(t *testing.T) {
 	h := house(t, memory.New(), "http://127.0.0.1:1", quiet)
 	client, base := serve.InProcess(h.Account)
-	c := &account.Client{HTTP: client, URL: base}
-	v, err := c.Create(t.Context(), account.Creation{Name: "demo", Capability: "echoes"})
+	c := &admin.Client{HTTP: client, URL: base}
+	v, err := c.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,14 +426,14 @@ func TestAHomeWithAnOperatorAsksForItsKeyAndTakesAnyHost(t *testing.T) {
 	}
 	srv := httptest.NewServer(h.Account)
 	defer srv.Close()
-	c := account.Client{HTTP: srv.Client(), URL: srv.URL}
+	c := admin.Client{HTTP: srv.Client(), URL: srv.URL}
 	if _, err := c.Host(t.Context(), ""); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("Host() without a key = %v, want unauthorized", err)
 	}
 	if c.Key, err = keys.Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	creation := account.Creation{Name: "demo", Capability: "says what it hears"}
+	creation := admin.Creation{Name: "demo", Capability: "says what it hears"}
 	if _, err := c.Create(t.Context(), creation); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Create() before the URL is set = %v, want a conflict", err)
 	}
@@ -448,7 +448,7 @@ func TestAHomeWithAnOperatorAsksForItsKeyAndTakesAnyHost(t *testing.T) {
 		t.Fatalf("Host() = %+v, %v, want a proof", got, err)
 	}
 	got.Signature = ""
-	want := account.Host{ID: self.ID(), Key: "kms", URL: "https://vacancy.example", Version: "v1", Stage: "test"}
+	want := admin.Host{ID: self.ID(), Key: "kms", URL: "https://vacancy.example", Version: "v1", Stage: "test"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Host() (-want +got):\n%s", diff)
 	}
@@ -479,7 +479,7 @@ func TestOnlyDevReachesLoopback(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked, err := h.Vacants.Create(t.Context(), hosted.Spec{Name: "demo", Capability: "thinks", Substrate: "http:" + target.URL})
+		asked, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "thinks", Substrate: "http:" + target.URL})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -33,17 +33,17 @@ func KeepSealed(ctx context.Context, l *translog.Log, every time.Duration, log *
 	}
 }
 
-// SealDoor answers account's POST /v1/log/seal.
+// SealDoor answers account's POST /v1/admin/log/seal.
 func SealDoor(l *translog.Log) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := l.Seal(r.Context())
 		if err != nil {
-			account.Fail(w, err)
+			admin.Fail(w, err)
 			return
 		}
-		b, err := json.Marshal(account.Sealed{Host: s.Host, Size: s.Size, Root: s.Root, Epochs: s.Epochs, Added: s.Added})
+		b, err := json.Marshal(admin.Sealed{Host: s.Host, Size: s.Size, Root: s.Root, Epochs: s.Epochs, Added: s.Added})
 		if err != nil {
-			account.Fail(w, err)
+			admin.Fail(w, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")

@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -41,9 +41,9 @@ func sealing(t *testing.T, s store.Store, seals bool) *serve.House {
 
 func publishOne(t *testing.T, h *serve.House, name string) {
 	t.Helper()
-	r, err := h.Vacants.Create(t.Context(), hosted.Spec{Name: name, Capability: "echoes", Substrate: "echo"})
+	r, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "echoes", Substrate: "echo"})
 	if err == nil {
-		_, _, err = h.Vacants.Publish(t.Context(), r.ID, hosted.Wishes{})
+		_, _, err = h.Vacants.Publish(t.Context(), r.ID, vacants.Wishes{})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestTheControlDoorSealsTheLogOnDemand(t *testing.T) {
 	h := sealing(t, memory.New(), true)
 	publishOne(t, h, "one")
 	web, base := serve.InProcess(h.Account)
-	client := account.Client{HTTP: web, URL: base}
+	client := admin.Client{HTTP: web, URL: base}
 	for _, added := range []uint64{1, 0} {
 		s, err := client.Seal(t.Context())
 		if err != nil || s.Size != 1 || s.Added != added || s.Epochs != 1 {
@@ -72,7 +72,7 @@ func TestTheControlDoorSealsTheLogOnDemand(t *testing.T) {
 
 func TestAHomeThatDoesNotSealHasNoSuchRoute(t *testing.T) {
 	web, base := serve.InProcess(sealing(t, memory.New(), false).Account)
-	if _, err := (&account.Client{HTTP: web, URL: base}).Seal(t.Context()); !problem.Is(err, problem.NotFound) {
+	if _, err := (&admin.Client{HTTP: web, URL: base}).Seal(t.Context()); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Seal() = %v, want not found", err)
 	}
 }

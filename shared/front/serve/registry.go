@@ -4,9 +4,9 @@ import (
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
-	"github.com/vacancy-host/vacancy/shared/host/search"
-	"github.com/vacancy-host/vacancy/shared/host/search/live"
-	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/live"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 )
 
 // OpenLog opens the transparency log of the house's registry. witnesses are

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -37,7 +37,7 @@ func TestAKeyRevokedByAnotherProcessIsRefusedByTheVeryNextCall(t *testing.T) {
 	here, there := open(), open()
 	made := map[string]identity.ID{}
 	for _, name := range []string{"caller", "called", "other"} {
-		r, err := here.Vacants.Create(t.Context(), hosted.Spec{Name: name, Capability: "echoes", Substrate: "echo"})
+		r, err := here.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "echoes", Substrate: "echo"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -62,16 +62,16 @@ func (d Doors) Public() http.Handler {
 // routes of the registry: callers append them to whatever a base URL says.
 func (d Doors) door(path string) http.Handler {
 	switch {
-	case d.Children != nil && account.ChildrenPath(path):
+	case d.Children != nil && admin.ChildrenPath(path):
 		return d.Children
-	case controlRoute(path):
+	case adminRoute(path):
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			account.Fail(w, problem.New(problem.NotFound, "no such path"))
+			admin.Fail(w, problem.New(problem.NotFound, "no such path"))
 		})
 	case !strings.HasPrefix(path, "/v1/"), strings.HasSuffix(path, message.SendPath),
 		strings.HasSuffix(path, message.AskPath), strings.HasSuffix(path, message.ResetPath):
 		return d.Message
-	case d.Gate != nil && (path == account.GraduationsPath || strings.HasPrefix(path, account.GraduationsPath+"/")):
+	case d.Gate != nil && (path == admin.GraduationsPath || strings.HasPrefix(path, admin.GraduationsPath+"/")):
 		return d.Gate
 	case registryapi.OfSearch(path) && d.Search != nil:
 		return d.Search
@@ -81,14 +81,9 @@ func (d Doors) door(path string) http.Handler {
 	return d.Message
 }
 
-// controlRoute reports whether path is one of account's or lies below it.
-func controlRoute(path string) bool {
-	for _, route := range []string{"/v1/vacants", "/v1/account", "/v1/host", "/v1/export", "/v1/restored", "/v1/verify", "/v1/chain", "/v1/registry", "/v1/gate", account.SealPath} {
-		if rest, ok := strings.CutPrefix(path, route); ok && (rest == "" || rest[0] == '/') {
-			return true
-		}
-	}
-	return false
+// adminRoute reports whether path is the operator's, whatever follows the prefix.
+func adminRoute(path string) bool {
+	return path+"/" == admin.Prefix || strings.HasPrefix(path, admin.Prefix)
 }
 
 // Control is the handler of an open control door over the account routes.

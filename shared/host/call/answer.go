@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -314,7 +314,7 @@ func (h *Host) replay(ctx context.Context, r *request, d *ResponseRow) error {
 	sealed, bound := d.Sealed(r.pair)
 	plain, err := h.Texts.Open(ctx, bound, sealed)
 	switch {
-	case errors.Is(err, texts.ErrGone):
+	case errors.Is(err, textkeys.ErrGone):
 		r.out.State, r.out.ReplySeq, r.out.ReplyHash = Answered, d.Seq, d.Hash
 		return nil
 	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -93,7 +93,7 @@ func BenchmarkCall(b *testing.B) {
 		}
 		s := memory.New()
 		host := call.New(call.Config{
-			Store: s, Texts: texts.New(s, vault, time.Now, rand.Reader, 24*time.Hour), Now: time.Now, Rand: rand.Reader,
+			Store: s, Texts: textkeys.New(s, vault, time.Now, rand.Reader, 24*time.Hour), Now: time.Now, Rand: rand.Reader,
 			Directory: call.Only{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: vacant},
 		})
 		in := bodies(b, caller, vacant.ID(), b.N)

@@ -5,9 +5,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/pause"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -67,8 +67,8 @@ func (o Only) Vacant(_ context.Context, id identity.ID, _ bool) (Vacant, bool, e
 // texts.ErrGone once that key is destroyed. Safe for concurrent use.
 type Texts interface {
 	Warm(ctx context.Context) error
-	Seal(ctx context.Context, bound, plain []byte) (texts.Sealed, error)
-	Open(ctx context.Context, bound []byte, s texts.Sealed) ([]byte, error)
+	Seal(ctx context.Context, bound, plain []byte) (textkeys.Sealed, error)
+	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
 }
 
 // Charge is the price of one call, in micro-units, and where it is debited.
@@ -165,7 +165,7 @@ func New(c Config) *Host {
 		c.Margin = DefaultMargin
 	}
 	if c.Wait == nil {
-		c.Wait = pause.For
+		c.Wait = retry.For
 	}
 	if c.Self == nil {
 		c.Self = func(context.Context) (identity.ID, error) { return identity.ID{}, nil }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -47,7 +47,7 @@ func TestAClosedCallIsToldWithoutReadingAllThatCameSince(t *testing.T) {
 		return envelope.Message{Parts: []string{"done"}}, nil
 	}
 	host := call.New(call.Config{
-		Store: s, Texts: texts.New(s, vault, time.Now, rand.Reader, 24*time.Hour), Now: time.Now, Rand: rand.Reader,
+		Store: s, Texts: textkeys.New(s, vault, time.Now, rand.Reader, 24*time.Hour), Now: time.Now, Rand: rand.Reader,
 		Directory: call.Only{ID: vacant.ID(), State: lifecycle.Active, Behaviour: behave, Signer: vacant},
 	})
 	var prev identity.Hash

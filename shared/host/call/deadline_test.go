@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -29,7 +29,7 @@ func TestACallWithTooLittleTimeLeftIsNotAccepted(t *testing.T) {
 	}
 	s := memory.New()
 	host := call.New(call.Config{
-		Store: s, Texts: texts.New(s, vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader, Margin: 10 * time.Second,
+		Store: s, Texts: textkeys.New(s, vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader, Margin: 10 * time.Second,
 		Directory: call.Only{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: vacant},
 	})
 	e := envelope.Envelope{From: caller.ID(), To: vacant.ID(), Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),

@@ -10,10 +10,10 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -22,13 +22,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-func newTexts(t *testing.T, s store.Store) *texts.Keys {
+func newTexts(t *testing.T, s store.Store) *textkeys.Keys {
 	t.Helper()
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return texts.New(s, vault, time.Now, rand.Reader, 0)
+	return textkeys.New(s, vault, time.Now, rand.Reader, 0)
 }
 
 // hostOf hosts one vacant that echoes over s.
@@ -144,7 +144,7 @@ func TestATextMovedToAnotherRowDoesNotOpen(t *testing.T) {
 	if answer.Text, err = keys.Seal(ctx, bound, []byte("for you only")); err != nil {
 		t.Fatal(err)
 	}
-	opens := func(sealed texts.Sealed, bound []byte) error {
+	opens := func(sealed textkeys.Sealed, bound []byte) error {
 		_, err := keys.Open(ctx, bound, sealed)
 		return err
 	}
@@ -158,7 +158,7 @@ func TestATextMovedToAnotherRowDoesNotOpen(t *testing.T) {
 		"another pair":              opens(answer.Sealed(other)),
 		"the request stream":        opens(request.Sealed(pair)),
 	} {
-		if !errors.Is(err, texts.ErrDamaged) {
+		if !errors.Is(err, textkeys.ErrDamaged) {
 			t.Errorf("Open() in %s = %v, want damaged", name, err)
 		}
 	}

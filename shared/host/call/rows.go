@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/chain"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -55,7 +55,7 @@ type RequestRow struct {
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte // 64 bytes
-	Text      texts.Sealed
+	Text      textkeys.Sealed
 
 	Hash  identity.Hash // of the envelope
 	Epoch uint64        // resets up to and with this row
@@ -91,7 +91,7 @@ type ResponseRow struct {
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte
-	Text      texts.Sealed
+	Text      textkeys.Sealed
 	Took      time.Duration // from accept to answer, whole milliseconds
 }
 
@@ -205,7 +205,7 @@ func appendTime(b []byte, t time.Time) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(t.UnixMicro()))
 }
 
-func appendText(b []byte, t texts.Sealed) []byte {
+func appendText(b []byte, t textkeys.Sealed) []byte {
 	b = binary.BigEndian.AppendUint32(b, t.Day)
 	return append(b, t.Box...)
 }
@@ -280,14 +280,14 @@ func (d *reader) time() time.Time {
 	return time.UnixMicro(micro).UTC()
 }
 
-func (d *reader) text() texts.Sealed {
+func (d *reader) text() textkeys.Sealed {
 	day := d.bytes(4)
 	if day == nil {
-		return texts.Sealed{}
+		return textkeys.Sealed{}
 	}
 	box := d.b
 	d.b = nil
-	return texts.Sealed{Day: binary.BigEndian.Uint32(day), Box: box}
+	return textkeys.Sealed{Day: binary.BigEndian.Uint32(day), Box: box}
 }
 
 func (d *reader) end(row store.Row) error {

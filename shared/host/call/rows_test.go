@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -25,8 +25,8 @@ func drawHash(t *rapid.T, label string) (h identity.Hash) {
 	return h
 }
 
-func drawText(t *rapid.T) texts.Sealed {
-	return texts.Sealed{Day: rapid.Uint32().Draw(t, "day"), Box: rapid.SliceOf(rapid.Byte()).Draw(t, "box")}
+func drawText(t *rapid.T) textkeys.Sealed {
+	return textkeys.Sealed{Day: rapid.Uint32().Draw(t, "day"), Box: rapid.SliceOf(rapid.Byte()).Draw(t, "box")}
 }
 
 func drawRequest(t *rapid.T) RequestRow {
@@ -169,7 +169,7 @@ func TestDamagedRowsAreRefused(t *testing.T) {
 func FuzzRows(f *testing.F) {
 	call := RequestRow{Position: 7, Kind: RowCall, Epos: 3, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Floor: time.Unix(9, 0), Due: time.Unix(44, 0), Price: 10}
 	reset := RequestRow{Position: 7, Kind: RowReset, Epos: 7, Back: 3, Seq: 1, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Floor: time.Unix(9, 0)}
-	answer := ResponseRow{Position: 7, Kind: RowAnswer, Request: 7, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Text: texts.Sealed{Day: 1, Box: []byte("box")}}
+	answer := ResponseRow{Position: 7, Kind: RowAnswer, Request: 7, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Text: textkeys.Sealed{Day: 1, Box: []byte("box")}}
 	void := ResponseRow{Position: 7, Kind: RowVoid, Request: 7, Epoch: 1, Seq: 4}
 	for _, b := range [][]byte{call.encode(), reset.encode(), answer.encode(), void.encode(), nil} {
 		f.Add(b)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -139,11 +139,11 @@ func (r *ResponseRow) Envelope(pair Pair, plain []byte) (envelope.Envelope, erro
 }
 
 // Sealed returns the sealed text of a row and what it is bound to.
-func (r *RequestRow) Sealed(pair Pair) (texts.Sealed, []byte) {
+func (r *RequestRow) Sealed(pair Pair) (textkeys.Sealed, []byte) {
 	return r.Text, sealedTo(pair.Requests(), r.Hash)
 }
 
 // Sealed returns the sealed text of an answer and what it is bound to.
-func (r *ResponseRow) Sealed(pair Pair) (texts.Sealed, []byte) {
+func (r *ResponseRow) Sealed(pair Pair) (textkeys.Sealed, []byte) {
 	return r.Text, sealedTo(pair.Responses(), r.Hash)
 }

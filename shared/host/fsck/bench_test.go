@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
-	"github.com/vacancy-host/vacancy/shared/host/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 

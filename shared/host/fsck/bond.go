@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -16,7 +16,7 @@ import (
 // manifest, since calls go by the record, or its logbook not of both; nil if
 // there is none. A manifest that does not read is named where the registration
 // is checked.
-func (r *run) bond(ctx context.Context, k store.Key, rec *hosted.Record, says *told) (*Finding, error) {
+func (r *run) bond(ctx context.Context, k store.Key, rec *vacants.Record, says *told) (*Finding, error) {
 	d, err := r.view.Doc(ctx, registry.ManifestKey(rec.ID))
 	switch {
 	case damaged(err):
@@ -35,7 +35,7 @@ func (r *run) bond(ctx context.Context, k store.Key, rec *hosted.Record, says *t
 
 // unbound is the first thing that a record does not say of its manifest, or a
 // logbook not of both; nil if there is none.
-func unbound(k store.Key, rec *hosted.Record, m *registry.ManifestDocument, says *told) *Finding {
+func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, says *told) *Finding {
 	differ := func(what string, want, got any) *Finding {
 		f := inDocument(k, Kin, fmt.Sprintf("%s %v, as its manifest says", what, want), fmt.Sprint(got))
 		return &f
@@ -76,7 +76,7 @@ func unbound(k store.Key, rec *hosted.Record, m *registry.ManifestDocument, says
 }
 
 // untold is what a logbook does not tell of a manifest.
-func untold(rec *hosted.Record, m *registry.ManifestDocument, says *told) *Finding {
+func untold(rec *vacants.Record, m *registry.ManifestDocument, says *told) *Finding {
 	if !says.whole {
 		return nil
 	}
@@ -104,7 +104,7 @@ func bore(m *registry.ManifestDocument, says *told) bool {
 
 // marked checks that a parent is known to be one: of others nobody asks who
 // their children are.
-func marked(k store.Key, rec *hosted.Record, says *told) *Finding {
+func marked(k store.Key, rec *vacants.Record, says *told) *Finding {
 	if !says.parental || rec.Kin || rec.IsDeleted() {
 		return nil
 	}
@@ -114,7 +114,7 @@ func marked(k store.Key, rec *hosted.Record, says *told) *Finding {
 
 // unregistered checks the manifest and the edges of a hosted vacant that has no
 // events: of all others they are checked with those.
-func (r *run) unregistered(ctx context.Context, rec *hosted.Record) error {
+func (r *run) unregistered(ctx context.Context, rec *vacants.Record) error {
 	some, err := r.any(ctx, registry.ActorStream(rec.ID))
 	if err != nil || some {
 		return err
@@ -139,8 +139,8 @@ func (r *run) unregistered(ctx context.Context, rec *hosted.Record) error {
 // plan checks that a composite answers by the plan that its logbook names. One
 // that came from elsewhere may have left its plan behind, and of one that is
 // being deleted it goes before the record does.
-func (r *run) plan(ctx context.Context, rec *hosted.Record, says *told) error {
-	k := hosted.PlanKey(rec.ID)
+func (r *run) plan(ctx context.Context, rec *vacants.Record, says *told) error {
+	k := vacants.PlanKey(rec.ID)
 	d, err := r.document(ctx, k)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (r *run) plan(ctx context.Context, rec *hosted.Record, says *told) error {
 		r.found(inDocument(k, Plan, "none, as its vacant is deleted", "one"))
 		return nil
 	}
-	p, err := hosted.DecodePlan(rec.ID, d)
+	p, err := vacants.DecodePlan(rec.ID, d)
 	if err != nil {
 		return r.broken(k, Plan, "a plan over children", err)
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -206,7 +206,7 @@ func (c *caller) again(position uint64) func([]store.Row) []store.Row {
 func short(c *caller, found []fsck.Finding) []string {
 	names := strings.NewReplacer(
 		c.Pair().Requests().String(), "req", c.Pair().Responses().String(), "rsp",
-		store.StreamOf(store.KindLogbook, c.Demo.ID).String(), "log", hosted.RecordKey(c.Demo.ID).String(), "record",
+		store.StreamOf(store.KindLogbook, c.Demo.ID).String(), "log", vacants.RecordKey(c.Demo.ID).String(), "record",
 	)
 	out := []string{}
 	for _, f := range found {

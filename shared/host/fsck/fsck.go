@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/custody"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -50,7 +50,7 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 		kin:  kinship{map[edge]*family{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
 		gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
 	err := c.Home.Walk(ctx, func(v store.View) error {
-		r.view, r.texts = v, texts.NewReader(v, c.Vault, c.Now, c.Retention)
+		r.view, r.texts = v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention)
 		return r.walk(ctx)
 	})
 	if err == nil {
@@ -63,7 +63,7 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 type run struct {
 	Config
 	view   store.View
-	texts  *texts.Reader
+	texts  *textkeys.Reader
 	result Result
 	told   uint64          // rows when Progress was last told
 	keys   map[uint32]bool // days whose damaged key is reported

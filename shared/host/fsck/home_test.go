@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/vacancy-host/vacancy/shared/front/audit"
-	"github.com/vacancy-host/vacancy/shared/front/audit/remote"
+	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/export/remote"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
-	"github.com/vacancy-host/vacancy/shared/host/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 )
 
 // caller is one whose home is checked.
@@ -54,7 +54,7 @@ func (c *caller) checkWith(over fsck.Home, run runner) (fsck.Result, []fsck.Find
 func (c *caller) paged(over fsck.Home) (fsck.Result, []fsck.Finding, error) {
 	at := c.Time // another goroutine reads it
 	now := func() time.Time { return at }
-	web, url := serve.InProcess(audit.Pages(audit.Config{Home: over, Vault: c.Vault, Now: now, Retention: hosttest.Retention}))
+	web, url := serve.InProcess(export.Pages(export.Config{Home: over, Vault: c.Vault, Now: now, Retention: hosttest.Retention}))
 	host, err := remote.Open(c.Ctx, remote.Config{HTTP: web, URL: url})
 	c.Must(err)
 	var found []fsck.Finding

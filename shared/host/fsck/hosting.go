@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/vacancy-host/vacancy/shared/host/custody"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -20,9 +20,9 @@ import (
 // be in the view yet; its vacant is found by its logbook.
 func (r *run) names(ctx context.Context) error {
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := r.Home.Docs(ctx, hosted.Names(), store.MaxPage, cursor)
+		page, next, err := r.Home.Docs(ctx, vacants.Names(), store.MaxPage, cursor)
 		if damaged(err) {
-			r.found(inDocument(store.Key{Partition: hosted.Names().Partition, Sort: "*"}, Document, "a list of names", problem.Of(err).Error()))
+			r.found(inDocument(store.Key{Partition: vacants.Names().Partition, Sort: "*"}, Document, "a list of names", problem.Of(err).Error()))
 			return nil
 		}
 		if err != nil {
@@ -40,11 +40,11 @@ func (r *run) names(ctx context.Context) error {
 
 // self checks the host's own identity, if it has been made.
 func (r *run) self(ctx context.Context) error {
-	d, err := r.document(ctx, hosted.SelfKey())
+	d, err := r.document(ctx, vacants.SelfKey())
 	if d.Version == 0 || err != nil {
 		return err
 	}
-	return r.key(hosted.SelfKey(), "the host's key", hosted.CheckSelf(ctx, d, r.Vault))
+	return r.key(vacants.SelfKey(), "the host's key", vacants.CheckSelf(ctx, d, r.Vault))
 }
 
 // key reports err if it says that a sealed key is damaged.
@@ -80,16 +80,16 @@ func (r *run) name(ctx context.Context, name string) error {
 	if err := r.settle(); err != nil {
 		return err
 	}
-	k := hosted.NameKey(name)
+	k := vacants.NameKey(name)
 	d, err := r.document(ctx, k)
 	if d.Version == 0 || err != nil {
 		return err
 	}
-	id, err := hosted.DecodeName(d)
+	id, err := vacants.DecodeName(d)
 	if err != nil {
 		return r.broken(k, Document, "a name", err)
 	}
-	d, err = r.view.Doc(ctx, hosted.RecordKey(id))
+	d, err = r.view.Doc(ctx, vacants.RecordKey(id))
 	switch {
 	case damaged(err):
 		// Reported where the vacant is checked.
@@ -99,12 +99,12 @@ func (r *run) name(ctx context.Context, name string) error {
 		r.found(inDocument(k, Name, "the id of a vacant hosted here", id.String()))
 		return nil
 	}
-	if rec, err := hosted.DecodeRecord(id, d); err == nil && rec.Name != name {
+	if rec, err := vacants.DecodeRecord(id, d); err == nil && rec.Name != name {
 		r.found(inDocument(k, Name, "the id of the vacant of this name", fmt.Sprintf("%s, which is %q", id, rec.Name)))
 	}
 	logged, err := r.any(ctx, store.StreamOf(store.KindLogbook, id))
 	if err == nil && !logged {
-		r.found(inDocument(hosted.RecordKey(id), State, "a logbook", "none"))
+		r.found(inDocument(vacants.RecordKey(id), State, "a logbook", "none"))
 	}
 	return err
 }
@@ -168,7 +168,7 @@ func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e 
 // vacant checks the record of an id with a logbook. Without a record there is
 // no vacant: an import that broke off leaves entries only.
 func (r *run) vacant(ctx context.Context, id identity.ID, says *told) error {
-	k := hosted.RecordKey(id)
+	k := vacants.RecordKey(id)
 	rec, ok, err := r.record(ctx, k, id, says)
 	if !ok || err != nil {
 		return err
@@ -204,7 +204,7 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *told) error {
 // says of its parent what the manifest says. Where the view is no snapshot, the
 // logbook may have gone on since it was read, and the manifest since the record
 // was.
-func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *told) (rec hosted.Record, ok bool, err error) {
+func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *told) (rec vacants.Record, ok bool, err error) {
 	for try := 1; ; try++ {
 		d, err := r.document(ctx, k)
 		if d.Version == 0 || err != nil {
@@ -213,7 +213,7 @@ func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *tol
 		if try == 1 {
 			r.result.Vacants++
 		}
-		if rec, err = hosted.DecodeRecord(id, d); err != nil {
+		if rec, err = vacants.DecodeRecord(id, d); err != nil {
 			return rec, false, r.broken(k, Document, "a record of "+id.String(), err)
 		}
 		r.gate.tenants[rec.Tenant] = true
@@ -239,7 +239,7 @@ func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *tol
 	}
 }
 
-func (r *run) card(k store.Key, rec *hosted.Record, says *told) {
+func (r *run) card(k store.Key, rec *vacants.Record, says *told) {
 	c, err := card.Parse(rec.Card)
 	switch {
 	case err != nil:
@@ -258,16 +258,16 @@ func (r *run) card(k store.Key, rec *hosted.Record, says *told) {
 }
 
 // bearer checks that the name of a record leads back to it.
-func (r *run) bearer(ctx context.Context, k store.Key, rec *hosted.Record) error {
-	if err := hosted.CheckName(rec.Name); err != nil {
+func (r *run) bearer(ctx context.Context, k store.Key, rec *vacants.Record) error {
+	if err := vacants.CheckName(rec.Name); err != nil {
 		r.found(inDocument(k, Name, "a name", fmt.Sprintf("%.80q", rec.Name)))
 		return nil
 	}
-	d, err := r.view.Doc(ctx, hosted.NameKey(rec.Name))
+	d, err := r.view.Doc(ctx, vacants.NameKey(rec.Name))
 	if err != nil {
-		return r.broken(hosted.NameKey(rec.Name), Document, "a document that can be read", err)
+		return r.broken(vacants.NameKey(rec.Name), Document, "a document that can be read", err)
 	}
-	id, err := hosted.DecodeName(d)
+	id, err := vacants.DecodeName(d)
 	if d.Version == 0 || err != nil || id != rec.ID {
 		got := "another, " + id.String()
 		if d.Version == 0 || err != nil {

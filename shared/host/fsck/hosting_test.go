@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -81,7 +81,7 @@ func foreignEntry(c *caller) func([]store.Row) []store.Row {
 func TestEachDamageOfAHostedVacantIsFoundAndNamed(t *testing.T) {
 	a := story(t, memory.New())
 	log := store.StreamOf(store.KindLogbook, a.Demo.ID)
-	record, name := hosted.RecordKey(a.Demo.ID), hosted.NameKey("demo")
+	record, name := vacants.RecordKey(a.Demo.ID), vacants.NameKey("demo")
 	other, err := a.Vacants.ByName(a.Ctx, "other")
 	a.Must(err)
 	stranger, err := identity.NewKey(rand.Reader)
@@ -113,7 +113,7 @@ func TestEachDamageOfAHostedVacantIsFoundAndNamed(t *testing.T) {
 		{"record of a newer format", altered{docs: docs{record: member("format", to(2))}}, []string{"record: document"}},
 		{"record cut short", altered{docs: docs{record: cut}}, []string{"record: document"}},
 		{"flipped byte in a sealed key", altered{docs: docs{record: member("seed", damagedBase64)}}, []string{"record: key"}},
-		{"flipped byte in the host's sealed key", altered{docs: docs{hosted.SelfKey(): member("seed", damagedBase64)}}, []string{"host/identity: key"}},
+		{"flipped byte in the host's sealed key", altered{docs: docs{vacants.SelfKey(): member("seed", damagedBase64)}}, []string{"host/identity: key"}},
 		{"name in the record that is none", altered{docs: docs{record: member("name", to("../demo"))}}, []string{"name/demo: name", "record: name"}},
 		{"name pointing to another vacant", altered{docs: docs{name: names(other.ID)}}, []string{"name/demo: name", "record: name"}},
 		{"name pointing to nobody", altered{docs: docs{name: names(stranger.ID())}}, []string{"name/demo: name", "record: name"}},
@@ -153,7 +153,7 @@ func TestAFloorThatIsGoneIsNamed(t *testing.T) {
 	if _, found := a.check(a.Store); len(found) > 0 {
 		t.Errorf("Run() finds %v in a whole home", found)
 	}
-	record := hosted.RecordKey(a.Demo.ID)
+	record := vacants.RecordKey(a.Demo.ID)
 	for _, floor := range []any{nil, "2026-05-09T00:00:00Z"} {
 		_, found := a.check(&altered{Store: a.Store, docs: map[store.Key]func(store.Doc) store.Doc{record: member("floor", to(floor))}})
 		if diff := cmp.Diff([]string{"record: floor"}, short(a, found)); diff != "" {

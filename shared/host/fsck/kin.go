@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -140,7 +140,7 @@ func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
 		if some, err := r.any(ctx, registry.ActorStream(child)); some || err != nil {
 			return err
 		}
-		if d, err := r.view.Doc(ctx, hosted.RecordKey(child)); d.Version > 0 || err != nil && !damaged(err) {
+		if d, err := r.view.Doc(ctx, vacants.RecordKey(child)); d.Version > 0 || err != nil && !damaged(err) {
 			return err
 		}
 		return r.broken(at, Manifest, "a manifest that parent and child have signed", err)

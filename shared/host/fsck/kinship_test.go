@@ -15,14 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/hosttest"
-	"github.com/vacancy-host/vacancy/shared/host/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -54,7 +54,7 @@ func newFirm(t testing.TB, st hosttest.Store) *firm {
 	t.Helper()
 	f := &firm{caller: &caller{hosttest.New(t, st).Caller()}}
 	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
-	v, reg, err := hosted.NewWithRegistry(hosted.Config{
+	v, reg, err := vacants.NewWithRegistry(vacants.Config{
 		Store: st, Vault: f.Vault, Now: f.Now, Rand: rand.Reader, URL: "http://127.0.0.1:8080",
 		Substrates: substrate.Kinds{echo.Kind: echo.New, plan.Kind: echo.New}, Wait: noWait,
 	}, func(context.Context, string) error { return nil })
@@ -62,13 +62,13 @@ func newFirm(t testing.TB, st hosttest.Store) *firm {
 	f.Vacants = v
 	f.gate = graduation.New(graduation.Config{Store: st, Vacants: v, Registry: reg, Evidence: blind{}, Now: f.Now, Rand: rand.Reader, Wait: noWait})
 
-	made, err := v.Create(f.Ctx, hosted.Spec{Name: "firm", Capability: "answers", Substrate: "echo", Tenant: "law"})
+	made, err := v.Create(f.Ctx, vacants.Spec{Name: "firm", Capability: "answers", Substrate: "echo", Tenant: "law"})
 	f.Must(err)
 	f.parent = made.ID
-	f.clerk = f.spawn(hosted.SpawnSpec{Parent: f.parent, Path: "D2", Name: "clerk"})
-	f.junior = f.spawn(hosted.SpawnSpec{Parent: f.parent, Path: "D2", Name: "junior"})
-	f.apprentice = f.spawn(hosted.SpawnSpec{Parent: f.clerk, Path: "D2", Name: "apprentice"})
-	f.partner = f.spawn(hosted.SpawnSpec{Parent: f.parent, Path: "D4", Name: "partner", With: &f.Demo.ID})
+	f.clerk = f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D2", Name: "clerk"})
+	f.junior = f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D2", Name: "junior"})
+	f.apprentice = f.spawn(vacants.SpawnSpec{Parent: f.clerk, Path: "D2", Name: "apprentice"})
+	f.partner = f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D4", Name: "partner", With: &f.Demo.ID})
 	_, _, err = v.SetPlan(f.Ctx, f.parent, plan.Plan{
 		Delegate:  []plan.Delegation{{Child: "clerk", Task: "{input}"}, {Child: "junior", Kind: "review", Task: "{input}"}},
 		OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.List},
@@ -90,7 +90,7 @@ func newFirm(t testing.TB, st hosttest.Store) *firm {
 	return f
 }
 
-func (f *firm) spawn(s hosted.SpawnSpec) identity.ID {
+func (f *firm) spawn(s vacants.SpawnSpec) identity.ID {
 	f.Helper()
 	r, _, err := f.Vacants.Spawn(f.Ctx, s)
 	f.Must(err)
@@ -100,8 +100,8 @@ func (f *firm) spawn(s hosted.SpawnSpec) identity.ID {
 func (f *firm) delegate(child identity.ID, task string) {
 	f.Helper()
 	d := logbook.Delegation{Parent: f.parent, Child: child, Kind: "str", Task: identity.Sum([]byte(task))}
-	f.Must(f.Vacants.Entries(f.Ctx, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.Delegate()},
-		hosted.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: d.Execute()}))
+	f.Must(f.Vacants.Entries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.Delegate()},
+		vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: d.Execute()}))
 }
 
 // asked is what parent and child have signed.
@@ -187,7 +187,7 @@ func data(change func([]byte) []byte) func(store.Doc) store.Doc {
 
 func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 	f := newFirm(t, memory.New())
-	record := hosted.RecordKey
+	record := vacants.RecordKey
 	proof := registry.ManifestKey
 	books := func(id identity.ID) store.Stream { return store.StreamOf(store.KindLogbook, id) }
 	tries := graduation.Stream(f.junior)
@@ -205,7 +205,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 	}{{"firm", f.parent}, {"clerk", f.clerk}, {"junior", f.junior}, {"apprentice", f.apprentice}, {"partner", f.partner}} {
 		for k, what := range map[string]string{
 			record(who.id).String(): "record", proof(who.id).String(): "manifest", registry.RegistrationKey(who.id).String(): "registration",
-			books(who.id).String(): "log", hosted.PlanKey(who.id).String(): "plan", graduation.Stream(who.id).String(): "attempts",
+			books(who.id).String(): "log", vacants.PlanKey(who.id).String(): "plan", graduation.Stream(who.id).String(): "attempts",
 			registry.KinKey(f.parent, who.id).String(): "edge", registry.KinKey(f.clerk, who.id).String(): "own",
 			graduation.AttemptKey(who.id, 1).String(): "outcome 1", graduation.AttemptKey(who.id, 2).String(): "outcome 2",
 			graduation.AttemptKey(who.id, 3).String(): "outcome 3", graduation.WindowKey(who.id).String(): "window",
@@ -248,11 +248,11 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 		{"no logbook", altered{rows: rows{books(f.clerk): none}}, []string{"record of clerk: state", "record of clerk: state", "manifest of clerk: kin"}},
 		{"logbooks with nothing behind the birth", altered{rows: rows{books(f.apprentice): func(r []store.Row) []store.Row { return r[:1] }}}, nil},
 
-		{"no plan", altered{docs: docs{hosted.PlanKey(f.parent): gone}}, []string{"plan of firm: plan"}},
-		{"another plan", altered{docs: docs{hosted.PlanKey(f.parent): data(replaced(`"kind":"review"`, `"kind":"answer"`))}}, []string{"plan of firm: plan"}},
-		{"a plan over names", altered{docs: docs{hosted.PlanKey(f.parent): data(replaced(f.clerk.String(), "clerk"))}}, []string{"plan of firm: plan"}},
-		{"a plan that nobody set", altered{docs: docs{hosted.PlanKey(f.clerk): func(d store.Doc) store.Doc {
-			known, err := f.Store.Doc(f.Ctx, hosted.PlanKey(f.parent))
+		{"no plan", altered{docs: docs{vacants.PlanKey(f.parent): gone}}, []string{"plan of firm: plan"}},
+		{"another plan", altered{docs: docs{vacants.PlanKey(f.parent): data(replaced(`"kind":"review"`, `"kind":"answer"`))}}, []string{"plan of firm: plan"}},
+		{"a plan over names", altered{docs: docs{vacants.PlanKey(f.parent): data(replaced(f.clerk.String(), "clerk"))}}, []string{"plan of firm: plan"}},
+		{"a plan that nobody set", altered{docs: docs{vacants.PlanKey(f.clerk): func(d store.Doc) store.Doc {
+			known, err := f.Store.Doc(f.Ctx, vacants.PlanKey(f.parent))
 			f.Must(err)
 			return as(known)(d)
 		}}}, []string{"plan of clerk: plan"}},
@@ -300,7 +300,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 
 // What passes between parent and child is in both logbooks, or in none.
 func TestWhatOneLogbookAloneTellsIsNamed(t *testing.T) {
-	alone := func(f *firm, e hosted.LogEntry) { f.Must(f.Vacants.Entries(f.Ctx, e, hosted.LogEntry{})) }
+	alone := func(f *firm, e vacants.LogEntry) { f.Must(f.Vacants.Entries(f.Ctx, e, vacants.LogEntry{})) }
 	task := func(f *firm, text string) logbook.Delegation {
 		return logbook.Delegation{Parent: f.parent, Child: f.junior, Kind: "str", Task: identity.Sum([]byte(text))}
 	}
@@ -309,37 +309,37 @@ func TestWhatOneLogbookAloneTellsIsNamed(t *testing.T) {
 		want    string // "": nothing is named
 	}{
 		"a task that the child was not given": {func(f *firm) {
-			alone(f, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
+			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
 		}, "kin: expected 3 of COMPOSITE_EXECUTE, as many as there are of COMPOSITE_DELEGATE in the logbook of "},
 		"a task that nobody gave": {func(f *firm) {
-			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "a").Execute()})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "a").Execute()})
 		}, "kin: expected 2 of COMPOSITE_EXECUTE, as many as there are of COMPOSITE_DELEGATE in the logbook of "},
 		"another task than was given": {func(f *firm) {
-			alone(f, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
-			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "b").Execute()})
+			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "b").Execute()})
 		}, "kin: expected COMPOSITE_EXECUTE to say what COMPOSITE_DELEGATE says in the logbook of "},
 		"tasks in another order": {func(f *firm) {
-			alone(f, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
-			alone(f, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "b").Delegate()})
-			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "b").Execute()})
-			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "a").Execute()})
+			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
+			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "b").Delegate()})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "b").Execute()})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "a").Execute()})
 		}, ""},
 		"a child that its parent does not know": {func(f *firm) {
-			alone(f, hosted.LogEntry{ID: f.Demo.ID, Kind: logbook.KindSpawn, Payload: logbook.Spawn{Child: f.junior, Path: "D3"}.Payload()})
+			alone(f, vacants.LogEntry{ID: f.Demo.ID, Kind: logbook.KindSpawn, Payload: logbook.Spawn{Child: f.junior, Path: "D3"}.Payload()})
 		}, "kin: expected kin, as its logbook tells of a child, got none"},
 		"a second birth": {func(f *firm) {
-			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindBirth, Payload: logbook.Birth{Parent: f.parent, Path: "D2"}.Payload()})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindBirth, Payload: logbook.Birth{Parent: f.parent, Path: "D2"}.Payload()})
 		}, "state: expected no birth after the first entry, got BIRTH"},
 		"a birth that says nothing": {func(f *firm) {
-			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindBirth, Payload: []byte(`{}`)})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindBirth, Payload: []byte(`{}`)})
 		}, "row: expected an entry that says what its kind says"},
 		"a task of a stranger": {func(f *firm) {
 			d := logbook.Delegation{Parent: f.parent, Child: f.Key.ID(), Kind: "str"}
-			alone(f, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.Delegate()})
+			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.Delegate()})
 		}, ""},
 		"a task of one whose key was taken elsewhere": {func(f *firm) {
-			alone(f, hosted.LogEntry{ID: f.junior, Kind: logbook.KindKeyExported, Payload: logbook.KeyExported("https://b.example")})
-			alone(f, hosted.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindKeyExported, Payload: logbook.KeyExported("https://b.example")})
+			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
 		}, ""},
 		"a deleted child": {func(f *firm) {
 			_, err := f.Vacants.Sink(f.Ctx, f.apprentice)
@@ -373,7 +373,7 @@ func TestNoDamageOfKinMakesACheckPanicOrEnd(t *testing.T) {
 		streams = append(streams, store.StreamOf(store.KindLogbook, id))
 	}
 	keys := []store.Key{
-		hosted.RecordKey(f.clerk), hosted.RecordKey(f.junior), registry.ManifestKey(f.clerk), registry.ManifestKey(f.junior), hosted.PlanKey(f.parent),
+		vacants.RecordKey(f.clerk), vacants.RecordKey(f.junior), registry.ManifestKey(f.clerk), registry.ManifestKey(f.junior), vacants.PlanKey(f.parent),
 		graduation.AttemptKey(f.clerk, 1), graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.WindowKey(f.parent), graduation.TriesKey(f.parent),
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -422,7 +422,7 @@ func TestWhatHappensDuringACheckIsNoDamage(t *testing.T) {
 		late, reads = false, 0
 		_, found := f.checkWith(&altered{Store: f.Store,
 			rows: map[store.Stream]func([]store.Row) []store.Row{store.StreamOf(store.KindLogbook, f.junior): before},
-			docs: map[store.Key]func(store.Doc) store.Doc{hosted.RecordKey(f.junior): func(d store.Doc) store.Doc {
+			docs: map[store.Key]func(store.Doc) store.Doc{vacants.RecordKey(f.junior): func(d store.Doc) store.Doc {
 				reads++
 				late = reads >= at
 				return d
@@ -438,7 +438,7 @@ func TestWhatHappensDuringACheckIsNoDamage(t *testing.T) {
 		late, reads = false, 0
 		_, found := f.checkWith(&altered{Store: f.Store,
 			rows: map[store.Stream]func([]store.Row) []store.Row{store.StreamOf(store.KindLogbook, id): before},
-			docs: map[store.Key]func(store.Doc) store.Doc{hosted.RecordKey(id): func(d store.Doc) store.Doc {
+			docs: map[store.Key]func(store.Doc) store.Doc{vacants.RecordKey(id): func(d store.Doc) store.Doc {
 				reads++
 				late = reads >= 2
 				return d
@@ -467,7 +467,7 @@ func TestWhatHappensDuringACheckIsNoDamage(t *testing.T) {
 
 	reads = 0
 	_, found = f.checkWith(&altered{Store: f.Store, docs: map[store.Key]func(store.Doc) store.Doc{
-		hosted.RecordKey(f.junior): func(d store.Doc) store.Doc {
+		vacants.RecordKey(f.junior): func(d store.Doc) store.Doc {
 			if reads++; reads <= 2 { // where its name leads, and with its logbook
 				d = member("outbound", to("unrestricted"))(d)
 				d.Version += 100

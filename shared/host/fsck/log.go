@@ -3,7 +3,7 @@ package fsck
 import (
 	"context"
 
-	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 )
 
 // log checks what the transparency log has sealed against the chain of all

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
-	"github.com/vacancy-host/vacancy/shared/host/translog"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
@@ -19,7 +19,7 @@ func TestTheLogIsCheckedAgainstTheEvents(t *testing.T) {
 		t.Run("damaged "+sort, func(t *testing.T) {
 			home := memory.New()
 			c := story(t, home)
-			_, _, err := c.Vacants.Publish(c.Ctx, c.Demo.ID, hosted.Wishes{})
+			_, _, err := c.Vacants.Publish(c.Ctx, c.Demo.ID, vacants.Wishes{})
 			c.Must(err)
 			l, err := translog.OfRegistry(translog.Config{Store: home, Identity: c.Vacants.Self, Now: c.Now, Rand: rand.Reader}, nil)
 			c.Must(err)

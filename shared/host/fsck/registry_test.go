@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
@@ -45,13 +45,13 @@ func published(t testing.TB, st *memory.Store) *listed {
 		_, err := reg.Publish(l.Ctx, registrytest.Publication(t, k, d))
 		l.Must(err)
 	}
-	_, _, err := l.Vacants.Publish(l.Ctx, l.Demo.ID, hosted.Wishes{Listing: &hosted.ListingWishes{Tags: []string{"echo"}}})
+	_, _, err := l.Vacants.Publish(l.Ctx, l.Demo.ID, vacants.Wishes{Listing: &vacants.ListingWishes{Tags: []string{"echo"}}})
 	l.Must(err)
 	key := registry.RegistrationKey(l.Demo.ID)
 	l.first[key], err = st.Doc(l.Ctx, key)
 	l.Must(err)
 	other := "says it louder"
-	_, _, err = l.Vacants.Publish(l.Ctx, l.Demo.ID, hosted.Wishes{Capability: &other})
+	_, _, err = l.Vacants.Publish(l.Ctx, l.Demo.ID, vacants.Wishes{Capability: &other})
 	l.Must(err)
 
 	parent := newKey()
@@ -61,10 +61,10 @@ func published(t testing.TB, st *memory.Store) *listed {
 	say(l.stranger, registrytest.Draft{})
 	l.revoke(l.stranger, 2)
 
-	made, err := l.Vacants.Create(l.Ctx, hosted.Spec{Name: "third", Capability: "is revoked", Substrate: "echo"})
+	made, err := l.Vacants.Create(l.Ctx, vacants.Spec{Name: "third", Capability: "is revoked", Substrate: "echo"})
 	l.Must(err)
 	l.hosted = made.ID
-	_, _, err = l.Vacants.Publish(l.Ctx, l.hosted, hosted.Wishes{})
+	_, _, err = l.Vacants.Publish(l.Ctx, l.hosted, vacants.Wishes{})
 	l.Must(err)
 	_, _, err = l.Vacants.Revoke(l.Ctx, l.hosted, "lost")
 	l.Must(err)

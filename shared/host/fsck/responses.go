@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -214,20 +214,20 @@ func (a *responses) reread(ctx context.Context, r *call.ResponseRow) (rehash, er
 // open opens a text; it is nil when it cannot be read, which is counted or
 // reported. unsure: it ought to open, and does not, so that some byte of its
 // row is wrong.
-func (r *run) open(ctx context.Context, s store.Stream, position uint64, text texts.Sealed, bound []byte) (plain []byte, unsure bool, err error) {
+func (r *run) open(ctx context.Context, s store.Stream, position uint64, text textkeys.Sealed, bound []byte) (plain []byte, unsure bool, err error) {
 	plain, err = r.texts.Open(ctx, bound, text)
 	switch {
 	case err == nil && plain == nil:
 		return []byte{}, false, nil
 	case err == nil:
 		return plain, false, nil
-	case errors.Is(err, texts.ErrGone):
+	case errors.Is(err, textkeys.ErrGone):
 		r.result.Sealed++
-	case errors.Is(err, texts.ErrKey):
+	case errors.Is(err, textkeys.ErrKey):
 		r.result.Sealed++
 		if !r.keys[text.Day] {
 			r.keys[text.Day] = true
-			r.found(inDocument(texts.Key(text.Day), Key, "a text key that opens", err.Error()))
+			r.found(inDocument(textkeys.Key(text.Day), Key, "a text key that opens", err.Error()))
 		}
 	case damaged(err):
 		r.found(inStream(s, position, Text, "a text that opens", err.Error()))

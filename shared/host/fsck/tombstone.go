@@ -3,7 +3,7 @@ package fsck
 import (
 	"context"
 
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
@@ -11,7 +11,7 @@ import (
 // tombstone checks what is left of a deleted vacant: no key, a logbook that
 // says so, and its name, which nobody else may get. It has neither card nor
 // floor: it is closed.
-func (r *run) tombstone(ctx context.Context, k store.Key, rec *hosted.Record, says *told) error {
+func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, says *told) error {
 	if says.whole && !says.deleted {
 		r.found(inDocument(k, State, "a logbook that ends in "+logbook.KindDeleted, "one that does not"))
 	}

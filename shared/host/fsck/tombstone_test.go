@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -26,7 +26,7 @@ func ended(t *testing.T) (*caller, store.Doc) {
 	a.Must(err)
 	_, err = a.Vacants.Archive(a.Ctx, a.Demo.ID)
 	a.Must(err)
-	before, err := a.Store.Doc(a.Ctx, hosted.RecordKey(a.Demo.ID))
+	before, err := a.Store.Doc(a.Ctx, vacants.RecordKey(a.Demo.ID))
 	a.Must(err)
 	_, err = a.Vacants.Delete(a.Ctx, a.Demo.ID)
 	a.Must(err)
@@ -43,7 +43,7 @@ func TestWhatADeletionLeavesIsWhole(t *testing.T) {
 
 func TestEachDamageOfADeletedVacantIsNamed(t *testing.T) {
 	a, before := ended(t)
-	record, log := hosted.RecordKey(a.Demo.ID), store.StreamOf(store.KindLogbook, a.Demo.ID)
+	record, log := vacants.RecordKey(a.Demo.ID), store.StreamOf(store.KindLogbook, a.Demo.ID)
 	other, err := a.Vacants.ByName(a.Ctx, "other")
 	a.Must(err)
 	type docs = map[store.Key]func(store.Doc) store.Doc
@@ -56,7 +56,7 @@ func TestEachDamageOfADeletedVacantIsNamed(t *testing.T) {
 		"key in the tombstone":      {altered{docs: docs{record: member("seed", to([]byte("a box")))}}, []string{"record: state"}},
 		"state that is another":     {altered{docs: docs{record: member("state", to("ACTIVE"))}}, []string{"record: state"}},
 		"deletion without an entry": {altered{rows: rows{log: func(r []store.Row) []store.Row { return r[:len(r)-1] }}}, []string{"record: state"}},
-		"name that another got": {altered{docs: docs{hosted.NameKey("demo"): func(d store.Doc) store.Doc {
+		"name that another got": {altered{docs: docs{vacants.NameKey("demo"): func(d store.Doc) store.Doc {
 			d.Data = append([]byte{1}, other.ID[:]...)
 			return d
 		}}}, []string{"name/demo: name", "record: name"}},

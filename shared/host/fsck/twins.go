@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/vacancy-host/vacancy/shared/host/hosted"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -177,7 +177,7 @@ func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
 		if r.kin.loose[id] {
 			return false, nil
 		}
-		d, err := r.view.Doc(ctx, hosted.RecordKey(id))
+		d, err := r.view.Doc(ctx, vacants.RecordKey(id))
 		if damaged(err) || err == nil && d.Version == 0 {
 			return false, nil
 		}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"

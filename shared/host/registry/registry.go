@@ -34,7 +34,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/pause"
+	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -76,7 +76,7 @@ type Registry struct {
 // New makes a Registry.
 func New(c Config) *Registry {
 	if c.Wait == nil {
-		c.Wait = pause.For
+		c.Wait = retry.For
 	}
 	r := &Registry{Config: c, turn: make(chan struct{}, 1)}
 	r.turn <- struct{}{}

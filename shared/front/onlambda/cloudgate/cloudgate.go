@@ -1,7 +1,7 @@
 // Package cloudgate is the door of the gate on AWS: it takes a request in,
 // starts the state machine that walks it, and says how far that is.
 //
-// It imports front/onlambda, host/graduation, trust/gate and the client of Step
+// It imports front/onlambda, host/family/graduation, trust/gate and the client of Step
 // Functions, which no other function carries. The invariants: an attempt has one
 // execution, by its name; what has come of it is in the store alone, and the
 // machine is asked only for the step that an open attempt is at; where the
@@ -23,7 +23,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
-	"github.com/vacancy-host/vacancy/shared/host/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )

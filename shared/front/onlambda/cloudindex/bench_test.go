@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/search"
-	"github.com/vacancy-host/vacancy/shared/host/search/bleve"
-	"github.com/vacancy-host/vacancy/shared/host/search/searchtest"
-	"github.com/vacancy-host/vacancy/shared/host/search/snapshot"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/searchtest"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/snapshot"
 	"github.com/vacancy-host/vacancy/shared/store/blob/files"
 )
 

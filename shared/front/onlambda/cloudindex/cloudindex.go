@@ -2,7 +2,7 @@
 // as a snapshot in the bucket; each instance of search loads the newest one and
 // follows what has changed since, by the sparse index of documents.
 //
-// It imports front/onlambda, front/registryapi, host/registry, host/search with
+// It imports front/onlambda, front/registryapi, host/registry, host/registry/search with
 // bleve, live and snapshot, and store/blob/s3. The invariants: what is loaded
 // was published whole; an instance that cannot load a newer index goes on with
 // the one that it has; a snapshot's mark never passes a change that is not in it.
@@ -19,8 +19,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/search"
-	"github.com/vacancy-host/vacancy/shared/host/search/snapshot"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/snapshot"
 	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 )
 

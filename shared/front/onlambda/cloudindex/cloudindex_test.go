@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/search"
-	"github.com/vacancy-host/vacancy/shared/host/search/snapshot"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/snapshot"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 	"github.com/vacancy-host/vacancy/shared/store/blob/files"

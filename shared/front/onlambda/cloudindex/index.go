@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/search"
-	"github.com/vacancy-host/vacancy/shared/host/search/bleve"
-	"github.com/vacancy-host/vacancy/shared/host/search/live"
-	"github.com/vacancy-host/vacancy/shared/host/search/snapshot"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/live"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/snapshot"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
-	"github.com/vacancy-host/vacancy/shared/host/pause"
-	"github.com/vacancy-host/vacancy/shared/host/search/snapshot"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/snapshot"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
 )
 
 const (
@@ -106,7 +106,7 @@ func patiently(ctx context.Context, do func(context.Context) error) error {
 		if err == nil || !problem.Is(err, problem.Unavailable) {
 			return err
 		}
-		if pause.For(ctx, between) != nil {
+		if retry.For(ctx, between) != nil {
 			return err
 		}
 	}

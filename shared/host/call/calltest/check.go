@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -183,7 +183,7 @@ func (s *Streams) verify(ctx context.Context, keys call.Texts) []error {
 		r := &s.Requests[i]
 		sealed, bound := r.Sealed(s.Pair)
 		plain, err := keys.Open(ctx, bound, sealed)
-		if errors.Is(err, texts.ErrGone) {
+		if errors.Is(err, textkeys.ErrGone) {
 			continue
 		}
 		if err != nil {
@@ -203,7 +203,7 @@ func (s *Streams) verify(ctx context.Context, keys call.Texts) []error {
 		}
 		sealed, bound := r.Sealed(s.Pair)
 		plain, err := keys.Open(ctx, bound, sealed)
-		if errors.Is(err, texts.ErrGone) {
+		if errors.Is(err, textkeys.ErrGone) {
 			continue
 		}
 		if err != nil {

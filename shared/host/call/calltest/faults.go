@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -264,13 +264,13 @@ func Faults(t *testing.T, open func(t *testing.T) store.Store) {
 func (s *scene) keyed() {
 	host := func() *call.Host {
 		return s.hostWith(func(c *call.Config) {
-			c.Texts = texts.New(s.store, s.vault, c.Now, rand.Reader, 0)
+			c.Texts = textkeys.New(s.store, s.vault, c.Now, rand.Reader, 0)
 			c.Margin = time.Millisecond // hang needs a deadline that is near
 			c.Revoked = s.revoked
 		})
 	}
 	s.a, s.b = host(), host()
-	s.opener = texts.New(s.store, s.vault, s.clock.Now(0), rand.Reader, 0)
+	s.opener = textkeys.New(s.store, s.vault, s.clock.Now(0), rand.Reader, 0)
 }
 
 // revoked reads what a host reads to know whose keys are good: here all are.

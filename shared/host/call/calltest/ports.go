@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -49,15 +49,15 @@ type Texts struct{}
 func (*Texts) Warm(context.Context) error { return nil }
 
 // Seal puts bound and plain one after the other.
-func (*Texts) Seal(_ context.Context, bound, plain []byte) (texts.Sealed, error) {
-	return texts.Sealed{Box: append(bytes.Clone(bound), plain...)}, nil
+func (*Texts) Seal(_ context.Context, bound, plain []byte) (textkeys.Sealed, error) {
+	return textkeys.Sealed{Box: append(bytes.Clone(bound), plain...)}, nil
 }
 
 // Open takes them apart again.
-func (*Texts) Open(_ context.Context, bound []byte, s texts.Sealed) ([]byte, error) {
+func (*Texts) Open(_ context.Context, bound []byte, s textkeys.Sealed) ([]byte, error) {
 	plain, ok := bytes.CutPrefix(s.Box, bound)
 	if !ok {
-		return nil, fmt.Errorf("%w: bound elsewhere", texts.ErrDamaged)
+		return nil, fmt.Errorf("%w: bound elsewhere", textkeys.ErrDamaged)
 	}
 	return bytes.Clone(plain), nil
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/texts"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -143,8 +143,8 @@ func textGone(s *scene) {
 	e := s.call(nil, "hi")
 	reply := s.ok(s.send(s.a, e), e)
 	s.told(s.ask(s.b, e), call.Answered, reply)
-	s.clock.Advance(24*time.Hour + texts.MinRetention)
-	keys := texts.New(s.store, vault, s.clock.Now(0), rand.Reader, 0)
+	s.clock.Advance(24*time.Hour + textkeys.MinRetention)
+	keys := textkeys.New(s.store, vault, s.clock.Now(0), rand.Reader, 0)
 	if n, err := keys.Sweep(s.ctx); n != 1 || err != nil {
 		s.t.Fatalf("Sweep() = %d, %v, want 1", n, err)
 	}

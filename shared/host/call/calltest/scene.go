@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"

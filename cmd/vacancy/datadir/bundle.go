@@ -1,0 +1,129 @@
+package datadir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Bundle is everything that an identity is: what an export holds, and what an
+// import brings.
+type Bundle struct {
+	Key  *identity.Key
+	Card *card.Card // nil if there is none
+	// Manifest makes it somebody's child; nil if it is none.
+	Manifest *composite.Manifest
+	Logbook  []logbook.Entry
+	Chains   []dispatch.State // by target, each once
+}
+
+// NewBundle is a new key and nothing else.
+func NewBundle(rand io.Reader) (Bundle, Source, error) {
+	key, err := identity.NewKey(rand)
+	return Bundle{Key: key}, FromNew, err
+}
+
+// MakeCard signs a card that says what the vacant can do. It names no
+// endpoint: the identity is not hosted anywhere.
+func (b *Bundle) MakeCard(ctx context.Context, capability string) error {
+	c, err := card.New(b.Key.ID(), capability, nil, "")
+	if err != nil {
+		return err
+	}
+	if err := c.Sign(ctx, b.Key); err != nil {
+		return err
+	}
+	b.Card = &c
+	return nil
+}
+
+// Bundle reads everything of i that is on disk.
+func (i *Identity) Bundle(ctx context.Context) (Bundle, error) {
+	b := Bundle{Key: i.Key}
+	path := filepath.Join(i.Dir, logbookFile)
+	lines, err := readSmall(path)
+	if err != nil {
+		return b, err
+	}
+	if b.Logbook, err = parseLogbook(lines); err != nil {
+		return b, problem.Wrap(problem.Damaged, err, "%s", path)
+	}
+	path = filepath.Join(i.Dir, cardFile)
+	blob, err := readSmall(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return b, err
+	}
+	if err == nil {
+		c, err := card.Parse(bytes.TrimSpace(blob))
+		if err != nil {
+			return b, problem.Wrap(problem.Damaged, err, "%s", path)
+		}
+		b.Card = &c
+	}
+	if b.Manifest, err = i.readManifest(); err != nil {
+		return b, err
+	}
+	b.Chains, err = i.readChains(ctx)
+	return b, err
+}
+
+func (i *Identity) readManifest() (*composite.Manifest, error) {
+	path := filepath.Join(i.Dir, manifestFile)
+	blob, err := readSmall(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := composite.Parse(bytes.TrimSpace(blob))
+	if err != nil {
+		return nil, problem.Wrap(problem.Damaged, err, "%s", path)
+	}
+	return &m, nil
+}
+
+// genesis is the first entry of a logbook.
+func genesis(ctx context.Context, key *identity.Key, name string, now time.Time) (logbook.Entry, error) {
+	e := logbook.Next(nil, logbook.KindGenesis, now, logbook.Genesis(name, key.ID()))
+	_, err := e.Sign(ctx, key)
+	return e, err
+}
+
+// appendLogbook is the logbook file: the reference's disk form.
+func (b *Bundle) appendLogbook(dst []byte) []byte {
+	for i := range b.Logbook {
+		dst = append(b.Logbook[i].AppendLine(dst), '\n')
+	}
+	return dst
+}
+
+func parseLogbook(b []byte) ([]logbook.Entry, error) {
+	var entries []logbook.Entry
+	n := 0
+	for line := range bytes.Lines(b) {
+		n++
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		e, err := logbook.ParseLine(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}

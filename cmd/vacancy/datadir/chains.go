@@ -1,0 +1,50 @@
+package datadir
+
+import (
+	"context"
+	"errors"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/filebook"
+)
+
+// Book is where i's calls to each target stand.
+func (i *Identity) Book() *filebook.Book { return &filebook.Book{Dir: i.ChainsDir()} }
+
+// writeChains puts what an import brought into a new folder.
+func (b *Bundle) writeChains(ctx context.Context, dir string) error {
+	book := &filebook.Book{Dir: dir}
+	for _, state := range b.Chains {
+		s, err := book.Open(ctx, state.Self, state.Target)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(s.Save(state), s.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readChains reads the states of all targets, each under its lock, so that a
+// call under way is either not yet or wholly in what is read.
+func (i *Identity) readChains(ctx context.Context) ([]dispatch.State, error) {
+	book := i.Book()
+	targets, err := book.Targets()
+	if err != nil {
+		return nil, err
+	}
+	var states []dispatch.State
+	for _, target := range targets {
+		s, err := book.Open(ctx, i.ID(), target)
+		if err != nil {
+			return nil, err
+		}
+		state, err := s.Load()
+		if err := errors.Join(err, s.Close()); err != nil {
+			return nil, err
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}

@@ -1,0 +1,211 @@
+package datadir
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Finding is the verdict on one part of an export.
+type Finding struct {
+	Part   string `json:"part"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+// Whole reports whether all parts are right.
+func Whole(findings []Finding) bool {
+	for _, f := range findings {
+		if !f.OK {
+			return false
+		}
+	}
+	return true
+}
+
+// ReadExport reads the export in a file.
+func ReadExport(path string) (Export, error) {
+	b, err := readSmall(path)
+	if err != nil {
+		return Export{}, err
+	}
+	return ParseExport(b)
+}
+
+// Check verifies e offline, part by part, and goes on after a broken one: key
+// and id, the card's signature, the logbook's chain, the chain states' form and
+// the signatures of the envelopes in them.
+func (e *Export) Check() []Finding {
+	id, err := identity.ParseID(e.ID)
+	if err != nil {
+		return []Finding{{"id", false, err.Error()}}
+	}
+	findings := []Finding{e.checkKey(id), e.checkCard(id), e.checkLogbook(id)}
+	if e.Manifest != nil {
+		findings = append(findings, e.checkManifest(id))
+	}
+	return append(findings, e.checkChains(id)...)
+}
+
+func (e *Export) checkKey(id identity.ID) Finding {
+	key, err := e.key()
+	switch {
+	case err != nil:
+		return Finding{"key", false, err.Error()}
+	case key.ID() != id:
+		return Finding{"key", false, fmt.Sprintf("the seed is the key of %s, the file says %s", key.ID(), id)}
+	}
+	return Finding{"key", true, fmt.Sprintf("the seed is the key of %s", id)}
+}
+
+func (e *Export) checkCard(id identity.ID) Finding {
+	if e.Card == nil {
+		return Finding{"card", true, "none"}
+	}
+	c, err := card.Parse(e.Card)
+	switch {
+	case err != nil:
+		return Finding{"card", false, err.Error()}
+	case c.VacantID != id:
+		return Finding{"card", false, fmt.Sprintf("it is the card of %s", c.VacantID)}
+	case !c.Verify():
+		return Finding{"card", false, "its signature does not verify"}
+	}
+	return Finding{"card", true, "signed by the id"}
+}
+
+func (e *Export) checkManifest(id identity.ID) Finding {
+	m, err := composite.Parse(e.Manifest)
+	if err == nil {
+		err = m.Verify()
+	}
+	switch {
+	case err != nil:
+		return Finding{"manifest", false, problem.Of(err).Text()}
+	case m.ChildID != id:
+		return Finding{"manifest", false, fmt.Sprintf("it is that of %s", m.ChildID)}
+	}
+	return Finding{"manifest", true, fmt.Sprintf("signed by the id and its parent %s", m.ParentID)}
+}
+
+func (e *Export) checkLogbook(id identity.ID) Finding {
+	entries, err := e.entries()
+	if err == nil {
+		err = logbook.VerifyChain(id, entries)
+	}
+	if err != nil {
+		return Finding{"logbook", false, err.Error()}
+	}
+	if len(entries) == 0 {
+		return Finding{"logbook", false, "it is empty; a logbook begins with an entry"}
+	}
+	return Finding{"logbook", true, fmt.Sprintf("entries: %d, each linked and signed by the id", len(entries))}
+}
+
+// checkChains reports every broken chain state by its target, or all as one.
+func (e *Export) checkChains(id identity.ID) []Finding {
+	var broken []Finding
+	seen := map[identity.ID]bool{}
+	for _, c := range e.Chains {
+		s, err := c.state(id)
+		if err == nil && seen[s.Target] {
+			err = problem.New(problem.Damaged, "it is there twice")
+		}
+		if err == nil {
+			err = checkListed(&s)
+		}
+		if err != nil {
+			broken = append(broken, Finding{"chain", false, quoteTarget(c.Target) + ": " + err.Error()})
+			continue
+		}
+		seen[s.Target] = true
+	}
+	if broken != nil {
+		return broken
+	}
+	return []Finding{{"chains", true, fmt.Sprintf("targets: %d", len(e.Chains))}}
+}
+
+// checkListed verifies the envelopes that a chain state lists: they may be sent
+// again, or be all there is to ask for an answer with.
+func checkListed(s *dispatch.State) error {
+	listed := slices.Concat(s.Sent, s.Live, s.Old)
+	if s.Reset != nil {
+		listed = append(listed, *s.Reset)
+	}
+	for _, e := range listed {
+		if _, ok := e.VerifyBy(s.Self); !ok {
+			return problem.New(problem.Damaged, "the signature of call %d does not verify", e.Seq)
+		}
+	}
+	return nil
+}
+
+// bundle is what e holds; Check must have found it whole.
+func (e *Export) bundle() (Bundle, error) {
+	key, err := e.key()
+	if err != nil {
+		return Bundle{}, err
+	}
+	b := Bundle{Key: key}
+	if b.Logbook, err = e.entries(); err != nil {
+		return Bundle{}, err
+	}
+	if e.Card != nil {
+		c, err := card.Parse(e.Card)
+		if err != nil {
+			return Bundle{}, err
+		}
+		b.Card = &c
+	}
+	if e.Manifest != nil {
+		m, err := composite.Parse(e.Manifest)
+		if err != nil {
+			return Bundle{}, err
+		}
+		b.Manifest = &m
+	}
+	for _, c := range e.Chains {
+		s, err := c.state(key.ID())
+		if err != nil {
+			return Bundle{}, err
+		}
+		b.Chains = append(b.Chains, s)
+	}
+	return b, nil
+}
+
+func (e *Export) key() (*identity.Key, error) {
+	seed, err := hex.DecodeString(e.Seed)
+	if err != nil || len(seed) != identity.Size {
+		return nil, problem.New(problem.Damaged, "seed_hex: expected 64 hex digits")
+	}
+	defer clear(seed)
+	return identity.KeyFromSeed(seed)
+}
+
+func (e *Export) entries() ([]logbook.Entry, error) {
+	entries := make([]logbook.Entry, 0, len(e.Logbook))
+	for i, line := range e.Logbook {
+		entry, err := logbook.ParseLine(line)
+		if err != nil {
+			return nil, fmt.Errorf("entry %d: %w", i, err)
+		}
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}
+
+func quoteTarget(s string) string {
+	if id, err := identity.ParseID(s); err == nil {
+		return id.Short()
+	}
+	return quote(s)
+}

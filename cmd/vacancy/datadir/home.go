@@ -1,0 +1,159 @@
+// Package datadir keeps the identities of the person at this machine: for each a
+// folder with its key, its logbook, its card and where its calls stand.
+//
+//	$VACANCY_HOME/identities/NAME/   0700
+//	    key.json                     0600, the seed in the clear: the folder's owner is the vacant
+//	    logbook.jsonl                the reference's disk form
+//	    card.json                    the signed card, if there is one
+//	    chains/<target id>.json      kept by dispatch/filebook
+//
+// It imports floor 1, problem, durable and dispatch. The invariants: an identity is
+// there as a whole or not at all; a key file is made once and never written
+// again; what is imported has been verified first.
+package datadir
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The files of an identity.
+const (
+	keyFile      = "key.json"
+	logbookFile  = "logbook.jsonl"
+	cardFile     = "card.json"
+	manifestFile = "manifest.json"
+	chainsDir    = "chains"
+)
+
+// Home is the folder of all identities.
+type Home struct {
+	Dir  string
+	Now  func() time.Time
+	Rand io.Reader
+}
+
+// Identity is one of them.
+type Identity struct {
+	Name string
+	Dir  string
+	Key  *identity.Key
+}
+
+// ID is the vacant id, the key's public half.
+func (i *Identity) ID() identity.ID { return i.Key.ID() }
+
+// KeyFile is the path of the key.
+func (i *Identity) KeyFile() string { return filepath.Join(i.Dir, keyFile) }
+
+// ChainsDir is the folder for dispatch/filebook.
+func (i *Identity) ChainsDir() string { return filepath.Join(i.Dir, chainsDir) }
+
+// CheckName refuses what cannot be the name of an identity, which is also the
+// name of its folder: 1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot.
+func CheckName(name string) error {
+	bad := name == "" || len(name) > 64 || name[0] == '.' || strings.IndexFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
+	}) >= 0
+	if bad {
+		return &problem.Error{Kind: problem.Usage, Field: "name", Want: "1 to 64 letters, digits, '.', '_' or '-', not starting with '.'", Got: quote(name)}
+	}
+	return nil
+}
+
+// Names lists the identities, sorted.
+func (h *Home) Names() ([]string, error) {
+	entries, err := os.ReadDir(h.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		// A folder that begins with a dot is one that was never finished.
+		if e.IsDir() && CheckName(e.Name()) == nil {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// Open reads the identity of a name.
+func (h *Home) Open(name string) (*Identity, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(h.Dir, name)
+	path := filepath.Join(dir, keyFile)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, problem.New(problem.NotFound, "no identity %q under %s", name, h.Dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat() // of what is read, whatever the name is given to meanwhile
+	if err != nil {
+		return nil, err
+	}
+	if runtime.GOOS != "windows" && st.Mode().Perm()&0o077 != 0 {
+		return nil, problem.New(problem.Forbidden, "%s can be read by others (mode %04o); chmod 600 it, and think whether the key is still secret", path, st.Mode().Perm())
+	}
+	b, err := readAll(path, f)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(b)
+	key, err := parseKey(path, b)
+	if err != nil {
+		return nil, err
+	}
+	return &Identity{Name: name, Dir: dir, Key: key}, nil
+}
+
+// quote shortens and quotes what a person typed, for an error.
+func quote(s string) string {
+	if len(s) > 40 {
+		s = s[:40] + "..."
+	}
+	return `"` + strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, s) + `"`
+}
+
+// maxFile bounds every file that is read here. The largest is an export with a
+// long logbook.
+const maxFile = 256 << 20
+
+// readSmall reads a whole file of at most maxFile bytes.
+func readSmall(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(path, f)
+}
+
+func readAll(path string, r io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxFile {
+		return nil, problem.New(problem.TooLarge, "%s is larger than %d MiB", path, maxFile>>20)
+	}
+	return b, nil
+}

@@ -1,0 +1,171 @@
+package datadir
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Source is where an identity came from.
+type Source string
+
+// The sources.
+const (
+	FromNew       Source = "new key"
+	FromSeed      Source = "seed"
+	FromReference Source = "reference home"
+	FromExport    Source = "export"
+)
+
+// stdinName is the path that stands for standard input.
+const stdinName = "-"
+
+// Import reads what path names: a seed (64 hex digits or 32 bytes, in a file or
+// on stdin), a home folder of the reference, or an export. seed, if not empty,
+// names the seed of a home that keeps it elsewhere. All that is returned has
+// been verified.
+func Import(path, seed string, stdin io.Reader) (Bundle, Source, error) {
+	if path != stdinName {
+		st, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return Bundle{}, "", problem.New(problem.NotFound, "no file or folder %s to import", path)
+		}
+		if err != nil {
+			return Bundle{}, "", err
+		}
+		if st.IsDir() {
+			b, err := importReference(path, seed, stdin)
+			return b, FromReference, err
+		}
+	}
+	if seed != "" {
+		return Bundle{}, "", problem.New(problem.Usage, "--seed goes with a home folder, and %s is none", path)
+	}
+	b, err := ReadInput(path, stdin)
+	if err != nil {
+		return Bundle{}, "", err
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
+		bundle, err := importExport(path, b)
+		return bundle, FromExport, err
+	}
+	key, err := parseSeed(path, b)
+	return Bundle{Key: key}, FromSeed, err
+}
+
+func importExport(path string, b []byte) (Bundle, error) {
+	e, err := ParseExport(b)
+	if err != nil {
+		return Bundle{}, err
+	}
+	for _, f := range e.Check() {
+		if !f.OK {
+			return Bundle{}, problem.New(problem.Untrusted, "%s is not imported: its %s is broken: %s", path, f.Part, f.Detail)
+		}
+	}
+	return e.bundle()
+}
+
+// parseSeed reads a seed of 32 bytes, or in hex with white space around it.
+func parseSeed(path string, b []byte) (*identity.Key, error) {
+	if len(b) != identity.Size {
+		seed := make([]byte, hex.DecodedLen(len(b)))
+		defer clear(seed)
+		n, err := hex.Decode(seed, bytes.TrimSpace(b))
+		if err != nil || n != identity.Size {
+			return nil, problem.New(problem.Usage, "%s holds no seed: expected 64 hex digits or 32 bytes, got %d bytes", path, len(b))
+		}
+		b = seed[:n]
+	}
+	return identity.KeyFromSeed(b)
+}
+
+// importReference reads the folder ~/.vacant/NAME of the reference.
+func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
+	key, err := referenceKey(dir, seed, stdin)
+	if err != nil {
+		return Bundle{}, err
+	}
+	b := Bundle{Key: key}
+	path := filepath.Join(dir, logbookFile)
+	lines, err := readSmall(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Bundle{}, err
+	}
+	if b.Logbook, err = parseLogbook(lines); err != nil {
+		return Bundle{}, problem.Wrap(problem.Untrusted, err, "%s is not imported", path)
+	}
+	if err := logbook.VerifyChain(key.ID(), b.Logbook); err != nil {
+		return Bundle{}, problem.Wrap(problem.Untrusted, err, "%s is not imported", path)
+	}
+	path = filepath.Join(dir, "envelope_state.json")
+	state, err := readSmall(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, nil // it has called nobody yet
+	}
+	if err != nil {
+		return Bundle{}, err
+	}
+	if b.Chains, err = dispatch.ParseReference(key.ID(), state); err != nil {
+		return Bundle{}, problem.Wrap(problem.Damaged, err, "%s is not imported", path)
+	}
+	return b, nil
+}
+
+// referenceKey takes the key from the home or, where the reference keeps it in
+// the keyring of the operating system, from the given seed.
+func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
+	path := filepath.Join(dir, keyFile)
+	b, err := readSmall(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, problem.New(problem.NotFound, "%s is no home of the reference: it has no %s", dir, keyFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer clear(b)
+	doc, err := parseKeyDoc(path, b)
+	if err != nil {
+		return nil, err
+	}
+	if doc.format != "" {
+		return nil, problem.New(problem.Usage, "%s is an identity of vacancy; export it and import the export", dir)
+	}
+	if seed != "" {
+		b, err := ReadInput(seed, stdin)
+		if err != nil {
+			return nil, err
+		}
+		defer clear(b)
+		key, err := parseSeed(seed, b)
+		if err != nil {
+			return nil, err
+		}
+		doc.seed = hex.EncodeToString(key.Seed())
+	}
+	if doc.seed == "" && (doc.storage == storageKeyring || doc.storage == "") {
+		name := filepath.Base(dir)
+		return nil, problem.New(problem.NotFound, "%s keeps its seed in the keyring of the operating system; take it out beside the import: keyring get vacant.cli %s | vacancy init %s --import %s --seed -", path, name, name, dir)
+	}
+	if doc.seed == "" {
+		return nil, problem.New(problem.Damaged, "%s has no seed_hex", path)
+	}
+	return doc.key(path)
+}
+
+// ReadInput reads a whole file, or stdin for "-".
+func ReadInput(path string, stdin io.Reader) ([]byte, error) {
+	if path == stdinName {
+		return readAll("standard input", stdin)
+	}
+	return readSmall(path)
+}

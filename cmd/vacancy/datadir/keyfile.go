@@ -1,0 +1,99 @@
+package datadir
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// keyFormat names the form of our key files. Beside "format" they have the
+// members of the reference's key.json, so that the reference can read them.
+const keyFormat = "vacancy-key/1"
+
+// storageOf says where the reference keeps a seed: in the file, or elsewhere.
+const (
+	storagePlain   = "plaintext"
+	storageKeyring = "keyring"
+)
+
+// appendKey is the key file of k.
+func appendKey(dst []byte, k *identity.Key) []byte {
+	seed := k.Seed()
+	defer clear(seed)
+	return fmt.Appendf(dst, "{\"format\": %q, \"key_storage\": %q, \"pubkey_hex\": %q, \"seed_hex\": %q}\n",
+		keyFormat, storagePlain, k.ID(), hex.EncodeToString(seed))
+}
+
+// keyDoc is a key file, ours or the reference's.
+type keyDoc struct {
+	format, storage, public, seed string
+}
+
+func parseKeyDoc(path string, b []byte) (keyDoc, error) {
+	var k keyDoc
+	d := canon.NewDecoder(b, canon.DefaultLimits())
+	err := d.Object(func(name string) (err error) {
+		switch name {
+		case "format":
+			k.format, err = d.String()
+		case "key_storage":
+			k.storage, err = d.String()
+		case "pubkey_hex":
+			k.public, err = d.String()
+		case "seed_hex":
+			k.seed, err = d.String()
+		default:
+			err = d.Skip()
+		}
+		return err
+	})
+	if err == nil {
+		err = d.End()
+	}
+	if err != nil {
+		return k, problem.Wrap(problem.Damaged, err, "%s is not a key file", path)
+	}
+	if k.format != "" && k.format != keyFormat {
+		return k, problem.New(problem.Damaged, "%s has the form %q; this version reads %q", path, k.format, keyFormat)
+	}
+	return k, nil
+}
+
+// parseKey reads a key file that holds its seed.
+func parseKey(path string, b []byte) (*identity.Key, error) {
+	doc, err := parseKeyDoc(path, b)
+	if err != nil {
+		return nil, err
+	}
+	if doc.seed == "" {
+		return nil, problem.New(problem.Damaged, "%s has no seed_hex", path)
+	}
+	return doc.key(path)
+}
+
+// key makes the key of the document's seed and holds it against the document's
+// id: a seed pasted into the wrong file would sign as somebody else.
+func (k keyDoc) key(path string) (*identity.Key, error) {
+	seed, err := hex.DecodeString(k.seed)
+	if err != nil || len(seed) != identity.Size {
+		return nil, problem.New(problem.Damaged, "%s: seed_hex: expected 64 hex digits", path)
+	}
+	defer clear(seed)
+	key, err := identity.KeyFromSeed(seed)
+	if err != nil {
+		return nil, err
+	}
+	if k.public != "" {
+		id, err := identity.ParseID(k.public)
+		if err != nil {
+			return nil, problem.Wrap(problem.Damaged, err, "%s: pubkey_hex", path)
+		}
+		if id != key.ID() {
+			return nil, problem.New(problem.Damaged, "%s: the seed is the key of %s, the file says %s", path, key.ID().Short(), id.Short())
+		}
+	}
+	return key, nil
+}

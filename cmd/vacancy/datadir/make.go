@@ -1,0 +1,145 @@
+package datadir
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/vacancy-host/vacancy/shared/durable"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Make makes the identity of a name from b, whose key must be set; an empty
+// logbook gets its GENESIS.
+//
+// All files are written and synced in a folder of another name, which is then
+// renamed: after a crash there is a whole identity or none. A name that is
+// taken is refused before the key is written, and the rename refuses it again.
+func (h *Home) Make(ctx context.Context, name string, b Bundle) (*Identity, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(h.Dir, name)
+	if _, err := os.Lstat(dir); err == nil {
+		return nil, taken(name, dir)
+	}
+	if err := h.checkNewKey(b); err != nil {
+		return nil, err
+	}
+	if len(b.Logbook) == 0 {
+		genesis, err := genesis(ctx, b.Key, name, h.Now())
+		if err != nil {
+			return nil, err
+		}
+		b.Logbook = append(b.Logbook, genesis)
+	}
+	tmp, err := os.MkdirTemp(h.Dir, ".new-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	if err := b.write(ctx, tmp); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(tmp, dir); err != nil {
+		if _, there := os.Lstat(dir); there == nil {
+			return nil, taken(name, dir)
+		}
+		return nil, err
+	}
+	if err := durable.Dir(h.Dir); err != nil {
+		return nil, err
+	}
+	return &Identity{Name: name, Dir: dir, Key: b.Key}, nil
+}
+
+func taken(name, dir string) error {
+	return problem.New(problem.Conflict, "identity %q is there already, in %s; a key is never overwritten", name, dir)
+}
+
+// checkNewKey refuses a key that is here under another name: each of the two
+// would keep chains of its own, and move those of the other.
+func (h *Home) checkNewKey(b Bundle) error {
+	names, err := h.Names()
+	if err != nil {
+		return err
+	}
+	for _, other := range names {
+		// One that does not open is told to whoever uses it.
+		if i, err := h.Open(other); err == nil && i.ID() == b.Key.ID() {
+			return problem.New(problem.Conflict, "this key is that of identity %q already, in %s", other, i.Dir)
+		}
+	}
+	return nil
+}
+
+// write puts all files of b into dir, durably.
+func (b *Bundle) write(ctx context.Context, dir string) error {
+	if err := WriteNew(filepath.Join(dir, keyFile), appendKey(nil, b.Key)); err != nil {
+		return err
+	}
+	if err := WriteNew(filepath.Join(dir, logbookFile), b.appendLogbook(nil)); err != nil {
+		return err
+	}
+	if b.Card != nil {
+		if err := WriteNew(filepath.Join(dir, cardFile), append(b.Card.Blob(), '\n')); err != nil {
+			return err
+		}
+	}
+	if b.Manifest != nil {
+		if err := WriteNew(filepath.Join(dir, manifestFile), append(b.Manifest.Blob(), '\n')); err != nil {
+			return err
+		}
+	}
+	chains := filepath.Join(dir, chainsDir)
+	if err := os.Mkdir(chains, 0o700); err != nil {
+		return err
+	}
+	if err := b.writeChains(ctx, chains); err != nil {
+		return err
+	}
+	return errors.Join(durable.Dir(chains), durable.Dir(dir))
+}
+
+// Free says whether WriteNew could make a file at path: it is not there, and
+// its folder is.
+func Free(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return inTheWay(path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_, err := os.Stat(filepath.Dir(path))
+	return err
+}
+
+func inTheWay(path string) error {
+	return problem.New(problem.Conflict, "%s is there already; it is not overwritten", path)
+}
+
+// WriteNew writes b to a file that must not exist, for its owner only, and
+// returns when it is on disk.
+func WriteNew(path string, b []byte) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return inTheWay(path)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, f.Close())
+		if err != nil {
+			_ = os.Remove(path) // a half file would refuse the next try
+		}
+	}()
+	if _, err := f.Write(b); err != nil {
+		return err
+	}
+	return f.Sync()
+}

@@ -1,0 +1,21 @@
+// Command export is the Lambda function behind the paged export that `vacancy
+// verify --host` reads, for who holds the operator's key. It reads everything
+// and writes nothing.
+package main
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+)
+
+func main() {
+	onlambda.Serve(onlambda.Export, func(h *onlambda.Home) http.Handler {
+		return admin.Keyed(h.Operator, export.Pages(export.Config{
+			Home: h.Store, Vault: h.Vault, Now: time.Now, Retention: h.Retention, Log: h.Log,
+		}))
+	})
+}

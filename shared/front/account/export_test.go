@@ -1,4 +1,0 @@
-package account
-
-// ReadSpawning is readSpawning, for the fuzzer.
-var ReadSpawning = readSpawning

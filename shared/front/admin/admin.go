@@ -1,0 +1,298 @@
+// Package admin is the door of whoever runs the host: it creates, lists,
+// shows, publishes, exports and deletes vacants, bears their children, gives them
+// plans, changes their state, keeps the gate's policy, and says who the host is.
+//
+// It imports host/vacants, registry, plan, delegation, graduation and spawning,
+// floors 1 and 2 and problem, translates, and decides nothing itself. Who may
+// reach it is the home's business: on one machine a Unix socket that only its
+// owner opens, and never the public listener; on AWS a public URL, where Keyed
+// lets in who has the operator's key and nobody else. One route has a second door,
+// Signed: a parent asks for children by its own signature. The invariants: a page
+// in a browser gets nothing, even one that could reach the door; a body is strict
+// JSON or refused; a seed that comes in shows nowhere, and one goes out by an
+// export alone.
+package admin
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// ControlHost is the Host of requests at the control door of one machine. The
+// name resolves nowhere (RFC 6761), so no page can be served from it, and no
+// other name can be rebound to reach the door.
+const ControlHost = "control.vacancy.invalid"
+
+// Prefix begins the path of every route of the operator.
+const Prefix = "/v1/admin/"
+
+// Config is what the door needs.
+type Config struct {
+	Vacants *vacants.Vacants
+	// Host is the only Host header accepted; "" accepts any, where a key and
+	// not the address guards the door.
+	Host string
+	// Verify answers GET /v1/admin/verify, Chain GET /v1/admin/chain/{from}/{to} (path
+	// values from and to); both stream. nil: not there.
+	Verify, Chain http.Handler
+	// Seal answers POST /v1/admin/log/seal. nil: not there.
+	Seal http.Handler
+	// Graduations answers POST /v1/graduations for who would else have to find
+	// the public door of a host that may not even run. nil: not there.
+	Graduations http.Handler
+	// Gate tells of graduations and keeps their policy; nil: not there.
+	Gate Gate
+	// Report tells of a page of a vacant's children, and how its calls to them
+	// went; nil: not there.
+	Report func(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
+	// KeyService says that the host's identity lies in one, Stage and Version
+	// which deployment this is: GET /v1/admin/host tells them.
+	KeyService     bool
+	Stage, Version string
+	Log            *slog.Logger
+}
+
+// Handler returns the door:
+//
+//	POST /v1/admin/vacants                        create            201
+//	GET  /v1/admin/vacants?cursor=&limit=         list
+//	GET  /v1/admin/vacants/{vacant}               show: by name, id or its beginning
+//	DELETE /v1/admin/vacants/{vacant}             one that is archived, for good
+//	POST /v1/admin/vacants/{vacant}/pause         also resume, sink, archive
+//	POST /v1/admin/vacants/{vacant}/export        a bundle, its key in the clear
+//	POST /v1/admin/vacants/{vacant}/publish       {"capability", "visibility", "listing"}, also /unpublish
+//	POST /v1/admin/vacants/{vacant}/revoke        {"reason"}: its key, for good
+//	GET  /v1/admin/vacants/{vacant}/logbook?from=&limit=
+//	POST /v1/admin/vacants/{vacant}/children      a child                    201; 200 if it was there
+//	GET  /v1/admin/vacants/{vacant}/children?cursor=&limit=
+//	GET  /v1/admin/vacants/{vacant}/manifest      what binds a child; POST keeps one that both have signed
+//	GET  /v1/admin/vacants/{vacant}/plan          what a composite answers by; PUT sets it
+//	POST /v1/admin/vacants/{vacant}/graduation-signature  {"parent_id", "child_id", "capability_text"}
+//	GET  /v1/admin/vacants/{vacant}/graduation?position=  what has come of an attempt, of the last if none is named
+//	POST /v1/graduations                    as at the public door
+//	GET  /v1/admin/gate?tenant=                   what graduations are judged by; PUT sets it
+//	PUT  /v1/admin/listings/{vacant}      what the operator says of one that is registered
+//	POST /v1/admin/log/seal                       the registry's log, now
+//	GET  /v1/admin/host?challenge=                who the host is, and a proof of it
+//	PUT  /v1/admin/host                           its public URL
+//	POST /v1/admin/restored?cursor=               its data came back from a backup
+//	GET  /v1/admin/verify, /v1/admin/chain/{from}/{to}  streams
+//
+// Refusals are {"detail", "code"} and, where one input is wrong, "field".
+func Handler(c Config) http.Handler {
+	d := &door{c}
+	mux := http.NewServeMux()
+	for path, methods := range map[string]map[string]handler{
+		"/v1/admin/vacants":                               {http.MethodGet: d.list, http.MethodPost: d.create},
+		"/v1/admin/vacants/{vacant}/publish":              {http.MethodPost: d.publish},
+		"/v1/admin/vacants/{vacant}/unpublish":            {http.MethodPost: d.unpublish},
+		"/v1/admin/vacants/{vacant}/revoke":               {http.MethodPost: d.revoke},
+		"/v1/admin/listings/{vacant}":                     {http.MethodPut: d.setListing},
+		"/v1/admin/log/seal":                              {http.MethodPost: stream(c.Seal)},
+		"/v1/admin/vacants/{vacant}":                      {http.MethodGet: d.show, http.MethodDelete: d.change(c.Vacants.Delete)},
+		"/v1/admin/vacants/{vacant}/pause":                {http.MethodPost: d.change(c.Vacants.Pause)},
+		"/v1/admin/vacants/{vacant}/resume":               {http.MethodPost: d.change(c.Vacants.Resume)},
+		"/v1/admin/vacants/{vacant}/sink":                 {http.MethodPost: d.change(c.Vacants.Sink)},
+		"/v1/admin/vacants/{vacant}/archive":              {http.MethodPost: d.change(c.Vacants.Archive)},
+		"/v1/admin/vacants/{vacant}/export":               {http.MethodPost: d.export},
+		"/v1/admin/vacants/{vacant}/logbook":              {http.MethodGet: d.logbook},
+		"/v1/admin/vacants/{vacant}/children":             {http.MethodGet: d.children, http.MethodPost: d.spawn},
+		"/v1/admin/vacants/{vacant}/manifest":             {http.MethodGet: d.manifest, http.MethodPost: d.takeManifest},
+		"/v1/admin/vacants/{vacant}/plan":                 {http.MethodGet: d.plan, http.MethodPut: d.setPlan},
+		"/v1/admin/vacants/{vacant}/graduation-signature": {http.MethodPost: d.signGraduation},
+		"/v1/admin/vacants/{vacant}/graduation":           {http.MethodGet: d.graduation},
+		GraduationsPath:                                   {http.MethodPost: stream(c.Graduations)},
+		"/v1/admin/gate":                                  {http.MethodGet: d.policy, http.MethodPut: d.setPolicy},
+		"/v1/admin/host":                                  {http.MethodGet: d.host, http.MethodPut: d.setHost},
+		"/v1/admin/restored":                              {http.MethodPost: d.restored},
+		"/v1/admin/verify":                                {http.MethodGet: stream(c.Verify)},
+		"/v1/admin/chain/{from}/{to}":                     {http.MethodGet: stream(c.Chain)},
+		"/":                                               {},
+	} {
+		mux.HandleFunc(path, d.route(methods))
+	}
+	return d.guard(mux)
+}
+
+type door struct{ Config }
+
+// handler serves a request or says why not.
+type handler func(http.ResponseWriter, *http.Request) error
+
+// route picks the handler by method, renders what it refuses, and writes the
+// one log line of a command.
+func (d *door) route(methods map[string]handler) http.HandlerFunc {
+	allowed := []string{}
+	for m := range methods {
+		allowed = append(allowed, m)
+	}
+	slices.Sort(allowed)
+	return func(w http.ResponseWriter, r *http.Request) {
+		var err error
+		switch h, ok := methods[r.Method]; {
+		case ok:
+			err = h(w, r)
+		case len(methods) == 0:
+			err = problem.New(problem.NotFound, "no such path")
+		default:
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			err = problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", r.Method, strings.Join(allowed, " or "))
+		}
+		if err != nil {
+			Fail(w, err)
+		}
+		d.log(r, err)
+	}
+}
+
+func (d *door) log(r *http.Request, err error) {
+	verdict, level := "ok", slog.LevelInfo
+	if r.Method == http.MethodGet {
+		level = slog.LevelDebug // a look changes nothing; changes have their line beside the calls
+	}
+	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", r.URL.Path)}
+	if err != nil {
+		p := problem.Of(err)
+		verdict = p.Kind.String()
+		if p.Kind.Row().Status >= http.StatusInternalServerError {
+			level = slog.LevelError
+			attrs = append(attrs, slog.String("cause", p.Error()))
+		}
+	}
+	d.Log.LogAttrs(r.Context(), level, "control", append(attrs, slog.String("verdict", verdict))...)
+}
+
+// guard turns away what did not come from a command-line client. Browsers say
+// where a request comes from (Origin, Sec-Fetch-Site); a name that was rebound
+// to this machine shows in Host. No answer carries a CORS header, so that a
+// page could not even read a refusal.
+func (d *door) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case d.Host != "" && r.Host != d.Host:
+			Fail(w, problem.New(problem.Forbidden, "Host: expected %s", d.Host))
+		case r.Header["Origin"] != nil || r.Header["Sec-Fetch-Site"] != nil || r.Header["Sec-Fetch-Mode"] != nil:
+			Fail(w, problem.New(problem.Forbidden, "requests of a browser are refused here"))
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func stream(h http.Handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if h == nil {
+			return problem.New(problem.NotFound, "this home does not serve %s", r.URL.Path)
+		}
+		h.ServeHTTP(w, r)
+		return nil
+	}
+}
+
+func (d *door) create(w http.ResponseWriter, r *http.Request) error {
+	spec, err := readSpec(w, r)
+	if err != nil {
+		return err
+	}
+	if spec.Key != nil {
+		defer spec.Key.Wipe()
+	}
+	made, err := d.Vacants.Create(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusCreated, vacantOf(&made))
+}
+
+func (d *door) list(w http.ResponseWriter, r *http.Request) error {
+	limit, err := number(r.URL.Query(), "limit", vacants.MaxPage)
+	if err != nil {
+		return err
+	}
+	records, next, err := d.Vacants.List(r.Context(), r.URL.Query().Get("cursor"), int(limit))
+	if err != nil {
+		return err
+	}
+	page := Page{Vacants: make([]Vacant, len(records)), Next: next}
+	for i := range records {
+		page.Vacants[i] = vacantOf(&records[i])
+	}
+	return write(w, http.StatusOK, page)
+}
+
+func (d *door) show(w http.ResponseWriter, r *http.Request) error {
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, vacantOf(&rec))
+}
+
+// change serves a command on one vacant.
+func (d *door) change(command func(context.Context, identity.ID) (vacants.Record, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := noBody(r); err != nil {
+			return err
+		}
+		rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+		if err != nil {
+			return err
+		}
+		if rec, err = command(r.Context(), rec.ID); err != nil {
+			return err
+		}
+		return write(w, http.StatusOK, vacantOf(&rec))
+	}
+}
+
+// export hands out a key. Nothing between here and the person may keep it.
+func (d *door) export(w http.ResponseWriter, r *http.Request) error {
+	if err := noBody(r); err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	b, _, err := d.Vacants.Export(r.Context(), rec.ID)
+	if err != nil {
+		return err
+	}
+	defer clear(b)
+	send(w, http.StatusOK, b)
+	return nil
+}
+
+func (d *door) logbook(w http.ResponseWriter, r *http.Request) error {
+	query := r.URL.Query()
+	limit, err := number(query, "limit", vacants.MaxPage)
+	if err != nil {
+		return err
+	}
+	from, err := number(query, "from", 1)
+	if err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	placed, err := d.Vacants.Logbook(r.Context(), rec.ID, from, int(limit))
+	if err != nil {
+		return err
+	}
+	page := Logbook{Entries: make([]Entry, len(placed))}
+	for i := range placed {
+		page.Entries[i] = entryOf(&placed[i])
+		page.Next = placed[i].Position + 1
+	}
+	return write(w, http.StatusOK, page)
+}

@@ -1,0 +1,241 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// limits of a body: that of a creation may carry a logbook and chains.
+func limits() canon.Limits { return canon.Limits{Bytes: 16 << 20, Depth: 32, Keys: 4096} }
+
+// bodyTimeout is how long a client may take to send a body.
+const bodyTimeout = 10 * time.Second
+
+// defaultSubstrate of a vacant whose creator names none.
+const defaultSubstrate = "echo"
+
+// readSpec reads the body of a creation:
+//
+//	{"name", "capability", "substrate": "echo", "tenant": "", "import": null}
+//
+// where import is what `vacancy export` wrote; of that seed_hex, manifest,
+// logbook and chains are used, and id is checked.
+func readSpec(w http.ResponseWriter, r *http.Request) (vacants.Spec, error) {
+	body, err := readBody(w, r)
+	if err != nil {
+		return vacants.Spec{}, err
+	}
+	s := vacants.Spec{Substrate: defaultSubstrate}
+	d := canon.NewDecoder(body, limits())
+	err = d.Document(func(key string) (err error) {
+		switch key {
+		case "name":
+			s.Name, err = text(d, key)
+		case "capability":
+			s.Capability, err = text(d, key)
+		case "substrate":
+			s.Substrate, err = text(d, key)
+		case "tenant":
+			s.Tenant, err = text(d, key)
+		case "import":
+			if d.Kind() == canon.Null {
+				return d.Null()
+			}
+			return readImport(d, &s)
+		default:
+			return unknown("", key, "name, capability, substrate, tenant or import")
+		}
+		return err
+	})
+	return s, err
+}
+
+func readImport(d *canon.Decoder, s *vacants.Spec) error {
+	var id string
+	err := d.Object(func(key string) (err error) {
+		switch key {
+		case "seed_hex":
+			s.Key, err = readSeed(d)
+		case "id":
+			id, err = text(d, "import.id")
+		case "logbook":
+			s.Logbook, err = readLogbook(d)
+		case "chains":
+			s.Chains, err = readChains(d)
+		case "manifest":
+			s.Manifest, err = readManifest(d)
+		case "format", "exported", "name", "card":
+			err = d.Skip() // the host signs its own card
+		default:
+			err = unknown("import.", key, "a member of an export")
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case s.Key == nil:
+		return problem.Invalid("import.seed_hex", "64 hex digits", "nothing")
+	case id != "" && id != s.Key.ID().String():
+		return problem.Invalid("import.id", "the id of the seed", clip(id))
+	}
+	return nil
+}
+
+func readManifest(d *canon.Decoder) (*composite.Manifest, error) {
+	if d.Kind() == canon.Null {
+		return nil, d.Null()
+	}
+	blob, err := d.Raw()
+	if err != nil {
+		return nil, err
+	}
+	m, err := composite.Parse(blob)
+	if err != nil {
+		p := problem.Of(err)
+		field := "import.manifest"
+		if p.Field != "" {
+			field += "." + p.Field
+		}
+		return nil, &problem.Error{Kind: problem.Malformed, Field: field, Detail: "import." + p.Text()}
+	}
+	return &m, nil
+}
+
+// readSeed names no part of what it refuses: it may be most of a seed.
+func readSeed(d *canon.Decoder) (*identity.Key, error) {
+	wrong := &problem.Error{Kind: problem.Malformed, Field: "import.seed_hex", Want: "64 hex digits"}
+	if d.Kind() != canon.String {
+		return nil, wrong
+	}
+	s, err := d.String()
+	if err != nil {
+		return nil, wrong
+	}
+	seed, err := identity.ParseHex(s)
+	if err != nil {
+		return nil, wrong
+	}
+	defer clear(seed)
+	key, err := identity.KeyFromSeed(seed)
+	if err != nil {
+		return nil, wrong
+	}
+	return key, nil
+}
+
+func readLogbook(d *canon.Decoder) (entries []logbook.Entry, err error) {
+	if d.Kind() != canon.Array {
+		return nil, problem.Invalid("import.logbook", canon.Array.String(), d.Kind().String())
+	}
+	err = d.Array(func(i int) error {
+		if i >= vacants.MaxEntries {
+			return problem.Invalid("import.logbook", fmt.Sprintf("at most %d entries", vacants.MaxEntries), "more")
+		}
+		line, err := d.Raw()
+		if err != nil {
+			return err
+		}
+		e, err := logbook.ParseLine(line)
+		if err != nil {
+			return problem.New(problem.Malformed, "import.logbook[%d]: %s", i, problem.Of(err).Text())
+		}
+		entries = append(entries, e)
+		return nil
+	})
+	return entries, err
+}
+
+func readChains(d *canon.Decoder) (map[identity.ID][]byte, error) {
+	if d.Kind() != canon.Object {
+		return nil, problem.Invalid("import.chains", canon.Object.String(), d.Kind().String())
+	}
+	chains := map[identity.ID][]byte{}
+	err := d.Object(func(key string) error {
+		target, err := identity.ParseID(key)
+		if _, twice := chains[target]; err != nil || twice {
+			return problem.Invalid("import.chains", "ids of 64 hex digits, each once", clip(key))
+		}
+		if d.Kind() != canon.Object {
+			return problem.Invalid("import.chains."+target.Short(), canon.Object.String(), d.Kind().String())
+		}
+		raw, err := d.Raw()
+		chains[target] = append([]byte(nil), raw...)
+		return err
+	})
+	return chains, err
+}
+
+func text(d *canon.Decoder, field string) (string, error) {
+	if k := d.Kind(); k != canon.String {
+		return "", problem.Invalid(field, canon.String.String(), k.String())
+	}
+	return d.String()
+}
+
+// readBody takes a JSON body in.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	ct := r.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
+		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected application/json", clip(ct))
+	}
+	if r.Header.Get("Content-Encoding") != "" {
+		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-encoding; expected none")
+	}
+	// Not every transport has deadlines; those of one machine do.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+	limit := limits().Bytes
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, problem.New(problem.TooLarge, "body: expected at most %d bytes", large.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, problem.New(problem.SlowBody, "the body did not come within %v", bodyTimeout)
+	case err != nil:
+		return nil, problem.Wrap(problem.Malformed, err, "the body could not be read")
+	}
+	return body, nil
+}
+
+// noBody refuses a body where none is expected: what it says would be ignored.
+func noBody(r *http.Request) error {
+	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 {
+		return problem.Invalid("body", "none", "some")
+	}
+	return nil
+}
+
+// number reads a positive number of the query.
+func number(q url.Values, name string, missing uint64) (uint64, error) {
+	s := q.Get(name)
+	if s == "" {
+		return missing, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || n == 0 {
+		return 0, problem.Invalid(name, "a positive number", clip(s))
+	}
+	return n, nil
+}
+
+// unknown refuses a member of a body, or of the object in it that before names.
+func unknown(before, key, want string) error {
+	return &problem.Error{Kind: problem.Malformed, Field: before + fmt.Sprintf("%.80s", key), Detail: fmt.Sprintf("%s%s: expected %s, got another member", before, clip(key), want)}
+}
+
+func clip(s string) string { return fmt.Sprintf("%.80q", s) }

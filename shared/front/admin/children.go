@@ -1,0 +1,295 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// spawn makes a child on the word of who runs the host.
+func (d *door) spawn(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	wish, err := readSpawning(body)
+	if err != nil {
+		return err
+	}
+	parent, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	spec := vacants.SpawnSpec{
+		Parent: parent.ID, Path: wish.Path, Name: wish.Name, Capability: wish.Capability, Substrate: wish.Substrate,
+		Tools: wish.Tools, Rule: wish.Rule, Reach: wish.Reach, Outbound: wish.Outbound,
+	}
+	if wish.With != "" {
+		with, err := d.Vacants.Find(r.Context(), wish.With)
+		if err != nil {
+			e := problem.Within(problem.Of(err).Kind, "with", err)
+			e.Field = "with"
+			return e
+		}
+		spec.With = &with.ID
+	}
+	had, err := d.Vacants.ByName(r.Context(), spec.Name)
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return err
+	}
+	made, err := d.bear(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	if made.Unchanged = made.Vacant.ID == had.ID; made.Unchanged {
+		return write(w, http.StatusOK, made)
+	}
+	return write(w, http.StatusCreated, made)
+}
+
+// born makes the child and shows it.
+func (d *door) born(w http.ResponseWriter, r *http.Request, spec vacants.SpawnSpec) error {
+	made, err := d.bear(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusCreated, made)
+}
+
+// bear makes the child. One that is to think as its parent does, and whose parent
+// answers by a plan, echoes.
+func (d *door) bear(ctx context.Context, spec vacants.SpawnSpec) (Spawned, error) {
+	thinks := spec.Substrate
+	if thinks == "" {
+		parent, err := d.Vacants.Get(ctx, spec.Parent)
+		if err != nil {
+			return Spawned{}, err
+		}
+		if thinks = parent.Substrate; thinks == plan.Kind { // the plan is the parent's own
+			thinks, spec.Substrate = defaultSubstrate, defaultSubstrate
+		}
+	}
+	if err := reaches(&spec, thinks); err != nil {
+		return Spawned{}, err
+	}
+	rec, m, err := d.Vacants.Spawn(ctx, spec)
+	if err != nil {
+		return Spawned{}, asSent(err)
+	}
+	return Spawned{Vacant: vacantOf(&rec), Manifest: Manifest{Manifest: m.Blob()}}, nil
+}
+
+// reaches has a child reach the endpoint that thinks for it: one that may reach
+// nothing could never answer, and one that reaches what its tools name has it
+// among them, as it has where nothing is said.
+func reaches(spec *vacants.SpawnSpec, thinks string) error {
+	s, err := substrate.Parse(thinks)
+	if err != nil || s.Kind != substrate.KindHTTP {
+		return nil // what is wrong with it is said where it is opened
+	}
+	switch spec.Outbound {
+	case composite.NoExternal:
+		return problem.Invalid("outbound", "parent-permitted or unrestricted for a child that "+s.Kind+":URL thinks for, which could not answer else", string(spec.Outbound))
+	case composite.ParentPermitted:
+		if !slices.Contains(spec.Tools, s.Argument) {
+			spec.Tools = append(slices.Clone(spec.Tools), s.Argument)
+		}
+	}
+	return nil
+}
+
+// asSent names what is wrong by the member that was sent, where the manifest
+// has another word for it.
+func asSent(err error) error {
+	for member, sent := range map[string]string{"endpoint_reachability": "reach", "outbound_policy": "outbound"} {
+		p := problem.Of(err)
+		if rest, ok := strings.CutPrefix(p.Text(), member+":"); ok {
+			return &problem.Error{Kind: p.Kind, Field: sent, Detail: sent + ":" + rest, Err: p.Err}
+		}
+	}
+	return err
+}
+
+// children shows a page of a vacant's children, and how its calls to them went.
+func (d *door) children(w http.ResponseWriter, r *http.Request) error {
+	limit, err := number(r.URL.Query(), "limit", vacants.MaxPage)
+	if err != nil {
+		return err
+	}
+	parent, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	if d.Report == nil {
+		return problem.New(problem.NotFound, "this home does not serve %s", r.URL.Path)
+	}
+	all, next, err := d.Report(r.Context(), parent.ID, r.URL.Query().Get("cursor"), int(limit))
+	if err != nil {
+		return err
+	}
+	page := Children{Children: make([]Child, len(all)), Next: next}
+	for i := range all {
+		if page.Children[i], err = d.child(r, &all[i]); err != nil {
+			return err
+		}
+	}
+	return write(w, http.StatusOK, page)
+}
+
+func (d *door) child(r *http.Request, one *delegation.Child) (Child, error) {
+	c := Child{Vacant: vacantOf(&one.Record), Calls: one.Calls, Decided: one.Decided, Failures: one.Failures}
+	if one.Decided > one.Failures {
+		took := one.P50.Milliseconds()
+		c.P50 = &took
+	}
+	switch {
+	case one.Record.IsDeleted():
+		c.CannotAnswer = "deleted"
+	case !one.Record.State.CanBeCalled():
+		c.CannotAnswer = string(one.Record.State)
+	}
+	m, ok, err := d.Vacants.Manifest(r.Context(), one.Record.ID)
+	if ok {
+		c.Path, c.Closed, c.Graduated = m.Manifest.BirthPath, m.Manifest.ClosedByDefault, m.Graduated
+	}
+	return c, err
+}
+
+// manifest shows what binds a child to its parent.
+func (d *door) manifest(w http.ResponseWriter, r *http.Request) error {
+	child, err := d.childOf(r)
+	if err != nil {
+		return err
+	}
+	return d.showManifest(w, r, child)
+}
+
+func (d *door) showManifest(w http.ResponseWriter, r *http.Request, child identity.ID) error {
+	m, ok, err := d.Vacants.Manifest(r.Context(), child)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return problem.New(problem.NotFound, "vacant %s is nobody's child that this host knows of", child.Short())
+	}
+	return write(w, http.StatusOK, manifestPage(&m))
+}
+
+func manifestPage(m *registry.ManifestDocument) Manifest {
+	page := Manifest{Manifest: m.Manifest.Blob(), Graduated: m.Graduated}
+	if m.Replaced != nil {
+		page.Replaced = m.Replaced.Blob()
+	}
+	return page
+}
+
+// takeManifest keeps a manifest that both parties have signed.
+func (d *door) takeManifest(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	m, err := composite.Parse(body)
+	if err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	if m.ChildID != rec.ID {
+		return problem.Invalid("child_id", rec.ID.String(), m.ChildID.String())
+	}
+	if err := d.Vacants.TakeManifest(r.Context(), m); err != nil {
+		return err
+	}
+	return d.showManifest(w, r, rec.ID)
+}
+
+// readSpawning reads the body of a spawn.
+func readSpawning(body []byte) (s Spawning, err error) {
+	d := canon.NewDecoder(body, limits())
+	err = d.Document(func(key string) (err error) {
+		switch key {
+		case "path":
+			s.Path, err = word[composite.BirthPath](d, key)
+		case "name":
+			s.Name, err = text(d, key)
+		case "capability":
+			s.Capability, err = text(d, key)
+		case "substrate":
+			s.Substrate, err = text(d, key)
+		case "tools":
+			s.Tools, err = texts(d, key)
+		case "rule":
+			s.Rule, err = text(d, key)
+		case "with":
+			s.With, err = text(d, key)
+		case "reach":
+			s.Reach, err = word[composite.Reachability](d, key)
+		case "outbound":
+			s.Outbound, err = word[composite.Outbound](d, key)
+		default:
+			err = unknown("", key, "path, name, capability, substrate, tools, rule, with, reach or outbound")
+		}
+		return err
+	})
+	return s, err
+}
+
+func word[T ~string](d *canon.Decoder, field string) (T, error) {
+	s, err := text(d, field)
+	return T(s), err
+}
+
+// plan shows what a composite does with a call.
+func (d *door) plan(w http.ResponseWriter, r *http.Request) error {
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	p, ok, err := d.Vacants.Plan(r.Context(), rec.ID)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return problem.New(problem.NotFound, "vacant %s has no plan", rec.Name)
+	}
+	return write(w, http.StatusOK, planPage(&rec, &p))
+}
+
+func planPage(rec *vacants.Record, p *plan.Plan) Plan {
+	return Plan{vacantOf(rec), json.RawMessage(p.Blob()), p.Hash()}
+}
+
+func (d *door) setPlan(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	p, err := plan.Parse(body)
+	if err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	rec, p, err = d.Vacants.SetPlan(r.Context(), rec.ID, p)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, planPage(&rec, &p))
+}

@@ -1,0 +1,284 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// Client is the other side of the door. Refusals come back as problems of the
+// kind that the door gave them; a door that cannot be reached is Unavailable.
+type Client struct {
+	HTTP *http.Client
+	URL  string // the base URL of the routes
+	Key  string // the operator key; "" where the address guards the door
+}
+
+// Format shows where the door is, whatever the verb: not the key.
+func (c Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "client of "+c.URL) }
+
+// Creation is the body of a creation. Import is what `vacancy export` wrote,
+// nil for a new vacant.
+type Creation struct {
+	Name       string          `json:"name"`
+	Capability string          `json:"capability"`
+	Substrate  string          `json:"substrate,omitempty"`
+	Tenant     string          `json:"tenant,omitempty"`
+	Import     json.RawMessage `json:"import,omitempty"`
+}
+
+// Format shows the name only, whatever the verb: an import holds a seed.
+func (n Creation) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "creation of %q", n.Name) }
+
+// Create makes a vacant.
+func (c *Client) Create(ctx context.Context, n Creation) (v Vacant, err error) {
+	body, err := json.Marshal(n)
+	if err != nil {
+		return v, problem.Wrap(problem.Usage, err, "what is imported is no JSON")
+	}
+	defer clear(body) // it may hold a seed
+	return c.vacant(ctx, http.MethodPost, "/v1/admin/vacants", body)
+}
+
+// List returns a page of vacants; cursor is "" for the first.
+func (c *Client) List(ctx context.Context, cursor string) (p Page, err error) {
+	path := "/v1/admin/vacants"
+	if cursor != "" {
+		path += "?cursor=" + url.QueryEscape(cursor)
+	}
+	if err := c.do(ctx, http.MethodGet, path, nil, &p); err != nil {
+		return Page{}, err
+	}
+	for i := range p.Vacants {
+		if err := p.Vacants[i].sound(); err != nil {
+			return Page{}, err
+		}
+	}
+	return p, nil
+}
+
+// Show returns a vacant by name, id or the beginning of an id.
+func (c *Client) Show(ctx context.Context, vacant string) (Vacant, error) {
+	return c.vacant(ctx, http.MethodGet, pathOf(vacant), nil)
+}
+
+// The commands of Change.
+const (
+	Pause   = "pause"
+	Resume  = "resume"
+	Sink    = "sink"
+	Archive = "archive"
+)
+
+// Change gives a command to a vacant.
+func (c *Client) Change(ctx context.Context, vacant, command string) (Vacant, error) {
+	return c.vacant(ctx, http.MethodPost, pathOf(vacant)+"/"+command, nil)
+}
+
+// Delete destroys all of an archived vacant but its rows and a tombstone.
+func (c *Client) Delete(ctx context.Context, vacant string) (Vacant, error) {
+	return c.vacant(ctx, http.MethodDelete, pathOf(vacant), nil)
+}
+
+// Publish lists a vacant in its host's registry.
+func (c *Client) Publish(ctx context.Context, vacant string, p Publication) (Published, error) {
+	return c.published(ctx, vacant, "publish", p)
+}
+
+// Unpublish hides a vacant from search.
+func (c *Client) Unpublish(ctx context.Context, vacant string) (Published, error) {
+	return c.published(ctx, vacant, "unpublish", nil)
+}
+
+// Revoke has a vacant's key refused, for good.
+func (c *Client) Revoke(ctx context.Context, vacant, reason string) (Published, error) {
+	return c.published(ctx, vacant, "revoke", struct {
+		Reason string `json:"reason"`
+	}{reason})
+}
+
+func (c *Client) published(ctx context.Context, vacant, command string, what any) (p Published, err error) {
+	var body []byte
+	if what != nil {
+		if body, err = json.Marshal(what); err != nil {
+			return p, problem.Wrap(problem.Usage, err, "what is published is no JSON")
+		}
+	}
+	if err := c.do(ctx, http.MethodPost, pathOf(vacant)+"/"+command, body, &p); err != nil {
+		return Published{}, err
+	}
+	if err := p.Vacant.sound(); err != nil {
+		return Published{}, err
+	}
+	switch p.Receipt.Visibility {
+	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public, "": // "": of a key that was never registered
+		return p, nil
+	}
+	return Published{}, problem.New(problem.Untrusted, "the host's answer is no receipt: its visibility is none")
+}
+
+// SetListing keeps what the operator says of a registration.
+func (c *Client) SetListing(ctx context.Context, id identity.ID, l Listing) (out Listed, err error) {
+	body, err := json.Marshal(l)
+	if err != nil {
+		return out, problem.Wrap(problem.Usage, err, "the listing is no JSON")
+	}
+	return out, c.do(ctx, http.MethodPut, "/v1/admin/listings/"+id.String(), body, &out)
+}
+
+// vacant sends a request that a vacant answers.
+func (c *Client) vacant(ctx context.Context, method, path string, body []byte) (v Vacant, err error) {
+	if err := c.do(ctx, method, path, body, &v); err != nil {
+		return Vacant{}, err
+	}
+	if err := v.sound(); err != nil {
+		return Vacant{}, err
+	}
+	return v, nil
+}
+
+// maxExport is the largest export in bytes that a client takes in.
+const maxExport = 128 << 20
+
+// Export returns a vacant as a bundle, its key in the clear: the caller wipes
+// it. An answer that was cut off is no bundle.
+func (c *Client) Export(ctx context.Context, vacant string) ([]byte, error) {
+	resp, err := c.send(ctx, http.MethodPost, pathOf(vacant)+"/export", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxExport+1))
+	if err != nil || len(b) > maxExport || !json.Valid(b) {
+		clear(b)
+		return nil, problem.Wrap(problem.Unavailable, err, "the host's answer was cut off")
+	}
+	return b, nil
+}
+
+// Host says who the host is; with a challenge its signature of that is beside.
+func (c *Client) Host(ctx context.Context, challenge string) (h Host, err error) {
+	path := "/v1/admin/host"
+	if challenge != "" {
+		path += "?challenge=" + url.QueryEscape(challenge)
+	}
+	return h, c.do(ctx, http.MethodGet, path, nil, &h)
+}
+
+// SetHost tells the host its public URL.
+func (c *Client) SetHost(ctx context.Context, base string) (h Host, err error) {
+	body, err := json.Marshal(struct {
+		URL string `json:"url"`
+	}{base})
+	if err != nil {
+		return h, problem.Wrap(problem.Usage, err, "the URL is no text")
+	}
+	return h, c.do(ctx, http.MethodPut, "/v1/admin/host", body, &h)
+}
+
+// Logbook returns a page of a vacant's logbook from a place (from 1) on.
+func (c *Client) Logbook(ctx context.Context, vacant string, from uint64) (l Logbook, err error) {
+	if err := c.do(ctx, http.MethodGet, pathOf(vacant)+"/logbook?from="+strconv.FormatUint(max(from, 1), 10), nil, &l); err != nil {
+		return Logbook{}, err
+	}
+	for i := range l.Entries {
+		if _, err := canon.ParseTime(l.Entries[i].Time); err != nil {
+			return Logbook{}, problem.Wrap(problem.Untrusted, err, "the host's answer: a logbook entry has no time")
+		}
+	}
+	return l, nil
+}
+
+// pathOf is the path of a vacant. Dots are no name, but as a path they would
+// lead elsewhere.
+func pathOf(vacant string) string {
+	if strings.Trim(vacant, ".") == "" {
+		vacant = strconv.Quote(vacant)
+	}
+	return "/v1/admin/vacants/" + url.PathEscape(vacant)
+}
+
+// Stream opens one of the streaming routes, with its query. The caller closes
+// the body.
+func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
+	resp, err := c.send(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+func (c *Client) do(ctx context.Context, method, path string, body []byte, into any) error {
+	resp, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the host's answer was cut off")
+	}
+	return nil
+}
+
+// send returns the response to a request if it is a success.
+func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "no request can be made of %s", path)
+	}
+	if c.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Key)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.HTTP.Do(req)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, problem.Wrap(problem.Canceled, err, "the host was not waited for")
+	case err != nil:
+		return nil, problem.Wrap(problem.Unavailable, err, "the host cannot be reached")
+	case resp.StatusCode < http.StatusMultipleChoices:
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < http.StatusBadRequest {
+		// What opens the door is for this door alone.
+		return nil, problem.New(problem.Forbidden, "the host redirects to %.200q, which is not followed", resp.Header.Get("Location"))
+	}
+	var r Refusal
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "the host answered with status %d", resp.StatusCode)
+	}
+	return nil, r.Problem()
+}
+
+// Problem is what the door rendered as r.
+func (r *Refusal) Problem() error {
+	return &problem.Error{Kind: kindOf(r.Code), Field: r.Field, Detail: r.Detail}
+}
+
+// kindOf finds a kind by its word; one of a later host is Internal.
+func kindOf(code string) problem.Kind {
+	for _, k := range problem.Kinds() {
+		if k.String() == code {
+			return k
+		}
+	}
+	return problem.Internal
+}

@@ -1,0 +1,4 @@
+package admin
+
+// ReadSpawning is readSpawning, for the fuzzer.
+var ReadSpawning = readSpawning

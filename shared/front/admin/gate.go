@@ -1,0 +1,169 @@
+package admin
+
+import (
+	"context"
+	"encoding/hex"
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Gate is what the door asks of the gate: it begins nothing.
+type Gate interface {
+	Status(ctx context.Context, child identity.ID, position uint64) (graduation.Status, error)
+	Latest(ctx context.Context, child identity.ID) (graduation.Status, bool, error)
+	Policy(ctx context.Context, tenant string) (p gate.Policy, from string, err error)
+	SetPolicy(ctx context.Context, tenant string, p gate.Policy) error
+}
+
+// GatePolicy is the policy that graduations are judged by, and where it comes
+// from: "tenant", "host" or "default".
+type GatePolicy struct {
+	Tenant string      `json:"tenant,omitempty"`
+	From   string      `json:"from"`
+	Policy gate.Policy `json:"policy"`
+}
+
+// signGraduation has a vacant that is hosted here sign a request for a
+// graduation, as the party of it that it is. The gate decides; this only says
+// that the operator wants it.
+func (d *door) signGraduation(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	q, err := readGraduation(body)
+	if err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	out := GraduationSignature{ID: rec.ID}
+	sign := func(s identity.Signer) error { return q.SignParent(r.Context(), s) }
+	switch rec.ID {
+	case q.ParentID:
+		out.Party = "parent"
+	case q.ChildID:
+		out.Party = "child"
+		sign = func(s identity.Signer) error { return q.SignChild(r.Context(), s) }
+	default:
+		return problem.Invalid("vacant", "the parent or the child of the request", rec.Name)
+	}
+	if err := d.Vacants.Sign(r.Context(), rec.ID, sign); err != nil {
+		return err
+	}
+	out.Signature = hex.EncodeToString(append(q.SignatureParent, q.SignatureChild...)) // one of them is empty
+	return write(w, http.StatusOK, out)
+}
+
+func readGraduation(body []byte) (q composite.Request, err error) {
+	d := canon.NewDecoder(body, limits())
+	err = d.Document(func(key string) (err error) {
+		switch key {
+		case "parent_id":
+			q.ParentID, err = id(d, key)
+		case "child_id":
+			q.ChildID, err = id(d, key)
+		case "capability_text":
+			q.CapabilityText, err = text(d, key)
+		default:
+			err = unknown("", key, "parent_id, child_id or capability_text")
+		}
+		return err
+	})
+	if err == nil {
+		err = q.Check()
+	}
+	return q, err
+}
+
+func id(d *canon.Decoder, field string) (identity.ID, error) {
+	s, err := text(d, field)
+	if err != nil {
+		return identity.ID{}, err
+	}
+	out, err := identity.ParseID(s)
+	if err != nil {
+		return out, problem.Invalid(field, "an id of 64 hex digits", clip(s))
+	}
+	return out, nil
+}
+
+// graduation shows what has come of an attempt of a child, with all evidence
+// that counted: the latest, or that at ?position=.
+func (d *door) graduation(w http.ResponseWriter, r *http.Request) error {
+	if d.Gate == nil {
+		return problem.New(problem.NotFound, "this host has no gate")
+	}
+	position, err := number(r.URL.Query(), "position", 0)
+	if err != nil {
+		return err
+	}
+	child, err := d.childOf(r)
+	if err != nil {
+		return err
+	}
+	if position > 0 {
+		st, err := d.Gate.Status(r.Context(), child, position)
+		if err != nil {
+			return err
+		}
+		return write(w, http.StatusOK, st.View())
+	}
+	st, ok, err := d.Gate.Latest(r.Context(), child)
+	if err == nil && !ok {
+		err = problem.New(problem.NotFound, "vacant %s has not asked to graduate", child.Short())
+	}
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, st.View())
+}
+
+// childOf is whose attempts the path names: by its id also a child that runs
+// elsewhere.
+func (d *door) childOf(r *http.Request) (identity.ID, error) {
+	if id, err := identity.ParseID(r.PathValue("vacant")); err == nil {
+		return id, nil
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	return rec.ID, err
+}
+
+func (d *door) policy(w http.ResponseWriter, r *http.Request) error {
+	if d.Gate == nil {
+		return problem.New(problem.NotFound, "this host has no gate")
+	}
+	tenant := r.URL.Query().Get("tenant")
+	p, from, err := d.Gate.Policy(r.Context(), tenant)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, GatePolicy{tenant, from, p})
+}
+
+// setPolicy keeps a policy: that of a tenant with ?tenant=, else the host's.
+func (d *door) setPolicy(w http.ResponseWriter, r *http.Request) error {
+	if d.Gate == nil {
+		return problem.New(problem.NotFound, "this host has no gate")
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	p, err := gate.ParsePolicy(body)
+	if err != nil {
+		return err
+	}
+	if err := d.Gate.SetPolicy(r.Context(), r.URL.Query().Get("tenant"), p); err != nil {
+		return err
+	}
+	return d.policy(w, r)
+}

@@ -1,0 +1,124 @@
+package admin
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Where a host's own identity key lies.
+const (
+	KeyService  = "kms"      // in a key service, which it never leaves
+	KeySoftware = "software" // sealed in the store
+)
+
+// Host is who a host is. URL is "" until somebody has set it. Signed says how
+// many cards a change of the URL made anew; it is in the answer to that only.
+type Host struct {
+	ID        identity.ID `json:"host_id"`
+	Key       string      `json:"key"`
+	URL       string      `json:"url"`
+	Version   string      `json:"version"`
+	Stage     string      `json:"stage"`
+	Signature string      `json:"signature,omitempty"` // of a challenge, hex
+	Signed    *int        `json:"cards_signed,omitempty"`
+}
+
+// maxChallenge is the longest challenge in bytes.
+const maxChallenge = 128
+
+// challengeLetters are those of hex and of both base64 forms.
+const challengeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
+
+// Proof is what the host signs for a challenge. It begins like nothing else
+// that any key of this project signs, and names the host and its URL, so that
+// the proof of one host does for no other.
+func (h *Host) Proof(challenge string) []byte {
+	return []byte(strings.Join([]string{"vacancy-host-proof/1", h.ID.String(), h.URL, challenge}, "\x1f"))
+}
+
+// Proves reports whether h's signature is that of its id for challenge.
+func (h *Host) Proves(challenge string) bool {
+	sig, err := hex.DecodeString(h.Signature)
+	return err == nil && identity.Verify(h.ID, h.Proof(challenge), sig)
+}
+
+func (d *door) host(w http.ResponseWriter, r *http.Request) error {
+	challenge, err := challengeOf(r)
+	if err != nil {
+		return err
+	}
+	h, err := d.describe(r)
+	if err != nil {
+		return err
+	}
+	if challenge != "" {
+		s, err := d.Vacants.Self(r.Context())
+		if err != nil {
+			return err
+		}
+		sig, err := s.Sign(r.Context(), h.Proof(challenge))
+		if err != nil {
+			return err
+		}
+		h.Signature = hex.EncodeToString(sig)
+	}
+	return write(w, http.StatusOK, h)
+}
+
+func challengeOf(r *http.Request) (string, error) {
+	given, there := r.URL.Query()["challenge"]
+	if !there {
+		return "", nil
+	}
+	if c := given[0]; len(given) == 1 && c != "" && len(c) <= maxChallenge && strings.Trim(c, challengeLetters) == "" {
+		return c, nil
+	}
+	return "", problem.Invalid("challenge", "1 to 128 letters of hex or base64, once", clip(given[0]))
+}
+
+func (d *door) describe(r *http.Request) (Host, error) {
+	h := Host{Key: KeySoftware, Version: d.Version, Stage: d.Stage}
+	if d.KeyService {
+		h.Key = KeyService
+	}
+	var err error
+	if h.ID, err = d.Vacants.SelfID(r.Context()); err != nil {
+		return h, err
+	}
+	h.URL, err = d.Vacants.Base(r.Context())
+	return h, err
+}
+
+// setHost keeps the public URL, and signs anew the cards that name another.
+func (d *door) setHost(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	url := ""
+	dec := canon.NewDecoder(body, limits())
+	if err := dec.Document(func(key string) (err error) {
+		if key != "url" {
+			return unknown("", key, "url")
+		}
+		url, err = text(dec, key)
+		return err
+	}); err != nil {
+		return err
+	}
+	signed, err := d.Vacants.SetURL(r.Context(), url)
+	if err != nil {
+		return err
+	}
+	h, err := d.describe(r)
+	if err != nil {
+		return err
+	}
+	h.Signed = &signed
+	return write(w, http.StatusOK, h)
+}

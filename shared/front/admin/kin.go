@@ -1,0 +1,106 @@
+package admin
+
+import (
+	"encoding/json"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Spawning is the body of a spawn: what the child shall be, in the words of a
+// composite.SpawnRequest. With is the other parent of a D4, by name or id; it is
+// hosted here too, as both sign.
+type Spawning struct {
+	Path       composite.BirthPath    `json:"path"`
+	Name       string                 `json:"name"`
+	Capability string                 `json:"capability"`
+	Substrate  string                 `json:"substrate,omitempty"`
+	Tools      []string               `json:"tools,omitempty"`
+	Rule       string                 `json:"rule,omitempty"` // what D1 adds
+	With       string                 `json:"with,omitempty"`
+	Reach      composite.Reachability `json:"reach,omitempty"`
+	Outbound   composite.Outbound     `json:"outbound,omitempty"`
+}
+
+// Spawned is a child, just born, and what binds it to its parent. Unchanged says
+// to who runs the host that it was there already, as it was asked for.
+type Spawned struct {
+	Vacant    Vacant   `json:"vacant"`
+	Manifest  Manifest `json:"manifest"`
+	Unchanged bool     `json:"unchanged,omitempty"`
+}
+
+// Check says whether a host's answer is a child, whose words can be shown as they
+// are, and is bound by a manifest that it and its parent have signed.
+func (s *Spawned) Check() error {
+	if err := s.Vacant.sound(); err != nil {
+		return err
+	}
+	m, err := s.Manifest.Open()
+	if err == nil && m.ChildID != s.Vacant.ID {
+		err = problem.New(problem.Untrusted, "the host's answer is the manifest of another child")
+	}
+	return err
+}
+
+// Manifest is the manifest of a child as it is kept: both signatures are in it.
+// Graduated says that the gate has opened it, Replaced is the one before then.
+type Manifest struct {
+	Manifest  json.RawMessage `json:"manifest"`
+	Graduated bool            `json:"graduated"`
+	Replaced  json.RawMessage `json:"replaced,omitempty"`
+}
+
+// Open parses m and says whether it is signed by both, which nobody needs to
+// take the host's word for.
+func (m *Manifest) Open() (composite.Manifest, error) {
+	out, err := composite.Parse(m.Manifest)
+	if err == nil {
+		err = out.Verify()
+	}
+	if err != nil {
+		return out, problem.Wrap(problem.Untrusted, err, "the host's answer is no manifest: %s", problem.Of(err).Text())
+	}
+	return out, nil
+}
+
+// Child is a child as its parent sees it: what it is, and how the parent's
+// calls to it have gone. Calls are all that it ever accepted; of the last Decided
+// of them Failures got no answer, and P50 is how many milliseconds the others
+// took that is in the middle, in whole milliseconds, null if there are none. What
+// its parent did not even ask, because it cannot answer, is in none of these:
+// CannotAnswer says why, its state or "deleted"; "" for one that can.
+type Child struct {
+	Vacant    Vacant              `json:"vacant"`
+	Path      composite.BirthPath `json:"path"`
+	Closed    bool                `json:"closed"`
+	Graduated bool                `json:"graduated"`
+	Calls     uint64              `json:"calls"`
+	Decided   int                 `json:"decided"`
+	Failures  int                 `json:"failures"`
+	P50       *int64              `json:"p50_ms"`
+
+	CannotAnswer string `json:"cannot_answer,omitempty"`
+}
+
+// Children is a page of children. Next is the cursor of the next page, "" after
+// the last.
+type Children struct {
+	Children []Child `json:"children"`
+	Next     string  `json:"next"`
+}
+
+// Plan is the plan that a vacant answers by.
+type Plan struct {
+	Vacant Vacant          `json:"vacant"`
+	Plan   json.RawMessage `json:"plan"`
+	Hash   identity.Hash   `json:"plan_hash"`
+}
+
+// GraduationSignature is a vacant's signature of a request for a graduation.
+type GraduationSignature struct {
+	ID        identity.ID `json:"vacant_id"`
+	Party     string      `json:"party"`     // parent or child
+	Signature string      `json:"signature"` // hex
+}

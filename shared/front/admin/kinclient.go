@@ -1,0 +1,126 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Spawn makes a child of a vacant.
+func (c *Client) Spawn(ctx context.Context, parent string, s Spawning) (out Spawned, err error) {
+	if err := c.put(ctx, http.MethodPost, pathOf(parent)+"/children", s, &out); err != nil {
+		return Spawned{}, err
+	}
+	return out, out.Check()
+}
+
+// Children returns a page of a vacant's children; cursor is "" for the first.
+func (c *Client) Children(ctx context.Context, parent, cursor string) (out Children, err error) {
+	path := pathOf(parent) + "/children"
+	if cursor != "" {
+		path += "?cursor=" + url.QueryEscape(cursor)
+	}
+	if err := c.do(ctx, http.MethodGet, path, nil, &out); err != nil {
+		return Children{}, err
+	}
+	for i := range out.Children {
+		if err := out.Children[i].Vacant.sound(); err != nil {
+			return Children{}, err
+		}
+	}
+	return out, nil
+}
+
+// Manifest returns the manifest of a child.
+func (c *Client) Manifest(ctx context.Context, child string) (out Manifest, err error) {
+	return out, c.do(ctx, http.MethodGet, pathOf(child)+"/manifest", nil, &out)
+}
+
+// TakeManifest keeps a manifest that both have signed already.
+func (c *Client) TakeManifest(ctx context.Context, child string, m *composite.Manifest) (out Manifest, err error) {
+	return out, c.do(ctx, http.MethodPost, pathOf(child)+"/manifest", m.Blob(), &out)
+}
+
+// SetPlan gives a vacant the plan that it answers by.
+func (c *Client) SetPlan(ctx context.Context, vacant string, plan []byte) (out Plan, err error) {
+	if err := c.do(ctx, http.MethodPut, pathOf(vacant)+"/plan", plan, &out); err != nil {
+		return Plan{}, err
+	}
+	return out, out.Vacant.sound()
+}
+
+// Plan returns the plan that a vacant answers by.
+func (c *Client) Plan(ctx context.Context, vacant string) (out Plan, err error) {
+	if err := c.do(ctx, http.MethodGet, pathOf(vacant)+"/plan", nil, &out); err != nil {
+		return Plan{}, err
+	}
+	return out, out.Vacant.sound()
+}
+
+// SignGraduation has a hosted vacant sign the request for a graduation, as the
+// parent or as the child of it.
+func (c *Client) SignGraduation(ctx context.Context, vacant string, r *composite.Request) (out GraduationSignature, err error) {
+	body := graduationWish{Parent: r.ParentID, Child: r.ChildID, Capability: r.CapabilityText}
+	return out, c.put(ctx, http.MethodPost, pathOf(vacant)+"/graduation-signature", body, &out)
+}
+
+// Graduation returns what has come of an attempt of a child, as the host shows
+// it to both parties; position is 0 for the latest.
+func (c *Client) Graduation(ctx context.Context, child string, position uint64) (out graduation.View, err error) {
+	path := pathOf(child) + "/graduation"
+	if position > 0 {
+		path += "?position=" + strconv.FormatUint(position, 10)
+	}
+	return out, c.do(ctx, http.MethodGet, path, nil, &out)
+}
+
+// GraduationsPath is where a request for a graduation goes, here as at the
+// public door.
+const GraduationsPath = "/v1/graduations"
+
+// Submit sends a request for a graduation that both have signed, in the form of
+// graduation.Submission's Blob, and returns what has come of it.
+func (c *Client) Submit(ctx context.Context, submission []byte) (out graduation.View, err error) {
+	return out, c.do(ctx, http.MethodPost, GraduationsPath, submission, &out)
+}
+
+// Gate returns the gate's policy, of a tenant or ("") of the host.
+func (c *Client) Gate(ctx context.Context, tenant string) (out GatePolicy, err error) {
+	return out, c.do(ctx, http.MethodGet, gatePath(tenant), nil, &out)
+}
+
+// SetGate changes the gate's policy.
+func (c *Client) SetGate(ctx context.Context, tenant string, p gate.Policy) (out GatePolicy, err error) {
+	return out, c.put(ctx, http.MethodPut, gatePath(tenant), p, &out)
+}
+
+func gatePath(tenant string) string {
+	if tenant == "" {
+		return "/v1/admin/gate"
+	}
+	return "/v1/admin/gate?tenant=" + url.QueryEscape(tenant)
+}
+
+// put sends a body and reads the answer.
+func (c *Client) put(ctx context.Context, method, path string, body, into any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return problem.Wrap(problem.Usage, err, "what is sent is no JSON")
+	}
+	return c.do(ctx, method, path, b, into)
+}
+
+// graduationWish is what both parties of a graduation sign.
+type graduationWish struct {
+	Parent     identity.ID `json:"parent_id"`
+	Child      identity.ID `json:"child_id"`
+	Capability string      `json:"capability_text"`
+}

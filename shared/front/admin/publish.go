@@ -1,0 +1,212 @@
+package admin
+
+import (
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// Receipt is what a publish or a revocation has come to. Unchanged: the
+// registry said all of it already.
+type Receipt struct {
+	Seq        uint64               `json:"event_seq"`
+	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
+	Visibility lifecycle.Visibility `json:"visibility"`
+	Unchanged  bool                 `json:"unchanged,omitempty"`
+}
+
+// Published is a hosted vacant and the receipt of what it published.
+type Published struct {
+	Vacant  Vacant  `json:"vacant"`
+	Receipt Receipt `json:"receipt"`
+}
+
+// Listed is the listing of a registration as an operator has set it.
+type Listed struct {
+	ID      identity.ID `json:"vacant_id"`
+	Source  string      `json:"listing_source"`
+	Listing Listing     `json:"listing"`
+}
+
+// Listing is what a vacant is to be found by besides its card. Price is in
+// micro-dollars a call.
+type Listing struct {
+	Tags    []string `json:"tags,omitempty"`
+	Skills  []string `json:"skills,omitempty"`
+	Summary string   `json:"summary,omitempty"`
+	Family  string   `json:"family,omitempty"`
+	Owner   string   `json:"owner,omitempty"`
+	Price   int64    `json:"price"`
+}
+
+// Publication is the body of a publish; what is nil stays as it is.
+type Publication struct {
+	Capability *string               `json:"capability,omitempty"`
+	Visibility *lifecycle.Visibility `json:"visibility,omitempty"`
+	Listing    *Listing              `json:"listing,omitempty"`
+}
+
+func (d *door) publish(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	wishes, err := readWishes(body)
+	if err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	rec, receipt, err := d.Vacants.Publish(r.Context(), rec.ID, wishes)
+	return published(w, &rec, receipt, err)
+}
+
+func (d *door) unpublish(w http.ResponseWriter, r *http.Request) error {
+	if err := noBody(r); err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	rec, receipt, err := d.Vacants.Unpublish(r.Context(), rec.ID)
+	return published(w, &rec, receipt, err)
+}
+
+func (d *door) revoke(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	reason := ""
+	dec := canon.NewDecoder(body, limits())
+	if err := dec.Document(func(key string) (err error) {
+		if key != "reason" {
+			return unknown("", key, "reason")
+		}
+		reason, err = text(dec, key)
+		return err
+	}); err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	rec, receipt, err := d.Vacants.Revoke(r.Context(), rec.ID, reason)
+	return published(w, &rec, receipt, err)
+}
+
+func published(w http.ResponseWriter, r *vacants.Record, receipt registry.Receipt, err error) error {
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, Published{vacantOf(r), Receipt{receipt.Seq, receipt.CardHash, receipt.Visibility, receipt.Replayed}})
+}
+
+// setListing keeps what the operator says of a registration, hosted here or not.
+func (d *door) setListing(w http.ResponseWriter, r *http.Request) error {
+	if d.Vacants.Registry == nil {
+		return problem.New(problem.NotFound, "this host keeps no registry")
+	}
+	id, err := identity.ParseID(r.PathValue("vacant"))
+	if err != nil {
+		return problem.Invalid("vacant", "an id of 64 hex digits", clip(r.PathValue("vacant")))
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	dec := canon.NewDecoder(body, limits())
+	wishes, err := readListing(dec)
+	if err == nil {
+		err = dec.End()
+	}
+	if err != nil {
+		return err
+	}
+	l := listing.Listing{Tags: wishes.Tags, Skills: wishes.Skills, Summary: wishes.Summary, Family: wishes.Family, Owner: wishes.Owner, Price: wishes.Price}
+	g, err := d.Vacants.Registry.SetListing(r.Context(), id, l)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, Listed{id, g.ListingSource, Listing{
+		g.Listing.Tags, g.Listing.Skills, g.Listing.Summary, g.Listing.Family, g.Listing.Owner, g.Listing.Price,
+	}})
+}
+
+// readWishes reads the body of a publish.
+func readWishes(body []byte) (w vacants.Wishes, err error) {
+	d := canon.NewDecoder(body, limits())
+	err = d.Document(func(key string) error {
+		switch key {
+		case "capability":
+			s, err := text(d, key)
+			w.Capability = &s
+			return err
+		case "visibility":
+			s, err := text(d, key)
+			v := lifecycle.Visibility(s)
+			if err == nil && v != lifecycle.Hidden && v != lifecycle.Restricted && v != lifecycle.Public {
+				err = problem.Invalid(key, "NONE, RESTRICTED or PUBLIC", clip(s))
+			}
+			w.Visibility = &v
+			return err
+		case "listing":
+			l, err := readListing(d)
+			w.Listing = &l
+			return err
+		}
+		return unknown("", key, "capability, visibility or listing")
+	})
+	return w, err
+}
+
+func readListing(d *canon.Decoder) (l vacants.ListingWishes, err error) {
+	if k := d.Kind(); k != canon.Object {
+		return l, problem.Invalid("listing", canon.Object.String(), k.String())
+	}
+	err = d.Object(func(key string) (err error) {
+		switch field := "listing." + key; key {
+		case "tags":
+			l.Tags, err = texts(d, field)
+		case "skills":
+			l.Skills, err = texts(d, field)
+		case "summary":
+			l.Summary, err = text(d, field)
+		case "family":
+			l.Family, err = text(d, field)
+		case "owner":
+			l.Owner, err = text(d, field)
+		case "price":
+			if k := d.Kind(); k != canon.Int {
+				return problem.Invalid(field, "micro-dollars a call, an integer", k.String())
+			}
+			l.Price, err = d.Int64()
+		default:
+			err = unknown("listing.", key, "tags, skills, summary, family, owner or price")
+		}
+		return err
+	})
+	return l, err
+}
+
+func texts(d *canon.Decoder, field string) (list []string, err error) {
+	if k := d.Kind(); k != canon.Array {
+		return nil, problem.Invalid(field, canon.Array.String(), k.String())
+	}
+	err = d.Array(func(int) error {
+		s, err := text(d, field)
+		list = append(list, s)
+		return err
+	})
+	return list, err
+}

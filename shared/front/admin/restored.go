@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Restored says how many open vacants of a page refuse what was signed until
+// now, and why others of it do not. Next is the cursor of the next page, ""
+// after the last.
+type Restored struct {
+	Vacants int       `json:"vacants"`
+	Next    string    `json:"next"`
+	Failed  []Refusal `json:"failed,omitempty"`
+}
+
+// restoredPage is how many vacants one request changes. A function has half a
+// minute for it, and each takes some tens of milliseconds.
+const restoredPage = 50
+
+// restored serves POST /v1/admin/restored?cursor=: what the host keeps came back from
+// a backup (hosted.Restored).
+func (d *door) restored(w http.ResponseWriter, r *http.Request) error {
+	if err := noBody(r); err != nil {
+		return err
+	}
+	n, next, failed, err := d.Vacants.RestoredPage(r.Context(), r.URL.Query().Get("cursor"), restoredPage)
+	if err != nil {
+		return err
+	}
+	page := Restored{Vacants: n, Next: next}
+	for _, err := range failed {
+		p := problem.Of(err)
+		d.Log.LogAttrs(r.Context(), slog.LevelError, "not restored", slog.String("cause", p.Error()))
+		page.Failed = append(page.Failed, Refusal{Detail: p.Text(), Code: p.Kind.String(), Field: p.Field})
+	}
+	return write(w, http.StatusOK, page)
+}
+
+// Restored tells the host, page by page, that what it keeps came back from a
+// backup, and returns how many vacants refuse what was signed until now. An
+// error of single vacants is the first of them, and keeps no other from it.
+func (c *Client) Restored(ctx context.Context) (vacants int, err error) {
+	failed, first := 0, error(nil)
+	for cursor, more := "", true; more; more = cursor != "" {
+		path := "/v1/admin/restored"
+		if cursor != "" {
+			path += "?cursor=" + url.QueryEscape(cursor)
+		}
+		var page Restored
+		if err := c.do(ctx, http.MethodPost, path, nil, &page); err != nil {
+			return vacants, err
+		}
+		if page.Next != "" && page.Next == cursor {
+			return vacants, problem.New(problem.Untrusted, "the host gives one page again and again")
+		}
+		vacants, cursor = vacants+page.Vacants, page.Next
+		if n := len(page.Failed); n > 0 && failed == 0 {
+			first = page.Failed[0].Problem()
+		}
+		failed += len(page.Failed)
+	}
+	if failed > 0 {
+		return vacants, problem.Wrap(problem.Of(first).Kind, first, "%d vacants refuse what was signed until now, %d do not: run the same command again; the first: %s",
+			vacants, failed, problem.Of(first).Text())
+	}
+	return vacants, nil
+}

@@ -1,0 +1,78 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// metered is a store that counts commits, and fails those to one document.
+type metered struct {
+	store.Store
+	commits int
+	broken  store.Key
+}
+
+func (m *metered) Commit(ctx context.Context, writes ...store.Write) error {
+	for _, w := range writes {
+		if put, ok := w.(store.Put); ok && put.Key == m.broken {
+			return errors.New("out of order")
+		}
+	}
+	m.commits++
+	return m.Store.Commit(ctx, writes...)
+}
+
+// A function has half a minute for a request, and a host any number of vacants:
+// those behind the first few hundred would never get their floor.
+func TestARestoreIsToldPageByPage(t *testing.T) {
+	const count = 120
+	m := &metered{}
+	var v *vacants.Vacants
+	h := newHouse(t, func(c *admin.Config) { c.Host, v = "", c.Vacants })
+	for i := range count {
+		if w := h.ask("POST", "/v1/admin/vacants", fmt.Sprintf(`{"name":"v%03d","capability":"c"}`, i)); w.Code != 201 {
+			t.Fatalf("create = %d %s", w.Code, w.Body)
+		}
+	}
+	m.Store, v.Store = v.Store, m
+	most := 0
+	s := httptest.NewServer(h.door)
+	t.Cleanup(s.Close)
+	c := &admin.Client{HTTP: s.Client(), URL: s.URL}
+	for cursor, more := "", true; more; {
+		before := m.commits
+		w := h.ask("POST", "/v1/admin/restored?cursor="+cursor, "")
+		most = max(most, m.commits-before)
+		_, next, _ := strings.Cut(w.Body.String(), `"next":"`)
+		cursor, _, _ = strings.Cut(next, `"`)
+		more = w.Code == 200 && cursor != ""
+	}
+	if m.commits != count || most > 50 {
+		t.Errorf("%d vacants changed, up to %d by one request; want %d, at most 50", m.commits, most, count)
+	}
+	if n, err := c.Restored(t.Context()); n != count || err != nil {
+		t.Errorf("Restored() = %d, %v, want %d", n, err, count)
+	}
+	// One that fails keeps none behind it from its floor.
+	r, err := v.ByName(t.Context(), "v007")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.broken = vacants.RecordKey(r.ID)
+	n, err := c.Restored(t.Context())
+	if n != count-1 || err == nil || !strings.Contains(problem.Of(err).Text(), "119 vacants refuse what was signed until now, 1 do not") {
+		t.Errorf("Restored() with one out of order = %d, %v, want %d, and why", n, err, count-1)
+	}
+	if w := h.ask("POST", "/v1/admin/restored?cursor=odd", ""); w.Code != 400 {
+		t.Errorf("POST with an odd cursor = %d %s, want 400", w.Code, w.Body)
+	}
+}

@@ -1,0 +1,135 @@
+package admin
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// Vacant is a hosted vacant as the door shows it. Times are in wire form (UTC,
+// wire §3).
+type Vacant struct {
+	ID         identity.ID     `json:"vacant_id"`
+	Name       string          `json:"name"`
+	State      lifecycle.State `json:"state"`
+	Capability string          `json:"capability_text"`
+	Substrate  string          `json:"substrate"`
+	Endpoint   string          `json:"endpoint"` // where callers post; its card's
+	Card       json.RawMessage `json:"card"`     // the signed card
+	Created    string          `json:"created"`
+	Changed    string          `json:"changed"`
+	// Parent is whose child it is; Closed says that its manifest closes it.
+	Parent *identity.ID `json:"parent_id,omitempty"`
+	Closed bool         `json:"closed,omitempty"`
+	Tenant string       `json:"tenant,omitempty"` // who it is hosted for
+	// Deleted is when all else was destroyed; "" for every other vacant.
+	Deleted string `json:"deleted,omitempty"`
+}
+
+func vacantOf(r *vacants.Record) Vacant {
+	v := Vacant{
+		ID: r.ID, Name: r.Name, State: r.State, Capability: r.Capability, Substrate: r.Substrate,
+		Card: json.RawMessage("null"), Created: canon.FormatTime(r.Created), Changed: canon.FormatTime(r.Changed),
+		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant,
+	}
+	if c, err := card.Parse(r.Card); err == nil { // a damaged one is for verify to name
+		v.Card, v.Endpoint = r.Card, c.Endpoint
+	}
+	if r.IsDeleted() {
+		v.Deleted = canon.FormatTime(r.Deleted)
+	}
+	return v
+}
+
+// sound says whether a host's answer is a vacant: the person's terminal shows
+// these words as they are, and a file is named after the name.
+func (v *Vacant) sound() error {
+	_, err := lifecycle.ParseState(string(v.State))
+	if bad := vacants.CheckName(v.Name); bad != nil {
+		err = bad
+	}
+	for _, at := range []string{v.Created, v.Changed, v.Deleted} {
+		if _, bad := canon.ParseTime(at); at != "" && bad != nil {
+			err = bad
+		}
+	}
+	if err != nil {
+		return problem.Wrap(problem.Untrusted, err, "the host's answer is no vacant: %s", problem.Of(err).Text())
+	}
+	return nil
+}
+
+// Page is a page of vacants, by name. Next is the cursor of the next page, ""
+// after the last.
+type Page struct {
+	Vacants []Vacant `json:"vacants"`
+	Next    string   `json:"next"`
+}
+
+// Entry is a logbook entry: its place (from 1) and hash beside what is signed.
+type Entry struct {
+	Position  uint64          `json:"position"`
+	Hash      identity.Hash   `json:"hash"`
+	Kind      string          `json:"kind"`
+	Payload   json.RawMessage `json:"payload"`
+	Prev      identity.Hash   `json:"prev_hash"`
+	Signature string          `json:"signature"` // hex
+	Time      string          `json:"ts"`
+}
+
+func entryOf(p *vacants.Placed) Entry {
+	return Entry{
+		Position: p.Position, Hash: p.Entry.Hash(), Kind: p.Entry.Kind, Payload: p.Entry.Payload,
+		Prev: p.Entry.Prev, Signature: hex.EncodeToString(p.Entry.Signature), Time: canon.FormatTime(p.Entry.Time),
+	}
+}
+
+// Logbook is a page of a logbook. Next is the place to go on from, 0 after an
+// empty page.
+type Logbook struct {
+	Entries []Entry `json:"entries"`
+	Next    uint64  `json:"next"`
+}
+
+// Refusal is the body of every answer that is not a success.
+type Refusal struct {
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+	Field  string `json:"field,omitempty"`
+}
+
+// Fail renders an error: its kind's status and word, and the text that the
+// other side may read.
+func Fail(w http.ResponseWriter, err error) {
+	p := problem.Of(err)
+	if werr := write(w, p.Kind.Row().Status, Refusal{Detail: p.Text(), Code: p.Kind.String(), Field: p.Field}); werr != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+}
+
+func write(w http.ResponseWriter, status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return problem.Wrap(problem.Internal, err, "")
+	}
+	send(w, status, append(b, '\n'))
+	return nil
+}
+
+func send(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // who is gone asks again
+}

@@ -1,0 +1,134 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/family/spawning"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// ChildrenPath reports whether path is where a parent asks for children by its
+// own signature: the one route of this door that others than the operator may
+// use, and so the one that a public listener has.
+func ChildrenPath(path string) bool {
+	rest, ok := strings.CutPrefix(path, "/v1/admin/vacants/")
+	name, tail, _ := strings.Cut(rest, "/")
+	return ok && name != "" && tail == "children"
+}
+
+// Signed answers POST /v1/admin/vacants/{vacant}/children for a parent that has
+// signed what it asks for. What its signature does not fit costs no read, and
+// nobody is told which vacants there are: of a parent that is not hosted here
+// the refusal is that of every call to it.
+func Signed(c Config, asked *spawning.Requests) http.Handler {
+	d := &door{c}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/admin/vacants/{vacant}/children", d.route(map[string]handler{
+		http.MethodPost: func(w http.ResponseWriter, r *http.Request) error { return d.spawnSigned(w, r, asked) },
+	}))
+	mux.HandleFunc("/", d.route(nil))
+	return d.guard(mux)
+}
+
+func (d *door) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawning.Requests) error {
+	r.Body = http.MaxBytesReader(w, r.Body, composite.MaxRequest)
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	q, err := composite.ParseSpawnRequest(body)
+	if err != nil {
+		return err
+	}
+	if r.PathValue("vacant") != q.ParentID.String() {
+		return problem.Invalid("parent_id", fmt.Sprintf("that of the vacant in the path, %.64q", r.PathValue("vacant")), q.ParentID.String())
+	}
+	if err := asked.Check(&q); err != nil {
+		return err
+	}
+	if q.SecondaryID != nil {
+		// Its consent would be this host's to sign, and nobody has asked it.
+		return problem.New(problem.Forbidden, "with: a child of two parents is for who runs the host: one parent does not sign for the other")
+	}
+	parent, err := d.Vacants.Get(r.Context(), q.ParentID)
+	if err != nil {
+		return err
+	}
+	if err := thinks(&q, &parent); err != nil {
+		return err
+	}
+	name, err := childName(q.ParentID, q.Name)
+	if err != nil {
+		return err
+	}
+	if err := asked.Take(r.Context(), &q, d.goneOf(q.ParentID)); err != nil {
+		return err
+	}
+	err = d.born(w, r, vacants.SpawnSpec{
+		Parent: q.ParentID, Path: q.Path, Name: name, Capability: q.Capability, Substrate: q.Substrate,
+		Tools: q.Tools, Rule: q.Rule, With: q.SecondaryID, Reach: q.Reach, Outbound: q.Outbound,
+	})
+	if problem.Is(err, problem.Conflict) || problem.Is(err, problem.Gone) {
+		if had, found := d.Vacants.ByName(r.Context(), name); found == nil && (had.Parent == nil || *had.Parent != q.ParentID) {
+			// Whose it is, or was, is for who runs the host, who alone can have given it.
+			return problem.New(problem.Conflict, "the name %s is taken", name)
+		}
+	}
+	return err
+}
+
+// thinks refuses a substrate that is not the parent's to choose. The host asks
+// it in its own name and from where it stands, which reaches further than who
+// holds the parent's key; and the tools of a manifest are words of who signed it.
+func thinks(q *composite.SpawnRequest, parent *vacants.Record) error {
+	if q.Substrate == "" {
+		return nil
+	}
+	spec, err := substrate.Parse(q.Substrate)
+	if err != nil {
+		return err
+	}
+	if s := spec.String(); s == defaultSubstrate || s == parent.Substrate && s != plan.Kind {
+		return nil
+	}
+	return problem.New(problem.Forbidden, "substrate: expected none, for that of the parent, or %s; got %s; who runs the host may choose others",
+		defaultSubstrate, clip(q.Substrate))
+}
+
+// childName is what a child is called that its parent has asked for: as it
+// wishes, and by whose child it is. So no parent asks for a name that another's
+// child has, and none learns which those are.
+func childName(parent identity.ID, wish string) (string, error) {
+	if err := vacants.CheckName(wish); err != nil {
+		return "", err
+	}
+	name := wish + "-" + parent.Short()
+	if len(name) > vacants.MaxName {
+		return "", problem.Invalid("name", fmt.Sprintf("at most %d letters, as the host puts -%s behind it", vacants.MaxName-len(name)+len(wish), parent.Short()), strconv.Itoa(len(wish)))
+	}
+	return name, nil
+}
+
+// goneOf tells which children that parent has asked for are no more.
+func (d *door) goneOf(parent identity.ID) spawning.Gone {
+	return func(ctx context.Context, wish string) (bool, error) {
+		name, err := childName(parent, wish)
+		if err != nil {
+			return false, err
+		}
+		r, err := d.Vacants.ByName(ctx, name)
+		if problem.Is(err, problem.NotFound) {
+			return true, nil
+		}
+		return r.IsDeleted(), err
+	}
+}

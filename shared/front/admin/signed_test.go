@@ -1,0 +1,300 @@
+package admin_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/family/spawning"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// family is a host with a parent whose key the test has, and the door for what
+// it signs.
+type family struct {
+	*house
+	key     *identity.Key
+	signed  http.Handler
+	vacants *vacants.Vacants
+	clock   func() time.Time
+}
+
+func newFamily(t testing.TB) *family {
+	t.Helper()
+	var v *vacants.Vacants
+	h := newHouse(t, func(c *admin.Config) { v = c.Vacants })
+	key, err := identity.KeyFromSeed(bytes.Repeat([]byte{3}, identity.Size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "leads", Substrate: "echo", Key: key}); err != nil {
+		t.Fatal(err)
+	}
+	// Creating has wiped nothing: the key is the caller's.
+	if key, err = identity.KeyFromSeed(bytes.Repeat([]byte{3}, identity.Size)); err != nil {
+		t.Fatal(err)
+	}
+	f := &family{house: h, key: key, vacants: v, clock: func() time.Time { return at }}
+	asked := &spawning.Requests{Store: h.store, Now: func() time.Time { return f.clock() }, Rand: rand.Reader}
+	f.signed = admin.Signed(admin.Config{Vacants: v, Log: slog.New(slog.DiscardHandler)}, asked)
+	return f
+}
+
+// wish is what the parent asks for; change changes it before it is signed.
+func (f *family) wish(t testing.TB, nonce int, change func(*composite.SpawnRequest)) composite.SpawnRequest {
+	t.Helper()
+	r := composite.SpawnRequest{ParentID: f.key.ID(), Path: "D2", Name: "child", Nonce: fmt.Sprintf("%032x", nonce), Time: at}
+	if change != nil {
+		change(&r)
+	}
+	key := f.key
+	if r.ParentID != key.ID() {
+		key = stranger(t)
+	}
+	if err := r.Sign(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func stranger(t testing.TB) *identity.Key {
+	t.Helper()
+	key, err := identity.KeyFromSeed(bytes.Repeat([]byte{4}, identity.Size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func (f *family) ask(parent identity.ID, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("POST", "http://host.example/v1/admin/vacants/"+parent.String()+"/children", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	f.signed.ServeHTTP(w, r)
+	return w
+}
+
+func TestAParentHasAChildByItsOwnSignature(t *testing.T) {
+	f := newFamily(t)
+	r := f.wish(t, 1, nil)
+	first := f.ask(f.key.ID(), string(r.Blob()))
+	if first.Code != http.StatusCreated {
+		t.Fatalf("POST children = %d %s, want 201", first.Code, first.Body)
+	}
+	made := decode[admin.Spawned](t, first)
+	m, err := made.Manifest.Open()
+	if err != nil || m.ParentID != f.key.ID() || !m.ClosedByDefault {
+		t.Errorf("manifest %s: %v, want one of the parent that closes", made.Manifest.Manifest, err)
+	}
+	if again := f.ask(f.key.ID(), string(r.Blob())); again.Body.String() != first.Body.String() {
+		t.Errorf("the same bytes again = %d %s, want the same child", again.Code, again.Body)
+	}
+}
+
+func TestWhatAParentDidNotSignMakesNoChild(t *testing.T) {
+	f := newFamily(t)
+	own := f.key.ID()
+	forged := f.wish(t, 1, nil)
+	forged.Name = "another"
+	other := stranger(t).ID()
+	used := f.wish(t, 9, nil)
+	if w := f.ask(own, string(used.Blob())); w.Code != http.StatusCreated {
+		t.Fatalf("POST children = %d %s", w.Code, w.Body)
+	}
+	// The operator alone can give somebody else such a name.
+	_, err := f.vacants.Create(t.Context(), vacants.Spec{Name: "taken-" + own.Short(), Capability: "is here", Substrate: "echo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := func(nonce int, change func(*composite.SpawnRequest)) string {
+		r := f.wish(t, nonce, change)
+		return string(r.Blob())
+	}
+	for name, c := range map[string]struct {
+		parent identity.ID
+		body   string
+		want   problem.Kind
+	}{
+		"changed after it":        {own, string(forged.Blob()), problem.BadSignature},
+		"of a stranger":           {other, signed(2, func(r *composite.SpawnRequest) { r.ParentID = other }), problem.NotFound},
+		"to another's address":    {other, signed(2, nil), problem.Malformed},
+		"of yesterday":            {own, signed(2, func(r *composite.SpawnRequest) { r.Time = at.Add(-24 * time.Hour) }), problem.Clock},
+		"a nonce for two":         {own, signed(9, func(r *composite.SpawnRequest) { r.Name = "second" }), problem.Replay},
+		"for another parent, too": {own, signed(2, func(r *composite.SpawnRequest) { r.Path, r.SecondaryID = "D4", &other }), problem.Forbidden},
+		"a name that is taken":    {own, signed(3, func(r *composite.SpawnRequest) { r.Name = "taken" }), problem.Conflict},
+		"a child that is another": {own, signed(4, func(r *composite.SpawnRequest) { r.Path, r.Rule = "D1", "be kind" }), problem.Conflict},
+		"a name that is too long": {own, signed(5, func(r *composite.SpawnRequest) { r.Name = strings.Repeat("x", 52) }), problem.Malformed},
+		"no name":                 {own, signed(5, func(r *composite.SpawnRequest) { r.Name = "" }), problem.Malformed},
+		"a path that is none":     {own, `{"intent":"vacancy:spawn:v1","name":"x","nonce":"` + strings.Repeat("0", 32) + `","parent_id":"` + own.String() + `","path":"D9","ts":"2026-05-06T00:00:00+00:00"}`, problem.Malformed},
+		"no request":              {own, `{"name":"x","path":"D2"}`, problem.Malformed},
+		"too much":                {own, `{"name":"` + strings.Repeat("x", composite.MaxRequest) + `"}`, problem.TooLarge},
+	} {
+		w := f.ask(c.parent, c.body)
+		if got := decode[admin.Refusal](t, w); got.Code != c.want.String() {
+			t.Errorf("%s: POST children = %d %+v, want %v", name, w.Code, got, c.want)
+		}
+	}
+}
+
+// The host asks an endpoint from where it stands, which may be inside of walls.
+func TestAParentChoosesNoEndpointForItsChild(t *testing.T) {
+	f := newFamily(t)
+	own, grown := f.key.ID(), stranger(t)
+	const inside, model = "http://127.0.0.1:9/inside", "http:https://model.example/a"
+	// A parent of its own making lets it use what it likes.
+	m := composite.Manifest{ParentID: grown.ID(), ChildID: own, BirthPath: "D1", Added: []string{inside},
+		Reachability: composite.PublicA2A, Outbound: composite.Unrestricted, Schema: composite.V2}
+	for _, err := range []error{m.SignParent(t.Context(), grown), m.SignChild(t.Context(), f.key), f.vacants.Registry.AddManifest(t.Context(), m)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, thinks := range []string{"http:" + inside, inside, model, "composite", "oracle", "echo:x"} {
+		r := f.wish(t, i, func(r *composite.SpawnRequest) { r.Substrate = thinks })
+		w := f.ask(own, string(r.Blob()))
+		if got := decode[admin.Refusal](t, w); w.Code != http.StatusForbidden || !strings.Contains(got.Detail, "substrate: expected none") || !strings.Contains(got.Detail, "who runs the host") {
+			t.Errorf("POST children that think by %s = %d %+v, want 403", thinks, w.Code, got)
+		}
+	}
+	r := f.wish(t, 20, func(r *composite.SpawnRequest) { r.Substrate = "echo" })
+	if w := f.ask(own, string(r.Blob())); w.Code != http.StatusCreated {
+		t.Errorf("POST children that echo = %d %s, want 201", w.Code, w.Body)
+	}
+}
+
+// What the parent itself thinks by, its host has chosen.
+func TestAChildThinksAsItsParentDoes(t *testing.T) {
+	f := newFamily(t)
+	const model = "http:https://model.example/a"
+	f.vacants.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return echo.New("") }
+	key := stranger(t)
+	if _, err := f.vacants.Create(t.Context(), vacants.Spec{Name: "thinker", Capability: "thinks", Substrate: model, Key: stranger(t)}); err != nil {
+		t.Fatal(err)
+	}
+	for i, thinks := range []string{"", model, strings.TrimPrefix(model, "http:")} {
+		r := f.wish(t, i, func(r *composite.SpawnRequest) {
+			r.ParentID, r.Substrate, r.Name = key.ID(), thinks, fmt.Sprint("child", i)
+		})
+		w := f.ask(key.ID(), string(r.Blob()))
+		if w.Code != http.StatusCreated {
+			t.Fatalf("POST children that think by %q = %d %s, want 201", thinks, w.Code, w.Body)
+		}
+		made := decode[admin.Spawned](t, w)
+		if want := fmt.Sprintf("child%d-%s", i, key.ID().Short()); made.Vacant.Substrate != model || made.Vacant.Name != want {
+			t.Errorf("the child is %s, %s, want %s, %s", made.Vacant.Name, made.Vacant.Substrate, want, model)
+		}
+	}
+}
+
+// The hundredth child is the last, until one is deleted.
+func TestAParentAsksForAHundredChildren(t *testing.T) {
+	f := newFamily(t)
+	now := at
+	f.clock = func() time.Time { return now }
+	for i := range spawning.MostChildren {
+		if i%spawning.Most == 0 {
+			now = now.Add(spawning.Window)
+		}
+		r := f.wish(t, i, func(r *composite.SpawnRequest) { r.Name, r.Time = fmt.Sprint("child", i), now })
+		if w := f.ask(f.key.ID(), string(r.Blob())); w.Code != http.StatusCreated {
+			t.Fatalf("POST of child %d = %d %s, want 201", i, w.Code, w.Body)
+		}
+	}
+	now = now.Add(spawning.Window)
+	more := func(nonce int) *httptest.ResponseRecorder {
+		r := f.wish(t, nonce, func(r *composite.SpawnRequest) { r.Name, r.Time = "more", now })
+		return f.ask(f.key.ID(), string(r.Blob()))
+	}
+	if w := more(200); w.Code != http.StatusTooManyRequests {
+		t.Errorf("POST of one too many = %d %s, want 429", w.Code, w.Body)
+	}
+	gone, err := f.vacants.ByName(t.Context(), "child7-"+f.key.ID().Short())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []func(context.Context, identity.ID) (vacants.Record, error){f.vacants.Sink, f.vacants.Archive, f.vacants.Delete} {
+		if _, err := step(t.Context(), gone.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(spawning.Recount)
+	if w := more(201); w.Code != http.StatusCreated {
+		t.Errorf("POST in the place of one that was deleted = %d %s, want 201", w.Code, w.Body)
+	}
+}
+
+func TestTheDoorForParentsHasNothingElse(t *testing.T) {
+	f := newFamily(t)
+	for _, c := range []struct {
+		method, path string
+		want         int
+	}{
+		{"GET", "/v1/admin/vacants/parent/children", 405}, {"DELETE", "/v1/admin/vacants/parent/children", 405},
+		{"GET", "/v1/admin/vacants", 404}, {"POST", "/v1/admin/vacants/parent/publish", 404}, {"POST", "/v1/admin/vacants/parent/children/x", 404},
+	} {
+		w := httptest.NewRecorder()
+		f.signed.ServeHTTP(w, httptest.NewRequest(c.method, c.path, nil))
+		if w.Code != c.want {
+			t.Errorf("%s %s = %d, want %d", c.method, c.path, w.Code, c.want)
+		}
+	}
+	r := httptest.NewRequest("POST", "/v1/admin/vacants/parent/children", strings.NewReader("{}"))
+	r.Header.Set("Origin", "https://page.example")
+	w := httptest.NewRecorder()
+	if f.signed.ServeHTTP(w, r); w.Code != http.StatusForbidden {
+		t.Errorf("POST of a page in a browser = %d, want 403", w.Code)
+	}
+	for path, want := range map[string]bool{
+		"/v1/admin/vacants/ab/children": true, "/v1/admin/vacants/ab/children/": false, "/v1/admin/vacants/ab/children/x": false,
+		"/v1/admin/vacants//children": false, "/v1/admin/vacants/children": false, "/v1/admin/vacants": false, "/v1/admin/vacants/ab/manifest": false,
+	} {
+		if got := admin.ChildrenPath(path); got != want {
+			t.Errorf("ChildrenPath(%s) = %t, want %t", path, got, want)
+		}
+	}
+}
+
+// down is a store that takes nothing.
+type down struct{ store.Store }
+
+func (down) Commit(context.Context, ...store.Write) error { return store.ErrUnavailable }
+
+// Its host breaks down between taking a request and bearing the child: the same
+// bytes go on from there, and no place of the hour is lost.
+func TestARequestThatBrokeOffGoesOn(t *testing.T) {
+	f := newFamily(t)
+	r := f.wish(t, 1, nil)
+	whole := f.vacants.Store
+	f.vacants.Store, f.vacants.Wait = down{whole}, func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	if w := f.ask(f.key.ID(), string(r.Blob())); w.Code != http.StatusServiceUnavailable {
+		t.Fatalf("POST children of a host that is down = %d %s, want 503", w.Code, w.Body)
+	}
+	f.vacants.Store = whole
+	if w := f.ask(f.key.ID(), string(r.Blob())); w.Code != http.StatusCreated {
+		t.Fatalf("POST of the same = %d %s, want 201", w.Code, w.Body)
+	}
+	for i := 1; i <= spawning.Most; i++ {
+		next := f.wish(t, 1+i, func(r *composite.SpawnRequest) { r.Name = fmt.Sprint("child", i) })
+		want := http.StatusCreated
+		if i == spawning.Most {
+			want = http.StatusTooManyRequests
+		}
+		if w := f.ask(f.key.ID(), string(next.Blob())); w.Code != want {
+			t.Errorf("POST of request %d = %d %s, want %d", 1+i, w.Code, w.Body, want)
+		}
+	}
+}

@@ -1,0 +1,423 @@
+package export
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// pageBytes is how much stored data a page holds at most, its first row aside:
+// with base64 and what stands around it that is some 1.5 MB, where a function
+// may answer 6.
+const pageBytes = 1 << 20
+
+// pageLimit is how many rows, documents or names a page holds if the query does
+// not say.
+const pageLimit = 256
+
+// Pages returns the handler of the paged export, for a check of this home on
+// the operator's machine:
+//
+//	GET  /v1/admin/export                                  about this export
+//	GET  /v1/admin/export/streams?prefix=&limit=&cursor=   names of streams
+//	GET  /v1/admin/export/rows?stream=&from=&limit=&order=&head=
+//	GET  /v1/admin/export/doc?partition=&sort=             a document
+//	GET  /v1/admin/export/docs?list=&of=&limit=&cursor=    the names' documents, or the keys of other lists
+//	POST /v1/admin/export/open                             a sealed text key
+//
+// Names of streams are base64url of their bytes, cursors opaque. Each page is
+// read by itself, so that a host that goes on answers is met as it is then.
+// It gives out what a check needs and nothing else: of documents the names, the
+// vacants, what the registry and its log keep, the text keys and the host's identity; of
+// sealed boxes it opens those of text keys, never one with a seed. It is for the
+// operator alone: wrap it in account.Keyed.
+func Pages(c Config) http.Handler {
+	p := &pages{c}
+	mux := http.NewServeMux()
+	for path, r := range map[string]route{
+		"/v1/admin/export":         {http.MethodGet, p.about},
+		"/v1/admin/export/streams": {http.MethodGet, p.streams},
+		"/v1/admin/export/rows":    {http.MethodGet, p.rows},
+		"/v1/admin/export/doc":     {http.MethodGet, p.doc},
+		"/v1/admin/export/docs":    {http.MethodGet, p.docs},
+		"/v1/admin/export/open":    {http.MethodPost, p.open},
+		"/":                        {},
+	} {
+		mux.HandleFunc(path, p.serve(r))
+	}
+	return mux
+}
+
+type pages struct{ Config }
+
+// route is a method and what answers it.
+type route struct {
+	method string
+	answer func(*http.Request) (any, error)
+}
+
+// serve answers, or refuses, and writes the one log line of the request.
+func (p *pages) serve(to route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var page any
+		var err error
+		switch {
+		case to.answer == nil:
+			err = problem.New(problem.NotFound, "no such path")
+		case r.Method != to.method:
+			w.Header().Set("Allow", to.method)
+			err = problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", r.Method, to.method)
+		default:
+			page, err = to.answer(r)
+		}
+		status := http.StatusOK
+		if err != nil {
+			status, page = problem.Of(fault(err)).Kind.Row().Status, refusal(err)
+		}
+		send(w, status, page)
+		p.log(r, status, err)
+	}
+}
+
+func send(w http.ResponseWriter, status int, page any) {
+	b, err := json.Marshal(page)
+	if err != nil {
+		status, b = http.StatusInternalServerError, []byte(`{"detail":"internal error","code":"internal"}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)+1))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // who is gone asks again
+}
+
+func (p *pages) log(r *http.Request, status int, err error) {
+	if p.Log == nil {
+		return
+	}
+	verdict, level := "ok", slog.LevelInfo
+	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int(obs.Status, status)}
+	if err != nil {
+		of := problem.Of(fault(err))
+		verdict = of.Kind.String()
+		if status >= http.StatusInternalServerError {
+			level = slog.LevelError
+			attrs = append(attrs, slog.String("cause", err.Error()))
+		}
+	}
+	p.Log.LogAttrs(r.Context(), level, "export", append(attrs, slog.String(obs.Verdict, verdict))...)
+}
+
+// view reads one page from a view of its own.
+func (p *pages) view(r *http.Request, read func(ctx context.Context, v store.View) error) error {
+	return p.Home.Walk(r.Context(), func(v store.View) error { return read(r.Context(), v) })
+}
+
+func (p *pages) about(r *http.Request) (any, error) {
+	if _, err := queryOf(r); err != nil {
+		return nil, err
+	}
+	kept := max(p.Retention, textkeys.MinRetention)
+	return About{Format: ExportFormat, RetentionSeconds: int64(kept / time.Second)}, nil
+}
+
+func (p *pages) streams(r *http.Request) (any, error) {
+	q, err := queryOf(r, "prefix", "limit", "cursor")
+	if err != nil {
+		return nil, err
+	}
+	prefix, err := q.stream("prefix")
+	if err != nil {
+		return nil, err
+	}
+	limit, err := q.number("limit", store.MaxPage, store.MaxPage)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := store.ParseStreamCursor(q["cursor"]); err != nil {
+		return nil, problem.Invalid("cursor", "what an earlier page gave as next", clip(q["cursor"]))
+	}
+	page := StreamsPage{Streams: [][]byte{}}
+	return &page, p.view(r, func(ctx context.Context, v store.View) error {
+		names, next, err := v.Streams(ctx, prefix, int(limit), q["cursor"])
+		for _, name := range names {
+			page.Streams = append(page.Streams, []byte(name))
+		}
+		page.Next = next
+		return err
+	})
+}
+
+func (p *pages) rows(r *http.Request) (any, error) {
+	q, err := queryOf(r, "stream", "from", "limit", "order", "head")
+	if err != nil {
+		return nil, err
+	}
+	name, err := q.stream("stream")
+	if err == nil && name == "" {
+		err = problem.Invalid("stream", "the name of a stream", "none")
+	}
+	if err != nil {
+		return nil, err
+	}
+	from, err := q.number("from", 1, math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := q.number("limit", pageLimit, store.MaxPage)
+	if err != nil {
+		return nil, err
+	}
+	head, err := q.number("head", 0, store.MaxPage)
+	if err != nil {
+		return nil, err
+	}
+	order := store.Ascending
+	switch q["order"] {
+	case "", "asc":
+	case "desc":
+		order = store.Descending
+	default:
+		return nil, problem.Invalid("order", "asc or desc", clip(q["order"]))
+	}
+	page := RowsPage{}
+	return &page, p.view(r, func(ctx context.Context, v store.View) (err error) {
+		page.Rows, err = readRows(ctx, v, name, from, int(limit), order)
+		if err == nil && head > 0 {
+			page.Head = &RowsPart{}
+			*page.Head, err = readRows(ctx, v, name, 1, int(head), store.Ascending)
+		}
+		return err
+	})
+}
+
+// readRows reads a page's rows. What is damaged among them is told beside those
+// before it: a check goes on behind it.
+func readRows(ctx context.Context, v store.View, name store.Stream, from uint64, n int, d store.Direction) (part RowsPart, err error) {
+	rows, err := v.Rows(ctx, name, from, n, d)
+	part.Rows = make([]Row, 0, len(rows))
+	room := pageBytes
+	for i, row := range rows {
+		if room -= len(row.Data); i > 0 && room < 0 {
+			return part, nil // what is wrong behind it is met by the next page
+		}
+		part.Rows = append(part.Rows, Row{row.Position, row.Attempt[:], row.Data})
+	}
+	part.Damaged, err = damage(err)
+	return part, err
+}
+
+// damage takes an error that speaks of the data out, as a text.
+func damage(err error) (string, error) {
+	if problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable) {
+		return problem.Of(err).Error(), nil
+	}
+	return "", err
+}
+
+func (p *pages) doc(r *http.Request) (any, error) {
+	q, err := queryOf(r, "partition", "sort")
+	if err != nil {
+		return nil, err
+	}
+	k := store.Key{Partition: q["partition"], Sort: q["sort"]}
+	for name, part := range map[string]string{"partition": k.Partition, "sort": k.Sort} {
+		if part == "" || len(part) > store.MaxKey {
+			return nil, problem.Invalid(name, "1 to 512 bytes", clip(part))
+		}
+	}
+	if !vacants.IsChecked(k) && !registry.IsChecked(k) && !graduation.IsChecked(k) && !translog.IsChecked(k) && !textkeys.IsKey(k) {
+		return nil, problem.New(problem.Forbidden, "the document %.80q is no part of an export", k.String())
+	}
+	page := DocPage{}
+	return &page, p.view(r, func(ctx context.Context, v store.View) error {
+		d, err := v.Doc(ctx, k)
+		if page.Damaged, err = damage(err); err == nil && page.Damaged == "" {
+			page.Doc = docOf(&d)
+		}
+		return err
+	})
+}
+
+func (p *pages) docs(r *http.Request) (any, error) {
+	q, err := queryOf(r, "list", "of", "limit", "cursor")
+	if err != nil {
+		return nil, err
+	}
+	list, err := q.list()
+	if err != nil {
+		return nil, err
+	}
+	limit, err := q.number("limit", pageLimit, store.MaxPage)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := store.ParseCursor(q["cursor"]); err != nil {
+		return nil, problem.Invalid("cursor", "what an earlier page gave as next", clip(q["cursor"]))
+	}
+	docs, next, err := p.Home.Docs(r.Context(), list, int(limit), q["cursor"])
+	page := DocsPage{Docs: make([]Doc, len(docs)), Next: next}
+	for i := range docs {
+		if page.Docs[i] = docOf(&docs[i]); list != vacants.Names() {
+			// A registration may be large, and is read by itself.
+			page.Docs[i] = Doc{Partition: docs[i].Key.Partition, Sort: docs[i].Key.Sort, Version: docs[i].Version, Index: docs[i].Index.Sort}
+		}
+	}
+	page.Damaged, err = damage(err)
+	return &page, err
+}
+
+// maxOpen bounds the body of open: a box of the largest secret in base64.
+const maxOpen = 32 << 10
+
+// open opens the sealed key of a day's texts. A seed's box is bound to its
+// vacant, so it does not open as a text key either: custody.Vault.
+func (p *pages) open(r *http.Request) (any, error) {
+	if _, err := queryOf(r); err != nil {
+		return nil, err
+	}
+	if ct := r.Header.Get("Content-Type"); ct != "application/json" {
+		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected application/json", clip(ct))
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxOpen+1))
+	if err != nil {
+		return nil, problem.Wrap(problem.Malformed, err, "the body could not be read")
+	}
+	if len(body) > maxOpen {
+		return nil, problem.New(problem.TooLarge, "body: expected at most %d bytes", maxOpen)
+	}
+	bound, box, err := readBox(body)
+	if err != nil {
+		return nil, err
+	}
+	if !textkeys.IsBound(bound) {
+		return nil, problem.Wrap(problem.Forbidden, custody.ErrWithheld, "an export opens keys of texts, and nothing else")
+	}
+	secret, err := p.Vault.Open(r.Context(), bound, box)
+	if err != nil {
+		return nil, err
+	}
+	return Secret{secret}, nil
+}
+
+// readBox reads the body of open: {"bound", "box"}.
+func readBox(body []byte) (bound string, box []byte, err error) {
+	d := canon.NewDecoder(body, canon.Limits{Bytes: maxOpen, Depth: 2, Keys: 2})
+	texts := map[string]*string{"bound": &bound, "box": new(string)}
+	err = d.Document(func(key string) error {
+		into := texts[key]
+		if into == nil {
+			return problem.Invalid(clip(key), "bound or box", "another member")
+		}
+		if k := d.Kind(); k != canon.String {
+			return problem.Invalid(key, canon.String.String(), k.String())
+		}
+		*into, err = d.String()
+		return err
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	if box, err = base64.StdEncoding.Strict().DecodeString(*texts["box"]); err != nil || len(box) == 0 {
+		return "", nil, problem.Invalid("box", "a sealed box in base64", "something else")
+	}
+	return bound, box, nil
+}
+
+// query is the members of a query, each once.
+type query map[string]string
+
+// queryOf reads a query that has these members at most. What is misspelt would
+// otherwise be another page than the one asked for.
+func queryOf(r *http.Request, known ...string) (query, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, problem.Invalid("query", "NAME=VALUE&...", clip(r.URL.RawQuery))
+	}
+	q := query{}
+	for name, given := range values {
+		switch {
+		case !slices.Contains(known, name) && len(known) == 0:
+			return nil, problem.Invalid(clip(name), "no query", "one")
+		case !slices.Contains(known, name):
+			return nil, problem.Invalid(clip(name), strings.Join(known, ", "), "another member of the query")
+		case len(given) != 1 || given[0] == "":
+			return nil, problem.Invalid(name, "a value, once", strconv.Itoa(len(given))+" times "+clip(given[0]))
+		}
+		q[name] = given[0]
+	}
+	return q, nil
+}
+
+// number reads a number from 1 to most.
+func (q query) number(name string, missing, most uint64) (uint64, error) {
+	s, there := q[name]
+	if !there {
+		return missing, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || n == 0 || n > most || strconv.FormatUint(n, 10) != s {
+		return 0, problem.Invalid(name, "1 to "+strconv.FormatUint(most, 10), clip(s))
+	}
+	return n, nil
+}
+
+// list reads which documents are asked for.
+func (q query) list() (store.Range, error) {
+	name := q["list"]
+	if name == ListChildren {
+		parent, err := identity.ParseID(q["of"])
+		if err != nil {
+			return store.Range{}, problem.Invalid("of", "the id of a parent", clip(q["of"]))
+		}
+		return registry.Edges(parent), nil
+	}
+	if q["of"] != "" {
+		return store.Range{}, problem.Invalid("of", "none but with list="+ListChildren, clip(q["of"]))
+	}
+	switch name {
+	case "", ListNames:
+		return vacants.Names(), nil
+	case ListRegistry:
+		return registry.Feed(), nil
+	case ListRevoked:
+		return registry.RevocationList(), nil
+	default:
+		return store.Range{}, problem.Invalid("list", strings.Join([]string{ListNames, ListRegistry, ListRevoked, ListChildren}, ", "), clip(name))
+	}
+}
+
+// stream reads the name of a stream, or how it begins.
+func (q query) stream(name string) (store.Stream, error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(q[name])
+	if err != nil || len(b) > store.MaxKey {
+		return "", problem.Invalid(name, "at most 512 bytes in base64url", clip(q[name]))
+	}
+	return store.Stream(b), nil
+}
+
+func clip(s string) string { return strconv.Quote(s[:min(len(s), 80)]) }

@@ -1,0 +1,298 @@
+// Package remote reads a host elsewhere through the pages that its export door
+// exports: it is a home for fsck and history, and a vault that opens the keys
+// of texts.
+//
+// It imports export and account for their shapes, the ports that it fills
+// (custody, floor 3), pause, registry, texts and problem. The host is not
+// believed: a page that is not what was asked for ends the reading, and whether
+// what is in it is right is for the checks to say. The invariants: nothing is written; what is
+// kept in memory does not grow with the host; a page that cannot be had is an
+// error, never the end of a list.
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Config is how a host is reached.
+type Config struct {
+	// HTTP sends the requests, with the operator's key, and follows no
+	// redirect.
+	HTTP *http.Client
+	URL  string // of the export door, without a slash at its end
+	// Wait sleeps between tries, or ends early with its context; pause.For if
+	// nil.
+	Wait func(context.Context, time.Duration) error
+}
+
+// Limits of a request.
+const (
+	maxPage = 8 << 20 // bytes of an answer; a page has some 1.5 MB
+	perTry  = time.Minute
+	// A host that is overloaded, throttled or being deployed gets this many
+	// tries, a minute and a half in all: a check of hours begins anew for less.
+	tries       = 8
+	firstWait   = 500 * time.Millisecond
+	longestWait = 30 * time.Second
+)
+
+// Host is a host elsewhere. Its methods are safe for concurrent use.
+type Host struct {
+	Config
+	retention time.Duration
+}
+
+// Open asks the host what it exports. A problem of kind Unauthorized says that
+// the key is not the operator's.
+func Open(ctx context.Context, c Config) (*Host, error) {
+	if c.Wait == nil {
+		c.Wait = retry.For
+	}
+	h := &Host{Config: c}
+	var about export.About
+	// Once: a mistyped address is told at once.
+	if _, err := h.once(ctx, http.MethodGet, "/v1/admin/export", nil, &about); err != nil {
+		return nil, err
+	}
+	if about.Format != export.ExportFormat {
+		return nil, problem.New(problem.Untrusted, "%s exports in format %d; this program reads %d", c.URL, about.Format, export.ExportFormat)
+	}
+	const most = 100 * 365 * 24 * time.Hour
+	if about.RetentionSeconds < 0 || about.RetentionSeconds > int64(most/time.Second) {
+		return nil, wrong("retention_seconds", "up to a hundred years", strconv.FormatInt(about.RetentionSeconds, 10))
+	}
+	h.retention = time.Duration(about.RetentionSeconds) * time.Second
+	return h, nil
+}
+
+// Retention is how long the host keeps the keys of texts after their day.
+func (h *Host) Retention() time.Duration { return h.retention }
+
+// Docs lists the documents of the names, or the keys of registrations,
+// revocations and a parent's edges: the only ranges that a host exports.
+func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	if err := store.CheckRange(r, n); err != nil {
+		return nil, "", err
+	}
+	before, err := store.ParseCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	q := url.Values{"limit": {strconv.Itoa(n)}}
+	if cursor != "" {
+		q.Set("cursor", cursor)
+	}
+	if parent, ok := registry.EdgesOf(r); ok {
+		q.Set("list", export.ListChildren)
+		q.Set("of", parent.String())
+	}
+	switch r {
+	case registry.Feed():
+		q.Set("list", export.ListRegistry)
+	case registry.RevocationList():
+		q.Set("list", export.ListRevoked)
+	}
+	var page export.DocsPage
+	if err := h.get(ctx, "/v1/admin/export/docs", q, &page); err != nil {
+		return nil, "", err
+	}
+	docs, err := inOrder(r, n, &page, before)
+	if err != nil {
+		return nil, "", err
+	}
+	return docs, page.Next, damage(page.Damaged)
+}
+
+// inOrder checks that a page goes on behind its cursor, in order, each document
+// once: so no host can lead a reader in circles. The index may list several
+// documents by one sort, but no page of nothing else.
+func inOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor) ([]store.Doc, error) {
+	began := before.Key.Sort
+	if r.Index {
+		began = before.Sort
+	}
+	last := began
+	docs := make([]store.Doc, 0, len(page.Docs))
+	for i := range page.Docs {
+		d := &page.Docs[i]
+		at, ok := d.Sort, d.Partition == r.Partition && d.Sort > last
+		if r.Index {
+			at, ok = d.Index, d.Partition != "" && d.Sort != "" && d.Index >= last
+		}
+		if !ok || d.Version == 0 || len(docs) == n {
+			return nil, wrong("docs", fmt.Sprintf("at most %d documents of %q behind %.80q", n, r.Partition, last), fmt.Sprintf("%.80q", d.Partition+"/"+at))
+		}
+		last = at
+		docs = append(docs, docOf(d))
+	}
+	if page.Next == "" {
+		return docs, nil
+	}
+	next, err := store.ParseCursor(page.Next)
+	at := next.Key.Sort
+	if r.Index {
+		at = next.Sort
+	}
+	if err != nil || at != last || last == began {
+		return nil, wrong("docs", "a cursor that goes on behind the page", fmt.Sprintf("%.80q", page.Next))
+	}
+	return docs, nil
+}
+
+// Vault opens keys of texts at the host. It withholds all else, and seals
+// nothing.
+func (h *Host) Vault() custody.Vault { return vault{h} }
+
+type vault struct{ host *Host }
+
+func (v vault) Open(ctx context.Context, bound string, box []byte) ([]byte, error) {
+	body, err := json.Marshal(export.Sealed{Bound: bound, Box: box})
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "")
+	}
+	if !textkeys.IsBound(bound) {
+		return nil, withheld(nil)
+	}
+	var s export.Secret
+	err = v.host.do(ctx, http.MethodPost, "/v1/admin/export/open", body, &s)
+	if problem.Is(err, problem.Forbidden) {
+		return nil, withheld(err)
+	}
+	return s.Secret, err
+}
+
+func (v vault) Seal(context.Context, string, []byte) ([]byte, error) {
+	return nil, withheld(nil)
+}
+
+func withheld(cause error) error {
+	return problem.Wrap(problem.Forbidden, errors.Join(custody.ErrWithheld, cause), "a host opens keys of texts only for an export")
+}
+
+// damage is what the host said is wrong with its data.
+func damage(said string) error {
+	if said == "" {
+		return nil
+	}
+	return problem.New(problem.Damaged, "%s", said)
+}
+
+// wrong is the error for a page that is none.
+func wrong(field, want, got string) error {
+	return &problem.Error{Kind: problem.Untrusted, Field: "the host's export: " + field, Want: want, Got: got}
+}
+
+func (h *Host) get(ctx context.Context, path string, q url.Values, into any) error {
+	if len(q) > 0 {
+		path += "?" + q.Encode()
+	}
+	return h.do(ctx, http.MethodGet, path, nil, into)
+}
+
+// do sends a request until it is answered or refused. Every request only reads,
+// so that each may be sent again.
+func (h *Host) do(ctx context.Context, method, path string, body []byte, into any) error {
+	wait := firstWait
+	for try := 1; ; try++ {
+		again, err := h.once(ctx, method, path, body, into)
+		if err == nil || again < 0 || try == tries {
+			return err
+		}
+		if again == 0 {
+			again, wait = wait, min(2*wait, longestWait)
+		}
+		if h.Wait(ctx, min(again, longestWait)) != nil {
+			return store.NotApplied(ctx.Err())
+		}
+	}
+}
+
+// once sends a request once. again is how long to wait before another try, 0
+// for as long as the tries so far suggest, below 0 for none.
+func (h *Host) once(ctx context.Context, method, path string, body []byte, into any) (again time.Duration, err error) {
+	const never = -1
+	if ctx.Err() != nil {
+		return never, store.NotApplied(ctx.Err())
+	}
+	limited, cancel := context.WithTimeout(ctx, perTry)
+	defer cancel()
+	req, err := http.NewRequestWithContext(limited, method, h.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return never, problem.Wrap(problem.Usage, err, "no request can be made of %.200q", h.URL)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := h.HTTP.Do(req)
+	if err != nil {
+		return 0, h.away(ctx, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxPage+1))
+	switch {
+	case err != nil:
+		return 0, h.away(ctx, err)
+	case len(b) > maxPage:
+		return never, wrong("page", fmt.Sprintf("at most %d bytes", maxPage), "more")
+	case resp.StatusCode != http.StatusOK:
+		return h.refused(resp, b)
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return never, problem.Wrap(problem.Untrusted, err, "the host's export: a page that does not read")
+	}
+	return never, nil
+}
+
+// away is the error of a host that cannot be reached.
+func (h *Host) away(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return store.NotApplied(ctx.Err())
+	}
+	return problem.Wrap(problem.Unavailable, store.NotApplied(err), "the host's export at %s cannot be reached", h.URL)
+}
+
+// refused is what a status other than 200 means.
+func (h *Host) refused(resp *http.Response, body []byte) (again time.Duration, err error) {
+	again = -1
+	switch s := resp.StatusCode; {
+	case s == http.StatusTooManyRequests, s == http.StatusBadGateway, s == http.StatusServiceUnavailable, s == http.StatusGatewayTimeout:
+		again = 0
+		if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
+			again = time.Duration(min(n, 3600)) * time.Second
+		}
+	case s >= 300 && s < 400:
+		return again, problem.New(problem.Forbidden, "%s redirects; the operator's key is not sent elsewhere", h.URL)
+	}
+	var r admin.Refusal
+	if json.Unmarshal(body, &r) == nil && r.Code != "" {
+		err = r.Problem()
+	} else {
+		kind := problem.Internal
+		if again >= 0 {
+			kind = problem.Unavailable
+		}
+		err = problem.New(kind, "the host's export at %s answered with status %d", h.URL, resp.StatusCode)
+	}
+	if again >= 0 {
+		return again, problem.Wrap(problem.Unavailable, store.NotApplied(err), "the host's export at %s cannot be read now: %s", h.URL, problem.Of(err).Text())
+	}
+	return again, err
+}

@@ -1,0 +1,162 @@
+package remote
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Walk is as store.Walker says. The view is no snapshot: each page is the host
+// at the time it is asked for.
+func (h *Host) Walk(ctx context.Context, fn func(store.View) error) error {
+	if err := ctx.Err(); err != nil {
+		return store.NotApplied(err)
+	}
+	v := &view{host: h}
+	defer v.listing.close()
+	return fn(v)
+}
+
+// view reads pages. It is for one goroutine.
+type view struct {
+	host    *Host
+	listing listing
+	head    head
+}
+
+// headRows is how many rows are asked for beside a stream's last one.
+const headRows = 256
+
+// head is the beginning of a stream, which came along with its end: who asks
+// for the end of a stream reads it from its beginning next, and a trip to the
+// host takes longer than all else. It is given out once.
+type head struct {
+	of   store.Stream
+	part *export.RowsPart
+	had  [2]store.Stream // those before, of which no head is asked for again
+}
+
+// Rows is as store.View says.
+func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	if err := store.CheckPage(n); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, store.NotApplied(ctx.Err())
+	}
+	from = max(from, 1)
+	if d == store.Ascending && from == 1 && v.head.of == s && v.head.part != nil && n >= len(v.head.part.Rows) {
+		part := v.head.part
+		v.head.part = nil
+		return rowsOf(part, 1, n, d)
+	}
+	q := url.Values{"stream": {base64.RawURLEncoding.EncodeToString([]byte(s))}, "from": {strconv.FormatUint(from, 10)}, "limit": {strconv.Itoa(n)}}
+	if d == store.Descending {
+		q.Set("order", "desc")
+		if n == 1 && v.head.wants(s) {
+			q.Set("head", strconv.Itoa(headRows))
+		}
+	}
+	var page export.RowsPage
+	if err := v.host.get(ctx, "/v1/admin/export/rows", q, &page); err != nil {
+		return nil, err
+	}
+	if q.Has("head") {
+		v.head.take(s, page.Head)
+	}
+	return rowsOf(&page.Rows, from, n, d)
+}
+
+func (h *head) wants(s store.Stream) bool { return s != h.had[0] && s != h.had[1] }
+
+func (h *head) take(s store.Stream, part *export.RowsPart) {
+	h.of, h.part = s, part
+	h.had[0], h.had[1] = h.had[1], s
+}
+
+// rowsOf are the rows of a part, if they are what was asked for: at most n, in
+// that order, each once, from that position on.
+func rowsOf(part *export.RowsPart, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	if len(part.Rows) > n {
+		return nil, wrong("rows", fmt.Sprintf("at most %d", n), strconv.Itoa(len(part.Rows)))
+	}
+	rows := make([]store.Row, len(part.Rows))
+	for i, r := range part.Rows {
+		switch {
+		case d == store.Ascending && r.Position < from, d == store.Descending && (r.Position > from || r.Position == 0):
+			return nil, wrong("rows", fmt.Sprintf("positions %s %d", map[store.Direction]string{store.Ascending: "from", store.Descending: "down from"}[d], from), strconv.FormatUint(r.Position, 10))
+		case len(r.Attempt) != len(store.Attempt{}):
+			return nil, wrong("attempt", "16 bytes", strconv.Itoa(len(r.Attempt)))
+		}
+		if from = r.Position + 1; d == store.Descending {
+			from = r.Position - 1
+		}
+		rows[i] = store.Row{Position: r.Position, Attempt: store.Attempt(r.Attempt), Data: r.Data}
+	}
+	return rows, damage(part.Damaged)
+}
+
+// Doc is as store.View says.
+func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	if ctx.Err() != nil {
+		return store.Doc{}, store.NotApplied(ctx.Err())
+	}
+	var page export.DocPage
+	if err := v.host.get(ctx, "/v1/admin/export/doc", url.Values{"partition": {k.Partition}, "sort": {k.Sort}}, &page); err != nil {
+		return store.Doc{}, err
+	}
+	d := &page.Doc
+	if page.Damaged == "" && (d.Partition != k.Partition || d.Sort != k.Sort) {
+		return store.Doc{}, wrong("doc", fmt.Sprintf("%.80q", k.String()), fmt.Sprintf("%.80q", d.Partition+"/"+d.Sort))
+	}
+	return docOf(d), damage(page.Damaged)
+}
+
+// Streams is as store.View says.
+func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
+	if err := store.CheckPage(n); err != nil {
+		return nil, "", err
+	}
+	if ctx.Err() != nil {
+		return nil, "", store.NotApplied(ctx.Err())
+	}
+	q := url.Values{"limit": {strconv.Itoa(n)}}
+	if prefix != "" {
+		q.Set("prefix", base64.RawURLEncoding.EncodeToString([]byte(prefix)))
+	}
+	if cursor == "" {
+		v.listing.close()
+	} else {
+		q.Set("cursor", cursor)
+	}
+	var page export.StreamsPage
+	if err := v.host.get(ctx, "/v1/admin/export/streams", q, &page); err != nil {
+		return nil, "", err
+	}
+	if len(page.Streams) > n {
+		return nil, "", wrong("streams", fmt.Sprintf("at most %d", n), strconv.Itoa(len(page.Streams)))
+	}
+	names := make([]store.Stream, len(page.Streams))
+	for i, b := range page.Streams {
+		if len(b) == 0 || len(b) > store.MaxKey || !strings.HasPrefix(string(b), string(prefix)) {
+			return nil, "", wrong("streams", "names of 1 to 512 bytes that begin as asked for", fmt.Sprintf("%.80q", b))
+		}
+		names[i] = store.Stream(b)
+	}
+	if err := v.listing.take(names, page.Next); err != nil {
+		return nil, "", err
+	}
+	return names, page.Next, nil
+}
+
+func docOf(d *export.Doc) store.Doc {
+	out := store.Doc{Key: store.Key{Partition: d.Partition, Sort: d.Sort}, Version: d.Version, Data: d.Data, Number: d.Number}
+	copy(out.Attempt[:], d.Attempt)
+	return out
+}

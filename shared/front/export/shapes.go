@@ -1,0 +1,83 @@
+package export
+
+import (
+	"github.com/vacancy-host/vacancy/shared/host/call/transcript"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Pair is whose history it is.
+type Pair struct {
+	From identity.ID `json:"from"`
+	To   identity.ID `json:"to"`
+}
+
+// Said is what was said. Text is nil when it cannot be told: Sealed, because
+// the key of its day is destroyed; or Damaged.
+type Said struct {
+	Text    *string `json:"text,omitempty"`
+	Sealed  bool    `json:"sealed,omitempty"`
+	Damaged bool    `json:"damaged,omitempty"`
+}
+
+// Entry is a call or reset and what became of it. Times are in wire form (UTC,
+// wire §3).
+type Entry struct {
+	Position uint64        `json:"position"`
+	Kind     string        `json:"kind"` // call or reset
+	Epoch    uint64        `json:"epoch"`
+	Seq      int64         `json:"seq"` // 0 of a reset
+	Time     string        `json:"time"`
+	Hash     identity.Hash `json:"hash"`
+	Said
+	Fate     transcript.Fate `json:"fate,omitempty"` // of a call: answered, void, closed or pending
+	Decision *Decision       `json:"decision,omitempty"`
+}
+
+// Decision is the row that decided a call; of a void there is its position
+// only.
+type Decision struct {
+	Position uint64  `json:"position"`
+	Answer   *Answer `json:"answer,omitempty"`
+}
+
+// Answer is what an answered call got.
+type Answer struct {
+	Seq  int64         `json:"seq"`
+	Time string        `json:"time"`
+	Hash identity.Hash `json:"hash"`
+	Said
+	TookMS int64 `json:"took_ms"` // from accept to answer
+}
+
+// End closes a history.
+type End struct {
+	Entries uint64 `json:"entries"`
+}
+
+func saidOf(t transcript.Text) Said {
+	if t.Sealed || t.Damaged {
+		return Said{Sealed: t.Sealed, Damaged: t.Damaged}
+	}
+	return Said{Text: &t.Said}
+}
+
+func entryOf(e *transcript.Entry) *Entry {
+	out := &Entry{
+		Position: e.Position, Kind: "call", Epoch: e.Epoch, Seq: e.Seq, Time: canon.FormatTime(e.Time), Hash: e.Hash,
+		Said: saidOf(e.Text), Fate: e.Fate,
+	}
+	if e.Reset {
+		out.Kind = "reset"
+	}
+	d := &e.Decision
+	switch e.Fate {
+	case transcript.Void:
+		out.Decision = &Decision{Position: d.Position}
+	case transcript.Answered:
+		out.Decision = &Decision{Position: d.Position, Answer: &Answer{
+			Seq: d.Seq, Time: canon.FormatTime(d.Time), Hash: d.Hash, Said: saidOf(d.Text), TookMS: d.Took.Milliseconds(),
+		}}
+	}
+	return out
+}

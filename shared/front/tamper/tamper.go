@@ -1,0 +1,96 @@
+// Package tamper watches the table of rows through its stream. Rows are put
+// once and never again, so every change and every removal is somebody's who
+// had no business there: it is told in a line and counted in a metric that has
+// an alarm. (verify finds out what the change broke.)
+//
+// It imports obs and problem. The invariants: no record is passed over because
+// it is odd, and none makes the function fail, which would hold up those
+// behind it; it fails only if a line could not be written.
+package tamper
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Metric counts rows changed or removed. It is absent while there are none.
+const Metric = "tampered"
+
+// Watcher tells of records.
+type Watcher struct {
+	lines slog.Handler
+	now   func() time.Time
+}
+
+// New makes a Watcher that writes its lines to a handler of obs.
+func New(lines slog.Handler, now func() time.Time) *Watcher { return &Watcher{lines, now} }
+
+// event is that of a DynamoDB stream, as far as it matters; what has another
+// form than expected stays empty.
+type event struct{ Records []json.RawMessage }
+
+type record struct {
+	EventName string
+	Dynamodb  struct {
+		Keys struct {
+			PK struct{ B string }
+			SK struct{ N string }
+		}
+	}
+}
+
+// Look tells of each row that an event says was changed or removed, and how
+// many they are. An event or a record that cannot be read counts as one: what
+// was to be seen in it was not.
+func (w *Watcher) Look(ctx context.Context, raw []byte) (tampered int, err error) {
+	var e event
+	if err := json.Unmarshal(raw, &e); err != nil || e.Records == nil {
+		return 1, w.tell(ctx, slog.String("event", "unreadable"))
+	}
+	for _, raw := range e.Records {
+		var r record
+		_ = json.Unmarshal(raw, &r) // as far as it goes: an odd record is told too
+		if r.EventName == "INSERT" {
+			continue // what is put for the first time is as it should be
+		}
+		tampered++
+		if err := w.tell(ctx, attrs(&r)...); err != nil {
+			return tampered, err
+		}
+	}
+	return tampered, nil
+}
+
+// attrs are what finds the row: `vacancy chain` and verify take it from there.
+func attrs(r *record) []slog.Attr {
+	name := clip(r.EventName)
+	if name == "" {
+		name = "unreadable"
+	}
+	stream := "unreadable"
+	if pk, err := base64.StdEncoding.DecodeString(r.Dynamodb.Keys.PK.B); err == nil && len(pk) > 0 {
+		stream = clip(hex.EncodeToString(pk))
+	}
+	return []slog.Attr{slog.String("event", name), slog.String("stream", stream), slog.String("position", clip(r.Dynamodb.Keys.SK.N))}
+}
+
+// clip bounds an odd value. A stream's name is at most 136 hex digits.
+func clip(s string) string { return s[:min(len(s), 136)] }
+
+// tell writes the line and says whether that went well: a logger would not.
+func (w *Watcher) tell(ctx context.Context, attrs ...slog.Attr) error {
+	at := w.now()
+	line := slog.NewRecord(at, slog.LevelError, "a row was changed or removed", 0)
+	line.AddAttrs(append(attrs, slog.Int(Metric, 1), obs.Block(at, Metric))...)
+	if err := w.lines.Handle(ctx, line); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the log takes no line")
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package callstats
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The bounds of what is kept of a vacant.
+const (
+	Hours         = 168 // buckets: seven days
+	MaxReferences = 50
+)
+
+// Reference is where an answer lies: in the responses of a pair, at a position.
+// It is no proof of one: who follows it looks at what is there.
+type Reference struct {
+	Caller   identity.ID
+	Position uint64
+}
+
+// Calls is what was observed of a vacant. The zero Calls are of one that never
+// was.
+type Calls struct {
+	since  int64         // the first hour of what is known, in hours since 1970
+	newest int64         // the hour of counts[0]
+	counts [Hours]uint32 // of calls from outside the tree, the newest hour first
+	refs   []Reference   // the newest first, at most MaxReferences, none twice
+}
+
+// Key is where the calls of a vacant lie.
+func Key(id identity.ID) store.Key {
+	return store.Key{Partition: "obs#" + id.String(), Sort: "calls"}
+}
+
+// Documents is where calls lie: a store.
+type Documents interface {
+	Doc(ctx context.Context, k store.Key) (store.Doc, error)
+}
+
+// Read returns what was observed of id. What does not decode is Damaged.
+func Read(ctx context.Context, d Documents, id identity.ID) (Calls, error) {
+	c, _, err := read(ctx, d, id)
+	return c, err
+}
+
+func read(ctx context.Context, from Documents, id identity.ID) (Calls, store.Doc, error) {
+	d, err := from.Doc(ctx, Key(id))
+	if err != nil {
+		return Calls{}, d, problem.Wrap(problem.Unavailable, err, "storage is unavailable; what was observed of %s cannot be read", id.Short())
+	}
+	if d.Version == 0 {
+		return Calls{}, d, nil
+	}
+	c, err := Decode(d.Data)
+	if err != nil {
+		err = problem.Wrap(problem.Damaged, err, "what was observed of %s is not readable", id.Short())
+	}
+	return c, d, err
+}
+
+// References are where its last answers lie, the newest first.
+func (c *Calls) References() []Reference { return slices.Clone(c.refs) }
+
+// Activity is how many calls from outside the tree came in each of the Hours
+// that end with that of now, the oldest first. Where that would be no evidence it
+// is nil, and missing says why: who was observed for less, and who was not called
+// at all, is unlike nobody.
+func (c *Calls) Activity(now time.Time) (series []float64, missing string) {
+	if c.since == 0 {
+		return nil, "it was never observed"
+	}
+	last := hourOf(now)
+	if known := last - c.since; known < Hours {
+		return nil, fmt.Sprintf("it was observed for %d hours, want %d", max(known, 0), Hours)
+	}
+	series = make([]float64, Hours)
+	any := false
+	for i, n := range c.counts {
+		at := Hours - 1 - (last - (c.newest - int64(i)))
+		if at >= 0 && at < Hours && n > 0 {
+			series[at], any = float64(n), true
+		}
+	}
+	if !any {
+		return nil, fmt.Sprintf("no call from outside its tree came in %d hours", Hours)
+	}
+	return series, ""
+}
+
+func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
+
+// add puts what was noted into c.
+func (c *Calls) add(n noted) {
+	for _, hour := range slices.Sorted(maps.Keys(n.counts)) {
+		c.touch(hour)
+		i := c.newest - hour
+		c.counts[i] = uint32(min(uint64(c.counts[i])+uint64(n.counts[hour]), math.MaxUint32))
+	}
+	for _, r := range n.refs { // the oldest first
+		if at := slices.Index(c.refs, r); at >= 0 {
+			c.refs = slices.Delete(c.refs, at, at+1)
+		}
+		c.refs = slices.Insert(c.refs, 0, r)
+	}
+	c.refs = c.refs[:min(len(c.refs), MaxReferences)]
+}
+
+// has reports whether n would change nothing that can be read of c: it counts no
+// call, names no answer and lies within the time that is known.
+func (c *Calls) has(n noted) bool {
+	if c.since == 0 || len(n.refs) > 0 {
+		return false
+	}
+	for hour, count := range n.counts {
+		if count > 0 || hour < c.since || c.newest-hour >= Hours {
+			return false
+		}
+	}
+	return true
+}
+
+// touch makes room for an hour. One that lies more than all buckets before the
+// newest says that a clock was wrong, then or now: all begins anew, or nothing
+// would be counted until that clock was right.
+func (c *Calls) touch(hour int64) {
+	if c.since == 0 || c.newest-hour >= Hours {
+		c.since, c.newest, c.counts = hour, hour, [Hours]uint32{}
+		return
+	}
+	c.since = min(c.since, hour)
+	later := hour - c.newest
+	if later <= 0 {
+		return
+	}
+	var moved [Hours]uint32
+	if later < Hours {
+		copy(moved[later:], c.counts[:])
+	}
+	c.newest, c.counts = hour, moved
+}
+
+// format is the version of the stored form. A reader refuses a later one.
+const format = 1
+
+// Encode is c as it is kept: some 2 KB where 50 callers were answered once each,
+// a few hundred bytes where it was few.
+func (c *Calls) Encode() []byte {
+	b := binary.AppendUvarint([]byte{format}, uint64(c.since))
+	b = binary.AppendUvarint(b, uint64(c.newest-c.since))
+	for i := 0; i < Hours; {
+		b = binary.AppendUvarint(b, uint64(c.counts[i]))
+		if c.counts[i] > 0 {
+			i++
+			continue
+		}
+		run := i
+		for i < Hours && c.counts[i] == 0 {
+			i++
+		}
+		b = binary.AppendUvarint(b, uint64(i-run))
+	}
+	var callers []identity.ID
+	for _, r := range c.refs {
+		if !slices.Contains(callers, r.Caller) {
+			callers = append(callers, r.Caller)
+		}
+	}
+	b = append(b, byte(len(callers)))
+	for _, id := range callers {
+		b = append(b, id[:]...)
+	}
+	b = append(b, byte(len(c.refs)))
+	for _, r := range c.refs {
+		b = append(b, byte(slices.Index(callers, r.Caller)))
+		b = binary.AppendUvarint(b, r.Position)
+	}
+	return b
+}
+
+// Decode reads what Encode wrote, for verify too.
+func Decode(b []byte) (Calls, error) {
+	d := &decoder{b: b}
+	if f := d.byte(); f != format || d.bad {
+		return Calls{}, problem.New(problem.Damaged, "expected format %d, got %d", format, f)
+	}
+	var c Calls
+	c.since = int64(d.uvarint(maxHour))
+	c.newest = c.since + int64(d.uvarint(maxHour))
+	d.counts(&c.counts)
+	d.references(&c)
+	if d.bad || len(d.b) > 0 || c.since == 0 {
+		return Calls{}, problem.New(problem.Damaged, "expected buckets and references, got %d bytes of something else", len(b))
+	}
+	return c, nil
+}
+
+// maxHour is in the year 9999.
+const maxHour = 253402300799 / 3600
+
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) byte() byte {
+	if d.bad = d.bad || len(d.b) == 0; d.bad {
+		return 0
+	}
+	v := d.b[0]
+	d.b = d.b[1:]
+	return v
+}
+
+func (d *decoder) uvarint(most uint64) uint64 {
+	v, n := binary.Uvarint(d.b)
+	if d.bad = d.bad || n <= 0 || v > most; d.bad {
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) counts(into *[Hours]uint32) {
+	for i := 0; i < Hours && !d.bad; {
+		if into[i] = uint32(d.uvarint(math.MaxUint32)); into[i] > 0 {
+			i++
+			continue
+		}
+		run := int(d.uvarint(uint64(Hours - i)))
+		d.bad = d.bad || run == 0
+		i += run
+	}
+}
+
+func (d *decoder) references(c *Calls) {
+	callers := make([]identity.ID, min(int(d.byte()), MaxReferences))
+	for i := range callers {
+		if d.bad = d.bad || len(d.b) < identity.Size; d.bad {
+			return
+		}
+		d.b = d.b[copy(callers[i][:], d.b):]
+	}
+	n := int(d.byte())
+	d.bad = d.bad || n > MaxReferences
+	for range n {
+		at, position := int(d.byte()), d.uvarint(math.MaxInt64)
+		if d.bad = d.bad || at >= len(callers); d.bad {
+			return
+		}
+		r := Reference{callers[at], position}
+		d.bad = slices.Contains(c.refs, r)
+		c.refs = append(c.refs, r)
+	}
+}

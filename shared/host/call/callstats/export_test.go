@@ -1,0 +1,8 @@
+package callstats
+
+// Remembers is how many vacants and callers o remembers.
+func (o *Observer) Remembers() (vacants, callers int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.vacants), len(o.callers)
+}

@@ -1,0 +1,112 @@
+package transcript
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// minPrefix is how many hex digits are taken for the beginning of an id, as
+// hosted.Find does.
+const minPrefix = 4
+
+// end is one end of a pair as a person names it: an id, or how it begins.
+type end struct{ digits string } // lowercase hex
+
+func (e end) fits(id identity.ID) bool { return strings.HasPrefix(id.String(), e.digits) }
+
+// Find returns the pair of a caller and a vacant, each named by the name of a
+// vacant hosted here, by an id, or by the beginning of one that fits one pair
+// only.
+func Find(ctx context.Context, v store.View, from, to string) (call.Pair, error) {
+	caller, err := endOf(ctx, v, "from", from)
+	if err != nil {
+		return call.Pair{}, err
+	}
+	vacant, err := endOf(ctx, v, "to", to)
+	if err != nil {
+		return call.Pair{}, err
+	}
+	pairs, err := pairs(ctx, v, caller, vacant)
+	switch {
+	case err != nil:
+		return call.Pair{}, err
+	case len(pairs) == 0:
+		return call.Pair{}, problem.New(problem.NotFound, "no calls from %s to %s are kept here", from, to)
+	case len(pairs) > 1:
+		shown := make([]string, len(pairs))
+		for i, p := range pairs {
+			shown[i] = p.Caller.Short() + " > " + p.Vacant.Short()
+		}
+		return call.Pair{}, problem.Invalid("pair", "beginnings that fit one", fmt.Sprintf("%s > %s, which fit %s", from, to, strings.Join(shown, ", ")))
+	}
+	return pairs[0], nil
+}
+
+func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
+	if id, err := identity.ParseID(word); err == nil {
+		return end{id.String()}, nil
+	}
+	if vacants.CheckName(word) == nil {
+		d, err := v.Doc(ctx, vacants.NameKey(word))
+		if err != nil {
+			return end{}, err
+		}
+		if d.Version > 0 {
+			id, err := vacants.DecodeName(d)
+			return end{id.String()}, err
+		}
+	}
+	if digits := strings.ToLower(word); len(word) >= minPrefix && len(word) < 2*identity.Size && strings.Trim(digits, "0123456789abcdef") == "" {
+		return end{digits}, nil
+	}
+	return end{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the beginning of one", Got: fmt.Sprintf("%.80q", word)}
+}
+
+// mostPairs is how many pairs are named when several fit.
+const mostPairs = 4
+
+// pairs lists the pairs with requests that fit, a few of them. Two whole ids
+// are one pair, which is looked for where it lies: to list the streams of a
+// table costs a read of all of it.
+func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.Pair, err error) {
+	from, errFrom := identity.ParseID(caller.digits)
+	to, errTo := identity.ParseID(vacant.digits)
+	if errFrom == nil && errTo == nil {
+		p := call.Pair{Caller: from, Vacant: to}
+		rows, err := v.Rows(ctx, p.Requests(), 1<<62, 1, store.Descending)
+		if err == nil && len(rows) > 0 || problem.Is(err, problem.Damaged) {
+			return []call.Pair{p}, nil // what is damaged is told when it is read
+		}
+		return nil, err
+	}
+	prefix := store.Stream(store.KindRequest + "#" + string(wholeBytes(caller.digits)))
+	for cursor, more := "", true; more; more = cursor != "" {
+		var page []store.Stream
+		if page, cursor, err = v.Streams(ctx, prefix, store.MaxPage, cursor); err != nil {
+			return nil, err
+		}
+		for _, s := range page {
+			ids := s.IDs()
+			if len(ids) == 2 && caller.fits(ids[0]) && vacant.fits(ids[1]) { // another name is for verify to tell
+				found = append(found, call.Pair{Caller: ids[0], Vacant: ids[1]})
+			}
+			if len(found) == mostPairs {
+				return found, nil
+			}
+		}
+	}
+	return found, nil
+}
+
+// wholeBytes are the bytes that digits spell, without a half one at the end.
+func wholeBytes(digits string) []byte {
+	b, _ := identity.ParseHex(digits[:len(digits)/2*2])
+	return b
+}

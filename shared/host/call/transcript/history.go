@@ -1,0 +1,236 @@
+// Package transcript reads what was said on a pair: each call and reset in order,
+// and what became of it, as a person would tell it.
+//
+// It imports floors 1 and 3, call, hosted, texts and problem. The invariants:
+// it believes the rows and checks nothing but that they read (package fsck
+// does); what a call came to is what its one decision says, wherever on the
+// response stream that lies; a text whose key is destroyed is told as sealed,
+// never guessed at.
+package transcript
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Fate is what a call came to.
+type Fate string
+
+// The fates. A reset has none.
+const (
+	Answered Fate = "answered"
+	Void     Fate = "void"    // decided: it will never be answered
+	Closed   Fate = "closed"  // a newer epoch has answers: it will never be answered
+	Pending  Fate = "pending" // not decided yet
+)
+
+// Text is what was said, or why it cannot be told.
+type Text struct {
+	Said    string
+	Sealed  bool // the key of its day is destroyed
+	Damaged bool // it does not open, or does not read
+}
+
+// Entry is one call or reset, and what became of it.
+type Entry struct {
+	Position uint64
+	Reset    bool
+	Epoch    uint64
+	Seq      int64 // 0 of a reset
+	Time     time.Time
+	Hash     identity.Hash
+	Text     Text
+	Fate     Fate
+	Decision Decision // of an answered or void call
+}
+
+// Decision is the response row that decides a call. A void has neither seq nor
+// time nor text.
+type Decision struct {
+	Position uint64
+	Seq      int64
+	Time     time.Time
+	Hash     identity.Hash
+	Text     Text
+	Took     time.Duration // whole milliseconds
+}
+
+// Opener opens texts; texts.Reader is one.
+type Opener interface {
+	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
+}
+
+// pageRows is how many rows are read at once.
+const pageRows = 256
+
+// Read tells the history of a pair to fn, the last so many entries of it (0:
+// all). It keeps 8 bytes for each of them in memory. A row that does not read
+// is a problem of kind Damaged.
+func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, last uint64, fn func(Entry) error) error {
+	r := &reader{view: v, texts: o, pair: pair}
+	tip, err := r.view.Rows(ctx, pair.Requests(), 1<<62, 1, store.Descending)
+	if err != nil || len(tip) == 0 {
+		return err
+	}
+	r.first = 1
+	if n := tip[0].Position; last > 0 && n > last {
+		r.first = n - last + 1
+	}
+	r.decisions = make([]uint64, tip[0].Position-r.first+1)
+	if err := r.decide(ctx); err != nil {
+		return err
+	}
+	return each(ctx, v, pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {
+		if q.Position-r.first >= uint64(len(r.decisions)) {
+			return true, nil // written since
+		}
+		e, err := r.entry(ctx, q)
+		if err == nil {
+			err = fn(e)
+		}
+		return false, err
+	})
+}
+
+// reader is one reading.
+type reader struct {
+	view  store.View
+	texts Opener
+	pair  call.Pair
+
+	first     uint64   // position of the first request told
+	decisions []uint64 // of each from there on: position of its decision, 0: none
+	epoch     uint64   // of the last response
+
+	page []call.ResponseRow // decisions around the last one looked at
+}
+
+// decide finds the decisions. Those of a request and of all after it lie
+// behind what the first call among them had seen when it was accepted.
+func (r *reader) decide(ctx context.Context) error {
+	from, calls := uint64(1), false
+	err := each(ctx, r.view, r.pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {
+		if q.Kind == call.RowCall {
+			from, calls = q.Seen+1, true
+		}
+		return calls, nil
+	})
+	if err != nil || !calls {
+		return err
+	}
+	return each(ctx, r.view, r.pair.Responses(), from, call.DecodeResponse, func(a *call.ResponseRow) (bool, error) {
+		if i := a.Request - r.first; a.Request >= r.first && i < uint64(len(r.decisions)) && r.decisions[i] == 0 {
+			r.decisions[i] = a.Position
+		}
+		r.epoch = a.Epoch
+		return false, nil
+	})
+}
+
+func (r *reader) entry(ctx context.Context, q *call.RequestRow) (e Entry, err error) {
+	e = Entry{Position: q.Position, Epoch: q.Epoch, Time: q.Time, Hash: q.Hash}
+	text, bound := q.Sealed(r.pair)
+	e.Text, err = r.text(ctx, text, bound, func(plain []byte) (envelope.Envelope, error) { return q.Envelope(r.pair, plain) })
+	if err != nil {
+		return e, err
+	}
+	if q.Kind == call.RowReset {
+		e.Reset = true
+		return e, nil
+	}
+	e.Seq = q.Seq
+	switch at := r.decisions[q.Position-r.first]; {
+	case at > 0:
+		return e, r.told(ctx, &e, at)
+	case r.epoch > q.Epoch && q.Price == 0:
+		e.Fate = Closed
+	default:
+		e.Fate = Pending
+	}
+	return e, nil
+}
+
+// told puts the decision at a position into e.
+func (r *reader) told(ctx context.Context, e *Entry, at uint64) error {
+	a, err := r.decision(ctx, at)
+	if err != nil {
+		return err
+	}
+	e.Decision.Position, e.Fate = at, Void
+	if a.Kind != call.RowAnswer {
+		return nil
+	}
+	e.Fate = Answered
+	e.Decision = Decision{Position: at, Seq: a.Seq, Time: a.Time, Hash: a.Hash, Took: a.Took}
+	text, bound := a.Sealed(r.pair)
+	e.Decision.Text, err = r.text(ctx, text, bound, func(plain []byte) (envelope.Envelope, error) { return a.Envelope(r.pair, plain) })
+	return err
+}
+
+// decision reads the response at a position. They come nearly in order, so
+// that mostly it is in the page already.
+func (r *reader) decision(ctx context.Context, at uint64) (*call.ResponseRow, error) {
+	if n := uint64(len(r.page)); n == 0 || at < r.page[0].Position || at >= r.page[0].Position+n {
+		r.page = r.page[:0]
+		err := each(ctx, r.view, r.pair.Responses(), at, call.DecodeResponse, func(a *call.ResponseRow) (bool, error) {
+			r.page = append(r.page, *a)
+			return len(r.page) == pageRows, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(r.page) == 0 || r.page[0].Position > at {
+		return nil, problem.New(problem.Damaged, "row %d of %s is gone; run verify", at, r.pair.Responses())
+	}
+	return &r.page[at-r.page[0].Position], nil
+}
+
+// text opens what was said.
+func (r *reader) text(ctx context.Context, s textkeys.Sealed, bound []byte, read func([]byte) (envelope.Envelope, error)) (Text, error) {
+	plain, err := r.texts.Open(ctx, bound, s)
+	switch {
+	case errors.Is(err, textkeys.ErrGone):
+		return Text{Sealed: true}, nil
+	case problem.Is(err, problem.Damaged):
+		return Text{Damaged: true}, nil
+	case err != nil:
+		return Text{}, err
+	}
+	e, err := read(plain)
+	if err != nil {
+		return Text{Damaged: true}, nil
+	}
+	return Text{Said: e.Payload.Text()}, nil
+}
+
+// each reads a stream from a position on until fn has enough.
+func each[R any](ctx context.Context, v store.View, s store.Stream, from uint64, decode func(store.Row) (R, error), fn func(*R) (enough bool, err error)) error {
+	for {
+		rows, err := v.Rows(ctx, s, from, pageRows, store.Ascending)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for _, row := range rows {
+			if row.Position != from {
+				return problem.New(problem.Damaged, "row %d of %s is missing; run verify", from, s)
+			}
+			r, err := decode(row)
+			if err != nil {
+				return problem.Wrap(problem.Damaged, err, "row %d of %s does not read; run verify", from, s)
+			}
+			if enough, err := fn(&r); enough || err != nil {
+				return err
+			}
+			from++
+		}
+	}
+}

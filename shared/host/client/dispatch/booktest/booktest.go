@@ -1,0 +1,128 @@
+// Package booktest is the contract of dispatch.Book, executable: every book
+// passes it.
+//
+// It imports dispatch and identity. The invariant it guards: one session per
+// pair at a time, and no state is lost or mixed up.
+package booktest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The pairs of the contract: one caller, two targets.
+var self, a, b = identity.ID{1}, identity.ID{2}, identity.ID{3}
+
+// Run runs the contract over the books that open makes. Each call of open
+// returns a book over the same place.
+func Run(t *testing.T, open func() dispatch.Book) {
+	c := contract{open}
+	t.Run("a pair without a state has an empty one", c.empty)
+	t.Run("what is saved is loaded, by the next session too, and by no other pair", c.kept)
+	t.Run("a second session waits, and gives up with its context", c.waits)
+	t.Run("sessions of one pair never overlap", c.alone)
+}
+
+type contract struct{ open func() dispatch.Book }
+
+func (c contract) session(t *testing.T, target identity.ID) dispatch.Session {
+	t.Helper()
+	s, err := c.open().Open(t.Context(), self, target)
+	if err != nil {
+		t.Fatalf("Open() = %v", err)
+	}
+	return s
+}
+
+func load(t *testing.T, s dispatch.Session) dispatch.State {
+	t.Helper()
+	st, err := s.Load()
+	if err != nil {
+		t.Fatalf("Load() = %v", err)
+	}
+	return st
+}
+
+func closed(t *testing.T, s dispatch.Session) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatalf("Close() = %v", err)
+	}
+}
+
+func (c contract) empty(t *testing.T) {
+	s := c.session(t, a)
+	defer closed(t, s)
+	if d := cmp.Diff(dispatch.State{Self: self, Target: a}, load(t, s)); d != "" {
+		t.Errorf("Load() (-want +got):\n%s", d)
+	}
+}
+
+func (c contract) kept(t *testing.T) {
+	want := dispatch.State{Self: self, Target: a, Lost: 3, Job: "x"}
+	s := c.session(t, a)
+	if err := s.Save(want); err != nil {
+		t.Fatalf("Save() = %v", err)
+	}
+	if d := cmp.Diff(want, load(t, s)); d != "" {
+		t.Errorf("Load() (-want +got):\n%s", d)
+	}
+	closed(t, s)
+	s, other := c.session(t, a), c.session(t, b)
+	defer closed(t, s)
+	defer closed(t, other)
+	if d := cmp.Diff(want, load(t, s)); d != "" {
+		t.Errorf("Load() (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(dispatch.State{Self: self, Target: b}, load(t, other)); d != "" {
+		t.Errorf("Load() of another pair (-want +got):\n%s", d)
+	}
+}
+
+func (c contract) waits(t *testing.T) {
+	s := c.session(t, a)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.open().Open(ctx, self, a); !errors.Is(err, context.Canceled) {
+		t.Errorf("Open() of a busy pair = %v, want context.Canceled", err)
+	}
+	closed(t, s)
+	closed(t, s) // twice is once
+	closed(t, c.session(t, a))
+}
+
+func (c contract) alone(t *testing.T) {
+	const workers, rounds = 8, 20
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range rounds {
+				s, err := c.open().Open(t.Context(), self, b)
+				if err != nil {
+					t.Errorf("Open() = %v", err)
+					return
+				}
+				st, err := s.Load()
+				if err == nil {
+					st.Lost++
+					err = s.Save(st)
+				}
+				if err = errors.Join(err, s.Close()); err != nil {
+					t.Errorf("session = %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s := c.session(t, b)
+	defer closed(t, s)
+	if got := load(t, s).Lost; got != workers*rounds {
+		t.Errorf("%d changes are left of %d", got, workers*rounds)
+	}
+}

@@ -1,0 +1,231 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Caller calls targets on behalf of one identity. Signer, Book and Transport
+// are needed, the rest has defaults. Safe for concurrent use; calls of one
+// target go one after the other.
+type Caller struct {
+	Signer    identity.Signer
+	Book      Book
+	Transport Transport
+	Now       func() time.Time
+	Rand      io.Reader
+	// Wait pauses between tries, or ends early with ctx.
+	Wait func(ctx context.Context, d time.Duration) error
+
+	// AutoReset resets the chain without asking when others have moved it:
+	// for agents and load generators. Without it Call returns a problem of kind
+	// Conflict that names the command, and a person decides.
+	AutoReset bool
+	// Tries is how often the same bytes are posted while nothing conclusive
+	// comes back (6). Patience bounds the waiting for a call that is accepted
+	// and not yet answered (45 s, more than a host's deadline and grace).
+	Tries    int
+	Patience time.Duration
+
+	// brief is Tries for a target that takes nothing, 0 for Tries: there are
+	// others to call.
+	brief int
+}
+
+// Defaults and bounds of a Caller.
+const (
+	DefaultTries    = 6
+	DefaultPatience = 45 * time.Second
+
+	firstPause = 200 * time.Millisecond
+	longPause  = 5 * time.Second
+
+	// maxSkew is the largest fault of our clock that is corrected by the
+	// host's word. More is for a person: a lying host must not make us sign
+	// times of its choice.
+	maxSkew = time.Hour
+	// resetSpan is how far off a host's clock, either way, it takes a reset
+	// (wire §9).
+	resetSpan = 300 * time.Second
+	// maxTurns bounds one operation, whatever the host answers.
+	maxTurns = 32
+)
+
+// Result is what an operation came to. It is filled as far as things went when
+// there is an error too.
+type Result struct {
+	Target identity.ID
+
+	Request     envelope.Envelope // the call that was settled, or is under way
+	RequestHash identity.Hash
+	Resumed     bool // the call was under way already; the same bytes went out
+
+	Fate      Fate // empty while it is open
+	Reply     *envelope.Envelope
+	ReplyHash identity.Hash
+	ReplySeq  int64
+	// Bound: the answer names its request under the target's signature.
+	Bound bool
+	// Status is the HTTP status of the deciding exchange, 0 if there was none.
+	Status int
+
+	Began time.Time     // when the operation began
+	Took  time.Duration // all of it, waiting included
+	Wire  time.Duration // of it, spent in posts
+	Posts int           // requests made
+	Reset bool          // the chain was reset on the way
+
+	// Doubt: the call is not settled, and the target may have accepted it, so
+	// that it may have run or may yet run. After an error without Doubt it has
+	// not, and another vacant can be asked instead.
+	Doubt bool
+
+	Late []Late // outcomes of earlier calls, learnt on the way
+	// Unknown says in sentences what could not be learnt.
+	Unknown []string
+}
+
+// run is one operation on one pair.
+type run struct {
+	c       *Caller
+	t       Target
+	doors   doors
+	self    identity.ID
+	session Session
+	st      State
+	res     *Result
+
+	job       string // the key of the call in hand
+	calling   bool   // it is a Call: what is of the call in hand must be learnt
+	pending   bool   // something asked for is accepted and not answered
+	corrected bool   // the clock was corrected once already
+	floors    int    // times something was signed anew for a floor
+	asked     map[identity.Hash]bool
+	waited    time.Duration
+	sent      bool  // something may have reached the target
+	doubt     bool  // of that, the call in hand, which may have been accepted
+	deaf      error // why an ask went unheard: no more for what is not of this call
+}
+
+// with runs f on the locked pair of c and t.
+func (c *Caller) with(ctx context.Context, t Target, f func(*run) error) (Result, error) {
+	res := Result{Began: c.now()}
+	self := c.Signer.ID()
+	t, err := t.checked(self)
+	if err != nil {
+		return res, err
+	}
+	res.Target = t.ID
+	d, err := doorsOf(t.URL)
+	if err != nil {
+		return res, err
+	}
+	s, err := c.Book.Open(ctx, self, t.ID)
+	if err != nil {
+		return res, busy(ctx, t, err)
+	}
+	r := &run{c: c, t: t, doors: d, self: self, session: s, res: &res, asked: map[identity.Hash]bool{}}
+	if r.st, err = s.Load(); err == nil {
+		err = f(r)
+		res.Late = append(res.Late, r.st.Late...)
+	}
+	res.Doubt = res.Fate == "" && r.inDoubt()
+	res.Took = c.now().Sub(res.Began)
+	if cerr := s.Close(); err == nil {
+		err = cerr
+	}
+	return res, err
+}
+
+// inDoubt reports whether the target may have accepted the call in hand: by an
+// envelope that was posted now, or by one that is still asked for.
+func (r *run) inDoubt() bool {
+	of := func(e envelope.Envelope) bool { return r.job != "" && e.IdempotencyKey == r.job }
+	return r.doubt || slices.ContainsFunc(r.st.Old, of) || slices.ContainsFunc(r.st.Live, of)
+}
+
+// busy is the error of a pair that could not be locked.
+func busy(ctx context.Context, t Target, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return problem.Wrap(problem.Canceled, err, "stopped while another call to %s was under way", t.Name)
+	case ctx.Err() != nil:
+		return problem.Wrap(problem.Unavailable, err, "another call to %s is under way on this machine: try again", t.Name)
+	}
+	return err
+}
+
+func (c *Caller) now() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
+}
+
+func (c *Caller) rand() io.Reader {
+	if c.Rand == nil {
+		return rand.Reader
+	}
+	return c.Rand
+}
+
+func (c *Caller) wait(ctx context.Context, d time.Duration) error {
+	if c.Wait != nil {
+		return c.Wait(ctx, d)
+	}
+	return retry.For(ctx, d)
+}
+
+func (c *Caller) tries() int {
+	if c.Tries == 0 {
+		return DefaultTries
+	}
+	return c.Tries
+}
+
+func (c *Caller) patience() time.Duration {
+	if c.Patience == 0 {
+		return DefaultPatience
+	}
+	return c.Patience
+}
+
+// apart is the n-th pause between tries, n from 0.
+func apart(n int) time.Duration {
+	if n > 4 {
+		return longPause
+	}
+	return min(firstPause<<n, longPause)
+}
+
+// save makes the state durable. After an error the operation must end: what is
+// in memory is not what is kept.
+func (r *run) save() error {
+	if err := r.session.Save(r.st); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the state of the calls to %s could not be kept", r.t.Name)
+	}
+	return nil
+}
+
+func (r *run) note(s string) { r.res.Unknown = append(r.res.Unknown, s) }
+
+// newKey makes an idempotency key, a random UUID like the reference's.
+func (c *Caller) newKey() (string, error) {
+	var u [16]byte
+	if _, err := io.ReadFull(c.rand(), u[:]); err != nil {
+		return "", problem.Wrap(problem.Unavailable, err, "no randomness for an idempotency key")
+	}
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	x := hex.EncodeToString(u[:])
+	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:], nil
+}

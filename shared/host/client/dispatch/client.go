@@ -1,0 +1,329 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Client finds vacants by what they can do and calls them: what programs
+// import. To find anybody Registries are needed, to call anybody a Caller, whose
+// Transport is for Call alone: matches are called by Route. The rest has
+// defaults. A registry is only asked: it sees searches, no message and no
+// caller. Safe for concurrent use.
+type Client struct {
+	Caller     *Caller
+	Registries []*registryclient.Client
+	// Policy chooses among matches; ByUCB if nil.
+	Policy Policy
+	// Memory is kept for the next run. nil: Caller.Book if it is a Memory, else
+	// what this Client remembers ends with it.
+	Memory Memory
+	// Route chooses what carries a call to a match's endpoint; Personal if nil.
+	Route Route
+	// SearchTime bounds the answer of one registry (10 s).
+	SearchTime time.Duration
+	// MostTried bounds the vacants that one CallCapability tries (5).
+	MostTried int
+
+	mu       sync.Mutex
+	routes   map[string]int // the search route that each registry has
+	personal Route
+	own      volatile
+}
+
+// Defaults of a Client.
+const (
+	DefaultSearchTime = 10 * time.Second
+	DefaultMostTried  = 5
+
+	// briefTries is how often a vacant that takes nothing is tried before the
+	// next one is.
+	briefTries = 3
+	// endTime is how long what is decided may take to be kept.
+	endTime = 5 * time.Second
+)
+
+// volatile is a Memory that ends with its Client.
+type volatile struct {
+	mu sync.Mutex
+	m  Remembered
+}
+
+func (v *volatile) Change(_ context.Context, _ identity.ID, f func(*Remembered) bool) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	f(&v.m)
+	return nil
+}
+
+func (c *Client) memory() Memory {
+	if c.Memory != nil {
+		return c.Memory
+	}
+	if c.Caller != nil {
+		if m, ok := c.Caller.Book.(Memory); ok {
+			return m
+		}
+	}
+	return &c.own
+}
+
+// self is who calls; zero for who only searches.
+func (c *Client) self() identity.ID {
+	if c.Caller == nil {
+		return identity.ID{}
+	}
+	return c.Caller.Signer.ID()
+}
+
+func (c *Client) route() Route {
+	if c.Route != nil {
+		return c.Route
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.personal == nil {
+		c.personal = Personal(0)
+	}
+	return c.personal
+}
+
+func (c *Client) searchTime() time.Duration {
+	if c.SearchTime == 0 {
+		return DefaultSearchTime
+	}
+	return c.SearchTime
+}
+
+// Outcome is what a CallCapability came to. The Result is that of the vacant
+// chosen last.
+type Outcome struct {
+	Result
+	Chosen  Match
+	Choices []Choice // all matches, in the order in which they are tried
+	Tried   []Try    // those that were tried before Chosen, and why they did not answer
+	Found   Found
+}
+
+// Try is a vacant that was tried in vain.
+type Try struct {
+	ID     identity.ID
+	URL    string
+	Status int // 0 if nothing came back
+	Err    error
+}
+
+// Call calls a target that the caller knows, and notes its card. The Freshness
+// says how that stands to the one of the last call.
+func (c *Client) Call(ctx context.Context, t Target, msg envelope.Message) (Result, Freshness, error) {
+	fresh := FirstSeen
+	if t.Card != nil {
+		if !t.Card.Verify() {
+			return Result{}, fresh, problem.New(problem.Untrusted, "target capability card for %s does not verify", t.Card.VacantID.Short())
+		}
+		var err error
+		if fresh, err = c.note(ctx, t.Card); err != nil {
+			return Result{}, fresh, err
+		}
+	}
+	res, err := c.Caller.Call(ctx, t, msg)
+	return res, fresh, err
+}
+
+// note remembers a card that is about to be used.
+func (c *Client) note(ctx context.Context, used *card.Card) (fresh Freshness, err error) {
+	h := used.Hash()
+	err = c.memory().Change(ctx, c.self(), func(m *Remembered) bool {
+		fresh = m.freshness(used.VacantID, h)
+		return m.see(used.VacantID, h, c.Caller.now())
+	})
+	return fresh, err
+}
+
+// CallCapability finds vacants by q, chooses one by the Policy and calls it. If
+// it is unavailable (closed, asleep, busy, not paid, not there) the next one is
+// called; never while it may have accepted the call, which could then run twice.
+// Such a question is open: asked again it goes to the same vacant, as the same
+// call. Nobody found is NotFound.
+func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Message) (Outcome, error) {
+	price := int64(-1)
+	if q.MaxPrice != nil {
+		price = *q.MaxPrice
+	}
+	name := fmt.Sprintf("capability %q %q %q %d %g", q.Words, q.Tag, q.Family, price, q.MinReputation)
+	return c.put(ctx, name, msg, func() (Outcome, error) {
+		found, err := c.Search(ctx, q)
+		if err == nil && len(found.Matches) == 0 {
+			err = nobody(q, found)
+		}
+		return Outcome{Found: found, Choices: Choose(c.Policy, found.Matches)}, err
+	})
+}
+
+// nobody says that nobody was found, and what was sent that is no use.
+func nobody(q Query, f Found) error {
+	if len(f.Dropped) == 0 {
+		return problem.New(problem.NotFound, "no vacant was found for %.80q", q.Words)
+	}
+	return problem.New(problem.NotFound, "no vacant was found for %.80q that can be called: %d were dropped, the first since: %s",
+		q.Words, len(f.Dropped), f.Dropped[0].Reason)
+}
+
+// CallChosen calls the best of the choices that choose comes to, as
+// CallCapability does. Where the same message is under way already from an
+// earlier CallChosen, nothing is chosen again.
+func (c *Client) CallChosen(ctx context.Context, msg envelope.Message, choose func() ([]Choice, error)) (Outcome, error) {
+	return c.put(ctx, "chosen", msg, func() (Outcome, error) {
+		choices, err := choose()
+		if err == nil && len(choices) == 0 {
+			err = problem.New(problem.NotFound, "there is no vacant to choose")
+		}
+		return Outcome{Choices: choices}, err
+	})
+}
+
+// put puts a question to whom choose says, or goes on with it if it is open: to
+// the same vacant then, whatever registries say now.
+func (c *Client) put(ctx context.Context, name string, msg envelope.Message, choose func() (Outcome, error)) (Outcome, error) {
+	if msg.Role == "" {
+		msg.Role = envelope.RoleUser
+	}
+	if err := msg.Check(); err != nil {
+		return Outcome{}, err
+	}
+	// Who asks the same again means the same call.
+	question := identity.Sum((&envelope.Envelope{Payload: msg}).AppendSigning([]byte(name + "\x1f")))
+	open, err := c.underWay(ctx, question)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{Choices: open}
+	if len(open) == 0 {
+		if out, err = choose(); err != nil {
+			return out, err
+		}
+	}
+	err = c.tryAll(ctx, question, &out, msg)
+	return out, err
+}
+
+// underWay is the vacant that a question went to, if that is open.
+func (c *Client) underWay(ctx context.Context, question identity.Hash) ([]Choice, error) {
+	var o OpenCall
+	var found bool
+	err := c.memory().Change(ctx, c.self(), func(r *Remembered) bool {
+		o, found = r.Open[question]
+		return false
+	})
+	if err != nil || !found || c.Caller.now().Sub(o.At) > openTime {
+		return nil, err
+	}
+	kept, err := card.Parse(o.Card)
+	if err != nil {
+		return nil, problem.Wrap(problem.Damaged, err, "the card of a call under way cannot be read")
+	}
+	urls, err := endpointURLs(kept.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	m := Match{ID: kept.VacantID, Card: kept, CardHash: kept.Hash(), URL: urls[0], others: urls[1:], Registry: o.Registry, Freshness: Same}
+	m.route, err = c.route()(o.Registry, &kept)
+	return []Choice{{Match: m}}, err
+}
+
+// tryAll calls one after the other until one answers, or may have accepted.
+func (c *Client) tryAll(ctx context.Context, question identity.Hash, out *Outcome, msg envelope.Message) error {
+	most := c.MostTried
+	if most == 0 {
+		most = DefaultMostTried
+	}
+	var failed error
+	for _, next := range out.Choices[:min(len(out.Choices), most)] {
+		if failed != nil {
+			out.Tried = append(out.Tried, Try{out.Chosen.ID, out.Chosen.URL, out.Status, failed})
+		}
+		out.Chosen = next.Match
+		out.Result, failed = c.callMatch(ctx, question, next.Match, msg)
+		if failed == nil || ctx.Err() != nil || !elsewhere(out.Result, failed) {
+			return failed
+		}
+	}
+	if len(out.Tried) == 0 {
+		return failed
+	}
+	return problem.Wrap(problem.Of(failed).Kind, failed, "%d vacants were tried and none is available; the last: %s", len(out.Tried)+1, problem.Of(failed).Text())
+}
+
+// elsewhere reports that another vacant may be called after a call that came to
+// err: this one is unavailable, and did not accept it. What a vacant accepted,
+// ran and could not answer is decided, too.
+func elsewhere(res Result, err error) bool {
+	if res.Doubt || problem.Is(err, problem.Canceled) {
+		return false
+	}
+	switch {
+	case res.Fate != "":
+		return res.Fate == Unanswered
+	case res.Status == 0:
+		return problem.Is(err, problem.Unavailable) || problem.Is(err, problem.Usage) && res.Posts > 0
+	}
+	return slices.Contains([]int{
+		http.StatusPaymentRequired, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusMisdirectedRequest,
+		http.StatusLocked, http.StatusTooManyRequests, http.StatusNotImplemented, http.StatusServiceUnavailable,
+	}, res.Status)
+}
+
+// callMatch calls one match and keeps the question open as long as its outcome
+// is.
+func (c *Client) callMatch(ctx context.Context, question identity.Hash, m Match, msg envelope.Message) (Result, error) {
+	self := c.self()
+	if err := c.memory().Change(ctx, self, func(r *Remembered) bool {
+		now := c.Caller.now()
+		r.see(m.ID, m.CardHash, now)
+		r.open(question, OpenCall{Registry: m.Registry, Card: m.Card.Blob(), At: now})
+		return true
+	}); err != nil {
+		return Result{}, err
+	}
+	caller := *c.Caller
+	caller.Transport, caller.brief = m.route, briefTries
+	var res Result
+	var err error
+	for _, at := range append([]string{m.URL}, m.others...) {
+		res, err = caller.Call(ctx, m.target(at), msg)
+		if err == nil || res.Doubt || res.Status != http.StatusNotFound && res.Status != http.StatusMethodNotAllowed {
+			break
+		}
+	}
+	if err != nil && res.Doubt {
+		return res, err // open
+	}
+	// Decided: neither the call nor the question is under way any more. Whether
+	// the caller still waits does not matter to that.
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	var left error
+	if err != nil && res.Fate == "" {
+		left = caller.GiveUp(late, m.target(m.URL))
+	}
+	left = errors.Join(left, c.memory().Change(late, self, func(r *Remembered) bool {
+		delete(r.Open, question)
+		return true
+	}))
+	if left != nil {
+		// What is decided stays so: the same question asks the same vacant again.
+		res.Unknown = append(res.Unknown, fmt.Sprintf("that the call is decided could not be kept: %v", left))
+	}
+	return res, err
+}

@@ -1,0 +1,96 @@
+package dispatch
+
+import (
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// endpointURLs are where the endpoint of a card may take calls, the likeliest
+// first. The reference posts to the endpoint verbatim in one half of its code
+// and appends the path of the message door in the other (wire §23 C4), so cards
+// have either form: one that ends in the door's path is posted to as it is, one
+// without a path or with that of a vacant of a host like ours gets it appended,
+// and any other is tried as it is first.
+func endpointURLs(endpoint string) ([]string, error) {
+	u, err := parseURL(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := SendURL(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	path := strings.TrimRight(u.Path, "/")
+	_, vacant := idInPath(path)
+	switch {
+	case strings.HasSuffix(path, sendPath):
+		return []string{endpoint}, nil
+	case path == "", vacant && strings.Count(path[strings.Index(path, "/v/"):], "/") == 2:
+		return []string{whole}, nil
+	}
+	return []string{endpoint, whole}, nil
+}
+
+// Route chooses what carries a call to the vacant of a card that a registry
+// sent and that verified, at the card's endpoint. The error says why there may
+// be no call. Safe for concurrent use.
+type Route func(registry string, callee *card.Card) (Transport, error)
+
+// Personal is the Route of a person's own machine. An endpoint in a registry's
+// answer is a stranger's choice, so a call goes over HTTPS and through outbound,
+// into no network of this machine's. Two exceptions, for registries that are the
+// person's own: what is on this machine may be called if the registry is, and
+// what has the registry's own scheme, host and port may be called like it.
+func Personal(timeout time.Duration) Route {
+	near := NewHTTP(HTTPOptions{Timeout: timeout})
+	far := Guarded{outbound.New(outbound.Options{Timeout: timeout}).As(outbound.Itself())}
+	return func(registry string, callee *card.Card) (Transport, error) {
+		r, err := parseURL(registry)
+		if err != nil {
+			return nil, err
+		}
+		e, err := parseURL(callee.Endpoint)
+		switch {
+		case err != nil:
+			return nil, err
+		case r.Scheme == e.Scheme && r.Host == e.Host, onThisMachine(r) && onThisMachine(e):
+			return near, nil
+		case onThisMachine(e):
+			return nil, problem.New(problem.Forbidden, "its endpoint %s is this machine, and the registry is not", e.Host)
+		}
+		return far, overTLS(e)
+	}
+}
+
+// Hosts is the Route of a vacant of a host: over HTTPS, through the host's
+// outbound client, whose guard is told who calls whom.
+func Hosts(c *outbound.Client, caller identity.ID) Route {
+	return func(_ string, callee *card.Card) (Transport, error) {
+		e, err := parseURL(callee.Endpoint)
+		if err != nil {
+			return nil, err
+		}
+		return Guarded{c.As(outbound.Vacant(caller).Calling(callee))}, overTLS(e)
+	}
+}
+
+func overTLS(e *url.URL) error {
+	if e.Scheme != "https" {
+		return problem.New(problem.Forbidden, "its endpoint at %.80s takes calls in clear", e.Host)
+	}
+	return nil
+}
+
+// onThisMachine reports whether a URL's host is this machine by itself, not by
+// what a name server says.
+func onThisMachine(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	return IsLocalhost(u.Hostname()) || err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,180 @@
+// Package filebook keeps the state of calls in files, one per target, in a
+// folder of the identity that calls (wire §23 C7).
+//
+// It imports identity, problem, durable, lockfile, pause and dispatch. The
+// invariants: one session per target at a time over all processes of the
+// machine, by a lock file beside the state; a state file is replaced as a whole and is on the disk before
+// Save returns, so that a crash leaves the old state or the new one; a file
+// that does not read is never overwritten.
+package filebook
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/durable"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/lockfile"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// maxFile bounds a state file, as dispatch.DecodeState does.
+const maxFile = 64 << 20
+
+// pollPause is how long a busy lock is left alone. The system's own queue of
+// lock waiters cannot be left when ctx ends; polling can.
+const pollPause = 5 * time.Millisecond
+
+// Book is a dispatch.Book over the folder Dir, which is made (0700) when it is
+// needed. Safe for concurrent use, also by other processes.
+type Book struct {
+	Dir string
+	// Wait pauses between looks at a busy lock, or ends early with ctx. Nil: by
+	// the clock.
+	Wait func(ctx context.Context, d time.Duration) error
+}
+
+// Open implements dispatch.Book.
+func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Session, error) {
+	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
+		return nil, unavailable(err)
+	}
+	lock, err := b.lock(ctx, target.String())
+	if err != nil {
+		return nil, err
+	}
+	return &session{dir: b.Dir, path: filepath.Join(b.Dir, target.String()+".json"), self: self, target: target, lock: lock}, nil
+}
+
+// lock waits for the lock of a name, which has a file of its own: the state's
+// file is another one after each Save. It stays; to remove it would let two
+// processes hold locks on two files of one name.
+func (b *Book) lock(ctx context.Context, name string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(b.Dir, name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	for {
+		ok, err := lockfile.Try(lock)
+		if ok {
+			return lock, nil
+		}
+		if err == nil {
+			err = b.wait(ctx, pollPause)
+		} else {
+			err = unavailable(err)
+		}
+		if err != nil {
+			return nil, errors.Join(err, lock.Close())
+		}
+	}
+}
+
+func (b *Book) wait(ctx context.Context, d time.Duration) error {
+	if b.Wait != nil {
+		return b.Wait(ctx, d)
+	}
+	return retry.For(ctx, d)
+}
+
+// Targets lists the targets that have a state, in the order of their ids.
+func (b *Book) Targets() ([]identity.ID, error) {
+	files, err := os.ReadDir(b.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, unavailable(err)
+	}
+	var ids []identity.ID
+	for _, f := range files {
+		name, ok := strings.CutSuffix(f.Name(), ".json")
+		if id, err := identity.ParseID(name); ok && err == nil && id.String() == name {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+type session struct {
+	dir, path    string
+	self, target identity.ID
+	lock         *os.File
+}
+
+func (s *session) Load() (dispatch.State, error) {
+	f, err := os.Open(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return dispatch.State{Self: s.self, Target: s.target}, nil
+	}
+	if err != nil {
+		return dispatch.State{}, unavailable(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return dispatch.State{}, unavailable(err)
+	}
+	st, err := dispatch.DecodeState(data)
+	if err != nil {
+		return dispatch.State{}, problem.Wrap(problem.Damaged, err, "%s: %s; it is left as it is: mend it, or move it away and reset the chain", s.path, problem.Of(err).Text())
+	}
+	if st.Self != s.self || st.Target != s.target {
+		return dispatch.State{}, problem.New(problem.Damaged, "%s is of %s calling %s, not of %s calling %s", s.path,
+			st.Self.Short(), st.Target.Short(), s.self.Short(), s.target.Short())
+	}
+	return st, nil
+}
+
+// Save implements dispatch.Session; the lock keeps others away meanwhile.
+func (s *session) Save(st dispatch.State) error { return replace(s.dir, s.path, st.AppendJSON(nil)) }
+
+// replace writes what is new beside the old file, makes it durable, and puts it
+// in its place. A crash before the rename leaves a file that the next one
+// writes over; nobody else has it, since the name is locked.
+func replace(dir, path string, data []byte) error {
+	next := path + ".next"
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return unavailable(err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	if err == nil {
+		err = durable.Dir(dir) // or the rename itself may be lost
+	}
+	return unavailable(err)
+}
+
+func (s *session) Close() error {
+	if s.lock == nil {
+		return nil
+	}
+	lock := s.lock
+	s.lock = nil
+	return release(lock)
+}
+
+func release(lock *os.File) error {
+	return unavailable(errors.Join(lockfile.Release(lock), lock.Close()))
+}
+
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return problem.Wrap(problem.Unavailable, err, "the folder of the calls cannot be used: %v", err)
+}

@@ -1,0 +1,143 @@
+package filebook_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/booktest"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/filebook"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+var self, target = identity.ID{1}, identity.ID{2}
+
+func TestContract(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "chains")
+	booktest.Run(t, func() dispatch.Book { return &filebook.Book{Dir: dir} })
+}
+
+func open(t *testing.T, dir string) dispatch.Session {
+	t.Helper()
+	s, err := (&filebook.Book{Dir: dir}).Open(t.Context(), self, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestFilesAreForTheOwnerOnly(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no mode there")
+	}
+	dir := filepath.Join(t.TempDir(), "chains")
+	s := open(t, dir)
+	if err := s.Save(dispatch.State{Self: self, Target: target}); err != nil {
+		t.Fatal(err)
+	}
+	modes := map[string]os.FileMode{}
+	err := filepath.Walk(dir, func(p string, st os.FileInfo, err error) error {
+		modes[strings.TrimPrefix(strings.TrimPrefix(p, dir), "/"+target.String())] = st.Mode().Perm()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]os.FileMode{"": 0o700, ".json": 0o600, ".lock": 0o600}, modes); d != "" {
+		t.Errorf("files (-want +got):\n%s", d)
+	}
+}
+
+// TestCrashBetweenWriteAndRename: what a dead writer left is not read, and
+// does not stand in the way.
+func TestCrashBetweenWriteAndRename(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	want := dispatch.State{Self: self, Target: target, Lost: 1}
+	if err := s.Save(want); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, target.String()+".json.next")
+	if err := os.WriteFile(left, []byte(`{"format": 1, half`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Load(); err != nil || got.Lost != 1 {
+		t.Errorf("Load() = %+v, %v, want the state before", got, err)
+	}
+	want.Lost = 2
+	if err := s.Save(want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Load(); err != nil || got.Lost != 2 {
+		t.Errorf("Load() = %+v, %v, want the new state", got, err)
+	}
+	if _, err := os.Stat(left); err == nil {
+		t.Error("the half file is still there")
+	}
+}
+
+func TestFileThatDoesNotReadIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, target.String()+".json")
+	foreign := dispatch.State{Self: identity.ID{9}, Target: target}
+	newer := strings.Replace(string(foreign.AppendJSON(nil)), `"format": 1`, `"format": 2`, 1)
+	for name, data := range map[string]string{"damaged": "{", "empty": "", "of another identity": string(foreign.AppendJSON(nil)), "newer": newer} {
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, dir)
+		if _, err := s.Load(); !problem.Is(err, problem.Damaged) || !strings.Contains(problem.Of(err).Text(), path) {
+			t.Errorf("%s: Load() = %v, want damaged, naming the file", name, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := os.ReadFile(path); string(got) != data {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
+}
+
+func TestFolderThatCannotBeUsed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&filebook.Book{Dir: filepath.Join(file, "chains")}).Open(context.Background(), self, target); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("Open() = %v, want unavailable", err)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	b := &filebook.Book{Dir: filepath.Join(t.TempDir(), "chains")}
+	if got, err := b.Targets(); err != nil || len(got) != 0 {
+		t.Errorf("Targets() without a folder = %v, %v", got, err)
+	}
+	var want []identity.ID
+	for n := range byte(3) {
+		id := identity.ID{n + 1}
+		s, err := b.Open(t.Context(), identity.ID{9}, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Save(dispatch.State{Self: identity.ID{9}, Target: id}); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		want = append(want, id)
+	}
+	if err := os.WriteFile(filepath.Join(b.Dir, "notes.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.Targets()
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Errorf("Targets() = %v (-want +got):\n%s", err, d)
+	}
+}

@@ -1,0 +1,64 @@
+package filebook
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// known is the name, less its ending, of the file of what a client remembers.
+// No target has it: theirs are 64 hexadecimal digits.
+const known = "known"
+
+// Change implements dispatch.Memory. The folder is one identity's, as it is for
+// the states of its calls.
+func (b *Book) Change(ctx context.Context, _ identity.ID, f func(*dispatch.Remembered) bool) error {
+	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
+		return unavailable(err)
+	}
+	lock, err := b.lock(ctx, known)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.change(f), release(lock))
+}
+
+func (b *Book) change(f func(*dispatch.Remembered) bool) error {
+	path := filepath.Join(b.Dir, known+".json")
+	m, err := load(path)
+	if err != nil || !f(&m) {
+		return err
+	}
+	data, err := m.Encode()
+	if err != nil {
+		return unavailable(err)
+	}
+	return replace(b.Dir, path, data)
+}
+
+func load(path string) (dispatch.Remembered, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return dispatch.Remembered{}, nil
+	}
+	if err != nil {
+		return dispatch.Remembered{}, unavailable(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, dispatch.MaxMemory+1))
+	if err != nil {
+		return dispatch.Remembered{}, unavailable(err)
+	}
+	m, err := dispatch.DecodeRemembered(data)
+	if err != nil {
+		return m, problem.Wrap(problem.Damaged, err, "%s: %s; it is left as it is: mend it, or move it away, and the cards seen are forgotten", path, problem.Of(err).Text())
+	}
+	return m, nil
+}

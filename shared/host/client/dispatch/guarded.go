@@ -1,0 +1,45 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Guarded is the Transport to endpoints that a stranger chose: it goes through
+// outbound, which opens no connection into the network that we run in. A host
+// reaches nothing else. Who acts is Client's. Safe for concurrent use.
+type Guarded struct{ Client outbound.Acting }
+
+// Post implements Transport. What outbound refuses to dial was not sent.
+func (g Guarded) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {
+	r, err := g.Client.Do(ctx, outbound.Request{
+		Method: http.MethodPost, URL: url, Body: body,
+		Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}},
+	})
+	switch {
+	case err == nil && r.Status >= 300 && r.Status < 400:
+		return 0, nil, problem.New(problem.Usage, "%.80q redirects to %.200q; redirects are not followed", url, r.Header.Get("Location"))
+	case problem.Is(err, problem.Forbidden), problem.Is(err, problem.TreeOnly), problem.Is(err, problem.Malformed):
+		return 0, nil, problem.New(problem.Usage, "%s", problem.Of(err).Text())
+	case problem.Is(err, problem.Unavailable), problem.Is(err, problem.Deadline), problem.Is(err, problem.Untrusted):
+		return 0, nil, undialled(err)
+	}
+	return r.Status, r.Body, err
+}
+
+// undialled gives err the kind that Transport promises: outbound says
+// Unavailable, too, of a connection that broke with the request on it.
+func undialled(err error) error {
+	kind := problem.Deadline
+	var op *net.OpError
+	var name *net.DNSError
+	if errors.As(err, &name) || errors.As(err, &op) && op.Op == "dial" || problem.Is(err, problem.Untrusted) {
+		kind = problem.Unavailable // Untrusted: the certificate, before the request
+	}
+	return problem.Wrap(kind, err, "%s", problem.Of(err).Text())
+}

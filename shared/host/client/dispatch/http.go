@@ -1,0 +1,115 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// HTTP is the Transport and Getter of a person's own machine, and what carries
+// requests to a registry of their choice. It follows no redirect, bounds time
+// and size, and reaches loopback and private addresses: whom to call is the
+// person's choice here, not a stranger's. Where a stranger chose, as in the
+// answers of a registry, Guarded is used. Safe for concurrent use.
+type HTTP struct {
+	client *http.Client
+}
+
+// HTTPOptions tune an HTTP. Zero means the default.
+type HTTPOptions struct {
+	// Timeout bounds one exchange (60 s, above every host's deadline).
+	Timeout time.Duration
+	// Idle is how many connections to one host are kept open (2).
+	Idle int
+}
+
+// NewHTTP makes an HTTP.
+func NewHTTP(o HTTPOptions) *HTTP {
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Idle == 0 {
+		o.Idle = 2
+	}
+	return &HTTP{client: &http.Client{
+		Timeout: o.Timeout,
+		Transport: &http.Transport{
+			Proxy:                  Proxy,
+			DialContext:            Dial,
+			TLSHandshakeTimeout:    dialTime,
+			MaxIdleConnsPerHost:    o.Idle,
+			IdleConnTimeout:        90 * time.Second,
+			ForceAttemptHTTP2:      true,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		// A redirect could lead the signed bytes to a host of another's choice.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Post implements Transport.
+func (h *HTTP) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {
+	r, err := h.Do(ctx, outbound.Request{Method: http.MethodPost, URL: url, Body: body, Header: http.Header{"Content-Type": {"application/json"}}})
+	return r.Status, r.Body, err
+}
+
+// Get implements Getter.
+func (h *HTTP) Get(ctx context.Context, url string) (int, []byte, error) {
+	r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: url})
+	return r.Status, r.Body, err
+}
+
+// Do carries any request, in outbound's terms and with the errors of Post.
+// MaxReply is the bound of this reply's body, that of an answer if it is 0.
+func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return outbound.Reply{}, problem.Wrap(problem.Usage, err, "%.80q cannot be asked", r.URL)
+	}
+	if r.Header != nil {
+		req.Header = r.Header.Clone()
+	}
+	if req.Header.Get("Accept") == "" {
+		req.Header.Set("Accept", "application/json")
+	}
+	req.Header.Set("User-Agent", "vacancy")
+	res, err := h.client.Do(req)
+	if err != nil {
+		return outbound.Reply{}, exchangeError(req, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 && res.StatusCode < 400 && res.StatusCode != http.StatusNotModified {
+		return outbound.Reply{}, problem.New(problem.Usage, "%s redirects to %.200q; redirects are not followed: call that address if you mean it", req.URL.Host, res.Header.Get("Location"))
+	}
+	most := r.MaxReply
+	if most <= 0 {
+		most = int64(canon.AnswerLimits().Bytes)
+	}
+	b, err := io.ReadAll(io.LimitReader(res.Body, most+1))
+	if err != nil {
+		return outbound.Reply{}, exchangeError(req, err)
+	}
+	if int64(len(b)) > most {
+		return outbound.Reply{}, &problem.Error{Kind: problem.TooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes", most), Got: "more"}
+	}
+	return outbound.Reply{Status: res.StatusCode, Header: res.Header, Body: b}, nil
+}
+
+// exchangeError tells what never left this machine, which is Unavailable, from
+// what may have arrived.
+func exchangeError(req *http.Request, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be reached", req.URL.Host)
+	}
+	return problem.Wrap(problem.Deadline, err, "no answer from %s", req.URL.Host)
+}

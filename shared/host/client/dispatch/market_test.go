@@ -1,0 +1,168 @@
+package dispatch_test
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/memorybook"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// market is a caller, registries, and vacants each on a host of its own.
+type market struct {
+	*dispatch.Client
+	clock *clock
+	book  *memorybook.Book
+	hosts map[string]*wire // by the URL's host
+	reg   *registry
+}
+
+// registry is a scripted registry that records everything it is sent.
+type registry struct {
+	mu     sync.Mutex
+	routes []string // the paths it has
+	rows   []registryclient.HaloMatch
+	answer func(r outbound.Request) (outbound.Reply, error, bool)
+	saw    []string // everything that came: method, URL, headers, body
+}
+
+func (r *registry) Do(ctx context.Context, req outbound.Request) (outbound.Reply, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.saw = append(r.saw, fmt.Sprintf("%s %s %v %s", req.Method, req.URL, req.Header, req.Body))
+	if r.answer != nil {
+		if reply, err, ok := r.answer(req); ok {
+			return reply, err
+		}
+	}
+	u, err := url.Parse(req.URL)
+	if err != nil {
+		return outbound.Reply{}, err
+	}
+	if !slices.Contains(r.routes, u.Path) {
+		return outbound.Reply{Status: 404, Body: []byte(`{"detail":"Not Found"}`)}, nil
+	}
+	var body any = map[string]any{"matches": r.rows}
+	if u.Path == "/v1/search_capability" {
+		body = r.rows
+	}
+	return outbound.Reply{Status: http.StatusOK, Body: marshal(body)}, nil
+}
+
+// paths are the paths that were asked for.
+func (r *registry) paths() (out []string) {
+	for _, s := range r.saw {
+		u, _ := url.Parse(strings.Fields(s)[1])
+		out = append(out, u.Path)
+	}
+	return out
+}
+
+const (
+	ours      = "/v1/search"
+	sdk       = "/v1/search_capability"
+	reference = "/v1/query_capability"
+)
+
+func newMarket(t testing.TB) *market {
+	c := newClock()
+	m := &market{clock: c, book: &memorybook.Book{}, hosts: map[string]*wire{}, reg: &registry{routes: []string{ours, sdk, reference}}}
+	m.Client = &dispatch.Client{
+		Caller:     &dispatch.Caller{Signer: key(t, 1), Book: m.book, Now: c.now, Rand: &bits{n: 7}, Wait: c.wait},
+		Registries: []*registryclient.Client{{Transport: m.reg, URL: "https://registry.test"}},
+		Route: func(_ string, callee *card.Card) (dispatch.Transport, error) {
+			u, err := url.Parse(callee.Endpoint)
+			if err != nil {
+				return nil, err
+			}
+			return transport(func(at string, body []byte) (int, []byte, error) {
+				w := m.hosts[u.Host]
+				if i := strings.LastIndex(at, "/a2a/"); i < 0 || strings.Contains(at, "verbatim") {
+					return 404, []byte(`{"detail":"Not Found"}`), nil
+				}
+				return w.Post(context.Background(), at, body)
+			}), nil
+		},
+	}
+	return m
+}
+
+// add puts a vacant on sale: it answers at https://NAME.test/a2a/message/send.
+func (m *market) add(t testing.TB, n byte, name, capability string) *registryclient.HaloMatch {
+	t.Helper()
+	h := newHost(t, m.clock.now)
+	h.key = key(t, n)
+	m.hosts[name+".test"] = &wire{host: h}
+	m.reg.rows = append(m.reg.rows, row(t, n, capability, "https://"+name+".test/a2a/message/send"))
+	return &m.reg.rows[len(m.reg.rows)-1]
+}
+
+// row is a signed card as a registry shows it.
+func row(t testing.TB, n byte, capability, endpoint string) registryclient.HaloMatch {
+	t.Helper()
+	k := key(t, n)
+	c, err := card.New(k.ID(), capability, []string{"mock"}, endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Sign(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	declared, err := json.Marshal([]string{capability})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registryclient.HaloMatch{
+		ID: k.ID(), CardHash: c.Hash().String(), CardBlob: hex.EncodeToString(c.Blob()), Declared: string(declared),
+		Visibility: lifecycle.Public, State: lifecycle.Active, Status: "active",
+	}
+}
+
+// judged gives a row n reviews of a mean signal.
+func judged(t testing.TB, r *registryclient.HaloMatch, n, signal float64) {
+	t.Helper()
+	s := reputation.NewState(t0)
+	for _, d := range reputation.Searched() {
+		var err error
+		if s, err = s.Update(d, signal, n, t0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Reputation, r.Score = &s, s.Score(reputation.Searched()...)
+}
+
+// wire leads to the vacant of a name.
+func (m *market) wire(name string) *wire { return m.hosts[name+".test"] }
+
+// called lists the vacants that calls were posted to, each once.
+func (m *market) called() (names []string) {
+	for name, w := range m.hosts {
+		if len(w.bodies(1)) > 0 {
+			names = append(names, strings.TrimSuffix(name, ".test"))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// slow is a registry that answers when nobody waits any more.
+type slow struct{}
+
+func (slow) Do(ctx context.Context, _ outbound.Request) (outbound.Reply, error) {
+	<-ctx.Done()
+	return outbound.Reply{}, problem.Wrap(problem.Deadline, ctx.Err(), "no answer")
+}

@@ -1,0 +1,142 @@
+package dispatch
+
+import (
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// Match is a vacant that a registry found, whose card verified and whose
+// endpoint may be called. All but Card, and a Listing that is Signed, is the
+// registry's word.
+type Match struct {
+	ID       identity.ID
+	Card     card.Card
+	CardHash identity.Hash
+	URL      string // that takes its calls
+	Registry string // that found it
+
+	State      lifecycle.State   // "" if not told
+	Score      float64           // 0 to 1, mean of three dimensions; 0: never reviewed
+	Reputation *reputation.State // nil if not told
+	Rank       float64           // 0 to 1, of the query
+	Listing    *listing.Listing  // nil if there is none
+	Signed     bool              // Listing is signed by the vacant itself
+	Declared   []string          // claimed when it was published, by nobody in particular
+	Family     string            // claimed
+
+	Freshness Freshness // of Card
+
+	others []string // URLs to try where URL has no door
+	route  Transport
+}
+
+// Dropped is a match that is not used, and why.
+type Dropped struct {
+	ID       identity.ID `json:"vacant_id"`
+	Registry string      `json:"registry"`
+	Reason   string      `json:"reason"`
+}
+
+// judge makes a Match of what a registry sent, or says why it is none. One bad
+// match takes no other with it (wire §23 C3).
+func (c *Client) judge(registry string, m *registryclient.HaloMatch) (Match, error) {
+	switch {
+	case m.ID == c.self():
+		return Match{}, problem.New(problem.Usage, "it is the caller itself")
+	case m.Status != "" && m.Status != "active":
+		return Match{}, problem.New(problem.Revoked, "its key is %.20s", printed(m.Status))
+	case m.State != "" && !m.State.CanBeCalled():
+		return Match{}, problem.New(problem.NotAccepting, "it is %.20s", printed(string(m.State)))
+	}
+	verified, err := m.Verified()
+	if err != nil {
+		return Match{}, err
+	}
+	if verified.Endpoint == "" {
+		return Match{}, problem.New(problem.NotFound, "its card has no endpoint")
+	}
+	urls, err := endpointURLs(verified.Endpoint)
+	if err != nil {
+		return Match{}, err
+	}
+	route, err := c.route()(registry, &verified)
+	if err != nil {
+		return Match{}, err
+	}
+	out := Match{
+		ID: m.ID, Card: verified, CardHash: verified.Hash(), URL: urls[0], others: urls[1:], Registry: registry, route: route,
+		State: m.State, Score: min(max(m.Score, 0), 1), Declared: m.DeclaredList(), Family: m.Family,
+	}
+	if m.Rank != nil {
+		out.Rank = min(max(*m.Rank, 0), 1)
+	}
+	// A state that no reviews can have made is as if nothing had been told.
+	if m.Reputation != nil && m.Reputation.Check() == nil {
+		out.Reputation = m.Reputation
+	}
+	out.Listing, out.Signed, err = readListing(m)
+	return out, err
+}
+
+// readListing refuses a listing that says it is signed and is not: a price or a
+// tag would be another's.
+func readListing(m *registryclient.HaloMatch) (*listing.Listing, bool, error) {
+	if len(m.Listing) == 0 || string(m.Listing) == "null" {
+		return nil, false, nil
+	}
+	l, err := listing.Parse(m.Listing)
+	switch {
+	case err != nil:
+		return nil, false, problem.Wrap(problem.Untrusted, err, "its listing cannot be read: %s", problem.Of(err).Text())
+	case l.VacantID != m.ID:
+		return nil, false, problem.New(problem.Untrusted, "its listing is of %s", l.VacantID.Short())
+	case m.Source != "signed" && len(l.Signature) == 0:
+		return &l, false, nil
+	case !l.Verify():
+		return nil, false, problem.New(problem.Untrusted, "its listing does not verify")
+	}
+	return &l, true, nil
+}
+
+// Price is micro-dollars a call, as far as a listing tells.
+func (m *Match) Price() int64 {
+	if m.Listing == nil {
+		return 0
+	}
+	return m.Listing.Price
+}
+
+// entry is m as a search sees it.
+func (m *Match) entry(joined int) search.Entry {
+	e := search.Entry{
+		ID: m.ID, Joined: uint64(joined), Capability: m.Card.CapabilityText,
+		Declared: m.Declared, ClaimedFamily: m.Family, Score: m.Score,
+	}
+	if l := m.Listing; l != nil {
+		e.Tags, e.Skills, e.Summary, e.Family, e.Price = l.Tags, l.Skills, l.Summary, l.Family, l.Price
+	}
+	return e
+}
+
+// target is whom and where m is.
+func (m *Match) target(at string) Target {
+	return Target{ID: m.ID, URL: at, Card: &m.Card, Name: at}
+}
+
+// printed is a word of a registry, harmless on a terminal.
+func printed(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f {
+			return '?'
+		}
+		return r
+	}, s)
+}

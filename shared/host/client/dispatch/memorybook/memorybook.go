@@ -1,0 +1,101 @@
+// Package memorybook keeps the state of calls in memory: for tests, agents and
+// load generators, whose chains end with the process.
+//
+// It imports identity and dispatch. The invariant: one session per pair at a
+// time, and what Save took is what the next Load returns; so it is with what a
+// client remembers.
+package memorybook
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Book is a dispatch.Book in memory. The zero Book is empty and ready. Safe
+// for concurrent use.
+type Book struct {
+	mu    sync.Mutex
+	pairs map[pair]*entry
+
+	memory sync.Mutex
+	known  map[identity.ID]*dispatch.Remembered
+}
+
+type pair struct{ self, target identity.ID }
+
+type entry struct {
+	lock  chan struct{} // holds one token while nobody has the pair
+	state dispatch.State
+}
+
+// Open implements dispatch.Book.
+func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Session, error) {
+	e := b.entry(pair{self, target})
+	select {
+	case <-e.lock:
+		return &session{e: e}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Change implements dispatch.Memory.
+func (b *Book) Change(ctx context.Context, self identity.ID, f func(*dispatch.Remembered) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.memory.Lock()
+	defer b.memory.Unlock()
+	if b.known == nil {
+		b.known = make(map[identity.ID]*dispatch.Remembered)
+	}
+	m := b.known[self]
+	if m == nil {
+		m = &dispatch.Remembered{}
+		b.known[self] = m
+	}
+	// A copy, so that what f leaves without wanting it kept is not.
+	next := dispatch.Remembered{Cards: maps.Clone(m.Cards), Open: maps.Clone(m.Open)}
+	if f(&next) {
+		*m = next
+	}
+	return nil
+}
+
+func (b *Book) entry(p pair) *entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.pairs[p]
+	if e == nil {
+		if b.pairs == nil {
+			b.pairs = make(map[pair]*entry)
+		}
+		e = &entry{lock: make(chan struct{}, 1), state: dispatch.State{Self: p.self, Target: p.target}}
+		e.lock <- struct{}{}
+		b.pairs[p] = e
+	}
+	return e
+}
+
+type session struct {
+	e    *entry
+	once sync.Once
+}
+
+// Load returns the state; its slices are never changed in place, so they need
+// no copy.
+func (s *session) Load() (dispatch.State, error) { return s.e.state, nil }
+
+func (s *session) Save(st dispatch.State) error {
+	s.e.state = st
+	return nil
+}
+
+func (s *session) Close() error {
+	s.once.Do(func() { s.e.lock <- struct{}{} })
+	return nil
+}

@@ -1,0 +1,176 @@
+package dispatch_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+func TestPrintedCallIsAcceptedByHand(t *testing.T) {
+	w := newWorld(t)
+	body, res, err := w.Print(t.Context(), w.host.target(), say("hi"))
+	if err != nil || res.Request.Seq != 1 || res.Resumed {
+		t.Fatalf("Print() = %+v, %v", res, err)
+	}
+	again, res, err := w.Print(t.Context(), w.host.target(), say("hi"))
+	if err != nil || !res.Resumed || !bytes.Equal(again, body) {
+		t.Fatalf("Print() again = %+v, %v, want the same bytes", res, err)
+	}
+	_, answer := w.host.serve("/a2a/message/send", body)
+	got, err := w.Accept(t.Context(), w.host.target(), answer)
+	want(t, got, err, "echo: hi")
+	if st := w.state(t); st.Request.Seq != 1 || st.Response.Seq != 1 || st.Job != "" || len(w.wire.log) != 0 {
+		t.Errorf("state = %+v, want it settled without a post", st)
+	}
+	_, err = w.Accept(t.Context(), w.host.target(), answer)
+	wantKind(t, err, problem.NotFound, "no call to demo is under way")
+	res, err = w.call("next")
+	want(t, res, err, "echo: next")
+}
+
+func TestPrintedCallIsResumedByCall(t *testing.T) {
+	w := newWorld(t)
+	body, _, err := w.Print(t.Context(), w.host.target(), say("hi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.host.serve("/a2a/message/send", body)
+	res, err := w.call("hi")
+	want(t, res, err, "echo: hi")
+	if n := w.host.executed(res.Request.IdempotencyKey); n != 1 || !res.Resumed {
+		t.Errorf("the call ran %d times, resumed %v", n, res.Resumed)
+	}
+}
+
+func TestAcceptOfRefusals(t *testing.T) {
+	type step struct {
+		answer string
+		kind   problem.Kind
+		text   string
+	}
+	zeros := identity.Hash{}.String()
+	for name, s := range map[string]step{
+		"garbage":        {"<html>", problem.Untrusted, "neither an answer nor a refusal"},
+		"empty object":   {"{}", problem.Untrusted, "neither"},
+		"pending":        {`{"detail":"x","code":"replay","state":"pending"}`, problem.Pending, "same bytes again"},
+		"a storm":        {`{"detail":"x","code":"unavailable"}`, problem.Pending, "same bytes again"},
+		"asleep":         {`{"detail":"vacant is STALE","code":"not_accepting"}`, problem.NotAccepting, "vacant is STALE"},
+		"moved":          {`{"detail":"x","code":"gap","expected_seq":9,"chain_tip":"` + zeros + `"}`, problem.Conflict, "--reset"},
+		"moved, by text": {`{"detail":"non-monotonic sequence_no: expected 9, got 1"}`, problem.Conflict, "--reset"},
+		"floor":          {`{"detail":"x","code":"floor","expected_seq":1,"floor":"2026-05-06T12:00:01+00:00"}`, problem.Conflict, "signs a new one"},
+		"clock":          {`{"detail":"x","code":"clock","now":"2026-05-06T11:00:01+00:00"}`, problem.Conflict, "signs a new one"},
+		"lost":           {`{"detail":"replay/out-of-order envelope: seq 1 <= last_seen 1"}`, problem.BehaviourFailed, "its answer is lost"},
+		"unanswered":     {`{"detail":"it broke","state":"unanswered"}`, problem.BehaviourFailed, "will never answer it: it broke"},
+		"of a resend":    {`{"detail":"replay/out-of-order envelope: seq 1 <= last_seen 1","code":"replay","state":"unanswered"}`, problem.BehaviourFailed, "will never answer it: it failed, or took too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			body, _, err := w.Print(t.Context(), w.host.target(), say("hi"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = w.Accept(t.Context(), w.host.target(), []byte(s.answer))
+			wantKind(t, err, s.kind, s.text)
+			again, res, err := w.Print(t.Context(), w.host.target(), say("hi"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			keeps := s.kind == problem.Untrusted || s.kind == problem.Pending || name == "moved" || name == "moved, by text"
+			if bytes.Equal(again, body) != keeps {
+				t.Errorf("Print() gives the same bytes: %v, want %v", !keeps, keeps)
+			}
+			if settled := s.kind == problem.BehaviourFailed; (res.Request.Seq == 2) != settled {
+				t.Errorf("Print() took number %d, settled %v", res.Request.Seq, settled)
+			}
+		})
+	}
+}
+
+func TestAcceptOfAnEarlierCallsAnswer(t *testing.T) {
+	w := newWorld(t)
+	one, _, err := w.Print(t.Context(), w.host.target(), say("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, answer := w.host.serve("/a2a/message/send", one)
+	two, _, err := w.Print(t.Context(), w.host.target(), say("two")) // gives the first up
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, refused := w.host.serve("/a2a/message/send", two)
+	_, err = w.Accept(t.Context(), w.host.target(), refused)
+	wantKind(t, err, problem.Conflict, "`vacancy call demo --ask`")
+	res, err := w.Accept(t.Context(), w.host.target(), answer) // bound to the first
+	want(t, res, err, "echo: one")
+	if st := w.state(t); st.Request.Seq != 1 || len(st.Old) != 1 {
+		t.Errorf("state = %+v, want the first settled and the second listed", st)
+	}
+	_, res, err = w.Print(t.Context(), w.host.target(), say("two"))
+	if err != nil || res.Request.Seq != 2 {
+		t.Errorf("Print() = %+v, %v, want number 2", res, err)
+	}
+}
+
+func TestAcceptNeverTakesAForeignAnswer(t *testing.T) {
+	w := newWorld(t)
+	if _, _, err := w.Print(t.Context(), w.host.target(), say("hi")); err != nil {
+		t.Fatal(err)
+	}
+	e := envelope.Envelope{From: w.host.id(), To: w.Signer.ID(), Seq: 1, Time: t0, Payload: say("forged"), IdempotencyKey: envelope.ReplyKey(identity.Hash{1})}
+	if _, err := e.Sign(t.Context(), w.host.key); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Accept(t.Context(), w.host.target(), envelope.AppendResponse(nil, nil, &e))
+	wantKind(t, err, problem.NotFound)
+	if st := w.state(t); len(st.Sent) != 1 || st.Request != (dispatch.Point{}) {
+		t.Errorf("state = %+v, want it untouched", st)
+	}
+}
+
+func TestPrintWaitsForAnUnfinishedReset(t *testing.T) {
+	w := newWorld(t)
+	w.wire.fault = once("request lost", dispatch.DefaultTries)
+	_, err := w.Reset(t.Context(), w.host.target())
+	wantKind(t, err, problem.Pending, "not confirmed the reset")
+	_, _, err = w.Print(t.Context(), w.host.target(), say("hi"))
+	wantKind(t, err, problem.Conflict, "`vacancy call demo --reset` finishes it")
+	res, err := w.call("hi") // finishes it first
+	want(t, res, err, "echo: hi")
+	if !res.Reset {
+		t.Error("Call() does not say that it finished the reset")
+	}
+}
+
+func TestAskTellsWhatIsOpen(t *testing.T) {
+	w := newWorld(t)
+	res, err := w.Ask(t.Context(), w.host.target())
+	if err != nil || res.Posts != 0 {
+		t.Fatalf("Ask() with nothing listed = %+v, %v", res, err)
+	}
+	w.host.behave = func(*envelope.Envelope) string { return "hang" }
+	w.Patience = 1
+	_, err = w.call("hi")
+	wantKind(t, err, problem.Pending)
+	res, err = w.Ask(t.Context(), w.host.target())
+	wantKind(t, err, problem.Pending, "ask again later")
+	if len(res.Unknown) != 1 {
+		t.Errorf("Unknown = %q", res.Unknown)
+	}
+	w.wire.fault = once("request lost", 1)
+	_, err = w.Ask(t.Context(), w.host.target())
+	wantKind(t, err, problem.Unavailable)
+	for _, p := range w.host.pairs {
+		w.host.answer(p, p.rows[0])
+	}
+	res, err = w.Ask(t.Context(), w.host.target())
+	if err != nil || len(res.Late) != 1 || res.Late[0].Reply.Payload.Text() != "echo: hi" {
+		t.Errorf("Ask() = %+v, %v, want the answer", res, err)
+	}
+	if st := w.state(t); st.Request.Seq != 1 || st.Job != "" || len(st.Late) != 0 {
+		t.Errorf("state = %+v, want it settled", st)
+	}
+}

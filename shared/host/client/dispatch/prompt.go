@@ -1,0 +1,141 @@
+package dispatch
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+)
+
+// Fit is how well a vacant's own words fit a prompt.
+type Fit struct {
+	Match
+	Fit   float64  // 0 to 1: of the weight of the prompt's words that any vacant has
+	Value float64  // Fit × (0.5 + 0.5 × what the Policy says): the order
+	Words []string // of the prompt that fit, the weightiest first
+}
+
+// Bounds of a prompt's reading: words beyond them do not count.
+const (
+	maxPromptBytes = 16 << 10
+	maxPromptWords = 256
+)
+
+// FitPrompt orders matches by how well they fit a prompt, on this machine: the
+// prompt goes nowhere. Those that share no word with it are left out.
+//
+// A word of the prompt weighs more the fewer of the vacants have it, so that
+// "the" and "please" hardly count. Its worth in a vacant is that of search.Points,
+// where it stands whole or as a beginning; half of that where two words share a
+// stem ("translate", "translation"). Claimed words count as in a search: a third
+// at most.
+func FitPrompt(prompt string, p Policy, matches []Match) []Fit {
+	if p == nil {
+		p = ByUCB
+	}
+	words := promptWords(prompt)
+	terms := make([]search.Terms, len(matches))
+	for i := range matches {
+		e := matches[i].entry(i + 1)
+		terms[i] = e.Terms()
+	}
+	worth := make([][]float64, len(words)) // by word, then by match
+	weight := make([]float64, len(words))
+	var all float64
+	for w, word := range words {
+		worth[w] = make([]float64, len(matches))
+		have := 0
+		for i := range matches {
+			if worth[w][i] = worthOf(word, &terms[i]); worth[w][i] > 0 {
+				have++
+			}
+		}
+		if have > 0 {
+			weight[w] = math.Log(1 + float64(len(matches))/float64(have))
+			all += weight[w]
+		}
+	}
+	var fits []Fit
+	for i := range matches {
+		f := Fit{Match: matches[i]}
+		var shared []int
+		for w := range words {
+			if worth[w][i] > 0 {
+				f.Fit += weight[w] * worth[w][i] / all
+				shared = append(shared, w)
+			}
+		}
+		if len(shared) == 0 {
+			continue
+		}
+		slices.SortStableFunc(shared, func(a, b int) int { return cmp.Compare(weight[b]*worth[b][i], weight[a]*worth[a][i]) })
+		for _, w := range shared {
+			f.Words = append(f.Words, words[w])
+		}
+		f.Value = f.Fit * (0.5 + 0.5*min(p(&f.Match, len(matches)), 1))
+		fits = append(fits, f)
+	}
+	slices.SortStableFunc(fits, func(a, b Fit) int {
+		return cmp.Or(outdated(a.Match)-outdated(b.Match), cmp.Compare(b.Value, a.Value))
+	})
+	return fits
+}
+
+// promptWords are the distinct words of a prompt. Of scripts without spaces,
+// pairs of characters stand for words.
+func promptWords(prompt string) []string {
+	if len(prompt) > maxPromptBytes {
+		prompt = prompt[:maxPromptBytes]
+	}
+	seen := map[string]bool{}
+	var out []string
+	add := func(w string) {
+		if !seen[w] && len(out) < maxPromptWords {
+			seen[w] = true
+			out = append(out, w)
+		}
+	}
+	for _, w := range search.Words(search.Normalise(prompt)) {
+		r := []rune(w)
+		if !search.Unspaced(r[0]) || len(r) < 3 {
+			add(w)
+			continue
+		}
+		for i := range len(r) - 1 {
+			add(string(r[i : i+2]))
+		}
+	}
+	return out
+}
+
+// worthOf is what the best match of a word is worth in a vacant's terms, 0 to 1.
+func worthOf(word string, terms *search.Terms) (best float64) {
+	for g := range terms {
+		for _, term := range terms[g] {
+			points := 0.0
+			switch k, ok := search.Matches(word, term); {
+			case ok && (k != search.Inside || search.Short(word) == 1) && utf8.RuneCountInString(word) >= search.Short(word), ok && k == search.Exact:
+				points = float64(search.Points(search.Group(g), k))
+			case sameStem(word, term):
+				points = float64(search.Points(search.Group(g), search.Prefix)) / 2
+			}
+			best = max(best, points/search.MaxPoints)
+		}
+	}
+	return best
+}
+
+// leastStem is the fewest characters that two words must begin with alike, and
+// they must be two thirds of the longer one.
+const leastStem = 5
+
+func sameStem(a, b string) bool {
+	x, y := []rune(a), []rune(b)
+	n := 0
+	for n < min(len(x), len(y)) && x[n] == y[n] {
+		n++
+	}
+	return n >= leastStem && 3*n >= 2*max(len(x), len(y))
+}

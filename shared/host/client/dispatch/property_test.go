@@ -1,0 +1,303 @@
+package dispatch_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"pgregory.net/rapid"
+)
+
+// TestRandomSchedules plays the model's scene with our caller: lost and
+// doubled requests, lost replies, storage faults, refusals, behaviours that
+// fail or hang or answer late, clocks that are off, a second device with the
+// same key, an attacker who sends again whatever was recorded, and processes
+// that die at any Save.
+//
+// Always: no answer is taken for another request's, no envelope runs twice, and
+// every envelope that was sent for a number stays listed while the host could
+// still take it. In the end, when the faults stop: the caller gets through, and
+// has learnt every answer that the host has stored.
+func TestRandomSchedules(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newSchedule(t, rt)
+		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
+			s.step()
+		}
+		s.finish()
+	})
+}
+
+type schedule struct {
+	rt      *rapid.T
+	w       *world
+	devices []*device
+	attacks int
+	texts   int
+	late    bool // texts of calls may have run more than once: not a single device, or attacked
+}
+
+type device struct {
+	*world
+	mine map[identity.Hash]bool               // envelopes that it signed
+	got  map[identity.Hash]*envelope.Envelope // answers that it was told
+	fate map[identity.Hash]bool               // outcomes that it was told
+	last dispatch.State                       // as saved
+	busy string                               // the text of a call that is to be made again
+	runs map[string]bool
+}
+
+func newSchedule(t *testing.T, rt *rapid.T) *schedule {
+	s := &schedule{rt: rt, w: newWorld(t)}
+	n := rapid.IntRange(1, 2).Draw(rt, "devices")
+	for i := range n {
+		w := s.w.device()
+		w.AutoReset, w.Tries, w.Patience = true, 3, 2*time.Second
+		d := &device{world: w, mine: map[identity.Hash]bool{}, got: map[identity.Hash]*envelope.Envelope{}, fate: map[identity.Hash]bool{}, runs: map[string]bool{}}
+		skew := time.Duration(rapid.SampledFrom([]int{0, 0, 0, -100, 100, -600, 600}).Draw(rt, fmt.Sprint("skew", i))) * time.Second
+		w.Now = func() time.Time { return w.clock.now().Add(skew) }
+		w.Rand = &bits{n: uint64(i + 1)}
+		w.book.check = func(st dispatch.State) { d.saved(rt, st) }
+		s.devices = append(s.devices, d)
+	}
+	s.late = n > 1
+	s.w.wire.fault = func(path string, e *envelope.Envelope) string {
+		for _, d := range s.devices {
+			d.posted(rt, path, e)
+		}
+		rt.Logf("post %s: number %d %q %s, tip %+v", path, e.Seq, e.Payload.Text(), e.Hash().String()[:6], s.w.host.pair(e.From).tip())
+		return rapid.SampledFrom([]string{"", "", "", "", "reply lost", "request lost", "503", "503 after", "twice", "unreachable", "garbled"}).Draw(rt, "fault")
+	}
+	s.w.host.behave = func(*envelope.Envelope) string {
+		return rapid.SampledFrom([]string{"answer", "answer", "answer", "fail", "hang"}).Draw(rt, "behave")
+	}
+	return s
+}
+
+// saved checks a state before it is kept.
+func (d *device) saved(rt *rapid.T, st dispatch.State) {
+	for _, e := range st.Sent {
+		d.mine[e.Hash()] = true
+	}
+	for h := range d.mine {
+		if d.listed(&st, h) || d.fate[h] || st.Request.Hash == h {
+			continue
+		}
+		if told := slices.ContainsFunc(st.Late, func(l dispatch.Late) bool { return l.Request.Hash() == h }); told {
+			continue
+		}
+		if d.open(h) {
+			rt.Fatalf("envelope %s was forgotten, which the host may still take, or has taken", h.String()[:6])
+		}
+	}
+	d.last = st
+}
+
+func (d *device) listed(st *dispatch.State, h identity.Hash) bool {
+	for _, e := range slices.Concat(st.Sent, st.Live, st.Old) {
+		if e.Hash() == h {
+			return true
+		}
+	}
+	return false
+}
+
+// open reports whether the host has taken the envelope with hash h, or could
+// do so at its present tip.
+func (d *device) open(h identity.Hash) bool {
+	for _, s := range d.wire.log {
+		if s.env.Hash() != h || !strings.HasSuffix(s.path, "send") {
+			continue
+		}
+		p := d.host.pair(d.Signer.ID())
+		for _, r := range p.rows {
+			if r.hash == h {
+				if r.tip.Epoch+8 <= p.tip().Epoch {
+					return false // the host looks no further back
+				}
+				// Handed over already, if the call returned before this Save.
+				return d.got[h] == nil && !d.fate[h] && !slices.ContainsFunc(d.last.Late, func(l dispatch.Late) bool { return l.Request.Hash() == h })
+			}
+		}
+		return p.tip().Fit(&s.env) == nil
+	}
+	return false
+}
+
+// posted checks what goes out against what was kept.
+func (d *device) posted(rt *rapid.T, path string, e *envelope.Envelope) {
+	h := e.Hash()
+	if !d.mine[h] || !strings.HasSuffix(path, "send") {
+		return
+	}
+	if !slices.ContainsFunc(d.last.Sent, func(x envelope.Envelope) bool { return x.Hash() == h }) {
+		rt.Fatalf("envelope %d was sent, though it is not kept as sent", e.Seq)
+	}
+}
+
+func (s *schedule) step() {
+	switch rapid.SampledFrom([]string{"call", "call", "call", "call", "ask", "reset", "time", "late answer", "attack", "attack", "gate"}).Draw(s.rt, "step") {
+	case "call":
+		d := s.device()
+		if d.busy == "" || rapid.IntRange(0, 3).Draw(s.rt, "give up") == 0 {
+			s.texts++
+			d.busy = fmt.Sprint("text ", s.texts)
+		}
+		s.call(d)
+	case "ask":
+		d := s.device()
+		d.learn(s.rt, "")(d.Ask(s.rt.Context(), s.w.host.target()))
+	case "reset":
+		if rapid.IntRange(0, 2).Draw(s.rt, "really") > 0 {
+			return // rare, as resets are
+		}
+		d := s.device()
+		d.learn(s.rt, "")(d.Reset(s.rt.Context(), s.w.host.target()))
+	case "time":
+		s.w.clock.add(time.Duration(rapid.SampledFrom([]int{1, 40, 200, 700}).Draw(s.rt, "seconds")) * time.Second)
+	case "late answer":
+		for _, p := range s.w.host.pairs {
+			for _, r := range p.rows {
+				if r.decided == "" {
+					s.w.host.answer(p, r)
+					return
+				}
+			}
+		}
+	case "attack":
+		if log := s.w.wire.log; len(log) > 0 {
+			s.attacks++
+			x := log[rapid.IntRange(0, len(log)-1).Draw(s.rt, "which")]
+			path := rapid.SampledFrom([]string{"/a2a/message/send", "/a2a/chain/reset"}).Draw(s.rt, "route")
+			s.w.host.serve(path, []byte(x.raw))
+		}
+	case "gate":
+		kind := rapid.SampledFrom([]problem.Kind{0, problem.NotAccepting, problem.PaymentRequired}).Draw(s.rt, "kind")
+		s.w.host.gate = nil
+		if kind != 0 {
+			s.w.host.gate = func(*envelope.Envelope) *problem.Error { return problem.New(kind, "not now") }
+		}
+	}
+}
+
+func (s *schedule) device() *device {
+	return s.devices[rapid.IntRange(0, len(s.devices)-1).Draw(s.rt, "device")]
+}
+
+func (s *schedule) call(d *device) {
+	at := 0
+	if rapid.IntRange(0, 3).Draw(s.rt, "mortal") == 0 {
+		at = d.book.saves + rapid.IntRange(1, 5).Draw(s.rt, "dies at")
+	}
+	how := rapid.SampledFrom([]string{"before", "after"}).Draw(s.rt, "how")
+	d.book.die = func(n int) string { return map[bool]string{true: how}[n == at] }
+	text := d.busy
+	res, err := d.world.call(text)
+	d.book.die = nil
+	if err == nil || res.Fate != "" {
+		d.busy = ""
+	}
+	d.learn(s.rt, text)(res, err)
+}
+
+// learn takes in a result and checks that every answer is to its request.
+func (d *device) learn(rt *rapid.T, text string) func(dispatch.Result, error) {
+	return func(res dispatch.Result, err error) {
+		rt.Logf("=> %v %v, %d late, %v", res.Fate, res.RequestHash.String()[:6], len(res.Late), err)
+		if err == nil && text != "" && (res.Reply == nil || res.Request.Payload.Text() != text) {
+			rt.Fatalf("Call(%q) = an answer to %q", text, res.Request.Payload.Text())
+		}
+		outcomes := slices.Clone(res.Late)
+		if res.Fate != "" {
+			outcomes = append(outcomes, dispatch.Late{Request: res.Request, Fate: res.Fate, Reply: res.Reply})
+		}
+		for _, l := range outcomes {
+			h := l.Request.Hash()
+			d.fate[h] = true
+			if l.Reply == nil {
+				continue
+			}
+			if l.Reply.IdempotencyKey != envelope.ReplyKey(h) || l.Reply.Payload.Text() != "echo: "+l.Request.Payload.Text() {
+				rt.Fatalf("the answer %q was taken for one to %q", l.Reply.Payload.Text(), l.Request.Payload.Text())
+			}
+			d.got[h] = l.Reply
+		}
+		if problem.Is(err, problem.Untrusted) && !strings.Contains(err.Error(), "not JSON") && !strings.Contains(err.Error(), "<html>") {
+			rt.Fatalf("an honest host is not believed: %v", err)
+		}
+	}
+}
+
+// finish stops the faults and lets everyone get through.
+func (s *schedule) finish() {
+	s.w.wire.fault, s.w.host.gate = nil, nil
+	s.w.host.behave = nil
+	s.w.clock.add(10 * time.Minute)
+	for _, d := range s.devices {
+		ok := false
+		for range 6 {
+			if d.busy == "" {
+				d.busy = "last"
+			}
+			res, err := d.world.call(d.busy)
+			d.learn(s.rt, d.busy)(res, err)
+			if err == nil || res.Fate != "" {
+				d.busy = ""
+			}
+			if ok = err == nil; ok {
+				break
+			}
+			s.w.clock.add(time.Minute)
+		}
+		if !ok {
+			s.rt.Fatalf("no progress")
+		}
+		for range 2 { // what the last call left listed
+			res, err := d.Ask(s.rt.Context(), s.w.host.target())
+			if err != nil {
+				s.rt.Fatalf("Ask() = %v", err)
+			}
+			d.learn(s.rt, "")(res, err)
+		}
+	}
+	s.check()
+}
+
+func (s *schedule) check() {
+	if b := s.w.host.broken; len(b) > 0 {
+		s.rt.Fatalf("the host saw: %q", b)
+	}
+	resets, ran := 0, map[string]int{}
+	for _, p := range s.w.host.pairs {
+		for _, r := range p.rows {
+			if r.reset {
+				resets++
+				continue
+			}
+			ran[r.env.IdempotencyKey]++
+		}
+	}
+	for k, n := range ran {
+		if n > 1 && !s.late {
+			s.rt.Fatalf("call %s ran %d times on the word of one device", k, n)
+		}
+	}
+	if resets > 7 {
+		return // older epochs are not searched
+	}
+	for _, p := range s.w.host.pairs {
+		for _, r := range p.rows {
+			for _, d := range s.devices {
+				if r.decided == "answer" && d.mine[r.hash] && d.got[r.hash] == nil {
+					s.rt.Fatalf("the answer to %q is stored and was never learnt", r.env.Payload.Text())
+				}
+			}
+		}
+	}
+}

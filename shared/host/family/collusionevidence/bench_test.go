@@ -1,0 +1,27 @@
+package collusionevidence_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// A graduation waits for this: a parent of a thousand, whose last eight have
+// answered fifty times each, like the child.
+func BenchmarkCollect(b *testing.B) {
+	h := newHome(b)
+	parent := h.create("parent", "echo", "")
+	child := h.spawn(parent.ID, "D2", "child", "http:https://florid.example/a")
+	for i := range 1000 {
+		id := h.spawn(parent.ID, "D2", fmt.Sprint("s", i), "http:https://florid.example/a")
+		if i >= 992 {
+			h.delegate(parent.ID, id, 50)
+		}
+	}
+	h.delegate(parent.ID, child, 50)
+	h.visit("a", parent.ID, 50)
+	h.reads.Store(0)
+	for b.Loop() {
+		h.collect(child, parent.ID)
+	}
+	b.ReportMetric(float64(h.reads.Load())/float64(b.N), "pages/op")
+}

@@ -1,0 +1,179 @@
+package collusionevidence
+
+import (
+	"context"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// What is not known of who answers for a vacant.
+const (
+	unknown  = "its substrate is not known"
+	composed = "it answers by its children"
+	large    = "too large to read"
+)
+
+// familyOf is what a substrate, in its text form, is called where two are
+// compared: of an endpoint its host, since one model may have many paths and
+// ports. "" says nothing.
+func familyOf(text string) string {
+	s, err := substrate.Parse(text)
+	if err != nil || s.Kind == plan.Kind {
+		return ""
+	}
+	if s.Kind != substrate.KindHTTP {
+		return s.String()
+	}
+	u, err := url.Parse(s.Argument)
+	if err != nil {
+		return ""
+	}
+	host := hostOf(u.Hostname())
+	if host == "" {
+		return ""
+	}
+	return s.Kind + ":" + host
+}
+
+// hostOf is the one spelling of a host that a client takes for the same; ""
+// for one that is not ASCII, which no substrate is made of.
+func hostOf(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return ""
+	}
+	name = strings.TrimSuffix(strings.ToLower(name), ".")
+	if a, err := netip.ParseAddr(name); err == nil {
+		return a.Unmap().String()
+	}
+	return name
+}
+
+// families fills in what serves the vacant. Of a composite parent it is who
+// puts the answers together: that its children answer is the edge that a
+// graduation lets go of. Of another composite it is its children's as well, or
+// the parent's family would be another one plan further down.
+func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observation, p *purse) error {
+	if !s.composed {
+		if f := familyOf(s.substrate); f != "" {
+			o.Families = []string{f}
+		} else {
+			o.Why[gate.Substrate] = unknown
+		}
+		return nil
+	}
+	t := tree{collector: c, purse: p, seen: map[identity.ID]bool{s.id: true}}
+	err := t.walk(ctx, s.id, s.parent != nil, 1)
+	slices.Sort(t.families)
+	o.Families = slices.Compact(t.families)
+	switch {
+	case t.why != "":
+		o.Why[gate.Substrate] = t.why
+	case len(o.Families) == 0:
+		o.Why[gate.Substrate] = composed
+	}
+	return err
+}
+
+// tree is who answers for a composite, as far as that is known.
+type tree struct {
+	collector *Collector
+	purse     *purse
+	seen      map[identity.ID]bool
+	families  []string
+	why       string // not all is known; the first reason
+}
+
+func (t *tree) lacks(why string) {
+	if t.why == "" {
+		t.why = why
+	}
+}
+
+// walk adds who puts together the answers for a composite, and with deep who
+// gives them. depth is of its plan.
+func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) error {
+	if depth > plan.MaxDepth || t.purse.empty() {
+		t.lacks("who answers for it is " + large)
+		return nil
+	}
+	p, ok, err := t.collector.Vacants.Plan(ctx, id)
+	t.purse.pay(len(p.Blob()))
+	switch {
+	case problem.Is(err, problem.Damaged):
+		t.lacks("a plan it answers by is not readable")
+		return nil
+	case err != nil:
+		return err
+	case !ok:
+		t.lacks(composed)
+		return nil
+	}
+	if p.Aggregate.How == plan.BySubstrate {
+		t.add(p.Aggregate.Substrate)
+	}
+	if !deep {
+		return nil
+	}
+	children, err := p.Children()
+	if err != nil {
+		t.lacks("a plan it answers by is not readable")
+		return nil
+	}
+	for _, child := range children {
+		if err := t.child(ctx, child, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// child adds who answers for one that a plan asks.
+func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
+	if t.seen[id] {
+		return nil
+	}
+	t.seen[id] = true
+	if t.purse.empty() {
+		t.lacks("who answers for it is " + large)
+		return nil
+	}
+	r, err := t.collector.Vacants.Get(ctx, id)
+	t.purse.pay(recordBytes(&r))
+	switch {
+	case problem.Is(err, problem.NotFound):
+		t.lacks("one of its children is not hosted here")
+		return nil
+	case err != nil:
+		return err
+	case r.IsDeleted():
+		return nil // it answers nobody
+	case r.Substrate == plan.Kind:
+		return t.walk(ctx, id, true, depth+1)
+	}
+	t.add(r.Substrate)
+	return nil
+}
+
+func (t *tree) add(spec string) {
+	if f := familyOf(spec); f != "" {
+		t.families = append(t.families, f)
+		return
+	}
+	t.lacks("a substrate that answers for it is not known")
+}
+
+// recordBytes is what reading a record costs, about: what may be long in it, and
+// the rest.
+func recordBytes(r *vacants.Record) int {
+	return 2*len(r.Card) + len(r.Capability) + len(r.Substrate) + 1<<10
+}

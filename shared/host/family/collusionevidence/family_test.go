@@ -1,0 +1,205 @@
+package collusionevidence_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/collusionevidence"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// plans has a vacant answer by its children; combiner puts the answers together,
+// "" for nobody.
+func (h *home) plans(id identity.ID, combiner string, children ...identity.ID) {
+	h.Helper()
+	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.Join}}
+	if combiner != "" {
+		p.Aggregate = plan.Aggregate{How: plan.BySubstrate, Substrate: combiner}
+	}
+	for _, child := range children {
+		p.Delegate = append(p.Delegate, plan.Delegation{Child: child.String(), Task: "{input}"})
+	}
+	_, _, err := h.vacants.SetPlan(h.Context(), id, p)
+	must(h, err)
+}
+
+func TestOneHostIsOneFamilyHoweverItIsSpelt(t *testing.T) {
+	for spec, want := range map[string]string{
+		"http:https://model.example/b":          "http:model.example",
+		"https://model.example/b":               "http:model.example",
+		"http:http://MODEL.Example/b?c=d":       "http:model.example",
+		"http:https://model.example:443/a":      "http:model.example",
+		"http:https://model.example:8443/a":     "http:model.example",
+		"http:https://model.example./a":         "http:model.example",
+		"http:https://model.example.:443/a":     "http:model.example",
+		"http:https://[::ffff:192.0.2.1]/a":     "http:192.0.2.1",
+		"http:https://192.0.2.1:80/a":           "http:192.0.2.1",
+		"http:https://[2001:DB8:0::1]:443/a":    "http:2001:db8::1",
+		"http:https://other.model.example/b":    "http:other.model.example",
+		"http:https://model.example.evil.test/": "http:model.example.evil.test",
+		"echo":                                  "echo",
+	} {
+		h := newHome(t)
+		parent := h.create("parent", "echo", "")
+		child := h.spawn(parent.ID, "D2", "child", spec)
+		if got := h.collect(child, parent.ID).Pairs[0].A.Families; !cmp.Equal(got, []string{want}) {
+			t.Errorf("Families of %s = %v, want %s", spec, got, want)
+		}
+	}
+}
+
+func TestACompositeIsOfTheFamiliesOfThoseWhoAnswerForIt(t *testing.T) {
+	const model, other, third = "http:https://model.example/a", "http:https://other.example/a", "http:https://third.example/a"
+	for name, tt := range map[string]struct {
+		make    func(h *home, parent, child identity.ID)
+		parent  string
+		want    []string // of the child
+		of      []string // of the parent
+		why     string   // of the child
+		refused bool
+	}{
+		"the parent's, one plan further down": {
+			func(h *home, _, child identity.ID) {
+				h.plans(child, "", h.spawn(child, "D2", "x", other), h.spawn(child, "D2", "y", "http:https://model.example:443/b"))
+			}, model, []string{"http:model.example", "http:other.example"}, []string{"http:model.example"}, "", true,
+		},
+		"the parent's, two plans further down": {
+			func(h *home, _, child identity.ID) {
+				x := h.spawn(child, "D2", "x", "composite")
+				h.plans(x, "", h.spawn(x, "D2", "y", model))
+				h.plans(child, "", x)
+			}, model, []string{"http:model.example"}, []string{"http:model.example"}, "", true,
+		},
+		"the parent's, as a combiner two plans down": {
+			func(h *home, _, child identity.ID) {
+				x := h.spawn(child, "D2", "x", "composite")
+				h.plans(x, model, h.spawn(x, "D2", "y", third))
+				h.plans(child, "", x)
+			}, model, []string{"http:model.example", "http:third.example"}, []string{"http:model.example"}, "", true,
+		},
+		"all others": {
+			func(h *home, _, child identity.ID) {
+				h.plans(child, third, h.spawn(child, "D2", "x", other), h.spawn(child, "D2", "z", other))
+			}, model, []string{"http:other.example", "http:third.example"}, []string{"http:model.example"}, "", false,
+		},
+		"no plan": {func(*home, identity.ID, identity.ID) {}, model, nil, []string{"http:model.example"}, "it answers by its children", false},
+		"a parent that combines by the same": {
+			func(h *home, parent, child identity.ID) {
+				h.plans(child, "", h.spawn(child, "D2", "x", model))
+				h.plans(parent, model, child)
+			}, "composite", []string{"http:model.example"}, []string{"http:model.example"}, "", true,
+		},
+		"a parent whose other child is of the same": {
+			func(h *home, parent, child identity.ID) {
+				h.plans(child, "", h.spawn(child, "D2", "x", model))
+				h.plans(parent, third, child, h.spawn(parent, "D2", "y", model))
+			}, "composite", []string{"http:model.example"}, []string{"http:third.example"}, "", false,
+		},
+		"a parent that combines by nobody": {
+			func(h *home, parent, child identity.ID) {
+				h.plans(child, "", h.spawn(child, "D2", "x", model))
+				h.plans(parent, "", child)
+			}, "composite", []string{"http:model.example"}, nil, "", false,
+		},
+		"a child of its that left": {
+			func(h *home, _, child identity.ID) {
+				gone := h.spawn(child, "D2", "x", model)
+				h.plans(child, "", gone, h.spawn(child, "D2", "y", other))
+				for _, end := range h.ends() {
+					_, err := end(h.Context(), gone)
+					must(h, err)
+				}
+			}, model, []string{"http:other.example"}, []string{"http:model.example"}, "", false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t)
+			parent := h.create("parent", tt.parent, "")
+			child := h.spawn(parent.ID, "D2", "child", "composite")
+			tt.make(h, parent.ID, child)
+			e, _ := h.everywhere(child, parent.ID)
+			p := e.Pairs[0]
+			if diff := cmp.Diff([][]string{tt.want, tt.of}, [][]string{p.A.Families, p.B.Families}, cmpopts.EquateEmpty()); diff != "" || p.A.Why[gate.Substrate] != tt.why {
+				t.Errorf("Families are missing since %q, want %q (-want +got):\n%s", p.A.Why[gate.Substrate], tt.why, diff)
+			}
+			found, err := gate.Observed{}.Detect(e, gate.DefaultPolicy())
+			must(t, err)
+			if err := found.Judge(); tt.refused != problem.Is(err, problem.Collusion) {
+				t.Errorf("Judge() = %v, want a refusal: %v", err, tt.refused)
+			}
+		})
+	}
+}
+
+// A sibling that answers by a plan is of the families of those whom it asks too;
+// that refuses in strict mode, like any sibling's.
+func TestACompositeSiblingIsOfTheFamiliesOfItsLeaves(t *testing.T) {
+	h := newHome(t)
+	parent := h.create("parent", "echo", "")
+	child := h.spawn(parent.ID, "D2", "child", "http:https://model.example/a")
+	sibling := h.spawn(parent.ID, "D2", "sibling", "composite")
+	h.plans(sibling, "", h.spawn(sibling, "D2", "x", "http:https://model.example/b"))
+	e := h.collect(child, parent.ID)
+	if diff := cmp.Diff([]string{"http:model.example"}, e.Pairs[1].B.Families); diff != "" {
+		t.Errorf("Families of the sibling (-want +got):\n%s", diff)
+	}
+}
+
+// The largest tree that plans may make of a child is read whole, if its plans
+// are of a usual length; that of a sibling as far as its share goes.
+func TestWhatATreeCostsIsBounded(t *testing.T) {
+	h := newHome(t)
+	parent := h.create("parent", "http:https://model.example/a", "")
+	grow := func(name string, task string) identity.ID {
+		id := h.spawn(parent.ID, "D2", name, "composite")
+		p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.First}}
+		for i := range plan.MaxDelegations {
+			x := h.spawn(id, "D2", fmt.Sprint(name, "-", i), "composite")
+			q := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.First}}
+			for j := range plan.MaxCalls/plan.MaxDelegations - 1 {
+				answers := "echo"
+				if i == plan.MaxDelegations-1 { // the last
+					answers = "http:https://model.example/b"
+				}
+				y := h.spawn(x, "D2", fmt.Sprint(name, "-", i, "-", j), answers)
+				q.Delegate = append(q.Delegate, plan.Delegation{Child: y.String(), Task: task})
+			}
+			_, _, err := h.vacants.SetPlan(h.Context(), x, q)
+			must(t, err)
+			p.Delegate = append(p.Delegate, plan.Delegation{Child: x.String(), Task: "{input}"})
+		}
+		_, _, err := h.vacants.SetPlan(h.Context(), id, p)
+		must(t, err)
+		return id
+	}
+	usual, bloated := grow("usual", "weigh this: {input}"), grow("bloated", strings.Repeat("z", plan.MaxTask))
+	for i := range 3 {
+		grow(fmt.Sprint("s", i), strings.Repeat("z", plan.MaxTask))
+	}
+	e, units := h.everywhere(usual, parent.ID)
+	if diff := cmp.Diff([]string{"echo", "http:model.example"}, e.Pairs[0].A.Families); diff != "" || e.Pairs[0].A.Why[gate.Substrate] != "" {
+		t.Errorf("Families of the child are missing since %q, want all (-want +got):\n%s", e.Pairs[0].A.Why[gate.Substrate], diff)
+	}
+	if units > collusionevidence.MaxUnits {
+		t.Errorf("Collect() took %d read units, want at most %d", units, collusionevidence.MaxUnits)
+	}
+	t.Logf("%d read units for a tree of %d and those of 4 siblings", units, plan.MaxCalls)
+	e, units = h.everywhere(bloated, parent.ID)
+	if why := e.Pairs[0].A.Why[gate.Substrate]; why != "who answers for it is too large to read" || units > collusionevidence.MaxUnits {
+		t.Errorf("of a tree of the largest plans others are missing since %q, at %d read units, want it too large, at %d at most", why, units, collusionevidence.MaxUnits)
+	}
+	strict := gate.DefaultPolicy()
+	strict.Mode = gate.Strict
+	found, err := gate.Observed{}.Detect(e, strict)
+	must(t, err)
+	if err := found.Judge(); !problem.Is(err, problem.Collusion) {
+		t.Errorf("Judge() in strict mode of what is too large = %v, want a refusal", err)
+	}
+}

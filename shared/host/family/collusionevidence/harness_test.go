@@ -1,0 +1,184 @@
+package collusionevidence_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/call/callstats"
+	"github.com/vacancy-host/vacancy/shared/host/family/collusionevidence"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// home is a host whose answers are observed, with a clock that tests move.
+type home struct {
+	testing.TB
+	store.Store
+	time     time.Time
+	vacants  *vacants.Vacants
+	registry *registry.Registry
+	calls    *call.Host
+	texts    *textkeys.Keys
+	keys     map[string]*identity.Key // of callers from outside, by name
+	reads    atomic.Int64
+	says     string // what callers say, which echo answers; "": a word
+}
+
+// collector is the collector of the home, over a store that counts.
+func (h *home) collector() *collusionevidence.Collector {
+	return &collusionevidence.Collector{Store: h, Vacants: h.vacants, Registry: h.registry, Texts: h.texts, Now: h.now}
+}
+
+func (h *home) now() time.Time { return h.time }
+
+func (h *home) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	h.reads.Add(1)
+	return h.Store.Rows(ctx, s, from, n, d)
+}
+
+// speaker answers in a manner: "terse" ones in a word, "florid" ones in long
+// sentences with questions and lists. n makes each answer another.
+type speaker struct {
+	manner string
+	n      int
+}
+
+func (s *speaker) Answer(context.Context, substrate.Question) (string, error) {
+	s.n++
+	if strings.HasPrefix(s.manner, "https://terse") {
+		return fmt.Sprintf("Yes %d.", s.n), nil
+	}
+	return fmt.Sprintf("Perhaps one might wonder, might one not, whether item %d of the long and winding list is indeed worth the trouble?\n- first, it could be argued\n- second, it may be doubted; and so on, and so forth, %s!", s.n, strings.Repeat("again, ", s.n%7)), nil
+}
+
+func newHome(t testing.TB) *home {
+	t.Helper()
+	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
+	must(t, err)
+	h := &home{TB: t, Store: memory.New(), time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), keys: map[string]*identity.Key{}}
+	speakers := func(at string) (substrate.Substrate, error) { return &speaker{manner: at}, nil }
+	h.vacants, h.registry, err = vacants.NewWithRegistry(vacants.Config{
+		Store: h.Store, Vault: vault, Now: h.now, Rand: rand.Reader, URL: "https://host.example",
+		Substrates: substrate.Kinds{echo.Kind: echo.New, "http": speakers, "composite": speakers},
+	}, nil)
+	must(t, err)
+	h.texts = textkeys.New(h.Store, vault, h.now, rand.Reader, 30*24*time.Hour)
+	watch := callstats.New(callstats.Config{Store: h.Store, Manifests: h.registry, Now: h.now, Rand: rand.Reader})
+	h.calls = call.New(call.Config{
+		Store: h.Store, Directory: h.vacants, Texts: h.texts, Now: h.now, Rand: rand.Reader, Self: h.vacants.SelfID,
+		Sibling: h.registry.IsChild, Observe: watch.Note,
+	})
+	return h
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// create makes a vacant that is nobody's child.
+func (h *home) create(name, spec, tenant string) vacants.Record {
+	h.Helper()
+	r, err := h.vacants.Create(h.Context(), vacants.Spec{Name: name, Capability: "leads", Substrate: spec, Tenant: tenant})
+	must(h, err)
+	return r
+}
+
+// models are those that children of composites may ask.
+func models() []string {
+	var all []string
+	for _, at := range []string{"model.example/a", "model.example/b", "model.example:443/b", "other.example/a", "third.example/a"} {
+		all = append(all, "https://"+at)
+	}
+	return all
+}
+
+// spawn makes a child.
+func (h *home) spawn(parent identity.ID, path composite.BirthPath, name, spec string) identity.ID {
+	h.Helper()
+	s := vacants.SpawnSpec{Parent: parent, Path: path, Name: name, Substrate: spec}
+	if spec == "composite" {
+		s.Outbound, s.Tools = composite.ParentPermitted, models() // as far as its own children may go
+	}
+	if path == "D3" {
+		s.Capability = "does more than its parent"
+	}
+	r, _, err := h.vacants.Spawn(h.Context(), s)
+	must(h, err)
+	h.time = h.time.Add(time.Second)
+	return r.ID
+}
+
+// delegate has a hosted vacant call another n times.
+func (h *home) delegate(from, to identity.ID, n int) {
+	h.Helper()
+	must(h, h.vacants.Sign(h.Context(), from, func(s identity.Signer) error { return h.call(s, to, n) }))
+}
+
+// visit has somebody from outside call n times.
+func (h *home) visit(name string, to identity.ID, n int) {
+	h.Helper()
+	if h.keys[name] == nil {
+		k, err := identity.NewKey(rand.Reader)
+		must(h, err)
+		h.keys[name] = k
+	}
+	must(h, h.call(h.keys[name], to, n))
+}
+
+func (h *home) call(s identity.Signer, to identity.ID, n int) error {
+	pair := call.Pair{Caller: s.ID(), Vacant: to}
+	tip, err := h.Tip(h.Context(), pair.Requests())
+	must(h, err)
+	e := envelope.Envelope{From: pair.Caller, To: to, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{cmp.Or(h.says, "speak")}}}
+	if tip.Position > 0 {
+		last, err := call.DecodeRequest(tip)
+		must(h, err)
+		e.Seq, e.Prev = last.Seq, last.Hash
+	}
+	for range n {
+		h.time = h.time.Add(11 * time.Second) // beyond observed.Every
+		e.Seq, e.Time = e.Seq+1, h.time
+		if _, err := e.Sign(h.Context(), s); err != nil {
+			return err
+		}
+		if out := h.calls.Send(h.Context(), identity.ID{}, &e); out.Problem != nil {
+			return out.Problem
+		}
+		e.Prev = e.Hash()
+	}
+	return nil
+}
+
+// graduate opens a child, as the gate's last step does.
+func (h *home) graduate(parent, child identity.ID) {
+	h.Helper()
+	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: "stands alone"}
+	must(h, h.vacants.Sign(h.Context(), parent, func(s identity.Signer) error { return r.SignParent(h.Context(), s) }))
+	must(h, h.vacants.Sign(h.Context(), child, func(s identity.Signer) error { return r.SignChild(h.Context(), s) }))
+	done, err := h.vacants.GraduationTurn(h.Context(), parent, child)
+	must(h, err)
+	defer done()
+	writes, _, err := h.vacants.PlanGraduation(h.Context(), vacants.Graduation{Request: r, When: h.time})
+	must(h, err)
+	must(h, settle.Commit(h.Context(), h.Store, func(context.Context, time.Duration) error { return nil }, writes...))
+}

@@ -1,0 +1,189 @@
+package collusionevidence
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/collusion"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// styles fills in how the vacants write. The others are read where the child
+// has a style to compare theirs with.
+func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Observation, p *purse) error {
+	var g errgroup.Group
+	for i := range all {
+		switch s, o := &all[i], &seen[i]; {
+		case !s.hosted: // it has said why
+		case s.composed:
+			o.Why[gate.Style] = "it answers in its children's words"
+		case i > 0 && seen[0].Why[gate.Style] != "":
+			o.Why[gate.Style] = "the child has none to compare it with"
+		default:
+			found, err := c.responses(ctx, s, o, p.share(VacantUnits))
+			if err != nil {
+				return errors.Join(err, g.Wait())
+			}
+			g.Go(func() (err error) {
+				o.Style, err = collusion.Vec16(found)
+				return err
+			})
+		}
+	}
+	return g.Wait()
+}
+
+// responses are the last that s gave, those to its parent first.
+func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observation, p *purse) ([]collusion.Response, error) {
+	r := &responses{collector: c, purse: p, since: c.Now().Add(-Window)}
+	if s.parent != nil {
+		if err := r.delegated(ctx, call.Pair{Caller: *s.parent, Vacant: s.id}); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.follow(ctx, s); err != nil {
+		return nil, err
+	}
+	o.Responses = len(r.found)
+	if o.Responses < gate.MinResponses {
+		o.Why[gate.Style] = fmt.Sprintf("%d responses of the last seven days can be read, want %d", o.Responses, gate.MinResponses)
+		if r.left {
+			o.Why[gate.Style] += ": the rest is " + large
+		}
+	}
+	return r.found, nil
+}
+
+// responses are what was found of one vacant, MaxResponses at most.
+type responses struct {
+	collector *Collector
+	purse     *purse
+	since     time.Time
+	pages     int
+	found     []collusion.Response
+	left      bool // there is more, which was not read
+}
+
+// done reports whether no more is to be read, though there is more.
+func (r *responses) done() bool {
+	if len(r.found) == MaxResponses {
+		return true
+	}
+	r.left = r.left || r.pages == maxPages || r.purse.empty()
+	return r.left
+}
+
+// delegated reads the last responses of a pair.
+func (r *responses) delegated(ctx context.Context, pair call.Pair) error {
+	for from := uint64(math.MaxInt64); from > 0 && !r.done(); {
+		rows, old, err := r.page(ctx, pair, from, min(pageRows, MaxResponses-len(r.found)), nil)
+		if err != nil || old || len(rows) == 0 {
+			return err
+		}
+		from = rows[len(rows)-1].Position - 1
+	}
+	return nil
+}
+
+// follow reads what references lead to, those of the last callers first. What a
+// reference does not lead to is missing.
+func (r *responses) follow(ctx context.Context, s *subject) error {
+	var callers []identity.ID
+	named := map[identity.ID][]uint64{}
+	for _, ref := range s.refs {
+		if s.parent != nil && ref.Caller == *s.parent {
+			continue // read already
+		}
+		if named[ref.Caller] == nil {
+			if len(callers) == MaxCallers {
+				continue
+			}
+			callers = append(callers, ref.Caller)
+		}
+		named[ref.Caller] = append(named[ref.Caller], ref.Position)
+	}
+	for _, caller := range callers {
+		want := named[caller]
+		slices.SortFunc(want, func(a, b uint64) int { return -cmp.Compare(a, b) })
+		// Positions may lie far apart: a page goes no further than those it is for.
+		for len(want) > 0 && !r.done() {
+			n := 1
+			for n < len(want) && want[0]-want[n] < pageRows {
+				n++
+			}
+			if _, _, err := r.page(ctx, call.Pair{Caller: caller, Vacant: s.id}, want[0], int(want[0]-want[n-1])+1, want[:n]); err != nil {
+				return err
+			}
+			want = want[n:]
+		}
+	}
+	return nil
+}
+
+// page adds the answers of one page of a pair's responses, the newest first; of
+// those at the named positions only, if there are any. old says that what comes
+// after it is too old.
+func (r *responses) page(ctx context.Context, pair call.Pair, from uint64, n int, named []uint64) (rows []store.Row, old bool, err error) {
+	r.pages++
+	rows, cut, err := r.collector.page(ctx, pair, from, n, r.purse)
+	if err != nil {
+		return nil, false, err
+	}
+	r.left = r.left || cut
+	for _, row := range rows {
+		if named != nil && !slices.Contains(named, row.Position) || len(r.found) == MaxResponses {
+			continue
+		}
+		a, err := call.DecodeResponse(row)
+		if err != nil || a.Kind != call.RowAnswer {
+			continue
+		}
+		if a.Time.Before(r.since) {
+			old = true
+			continue
+		}
+		one, ok, err := r.open(ctx, pair, &a)
+		if err != nil {
+			return nil, false, err
+		}
+		if ok {
+			r.found = append(r.found, one)
+		}
+	}
+	return rows, old, nil
+}
+
+// open reads an answer. It is missing where it is beyond reading, or not what
+// was signed.
+func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRow) (collusion.Response, bool, error) {
+	sealed, bound := a.Sealed(pair)
+	plain, err := r.collector.Texts.Open(ctx, bound, sealed)
+	if err != nil {
+		if problem.Is(err, problem.Unavailable) || errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+			return collusion.Response{}, false, problem.Wrap(problem.Unavailable, err, "the texts of %s cannot be opened now", pair.Vacant.Short())
+		}
+		return collusion.Response{}, false, nil
+	}
+	// The seal binds the text to this stream and to the hash, and the hash to what
+	// the vacant signed.
+	e, err := a.Envelope(pair, plain)
+	if err != nil || e.Hash() != a.Hash {
+		return collusion.Response{}, false, nil
+	}
+	one := collusion.Response{Text: e.Payload.Text(), Took: a.Took}
+	if eval := e.Payload.SelfEval; eval != nil {
+		one.Confidence = &eval.Confidence
+	}
+	return one, true, nil
+}

@@ -1,0 +1,97 @@
+package delegation
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// combine makes one answer of the results, of which there is at least one.
+func (r *run) combine(ctx context.Context, results []result) (text string, err error) {
+	switch a := &r.plan.Aggregate; a.How {
+	case plan.List:
+		text = list(results)
+	case plan.Join:
+		text = strings.Join(texts(results), a.Separator)
+	case plan.First:
+		text = results[0].text
+	case plan.Vote:
+		text = vote(results)
+	case plan.BySubstrate:
+		text, err = r.bySubstrate(ctx, results)
+	default:
+		err = problem.New(problem.Damaged, "the plan combines by %q", a.How)
+	}
+	if err == nil && len(text) > substrate.MaxText {
+		err = problem.Invalid("answer", fmt.Sprintf("at most %d bytes of all children", substrate.MaxText), strconv.Itoa(len(text)))
+	}
+	return text, err
+}
+
+// list is a JSON array of the answers, as the reference's combiner makes one.
+func list(results []result) string {
+	dst := []byte{'['}
+	for i, res := range results {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = canon.AppendString(dst, res.text)
+	}
+	return string(append(dst, ']'))
+}
+
+// vote is the answer that most gave, white space around it aside; of two that
+// as many gave, the one that was given first.
+func vote(results []result) string {
+	votes := map[string]int{}
+	for _, res := range results {
+		votes[strings.TrimSpace(res.text)]++
+	}
+	best := strings.TrimSpace(results[0].text)
+	for _, res := range results[1:] {
+		if said := strings.TrimSpace(res.text); votes[said] > votes[best] {
+			best = said
+		}
+	}
+	return best
+}
+
+// bySubstrate has another substrate read what was asked and answered. It is
+// told what was asked for, and not who answered: whose children they are is the
+// vacant's own business.
+func (r *run) bySubstrate(ctx context.Context, results []result) (string, error) {
+	spec, err := substrate.Parse(r.plan.Aggregate.Substrate)
+	if err != nil {
+		return "", err
+	}
+	s, err := r.Substrates.Open(spec)
+	if err != nil {
+		return "", err
+	}
+	q := r.question
+	dst := canon.AppendString([]byte(`{"input":`), q.Text)
+	dst = append(dst, `,"results":[`...)
+	for i, res := range results {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = canon.AppendString(append(dst, `{"kind":`...), res.kind)
+		dst = append(canon.AppendString(append(dst, `,"text":`...), res.text), '}')
+	}
+	q.Text = string(append(dst, "]}"...))
+	return s.Answer(ctx, q)
+}
+
+func texts(results []result) []string {
+	all := make([]string, len(results))
+	for i, res := range results {
+		all[i] = res.text
+	}
+	return all
+}

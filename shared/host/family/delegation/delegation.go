@@ -1,0 +1,191 @@
+// Package delegation is the substrate of composites: it answers a call by
+// asking a vacant's own children, each through the same signed pipeline as
+// everybody else, and makes one answer of theirs.
+//
+// It imports floors 1 and 3, plan, hosted, call, substrate, pause, settle and
+// problem. The invariants: what a parent asks is in both logbooks before it is
+// asked, and what it made of the answers is in its own before it is answered;
+// an envelope whose outcome is unknown is sent again as it is, never signed for
+// another place; nothing that a child says or fails at shows outside but
+// through the plan; no call makes more than plan.MaxCalls, plan.MaxDepth deep,
+// nor waits beyond its deadline.
+//
+// # The life of a delegation
+//
+//  1. The child's record is looked at: who is paused, closed, gone or somebody else's is not asked (callable).
+//  2. COMPOSITE_DELEGATE and COMPOSITE_EXECUTE are written in one transaction (delegate).
+//  3. The tip of the pair's requests is read, and the task is signed by the parent for the place after it (ask).
+//  4. It is sent through call.Host.Send. Overtaken, it is signed for the place that the refusal names; unknown, the same bytes are sent again (send).
+//  5. When all have answered, the combiner runs, and only if it succeeds COMPOSITE_AGGREGATE is written (Answer).
+//
+// A crash between any two of them leaves entries of a task that was never
+// answered, or a call that is voided once it is due: true, and complete.
+package delegation
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Vacants are the vacants of this host: hosted.Vacants. Safe for concurrent use.
+type Vacants interface {
+	// Plan is read from the store.
+	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
+	// Show is the record, at most a second old.
+	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
+	// Entries writes one entry into each of two logbooks, or into the first alone
+	// if the second is zero, in one commit.
+	Entries(ctx context.Context, first, second vacants.LogEntry, beside ...store.Write) error
+	// Sign has fn sign with id's key.
+	Sign(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
+}
+
+// Calls is the pipeline: call.Host. Safe for concurrent use.
+type Calls interface {
+	Send(ctx context.Context, route identity.ID, e *envelope.Envelope) call.Outcome
+}
+
+// Config is what a Runner is made of. Wait and Margin may be left out.
+type Config struct {
+	Store store.Store
+	// Substrates are those that combine answers.
+	Substrates substrate.Kinds
+	Now        func() time.Time
+	Rand       io.Reader // safe for concurrent use
+	// Wait sleeps between tries, or ends early with ctx.
+	Wait func(ctx context.Context, d time.Duration) error
+	// Margin is what the pipeline keeps of a call's deadline; call.DefaultMargin
+	// if 0.
+	Margin time.Duration
+}
+
+// Runner answers for composites. It is safe for concurrent use.
+type Runner struct {
+	Config
+	host atomic.Pointer[host]
+}
+
+type host struct {
+	vacants Vacants
+	calls   Calls
+}
+
+// New makes a Runner. It answers nothing before Bind.
+func New(c Config) *Runner {
+	if c.Wait == nil {
+		c.Wait = retry.For
+	}
+	if c.Margin == 0 {
+		c.Margin = call.DefaultMargin
+	}
+	return &Runner{Config: c}
+}
+
+// Bind says whose plans these are and where children are called: both are made
+// of the substrates, of which this is one.
+func (r *Runner) Bind(v Vacants, c Calls) { r.host.Store(&host{v, c}) }
+
+// Open makes the substrate of kind plan.Kind: there is nothing to say after
+// composite, since the plan is the vacant's own.
+func (r *Runner) Open(argument string) (substrate.Substrate, error) {
+	if argument != "" {
+		return nil, problem.Invalid("substrate", plan.Kind+" alone", "an argument")
+	}
+	return r, nil
+}
+
+// Answer answers q by the plan of the vacant that is asked. What goes wrong
+// says so to the log alone: the pipeline tells the caller that the vacant
+// failed, or that time ran out.
+func (r *Runner) Answer(ctx context.Context, q substrate.Question) (string, error) {
+	h := r.host.Load()
+	if h == nil {
+		return "", problem.New(problem.Unavailable, "the host is not ready")
+	}
+	ctx, w, err := deeper(ctx, q.Vacant)
+	if err != nil {
+		return "", err
+	}
+	p, ok, err := h.vacants.Plan(ctx, q.Vacant)
+	if err == nil && !ok {
+		err = problem.New(problem.BehaviourFailed, "vacant %s has no plan", q.Vacant.Short())
+	}
+	if err != nil {
+		return "", err
+	}
+	one := &run{Runner: r, host: *h, walk: w, question: q, plan: &p}
+	results, err := one.delegateAll(ctx)
+	if err != nil {
+		return "", late(ctx, err)
+	}
+	text, err := one.combine(ctx, results)
+	if err != nil {
+		return "", late(ctx, err)
+	}
+	a := logbook.Aggregation{Result: identity.Sum([]byte(text))}
+	for _, res := range results {
+		a.Children = append(a.Children, res.child)
+		a.Tasks = append(a.Tasks, identity.Sum([]byte(res.task)))
+		a.Results = append(a.Results, identity.Sum([]byte(res.text)))
+	}
+	err = h.vacants.Entries(ctx, vacants.LogEntry{ID: q.Vacant, Kind: logbook.KindAggregate, Payload: a.Payload()}, vacants.LogEntry{})
+	return text, late(ctx, err)
+}
+
+// late makes err one of time where the time is over: whatever it says, that is
+// why.
+func late(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || problem.Is(err, problem.Deadline) {
+		return err
+	}
+	return problem.Wrap(problem.Deadline, err, "the plan did not come to its end in time")
+}
+
+// walk is how deep a call is in the plans of a tree, and how many delegations
+// it has made in all. The plans were checked when they were set; this holds
+// when they change while a call is under way.
+type walk struct {
+	depth int
+	calls *atomic.Int32
+}
+
+type walkKey struct{}
+
+// deeper is ctx for the delegations of id's plan.
+func deeper(ctx context.Context, id identity.ID) (context.Context, walk, error) {
+	w, ok := ctx.Value(walkKey{}).(walk)
+	if !ok {
+		w.calls = new(atomic.Int32)
+	}
+	if w.depth++; w.depth > plan.MaxDepth {
+		return ctx, w, problem.New(problem.BehaviourFailed, "vacant %s is the %dth plan below another, expected at most %d", id.Short(), w.depth, plan.MaxDepth)
+	}
+	return context.WithValue(ctx, walkKey{}, w), w, nil
+}
+
+// spend counts a delegation.
+func (w walk) spend() error {
+	if n := w.calls.Add(1); n > plan.MaxCalls {
+		return problem.New(problem.BehaviourFailed, "the plans of this call make more than %d delegations", plan.MaxCalls)
+	}
+	return nil
+}
+
+// backOff waits before the next try.
+func (r *Runner) backOff(ctx context.Context, try int) error {
+	return settle.BackOff(ctx, r.Wait, r.Rand, try)
+}

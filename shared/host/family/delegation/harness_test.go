@@ -1,0 +1,290 @@
+package delegation_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// thinks is a substrate made of a function.
+type thinks func(ctx context.Context, q substrate.Question) (string, error)
+
+func (f thinks) Answer(ctx context.Context, q substrate.Question) (string, error) { return f(ctx, q) }
+
+// minds are the substrates of kind test, by their argument. One that is not
+// there says its name and what it was asked: "name(text)".
+type minds struct {
+	mu sync.Mutex
+	m  map[string]thinks
+}
+
+func (m *minds) set(name string, f thinks) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.m == nil {
+		m.m = map[string]thinks{}
+	}
+	m.m[name] = f
+}
+
+func (m *minds) open(name string) (substrate.Substrate, error) {
+	return thinks(func(ctx context.Context, q substrate.Question) (string, error) {
+		m.mu.Lock()
+		f := m.m[name]
+		m.mu.Unlock()
+		if f == nil {
+			return name + "(" + q.Text + ")", nil
+		}
+		return f(ctx, q)
+	}), nil
+}
+
+// home is a host over a store.
+type home struct {
+	testing.TB
+	store   store.Store
+	vault   custody.Vault
+	minds   *minds
+	vacants *vacants.Vacants
+	reg     *registry.Registry
+	runner  *delegation.Runner
+	calls   *call.Host
+	// wait is how this host waits between tries; nil: as it does.
+	wait func(context.Context, time.Duration) error
+}
+
+// noWait tries again at once.
+func noWait(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+
+// Times of the pipeline in tests: short where one waits for them to be over, and
+// else as long as a busy machine may need.
+const (
+	work   = 1500 * time.Millisecond
+	margin = 300 * time.Millisecond
+	ample  = 30 * time.Second
+)
+
+func newVault(t testing.TB) custody.Vault {
+	t.Helper()
+	v, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func open(t testing.TB, s store.Store) *home {
+	t.Helper()
+	return (&home{TB: t, vault: newVault(t), minds: &minds{}}).over(s, ample)
+}
+
+// over is another instance of h, over a store that leads to the same data.
+func (h *home) over(s store.Store, work time.Duration) *home {
+	h.Helper()
+	o := &home{TB: h.TB, store: s, vault: h.vault, minds: h.minds, wait: h.wait}
+	kinds := substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open}
+	o.runner = delegation.New(delegation.Config{Store: s, Substrates: kinds, Now: time.Now, Rand: rand.Reader, Margin: margin, Wait: h.wait})
+	var err error
+	o.vacants, o.reg, err = vacants.NewWithRegistry(vacants.Config{
+		Store: s, Vault: h.vault, Now: time.Now, Rand: rand.Reader, URL: "http://127.0.0.1:8080", Wait: h.wait,
+		Substrates: substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open, plan.Kind: o.runner.Open},
+	}, nil)
+	if err != nil {
+		h.Fatal(err)
+	}
+	o.calls = call.New(call.Config{
+		Store: s, Directory: o.vacants, Texts: textkeys.New(s, h.vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader,
+		Self: o.vacants.SelfID, Revoked: o.reg.AnyRevoked, Sibling: o.reg.IsChild, Work: work, Margin: margin, Wait: h.wait,
+	})
+	o.runner.Bind(o.vacants, o.calls)
+	return o
+}
+
+func (h *home) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *home) create(name string) vacants.Record {
+	h.Helper()
+	r, err := h.vacants.Create(h.Context(), vacants.Spec{Name: name, Capability: "answers", Substrate: "test:" + name})
+	h.must(err)
+	return r
+}
+
+// spawn makes closed children that think by their names.
+func (h *home) spawn(parent identity.ID, names ...string) []vacants.Record {
+	h.Helper()
+	var all []vacants.Record
+	for _, name := range names {
+		r, _, err := h.vacants.Spawn(h.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: name, Capability: "helps", Substrate: "test:" + name})
+		h.must(err)
+		all = append(all, r)
+	}
+	return all
+}
+
+func parse(t testing.TB, text string) plan.Plan {
+	t.Helper()
+	p, err := plan.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (h *home) set(id identity.ID, text string) plan.Plan {
+	h.Helper()
+	_, p, err := h.vacants.SetPlan(h.Context(), id, parse(h, text))
+	h.must(err)
+	return p
+}
+
+// firm is a home with a composite of two children, drafter and reviewer.
+func firm(t testing.TB, s store.Store, text string) (h *home, parent vacants.Record, children []vacants.Record) {
+	t.Helper()
+	h = open(t, s)
+	parent = h.create("firm")
+	children = h.spawn(parent.ID, "drafter", "reviewer")
+	h.set(parent.ID, text)
+	return h, parent, children
+}
+
+const both = `{"version":1,"delegate":[{"child":"drafter"},{"child":"reviewer"}]}`
+
+// caller signs calls of one vacant, from outside.
+type caller struct {
+	key  *identity.Key
+	to   identity.ID
+	seq  int64
+	prev identity.Hash
+}
+
+func newCaller(t testing.TB, to identity.ID) *caller {
+	t.Helper()
+	k, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &caller{key: k, to: to}
+}
+
+func (c *caller) sign(t testing.TB, text string) *envelope.Envelope {
+	t.Helper()
+	e := &envelope.Envelope{
+		From: c.key.ID(), To: c.to, Seq: c.seq + 1, Prev: c.prev, Time: time.Now().UTC().Truncate(time.Microsecond),
+		IdempotencyKey: "k", Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}},
+	}
+	if _, err := e.Sign(t.Context(), c.key); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// call is one call, and its answer's text.
+func (c *caller) call(ctx context.Context, t testing.TB, h *home, text string) (string, *problem.Error) {
+	t.Helper()
+	e := c.sign(t, text)
+	out := h.calls.Send(ctx, identity.ID{}, e)
+	if out.Position > 0 {
+		c.seq, c.prev = e.Seq, e.Hash()
+	}
+	if out.Problem != nil {
+		return "", out.Problem
+	}
+	return out.Reply.Payload.Text(), nil
+}
+
+// ask is one call by a new caller.
+func (h *home) ask(to identity.ID, text string) (string, *problem.Error) {
+	h.Helper()
+	return newCaller(h, to).call(h.Context(), h, h, text)
+}
+
+// log is the kinds of a logbook's entries, from the first that has to do with a
+// plan on, its chain verified.
+func (h *home) log(id identity.ID) (kinds []string) {
+	h.Helper()
+	var entries []logbook.Entry
+	for {
+		page, err := h.vacants.Logbook(h.Context(), id, uint64(len(entries))+1, vacants.MaxPage)
+		h.must(err)
+		if len(page) == 0 {
+			break
+		}
+		for _, p := range page {
+			entries = append(entries, p.Entry)
+		}
+	}
+	if err := logbook.VerifyChain(id, entries); err != nil {
+		h.Errorf("logbook of %s: %v", id.Short(), err)
+	}
+	for _, e := range entries {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+func count(list []string, one string) (n int) {
+	for _, s := range list {
+		if s == one {
+			n++
+		}
+	}
+	return n
+}
+
+// wantClean has the whole store verified.
+func wantClean(t testing.TB, h *home, s fsck.Home) {
+	t.Helper()
+	var found []string
+	_, err := fsck.Run(t.Context(), fsck.Config{Home: s, Vault: h.vault, Now: time.Now, Found: func(f fsck.Finding) error {
+		found = append(found, f.String())
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) > 0 {
+		t.Errorf("verify finds %q, want nothing", found)
+	}
+}
+
+// counter counts what runs at once.
+type counter struct{ now, most atomic.Int32 }
+
+func (c *counter) enter() (leave func()) {
+	n := c.now.Add(1)
+	for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
+	}
+	return func() { c.now.Add(-1) }
+}
+
+var errBroken = errors.New("broken")
+
+func newStore() *memory.Store { return memory.New() }

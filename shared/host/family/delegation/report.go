@@ -1,0 +1,111 @@
+package delegation
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"golang.org/x/sync/errgroup"
+)
+
+// Recent is how many of the last decided calls of a child a Report looks at.
+const Recent = 50
+
+// atOnce bounds how many children a Report reads of at a time.
+const atOnce = 8
+
+// Child is a child, and what its parent's calls of it came to.
+type Child struct {
+	Record vacants.Record
+	Calls  uint64 // accepted, ever
+	// Decided of them were looked at, the last ones; Failures of these got no
+	// answer, and P50 is the median of how long the others took, 0 if there are
+	// none.
+	Decided, Failures int
+	P50               time.Duration
+}
+
+// Kin are the vacants of a host, by their parents: hosted.Vacants.
+type Kin interface {
+	Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]vacants.Record, string, error)
+}
+
+// Report returns a page of parent's children that are hosted here, and the
+// cursor of the next page. It reads two tips and one page of rows of each.
+func Report(ctx context.Context, k Kin, s store.Store, parent identity.ID, cursor string, n int) ([]Child, string, error) {
+	records, next, err := k.Children(ctx, parent, cursor, n)
+	if err != nil {
+		return nil, "", err
+	}
+	all := make([]Child, len(records))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i, r := range records {
+		g.Go(func() (err error) {
+			all[i], err = look(gctx, s, parent, r)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, "", err
+	}
+	return all, next, nil
+}
+
+// look reads the rows of a pair.
+func look(ctx context.Context, s store.Store, parent identity.ID, r vacants.Record) (Child, error) {
+	c, pair := Child{Record: r}, call.Pair{Caller: parent, Vacant: r.ID}
+	tip, err := s.Tip(ctx, pair.Requests())
+	if err != nil {
+		return c, unavailable(err)
+	}
+	if tip.Position == 0 {
+		return c, nil
+	}
+	last, err := call.DecodeRequest(tip)
+	if err != nil {
+		return c, damaged(pair, err)
+	}
+	c.Calls = last.Position - last.Epoch // every reset is a row, and begins an epoch
+	if tip, err = s.Tip(ctx, pair.Responses()); err != nil || tip.Position == 0 {
+		return c, unavailable(err)
+	}
+	rows, err := s.Rows(ctx, pair.Responses(), tip.Position, Recent, store.Descending)
+	if err != nil {
+		return c, unavailable(err)
+	}
+	var took []time.Duration
+	for _, row := range rows {
+		rsp, err := call.DecodeResponse(row)
+		if err != nil {
+			return c, damaged(pair, err)
+		}
+		if rsp.Kind == call.RowVoid {
+			c.Failures++
+		} else {
+			took = append(took, rsp.Took)
+		}
+	}
+	c.Decided = len(rows)
+	if len(took) > 0 {
+		slices.Sort(took)
+		c.P50 = took[len(took)/2]
+	}
+	return c, nil
+}
+
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same command may be run again")
+}
+
+func damaged(p call.Pair, err error) error {
+	return problem.Wrap(problem.Damaged, err, "the calls of %s by %s are damaged; the operator runs verify", p.Vacant.Short(), p.Caller.Short())
+}

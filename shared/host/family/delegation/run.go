@@ -1,0 +1,169 @@
+package delegation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// run is one call of a composite.
+type run struct {
+	*Runner
+	host
+	walk     walk
+	question substrate.Question
+	plan     *plan.Plan
+}
+
+// result is what a child answered.
+type result struct {
+	child            identity.ID
+	kind, task, text string
+}
+
+// delegateAll makes the delegations of the plan, and returns what was answered
+// in the order of the plan.
+func (r *run) delegateAll(ctx context.Context) ([]result, error) {
+	all := r.sequential
+	if r.plan.Parallel {
+		all = r.parallel
+	}
+	results, failed := all(ctx)
+	switch {
+	case failed == nil:
+		return results, nil
+	case r.plan.OnFailure == plan.Skip && len(results) > 0 && ctx.Err() == nil:
+		return results, nil
+	}
+	return nil, failed
+}
+
+// sequential asks one after the other, as the reference does.
+func (r *run) sequential(ctx context.Context) (results []result, failed error) {
+	previous := ""
+	for i := range r.plan.Delegate {
+		d := &r.plan.Delegate[i]
+		res, err := r.delegate(ctx, d, d.Fill(r.question.Text, previous))
+		if err != nil {
+			failed = errors.Join(failed, err)
+			if r.plan.OnFailure == plan.Abort || ctx.Err() != nil {
+				return nil, failed
+			}
+			continue
+		}
+		results, previous = append(results, res), res.text
+		if r.plan.Aggregate.How == plan.First {
+			break // nobody would read the others
+		}
+	}
+	return results, failed
+}
+
+// parallel asks all at once, and waits for all: a call under way cannot be
+// taken back, and a function must not sleep over it.
+func (r *run) parallel(ctx context.Context) (results []result, failed error) {
+	type outcome struct {
+		result
+		err error
+	}
+	all := make([]outcome, len(r.plan.Delegate))
+	var wait sync.WaitGroup
+	for i := range r.plan.Delegate {
+		d := &r.plan.Delegate[i]
+		wait.Go(func() {
+			defer func() {
+				if p := recover(); p != nil { // a call fails, not the process
+					all[i].err = fmt.Errorf("delegation panicked: %v\n%s", p, debug.Stack())
+				}
+			}()
+			all[i].result, all[i].err = r.delegate(ctx, d, d.Fill(r.question.Text, ""))
+		})
+	}
+	wait.Wait()
+	for _, one := range all {
+		if one.err != nil {
+			failed = errors.Join(failed, one.err)
+			continue
+		}
+		results = append(results, one.result)
+	}
+	return results, failed
+}
+
+// delegate asks one child: steps 1 to 4 of the walk in the package's doc.
+func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (result, error) {
+	child, err := identity.ParseID(d.Child)
+	if err != nil {
+		return result{}, err
+	}
+	res := result{child: child, kind: d.Kind, task: task}
+	if err := r.walk.spend(); err != nil {
+		return res, err
+	}
+	if err := r.callable(ctx, child); err != nil {
+		return res, about(child, err)
+	}
+	parent := r.question.Vacant
+	entry := logbook.Delegation{Parent: parent, Child: child, Kind: subtaskKind(d), Task: identity.Sum([]byte(task))}
+	err = r.vacants.Entries(ctx,
+		vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: entry.Delegate()},
+		vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: entry.Execute()})
+	if err != nil {
+		return res, about(child, err)
+	}
+	res.text, err = r.ask(ctx, child, task)
+	return res, about(child, err)
+}
+
+// callable refuses a child that cannot answer before anything is written: the
+// pipeline would, but a vacant that is closed signs no new entry.
+func (r *run) callable(ctx context.Context, child identity.ID) error {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= r.Margin {
+		return problem.New(problem.Deadline, "too little time is left to ask")
+	}
+	c, ok, err := r.vacants.Show(ctx, child)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return problem.New(problem.NotFound, "it is not hosted here any more")
+	case c.Parent == nil || *c.Parent != r.question.Vacant:
+		return problem.New(problem.Forbidden, "it is not a child of vacant %s", r.question.Vacant.Short())
+	case !c.State.CanBeCalled():
+		return problem.New(problem.NotAccepting, "it is %s", c.State)
+	}
+	return nil
+}
+
+// subtaskKind is what the logbooks call a delegation: with a kind the subtask
+// is an object, else a text (wire §11).
+func subtaskKind(d *plan.Delegation) string {
+	if d.Kind != "" {
+		return d.Kind
+	}
+	return logbook.SubtaskKind(canon.NewString(d.Task))
+}
+
+// about says whose failure err is.
+func about(child identity.ID, err error) error {
+	if err == nil {
+		return nil
+	}
+	p := problem.Of(err)
+	if p.Text() == problem.BehaviourFailed.Row().Text {
+		// The pipeline says the same of the parent, in front of this.
+		return problem.Wrap(p.Kind, p.Err, "child %s failed", child.Short())
+	}
+	return problem.Within(p.Kind, "child "+child.Short(), err)
+}

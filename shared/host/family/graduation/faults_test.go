@@ -1,0 +1,301 @@
+package graduation_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// fates lets a house's calls to its store meet what a test decides.
+type fates struct {
+	mu    sync.Mutex
+	count int
+	meets func(n int, op string) storetest.Fate
+	lossy *storetest.Lossy
+}
+
+func (f *fates) before(s store.Store) store.Store {
+	f.lossy = &storetest.Lossy{Store: s, Decide: func(op string, _ []store.Write) storetest.Fate {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.meets == nil {
+			return storetest.Fine
+		}
+		f.count++
+		return f.meets(f.count, op)
+	}}
+	return f.lossy
+}
+
+// arm has the calls from now on, counted from 1, meet what fn says; nil: all is
+// fine again. It returns how many there were before.
+func (f *fates) arm(fn func(n int, op string) storetest.Fate) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.count
+	f.meets, f.count = fn, 0
+	return before
+}
+
+// wantWhole says whether a child has graduated, having checked that it has
+// altogether or not at all.
+func (h *house) wantWhole(t testing.TB, child, parent identity.ID) bool {
+	t.Helper()
+	ctx := t.Context()
+	m, ok, err := h.vacants.Manifest(ctx, child)
+	if err != nil || !ok {
+		t.Fatalf("Manifest() = %v, %v", ok, err)
+	}
+	r, err := h.vacants.Get(ctx, child)
+	must(t, err)
+	doc, err := h.sound.Doc(ctx, registry.RegistrationKey(child))
+	must(t, err)
+	g, err := registry.DecodeRegistration(child, doc)
+	must(t, err)
+	doc, err = h.sound.Doc(ctx, graduation.WindowKey(parent))
+	must(t, err)
+	w, err := graduation.DecodeWindow(parent, doc)
+	must(t, err)
+	accepted := 0
+	rows, err := h.sound.Rows(ctx, graduation.Stream(child), 1, store.MaxPage, store.Ascending)
+	must(t, err)
+	for _, row := range rows {
+		st, err := h.gate.Status(ctx, child, row.Position)
+		must(t, err)
+		if st.Phase == graduation.Accepted {
+			accepted++
+		}
+	}
+	facts := map[string]bool{
+		"manifest":      !m.Manifest.ClosedByDefault,
+		"gate's note":   m.Graduated,
+		"record":        !r.Closed,
+		"state":         r.State == lifecycle.Active,
+		"registration":  g.Joined > 0 && g.Visibility == lifecycle.Public && !g.Closed,
+		"slot":          len(w) == 1,
+		"attempt":       accepted == 1,
+		"child's book":  h.graduations(t, child) == 1,
+		"parent's book": h.graduations(t, parent) == 1,
+	}
+	said := map[bool][]string{}
+	for fact, is := range facts {
+		said[is] = append(said[is], fact)
+	}
+	if len(said) > 1 {
+		t.Errorf("graduated by %v, and not by %v", said[true], said[false])
+	}
+	if !facts["slot"] && len(w) > 0 || accepted > 1 {
+		t.Errorf("%d slots are taken by %d successes", len(w), accepted)
+	}
+	return facts["manifest"]
+}
+
+// graduations counts the entries of a graduation in a logbook.
+func (h *house) graduations(t testing.TB, id identity.ID) (n int) {
+	t.Helper()
+	rows, err := h.sound.Rows(t.Context(), store.StreamOf(store.KindLogbook, id), 1, store.MaxPage, store.Ascending)
+	must(t, err)
+	for _, row := range rows {
+		var e logbook.Entry
+		must(t, e.UnmarshalBinary(row.Data))
+		if e.Kind == logbook.KindGraduated {
+			n++
+		}
+	}
+	return n
+}
+
+// wantClean has the whole home verified.
+func (h *house) wantClean(t testing.TB) {
+	t.Helper()
+	_, err := fsck.Run(t.Context(), fsck.Config{Home: h.sound.(fsck.Home), Vault: h.vault, Now: h.clock.now, Found: func(f fsck.Finding) error {
+		t.Errorf("verify: %+v", f)
+		return nil
+	}})
+	must(t, err)
+}
+
+// faulty is a house whose store fails as f says, and a family in it.
+func faulty(t *testing.T) (*house, *fates, graduation.Submission) {
+	t.Helper()
+	f := &fates{}
+	h := houseOver(t, memory.New(), f.before)
+	return h, f, h.family(t)
+}
+
+func TestWhateverBecomesOfOneCallToTheStoreAGraduationIsWhole(t *testing.T) {
+	h, f, sub := faulty(t)
+	f.arm(func(int, string) storetest.Fate { return storetest.Fine })
+	_, err := h.gate.Submit(t.Context(), sub)
+	must(t, err)
+	calls := f.arm(nil)
+	if calls < 20 {
+		t.Fatalf("Submit() = %d calls to the store, which is too few to be all", calls)
+	}
+	for n := 1; n <= calls; n++ {
+		for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
+			t.Run(fmt.Sprintf("call %d %s", n, fate), func(t *testing.T) {
+				h, f, sub := faulty(t)
+				f.arm(func(i int, _ string) storetest.Fate {
+					if i == n {
+						return fate
+					}
+					return storetest.Fine
+				})
+				// One fault is survived: reads and commits are asked again.
+				st, err := h.gate.Submit(t.Context(), sub)
+				f.arm(nil)
+				f.lossy.Settle(t.Context())
+				whole := h.wantWhole(t, sub.Request.ChildID, sub.Request.ParentID)
+				if err == nil && whole != (st.Phase == graduation.Accepted) {
+					t.Errorf("Submit() = %s, and the child has graduated: %v", st.Phase, whole)
+				}
+				h.wantAcceptedInTheEnd(t, sub)
+			})
+		}
+	}
+}
+
+func TestAHostThatDiesAtAnyCallToTheStoreLeavesAGraduationWhole(t *testing.T) {
+	h, f, sub := faulty(t)
+	f.arm(func(int, string) storetest.Fate { return storetest.Fine })
+	_, err := h.gate.Submit(t.Context(), sub)
+	must(t, err)
+	calls := f.arm(nil)
+	for n := 1; n <= calls; n++ {
+		for _, last := range []storetest.Fate{storetest.Lost, storetest.Unheard} {
+			t.Run(fmt.Sprintf("at call %d, %s", n, last), func(t *testing.T) {
+				h, f, sub := faulty(t)
+				f.arm(func(i int, _ string) storetest.Fate {
+					switch {
+					case i < n:
+						return storetest.Fine
+					case i == n:
+						return last
+					}
+					return storetest.Lost
+				})
+				_, _ = h.gate.Submit(t.Context(), sub) // nobody hears what it says
+				f.arm(nil)
+				h.wantWhole(t, sub.Request.ChildID, sub.Request.ParentID)
+				h.wantAcceptedInTheEnd(t, sub)
+			})
+		}
+	}
+}
+
+// wantAcceptedInTheEnd sends the same again, once at once and once when nothing
+// can be open any more.
+func (h *house) wantAcceptedInTheEnd(t *testing.T, sub graduation.Submission) {
+	t.Helper()
+	st, err := h.gate.Submit(t.Context(), sub)
+	if err != nil || st.Phase != graduation.Accepted {
+		h.clock.pass(graduation.DueAfter)
+		st, err = h.gate.Submit(t.Context(), sub)
+	}
+	if err != nil || st.Phase != graduation.Accepted {
+		t.Fatalf("Submit() again = %s %+v, %v, want accepted", st.Phase, st.Refusal, err)
+	}
+	if !h.wantWhole(t, sub.Request.ChildID, sub.Request.ParentID) {
+		t.Error("Submit() = accepted, and the child has not graduated")
+	}
+	h.wantClean(t)
+}
+
+func TestARunThatEndsAfterAnyStepBlocksNobody(t *testing.T) {
+	for i, last := range gate.Steps() {
+		t.Run("after "+string(last.Name), func(t *testing.T) {
+			h := newHouse(t)
+			sub := h.family(t)
+			st, err := h.gate.Begin(t.Context(), sub)
+			must(t, err)
+			state := st.State()
+			for _, step := range gate.Steps()[:i+1] {
+				state, err = h.gate.Task(t.Context(), step.Name, state)
+				must(t, err)
+			}
+			graduated := h.wantWhole(t, sub.Request.ChildID, sub.Request.ParentID)
+			if graduated != (last.Name == gate.Commit) {
+				t.Errorf("after %s the child has graduated: %v", last.Name, graduated)
+			}
+			h.clock.pass(graduation.DueAfter)
+			overdue, err := h.gate.Status(t.Context(), st.Child, st.Position)
+			must(t, err)
+			if want := map[bool]graduation.Phase{true: graduation.Accepted, false: graduation.Failed}[graduated]; overdue.Phase != want {
+				t.Errorf("Status() when it is due = %s, want %s", overdue.Phase, want)
+			}
+			h.wantAcceptedInTheEnd(t, sub)
+		})
+	}
+}
+
+func TestEveryTaskMayBeDeliveredAgain(t *testing.T) {
+	h := newHouse(t)
+	sub := h.family(t)
+	st, err := h.gate.Begin(t.Context(), sub)
+	must(t, err)
+	state := st.State()
+	var states []graduation.State
+	for _, step := range gate.Steps() {
+		states = append(states, state)
+		for range 3 {
+			next, err := h.gate.Task(t.Context(), step.Name, states[len(states)-1])
+			must(t, err)
+			state = next
+		}
+	}
+	for range 3 {
+		if st, err = h.gate.Record(t.Context(), state, nil); err != nil || st.Phase != graduation.Accepted {
+			t.Errorf("Record() = %s, %v, want accepted", st.Phase, err)
+		}
+	}
+	for i, step := range gate.Steps() { // all over, in any order
+		if _, err := h.gate.Task(t.Context(), step.Name, states[i]); err != nil {
+			t.Errorf("Task(%s) after the commit = %v, want nil", step.Name, err)
+		}
+	}
+	// A machine that timed out on a commit that was applied records a fault.
+	late, err := h.gate.Record(t.Context(), states[3], graduation.ReadCause(gate.Commit, "States.Timeout", ""))
+	if err != nil || late.Phase != graduation.Accepted || late.Decided != st.Decided {
+		t.Errorf("Record() of a timeout after the commit = %s, %v, want accepted as it was", late.Phase, err)
+	}
+	h.wantAcceptedInTheEnd(t, sub)
+}
+
+func TestTwoRunsOfOneAttemptHaveOneEffect(t *testing.T) {
+	for range 20 {
+		h := newHouse(t)
+		sub := h.family(t)
+		st, err := h.gate.Begin(t.Context(), sub)
+		must(t, err)
+		var both sync.WaitGroup
+		var decided [4]graduation.Status
+		for i := range decided {
+			both.Go(func() {
+				var err error
+				if decided[i], err = h.gate.Walk(t.Context(), st.Attempt); err != nil {
+					t.Errorf("Walk() = %v, want nil", err)
+				}
+			})
+		}
+		both.Wait()
+		for _, d := range decided {
+			if d.Phase != graduation.Accepted || d.Outcome.Seq != decided[0].Outcome.Seq {
+				t.Errorf("Walk() = %s %s, want accepted, all alike", d.Phase, strings.TrimSpace(fmt.Sprint(d.Refusal)))
+			}
+		}
+		h.wantAcceptedInTheEnd(t, sub)
+	}
+}

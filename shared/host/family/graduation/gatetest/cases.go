@@ -1,0 +1,153 @@
+package gatetest
+
+import (
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// testCase is one way through the gate, or into its wall.
+type testCase struct {
+	name  string
+	limit int       // of the policy; 3 if 0
+	mode  gate.Mode // of the policy; the default if ""
+	run   func(*scene)
+}
+
+func (c *testCase) policy() gate.Policy {
+	p := gate.DefaultPolicy()
+	if c.limit > 0 {
+		p.Limit = c.limit
+	}
+	if c.mode != "" {
+		p.Mode = c.mode
+	}
+	return p
+}
+
+// accepted is what a child that graduates leaves.
+func accepted(position uint64, slots int) record {
+	return record{
+		Decision: "accepted at commit", Position: position, Findings: true, Open: true, Graduated: true,
+		Visibility: lifecycle.Public, Slots: slots, ParentLog: logbook.KindGraduated, ChildLog: logbook.KindGraduated,
+	}
+}
+
+// closed is what a child that is refused leaves: nothing but the attempt.
+func closed(decision, detail string, position uint64) record {
+	return record{Decision: decision, Detail: detail, Position: position, ParentLog: logbook.KindSpawn, ChildLog: logbook.KindBirth}
+}
+
+func cases() []testCase {
+	return slices.Concat(graduations(), strangers(), refusals(), judgements())
+}
+
+// graduations are those that are accepted, and what they leave to those after them.
+func graduations() []testCase {
+	return []testCase{
+		{name: "a child with the consent of both is accepted", run: func(s *scene) {
+			s.expect(s.request(s.parent, s.child, "drafts contracts"), accepted(1, 1))
+		}},
+		{name: "the same request after success is the stored outcome", run: func(s *scene) {
+			sub := s.request(s.parent, s.child, "drafts contracts")
+			first := s.expect(sub, accepted(1, 1))
+			again := s.expect(sub, accepted(1, 1))
+			if first.Decided != again.Decided || first.Outcome.Seq != again.Outcome.Seq {
+				s.Errorf("Submit() again = %v, %v, want %v, %v", again.Decided, again.Outcome, first.Decided, first.Outcome)
+			}
+		}},
+		{name: "the day's slots are taken by successes alone", limit: 1, run: func(s *scene) {
+			s.expect(s.request(s.stranger, s.other, "reads"),
+				closed("refused at consent by GraduationConsentError", "graduation parent_id STRANGER does not match child's manifest parent PARENT", 1))
+			s.expect(s.request(s.parent, s.child, "drafts contracts"), accepted(1, 1))
+			full := record{
+				Decision: "refused at rate_limit by GraduationRateLimitError", Detail: "parent PARENT hit graduation rate limit (1 in last 24h, limit 1)",
+				Position: 2, Slots: 1, ParentLog: logbook.KindGraduated, ChildLog: logbook.KindBirth,
+			}
+			s.expect(s.request(s.parent, s.other, "reads"), full)
+			// Of a child that is open already the rate is told first.
+			full.Position, full.Open, full.Graduated, full.Visibility, full.ChildLog = 2, true, true, lifecycle.Public, logbook.KindGraduated
+			s.expect(s.request(s.parent, s.child, "drafts wills"), full)
+		}},
+		{name: "a child that is open already is not opened again", run: func(s *scene) {
+			s.expect(s.request(s.parent, s.child, "drafts contracts"), accepted(1, 1))
+			open := accepted(2, 1)
+			open.Decision, open.Detail, open.Findings = "refused at rate_limit by GraduationError", "child CHILD is open already", false
+			s.expect(s.request(s.parent, s.child, "drafts wills"), open)
+		}},
+		{name: "a child has a place of its own for each attempt", run: func(s *scene) {
+			for i, id := range []identity.ID{s.child, s.other} {
+				s.expect(s.request(s.parent, id, "drafts contracts"), accepted(1, i+1))
+			}
+		}},
+	}
+}
+
+// strangers are refused before anything is kept.
+func strangers() []testCase {
+	return []testCase{
+		{name: "a text that nobody signed is refused at the door", run: func(s *scene) {
+			sub := s.request(s.parent, s.child, "drafts contracts")
+			sub.Request.CapabilityText += " and wills"
+			s.refused(sub, problem.Consent, "graduation request signatures did not verify")
+		}},
+		{name: "a signature that is missing is refused at the door", run: func(s *scene) {
+			sub := s.request(s.parent, s.child, "drafts contracts")
+			sub.Request.SignatureParent = nil
+			s.refused(sub, problem.Consent, "graduation request signatures did not verify")
+		}},
+		{name: "who is nobody's child is not known", run: func(s *scene) {
+			s.refused(s.request(s.parent, s.stranger, "drafts contracts"), problem.NotFound, "unknown child STRANGER")
+		}},
+	}
+}
+
+// refusals are those of the first step.
+func refusals() []testCase {
+	return []testCase{
+		{name: "another's consent is not the parent's", run: func(s *scene) {
+			s.expect(s.request(s.stranger, s.child, "drafts contracts"),
+				closed("refused at consent by GraduationConsentError", "graduation parent_id STRANGER does not match child's manifest parent PARENT", 1))
+		}},
+		{name: "a revoked child does not consent", run: func(s *scene) {
+			sub := s.request(s.parent, s.child, "drafts contracts")
+			s.Revoke(s.T, s.child)
+			view, err := s.Submit(s.T, sub)
+			if err != nil || view.State != graduation.Refused || view.Step != gate.Consent || view.Refusal.Error != gate.ErrorName(problem.Revoked) {
+				s.Errorf("Submit() = %+v, %v, want refused at consent by %s", view, err, gate.ErrorName(problem.Revoked))
+			}
+		}},
+	}
+}
+
+// judgements are those of the third.
+func judgements() []testCase {
+	return []testCase{
+		{name: "evidence that is missing refuses in strict mode, and the same request passes later", mode: gate.Strict, run: func(s *scene) {
+			sub := s.request(s.parent, s.child, "drafts contracts")
+			view, err := s.Submit(s.T, sub)
+			if err != nil {
+				s.Fatalf("Submit() = %v, want a decision", err)
+			}
+			got := s.record(&view, s.child)
+			got.Detail = ""
+			want := closed("refused at collusion by GraduationCollusionError", "", 1)
+			want.Findings = true
+			s.same(want, got)
+			s.SetPolicy(s.T, gate.DefaultPolicy())
+			s.expect(sub, accepted(2, 1))
+		}},
+		{name: "a child that is served by what serves its parent is refused", run: func(s *scene) {
+			s.parent, s.child = s.Twins(s.T)
+			alike := closed("refused at collusion by GraduationCollusionError",
+				"collusion signals too high for graduation: controller=0.00, substrate=1.00, stylo=0.00 (threshold 0.6)", 1)
+			alike.Findings = true
+			s.expect(s.request(s.parent, s.child, "drafts contracts"), alike)
+		}},
+	}
+}

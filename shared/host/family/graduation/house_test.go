@@ -1,0 +1,211 @@
+package graduation_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/collusionevidence"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation/gatetest"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// clock is a time that tests move.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func newClock() *clock { return &clock{at: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+func (c *clock) set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = t
+}
+
+// house is a host with a gate. Its faulty store is the gate's and the host's;
+// its sound one is the same without faults.
+type house struct {
+	clock    *clock
+	sound    store.Store
+	vacants  *vacants.Vacants
+	registry *registry.Registry
+	gate     *graduation.Service
+	vault    custody.Vault
+	made     atomic.Int64
+}
+
+func newHouse(t testing.TB, change ...func(*graduation.Config)) *house {
+	t.Helper()
+	return houseOver(t, memory.New(), nil, change...)
+}
+
+// houseOver is a house over a store; before, if it is not nil, stands between.
+func houseOver(t testing.TB, sound store.Store, before func(store.Store) store.Store, change ...func(*graduation.Config)) *house {
+	t.Helper()
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	must(t, err)
+	return openHouse(t, &house{clock: newClock(), sound: sound, vault: vault}, before, change...)
+}
+
+// beside is another host over the store of h.
+func (h *house) beside(t testing.TB) *house {
+	t.Helper()
+	return openHouse(t, &house{clock: h.clock, sound: h.sound, vault: h.vault}, nil)
+}
+
+func openHouse(t testing.TB, h *house, before func(store.Store) store.Store, change ...func(*graduation.Config)) *house {
+	t.Helper()
+	s := h.sound
+	if before != nil {
+		s = before(s)
+	}
+	var err error
+	h.vacants, h.registry, err = vacants.NewWithRegistry(vacants.Config{
+		Store: s, Vault: h.vault, Now: h.clock.now, Rand: rand.Reader, URL: "http://127.0.0.1:8080",
+		Wait: noWait,
+		// Nobody is asked: what counts is what they are said to be served by.
+		Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: func(string) (substrate.Substrate, error) { return echo.New("") }, plan.Kind: echo.New},
+	}, func(context.Context, string) error { return nil })
+	must(t, err)
+	seen := &collusionevidence.Collector{Store: s, Vacants: h.vacants, Registry: h.registry, Texts: textkeys.New(s, h.vault, h.clock.now, rand.Reader, textkeys.MinRetention), Now: h.clock.now}
+	c := graduation.Config{Store: s, Vacants: h.vacants, Registry: h.registry, Evidence: seen, Now: h.clock.now, Rand: rand.Reader, Wait: noWait}
+	for _, fn := range change {
+		fn(&c)
+	}
+	h.gate = graduation.New(c)
+	return h
+}
+
+func noWait(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *house) vacant(t testing.TB) identity.ID {
+	t.Helper()
+	r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: fmt.Sprintf("vacant-%d", h.made.Add(1)), Capability: "says what it hears", Substrate: "echo"})
+	must(t, err)
+	return r.ID
+}
+
+// children are n closed children, served by something else than their parent.
+func (h *house) children(t testing.TB, parent identity.ID, n int) []identity.ID {
+	t.Helper()
+	ids := make([]identity.ID, n)
+	for i := range ids {
+		ids[i] = h.child(t, parent, "http:https://child.example/answer")
+	}
+	return ids
+}
+
+func (h *house) child(t testing.TB, parent identity.ID, substrate string) identity.ID {
+	t.Helper()
+	r, _, err := h.vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: fmt.Sprintf("child-%d", h.made.Add(1)), Substrate: substrate})
+	must(t, err)
+	return r.ID
+}
+
+// request has both sign that child is to graduate.
+func (h *house) request(t testing.TB, parent, child identity.ID, text string) graduation.Submission {
+	t.Helper()
+	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: text}
+	h.sign(t, &r)
+	return graduation.Submission{Request: r}
+}
+
+func (h *house) sign(t testing.TB, r *composite.Request) {
+	t.Helper()
+	must(t, h.vacants.Sign(t.Context(), r.ParentID, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
+	must(t, h.vacants.Sign(t.Context(), r.ChildID, func(s identity.Signer) error { return r.SignChild(t.Context(), s) }))
+}
+
+// family is a parent and a closed child, and the request that both have signed.
+func (h *house) family(t testing.TB) graduation.Submission {
+	t.Helper()
+	parent := h.vacant(t)
+	return h.request(t, parent, h.children(t, parent, 1)[0], "drafts contracts")
+}
+
+// home is h as gatetest drives it.
+func (h *house) home() gatetest.Home {
+	return gatetest.Home{
+		Store:  h.sound,
+		Vacant: func(t *testing.T) identity.ID { return h.vacant(t) },
+		Children: func(t *testing.T, parent identity.ID, n int) []identity.ID {
+			return h.children(t, parent, n)
+		},
+		Twins: func(t *testing.T) (parent, child identity.ID) {
+			parent = h.vacant(t)
+			return parent, h.child(t, parent, "echo")
+		},
+		Sign: func(t *testing.T, r *composite.Request) { h.sign(t, r) },
+		Revoke: func(t *testing.T, id identity.ID) {
+			_, _, err := h.vacants.Revoke(t.Context(), id, "test")
+			must(t, err)
+		},
+		SetPolicy: func(t *testing.T, p gate.Policy) { must(t, h.gate.SetPolicy(t.Context(), "", p)) },
+		Submit: func(t *testing.T, sub graduation.Submission) (graduation.View, error) {
+			st, err := h.gate.Submit(t.Context(), sub)
+			if err != nil {
+				return graduation.View{}, err
+			}
+			return st.View(), nil
+		},
+	}
+}
+
+func wantKind(t testing.TB, what string, err error, want problem.Kind) {
+	t.Helper()
+	if !problem.Is(err, want) {
+		t.Errorf("%s = %v, want %s", what, err, want)
+	}
+}
+
+func TestTheGateOfOneProcessIsTheGate(t *testing.T) {
+	for name, open := range homes() {
+		t.Run(name, func(t *testing.T) { gatetest.Run(t, houseOver(t, open(t), nil).home()) })
+	}
+}
+
+// anonymous puts a word in the place of an id.
+func anonymous(text string, id identity.ID) string {
+	return strings.ReplaceAll(text, id.Short(), "PARENT")
+}

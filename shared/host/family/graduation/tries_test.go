@@ -1,0 +1,238 @@
+package graduation_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// elsewhere is a child of parent that runs elsewhere, and the request of both
+// with all that it has to bring.
+func (h *house) elsewhere(t testing.TB, parent identity.ID) graduation.Submission {
+	t.Helper()
+	child := newKey(t)
+	var m composite.Manifest
+	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { m = manifestOf(t, s, child); return nil }))
+	must(t, h.registry.AddManifest(t.Context(), m))
+	r := composite.Request{ParentID: parent, ChildID: child.ID(), CapabilityText: "drafts contracts"}
+	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
+	must(t, r.SignChild(t.Context(), child))
+	next := m.Graduated()
+	must(t, next.SignChild(t.Context(), child))
+	// Neither is read before the last step.
+	return graduation.Submission{Request: r, Artefacts: graduation.Artefacts{
+		ManifestChild: next.SignatureChild, Card: []byte("{}"), Time: 1, ActorSeq: 1, Key: "graduate:1", Signature: make([]byte, identity.SignatureSize),
+	}}
+}
+
+// Children that run elsewhere cost whoever has the parent's key nothing, and
+// each is another one that may try 32 times.
+func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
+	h := newHouse(t)
+	parent := h.vacant(t)
+	began, day := 0, graduation.MaxOfParent*time.Second
+	var first graduation.Submission
+	for began < graduation.MaxOfParent {
+		sub := h.elsewhere(t, parent)
+		if began == 0 {
+			first = sub
+		}
+		for range 7 {
+			st, err := h.gate.Submit(t.Context(), sub)
+			if began == graduation.MaxOfParent {
+				wantKind(t, "Submit() of the 97th attempt", err, problem.TooMany)
+				continue
+			}
+			if err != nil || st.Phase == graduation.Accepted {
+				t.Fatalf("Submit() of attempt %d = %s, %v, want no success", began+1, st.Phase, err)
+			}
+			began++
+			h.clock.pass(time.Second)
+		}
+	}
+	_, err := h.gate.Begin(t.Context(), h.elsewhere(t, parent))
+	if !problem.Is(err, problem.TooMany) || !strings.Contains(err.Error(), "at most 96 attempts of its children") {
+		t.Errorf("Begin() of a child that never tried = %v, want too many, at most 96", err)
+	}
+	other := h.vacant(t)
+	if _, err := h.gate.Begin(t.Context(), h.elsewhere(t, other)); err != nil {
+		t.Errorf("Begin() of another parent's child = %v, want nil", err)
+	}
+	h.clock.pass(graduation.Day - day)
+	if _, err := h.gate.Begin(t.Context(), first); err != nil {
+		t.Errorf("Begin() when the first attempt is a day old = %v, want nil", err)
+	}
+	_, err = h.gate.Begin(t.Context(), h.elsewhere(t, parent))
+	wantKind(t, "Begin() before the second is a day old", err, problem.TooMany)
+	h.wantClean(t)
+}
+
+// Who signed as the parent is for the gate to find out, and another one each
+// time: the manifest says whose child it is.
+func TestAnAttemptCountsAgainstTheParentOfTheManifest(t *testing.T) {
+	h := newHouse(t)
+	parent := h.vacant(t)
+	child := h.children(t, parent, 1)[0]
+	if _, err := h.gate.Submit(t.Context(), h.request(t, h.vacant(t), child, "drafts contracts")); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.tries(t, parent); len(got) != 1 {
+		t.Errorf("the parent's tries = %v, want one", got)
+	}
+}
+
+func (h *house) tries(t testing.TB, parent identity.ID) graduation.Tries {
+	t.Helper()
+	d, err := h.sound.Doc(t.Context(), graduation.TriesKey(parent))
+	must(t, err)
+	got, err := graduation.DecodeTries(parent, d)
+	must(t, err)
+	return got
+}
+
+func TestWhatJoinsAnAttemptIsNotCounted(t *testing.T) {
+	h := newHouse(t)
+	sub := h.family(t)
+	for range 3 {
+		_, err := h.gate.Begin(t.Context(), sub)
+		must(t, err)
+	}
+	h.wantAcceptedInTheEnd(t, sub)
+	_, err := h.gate.Submit(t.Context(), sub)
+	must(t, err)
+	if got := h.tries(t, sub.Request.ParentID); len(got) != 1 {
+		t.Errorf("the parent's tries = %v, want one", got)
+	}
+}
+
+// Two hosts over one store take requests at once: what they count is exact.
+func TestOfManyThatBeginAtOnceNoMoreThan96Do(t *testing.T) {
+	h := newHouse(t)
+	parent := h.vacant(t)
+	hosts := []*house{h, h.beside(t)}
+	var subs []graduation.Submission
+	for _, child := range h.children(t, parent, graduation.MaxOfParent+10) {
+		subs = append(subs, h.request(t, parent, child, "drafts contracts"))
+	}
+	var mu sync.Mutex
+	got := map[string]int{}
+	var all sync.WaitGroup
+	for i, sub := range subs {
+		all.Go(func() {
+			_, err := hosts[i%2].gate.Begin(t.Context(), sub)
+			word := "begun"
+			if err != nil {
+				word = problem.Of(err).Kind.String()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			got[word]++
+		})
+	}
+	all.Wait()
+	if diff := cmp.Diff(map[string]int{"begun": graduation.MaxOfParent, problem.TooMany.String(): 10}, got); diff != "" {
+		t.Errorf("Begin() of %d at once (-want +got):\n%s", len(subs), diff)
+	}
+	if n := len(h.tries(t, parent)); n != graduation.MaxOfParent {
+		t.Errorf("%d tries are counted, want %d", n, graduation.MaxOfParent)
+	}
+	h.wantClean(t)
+}
+
+func TestWhatAHostedPartySentIsNotKept(t *testing.T) {
+	sent := graduation.Artefacts{
+		ManifestParent: make([]byte, 64), ManifestChild: make([]byte, 64), Card: make([]byte, 60<<10), Time: 1, ActorSeq: 1, Key: "a", Signature: make([]byte, 64),
+	}
+	t.Run("both are hosted", func(t *testing.T) {
+		h := newHouse(t)
+		sub := h.family(t)
+		sub.Artefacts = sent
+		h.wantKept(t, sub, graduation.Artefacts{})
+		h.wantAcceptedInTheEnd(t, sub)
+	})
+	t.Run("the parent is", func(t *testing.T) {
+		h := newHouse(t)
+		sub := h.elsewhere(t, h.vacant(t))
+		want := sub.Artefacts
+		sub.Artefacts.ManifestParent = sent.ManifestParent
+		h.wantKept(t, sub, want)
+	})
+	t.Run("the child is", func(t *testing.T) {
+		h := newHouse(t)
+		sub, signed := h.adopted(t)
+		sub.Artefacts = sent
+		sub.Artefacts.ManifestParent = signed
+		h.wantKept(t, sub, graduation.Artefacts{ManifestParent: signed})
+	})
+}
+
+// adopted is a child that is hosted here, whose parent runs elsewhere: the
+// request of both, and the parent's signature of the manifest to be.
+func (h *house) adopted(t testing.TB) (graduation.Submission, []byte) {
+	t.Helper()
+	child, parent := h.vacant(t), newKey(t)
+	m := composite.Manifest{
+		ParentID: parent.ID(), ChildID: child, BirthPath: "D1", ClosedByDefault: true,
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2,
+	}
+	r := composite.Request{ParentID: parent.ID(), ChildID: child, CapabilityText: "drafts contracts"}
+	must(t, m.SignParent(t.Context(), parent))
+	must(t, r.SignParent(t.Context(), parent))
+	must(t, h.vacants.Sign(t.Context(), child, func(s identity.Signer) error {
+		return errors.Join(m.SignChild(t.Context(), s), r.SignChild(t.Context(), s))
+	}))
+	must(t, h.vacants.TakeManifest(t.Context(), m))
+	next := m.Graduated()
+	must(t, next.SignParent(t.Context(), parent))
+	return graduation.Submission{Request: r}, next.SignatureParent
+}
+
+// wantKept wants that of an attempt's artefacts in its row.
+func (h *house) wantKept(t testing.TB, sub graduation.Submission, want graduation.Artefacts) {
+	t.Helper()
+	st, err := h.gate.Begin(t.Context(), sub)
+	must(t, err)
+	row, err := h.sound.Tip(t.Context(), graduation.Stream(st.Child))
+	must(t, err)
+	a, err := graduation.DecodeAttempt(st.Child, row)
+	must(t, err)
+	if diff := cmp.Diff(want, a.Artefacts); diff != "" {
+		t.Errorf("Begin() keeps (-want +got):\n%s", diff)
+	}
+}
+
+func TestTriesOfMoreThanTheLimitAreDamaged(t *testing.T) {
+	data := `{"format":1,"began":[1` + strings.Repeat(",1", graduation.MaxOfParent) + `]}`
+	_, err := graduation.DecodeTries(identity.ID{}, store.Doc{Version: 1, Data: []byte(data)})
+	wantKind(t, "DecodeTries()", err, problem.Damaged)
+}
+
+// Who may write attempts writes no window and no tries by that.
+func TestEachDocumentThatLimitsHasAPartitionOfItsOwn(t *testing.T) {
+	id := newKey(t).ID()
+	keys := []store.Key{graduation.AttemptKey(id, 1), graduation.TriesKey(id), graduation.WindowKey(id)}
+	seen := map[string]bool{}
+	for _, k := range keys {
+		if seen[k.Partition] {
+			t.Errorf("%s lies in a partition of another kind", k)
+		}
+		seen[k.Partition] = true
+		if !graduation.IsChecked(k) {
+			t.Errorf("IsChecked(%s) = false, want true", k)
+		}
+		k.Partition += "0"
+		if graduation.IsChecked(k) {
+			t.Errorf("IsChecked(%s) = true, want false", k)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+// Package spawning lets a parent ask for children by its own signature: it says
+// whether a request is of now, is the parent's, was not seen before under
+// another meaning, and is not one too many.
+//
+// It imports composite, pause, settle, store and problem. The invariants: what
+// is not signed by the parent it names costs no read; a nonce that was taken
+// stands for one request for as long as its time would pass, so that the same
+// bytes sent again mean the same child, and others under it are refused; a
+// parent has at most Most requests taken within an hour, and MostChildren
+// children by them, on all instances together.
+package spawning
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The limits of requests.
+const (
+	// Skew is how far a request's time may be from the host's clock.
+	Skew = 300 * time.Second
+	// Most is how many requests of a parent are taken within Window, which is
+	// longer than a request's time passes.
+	Most   = 10
+	Window = time.Hour
+	// MostChildren is how many children a parent has by its requests. Those that
+	// are gone are looked for once in Recount at most: it is a read for each.
+	MostChildren = 100
+	Recount      = time.Minute
+)
+
+// Key is where the requests of parent lie that were taken.
+func Key(parent identity.ID) store.Key {
+	return store.Key{Partition: "v#" + parent.String(), Sort: "spawns"}
+}
+
+// Requests takes requests. It is safe for concurrent use if Rand is.
+type Requests struct {
+	Store store.Store
+	Now   func() time.Time
+	Rand  io.Reader
+	// Wait sleeps between tries, or ends early with ctx; pause.For if nil.
+	Wait settle.Wait
+}
+
+// format is the version of the stored document.
+const format = 1
+
+// stored is the document: at most Most requests, each till it is a Window old,
+// and at most MostChildren names that were asked for.
+type stored struct {
+	Format    int     `json:"format"`
+	Taken     []taken `json:"taken"`
+	Children  []child `json:"children,omitempty"`
+	Recounted int64   `json:"recounted,omitempty"` // Unix microseconds
+}
+
+type child struct {
+	Name string `json:"name"`
+	At   int64  `json:"at"` // Unix microseconds
+}
+
+// Gone says of a name that a parent has asked for that no child of it is there,
+// or none any more.
+type Gone func(ctx context.Context, name string) (bool, error)
+
+type taken struct {
+	Nonce string        `json:"nonce"`
+	Hash  identity.Hash `json:"hash"`
+	At    int64         `json:"at"` // Unix microseconds
+}
+
+// Check says whether r is of now and signed by its parent: nil, or a problem of
+// kind Clock or BadSignature. It reads nothing.
+func (q *Requests) Check(r *composite.SpawnRequest) error {
+	now := q.Now()
+	if off := r.Time.Sub(now); off > Skew || off < -Skew {
+		return problem.New(problem.Clock, "ts: expected a time within %d s of the host's, which is %s, got %s",
+			int(Skew.Seconds()), canon.FormatTime(now.UTC().Truncate(time.Second)), canon.FormatTime(r.Time))
+	}
+	return r.Verify()
+}
+
+// Take takes a request that passed Check: nil for one that is new, and for the
+// very same sent again. Otherwise the problem is of kind Replay, for a nonce
+// that stands for another request, TooMany, or Unavailable.
+func (q *Requests) Take(ctx context.Context, r *composite.SpawnRequest, gone Gone) error {
+	wait := q.Wait
+	if wait == nil {
+		wait = retry.For
+	}
+	ctx, cancel := settle.WithPatience(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		next, version, err := q.decide(ctx, r, gone)
+		if next == nil {
+			return err
+		}
+		full := err
+		put, err := q.put(r.ParentID, next, version)
+		if err != nil {
+			return err
+		}
+		err = settle.Commit(ctx, q.Store, wait, put)
+		switch {
+		case err == nil:
+			return full
+		case !settle.Overtaken(err), settle.BackOff(ctx, wait, q.Rand, try) != nil:
+			return unavailable(err)
+		}
+	}
+}
+
+func unavailable(err error) error {
+	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
+}
+
+func (q *Requests) put(parent identity.ID, s *stored, version uint64) (store.Put, error) {
+	p := store.Put{Key: Key(parent), If: version}
+	if _, err := io.ReadFull(q.Rand, p.Attempt[:]); err != nil {
+		return p, problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	var err error
+	if p.Data, err = json.Marshal(s); err != nil {
+		return p, problem.Wrap(problem.Internal, err, "requests of %s", parent.Short())
+	}
+	return p, nil
+}
+
+// decide says what is to be kept, over which version, and refuses r or not. It is
+// nil where nothing changes: r was taken before, or is refused.
+func (q *Requests) decide(ctx context.Context, r *composite.SpawnRequest, gone Gone) (next *stored, version uint64, err error) {
+	d, err := q.Store.Doc(ctx, Key(r.ParentID))
+	if err != nil {
+		return nil, 0, unavailable(err)
+	}
+	was, err := decode(r.ParentID, d)
+	if err != nil {
+		return nil, 0, err
+	}
+	now, hash := q.Now(), r.Hash()
+	s := stored{Format: format, Children: was.Children, Recounted: was.Recounted}
+	for _, t := range was.Taken {
+		switch {
+		case now.Sub(time.UnixMicro(t.At)) >= Window:
+			continue
+		case t.Nonce == r.Nonce && t.Hash != hash:
+			return nil, 0, problem.New(problem.Replay, "nonce: expected one that was not used before")
+		case t.Nonce == r.Nonce:
+			return nil, 0, nil
+		}
+		s.Taken = append(s.Taken, t)
+	}
+	if len(s.Taken) >= Most {
+		return nil, 0, problem.New(problem.TooMany, "parent %s has asked for %d children within an hour, which is the limit", r.ParentID.Short(), Most)
+	}
+	counted, err := s.count(ctx, now, r.Name, gone)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case len(s.Children) > MostChildren:
+		full := problem.New(problem.TooMany, "parent %s has %d children that it has asked for itself, which is the limit; who runs the host may delete some", r.ParentID.Short(), MostChildren)
+		if !counted {
+			return nil, 0, full
+		}
+		s.Children = s.Children[:MostChildren]
+		return &s, d.Version, full
+	}
+	s.Taken = append(s.Taken, taken{r.Nonce, hash, now.UnixMicro()})
+	return &s, d.Version, nil
+}
+
+// count puts name behind the others, and leaves out who is gone if they are too
+// many and were not counted lately. What was asked for within a Window is there,
+// or may be about to be.
+func (s *stored) count(ctx context.Context, now time.Time, name string, gone Gone) (counted bool, err error) {
+	others := slices.DeleteFunc(slices.Clone(s.Children), func(c child) bool { return c.Name == name })
+	counted = len(others) >= MostChildren && now.Sub(time.UnixMicro(s.Recounted)).Abs() >= Recount
+	if counted {
+		s.Recounted = now.UnixMicro()
+		kept := others[:0]
+		for _, c := range others {
+			over := false
+			if now.Sub(time.UnixMicro(c.At)) >= Window {
+				if over, err = gone(ctx, c.Name); err != nil {
+					return false, err
+				}
+			}
+			if !over {
+				kept = append(kept, c)
+			}
+		}
+		others = kept
+	}
+	s.Children = append(others, child{name, now.UnixMicro()})
+	return counted, nil
+}
+
+func decode(parent identity.ID, d store.Doc) (s stored, err error) {
+	if d.Version == 0 {
+		return stored{Format: format}, nil
+	}
+	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format {
+		return s, problem.Wrap(problem.Damaged, err, "the requests of vacant %s for children are not readable", parent.Short())
+	}
+	return s, nil
+}

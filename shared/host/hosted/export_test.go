@@ -1,4 +1,0 @@
-package hosted
-
-// Remembered is how many ids v's directory remembers.
-func Remembered(v *Vacants) int { return len(v.memory.items) }

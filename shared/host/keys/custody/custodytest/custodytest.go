@@ -1,0 +1,154 @@
+// Package custodytest is the contract of custody.Vault, executable. Every
+// vault runs it in its tests.
+//
+// It imports custody and problem. The invariant: what it asks is what the doc
+// comment of the port says, no more.
+package custodytest
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Run runs the contract. Each call of fresh makes a vault under a key of its
+// own.
+func Run(t *testing.T, fresh func(t *testing.T) custody.Vault) {
+	t.Run("what was sealed opens, whatever its size", func(t *testing.T) { roundTrip(t, fresh(t)) })
+	t.Run("two boxes of one secret differ", func(t *testing.T) { boxesDiffer(t, fresh(t)) })
+	t.Run("a box opens under its own context only", func(t *testing.T) { bound(t, fresh(t)) })
+	t.Run("a box with any byte changed, cut or added does not open", func(t *testing.T) { damaged(t, fresh(t)) })
+	t.Run("a box of another vault does not open", func(t *testing.T) { foreign(t, fresh(t), fresh(t)) })
+	t.Run("nothing handed in is changed or kept", func(t *testing.T) { untouched(t, fresh(t)) })
+	t.Run("a secret that is too large is refused", func(t *testing.T) { tooLarge(t, fresh(t)) })
+	t.Run("many goroutines seal and open at once", func(t *testing.T) { concurrent(t, fresh(t)) })
+	t.Run("fmt shows the same for two vaults", func(t *testing.T) { silent(t, fresh(t), fresh(t)) })
+}
+
+const (
+	here = "vacant:here"
+	hush = "hush-hush"
+)
+
+func seal(t *testing.T, v custody.Vault, bound string, secret []byte) []byte {
+	t.Helper()
+	box, err := v.Seal(t.Context(), bound, secret)
+	if err != nil {
+		t.Fatalf("Seal() = %v", err)
+	}
+	return box
+}
+
+func roundTrip(t *testing.T, v custody.Vault) {
+	for _, n := range []int{0, 1, 32, 33, 1000, custody.MaxSecret} {
+		secret := bytes.Repeat([]byte{0xa5}, n)
+		box := seal(t, v, here, secret)
+		if n >= 16 && bytes.Contains(box, secret[:16]) {
+			t.Errorf("the box of %d bytes shows the secret", n)
+		}
+		got, err := v.Open(t.Context(), here, box)
+		if err != nil || !bytes.Equal(got, secret) {
+			t.Errorf("Open(Seal(%d bytes)) = %d bytes, %v", n, len(got), err)
+		}
+	}
+}
+
+func boxesDiffer(t *testing.T, v custody.Vault) {
+	secret := []byte("the same secret")
+	if bytes.Equal(seal(t, v, here, secret), seal(t, v, here, secret)) {
+		t.Error("Seal() gave the same box twice")
+	}
+}
+
+func bound(t *testing.T, v custody.Vault) {
+	box := seal(t, v, here, []byte(hush))
+	for _, other := range []string{"", "vacant:her", "vacant:here ", "vacant:there", "\x01vacant:here"} {
+		refused(t, v, other, box)
+	}
+}
+
+func damaged(t *testing.T, v custody.Vault) {
+	box := seal(t, v, here, []byte(hush))
+	for i := range box {
+		broken := bytes.Clone(box)
+		broken[i] ^= 1
+		refused(t, v, here, broken)
+		refused(t, v, here, box[:i])
+	}
+	refused(t, v, here, append(bytes.Clone(box), 0))
+	refused(t, v, here, nil)
+}
+
+func foreign(t *testing.T, a, b custody.Vault) {
+	refused(t, b, here, seal(t, a, here, []byte(hush)))
+}
+
+func refused(t *testing.T, v custody.Vault, bound string, box []byte) {
+	t.Helper()
+	got, err := v.Open(t.Context(), bound, box)
+	if !problem.Is(err, problem.Damaged) || got != nil {
+		t.Errorf("Open(%q, %x) = %q, %v, want an error of kind damaged", bound, box, got, err)
+	}
+	if err != nil && strings.Contains(err.Error(), hush) {
+		t.Errorf("the error shows the secret: %v", err)
+	}
+}
+
+func untouched(t *testing.T, v custody.Vault) {
+	secret := []byte(hush)
+	box := seal(t, v, here, secret)
+	if string(secret) != hush {
+		t.Errorf("Seal() changed the secret to %q", secret)
+	}
+	clear(secret) // the caller wipes it; the box must not care
+	sealed := bytes.Clone(box)
+	got, err := v.Open(t.Context(), here, box)
+	if err != nil || string(got) != hush || !bytes.Equal(box, sealed) {
+		t.Errorf("Open() = %q, %v; box changed: %t", got, err, !bytes.Equal(box, sealed))
+	}
+	clear(got)
+	if again, err := v.Open(t.Context(), here, box); err != nil || string(again) != hush {
+		t.Errorf("Open() after wiping = %q, %v", again, err)
+	}
+}
+
+func tooLarge(t *testing.T, v custody.Vault) {
+	if box, err := v.Seal(t.Context(), here, make([]byte, custody.MaxSecret+1)); !problem.Is(err, problem.TooLarge) {
+		t.Errorf("Seal(MaxSecret + 1) = %d bytes, %v, want too large", len(box), err)
+	}
+}
+
+func concurrent(t *testing.T, v custody.Vault) {
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 20 {
+				secret, place := fmt.Sprintf("secret %d of %d", i, g), fmt.Sprintf("place %d", g)
+				box, err := v.Seal(t.Context(), place, []byte(secret))
+				if err != nil {
+					t.Errorf("Seal() = %v", err)
+					return
+				}
+				if got, err := v.Open(t.Context(), place, box); err != nil || string(got) != secret {
+					t.Errorf("Open() = %q, %v, want %q", got, err, secret)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// silent compares two vaults with different keys: what prints alike shows
+// nothing of a key. Addresses may differ, so none may be printed either.
+func silent(t *testing.T, a, b custody.Vault) {
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		if x, y := fmt.Sprintf(verb, a), fmt.Sprintf(verb, b); x != y {
+			t.Errorf("%s shows %q for one vault and %q for another", verb, x, y)
+		}
+	}
+}

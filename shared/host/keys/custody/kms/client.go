@@ -1,0 +1,88 @@
+package kms
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/kms/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// As in store/dynamo: short tries with short waits between, since a caller is
+// waiting who will come again.
+const (
+	perTry       = 3 * time.Second
+	maxTries     = 3
+	shortestWait = 25 * time.Millisecond
+)
+
+func settings(o *kms.Options) {
+	o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry)
+	o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
+		r.MaxAttempts = maxTries
+		r.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+			return rand.N(shortestWait << min(attempt, 4)), nil
+		})
+	})
+}
+
+// foreign reports whether the service has looked at a box with its key and
+// refused it: a wrong context, other bytes, another key. All else that can go
+// wrong says nothing of the box. (AWS answers AccessDenied to some boxes of
+// keys that are not ours; such a box counts as one that cannot be looked at.)
+func foreign(err error) bool {
+	var invalid *types.InvalidCiphertextException
+	var incorrect *types.IncorrectKeyException
+	return errors.As(err, &invalid) || errors.As(err, &incorrect)
+}
+
+// reasons are what an operator can do something about, by error code. The
+// others — throttling, timeouts, an internal failure — pass by themselves.
+func reason(code string) string {
+	switch code {
+	case "DisabledException":
+		return "its key is disabled"
+	case "KMSInvalidStateException":
+		return "its key is about to be deleted, or not in a state to be used"
+	case "NotFoundException":
+		return "its key does not exist in this account and Region"
+	case "InvalidKeyUsageException":
+		return "its key is of another kind"
+	case denied:
+		return "the key service refuses access"
+	case "ExpiredTokenException", "ExpiredToken", "UnrecognizedClientException", "InvalidClientTokenId",
+		"InvalidSignatureException", "MissingAuthenticationTokenException", "IncompleteSignature":
+		return "the credentials are expired or wrong"
+	}
+	return "the key service does not answer as it should"
+}
+
+// denied is what the service says to who may not use its key for a context. A
+// key's policy may let an operator open the keys of texts and no seed: to verify
+// that is a secret withheld, which tells nothing of the box.
+const denied = "AccessDeniedException"
+
+// unavailable is an error of the service that is none of the data's.
+func unavailable(err error, what string) error {
+	var api smithy.APIError
+	code := ""
+	if errors.As(err, &api) {
+		code = api.ErrorCode()
+	}
+	if code == denied {
+		err = errors.Join(custody.ErrWithheld, err)
+	}
+	return problem.Wrap(problem.Unavailable, err, "%s: %s", what, reason(code))
+}
+
+// count adds one request to the usage of the call under way.
+func count(ctx context.Context) { obs.UsageOf(ctx).AskedKMS() }

@@ -1,0 +1,262 @@
+// Package sealed signs for hosted vacants whose seeds lie sealed in the store.
+// A seed is opened once, kept in memory for a while, and wiped.
+//
+// It imports custody, identity and problem. The invariants: a key signs only
+// for the id it was asked for; a key whose time is over signs nothing more, and
+// is wiped no earlier than its last signature under way is made.
+package sealed
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// most is how many keys are open at once; one more closes the one that would
+// expire first. It bounds what a memory dump of a large host gives away.
+const most = 1024
+
+// Seal seals k's seed so that only a Signer of k's id opens it.
+func Seal(ctx context.Context, v custody.Vault, k *identity.Key) ([]byte, error) {
+	seed := k.Seed()
+	defer clear(seed)
+	return v.Seal(ctx, bound(k.ID()), seed)
+}
+
+func bound(id identity.ID) string { return "vacant:" + id.String() }
+
+// Open returns the key that was sealed for id. The caller wipes it.
+func Open(ctx context.Context, v custody.Vault, id identity.ID, box []byte) (*identity.Key, error) {
+	seed, err := v.Open(ctx, bound(id), box)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(seed)
+	k, err := identity.KeyFromSeed(seed)
+	if err != nil {
+		return nil, problem.New(problem.Damaged, "sealed seed of vacant %s: expected %d bytes, got %d", id.Short(), identity.Size, len(seed))
+	}
+	if k.ID() != id {
+		// The vault vouches for the box, not for what was put in: signing with
+		// it would make signatures of somebody else.
+		k.Wipe()
+		return nil, problem.New(problem.Damaged, "sealed seed of vacant %s is that of another id", id.Short())
+	}
+	return k, nil
+}
+
+// Signers opens sealed seeds and keeps the keys for a time, fixed from the
+// opening, so that a vault's refusal takes effect within it. It is safe for
+// concurrent use. Keys are wiped when their time is over and any Signer is
+// used, or at a Sweep.
+type Signers struct {
+	vault custody.Vault
+	now   func() time.Time
+	ttl   time.Duration
+
+	mu      sync.Mutex
+	keys    map[identity.ID]*opened
+	opening map[identity.ID]chan struct{} // closed when that opening has ended
+	due     time.Time                     // no key expires before it
+}
+
+// opened is a key in memory. Signers.mu guards all but the key itself.
+type opened struct {
+	key   *identity.Key
+	until time.Time
+	users int  // signatures under way
+	gone  bool // expired while in use: the last user wipes it
+}
+
+// NewSigners returns Signers that keep an opened key for ttl.
+func NewSigners(v custody.Vault, now func() time.Time, ttl time.Duration) *Signers {
+	return &Signers{
+		vault: v, now: now, ttl: ttl,
+		keys:    make(map[identity.ID]*opened),
+		opening: make(map[identity.ID]chan struct{}),
+	}
+}
+
+// Signer opens the seed that was sealed for id, unless its key is in memory,
+// and returns its signer.
+func (s *Signers) Signer(ctx context.Context, id identity.ID, box []byte) (identity.Signer, error) {
+	k := s.Key(id, box)
+	if err := k.Ready(ctx); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// Key returns the signer of the seed that was sealed for id, and opens nothing
+// before it is Ready or signs: strangers can make a host look for a key. It
+// keeps box, which nobody may change.
+func (s *Signers) Key(id identity.ID, box []byte) *Key {
+	return &Key{signers: s, id: id, box: box}
+}
+
+// Forget wipes id's key, if it is in memory, for a seed that is destroyed.
+func (s *Signers) Forget(id identity.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keys[id] != nil {
+		s.drop(id)
+	}
+}
+
+// Sweep wipes the keys whose time is over. A home calls it now and then, so
+// that an idle host keeps no key.
+func (s *Signers) Sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire(s.now())
+}
+
+// Close wipes every key. Signers still work, by opening their seeds again.
+func (s *Signers) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.keys {
+		s.drop(id)
+	}
+}
+
+// acquire returns id's key with one more user, opening it if need be. One
+// opening per id is under way at a time: a key service charges for each.
+func (s *Signers) acquire(ctx context.Context, id identity.ID, box []byte) (*opened, error) {
+	for {
+		s.mu.Lock()
+		s.expire(s.now())
+		if o := s.keys[id]; o != nil {
+			o.users++
+			s.mu.Unlock()
+			return o, nil
+		}
+		wait := s.opening[id]
+		if wait == nil {
+			done := make(chan struct{})
+			s.opening[id] = done
+			s.mu.Unlock()
+			return s.open(ctx, id, box, done)
+		}
+		s.mu.Unlock()
+		select {
+		case <-wait: // opened, or failed for reasons of its caller: look again
+		case <-ctx.Done():
+			return nil, problem.Wrap(problem.Unavailable, ctx.Err(), "the key of vacant %s was not opened in time", id.Short())
+		}
+	}
+}
+
+// open is acquire's slow path. The caller has put done into s.opening.
+func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done chan struct{}) (*opened, error) {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.opening, id)
+		close(done)
+	}()
+	key, err := Open(ctx, s.vault, id, box)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.keys) >= most {
+		s.drop(s.first())
+	}
+	o := &opened{key: key, until: s.now().Add(s.ttl), users: 1}
+	if len(s.keys) == 0 || o.until.Before(s.due) {
+		s.due = o.until
+	}
+	s.keys[id] = o
+	return o, nil
+}
+
+func (s *Signers) release(o *opened) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.users--
+	if o.gone && o.users == 0 {
+		o.key.Wipe()
+	}
+}
+
+// expire drops the keys whose time is over. It looks at them only when one may
+// be due, because it runs for every signature.
+func (s *Signers) expire(now time.Time) {
+	if len(s.keys) == 0 || now.Before(s.due) {
+		return
+	}
+	for id, o := range s.keys {
+		if !now.Before(o.until) {
+			s.drop(id)
+		}
+	}
+	if len(s.keys) > 0 {
+		s.due = s.keys[s.first()].until
+	}
+}
+
+// drop forgets id's key, and wipes it unless a signature is under way.
+func (s *Signers) drop(id identity.ID) {
+	o := s.keys[id]
+	delete(s.keys, id)
+	o.gone = true
+	if o.users == 0 {
+		o.key.Wipe()
+	}
+}
+
+// first is the id whose key expires first.
+func (s *Signers) first() identity.ID {
+	var first identity.ID
+	var at time.Time
+	for id, o := range s.keys {
+		if at.IsZero() || o.until.Before(at) {
+			first, at = id, o.until
+		}
+	}
+	return first
+}
+
+// Format shows only what s is, whatever the verb.
+func (s *Signers) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sealed.Signers") }
+
+// Key is the identity.Signer of a sealed seed. It holds no key itself, so it
+// stays good when the time of an opened one is over.
+type Key struct {
+	signers *Signers
+	id      identity.ID
+	box     []byte
+}
+
+// ID is the id signed for.
+func (k *Key) ID() identity.ID { return k.id }
+
+// Ready opens the seed, unless the key is in memory.
+func (k *Key) Ready(ctx context.Context) error {
+	o, err := k.signers.acquire(ctx, k.id, k.box)
+	if err == nil {
+		k.signers.release(o)
+	}
+	return err
+}
+
+// Sign signs msg.
+func (k *Key) Sign(ctx context.Context, msg []byte) ([]byte, error) {
+	o, err := k.signers.acquire(ctx, k.id, k.box)
+	if err != nil {
+		return nil, err
+	}
+	defer k.signers.release(o)
+	return o.key.Sign(ctx, msg)
+}
+
+// Format shows the id's short form, whatever the verb.
+func (k *Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sealed key of "+k.id.Short()) }

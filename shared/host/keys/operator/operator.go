@@ -1,0 +1,145 @@
+// Package operator keeps the key of whoever runs a host: made when the host is
+// deployed, shown once, known to the host as a hash only.
+//
+// It imports the store, pause, settle and problem. The invariants: the key itself is never
+// stored and shows in no error; a key counts from the commit of its hash on
+// and the one before it from then on no more, on every instance at once.
+package operator
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Prefix begins every key, so that one that got into the open is found by who
+// searches for it.
+const Prefix = "vop_"
+
+// size of a key in random bytes.
+const size = 32
+
+// keySize is the length of a key in its text form.
+const keySize = len(Prefix) + 43
+
+// format is the version of the stored document.
+const format = 1
+
+// Key is where the hash lies.
+func Key() store.Key { return store.Key{Partition: "host", Sort: "operator"} }
+
+// Keys mints and checks the operator key of the host over a store. It is safe
+// for concurrent use if Rand is.
+type Keys struct {
+	Store store.Store
+	Now   func() time.Time
+	Rand  io.Reader
+}
+
+// stored is the document. A key has 256 random bits, so a plain hash of it
+// tells nothing that could be guessed.
+type stored struct {
+	Format int       `json:"format"`
+	Hash   string    `json:"sha256"` // of the key's text, hex
+	Made   time.Time `json:"made"`
+}
+
+// Rotate makes a new key, which alone is good from now on, and returns it. On
+// an error no key is returned; if it is Unavailable the key before may be good
+// or not, and Rotate is called again.
+func (k Keys) Rotate(ctx context.Context) (string, error) {
+	secret := make([]byte, size)
+	defer clear(secret)
+	var attempt store.Attempt
+	for _, b := range [][]byte{secret, attempt[:]} {
+		if _, err := io.ReadFull(k.Rand, b); err != nil {
+			return "", problem.Wrap(problem.Unavailable, err, "no randomness for an operator key")
+		}
+	}
+	key := Prefix + base64.RawURLEncoding.EncodeToString(secret)
+	hash := sha256.Sum256([]byte(key))
+	data, err := json.Marshal(stored{format, hex.EncodeToString(hash[:]), k.Now().UTC()})
+	if err != nil {
+		return "", problem.Wrap(problem.Internal, err, "operator key")
+	}
+	for try := 1; ; try++ {
+		before, err := k.Store.Doc(ctx, Key())
+		if err == nil {
+			err = settle.Commit(ctx, k.Store, retry.For, store.Put{Key: Key(), If: before.Version, Attempt: attempt, Data: data})
+		}
+		var overtaken *store.ConflictError
+		switch {
+		case err == nil:
+			return key, nil
+		case errors.As(err, &overtaken) && try < settle.Tries:
+			continue // another rotation was quicker; the later one counts
+		}
+		return "", problem.Wrap(problem.Unavailable, err, "the operator key cannot be kept now; run the same command again")
+	}
+}
+
+// Check says whether key is the operator's: nil, or a problem of kind
+// Unauthorized. What is no key by its form costs no read. Otherwise the store
+// is read each time, consistently, so that a rotation counts at once; if it
+// cannot be read the problem is Unavailable, and says nothing of the key. The
+// time taken tells nothing of the hash either.
+func (k Keys) Check(ctx context.Context, key string) error {
+	if !wellFormed(key) {
+		return refused()
+	}
+	d, err := k.Store.Doc(ctx, Key())
+	if err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the operator key cannot be checked now")
+	}
+	if d.Version == 0 {
+		return refused() // none was minted yet
+	}
+	want, err := decode(d.Data)
+	if err != nil {
+		return err
+	}
+	got := sha256.Sum256([]byte(key))
+	if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+		return refused()
+	}
+	return nil
+}
+
+func refused() error {
+	return problem.New(problem.Unauthorized, "this is not the operator key of this host")
+}
+
+func wellFormed(key string) bool {
+	if len(key) != keySize || !strings.HasPrefix(key, Prefix) {
+		return false
+	}
+	_, err := base64.RawURLEncoding.Strict().DecodeString(key[len(Prefix):])
+	return err == nil
+}
+
+func decode(data []byte) (hash [sha256.Size]byte, err error) {
+	var s stored
+	if err := json.Unmarshal(data, &s); err != nil {
+		return hash, problem.Wrap(problem.Damaged, err, "the operator key's document is not readable")
+	}
+	if s.Format != format {
+		return hash, problem.New(problem.Damaged, "the operator key's document: expected format %d, got %d", format, s.Format)
+	}
+	b, err := hex.DecodeString(s.Hash)
+	if err != nil || len(b) != len(hash) {
+		return hash, problem.New(problem.Damaged, "the operator key's document holds no SHA-256")
+	}
+	return [sha256.Size]byte(b), nil
+}

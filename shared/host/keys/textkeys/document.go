@@ -1,0 +1,157 @@
+package textkeys
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// The document of a day: format, state and, while the key lives, the key's box
+// of the vault.
+const (
+	partition = "textkey" // sorted by the day, YYYY-MM-DD
+
+	docFormat = 1
+	live      = 1
+	destroyed = 2
+
+	keySize  = 32
+	pageSize = 100
+	lastDay  = 2932896 // 9999-12-31: the last that sorts as text
+)
+
+// errAbsent: there is no document of that day. To a reader that is ErrGone.
+var errAbsent = fmt.Errorf("%w: it was never made", ErrGone)
+
+func dayOf(t time.Time) (uint32, error) {
+	const seconds = 24 * 60 * 60
+	u := t.Unix()
+	if u < 0 || u/seconds > lastDay {
+		return 0, problem.New(problem.Unavailable, "the clock shows %s: expected a time in the years 1970 to 9999", t.UTC().Format(time.RFC3339))
+	}
+	return uint32(u / seconds), nil
+}
+
+func startOf(day uint32) time.Time { return time.Unix(int64(day)*24*60*60, 0).UTC() }
+
+func sortOf(day uint32) string { return startOf(day).Format(time.DateOnly) }
+
+func keyOf(day uint32) store.Key { return store.Key{Partition: partition, Sort: sortOf(day)} }
+
+// bound is what the vault binds a day's key to: a box copied to the document
+// of another day does not open.
+func bound(day uint32) string { return partition + ":" + sortOf(day) }
+
+// IsBound says whether what a box is bound to is a text key, and nothing else
+// that a vault keeps: for who opens those alone for others.
+func IsBound(to string) bool {
+	day, ok := strings.CutPrefix(to, partition+":")
+	t, err := time.Parse(time.DateOnly, day)
+	return ok && err == nil && t.Format(time.DateOnly) == day
+}
+
+// IsKey says whether a document is the key of a day.
+func IsKey(k store.Key) bool { return k.Partition == partition }
+
+// load reads the key of a day: errAbsent if it has no document, ErrGone if
+// that is a tombstone.
+func (k *Keys) load(ctx context.Context, day uint32) (cipher.AEAD, error) {
+	d, err := k.store.Doc(ctx, keyOf(day))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
+	case d.Version == 0:
+		return nil, errAbsent
+	case len(d.Data) < 2 || d.Data[0] != docFormat || d.Data[1] != live && d.Data[1] != destroyed:
+		return nil, problem.New(problem.Damaged, "text key of %s: its document is not of format %d", sortOf(day), docFormat)
+	case d.Data[1] == destroyed:
+		return nil, ErrGone
+	}
+	key, err := k.vault.Open(ctx, bound(day), d.Data[2:])
+	if err != nil {
+		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
+	}
+	defer clear(key)
+	return newAEAD(key)
+}
+
+// create makes the key of a day that has no document. Nothing is sealed under a
+// key before its document is known to be there: if the outcome of the Put is
+// unknown, the next caller reads what came of it.
+func (k *Keys) create(ctx context.Context, day uint32) (cipher.AEAD, error) {
+	key := make([]byte, keySize)
+	defer clear(key)
+	attempt, err := k.random(key)
+	if err != nil {
+		return nil, err
+	}
+	box, err := k.vault.Seal(ctx, bound(day), key)
+	if err != nil {
+		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
+	}
+	err = k.store.Commit(ctx, store.Put{Key: keyOf(day), If: 0, Attempt: attempt, Data: append([]byte{docFormat, live}, box...)})
+	var conflict *store.ConflictError
+	switch {
+	case errors.As(err, &conflict):
+		return k.load(ctx, day) // another host was faster: its key is the day's
+	case err != nil:
+		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
+	}
+	return newAEAD(key)
+}
+
+// bury turns the document of a key into a tombstone. It reports whether it
+// did: not if it is one already, or if another host is at it.
+func (k *Keys) bury(ctx context.Context, d store.Doc) (bool, error) {
+	if len(d.Data) >= 2 && d.Data[0] == docFormat && d.Data[1] == destroyed {
+		return false, nil
+	}
+	attempt, err := k.random(nil)
+	if err != nil {
+		return false, err
+	}
+	err = k.store.Commit(ctx, store.Put{Key: d.Key, If: d.Version, Attempt: attempt, Data: []byte{docFormat, destroyed}})
+	var conflict *store.ConflictError
+	switch {
+	case errors.As(err, &conflict):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("sweep of text key %s: %w", d.Key.Sort, err)
+	}
+	return true, nil
+}
+
+// random fills key and returns an attempt.
+func (k *Keys) random(key []byte) (a store.Attempt, err error) {
+	_, err = io.ReadFull(k.rand, key)
+	if err == nil {
+		_, err = io.ReadFull(k.rand, a[:])
+	}
+	if err != nil {
+		return a, problem.Wrap(problem.Unavailable, err, "no randomness for a text key")
+	}
+	return a, nil
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	if len(key) != keySize {
+		return nil, problem.New(problem.Damaged, "a text key has %d bytes, got %d", keySize, len(key))
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "")
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "")
+	}
+	return aead, nil
+}

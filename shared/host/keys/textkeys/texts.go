@@ -1,0 +1,237 @@
+// Package textkeys seals what people wrote under the host's key of the UTC day,
+// and destroys the key when its time is over: then nobody can read the texts,
+// though the rows that hold them are never deleted (design §9).
+//
+// It imports custody, store and problem. The invariants: a day has one key,
+// whatever number of hosts make it at once; no text is sealed under a key that
+// is not durable; a day whose key was destroyed never gets another.
+package textkeys
+
+import (
+	"context"
+	"crypto/cipher"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// MinRetention is how long texts are kept at least, from the end of their day
+// (design §10).
+const MinRetention = 24 * time.Hour
+
+// mostCached bounds the keys in memory. A host that keeps texts for longer
+// than so many days reads older keys again and again.
+const mostCached = 64
+
+// ErrGone: the key of that day is destroyed, or there never was one. The text
+// cannot be read any more; the row that holds it is not damaged.
+var ErrGone = errors.New("the key of that day is destroyed")
+
+// ErrDamaged: the text does not open under its key and the bytes it is bound
+// to. It is of kind problem.Damaged.
+var ErrDamaged error = problem.New(problem.Damaged, "a sealed text does not open")
+
+// Sealed is a text as it lies in a row.
+type Sealed struct {
+	Day uint32 // whose key: days since 1970-01-01 UTC
+	Box []byte // nonce, ciphertext and tag of AES-256-GCM
+}
+
+// Overhead is how many bytes Box is longer than the text.
+const Overhead = nonceSize + 16
+
+const nonceSize = 12
+
+// Keys are the keys of the days. They are safe for concurrent use.
+//
+// A key in memory cannot be wiped, since the cipher hides its expansion; it is
+// dropped for the collector when its time is over, and not used from then on.
+type Keys struct {
+	store     store.Store
+	vault     custody.Vault
+	now       func() time.Time
+	rand      io.Reader
+	retention time.Duration
+
+	mu   sync.RWMutex
+	keys map[uint32]cipher.AEAD
+
+	turn chan struct{} // holds a token while a key is being read or made
+}
+
+// New returns the keys kept in s, sealed by v. They are destroyed retention
+// after the end of their day, MinRetention at least. rand must be safe for
+// concurrent use: crypto/rand.Reader outside tests.
+func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader, retention time.Duration) *Keys {
+	return &Keys{
+		store: s, vault: v, now: now, rand: rand,
+		retention: max(retention, MinRetention),
+		keys:      make(map[uint32]cipher.AEAD),
+		turn:      make(chan struct{}, 1),
+	}
+}
+
+// Warm brings today's key into memory, and makes it if there is none. Once it
+// is there Warm costs next to nothing. A store out of reach says
+// store.ErrUnavailable.
+func (k *Keys) Warm(ctx context.Context) error {
+	_, _, err := k.today(ctx)
+	return err
+}
+
+// Seal seals plain under today's key, bound to aad: it opens with the same aad
+// only. It needs the store only when the day is new to this process.
+//
+// A nonce is 12 random bytes, so a host may seal some 2^32 texts a day.
+func (k *Keys) Seal(ctx context.Context, aad, plain []byte) (Sealed, error) {
+	day, aead, err := k.today(ctx)
+	if err != nil {
+		return Sealed{}, err
+	}
+	box := make([]byte, nonceSize, len(plain)+Overhead)
+	if _, err := io.ReadFull(k.rand, box); err != nil {
+		return Sealed{}, problem.Wrap(problem.Unavailable, err, "no randomness to seal a text")
+	}
+	return Sealed{Day: day, Box: aead.Seal(box, box, plain, aad)}, nil
+}
+
+// Open opens a text that was sealed with the same aad: ErrGone when the key of
+// its day is destroyed, ErrDamaged when it does not open under it,
+// store.ErrUnavailable when the key cannot be read.
+func (k *Keys) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
+	if s.Day > lastDay || len(s.Box) < Overhead {
+		return nil, ErrDamaged
+	}
+	aead, err := k.key(ctx, s.Day, k.now(), false)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := aead.Open(nil, s.Box[:nonceSize], s.Box[nonceSize:], aad)
+	if err != nil {
+		return nil, ErrDamaged
+	}
+	return plain, nil
+}
+
+// Sweep destroys the keys whose day ended more than the retention ago, and
+// says how many. Their documents stay as tombstones. Several hosts may sweep
+// at once; a sweep that failed half-way is simply done again.
+func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
+	at := k.now()
+	k.forget(at)
+	first, err := dayOf(at.Add(-k.retention)) // the first day that is kept
+	if err != nil {
+		return 0, err
+	}
+	expired := store.Range{Partition: partition, Last: sortOf(first)}
+	for cursor, more := "", true; more; more = cursor != "" {
+		var docs []store.Doc
+		docs, cursor, err = k.store.Docs(ctx, expired, pageSize, cursor)
+		if err != nil {
+			return destroyed, fmt.Errorf("sweep of text keys: %w", err)
+		}
+		for _, d := range docs {
+			done, err := k.bury(ctx, d)
+			if err != nil {
+				return destroyed, err
+			}
+			if done {
+				destroyed++
+			}
+		}
+	}
+	return destroyed, nil
+}
+
+// today returns the day and its key.
+func (k *Keys) today(ctx context.Context) (uint32, cipher.AEAD, error) {
+	at := k.now()
+	day, err := dayOf(at)
+	if err != nil {
+		return 0, nil, err
+	}
+	aead, err := k.key(ctx, day, at, true)
+	if errors.Is(err, ErrGone) {
+		// To make another would bring back a day whose texts are promised gone.
+		return 0, nil, problem.Wrap(problem.Unavailable, err, "the text key of today, %s, is destroyed: a clock is wrong, here or on another host", sortOf(day))
+	}
+	return day, aead, err
+}
+
+// key returns the key of a day at a time, from memory or from its document,
+// which it may create if there is none.
+func (k *Keys) key(ctx context.Context, day uint32, at time.Time, mayCreate bool) (cipher.AEAD, error) {
+	if k.expired(day, at) {
+		// By the clock, not by what the sweeper got to: a key in memory would
+		// otherwise outlive the document.
+		k.forget(at)
+		return nil, ErrGone
+	}
+	if aead := k.cached(day); aead != nil {
+		return aead, nil
+	}
+	select {
+	case k.turn <- struct{}{}:
+		defer func() { <-k.turn }()
+	case <-ctx.Done():
+		return nil, store.NotApplied(ctx.Err())
+	}
+	if aead := k.cached(day); aead != nil {
+		return aead, nil
+	}
+	aead, err := k.load(ctx, day)
+	if mayCreate && errors.Is(err, errAbsent) {
+		aead, err = k.create(ctx, day)
+	}
+	if err != nil {
+		return nil, err
+	}
+	k.remember(day, aead)
+	return aead, nil
+}
+
+func (k *Keys) cached(day uint32) cipher.AEAD {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.keys[day]
+}
+
+func (k *Keys) remember(day uint32, aead cipher.AEAD) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.keys) >= mostCached {
+		oldest := day
+		for d := range k.keys {
+			oldest = min(oldest, d)
+		}
+		delete(k.keys, oldest) // nothing, if the new one is the oldest
+	}
+	if len(k.keys) < mostCached {
+		k.keys[day] = aead
+	}
+}
+
+// forget drops the keys whose time is over.
+func (k *Keys) forget(at time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for day := range k.keys {
+		if k.expired(day, at) {
+			delete(k.keys, day)
+		}
+	}
+}
+
+// expired reports whether at is the retention after the end of day, or later.
+func (k *Keys) expired(day uint32, at time.Time) bool {
+	return !at.Before(startOf(day + 1).Add(k.retention))
+}
+
+// Format shows only what k is, whatever the verb.
+func (k *Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "texts.Keys") }

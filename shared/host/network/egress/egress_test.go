@@ -1,0 +1,278 @@
+package egress_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/egress"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+const tool = "https://model.example/answer"
+
+func key(t testing.TB, n byte) *identity.Key {
+	t.Helper()
+	k, err := identity.KeyFromSeed([]byte(strings.Repeat(string(rune('a'+n)), 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// The family of these tests.
+const (
+	parent = iota
+	child  // whose manifest each test makes
+	sibling
+	stranger
+	cousin // a child of the stranger
+	alone  // hosted here, nobody's child
+	absent // not hosted here
+)
+
+// world is the Vacants and the Manifests of a guard.
+type world struct {
+	*testing.T
+	records   map[identity.ID]vacants.Record
+	manifests map[identity.ID]composite.Manifest
+	reads     int
+	failing   error
+}
+
+func (w *world) Show(_ context.Context, id identity.ID) (vacants.Record, bool, error) {
+	r, ok := w.records[id]
+	return r, ok, nil
+}
+
+func (w *world) Manifest(_ context.Context, id identity.ID) (registry.ManifestDocument, bool, error) {
+	w.reads++
+	m, ok := w.manifests[id]
+	return registry.ManifestDocument{Manifest: m}, ok && w.failing == nil, w.failing
+}
+
+// bind makes a manifest of a child, which both sign.
+func (w *world) bind(of, kid byte, change func(*composite.Manifest)) {
+	m := composite.Manifest{
+		ParentID: key(w, of).ID(), ChildID: key(w, kid).ID(), BirthPath: "D2", ClosedByDefault: true,
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2,
+	}
+	change(&m)
+	if err := m.SignParent(w.Context(), key(w, of)); err != nil {
+		w.Fatal(err)
+	}
+	if err := m.SignChild(w.Context(), key(w, kid)); err != nil {
+		w.Fatal(err)
+	}
+	w.manifests[m.ChildID] = m
+	w.records[m.ChildID] = vacants.Record{ID: m.ChildID, Parent: &m.ParentID, Closed: m.ClosedByDefault, Kin: true}
+}
+
+func newWorld(t *testing.T, change func(*composite.Manifest)) (*world, *egress.Guard) {
+	t.Helper()
+	w := &world{T: t, records: map[identity.ID]vacants.Record{}, manifests: map[identity.ID]composite.Manifest{}}
+	for _, n := range []byte{parent, stranger, alone} {
+		id := key(t, n).ID()
+		w.records[id] = vacants.Record{ID: id}
+	}
+	same := func(*composite.Manifest) {}
+	w.bind(parent, child, change)
+	w.bind(parent, sibling, same)
+	w.bind(stranger, cousin, same)
+	g := &egress.Guard{}
+	g.Bind(w, w)
+	return w, g
+}
+
+// cardOf is n's card, whose endpoint is at its own host unless another is given.
+func cardOf(t testing.TB, n byte, endpoint ...string) *card.Card {
+	t.Helper()
+	at := "https://" + string(rune('a'+n)) + ".example/v/" + key(t, n).ID().String()
+	if len(endpoint) > 0 {
+		at = endpoint[0]
+	}
+	c, err := card.New(key(t, n).ID(), "says what it hears", []string{"echo"}, at)
+	if err == nil {
+		err = c.Sign(t.Context(), key(t, n))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+func TestWhomAChildCallsIsItsTreeAndWhatItsManifestSigns(t *testing.T) {
+	const no, tree, named = "no-external", "cannot call", "parent-permitted"
+	for name, tt := range map[string]struct {
+		manifest func(*composite.Manifest)
+		refused  map[byte]string // by whom; all others may be called
+	}{
+		"closed":              {func(*composite.Manifest) {}, map[byte]string{stranger: tree, cousin: tree, alone: tree, absent: tree, child: tree}},
+		"closed by version 1": {func(m *composite.Manifest) { m.Schema = composite.V1 }, map[byte]string{stranger: tree, cousin: tree, alone: tree, absent: tree, child: tree}},
+		"closed and unrestricted": {func(m *composite.Manifest) { m.Outbound = composite.Unrestricted },
+			map[byte]string{stranger: tree, cousin: tree, alone: tree, absent: tree, child: tree}},
+		"closed, a stranger among its tools": {func(m *composite.Manifest) {
+			m.Outbound, m.Added = composite.ParentPermitted, []string{key(t, stranger).ID().String()}
+		}, map[byte]string{stranger: tree, cousin: tree, alone: tree, absent: tree, child: tree}},
+		"open": {func(m *composite.Manifest) { m.ClosedByDefault = false }, map[byte]string{stranger: no, cousin: no, alone: no, absent: no, child: no}},
+		"open by version 1": {func(m *composite.Manifest) { m.ClosedByDefault, m.Schema = false, composite.V1 },
+			map[byte]string{}},
+		"open and unrestricted": {func(m *composite.Manifest) { m.ClosedByDefault, m.Outbound = false, composite.Unrestricted },
+			map[byte]string{}},
+		"open, a stranger among its tools": {func(m *composite.Manifest) {
+			m.ClosedByDefault, m.Outbound, m.Added = false, composite.ParentPermitted, []string{key(t, stranger).ID().String()}
+		}, map[byte]string{cousin: named, alone: named, absent: named, child: named}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, g := newWorld(t, tt.manifest)
+			for n := byte(parent); n <= absent; n++ {
+				c := cardOf(t, n)
+				err := g.Permit(t.Context(), outbound.Vacant(key(t, child).ID()).Calling(c), c.Endpoint+"/a2a/message/send")
+				want := tt.refused[n]
+				if (err == nil) != (want == "") || err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.Of(err).Text(), want)) {
+					t.Errorf("Permit() of a call to %d = %v, want %q", n, err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatAChildReachesThatIsNoVacant(t *testing.T) {
+	const closed, named = "outbound_policy no-external", "not among its tools"
+	urls := []string{tool, "https://model.example/answer/", "https://MODEL.example/answer", "https://model.example:443/answer",
+		"https://model.example/answer?x", "https://model.example/answer#", "https://model.example/a/../answer", "http://model.example/answer",
+		"https://model.example/%61nswer", "https://model.example.evil.example/answer", "https://model.example@evil.example/answer"}
+	for name, tt := range map[string]struct {
+		manifest       func(*composite.Manifest)
+		itself, others string // why the tool is refused, and all other spellings
+	}{
+		"no-external":                {func(*composite.Manifest) {}, closed, closed},
+		"no-external, yet with tool": {func(m *composite.Manifest) { m.Added = []string{tool} }, closed, closed},
+		"parent-permitted":           {func(m *composite.Manifest) { m.Outbound = composite.ParentPermitted }, named, named},
+		"parent-permitted with tool": {func(m *composite.Manifest) { m.Outbound, m.Added = composite.ParentPermitted, []string{tool} }, "", named},
+		"inherited": {func(m *composite.Manifest) {
+			m.Outbound, m.Inherited = composite.ParentPermitted, []string{tool}
+		}, "", named},
+		"taken away": {func(m *composite.Manifest) {
+			m.Outbound, m.Inherited, m.Removed = composite.ParentPermitted, []string{tool}, []string{tool}
+		}, named, named},
+		"unrestricted":                 {func(m *composite.Manifest) { m.Outbound = composite.Unrestricted }, "", ""},
+		"version 1 signs no policy":    {func(m *composite.Manifest) { m.Schema, m.Outbound = composite.V1, composite.Unrestricted }, closed, closed},
+		"graduated, still no-external": {func(m *composite.Manifest) { m.ClosedByDefault, m.Reachability = false, composite.PublicA2A }, closed, closed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, g := newWorld(t, tt.manifest)
+			for i, url := range urls {
+				err := g.Permit(t.Context(), outbound.Vacant(key(t, child).ID()), url)
+				want := tt.others
+				if i == 0 {
+					want = tt.itself
+				}
+				if (err == nil) != (want == "") || err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.Of(err).Text(), want)) {
+					t.Errorf("Permit(%s) = %v, want %q", url, err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAVacantIsCalledAtTheEndpointOfItsOwnCardAlone(t *testing.T) {
+	_, g := newWorld(t, func(*composite.Manifest) {})
+	own := cardOf(t, parent)
+	forged := *own
+	forged.Endpoint = "https://evil.example/a2a/message/send"
+	whole := cardOf(t, parent, "https://a.example/a2a/message/send")
+	odd := cardOf(t, parent, "https://a.example/agents/7?key=x")
+	for name, tt := range map[string]struct {
+		callee *card.Card
+		url    string
+		ok     bool
+	}{
+		"the endpoint itself":                  {own, own.Endpoint, true},
+		"its door":                             {own, own.Endpoint + "/a2a/message/send", true},
+		"where it is asked":                    {own, own.Endpoint + "/a2a/message/ask", true},
+		"where it is reset":                    {own, own.Endpoint + "/a2a/chain/reset", true},
+		"an endpoint that is the door":         {whole, "https://a.example/a2a/message/send", true},
+		"another door of that":                 {whole, "https://a.example/a2a/chain/reset", true},
+		"an endpoint of its own form":          {odd, odd.Endpoint, true},
+		"a door of that":                       {odd, "https://a.example/agents/7/a2a/message/send?key=x", true},
+		"that without its query":               {odd, "https://a.example/agents/7/a2a/message/send", false},
+		"another host":                         {own, "https://evil.example/v/" + own.VacantID.String(), false},
+		"another vacant of its host":           {own, "https://a.example/v/" + key(t, stranger).ID().String() + "/a2a/message/send", false},
+		"the host itself":                      {own, "https://a.example/", false},
+		"another port":                         {own, strings.Replace(own.Endpoint, "a.example", "a.example:8443", 1), false},
+		"in clear":                             {own, strings.Replace(own.Endpoint, "https", "http", 1), false},
+		"another door":                         {own, own.Endpoint + "/card", false},
+		"up and out":                           {own, own.Endpoint + "/../../secret/a2a/message/send", false},
+		"an encoded way out":                   {own, own.Endpoint + "/%2e%2e/x", false},
+		"with a query":                         {own, own.Endpoint + "?to=evil.example", false},
+		"another spelling of the host":         {own, strings.Replace(own.Endpoint, "a.example", "A.EXAMPLE", 1), false},
+		"under a name and a password":          {own, strings.Replace(own.Endpoint, "a.example", "a.example@evil.example", 1), false},
+		"a stranger's address in a forged one": {&forged, forged.Endpoint, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, caller := range []byte{child, alone} {
+				err := g.Permit(t.Context(), outbound.Vacant(key(t, caller).ID()).Calling(tt.callee), tt.url)
+				if tt.ok && err != nil || !tt.ok && !problem.Is(err, problem.Untrusted) {
+					t.Errorf("Permit(%s) = %v, want it let: %t", tt.url, err, tt.ok)
+				}
+			}
+		})
+	}
+}
+
+func TestWhoHasNoParentIsNotLimitedAndCostsNoRead(t *testing.T) {
+	w, g := newWorld(t, func(*composite.Manifest) {})
+	c := cardOf(t, stranger)
+	for _, as := range []outbound.Actor{outbound.Vacant(key(t, alone).ID()), outbound.Vacant(key(t, alone).ID()).Calling(c)} {
+		if err := g.Permit(t.Context(), as, c.Endpoint); err != nil {
+			t.Errorf("Permit() = %v, want nil", err)
+		}
+	}
+	if w.reads > 0 {
+		t.Errorf("%d manifests were read, want none", w.reads)
+	}
+	up, side := cardOf(t, parent), cardOf(t, sibling)
+	for _, tt := range []struct {
+		callee *card.Card
+		reads  int
+	}{{up, 1}, {side, 2}} {
+		w.reads = 0
+		if err := g.Permit(t.Context(), outbound.Vacant(key(t, child).ID()).Calling(tt.callee), tt.callee.Endpoint); err != nil || w.reads != tt.reads {
+			t.Errorf("Permit() of a call to %s = %v with %d manifests read, want nil with %d", tt.callee.VacantID.Short(), err, w.reads, tt.reads)
+		}
+	}
+}
+
+func TestWhatCannotBeLookedUpIsRefused(t *testing.T) {
+	w, g := newWorld(t, func(m *composite.Manifest) { m.Outbound = composite.Unrestricted })
+	kid := outbound.Vacant(key(t, child).ID())
+	for name, tt := range map[string]struct {
+		guard *egress.Guard
+		as    outbound.Actor
+		with  func()
+		want  problem.Kind
+	}{
+		"before the host is open":      {&egress.Guard{}, kid, func() {}, problem.Unavailable},
+		"who is not hosted here":       {g, outbound.Vacant(key(t, absent).ID()), func() {}, problem.Forbidden},
+		"the host, which is no vacant": {g, outbound.Itself(), func() {}, problem.Forbidden},
+		"storage is out of reach":      {g, kid, func() { w.failing = problem.New(problem.Unavailable, "away") }, problem.Unavailable},
+		"a manifest that is damaged":   {g, kid, func() { w.failing = problem.New(problem.Damaged, "torn") }, problem.Damaged},
+		"a manifest that is not there": {g, kid, func() { clear(w.manifests) }, problem.Damaged},
+	} {
+		w.failing = nil
+		tt.with()
+		if err := tt.guard.Permit(t.Context(), tt.as, tool); !problem.Is(err, tt.want) {
+			t.Errorf("%s: Permit() = %v, want %v", name, err, tt.want)
+		}
+		if name == "a manifest that is not there" {
+			w.bind(parent, child, func(m *composite.Manifest) { m.Outbound = composite.Unrestricted })
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package outbound_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// names answers every look-up with the next of its lists, the last for ever.
+type names struct {
+	lists [][]netip.Addr
+	calls atomic.Int32
+}
+
+func (n *names) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	i := int(n.calls.Add(1)) - 1
+	return append([]netip.Addr(nil), n.lists[min(i, len(n.lists)-1)]...), nil
+}
+
+func addrs(ss ...string) []netip.Addr {
+	as := make([]netip.Addr, len(ss))
+	for i, s := range ss {
+		as[i] = netip.MustParseAddr(s)
+	}
+	return as
+}
+
+func server(t *testing.T, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// named is the URL of s under the name example.test.
+func named(s *httptest.Server) string {
+	u, _ := url.Parse(s.URL)
+	return "http://example.test:" + u.Port() + "/"
+}
+
+func get(c *outbound.Client, url string) (outbound.Reply, error) {
+	return c.Do(context.Background(), outbound.Itself(), outbound.Request{Method: http.MethodGet, URL: url})
+}
+
+func wantKind(t *testing.T, err error, want problem.Kind) {
+	t.Helper()
+	if got := problem.Of(err); got == nil || got.Kind != want {
+		t.Fatalf("error = %v, want kind %v", err, want)
+	}
+}
+
+func TestNothingReachesAServerOnLoopbackUnlessAllowed(t *testing.T) {
+	var hits atomic.Int32
+	s := server(t, func(http.ResponseWriter, *http.Request) { hits.Add(1) })
+	u, _ := url.Parse(s.URL)
+	closed := outbound.New(outbound.Options{})
+	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]", "[::]", "127.1", "0x7f.1", "2130706433", "0177.0.0.1"} {
+		_, err := get(closed, "http://"+net.JoinHostPort(strings.Trim(host, "[]"), u.Port())+"/")
+		if err == nil {
+			t.Errorf("Do(%s) = no error, want a refusal", host)
+		}
+	}
+	_, err := get(closed, s.URL)
+	wantKind(t, err, problem.Forbidden)
+	if text := problem.Of(err).Text(); !strings.Contains(text, "127.0.0.1") || !strings.Contains(text, "loopback (RFC 1122") {
+		t.Errorf("refusal = %q, want the host and the reason", text)
+	}
+	if hits.Load() != 0 {
+		t.Fatalf("the server saw %d requests, want 0", hits.Load())
+	}
+	if _, err := get(outbound.New(outbound.Options{AllowLoopback: true}), s.URL); err != nil {
+		t.Errorf("Do() with loopback allowed = %v", err)
+	}
+}
+
+func TestOneRefusedCandidateRefusesTheName(t *testing.T) {
+	s := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was reached") })
+	for _, list := range [][]netip.Addr{
+		addrs("10.0.0.1"),
+		addrs("8.8.8.8", "169.254.169.254"),
+		addrs("127.0.0.1", "10.0.0.1"), // the first is allowed and would answer
+		addrs("::ffff:10.0.0.1"),       // how some resolvers hand out an A record
+		addrs("fd00::1"),
+	} {
+		c := outbound.New(outbound.Options{AllowLoopback: true, Resolver: &names{lists: [][]netip.Addr{list}}})
+		_, err := get(c, named(s))
+		wantKind(t, err, problem.Forbidden)
+		if text := problem.Of(err).Text(); !strings.HasPrefix(text, "example.test: address ") {
+			t.Errorf("refusal = %q, want the name and the address", text)
+		}
+	}
+}
+
+func TestTheCheckedAddressIsTheOneDialled(t *testing.T) {
+	s := server(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) })
+	n := &names{lists: [][]netip.Addr{addrs("127.0.0.1"), addrs("10.0.0.1")}}
+	c := outbound.New(outbound.Options{AllowLoopback: true, Resolver: n})
+	r, err := get(c, named(s))
+	if err != nil {
+		t.Fatalf("Do() = %v", err)
+	}
+	if n.calls.Load() != 1 {
+		t.Errorf("%d look-ups for one connection, want 1: a second answer could differ from the checked one", n.calls.Load())
+	}
+	if got := string(r.Body); !strings.HasPrefix(got, "example.test:") {
+		t.Errorf("Host = %q, want the name", got)
+	}
+	c.CloseIdle()
+	_, err = get(c, named(s)) // the name has moved inside meanwhile
+	wantKind(t, err, problem.Forbidden)
+}
+
+func TestTheNextCandidateIsTriedWhenOneDoesNotConnect(t *testing.T) {
+	s := server(t, func(http.ResponseWriter, *http.Request) {}) // on 127.0.0.1, not on 127.0.0.2
+	c := outbound.New(outbound.Options{AllowLoopback: true, Resolver: &names{lists: [][]netip.Addr{addrs("127.0.0.2", "127.0.0.1")}}})
+	if _, err := get(c, named(s)); err != nil {
+		t.Errorf("Do() = %v, want the second address to answer", err)
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	target := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") })
+	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, target.URL, http.StatusTemporaryRedirect)
+	})
+	r, err := get(outbound.New(outbound.Options{AllowLoopback: true}), s.URL)
+	if err != nil || r.Status != http.StatusTemporaryRedirect {
+		t.Errorf("Do() = %d, %v, want 307 itself", r.Status, err)
+	}
+}
+
+func TestNoProxyIsTakenFromTheEnvironment(t *testing.T) {
+	proxy := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") })
+	t.Setenv("HTTP_PROXY", proxy.URL)
+	t.Setenv("http_proxy", proxy.URL)
+	t.Setenv("ALL_PROXY", proxy.URL)
+	_, err := get(outbound.New(outbound.Options{Resolver: &names{lists: [][]netip.Addr{addrs("10.1.2.3")}}}), "http://example.test/")
+	wantKind(t, err, problem.Forbidden)
+}
+
+func TestURLsThatAreNotSentTo(t *testing.T) {
+	c := outbound.New(outbound.Options{AllowLoopback: true})
+	for _, u := range []string{"", "/path", "example.test", "ftp://example.test/", "file:///etc/passwd", "gopher://127.0.0.1/", "http:opaque", "http://", "http:///path", "http://u:p@example.test/", "http://%zz/", "http://a b/", "http://x/" + strings.Repeat("a", 5000), "unix:///tmp/s"} {
+		_, err := get(c, u)
+		wantKind(t, err, problem.Malformed)
+		if strings.Contains(err.Error(), "u:p@") {
+			t.Errorf("error shows a password: %v", err)
+		}
+	}
+}
+
+func TestFailuresHaveTheirKind(t *testing.T) {
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	slow := server(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	stalls := server(t, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "x")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	large := server(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Repeat("x", 2000)) })
+	header := server(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) })
+	cuts := server(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // the refused handshake is expected
+	secure.TLS = &tls.Config{}
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	gone := httptest.NewServer(nil)
+	gone.Close()
+
+	patient := outbound.New(outbound.Options{AllowLoopback: true, MaxReply: 1000})
+	hasty := outbound.New(outbound.Options{AllowLoopback: true, Timeout: 100 * time.Millisecond})
+	for name, want := range map[string]struct {
+		url  string
+		kind problem.Kind
+	}{
+		"no answer":       {slow.URL, problem.Deadline},
+		"half an answer":  {stalls.URL, problem.Deadline},
+		"large body":      {large.URL, problem.TooLarge},
+		"large header":    {header.URL, problem.Unavailable},
+		"closed by peer":  {cuts.URL, problem.Unavailable},
+		"nobody listens":  {gone.URL, problem.Unavailable},
+		"bad certificate": {secure.URL, problem.Untrusted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := patient
+			if want.kind == problem.Deadline {
+				c = hasty
+			}
+			_, err := get(c, want.url+"/hidden?key=hidden")
+			wantKind(t, err, want.kind)
+			if strings.Contains(err.Error(), "hidden") {
+				t.Errorf("error = %v, which the log shows: want no path and no query", err)
+			}
+		})
+	}
+	t.Run("cancelled", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(10*time.Millisecond, cancel)
+		_, err := patient.Do(ctx, outbound.Itself(), outbound.Request{Method: http.MethodGet, URL: slow.URL})
+		wantKind(t, err, problem.Canceled)
+	})
+	t.Run("resolver fails", func(t *testing.T) {
+		_, err := get(outbound.New(outbound.Options{Resolver: failing{errors.New("no route")}}), "http://example.test/")
+		wantKind(t, err, problem.Unavailable)
+		_, err = get(outbound.New(outbound.Options{Resolver: failing{&net.DNSError{IsNotFound: true}}}), "http://example.test/")
+		wantKind(t, err, problem.Unavailable)
+		_, err = get(outbound.New(outbound.Options{Resolver: failing{}}), "http://example.test/")
+		wantKind(t, err, problem.Unavailable)
+	})
+}
+
+type failing struct{ err error }
+
+func (f failing) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return nil, f.err
+}
+
+func TestPostSendsJSON(t *testing.T) {
+	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusAccepted)
+		io.WriteString(w, r.Method+" "+r.Header.Get("Content-Type")+" "+string(b))
+	})
+	status, reply, err := outbound.New(outbound.Options{AllowLoopback: true}).Post(context.Background(), outbound.Itself(), s.URL, []byte(`{"a":1}`))
+	if err != nil || status != http.StatusAccepted {
+		t.Fatalf("Post() = %d, %v", status, err)
+	}
+	if diff := cmp.Diff(`POST application/json {"a":1}`, string(reply)); diff != "" {
+		t.Errorf("Post() sent (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheTraceGoesOnAndNothingElseOfTheInvocation(t *testing.T) {
+	const trace = "1-5bef4de7-ad49b0e87f6ef6c87fc2e700"
+	var headers []http.Header
+	s := server(t, func(_ http.ResponseWriter, r *http.Request) { headers = append(headers, r.Header) })
+	c := outbound.New(outbound.Options{AllowLoopback: true})
+	traced, _ := obs.With(t.Context(), obs.Call{Request: "request-1", Trace: trace, Now: time.Now})
+	bare, _ := obs.With(t.Context(), obs.Call{Request: "request-1", Now: time.Now})
+	for _, ctx := range []context.Context{traced, bare, t.Context()} {
+		if _, _, err := c.Post(ctx, outbound.Itself(), s.URL, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, h := range headers {
+		got = append(got, strings.Join(h.Values(obs.TraceHeader), "|"))
+	}
+	if diff := cmp.Diff([]string{"Root=" + trace, "", ""}, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", obs.TraceHeader, diff)
+	}
+}
+
+// Strangers name hosts to be asked, as many as they like: each kept connection
+// is a file of this process.
+func TestConnectionsToManyHostsAreNotAllKept(t *testing.T) {
+	const hosts, most = 400, 300
+	var open atomic.Int64
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	c := outbound.New(outbound.Options{AllowLoopback: true, Resolver: &names{lists: [][]netip.Addr{addrs("127.0.0.1")}}})
+	u, _ := url.Parse(s.URL)
+	for i := range hosts {
+		if _, err := get(c, fmt.Sprintf("http://h%d.example.test:%s/", i, u.Port())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for wait := time.Millisecond; open.Load() > most && wait < 5*time.Second; wait *= 2 {
+		time.Sleep(wait) // the server learns of a close when it reads
+	}
+	if got := open.Load(); got > most {
+		t.Errorf("%d connections are open after one request to each of %d hosts, want at most %d", got, hosts, most)
+	}
+}

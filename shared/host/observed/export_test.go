@@ -1,8 +1,0 @@
-package observed
-
-// Remembers is how many vacants and callers o remembers.
-func (o *Observer) Remembers() (vacants, callers int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.vacants), len(o.callers)
-}

@@ -1,0 +1,223 @@
+package bleve
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/blevesearch/bleve/v2/index/scorch"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Query implements search.Index.
+func (x *Index) Query(ctx context.Context, q search.Query) (hits []search.Hit, err error) {
+	if q.Limit < 1 || q.Limit > search.MaxPage || len(q.Words) > search.MaxWords {
+		return nil, problem.New(problem.Malformed, "a query has 1 to %d hits and at most %d words", search.MaxPage, search.MaxWords)
+	}
+	err = x.reading(func(s *scorch.IndexSnapshot) error {
+		cols, err := x.columns.of(s)
+		if err != nil {
+			return err
+		}
+		p := picker{q: &q, limit: q.Limit}
+		if q.After != nil {
+			p.after = &place{q.WeightOf(q.After.Rank), q.After.Joined}
+		}
+		for i, seg := range s.Segments() {
+			part, err := match(ctx, seg, cols[i], &q)
+			if err != nil {
+				return err
+			}
+			if !part.docs.IsEmpty() {
+				p.parts = append(p.parts, part)
+			}
+		}
+		hits, err = p.pick(ctx)
+		return err
+	})
+	return hits, err
+}
+
+// place is a search.Place with its weight instead of its rank.
+type place struct {
+	weight int
+	joined uint64
+}
+
+func (p place) before(o place) bool {
+	if p.weight != o.weight {
+		return p.weight > o.weight
+	}
+	return p.joined < o.joined
+}
+
+// found is a document and where it stands; as long as it is in doubt, where it
+// stands at best.
+type found struct {
+	place
+	part *part
+	doc  uint32
+}
+
+// picker takes the best of all parts' documents.
+type picker struct {
+	q     *search.Query
+	limit int
+	after *place // where the page begins
+	parts []*part
+	// best are those that are certain, in order, up to limit.
+	best []found
+	// looked is the place down to which all documents have been looked at.
+	looked *place
+}
+
+const (
+	// round is how many more documents than a page are taken at first.
+	round = 32
+	// maxRound is the most at a time.
+	maxRound = 1 << 14
+	// checkEvery documents that are read, the context is asked.
+	checkEvery = 64
+)
+
+// pick takes the documents that stand highest at best, looks at those that are
+// in doubt, and goes on until no other can stand before the last of the page.
+func (p *picker) pick(ctx context.Context) ([]search.Hit, error) {
+	for size := p.limit + round; ; size = min(2*size, maxRound) {
+		top := p.top(size)
+		for i, f := range top {
+			if i%checkEvery == 0 && ctx.Err() != nil {
+				return nil, unavailable(ctx.Err())
+			}
+			if err := p.look(f); err != nil {
+				return nil, err
+			}
+			if len(p.best) == p.limit && !f.before(p.best[p.limit-1].place) {
+				return p.hits()
+			}
+		}
+		if len(top) < size {
+			return p.hits()
+		}
+		p.looked = &top[len(top)-1].place
+	}
+}
+
+// top gives the documents that stand highest below what has been looked at.
+func (p *picker) top(size int) []found {
+	h := make(heapOf, 0, min(size, 1024))
+	for _, part := range p.parts {
+		each(part.docs, func(d uint32) {
+			at, ok := p.placed(part, d)
+			if !ok || len(h) == size && !at.before(h[0].place) {
+				return
+			}
+			f := found{at, part, d}
+			if len(h) < size {
+				heap.Push(&h, f)
+				return
+			}
+			h[0] = f
+			heap.Fix(&h, 0)
+		})
+	}
+	slices.SortFunc(h, func(a, b found) int {
+		if a.before(b.place) {
+			return -1
+		}
+		return 1
+	})
+	return h
+}
+
+// placed gives where a document stands at best; ok is false if it is not to be
+// looked at.
+func (p *picker) placed(part *part, d uint32) (place, bool) {
+	c := part.columns
+	if p.q.MaxPrice != nil && c.price[d] > *p.q.MaxPrice || int(c.step[d]) < search.ScoreStep(p.q.MinScore) {
+		return place{}, false
+	}
+	at := place{p.q.Weight(int(part.points[d]), int(c.step[d])), c.joined[d]}
+	if p.looked != nil && !p.looked.before(at) {
+		return at, false
+	}
+	return at, part.doubt[d] || p.after == nil || p.after.before(at)
+}
+
+// look takes a document into the page if it is to be there.
+func (p *picker) look(f found) error {
+	if f.part.doubt[f.doc] {
+		points, ok, err := p.prove(f)
+		if err != nil || !ok {
+			return err
+		}
+		f.weight = p.q.Weight(points, int(f.part.columns.step[f.doc]))
+		if p.after != nil && !p.after.before(f.place) {
+			return nil
+		}
+	}
+	at, _ := slices.BinarySearchFunc(p.best, f, func(a, b found) int {
+		if a.before(b.place) {
+			return -1
+		}
+		return 1
+	})
+	if at == p.limit {
+		return nil
+	}
+	p.best = slices.Insert(p.best, at, f)
+	p.best = p.best[:min(len(p.best), p.limit)]
+	return nil
+}
+
+// prove reads a document's proof.
+func (p *picker) prove(f found) (points int, ok bool, err error) {
+	err = f.part.segment.VisitDocument(uint64(f.doc), func(name string, _ byte, value []byte, _ []uint64) bool {
+		if name != proofField {
+			return true
+		}
+		points, ok = proved(p.q, string(value))
+		return false
+	})
+	if err != nil {
+		return 0, false, unavailable(err)
+	}
+	return points, ok, nil
+}
+
+func (p *picker) hits() ([]search.Hit, error) {
+	hits := make([]search.Hit, 0, len(p.best))
+	for _, f := range p.best {
+		raw, err := f.part.segment.DocID(uint64(f.doc))
+		if err != nil || len(raw) != identity.Size {
+			return nil, damaged(uint64(f.doc), err, nil)
+		}
+		hits = append(hits, search.Hit{
+			ID:    identity.ID(raw),
+			Place: search.Place{Rank: p.q.Rank(f.weight), Joined: f.joined},
+		})
+	}
+	return hits, nil
+}
+
+func damaged(doc uint64, errs ...error) error {
+	return problem.Wrap(problem.Damaged, errors.Join(errs...), "document %d of the search index is damaged", doc)
+}
+
+// heapOf is a heap with the document at its root that stands last.
+type heapOf []found
+
+func (h heapOf) Len() int           { return len(h) }
+func (h heapOf) Less(i, j int) bool { return h[j].before(h[i].place) }
+func (h heapOf) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *heapOf) Push(f any)        { *h = append(*h, f.(found)) }
+func (h *heapOf) Pop() any {
+	old := *h
+	f := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return f
+}

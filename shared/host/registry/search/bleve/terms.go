@@ -1,0 +1,139 @@
+package bleve
+
+import (
+	"unicode/utf8"
+
+	index "github.com/blevesearch/bleve_index_api"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+)
+
+// All terms of a document are in one field, so that a segment has one
+// dictionary. The first byte says what a term is; of the first two kinds the
+// second byte is the group.
+const (
+	termField = "t"
+
+	word    = 'w' // a word
+	gram    = 'g' // three runes that a word has inside, in scripts without spaces also one and two
+	edge    = 'e' // the first one, two or three runes of a word
+	letter  = 'l' // one rune of a declared text
+	tag     = 'T'
+	family  = 'F'
+	claimed = 'C'
+)
+
+const (
+	n     = 3 // runes of a gram
+	edges = 3 // runes of the longest edge: two would leave too many in doubt
+)
+
+// terms gives the terms of an entry. How often one is there does not matter,
+// so they all have the same entry, which nobody changes.
+func terms(e *search.Entry) index.TokenFrequencies {
+	t, there := make(index.TokenFrequencies, 512), new(index.TokenFreq)
+	for g, group := range e.Terms() {
+		for _, w := range group {
+			t[wordTerm(word, g, w)] = there
+			for k := 1; k <= edges; k++ {
+				if p := firstRunes(w, k); p != "" {
+					t[wordTerm(edge, g, p)] = there
+				}
+			}
+			for k := search.Short(w); k <= n; k++ {
+				grams(w, k, func(s string) { t[wordTerm(gram, g, s)] = there })
+			}
+		}
+	}
+	for _, text := range e.Texts() {
+		grams(text, 1, func(s string) { t[string(letter)+s] = there })
+	}
+	for _, s := range e.NormalTags() {
+		t[string(tag)+s] = there
+	}
+	for kind, s := range map[rune]string{family: e.Family, claimed: e.ClaimedFamily} {
+		if s != "" {
+			t[string(kind)+s] = there
+		}
+	}
+	return t
+}
+
+func wordTerm(kind byte, group int, s string) string {
+	return string([]byte{kind, '0' + byte(group)}) + s
+}
+
+// firstRunes is the first k runes of s; "" if it has fewer.
+func firstRunes(s string, k int) string {
+	for i := range s {
+		if k == 0 {
+			return s[:i]
+		}
+		k--
+	}
+	if k == 0 {
+		return s
+	}
+	return ""
+}
+
+// grams calls fn with each run of k runes of s.
+func grams(s string, k int, fn func(string)) {
+	starts := make([]int, 0, len(s)+1)
+	for i := range s {
+		starts = append(starts, i)
+	}
+	starts = append(starts, len(s))
+	for i := 0; i+k < len(starts); i++ {
+		fn(s[starts[i]:starts[i+k]])
+	}
+}
+
+// look says which terms show the documents that one word may match in one
+// group. Documents with all grams may have the word inside, and those that have
+// the edge besides may have a word that begins with it.
+type look struct {
+	group int
+	word  string
+	edge  string
+	grams []string // empty if too short to match inside a word
+	// begins and inside are set where one term says it all, for certain.
+	begins, inside bool
+}
+
+// looks gives what to look up for a word, by group.
+func looks(w string) (all [search.Groups]look) {
+	runes := utf8.RuneCountInString(w)
+	for g := range all {
+		l := look{
+			group: g, begins: runes <= edges, inside: runes <= n,
+			word: wordTerm(word, g, w),
+			edge: wordTerm(edge, g, firstRunes(w, min(runes, edges))),
+		}
+		if runes >= search.Short(w) {
+			grams(w, min(runes, n), func(s string) { l.grams = append(l.grams, wordTerm(gram, g, s)) })
+		}
+		all[g] = l
+	}
+	return all
+}
+
+// piece is a part of a word that a declared text has to have: its grams in any
+// one group, since the words of a text are indexed in their strongest only.
+type piece [search.Groups][]string
+
+// pieces gives what to look up for a part of a declared text: all letters, and
+// the parts of words in it. A single letter is certain by itself.
+func pieces(text string) (letters []string, parts []piece, certain bool) {
+	grams(text, 1, func(s string) { letters = append(letters, string(letter)+s) })
+	for _, w := range search.Words(text) {
+		var p piece
+		for g, l := range looks(w) {
+			p[g] = l.grams
+		}
+		if len(p[0]) > 0 {
+			parts = append(parts, p)
+		}
+	}
+	return letters, parts, len(letters) == 1
+}

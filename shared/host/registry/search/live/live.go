@@ -1,0 +1,188 @@
+// Package live keeps a search index up to date with the registry's feed of
+// changes, and makes one anew from it.
+//
+// It imports host/registry/search, host/registry and problem. The invariant: the index's
+// mark never passes a change that the index has not got, but for those of the
+// last Overlap. What is written at one time does not become visible in order, so
+// a reader begins Overlap before the time at which all was read the last time:
+// this process's own last reading, or else the mark.
+package live
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Overlap is how far behind the mark a reader begins: more than the sparse
+// index lags in any home, and than clocks of hosts differ.
+const Overlap = 30 * time.Second
+
+const (
+	every = time.Second     // between refreshes
+	stale = 5 * time.Second // a search waits for an index that is older
+	page  = 500             // registrations at a time
+)
+
+// Feed is host/registry's Changes: registrations in the order of their last
+// change, from since on ("" for all).
+type Feed interface {
+	Changes(ctx context.Context, since string, n int, cursor string) ([]registry.Registration, string, error)
+}
+
+// Live keeps one index up to date. It is safe for concurrent use; several of
+// one index are not.
+type Live struct {
+	index search.Index
+	feed  Feed
+	now   func() time.Time
+	last  atomic.Pointer[time.Time] // when the last refresh that ended well began
+	turn  chan struct{}             // holds one token: who may write; it guards seen
+	seen  map[identity.ID]seen
+}
+
+// seen is the version of a registration that the index has.
+type seen struct {
+	key     string // its place in the feed
+	version uint64
+}
+
+// New makes a Live over an index.
+func New(index search.Index, feed Feed, now func() time.Time) *Live {
+	l := &Live{index: index, feed: feed, now: now, turn: make(chan struct{}, 1), seen: make(map[identity.ID]seen)}
+	l.turn <- struct{}{}
+	return l
+}
+
+// Refresh brings the index up to date, if that was not done within the last
+// second: then it does nothing. While another is at it, it waits only for an
+// index that is some seconds old.
+func (l *Live) Refresh(ctx context.Context) error {
+	age := l.age()
+	if age < every {
+		return nil
+	}
+	if age < stale {
+		select {
+		case <-l.turn:
+		default:
+			return nil
+		}
+	} else if err := l.wait(ctx); err != nil {
+		return err
+	}
+	defer l.done()
+	if l.age() < every {
+		return nil // another has done it meanwhile
+	}
+	return l.follow(ctx)
+}
+
+// CatchUp brings the index up to date now.
+func (l *Live) CatchUp(ctx context.Context) error {
+	if err := l.wait(ctx); err != nil {
+		return err
+	}
+	defer l.done()
+	return l.follow(ctx)
+}
+
+func (l *Live) wait(ctx context.Context) error {
+	select {
+	case <-l.turn:
+		return nil
+	case <-ctx.Done():
+		return problem.Wrap(problem.Unavailable, ctx.Err(), "the search index is being brought up to date")
+	}
+}
+
+func (l *Live) done() { l.turn <- struct{}{} }
+
+// age is how old the index is: for ever, if it was never brought up to date, or
+// at a time that the clock has gone back from.
+func (l *Live) age() time.Duration {
+	if last := l.last.Load(); last != nil && !l.now().Before(*last) {
+		return l.now().Sub(*last)
+	}
+	return math.MaxInt64
+}
+
+// follow applies what changed since the last time, page by page.
+func (l *Live) follow(ctx context.Context) error {
+	mark, err := l.index.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	from, started := mark, l.now()
+	if last := l.last.Load(); last != nil {
+		from = registry.ChangeKeyAt(*last)
+	}
+	since := registry.ChangeKeyBefore(from, Overlap)
+	for cursor := ""; ; {
+		changes, next, err := l.feed.Changes(ctx, since, page, cursor)
+		if err != nil {
+			return err
+		}
+		if mark, err = l.apply(ctx, changes, mark); err != nil {
+			return err
+		}
+		if cursor = next; cursor == "" {
+			break
+		}
+	}
+	l.last.Store(&started)
+	l.forget(registry.ChangeKeyBefore(registry.ChangeKeyAt(started), Overlap))
+	return nil
+}
+
+func (l *Live) apply(ctx context.Context, changes []registry.Registration, mark string) (string, error) {
+	b := search.Batch{Mark: mark}
+	var fresh []registry.Registration
+	for i := range changes {
+		g := &changes[i]
+		b.Mark = max(b.Mark, l.notAhead(g.ChangeKey))
+		if s, ok := l.seen[g.ID]; ok && s.version >= g.DocVersion {
+			continue
+		}
+		fresh = append(fresh, *g)
+		add(&b, g, l.now())
+	}
+	if len(fresh) == 0 && b.Mark == mark {
+		return mark, nil
+	}
+	if err := l.index.Apply(ctx, b); err != nil {
+		return mark, err
+	}
+	for i := range fresh {
+		l.seen[fresh[i].ID] = seen{fresh[i].ChangeKey, fresh[i].DocVersion}
+	}
+	return b.Mark, nil
+}
+
+// add puts what search shows and removes the rest.
+func add(b *search.Batch, g *registry.Registration, now time.Time) {
+	if e, _, ok := search.EntryOf(g, now); ok {
+		b.Put = append(b.Put, e)
+	} else {
+		b.Remove = append(b.Remove, g.ID)
+	}
+}
+
+// notAhead is a change's place as a mark: of a host whose clock is ahead it is
+// now, or all that others change until then would be behind the mark.
+func (l *Live) notAhead(key string) string { return min(key, registry.ChangeKeyAt(l.now())) }
+
+// forget drops what the next refresh will not read again.
+func (l *Live) forget(from string) {
+	for id, s := range l.seen {
+		if s.key < from {
+			delete(l.seen, id)
+		}
+	}
+}

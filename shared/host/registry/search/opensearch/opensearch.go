@@ -1,0 +1,210 @@
+// Package opensearch keeps a search index in a cluster of OpenSearch 2, for
+// hosts whose cards do not fit into one process.
+//
+// It imports host/registry/search, problem and opensearch-go. The invariants are
+// search.Index's. Ranks are this project's own: every clause of a query has a
+// constant score, and nothing depends on how often a word is in other entries.
+//
+// # What the cluster does, and what not
+//
+// Texts are normalised and cut into words before they get there: the cluster's
+// own analysis differs between versions and plugins. It gets the words of an
+// entry by group as keywords, which it finds exactly and by prefix, and cuts
+// them into trigrams with positions (single letters and bigrams too where
+// words are not written apart), which it finds as phrases. So a part of a word
+// costs the reading of a few postings, not a walk over the dictionary.
+//
+// A cluster has no batch that is whole or not at all. Instead nothing written
+// is shown before Apply has written all of it, since the index is refreshed by
+// Apply alone; and the mark is written last. After a failed Apply the same
+// changes come again, because the mark says so.
+package opensearch
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opensearch-project/opensearch-go/v4"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Config is where the index is.
+type Config struct {
+	// URL is the cluster's: https, or http on a loopback address.
+	URL string
+	// Username and Password are sent with every request, if set.
+	Username, Password string
+	// Name is the index's, of a-z, 0-9 and '-'; "vacancy-cards" if empty.
+	Name string
+	// Shards and Replicas are those of an index that Open makes. Shards of 0
+	// mean one: good for some millions of cards.
+	Shards, Replicas int
+	// Transport does the requests; nil: one of this package's own. Whoever has
+	// to sign them does it there.
+	Transport http.RoundTripper
+}
+
+const (
+	defaultName = "vacancy-cards"
+	// format is raised when the mapping changes. It is part of the index's real
+	// name, so that a program finds an index of its own format or makes one,
+	// empty and without a mark, which is then filled from the store.
+	format = "1"
+	// Of a request that hangs the next try finds another node.
+	firstByte = 10 * time.Second
+	retries   = 2
+)
+
+// Index is a search.Index in a cluster.
+type Index struct {
+	client *opensearch.Client
+	// name is an alias. Nothing is ever written to what is not one, so that a
+	// cluster never makes an index with a mapping of its own devising.
+	name string
+	own  *http.Transport // nil if the caller's
+
+	mu     sync.RWMutex // held to read while in use, to write by Close
+	closed bool
+}
+
+// Open finds the index, or makes it.
+func Open(ctx context.Context, cfg Config) (*Index, error) {
+	name, err := cfg.check()
+	if err != nil {
+		return nil, err
+	}
+	x := &Index{name: name}
+	transport := cfg.Transport
+	if transport == nil {
+		x.own = &http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
+			TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:   5 * time.Second,
+			ResponseHeaderTimeout: firstByte,
+			MaxIdleConnsPerHost:   32,
+			IdleConnTimeout:       time.Minute,
+			ForceAttemptHTTP2:     true,
+		}
+		transport = x.own
+	}
+	x.client, err = opensearch.NewClient(opensearch.Config{
+		Addresses: []string{cfg.URL}, Username: cfg.Username, Password: cfg.Password,
+		Transport: bounded{transport}, MaxRetries: retries,
+		RetryOnStatus: []int{
+			http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		},
+		RetryBackoff: func(attempt int) time.Duration { return time.Duration(attempt) * 50 * time.Millisecond },
+	})
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "the client of the search index")
+	}
+	if err := x.create(ctx, cfg); err != nil {
+		return nil, errors.Join(err, x.Close())
+	}
+	return x, nil
+}
+
+// check gives the index's name.
+func (c *Config) check() (string, error) {
+	at, err := url.Parse(c.URL)
+	if err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
+		return "", problem.Invalid("the search index's URL", "https://HOST with neither user nor query", fmt.Sprintf("%q", c.URL))
+	}
+	ip := net.ParseIP(at.Hostname())
+	loopback := at.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	if at.Scheme != "https" && !(at.Scheme == "http" && loopback) {
+		return "", problem.Invalid("the search index's URL", "https, or http on a loopback address", fmt.Sprintf("%q", c.URL))
+	}
+	name := c.Name
+	if name == "" {
+		name = defaultName
+	}
+	strange := strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-')
+	})
+	if strange || name[0] == '-' || len(name) > 200 {
+		return "", problem.Invalid("the search index's name", "up to 200 of a-z, 0-9 and '-', not beginning with '-'", fmt.Sprintf("%q", name))
+	}
+	if c.Shards < 0 || c.Replicas < 0 {
+		return "", problem.Invalid("the search index's shards and replicas", "0 or more", fmt.Sprintf("%d and %d", c.Shards, c.Replicas))
+	}
+	return name, nil
+}
+
+// create makes the index and its alias in one step, unless they are there.
+func (x *Index) create(ctx context.Context, cfg Config) error {
+	settings := mapping(x.name, max(cfg.Shards, 1), cfg.Replicas)
+	err := x.do(ctx, http.MethodPut, "/"+x.name+"-"+format, nil, settings, nil)
+	if refused, ok := errors.AsType[*answerError](err); ok && refused.Type == "resource_already_exists_exception" {
+		return nil
+	}
+	return err
+}
+
+// Count implements search.Index.
+func (x *Index) Count(ctx context.Context) (int, error) {
+	var answer struct {
+		Count int `json:"count"`
+	}
+	err := x.using(func() error {
+		return x.do(ctx, http.MethodPost, "/"+x.name+"/_count", nil, object{"query": entriesOnly()}, &answer)
+	})
+	return answer.Count, err
+}
+
+// Mark implements search.Index.
+func (x *Index) Mark(ctx context.Context) (string, error) {
+	var answer struct {
+		Source struct {
+			Mark string `json:"mark"`
+		} `json:"_source"`
+	}
+	err := x.using(func() error {
+		err := x.do(ctx, http.MethodGet, "/"+x.name+"/_doc/"+markID, nil, nil, &answer)
+		// No document of this id is no error; no index is.
+		if refused, ok := errors.AsType[*answerError](err); ok && refused.Status == http.StatusNotFound && refused.Type == "" {
+			return nil
+		}
+		return err
+	})
+	return answer.Source.Mark, err
+}
+
+// Close waits for what is under way. Later calls say Unavailable; a later
+// Close does nothing. What is in the cluster stays there.
+func (x *Index) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.closed && x.own != nil {
+		x.own.CloseIdleConnections()
+	}
+	x.closed = true
+	return nil
+}
+
+// using runs fn while the index is not closed.
+func (x *Index) using(fn func() error) error {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.closed {
+		return unavailable(errors.New("the index is closed"))
+	}
+	return fn()
+}
+
+func unavailable(err error) error {
+	return problem.Wrap(problem.Unavailable, err, "the search index cannot be used")
+}
+
+var _ search.Index = (*Index)(nil)

@@ -1,0 +1,204 @@
+package opensearch
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// slowest is when the cluster gives up a query, which then has no answer: half
+// of one would look like a whole.
+const slowest = "3s"
+
+// Query implements search.Index.
+func (x *Index) Query(ctx context.Context, q search.Query) ([]search.Hit, error) {
+	if err := check(&q); err != nil {
+		return nil, err
+	}
+	var a answer
+	err := x.using(func() error {
+		return x.do(ctx, http.MethodPost, "/"+x.name+"/_search",
+			url.Values{"allow_partial_search_results": {"false"}}, ask(&q), &a)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if a.TimedOut {
+		return nil, unavailable(fmt.Errorf("OpenSearch took longer than %s", slowest))
+	}
+	hits := make([]search.Hit, 0, len(a.Hits.Hits))
+	for i := range a.Hits.Hits {
+		h, err := a.Hits.Hits[i].read(&q)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		hits = append(hits, h)
+	}
+	return hits, nil
+}
+
+func check(q *search.Query) error {
+	if q.Limit < 1 || q.Limit > search.MaxPage {
+		return problem.Invalid("limit", "1 to "+strconv.Itoa(search.MaxPage), strconv.Itoa(q.Limit))
+	}
+	if len(q.Words) > search.MaxWords {
+		return problem.Invalid("q", "at most "+strconv.Itoa(search.MaxWords)+" words", strconv.Itoa(len(q.Words)))
+	}
+	return nil
+}
+
+// answer is that of a search.
+type answer struct {
+	TimedOut bool `json:"timed_out"`
+	Hits     struct {
+		Hits []hit `json:"hits"`
+	} `json:"hits"`
+}
+
+// hit is one of an answer. Sort is its score and when it joined.
+type hit struct {
+	ID   string        `json:"_id"`
+	Sort []json.Number `json:"sort"`
+}
+
+func (h *hit) read(q *search.Query) (search.Hit, error) {
+	var out search.Hit
+	id, err := hex.DecodeString(h.ID)
+	if err != nil || len(id) != identity.Size || len(h.Sort) != 2 {
+		return out, fmt.Errorf("OpenSearch's hit %q at %v is no entry", h.ID, h.Sort)
+	}
+	score, err := h.Sort[0].Float64()
+	joined, wrong := strconv.ParseUint(h.Sort[1].String(), 10, 64)
+	if err = errors.Join(err, wrong); err != nil {
+		return out, fmt.Errorf("OpenSearch's hit %q: %w", h.ID, err)
+	}
+	copy(out.ID[:], id)
+	out.Rank, out.Joined = q.Rank(weightOf(q, score)), joined
+	return out, nil
+}
+
+// A query by score has the field's own value for its score, which is
+// ScoreSteps above the step.
+func weightOf(q *search.Query, score float64) int {
+	weight := int(math.Round(score))
+	if q.ByScore {
+		weight -= search.ScoreSteps
+	}
+	return weight
+}
+
+func scoreOf(q *search.Query, place *search.Place) int {
+	score := q.WeightOf(place.Rank)
+	if q.ByScore {
+		score += search.ScoreSteps
+	}
+	return score
+}
+
+// ask is the body of a search. The score of a hit is an integer below 2^21,
+// which a 32-bit float has exactly: the points of the words, times the weight.
+func ask(q *search.Query) object {
+	must, filter := words(q), filters(q)
+	switch {
+	case q.ByScore:
+		filter = append(filter, must...)
+		must = []any{constant(object{"match_all": object{}}, 1)}
+	case len(must) == 0:
+		must = []any{constant(object{"match_all": object{}}, search.MaxPoints)}
+	}
+	body := object{
+		"query": object{"function_score": object{
+			"query":              object{"bool": object{"must": must, "filter": filter}},
+			"field_value_factor": object{"field": fieldWeight},
+			"boost_mode":         "multiply",
+		}},
+		"sort":             []any{object{"_score": "desc"}, object{fieldJoined: "asc"}},
+		"size":             q.Limit,
+		"_source":          false,
+		"track_total_hits": false,
+		"timeout":          slowest,
+	}
+	if q.After != nil {
+		body["search_after"] = []any{scoreOf(q, q.After), min(q.After.Joined, math.MaxInt64)}
+	}
+	return body
+}
+
+// words asks for each word the best of its matches.
+func words(q *search.Query) (must []any) {
+	for _, w := range q.Words {
+		var any []any
+		for g, name := range groups() {
+			for kind, match := range matches(w, name) {
+				if match != nil {
+					any = append(any, constant(match, search.Points(search.Group(g), search.Kind(kind))))
+				}
+			}
+		}
+		must = append(must, object{"dis_max": object{"queries": any}})
+	}
+	return must
+}
+
+// matches are the ways in which a word matches those of a group.
+func matches(w, group string) (m [search.Kinds]object) {
+	m[search.Exact] = object{"term": object{fieldWords + group: w}}
+	m[search.Prefix] = object{"prefix": object{fieldWords + group: w}}
+	first, _ := utf8.DecodeRuneInString(w)
+	switch n := utf8.RuneCountInString(w); {
+	case n >= 3:
+		m[search.Inside] = part(fieldWords+group+".g3", w)
+	case n == 2 && search.Unspaced(first):
+		m[search.Inside] = part(fieldRuns+group+".g2", w)
+	case n == 1 && search.Unspaced(first):
+		m[search.Inside] = part(fieldRuns+group, w)
+	}
+	return m
+}
+
+// part asks for what has text in it: its grams one after the other.
+func part(field, text string) object {
+	return object{"match_phrase": object{field: text}}
+}
+
+func constant(filter object, boost int) object {
+	return object{"constant_score": object{"filter": filter, "boost": boost}}
+}
+
+// entriesOnly leaves out the document of the mark.
+func entriesOnly() object { return object{"exists": object{"field": fieldJoined}} }
+
+func filters(q *search.Query) []any {
+	all := []any{entriesOnly()}
+	switch n := utf8.RuneCountInString(q.Text); {
+	case n >= 3:
+		all = append(all, part(fieldTexts+".g3", q.Text))
+	case n == 2:
+		all = append(all, part(fieldTexts+".g2", q.Text))
+	case n == 1:
+		all = append(all, part(fieldTexts, q.Text))
+	}
+	for field, value := range map[string]string{fieldTag: q.Tag, fieldFamily: q.Family, fieldClaimed: q.ClaimedFamily} {
+		if value != "" {
+			all = append(all, object{"term": object{field: exactly(value)[0]}})
+		}
+	}
+	if q.MaxPrice != nil {
+		all = append(all, object{"range": object{fieldPrice: object{"lte": *q.MaxPrice}}})
+	}
+	if step := search.ScoreStep(q.MinScore); step > 0 {
+		all = append(all, object{"range": object{fieldWeight: object{"gte": search.ScoreSteps + step}}})
+	}
+	return all
+}

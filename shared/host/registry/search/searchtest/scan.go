@@ -1,0 +1,88 @@
+package searchtest
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+)
+
+// worth is the table of package search's comment: groups down, kinds across.
+var worth = [3][3]float64{{16, 12, 8}, {12, 9, 6}, {8, 6, 4}}
+
+// Scan answers a query by looking at every entry: slowly, and with nothing of
+// what an index is made of but the cutting of texts into words.
+func Scan(entries []search.Entry, q search.Query) []search.Hit {
+	var hits []search.Hit
+	for _, e := range entries {
+		rank, ok := rankOf(e, q)
+		h := search.Hit{ID: e.ID, Place: search.Place{Rank: rank, Joined: e.Joined}}
+		if ok && (q.After == nil || q.After.Before(h.Place)) {
+			hits = append(hits, h)
+		}
+	}
+	slices.SortFunc(hits, func(a, b search.Hit) int {
+		if a.Before(b.Place) {
+			return -1
+		}
+		return 1
+	})
+	return hits[:min(len(hits), q.Limit)]
+}
+
+func rankOf(e search.Entry, q search.Query) (float64, bool) {
+	score := float64(int(e.Score*4096+0.5)) / 4096
+	if q.Tag != "" && !slices.Contains(normal(e.Tags), q.Tag) ||
+		q.Family != "" && q.Family != e.Family ||
+		q.ClaimedFamily != "" && q.ClaimedFamily != e.ClaimedFamily ||
+		q.MaxPrice != nil && e.Price > *q.MaxPrice ||
+		score < q.MinScore ||
+		q.Text != "" && !slices.ContainsFunc(normal(e.Declared), func(t string) bool { return strings.Contains(t, q.Text) }) {
+		return 0, false
+	}
+	groups := [3][]string{slices.Concat(e.Tags, e.Skills, []string{e.Capability}), {e.Summary}, e.Declared}
+	sum := 0.0
+	for _, w := range q.Words {
+		best := 0.0
+		for g, texts := range groups {
+			for _, text := range texts {
+				best = max(best, bestIn(text, w, worth[g]))
+			}
+		}
+		if best == 0 {
+			return 0, false
+		}
+		sum += best
+	}
+	switch {
+	case q.ByScore:
+		return score, true
+	case len(q.Words) == 0:
+		return 0.5 + 0.5*score, true
+	}
+	return sum / 16 / float64(len(q.Words)) * (0.5 + 0.5*score), true
+}
+
+func bestIn(text, w string, worth [3]float64) (best float64) {
+	for _, t := range search.Words(search.Normalise(text)) {
+		first, _ := utf8.DecodeRuneInString(w)
+		long := utf8.RuneCountInString(w) >= 3 || search.Unspaced(first)
+		switch {
+		case t == w:
+			best = max(best, worth[0])
+		case strings.HasPrefix(t, w):
+			best = max(best, worth[1])
+		case long && strings.Contains(t, w):
+			best = max(best, worth[2])
+		}
+	}
+	return best
+}
+
+func normal(texts []string) (all []string) {
+	for _, t := range texts {
+		all = append(all, search.Normalise(t))
+	}
+	return all
+}

@@ -1,0 +1,127 @@
+package translog_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/transparency-dev/merkle/rfc6962"
+	"github.com/transparency-dev/merkle/testonly"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+var stream = store.StreamOf("evt", identity.ID{})
+
+// world is a store with events, and the tree that they must make.
+type world struct {
+	*testing.T
+	Store store.Store
+	Key   *identity.Key
+	Now   time.Time
+	May   map[identity.ID]bool // who may witness
+
+	mu   sync.Mutex
+	last identity.Hash
+	n    uint64
+	tree *testonly.Tree
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{T: t, Store: memory.New(), Key: key, Now: time.Unix(1_800_000_000, 0), May: map[identity.ID]bool{},
+		tree: testonly.New(rfc6962.DefaultHasher)}
+}
+
+// leaf is what a row of this world says: its event's hash and the one before.
+func leaf(row store.Row) (event, prev identity.Hash, err error) {
+	if len(row.Data) != 2*identity.Size {
+		return event, prev, problem.New(problem.Damaged, "row %d has %d bytes", row.Position, len(row.Data))
+	}
+	return identity.Hash(row.Data[:identity.Size]), identity.Hash(row.Data[identity.Size:]), nil
+}
+
+func (w *world) config(s store.Store) translog.Config {
+	return translog.Config{
+		Store: s, Stream: stream, Leaf: leaf,
+		Identity: func(context.Context) (identity.Signer, error) { return w.Key, nil },
+		Witness:  func(_ context.Context, id identity.ID) (bool, error) { return w.May[id], nil },
+		Now:      func() time.Time { return w.Now }, Rand: rand.Reader,
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+	}
+}
+
+func (w *world) log(s store.Store, batch uint64) *translog.Log {
+	w.Helper()
+	l, err := translog.New(w.config(s))
+	if err != nil {
+		w.Fatal(err)
+	}
+	if batch > 0 {
+		l.SetBatch(batch)
+	}
+	return l
+}
+
+// events appends n of them.
+func (w *world) events(n int) {
+	w.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for range n {
+		event := identity.Sum(fmt.Appendf(nil, "%x %d", w.last, w.n))
+		data := append(bytes.Clone(event[:]), w.last[:]...)
+		row := store.Append{Stream: stream, Position: w.n + 1, Attempt: store.Attempt{1, byte(w.n)}, Data: data}
+		if err := w.Store.Commit(context.Background(), row); err != nil {
+			w.Fatal(err)
+		}
+		w.n, w.last = w.n+1, event
+		w.tree.AppendData(event[:])
+	}
+}
+
+// root is what RFC 6962 makes of the first events.
+func (w *world) root(size uint64) [32]byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return [32]byte(w.tree.HashAt(size))
+}
+
+// seal seals, and holds what comes out against the reference tree.
+func (w *world) seal(l *translog.Log) translog.Sealed {
+	w.Helper()
+	s, err := l.Seal(w.Context())
+	if err != nil {
+		w.Fatalf("Seal() = %v, want nil", err)
+	}
+	if s.Size != w.n || s.Root != w.root(w.n) {
+		w.Fatalf("Seal() = %d events under %x, want %d under %x", s.Size, s.Root, w.n, w.root(w.n))
+	}
+	return s
+}
+
+// latest is the newest checkpoint, verified as somebody outside verifies it.
+func (w *world) latest(l *translog.Log) translog.Published {
+	w.Helper()
+	p, err := l.Latest(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	c, _, err := translog.Open(p.Note)
+	if err != nil || c != p.Checkpoint || c.Host != w.Key.ID() || c.Root != w.root(c.Size) {
+		w.Fatalf("the newest checkpoint = %+v, %v", c, err)
+	}
+	return p
+}

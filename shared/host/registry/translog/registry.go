@@ -1,0 +1,30 @@
+package translog
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// OfRegistry makes the log of a registry's events: its leaves are their hashes,
+// and whoever is registered and not revoked may witness. With r nil nobody is
+// asked for, and none but configured witnesses may: so it is for a checkpointer.
+func OfRegistry(c Config, r *registry.Registry) (*Log, error) {
+	c.Stream, c.Leaf = registryStream(), readEvent
+	if r != nil {
+		c.Witness = func(ctx context.Context, id identity.ID) (bool, error) {
+			g, ok, err := r.Get(ctx, id)
+			return ok && g.Joined > 0 && g.Status == registry.StatusActive, err
+		}
+	}
+	return New(c)
+}
+
+func registryStream() store.Stream { return registry.EventStream() }
+
+func readEvent(row store.Row) (leaf, prev identity.Hash, err error) {
+	e, err := registry.DecodeEventRow(row)
+	return e.Hash, e.Prev, err
+}

@@ -1,0 +1,269 @@
+package translog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Sealed is what a Seal leaves behind.
+type Sealed struct {
+	Checkpoint
+	Added  uint64 // leaves that were not sealed before
+	Epochs uint64 // epochs sealed so far
+}
+
+// Seal takes all rows that are there into the log and signs what it has become:
+// a checkpoint and an epoch for every 25,600 leaves at most. The first Seal of a
+// host signs the empty log, if there is nothing yet; later ones do nothing when
+// nothing is new. While another process seals, the error is a problem of kind
+// Conflict; after any error the same call may be made again.
+func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
+	if s, idle, err := l.idle(ctx); idle || err != nil {
+		return s, err
+	}
+	held, err := l.acquire(ctx)
+	if err != nil {
+		return s, err
+	}
+	// A lease that is not given back ends by itself, and what was sealed stays.
+	defer func() { _ = l.release(context.WithoutCancel(ctx), held) }()
+	signer, err := l.Identity(ctx)
+	if err != nil {
+		return s, err
+	}
+	for {
+		before, err := l.head(ctx)
+		if err != nil {
+			return s, err
+		}
+		if before.version > 0 && before.host != signer.ID() {
+			return s, problem.New(problem.Damaged, "the log is host %s's, this host is %s: a log has one key", before.host, signer.ID())
+		}
+		s = Sealed{Checkpoint{signer.ID(), before.size, before.root}, s.Added, before.epochs}
+		after, epoch, err := l.grow(ctx, before)
+		if err != nil || after.size == before.size && before.version > 0 {
+			return s, err
+		}
+		if err := l.commit(ctx, signer, after, epoch); err != nil {
+			return s, err
+		}
+		s = Sealed{Checkpoint{signer.ID(), after.size, after.root}, s.Added + after.size - before.size, after.epochs}
+		if epoch.Size() < l.batch {
+			return s, nil
+		}
+		if held, err = l.renew(ctx, held); err != nil {
+			return s, err
+		}
+	}
+}
+
+// idle reports whether nothing is new, at the price of two reads: most Seals on
+// a schedule find it so.
+func (l *Log) idle(ctx context.Context) (Sealed, bool, error) {
+	h, err := l.head(ctx)
+	if err != nil || h.version == 0 {
+		return Sealed{}, false, err
+	}
+	rows, err := l.page(ctx, h, 2)
+	return h.told(), err == nil && len(rows) == 0, err
+}
+
+func (h *head) told() Sealed {
+	return Sealed{Checkpoint: Checkpoint{h.host, h.size, h.root}, Epochs: h.epochs}
+}
+
+// grow reads what lies behind the head, one batch at most, and writes the tiles
+// that are full.
+func (l *Log) grow(ctx context.Context, before *head) (*head, *EpochTree, error) {
+	after, epoch := &head{
+		frontier: before.clone(), host: before.host, root: before.root, last: before.last,
+		epochs: before.epochs, sealed: before.sealed, version: before.version,
+	}, &EpochTree{}
+	for epoch.Size() < l.batch {
+		rows, err := l.page(ctx, after, store.MaxPage)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(rows) == 0 {
+			break
+		}
+		for _, row := range rows[:min(uint64(len(rows)), l.batch-epoch.Size())] {
+			leaf, prev, err := l.leaf(row, after.size+1)
+			if err != nil {
+				return nil, nil, err
+			}
+			if prev != after.last {
+				return nil, nil, problem.New(problem.Damaged, "event %d does not follow event %d", after.size+1, after.size)
+			}
+			if err := after.add(leaf, func(t tileID, hashes []byte) error { return l.keep(ctx, t, hashes) }); err != nil {
+				return nil, nil, err
+			}
+			epoch.Add(leaf)
+			after.last = leaf
+		}
+	}
+	root, err := after.frontier.root()
+	after.root = root
+	return after, epoch, err
+}
+
+// page reads the rows behind h. It begins with the last one that is sealed: if
+// that is gone, or is another, the stream was changed under the log, by a
+// backup of it say, and nothing more is signed.
+func (l *Log) page(ctx context.Context, h *head, n int) ([]store.Row, error) {
+	rows, err := l.Store.Rows(ctx, l.Stream, max(h.size, 1), n, store.Ascending)
+	if err != nil || h.size == 0 {
+		return rows, fault(err)
+	}
+	if len(rows) == 0 {
+		return nil, problem.New(problem.Damaged, "the log has sealed %d events, and the last of them is gone", h.size)
+	}
+	leaf, _, err := l.leaf(rows[0], h.size)
+	if err == nil && leaf != h.last {
+		err = problem.New(problem.Damaged, "event %d is not the one that the log has sealed", h.size)
+	}
+	return rows[1:], err
+}
+
+// leaf reads a row that must be at a position.
+func (l *Log) leaf(row store.Row, position uint64) (leaf, prev identity.Hash, err error) {
+	if row.Position != position {
+		return leaf, prev, problem.New(problem.Damaged, "event %d is missing: the next row is %d", position, row.Position)
+	}
+	leaf, prev, err = l.Leaf(row)
+	return leaf, prev, fault(err)
+}
+
+// keep writes a full tile. One that is there was written by a checkpointer that came
+// no further, from the same rows: if it is another, nothing is signed.
+func (l *Log) keep(ctx context.Context, t tileID, hashes []byte) error {
+	a, err := l.attempt()
+	if err != nil {
+		return err
+	}
+	err = settle.Commit(ctx, l.Store, l.Wait, store.Put{Key: tileKey(t), Attempt: a, Data: bytes.Clone(hashes)})
+	if !settle.Overtaken(err) {
+		return fault(err)
+	}
+	d, err := l.Store.Doc(ctx, tileKey(t))
+	if err == nil && !bytes.Equal(d.Data, hashes) {
+		err = problem.New(problem.Damaged, "%s is not what its events make it", t)
+	}
+	return fault(err)
+}
+
+// commit signs what the log has become, and keeps it: from here on it is
+// sealed.
+func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, tree *EpochTree) error {
+	after.host = signer.ID()
+	// The clock may have gone back; what is sealed later says no earlier time.
+	after.sealed = max(after.sealed, l.Now().UnixMilli())
+	checkpoint := Checkpoint{after.host, after.size, after.root}
+	signed, err := checkpoint.sign(ctx, signer)
+	if err != nil {
+		return err
+	}
+	writes := make([]store.Write, 0, 3)
+	put := func(k store.Key, document any) error {
+		data, err := json.Marshal(document)
+		if err != nil {
+			return problem.Wrap(problem.Internal, err, "%s", k)
+		}
+		a, err := l.attempt()
+		writes = append(writes, store.Put{Key: k, Attempt: a, Data: data})
+		return err
+	}
+	if err := put(checkpointKey(after.size), storedCheckpoint{Format: format, Note: string(signed)}); err != nil {
+		return err
+	}
+	if tree.Size() > 0 {
+		after.epochs++
+		sig, err := signer.Sign(ctx, EpochBytes(tree.Root()))
+		if err != nil {
+			return err
+		}
+		e := storedEpoch{format, after.epochs, after.size - tree.Size() + 1, after.size, tree.Root(), after.sealed, sig, after.host, after.root}
+		if err := put(epochKey(after.epochs), e); err != nil {
+			return err
+		}
+	}
+	a, err := l.attempt()
+	if err != nil {
+		return err
+	}
+	document, err := after.put(a)
+	if err != nil {
+		return err
+	}
+	err = settle.Commit(ctx, l.Store, l.Wait, append(writes, document)...)
+	if settle.Overtaken(err) {
+		return busy(err)
+	}
+	return fault(err)
+}
+
+func busy(cause error) error {
+	return problem.Wrap(problem.Conflict, cause, "another process seals the log now; its checkpoint is there in a moment")
+}
+
+// lease is the document that lets one process at a time seal. It only saves
+// work: two checkpointers at once would be decided by the head's version.
+type lease struct {
+	Format int       `json:"format"`
+	Holder string    `json:"holder"`
+	Until  int64     `json:"until_ms"`
+	put    store.Put // as it was written
+}
+
+func (l *Log) acquire(ctx context.Context) (lease, error) {
+	d, err := l.Store.Doc(ctx, leaseKey())
+	if err != nil {
+		return lease{}, fault(err)
+	}
+	var held lease
+	// One that cannot be read holds nobody off: the head decides.
+	if d.Version > 0 && json.Unmarshal(d.Data, &held) == nil && held.Until > l.Now().UnixMilli() {
+		return lease{}, busy(nil)
+	}
+	a, err := l.attempt()
+	if err != nil {
+		return lease{}, err
+	}
+	return l.hold(ctx, d.Version, a, l.Now().Add(leaseTime).UnixMilli())
+}
+
+func (l *Log) renew(ctx context.Context, held lease) (lease, error) {
+	a, err := l.attempt()
+	if err != nil {
+		return held, err
+	}
+	return l.hold(ctx, held.put.If+1, a, l.Now().Add(leaseTime).UnixMilli())
+}
+
+func (l *Log) release(ctx context.Context, held lease) error {
+	a, err := l.attempt()
+	if err == nil {
+		_, err = l.hold(ctx, held.put.If+1, a, 0)
+	}
+	return err
+}
+
+func (l *Log) hold(ctx context.Context, version uint64, a store.Attempt, until int64) (lease, error) {
+	held := lease{Format: format, Holder: a.String(), Until: until}
+	data, err := json.Marshal(held)
+	if err != nil {
+		return held, problem.Wrap(problem.Internal, err, "the log's lease")
+	}
+	held.put = store.Put{Key: leaseKey(), If: version, Attempt: a, Data: data}
+	err = settle.Commit(ctx, l.Store, l.Wait, held.put)
+	if settle.Overtaken(err) {
+		return held, busy(err)
+	}
+	return held, fault(err)
+}

@@ -1,0 +1,421 @@
+package translog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+func TestTheFirstSealSignsTheEmptyLog(t *testing.T) {
+	w := newWorld(t)
+	l := w.log(w.Store, 0)
+	got := w.seal(l)
+	want := translog.Sealed{Checkpoint: translog.Checkpoint{Host: w.Key.ID(), Root: w.root(0)}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Seal() (-want +got):\n%s", diff)
+	}
+	w.latest(l)
+	if _, err := l.Epoch(t.Context(), 0); !problem.Is(err, problem.NotFound) || problem.Of(err).Text() != "no sealed epoch yet" {
+		t.Errorf("Epoch(0) = %v, want the reference's text", err)
+	}
+}
+
+func TestASealWithNothingNewWritesNothing(t *testing.T) {
+	w, l := sealedAt(t, 300)
+	before := w.documents()
+	if got := w.seal(l); got.Added != 0 || got.Epochs != 1 {
+		t.Errorf("Seal() = %d added, %d epochs, want 0 and 1", got.Added, got.Epochs)
+	}
+	if diff := cmp.Diff(before, w.documents()); diff != "" {
+		t.Errorf("documents (-before +after):\n%s", diff)
+	}
+}
+
+func TestABacklogIsSealedInSteps(t *testing.T) {
+	w := newWorld(t)
+	l := w.log(w.Store, 256)
+	w.events(1000)
+	if got := w.seal(l); got.Added != 1000 || got.Epochs != 4 {
+		t.Errorf("Seal() = %d added, %d epochs, want 1000 and 4", got.Added, got.Epochs)
+	}
+	for n, want := range []translog.Epoch{
+		{ID: 1, FirstSeq: 1, LastSeq: 256, TreeSize: 256},
+		{ID: 2, FirstSeq: 257, LastSeq: 512, TreeSize: 256},
+		{ID: 3, FirstSeq: 513, LastSeq: 768, TreeSize: 256},
+		{ID: 4, FirstSeq: 769, LastSeq: 1000, TreeSize: 232},
+	} {
+		w.wantEpoch(l, uint64(n+1), want)
+	}
+	w.wantEpoch(l, 0, translog.Epoch{ID: 4, FirstSeq: 769, LastSeq: 1000, TreeSize: 232})
+	for _, size := range []uint64{256, 512, 768, 1000} {
+		if p, err := l.At(t.Context(), size); err != nil || p.Root != w.root(size) {
+			t.Errorf("At(%d) = %x, %v, want its root", size, p.Root, err)
+		}
+	}
+}
+
+// wantEpoch checks range, root and signature of an epoch against the events.
+func (w *world) wantEpoch(l *translog.Log, number uint64, want translog.Epoch) {
+	w.Helper()
+	got, err := l.Epoch(w.Context(), number)
+	if err != nil {
+		w.Fatalf("Epoch(%d) = %v", number, err)
+	}
+	var tree translog.EpochTree
+	rows, err := w.Store.Rows(w.Context(), stream, want.FirstSeq, int(want.TreeSize), store.Ascending)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, row := range rows {
+		tree.Add(identity.Hash(row.Data[:identity.Size]))
+	}
+	want.Root, want.SealedAt, want.Host, want.Signature = tree.Root(), w.Now.UnixMilli(), w.Key.ID(), got.Signature
+	want.Checkpoint = translog.Checkpoint{Host: want.Host, Size: want.LastSeq, Root: w.root(want.LastSeq)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("Epoch(%d) (-want +got):\n%s", number, diff)
+	}
+	if !identity.Verify(got.Host, translog.EpochBytes(got.Root), got.Signature) {
+		w.Errorf("Epoch(%d) is not signed by its host", number)
+	}
+}
+
+// documents are all that the log has stored, but the lease.
+func (w *world) documents() map[string]string {
+	w.Helper()
+	all := map[string]string{}
+	for cursor := ""; ; {
+		docs, next, err := w.Store.Docs(w.Context(), store.Range{Partition: translog.Partition}, store.MaxPage, cursor)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, d := range docs {
+			if d.Key.Sort != "lease" {
+				all[d.Key.Sort] = string(d.Data)
+			}
+		}
+		if cursor = next; next == "" {
+			return all
+		}
+	}
+}
+
+// TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext fails every store call of
+// a Seal in every way, once and from there on.
+func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
+	for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
+		for _, forGood := range []bool{false, true} {
+			for broken := 1; ; broken++ {
+				reached := false
+				t.Run(fmt.Sprintf("call %d %v, for good %v", broken, fate, forGood), func(t *testing.T) {
+					w := newWorld(t)
+					w.events(100)
+					w.seal(w.log(w.Store, 0))
+					w.events(700)
+					call := 0
+					lossy := &storetest.Lossy{Store: w.Store, Decide: func(string, []store.Write) storetest.Fate {
+						call++
+						if call == broken || forGood && call > broken {
+							reached = true
+							return fate
+						}
+						return storetest.Fine
+					}}
+					l := w.log(lossy, 300)
+					_, err := l.Seal(t.Context())
+					if err != nil && !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Conflict) {
+						t.Errorf("Seal() = %v, want nil, unavailable or conflict", err)
+					}
+					// A process that dies gives no lease back: another waits for it to end.
+					w.Now = w.Now.Add(2 * time.Minute)
+					w.sealedAtMostNow(w.log(w.Store, 0))
+					w.seal(w.log(w.Store, 0))
+					w.events(1)
+					lossy.Settle(t.Context())
+					w.Now = w.Now.Add(2 * time.Minute) // a late lease may have come with it
+					w.whole(t)
+				})
+				if !reached {
+					break
+				}
+			}
+		}
+	}
+}
+
+// whole seals what is left and holds all that is stored against the events:
+// checkpoints, epochs without a gap, and the tiles by way of proofs.
+func (w *world) whole(t *testing.T) {
+	t.Helper()
+	l := w.log(w.Store, 0)
+	w.seal(l)
+	w.latest(l)
+	for key := range w.documents() {
+		var size uint64
+		if n, _ := fmt.Sscanf(key, "cp#%x", &size); n == 1 {
+			if p, err := l.At(t.Context(), size); err != nil || p.Root != w.root(size) {
+				t.Errorf("checkpoint of %d = %x, %v, want root %x", size, p.Root, err, w.root(size))
+			}
+		}
+	}
+	next := uint64(1)
+	for number := uint64(1); next <= w.n; number++ {
+		e, err := l.Epoch(t.Context(), number)
+		if err != nil || e.FirstSeq != next || e.Checkpoint.Root != w.root(e.LastSeq) {
+			t.Fatalf("Epoch(%d) = %+v, %v, want one from %d", number, e, err, next)
+		}
+		next = e.LastSeq + 1
+	}
+	for seq := uint64(1); seq <= w.n; seq += 97 {
+		p, err := l.Inclusion(t.Context(), seq, 0)
+		if err == nil {
+			err = translog.CheckInclusion(translog.Checkpoint{Size: w.n, Root: w.root(w.n)}, seq, p.Leaf, p.Proof)
+		}
+		if err != nil {
+			t.Errorf("Inclusion(%d) = %v", seq, err)
+		}
+	}
+}
+
+// sealedAtMostNow: whatever was broken off, what is published holds.
+func (w *world) sealedAtMostNow(l *translog.Log) {
+	w.Helper()
+	if p := w.latest(l); p.Size < 100 {
+		w.Errorf("the log has %d events, want the 100 that were sealed before at least", p.Size)
+	}
+}
+
+// TestManyCheckpointersAtOnceSealOneLog: publishers append meanwhile, checkpointers take
+// the lease from one another although it is held, and nothing is sealed twice,
+// left out or taken back.
+func TestManyCheckpointersAtOnceSealOneLog(t *testing.T) {
+	w := newWorld(t)
+	var checkpointers sync.WaitGroup
+	ended := make(chan struct{})
+	for range 6 {
+		checkpointers.Go(func() {
+			c := w.config(w.Store)
+			far := time.Duration(0)
+			c.Now = func() time.Time { far += time.Hour; return time.Unix(1_800_000_000, 0).Add(far) } // every lease is over
+			l, err := translog.New(c)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			l.SetBatch(100)
+			most := uint64(0)
+			for {
+				s, err := l.Seal(t.Context())
+				if err != nil && !problem.Is(err, problem.Conflict) {
+					t.Errorf("Seal() = %v, want nil or conflict", err)
+					return
+				}
+				if err == nil && s.Size < most {
+					t.Errorf("Seal() = %d events, after %d", s.Size, most)
+				}
+				if err == nil {
+					most = s.Size
+				}
+				select {
+				case <-ended:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range 40 {
+		w.events(23)
+	}
+	close(ended)
+	checkpointers.Wait()
+	w.Now = w.Now.Add(1_000_000 * time.Hour)
+	w.whole(t)
+}
+
+// TestACheckpointerThatIsLateShrinksNothing stops one between reading and committing
+// until another has sealed more.
+func TestACheckpointerThatIsLateShrinksNothing(t *testing.T) {
+	w := newWorld(t)
+	w.events(300)
+	slow := w.log(w.Store, 0)
+	overtaken := false
+	slow.Config.Identity = func(context.Context) (identity.Signer, error) {
+		return signer{w.Key, func() {
+			if overtaken {
+				return
+			}
+			overtaken = true
+			w.events(500)
+			w.Now = w.Now.Add(2 * time.Minute) // its lease is over
+			w.seal(w.log(w.Store, 0))
+		}}, nil
+	}
+	if _, err := slow.Seal(t.Context()); !problem.Is(err, problem.Conflict) {
+		t.Errorf("Seal() = %v, want conflict", err)
+	}
+	if p := w.latest(slow); p.Size != 800 {
+		t.Errorf("the log has %d events, want 800", p.Size)
+	}
+	w.whole(t)
+}
+
+// signer does something before each signature.
+type signer struct {
+	identity.Signer
+	before func()
+}
+
+func (s signer) Sign(ctx context.Context, msg []byte) ([]byte, error) {
+	s.before()
+	return s.Signer.Sign(ctx, msg)
+}
+
+func TestOneLeaseIsHeldAtATime(t *testing.T) {
+	w := newWorld(t)
+	w.events(3)
+	held := w.log(w.Store, 0)
+	held.Config.Identity = func(context.Context) (identity.Signer, error) {
+		if _, err := w.log(w.Store, 0).Seal(t.Context()); !problem.Is(err, problem.Conflict) {
+			t.Errorf("Seal() beside another = %v, want conflict", err)
+		}
+		return w.Key, nil
+	}
+	if _, err := held.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.events(1)
+	w.seal(w.log(w.Store, 0)) // it was given back
+}
+
+func TestNothingIsSignedOverWhatWasChanged(t *testing.T) {
+	fails := errors.New("the key service is away")
+	tests := []struct {
+		name  string
+		spoil func(*world, *translog.Log)
+		want  string
+	}{
+		{"a row of the stream is another", func(w *world, _ *translog.Log) {
+			w.Store = changed{w.Store, 600, func(r *store.Row) { r.Data[0]++ }}
+		}, "event 600 is not the one that the log has sealed"},
+		{"the stream lost what was sealed", func(w *world, _ *translog.Log) {
+			w.Store = changed{w.Store, 600, nil}
+		}, "the log has sealed 600 events, and the last of them is gone"},
+		{"an event does not follow the one before", func(w *world, _ *translog.Log) {
+			w.Store = changed{w.Store, 605, func(r *store.Row) { r.Data[40]++ }}
+		}, "event 605 does not follow event 604"},
+		{"an event cannot be read", func(w *world, _ *translog.Log) {
+			w.Store = changed{w.Store, 605, func(r *store.Row) { r.Data = r.Data[:5] }}
+		}, "row 605 has 5 bytes"},
+		{"the head has another tail", func(w *world, _ *translog.Log) {
+			w.rewrite("head", func(s string) string { return strings.Replace(s, `"size":600`, `"size":601`, 1) })
+		}, "the log's head has"},
+		{"the head has another root", func(w *world, _ *translog.Log) {
+			w.rewrite("head", func(s string) string { return strings.Replace(s, `"root":"`, `"root":"00`, 1) })
+		}, "the log's head is not readable"},
+		{"the head is of a later format", func(w *world, _ *translog.Log) {
+			w.rewrite("head", func(s string) string { return strings.Replace(s, `"format":1`, `"format":2`, 1) })
+		}, "the log's head has format 2"},
+		{"another tile lies where one is to be written", func(w *world, _ *translog.Log) {
+			w.put(store.Key{Partition: translog.Partition, Sort: "tile#00#00000000000002"}, strings.Repeat("x", 8192))
+		}, "tile 2 of level 0 is not what its events make it"},
+		{"the host has another key", func(w *world, l *translog.Log) {
+			other := newWorld(w.T)
+			l.Config.Identity = func(context.Context) (identity.Signer, error) { return other.Key, nil }
+		}, "a log has one key"},
+		{"the key cannot be used", func(_ *world, l *translog.Log) {
+			l.Config.Identity = func(context.Context) (identity.Signer, error) { return nil, fails }
+		}, fails.Error()},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, l := sealedAt(t, 600)
+			before := w.latest(l)
+			w.events(300)
+			tt.spoil(w, l)
+			l.Config.Store = w.Store
+			_, err := l.Seal(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("Seal() = %v, want %q", err, tt.want)
+			}
+			if strings.Contains(tt.name, "the head") {
+				return // there is nothing to be read any more
+			}
+			if after := w.latest(l); after.Size != before.Size {
+				t.Errorf("the log has %d events, want %d", after.Size, before.Size)
+			}
+		})
+	}
+}
+
+// changed hands out one row otherwise, or ends before it.
+type changed struct {
+	store.Store
+	position uint64
+	change   func(*store.Row)
+}
+
+func (c changed) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	rows, err := c.Store.Rows(ctx, s, from, n, d)
+	for i := range rows {
+		if rows[i].Position != c.position {
+			continue
+		}
+		if c.change == nil {
+			return rows[:i], err
+		}
+		c.change(&rows[i])
+	}
+	return rows, err
+}
+
+func (w *world) put(k store.Key, data string) {
+	w.Helper()
+	d, err := w.Store.Doc(w.Context(), k)
+	if err == nil {
+		err = w.Store.Commit(w.Context(), store.Put{Key: k, If: d.Version, Attempt: store.Attempt{9}, Data: []byte(data)})
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) rewrite(sort string, change func(string) string) {
+	w.Helper()
+	k := store.Key{Partition: translog.Partition, Sort: sort}
+	d, err := w.Store.Doc(w.Context(), k)
+	if err != nil {
+		w.Fatal(err)
+	}
+	data := change(string(d.Data))
+	if data == string(d.Data) {
+		w.Fatalf("%s is not changed by it: %s", sort, data)
+	}
+	w.put(k, data)
+}
+
+func TestASealedTimeNeverGoesBack(t *testing.T) {
+	w, l := sealedAt(t, 3)
+	w.Now = w.Now.Add(-time.Hour)
+	w.events(1)
+	w.seal(l)
+	one, err := l.Epoch(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := l.Epoch(t.Context(), 2)
+	if err != nil || two.SealedAt < one.SealedAt {
+		t.Errorf("Epoch(2) was sealed at %d, %v, want %d or later", two.SealedAt, err, one.SealedAt)
+	}
+}

@@ -1,0 +1,118 @@
+// Package translog is a host's transparency log: the rows of one stream as the
+// leaves of an RFC 6962 tree, sealed now and then as a checkpoint that the
+// host's own identity signs, proved to whoever asks, and cosigned by witnesses.
+//
+// It imports floors 1 and 3, registry, pause, settle and problem, and is with the packages below
+// it the only one that knows the libraries of the tree and of signed notes. The
+// invariants: what a checkpoint says never shrinks and never changes; all that
+// is stored beside the head is a function of immutable rows, so that it may be
+// written early, twice or by a checkpointer that was overtaken; the head alone says
+// what is sealed, and moves in one commit with its checkpoint and its epoch.
+//
+// # The life of a leaf
+//
+// A row of the stream is a leaf from its commit on, at the index of its
+// position less one. The next Seal takes the lease, reads the rows behind the
+// head in pages, and fills tiles: 256 hashes of one level each, written once
+// when full. What is not full lies in the head. Then it signs the new root and
+// commits head, checkpoint and epoch under the head's version. A checkpointer that
+// dies before has written tiles that the next one finds as it would write them;
+// one that was overtaken fails at the version and changes nothing.
+package translog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"golang.org/x/mod/sumdb/note"
+)
+
+// Config is what a Log is made of. Identity and Rand are for Seal alone,
+// Witness and Witnesses for Cosign, and may be missing where these are not
+// called; Wait may always be.
+type Config struct {
+	Store store.Store
+	// Stream holds the leaves, in the order of its positions.
+	Stream store.Stream
+	// Leaf reads a row: its leaf, which is the hash of an event, and the hash of
+	// the event before it, zeros at the first.
+	Leaf func(store.Row) (leaf, prev identity.Hash, err error)
+	// Identity is the host's own, which signs what is sealed.
+	Identity func(context.Context) (identity.Signer, error)
+	// Witness reports whether a vacant may cosign here; nil: none may.
+	Witness func(context.Context, identity.ID) (bool, error)
+	// Witnesses are verifier keys (name+hash+key) of those that may cosign
+	// without being registered here.
+	Witnesses []string
+	Now       func() time.Time
+	Rand      io.Reader // safe for concurrent use
+	// Wait sleeps between tries, or ends early with ctx.
+	Wait func(ctx context.Context, d time.Duration) error
+}
+
+// Log is one host's log. It is safe for concurrent use, and any number of
+// processes may share a store.
+type Log struct {
+	Config
+	configured map[string]note.Verifier // by verifier key's name and hash
+	batch      uint64                   // leaves that one checkpoint seals at most
+}
+
+// Limits of a log.
+const (
+	// MaxLeaves is how many leaves one answer of Leaves has at most.
+	MaxLeaves = store.MaxPage
+	// MaxCosignatures is how many registered witnesses a checkpoint has at most.
+	// Configured ones come on top: strangers cannot crowd them out.
+	MaxCosignatures = 32
+	// MaxNote bounds a checkpoint with its signatures, in bytes.
+	MaxNote = 16 << 10
+)
+
+const (
+	// leaseTime is how long a checkpointer may be silent before another takes over.
+	leaseTime = time.Minute
+	// perBatch is what one checkpoint seals at most, so that a backlog is sealed
+	// in steps that are kept even if the process ends between them.
+	perBatch = 100 * tileWidth
+)
+
+// New makes a Log. The error is a problem of kind Usage for a witness's key
+// that cannot be read.
+func New(c Config) (*Log, error) {
+	if c.Wait == nil {
+		c.Wait = retry.For
+	}
+	l := &Log{Config: c, configured: map[string]note.Verifier{}, batch: perBatch}
+	for _, key := range c.Witnesses {
+		v, err := cosignerOfKey(key)
+		if err != nil {
+			return nil, problem.Wrap(problem.Usage, err, "a witness's key is not readable: %.80q", key)
+		}
+		l.configured[line(v)] = v
+	}
+	return l, nil
+}
+
+// attempt names one try at a write.
+func (l *Log) attempt() (a store.Attempt, err error) {
+	if _, err := io.ReadFull(l.Rand, a[:]); err != nil {
+		return a, problem.Wrap(problem.Unavailable, err, "no randomness for a write")
+	}
+	return a, nil
+}
+
+// fault gives an error of the store its kind; problems have theirs.
+func fault(err error) error {
+	var known *problem.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return problem.Wrap(problem.Unavailable, err, "the log cannot be reached now")
+}

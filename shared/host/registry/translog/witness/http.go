@@ -1,0 +1,82 @@
+package witness
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// HTTP is the log of a host at an address.
+type HTTP struct {
+	Client *registryclient.Client
+}
+
+// Checkpoint implements Log.
+func (h HTTP) Checkpoint(ctx context.Context) ([]byte, error) {
+	return h.Client.Raw(ctx, "/v1/checkpoint", nil)
+}
+
+// Consistency implements Log.
+func (h HTTP) Consistency(ctx context.Context, from, to uint64) (translog.Proof, error) {
+	var s translog.ConsistencyShape
+	if err := h.Client.Get(ctx, "/v1/proof/consistency", numbers("from", from, "to", to), &s); err != nil {
+		return nil, err
+	}
+	return translog.ParseProof(s.Proof)
+}
+
+// Inclusion implements Log.
+func (h HTTP) Inclusion(ctx context.Context, seq, size uint64) (translog.Proof, error) {
+	var s translog.InclusionShape
+	if err := h.Client.Get(ctx, "/v1/proof/inclusion", numbers("seq", seq, "size", size), &s); err != nil {
+		return nil, err
+	}
+	return translog.ParseProof(s.Proof)
+}
+
+// Leaves implements Log.
+func (h HTTP) Leaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, error) {
+	var s translog.LeavesShape
+	err := h.Client.Get(ctx, "/v1/log/leaves", numbers("from", seq, "limit", uint64(n)), &s)
+	return s.Leaves, err
+}
+
+// Event implements Log.
+func (h HTTP) Event(ctx context.Context, seq uint64) (*event.Event, identity.Hash, error) {
+	shown, err := h.Client.Event(ctx, seq)
+	var status *registryclient.StatusError
+	if errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusForbidden) {
+		return nil, identity.Hash{}, nil
+	}
+	if err != nil {
+		return nil, identity.Hash{}, err
+	}
+	prev, err := identity.ParseHash(shown.Prev)
+	signature, err2 := identity.ParseHex(shown.Signature)
+	if err = errors.Join(err, err2); err != nil {
+		return nil, prev, problem.Wrap(problem.Untrusted, err, "event %d is shown without what verifies it", seq)
+	}
+	return &event.Event{
+		Type: event.Type(shown.Type), Actor: shown.Actor, Payload: []byte(shown.Payload), Key: shown.Key,
+		Time: shown.Time, ActorSeq: shown.ActorSeq, Signature: signature,
+	}, prev, nil
+}
+
+// Witness implements Log.
+func (h HTTP) Witness(ctx context.Context, note []byte) (int, error) {
+	var s translog.WitnessedShape
+	err := h.Client.Post(ctx, "/v1/witness", translog.WitnessShape{Note: string(note)}, &s)
+	return s.Cosignatures, err
+}
+
+func numbers(a string, x uint64, b string, y uint64) url.Values {
+	return url.Values{a: {strconv.FormatUint(x, 10)}, b: {strconv.FormatUint(y, 10)}}
+}

@@ -1,0 +1,114 @@
+package witness
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/durable"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/lockfile"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Memory is a folder with the checkpoint that was verified last of each host, as
+// the signed note that it is. Without it a host could show everybody another
+// past each time.
+type Memory struct{ Dir string }
+
+// Path is the file of the host at a URL.
+func (m Memory) Path(base string) string {
+	name := "host"
+	if u, err := url.Parse(base); err == nil && u.Host != "" {
+		name = strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
+				return r
+			}
+			return '_'
+		}, strings.ToLower(u.Host))
+	}
+	// Two URLs may read alike; the hash tells them apart.
+	return filepath.Join(m.Dir, name[:min(len(name), 100)]+"-"+identity.Sum([]byte(base)).String()[:16]+".checkpoint")
+}
+
+// Load returns the note, nil if none is known.
+func (m Memory) Load(base string) ([]byte, error) {
+	note, err := os.ReadFile(m.Path(base))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "the checkpoint that is remembered cannot be read")
+	}
+	if _, _, err := translog.Open(note); err != nil {
+		return nil, problem.Wrap(problem.Damaged, err, "%s is no checkpoint any more: put it back, or remove it to begin anew", m.Path(base))
+	}
+	return note, nil
+}
+
+// Save remembers a checkpoint that was verified against the one before. Another
+// process may have verified a later one meanwhile: that stays.
+func (m Memory) Save(ctx context.Context, base string, r Report) error {
+	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
+		return unwritten(err)
+	}
+	path := m.Path(base)
+	release, err := lockfile.Acquire(ctx, path+".lock")
+	if err != nil {
+		return unwritten(err)
+	}
+	defer release()
+	if known, err := os.ReadFile(path); err == nil {
+		if c, _, err := translog.Open(known); err == nil && c.Host == r.Host && c.Size > r.Size {
+			return nil
+		}
+	}
+	return write(path, r.Note)
+}
+
+// Accuse keeps the two checkpoints of a Fork beside the memory, and returns the
+// file's name.
+func (m Memory) Accuse(base string, f *Fork) (string, error) {
+	c, _, err := translog.Open(f.Now)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
+		return "", unwritten(err)
+	}
+	path := strings.TrimSuffix(m.Path(base), ".checkpoint") + "." + strconv.FormatUint(c.Size, 10) + ".fork"
+	return path, write(path, append(append(append([]byte(nil), f.Before...), '\n'), f.Now...))
+}
+
+// write puts a file in place whole, or not at all.
+func write(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".next-*")
+	if err != nil {
+		return unwritten(err)
+	}
+	defer os.Remove(f.Name()) // once renamed there is none
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = durable.Dir(filepath.Dir(path))
+	}
+	return unwritten(err)
+}
+
+func unwritten(err error) error {
+	if err == nil {
+		return nil
+	}
+	return problem.Wrap(problem.Unavailable, err, "the checkpoint cannot be remembered")
+}

@@ -1,0 +1,263 @@
+// Package witness follows a host's transparency log from outside: it verifies
+// everything that the host shows against what the host signed, and what it
+// signed now against what it signed before.
+//
+// It imports translog, registryclient, floor 1, durable, lockfile and problem. The invariants: of
+// what a host says only signatures and hashes count; whatever does not fit
+// together is a problem of kind Untrusted that says what in plain words, and
+// nothing else is; what is remembered moves on only after everything held.
+package witness
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Log is what a host answers. Errors of kind Untrusted say that an answer could
+// not be read. Safe for concurrent use.
+type Log interface {
+	Checkpoint(ctx context.Context) (note []byte, err error)
+	Consistency(ctx context.Context, from, to uint64) (translog.Proof, error)
+	Inclusion(ctx context.Context, seq, size uint64) (translog.Proof, error)
+	// Leaves returns the hashes of events from seq on, up to n; fewer, or none,
+	// where the host has no more.
+	Leaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, error)
+	// Event returns an event and the hash of the one before; nil for one that is
+	// not for everybody.
+	Event(ctx context.Context, seq uint64) (*event.Event, identity.Hash, error)
+	// Witness hands a cosigned checkpoint in, and returns how many cosignatures
+	// that has now.
+	Witness(ctx context.Context, note []byte) (int, error)
+}
+
+// MaxSize is the largest log that one Verify reads: its hashes are kept in
+// memory until the root over them is known to be the signed one.
+const MaxSize = 10_000_000
+
+// Follower verifies one host's log.
+type Follower struct {
+	Log Log
+	// Host is whose log it must be; zero: whoever signs, and the same as in the
+	// checkpoint that is remembered.
+	Host identity.ID
+	// Known is one more checkpoint that the log must continue, or that must
+	// continue the one that the host shows; nil: there is none.
+	Known []byte
+	// Progress is told now and then how many of how many events are done; may be
+	// nil.
+	Progress func(doing string, done, all uint64)
+}
+
+// Report is what a Verify found out.
+type Report struct {
+	translog.Checkpoint
+	Note         []byte
+	Cosignatures []translog.Signature
+	Since        *translog.Checkpoint // the checkpoint before, which this one continues
+	Leaves       uint64               // hashes that make the signed root
+	Checked      uint64               // events whose signature, hash and place were verified
+	Hidden       uint64               // events that are not for everybody: their hashes alone
+}
+
+// Fork is an error that carries its own proof: two checkpoints that one host
+// signed, and that cannot both be true.
+type Fork struct {
+	Before, Now []byte // signed notes
+	err         error
+}
+
+func (f *Fork) Error() string { return f.err.Error() }
+
+// Unwrap is the problem, of kind Untrusted.
+func (f *Fork) Unwrap() error { return f.err }
+
+func lie(format string, args ...any) error { return problem.New(problem.Untrusted, format, args...) }
+
+// OtherHost is an error that says that another host signs than before.
+type OtherHost struct{ Was, Is identity.ID }
+
+func (o *OtherHost) Error() string {
+	return fmt.Sprintf("the log is signed by host %s now, and was by host %s", o.Is, o.Was)
+}
+
+// Unwrap is the problem, of kind Untrusted.
+func (o *OtherHost) Unwrap() error { return lie("%s", o.Error()) }
+
+// Verify reads the newest checkpoint and verifies all that hangs on it: the
+// host's signature, that it continues the checkpoint before (nil: none is
+// known), that the hashes of all events make its root, proofs of inclusion, and
+// the events after the checkpoint before, or all of them: signature, hash,
+// place and the link to the one before.
+func (f Follower) Verify(ctx context.Context, before []byte, all bool) (Report, error) {
+	var r Report
+	note, err := f.Log.Checkpoint(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.Note = note
+	if r.Checkpoint, r.Cosignatures, err = translog.Open(note); err != nil {
+		return r, err
+	}
+	if !f.Host.IsZero() && r.Host != f.Host {
+		return r, lie("the log is signed by host %s, want host %s", r.Host, f.Host)
+	}
+	if before != nil {
+		if err := f.continues(ctx, before, &r); err != nil {
+			return r, err
+		}
+	}
+	if f.Known != nil {
+		also := Report{Checkpoint: r.Checkpoint, Note: r.Note}
+		if err := f.continues(ctx, f.Known, &also); err != nil {
+			return r, err
+		}
+	}
+	leaves, err := f.leaves(ctx, &r)
+	if err != nil {
+		return r, err
+	}
+	if err := f.included(ctx, &r, leaves); err != nil {
+		return r, err
+	}
+	from := uint64(1)
+	if r.Since != nil && !all {
+		from = r.Since.Size + 1
+	}
+	return r, f.events(ctx, &r, leaves, from)
+}
+
+// continues verifies that the log only grew since the checkpoint before.
+func (f Follower) continues(ctx context.Context, before []byte, r *Report) error {
+	since, _, err := translog.Open(before)
+	if err != nil {
+		return problem.Wrap(problem.Untrusted, err, "the checkpoint before: %s", problem.Of(err).Text())
+	}
+	if since.Host != r.Host {
+		return &OtherHost{since.Host, r.Host}
+	}
+	r.Since = &since
+	forked := func(err error) error { return &Fork{before, r.Note, err} }
+	switch {
+	case r.Size < since.Size:
+		// A cache may answer with an older checkpoint. Then it is one that the tree
+		// before continues, and no lie.
+		older, err := f.older(ctx, r.Checkpoint, since)
+		if err != nil {
+			return err
+		}
+		if older {
+			return problem.New(problem.Unavailable, "the host shows an older checkpoint, of %d events, than the one that is known, of %d: a cache between may keep it; try again", r.Size, since.Size)
+		}
+		return forked(lie("the log was taken back: it had %d events and has %d now", since.Size, r.Size))
+	case r.Size == since.Size && r.Root != since.Root:
+		return forked(lie("the host signed two different logs of %d events: %s and %s", r.Size, short(since.Root), short(r.Root)))
+	case r.Size == since.Size:
+		return nil
+	}
+	proof, err := f.Log.Consistency(ctx, since.Size, r.Size)
+	if err != nil {
+		return err
+	}
+	if err := translog.CheckConsistency(since, r.Checkpoint, proof); err != nil {
+		return forked(problem.Wrap(problem.Untrusted, err, "the log was changed: the host does not prove that its log of %d events begins with the %d events that it signed before", r.Size, since.Size))
+	}
+	return nil
+}
+
+// older reports whether the tree before is proved to continue the one that is
+// shown now. A host that refuses to say does not prove it; one that cannot be
+// reached is not accused.
+func (f Follower) older(ctx context.Context, now, since translog.Checkpoint) (bool, error) {
+	proof, err := f.Log.Consistency(ctx, now.Size, since.Size)
+	for _, away := range []problem.Kind{problem.Unavailable, problem.Deadline, problem.Canceled, problem.TooMany} {
+		if problem.Is(err, away) {
+			return false, err
+		}
+	}
+	return err == nil && translog.CheckConsistency(now, since, proof) == nil, nil
+}
+
+// page is how many hashes are asked for at once.
+const page = translog.MaxLeaves
+
+// leaves reads the hashes of all events and holds them against the signed root.
+func (f Follower) leaves(ctx context.Context, r *Report) ([]identity.Hash, error) {
+	if r.Size > MaxSize {
+		return nil, problem.New(problem.TooLarge, "the log has %d events; at most %d are verified at once", r.Size, MaxSize)
+	}
+	var tree translog.Tree
+	var leaves []identity.Hash
+	for tree.Size() < r.Size {
+		want := min(page, r.Size-tree.Size())
+		got, err := f.Log.Leaves(ctx, tree.Size()+1, int(want))
+		if err != nil {
+			return nil, err
+		}
+		if len(got) == 0 {
+			return nil, lie("the host signed for %d events, and shows only %d", r.Size, tree.Size())
+		}
+		if uint64(len(got)) > want {
+			return nil, lie("the host shows more events than it signed for: %d", r.Size)
+		}
+		for _, leaf := range got {
+			if err := tree.Add(leaf); err != nil {
+				return nil, err
+			}
+		}
+		leaves = append(leaves, got...)
+		f.progress("hashes", tree.Size(), r.Size)
+	}
+	root, err := tree.Root()
+	if err != nil {
+		return nil, err
+	}
+	if root != r.Root {
+		return nil, lie("the %d events that the host shows are not those that it signed: they make root %s, the checkpoint says %s", r.Size, short(root), short(r.Root))
+	}
+	r.Leaves = r.Size
+	return leaves, nil
+}
+
+// included asks for proofs of a few events: they hold already, so what is
+// checked is that the host proves what others will ask it to prove.
+func (f Follower) included(ctx context.Context, r *Report, leaves []identity.Hash) error {
+	asked := uint64(0)
+	for _, seq := range []uint64{1, r.Size/2 + 1, r.Size} {
+		if seq <= asked || seq > r.Size {
+			continue
+		}
+		asked = seq
+		proof, err := f.Log.Inclusion(ctx, seq, r.Size)
+		if err != nil {
+			return err
+		}
+		if err := translog.CheckInclusion(r.Checkpoint, seq, leaves[seq-1], proof); err != nil {
+			return problem.Wrap(problem.Untrusted, err, "the host does not prove that event %d is in its log", seq)
+		}
+	}
+	return nil
+}
+
+func (f Follower) progress(doing string, done, all uint64) {
+	if f.Progress != nil {
+		f.Progress(doing, done, all)
+	}
+}
+
+func short(root [32]byte) string { return fmt.Sprintf("%x…", root[:6]) }
+
+// Cosign signs what a Verify found to hold, and hands the signature in. It
+// returns how many cosignatures the checkpoint has now.
+func (f Follower) Cosign(ctx context.Context, r Report, key identity.Signer, now time.Time) (int, error) {
+	note, err := translog.Cosign(ctx, r.Checkpoint, key, now)
+	if err != nil {
+		return 0, err
+	}
+	return f.Log.Witness(ctx, note)
+}

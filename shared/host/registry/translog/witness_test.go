@@ -1,0 +1,224 @@
+package translog_test
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// witness is a registered vacant.
+func (w *world) witness() *identity.Key {
+	w.Helper()
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.May[key.ID()] = true
+	return key
+}
+
+func (w *world) cosigned(c translog.Checkpoint, by identity.Signer) []byte {
+	w.Helper()
+	msg, err := translog.Cosign(w.Context(), c, by, w.Now)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return msg
+}
+
+func TestACosignatureStandsInTheCheckpointFromThenOn(t *testing.T) {
+	w, l := sealedAt(t, 10)
+	first, key := w.latest(l), w.witness()
+	got, err := l.Cosign(t.Context(), w.cosigned(first.Checkpoint, key))
+	if err != nil || got.Cosignatures != 1 {
+		t.Fatalf("Cosign() = %d cosignatures, %v, want 1", got.Cosignatures, err)
+	}
+	p := w.latest(l)
+	c, cosigned, err := translog.Open(p.Note)
+	want := []translog.Signature{{Name: "vacant/" + key.ID().String(), Witness: key.ID(), Time: w.Now.Unix()}}
+	if diff := cmp.Diff(want, cosigned); diff != "" || err != nil || c != first.Checkpoint {
+		t.Errorf("Open() = %+v, %v; cosignatures (-want +got):\n%s", c, err, diff)
+	}
+	if diff := cmp.Diff([]string{want[0].Name}, p.Witnesses()); diff != "" {
+		t.Errorf("Witnesses() (-want +got):\n%s", diff)
+	}
+	// A later signature of the same witness changes nothing.
+	w.Now = w.Now.Add(time.Minute)
+	if _, err := l.Cosign(t.Context(), w.cosigned(first.Checkpoint, key)); err != nil {
+		t.Errorf("Cosign() again = %v, want nil", err)
+	}
+	if again := w.latest(l); string(again.Note) != string(p.Note) {
+		t.Errorf("the checkpoint = %s, want it as it was: %s", again.Note, p.Note)
+	}
+	// An earlier checkpoint is cosigned as well, beside what it has.
+	w.events(5)
+	w.seal(l)
+	got, err = l.Cosign(t.Context(), append(p.Note, lines(w.cosigned(first.Checkpoint, w.witness()))...))
+	if err != nil || got.Size != 10 || got.Cosignatures != 2 {
+		t.Errorf("Cosign(an earlier one) = %d of %d, %v, want 2 of 10", got.Cosignatures, got.Size, err)
+	}
+	if latest := w.latest(l); latest.Cosignatures != 0 {
+		t.Errorf("the newest checkpoint has %d cosignatures, want none", latest.Cosignatures)
+	}
+}
+
+// lines are a note's signatures.
+func lines(msg []byte) []byte {
+	_, signatures, _ := strings.Cut(string(msg), "\n\n")
+	return []byte(signatures)
+}
+
+func TestWhoDoesNotWitnessHereIsRefused(t *testing.T) {
+	w, l := sealedAt(t, 10, 20)
+	c := w.latest(l).Checkpoint
+	key, stranger := w.witness(), keyOf(t, 3)
+	good := w.cosigned(c, key)
+	ahead, err := translog.Cosign(t.Context(), c, key, w.Now.Add(301*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forked := c
+	forked.Root[0]++
+	between := translog.Checkpoint{Host: c.Host, Size: 15, Root: w.root(15)}
+	own, err := translog.ForgedNote(c, t.Context(), w.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := translog.Checkpoint{Host: stranger.ID(), Size: c.Size, Root: c.Root}
+	for _, tt := range []struct {
+		name string
+		msg  []byte
+		want problem.Kind
+	}{
+		{"a vacant that is not registered", w.cosigned(c, stranger), problem.Forbidden},
+		{"a signature that does not verify", []byte(strings.Replace(string(good), "\n20\n", "\n10\n", 1)), problem.BadSignature},
+		{"a time ahead", ahead, problem.Clock},
+		{"another tree of this size", w.cosigned(forked, key), problem.Conflict},
+		{"a tree that was never sealed", w.cosigned(between, key), problem.NotFound},
+		{"a tree beyond", w.cosigned(translog.Checkpoint{Host: c.Host, Size: 99}, key), problem.NotFound},
+		{"another host's log", w.cosigned(foreign, key), problem.Conflict},
+		{"the host's own signature alone", own, problem.Forbidden},
+		{"no signature", []byte(c.Text() + "\n"), problem.Malformed},
+		{"no note", []byte("hello"), problem.Malformed},
+		{"too much", []byte(c.Text() + "\n" + strings.Repeat("x", translog.MaxNote)), problem.Malformed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := l.Cosign(t.Context(), tt.msg); !problem.Is(err, tt.want) {
+				t.Errorf("Cosign() = %v (%s), want %s", err, problem.Of(err).Kind, tt.want)
+			}
+		})
+	}
+	if p := w.latest(l); p.Cosignatures != 0 {
+		t.Errorf("the checkpoint has %d cosignatures, want none", p.Cosignatures)
+	}
+	delete(w.May, key.ID()) // as when it is revoked
+	if _, err := l.Cosign(t.Context(), good); !problem.Is(err, problem.Forbidden) {
+		t.Errorf("Cosign() of one that was revoked = %v, want forbidden", err)
+	}
+	l.Config.Witness = func(context.Context, identity.ID) (bool, error) { return false, store.ErrUnavailable }
+	if _, err := l.Cosign(t.Context(), good); !problem.Is(err, problem.Unavailable) {
+		t.Errorf("Cosign() without a registry = %v, want unavailable", err)
+	}
+}
+
+func TestStrangersDoNotCrowdOutConfiguredWitnesses(t *testing.T) {
+	w := newWorld(t)
+	trusted := keyOf(t, 5)
+	c := w.config(w.Store)
+	c.Witnesses = []string{translog.WitnessKey(trusted.ID())}
+	l, err := translog.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.events(4)
+	w.seal(l)
+	checkpoint := w.latest(l).Checkpoint
+	for n := range translog.MaxCosignatures {
+		if p, err := l.Cosign(t.Context(), w.cosigned(checkpoint, w.witness())); err != nil || p.Cosignatures != n+1 {
+			t.Fatalf("Cosign() = %d, %v, want %d", p.Cosignatures, err, n+1)
+		}
+	}
+	if _, err := l.Cosign(t.Context(), w.cosigned(checkpoint, w.witness())); !problem.Is(err, problem.TooMany) {
+		t.Errorf("Cosign() of one more = %v, want too many", err)
+	}
+	p, err := l.Cosign(t.Context(), w.cosigned(checkpoint, trusted))
+	if err != nil || p.Cosignatures != translog.MaxCosignatures+1 {
+		t.Errorf("Cosign() of a configured witness = %d, %v, want %d", p.Cosignatures, err, translog.MaxCosignatures+1)
+	}
+	if len(p.Note) > translog.MaxNote {
+		t.Errorf("the note has %d bytes, want at most %d", len(p.Note), translog.MaxNote)
+	}
+	w.latest(l)
+}
+
+func TestAWitnessKeyThatIsNoneIsRefused(t *testing.T) {
+	good := translog.WitnessKey(keyOf(t, 0).ID())
+	for _, key := range []string{"", "x", good[1:], good + "x", strings.Replace(good, "+", "++", 1), translog.WitnessKey(identity.ID{1}), "a b" + good[70:]} {
+		if _, err := translog.New(translog.Config{Witnesses: []string{key}}); !problem.Is(err, problem.Usage) {
+			t.Errorf("New(%q) = %v, want usage", key, err)
+		}
+	}
+	// What witnesses publish for plain signatures names the same key.
+	for _, key := range []string{good, translog.VerifierKey(keyOf(t, 0).ID())} {
+		if _, err := translog.New(translog.Config{Witnesses: []string{key}}); err != nil {
+			t.Errorf("New(%q) = %v, want nil", key, err)
+		}
+	}
+}
+
+func TestWitnessesAtOnceAreAllKept(t *testing.T) {
+	w, l := sealedAt(t, 10)
+	c := w.latest(l).Checkpoint
+	var notes [][]byte
+	for range 5 {
+		notes = append(notes, w.cosigned(c, w.witness()))
+	}
+	var all sync.WaitGroup
+	for _, msg := range notes {
+		all.Go(func() {
+			if _, err := l.Cosign(t.Context(), msg); err != nil {
+				t.Errorf("Cosign() = %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if p := w.latest(l); p.Cosignatures != 5 {
+		t.Errorf("the checkpoint has %d cosignatures, want 5", p.Cosignatures)
+	}
+}
+
+func TestACosignatureSurvivesEveryFaultOfTheStore(t *testing.T) {
+	for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
+		for broken := 1; broken <= 3; broken++ {
+			w, l := sealedAt(t, 10)
+			msg := w.cosigned(w.latest(l).Checkpoint, w.witness())
+			call := 0
+			lossy := &storetest.Lossy{Store: w.Store, Decide: func(string, []store.Write) storetest.Fate {
+				if call++; call == broken {
+					return fate
+				}
+				return storetest.Fine
+			}}
+			_, err := w.log(lossy, 0).Cosign(t.Context(), msg)
+			if err != nil && !problem.Is(err, problem.Unavailable) {
+				t.Errorf("%v at call %d: Cosign() = %v, want nil or unavailable", fate, broken, err)
+			}
+			p, err := l.Cosign(t.Context(), msg)
+			lossy.Settle(t.Context())
+			if err != nil || p.Cosignatures != 1 || w.latest(l).Cosignatures != 1 {
+				t.Errorf("%v at call %d: Cosign() again = %d, %v, want 1", fate, broken, p.Cosignatures, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package httpagent_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+var question = substrate.Question{Text: "hi", Caller: identity.ID{1}, Vacant: identity.ID{2}}
+
+// anybody is the guard of a vacant that may reach whom it likes.
+func anybody(context.Context, outbound.Actor, string) error { return nil }
+
+func open(t *testing.T, h http.HandlerFunc) (substrate.Substrate, *httptest.Server) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	sub, err := httpagent.New(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody}))(s.URL + "/answer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sub, s
+}
+
+func TestTheRequestCarriesTheQuestionAndNothingElse(t *testing.T) {
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := "thread \u2028 1"
+	e := envelope.Envelope{From: key.ID(), To: identity.ID{2}, Seq: 1, IdempotencyKey: "secret-key",
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"say \"hi\"", "\x00ü🦊"}, ContextID: &thread}}
+	if _, err := e.Sign(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	var body map[string]any
+	var header []string
+	s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if err := json.Unmarshal(b, &body); err != nil {
+			t.Errorf("body %q: %v", b, err)
+		}
+		for name := range r.Header {
+			header = append(header, name)
+		}
+		if r.Method != http.MethodPost || r.URL.Path != "/answer" || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("request = %s %s %s", r.Method, r.URL, r.Header.Get("Content-Type"))
+		}
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"text":"yes"}`)
+	})
+	m, err := substrate.Behaviour(s)(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(envelope.Message{Role: envelope.RoleAgent, Parts: []string{"yes"}}, m); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	want := map[string]any{"message": "say \"hi\" \x00ü🦊", "caller": key.ID().String(), "vacant": identity.ID{2}.String(), "context_id": thread}
+	if diff := cmp.Diff(want, body); diff != "" {
+		t.Errorf("body (-want +got):\n%s", diff)
+	}
+	slices.Sort(header)
+	if diff := cmp.Diff([]string{"Accept", "Content-Length", "Content-Type", "User-Agent"}, header); diff != "" {
+		t.Errorf("header (-want +got):\n%s", diff)
+	}
+}
+
+func TestAThreadThatIsNotNamedIsNull(t *testing.T) {
+	s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if !strings.HasSuffix(string(b), `"context_id":null}`) {
+			t.Errorf("body = %s, want a null context_id", b)
+		}
+		w.Header().Set("Content-Type", "text/plain")
+	})
+	if _, err := s.Answer(t.Context(), question); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	most := strings.Repeat("x", substrate.MaxText)
+	for name, c := range map[string]struct {
+		media, body string
+		status      int
+		want        string // the text, or with fails a part of the error
+		fails       bool
+	}{
+		"json":                     {media: "application/json", body: ` {"text":"a\nb\u00fc","more":{"x":[1]}} `, want: "a\nbü"},
+		"json with charset":        {media: "application/json; charset=UTF-8", body: `{"text":""}`, want: ""},
+		"plain":                    {media: "text/plain", body: "ü\x00", want: "ü\x00"},
+		"plain with charset":       {media: `text/plain; charset="utf-8"`, body: "ü", want: "ü"},
+		"plain, 300 KB":            {media: "text/plain", body: most, want: most},
+		"json, 300 KB":             {media: "application/json", body: `{"text":"` + most + `"}`, want: most},
+		"json, 300 KB all escaped": {media: "application/json", body: `{"text":"` + strings.Repeat(`\u0041`, substrate.MaxText) + `"}`, want: strings.Repeat("A", substrate.MaxText)},
+
+		"plain above 300 KB":  {media: "text/plain", body: most + "x", want: "expected at most 307200 bytes, got 307201", fails: true},
+		"json above 300 KB":   {media: "application/json", body: `{"text":"` + most + `x"}`, want: "expected at most 307200 bytes", fails: true},
+		"endless":             {media: "text/plain", body: strings.Repeat(most, 8), want: "expected at most", fails: true},
+		"no UTF-8":            {media: "text/plain", body: "\xff", want: "expected UTF-8", fails: true},
+		"json, no UTF-8":      {media: "application/json", body: "{\"text\":\"\xff\"}", want: "not UTF-8", fails: true},
+		"latin-1":             {media: "text/plain; charset=iso-8859-1", body: "x", want: "in UTF-8", fails: true},
+		"html":                {media: "text/html", body: "<p>", want: `got "text/html"`, fails: true},
+		"no media type":       {media: " ", body: "x", want: "Content-Type", fails: true},
+		"not an object":       {media: "application/json", body: `["a"]`, want: "member text", fails: true},
+		"broken json":         {media: "application/json", body: `{"text":"a"`, want: "member text", fails: true},
+		"trailing data":       {media: "application/json", body: `{"text":"a"}{}`, want: "member text", fails: true},
+		"duplicate":           {media: "application/json", body: `{"text":"a","text":"b"}`, want: "member text", fails: true},
+		"lone surrogate":      {media: "application/json", body: `{"text":"\ud800"}`, want: "member text", fails: true},
+		"no text":             {media: "application/json", body: `{"answer":"a"}`, want: "expected a string, got nothing", fails: true},
+		"text is a number":    {media: "application/json", body: `{"text":1}`, want: "a string", fails: true},
+		"status 500":          {status: 500, media: "text/plain", body: "x", want: "expected 200, got 500", fails: true},
+		"status 503":          {status: 503, media: "text/plain", body: "x", want: "expected 200, got 503", fails: true},
+		"status 404":          {status: 404, media: "text/plain", body: "x", want: "expected 200, got 404", fails: true},
+		"status 201":          {status: 201, media: "text/plain", body: "x", want: "expected 200, got 201", fails: true},
+		"status 204, no text": {status: 204, want: "expected 200, got 204", fails: true},
+		"redirect":            {status: 302, want: "expected 200, got 302", fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/answer" {
+					t.Error("the redirect was followed")
+				}
+				if c.media != "" {
+					w.Header()["Content-Type"] = []string{c.media}
+				}
+				w.Header().Set("Location", "/elsewhere")
+				if c.status > 0 {
+					w.WriteHeader(c.status)
+				}
+				io.WriteString(w, c.body)
+			})
+			got, err := s.Answer(t.Context(), question)
+			if !c.fails {
+				if err != nil || got != c.want {
+					t.Errorf("Answer() = %.40q, %v, want %.40q", got, err, c.want)
+				}
+				return
+			}
+			if !problem.Is(err, problem.BehaviourFailed) || !strings.Contains(problem.Of(err).Text(), c.want) {
+				t.Errorf("Answer() = %v, want a failed behaviour that says %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestATimeOutIsADeadlineAndAnythingElseAFailure(t *testing.T) {
+	s, server := open(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.Answer(ctx, question); !problem.Is(err, problem.Deadline) {
+		t.Errorf("Answer() of a slow endpoint = %v, want a deadline", err)
+	}
+	over, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	if _, err := s.Answer(over, question); !problem.Is(err, problem.Deadline) {
+		t.Errorf("Answer() without time left = %v, want a deadline", err)
+	}
+	server.Close()
+	if _, err := s.Answer(t.Context(), question); !problem.Is(err, problem.BehaviourFailed) {
+		t.Errorf("Answer() of nobody = %v, want a failure", err)
+	}
+}
+
+func TestAnAddressInsideIsRefusedOutsideDev(t *testing.T) {
+	public := httpagent.New(outbound.New(outbound.Options{Guard: anybody}))
+	for _, url := range []string{"http://127.0.0.1:1/", "http://169.254.169.254/latest/meta-data/", "http://[::1]/", "http://10.0.0.1/"} {
+		s, err := public(url)
+		if err != nil {
+			t.Fatalf("New(%s) = %v", url, err)
+		}
+		if _, err := s.Answer(t.Context(), question); !problem.Is(err, problem.BehaviourFailed) || !strings.Contains(problem.Of(err).Text(), "address ") {
+			t.Errorf("Answer() from %s = %v, want a refused address", url, err)
+		}
+	}
+}
+
+func TestTheURLIsCheckedWhenTheSubstrateIsMade(t *testing.T) {
+	for _, url := range []string{"", "example.com", "ftp://example.com", "http://u:p@example.com/", "/path",
+		"https://\uff4dodel.example/a", "https://model\u3002example/a", "https://b\u00fccher.example/a"} {
+		if _, err := httpagent.New(outbound.New(outbound.Options{}))(url); !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "substrate" {
+			t.Errorf("New(%q) = %v, want a refusal that names the substrate", url, err)
+		}
+	}
+}

@@ -1,0 +1,311 @@
+package vacants
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// birth is one try at making a child.
+type birth struct {
+	spec SpawnSpec
+	key  *identity.Key
+	box  []byte // the child's seed, sealed
+	base string // the host's URL
+
+	parent   Record
+	above    *composite.Manifest // the parent's own; nil if it has none
+	child    Record
+	manifest composite.Manifest
+	consent  *composite.Consent // D4
+}
+
+// bear decides and commits. Errors of the store are as they come.
+func (v *Vacants) bear(ctx context.Context, b *birth) error {
+	if err := v.readParent(ctx, b); err != nil {
+		return err
+	}
+	kind, err := v.planChild(b)
+	if err != nil {
+		return err
+	}
+	if _, err := sign(ctx, &b.child, b.base, kind, b.key); err != nil {
+		return err
+	}
+	if err := v.signManifest(ctx, b); err != nil {
+		return err
+	}
+	writes, err := v.birthWrites(ctx, b)
+	if err != nil {
+		return err
+	}
+	err = settle.Commit(ctx, v.Store, v.Wait, writes...)
+	v.memory.forget() // also when the outcome is unknown
+	if err != nil {
+		return err
+	}
+	b.child.version = 1
+	return nil
+}
+
+// readParent reads what the child is to be born of.
+func (v *Vacants) readParent(ctx context.Context, b *birth) (err error) {
+	if b.parent, err = v.fertile(ctx, b.spec.Parent); err != nil {
+		return err
+	}
+	if b.parent.Parent == nil {
+		return nil
+	}
+	d, ok, err := v.Registry.Manifest(ctx, b.parent.ID)
+	if err == nil && !ok {
+		err = problem.New(problem.Damaged, "vacant %s has a parent and no manifest", b.parent.Name)
+	}
+	if err != nil {
+		return err
+	}
+	b.above = &d.Manifest
+	if b.parent.Closed && b.spec.Path != closedPath {
+		return problem.New(problem.Forbidden, "vacant %s is a closed child: until it has graduated its own children are closed, of path %s", b.parent.Name, closedPath)
+	}
+	return nil
+}
+
+// fertile reads the record of a vacant that may have a child.
+func (v *Vacants) fertile(ctx context.Context, id identity.ID) (Record, error) {
+	r, err := v.Get(ctx, id)
+	switch {
+	case err != nil:
+		return r, err
+	case r.IsDeleted():
+		return r, deleted(&r)
+	case !r.State.CanBeCalled():
+		return r, problem.New(problem.Conflict, "vacant %s is %s; only one that is %s or %s has children", r.Name, r.State, lifecycle.Local, lifecycle.Active)
+	}
+	gone, err := v.Registry.IsRevoked(ctx, id)
+	if err == nil && gone {
+		err = problem.New(problem.Revoked, "vacant %s: its key was revoked", r.Name)
+	}
+	return r, err
+}
+
+// planChild makes the child's record and the manifest, unsigned.
+func (v *Vacants) planChild(b *birth) (kind string, err error) {
+	s := &b.spec
+	if s.Substrate == "" && b.parent.Substrate == plan.Kind {
+		return "", problem.Invalid("substrate", "one of the child's own, as its parent answers by a plan", "none")
+	}
+	spec, err := substrate.Parse(orElse(s.Substrate, b.parent.Substrate))
+	if err != nil {
+		return "", err
+	}
+	if _, err := v.Substrates.Open(spec); err != nil {
+		return "", err
+	}
+	capability := orElse(s.Capability, b.parent.Capability)
+	switch {
+	case s.Path == "D3" && capability == b.parent.Capability:
+		return "", problem.Invalid("capability", "another than the parent's, for path D3", "the same")
+	case s.Path == "D5" && spec.String() == b.parent.Substrate:
+		return "", problem.Invalid("substrate", "another than the parent's, for path D5", "the same")
+	}
+	if err := b.planManifest(spec); err != nil {
+		return "", err
+	}
+	state := lifecycle.Active
+	if b.manifest.ClosedByDefault {
+		state = lifecycle.Local
+	}
+	b.child = Record{
+		ID: b.key.ID(), Name: s.Name, State: state, Capability: capability, Substrate: spec.String(),
+		Tenant: orElse(s.Tenant, b.parent.Tenant), Created: v.now(), seed: b.box,
+	}
+	b.child.Changed = b.child.Created
+	b.child.bind(&b.manifest)
+	return cardWord(spec.Kind), nil
+}
+
+// bind has r be the child that m says.
+func (r *Record) bind(m *composite.Manifest) {
+	parent := m.ParentID
+	r.Parent, r.Closed, r.Kin, r.Reach, r.Outbound = &parent, m.ClosedByDefault, true, "", ""
+	if m.Schema == composite.V2 {
+		r.Reach, r.Outbound = m.Reachability, m.Outbound
+	}
+}
+
+func orElse(s, other string) string {
+	if s != "" {
+		return s
+	}
+	return other
+}
+
+// planManifest decides what parent and child are to sign.
+func (b *birth) planManifest(spec substrate.Spec) error {
+	s := &b.spec
+	closed := s.Path == closedPath
+	m := composite.Manifest{
+		ParentID: s.Parent, ChildID: b.key.ID(), BirthPath: s.Path, ClosedByDefault: closed,
+		Reachability: composite.Reachability(orElse(string(s.Reach), string(composite.PublicA2A))), Outbound: s.Outbound, Schema: composite.V2,
+	}
+	tools := slices.Clone(s.Tools)
+	if closed {
+		m.Reachability = composite.Reachability(orElse(string(s.Reach), string(composite.ParentOnly)))
+	}
+	if m.Outbound == "" {
+		m.Outbound = composite.Unrestricted
+		if closed {
+			m.Outbound = composite.NoExternal
+		}
+		if closed && spec.Kind == substrate.KindHTTP {
+			m.Outbound = composite.ParentPermitted
+			tools = appendOnce(tools, spec.Argument)
+		}
+		if !closed && b.limit() != "" {
+			m.Outbound = b.limit()
+		}
+	}
+	if limit := b.limit(); limit != "" && freedom(m.Outbound) > freedom(limit) {
+		return problem.New(problem.Forbidden, "outbound_policy: expected %s at most, as the manifest of the parent %s says, got %s", limit, b.parent.Name, m.Outbound)
+	}
+	if err := b.planTools(&m, tools); err != nil {
+		return err
+	}
+	b.manifest = m
+	return m.Check()
+}
+
+// planTools fills in the three lists: what the parent's own manifest lets it use
+// is inherited. Nothing is added to that of path D2, nor where the parent itself
+// reaches no more than its tools: it would by its child.
+func (b *birth) planTools(m *composite.Manifest, tools []string) error {
+	var above []string
+	if b.above != nil {
+		above = b.above.Tools()
+	}
+	more := without(tools, above)
+	bound := b.above != nil && m.ClosedByDefault || b.limit() == composite.ParentPermitted
+	switch {
+	case bound && len(more) > 0:
+		return problem.New(problem.Forbidden, "tools: expected some of those of the parent %s, got %s", b.parent.Name, clip(more[0]))
+	case !m.ClosedByDefault:
+		m.Inherited, m.Added = above, more
+	case b.above == nil:
+		m.Inherited = tools
+	default:
+		m.Inherited, m.Removed = above, without(above, tools)
+	}
+	return nil
+}
+
+// limit is how far the parent itself reaches by its manifest; "" if that says
+// nothing. One of version 1 has signed no policy, and closes all the same.
+func (b *birth) limit() composite.Outbound {
+	switch {
+	case b.above == nil:
+		return ""
+	case b.above.Schema == composite.V2:
+		return b.above.Outbound
+	case b.above.ClosedByDefault:
+		return composite.NoExternal
+	}
+	return ""
+}
+
+// freedom puts the policies in order.
+func freedom(o composite.Outbound) int {
+	return slices.Index([]composite.Outbound{composite.NoExternal, composite.ParentPermitted, composite.Unrestricted}, o)
+}
+
+func appendOnce(list []string, one string) []string {
+	if slices.Contains(list, one) {
+		return list
+	}
+	return append(list, one)
+}
+
+// without is what of list is not among others.
+func without(list, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(one string) bool { return slices.Contains(others, one) })
+}
+
+// signManifest has parent and child sign the manifest, and of path D4 the second parent
+// its consent.
+func (v *Vacants) signManifest(ctx context.Context, b *birth) error {
+	signer, err := v.signers.Signer(ctx, b.parent.ID, b.parent.seed)
+	if err != nil {
+		return err
+	}
+	if err := b.manifest.SignParent(ctx, signer); err != nil {
+		return err
+	}
+	if err := b.manifest.SignChild(ctx, b.key); err != nil || b.spec.With == nil {
+		return err
+	}
+	other, err := v.fertile(ctx, *b.spec.With)
+	if err != nil {
+		return err
+	}
+	nonce, err := composite.NewNonce(v.Rand)
+	if err != nil {
+		return err
+	}
+	b.consent = &composite.Consent{ParentID: b.parent.ID, SecondaryID: other.ID, ChildID: b.child.ID, Nonce: nonce}
+	if signer, err = v.signers.Signer(ctx, other.ID, other.seed); err != nil {
+		return err
+	}
+	return b.consent.Sign(ctx, signer)
+}
+
+// birthWrites are all that a birth is made of.
+func (v *Vacants) birthWrites(ctx context.Context, b *birth) ([]store.Write, error) {
+	writes, err := v.Registry.PlanManifest(ctx, b.manifest)
+	if err != nil {
+		return nil, err
+	}
+	b.parent.Kin = true
+	above, err := v.writes(ctx, &b.parent, &entry{logbook.KindSpawn, logbook.Spawn{
+		Child: b.child.ID, Path: string(b.spec.Path), Secondary: b.spec.With,
+	}.Payload()})
+	if err != nil {
+		return nil, err
+	}
+	attempt, err := v.attempt()
+	if err != nil {
+		return nil, err
+	}
+	row, err := v.row(ctx, b.key, &entry{logbook.KindBirth, b.payload().Payload()})
+	if err != nil {
+		return nil, err
+	}
+	row.Attempt = attempt
+	data, err := b.child.encode()
+	if err != nil {
+		return nil, err
+	}
+	writes = append(append(writes, above...), row,
+		store.Put{Key: RecordKey(b.child.ID), Attempt: attempt, Data: data},
+		store.Put{Key: NameKey(b.child.Name), Attempt: attempt, Data: encodeName(b.child.ID)})
+	return writes, nil
+}
+
+// payload is what the child's first entry says.
+func (b *birth) payload() logbook.Birth {
+	entry := logbook.Birth{
+		Parent: b.parent.ID, Path: string(b.spec.Path), Rule: b.spec.Rule, Tools: b.manifest.Tools(), Capability: b.child.Capability,
+		NewSubstrates: []string{b.child.Substrate}, OldSubstrates: []string{b.parent.Substrate},
+	}
+	if c := b.consent; c != nil {
+		entry.Secondary, entry.Consent, entry.ChildConsent, entry.ConsentNonce = &c.SecondaryID, c.Reference, c.Signature, c.Nonce
+	}
+	return entry
+}

@@ -1,0 +1,307 @@
+package vacants
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Pause puts a vacant to sleep: LOCAL or ACTIVE becomes HIBERNATING. Like all
+// changes of state it does nothing, successfully, to a vacant that is there
+// already, so that a command whose outcome was lost can be given again.
+func (v *Vacants) Pause(ctx context.Context, id identity.ID) (Record, error) {
+	return v.move(ctx, id, lifecycle.Hibernating, "paused", func(s lifecycle.State) (lifecycle.State, error) {
+		if s.CanBeCalled() {
+			return lifecycle.Hibernating, nil
+		}
+		return s, problem.New(problem.Conflict, "only a vacant that answers calls")
+	})
+}
+
+// Resume wakes a vacant: HIBERNATING or STALE becomes ACTIVE, or LOCAL if a
+// manifest keeps it closed, as it was born.
+func (v *Vacants) Resume(ctx context.Context, id identity.ID) (Record, error) {
+	return v.moveRecord(ctx, id, "resumed", func(r *Record) (lifecycle.State, error) {
+		goal := lifecycle.Active
+		if r.Closed {
+			goal = lifecycle.Local
+		}
+		if r.State == goal {
+			return goal, nil
+		}
+		if _, err := r.State.Next(lifecycle.ReviveRequested); err != nil {
+			return r.State, err
+		}
+		return goal, nil
+	})
+}
+
+// Sink closes a vacant: every state but ARCHIVED becomes SUNK, and there is no
+// way back to answering calls.
+func (v *Vacants) Sink(ctx context.Context, id identity.ID) (Record, error) {
+	return v.move(ctx, id, lifecycle.Sunk, "sunk", func(s lifecycle.State) (lifecycle.State, error) {
+		if s == lifecycle.Archived {
+			return s, problem.New(problem.Conflict, "it is closed for good")
+		}
+		return lifecycle.Sunk, nil
+	})
+}
+
+// Archive ends a vacant's life: SUNK becomes ARCHIVED.
+func (v *Vacants) Archive(ctx context.Context, id identity.ID) (Record, error) {
+	return v.move(ctx, id, lifecycle.Archived, "archived", func(s lifecycle.State) (lifecycle.State, error) {
+		return s.Next(lifecycle.ArchiveRequested)
+	})
+}
+
+// move changes id's state to what next says of the state it is in, unless it
+// is at goal already.
+func (v *Vacants) move(ctx context.Context, id identity.ID, goal lifecycle.State, verb string, next func(lifecycle.State) (lifecycle.State, error)) (Record, error) {
+	return v.moveRecord(ctx, id, verb, func(r *Record) (lifecycle.State, error) {
+		if r.State == goal {
+			return goal, nil
+		}
+		return next(r.State)
+	})
+}
+
+// moveRecord changes id's state to what next says, if that is another.
+func (v *Vacants) moveRecord(ctx context.Context, id identity.ID, verb string, next func(*Record) (lifecycle.State, error)) (Record, error) {
+	return v.change(ctx, id, func(r *Record) (*entry, error) {
+		from := r.State
+		to, err := next(r)
+		if err != nil {
+			return nil, problem.Wrap(problem.Conflict, err, "vacant %s is %s; it cannot be %s", r.Name, from, verb)
+		}
+		if to == from {
+			return nil, nil
+		}
+		r.State = to
+		return &entry{logbook.KindStateChanged, logbook.StateChanged(from, to)}, nil
+	})
+}
+
+// Restored makes every vacant that is not closed refuse what was signed until
+// now: a store that was put back from a backup does not know what it accepted
+// after the backup was made. It returns how many there are; repeated after a
+// failure it begins again, with a later floor.
+func (v *Vacants) Restored(ctx context.Context) (int, error) {
+	return v.each(ctx, func(n named) (bool, error) { return v.restored(ctx, n) })
+}
+
+// RestoredPage is Restored for a page of at most n vacants by name, and the
+// cursor of the next page: where no request may take as long as all of them.
+// What failed is told beside the cursor, and keeps no other vacant from it.
+func (v *Vacants) RestoredPage(ctx context.Context, cursor string, n int) (count int, next string, failed []error, err error) {
+	page, next, err := v.names(ctx, cursor, n)
+	if err != nil {
+		return 0, "", nil, err
+	}
+	for _, one := range page {
+		open, err := v.restored(ctx, one)
+		if err != nil {
+			failed = append(failed, err)
+		} else if open {
+			count++
+		}
+	}
+	return count, next, failed, nil
+}
+
+func (v *Vacants) restored(ctx context.Context, n named) (open bool, err error) {
+	r, err := v.change(ctx, n.id, func(r *Record) (*entry, error) {
+		if r.State.Closed() {
+			return nil, nil
+		}
+		r.Floor = v.now()
+		return &entry{logbook.KindRestored, logbook.Restored(r.Floor)}, nil
+	})
+	return !r.State.Closed(), err
+}
+
+// change applies decide to id's record: what it does to the record, and the
+// logbook entry it returns, are one commit. No entry means that there is
+// nothing to do. decide runs again whenever somebody else was quicker, as those
+// are who write to a busy logbook, until ctx ends.
+func (v *Vacants) change(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
+	ctx, cancel := settle.WithPatience(ctx)
+	defer cancel()
+	done, err := v.logs.take(ctx, id)
+	if err != nil {
+		return Record{}, err
+	}
+	defer done()
+	for try := 1; ; try++ {
+		r, ok, err := v.read(ctx, id)
+		if err == nil && !ok {
+			err = notHosted(id)
+		}
+		if err != nil {
+			return Record{}, err
+		}
+		from := r.State
+		e, err := decide(&r)
+		if e == nil || err != nil {
+			return r, err
+		}
+		beside, err := v.registered(ctx, &r, from)
+		if err != nil {
+			return Record{}, err
+		}
+		err = v.commit(ctx, &r, e, beside...)
+		if err == nil {
+			return r, nil
+		}
+		if !settle.Overtaken(err) || settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
+			return Record{}, fault(err)
+		}
+	}
+}
+
+// commit writes r over the version it was read at, and e as the next entry of
+// its logbook. Errors of the store are as they come; others are problems.
+func (v *Vacants) commit(ctx context.Context, r *Record, e *entry, beside ...store.Write) error {
+	writes, err := v.writes(ctx, r, e)
+	if err != nil {
+		return err
+	}
+	err = settle.Commit(ctx, v.Store, v.Wait, append(writes, beside...)...)
+	v.memory.forget() // also when the outcome is unknown
+	if err != nil {
+		return err
+	}
+	r.version++
+	return nil
+}
+
+// writes are what every change of r is made of: the row of e, and the record.
+func (v *Vacants) writes(ctx context.Context, r *Record, e *entry) ([]store.Write, error) {
+	signer, err := v.signers.Signer(ctx, r.ID, r.seed)
+	if err != nil {
+		return nil, err
+	}
+	attempt, err := v.attempt()
+	if err != nil {
+		return nil, err
+	}
+	row, err := v.row(ctx, signer, e)
+	if err != nil {
+		return nil, err
+	}
+	r.Changed = v.now()
+	data, err := r.encode()
+	if err != nil {
+		return nil, err
+	}
+	row.Attempt = attempt
+	return []store.Write{row, store.Put{Key: RecordKey(r.ID), If: r.version, Attempt: attempt, Data: data}}, nil
+}
+
+// entry is what a logbook entry says; when it is signed it gets its place.
+type entry struct {
+	kind    string
+	payload []byte
+}
+
+// row is the write that appends e to the logbook of signer's id.
+func (v *Vacants) row(ctx context.Context, signer identity.Signer, e *entry) (store.Append, error) {
+	s := store.StreamOf(store.KindLogbook, signer.ID())
+	tip, err := v.Store.Tip(ctx, s)
+	if err != nil {
+		return store.Append{}, fault(err)
+	}
+	var prev *logbook.Entry
+	if tip.Position > 0 {
+		if prev, err = decodeEntry(signer.ID(), tip); err != nil {
+			return store.Append{}, err
+		}
+		if prev.Kind == logbook.KindDeleted {
+			return store.Append{}, problem.New(problem.Gone, "vacant %s was deleted; nothing follows that in its logbook", signer.ID().Short())
+		}
+	}
+	next := logbook.Next(prev, e.kind, v.Now(), e.payload)
+	if _, err := next.Sign(ctx, signer); err != nil {
+		return store.Append{}, err
+	}
+	data, err := next.MarshalBinary()
+	if err != nil {
+		return store.Append{}, err
+	}
+	return store.Append{Stream: s, Position: tip.Position + 1, Data: data}, nil
+}
+
+func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
+	e := &logbook.Entry{}
+	if err := e.UnmarshalBinary(row.Data); err != nil {
+		return nil, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: row %d is damaged", id.Short(), row.Position)
+	}
+	return e, nil
+}
+
+// Rebase re-signs the cards that name another URL than this host's, each with
+// an entry in its vacant's logbook, and returns how many. A home calls it when
+// it starts. Closed vacants keep the card they had. One vacant that fails does
+// not stop the others; the errors come joined. A card that the vacant did not
+// sign, or that says another capability than the record, is damage: signing
+// again what lies in the store would make a forger's words the vacant's own.
+func (v *Vacants) Rebase(ctx context.Context) (signed int, err error) {
+	base, err := v.base(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return v.each(ctx, func(n named) (bool, error) {
+		return v.rebase(ctx, n.id, base)
+	})
+}
+
+// rebase re-signs id's card if it names another URL than base, and publishes
+// it where the one before was published.
+func (v *Vacants) rebase(ctx context.Context, id identity.ID, base string) (changed bool, err error) {
+	published := false
+	_, err = v.change(ctx, id, func(r *Record) (*entry, error) {
+		changed, published = false, false
+		if r.State.Closed() {
+			return nil, nil
+		}
+		// Asked after the record was read: who publishes meanwhile changes that too.
+		if published, err = v.published(ctx, id); err != nil || published {
+			return nil, err
+		}
+		c, anew, err := v.current(ctx, r, base, r.Capability)
+		if err != nil || !anew {
+			return nil, err
+		}
+		changed = true
+		return &entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}, nil
+	})
+	if err == nil && published {
+		return v.republish(ctx, id)
+	}
+	return changed && err == nil, err
+}
+
+// current is r's card for the host's URL base and a capability, signed anew if
+// the one that r has says another of the two.
+func (v *Vacants) current(ctx context.Context, r *Record, base, capability string) (c card.Card, anew bool, err error) {
+	old, err := card.Parse(r.Card)
+	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) != 1 {
+		return c, false, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
+	}
+	if capability == r.Capability && old.Endpoint == endpoint(base, r.ID) {
+		return old, false, nil
+	}
+	r.Capability = capability
+	signer, err := v.signers.Signer(ctx, r.ID, r.seed)
+	if err != nil {
+		return c, false, err
+	}
+	// What does the thinking may have changed since; the card's word for it stays.
+	c, err = sign(ctx, r, base, old.AllowedSubstrates[0], signer)
+	return c, err == nil, err
+}

@@ -1,0 +1,47 @@
+package vacants
+
+import (
+	"context"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Names is where all names lie, for verify.
+func Names() store.Range { return store.Range{Partition: namePartition} }
+
+// IsChecked says whether a document is one that a check of a home reads: a
+// name, what is known of a vacant itself, the host's own identity.
+func IsChecked(k store.Key) bool {
+	id, ofVacant := strings.CutPrefix(k.Partition, "v#")
+	_, err := identity.ParseID(id)
+	return k == SelfKey() || k.Partition == namePartition ||
+		ofVacant && err == nil && !strings.HasPrefix(k.Sort, chainPrefix)
+}
+
+// CheckKey says whether r's sealed seed opens under v and is the key of r's id.
+// A problem of kind Damaged says that it does not.
+func (r *Record) CheckKey(ctx context.Context, v custody.Vault) error {
+	return checkKey(ctx, v, r.ID, r.seed)
+}
+
+// CheckSelf says the same of the document of the host's own identity.
+func CheckSelf(ctx context.Context, d store.Doc, v custody.Vault) error {
+	s, err := decodeSelf(d)
+	if err != nil {
+		return err
+	}
+	return checkKey(ctx, v, s.ID, s.Seed)
+}
+
+func checkKey(ctx context.Context, v custody.Vault, id identity.ID, box []byte) error {
+	key, err := sealed.Open(ctx, v, id, box)
+	if err != nil {
+		return err
+	}
+	key.Wipe()
+	return nil
+}

@@ -1,0 +1,405 @@
+package vacants
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Spec says what to create. With a Key the vacant has lived elsewhere: its
+// logbook is continued, and where it stood as a caller of others is kept.
+type Spec struct {
+	Name       string
+	Capability string
+	Substrate  string // a substrate.Spec in its text form
+	Tenant     string // who it is hosted for; may be ""
+
+	Key     *identity.Key   // nil: a new one
+	Logbook []logbook.Entry // only with a Key; may be empty
+	// Manifest makes it somebody's child, only with a Key. It may be nil where
+	// the registry has it; a logbook that begins with BIRTH needs one.
+	Manifest *composite.Manifest
+	Chains   map[identity.ID][]byte // only with a Key; by target, documents of the caller's book
+}
+
+// Limits of an import.
+const (
+	MaxEntries = 10_000
+	MaxChains  = 1000
+	MaxChain   = 64 << 10 // bytes of one
+)
+
+// Create makes a vacant. It is LOCAL, or for one with a logbook in the state
+// that this tells; a closed one is not taken in. The name must be free
+// (Conflict). Creating again with the same key and the same words succeeds and
+// changes nothing.
+func (v *Vacants) Create(ctx context.Context, s Spec) (Record, error) {
+	r, kind, err := v.plan(s)
+	if err != nil {
+		return Record{}, err
+	}
+	base, err := v.base(ctx)
+	if err != nil {
+		return Record{}, err
+	}
+	if err := v.trusted(ctx, s.Key); err != nil {
+		return Record{}, err
+	}
+	key := s.Key
+	if key == nil {
+		if key, err = identity.NewKey(v.Rand); err != nil {
+			return Record{}, err
+		}
+		defer key.Wipe()
+	}
+	r.ID = key.ID()
+	if r.seed, err = sealed.Seal(ctx, v.Vault, key); err != nil {
+		return Record{}, err
+	}
+	c, err := sign(ctx, &r, base, kind, key)
+	if err != nil {
+		return Record{}, err
+	}
+	if there, err := v.present(ctx, &r, &s); there != nil || err != nil {
+		return deref(there), err
+	}
+	first := &entry{logbook.KindGenesis, logbook.Genesis(r.Name, r.ID)}
+	if s.Key != nil {
+		began, err := v.carry(ctx, &r, s.Logbook)
+		if err != nil {
+			return Record{}, err
+		}
+		if began == logbook.KindBirth {
+			if err := v.needManifest(ctx, r.ID, s.Manifest); err != nil {
+				return Record{}, err
+			}
+		}
+		if began != "" {
+			first = &entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}
+		}
+	}
+	if err := v.keepChains(ctx, r.ID, s.Chains); err != nil {
+		return Record{}, err
+	}
+	if r, err = v.found(ctx, r, first, &s); err != nil || v.URL != "" {
+		return r, err
+	}
+	return v.currentCard(ctx, r, base)
+}
+
+// currentCard signs r's card again if the host got another URL while r was
+// made: SetURL looks for cards after it has kept the URL, and may not have
+// seen r yet. A crash before this leaves what SetURL, given again, finds.
+func (v *Vacants) currentCard(ctx context.Context, r Record, signed string) (Record, error) {
+	base, err := v.base(ctx)
+	if err != nil || base == signed {
+		return r, err
+	}
+	if _, err := v.rebase(ctx, r.ID, base); err != nil {
+		return Record{}, err
+	}
+	return v.Get(ctx, r.ID)
+}
+
+// plan checks all that can be checked without the store.
+func (v *Vacants) plan(s Spec) (r Record, kind string, err error) {
+	if err := CheckName(s.Name); err != nil {
+		return r, "", err
+	}
+	if err := checkCapability(s.Capability); err != nil {
+		return r, "", err
+	}
+	if err := checkTenant(s.Tenant); err != nil {
+		return r, "", err
+	}
+	spec, err := substrate.Parse(s.Substrate)
+	if err != nil {
+		return r, "", err
+	}
+	if _, err := v.Substrates.Open(spec); err != nil {
+		return r, "", err
+	}
+	if s.Key == nil && (len(s.Logbook) > 0 || len(s.Chains) > 0 || s.Manifest != nil) {
+		return r, "", problem.Invalid("key", "the key of the logbook, the chains and the manifest", "none")
+	}
+	if len(s.Logbook) > MaxEntries {
+		return r, "", problem.Invalid("logbook", fmt.Sprintf("at most %d entries", MaxEntries), fmt.Sprint(len(s.Logbook)))
+	}
+	if len(s.Chains) > MaxChains {
+		return r, "", problem.Invalid("chains", fmt.Sprintf("at most %d", MaxChains), fmt.Sprint(len(s.Chains)))
+	}
+	for target, chain := range s.Chains {
+		if len(chain) == 0 || len(chain) > MaxChain {
+			return r, "", problem.Invalid("chain with "+target.Short(), fmt.Sprintf("1 to %d bytes", MaxChain), fmt.Sprint(len(chain)))
+		}
+	}
+	if s.Key != nil {
+		if err := s.Key.ID().Check(); err != nil {
+			return r, "", err
+		}
+		if err := logbook.VerifyChain(s.Key.ID(), s.Logbook); err != nil {
+			return r, "", problem.Wrap(problem.Untrusted, err, "the logbook does not verify: %v", err)
+		}
+		if err := checkOwn(s.Manifest, s.Key.ID()); err != nil {
+			return r, "", err
+		}
+	}
+	r = Record{
+		Name: s.Name, State: lifecycle.Local, Capability: s.Capability, Substrate: spec.String(),
+		Tenant: s.Tenant, Created: v.now(),
+	}
+	if s.Key != nil {
+		r.Floor = r.Created // what its callers signed before, another host may have answered
+	}
+	return r, cardWord(spec.Kind), nil
+}
+
+// present looks for what is in the way of r: nothing, the very vacant that is
+// asked for (given back, if its key came along: a command given again), or
+// another one, or another's child (a Conflict).
+func (v *Vacants) present(ctx context.Context, r *Record, s *Spec) (*Record, error) {
+	named, err := v.Store.Doc(ctx, NameKey(r.Name))
+	if err != nil {
+		return nil, fault(err)
+	}
+	there, ok, err := v.read(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case ok && there.IsDeleted():
+		return nil, deleted(&there)
+	case ok && s.Key != nil && there.Name == r.Name && there.Capability == r.Capability && there.Substrate == r.Substrate:
+		return &there, there.stays(s.Manifest)
+	case ok:
+		return nil, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), there.Name)
+	case named.Version > 0:
+		id, err := DecodeName(named)
+		if err != nil {
+			return nil, err
+		}
+		return nil, problem.New(problem.Conflict, "the name %s belongs to vacant %s", r.Name, id.Short())
+	}
+	return nil, nil
+}
+
+// found is the one commit that brings r into being: record, name, entry, and of
+// a key from elsewhere whose child it is.
+func (v *Vacants) found(ctx context.Context, r Record, first *entry, s *Spec) (Record, error) {
+	for try := 1; ; try++ {
+		attempt, err := v.attempt()
+		if err != nil {
+			return Record{}, err
+		}
+		beside, err := v.kinship(ctx, &r, s)
+		if err != nil {
+			return Record{}, err
+		}
+		err = v.commit(ctx, &r, first, append(beside, store.Put{Key: NameKey(r.Name), Attempt: attempt, Data: encodeName(r.ID)})...)
+		if err == nil {
+			return r, nil
+		}
+		if !settle.Overtaken(err) || try == settle.Tries {
+			return Record{}, fault(err)
+		}
+		// Somebody took the name, the id or the next place in the logbook.
+		if there, err := v.present(ctx, &r, s); there != nil || err != nil {
+			return deref(there), err
+		}
+	}
+}
+
+// kinship has r, of a key from elsewhere, be whose child it is: by the manifest
+// that came along, or the one that the registry has. What is returned fails if
+// another manifest comes first, which then is asked for again.
+func (v *Vacants) kinship(ctx context.Context, r *Record, s *Spec) ([]store.Write, error) {
+	if v.Registry == nil || s.Key == nil {
+		return nil, nil
+	}
+	m := s.Manifest
+	if m != nil {
+		writes, err := v.Registry.PlanManifest(ctx, *m)
+		if err != nil {
+			return nil, err
+		}
+		if len(writes) > 0 {
+			r.bind(m)
+			marked, err := v.markParent(ctx, m.ParentID)
+			return append(writes, marked...), err
+		}
+	}
+	guard, err := v.Registry.PlanGuard(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	known, ok, err := v.Registry.Manifest(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		r.bind(&known.Manifest)
+		r.Closed = known.Closed()
+	}
+	children, _, err := v.Registry.Children(ctx, r.ID, "", 1)
+	r.Kin = r.Kin || len(children) > 0
+	return []store.Write{guard}, err
+}
+
+// needManifest refuses a child whose manifest is neither in the registry nor
+// with it: without one a closed child would be open here.
+func (v *Vacants) needManifest(ctx context.Context, id identity.ID, m *composite.Manifest) error {
+	if v.Registry == nil || m != nil {
+		return nil
+	}
+	_, ok, err := v.Registry.Manifest(ctx, id)
+	if err == nil && !ok {
+		err = problem.Invalid("manifest", "that of the child, whose logbook begins with "+logbook.KindBirth, "none")
+	}
+	return err
+}
+
+// checkOwn says whether m, if there is one, is a manifest of child.
+func checkOwn(m *composite.Manifest, child identity.ID) error {
+	if m == nil {
+		return nil
+	}
+	if m.ChildID != child {
+		return problem.Invalid("manifest", "that of "+child.String(), "that of "+m.ChildID.String())
+	}
+	if err := m.Check(); err != nil {
+		return err
+	}
+	return m.Verify()
+}
+
+// stateOf is the state that the logbook of owner ends in.
+func stateOf(owner identity.ID, entries []logbook.Entry) (lifecycle.State, error) {
+	state := lifecycle.Local
+	for i := range entries {
+		next, ok, err := entries[i].State(owner)
+		if err != nil {
+			return "", problem.Wrap(problem.Malformed, err, "logbook entry %d: %s", i, problem.Of(err).Text())
+		}
+		if ok {
+			state = next
+		}
+	}
+	if state.Closed() {
+		return "", problem.New(problem.Gone, "the logbook ends in %s; a closed vacant is not hosted again", state)
+	}
+	return state, nil
+}
+
+// carry writes the entries of a logbook that was kept elsewhere, one commit
+// each: a stream without a record is no vacant yet, so a crash leaves only
+// entries that the same import finds again. What is there already must be the
+// beginning or the continuation of what comes. r gets the state that the
+// logbook ends in; began is the kind of its first entry, "" if it has none.
+func (v *Vacants) carry(ctx context.Context, r *Record, entries []logbook.Entry) (began string, err error) {
+	kept, err := v.kept(ctx, r.ID)
+	if err != nil {
+		return "", err
+	}
+	for i := range min(len(kept), len(entries)) {
+		if kept[i].Hash() != entries[i].Hash() {
+			return "", problem.New(problem.Conflict, "logbook entry %d differs from the one kept here: two histories under one key", i)
+		}
+	}
+	whole := kept
+	if len(entries) > len(kept) {
+		whole = entries
+	}
+	if r.State, err = stateOf(r.ID, whole); err != nil {
+		return "", err
+	}
+	// Its children may be elsewhere: that it had some its logbook alone tells.
+	r.Kin = slices.ContainsFunc(whole, func(e logbook.Entry) bool { return e.Kind == logbook.KindSpawn })
+	s := store.StreamOf(store.KindLogbook, r.ID)
+	for i := len(kept); i < len(entries); i++ {
+		if err := v.carryOne(ctx, s, uint64(i)+1, &entries[i]); err != nil {
+			return "", err
+		}
+	}
+	if len(whole) == 0 {
+		return "", nil
+	}
+	return whole[0].Kind, nil
+}
+
+// kept returns all of id's logbook that lies in the store.
+func (v *Vacants) kept(ctx context.Context, id identity.ID) ([]logbook.Entry, error) {
+	var entries []logbook.Entry
+	for {
+		page, err := v.Logbook(ctx, id, uint64(len(entries))+1, MaxPage)
+		if err != nil || len(page) == 0 {
+			return entries, err
+		}
+		for _, p := range page {
+			entries = append(entries, p.Entry)
+		}
+	}
+}
+
+func (v *Vacants) carryOne(ctx context.Context, s store.Stream, p uint64, e *logbook.Entry) error {
+	attempt, err := v.attempt()
+	if err != nil {
+		return err
+	}
+	data, err := e.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	err = settle.Commit(ctx, v.Store, v.Wait, store.Append{Stream: s, Position: p, Attempt: attempt, Data: data})
+	var taken *store.TakenError
+	if errors.As(err, &taken) && bytes.Equal(taken.Occupant.Data, data) {
+		return nil // the same import runs twice
+	}
+	return fault(err)
+}
+
+// keepChains keeps the caller's chains beside the record that is to come. An
+// import that broke off may have left some: no record, so nobody uses them.
+func (v *Vacants) keepChains(ctx context.Context, id identity.ID, chains map[identity.ID][]byte) error {
+	for target, data := range chains {
+		for try := 1; ; try++ {
+			d, err := v.Store.Doc(ctx, ChainKey(id, target))
+			if err != nil {
+				return fault(err)
+			}
+			if d.Version > 0 && bytes.Equal(d.Data, data) {
+				break
+			}
+			attempt, err := v.attempt()
+			if err != nil {
+				return err
+			}
+			err = settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: d.Key, If: d.Version, Attempt: attempt, Data: data})
+			if err == nil {
+				break
+			}
+			if !settle.Overtaken(err) || try == settle.Tries {
+				return fault(err)
+			}
+		}
+	}
+	return nil
+}
+
+func deref(r *Record) Record {
+	if r == nil {
+		return Record{}
+	}
+	return *r
+}

@@ -1,0 +1,209 @@
+package vacants
+
+import (
+	"context"
+	"math"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/host/call/callstats"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Delete destroys what a vacant that is ARCHIVED is made of: its sealed seed,
+// its card, the chains it brought along and what was observed of it. Its rows and
+// its logbook stay, and so does a tombstone, which keeps id and name for ever and
+// answers calls as before (410). The logbook's last entry, signed with the key
+// before it goes, says so.
+//
+// The tombstone is written last, in one commit with the entry, so that where it
+// stands all is gone; broken off before, the command is given again and goes
+// on. Given once more it does nothing, successfully. A parent whose children are
+// hosted here is not deleted before they are: they could never graduate. Other
+// instances that have the key in memory drop it within KeyTime.
+func (v *Vacants) Delete(ctx context.Context, id identity.ID) (Record, error) {
+	r, err := v.Get(ctx, id)
+	if err == nil && !r.IsDeleted() {
+		err = deletable(&r)
+	}
+	if err != nil || r.IsDeleted() {
+		return r, err
+	}
+	if err := v.childless(ctx, &r); err != nil {
+		return Record{}, err
+	}
+	// A vault that is away must not leave a vacant half destroyed.
+	if err := v.signers.Key(id, r.seed).Ready(ctx); err != nil {
+		return Record{}, err
+	}
+	if err := v.destroyBeside(ctx, id); err != nil {
+		return Record{}, err
+	}
+	if err := v.destroyObserved(ctx, &r); err != nil {
+		return Record{}, err
+	}
+	if _, err = v.change(ctx, id, func(r *Record) (*entry, error) {
+		if r.IsDeleted() {
+			return nil, nil
+		}
+		if err := deletable(r); err != nil {
+			return nil, err
+		}
+		r.Deleted = v.now()
+		return &entry{logbook.KindDeleted, logbook.Deleted(r.Name, r.ID)}, nil
+	}); err != nil {
+		return Record{}, err
+	}
+	v.signers.Forget(id)
+	return v.Get(ctx, id)
+}
+
+func deletable(r *Record) error {
+	if r.State != lifecycle.Archived {
+		return problem.New(problem.Conflict, "vacant %s is %s; only one that is %s can be deleted", r.Name, r.State, lifecycle.Archived)
+	}
+	return nil
+}
+
+// childless refuses to delete r while it has children here, and names some.
+func (v *Vacants) childless(ctx context.Context, r *Record) error {
+	if !r.Kin {
+		return nil
+	}
+	names, all, err := v.someChildren(ctx, r.ID, v.byEdge(r.ID), maxEdges)
+	if err == nil && !all && len(names) == 0 {
+		names, _, err = v.someChildren(ctx, r.ID, v.byName, math.MaxInt)
+	}
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	if len(names) > namedChildren {
+		names = append(names[:namedChildren], "others")
+	}
+	return problem.New(problem.Conflict, "vacant %s has children here: %s; delete them first", r.Name, strings.Join(names, ", "))
+}
+
+const (
+	// maxEdges is how many edges of a parent are followed. Whoever has its key can
+	// make any number of them, to children that are nowhere; where there are more
+	// all vacants here are looked at, which the operator has made.
+	maxEdges      = 1000
+	namedChildren = 3
+	readsAtOnce   = 16
+)
+
+// pages lists ids, page by page.
+type pages func(ctx context.Context, cursor string) (ids []identity.ID, next string, err error)
+
+func (v *Vacants) byEdge(parent identity.ID) pages {
+	return func(ctx context.Context, cursor string) ([]identity.ID, string, error) {
+		return v.Registry.Children(ctx, parent, cursor, MaxPage)
+	}
+}
+
+func (v *Vacants) byName(ctx context.Context, cursor string) ([]identity.ID, string, error) {
+	page, next, err := v.names(ctx, cursor, MaxPage)
+	ids := make([]identity.ID, len(page))
+	for i, n := range page {
+		ids[i] = n.id
+	}
+	return ids, next, err
+}
+
+// someChildren returns names of parent's children among the ids of list, of which
+// it looks at no more than most and a page; all says that it has seen every one.
+// It ends when it has more names than are told.
+func (v *Vacants) someChildren(ctx context.Context, parent identity.ID, list pages, most int) (names []string, all bool, err error) {
+	if v.Registry == nil {
+		return nil, true, nil
+	}
+	seen := 0
+	for cursor := ""; ; {
+		ids, next, err := list(ctx, cursor)
+		if err != nil {
+			return nil, false, err
+		}
+		records := make([]Record, len(ids))
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(readsAtOnce)
+		for i, id := range ids {
+			g.Go(func() (err error) {
+				records[i], _, err = v.read(gctx, id)
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return nil, false, err
+		}
+		for _, r := range records {
+			if r.Parent != nil && *r.Parent == parent && !r.IsDeleted() {
+				names = append(names, r.Name)
+			}
+		}
+		seen += len(ids)
+		if next == "" || seen >= most || len(names) > namedChildren {
+			return names, next == "", nil
+		}
+		cursor = next
+	}
+}
+
+// Beside is where all documents of id lie, its record among them.
+func Beside(id identity.ID) store.Range { return store.Range{Partition: RecordKey(id).Partition} }
+
+// destroyBeside deletes all documents of id but its record.
+func (v *Vacants) destroyBeside(ctx context.Context, id identity.ID) error {
+	for cursor, more := "", true; more; more = cursor != "" {
+		docs, next, err := v.Store.Docs(ctx, Beside(id), MaxPage, cursor)
+		if err != nil {
+			return fault(err)
+		}
+		for _, d := range docs {
+			if d.Key.Sort == recordSort {
+				continue
+			}
+			if err := v.destroy(ctx, d); err != nil {
+				return err
+			}
+		}
+		cursor = next
+	}
+	return nil
+}
+
+// destroyObserved deletes what was observed of r. Nobody answers for it any
+// more, so nothing comes after.
+func (v *Vacants) destroyObserved(ctx context.Context, r *Record) error {
+	if !r.Kin {
+		return nil
+	}
+	d, err := v.Store.Doc(ctx, callstats.Key(r.ID))
+	if err != nil || d.Version == 0 {
+		return fault(err)
+	}
+	return v.destroy(ctx, d)
+}
+
+// destroy deletes a document, whatever its version has become meanwhile.
+func (v *Vacants) destroy(ctx context.Context, d store.Doc) error {
+	for try := 1; ; try++ {
+		err := settle.Commit(ctx, v.Store, v.Wait, store.Delete{Key: d.Key, If: d.Version})
+		if err == nil || !settle.Overtaken(err) || try == settle.Tries {
+			return fault(err)
+		}
+		if d, err = v.Store.Doc(ctx, d.Key); err != nil || d.Version == 0 {
+			return fault(err)
+		}
+	}
+}
+
+// deleted is the refusal of what needs more than a tombstone.
+func deleted(r *Record) error {
+	return problem.New(problem.Gone, "vacant %s (%s) was deleted; its id and its name are never used again", r.Name, r.ID.Short())
+}

@@ -1,0 +1,186 @@
+package vacants_test
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+func TestOnlyAnArchivedVacantCanBeDeleted(t *testing.T) {
+	for _, s := range []lifecycle.State{lifecycle.Local, lifecycle.Active, lifecycle.Hibernating, lifecycle.Stale, lifecycle.Sunk} {
+		v, id := inState(t, s)
+		before := len(log(t, v, id))
+		_, err := v.Delete(t.Context(), id)
+		wantKind(t, "Delete() of one that is "+string(s), err, problem.Conflict)
+		if r, err := v.Get(t.Context(), id); err != nil || r.IsDeleted() || r.State != s || len(log(t, v, id)) != before {
+			t.Errorf("afterwards it is %s, %v, deleted %t", r.State, err, r.IsDeleted())
+		}
+	}
+	v := fresh(t)
+	_, err := v.Delete(t.Context(), newKey(t).ID())
+	wantKind(t, "Delete() of a stranger", err, problem.NotFound)
+}
+
+// archived makes a vacant that came with a key and a chain, and is ARCHIVED.
+func archived(t *testing.T, v *vacants.Vacants, key *identity.Key) vacants.Record {
+	t.Helper()
+	for _, command := range []string{"import", "sink", "archive"} {
+		if err := prepare(t, v, command, key); err != nil {
+			t.Fatalf("%s = %v", command, err)
+		}
+	}
+	r, err := v.ByName(t.Context(), "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestADeletedVacantLeavesATombstoneAndItsLogbook(t *testing.T) {
+	s, va, key := memory.New(), vault(t), newKey(t)
+	v := host(t, s, va, newClock().now, hostURL)
+	before := archived(t, v, key)
+	r, err := v.Delete(t.Context(), before.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTombstone(t, s, r)
+	if r.ID != before.ID || r.Name != "demo" || r.State != lifecycle.Archived || !r.Deleted.Equal(newClock().t) || !r.Created.Equal(before.Created) {
+		t.Errorf("tombstone = %v, %s, deleted %v", r, r.State, r.Deleted)
+	}
+	lines := story(t, v, r.ID)
+	if want := logbook.KindDeleted + ` {"name":"demo","vacant_id":"` + r.ID.String() + `"}`; lines[len(lines)-1] != want {
+		t.Errorf("last entry = %s, want %s", lines[len(lines)-1], want)
+	}
+	if again, err := v.Delete(t.Context(), r.ID); err != nil || again.Changed != r.Changed || len(log(t, v, r.ID)) != len(lines) {
+		t.Errorf("deleted again = %v, %d entries, want nothing done", err, len(log(t, v, r.ID)))
+	}
+	wantWhole(t, s, v, key.ID())
+}
+
+func TestTheIDAndTheNameOfADeletedVacantAreTakenForEver(t *testing.T) {
+	s, va, key := memory.New(), vault(t), newKey(t)
+	v := host(t, s, va, newClock().now, hostURL)
+	if _, err := v.Delete(t.Context(), archived(t, v, key).ID); err != nil {
+		t.Fatal(err)
+	}
+	other := host(t, s, va, newClock().now, hostURL)
+	for name, spec := range map[string]vacants.Spec{
+		"as it was":        {Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: book(t, key, lifecycle.Active)},
+		"under a new name": {Name: "phoenix", Capability: "c", Substrate: "echo", Key: key},
+	} {
+		_, err := other.Create(t.Context(), spec)
+		wantKind(t, "Create() of the id "+name, err, problem.Gone)
+	}
+	_, err := other.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
+	wantKind(t, "Create() of the name", err, problem.Conflict)
+	for _, command := range []string{"pause", "resume", "sink"} {
+		_, err := run(v, command)(t.Context(), key.ID())
+		wantKind(t, command, err, problem.Conflict)
+	}
+	if _, _, err := v.Export(t.Context(), key.ID()); !problem.Is(err, problem.Gone) {
+		t.Errorf("Export() = %v, want gone", err)
+	}
+	for what, run := range map[string]func(context.Context) (int, error){"Restored": v.Restored, "Rebase": host(t, s, va, newClock().now, "https://elsewhere.example").Rebase} {
+		if n, err := run(t.Context()); n != 0 || err != nil {
+			t.Errorf("%s() = %d, %v, want nothing to do", what, n, err)
+		}
+	}
+	if open, err := v.Open(t.Context(), 10); err != nil || len(open) != 0 {
+		t.Errorf("Open() = %v, %v, want none", open, err)
+	}
+}
+
+// docs counts the documents that are read.
+type docs struct {
+	store.Store
+	read atomic.Int64
+}
+
+func (d *docs) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	d.read.Add(1)
+	return d.Store.Doc(ctx, k)
+}
+
+// Whoever has the key of a parent can sign for any number of children that are
+// nowhere.
+func TestAParentOfManyChildrenElsewhereIsDeletedAfterItsOwn(t *testing.T) {
+	d := &docs{Store: memory.New()}
+	v := host(t, d, vault(t), newClock().now, hostURL)
+	parent, child := family(t, v)
+	const remote = 5000
+	for i := range remote { // before and behind the child's
+		id := identity.ID{byte(i % 256), byte(i / 256), 1}
+		must(t, d.Commit(t.Context(), store.Put{Key: registry.KinKey(parent.ID, id), Attempt: store.Attempt{1}, Data: []byte{1}}))
+	}
+	for _, command := range []string{"sink", "archive"} {
+		must(t, second(run(v, command)(t.Context(), parent.ID)))
+		must(t, second(run(v, command)(t.Context(), child.ID)))
+	}
+	d.read.Store(0)
+	_, err := v.Delete(t.Context(), parent.ID)
+	if !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "children here: kid;") {
+		t.Errorf("Delete() of the parent = %v, want a conflict that names kid", err)
+	}
+	must(t, second(v.Delete(t.Context(), child.ID)))
+	must(t, second(v.Delete(t.Context(), parent.ID)))
+	if n := d.read.Load(); n > remote/2 {
+		t.Errorf("the three read %d documents, want fewer than there are edges", n)
+	}
+}
+
+func TestADeletedVacantAnswersAsOneThatIsArchived(t *testing.T) {
+	s, va, key := memory.New(), vault(t), newKey(t)
+	v := host(t, s, va, newClock().now, hostURL)
+	id := archived(t, v, key).ID
+	h := pipeline(s, va, v)
+	caller := newKey(t)
+	e := signed(t, caller, id, "hi", newClock().t)
+	before := h.Send(t.Context(), id, e)
+	if _, err := v.Delete(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	after := pipeline(s, va, host(t, s, va, newClock().now, hostURL)).Send(t.Context(), id, e)
+	if before.Problem == nil || after.Problem == nil || !problem.Is(after.Problem, problem.Gone) {
+		t.Fatalf("Send() = %v before, %v after, want gone", before.Problem, after.Problem)
+	}
+	if diff := cmp.Diff(before.Problem.Text(), after.Problem.Text()); diff != "" {
+		t.Errorf("refusal (-archived +deleted):\n%s", diff)
+	}
+}
+
+// pipeline is the call pipeline over v.
+func pipeline(s *memory.Store, va custody.Vault, v *vacants.Vacants) *call.Host {
+	return call.New(call.Config{
+		Store: s, Directory: v, Texts: textkeys.New(s, va, newClock().now, rand.Reader, 0), Now: newClock().now, Rand: rand.Reader,
+		Self: v.SelfID, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+	})
+}
+
+// signed is the first call of a pair.
+func signed(t *testing.T, from *identity.Key, to identity.ID, text string, at time.Time) *envelope.Envelope {
+	t.Helper()
+	e := &envelope.Envelope{From: from.ID(), To: to, Seq: 1, Time: at, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}}
+	if _, err := e.Sign(t.Context(), from); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}

@@ -1,0 +1,51 @@
+package vacants_test
+
+import (
+	"crypto/rand"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// A registry that is a function of its own has no vault: it revokes the key
+// and leaves the record. Whoever revokes it again at the host closes that too.
+func TestARecordFollowsARevocationThatARegistryWithoutAVaultTook(t *testing.T) {
+	s, c := memory.New(), newClock()
+	v := host(t, s, vault(t), c.now, hostURL)
+	key := newKey(t)
+	id := key.ID()
+	if _, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := v.Publish(t.Context(), id, vacants.Wishes{}); err != nil {
+		t.Fatal(err)
+	}
+	_, door, err := vacants.NewWithRegistry(vacants.Config{Store: s, Now: c.now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{echo.Kind: echo.New}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := event.Event{Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "lost"), Key: "r", Time: c.now().UnixMilli(), ActorSeq: 2}
+	if err := e.Sign(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := door.Revoke(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 2, Key: "r", Signature: e.Signature}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := v.Get(t.Context(), id); err != nil || r.State != lifecycle.Active {
+		t.Fatalf("the record is %s, %v, want ACTIVE as before", r.State, err)
+	}
+	if gone, err := v.Registry.AnyRevoked(t.Context(), id); err != nil || !gone[0] {
+		t.Errorf("AnyRevoked() = %v, %v, want that calls are refused", gone, err)
+	}
+	r, receipt, err := v.Revoke(t.Context(), id, "lost")
+	if err != nil || !receipt.Replayed || r.State != lifecycle.Sunk {
+		t.Errorf("Revoke() = %s, %+v, %v, want SUNK, and the receipt of then", r.State, receipt, err)
+	}
+	wantWhole(t, s, v, id)
+}

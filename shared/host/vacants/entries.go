@@ -1,0 +1,106 @@
+package vacants
+
+import (
+	"context"
+	"errors"
+
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"golang.org/x/sync/errgroup"
+)
+
+// LogEntry is what is to be written into the logbook of a vacant that is hosted
+// here.
+type LogEntry struct {
+	ID      identity.ID
+	Kind    string
+	Payload []byte // of the constructors of package logbook
+}
+
+// Entries writes one entry into each of two logbooks, and what belongs beside
+// them, in one commit; the zero second is none. Where others write to the
+// logbooks at the same time it tries again until ctx ends; a conflict of what
+// is beside is the caller's to decide, and comes as it is.
+func (v *Vacants) Entries(ctx context.Context, first, second LogEntry, beside ...store.Write) error {
+	all := []LogEntry{first}
+	if second.Kind != "" {
+		all = append(all, second)
+	}
+	ids := make([]identity.ID, len(all))
+	for i := range all {
+		ids[i] = all[i].ID
+	}
+	ctx, cancel := settle.WithPatience(ctx)
+	defer cancel()
+	done, err := v.logs.take(ctx, ids...)
+	if err != nil {
+		return err
+	}
+	defer done()
+	for try := 1; ; try++ {
+		err := v.entries(ctx, all, beside)
+		var taken *store.TakenError
+		if err == nil || !errors.As(err, &taken) || taken.Stream.Kind() != store.KindLogbook {
+			return err
+		}
+		if settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
+			return fault(err)
+		}
+	}
+}
+
+func (v *Vacants) entries(ctx context.Context, all []LogEntry, beside []store.Write) error {
+	attempt, err := v.attempt()
+	if err != nil {
+		return err
+	}
+	// Both tips at once: while they are read, others wait for their turn.
+	writes := make([]store.Write, len(all), len(all)+len(beside))
+	g, gctx := errgroup.WithContext(ctx)
+	for i, e := range all {
+		g.Go(func() error {
+			signer, err := v.signer(gctx, e.ID)
+			if err != nil {
+				return err
+			}
+			row, err := v.row(gctx, signer, &entry{e.Kind, e.Payload})
+			row.Attempt = attempt
+			writes[i] = row
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	err = settle.Commit(ctx, v.Store, v.Wait, append(writes, beside...)...)
+	if settle.Overtaken(err) {
+		return err
+	}
+	return fault(err)
+}
+
+// Sign has fn sign with the key of a vacant that is hosted here. For the host
+// itself: no door hands it a signer.
+func (v *Vacants) Sign(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error {
+	signer, err := v.signer(ctx, id)
+	if err != nil {
+		return err
+	}
+	return fn(signer)
+}
+
+// signer is the signer of a vacant as it was a second ago at most: a key never
+// changes, and what was deleted signs nothing that still gets a place.
+func (v *Vacants) signer(ctx context.Context, id identity.ID) (identity.Signer, error) {
+	m, err := v.lookup(ctx, id, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case !m.ok:
+		return nil, notHosted(id)
+	case m.record.IsDeleted():
+		return nil, deleted(&m.record)
+	}
+	return v.signers.Signer(ctx, id, m.record.seed)
+}

@@ -1,0 +1,449 @@
+package vacants_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// faultCase is a command that is broken off at each of its store calls, and
+// then given again.
+type faultCase struct {
+	prepare []string // commands given before, on a vacant named demo
+	url     string   // of the host that the command runs on, if another
+	run     func(context.Context, *vacants.Vacants) error
+	// lost: given again after it was applied, the command may say Conflict.
+	lost  bool
+	story []string // kinds of the logbook's entries in the end
+	state lifecycle.State
+	gone  bool // in the end nothing is left but a tombstone
+	// repeats is the kind that each time the command is given may add.
+	repeats string
+}
+
+func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCase {
+	onDemo := func(command string) func(context.Context, *vacants.Vacants) error {
+		return func(ctx context.Context, v *vacants.Vacants) error {
+			r, err := v.ByName(ctx, "demo")
+			if err != nil {
+				return err
+			}
+			_, err = run(v, command)(ctx, r.ID)
+			return err
+		}
+	}
+	const genesis, moved, signed = logbook.KindGenesis, logbook.KindStateChanged, logbook.KindCardSigned
+	const listed = logbook.KindPublished
+	const spawn, graduated = logbook.KindSpawn, logbook.KindGraduated
+	return map[string]faultCase{
+		"create": {run: func(ctx context.Context, v *vacants.Vacants) error {
+			_, err := v.Create(ctx, vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
+			return err
+		}, lost: true, story: []string{genesis}, state: lifecycle.Local},
+		"import": {run: func(ctx context.Context, v *vacants.Vacants) error {
+			_, err := v.Create(ctx, vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: elsewhere,
+				Chains: map[identity.ID][]byte{{1}: []byte("one"), {2}: []byte("two")}})
+			return err
+		}, story: []string{genesis, moved, signed}, state: lifecycle.Active},
+		"pause":   {prepare: []string{"create"}, run: onDemo("pause"), story: []string{genesis, moved}, state: lifecycle.Hibernating},
+		"resume":  {prepare: []string{"create", "pause"}, run: onDemo("resume"), story: []string{genesis, moved, moved}, state: lifecycle.Active},
+		"sink":    {prepare: []string{"create"}, run: onDemo("sink"), story: []string{genesis, moved}, state: lifecycle.Sunk},
+		"archive": {prepare: []string{"create", "sink"}, run: onDemo("archive"), story: []string{genesis, moved, moved}, state: lifecycle.Archived},
+		"delete": {prepare: []string{"import", "sink", "archive"}, run: onDemo("delete"),
+			story: []string{genesis, moved, signed, moved, moved, logbook.KindDeleted}, state: lifecycle.Archived, gone: true},
+		"export": {prepare: []string{"import"}, run: func(ctx context.Context, v *vacants.Vacants) error {
+			r, err := v.ByName(ctx, "demo")
+			if err != nil {
+				return err
+			}
+			_, _, err = v.Export(ctx, r.ID)
+			return err
+		}, story: []string{genesis, moved, signed, logbook.KindKeyExported}, state: lifecycle.Active, repeats: logbook.KindKeyExported},
+		"set the URL": {prepare: []string{"set the URL", "create"}, url: "none", run: func(ctx context.Context, v *vacants.Vacants) error {
+			_, err := v.SetURL(ctx, "https://vacancy.example")
+			return err
+		}, story: []string{genesis, signed}, state: lifecycle.Local},
+		"rebase": {prepare: []string{"create"}, url: "https://vacancy.example", run: func(ctx context.Context, v *vacants.Vacants) error {
+			_, err := v.Rebase(ctx)
+			return err
+		}, story: []string{genesis, signed}, state: lifecycle.Local},
+		"publish": {prepare: []string{"create"}, run: onDemo("publish"), story: []string{genesis, listed}, state: lifecycle.Active},
+		"publish another card": {prepare: []string{"create", "publish"}, run: onDemo("change"),
+			story: []string{genesis, listed, listed}, state: lifecycle.Active},
+		"unpublish": {prepare: []string{"create", "publish"}, run: onDemo("unpublish"), story: []string{genesis, listed, listed}, state: lifecycle.Active},
+		"revoke":    {prepare: []string{"create", "publish"}, run: onDemo("revoke"), story: []string{genesis, listed, moved}, state: lifecycle.Sunk},
+		"revoke what was never published": {prepare: []string{"create"}, run: onDemo("revoke"),
+			story: []string{genesis, moved}, state: lifecycle.Sunk},
+		"pause what is published": {prepare: []string{"create", "publish"}, run: onDemo("pause"),
+			story: []string{genesis, listed, moved}, state: lifecycle.Hibernating},
+		"set the URL of what is published": {prepare: []string{"set the URL", "create", "publish"}, url: "none", run: func(ctx context.Context, v *vacants.Vacants) error {
+			_, err := v.SetURL(ctx, "https://vacancy.example")
+			return err
+		}, story: []string{genesis, listed, listed}, state: lifecycle.Active},
+		"rebase what is published": {prepare: []string{"create", "publish"}, url: "https://vacancy.example", run: func(ctx context.Context, v *vacants.Vacants) error {
+			_, err := v.Rebase(ctx)
+			return err
+		}, story: []string{genesis, listed, listed}, state: lifecycle.Active},
+		"spawn":    {prepare: []string{"create"}, run: onDemo("spawn"), story: []string{genesis, spawn}, state: lifecycle.Local},
+		"graduate": {prepare: []string{"create", "spawn"}, run: onDemo("graduate"), story: []string{genesis, spawn, graduated}, state: lifecycle.Local},
+		"delegate": {prepare: []string{"create", "spawn"}, run: onDemo("delegate"),
+			story: []string{genesis, spawn, logbook.KindDelegate}, state: lifecycle.Local, repeats: logbook.KindDelegate},
+		"take a manifest": {prepare: []string{"import"}, run: onDemo("take a manifest"),
+			story: []string{genesis, moved, signed, logbook.KindManifest}, state: lifecycle.Active},
+		"self": {prepare: []string{"create"}, run: func(ctx context.Context, v *vacants.Vacants) error {
+			_, err := v.Self(ctx)
+			return err
+		}, story: []string{genesis}, state: lifecycle.Local},
+	}
+}
+
+// Each store call of each command fails in each way: once, or for good as in a
+// crash. There is never half a vacant, and the command given again ends right.
+func TestACommandBrokenOffAnywhereLeavesNoHalfVacantAndCanBeGivenAgain(t *testing.T) {
+	va := vault(t)
+	key := newKey(t)
+	for name, c := range faultCases(key, book(t, key, lifecycle.Active)) {
+		t.Run(name, func(t *testing.T) {
+			calls := breakOff(t, c, va, key, -1, storetest.Fine, false)
+			if calls < 2 {
+				t.Fatalf("the command makes %d store calls, want some to fail", calls)
+			}
+			for at := range calls {
+				for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
+					for _, crash := range []bool{false, true} {
+						t.Run(fmt.Sprintf("call %d %s, crash %t", at, fate, crash), func(t *testing.T) {
+							breakOff(t, c, va, key, at, fate, crash)
+						})
+					}
+				}
+			}
+		})
+	}
+}
+
+// breakOff runs a command whose store call number at meets its fate, and after
+// which, in a crash, nothing gets through any more. It returns how many store
+// calls there were.
+func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Key, at int, fate storetest.Fate, crash bool) (calls int) {
+	t.Helper()
+	home := memory.New()
+	url := hostURL
+	switch c.url {
+	case "":
+	case "none":
+		url = ""
+	default:
+		url = c.url
+	}
+	clean := host(t, home, va, newClock().now, hostURL)
+	if url == "" {
+		clean = host(t, home, va, newClock().now, "")
+	}
+	for _, command := range c.prepare {
+		if err := prepare(t, clean, command, imported); err != nil {
+			t.Fatalf("%s = %v", command, err)
+		}
+	}
+	commit := false
+	var mu sync.Mutex // a command may read several at once
+	lossy := &storetest.Lossy{Store: home, Decide: func(op string, _ []store.Write) storetest.Fate {
+		mu.Lock()
+		defer mu.Unlock()
+		calls++
+		switch n := calls - 1; {
+		case n == at:
+			commit = op == "Commit"
+			return fate
+		case n > at && at >= 0 && crash:
+			return storetest.Lost
+		}
+		return storetest.Fine
+	}}
+	err := c.run(t.Context(), host(t, lossy, va, newClock().now, url))
+	if err != nil && !problem.Is(err, problem.Unavailable) {
+		t.Errorf("the command says %v, want nothing or unavailable", err)
+	}
+	if err != nil && commit && !crash {
+		t.Errorf("one commit that failed once made the command fail: %v", err)
+	}
+	wantWhole(t, home, clean, imported.ID())
+	acknowledged := err == nil
+	lossy.Settle(t.Context())
+	wantWhole(t, home, clean, imported.ID())
+
+	again := host(t, home, va, newClock().now, url)
+	err = c.run(t.Context(), again)
+	if err != nil && !(c.lost && problem.Is(err, problem.Conflict)) {
+		t.Errorf("given again, the command says %v", err)
+	}
+	if acknowledged && c.lost && err == nil {
+		t.Error("created twice under one name")
+	}
+	wantWhole(t, home, clean, imported.ID())
+	r, err := again.ByName(t.Context(), "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := []string{}
+	for _, e := range log(t, again, r.ID) {
+		if n := len(kinds); n > 0 && e.Kind == c.repeats && kinds[n-1] == e.Kind {
+			continue
+		}
+		kinds = append(kinds, e.Kind)
+	}
+	if c.gone {
+		wantTombstone(t, home, r)
+	}
+	if diff := cmp.Diff(c.story, kinds); diff != "" || r.State != c.state {
+		t.Errorf("in the end the vacant is %s, want %s; logbook (-want +got):\n%s", r.State, c.state, diff)
+	}
+	return calls
+}
+
+// prepare gives a command to a vacant named demo, or makes it: new, or of a key
+// from elsewhere that brings a chain.
+func prepare(t *testing.T, v *vacants.Vacants, command string, key *identity.Key) error {
+	switch command {
+	case "create":
+		create(t, v, "demo")
+		return nil
+	case "import":
+		_, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key,
+			Logbook: book(t, key, lifecycle.Active), Chains: map[identity.ID][]byte{{1}: []byte(`{"one":1}`), {2}: []byte(`{"two":2}`)}})
+		return err
+	case "set the URL":
+		_, err := v.SetURL(t.Context(), hostURL)
+		return err
+	}
+	r, err := v.ByName(t.Context(), "demo")
+	if err == nil {
+		_, err = run(v, command)(t.Context(), r.ID)
+	}
+	return err
+}
+
+// wantTombstone checks that nothing of r is in the documents but what a
+// tombstone has.
+func wantTombstone(t *testing.T, home *memory.Store, r vacants.Record) {
+	t.Helper()
+	docs, _, err := home.Docs(t.Context(), vacants.Beside(r.ID), 100, "")
+	if err != nil || len(docs) != 1 {
+		t.Fatalf("documents of %v = %d, %v, want the tombstone alone", r, len(docs), err)
+	}
+	var members map[string]any
+	if err := json.Unmarshal(docs[0].Data, &members); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"seed", "card"} {
+		if members[name] != nil {
+			t.Errorf("the tombstone has a %s: %v", name, members[name])
+		}
+	}
+	if !r.IsDeleted() || r.Capability != "" || r.Substrate != "" || r.Card != nil {
+		t.Errorf("record = %+v, want a tombstone", r)
+	}
+}
+
+// wantWhole checks the package's invariant over everything in the store: every
+// logbook but that of an unfinished import belongs to a record with a name, the
+// record's card is signed, and its state is the one its logbook tells.
+func wantWhole(t *testing.T, home *memory.Store, v *vacants.Vacants, imported identity.ID) {
+	t.Helper()
+	named := map[identity.ID]vacants.Record{}
+	list, _, err := v.List(t.Context(), "", vacants.MaxPage)
+	if err != nil {
+		t.Fatalf("List() = %v", err)
+	}
+	for _, r := range list {
+		named[r.ID] = r
+		if c, err := card.Parse(r.Card); !r.IsDeleted() && (err != nil || !c.Verify() || c.VacantID != r.ID) {
+			t.Errorf("card of %v: %v", r, err)
+		}
+		entries := log(t, v, r.ID)
+		if last := entries[len(entries)-1]; r.IsDeleted() != (last.Kind == logbook.KindDeleted) {
+			t.Errorf("%v is deleted: %t, its logbook ends in %s", r, r.IsDeleted(), last.Kind)
+		}
+		if r.IsDeleted() {
+			wantTombstone(t, home, r)
+		}
+		if state := told(t, r.ID, entries); state != r.State {
+			t.Errorf("%v is %s, its logbook tells %s", r, r.State, state)
+		}
+		wantKin(t, v, &r, entries)
+		wantListed(t, v, &r)
+	}
+	err = home.Walk(t.Context(), func(view store.View) error {
+		streams, _, err := view.Streams(t.Context(), "", 100, "")
+		for _, s := range streams {
+			id := s.IDs()[0]
+			if _, ok := named[id]; !ok && id != imported && s.Kind() == store.KindLogbook {
+				t.Errorf("logbook of %s without a record", id.Short())
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Get(t.Context(), imported); err == nil && named[imported].ID != imported {
+		t.Error("record of the import without a name")
+	}
+}
+
+// wantListed checks that the registry says of r what r is, and has an event for
+// it.
+func wantListed(t *testing.T, v *vacants.Vacants, r *vacants.Record) {
+	t.Helper()
+	g, ok, err := v.Registry.Get(t.Context(), r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := v.Registry.IsRevoked(t.Context(), r.ID); err != nil || ok && gone != (g.Status == registry.StatusRevoked) || gone && !r.State.Closed() {
+		t.Errorf("%v is %s, revoked %t, registered as %s: %v", r, r.State, gone, g.Status, err)
+	}
+	if !ok {
+		return
+	}
+	if g.State != r.State || !g.Hosted || !r.IsDeleted() && g.Status == registry.StatusActive && string(g.Card) != string(r.Card) {
+		t.Errorf("registered is %s, hosted %t, with %s; the record is %s with %s", g.State, g.Hosted, g.Card, r.State, r.Card)
+	}
+	last, err := v.Registry.Events(t.Context(), r.ID, &r.ID, g.LastSeq-1, 1)
+	if err != nil || len(last) != 1 || !last[0].Verify() || last[0].ActorSeq != g.ActorSeq {
+		t.Fatalf("last event of %v = %v, %v, want number %d", r, last, err, g.ActorSeq)
+	}
+	if said, err := last[0].Registered(); last[0].Type == event.Register && (err != nil || said.Card != g.CardHash || said.Visibility != g.Signed) {
+		t.Errorf("last event of %v says %+v, %v, want card %s, %s", r, said, err, g.CardHash, g.Signed)
+	}
+}
+
+// told is the state that the logbook of id tells.
+func told(t *testing.T, id identity.ID, entries []logbook.Entry) lifecycle.State {
+	t.Helper()
+	if len(entries) == 0 || entries[0].Kind != logbook.KindGenesis && entries[0].Kind != logbook.KindBirth {
+		t.Errorf("a logbook begins neither with GENESIS nor with BIRTH")
+	}
+	state := lifecycle.Local
+	for _, e := range entries {
+		to, says, err := e.State(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !says {
+			continue
+		}
+		v, err := canon.Parse(e.Payload, canon.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from, ok := v.Get("from"); ok && lifecycle.State(from.Text()) != state {
+			t.Errorf("a logbook goes from %s, but it was %s", from.Text(), state)
+		}
+		state = to
+	}
+	return state
+}
+
+// wantKin checks that r is the child that its manifest says, in a logbook of
+// its parent's too, and that it is no child where there is none.
+func wantKin(t *testing.T, v *vacants.Vacants, r *vacants.Record, entries []logbook.Entry) {
+	t.Helper()
+	m, ok, err := v.Manifest(t.Context(), r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok != (r.Parent != nil) || ok && *r.Parent != m.Manifest.ParentID || r.Closed != (ok && m.Closed()) {
+		t.Errorf("record of %v: a child of %v, closed %t; its manifest is there: %t, %+v", r, r.Parent, r.Closed, ok, m)
+	}
+	reach, outbound := m.Manifest.Reachability, m.Manifest.Outbound
+	if m.Manifest.Schema == composite.V1 {
+		reach, outbound = "", "" // nobody has signed them
+	}
+	if ok && (!r.Kin || r.Reach != reach || r.Outbound != outbound) {
+		t.Errorf("record of %v: kin %t, %s, %s; its manifest %+v", r, r.Kin, r.Reach, r.Outbound, m.Manifest)
+	}
+	if entries[0].Kind != logbook.KindBirth {
+		return
+	}
+	if above, ok, err := v.Show(t.Context(), *r.Parent); err != nil || !ok || !above.Kin {
+		t.Errorf("the parent of %v: hosted %t, kin %t, %v", r, ok, above.Kin, err)
+	}
+	spawned := 0
+	for _, e := range log(t, v, *r.Parent) {
+		if e.Kind != logbook.KindSpawn {
+			continue
+		}
+		says, err := logbook.ParseSpawn(e.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if says.Child == r.ID && says.Path == string(m.Manifest.BirthPath) {
+			spawned++
+		}
+	}
+	if spawned != 1 {
+		t.Errorf("the parent of %v tells of its birth %d times, want once", r, spawned)
+	}
+}
+
+func TestOfManyCreatorsOfANameOneWins(t *testing.T) {
+	home, va := memory.New(), vault(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	won := 0
+	for range 16 {
+		v := host(t, home, va, newClock().now, hostURL)
+		wg.Go(func() {
+			_, err := v.Create(context.Background(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won++
+			} else if !problem.Is(err, problem.Conflict) || !strings.HasPrefix(problem.Of(err).Text(), "the name demo belongs to vacant ") {
+				t.Errorf("Create() = %v, want who has the name", err)
+			}
+		})
+	}
+	wg.Wait()
+	if won != 1 {
+		t.Errorf("%d of 16 creators won, want 1", won)
+	}
+	wantWhole(t, home, host(t, home, va, newClock().now, hostURL), identity.ID{})
+}
+
+func TestConcurrentCommandsLeaveOneHistory(t *testing.T) {
+	home, va := memory.New(), vault(t)
+	id := create(t, host(t, home, va, newClock().now, hostURL), "demo").ID
+	var wg sync.WaitGroup
+	for i := range 8 {
+		v := host(t, home, va, newClock().now, hostURL)
+		command := []string{"pause", "resume"}[i%2]
+		wg.Go(func() {
+			for range 5 {
+				if _, err := run(v, command)(context.Background(), id); err != nil && !problem.Is(err, problem.Conflict) {
+					t.Errorf("%s = %v", command, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	wantWhole(t, home, host(t, home, va, newClock().now, hostURL), identity.ID{})
+}

@@ -1,0 +1,184 @@
+package vacants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// MaxPage is the most that List and Logbook return at once.
+const MaxPage = 100
+
+// Get returns the record of id, read from the store; a problem of kind
+// NotFound if id is not hosted here.
+func (v *Vacants) Get(ctx context.Context, id identity.ID) (Record, error) {
+	r, ok, err := v.read(ctx, id)
+	if err == nil && !ok {
+		err = notHosted(id)
+	}
+	return r, err
+}
+
+func notHosted(id identity.ID) error {
+	return problem.New(problem.NotFound, "vacant %s is not hosted here", id.Short())
+}
+
+// ByName returns the record of a name.
+func (v *Vacants) ByName(ctx context.Context, name string) (Record, error) {
+	if err := CheckName(name); err != nil {
+		return Record{}, err
+	}
+	d, err := v.Store.Doc(ctx, NameKey(name))
+	if err != nil {
+		return Record{}, fault(err)
+	}
+	if d.Version == 0 {
+		return Record{}, problem.New(problem.NotFound, "no vacant named %s is hosted here", name)
+	}
+	id, err := DecodeName(d)
+	if err != nil {
+		return Record{}, err
+	}
+	return v.Get(ctx, id)
+}
+
+// minPrefix is how many hex digits of an id Find takes for one.
+const minPrefix = 4
+
+// Find returns the record that a person means: by name, by id, or by the
+// beginning of an id, in this order. A beginning that fits several is refused
+// and they are named.
+func (v *Vacants) Find(ctx context.Context, what string) (Record, error) {
+	if id, err := identity.ParseID(what); err == nil {
+		return v.Get(ctx, id)
+	}
+	r, err := v.ByName(ctx, what)
+	if !problem.Is(err, problem.NotFound) || len(what) < minPrefix || len(what) >= 2*identity.Size || strings.Trim(what, "0123456789abcdef") != "" {
+		return r, err
+	}
+	var found []named
+	_, listed := v.each(ctx, func(n named) (bool, error) {
+		if strings.HasPrefix(n.id.String(), what) {
+			found = append(found, n)
+		}
+		return false, nil
+	})
+	switch {
+	case listed != nil:
+		return Record{}, listed
+	case len(found) == 0:
+		return Record{}, err
+	case len(found) == 1:
+		return v.Get(ctx, found[0].id)
+	}
+	names := make([]string, len(found))
+	for i, n := range found {
+		names[i] = n.name + " (" + n.id.Short() + ")"
+	}
+	return Record{}, problem.Invalid("vacant", "the beginning of one id", fmt.Sprintf("%s, which fits %s", what, strings.Join(names, ", ")))
+}
+
+// List returns a page of records by name, and the cursor of the next page, ""
+// after the last.
+func (v *Vacants) List(ctx context.Context, cursor string, n int) ([]Record, string, error) {
+	ids, next, err := v.names(ctx, cursor, n)
+	if err != nil {
+		return nil, "", err
+	}
+	records := make([]Record, len(ids))
+	for i, n := range ids {
+		if records[i], err = v.Get(ctx, n.id); err != nil {
+			return nil, "", err
+		}
+	}
+	return records, next, nil
+}
+
+// Placed is a logbook entry and its place, from 1.
+type Placed struct {
+	Position uint64
+	Entry    logbook.Entry
+}
+
+// Logbook returns up to n entries of id's logbook from place from on.
+func (v *Vacants) Logbook(ctx context.Context, id identity.ID, from uint64, n int) ([]Placed, error) {
+	if n < 1 || n > MaxPage {
+		return nil, problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
+	}
+	rows, err := v.Store.Rows(ctx, store.StreamOf(store.KindLogbook, id), max(from, 1), n, store.Ascending)
+	if err != nil {
+		return nil, fault(err)
+	}
+	entries := make([]Placed, len(rows))
+	for i, row := range rows {
+		e, err := decodeEntry(id, row)
+		if err != nil {
+			return nil, err
+		}
+		entries[i] = Placed{row.Position, *e}
+	}
+	return entries, nil
+}
+
+// named is a name and whose it is.
+type named struct {
+	name string
+	id   identity.ID
+}
+
+// names returns a page of all names, strongly consistent.
+func (v *Vacants) names(ctx context.Context, cursor string, n int) ([]named, string, error) {
+	if err := checkPage(cursor, n); err != nil {
+		return nil, "", err
+	}
+	docs, next, err := v.Store.Docs(ctx, store.Range{Partition: namePartition}, n, cursor)
+	if err != nil {
+		return nil, "", fault(err)
+	}
+	page := make([]named, len(docs))
+	for i, d := range docs {
+		id, err := DecodeName(d)
+		if err != nil {
+			return nil, "", err
+		}
+		page[i] = named{d.Key.Sort, id}
+	}
+	return page, next, nil
+}
+
+func checkPage(cursor string, n int) error {
+	if n < 1 || n > MaxPage {
+		return problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
+	}
+	if _, err := store.ParseCursor(cursor); err != nil {
+		return problem.Invalid("cursor", "what an earlier page gave as next", clip(cursor))
+	}
+	return nil
+}
+
+// each calls fn for every vacant by name and counts what it says yes to. It
+// goes on after an error of fn, and returns them all.
+func (v *Vacants) each(ctx context.Context, fn func(named) (bool, error)) (count int, err error) {
+	var failed []error
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, next, err := v.names(ctx, cursor, MaxPage)
+		if err != nil {
+			return count, errors.Join(append(failed, err)...)
+		}
+		for _, n := range page {
+			yes, err := fn(n)
+			if yes {
+				count++
+			}
+			failed = append(failed, err)
+		}
+		cursor = next
+	}
+	return count, errors.Join(failed...)
+}

@@ -1,0 +1,47 @@
+package vacants_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+func TestAHostBackFromABackupRefusesWhatWasSignedUntilThen(t *testing.T) {
+	s, va, c := memory.New(), vault(t), newClock()
+	v := host(t, s, va, c.now, hostURL)
+	open, closed := create(t, v, "open"), create(t, v, "closed")
+	if _, err := v.Sink(t.Context(), closed.ID); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := v.Restored(t.Context()); n != 1 || err != nil {
+		t.Fatalf("Restored() = %d, %v, want the one that is open", n, err)
+	}
+	now := canon.FormatTime(c.now())
+	want := []string{`GENESIS {"name":"open","vacant_id":"` + open.ID.String() + `"}`, `RESTORED {"signed_after":"` + now + `"}`}
+	if diff := cmp.Diff(want, story(t, v, open.ID)); diff != "" {
+		t.Errorf("logbook (-want +got):\n%s", diff)
+	}
+	if n := len(log(t, v, closed.ID)); n != 2 {
+		t.Errorf("the closed one has %d entries, want 2 as before", n)
+	}
+	// Another instance over the same store knows it too.
+	got, ok, err := host(t, s, va, c.now, hostURL).Vacant(t.Context(), open.ID, true)
+	if err != nil || !ok || !got.Floor.Equal(c.now()) {
+		t.Errorf("Vacant() = floor %v, %t, %v, want floor %s", got.Floor, ok, err, now)
+	}
+}
+
+func TestOnlyAVacantFromElsewhereHasAFloorFromTheStart(t *testing.T) {
+	c := newClock()
+	v := host(t, memory.New(), vault(t), c.now, hostURL)
+	if r := create(t, v, "new"); !r.Floor.IsZero() {
+		t.Errorf("a new vacant's floor = %v, want none", r.Floor)
+	}
+	r, err := v.Create(t.Context(), vacants.Spec{Name: "moved", Capability: "c", Substrate: "echo", Key: newKey(t)})
+	if err != nil || !r.Floor.Equal(c.now()) {
+		t.Errorf("Create() with a key = floor %v, %v, want %v", r.Floor, err, c.now())
+	}
+}

@@ -1,0 +1,318 @@
+package vacants
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Graduation is a child that has come through the gate.
+type Graduation struct {
+	Request   composite.Request // which both have signed
+	Artefacts Artefacts
+	When      time.Time // of the register event
+}
+
+// Artefacts are what a party has signed whose key this host does not hold. Of
+// one that is hosted here none is looked at.
+type Artefacts struct {
+	// ManifestParent and ManifestChild sign the manifest as it will be: what
+	// Graduated makes of the one that is registered.
+	ManifestParent, ManifestChild []byte
+	// Card is the serialised card of a child that runs elsewhere, and the rest
+	// its register event.
+	Card      []byte
+	Time      int64 // Unix milliseconds
+	ActorSeq  int64
+	Key       string
+	Signature []byte
+}
+
+// IsZero reports whether nothing came along.
+func (a *Artefacts) IsZero() bool {
+	return len(a.ManifestParent)+len(a.ManifestChild)+len(a.Card)+len(a.Signature) == 0 && a.Time == 0 && a.ActorSeq == 0 && a.Key == ""
+}
+
+// Graduated is what a graduation comes to.
+type Graduated struct {
+	Manifest composite.Manifest
+	Card     card.Card
+	Receipt  registry.Receipt
+}
+
+// GraduationTurn waits until parent and child are the caller's to change, and
+// the next place in the registry's chain is its to take: within it a graduation
+// is planned and committed. What it returns ends all that.
+func (v *Vacants) GraduationTurn(ctx context.Context, parent, child identity.ID) (done func(), err error) {
+	if v.Registry == nil {
+		return nil, problem.New(problem.Conflict, "this host keeps no registry")
+	}
+	end, err := v.turns(ctx, parent, child)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		v.memory.forget() // also when the outcome is unknown
+		end()
+	}, nil
+}
+
+// PlanGraduation is what makes a closed child public: the manifest that opens
+// it, its record and its parent's with an entry in both logbooks, its card with
+// its endpoint, and the register event that says so, as far as each is of this
+// host. Nothing is written: the caller commits all of it at once, with what is
+// its own, within the GraduationTurn, and plans again where it was overtaken. Any
+// such error comes as it is.
+//
+// Everything is checked that could have changed since the gate looked: Consent,
+// NotFound for an unknown child, Graduated for an open one, Revoked, Conflict
+// for a party that is asleep or closed and for a parent that is a closed child,
+// Malformed for what an absent party should have signed and has not.
+func (v *Vacants) PlanGraduation(ctx context.Context, g Graduation) ([]store.Write, Graduated, error) {
+	p, err := v.graduating(ctx, &g)
+	if err != nil {
+		return nil, Graduated{}, err
+	}
+	for _, step := range []func(context.Context, *graduating) error{v.openManifest, v.publicCard, v.announceChild, v.graduationEntries} {
+		if err := step(ctx, p); err != nil {
+			if settle.Overtaken(err) {
+				return nil, Graduated{}, err
+			}
+			return nil, Graduated{}, fault(err)
+		}
+	}
+	return p.writes, p.made, nil
+}
+
+// graduating is a graduation as far as it is planned.
+type graduating struct {
+	Graduation
+	parent, child     Record // as they will be; the zero Record of who is not hosted here
+	before            composite.Manifest
+	publication       registry.Publication
+	made              Graduated
+	writes            []store.Write
+	hasParent, hasKid bool // hosted here
+}
+
+// graduating reads and checks what is to change.
+func (v *Vacants) graduating(ctx context.Context, g *Graduation) (*graduating, error) {
+	p := &graduating{Graduation: *g}
+	r := &p.Request
+	if err := r.Verify(); err != nil {
+		return nil, err
+	}
+	doc, ok, err := v.Manifest(ctx, r.ChildID)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, registry.UnknownChild(r.ChildID)
+	case doc.Manifest.ParentID != r.ParentID:
+		return nil, problem.New(problem.Consent, "graduation request names the parent %s, the manifest %s", r.ParentID.Short(), doc.Manifest.ParentID.Short())
+	}
+	p.before = doc.Manifest
+	gone, err := v.Registry.AnyRevoked(ctx, r.ParentID, r.ChildID)
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range []identity.ID{r.ParentID, r.ChildID} {
+		if gone[i] {
+			return nil, problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
+		}
+	}
+	if p.parent, p.hasParent, err = v.awake(ctx, r.ParentID); err != nil {
+		return nil, err
+	}
+	if p.child, p.hasKid, err = v.awake(ctx, r.ChildID); err != nil {
+		return nil, err
+	}
+	if !p.hasParent && !p.hasKid {
+		return nil, registry.UnknownChild(r.ChildID)
+	}
+	return p, v.showable(ctx, p)
+}
+
+// showable refuses a child whose parent is a closed child itself: what is public
+// names its parent, who to strangers is not there.
+func (v *Vacants) showable(ctx context.Context, p *graduating) error {
+	closed := p.parent.Closed
+	if !p.hasParent {
+		above, ok, err := v.Manifest(ctx, p.Request.ParentID)
+		if err != nil {
+			return err
+		}
+		closed = ok && above.Closed()
+	}
+	if closed {
+		return problem.New(problem.Conflict, "the parent %s is a closed child itself; it graduates first", p.Request.ParentID.Short())
+	}
+	return nil
+}
+
+// awake reads the record of who takes part in a graduation, if it is hosted
+// here.
+func (v *Vacants) awake(ctx context.Context, id identity.ID) (Record, bool, error) {
+	r, ok, err := v.read(ctx, id)
+	if err != nil || !ok {
+		return Record{}, false, err
+	}
+	if !r.State.CanBeCalled() {
+		return Record{}, false, problem.New(problem.Conflict, "vacant %s is %s; only one that is %s or %s takes part in a graduation", r.Name, r.State, lifecycle.Local, lifecycle.Active)
+	}
+	return r, true, nil
+}
+
+// openManifest signs the manifest that opens the child, or takes the signature
+// of who is elsewhere.
+func (v *Vacants) openManifest(ctx context.Context, p *graduating) error {
+	m := p.before.Graduated()
+	for _, party := range []struct {
+		role      string
+		here      bool
+		record    *Record
+		sign      func(context.Context, identity.Signer) error
+		signature *[]byte
+		sent      []byte
+	}{
+		{"parent", p.hasParent, &p.parent, m.SignParent, &m.SignatureParent, p.Artefacts.ManifestParent},
+		{"child", p.hasKid, &p.child, m.SignChild, &m.SignatureChild, p.Artefacts.ManifestChild},
+	} {
+		if !party.here {
+			if len(party.sent) == 0 {
+				return problem.Invalid("artefacts.manifest_signature_"+party.role, "the signature of the "+party.role+", who is not hosted here", "none")
+			}
+			*party.signature = party.sent
+			continue
+		}
+		signer, err := v.signers.Signer(ctx, party.record.ID, party.record.seed)
+		if err != nil {
+			return err
+		}
+		if err := party.sign(ctx, signer); err != nil {
+			return err
+		}
+	}
+	p.made.Manifest = m
+	return p.before.CheckGraduated(&m)
+}
+
+// publicCard signs the card of a child that is hosted here, with its endpoint
+// at this host, or reads the one that was sent.
+func (v *Vacants) publicCard(ctx context.Context, p *graduating) error {
+	if !p.hasKid {
+		return p.readCard()
+	}
+	if err := checkCapability(p.Request.CapabilityText); err != nil {
+		return err
+	}
+	base, err := v.base(ctx)
+	if err != nil {
+		return err
+	}
+	p.made.Card, _, err = v.current(ctx, &p.child, base, p.Request.CapabilityText)
+	p.publication.Card = p.child.Card
+	return err
+}
+
+func (p *graduating) readCard() error {
+	const field = "artefacts.capability_card_blob_hex"
+	if len(p.Artefacts.Card) == 0 {
+		return problem.Invalid(field, "the card of the child, who is not hosted here", "none")
+	}
+	c, err := card.Parse(p.Artefacts.Card)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.VacantID != p.Request.ChildID || !c.Verify():
+		return problem.Invalid(field, "a card that the child has signed", "another")
+	case c.CapabilityText != p.Request.CapabilityText:
+		return problem.Invalid(field, "the capability text of the request", clip(c.CapabilityText))
+	case c.Endpoint == "":
+		return problem.Invalid(field, "an endpoint", "none")
+	}
+	p.made.Card, p.publication.Card = c, p.Artefacts.Card
+	return nil
+}
+
+// announceChild plans the register event, the registration and the manifest's
+// document.
+func (v *Vacants) announceChild(ctx context.Context, p *graduating) error {
+	n := &p.publication
+	n.State, n.Visibility = lifecycle.Active, lifecycle.Public
+	if !p.hasKid {
+		a := &p.Artefacts
+		n.Time, n.ActorSeq, n.Key, n.Signature = a.Time, a.ActorSeq, a.Key, a.Signature
+	} else if err := v.signRegister(ctx, p); err != nil {
+		return err
+	}
+	plan, err := v.Registry.PlanGraduation(ctx, *n, p.made.Manifest, p.hasKid)
+	if err != nil && p.hasKid {
+		err = v.late(ctx, p.child.ID, n.ActorSeq, err)
+	}
+	if err != nil {
+		return err
+	}
+	p.made.Receipt, p.writes = plan.Receipt, plan.Writes
+	return nil
+}
+
+func (v *Vacants) signRegister(ctx context.Context, p *graduating) error {
+	known, _, err := v.Registry.Get(ctx, p.child.ID)
+	if err != nil {
+		return err
+	}
+	signer, err := v.signers.Signer(ctx, p.child.ID, p.child.seed)
+	if err != nil {
+		return err
+	}
+	c, n := &p.made.Card, &p.publication
+	e := event.Event{
+		Type: event.Register, Actor: p.child.ID, Time: p.When.UnixMilli(), ActorSeq: known.ActorSeq + 1,
+		Key:     fmt.Sprintf("graduate:%d", known.ActorSeq+1),
+		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, p.child.ID, lifecycle.Public),
+	}
+	if known.Joined > 0 && known.CardHash != c.Hash() {
+		e.Key = event.ReplacesKeyAt(known.CardHash, e.ActorSeq)
+	}
+	if err := e.Sign(ctx, signer); err != nil {
+		return err
+	}
+	n.Time, n.ActorSeq, n.Key, n.Signature = e.Time, e.ActorSeq, e.Key, e.Signature
+	return nil
+}
+
+// graduationEntries plans the records and the entries: the same payload in both
+// logbooks.
+func (v *Vacants) graduationEntries(ctx context.Context, p *graduating) error {
+	e := &entry{logbook.KindGraduated, logbook.Graduation{
+		Parent: p.Request.ParentID, Child: p.Request.ChildID, Capability: p.Request.CapabilityText,
+	}.Payload()}
+	if p.hasKid {
+		p.child.State = lifecycle.Active
+		p.child.bind(&p.made.Manifest)
+		writes, err := v.writes(ctx, &p.child, e)
+		if err != nil {
+			return err
+		}
+		p.writes = append(p.writes, writes...)
+	}
+	if !p.hasParent {
+		return nil
+	}
+	writes, err := v.writes(ctx, &p.parent, e)
+	p.writes = append(p.writes, writes...)
+	return err
+}

@@ -1,0 +1,121 @@
+// Package vacants keeps the vacants that this host runs: their records, names,
+// sealed keys and logbooks, and the host's own identity.
+//
+// It imports floors 1 and 3, bundle, custody, plan, substrate, registry, call
+// (whose Directory it is), observed, pause, settle and problem. The invariants:
+// every change of a vacant is one commit of its record, of a logbook entry that
+// the vacant signed and of what the registry says of it, so there is never half a
+// vacant, nor a state that its logbook does not tell, nor a card that was
+// replaced but is still found; a child is born, taken over and made public in
+// one commit with its manifest and with its parent's entry, where the parent is
+// here; a name belongs to one vacant for ever, deleted or not; no seed shows in
+// a record, an error or a log line, and none is kept of a vacant that was
+// deleted.
+package vacants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Config is what Vacants are made of. All but URL, Identity, Registry, Wait and
+// KeyTime are needed.
+type Config struct {
+	Store      store.Store
+	Vault      custody.Vault
+	Substrates substrate.Kinds
+	Now        func() time.Time
+	Rand       io.Reader // safe for concurrent use
+	// URL is the host's base URL, as callers reach it: http://127.0.0.1:8080.
+	// "" means the one that SetURL keeps in the store, for a home that learns it
+	// only once it is deployed; until then no card can be signed.
+	URL string
+	// Identity gives the host's own identity where a key service keeps it. It is
+	// asked for each time and remembers what it must. nil: a software identity,
+	// sealed in the store.
+	Identity func(context.Context) (identity.Signer, error)
+	// Registry is where vacants are published; nil: nowhere. See NewWithRegistry.
+	Registry *registry.Registry
+	// Wait sleeps between tries, or ends early with ctx.
+	Wait func(ctx context.Context, d time.Duration) error
+	// KeyTime is how long an opened key stays in memory; 10 minutes if 0.
+	KeyTime time.Duration
+}
+
+const defaultKeyTime = 10 * time.Minute
+
+// Vacants are the vacants of one host. They are safe for concurrent use, and
+// any number of hosts may share a store.
+type Vacants struct {
+	Config
+	signers *sealed.Signers
+	memory  memory
+	logs    turns
+	known   atomic.Pointer[storedSelf]
+}
+
+// New makes the Vacants of a host. The error is a problem of kind Usage for a
+// URL that callers cannot use.
+func New(c Config) (*Vacants, error) {
+	if c.URL != "" {
+		u, err := cleanURL(c.URL)
+		if err != nil {
+			return nil, err
+		}
+		c.URL = u
+	}
+	if c.Wait == nil {
+		c.Wait = retry.For
+	}
+	if c.KeyTime == 0 {
+		c.KeyTime = defaultKeyTime
+	}
+	return &Vacants{Config: c, signers: sealed.NewSigners(c.Vault, c.Now, c.KeyTime)}, nil
+}
+
+// Format shows only what v is, whatever the verb.
+func (v *Vacants) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "hosted.Vacants") }
+
+// Sweep wipes the keys that have been in memory for KeyTime.
+func (v *Vacants) Sweep() { v.signers.Sweep() }
+
+// Close wipes all keys from memory. The store and the vault are the caller's.
+func (v *Vacants) Close() { v.signers.Close() }
+
+// fault gives an error of the store its kind; problems have theirs.
+func fault(err error) error {
+	var known *problem.Error
+	switch {
+	case err == nil, errors.As(err, &known):
+		return err
+	case settle.Overtaken(err):
+		return problem.Wrap(problem.Conflict, err, "others keep changing it; run the same command again")
+	case errors.Is(err, store.ErrTooLarge):
+		return problem.Wrap(problem.TooLarge, err, "it is too large to keep")
+	}
+	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same command may be run again")
+}
+
+// now is the time as it is kept and signed.
+func (v *Vacants) now() time.Time { return v.Now().UTC().Truncate(time.Microsecond) }
+
+func (v *Vacants) attempt() (a store.Attempt, err error) {
+	if _, err := io.ReadFull(v.Rand, a[:]); err != nil {
+		return a, problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	return a, nil
+}

@@ -1,0 +1,149 @@
+package hosttest
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Caller signs calls to the demo vacant, a second apart.
+type Caller struct {
+	*Home
+	Key *identity.Key
+
+	seq  int64
+	prev identity.Hash
+	last *envelope.Envelope
+}
+
+// Caller makes one, with a key of its own.
+func (h *Home) Caller() *Caller {
+	k, err := identity.NewKey(rand.Reader)
+	h.Must(err)
+	return &Caller{Home: h, Key: k}
+}
+
+// Pair is the caller's with the demo vacant.
+func (c *Caller) Pair() call.Pair { return call.Pair{Caller: c.Key.ID(), Vacant: c.Demo.ID} }
+
+func (c *Caller) sign(seq int64, prev identity.Hash, text string) *envelope.Envelope {
+	c.Helper()
+	c.Time = c.Time.Add(time.Second)
+	id := "m1"
+	e := &envelope.Envelope{
+		From: c.Key.ID(), To: c.Demo.ID, Seq: seq, Prev: prev, Time: c.Time, IdempotencyKey: "k",
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &id},
+	}
+	_, err := e.Sign(c.Ctx, c.Key)
+	c.Must(err)
+	return e
+}
+
+// Call sends the next call. It is answered unless it says "fail", or the power
+// is out.
+func (c *Caller) Call(text string) {
+	c.Helper()
+	c.last = c.sign(c.seq+1, c.prev, text)
+	out := c.Host.Send(c.Ctx, identity.ID{}, c.last)
+	if answered := out.Problem == nil; answered == (text == "fail" || c.deaf) {
+		c.Fatalf("Send(%q) = %v", text, out.Problem)
+	}
+	c.seq, c.prev = c.seq+1, c.last.Hash()
+}
+
+// Reset starts the chain anew.
+func (c *Caller) Reset() {
+	c.Helper()
+	out := c.Host.Reset(c.Ctx, identity.ID{}, c.sign(7, identity.Hash{1}, envelope.ResetText))
+	if out.Problem != nil {
+		c.Fatal(out.Problem)
+	}
+	c.seq, c.prev = 0, identity.Hash{}
+}
+
+// Crash makes a call that is accepted and not decided.
+func (c *Caller) Crash(text string) *envelope.Envelope {
+	c.Helper()
+	c.deaf = true
+	c.Call(text)
+	c.deaf = false
+	return c.last
+}
+
+// Ask asks for a call, which voids it once it is due.
+func (c *Caller) Ask(e *envelope.Envelope, want call.State) {
+	c.Helper()
+	if out := c.Host.Ask(c.Ctx, identity.ID{}, e); out.State != want {
+		c.Fatalf("Ask() = %q, %v, want %q", out.State, out.Problem, want)
+	}
+}
+
+// Story is that of a new host.
+func Story(t testing.TB, st Store) *Caller {
+	t.Helper()
+	return New(t, st).Story()
+}
+
+// Story fills a home with rows of every kind: several epochs, voids, a late
+// void, a call that an epoch closed, a reset of a fresh pair, texts whose key
+// is destroyed, vacants that were paused, moved and closed. It returns the
+// caller of the longest history, whose requests and responses are:
+//
+//	1-3 hello, 4 fail, 5 hello again (their texts sealed for good),
+//	6 hello tomorrow, 7 late, 8 after it, 9 reset, 10 epoch one, 11 closed,
+//	12 reset, 13 epoch two, 14 fail, 15 bye, 16 pending
+//
+//	1-3 answers, 4 void of 4, 5-6 answers, 7 answer to 8, 8 void of 7,
+//	9 answer to 10, 10 to 13, 11 void of 14, 12 answer to 15
+func (h *Home) Story() *Caller {
+	h.Helper()
+	a, b := h.Caller(), h.Caller()
+	for range 3 {
+		a.Call("hello")
+	}
+	a.Call("fail")
+	a.Call("hello again")
+	b.Reset()
+	b.Call("first of a fresh pair")
+
+	// Texts of this day are destroyed before the next ones are written.
+	h.Time = h.Time.Add(72 * time.Hour)
+	if n, err := h.Texts.Sweep(h.Ctx); n != 1 || err != nil {
+		h.Fatalf("Sweep() = %d, %v, want 1", n, err)
+	}
+	a.Call("hello tomorrow")
+	late := a.Crash("late")
+	a.Call("after it")
+	h.Time = h.Time.Add(time.Hour)
+	a.Ask(late, call.Unanswered)
+	a.Reset()
+	a.Call("epoch one")
+	closed := a.Crash("closed by the next epoch")
+	a.Reset()
+	a.Call("epoch two")
+	a.Ask(closed, call.Unanswered)
+	a.Call("fail")
+	a.Call("bye")
+	a.Crash("pending")
+	h.settleVacants()
+	return a
+}
+
+func (h *Home) settleVacants() {
+	_, err := h.Vacants.Pause(h.Ctx, h.Demo.ID)
+	h.Must(err)
+	_, err = h.Vacants.Resume(h.Ctx, h.Demo.ID)
+	h.Must(err)
+	h.Open("http://127.0.0.1:9999")
+	_, err = h.Vacants.Rebase(h.Ctx)
+	h.Must(err)
+	other, err := h.Vacants.Create(h.Ctx, vacants.Spec{Name: "other", Capability: "is closed", Substrate: "echo"})
+	h.Must(err)
+	_, err = h.Vacants.Sink(h.Ctx, other.ID)
+	h.Must(err)
+}

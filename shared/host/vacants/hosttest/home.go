@@ -1,0 +1,128 @@
+// Package hosttest is a whole host over a store for tests of what reads a
+// home: hosted vacants, the pipeline and the keys of the day as they are, with
+// a clock that tests move and a power that they cut. Story writes rows of
+// every kind.
+package hosttest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Store is one that can be walked.
+type Store interface {
+	store.Store
+	store.Walker
+}
+
+// Retention is how long the host keeps texts.
+const Retention = 24 * time.Hour
+
+// Home is a host with a vacant named demo, which echoes, and fails when it is
+// told "fail". It is for one goroutine.
+type Home struct {
+	testing.TB
+	Ctx     context.Context // not that of the test: it outlives its clean-up
+	Store   Store
+	Time    time.Time
+	Vault   custody.Vault
+	Texts   *textkeys.Keys
+	Vacants *vacants.Vacants
+	Host    *call.Host
+	Demo    vacants.Record
+
+	deaf bool // responses cannot be written, as after a crash
+}
+
+// New makes a host with a vault of its own.
+func New(t testing.TB, st Store) *Home {
+	t.Helper()
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewSealed(t, st, vault)
+}
+
+// NewSealed makes a host with the vault of a home.
+func NewSealed(t testing.TB, st Store, vault custody.Vault) *Home {
+	t.Helper()
+	h := &Home{TB: t, Ctx: context.Background(), Store: st, Time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), Vault: vault}
+	var err error
+	h.Open("http://127.0.0.1:8080")
+	h.Demo, err = h.Vacants.Create(h.Ctx, vacants.Spec{Name: "demo", Capability: "says what it hears", Substrate: "echo"})
+	h.Must(err)
+	_, err = h.Vacants.Self(h.Ctx)
+	h.Must(err)
+	return h
+}
+
+// Now is the host's clock.
+func (h *Home) Now() time.Time { return h.Time }
+
+// Open starts the host anew, at another URL.
+func (h *Home) Open(url string) {
+	h.Helper()
+	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	v, _, err := vacants.NewWithRegistry(vacants.Config{
+		Store: h.Store, Vault: h.Vault, Now: h.Now, Rand: rand.Reader, URL: url,
+		Substrates: substrate.Kinds{echo.Kind: echo.New}, Wait: noWait,
+	}, func(context.Context, string) error { return nil })
+	h.Must(err)
+	h.Vacants, h.Texts = v, textkeys.New(h.Store, h.Vault, h.Now, rand.Reader, Retention)
+	h.Host = call.New(call.Config{
+		Store: powered{h.Store, h}, Directory: failing{v}, Texts: h.Texts, Now: h.Now, Rand: rand.Reader, Wait: noWait, Self: v.SelfID,
+	})
+}
+
+// Must ends the test if err is not nil.
+func (h *Home) Must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// powered is the pipeline's store, where responses are lost while the power is
+// out.
+type powered struct {
+	store.Store
+	home *Home
+}
+
+func (p powered) Commit(ctx context.Context, writes ...store.Write) error {
+	if a, ok := writes[0].(store.Append); ok && p.home.deaf && a.Stream.Kind() == store.KindResponse {
+		return store.NotApplied(errors.New("the power is out"))
+	}
+	return p.Store.Commit(ctx, writes...)
+}
+
+// failing is a directory whose vacants fail when they are told to.
+type failing struct{ *vacants.Vacants }
+
+func (f failing) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
+	v, ok, err := f.Vacants.Vacant(ctx, id, fresh)
+	does := v.Behaviour
+	v.Behaviour = func(ctx context.Context, e envelope.Envelope) (envelope.Message, error) {
+		if e.Payload.Text() == "fail" {
+			return envelope.Message{}, errors.New("told to")
+		}
+		return does(ctx, e)
+	}
+	return v, ok, err
+}

@@ -1,0 +1,913 @@
+package vacants_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// kid is the child that the command "spawn" makes.
+func kid(ctx context.Context, v *vacants.Vacants) (vacants.Record, error) {
+	return v.ByName(ctx, "kid")
+}
+
+// request is one that both have signed, of vacants that are hosted here.
+func request(ctx context.Context, v *vacants.Vacants, parent, child identity.ID, text string) (composite.Request, error) {
+	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: text}
+	if err := v.Sign(ctx, parent, func(s identity.Signer) error { return r.SignParent(ctx, s) }); err != nil {
+		return r, err
+	}
+	return r, v.Sign(ctx, child, func(s identity.Signer) error { return r.SignChild(ctx, s) })
+}
+
+// graduate commits what is planned, as the gate does.
+func graduate(ctx context.Context, v *vacants.Vacants, g vacants.Graduation) (vacants.Graduated, error) {
+	for {
+		done, err := v.GraduationTurn(ctx, g.Request.ParentID, g.Request.ChildID)
+		if err != nil {
+			return vacants.Graduated{}, err
+		}
+		writes, made, err := v.PlanGraduation(ctx, g)
+		if err == nil {
+			err = settle.Commit(ctx, v.Store, v.Wait, writes...)
+		}
+		done()
+		if !settle.Overtaken(err) {
+			return made, err
+		}
+	}
+}
+
+func graduateKid(ctx context.Context, v *vacants.Vacants, parent identity.ID) (vacants.Record, error) {
+	child, err := kid(ctx, v)
+	if err != nil {
+		return child, err
+	}
+	r, err := request(ctx, v, parent, child.ID, "reviews contracts")
+	if err != nil {
+		return child, err
+	}
+	if _, err := graduate(ctx, v, vacants.Graduation{Request: r, When: v.Now()}); err != nil && !problem.Is(err, problem.Graduated) {
+		if errors.Is(err, store.ErrUnavailable) {
+			err = problem.Wrap(problem.Unavailable, err, "")
+		}
+		return child, err
+	}
+	return v.Get(ctx, child.ID)
+}
+
+func delegateToKid(ctx context.Context, v *vacants.Vacants, parent identity.ID) (vacants.Record, error) {
+	child, err := kid(ctx, v)
+	if err != nil {
+		return child, err
+	}
+	d := logbook.Delegation{Parent: parent, Child: child.ID, Kind: "review"}
+	return child, v.Entries(ctx, vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: d.Delegate()},
+		vacants.LogEntry{ID: child.ID, Kind: logbook.KindExecute, Payload: d.Execute()})
+}
+
+// elsewhere is the key of a parent that no host of the tests has.
+func elsewhere() *identity.Key {
+	k, err := identity.KeyFromSeed([]byte(strings.Repeat("e", identity.Size)))
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
+// manifestOf is a closed one of a child that is hosted here.
+func manifestOf(ctx context.Context, v *vacants.Vacants, parent *identity.Key, child identity.ID) (composite.Manifest, error) {
+	m := composite.Manifest{ParentID: parent.ID(), ChildID: child, BirthPath: "D2", ClosedByDefault: true,
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+	if err := m.SignParent(ctx, parent); err != nil {
+		return m, err
+	}
+	return m, v.Sign(ctx, child, func(s identity.Signer) error { return m.SignChild(ctx, s) })
+}
+
+func adopt(ctx context.Context, v *vacants.Vacants, id identity.ID) (vacants.Record, error) {
+	m, err := manifestOf(ctx, v, elsewhere(), id)
+	if err != nil {
+		return vacants.Record{}, err
+	}
+	if err := v.TakeManifest(ctx, m); err != nil {
+		return vacants.Record{}, err
+	}
+	return v.Get(ctx, id)
+}
+
+// family is a host with a vacant named demo and its closed child.
+func family(t testing.TB, v *vacants.Vacants) (parent, child vacants.Record) {
+	t.Helper()
+	parent = create(t, v, "demo")
+	child, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "kid"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parent, child
+}
+
+// axes is what a record and a manifest say of a child.
+type axes struct {
+	State             lifecycle.State
+	Closed            bool
+	Reach             composite.Reachability
+	Outbound          composite.Outbound
+	Tools             []string
+	Birth, Spawn      string
+	Capability, Means string
+}
+
+func TestEachBirthPathMakesItsChild(t *testing.T) {
+	s := memory.New()
+	v := host(t, s, vault(t), newClock().now, hostURL)
+	v.Substrates["http"] = func(string) (substrate.Substrate, error) { return echo.New("") }
+	parent, other := create(t, v, "demo"), create(t, v, "other")
+	const said = "says what it hears"
+	for name, c := range map[string]struct {
+		spec vacants.SpawnSpec
+		want axes
+	}{
+		"D1": {vacants.SpawnSpec{Path: "D1", Rule: "cite sources"}, axes{lifecycle.Active, false, composite.PublicA2A, composite.Unrestricted, nil,
+			`{"parent_id":"PARENT","path":"D1","policy_mutation":"cite sources"}`, `{"child_id":"CHILD","path":"D1"}`, said, "echo"}},
+		"D2": {vacants.SpawnSpec{Path: "D2", Tools: []string{"search"}}, axes{lifecycle.Local, true, composite.ParentOnly, composite.NoExternal, []string{"search"},
+			`{"narrowed_tools":["search"],"parent_id":"PARENT","path":"D2"}`, `{"child_id":"CHILD","closed_child":true,"path":"D2"}`, said, "echo"}},
+		"D2 with a URL": {vacants.SpawnSpec{Path: "D2", Substrate: "http:https://model.example/a"}, axes{lifecycle.Local, true, composite.ParentOnly, composite.ParentPermitted,
+			[]string{"https://model.example/a"}, `{"narrowed_tools":["https://model.example/a"],"parent_id":"PARENT","path":"D2"}`,
+			`{"child_id":"CHILD","closed_child":true,"path":"D2"}`, said, "http:https://model.example/a"}},
+		"D2 as it is told": {vacants.SpawnSpec{Path: "D2", Reach: composite.ParentBridged, Outbound: composite.Unrestricted, Capability: "reviews"},
+			axes{lifecycle.Local, true, composite.ParentBridged, composite.Unrestricted, nil, `{"narrowed_tools":[],"parent_id":"PARENT","path":"D2"}`,
+				`{"child_id":"CHILD","closed_child":true,"path":"D2"}`, "reviews", "echo"}},
+		"D3": {vacants.SpawnSpec{Path: "D3", Capability: "reviews contracts", Tools: []string{"search"}}, axes{lifecycle.Active, false, composite.PublicA2A, composite.Unrestricted,
+			[]string{"search"}, `{"new_capability_text":"reviews contracts","parent_id":"PARENT","path":"D3"}`, `{"child_id":"CHILD","path":"D3"}`, "reviews contracts", "echo"}},
+		"D4": {vacants.SpawnSpec{Path: "D4", With: &other.ID}, axes{lifecycle.Active, false, composite.PublicA2A, composite.Unrestricted, nil,
+			``, `{"child_id":"CHILD","path":"D4","secondary_parent_id":"OTHER"}`, said, "echo"}},
+		"D5": {vacants.SpawnSpec{Path: "D5", Substrate: "https://model.example/b", Outbound: composite.NoExternal}, axes{lifecycle.Active, false, composite.PublicA2A, composite.NoExternal, nil,
+			`{"new_substrates":["http:https://model.example/b"],"old_substrates":["echo"],"parent_id":"PARENT","path":"D5"}`,
+			`{"child_id":"CHILD","path":"D5"}`, said, "http:https://model.example/b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.spec.Parent, c.spec.Name = parent.ID, strings.ReplaceAll(name, " ", "-")
+			r, m, err := v.Spawn(t.Context(), c.spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Verify(); err != nil || m.ChildID != r.ID || m.ParentID != parent.ID || m.Schema != composite.V2 {
+				t.Errorf("its manifest = %+v, %v", m, err)
+			}
+			words := strings.NewReplacer(parent.ID.String(), "PARENT", r.ID.String(), "CHILD", other.ID.String(), "OTHER")
+			born, above := log(t, v, r.ID), log(t, v, parent.ID)
+			if last := above[len(above)-1]; len(born) != 1 || born[0].Kind != logbook.KindBirth || last.Kind != logbook.KindSpawn {
+				t.Fatalf("its logbook is %v, its parent's ends in %s", born, last.Kind)
+			}
+			got := axes{r.State, m.ClosedByDefault, m.Reachability, m.Outbound, m.Tools(), words.Replace(string(born[0].Payload)),
+				words.Replace(string(above[len(above)-1].Payload)), r.Capability, r.Substrate}
+			if name == "D4" {
+				wantConsent(t, parent.ID, r.ID, other.ID, born[0].Payload)
+				got.Birth = ""
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("the child (-want +got):\n%s", diff)
+			}
+			if _, registered, err := v.Registry.Get(t.Context(), r.ID); registered || err != nil {
+				t.Errorf("it is registered: %t, %v, want that it waits for its publish", registered, err)
+			}
+			again, _, err := v.Spawn(t.Context(), c.spec)
+			if err != nil || again.ID != r.ID {
+				t.Errorf("Spawn() again = %v, %v, want the same child", again, err)
+			}
+		})
+	}
+	wantWhole(t, s, v, identity.ID{})
+	children, next, err := v.Children(t.Context(), parent.ID, "", vacants.MaxPage)
+	if len(children) != 7 || next != "" || err != nil {
+		t.Errorf("Children() = %v, %q, %v, want all 7", children, next, err)
+	}
+}
+
+// wantConsent checks that the second parent has consented to this very child.
+func wantConsent(t *testing.T, parent, child, other identity.ID, payload []byte) {
+	t.Helper()
+	b, err := logbook.ParseBirth(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := composite.Consent{ParentID: parent, SecondaryID: *b.Secondary, ChildID: child, Nonce: b.ConsentNonce, Reference: b.Consent, Signature: b.ChildConsent}
+	if err := c.Verify(); err != nil || c.SecondaryID != other {
+		t.Errorf("the consent is that of %s, %v, want that of %s", c.SecondaryID.Short(), err, other.Short())
+	}
+}
+
+func TestWhatIsNotBorn(t *testing.T) {
+	v := fresh(t)
+	parent := create(t, v, "demo")
+	if _, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "kid", Tools: []string{"a", "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	child, err := kid(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asleep, revoked := create(t, v, "asleep"), create(t, v, "revoked")
+	for _, err := range []error{second(v.Pause(t.Context(), asleep.ID)), third(v.Revoke(t.Context(), revoked.ID, "lost"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.Substrates[plan.Kind] = func(string) (substrate.Substrate, error) { return echo.New("") }
+	planner, err := v.Create(t.Context(), vacants.Spec{Name: "planner", Capability: "plans", Substrate: plan.Kind})
+	must(t, err)
+	for name, c := range map[string]struct {
+		spec vacants.SpawnSpec
+		want problem.Kind
+		says string
+	}{
+		"as its parent, who has a plan": {vacants.SpawnSpec{Path: "D2", Parent: planner.ID}, problem.Malformed, "substrate"},
+		"no path":                       {vacants.SpawnSpec{Path: "A"}, problem.Malformed, "path"},
+		"no name":                       {vacants.SpawnSpec{Path: "D2", Name: "-/-"}, problem.Malformed, "name"},
+		"a name that is taken":          {vacants.SpawnSpec{Path: "D2", Name: "asleep"}, problem.Conflict, "belongs to vacant"},
+		"another child of the name":     {vacants.SpawnSpec{Path: "D2", Name: "kid", Tools: []string{"c"}}, problem.Conflict, "belongs to vacant"},
+		"a child of fewer tools":        {vacants.SpawnSpec{Path: "D2", Name: "kid", Tools: []string{"a"}}, problem.Conflict, "belongs to vacant"},
+		"D1 without a rule":             {vacants.SpawnSpec{Path: "D1"}, problem.Malformed, "rule"},
+		"D2 with a rule":                {vacants.SpawnSpec{Path: "D2", Rule: "be kind"}, problem.Malformed, "rule"},
+		"D2 that is public":             {vacants.SpawnSpec{Path: "D2", Reach: composite.PublicA2A}, problem.Malformed, "endpoint_reachability"},
+		"a reach of its own":            {vacants.SpawnSpec{Path: "D2", Reach: "all"}, problem.Malformed, "endpoint_reachability"},
+		"a policy of its own":           {vacants.SpawnSpec{Path: "D2", Outbound: "all"}, problem.Malformed, "outbound_policy"},
+		"D3 without a capability":       {vacants.SpawnSpec{Path: "D3"}, problem.Malformed, "capability"},
+		"D3 with the same capability":   {vacants.SpawnSpec{Path: "D3", Capability: "says what it hears"}, problem.Malformed, "capability"},
+		"D4 with nobody":                {vacants.SpawnSpec{Path: "D4"}, problem.Malformed, "with"},
+		"D4 with itself":                {vacants.SpawnSpec{Path: "D4", With: &parent.ID}, problem.Malformed, "with"},
+		"D4 with who is not here":       {vacants.SpawnSpec{Path: "D4", With: &identity.ID{1}}, problem.NotFound, "not hosted"},
+		"D4 with who is asleep":         {vacants.SpawnSpec{Path: "D4", With: &asleep.ID}, problem.Conflict, "HIBERNATING"},
+		"D5 without a substrate":        {vacants.SpawnSpec{Path: "D5"}, problem.Malformed, "substrate"},
+		"D5 with the same substrate":    {vacants.SpawnSpec{Path: "D5", Substrate: "echo"}, problem.Malformed, "substrate"},
+		"a substrate that is not here":  {vacants.SpawnSpec{Path: "D2", Substrate: "oracle"}, problem.Malformed, "substrate"},
+		"a tenant of its own":           {vacants.SpawnSpec{Path: "D2", Tenant: "a b"}, problem.Malformed, "tenant"},
+		"of a parent elsewhere":         {vacants.SpawnSpec{Path: "D2", Parent: identity.ID{1}}, problem.NotFound, "not hosted"},
+		"of a parent that is asleep":    {vacants.SpawnSpec{Path: "D2", Parent: asleep.ID}, problem.Conflict, "HIBERNATING"},
+		"of a parent that is revoked":   {vacants.SpawnSpec{Path: "D2", Parent: revoked.ID}, problem.Conflict, "SUNK"},
+		"an open child of a closed one": {vacants.SpawnSpec{Path: "D1", Rule: "be kind", Parent: child.ID}, problem.Forbidden, "closed"},
+		"more tools than the parent's":  {vacants.SpawnSpec{Path: "D2", Tools: []string{"a", "c"}, Parent: child.ID}, problem.Forbidden, `"c"`},
+		"more freedom than the parent's": {vacants.SpawnSpec{Path: "D2", Outbound: composite.Unrestricted, Parent: child.ID}, problem.Forbidden,
+			"outbound_policy"},
+	} {
+		if c.spec.Parent.IsZero() {
+			c.spec.Parent = parent.ID
+		}
+		if c.spec.Name == "" {
+			c.spec.Name = "newborn"
+		}
+		r, _, err := v.Spawn(t.Context(), c.spec)
+		if !problem.Is(err, c.want) || !strings.Contains(problem.Of(err).Text(), c.says) {
+			t.Errorf("%s: Spawn() = %v, %v, want %v that speaks of %s", name, r, err, c.want, c.says)
+		}
+	}
+	if _, err := v.ByName(t.Context(), "newborn"); !problem.Is(err, problem.NotFound) {
+		t.Errorf("ByName() of what was refused = %v, want not found", err)
+	}
+	grand, m, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: child.ID, Path: "D2", Name: "grandkid", Tools: []string{"b"}})
+	if err != nil || !grand.Closed || cmp.Diff([]string{"b"}, m.Tools()) != "" || cmp.Diff([]string{"a"}, m.Removed) != "" {
+		t.Errorf("Spawn() of a closed child's = %v with %v, without %v, %v", grand, m.Tools(), m.Removed, err)
+	}
+}
+
+func second(_ vacants.Record, err error) error                    { return err }
+func third(_ vacants.Record, _ registry.Receipt, err error) error { return err }
+
+func TestAVacantThatGraduatesIsPublicWithItsKeyItsLogAndItsChains(t *testing.T) {
+	s := memory.New()
+	v := host(t, s, vault(t), newClock().now, hostURL)
+	parent, child := family(t, v)
+	r, err := request(t.Context(), v, parent.ID, child.ID, "reviews contracts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := graduate(t.Context(), v, vacants.Graduation{Request: r, When: v.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := child, second1(v.Get(t.Context(), child.ID))
+	if after.ID != before.ID || after.State != lifecycle.Active || after.Closed || after.Capability != "reviews contracts" ||
+		after.Reach != composite.PublicA2A || after.Outbound != before.Outbound || *after.Parent != parent.ID {
+		t.Errorf("the child is %s, closed %t, %q, %s, %s", after.State, after.Closed, after.Capability, after.Reach, after.Outbound)
+	}
+	g, ok, err := v.Registry.Get(t.Context(), child.ID)
+	if err != nil || !ok || !g.Listed(v.Now()) || g.Closed || !g.ParentProven || g.CardHash != made.Card.Hash() || g.LastSeq != made.Receipt.Seq {
+		t.Errorf("it is registered: %t, %v, %+v", ok, err, g)
+	}
+	if !strings.HasPrefix(made.Card.Endpoint, hostURL+"/v/"+child.ID.String()) || !made.Card.Verify() {
+		t.Errorf("its card names the endpoint %q", made.Card.Endpoint)
+	}
+	m, _, err := v.Manifest(t.Context(), child.ID)
+	if err != nil || !m.Graduated || m.Closed() || m.Replaced == nil || m.Replaced.CheckGraduated(&m.Manifest) != nil {
+		t.Errorf("its manifest is %+v, %v", m, err)
+	}
+	want := "COMPOSITE_GRADUATED " + string(logbook.Graduation{Parent: parent.ID, Child: child.ID, Capability: "reviews contracts"}.Payload())
+	for _, id := range []identity.ID{parent.ID, child.ID} {
+		if lines := story(t, v, id); lines[len(lines)-1] != want {
+			t.Errorf("a logbook ends in %s, want %s", lines[len(lines)-1], want)
+		}
+	}
+	wantWhole(t, s, v, identity.ID{})
+	_, err = graduate(t.Context(), v, vacants.Graduation{Request: r, When: v.Now()})
+	wantKind(t, "graduating again", err, problem.Graduated)
+	// The manifest that had closed it, sent again, closes nothing.
+	if err := v.TakeManifest(t.Context(), *m.Replaced); err != nil {
+		t.Errorf("TakeManifest() of the one before = %v, want nothing", err)
+	}
+	if _, _, err := v.Publish(t.Context(), child.ID, vacants.Wishes{Capability: pointer("reviews more")}); err != nil {
+		t.Errorf("Publish() afterwards = %v", err)
+	}
+	wantWhole(t, s, v, identity.ID{})
+}
+
+func TestWhoWasPublicAndWasClosedGraduatesWithAllThatItSigned(t *testing.T) {
+	s := memory.New()
+	v := host(t, s, vault(t), newClock().now, hostURL)
+	parent, child := create(t, v, "demo"), create(t, v, "child")
+	must(t, second(run(v, "publish")(t.Context(), child.ID)))
+	opened := composite.Manifest{ParentID: parent.ID, ChildID: child.ID, BirthPath: "D2",
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+	closing := opened
+	closing.ClosedByDefault = true
+	sign := func(id identity.ID, with func(context.Context, identity.Signer) error) {
+		must(t, v.Sign(t.Context(), id, func(s identity.Signer) error { return with(t.Context(), s) }))
+	}
+	sign(parent.ID, opened.SignParent)
+	sign(child.ID, opened.SignChild)
+	sign(parent.ID, closing.SignParent)
+	sign(child.ID, closing.SignChild)
+	for _, m := range []composite.Manifest{opened, closing} {
+		must(t, v.TakeManifest(t.Context(), m))
+		wantWhole(t, s, v, identity.ID{})
+	}
+	if r := second1(v.Get(t.Context(), parent.ID)); !r.Kin {
+		t.Error("the parent has no kin")
+	}
+	if _, err := graduate(t.Context(), v, vacants.Graduation{Request: signedBy(t, v, parent.ID, child.ID), When: v.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	wantWhole(t, s, v, identity.ID{})
+	m, _, err := v.Manifest(t.Context(), child.ID)
+	if err != nil || m.Before == nil || m.Before.Hash() != opened.Hash() || m.Born().Hash() != closing.Hash() {
+		t.Errorf("its manifests are %+v, %v", m, err)
+	}
+	if g, _, err := v.Registry.Get(t.Context(), child.ID); err != nil || g.ActorSeq != 2 || !g.Listed(v.Now()) {
+		t.Errorf("it is registered by its event %d, listed %t, %v", g.ActorSeq, g.Listed(v.Now()), err)
+	}
+	wantKind(t, "TakeManifest() of the first", v.TakeManifest(t.Context(), opened), problem.Conflict)
+}
+
+func second1(r vacants.Record, _ error) vacants.Record { return r }
+
+func TestWhatDoesNotGraduate(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*testing.T, *vacants.Vacants, *vacants.Graduation)
+		want   problem.Kind
+	}{
+		"a forged request": {func(_ *testing.T, _ *vacants.Vacants, g *vacants.Graduation) { g.Request.CapabilityText = "anything" }, problem.Consent},
+		"a child of nobody": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+			g.Request = signedBy(t, v, g.Request.ParentID, create(t, v, "nobody").ID)
+		}, problem.NotFound},
+		"another's child": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+			g.Request = signedBy(t, v, create(t, v, "another").ID, g.Request.ChildID)
+		}, problem.Consent},
+		"a child that is asleep": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+			must(t, second(v.Pause(t.Context(), g.Request.ChildID)))
+		}, problem.Conflict},
+		"a child that is revoked": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+			must(t, third(v.Revoke(t.Context(), g.Request.ChildID, "lost")))
+		}, problem.Revoked},
+		"a parent that is revoked": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+			must(t, third(v.Revoke(t.Context(), g.Request.ParentID, "lost")))
+		}, problem.Revoked},
+		"a parent that is closed": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+			must(t, second(v.Sink(t.Context(), g.Request.ParentID)))
+		}, problem.Conflict},
+		"a closed child's own child": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+			r, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: g.Request.ChildID, Path: "D2", Name: "grandkid"})
+			must(t, err)
+			g.Request = signedBy(t, v, g.Request.ChildID, r.ID)
+		}, problem.Conflict},
+		"words of nothing": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+			g.Request.CapabilityText = " "
+			must(t, v.Sign(t.Context(), g.Request.ParentID, func(s identity.Signer) error { return g.Request.SignParent(t.Context(), s) }))
+			must(t, v.Sign(t.Context(), g.Request.ChildID, func(s identity.Signer) error { return g.Request.SignChild(t.Context(), s) }))
+		}, problem.Malformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := memory.New()
+			v := host(t, s, vault(t), newClock().now, hostURL)
+			parent, child := family(t, v)
+			g := vacants.Graduation{Request: signedBy(t, v, parent.ID, child.ID), When: v.Now()}
+			c.change(t, v, &g)
+			lines := len(log(t, v, child.ID))
+			_, err := graduate(t.Context(), v, g)
+			wantKind(t, "graduating", err, c.want)
+			if r := second1(v.Get(t.Context(), child.ID)); !r.Closed || len(log(t, v, child.ID)) != lines {
+				t.Errorf("it is open: %t, with %d more entries", !r.Closed, len(log(t, v, child.ID))-lines)
+			}
+			wantWhole(t, s, v, identity.ID{})
+		})
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func signedBy(t testing.TB, v *vacants.Vacants, parent, child identity.ID) composite.Request {
+	t.Helper()
+	r, err := request(t.Context(), v, parent, child, "reviews contracts")
+	must(t, err)
+	return r
+}
+
+func TestFiveDelegationsAtOnceLeaveTwoLogbooksThatVerify(t *testing.T) {
+	s, va := memory.New(), vault(t)
+	v := host(t, s, va, newClock().now, hostURL)
+	parent, child := family(t, v)
+	var wg sync.WaitGroup
+	for range 5 {
+		other := host(t, s, va, newClock().now, hostURL)
+		wg.Go(func() {
+			for i := range 10 {
+				if _, err := delegateToKid(context.Background(), []*vacants.Vacants{v, other}[i%2], parent.ID); err != nil {
+					t.Errorf("Entries() = %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if a, b := len(log(t, v, parent.ID)), len(log(t, v, child.ID)); a != 52 || b != 51 {
+		t.Errorf("the logbooks have %d and %d entries, want 52 and 51", a, b)
+	}
+	wantWhole(t, s, v, identity.ID{})
+}
+
+func TestCommandsGetTheirPlaceInABusyLogbook(t *testing.T) {
+	s, va := memory.New(), vault(t)
+	v := host(t, s, va, newClock().now, hostURL)
+	parent, _ := family(t, v)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 4 {
+		other := host(t, s, va, newClock().now, hostURL)
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = delegateToKid(ctx, other, parent.ID)
+			}
+		})
+	}
+	for _, command := range []string{"publish", "pause", "resume", "change", "revoke"} {
+		if _, err := run(v, command)(t.Context(), parent.ID); err != nil {
+			t.Errorf("%s = %v", command, err)
+		}
+	}
+	cancel()
+	wg.Wait()
+	wantWhole(t, s, v, identity.ID{})
+}
+
+func TestOfManyWhoSpawnOneChildAllGetTheSame(t *testing.T) {
+	s, va := memory.New(), vault(t)
+	v := host(t, s, va, newClock().now, hostURL)
+	parent := create(t, v, "demo")
+	var wg sync.WaitGroup
+	got := make([]identity.ID, 8)
+	for i := range got {
+		other := host(t, s, va, newClock().now, hostURL)
+		wg.Go(func() {
+			r, m, err := other.Spawn(context.Background(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "kid"})
+			if got[i] = r.ID; err != nil || m.ChildID != r.ID {
+				t.Errorf("Spawn() = %v, %v", r, err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(slices.Compact(got)) != 1 || len(log(t, v, parent.ID)) != 2 {
+		t.Errorf("%d children were born, of which the parent tells in %d entries", len(slices.Compact(got)), len(log(t, v, parent.ID))-1)
+	}
+	wantWhole(t, s, v, identity.ID{})
+}
+
+func TestNothingFollowsTheEntryOfADeletion(t *testing.T) {
+	v := fresh(t)
+	id := create(t, v, "demo").ID
+	for _, command := range []string{"sink", "archive", "delete"} {
+		must(t, second(run(v, command)(t.Context(), id)))
+	}
+	err := v.Entries(t.Context(), vacants.LogEntry{ID: id, Kind: logbook.KindAggregate, Payload: logbook.Aggregation{}.Payload()}, vacants.LogEntry{})
+	wantKind(t, "Entries()", err, problem.Gone)
+	wantKind(t, "Sign()", v.Sign(t.Context(), id, func(identity.Signer) error { return nil }), problem.Gone)
+	wantKind(t, "Sign() of nobody", v.Sign(t.Context(), identity.ID{1}, func(identity.Signer) error { return nil }), problem.NotFound)
+}
+
+func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
+	s, va := memory.New(), vault(t)
+	v := host(t, s, va, newClock().now, hostURL)
+	_, child := family(t, v)
+	for _, as := range []lifecycle.Visibility{lifecycle.Public, lifecycle.Restricted} {
+		_, _, err := v.Publish(t.Context(), child.ID, vacants.Wishes{Visibility: &as})
+		wantKind(t, fmt.Sprintf("Publish() as %s", as), err, problem.Forbidden)
+	}
+	must(t, third(v.Publish(t.Context(), child.ID, vacants.Wishes{Visibility: pointer(lifecycle.Hidden)})))
+	for _, command := range []string{"pause", "resume"} {
+		must(t, second(run(v, command)(t.Context(), child.ID)))
+	}
+	_, _, err := v.Publish(t.Context(), child.ID, vacants.Wishes{Capability: pointer("is public")})
+	wantKind(t, "Publish() of another card", err, problem.Forbidden)
+	// A manifest of a parent of its own making, which opens it.
+	m, err := manifestOf(t.Context(), v, elsewhere(), child.ID)
+	must(t, err)
+	m.ClosedByDefault, m.Reachability = false, composite.PublicA2A
+	must(t, m.SignParent(t.Context(), elsewhere()))
+	must(t, v.Sign(t.Context(), child.ID, func(s identity.Signer) error { return m.SignChild(t.Context(), s) }))
+	wantKind(t, "TakeManifest() that opens it", v.TakeManifest(t.Context(), m), problem.Conflict)
+	moved := host(t, s, va, newClock().now, "https://vacancy.example")
+	if _, err := moved.Rebase(t.Context()); err != nil {
+		t.Errorf("Rebase() = %v", err)
+	}
+	r := second1(moved.Get(t.Context(), child.ID))
+	g, _, err := moved.Registry.Get(t.Context(), child.ID)
+	if err != nil || r.State != lifecycle.Local || !r.Closed || g.Visibility != lifecycle.Hidden || !g.Closed {
+		t.Errorf("in the end it is %s, closed %t, %s, %v", r.State, r.Closed, g.Visibility, err)
+	}
+	if open, err := moved.Open(t.Context(), 5); err != nil || len(open) != 1 || open[0] == child.ID {
+		t.Errorf("Open() = %v, %v, want the parent alone", open, err)
+	}
+	wantWhole(t, s, v, identity.ID{})
+}
+
+func TestWhoWasPublicAndIsClosedMovesWithItsHostForNobody(t *testing.T) {
+	s, va := memory.New(), vault(t)
+	v := host(t, s, va, newClock().now, hostURL)
+	id := create(t, v, "demo").ID
+	must(t, second(run(v, "publish")(t.Context(), id)))
+	r, err := adopt(t.Context(), v, id)
+	if err != nil || !r.Closed || *r.Parent != elsewhere().ID() || r.Reach != composite.ParentOnly {
+		t.Fatalf("TakeManifest() = %v, closed %t", err, r.Closed)
+	}
+	if n, err := host(t, s, va, newClock().now, "https://vacancy.example").Rebase(t.Context()); n != 1 || err != nil {
+		t.Errorf("Rebase() = %d, %v, want 1", n, err)
+	}
+	wantWhole(t, s, v, identity.ID{})
+	if g, _, err := v.Registry.Get(t.Context(), id); err != nil || g.Signed != lifecycle.Hidden {
+		t.Errorf("it is registered as %s, %v", g.Signed, err)
+	}
+}
+
+func TestARegistryWithoutAVaultTakesNoManifestOfWhoIsHostedHere(t *testing.T) {
+	s, c := memory.New(), newClock()
+	v := host(t, s, vault(t), c.now, hostURL)
+	id := create(t, v, "demo").ID
+	_, door, err := vacants.NewWithRegistry(vacants.Config{Store: s, Now: c.now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{echo.Kind: echo.New}}, nil)
+	must(t, err)
+	m, err := manifestOf(t.Context(), v, elsewhere(), id)
+	must(t, err)
+	if err := door.AddManifest(t.Context(), m); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "/v1/admin/vacants/"+id.String()+"/manifest") {
+		t.Errorf("AddManifest() = %v, want a conflict that names the control plane", err)
+	}
+	must(t, v.TakeManifest(t.Context(), m))
+	must(t, door.AddManifest(t.Context(), m)) // it is there
+	wantWhole(t, s, v, identity.ID{})
+}
+
+func TestAParentIsDeletedAfterItsChildren(t *testing.T) {
+	s := memory.New()
+	v := host(t, s, vault(t), newClock().now, hostURL)
+	parent, child := family(t, v)
+	gone := func(id identity.ID) error {
+		for _, command := range []string{"sink", "archive", "delete"} {
+			if _, err := run(v, command)(t.Context(), id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := gone(parent.ID); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "children here: kid") {
+		t.Errorf("deleting the parent = %v, want a conflict that names kid", err)
+	}
+	must(t, gone(child.ID))
+	must(t, second(v.Delete(t.Context(), parent.ID)))
+	if r := second1(v.Get(t.Context(), child.ID)); !r.Closed || !r.IsDeleted() || *r.Parent != parent.ID {
+		t.Errorf("the tombstone of the child is closed: %t", r.Closed)
+	}
+	wantWhole(t, s, v, identity.ID{})
+}
+
+// moved is what an export says, as another host is asked to take it in.
+func moved(t testing.TB, v *vacants.Vacants, id identity.ID) vacants.Spec {
+	t.Helper()
+	b, r, err := v.Export(t.Context(), id)
+	must(t, err)
+	var file struct {
+		Seed     string            `json:"seed_hex"`
+		Manifest json.RawMessage   `json:"manifest"`
+		Logbook  []json.RawMessage `json:"logbook"`
+	}
+	must(t, json.Unmarshal(b, &file))
+	seed, err := identity.ParseHex(file.Seed)
+	must(t, err)
+	s := vacants.Spec{Name: r.Name, Capability: r.Capability, Substrate: r.Substrate}
+	s.Key, err = identity.KeyFromSeed(seed)
+	must(t, err)
+	for _, line := range file.Logbook {
+		e, err := logbook.ParseLine(line)
+		must(t, err)
+		s.Logbook = append(s.Logbook, e)
+	}
+	if file.Manifest != nil {
+		m, err := composite.Parse(file.Manifest)
+		must(t, err)
+		s.Manifest = &m
+	}
+	return s
+}
+
+func TestAChildThatMovesStaysWhoseChildItIs(t *testing.T) {
+	for _, graduates := range []bool{false, true} {
+		t.Run(fmt.Sprintf("graduated %t", graduates), func(t *testing.T) {
+			v := fresh(t)
+			parent, child := family(t, v)
+			want := lifecycle.Local
+			if graduates {
+				must(t, second(graduateKid(t.Context(), v, parent.ID)))
+				want = lifecycle.Active
+			}
+			s := moved(t, v, child.ID)
+			home := memory.New()
+			there := host(t, home, vault(t), newClock().now, "https://vacancy.example")
+			without := s
+			without.Manifest = nil
+			_, err := there.Create(t.Context(), without)
+			wantKind(t, "Create() of a child without its manifest", err, problem.Malformed)
+			for range 2 { // a command given again
+				r, err := there.Create(t.Context(), s)
+				if err != nil || r.Parent == nil || *r.Parent != parent.ID || r.Closed == graduates || !r.Kin || r.State != want {
+					t.Fatalf("Create() = %s, closed %t, kin %t, %v; want %s, closed %t", r.State, r.Closed, r.Kin, err, want, !graduates)
+				}
+			}
+			if m, ok, err := there.Manifest(t.Context(), child.ID); !ok || err != nil || m.Manifest.Hash() != s.Manifest.Hash() {
+				t.Errorf("Manifest() there = %+v, %t, %v", m, ok, err)
+			}
+			// The child's parent comes after it, or was there before.
+			before := memory.New()
+			first := host(t, before, vault(t), newClock().now, "https://vacancy.example")
+			for _, id := range []identity.ID{parent.ID, child.ID} {
+				if _, err := first.Create(t.Context(), moved(t, v, id)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r := second1(first.Get(t.Context(), parent.ID)); !r.Kin {
+				t.Error("the parent that was there has no kin")
+			}
+			wantWhole(t, before, first, identity.ID{})
+			if _, err := there.Create(t.Context(), moved(t, v, parent.ID)); err != nil {
+				t.Errorf("Create() of the parent = %v", err)
+			}
+			if r := second1(there.Get(t.Context(), parent.ID)); !r.Kin {
+				t.Error("the parent that follows has no kin there")
+			}
+			wantWhole(t, home, there, identity.ID{})
+		})
+	}
+}
+
+func TestAVacantThatComesHomeIsClosedIfItsManifestCameFirst(t *testing.T) {
+	s := memory.New()
+	v := host(t, s, vault(t), newClock().now, hostURL)
+	key := newKey(t)
+	m := composite.Manifest{ParentID: elsewhere().ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true,
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V1}
+	must(t, m.SignParent(t.Context(), elsewhere()))
+	must(t, m.SignChild(t.Context(), key))
+	must(t, v.Registry.AddManifest(t.Context(), m))
+	wrong := m
+	wrong.SignatureChild = nil
+	other := newKey(t)
+	spec := vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key}
+	for name, change := range map[string]func(*vacants.Spec){
+		"another's":            func(s *vacants.Spec) { s.Key, s.Manifest = other, &m },
+		"that is not signed":   func(s *vacants.Spec) { s.Manifest = &wrong },
+		"of a vacant to come":  func(s *vacants.Spec) { s.Key, s.Manifest = nil, &m },
+		"that the gate undoes": func(s *vacants.Spec) { opened := m.Graduated(); s.Manifest = &opened },
+	} {
+		s := spec
+		change(&s)
+		if r, err := v.Create(t.Context(), s); err == nil {
+			t.Errorf("Create() with a manifest %s = %v, want a refusal", name, r)
+		}
+	}
+	r, err := v.Create(t.Context(), spec)
+	if err != nil || !r.Closed || r.Reach != "" || *r.Parent != elsewhere().ID() {
+		t.Errorf("Create() = closed %t, %v, want a closed child whose axes nobody has signed", r.Closed, err)
+	}
+	wantWhole(t, s, v, identity.ID{})
+}
+
+func TestAParentThatMovesWithoutItsChildrenIsKinStill(t *testing.T) {
+	old := host(t, memory.New(), vault(t), newClock().now, hostURL)
+	parent := newKey(t)
+	if _, err := old.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "c", Substrate: "echo", Key: parent}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := old.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID(), Path: "D2", Name: "clerk", Capability: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	told, err := old.Logbook(t.Context(), parent.ID(), 1, vacants.MaxPage)
+	must(t, err)
+	var lived []logbook.Entry
+	for _, p := range told {
+		lived = append(lived, p.Entry)
+	}
+	s := memory.New()
+	v := host(t, s, vault(t), newClock().now, hostURL)
+	r, err := v.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "c", Substrate: "echo", Key: parent, Logbook: lived})
+	if err != nil || !r.Kin {
+		t.Fatalf("Create() = kin %t, %v, want kin, as its logbook tells of a child", r.Kin, err)
+	}
+	wantWhole(t, s, v, identity.ID{})
+}
+
+// A manifest that closes a vacant at the moment at which it comes to this host
+// is in its record, whichever is first.
+func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
+	for range 20 {
+		s := memory.New()
+		va := vault(t)
+		v, door := host(t, s, va, newClock().now, hostURL), host(t, s, va, newClock().now, hostURL)
+		key := newKey(t)
+		m := composite.Manifest{ParentID: elsewhere().ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true,
+			Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+		must(t, m.SignParent(t.Context(), elsewhere()))
+		must(t, m.SignChild(t.Context(), key))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := v.Create(context.Background(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key}); err != nil {
+				t.Errorf("Create() = %v", err)
+			}
+		})
+		wg.Go(func() {
+			if err := door.Registry.AddManifest(context.Background(), m); err != nil {
+				t.Errorf("AddManifest() = %v", err)
+			}
+		})
+		wg.Wait()
+		if r := second1(v.Get(t.Context(), key.ID())); !r.Closed {
+			t.Error("the record is open")
+		}
+		wantWhole(t, s, v, identity.ID{})
+	}
+}
+
+// abroad is a graduation of a pair of which one is hosted at v, and the other's
+// key is not.
+func abroad(t testing.TB, v *vacants.Vacants, parent, child *identity.Key, here *identity.Key) vacants.Graduation {
+	t.Helper()
+	ctx := t.Context()
+	m := composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true, Inherited: []string{"b", "a"},
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V1}
+	must(t, errors.Join(m.SignParent(ctx, parent), m.SignChild(ctx, child), v.Registry.AddManifest(ctx, m)))
+	if _, err := v.Create(ctx, vacants.Spec{Name: "here", Capability: "c", Substrate: "echo", Key: here}); err != nil {
+		t.Fatal(err)
+	}
+	g := vacants.Graduation{Request: composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "reviews contracts"}, When: v.Now()}
+	must(t, errors.Join(g.Request.SignParent(ctx, parent), g.Request.SignChild(ctx, child)))
+	next := m.Graduated()
+	must(t, errors.Join(next.SignParent(ctx, parent), next.SignChild(ctx, child)))
+	g.Artefacts.ManifestParent, g.Artefacts.ManifestChild = next.SignatureParent, next.SignatureChild
+	c, err := card.New(child.ID(), g.Request.CapabilityText, []string{"echo"}, "https://elsewhere.example/a2a/message/send")
+	must(t, err)
+	must(t, c.Sign(ctx, child))
+	e := event.Event{Type: event.Register, Actor: child.ID(), Key: "graduate", Time: v.Now().UnixMilli(), ActorSeq: 1,
+		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, child.ID(), lifecycle.Public)}
+	must(t, e.Sign(ctx, child))
+	a := &g.Artefacts
+	a.Card, a.Time, a.ActorSeq, a.Key, a.Signature = c.Blob(), e.Time, e.ActorSeq, e.Key, e.Signature
+	return g
+}
+
+// reaching is a host that reaches every endpoint.
+func reaching(t testing.TB, s store.Store) *vacants.Vacants {
+	t.Helper()
+	v, _, err := vacants.NewWithRegistry(vacants.Config{
+		Store: s, Vault: vault(t), Now: newClock().now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{echo.Kind: echo.New},
+	}, func(context.Context, string) error { return nil })
+	must(t, err)
+	return v
+}
+
+func TestAPairOfWhichOneIsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
+	parent, child := newKey(t), newKey(t)
+	for name, here := range map[string]*identity.Key{"the child is elsewhere": parent, "the parent is elsewhere": child} {
+		t.Run(name, func(t *testing.T) {
+			s := memory.New()
+			v := reaching(t, s)
+			g := abroad(t, v, parent, child, here)
+			lines := len(log(t, v, here.ID()))
+			made, err := graduate(t.Context(), v, g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reg, ok, err := v.Registry.Get(t.Context(), child.ID())
+			if err != nil || !ok || reg.Visibility != lifecycle.Public || reg.State != lifecycle.Active || reg.Closed || reg.Hosted != (here == child) {
+				t.Errorf("the child is registered: %t, %v, %+v", ok, err, reg)
+			}
+			want := hostURL
+			if here == parent {
+				want = "https://elsewhere.example"
+			}
+			if !strings.HasPrefix(made.Card.Endpoint, want) {
+				t.Errorf("its card names %s, want %s", made.Card.Endpoint, want)
+			}
+			for _, key := range []*identity.Key{parent, child} {
+				if got, want := len(log(t, v, key.ID())), map[bool]int{true: lines + 1}[key == here]; got != want {
+					t.Errorf("the logbook of %s has %d entries, want %d", key.ID().Short(), got, want)
+				}
+			}
+			wantWhole(t, s, v, identity.ID{})
+			_, err = graduate(t.Context(), v, g)
+			wantKind(t, "graduating again", err, problem.Graduated)
+		})
+	}
+}
+
+func TestWhatAnAbsentPartyHasNotSignedGraduatesNobody(t *testing.T) {
+	parent, child := newKey(t), newKey(t)
+	for name, c := range map[string]struct {
+		here   *identity.Key
+		change func(*vacants.Graduation)
+		want   string
+	}{
+		"no signature of the parent":      {child, func(g *vacants.Graduation) { g.Artefacts.ManifestParent = nil }, "manifest_signature_parent"},
+		"no signature of the child":       {parent, func(g *vacants.Graduation) { g.Artefacts.ManifestChild = nil }, "manifest_signature_child"},
+		"the child's for the parent's":    {child, func(g *vacants.Graduation) { g.Artefacts.ManifestParent = g.Artefacts.ManifestChild }, "manifest parent signature invalid"},
+		"no card":                         {parent, func(g *vacants.Graduation) { g.Artefacts.Card = nil }, "capability_card"},
+		"a card of other words":           {parent, otherWords(t, child), "capability_card"},
+		"a card without an endpoint":      {parent, withoutEndpoint(t, child), "endpoint"},
+		"another's card":                  {parent, withoutEndpoint(t, parent), "a card that the child has signed"},
+		"no event":                        {parent, func(g *vacants.Graduation) { g.Artefacts.Signature = nil }, "event signature"},
+		"an event that is not the next":   {parent, func(g *vacants.Graduation) { g.Artefacts.ActorSeq = 2 }, "event signature"},
+		"nobody is here, neither of them": {newKey(t), func(*vacants.Graduation) {}, "unknown child"},
+		"a signature of zeros":            {child, func(g *vacants.Graduation) { g.Artefacts.ManifestParent = make([]byte, 64) }, "signature invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := memory.New()
+			v := reaching(t, s)
+			g := abroad(t, v, parent, child, c.here)
+			c.change(&g)
+			_, err := graduate(t.Context(), v, g)
+			if problem.Of(err) == nil || !strings.Contains(problem.Of(err).Text(), c.want) {
+				t.Errorf("graduating = %v, want a refusal of %s", err, c.want)
+			}
+			if m, _, err := v.Manifest(t.Context(), child.ID()); err != nil || !m.Closed() {
+				t.Errorf("the child is open: %+v, %v", m, err)
+			}
+			wantWhole(t, s, v, identity.ID{})
+		})
+	}
+}
+
+func otherWords(t testing.TB, child *identity.Key) func(*vacants.Graduation) {
+	return replaceCard(t, child, "does everything", "https://elsewhere.example/a")
+}
+
+func withoutEndpoint(t testing.TB, child *identity.Key) func(*vacants.Graduation) {
+	return replaceCard(t, child, "reviews contracts", "")
+}
+
+func replaceCard(t testing.TB, child *identity.Key, text, endpoint string) func(*vacants.Graduation) {
+	t.Helper()
+	c, err := card.New(child.ID(), text, []string{"echo"}, endpoint)
+	must(t, err)
+	must(t, c.Sign(t.Context(), child))
+	return func(g *vacants.Graduation) { g.Artefacts.Card = c.Blob() }
+}

@@ -1,0 +1,90 @@
+package vacants
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/bundle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Export returns everything that id is, its key in the clear: a bundle, which
+// the caller wipes. That the key left is an entry in the logbook, written
+// before anything is returned and part of the bundle, so that no key leaves
+// unseen; an export that fails afterwards leaves an entry too many. The vacant
+// stays as it is here.
+func (v *Vacants) Export(ctx context.Context, id identity.ID) ([]byte, Record, error) {
+	r, err := v.Get(ctx, id)
+	if err != nil {
+		return nil, r, err
+	}
+	if r.IsDeleted() {
+		return nil, Record{}, deleted(&r)
+	}
+	// Opened first: a vault that is away must not leave entries.
+	key, err := sealed.Open(ctx, v.Vault, id, r.seed)
+	if err != nil {
+		return nil, Record{}, err
+	}
+	defer key.Wipe()
+	base, err := v.Base(ctx)
+	if err != nil {
+		return nil, Record{}, err
+	}
+	r, err = v.change(ctx, id, func(r *Record) (*entry, error) {
+		if r.IsDeleted() {
+			return nil, deleted(r)
+		}
+		return &entry{logbook.KindKeyExported, logbook.KeyExported(base)}, nil
+	})
+	if err != nil {
+		return nil, Record{}, err
+	}
+	b := bundle.Bundle{Name: r.Name, Key: key}
+	if c, err := card.Parse(r.Card); err == nil { // a damaged one is for verify to name
+		b.Card = c.Blob()
+	}
+	m, isChild, err := v.Manifest(ctx, id)
+	if err != nil {
+		return nil, Record{}, err
+	}
+	if isChild {
+		b.Manifest = m.Manifest.Blob()
+	}
+	if b.Logbook, err = v.kept(ctx, id); err != nil {
+		return nil, Record{}, err
+	}
+	if b.Chains, err = v.chains(ctx, id); err != nil {
+		return nil, Record{}, err
+	}
+	return b.Append(nil, v.now()), r, nil
+}
+
+// chains returns the chains that id brought along, by target.
+func (v *Vacants) chains(ctx context.Context, id identity.ID) ([]bundle.Chain, error) {
+	var chains []bundle.Chain
+	for cursor, more := "", true; more; more = cursor != "" {
+		docs, next, err := v.Store.Docs(ctx, Beside(id), MaxPage, cursor)
+		if err != nil {
+			return nil, fault(err)
+		}
+		for _, d := range docs {
+			name, ok := strings.CutPrefix(d.Key.Sort, chainPrefix)
+			if !ok {
+				continue
+			}
+			target, err := identity.ParseID(name)
+			if err != nil {
+				return nil, problem.Wrap(problem.Damaged, err, "vacant %s has a chain to no id", id.Short())
+			}
+			chains = append(chains, bundle.Chain{Target: target, State: slices.Clone(d.Data)})
+		}
+		cursor = next
+	}
+	return chains, nil
+}

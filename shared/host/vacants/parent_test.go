@@ -1,0 +1,37 @@
+package vacants_test
+
+import (
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Whoever has the key of a child may find another parent for it, also one that
+// is itself. The host holds the child to what its own has signed.
+func TestAChildIsNobodyElsesByAManifestThatItHasSigned(t *testing.T) {
+	s := fresh(t)
+	demo := create(t, s, "demo")
+	kid, _, err := s.Spawn(t.Context(), vacants.SpawnSpec{Parent: demo.ID, Path: "D1", Rule: "r", Name: "kid",
+		Reach: composite.ParentOnly, Outbound: composite.NoExternal})
+	must(t, err)
+	m := composite.Manifest{ParentID: elsewhere().ID(), ChildID: kid.ID, BirthPath: "D1", ClosedByDefault: true,
+		Reachability: composite.PublicA2A, Outbound: composite.Unrestricted, Schema: composite.V1}
+	must(t, m.SignParent(t.Context(), elsewhere()))
+	must(t, s.Sign(t.Context(), kid.ID, func(k identity.Signer) error { return m.SignChild(t.Context(), k) }))
+	wantKind(t, "AddManifest() of another parent", s.Registry.AddManifest(t.Context(), m), problem.Conflict)
+	wantKind(t, "TakeManifest() of another parent", s.TakeManifest(t.Context(), m), problem.Conflict)
+	spec := moved(t, s, kid.ID)
+	if r, err := s.Create(t.Context(), spec); err != nil || r.ID != kid.ID {
+		t.Errorf("Create() of it again = %v, %v, want it", r, err)
+	}
+	spec.Manifest = &m
+	_, err = s.Create(t.Context(), spec)
+	wantKind(t, "Create() of it again with another parent", err, problem.Conflict)
+	kept, err := s.Get(t.Context(), kid.ID)
+	if err != nil || *kept.Parent != demo.ID || kept.Closed || kept.Reach != composite.ParentOnly || kept.Outbound != composite.NoExternal {
+		t.Errorf("the child is of %v, closed %t, %s, %s, %v, want as it was born", kept.Parent, kept.Closed, kept.Reach, kept.Outbound, err)
+	}
+}

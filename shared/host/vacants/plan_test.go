@@ -1,0 +1,354 @@
+package vacants_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// composing is a host that offers composites, at a URL.
+func composing(t testing.TB, s store.Store, va custody.Vault, url string) *vacants.Vacants {
+	t.Helper()
+	v, _, err := vacants.NewWithRegistry(vacants.Config{
+		Store: s, Vault: va, Now: newClock().now, Rand: rand.Reader, URL: url,
+		Substrates: substrate.Kinds{echo.Kind: echo.New, plan.Kind: echo.New},
+		Wait:       func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// spawned makes closed children, each of the one before it in path.
+func spawned(t testing.TB, v *vacants.Vacants, path ...string) (last vacants.Record) {
+	t.Helper()
+	last, err := v.ByName(t.Context(), path[0])
+	if err != nil {
+		last = create(t, v, path[0])
+	}
+	for _, name := range path[1:] {
+		spec := vacants.SpawnSpec{Parent: last.ID, Path: "D2", Name: name, Substrate: "echo"}
+		if last, _, err = v.Spawn(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return last
+}
+
+// asking is a plan that asks children, each once.
+func asking(children ...string) plan.Plan {
+	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.List}}
+	for _, child := range children {
+		p.Delegate = append(p.Delegate, plan.Delegation{Child: child, Task: "{input}"})
+	}
+	return p
+}
+
+func setPlan(t testing.TB, v *vacants.Vacants, name string, p plan.Plan) error {
+	t.Helper()
+	r, err := v.ByName(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = v.SetPlan(t.Context(), r.ID, p)
+	return err
+}
+
+func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
+	s, va := memory.New(), vault(t)
+	v := composing(t, s, va, hostURL)
+	a, b := spawned(t, v, "demo", "a"), spawned(t, v, "demo", "b")
+	before, err := v.ByName(t.Context(), "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, set, err := v.SetPlan(t.Context(), before.ID, asking("a", b.ID.String(), "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := asking(a.ID.String(), b.ID.String(), a.ID.String())
+	if diff := cmp.Diff(want, set); diff != "" {
+		t.Errorf("SetPlan() (-want +got):\n%s", diff)
+	}
+	kept, ok, err := v.Plan(t.Context(), r.ID)
+	if diff := cmp.Diff(want, kept); err != nil || !ok || diff != "" {
+		t.Errorf("Plan() = %t, %v (-want +got):\n%s", ok, err, diff)
+	}
+	if r.Substrate != plan.Kind || string(r.Card) != string(before.Card) {
+		t.Errorf("SetPlan() leaves substrate %q and changes the card: %t, want composite and no", r.Substrate, string(r.Card) != string(before.Card))
+	}
+	entry := logbook.KindPlanChanged + ` {"plan_hash":"` + want.Hash().String() + `"}`
+	lines := story(t, v, r.ID)
+	if got := lines[len(lines)-1]; got != entry {
+		t.Errorf("its last entry is %s, want %s", got, entry)
+	}
+	if _, _, err := v.SetPlan(t.Context(), r.ID, want); err != nil || len(story(t, v, r.ID)) != len(lines) {
+		t.Errorf("SetPlan() of the same = %v, with an entry more: %t, want nothing", err, len(story(t, v, r.ID)) != len(lines))
+	}
+	// A card that is signed anew keeps its word.
+	moved := composing(t, s, va, "https://vacancy.example")
+	if _, err := moved.Rebase(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = moved.Get(t.Context(), r.ID); err != nil {
+		t.Fatal(err)
+	}
+	c, err := card.Parse(r.Card)
+	if diff := cmp.Diff([]string{"echo"}, c.AllowedSubstrates); err != nil || diff != "" || !strings.HasPrefix(c.Endpoint, "https://vacancy.example") {
+		t.Errorf("the card says endpoint %s, %v, and of its substrate (-want +got):\n%s", c.Endpoint, err, diff)
+	}
+}
+
+func TestTheCardOfACompositeNamesNone(t *testing.T) {
+	v := composing(t, memory.New(), vault(t), hostURL)
+	r, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "composite"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := card.Parse(r.Card)
+	if diff := cmp.Diff([]string{plan.CardWord}, c.AllowedSubstrates); err != nil || diff != "" {
+		t.Errorf("its card, %v, says of its substrate (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestAPlanOfWhoIsNotTheVacantsOwnIsRefused(t *testing.T) {
+	v := composing(t, memory.New(), vault(t), hostURL)
+	spawned(t, v, "demo", "a")
+	spawned(t, v, "other", "theirs")
+	gone := spawned(t, v, "demo", "gone")
+	if _, err := v.Sink(t.Context(), gone.ID); err != nil {
+		t.Fatal(err)
+	}
+	judged := asking("a")
+	judged.Aggregate = plan.Aggregate{How: plan.BySubstrate, Substrate: "magic"}
+	closed := create(t, v, "closed")
+	if _, err := v.Sink(t.Context(), closed.ID); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		of   string
+		plan plan.Plan
+		kind problem.Kind
+		text string
+	}{
+		"nobody":              {"demo", asking(), problem.Malformed, "delegate: expected at least one delegation"},
+		"a name of nobody":    {"demo", asking("a", "nobody"), problem.NotFound, "delegate[1].child: no vacant named nobody is hosted here"},
+		"an id of nobody":     {"demo", asking(identity.ID{7}.String()), problem.NotFound, "delegate[0].child: vacant"},
+		"another's child":     {"demo", asking("theirs"), problem.Malformed, "delegate[0].child: expected a child of demo, got theirs"},
+		"a stranger":          {"demo", asking("other"), problem.Malformed, "delegate[0].child: expected a child of demo, got other"},
+		"itself":              {"demo", asking("demo"), problem.Malformed, "delegate[0].child: expected a child of demo, got demo"},
+		"its own parent":      {"a", asking("demo"), problem.Malformed, "delegate[0].child: expected a child of a, got demo"},
+		"a child that sank":   {"demo", asking("gone"), problem.Gone, "delegate[0].child: vacant gone is SUNK"},
+		"no such substrate":   {"demo", judged, problem.Malformed, "aggregate.substrate: expected one of composite, echo"},
+		"a vacant that sank":  {"closed", asking("a"), problem.Gone, "vacant closed is SUNK"},
+		"by another's prefix": {"demo", asking(create(t, v, "long").ID.String()[:12]), problem.Malformed, "delegate[0].child: expected a child of demo, got long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := setPlan(t, v, c.of, c.plan)
+			wantKind(t, "SetPlan()", err, c.kind)
+			if text := problem.Of(err).Text(); !strings.HasPrefix(text, c.text) {
+				t.Errorf("SetPlan() = %q, want %q", text, c.text)
+			}
+		})
+	}
+	if _, _, err := host(t, memory.New(), vault(t), newClock().now, hostURL).SetPlan(t.Context(), identity.ID{1}, asking("a")); !problem.Is(err, problem.Malformed) {
+		t.Errorf("SetPlan() at a host without composites = %v, want a refusal", err)
+	}
+}
+
+func TestAPlanThatWouldAskItselfIsRefusedWithItsPath(t *testing.T) {
+	v := composing(t, memory.New(), vault(t), hostURL)
+	c := spawned(t, v, "a", "b", "c")
+	a, err := v.ByName(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Manifests can go in a circle, if all have signed them.
+	m := composite.Manifest{ParentID: c.ID, ChildID: a.ID, BirthPath: "D2", ClosedByDefault: true,
+		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+	sign := func(id identity.ID, by func(context.Context, identity.Signer) error) {
+		t.Helper()
+		if err := v.Sign(t.Context(), id, func(s identity.Signer) error { return by(t.Context(), s) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sign(c.ID, m.SignParent)
+	sign(a.ID, m.SignChild)
+	if err := v.TakeManifest(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range [][2]string{{"a", "b"}, {"b", "c"}} {
+		if err := setPlan(t, v, one[0], asking(one[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = setPlan(t, v, "c", asking("a"))
+	if text := problem.Of(err).Text(); !problem.Is(err, problem.Malformed) || text != "plan: it would ask itself: c -> a -> b -> c" {
+		t.Errorf("SetPlan() = %v, want a refusal with the path", err)
+	}
+}
+
+func TestPlansAreRefusedThatAreTooDeepOrAskTooMuchFromAnyOfThem(t *testing.T) {
+	v := composing(t, memory.New(), vault(t), hostURL)
+	path := []string{"l1", "l2", "l3", "l4", "l5", "l6"}
+	spawned(t, v, path...)
+	spawned(t, v, "l2", "leaf")
+	// From the top, from the bottom and from the middle, the fifth is too many.
+	for name, order := range map[string][]int{"down": {0, 1, 2, 3, 4}, "up": {4, 3, 2, 1, 0}, "from the middle": {0, 1, 3, 4, 2}} {
+		t.Run(name, func(t *testing.T) {
+			v := composing(t, memory.New(), vault(t), hostURL)
+			spawned(t, v, path...)
+			for n, i := range order {
+				err := setPlan(t, v, path[i], asking(path[i+1]))
+				if last := n == len(order)-1; last != problem.Is(err, problem.Malformed) || !last && err != nil {
+					t.Errorf("SetPlan(%s) as number %d = %v, want a refusal of the fifth alone", path[i], n+1, err)
+				}
+				if err != nil && !strings.Contains(err.Error(), "l1 -> l2 -> l3 -> l4 -> l5") {
+					t.Errorf("SetPlan(%s) = %v, want the path named", path[i], err)
+				}
+			}
+		})
+	}
+	many := func(n int, child string) plan.Plan { return asking(strings.Fields(strings.Repeat(child+" ", n))...) }
+	for _, step := range []struct {
+		of      string
+		plan    plan.Plan
+		refused bool
+	}{
+		{"l2", many(31, "leaf"), false},
+		{"l1", many(5, "l2"), true},
+		{"l1", many(4, "l2"), false},
+		{"l2", many(32, "leaf"), true}, // seen from above: 4 + 4 x 32
+		{"l2", many(30, "leaf"), false},
+	} {
+		err := setPlan(t, v, step.of, step.plan)
+		if step.refused != problem.Is(err, problem.Malformed) || !step.refused && err != nil {
+			t.Errorf("SetPlan(%s) of %d = %v, want refused %t", step.of, len(step.plan.Delegate), err, step.refused)
+		}
+	}
+}
+
+// Each store call meets each fate: the record, the plan and the logbook tell
+// the same, and the command given again succeeds.
+func TestAPlanBrokenOffAnywhereIsSetOrNot(t *testing.T) {
+	va := vault(t)
+	ops := planBrokenOff(t, va, -1, storetest.Fine, false)
+	for at, op := range ops {
+		for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
+			if op != "Commit" && fate != storetest.Lost {
+				continue
+			}
+			for _, crash := range []bool{false, true} {
+				t.Run(fmt.Sprintf("store call %d %s, crash %t", at, fate, crash), func(t *testing.T) {
+					planBrokenOff(t, va, at, fate, crash)
+				})
+			}
+		}
+	}
+}
+
+func planBrokenOff(t *testing.T, va custody.Vault, at int, fate storetest.Fate, crash bool) (ops []string) {
+	t.Helper()
+	s := memory.New()
+	clean := composing(t, s, va, hostURL)
+	spawned(t, clean, "demo", "a")
+	var mu sync.Mutex
+	lossy := &storetest.Lossy{Store: s, Decide: func(op string, _ []store.Write) storetest.Fate {
+		mu.Lock()
+		defer mu.Unlock()
+		ops = append(ops, op)
+		switch n := len(ops) - 1; {
+		case n == at:
+			return fate
+		case n > at && at >= 0 && crash:
+			return storetest.Lost
+		}
+		return storetest.Fine
+	}}
+	r, err := clean.ByName(t.Context(), "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := composing(t, lossy, va, hostURL).SetPlan(t.Context(), r.ID, asking("a")); err != nil && !problem.Is(err, problem.Unavailable) {
+		t.Errorf("SetPlan() = %v, want nothing or unavailable", err)
+	}
+	lossy.Settle(t.Context())
+	wantPlanWhole(t, composing(t, s, va, hostURL), r.ID)
+	again := composing(t, s, va, hostURL)
+	if _, _, err := again.SetPlan(t.Context(), r.ID, asking("a")); err != nil {
+		t.Errorf("SetPlan() again = %v", err)
+	}
+	wantPlanWhole(t, again, r.ID)
+	n := 0
+	for _, e := range log(t, again, r.ID) {
+		if e.Kind == logbook.KindPlanChanged {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d entries of plans, want one", n)
+	}
+	return ops
+}
+
+// wantPlanWhole compares what record, plan and logbook say.
+func wantPlanWhole(t *testing.T, v *vacants.Vacants, id identity.ID) {
+	t.Helper()
+	r, err := v.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, has, err := v.Plan(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told *identity.Hash
+	for _, e := range log(t, v, id) {
+		if e.Kind == logbook.KindPlanChanged {
+			h, err := logbook.ParsePlanChanged(e.Payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told = &h
+		}
+	}
+	if has != (r.Substrate == plan.Kind) || has != (told != nil) || has && p.Hash() != *told {
+		t.Errorf("it has a plan: %t; substrate %s; its logbook tells %v", has, r.Substrate, told)
+	}
+}
+
+func TestADamagedPlanIsTold(t *testing.T) {
+	p := asking(identity.ID{1}.String())
+	for name, data := range map[string]string{
+		"no JSON":       "plan",
+		"not canonical": " " + string(p.Blob()),
+		"a name":        strings.Replace(string(p.Blob()), identity.ID{1}.String(), "drafter", 1),
+	} {
+		if _, err := vacants.DecodePlan(identity.ID{2}, store.Doc{Data: []byte(data)}); !problem.Is(err, problem.Damaged) {
+			t.Errorf("DecodePlan() of %s = %v, want Damaged", name, err)
+		}
+	}
+	if _, err := vacants.DecodePlan(identity.ID{2}, store.Doc{Data: p.Blob()}); err != nil {
+		t.Errorf("DecodePlan() = %v", err)
+	}
+}

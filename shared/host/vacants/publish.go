@@ -1,0 +1,365 @@
+package vacants
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// NewWithRegistry makes the Vacants of a host and its registry, each of which
+// asks the other: whose endpoint is here, and what a vacant has published.
+// probe asks endpoints elsewhere, see registry.Config; nil reaches none. Where
+// there is no Vault, as in a function that is to open no key, a revocation
+// leaves the vacant's record as it is: calls are refused by the revocation; and
+// a manifest of a vacant that is hosted here is not taken.
+func NewWithRegistry(c Config, probe func(ctx context.Context, endpoint string) error) (*Vacants, *registry.Registry, error) {
+	var v *Vacants
+	rc := registry.Config{
+		Store: c.Store, Now: c.Now, Rand: c.Rand, Wait: c.Wait, Probe: probe,
+		Hosted: func(ctx context.Context, id identity.ID, endpoint string) (bool, error) {
+			return v.IsEndpoint(ctx, id, endpoint)
+		},
+	}
+	rc.KinWrites = func(ctx context.Context, m *composite.Manifest) ([]store.Write, error) { return v.kinWrites(ctx, m) }
+	if c.Vault != nil {
+		rc.HostWrites = func(ctx context.Context, id identity.ID) ([]store.Write, error) {
+			return v.RevocationWrites(ctx, id)
+		}
+		rc.Hold = func(ctx context.Context, ids ...identity.ID) (func(), error) { return v.logs.take(ctx, ids...) }
+	}
+	c.Registry = registry.New(rc)
+	var err error
+	if v, err = New(c); err != nil {
+		return nil, nil, err
+	}
+	return v, c.Registry, nil
+}
+
+// IsEndpoint reports whether endpoint is where id is reached at this host.
+func (v *Vacants) IsEndpoint(ctx context.Context, id identity.ID, at string) (bool, error) {
+	base, err := v.Base(ctx)
+	if err != nil || base == "" || at != endpoint(base, id) {
+		return false, err
+	}
+	r, ok, err := v.read(ctx, id)
+	return ok && !r.IsDeleted(), err
+}
+
+// Wishes are what a publish is to change; what is nil stays as it is.
+type Wishes struct {
+	Capability *string // another one makes another card
+	// Visibility is PUBLIC if it is nil and the vacant is not published, or is
+	// published for nobody.
+	Visibility *lifecycle.Visibility
+	Listing    *ListingWishes
+}
+
+// ListingWishes are what a listing says, in the words and limits of package
+// listing. The whole listing is replaced.
+type ListingWishes struct {
+	Tags, Skills           []string
+	Summary, Family, Owner string
+	Price                  int64 // micro-dollars a call
+}
+
+// Publish lists a vacant in this host's registry: its card, an event that says
+// so and its listing, all signed by the vacant, in one commit with its record
+// and logbook. A vacant that is LOCAL and is to be found becomes ACTIVE. The
+// same published again does nothing, successfully.
+func (v *Vacants) Publish(ctx context.Context, id identity.ID, w Wishes) (Record, registry.Receipt, error) {
+	if w.Capability != nil {
+		if err := checkCapability(*w.Capability); err != nil {
+			return Record{}, registry.Receipt{}, err
+		}
+	}
+	return v.publish(ctx, id, "published", func(g *registry.Registration) (Wishes, error) {
+		if w.Visibility == nil {
+			as := lifecycle.Public
+			if g.Joined > 0 && g.Signed != lifecycle.Hidden {
+				as = g.Signed
+			}
+			return Wishes{w.Capability, &as, w.Listing}, nil
+		}
+		return w, nil
+	})
+}
+
+// Unpublish hides a vacant from search, from the next query on. Who knows its
+// id calls it as before.
+func (v *Vacants) Unpublish(ctx context.Context, id identity.ID) (Record, registry.Receipt, error) {
+	return v.publish(ctx, id, "unpublished", func(g *registry.Registration) (Wishes, error) {
+		if g.Joined == 0 {
+			return Wishes{}, problem.New(problem.Conflict, "vacant %s was never published", id.Short())
+		}
+		hidden := lifecycle.Hidden
+		return Wishes{Visibility: &hidden}, nil
+	})
+}
+
+// republish publishes id as it was published, with the card of the host's URL
+// of now, and reports whether that is another. Who was closed since is published
+// for nobody.
+func (v *Vacants) republish(ctx context.Context, id identity.ID) (changed bool, err error) {
+	_, receipt, err := v.publish(ctx, id, "published", func(g *registry.Registration) (Wishes, error) {
+		as := g.Signed
+		if g.Closed {
+			as = lifecycle.Hidden
+		}
+		return Wishes{Visibility: &as}, nil
+	})
+	if problem.Is(err, problem.Conflict) {
+		if r, readErr := v.Get(ctx, id); readErr == nil && r.State.Closed() {
+			return false, nil // it was closed meanwhile: it keeps the card it had
+		}
+	}
+	return err == nil && !receipt.Replayed, err
+}
+
+// published reports whether id is in the registry with a key that is good.
+func (v *Vacants) published(ctx context.Context, id identity.ID) (bool, error) {
+	if v.Registry == nil {
+		return false, nil
+	}
+	g, ok, err := v.Registry.Get(ctx, id)
+	return ok && g.Status == registry.StatusActive, err
+}
+
+// registered is what a change of r's state from another changes in the
+// registry.
+func (v *Vacants) registered(ctx context.Context, r *Record, from lifecycle.State) ([]store.Write, error) {
+	if v.Registry == nil || r.State == from {
+		return nil, nil
+	}
+	return v.Registry.PlanState(ctx, r.ID, r.State)
+}
+
+// trusted refuses a key that was revoked: it comes with no new vacant.
+func (v *Vacants) trusted(ctx context.Context, key *identity.Key) error {
+	if v.Registry == nil || key == nil {
+		return nil
+	}
+	gone, err := v.Registry.IsRevoked(ctx, key.ID())
+	if err == nil && gone {
+		err = problem.New(problem.Revoked, "the key of %s was revoked; it is hosted no more", key.ID().Short())
+	}
+	return err
+}
+
+// wished says what is to be published, given what is.
+type wished func(*registry.Registration) (Wishes, error)
+
+// publish plans and commits until nobody else is in the way, or ctx ends. verb
+// says what was asked for.
+func (v *Vacants) publish(ctx context.Context, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
+	none := registry.Receipt{}
+	if v.Registry == nil {
+		return Record{}, none, problem.New(problem.Conflict, "this host keeps no registry")
+	}
+	if err := v.ready(ctx, id); err != nil {
+		return Record{}, none, err
+	}
+	ctx, cancel := settle.WithPatience(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		r, receipt, err := v.publishOnce(ctx, id, verb, w)
+		if err == nil {
+			return r, receipt, nil
+		}
+		if !settle.Overtaken(err) || settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
+			return Record{}, none, fault(err)
+		}
+	}
+}
+
+// late tells a refusal that is due to an event of id that came meanwhile from
+// any other: what was signed for the count seq is then signed again for the
+// next.
+func (v *Vacants) late(ctx context.Context, id identity.ID, seq int64, err error) error {
+	switch problem.Of(err).Kind {
+	case problem.Sequence, problem.Idempotency, problem.Equivocation:
+		next, readErr := v.Registry.NextActorSeq(ctx, id)
+		if readErr != nil {
+			return readErr
+		}
+		if next != seq {
+			return &store.TakenError{Stream: registry.ActorStream(id), Position: uint64(seq)}
+		}
+	}
+	return err
+}
+
+// ready opens id's key before anybody waits for it in the registry's turn.
+func (v *Vacants) ready(ctx context.Context, id identity.ID) error {
+	r, err := v.Get(ctx, id)
+	if err == nil && r.IsDeleted() {
+		err = deleted(&r)
+	}
+	if err != nil {
+		return err
+	}
+	return v.signers.Key(id, r.seed).Ready(ctx)
+}
+
+func (v *Vacants) publishOnce(ctx context.Context, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
+	done, err := v.turns(ctx, id)
+	if err != nil {
+		return Record{}, registry.Receipt{}, err
+	}
+	defer done()
+	a, err := v.announce(ctx, id, verb, w)
+	if err != nil {
+		return Record{}, registry.Receipt{}, err
+	}
+	if !a.news() {
+		return a.record, registry.Receipt{ID: id, Visibility: a.reg.Visibility, Seq: a.reg.LastSeq, CardHash: a.reg.CardHash, Replayed: true}, nil
+	}
+	p, err := a.sign(ctx, v)
+	if err != nil {
+		return Record{}, registry.Receipt{}, err
+	}
+	plan, err := v.Registry.Plan(ctx, p)
+	if err == nil && len(plan.Writes) == 0 { // somebody else has said the very same
+		err = problem.New(problem.Sequence, "event %d of vacant %s is there already", p.ActorSeq, id.Short())
+	}
+	if err != nil {
+		return Record{}, registry.Receipt{}, v.late(ctx, id, p.ActorSeq, err)
+	}
+	e := &entry{logbook.KindPublished, logbook.Published(logbook.Publication{
+		Card: a.card.Hash(), Endpoint: a.card.Endpoint, ActorSeq: p.ActorSeq, Visibility: p.State.Effective(p.Visibility), From: a.from, To: a.record.State,
+	})}
+	err = v.commit(ctx, &a.record, e, plan.Writes...)
+	return a.record, plan.Receipt, err
+}
+
+// turns waits for the turn to write to the logbooks of ids, and then for that
+// in the registry. It returns what ends both.
+func (v *Vacants) turns(ctx context.Context, ids ...identity.ID) (done func(), err error) {
+	written, err := v.logs.take(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	placed, err := v.Registry.Turn(ctx)
+	if err != nil {
+		written()
+		return nil, err
+	}
+	return func() { placed(); written() }, nil
+}
+
+// announcement is what a vacant is about to publish.
+type announcement struct {
+	record     Record
+	from       lifecycle.State
+	card       card.Card
+	reg        registry.Registration // as it is
+	visibility lifecycle.Visibility
+	listing    *listing.Listing // unsigned; nil if it stays as it is
+}
+
+// announce decides what is to be published of id.
+func (v *Vacants) announce(ctx context.Context, id identity.ID, verb string, w wished) (a announcement, err error) {
+	if a.record, err = v.Get(ctx, id); err != nil {
+		return a, err
+	}
+	r := &a.record
+	a.from = r.State
+	if r.IsDeleted() {
+		return a, deleted(r)
+	}
+	if r.State.Closed() {
+		return a, problem.New(problem.Conflict, "vacant %s is %s; it cannot be %s", r.Name, r.State, verb)
+	}
+	if a.reg, _, err = v.Registry.Get(ctx, id); err != nil {
+		return a, err
+	}
+	wishes, err := w(&a.reg)
+	if err != nil {
+		return a, err
+	}
+	base, err := v.base(ctx)
+	if err != nil {
+		return a, err
+	}
+	capability := r.Capability
+	if wishes.Capability != nil {
+		capability = *wishes.Capability
+	}
+	if a.card, _, err = v.current(ctx, r, base, capability); err != nil {
+		return a, err
+	}
+	a.visibility = *wishes.Visibility
+	if r.State == lifecycle.Local && a.visibility != lifecycle.Hidden {
+		r.State = lifecycle.Active // LOCAL would hide it
+	}
+	a.listing = wishes.Listing.listing(&a.reg, id, v.now())
+	return a, nil
+}
+
+// listing is the next listing of id, nil if it would say nothing new. Versions
+// go by the clock, so that one that an operator's listing replaced is not given
+// again.
+func (w *ListingWishes) listing(g *registry.Registration, id identity.ID, now time.Time) *listing.Listing {
+	if w == nil {
+		return nil
+	}
+	l := listing.New(id, max(now.UnixMicro(), 1))
+	l.Tags, l.Skills, l.Summary, l.Family, l.Owner, l.Price = w.Tags, w.Skills, w.Summary, w.Family, w.Owner, w.Price
+	if g.Listing == nil {
+		return &l
+	}
+	if g.ListingSource == registry.SourceSigned && g.Listing.Equal(&l) {
+		return nil
+	}
+	l.Version = max(l.Version, g.Listing.Version+1)
+	return &l
+}
+
+// news reports whether the registry does not say all of it already.
+func (a *announcement) news() bool {
+	g := &a.reg
+	return g.Joined == 0 || g.Status != registry.StatusActive || g.CardHash != a.card.Hash() || g.Signed != a.visibility ||
+		g.State != a.record.State || a.record.State != a.from || a.listing != nil
+}
+
+// sign signs what is to be published.
+func (a *announcement) sign(ctx context.Context, v *Vacants) (registry.Publication, error) {
+	id := a.record.ID
+	signer, err := v.signers.Signer(ctx, id, a.record.seed)
+	if err != nil {
+		return registry.Publication{}, err
+	}
+	// Of the registration that this is decided by. Asked for by itself it could
+	// be that of an event which the decision does not know.
+	seq := a.reg.ActorSeq + 1
+	e := event.Event{
+		Type: event.Register, Actor: id, Time: v.now().UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("publish:%d", seq),
+		Payload: event.RegisterPayload(a.card.Hash(), a.card.HaloVersion, id, a.record.State.Effective(a.visibility)),
+	}
+	if known := a.reg.CardHash; a.reg.Joined > 0 && known != a.card.Hash() {
+		e.Key = event.ReplacesKeyAt(known, seq)
+	}
+	if err := e.Sign(ctx, signer); err != nil {
+		return registry.Publication{}, err
+	}
+	if a.listing != nil {
+		if err := a.listing.Sign(ctx, signer); err != nil {
+			return registry.Publication{}, err
+		}
+	}
+	return registry.Publication{
+		Card: a.record.Card, State: a.record.State, Visibility: a.visibility, Listing: a.listing,
+		Time: e.Time, ActorSeq: seq, Key: e.Key, Signature: e.Signature,
+	}, nil
+}

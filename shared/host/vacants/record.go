@@ -1,0 +1,250 @@
+package vacants
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// Record is what a host knows of one of its vacants.
+type Record struct {
+	ID         identity.ID
+	Name       string
+	State      lifecycle.State
+	Capability string
+	Substrate  string // a substrate.Spec in its text form
+	Card       []byte // the signed card's canonical blob
+	Created    time.Time
+	Changed    time.Time // when the record was last written
+	// Floor refuses calls and resets signed at or before it; zero for a vacant
+	// that has all its history here. One that came from elsewhere, or back from
+	// a backup, has forgotten what it accepted since: without the floor that
+	// could be sent, and would run, again.
+	Floor time.Time
+	// Tenant is who it is hosted for; "" where there is none but the operator.
+	Tenant string
+	// Of a child, as its manifest in the registry says, which changes in the same
+	// commit. Parent is nil for anybody else. Closed: it is there for parent and
+	// siblings alone, until it has graduated. Reach and Outbound are what a
+	// manifest of version 2 signs of whom it answers and calls; "" where nothing
+	// is signed.
+	Parent   *identity.ID
+	Closed   bool
+	Reach    composite.Reachability
+	Outbound composite.Outbound
+	// Kin says that it has a parent, or has or had children.
+	Kin bool
+	// Deleted is when all but a tombstone was destroyed; zero for every other
+	// vacant. A tombstone has an id, a name, its kin, its times and the state ARCHIVED.
+	Deleted time.Time
+
+	seed    []byte // sealed
+	version uint64 // of the document read
+}
+
+// Format shows name and short id, whatever the verb: the sealed seed is in no
+// log line, not even sealed.
+func (r Record) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "vacant "+r.Name+" ("+r.ID.Short()+")")
+}
+
+// IsDeleted reports whether r is a tombstone.
+func (r *Record) IsDeleted() bool { return !r.Deleted.IsZero() }
+
+// HasKey reports whether r holds a sealed seed; a tombstone must not.
+func (r *Record) HasKey() bool { return len(r.seed) > 0 }
+
+// format is the version of a record's stored form. A reader refuses a later
+// one whole: it would lose what it does not know when it writes.
+const format = 1
+
+// stored is a record as it lies in the store.
+type stored struct {
+	Format     int             `json:"format"`
+	ID         identity.ID     `json:"id"`
+	Name       string          `json:"name"`
+	State      lifecycle.State `json:"state"`
+	Capability string          `json:"capability"`
+	Substrate  string          `json:"substrate"`
+	Card       []byte          `json:"card"`
+	Created    time.Time       `json:"created"`
+	Changed    time.Time       `json:"changed"`
+	Seed       []byte          `json:"seed"`
+	Floor      time.Time       `json:"floor,omitzero"`
+	Deleted    time.Time       `json:"deleted,omitzero"`
+
+	Tenant   string                 `json:"tenant,omitempty"`
+	Parent   *identity.ID           `json:"parent,omitempty"`
+	Closed   bool                   `json:"closed,omitempty"`
+	Reach    composite.Reachability `json:"reach,omitempty"`
+	Outbound composite.Outbound     `json:"outbound,omitempty"`
+	Kin      bool                   `json:"kin,omitempty"`
+}
+
+// encode is r as it is kept: of a deleted vacant the tombstone alone, so that
+// nothing destroyed can be written back. Its kin stays: to strangers a closed
+// child is no more there when it is deleted.
+func (r *Record) encode() ([]byte, error) {
+	s := stored{
+		Format: format, ID: r.ID, Name: r.Name, State: r.State, Created: r.Created, Changed: r.Changed, Deleted: r.Deleted,
+		Tenant: r.Tenant, Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, Outbound: r.Outbound, Kin: r.Kin,
+	}
+	if !r.IsDeleted() {
+		s.Capability, s.Substrate, s.Card, s.Seed, s.Floor = r.Capability, r.Substrate, r.Card, r.seed, r.Floor
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "record of %s", r.Name)
+	}
+	return b, nil
+}
+
+// DecodeRecord reads the record of id, for verify. A problem of kind Damaged
+// says what is wrong with it.
+func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
+	var s stored
+	if err := json.Unmarshal(d.Data, &s); err != nil {
+		return Record{}, problem.Wrap(problem.Damaged, err, "record of vacant %s is not readable", id.Short())
+	}
+	if err := checkFormat("record of vacant "+id.Short(), s.Format); err != nil {
+		return Record{}, err
+	}
+	state, err := lifecycle.ParseState(string(s.State))
+	if err != nil {
+		return Record{}, problem.Wrap(problem.Damaged, err, "record of vacant %s: its state is none", id.Short())
+	}
+	if s.ID != id {
+		return Record{}, problem.New(problem.Damaged, "record of vacant %s is that of %s", id.Short(), s.ID.Short())
+	}
+	if s.Closed && s.Parent == nil || s.Parent != nil && !s.Kin {
+		return Record{}, problem.New(problem.Damaged, "record of vacant %s has kin and none", id.Short())
+	}
+	return Record{
+		ID: s.ID, Name: s.Name, State: state, Capability: s.Capability, Substrate: s.Substrate, Card: s.Card,
+		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Deleted: s.Deleted,
+		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin,
+		seed: s.Seed, version: d.Version,
+	}, nil
+}
+
+func checkFormat(what string, got int) error {
+	if got == format {
+		return nil
+	}
+	if got > format {
+		return problem.New(problem.Damaged, "%s has format %d; this Vacancy reads %d: a newer one wrote it", what, got, format)
+	}
+	return problem.New(problem.Damaged, "%s: expected format %d, got %d", what, format, got)
+}
+
+// Keys of documents. A partition of a vacant holds its record and what callers'
+// chains it brought along.
+const (
+	namePartition = "name"
+	recordSort    = "record"
+	chainPrefix   = "chain#"
+)
+
+// RecordKey is where id's record lies.
+func RecordKey(id identity.ID) store.Key {
+	return store.Key{Partition: "v#" + id.String(), Sort: recordSort}
+}
+
+// ChainKey is where id's chain as a caller of target lies, if it came with one.
+func ChainKey(id, target identity.ID) store.Key {
+	return store.Key{Partition: "v#" + id.String(), Sort: chainPrefix + target.String()}
+}
+
+// NameKey is where a name lies, whose document says whose it is.
+func NameKey(name string) store.Key { return store.Key{Partition: namePartition, Sort: name} }
+
+// encodeName is the document of a name: the format and the id.
+func encodeName(id identity.ID) []byte { return append([]byte{format}, id[:]...) }
+
+// DecodeName reads whose a name is from its document.
+func DecodeName(d store.Doc) (id identity.ID, err error) {
+	if len(d.Data) != 1+identity.Size {
+		return id, problem.New(problem.Damaged, "name %q: expected %d bytes, got %d", d.Key.Sort, 1+identity.Size, len(d.Data))
+	}
+	copy(id[:], d.Data[1:])
+	return id, checkFormat("name "+d.Key.Sort, int(d.Data[0]))
+}
+
+// read returns id's record from the store, strongly consistent; ok is false if
+// id is not hosted here.
+func (v *Vacants) read(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
+	d, err := v.Store.Doc(ctx, RecordKey(id))
+	if err != nil || d.Version == 0 {
+		return Record{}, false, fault(err)
+	}
+	r, err = DecodeRecord(id, d)
+	return r, err == nil, err
+}
+
+// Limits of what a vacant is created with.
+const (
+	MaxName       = 64
+	nameLetters   = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+	MaxCapability = 16 << 10 // bytes; the whole card has at most card.MaxBlob
+)
+
+// CheckName says whether name can name a vacant: 1 to 64 of A-Z a-z 0-9 . _ -,
+// no dots alone (it is a folder's name too), and not what reads as an id.
+func CheckName(name string) error {
+	_, err := identity.ParseID(name)
+	switch {
+	case name == "", len(name) > MaxName, strings.Trim(name, nameLetters) != "":
+		return problem.Invalid("name", "1 to 64 of A-Z a-z 0-9 . _ -", clip(name))
+	case strings.Trim(name, ".") == "":
+		return problem.Invalid("name", "not only dots", clip(name))
+	case err == nil:
+		return problem.Invalid("name", "a name that is not an id", clip(name))
+	}
+	return nil
+}
+
+func checkCapability(text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return problem.Invalid("capability", "a text that says what the vacant can do", "none")
+	case len(text) > MaxCapability:
+		return problem.Invalid("capability", fmt.Sprintf("at most %d bytes", MaxCapability), fmt.Sprint(len(text)))
+	}
+	return nil // the card refuses control characters and what is not UTF-8
+}
+
+// MaxTenant is the longest name of a tenant in bytes.
+const MaxTenant = 128
+
+func checkTenant(name string) error {
+	if len(name) > MaxTenant || strings.Trim(name, nameLetters) != "" {
+		return problem.Invalid("tenant", fmt.Sprintf("at most %d of A-Z a-z 0-9 . _ -", MaxTenant), clip(name))
+	}
+	return nil
+}
+
+// sign gives r a card for the host's URL base.
+func sign(ctx context.Context, r *Record, base, kind string, s identity.Signer) (card.Card, error) {
+	c, err := card.New(r.ID, r.Capability, []string{kind}, endpoint(base, r.ID))
+	if err == nil {
+		err = c.Sign(ctx, s)
+	}
+	if err != nil {
+		return c, err
+	}
+	r.Card = c.Blob()
+	return c, nil
+}
+
+// clip bounds what of a foreign text goes into an error.
+func clip(s string) string { return fmt.Sprintf("%.80q", s) }

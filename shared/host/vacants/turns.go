@@ -1,0 +1,81 @@
+package vacants
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// turns has the writers of a logbook queue up, within one process: a place in a
+// logbook is taken by one, and all others would read and sign again. Writers of
+// several processes meet in the store. Who also takes the registry's turn takes
+// this one first.
+type turns struct {
+	mu    sync.Mutex
+	queue map[identity.ID]*turn
+}
+
+type turn struct {
+	token chan struct{} // holds one
+	users int           // who has it or waits for it
+}
+
+// take waits until the logbooks of ids are the caller's to write, and returns
+// what ends that. ids may repeat.
+func (t *turns) take(ctx context.Context, ids ...identity.ID) (done func(), err error) {
+	// In one order for all, or two would wait for each other.
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
+	ids = slices.Compact(ids)
+	for i, id := range ids {
+		if err := t.takeOne(ctx, id); err != nil {
+			t.give(ids[:i])
+			return nil, err
+		}
+	}
+	return func() { t.give(ids) }, nil
+}
+
+func (t *turns) takeOne(ctx context.Context, id identity.ID) error {
+	t.mu.Lock()
+	if t.queue == nil {
+		t.queue = make(map[identity.ID]*turn)
+	}
+	one := t.queue[id]
+	if one == nil {
+		one = &turn{token: make(chan struct{}, 1)}
+		one.token <- struct{}{}
+		t.queue[id] = one
+	}
+	one.users++
+	t.mu.Unlock()
+	select {
+	case <-one.token:
+		return nil
+	case <-ctx.Done():
+		t.leave(id, one)
+		return problem.Wrap(problem.Unavailable, ctx.Err(), "many write to the logbook of vacant %s at once; the same command may be run again", id.Short())
+	}
+}
+
+func (t *turns) give(ids []identity.ID) {
+	for _, id := range ids {
+		t.mu.Lock()
+		one := t.queue[id]
+		t.mu.Unlock()
+		one.token <- struct{}{}
+		t.leave(id, one)
+	}
+}
+
+func (t *turns) leave(id identity.ID, one *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if one.users--; one.users == 0 {
+		delete(t.queue, id)
+	}
+}

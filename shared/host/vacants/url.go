@@ -1,0 +1,116 @@
+package vacants
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// URLKey is where the host's base URL lies, in a home that learns it only once
+// it is deployed.
+func URLKey() store.Key { return store.Key{Partition: "host", Sort: "url"} }
+
+type storedURL struct {
+	Format int    `json:"format"`
+	URL    string `json:"url"`
+}
+
+// cleanURL is a base URL without a slash at its end, or why callers cannot use
+// it: a problem of kind Usage.
+func cleanURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return "", &problem.Error{Kind: problem.Usage, Field: "host URL", Want: "http://HOST or https://HOST, with a path at most", Got: clip(s), Err: err}
+	}
+	return strings.TrimRight(s, "/"), nil
+}
+
+// Base is the host's base URL; "" if it is kept in the store and nobody has
+// set it yet.
+func (v *Vacants) Base(ctx context.Context) (string, error) {
+	if v.URL != "" {
+		return v.URL, nil
+	}
+	s, _, err := v.readURL(ctx)
+	return s.URL, err
+}
+
+// endpoint is the URL under base that id's card tells callers to post to.
+func endpoint(base string, id identity.ID) string {
+	return base + "/v/" + id.String() + "/a2a/message/send"
+}
+
+// base is Base for what signs a card, and so needs one.
+func (v *Vacants) base(ctx context.Context) (string, error) {
+	u, err := v.Base(ctx)
+	if err == nil && u == "" {
+		err = problem.New(problem.Conflict, "this host does not know its public URL yet; `vacancy deploy` sets it (PUT /v1/admin/host)")
+	}
+	return u, err
+}
+
+func (v *Vacants) readURL(ctx context.Context) (s storedURL, version uint64, err error) {
+	d, err := v.Store.Doc(ctx, URLKey())
+	if err != nil || d.Version == 0 {
+		return s, 0, fault(err)
+	}
+	if err := json.Unmarshal(d.Data, &s); err != nil {
+		return s, 0, problem.Wrap(problem.Damaged, err, "the host's URL is not readable")
+	}
+	if err := checkFormat("the host's URL", s.Format); err != nil {
+		return s, 0, err
+	}
+	if _, err := cleanURL(s.URL); err != nil {
+		return s, 0, problem.Wrap(problem.Damaged, err, "the host's URL is none")
+	}
+	return s, d.Version, nil
+}
+
+// SetURL keeps the base URL, then re-signs the cards that name another (as
+// Rebase) and returns how many. Repeated after a failure it goes on where it
+// stopped. Where the home itself fixes the URL, only that one is taken.
+func (v *Vacants) SetURL(ctx context.Context, base string) (signed int, err error) {
+	base, err = cleanURL(base)
+	if err != nil {
+		return 0, err
+	}
+	if v.URL != "" && v.URL != base {
+		return 0, problem.New(problem.Conflict, "this host's URL is set where it is deployed: it is %s", v.URL)
+	}
+	if v.URL == "" {
+		if err := v.keepURL(ctx, base); err != nil {
+			return 0, err
+		}
+	}
+	return v.Rebase(ctx)
+}
+
+func (v *Vacants) keepURL(ctx context.Context, base string) error {
+	data, err := json.Marshal(storedURL{format, base})
+	if err != nil {
+		return problem.Wrap(problem.Internal, err, "the host's URL")
+	}
+	for try := 1; ; try++ {
+		kept, version, err := v.readURL(ctx)
+		if err != nil || kept.URL == base {
+			return err
+		}
+		attempt, err := v.attempt()
+		if err != nil {
+			return err
+		}
+		err = settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: URLKey(), If: version, Attempt: attempt, Data: data})
+		if err == nil {
+			return nil
+		}
+		if !settle.Overtaken(err) || try == settle.Tries {
+			return fault(err)
+		}
+	}
+}

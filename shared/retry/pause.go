@@ -1,0 +1,22 @@
+// Package retry waits between tries, no longer than a context lasts.
+//
+// It imports nothing of the project. Whoever pauses takes For through a field,
+// so that tests need not wait.
+package retry
+
+import (
+	"context"
+	"time"
+)
+
+// For waits for d, or until ctx ends: then it returns the context's error.
+func For(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

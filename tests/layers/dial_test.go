@@ -1,0 +1,187 @@
+package layers
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// dialler is the one package of a host that opens connections to where somebody
+// else says. It asks who acts, so nobody gets past the guard of vacants but past
+// it (design §2, wire §14).
+const dialler = "shared/host/network/outbound"
+
+// dials are the names of the standard library by which a connection is opened,
+// or a client made that opens some.
+var dials = map[string][]string{
+	"net":                                  {"Dial", "DialTimeout", "DialIP", "DialTCP", "DialUDP", "DialUnix", "Dialer", "FileConn", "FilePacketConn", "ListenIP", "ListenPacket", "ListenUDP", "ListenMulticastUDP", "ListenUnixgram"},
+	"crypto/tls":                           {"Client", "Dial", "DialWithDialer", "Dialer", "QUICClient"},
+	"net/http":                             {"Client", "Transport", "DefaultClient", "DefaultTransport", "Get", "Head", "Post", "PostForm", "NewFileTransport"},
+	"syscall":                              {"Connect", "Sendto", "Sendmsg", "Socket", "RawSyscall", "Syscall"},
+	"golang.org/x/sys/unix":                {"Connect", "Sendto", "Sendmsg", "Socket", "RawSyscall", "Syscall"},
+	module + "shared/host/client/dispatch": {"NewHTTP", "HTTP", "HTTPOptions", "Personal", "Dial", "Client"},
+}
+
+// types of dials that are harmless behind a pointer: somebody hands one over.
+var handed = []string{"Client", "Transport", "HTTP"}
+
+// reaching are packages of the standard library that nothing of a host imports.
+var reaching = []string{"C", "log/syslog", "net/http/httputil", "net/rpc", "net/rpc/jsonrpc", "net/smtp", "os/exec", "plugin"}
+
+// inert are the modules from elsewhere of which a host's code is made and that
+// open no connection. One that is new is looked at, and added here or refused.
+var inert = []string{
+	"github.com/RoaringBitmap/roaring/v2", "github.com/anishathalye/porcupine", "github.com/blevesearch/", "github.com/google/go-cmp/",
+	"github.com/transparency-dev/", "go.etcd.io/bbolt", "golang.org/x/crypto/", "golang.org/x/mod/sumdb/note", "golang.org/x/sync/errgroup",
+	"golang.org/x/sys/", "golang.org/x/text/", "golang.org/x/time/rate", "pgregory.net/rapid",
+}
+
+// excepted open connections too, each to what nobody outside the host chooses.
+var excepted = map[string]string{
+	"shared/front/onlambda":                    "Lambda's own runtime, and AWS",
+	"shared/front/serve/control.go":            "the control door of the same home, for the command line",
+	"shared/front/serve/socket.go":             "whether another process has this home's socket",
+	"shared/host/keys/custody/kms":             "AWS",
+	"shared/host/client/dispatch/http.go":      "a person's own machine: whom to call is the person's choice",
+	"shared/host/client/dispatch/localhost.go": "a person's own machine: its loopback",
+	"shared/host/registry/search/opensearch":   "the operator's cluster",
+	"shared/store/blob/s3":                     "AWS",
+	"shared/store/dynamo":                      "AWS",
+}
+
+// exception is the reason for which a file may open connections, "" if none.
+func exception(path string, used map[string]bool) string {
+	for at, why := range excepted {
+		if path == at || strings.HasPrefix(path, at+"/") {
+			used[at] = true
+			return why
+		}
+	}
+	return ""
+}
+
+// opened lists by what a file opens connections, or may.
+func opened(path, src string, t *testing.T) (found []string) {
+	t.Helper()
+	var from any
+	if src != "" {
+		from = src
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), path, from, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{} // of imports, as the file calls them
+	for _, im := range f.Imports {
+		of, err := strconv.Unquote(im.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := of[strings.LastIndex(of, "/")+1:]
+		if im.Name != nil {
+			name = im.Name.Name
+		}
+		names[name] = of
+		elsewhere := strings.Contains(strings.Split(of, "/")[0], ".") && !strings.HasPrefix(of, module)
+		switch {
+		case slices.Contains(reaching, of):
+			found = append(found, of)
+		case elsewhere && !slices.ContainsFunc(inert, func(m string) bool { return strings.HasPrefix(of, m) }):
+			found = append(found, of)
+		case name == "." && dials[of] != nil:
+			found = append(found, "."+of)
+		}
+	}
+	behind := map[ast.Node]bool{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.StarExpr:
+			behind[n.X] = true
+		case *ast.SelectorExpr:
+			pkg, ok := n.X.(*ast.Ident)
+			if !ok || !slices.Contains(dials[names[pkg.Name]], n.Sel.Name) || behind[n] && slices.Contains(handed, n.Sel.Name) {
+				break
+			}
+			found = append(found, names[pkg.Name]+"."+n.Sel.Name)
+		}
+		return true
+	})
+	return found
+}
+
+func TestOnlyOutboundOpensConnectionsOutOfAHost(t *testing.T) {
+	used, seen := map[string]bool{}, 0
+	for _, f := range source(t) {
+		if f.test || !strings.HasPrefix(f.path, "shared/") && !strings.HasPrefix(f.path, "functions/") {
+			continue
+		}
+		if f.path == dialler || strings.HasPrefix(f.path, dialler+"/") {
+			seen++
+			continue
+		}
+		if strings.HasPrefix(f.path, "shared/host/client/dispatch/") && strings.HasSuffix(filepath.Dir(f.path), "book") || strings.Contains(f.path, "test/") {
+			continue // books of calls, and what tests are made of
+		}
+		ways := opened(filepath.Join("..", "..", f.path), "", t)
+		if len(ways) > 0 && exception(f.path, used) == "" {
+			t.Errorf("%s opens connections by %s: only %s may, where the guard of vacants is asked", f.path, strings.Join(ways, ", "), dialler)
+		}
+	}
+	if seen == 0 {
+		t.Errorf("%s has no file: nothing is proved", dialler)
+	}
+	for at, why := range excepted {
+		if !used[at] {
+			t.Errorf("%s (%s) is excepted and opens no connection", at, why)
+		}
+	}
+}
+
+// A host that called by dispatch's Client without a Route would call as a person
+// does.
+func TestNoHostCallsAsAPersonDoes(t *testing.T) {
+	for _, f := range source(t) {
+		if f.test || !strings.HasPrefix(f.path, "shared/front/") && !strings.HasPrefix(f.path, "functions/") {
+			continue
+		}
+		for _, im := range f.imports {
+			if strings.HasPrefix(im, module+"shared/host/client/dispatch") {
+				t.Errorf("%s imports %s, which is for a person's own machine", f.path, im)
+			}
+		}
+	}
+}
+
+func TestWhatOpensAConnectionIsFound(t *testing.T) {
+	for body, want := range map[string][]string{
+		`import "net"; var c, _ = net.Dial("tcp", "x:1")`:                            {"net.Dial"},
+		`import n "net"; var d = n.Dialer{}`:                                         {"net.Dialer"},
+		`import "net"; var d *net.Dialer`:                                            {"net.Dialer"},
+		`import . "net/http"; var _ = Get`:                                           {".net/http"},
+		`import "net/http"; var c = &http.Client{}`:                                  {"net/http.Client"},
+		`import "net/http"; var c = new(http.Client)`:                                {"net/http.Client"},
+		`import "net/http"; type t struct{ http.Client }`:                            {"net/http.Client"},
+		`import "net/http"; var r, _ = http.DefaultClient.Get("x")`:                  {"net/http.DefaultClient"},
+		`import "net/http"; var _ = http.DefaultTransport.(*http.Transport)`:         {"net/http.DefaultTransport"},
+		`import web "net/http"; var r, _ = web.Post("x", "y", nil)`:                  {"net/http.Post"},
+		`import "crypto/tls"; var c, _ = tls.Dial("tcp", "x", nil)`:                  {"crypto/tls.Dial"},
+		`import "os/exec"; var c = exec.Command("curl")`:                             {"os/exec"},
+		`import _ "golang.org/x/net/websocket"`:                                      {"golang.org/x/net/websocket"},
+		`import _ "google.golang.org/grpc"`:                                          {"google.golang.org/grpc"},
+		`import "syscall"; var _ = syscall.Connect`:                                  {"syscall.Connect"},
+		`import "net/http"; func f(c *http.Client, h http.Handler) {}`:               nil,
+		`import "net"; func f(l net.Listener, c net.Conn) { net.Listen("tcp", "") }`: nil,
+		`import http "example.com/other"; var _ = http.Get`:                          {"example.com/other"},
+	} {
+		if diff := cmp.Diff(want, opened("x.go", "package x; "+body, t)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", body, diff)
+		}
+	}
+}
