@@ -1,4 +1,4 @@
-// Command account is the Lambda function behind the control plane's door, for
+// Command account is the Lambda function behind the control plane's handler, for
 // who holds the operator's key: it creates, lists, shows, changes, exports and
 // deletes vacants, and says who the host is.
 package main
@@ -8,4 +8,4 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudgate"
 )
 
-func main() { onlambda.Serve(onlambda.Admin, cloudgate.Account) }
+func main() { onlambda.Serve(onlambda.Admin, cloudgate.AdminHandler) }

@@ -13,9 +13,9 @@ import (
 )
 
 func main() {
-	onlambda.Serve(onlambda.Export, func(h *onlambda.Home) http.Handler {
-		return admin.Keyed(h.Operator, export.Pages(export.Config{
-			Home: h.Store, Vault: h.Vault, Now: time.Now, Retention: h.Retention, Log: h.Log,
+	onlambda.Serve(onlambda.Export, func(h *onlambda.Env) http.Handler {
+		return admin.RequireKey(h.Operator, export.Pages(export.Config{
+			Source: h.Store, Vault: h.Vault, Now: time.Now, Retention: h.Retention, Log: h.Log,
 		}))
 	})
 }

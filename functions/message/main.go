@@ -1,4 +1,4 @@
-// Command message is the Lambda function behind the door of signed calls:
+// Command message is the Lambda function behind the handler of signed calls:
 // message/send, chain/reset, message/ask, card and health.
 package main
 
@@ -10,5 +10,5 @@ import (
 )
 
 func main() {
-	onlambda.Serve(onlambda.Message, func(h *onlambda.Home) http.Handler { return serve.Public(h.House.Message) })
+	onlambda.Serve(onlambda.Message, func(h *onlambda.Env) http.Handler { return serve.Public(h.Server.Message) })
 }

@@ -1,4 +1,4 @@
-// Command search is the Lambda function behind the door of searches. It loads
+// Command search is the Lambda function behind the handler of searches. It loads
 // the index that indexer publishes, follows what has changed since, and reads
 // every hit again before it shows it.
 package main
@@ -8,4 +8,4 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudindex"
 )
 
-func main() { onlambda.Serve(onlambda.Search, cloudindex.Door) }
+func main() { onlambda.Serve(onlambda.Search, cloudindex.Handler) }

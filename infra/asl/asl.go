@@ -1,11 +1,10 @@
 // Package asl renders the gate's list of steps into a state machine of Step
 // Functions, in the Amazon States Language.
 //
-// It imports trust/gate, for the steps and for what each refuses, and nothing
-// of the CDK. The invariants: the states come in the order of the list, and
-// each catches the refusals that the list says of it, one by one and by name; a
-// refusal ends an execution well, so that an alarm on executions that fail is
-// about faults; only what is passing or unknown is tried again.
+// The invariants: the states come in the order of the list, and each catches
+// the refusals that the list says of it, one by one and by name; a refusal ends
+// an execution well, so that an alarm on executions that fail is about faults;
+// only what is passing or unknown is tried again.
 package asl
 
 import (

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-var update = flag.Bool("update", false, "write the golden file anew")
+var update = flag.Bool("update", false, "write the golden file again")
 
 func rendered(t *testing.T) string {
 	t.Helper()
@@ -40,7 +40,7 @@ func TestTheMachineIsAsTheGoldenFileShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; go test ./infra/asl -update writes it anew):\n%s", path, diff)
+		t.Errorf("%s (-want +got; go test ./infra/asl -update writes it again):\n%s", path, diff)
 	}
 }
 

@@ -1,9 +1,9 @@
 // Package bundle builds the Lambda functions and packs each into the zip that
 // is deployed.
 //
-// It imports nothing of the project; it runs the go command. The invariant:
-// the same sources and the same release of Go give the same bytes, on every
-// machine and in every folder, so that a second deployment changes nothing.
+// The invariant: the same sources and the same release of Go give the same
+// bytes, on every machine and in every folder, so that a second deployment
+// changes nothing.
 package bundle
 
 import (

@@ -2,9 +2,8 @@
 // values of the CDK app, with their defaults, and says of each that is wrong
 // what was expected and what came.
 //
-// It imports nothing of the project, and no CDK: cdk.json and the command line
-// hand it plain values. The invariant: what Read returns can be deployed as
-// far as its values can tell.
+// cdk.json and the command line hand it plain values. The invariant: what Read
+// returns can be deployed as far as its values can tell.
 package settings
 
 import (

@@ -14,7 +14,7 @@ import (
 // SecretHeader is the header by which a function knows the edge.
 const SecretHeader = "X-Vacancy-Edge"
 
-// newEdge is CloudFront before the functions: one name for all doors, the
+// newEdge is CloudFront before the functions: one name for all handlers, the
 // public pages from its caches, everything else passed on as it came.
 func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront before the functions")
@@ -92,7 +92,7 @@ func (e edge) behaviour(function string) *awscloudfront.BehaviorOptions {
 }
 
 // addRegistry leads to searches, to the gate and to the registry, which has what
-// is left of /v1/ after the operator's doors. Searches are kept for as long as
+// is left of /v1/ after the admin API. Searches are kept for as long as
 // they say, for most are asked twice; what a vacant shows of itself may depend on
 // who proves to be asking, so of the registry nothing is kept but the log.
 func (e edge) addRegistry(d awscloudfront.Distribution) {
@@ -194,12 +194,12 @@ func someHeaders(s awscdk.Stack, in Input, name, comment string, headers ...stri
 	return p
 }
 
-// controlRequests are what the operator's doors see: all headers but Host, for
+// controlRequests are what the admin API see: all headers but Host, for
 // Authorization may be passed on in no other way. The caller's address is not
 // among them: one that a caller sends by that name must not pass for it.
 func controlRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	p := awscloudfront.NewOriginRequestPolicy(s, str("Control"), &awscloudfront.OriginRequestPolicyProps{
-		OriginRequestPolicyName: str(in.Settings.Name("control")), Comment: str("what the operator's doors need"),
+		OriginRequestPolicyName: str(in.Settings.Name("control")), Comment: str("what the admin API need"),
 		HeaderBehavior:      awscloudfront.OriginRequestHeaderBehavior_DenyList(str("Host"), str("CloudFront-Viewer-Address")),
 		QueryStringBehavior: awscloudfront.OriginRequestQueryStringBehavior_All(),
 		CookieBehavior:      awscloudfront.OriginRequestCookieBehavior_None(),
@@ -235,7 +235,7 @@ func forgetErrors() *[]*awscloudfront.ErrorResponse {
 	return &all
 }
 
-// webACL turns away who asks too often, and what no door of ours takes. The
+// webACL turns away who asks too often, and what no handler of ours takes. The
 // rules that look into bodies only count: a signed call may be 256 KiB, where
 // they refuse what is longer than 8, and its text is anybody's prose, in which
 // a tag of HTML or a path of files is no attack. Nothing of ours runs a text.

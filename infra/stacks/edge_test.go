@@ -131,7 +131,7 @@ func TestTheEdgePassesNoHostAndNoForgedAddress(t *testing.T) {
 	}
 	want := map[string]any{"HeaderBehavior": "allExcept", "Headers": []any{"Host", "CloudFront-Viewer-Address"}}
 	if diff := cmp.Diff(want, headers("Control")); diff != "" {
-		t.Errorf("the operator's doors (-want +got):\n%s", diff)
+		t.Errorf("the admin API (-want +got):\n%s", diff)
 	}
 }
 

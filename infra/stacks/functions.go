@@ -30,7 +30,7 @@ func newFunctions(app constructs.Construct, in Input, d data) functions {
 		f.secret = edgeSecret(f.stack)
 		output(f.stack, "EdgeSecret", f.secret.SecretArn(), "secret that the edge proves itself with")
 	}
-	lost, made := lostQueue(f.stack, in), map[string]awslambda.Function{}
+	lost, made := deadLetters(f.stack, in), map[string]awslambda.Function{}
 	for _, spec := range table(in.Settings) {
 		made[spec.name] = f.add(in, d, spec, lost)
 		switch spec.name {
@@ -168,9 +168,9 @@ func schedule(s awscdk.Stack, in Input, function, id string, every awscdk.Durati
 	rule.AddTarget(awseventstargets.NewLambdaFunction(f, nil))
 }
 
-// lostQueue keeps for two weeks what tells of records that the tamper detector failed
+// deadLetters keeps for two weeks what tells of records that the tamper detector failed
 // to look at. An alarm watches it.
-func lostQueue(s awscdk.Stack, in Input) awssqs.Queue {
+func deadLetters(s awscdk.Stack, in Input) awssqs.Queue {
 	q := awssqs.NewQueue(s, str("Lost"), &awssqs.QueueProps{
 		QueueName:  str(in.Settings.Name("lost")),
 		Encryption: awssqs.QueueEncryption_SQS_MANAGED, EnforceSSL: yes(),

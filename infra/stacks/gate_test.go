@@ -52,7 +52,7 @@ func TestTheGatesLogHasNoData(t *testing.T) {
 }
 
 // The machine may start the functions of its steps and no other, and only the
-// door of the gate may start the machine.
+// handler of the gate may start the machine.
 func TestTheGateStartsItsStepsAndOnlyItsDoorStartsTheGate(t *testing.T) {
 	functions := synth(t, standard).template(t, "functions")
 	var may []string

@@ -72,7 +72,7 @@ func rowStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	if !slices.Contains(g.rows, "PutItem") {
 		denied = slices.Compact(append([]string{"PutItem"}, denied...))
 	}
-	return append(out, statement("RowsStayAsTheyAre", awsiam.Effect_DENY, "dynamodb", denied, rows, nil))
+	return append(out, statement("DenyRowMutation", awsiam.Effect_DENY, "dynamodb", denied, rows, nil))
 }
 
 // docStatements allow what the function does with documents, and deny every
@@ -86,14 +86,14 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	for _, part := range []struct {
 		sid, of string
 		granted bool
-	}{{"Listed", inIndex, g.listed}, {"Litters", inLitters, g.litters}} {
+	}{{"Listed", inIndex, g.listed}, {"ChildrenIndex", readChildrenIndex, g.litters}} {
 		if part.granted {
 			index := awscdk.Fn_Join(str(""), &[]*string{docs, str("/index/" + docsIndex)})
 			out = append(out, statement(part.sid, awsiam.Effect_ALLOW, "dynamodb", []string{"Query"}, index, partitionsOnly([]string{part.of})))
 		}
 	}
 	if !writes {
-		out = append(out, statement("DocsStayAsTheyAre", awsiam.Effect_DENY, "dynamodb", everyWrite, docs, nil))
+		out = append(out, statement("DenyDocMutation", awsiam.Effect_DENY, "dynamodb", everyWrite, docs, nil))
 	}
 	return out
 }

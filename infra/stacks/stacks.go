@@ -1,12 +1,10 @@
 // Package stacks is the host on AWS, as the CDK's constructs: data, watch,
 // functions and edge, in the order of their deployment.
 //
-// It imports the CDK, infra/settings and infra/asl, and the gate's list of
-// steps, nothing else of the project. The
-// invariants: no custom resource, which would be a function of somebody else;
-// every role is written out here and gets nothing by a grant of the CDK; a
-// second stage shares no name with the first; the edge's secret is a reference
-// that CloudFormation resolves, never a text.
+// The invariants: no custom resource, which would be a function of somebody
+// else; every role is written out here and gets nothing by a grant of the CDK;
+// a second stage shares no name with the first; the edge's secret is a
+// reference that CloudFormation resolves, never a text.
 package stacks
 
 import (

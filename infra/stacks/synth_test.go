@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/infra/stacks"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // The settings that the tests look at, beside the defaults.
 const (
@@ -187,7 +187,7 @@ func golden(t *testing.T, path string, got []byte) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got; go test ./infra/stacks -update writes it anew):\n%s", path, diff)
+		t.Errorf("%s (-want +got; go test ./infra/stacks -update writes it again):\n%s", path, diff)
 	}
 }
 

@@ -67,8 +67,8 @@ const (
 	cosigned = "cosigned"
 	// inIndex is the part of the sparse index that registrations lie in.
 	inIndex = "registry"
-	// inLitters are its parts that list the manifests of a parent's children.
-	inLitters = "litter#*"
+	// readChildrenIndex are its parts that list the manifests of a parent's children.
+	readChildrenIndex = "children#*"
 	// What the host knows of itself, and of the vacants that it hosts.
 	aboutHost = "host"
 	records   = "v#*"
@@ -96,15 +96,15 @@ const (
 // before the operator. registry makes those of the registry and takes
 // cosignatures, but writes nothing of the log; search none at all.
 func table(s settings.Settings) []function {
-	return slices.Concat(doors(s), jobs(s), steps())
+	return slices.Concat(urlFunctions(s), jobs(s), steps())
 }
 
 // appends are all operations that rows ever allow.
 func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 
-// beside is what registry and search each have of instances: two, or a quarter
+// readerConcurrency is what registry and search each have of instances: two, or a quarter
 // of message's where there are more.
-func beside(s settings.Settings) int { return max(2, s.Concurrency/4) }
+func readerConcurrency(s settings.Settings) int { return max(2, s.Concurrency/4) }
 
 // graduates is what graduate has of instances. Who asks to graduate waits for
 // an answer of a tenth of a second, and asks seldom.
@@ -118,21 +118,21 @@ const graduates = 1
 // more of them take more.
 func reads(s settings.Settings) string {
 	const saved = 4 // seconds of the instance's share
-	all := 2*beside(s) + graduates
+	all := 2*readerConcurrency(s) + graduates
 	share := float64(s.ReadCeiling) / 2 / float64(all)
 	share = max(math.Floor(share*1000), 1) / 1000 // the function takes a thousandth at least
 	return strconv.FormatFloat(share, 'f', -1, 64) + ":" + strconv.Itoa(max(1, int(saved*share)))
 }
 
-// doors are the functions that callers reach by URL.
-func doors(s settings.Settings) []function {
+// urlFunctions are the functions that callers reach by URL.
+func urlFunctions(s settings.Settings) []function {
 	tables := []string{"VACANCY_ROWS", "VACANCY_DOCS"}
 	edge := []string{"VACANCY_EDGE_SECRET", "VACANCY_EDGE_SECRET_BEFORE", "VACANCY_RATE", "VACANCY_PAIR_RATE"}
 	with := func(names ...string) []string { return append(append(names, tables...), edge...) }
 	any := func(operations ...string) []access { return []access{{sid: "Docs", operations: operations}} }
 	called := any("GetItem", "PutItem", "Query")
 	if s.HostKey == "kms" {
-		called = append([]access{{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}}, {"Observed", []string{"PutItem"}, []string{observed}}}, any("GetItem", "Query")...)
+		called = append([]access{{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}}, {"CallStats", []string{"PutItem"}, []string{observed}}}, any("GetItem", "Query")...)
 	}
 	return []function{{
 		name: "message", description: "signed calls, resets, asks, cards and health",
@@ -154,7 +154,7 @@ func doors(s settings.Settings) []function {
 			opens: true, textsOnly: true},
 	}, {
 		name: "registry", description: "publishing, revoking, cards, events and the transparency log",
-		memory: 256, timeout: urlTimeout, concurrency: beside(s), url: true,
+		memory: 256, timeout: urlTimeout, concurrency: readerConcurrency(s), url: true,
 		environment: with("VACANCY_URL", "VACANCY_READS"),
 		grants: grants{rows: appends(), docs: []access{
 			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, cosigned}},
@@ -162,7 +162,7 @@ func doors(s settings.Settings) []function {
 		}},
 	}, {
 		name: "search", description: "finds vacants by what they can do",
-		memory: 512, timeout: urlTimeout, disk: 2048, concurrency: beside(s), url: true,
+		memory: 512, timeout: urlTimeout, disk: 2048, concurrency: readerConcurrency(s), url: true,
 		environment: append([]string{"VACANCY_DOCS", "VACANCY_BLOBS", "VACANCY_READS"}, edge...),
 		grants: grants{docs: []access{{"Registrations", []string{"GetItem"}, []string{registrations}}},
 			listed: true, snapshots: []string{"GetObject"}},

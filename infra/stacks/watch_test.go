@@ -45,8 +45,8 @@ func TestEveryAlarmReachesTheTopic(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	want := []string{"AccountFails", "DocsThrottled", "FunctionsThrottled", "GateFails", "GraduateFails", "IndexerFails", "MessageFails", "MessageSlow",
-		"RegistryFails", "RowsThrottled", "CheckpointerFails", "SearchFails", "TamperBehind", "TamperLost", "SweeperFails", "Tampered"}
+	want := []string{"AdminFails", "CheckpointerFails", "DocsThrottled", "FunctionsThrottled", "GateFails", "GraduateFails", "IndexerFails", "MessageFails", "MessageSlow",
+		"RegistryFails", "RowsThrottled", "SearchFails", "SweeperFails", "TamperBehind", "TamperLost", "Tampered"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("alarms (-want +got):\n%s", diff)
 	}

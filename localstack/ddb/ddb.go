@@ -1,7 +1,7 @@
 // Package ddb carries the recipe of DynamoDB Local: the Maven project that
-// names its jars, and the launcher that keeps it on the loopback address. It
-// imports nothing. tests/dynamolocal and the laptop home build from these
-// same files, so both run the same server.
+// names its jars, and the launcher that keeps it on the loopback address.
+// tests/dynamolocal and the laptop home build from these same files, so both
+// run the same server.
 package ddb
 
 import _ "embed"

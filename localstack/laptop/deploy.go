@@ -104,7 +104,7 @@ func (l laptop) bootstrap(ctx context.Context, s *server.Server) error {
 	return nil
 }
 
-// restartIfStuck starts the server anew if a stack cannot be deployed over any
+// restartIfStuck starts the server again if a stack cannot be deployed over any
 // more: there is no other way out of a failed update here.
 func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName string) error {
 	stacks, err := stacksOf(ctx, s)
@@ -127,7 +127,7 @@ func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName 
 	if _, err := l.start(ctx, installed); err != nil {
 		return err
 	}
-	fmt.Fprintln(l.out, "The server was started anew and is empty: a stack whose update failed cannot be deployed over. Deploy again when the cause is gone.")
+	fmt.Fprintln(l.out, "The server was started again and is empty: a stack whose update failed cannot be deployed over. Deploy again when the cause is gone.")
 	return nil
 }
 

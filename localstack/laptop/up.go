@@ -85,7 +85,7 @@ func (l laptop) running(ctx context.Context) (*server.Server, error) {
 		return nil, err
 	}
 	if err := s.Healthy(ctx); err != nil {
-		return nil, errors.Join(problem.New(problem.Unavailable, "the server does not answer; start it anew with localstack/up"), err)
+		return nil, errors.Join(problem.New(problem.Unavailable, "the server does not answer; start it again with localstack/up"), err)
 	}
 	return s, nil
 }

@@ -1,5 +1,5 @@
 // Package plugin carries what is installed to run LocalStack: the lock of its
-// Python packages, and the plugin package of this project. It imports nothing.
+// Python packages, and the plugin package of this project.
 package plugin
 
 import "embed"

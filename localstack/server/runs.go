@@ -50,7 +50,7 @@ func Clean(cache string) error {
 
 // read returns what the run in dir says of itself, if its server lives: a
 // process of that number which is not of this run is another one's, to which
-// the system gave the number anew.
+// the system gave the number again.
 func read(dir string) (record, bool) {
 	var r record
 	content, err := os.ReadFile(filepath.Join(dir, "run.json"))

@@ -39,7 +39,27 @@ func stray(t *testing.T, path string, file ...string) *exec.Cmd {
 		_ = cmd.Process.Kill() // most have ended
 		_ = cmd.Wait()
 	})
+	awaitListed(t, cmd.Process.Pid, path)
 	return cmd
+}
+
+// awaitListed waits until the process list shows the program's path. Start
+// returns before the kernel has set the new program's arguments.
+func awaitListed(t *testing.T, pid int, path string) {
+	t.Helper()
+	for range 1000 {
+		all, err := processes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range all {
+			if p.pid == pid && len(p.args) > 0 && p.args[0] == path {
+				return
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("process %d is not listed as %s", pid, path)
 }
 
 // ended reports whether cmd ends by itself, and waits for it.
@@ -101,7 +121,7 @@ func TestProcessOfAForeignPidFileIsNeverEnded(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// The system gave the number anew; and one merely has a file of the run open.
+	// The system gave the number again; and one merely has a file of the run open.
 	foreign := stray(t, filepath.Join(t.TempDir(), "editor"))
 	if err := os.WriteFile(filepath.Join(dir, "server.log"), nil, 0o644); err != nil {
 		t.Fatal(err)

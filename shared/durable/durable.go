@@ -1,6 +1,5 @@
 // Package durable makes the names in a folder survive a crash, which a synced
-// file alone does not. It imports nothing of the project and runs through all
-// floors.
+// file alone does not.
 package durable
 
 import (

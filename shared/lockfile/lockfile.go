@@ -1,6 +1,5 @@
-// Package lockfile locks an open file among all processes of a machine. It
-// imports nothing of the project and runs through all floors. The invariant: a
-// lock ends with the process that holds it, however that ends.
+// Package lockfile locks an open file among all processes of a machine. The
+// invariant: a lock ends with the process that holds it, however that ends.
 package lockfile
 
 import (

@@ -11,31 +11,31 @@ import (
 	"time"
 )
 
-// Namespace is where CloudWatch keeps the metrics of a host.
+// Namespace is the CloudWatch namespace of a host's metrics.
 const Namespace = "Vacancy"
 
-// Verdict is the attribute that marks the line of a call: the first line with
-// it carries the invocation's counts. Status is the attribute with its HTTP
+// Verdict is the attribute that marks the log line of a call; the first such
+// line carries the invocation's counts. Status is the attribute with its HTTP
 // status.
 const (
 	Verdict = "verdict"
 	Status  = "status"
 )
 
-// Config is what every line of a process says of its origin.
+// Config holds the attributes that every line of a process carries.
 type Config struct {
 	Stage, Function string
-	Version         string // in no line of a call: those are many
+	Version         string // not on lines of calls, which are many
 }
 
-// NewHandler writes records as JSON lines. Within an invocation (With) a line
-// has its request and trace id, and the line of the call its counts and an
-// embedded metrics block, from which CloudWatch makes the metrics calls, ms,
-// trips, wcu, rcu, failed and refused by stage and function. What is zero is
-// left out, ms excepted: a line is paid for by the byte.
+// NewHandler writes records as JSON lines. Within an invocation (With), each
+// line has its request and trace id; the line of the call also has its counts
+// and an embedded metrics block, from which CloudWatch makes the metrics calls,
+// ms, trips, wcu, rcu, failed and refused by stage and function. Zero values
+// except ms are omitted, because log bytes are billed.
 //
-// The size of such a line is at most 470 bytes for a call that went well,
-// which the cost model counts on.
+// The line of a successful call has at most 470 bytes, which the cost model
+// relies on.
 func NewHandler(w io.Writer, c Config) slog.Handler {
 	return &handler{out: slog.NewJSONHandler(w, nil), config: c}
 }
@@ -46,7 +46,7 @@ type handler struct {
 	within []part // attributes and groups of WithAttrs and WithGroup, outermost first
 }
 
-// part is a group and the attributes in it; the first has no name.
+// part is a group and its attributes; the first part has no name.
 type part struct {
 	group string
 	attrs []slog.Attr
@@ -73,8 +73,8 @@ func (h *handler) with(p part) slog.Handler {
 	return &handler{out: h.out, config: h.config, within: within}
 }
 
-// Handle writes one line. What obs adds stands at the root, whatever groups
-// are open: CloudWatch looks for metrics there and nowhere else.
+// Handle writes one line. Attributes that obs adds stand at the root whatever
+// groups are open, because CloudWatch looks for metrics only there.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	var attrs []slog.Attr
 	r.Attrs(func(a slog.Attr) bool {
@@ -101,7 +101,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	line.AddAttrs(attrs...)
 	if u != nil && verdict {
 		if counts, first := u.tell(); first {
-			line.Time = time.Time{} // it stands in the block
+			line.Time = time.Time{} // the metrics block has the time
 			line.AddAttrs(metrics(u, counts, status, timed(attrs), r.Time)...)
 		}
 	}
@@ -115,9 +115,8 @@ func present(key, value string) []slog.Attr {
 	return []slog.Attr{slog.String(key, value)}
 }
 
-// judged looks for a verdict in a record, and for the status. A door that
-// gives none tells by its verdict that it refused, and by its level that the
-// host failed.
+// judged returns the verdict and status in a record. Without a status, a
+// verdict means refused, and level Error means failed.
 func judged(attrs []slog.Attr, level slog.Level) (verdict bool, status int) {
 	for _, a := range attrs {
 		switch {
@@ -136,7 +135,7 @@ func judged(attrs []slog.Attr, level slog.Level) (verdict bool, status int) {
 	return verdict, status
 }
 
-// timed reports whether a line says itself how long its call took.
+// timed reports whether the record itself holds the duration of its call.
 func timed(attrs []slog.Attr) bool {
 	for _, a := range attrs {
 		if a.Key == "ms" && a.Value.Kind() == slog.KindFloat64 {
@@ -146,7 +145,7 @@ func timed(attrs []slog.Attr) bool {
 	return false
 }
 
-// metrics are the counts of an invocation, and the block that names them.
+// metrics returns the counts of an invocation and the block that names them.
 func metrics(u *Usage, c Counts, status int, timed bool, at time.Time) []slog.Attr {
 	names := []string{"calls", "ms"}
 	attrs := []slog.Attr{slog.Int("calls", 1)}
@@ -177,9 +176,8 @@ func metrics(u *Usage, c Counts, status int, timed bool, at time.Time) []slog.At
 	return append(attrs, Block(at, names...))
 }
 
-// Block is the embedded metrics block of a line: it makes the members of those
-// names, which must be numbers at the root of the line, metrics by stage and
-// function.
+// Block returns the embedded metrics block of a line. The named members must be
+// numbers at the root of the line; they become metrics by stage and function.
 func Block(at time.Time, names ...string) slog.Attr {
 	var b strings.Builder
 	b.WriteString(`{"Timestamp":` + strconv.FormatInt(at.UnixMilli(), 10) +

@@ -2,12 +2,11 @@ package obs
 
 import "strings"
 
-// TraceHeader is the header that carries a trace id from service to service.
+// TraceHeader carries a trace id between services.
 const TraceHeader = "X-Amzn-Trace-Id"
 
-// TraceID takes the trace id out of a TraceHeader: the Root, if it has the
-// form of one. The header may be of a caller's making, so that everything else
-// in it is dropped.
+// TraceID returns the Root of a TraceHeader if it is well formed. The header
+// may come from the caller, so everything else in it is dropped.
 func TraceID(header string) string {
 	for part := range strings.SplitSeq(header, ";") {
 		root, ok := strings.CutPrefix(strings.TrimSpace(part), "Root=")
@@ -18,7 +17,8 @@ func TraceID(header string) string {
 	return ""
 }
 
-// isTrace: version 1, eight hex digits of time, twenty-four at random.
+// isTrace checks the form: version 1, eight hex digits of time, twenty-four
+// random ones.
 func isTrace(s string) bool {
 	const form = "1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx"
 	if len(s) != len(form) {

@@ -1,11 +1,10 @@
-// Package obs is what a host tells about itself: what a call asked of AWS, and
-// the log lines that say so, in the form from which CloudWatch takes metrics.
+// Package obs makes a host observable: it counts what a call asks of AWS and
+// writes log lines from which CloudWatch extracts metrics.
 //
-// It imports the standard library only, and runs through all floors: an
-// adapter counts into the Usage of its context, a door logs with that context,
-// and neither knows who listens. The invariants: without a Usage in the
-// context nothing is counted and nothing fails; one invocation is counted in
-// one log line; no line holds more than its record and these numbers.
+// Adapters count into the Usage of their context, and handlers log with that
+// context. The invariants: without a Usage nothing is counted and nothing
+// fails. The counts of an invocation are in one log line. No line holds more
+// than its record and these numbers.
 package obs
 
 import (
@@ -19,24 +18,24 @@ import (
 type Call struct {
 	Request string // Lambda's request id
 	Trace   string // X-Ray's trace id, 1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx; "" if there is none
-	Cold    bool   // the first of its process
+	Cold    bool   // first invocation of its process
 	Now     func() time.Time
 }
 
-// Usage counts what one invocation asks of AWS. It is safe for concurrent use,
-// and a nil Usage counts nothing.
+// Usage counts what one invocation asks of AWS. It is safe for concurrent use.
+// A nil Usage counts nothing.
 type Usage struct {
 	call  Call
 	began time.Time
 
 	mu     sync.Mutex
-	tick   int // of this usage, not of a clock: orders beginnings and ends
-	free   int // the tick at which the last trip that counts ended
+	tick   int // logical time of this usage: orders starts and ends
+	free   int // the tick at which the last counted trip ended
 	counts Counts
-	told   bool // the log line with the counts is written
+	told   bool // the log line with the counts was written
 }
 
-// Counts is what a Usage has counted so far.
+// Counts is what a Usage has counted.
 type Counts struct {
 	Trips  int     // requests to DynamoDB, one after another; overlapping ones count once
 	Reads  float64 // read units
@@ -44,18 +43,18 @@ type Counts struct {
 	KMS    int     // requests to KMS
 }
 
-// Step is a request that has begun.
+// Step identifies a request that has begun.
 type Step int
 
 type key struct{}
 
-// With begins the usage of an invocation and puts it into the context.
+// With starts the usage of an invocation and puts it into the context.
 func With(ctx context.Context, c Call) (context.Context, *Usage) {
 	u := &Usage{call: c, began: c.Now()}
 	return context.WithValue(ctx, key{}, u), u
 }
 
-// UsageOf is the Usage in ctx, nil if there is none.
+// UsageOf returns the Usage in ctx, or nil.
 func UsageOf(ctx context.Context) *Usage {
 	u, _ := ctx.Value(key{}).(*Usage)
 	return u
@@ -72,12 +71,12 @@ func (u *Usage) Begin() Step {
 	return Step(u.tick)
 }
 
-// End is called when a request has its answer, or has none to come, with what
-// it cost in read and write units.
+// End is called when a request has ended, with its cost in read and write
+// units.
 //
-// A request counts as a trip if it began after the last one that counted had
-// ended. Taken in the order of their ends, that is the longest row of requests
-// that waited for each other.
+// A request counts as a trip if it began after the last counted one had ended.
+// In the order of their ends, that is the longest chain of requests that waited
+// for each other.
 func (u *Usage) End(s Step, reads, writes float64) {
 	if u == nil {
 		return
@@ -102,7 +101,7 @@ func (u *Usage) AskedKMS() {
 	u.counts.KMS++
 }
 
-// Counts is what was counted so far.
+// Counts returns the counts so far.
 func (u *Usage) Counts() Counts {
 	if u == nil {
 		return Counts{}
@@ -112,7 +111,7 @@ func (u *Usage) Counts() Counts {
 	return u.counts
 }
 
-// Trace is X-Ray's trace id of the invocation, "" if there is none.
+// Trace returns the X-Ray trace id of the invocation, or "".
 func (u *Usage) Trace() string {
 	if u == nil {
 		return ""
@@ -120,7 +119,7 @@ func (u *Usage) Trace() string {
 	return u.call.Trace
 }
 
-// Milliseconds is how long the invocation takes so far, to a hundredth.
+// Milliseconds returns the duration so far, to a hundredth.
 func (u *Usage) Milliseconds() float64 {
 	if u == nil {
 		return 0
@@ -128,7 +127,7 @@ func (u *Usage) Milliseconds() float64 {
 	return math.Round(float64(u.call.Now().Sub(u.began).Microseconds())/10) / 100
 }
 
-// Told says whether the log line with the counts is written.
+// Told reports whether the log line with the counts was written.
 func (u *Usage) Told() bool {
 	if u == nil {
 		return false
@@ -138,7 +137,7 @@ func (u *Usage) Told() bool {
 	return u.told
 }
 
-// tell gives the counts to the first who asks.
+// tell returns the counts; first is true on the first call only.
 func (u *Usage) tell() (c Counts, first bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

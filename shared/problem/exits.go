@@ -1,12 +1,13 @@
 package problem
 
-// ExitCode is a row of the command line's exit codes.
+// ExitCode is a row of the table of exit codes.
 type ExitCode struct {
 	Code    int
 	Meaning string
 }
 
-// Exits is the whole table, in order. `vacancy help exit-codes` prints it.
+// Exits returns the table of exit codes in order. `vacancy help exit-codes`
+// prints it.
 func Exits() []ExitCode {
 	return []ExitCode{
 		{ExitOK, "done"},

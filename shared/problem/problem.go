@@ -1,10 +1,9 @@
-// Package problem is the one table of what can go wrong: a kind of error, and
-// what it becomes as an HTTP status, a JSON-RPC code, a machine word and a
-// process exit code.
+// Package problem is the table of error kinds: what each becomes as an HTTP
+// status, a JSON-RPC code, a `code` member and an exit code.
 //
-// Every floor returns errors of a Kind; only the doors and the command line
-// render them. It imports nothing of the project. The invariant: an error that
-// is not one of ours is Internal, opaque outside and whole in the log.
+// Every layer returns errors of a Kind; only handlers and the command line
+// render them. The invariant: any other error is Internal, opaque to clients
+// and complete in the log.
 package problem
 
 import (
@@ -16,8 +15,8 @@ import (
 // Kind is a row of the table.
 type Kind uint8
 
-// The kinds. The zero Kind is Internal, so that a forgotten kind is never
-// mistaken for a harmless one.
+// The kinds. The zero Kind is Internal, so that a forgotten kind is never taken
+// for a harmless one.
 const (
 	Internal Kind = iota
 	Usage
@@ -72,19 +71,18 @@ type Row struct {
 	RPC int
 	// Exit is the exit code of the command line.
 	Exit int
-	// Text is the detail shown when an error brings none of its own.
+	// Text is the default detail.
 	Text string
 }
 
-// Exit codes of the command line, the whole table. `vacancy help exit-codes`
-// prints it.
+// The exit codes of the command line. `vacancy help exit-codes` prints them.
 const (
 	ExitOK          = 0
 	ExitFailed      = 1 // the operation failed, or verify found damage
 	ExitUsage       = 2 // wrong flags, arguments or names
 	ExitNotFound    = 3 // no such identity, vacant, target or file
 	ExitConflict    = 4 // the chain or the state does not allow it; the message names the command that helps
-	ExitRefused     = 5 // the other side refused: closed, asleep, not paid, not allowed
+	ExitRefused     = 5 // the other side refused: terminal, asleep, unpaid or not allowed
 	ExitUntrusted   = 6 // an answer or a file did not verify
 	ExitUnavailable = 7 // the host, the network or the store cannot be reached now; try again
 	ExitPending     = 8 // accepted, not yet answered; run the same command again
@@ -141,7 +139,7 @@ func (k Kind) Row() Row { return rows[k] }
 // String is the machine word of k.
 func (k Kind) String() string { return rows[k].Code }
 
-// Kinds lists every kind in table order.
+// Kinds returns every kind in table order.
 func Kinds() []Kind {
 	ks := make([]Kind, 0, len(rows))
 	for k := Internal; int(k) < len(rows); k++ {
@@ -150,9 +148,9 @@ func Kinds() []Kind {
 	return ks
 }
 
-// Error is an error of a kind. Field, Want and Got say which input was wrong,
-// what was expected and what came; Detail, when set, is the exact text to
-// show (the wire fixes some of them, wire §6.2). Err is the cause: it is
+// Error is an error of a kind. Field, Want and Got name the wrong input, what
+// was expected and what came. Detail, if set, is the exact text for the client;
+// the protocol fixes some of them (PROTOCOL §6.2). Err is the cause: it is
 // logged, never shown.
 type Error struct {
 	Kind   Kind
@@ -163,7 +161,7 @@ type Error struct {
 	Err    error
 }
 
-// Text is what the other side may read.
+// Text returns what the client may read.
 func (e *Error) Text() string {
 	switch {
 	case e.Detail != "":
@@ -190,26 +188,25 @@ func New(k Kind, format string, args ...any) *Error {
 	return &Error{Kind: k, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Wrap returns an error of kind k around a cause that stays inside.
+// Wrap returns an error of kind k around a cause that is logged and not shown.
 func Wrap(k Kind, err error, format string, args ...any) *Error {
 	return &Error{Kind: k, Detail: fmt.Sprintf(format, args...), Err: err}
 }
 
-// Within is err as a problem of kind k that says first where it was found: the
-// field that is wrong stays named, and the cause stays inside.
+// Within returns err as a problem of kind k whose text begins with where it was
+// found. The wrong field stays named, and the cause stays hidden.
 func Within(k Kind, where string, err error) *Error {
 	e := *Of(err)
 	e.Kind, e.Detail = k, where+": "+e.Text()
 	return &e
 }
 
-// Invalid says which field was wrong, what was expected and what came.
+// Invalid names the field that was wrong, what was expected and what came.
 func Invalid(field, want, got string) *Error {
 	return &Error{Kind: Malformed, Field: field, Want: want, Got: got}
 }
 
-// Of finds the Error in err's chain; any other error becomes an opaque
-// Internal one around it.
+// Of returns the Error in err's chain, or an opaque Internal error around err.
 func Of(err error) *Error {
 	if err == nil {
 		return nil

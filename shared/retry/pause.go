@@ -1,7 +1,6 @@
 // Package retry waits between tries, no longer than a context lasts.
 //
-// It imports nothing of the project. Whoever pauses takes For through a field,
-// so that tests need not wait.
+// Whoever pauses takes For through a field, so that tests need not wait.
 package retry
 
 import (

@@ -6,14 +6,14 @@ import (
 	"errors"
 )
 
-// Cursor is the place after a document in the order of a range: where the next
-// page of Docs goes on, also when that document is gone by then.
+// Cursor is a position in the order of a range: the next page of Docs starts
+// after it, even if the document was deleted in between.
 type Cursor struct {
-	Key  Key    // the document's own
-	Sort string // the sort that the index lists it under, if that is what is read
+	Key  Key    // key of the last document of the page
+	Sort string // sort key in the index, for an index read
 }
 
-// String is the cursor as callers hold it, opaque to them and safe in a URL.
+// String encodes the cursor as opaque, URL-safe text.
 func (c Cursor) String() string {
 	var b []byte
 	for _, part := range []string{c.Sort, c.Key.Partition, c.Key.Sort} {
@@ -23,11 +23,11 @@ func (c Cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// StreamCursor is the place after a stream in the listing of a view.
+// StreamCursor returns the cursor after a stream in View.Streams.
 func StreamCursor(s Stream) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 
-// ParseStreamCursor reads what StreamCursor wrote; "" is the place before the
-// first stream.
+// ParseStreamCursor decodes a StreamCursor. The empty string is the position
+// before the first stream.
 func ParseStreamCursor(s string) (Stream, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	if err != nil || len(b) > MaxKey {
@@ -36,8 +36,8 @@ func ParseStreamCursor(s string) (Stream, error) {
 	return Stream(b), nil
 }
 
-// ParseCursor reads what String wrote; "" is the zero Cursor. Whatever else
-// comes is refused: cursors pass through other people's hands.
+// ParseCursor decodes Cursor.String. The empty string is the zero Cursor. Any
+// other text is refused, because cursors pass through clients.
 func ParseCursor(s string) (Cursor, error) {
 	var c Cursor
 	if s == "" {

@@ -1,20 +1,22 @@
 package store
 
-// State is what Judge asks a home about, under whatever lock or transaction
-// the home judges a commit in. What it returns may alias the home's memory.
+// State is what Decide reads while an adapter holds its lock or transaction.
+// Returned bytes may alias the adapter's memory.
 type State interface {
-	// Held says who holds a position: the row there; or free, when it is the
-	// one after the stream's last; or neither, when it lies beyond.
+	// Held returns the row at a position. free is true if the position is the
+	// next one of the stream. A position beyond the next one returns the zero
+	// Row and false.
 	Held(s Stream, position uint64) (row Row, free bool, err error)
-	// At returns a document, Version 0 if absent. Its Data is not looked at.
+	// At returns a document, with Version 0 if it is absent. Decide does not
+	// read its Data.
 	At(k Key) (Doc, error)
 }
 
-// Judge is Commit's verdict on writes that Check let pass, so that every home
-// that decides for itself decides alike: applied already (own), or the refusal
-// that comes first, or neither: then the writes are to be applied. An error
-// that is none of the refusals is the State's.
-func Judge(writes []Write, at State) (own bool, err error) {
+// Decide is the verdict on a commit that passed Check, shared by all adapters
+// that evaluate conditions themselves. own is true if the writes were applied
+// before. Otherwise err is the first refusal, or nil if the writes can be
+// applied. Errors of State are returned unchanged.
+func Decide(writes []Write, at State) (own bool, err error) {
 	var taken *TakenError
 	var bounds *BoundsError
 	var conflict *ConflictError
@@ -25,7 +27,7 @@ func Judge(writes []Write, at State) (own bool, err error) {
 			if err != nil {
 				return false, err
 			}
-			if !free && row.Attempt == w.Attempt && row.Position == w.Position {
+			if !free && row.WriteID == w.WriteID && row.Position == w.Position {
 				return true, nil
 			}
 			if !free && taken == nil {
@@ -36,7 +38,7 @@ func Judge(writes []Write, at State) (own bool, err error) {
 			if err != nil {
 				return false, err
 			}
-			if doc.Version > 0 && doc.Attempt == w.Attempt {
+			if doc.Version > 0 && doc.WriteID == w.WriteID {
 				return true, nil
 			}
 			if conflict == nil && doc.Version != w.If {
@@ -60,8 +62,8 @@ func Judge(writes []Write, at State) (own bool, err error) {
 			}
 		}
 	}
-	// Not one return of the first that is not nil: a nil *TakenError in an
-	// error is not a nil error.
+	// Each case returns its own typed error: a nil *TakenError stored in an
+	// error would not be nil.
 	switch {
 	case taken != nil:
 		return false, taken

@@ -1,11 +1,10 @@
-// Package store is the one port behind which everything durable lives:
-// append-only streams of immutable rows, and versioned documents.
+// Package store is the persistence port: append-only streams of immutable rows,
+// and versioned documents.
 //
-// It imports floor 1 and problem. Adapters are packages of their own, named
-// after what they talk to; storetest is this contract, executable, and every
-// adapter passes it. The invariant that all else hangs on: a position of a
-// stream, once written, never changes, and no position is written before the
-// one below it.
+// The invariant: a position of a stream never changes once it is written, and
+// no position is written before the one below it. Each adapter is a package
+// named after what it talks to. Package storetest is this contract as a test
+// suite; every adapter passes it.
 package store
 
 import (
@@ -21,18 +20,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Stream names an append-only sequence of rows. It is a kind, '#', and one or
-// two ids as raw bytes, so that a key costs 36 or 68 bytes and not 132.
+// Stream names an append-only sequence of rows: a kind, '#', and one or two ids
+// as raw bytes. Raw ids keep a key at 36 or 68 bytes instead of 132.
 type Stream string
 
 // The kinds of stream.
 const (
-	KindRequest  = "req" // calls and resets of an ordered pair: caller, vacant
-	KindResponse = "rsp" // what was decided of them: caller, vacant
-	KindLogbook  = "log" // a vacant's logbook: its id
+	KindRequest  = "req" // calls and resets of an ordered pair (caller, vacant)
+	KindResponse = "rsp" // answers and voids of an ordered pair (caller, vacant)
+	KindLogbook  = "log" // logbook of a vacant
 )
 
-// StreamOf names the stream of a kind of three letters and one or two ids.
+// StreamOf returns the name of the stream of a three-letter kind and one or two
+// ids.
 func StreamOf(kind string, ids ...identity.ID) Stream {
 	var b strings.Builder
 	b.Grow(len(kind) + 1 + len(ids)*identity.Size)
@@ -44,13 +44,13 @@ func StreamOf(kind string, ids ...identity.ID) Stream {
 	return Stream(b.String())
 }
 
-// Kind is the part before '#'.
+// Kind returns the part before '#'.
 func (s Stream) Kind() string {
 	kind, _, _ := strings.Cut(string(s), "#")
 	return kind
 }
 
-// IDs are the ids in the name.
+// IDs returns the ids in the name.
 func (s Stream) IDs() []identity.ID {
 	_, rest, _ := strings.Cut(string(s), "#")
 	ids := make([]identity.ID, len(rest)/identity.Size)
@@ -60,7 +60,7 @@ func (s Stream) IDs() []identity.ID {
 	return ids
 }
 
-// String is the readable form: kind#hex or kind#hex#hex.
+// String returns the readable form: kind#hex or kind#hex#hex.
 func (s Stream) String() string {
 	var b strings.Builder
 	b.WriteString(s.Kind())
@@ -71,35 +71,35 @@ func (s Stream) String() string {
 	return b.String()
 }
 
-// Attempt names one try at a write, chosen at random by the writer. A row or
-// document that carries the writer's own attempt is the writer's own: so a
-// lost acknowledgement is told from a lost race.
-type Attempt [16]byte
+// WriteID identifies one attempt at a write. The writer chooses it at random. A
+// row or document that carries the writer's WriteID proves that the write was
+// applied, so a lost acknowledgement is told apart from a lost race.
+type WriteID [16]byte
 
-func (a Attempt) String() string { return hex.EncodeToString(a[:]) }
+func (a WriteID) String() string { return hex.EncodeToString(a[:]) }
 
 // Row is one immutable row.
 type Row struct {
-	Position uint64 // from 1; 0 in the zero Row, which means none
-	Attempt  Attempt
-	Data     []byte // the caller's own bytes, never changed; nobody writes into them
+	Position uint64 // from 1; 0 in the zero Row, which means no row
+	WriteID  WriteID
+	Data     []byte // opaque bytes; must not be modified
 }
 
-// Key names a document: sorted by Sort (byte order) within its Partition.
-// Both are non-empty UTF-8 of at most 512 bytes.
+// Key names a document within a partition, sorted by Sort in byte order. Both
+// parts are non-empty UTF-8 of at most 512 bytes.
 type Key struct{ Partition, Sort string }
 
 func (k Key) String() string { return k.Partition + "/" + k.Sort }
 
-// Doc is one version of a document. Number is a counter beside the bytes,
-// changed by Put and by Add alike. Index, when set, lists the document in the
-// sparse index under that partition and sort. Version starts at 1; 0 means
-// absent. An Add raises the version too and leaves the rest as it is; a
-// document that an Add made has no Attempt and no Data.
+// Doc is one version of a document. Number is a counter beside the data; Put
+// and Add change it. If Index is set, the sparse index lists the document under
+// that partition and sort. Version starts at 1; 0 means absent. Add raises the
+// version and leaves the other fields unchanged; a document created by Add has
+// no WriteID and no Data.
 type Doc struct {
 	Key     Key
 	Version uint64
-	Attempt Attempt
+	WriteID WriteID
 	Data    []byte
 	Number  int64
 	Index   Key
@@ -114,9 +114,9 @@ const (
 	Descending Direction = true
 )
 
-// Range is a stretch of a partition: First <= sort < Last, byte order. An
-// empty Last has no end. With Index it reads the sparse index, which may lag
-// behind in some homes; without, reads are strongly consistent.
+// Range selects First <= sort < Last of a partition, in byte order. An empty
+// Last means no end. If Index is set, Docs reads the sparse index, which some
+// adapters update with a delay; other reads are strongly consistent.
 type Range struct {
 	Partition   string
 	First, Last string
@@ -124,99 +124,98 @@ type Range struct {
 }
 
 // Store keeps rows and documents. All methods are safe for concurrent use and
-// honour their context: cancelled, they say ErrUnavailable with the context's
-// own error in the chain, and a cancelled Commit may or may not have been
-// applied. Bytes handed in are not kept or changed; bytes handed out are the
-// caller's. Arguments outside their limits are refused with an error that is
-// none of those below.
+// respect their context. If the context ends, they return ErrUnavailable
+// wrapping the context's error, and a cancelled Commit may or may not have been
+// applied. The store does not keep or change bytes passed in; the caller owns
+// bytes returned. Arguments outside their limits return an error that is none
+// of those below.
 type Store interface {
-	// Tip returns the last row of s, strongly consistent; the zero Row if s is
-	// empty.
+	// Tip returns the last row of s, strongly consistent, or the zero Row if s
+	// is empty.
 	Tip(ctx context.Context, s Stream) (Row, error)
 
-	// Rows returns up to n rows (1 to MaxPage) from position from on,
-	// inclusive, strongly consistent. A page ends early at a limit of the home
-	// (large rows), never before its first row if there is one. The rows of a
-	// page are contiguous: at a hole, which is an append in progress elsewhere,
-	// an ascending page ends. Positions that do not exist are skipped towards
-	// the direction: ascending from 0 is from 1, descending from beyond the tip
-	// is from the tip.
+	// Rows returns up to n rows (1 to MaxPage) starting at position from,
+	// strongly consistent. A page may be short because of a size limit of the
+	// adapter, but holds at least one row if there is one. The rows of a page
+	// are contiguous: an ascending page ends at a hole, which is an append in
+	// progress. Positions that do not exist are skipped: ascending from 0
+	// starts at 1, descending from beyond the tip starts at the tip.
 	Rows(ctx context.Context, s Stream, from uint64, n int, d Direction) ([]Row, error)
 
-	// Doc returns a document, strongly consistent; Version 0 if absent.
+	// Doc returns a document, strongly consistent, with Version 0 if it is
+	// absent.
 	Doc(ctx context.Context, k Key) (Doc, error)
 
-	// Docs returns up to n documents (1 to MaxPage) of r in order, from the
-	// cursor of the page before ("" for the first), and the cursor of the next
-	// page, "" after the last. A page may be short, even empty, while its
-	// cursor is not. In the sparse index documents of one sort come in any
-	// order, each once; Key is their own.
+	// Docs returns up to n documents (1 to MaxPage) of r in order, starting
+	// after the cursor ("" for the first page), and the cursor of the next page
+	// ("" after the last). A page may be short or empty while its cursor is
+	// not. In the sparse index, documents with the same sort come in any order,
+	// each once; Key is the document's own key.
 	Docs(ctx context.Context, r Range, n int, cursor string) ([]Doc, string, error)
 
 	// Commit applies all writes or none.
 	//
-	// Refusals, in this order: *TakenError for an Append whose position is
-	// occupied (or does not follow on), *BoundsError for an Add that would
-	// leave its bounds, *ConflictError for a document not at its version. The
-	// first of the kind in the order of the writes is reported. ErrUnavailable:
-	// the outcome is unknown, unless ErrNotApplied is in the chain too; the
-	// same writes may be sent again. ErrTooLarge: nothing was applied.
+	// Refusals, in this order: *TakenError if the position of an Append is
+	// occupied or not the next one, *BoundsError if an Add would leave its
+	// bounds, *ConflictError if a document is not at the expected version.
+	// Within a kind the first write is reported. ErrUnavailable means the
+	// outcome is unknown, unless ErrNotApplied is in the chain too; the same
+	// writes may be sent again. ErrTooLarge means nothing was applied.
 	//
-	// Sending again what was applied succeeds and changes nothing: an Append
-	// or Put whose row or document carries the write's own attempt counts as
-	// applied, with all that was beside it, and so does the Delete of what is
-	// absent. This comes before any refusal. It holds while the row or the
-	// document is there: a document made, deleted and asked for again is made
-	// again, at version 1, so do not delete or remake what a late retry may
-	// still reach.
+	// Commit is idempotent: if the row or document of an Append or Put carries
+	// the write's own WriteID, the whole commit counts as applied and succeeds.
+	// Deleting an absent document succeeds. This check comes before any
+	// refusal. It works only while the row or document exists: retrying a Put
+	// after its document was deleted creates it again at version 1, so do not
+	// delete a document that a late retry may still write.
 	//
-	// At most MaxWrites writes; no two on the same stream or document; an Add
-	// never without an Append or a Put, whose attempt tells whether it was
-	// applied.
+	// A commit has at most MaxWrites writes, no two on the same stream or
+	// document. An Add needs an Append or a Put beside it, whose WriteID tells
+	// whether the commit was applied.
 	Commit(ctx context.Context, writes ...Write) error
 
-	// Close waits for what is under way, but not for a walk. Later calls say
-	// ErrUnavailable, those of a walk's view too in most homes; a later Close
-	// does nothing.
+	// Close waits for calls in progress, but not for a walk. Later calls return
+	// ErrUnavailable; in most adapters reads of an open walk do too. Closing
+	// again does nothing.
 	Close() error
 }
 
-// Walker lists the streams of a home, for verify. Walk calls fn with a view
-// that does not change while fn runs, as far as the home can hold one.
+// Walker lists all streams, for verify. Walk calls fn with a view that stays
+// unchanged while fn runs, as far as the adapter supports that.
 type Walker interface {
 	Walk(ctx context.Context, fn func(View) error) error
 }
 
-// View is a store to read from, and the names of its streams. It is for one
-// goroutine, and not for after the walk.
+// View is a read-only store that can also list its streams. It is for one
+// goroutine and must not be used after Walk returns.
 type View interface {
 	Rows(ctx context.Context, s Stream, from uint64, n int, d Direction) ([]Row, error)
 	Doc(ctx context.Context, k Key) (Doc, error)
 	// Streams returns up to n names (1 to MaxPage) of streams that begin with
-	// prefix ("" for all), from the cursor of the page before ("" for the
-	// first), and the cursor of the next page, "" after the last. Each name
-	// comes once, in the home's own order: a table that is spread by hash has
-	// no other that could be listed without keeping all names. A page may be
-	// short, even empty, while its cursor is not.
+	// prefix ("" for all), starting after the cursor ("" for the first page),
+	// and the cursor of the next page ("" after the last). Each name comes
+	// once. The order is the adapter's own, because a hash-partitioned table
+	// has no global order. A page may be short or empty while its cursor is
+	// not.
 	Streams(ctx context.Context, prefix Stream, n int, cursor string) ([]Stream, string, error)
 }
 
-// Limits of every home.
+// Limits of every adapter.
 const (
 	MaxPage   = 1000
 	MaxWrites = 25
-	MaxData   = 350 << 10 // bytes of a row's or document's Data
-	MaxKey    = 512       // bytes of a stream's name, a partition, a sort
+	MaxData   = 350 << 10 // bytes of Data in a row or document
+	MaxKey    = 512       // bytes of a stream name, a partition or a sort
 )
 
 // Write is one of Append, Put, Delete, Add.
 type Write interface{ write() }
 
-// Append writes a row at a position: the one after the stream's last.
+// Append writes a row at the next position of a stream.
 type Append struct {
 	Stream   Stream
 	Position uint64
-	Attempt  Attempt
+	WriteID  WriteID
 	Data     []byte
 }
 
@@ -225,7 +224,7 @@ type Append struct {
 type Put struct {
 	Key     Key
 	If      uint64
-	Attempt Attempt
+	WriteID WriteID
 	Data    []byte
 	Number  int64
 	Index   Key
@@ -237,14 +236,15 @@ type Delete struct {
 	If  uint64
 }
 
-// Add adds Delta to the Number of a document, made at 0 if absent, if the sum
-// stays within Min and Max.
+// Add adds Delta to the Number of a document if the sum stays within Min and
+// Max. An absent document is created with Number 0 first.
 type Add struct {
 	Key             Key
 	Delta, Min, Max int64
 }
 
-// Fits reports whether the sum stays within the bounds, and within an int64.
+// Fits reports whether the sum stays within the bounds and does not overflow
+// int64.
 func (a Add) Fits(number int64) bool {
 	if a.Delta > 0 && number > math.MaxInt64-a.Delta || a.Delta < 0 && number < math.MinInt64-a.Delta {
 		return false
@@ -257,28 +257,28 @@ func (Put) write()    {}
 func (Delete) write() {}
 func (Add) write()    {}
 
-// ErrUnavailable: the home cannot be reached or is closed, or an outcome is
-// unknown. It is never shown as a replay.
+// ErrUnavailable means the store cannot be reached, or the outcome of a commit
+// is unknown. Callers must not report it as a replay.
 var ErrUnavailable = errors.New("store unavailable")
 
-// ErrNotApplied, beside ErrUnavailable: nothing was applied, nor will be.
+// ErrNotApplied, in a chain with ErrUnavailable, means that nothing was applied
+// and nothing will be.
 var ErrNotApplied = errors.New("nothing was applied")
 
-// ErrClosed, beside ErrUnavailable: the store was closed.
+// ErrClosed, in a chain with ErrUnavailable, means that the store was closed.
 var ErrClosed = errors.New("the store is closed")
 
-// NotApplied is the error of a call that ended before anything was applied,
-// and why.
+// NotApplied wraps the cause of a call that ended before anything was applied.
 func NotApplied(cause error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrNotApplied, cause)
 }
 
-// ErrTooLarge: a row or document is above MaxData, or a commit above what the
-// home takes at once.
+// ErrTooLarge means that a row or document exceeds MaxData, or that a commit
+// exceeds what the adapter accepts at once.
 var ErrTooLarge = errors.New("too large for the store")
 
-// TakenError: the position is not the next one. Occupant is the row that holds
-// it, the zero Row when the position lies beyond the next one.
+// TakenError reports that the position is not the next one. Occupant is the row
+// that holds it, or the zero Row if the position lies beyond the next one.
 type TakenError struct {
 	Stream   Stream
 	Position uint64
@@ -289,26 +289,26 @@ func (e *TakenError) Error() string {
 	return fmt.Sprintf("position %d of %s is not free", e.Position, e.Stream)
 }
 
-// BoundsError: an Add would leave its bounds.
+// BoundsError reports that an Add would leave its bounds.
 type BoundsError struct {
 	Key    Key
-	Number int64 // where the number stands
+	Number int64 // current value
 }
 
 func (e *BoundsError) Error() string { return fmt.Sprintf("%s: bounds at %d", e.Key, e.Number) }
 
-// ConflictError: the document is not at the version the write asked for.
+// ConflictError reports that a document is not at the expected version.
 type ConflictError struct {
 	Key     Key
-	Version uint64 // where the document is; 0 if absent
+	Version uint64 // current version; 0 if absent
 }
 
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s is at version %d", e.Key, e.Version)
 }
 
-// Check validates a commit before any home sees it, so that every home refuses
-// alike. It allocates nothing: it stands before every write of every call.
+// Check validates a commit before it reaches an adapter, so that all adapters
+// refuse alike. It does not allocate, because it runs on every call.
 func Check(writes []Write) error {
 	if len(writes) == 0 || len(writes) > MaxWrites {
 		return fmt.Errorf("a commit has 1 to %d writes, got %d", MaxWrites, len(writes))
@@ -339,12 +339,12 @@ func Check(writes []Write) error {
 func checkWrite(w Write) error {
 	switch w := w.(type) {
 	case Append:
-		if w.Position == 0 || w.Position > math.MaxInt64 || w.Attempt == (Attempt{}) {
+		if w.Position == 0 || w.Position > math.MaxInt64 || w.WriteID == (WriteID{}) {
 			return fmt.Errorf("append to %s at %d: a position from 1 and an attempt are needed", w.Stream, w.Position)
 		}
 		return errors.Join(checkStream(w.Stream), checkData(w.Data))
 	case Put:
-		if w.Attempt == (Attempt{}) {
+		if w.WriteID == (WriteID{}) {
 			return fmt.Errorf("put %s: an attempt is needed", w.Key)
 		}
 		if w.Index != (Key{}) {
@@ -364,7 +364,8 @@ func checkWrite(w Write) error {
 		}
 		return checkKey(w.Key)
 	}
-	// A pointer to a write would satisfy the interface and be skipped.
+	// A pointer to a write satisfies the interface and would otherwise be
+	// skipped.
 	return fmt.Errorf("a write is an Append, Put, Delete or Add, got %T", w)
 }
 
@@ -389,7 +390,7 @@ func docKey(w Write) Key {
 	return Key{}
 }
 
-// CheckPage validates the length of a page.
+// CheckPage validates a page length.
 func CheckPage(n int) error {
 	if n < 1 || n > MaxPage {
 		return fmt.Errorf("a page has 1 to %d rows, got %d", MaxPage, n)
@@ -397,7 +398,7 @@ func CheckPage(n int) error {
 	return nil
 }
 
-// CheckRange validates what Docs is asked for.
+// CheckRange validates the arguments of Docs.
 func CheckRange(r Range, n int) error {
 	if r.Partition == "" || len(r.Partition) > MaxKey {
 		return fmt.Errorf("a partition has 1 to %d bytes, got %d", MaxKey, len(r.Partition))
@@ -427,7 +428,7 @@ func checkData(data []byte) error {
 	return nil
 }
 
-// CloneRow copies a row out of memory that the home owns.
+// CloneRow copies a row out of memory that the adapter owns.
 func CloneRow(r Row) Row {
 	r.Data = bytes.Clone(r.Data)
 	return r

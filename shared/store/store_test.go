@@ -42,16 +42,16 @@ func TestAStreamsNameIsItsKindAndItsIDs(t *testing.T) {
 }
 
 func TestCheckRefusesWhatNoHomeTakes(t *testing.T) {
-	attempt := store.Attempt{1}
-	row := store.Append{Stream: "s", Position: 1, Attempt: attempt}
+	writeID := store.WriteID{1}
+	row := store.Append{Stream: "s", Position: 1, WriteID: writeID}
 	k, other := store.Key{Partition: "p", Sort: "s"}, store.Key{Partition: "p", Sort: "t"}
-	put := store.Put{Key: k, Attempt: attempt}
+	put := store.Put{Key: k, WriteID: writeID}
 	add := store.Add{Key: other, Max: 1}
 	large := make([]byte, store.MaxData+1)
 	long := strings.Repeat("x", store.MaxKey+1)
 	many := []store.Write{}
 	for i := range store.MaxWrites {
-		many = append(many, store.Append{Stream: store.Stream(rune('a' + i)), Position: 1, Attempt: attempt})
+		many = append(many, store.Append{Stream: store.Stream(rune('a' + i)), Position: 1, WriteID: writeID})
 	}
 	for _, c := range []struct {
 		name   string
@@ -64,23 +64,23 @@ func TestCheckRefusesWhatNoHomeTakes(t *testing.T) {
 		{"as many as fit", many, ""},
 		{"none", nil, "1 to 25"},
 		{"too many", append(slices.Clone(many), put), "1 to 25"},
-		{"position 0", []store.Write{store.Append{Stream: "s", Attempt: attempt}}, "position from 1"},
-		{"position beyond int64", []store.Write{store.Append{Stream: "s", Position: math.MaxInt64 + 1, Attempt: attempt}}, "position from 1"},
-		{"no stream", []store.Write{store.Append{Position: 1, Attempt: attempt}}, "stream's name"},
-		{"long stream", []store.Write{store.Append{Stream: store.Stream(long), Position: 1, Attempt: attempt}}, "stream's name"},
+		{"position 0", []store.Write{store.Append{Stream: "s", WriteID: writeID}}, "position from 1"},
+		{"position beyond int64", []store.Write{store.Append{Stream: "s", Position: math.MaxInt64 + 1, WriteID: writeID}}, "position from 1"},
+		{"no stream", []store.Write{store.Append{Position: 1, WriteID: writeID}}, "stream's name"},
+		{"long stream", []store.Write{store.Append{Stream: store.Stream(long), Position: 1, WriteID: writeID}}, "stream's name"},
 		{"row without attempt", []store.Write{store.Append{Stream: "s", Position: 1}}, "attempt"},
 		{"put without attempt", []store.Write{store.Put{Key: k}}, "attempt"},
-		{"large row", []store.Write{store.Append{Stream: "s", Position: 1, Attempt: attempt, Data: large}}, "too large"},
-		{"large document", []store.Write{store.Put{Key: k, Attempt: attempt, Data: large}}, "too large"},
-		{"half a key", []store.Write{store.Put{Key: store.Key{Partition: "p"}, Attempt: attempt}}, "partition and sort"},
-		{"long key", []store.Write{store.Put{Key: store.Key{Partition: "p", Sort: long}, Attempt: attempt}}, "partition and sort"},
-		{"key that is not text", []store.Write{store.Put{Key: store.Key{Partition: "p", Sort: "\xff"}, Attempt: attempt}}, "UTF-8"},
-		{"half an index", []store.Write{store.Put{Key: k, Attempt: attempt, Index: store.Key{Sort: "s"}}}, "index"},
+		{"large row", []store.Write{store.Append{Stream: "s", Position: 1, WriteID: writeID, Data: large}}, "too large"},
+		{"large document", []store.Write{store.Put{Key: k, WriteID: writeID, Data: large}}, "too large"},
+		{"half a key", []store.Write{store.Put{Key: store.Key{Partition: "p"}, WriteID: writeID}}, "partition and sort"},
+		{"long key", []store.Write{store.Put{Key: store.Key{Partition: "p", Sort: long}, WriteID: writeID}}, "partition and sort"},
+		{"key that is not text", []store.Write{store.Put{Key: store.Key{Partition: "p", Sort: "\xff"}, WriteID: writeID}}, "UTF-8"},
+		{"half an index", []store.Write{store.Put{Key: k, WriteID: writeID, Index: store.Key{Sort: "s"}}}, "index"},
 		{"delete of version 0", []store.Write{store.Delete{Key: k}}, "version"},
 		{"bounds upside down", []store.Write{row, store.Add{Key: k, Min: 2, Max: 1}}, "bounds"},
 		{"add alone", []store.Write{add}, "beside"},
 		{"add with a delete alone", []store.Write{add, store.Delete{Key: k, If: 1}}, "beside"},
-		{"one stream twice", []store.Write{row, put, store.Append{Stream: "s", Position: 2, Attempt: attempt}}, "two writes"},
+		{"one stream twice", []store.Write{row, put, store.Append{Stream: "s", Position: 2, WriteID: writeID}}, "two writes"},
 		{"one document twice", []store.Write{put, store.Delete{Key: k, If: 1}}, "two writes"},
 		{"one document added to twice", []store.Write{row, add, add}, "two writes"},
 		{"a pointer", []store.Write{&row}, "got *store.Append"},
@@ -98,8 +98,8 @@ func TestCheckRefusesWhatNoHomeTakes(t *testing.T) {
 
 func TestCheckAllocatesNothing(t *testing.T) {
 	writes := []store.Write{
-		store.Append{Stream: "s", Position: 1, Attempt: store.Attempt{1}},
-		store.Put{Key: store.Key{Partition: "p", Sort: "s"}, Attempt: store.Attempt{1}},
+		store.Append{Stream: "s", Position: 1, WriteID: store.WriteID{1}},
+		store.Put{Key: store.Key{Partition: "p", Sort: "s"}, WriteID: store.WriteID{1}},
 		store.Add{Key: store.Key{Partition: "p", Sort: "t"}},
 	}
 	if got := testing.AllocsPerRun(100, func() { _ = store.Check(writes) }); got != 0 {

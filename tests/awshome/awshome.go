@@ -1,9 +1,6 @@
 // Package awshome is a host as it lives on AWS, for tests: two tables on
 // DynamoDB Local, a sealing key, and what the functions need to run over them.
 // The same host can be opened in this process too, beside the functions.
-//
-// It imports front/serve, host/keys/operator, the dynamo adapter and
-// tests/dynamolocal.
 package awshome
 
 import (
@@ -90,26 +87,26 @@ func (h *Home) Store(endpoint string, opts ...func(*dynamodb.Options)) *dynamo.S
 
 // Open opens the host in this process, over s, with a clock and with the
 // substrates that kinds adds to those of every home.
-func (h *Home) Open(tb testing.TB, s store.Store, now func() time.Time, kinds substrate.Kinds) *serve.House {
+func (h *Home) Open(tb testing.TB, s store.Store, now func() time.Time, kinds substrate.Kinds) *serve.Server {
 	tb.Helper()
-	all := serve.Substrates(false)
+	all := serve.NewSubstrates(false)
 	for name, kind := range kinds {
 		all.Kinds[name] = kind
 	}
-	house, err := serve.Home{
+	server, err := serve.Config{
 		Store: s, Vault: h.Vault, Substrates: all, URL: URL, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
 	}.Open()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return house
+	return server
 }
 
 // Create makes a vacant of the home that echoes; key nil: a new one.
 func (h *Home) Create(tb testing.TB, name string, key *identity.Key) identity.ID {
 	tb.Helper()
-	house := h.Open(tb, h.Store(h.Endpoint), time.Now, nil)
-	r, err := house.Vacants.Create(tb.Context(), vacants.Spec{Name: name, Capability: "echoes", Substrate: "echo", Key: key})
+	server := h.Open(tb, h.Store(h.Endpoint), time.Now, nil)
+	r, err := server.Vacants.Create(tb.Context(), vacants.Spec{Name: name, Capability: "echoes", Substrate: "echo", Key: key})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -205,7 +205,7 @@ func (o *outsiders) battery(ids ...identity.ID) (requests []request) {
 	return append(requests, o.everywhere()...)
 }
 
-// Every route of the registry's doors is in the battery: a new one is compared,
+// Every route of the registry's handlers is in the battery: a new one is compared,
 // or fails here.
 func TestTheBatteryAsksEveryPublicRoute(t *testing.T) {
 	o := newOutsiders(t, newKey(t))
@@ -238,6 +238,6 @@ func TestTheBatteryAsksEveryPublicRoute(t *testing.T) {
 		}
 	}
 	if routes < 20 {
-		t.Errorf("%d routes were found in the registry's doors, want all", routes)
+		t.Errorf("%d routes were found in the registry's handlers, want all", routes)
 	}
 }

@@ -33,7 +33,7 @@ type keys struct{ host, firm, other *identity.Key }
 
 // host is one of two: with closed children, or without.
 type host struct {
-	*serve.House
+	*serve.Server
 	public http.Handler
 	log    *translog.Log
 
@@ -62,11 +62,11 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	home := serve.Home{
-		Store: memory.New(), Vault: vault, Substrates: serve.Substrates(true), URL: "https://" + authority,
-		Identity: k.self, Log: slog.New(slog.DiscardHandler), Now: h.clock, Rand: rand.Reader, Routed: true,
+	home := serve.Config{
+		Store: memory.New(), Vault: vault, Substrates: serve.NewSubstrates(true), URL: "https://" + authority,
+		Identity: k.self, Log: slog.New(slog.DiscardHandler), Now: h.clock, Rand: rand.Reader, TrustedHost: true,
 	}
-	if h.House, err = home.Open(); err != nil {
+	if h.Server, err = home.Open(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Vacants.Close)
@@ -78,14 +78,14 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	if h.log, err = h.OpenLog(nil); err != nil {
 		t.Fatal(err)
 	}
-	h.public = serve.Doors{Message: h.Message, Registry: h.RegistryDoor(h.log), Search: h.OpenSearch(index).Door(),
-		Gate: h.GateDoor(nil), Children: h.ChildrenDoor()}.Public()
+	h.public = serve.Handlers{Message: h.Message, Registry: h.RegistryHandler(h.log), Search: h.OpenSearch(index).Endpoint(),
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler()}.Public()
 	for _, spec := range append([]vacants.Spec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
 		r, err := h.Vacants.Create(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := h.Vacants.Publish(t.Context(), r.ID, vacants.Wishes{}); err != nil {
+		if _, _, err := h.Vacants.Publish(t.Context(), r.ID, vacants.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,8 +1,8 @@
 // Package caller is the other side of a host, for tests: it signs what a caller
 // sends, and reads strictly what comes back.
 //
-// It imports floor 1 and the testing package. The invariant: no answer is taken
-// for one unless the vacant signed it and it names its request.
+// The invariant: no answer is taken for one unless the vacant signed it and it
+// names its request.
 package caller
 
 import (

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 		"vacancy": func() {
 			os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 		},
-		"stranger": stranger,
+		"stranger": strangerCommand,
 	})
 }
 

@@ -22,7 +22,7 @@ import (
 )
 
 // keyedHost is a host of a story whose control plane takes an operator's key,
-// as one that is deployed: its doors at one address.
+// as one that is deployed: its handlers at one address.
 type keyedHost struct {
 	file   *bolt.Store
 	path   string
@@ -77,21 +77,21 @@ func (h *keyedHost) start(ts *testscript.TestScript) {
 	mux := http.NewServeMux()
 	h.server = httptest.NewServer(mux)
 	ts.Defer(func() { h.server.Close(); _ = h.file.Close() })
-	house, err := serve.Home{
-		Store: h.file, Vault: vault, Substrates: serve.Substrates(true), URL: h.server.URL, Operator: h.keys, Stage: "story",
+	server, err := serve.Config{
+		Store: h.file, Vault: vault, Substrates: serve.NewSubstrates(true), URL: h.server.URL, Operator: h.keys, Stage: "story",
 		Log: log, Now: time.Now, Rand: rand.Reader,
 		// In a story everybody elsewhere is at home.
 		Probe: func(context.Context, string) error { return nil },
 	}.Open()
 	ts.Check(err)
-	ts.Defer(house.Vacants.Close)
-	_, err = house.Vacants.Rebase(context.Background())
+	ts.Defer(server.Vacants.Close)
+	_, err = server.Vacants.Rebase(context.Background())
 	ts.Check(err)
-	mux.Handle("/", serve.Doors{Message: house.Message, Registry: house.RegistryDoor(nil), Gate: house.GateDoor(nil)}.Public())
+	mux.Handle("/", serve.Handlers{Message: server.Message, Registry: server.RegistryHandler(nil), Gate: server.GateHandler(nil)}.Public())
 	for _, path := range []string{"/v1/admin/vacants", "/v1/admin/vacants/", "/v1/admin/host", "/v1/admin/restored", "/v1/admin/gate"} {
-		mux.Handle(path, house.Account)
+		mux.Handle(path, server.Admin)
 	}
-	export := admin.Keyed(h.keys, export.Pages(export.Config{Home: h.file, Vault: vault, Now: time.Now, Log: log}))
+	export := admin.RequireKey(h.keys, export.Pages(export.Config{Source: h.file, Vault: vault, Now: time.Now, Log: log}))
 	mux.Handle("/v1/admin/export", export)
 	mux.Handle("/v1/admin/export/", export)
 	ts.Setenv("URL", h.server.URL)

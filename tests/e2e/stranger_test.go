@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// stranger is the command of somebody who holds keys and no client of ours: it
+// strangerCommand is the command of somebody who holds keys and no client of ours: it
 // signs and prints, and sends nothing.
 //
 //	stranger id KEY
@@ -32,7 +32,7 @@ import (
 //	stranger envelope KEY -to ID [-text T] [-from ID]
 //
 // A KEY is a number; the seed is that byte, 32 times.
-func stranger() {
+func strangerCommand() {
 	if err := strange(context.Background(), os.Stdout, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -1,11 +1,11 @@
-// Package faultproxy stands between a DynamoDB client and a server and does
-// to chosen requests what networks and services do: lose them, lose their
-// answers, delay, repeat, refuse or hang them, or carry them out long after
-// the client has given up.
+// Package faultproxy stands between a DynamoDB client and a server and does to
+// chosen requests what networks and services do: lose them, lose their answers,
+// delay, repeat, refuse or hang them, or carry them out long after the client
+// has given up.
 //
-// It imports the standard library only. The invariant: a fault is about the
-// way of a request, never its content, so what the server then holds is what
-// DynamoDB itself made of the requests that reached it.
+// The invariant: a fault is about the way of a request, never its content, so
+// what the server then holds is what DynamoDB itself made of the requests that
+// reached it.
 package faultproxy
 
 import (

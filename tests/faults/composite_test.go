@@ -16,7 +16,7 @@ import (
 
 // composed is a home whose caller calls a composite of so many closed children,
 // who are asked at once.
-func (h *home) composed(children int) *home {
+func (h *fixture) composed(children int) *fixture {
 	h.t.Helper()
 	v := h.Open(h.t, h.Store(h.Endpoint), time.Now, h.kinds()).Vacants
 	name := fmt.Sprintf("of-%d", children)
@@ -33,13 +33,13 @@ func (h *home) composed(children int) *home {
 	must(h.t, err)
 	_, _, err = v.SetPlan(h.t.Context(), parent.ID, p)
 	must(h.t, err)
-	return &home{Home: h.Home, t: h.t, vacant: parent.ID, caller: caller.New(h.t, parent.ID), asked: h.asked}
+	return &fixture{Home: h.Home, t: h.t, vacant: parent.ID, caller: caller.New(h.t, parent.ID), asked: h.asked}
 }
 
 // whole wants verify to find nothing.
-func (h *home) whole() {
+func (h *fixture) whole() {
 	h.t.Helper()
-	_, err := fsck.Run(h.t.Context(), fsck.Config{Home: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now, Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(h.t.Context(), fsck.Config{Source: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now, Found: func(f fsck.Finding) error {
 		h.t.Errorf("verify finds: %s", f)
 		return nil
 	}})
@@ -51,7 +51,7 @@ func (h *home) whole() {
 // what was made of the answers, which names them all. What is observed of it is
 // written besides, once in ten seconds: by the cold call here.
 func TestACompositeConsumesSixWriteUnitsForEachChild(t *testing.T) {
-	base := newHome(t)
+	base := newFixture(t)
 	base.answered("the first of the day")
 	t.Log("children          write units   read units   round trips")
 	for _, tt := range []struct {
@@ -61,11 +61,11 @@ func TestACompositeConsumesSixWriteUnitsForEachChild(t *testing.T) {
 		h := base.composed(tt.children)
 		counter := &roundtrips.Counter{Hold: hold / 5}
 		still := time.Now()
-		door := h.door(h.Store(h.Endpoint, counter.Option), func() time.Time { return still })
+		handler := h.handler(h.Store(h.Endpoint, counter.Option), func() time.Time { return still })
 		for _, text := range []string{"cold", "warm"} {
 			counter.Reset()
 			e := h.caller.Call(text, still)
-			if a := h.post(door, caller.SendPath, e); a.Status != 200 {
+			if a := h.post(handler, caller.SendPath, e); a.Status != 200 {
 				t.Fatalf("%d children, %s: %v, want 200", tt.children, text, a)
 			}
 			h.caller.Accepted(e)
@@ -81,21 +81,21 @@ func TestACompositeConsumesSixWriteUnitsForEachChild(t *testing.T) {
 // The transaction of the two entries fails once in every way: either way both
 // logbooks have their entry or neither, and the next call is answered.
 func TestFaultInTheTransactionOfADelegation(t *testing.T) {
-	base := newHome(t)
+	base := newFixture(t)
 	base.answered("the first of the day")
 	for i, f := range faultproxy.Faults() {
 		t.Run(f.String(), func(t *testing.T) {
-			h := (&home{Home: base.Home, t: t, asked: map[string]int{}}).composed(i + 1)
+			h := (&fixture{Home: base.Home, t: t, asked: map[string]int{}}).composed(i + 1)
 			proxy := faultproxy.Start(t, h.Endpoint)
 			proxy.Set(faultproxy.Rule{Operation: "TransactWriteItems", Nth: 1, Fault: f, For: 20 * time.Millisecond})
 			e := h.caller.Call("broken", time.Now())
-			if a := h.post(h.door(h.faulty(proxy.URL, time.Second), time.Now), caller.SendPath, e); a.Status != 200 {
+			if a := h.post(h.handler(h.faulty(proxy.URL, time.Second), time.Now), caller.SendPath, e); a.Status != 200 {
 				t.Errorf("call = %v, want 200: the transaction is sent again until its outcome is known", a)
 			}
 			h.caller.Accepted(e)
 			release(t, proxy)
 			e = h.caller.Call("next", time.Now())
-			if a := h.post(h.door(h.Store(h.Endpoint), time.Now), caller.SendPath, e); a.Status != 200 {
+			if a := h.post(h.handler(h.Store(h.Endpoint), time.Now), caller.SendPath, e); a.Status != 200 {
 				t.Errorf("the next call = %v, want 200", a)
 			}
 		})

@@ -36,24 +36,24 @@ const sentence = "an answer of a sentence or two, as most of them are; nothing m
 
 // delegate has one hosted vacant call another n times, from the first call of
 // the pair on.
-func delegate(t *testing.T, house *serve.House, from, to identity.ID, n int) {
+func delegate(t *testing.T, server *serve.Server, from, to identity.ID, n int) {
 	t.Helper()
 	says := make([]string, n)
 	for i := range says {
 		says[i] = sentence
 	}
-	delegateAll(t, house, from, to, says)
+	delegateAll(t, server, from, to, says)
 }
 
 // delegateAll is delegate of one text after the other.
-func delegateAll(t *testing.T, house *serve.House, from, to identity.ID, says []string) {
+func delegateAll(t *testing.T, server *serve.Server, from, to identity.ID, says []string) {
 	t.Helper()
 	e := envelope.Envelope{From: from, To: to}
 	for _, text := range says {
 		e.Payload = envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
 		e.Seq, e.Time = e.Seq+1, time.Now().UTC().Truncate(time.Microsecond)
-		must(t, house.Vacants.Sign(t.Context(), from, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
-		if out := house.Calls.Send(t.Context(), identity.ID{}, &e); out.Problem != nil {
+		must(t, server.Vacants.Sign(t.Context(), from, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
+		if out := server.Calls.Send(t.Context(), identity.ID{}, &e); out.Problem != nil {
 			t.Fatal(out.Problem)
 		}
 		e.Prev = e.Hash()
@@ -62,20 +62,20 @@ func delegateAll(t *testing.T, house *serve.House, from, to identity.ID, says []
 
 func TestWhatEvidenceConsumes(t *testing.T) {
 	h := awshome.New(t)
-	house := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
-	f := &family{house: house}
+	server := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
+	f := &family{server: server}
 	parent := f.vacant(t)
 	spawn := func(name string) identity.ID {
-		r, _, err := house.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: name, Substrate: "echo"})
+		r, _, err := server.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: name, Substrate: "echo"})
 		must(t, err)
 		return r.ID
 	}
 	child := spawn("child")
-	delegate(t, house, parent, child, collusionevidence.MaxResponses)
+	delegate(t, server, parent, child, collusionevidence.MaxResponses)
 	visitor := caller.New(t, parent)
 	for range collusionevidence.MaxResponses {
 		e := visitor.Call("a question of a sentence or two, as most of them are", time.Now())
-		if out := house.Calls.Send(t.Context(), identity.ID{}, e); out.Problem != nil {
+		if out := server.Calls.Send(t.Context(), identity.ID{}, e); out.Problem != nil {
 			t.Fatal(out.Problem)
 		}
 		visitor.Accepted(e)
@@ -96,7 +96,7 @@ func TestWhatEvidenceConsumes(t *testing.T) {
 	}
 	two, requests := collect()
 	sibling := spawn("sibling")
-	delegate(t, house, parent, sibling, collusionevidence.MaxResponses)
+	delegate(t, server, parent, sibling, collusionevidence.MaxResponses)
 	three, more := collect()
 	t.Logf("evidence of two: %v read units in %d requests; a sibling adds %v in %d", two, requests, three-two, more-requests)
 	if two > maxEvidenceReads || three-two > maxSiblingReads {
@@ -108,15 +108,15 @@ func TestWhatEvidenceConsumes(t *testing.T) {
 // before are as large as a row may be. The bound holds whoever fills the rows.
 func TestWhatEvidenceConsumesAtMost(t *testing.T) {
 	h := awshome.New(t)
-	house := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
-	parent := (&family{house: house}).vacant(t)
+	server := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
+	parent := (&family{server: server}).vacant(t)
 	spawn := func(name string) identity.ID {
-		r, _, err := house.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: name, Substrate: "echo"})
+		r, _, err := server.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: name, Substrate: "echo"})
 		must(t, err)
 		return r.ID
 	}
 	child := spawn("child")
-	delegate(t, house, parent, child, collusionevidence.MaxResponses)
+	delegate(t, server, parent, child, collusionevidence.MaxResponses)
 	var says []string
 	for i := range 27 { // 3 pages of 8 that take 62 units, and one that is cut
 		size := 10 << 10
@@ -126,7 +126,7 @@ func TestWhatEvidenceConsumesAtMost(t *testing.T) {
 		says = append(says, strings.Repeat("x", size))
 	}
 	for i := range collusionevidence.MaxSiblings {
-		delegateAll(t, house, parent, spawn(fmt.Sprint("sibling-", i)), says)
+		delegateAll(t, server, parent, spawn(fmt.Sprint("sibling-", i)), says)
 	}
 	counter := &roundtrips.Counter{}
 	s := h.Store(h.Endpoint, counter.Option)

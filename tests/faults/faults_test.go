@@ -46,7 +46,7 @@ var (
 
 // faulty is a store behind a proxy whose client tries once and is patient for
 // that long: how often the SDK tries by itself is the adapter's own matter.
-func (h *home) faulty(url string, patience time.Duration) *dynamo.Store {
+func (h *fixture) faulty(url string, patience time.Duration) *dynamo.Store {
 	return h.Store(url, func(o *dynamodb.Options) {
 		o.RetryMaxAttempts = 1
 		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(patience)
@@ -57,16 +57,16 @@ func (h *home) faulty(url string, patience time.Duration) *dynamo.Store {
 // the less, a read that fails is 503. Nothing runs twice, the rows are sound,
 // the same bytes sent again get the same answer, the next call passes.
 func TestFaultInOneRequestOfACall(t *testing.T) {
-	base := newHome(t)
+	base := newFixture(t)
 	for _, r := range requests {
 		for _, f := range faultproxy.Faults() {
 			t.Run(fmt.Sprintf("%s, %v", r.name, f), func(t *testing.T) {
 				t.Parallel()
 				h, proxy := base.another(t)
 				proxy.Set(faultproxy.Rule{Operation: r.operation, Nth: r.nth, Fault: f, For: 20 * time.Millisecond})
-				door := h.door(h.faulty(proxy.URL, time.Second), time.Now)
+				handler := h.handler(h.faulty(proxy.URL, time.Second), time.Now)
 				e := h.caller.Call(t.Name(), time.Now())
-				first := h.post(door, caller.SendPath, e)
+				first := h.post(handler, caller.SendPath, e)
 				want := 200
 				if !r.writes() && !slices.Contains(harmless, f) {
 					want = 503
@@ -88,7 +88,7 @@ func TestFaultInOneRequestOfACall(t *testing.T) {
 // A write fails in one way for as long as anybody tries: 503, and what is
 // there decides what the same bytes read when they come again.
 func TestFaultThatLasts(t *testing.T) {
-	base := newHome(t)
+	base := newFixture(t)
 	for _, r := range requests {
 		for _, f := range faultproxy.Faults() {
 			if !r.writes() || slices.Contains(harmless, f) || f == faultproxy.Conflict {
@@ -106,9 +106,9 @@ func TestFaultThatLasts(t *testing.T) {
 						lasting = append(lasting, faultproxy.Rule{Operation: r.operation, Nth: n, Fault: f})
 					}
 					proxy.Set(lasting...)
-					door := h.door(h.faulty(proxy.URL, 200*time.Millisecond), time.Now)
+					handler := h.handler(h.faulty(proxy.URL, 200*time.Millisecond), time.Now)
 					e := h.caller.Call(t.Name(), time.Now())
-					first := h.post(door, caller.SendPath, e)
+					first := h.post(handler, caller.SendPath, e)
 					if first.Status != 503 || first.State != "" {
 						t.Errorf("call = %v, want 503 without a word on the chain", first)
 					}
@@ -151,17 +151,17 @@ func release(t *testing.T, p *faultproxy.Proxy) {
 
 // again sends e once more, to a host without faults, until its fate is known,
 // and then the next call. It returns the fate.
-func (h *home) again(e *envelope.Envelope, first caller.Answer) string {
+func (h *fixture) again(e *envelope.Envelope, first caller.Answer) string {
 	h.t.Helper()
 	direct := h.Store(h.Endpoint)
-	a := h.post(h.door(direct, time.Now), caller.SendPath, e)
+	a := h.post(h.handler(direct, time.Now), caller.SendPath, e)
 	fate := a.State
 	switch {
 	case a.Status == 200:
 		fate = "200"
 	case a.State == string(call.Pending):
 		due := func() time.Time { return time.Now().Add(call.DefaultWork + call.Grace + time.Second) }
-		a = h.post(h.door(direct, due), caller.SendPath, e)
+		a = h.post(h.handler(direct, due), caller.SendPath, e)
 		fate += ", " + a.State
 	}
 	known := []string{"200", "answered", "unanswered", "pending, unanswered"}
@@ -182,9 +182,9 @@ func (h *home) again(e *envelope.Envelope, first caller.Answer) string {
 }
 
 // another is the same home with a caller of its own, and a proxy to it.
-func (h *home) another(t *testing.T) (*home, *faultproxy.Proxy) {
+func (h *fixture) another(t *testing.T) (*fixture, *faultproxy.Proxy) {
 	t.Helper()
-	other := &home{Home: h.Home, t: t, vacant: h.vacant, caller: caller.New(t, h.vacant), asked: map[string]int{}}
+	other := &fixture{Home: h.Home, t: t, vacant: h.vacant, caller: caller.New(t, h.vacant), asked: map[string]int{}}
 	other.answered("first of " + t.Name())
 	return other, faultproxy.Start(t, h.Endpoint)
 }

@@ -19,14 +19,14 @@ const hold = 50 * time.Millisecond
 // waits for three requests when the process knows nothing, and for two when it
 // knows the pair.
 func TestCallTakesThreeRoundTripsColdAndTwoWarm(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	// The first call of a day makes the day's key besides: not counted here.
 	h.answered("the first of the day")
 
 	counter := &roundtrips.Counter{Hold: hold}
 	// The record is remembered for a second; on this clock none goes by.
 	still := time.Now()
-	door := h.door(h.Store(h.Endpoint, counter.Option), func() time.Time { return still })
+	handler := h.handler(h.Store(h.Endpoint, counter.Option), func() time.Time { return still })
 	for _, tt := range []struct {
 		name       string
 		trips      int
@@ -39,7 +39,7 @@ func TestCallTakesThreeRoundTripsColdAndTwoWarm(t *testing.T) {
 	} {
 		counter.Reset()
 		e := h.caller.Call(tt.name, still)
-		if a := h.post(door, caller.SendPath, e); a.Status != 200 {
+		if a := h.post(handler, caller.SendPath, e); a.Status != 200 {
 			t.Fatalf("%s: %v, want 200", tt.name, a)
 		}
 		h.caller.Accepted(e)
@@ -57,10 +57,10 @@ func TestCallTakesThreeRoundTripsColdAndTwoWarm(t *testing.T) {
 // What DynamoDB says that a call consumed. The text is in both rows: in the
 // answer's with the words of the echo before it.
 func TestCallConsumesTwoWriteUnitsBelowOneKilobyte(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	h.answered("the first of the day")
 	counter := &roundtrips.Counter{}
-	door := h.door(h.Store(h.Endpoint, counter.Option), time.Now)
+	handler := h.handler(h.Store(h.Endpoint, counter.Option), time.Now)
 	t.Log("text, bytes   write units   read units (the first call knows nothing)")
 	for _, tt := range []struct {
 		text  int
@@ -68,7 +68,7 @@ func TestCallConsumesTwoWriteUnitsBelowOneKilobyte(t *testing.T) {
 	}{{500, 2}, {1 << 10, 4}, {4 << 10, 10}, {16 << 10, 34}, {64 << 10, 130}} {
 		counter.Reset()
 		e := h.caller.Call(strings.Repeat("x", tt.text), time.Now())
-		if a := h.post(door, caller.SendPath, e); a.Status != 200 {
+		if a := h.post(handler, caller.SendPath, e); a.Status != 200 {
 			t.Fatalf("a call of %d bytes: %v, want 200", tt.text, a)
 		}
 		h.caller.Accepted(e)
@@ -82,16 +82,16 @@ func TestCallConsumesTwoWriteUnitsBelowOneKilobyte(t *testing.T) {
 // The largest text whose call costs two units: what is left of a kilobyte
 // beside the fixed part of a row.
 func TestLargestTextOfTwoWriteUnits(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	h.answered("the first of the day")
 	counter := &roundtrips.Counter{}
-	door := h.door(h.Store(h.Endpoint, counter.Option), time.Now)
+	handler := h.handler(h.Store(h.Endpoint, counter.Option), time.Now)
 	least, most := 500, 1<<10 // two units, and more than two
 	for most-least > 1 {
 		text := (least + most) / 2
 		counter.Reset()
 		e := h.caller.Call(strings.Repeat("x", text), time.Now())
-		if a := h.post(door, caller.SendPath, e); a.Status != 200 {
+		if a := h.post(handler, caller.SendPath, e); a.Status != 200 {
 			t.Fatalf("a call of %d bytes: %v, want 200", text, a)
 		}
 		h.caller.Accepted(e)

@@ -23,10 +23,10 @@ import (
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
 
-// family makes vacants and children at a house over DynamoDB Local.
+// family makes vacants and children at a server over DynamoDB Local.
 type family struct {
-	house *serve.House
-	made  atomic.Int64
+	server *serve.Server
+	made   atomic.Int64
 }
 
 func must(tb testing.TB, err error) {
@@ -38,7 +38,7 @@ func must(tb testing.TB, err error) {
 
 func (f *family) vacant(tb testing.TB) identity.ID {
 	tb.Helper()
-	r, err := f.house.Vacants.Create(tb.Context(), vacants.Spec{Name: fmt.Sprintf("vacant-%d", f.made.Add(1)), Capability: "echoes", Substrate: "echo"})
+	r, err := f.server.Vacants.Create(tb.Context(), vacants.Spec{Name: fmt.Sprintf("vacant-%d", f.made.Add(1)), Capability: "echoes", Substrate: "echo"})
 	must(tb, err)
 	return r.ID
 }
@@ -55,14 +55,14 @@ func (f *family) children(tb testing.TB, parent identity.ID, n int) []identity.I
 
 func (f *family) child(tb testing.TB, parent identity.ID, substrate string) identity.ID {
 	tb.Helper()
-	r, _, err := f.house.Vacants.Spawn(tb.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: fmt.Sprintf("child-%d", f.made.Add(1)), Substrate: substrate})
+	r, _, err := f.server.Vacants.Spawn(tb.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: fmt.Sprintf("child-%d", f.made.Add(1)), Substrate: substrate})
 	must(tb, err)
 	return r.ID
 }
 
 func (f *family) sign(tb testing.TB, r *composite.Request) {
 	tb.Helper()
-	v := f.house.Vacants
+	v := f.server.Vacants
 	must(tb, v.Sign(tb.Context(), r.ParentID, func(s identity.Signer) error { return r.SignParent(tb.Context(), s) }))
 	must(tb, v.Sign(tb.Context(), r.ChildID, func(s identity.Signer) error { return r.SignChild(tb.Context(), s) }))
 }
@@ -77,8 +77,8 @@ func (f *family) request(tb testing.TB, parent, child identity.ID) graduation.Su
 func TestTheGateOverDynamoDBLocal(t *testing.T) {
 	h := awshome.New(t)
 	s := h.Store(h.Endpoint)
-	f := &family{house: h.Open(t, s, time.Now, nil)}
-	gatetest.Run(t, gatetest.Home{
+	f := &family{server: h.Open(t, s, time.Now, nil)}
+	gatetest.Run(t, gatetest.Fixture{
 		Store:    s,
 		Vacant:   func(t *testing.T) identity.ID { return f.vacant(t) },
 		Children: func(t *testing.T, parent identity.ID, n int) []identity.ID { return f.children(t, parent, n) },
@@ -87,13 +87,13 @@ func TestTheGateOverDynamoDBLocal(t *testing.T) {
 			return parent, f.child(t, parent, "echo")
 		},
 		Sign:      func(t *testing.T, r *composite.Request) { f.sign(t, r) },
-		SetPolicy: func(t *testing.T, p gate.Policy) { must(t, f.house.Gate.SetPolicy(t.Context(), "", p)) },
+		SetPolicy: func(t *testing.T, p gate.Policy) { must(t, f.server.Gate.SetPolicy(t.Context(), "", p)) },
 		Revoke: func(t *testing.T, id identity.ID) {
-			_, _, err := f.house.Vacants.Revoke(t.Context(), id, "test")
+			_, _, err := f.server.Vacants.Revoke(t.Context(), id, "test")
 			must(t, err)
 		},
 		Submit: func(t *testing.T, sub graduation.Submission) (graduation.View, error) {
-			st, err := f.house.Gate.Submit(t.Context(), sub)
+			st, err := f.server.Gate.Submit(t.Context(), sub)
 			if err != nil {
 				return graduation.View{}, err
 			}
@@ -107,7 +107,7 @@ func TestTheGateOverDynamoDBLocal(t *testing.T) {
 func TestOf50GraduationsAtOnceOfTwoHostsThreeSucceed(t *testing.T) {
 	const many, limit = 50, 3
 	h := awshome.New(t)
-	f := &family{house: h.Open(t, h.Store(h.Endpoint), time.Now, nil)}
+	f := &family{server: h.Open(t, h.Store(h.Endpoint), time.Now, nil)}
 	other := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
 	parent := f.vacant(t)
 	var subs []graduation.Submission
@@ -119,7 +119,7 @@ func TestOf50GraduationsAtOnceOfTwoHostsThreeSucceed(t *testing.T) {
 	var all sync.WaitGroup
 	for i, sub := range subs {
 		all.Go(func() {
-			service := []*graduation.Service{f.house.Gate, other.Gate}[i%2]
+			service := []*graduation.Service{f.server.Gate, other.Gate}[i%2]
 			st, err := service.Submit(t.Context(), sub)
 			word := string(st.Phase)
 			if err != nil {
@@ -150,12 +150,12 @@ func (f *family) wantWhole(tb testing.TB, s store.Store, parent identity.ID, wan
 	open := 0
 	for cursor, more := "", true; more; more = cursor != "" {
 		var page []vacants.Record
-		page, cursor, err = f.house.Vacants.Children(tb.Context(), parent, cursor, vacants.MaxPage)
+		page, cursor, err = f.server.Vacants.Children(tb.Context(), parent, cursor, vacants.MaxPage)
 		must(tb, err)
 		for _, r := range page {
-			m, _, err := f.house.Vacants.Manifest(tb.Context(), r.ID)
+			m, _, err := f.server.Vacants.Manifest(tb.Context(), r.ID)
 			must(tb, err)
-			st, some, err := f.house.Gate.Latest(tb.Context(), r.ID)
+			st, some, err := f.server.Gate.Latest(tb.Context(), r.ID)
 			must(tb, err)
 			accepted := some && st.Phase == graduation.Accepted
 			if r.Closed != m.Manifest.ClosedByDefault || m.Graduated == r.Closed || accepted == r.Closed {
@@ -180,7 +180,7 @@ const (
 
 func TestWhatAGraduationConsumes(t *testing.T) {
 	h := awshome.New(t)
-	f := &family{house: h.Open(t, h.Store(h.Endpoint), time.Now, nil)}
+	f := &family{server: h.Open(t, h.Store(h.Endpoint), time.Now, nil)}
 	parent := f.vacant(t)
 	counter := &roundtrips.Counter{}
 	s := h.Store(h.Endpoint, counter.Option)
@@ -217,12 +217,12 @@ func faultsOf(operation string) []faultproxy.Fault {
 // Every request of a graduation fails once in every way: it is decided all the
 // same or fails whole, and sent again it is accepted.
 func TestFaultInOneRequestOfAGraduation(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	clean := h.Store(h.Endpoint)
-	f := &family{house: h.Open(t, clean, time.Now, nil)}
+	f := &family{server: h.Open(t, clean, time.Now, nil)}
 	p := gate.DefaultPolicy()
 	p.Limit = gate.MaxLimit
-	must(t, f.house.Gate.SetPolicy(t.Context(), "", p))
+	must(t, f.server.Gate.SetPolicy(t.Context(), "", p))
 	parent := f.vacant(t)
 	counter := &roundtrips.Counter{}
 	st, err := h.Open(t, h.Store(h.Endpoint, counter.Option), time.Now, nil).Gate.Submit(t.Context(), f.request(t, parent, f.children(t, parent, 1)[0]))
@@ -250,7 +250,7 @@ func TestFaultInOneRequestOfAGraduation(t *testing.T) {
 						t.Fatal(err)
 					}
 					if err != nil || st.Phase != graduation.Accepted {
-						if st, err = f.house.Gate.Submit(t.Context(), sub); err != nil || st.Phase != graduation.Accepted {
+						if st, err = f.server.Gate.Submit(t.Context(), sub); err != nil || st.Phase != graduation.Accepted {
 							t.Fatalf("Submit() again = %s %+v, %v, want accepted", st.Phase, st.Refusal, err)
 						}
 					}

@@ -21,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-// home is a host with one vacant, which counts what it is asked.
-type home struct {
+// fixture is a host with one vacant, which counts what it is asked.
+type fixture struct {
 	*awshome.Home
 	t      *testing.T
 	vacant identity.ID
@@ -32,11 +32,11 @@ type home struct {
 	asked map[string]int // by text
 }
 
-func newHome(t *testing.T) *home {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := &home{Home: awshome.New(t), t: t, asked: map[string]int{}}
-	house := h.Open(t, h.Store(h.Endpoint), time.Now, h.kinds())
-	r, err := house.Vacants.Create(t.Context(), vacants.Spec{Name: "counting", Capability: "counts", Substrate: "counting"})
+	h := &fixture{Home: awshome.New(t), t: t, asked: map[string]int{}}
+	server := h.Open(t, h.Store(h.Endpoint), time.Now, h.kinds())
+	r, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: "counting", Capability: "counts", Substrate: "counting"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,37 +46,37 @@ func newHome(t *testing.T) *home {
 
 // kinds are the substrates of the home: one that answers as the echo does, and
 // counts.
-func (h *home) kinds() substrate.Kinds {
+func (h *fixture) kinds() substrate.Kinds {
 	return substrate.Kinds{"counting": func(string) (substrate.Substrate, error) { return h, nil }}
 }
 
 // Answer is the substrate's.
-func (h *home) Answer(_ context.Context, q substrate.Question) (string, error) {
+func (h *fixture) Answer(_ context.Context, q substrate.Question) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked[q.Text]++
 	return "echo from " + q.Vacant.Short() + ": " + q.Text, nil
 }
 
-func (h *home) ran(text string) int {
+func (h *fixture) ran(text string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.asked[text]
 }
 
-// door is the public door of a host of its own over a store.
-func (h *home) door(s store.Store, now func() time.Time) http.Handler {
+// handler is the public handler of a host of its own over a store.
+func (h *fixture) handler(s store.Store, now func() time.Time) http.Handler {
 	h.t.Helper()
 	return serve.Public(h.Open(h.t, s, now, h.kinds()).Message)
 }
 
-// post gives a door an envelope and reads what it says.
-func (h *home) post(door http.Handler, path string, e *envelope.Envelope) caller.Answer {
+// post gives a handler an envelope and reads what it says.
+func (h *fixture) post(handler http.Handler, path string, e *envelope.Envelope) caller.Answer {
 	h.t.Helper()
 	in := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(caller.Body(e))).WithContext(h.t.Context())
 	in.Header.Set("Content-Type", "application/json")
 	out := httptest.NewRecorder()
-	door.ServeHTTP(out, in)
+	handler.ServeHTTP(out, in)
 	a, err := caller.Read(e, out.Code, out.Body.Bytes())
 	if err != nil {
 		h.t.Fatal(err)
@@ -85,17 +85,17 @@ func (h *home) post(door http.Handler, path string, e *envelope.Envelope) caller
 }
 
 // answered has a call answered by a host without faults.
-func (h *home) answered(text string) {
+func (h *fixture) answered(text string) {
 	h.t.Helper()
 	e := h.caller.Call(text, time.Now())
-	if a := h.post(h.door(h.Store(h.Endpoint), time.Now), caller.SendPath, e); a.Status != 200 {
+	if a := h.post(h.handler(h.Store(h.Endpoint), time.Now), caller.SendPath, e); a.Status != 200 {
 		h.t.Fatalf("%q: %v, want 200", text, a)
 	}
 	h.caller.Accepted(e)
 }
 
 // sound wants the rows of the pair to obey their rules.
-func (h *home) sound() {
+func (h *fixture) sound() {
 	h.t.Helper()
 	s := h.Store(h.Endpoint)
 	pair := call.Pair{Caller: h.caller.Key.ID(), Vacant: h.vacant}

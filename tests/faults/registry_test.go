@@ -96,7 +96,7 @@ func entryUnits(t *testing.T, s store.Store, k store.Key) (units, size int) {
 	size = dynamo.ItemSize(map[string]types.AttributeValue{
 		"pk": text(doc.Key.Partition), "sk": text(doc.Key.Sort), "xp": text(doc.Index.Partition), "xs": text(doc.Index.Sort),
 		"v": &types.AttributeValueMemberN{Value: strconv.FormatUint(doc.Version, 10)},
-		"a": &types.AttributeValueMemberB{Value: doc.Attempt[:]},
+		"a": &types.AttributeValueMemberB{Value: doc.WriteID[:]},
 		"d": &types.AttributeValueMemberB{Value: doc.Data},
 	})
 	return dynamo.WriteUnits(size), size

@@ -32,13 +32,13 @@ var sealRequests = []request{
 // next Seal finishes it, no event is sealed twice or left out, and what is
 // stored is what the events make it.
 func TestFaultInOneRequestOfASeal(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	clean := h.Store(h.Endpoint)
-	house := h.Open(t, clean, time.Now, h.kinds())
+	server := h.Open(t, clean, time.Now, h.kinds())
 	now := time.Now()
 	logOver := func(s store.Store) *translog.Log {
 		l, err := translog.OfRegistry(translog.Config{
-			Store: s, Identity: house.Vacants.Self, Now: func() time.Time { return now }, Rand: rand.Reader,
+			Store: s, Identity: server.Vacants.Self, Now: func() time.Time { return now }, Rand: rand.Reader,
 			Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 		}, nil)
 		if err != nil {
@@ -60,7 +60,7 @@ func TestFaultInOneRequestOfASeal(t *testing.T) {
 				if events%2 == 1 {
 					v = lifecycle.Restricted
 				}
-				if _, _, err := house.Vacants.Publish(t.Context(), h.vacant, vacants.Wishes{Visibility: &v}); err != nil {
+				if _, _, err := server.Vacants.Publish(t.Context(), h.vacant, vacants.PublishOptions{Visibility: &v}); err != nil {
 					t.Fatal(err)
 				}
 				events++

@@ -70,7 +70,7 @@ func TestWhoIsNotHostedHereIsMisdirected(t *testing.T) {
 
 	// One that is hosted, at the address of another.
 	q := s.pair(t, s.vacant(t))
-	a = q.post("/v/"+s.vacant(t).String()+caller.SendPath, q.Call("wrong door", time.Now()))
+	a = q.post("/v/"+s.vacant(t).String()+caller.SendPath, q.Call("wrong handler", time.Now()))
 	q.refused("a vacant at another's address", a, http.StatusMisdirectedRequest, "misdirected")
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// request asks a door for a path with an Authorization header, "" for none.
+// request asks a handler for a path with an Authorization header, "" for none.
 func request(t *testing.T, client *http.Client, method, url, authorization string) (status int, header http.Header, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -32,7 +32,7 @@ func request(t *testing.T, client *http.Client, method, url, authorization strin
 	return resp.StatusCode, resp.Header, string(b)
 }
 
-// Only the key of this stage that was made last opens its control doors.
+// Only the key of this stage that was made last opens its admin socket.
 func TestOnlyTheStagesOwnKeyOpensItsControlDoors(t *testing.T) {
 	s := shared(t)
 	foreign := string(neighbour(t).OperatorKey)
@@ -50,7 +50,7 @@ func TestOnlyTheStagesOwnKeyOpensItsControlDoors(t *testing.T) {
 		t.Fatal("the key was not changed")
 	}
 	client := web(t, s.aws, "")
-	doors := []struct{ method, url string }{
+	handlers := []struct{ method, url string }{
 		{"GET", s.AdminURL + "/v1/admin/vacants"}, {"POST", s.AdminURL + "/v1/admin/vacants"}, {"GET", s.AdminURL + "/v1/admin/host"},
 		{"PUT", s.AdminURL + "/v1/admin/host"}, {"POST", s.AdminURL + "/v1/admin/vacants/x/pause"}, {"DELETE", s.AdminURL + "/v1/admin/vacants/x"},
 		{"POST", s.AdminURL + "/v1/admin/vacants/x/export"}, {"GET", s.ExportURL + "/v1/admin/export"}, {"GET", s.AdminURL + "/nowhere"},
@@ -65,7 +65,7 @@ func TestOnlyTheStagesOwnKeyOpensItsControlDoors(t *testing.T) {
 		{"the right key in the query alone", "", "?key=" + own + "&access_token=" + own},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, d := range doors {
+			for _, d := range handlers {
 				status, header, body := request(t, client, d.method, d.url+tt.query, tt.authorization)
 				if status != http.StatusUnauthorized || header.Get("WWW-Authenticate") == "" || strings.Contains(body, "vop_") {
 					t.Errorf("%s %s = %d %v %s, want 401 with WWW-Authenticate", d.method, d.url, status, header, body)
@@ -77,6 +77,6 @@ func TestOnlyTheStagesOwnKeyOpensItsControlDoors(t *testing.T) {
 		t.Errorf("the new key: %d %s, want 200", status, body)
 	}
 	if status, _, body := request(t, client, "GET", s.URL+"/v1/admin/vacants", "Bearer "+own); status != http.StatusNotFound {
-		t.Errorf("a control route at the public door: %d %s, want 404", status, body)
+		t.Errorf("a control route at the public handler: %d %s, want 404", status, body)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The figures of design §3, as the deployed function counts them: two write
+// The figures of PROTOCOL §6, as the deployed function counts them: two write
 // units for a call; three round trips when nothing is known, two when the pair
 // is.
 func TestACallCostsTwoWritesAndAtMostThreeRoundTrips(t *testing.T) {

@@ -82,7 +82,7 @@ func (s *deployed) consent(t *testing.T, r *composite.Request) {
 	}
 }
 
-// begin sends a request to the public door of the gate.
+// begin sends a request to the public handler of the gate.
 func (s *deployed) begin(t *testing.T, sub graduation.Submission) (view graduation.View, err error) {
 	t.Helper()
 	body, err := sub.Blob()
@@ -101,12 +101,12 @@ func (s *deployed) begin(t *testing.T, sub graduation.Submission) (view graduati
 		return view, refusal(resp.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, &view); err != nil {
-		t.Fatalf("the door of the gate answers %d %s", resp.StatusCode, body)
+		t.Fatalf("the handler of the gate answers %d %s", resp.StatusCode, body)
 	}
 	return view, nil
 }
 
-// refusal is the problem that a door tells of.
+// refusal is the problem that a handler tells of.
 func refusal(status int, body []byte) error {
 	var told struct{ Detail, Code string }
 	if json.Unmarshal(body, &told) == nil {
@@ -200,12 +200,12 @@ func wanted(view *graduation.View) (h history) {
 	return h
 }
 
-// gateHome is the stage as the tests of every gate see it. What is decided there
+// gateFixture is the stage as the tests of every gate see it. What is decided there
 // is compared with what the state machine says that it did.
-func (s *deployed) gateHome(t *testing.T) gatetest.Home {
+func (s *deployed) gateFixture(t *testing.T) gatetest.Fixture {
 	_, docs := s.tables(t)
 	ended := map[string]bool{}
-	return gatetest.Home{
+	return gatetest.Fixture{
 		Store:  docs,
 		Vacant: s.composite, Children: s.children, Twins: s.twins, Sign: s.consent,
 		Revoke: func(t *testing.T, id identity.ID) {
@@ -242,7 +242,7 @@ func (s *deployed) gateHome(t *testing.T) gatetest.Home {
 // process: the table is the one that drives every gate, over real functions.
 func TestTheStateMachineDecidesAsEveryGateDoes(t *testing.T) {
 	s := shared(t)
-	gatetest.Run(t, s.gateHome(t))
+	gatetest.Run(t, s.gateFixture(t))
 	if _, err := s.control(t).SetGate(t.Context(), "", gate.DefaultPolicy()); err != nil {
 		t.Error(err)
 	}

@@ -84,7 +84,7 @@ func TestABoxMovedToAnotherVacantIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := docs.Commit(t.Context(), store.Put{Key: d.Key, If: version, Attempt: store.Attempt{byte(version), 1}, Data: data, Number: d.Number, Index: d.Index}); err != nil {
+		if err := docs.Commit(t.Context(), store.Put{Key: d.Key, If: version, WriteID: store.WriteID{byte(version), 1}, Data: data, Number: d.Number, Index: d.Index}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -103,7 +103,7 @@ func TestABoxMovedToAnotherVacantIsRefused(t *testing.T) {
 	s.whole(t)
 }
 
-// The host's own key is in KMS: the door proves the host's identity by a
+// The host's own key is in KMS: the handler proves the host's identity by a
 // signature that nobody but KMS can make.
 func TestTheHostProvesItsIdentityByKMS(t *testing.T) {
 	s := shared(t)

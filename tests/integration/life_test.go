@@ -120,7 +120,7 @@ func TestTwoStagesDoNotSeeEachOther(t *testing.T) {
 	p.refused("a vacant of the one at the other", p.send(p.Call("hello", time.Now())), http.StatusMisdirectedRequest, "misdirected")
 	p.refused("what the one has answered, at the other", p.send(e), http.StatusMisdirectedRequest, "misdirected")
 	if _, err := two.control(t).Show(t.Context(), p.To.String()); err == nil {
-		t.Errorf("the control door of the other shows %s", p.To.Short())
+		t.Errorf("the admin socket of the other shows %s", p.To.Short())
 	}
 	for _, part := range []string{"data", "functions"} {
 		a, b := one.outputs(t, part), two.outputs(t, part)

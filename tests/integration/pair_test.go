@@ -13,11 +13,11 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-// pair is a caller and the vacant that it calls, at the door of a stage.
+// pair is a caller and the vacant that it calls, at the handler of a stage.
 type pair struct {
 	*caller.Caller
 	t    *testing.T
-	url  string // of the message door
+	url  string // of the message handler
 	http *http.Client
 }
 
@@ -32,7 +32,7 @@ type heard struct {
 	header http.Header
 }
 
-// post sends a body to a path of the door. What is no answer of the function,
+// post sends a body to a path of the handler. What is no answer of the function,
 // as that of a Lambda whose process died, has no header and its status.
 func (p *pair) post(path string, e *envelope.Envelope) heard {
 	p.t.Helper()
@@ -60,7 +60,7 @@ func (p *pair) post(path string, e *envelope.Envelope) heard {
 	return heard{a, resp.Header}
 }
 
-// get fetches a page of the door.
+// get fetches a page of the handler.
 func (p *pair) get(path string) heard {
 	p.t.Helper()
 	status, header, body := request(p.t, p.http, http.MethodGet, p.url+path, "")

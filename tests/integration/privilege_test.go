@@ -68,7 +68,7 @@ func (s *deployed) everything(t *testing.T) {
 	}
 	// A chain of its own as a caller, which it would have brought along.
 	_, docs := s.tables(t)
-	if err := docs.Commit(t.Context(), store.Put{Key: vacants.ChainKey(p.To, p.Key.ID()), Attempt: store.Attempt{7}, Data: []byte("{}")}); err != nil {
+	if err := docs.Commit(t.Context(), store.Put{Key: vacants.ChainKey(p.To, p.Key.ID()), WriteID: store.WriteID{7}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	_, listed := control.List(t.Context(), "")
@@ -102,7 +102,7 @@ func (s *deployed) sweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := docs.Commit(t.Context(), store.Put{Key: key, If: old.Version, Attempt: store.Attempt{1, byte(old.Version)}, Data: []byte{1, 1, 9, 9}}); err != nil {
+	if err := docs.Commit(t.Context(), store.Put{Key: key, If: old.Version, WriteID: store.WriteID{1, byte(old.Version)}, Data: []byte{1, 1, 9, 9}}); err != nil {
 		t.Fatal(err)
 	}
 	event := filepath.Join(t.TempDir(), "event.json")

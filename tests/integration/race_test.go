@@ -23,9 +23,9 @@ func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 	const writers, rounds = 32, 8
 	s := shared(t)
 	p := s.pair(t, s.vacant(t))
-	doors := make([]*pair, writers)
-	for i := range doors {
-		doors[i] = &pair{Caller: p.Caller, t: t, url: p.url, http: web(t, local(t), "")}
+	handlers := make([]*pair, writers)
+	for i := range handlers {
+		handlers[i] = &pair{Caller: p.Caller, t: t, url: p.url, http: web(t, local(t), "")}
 	}
 	for round := range rounds {
 		sent := make([]*envelope.Envelope, writers)
@@ -35,10 +35,10 @@ func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 		}
 		gun := make(chan struct{})
 		var all sync.WaitGroup
-		for i, door := range doors {
+		for i, handler := range handlers {
 			all.Go(func() {
 				<-gun
-				heard[i] = door.send(sent[i])
+				heard[i] = handler.send(sent[i])
 			})
 		}
 		close(gun)

@@ -253,7 +253,7 @@ func TestAPublishedVacantIsFoundCalledAndGoneAtOnce(t *testing.T) {
 	s.whole(t)
 }
 
-// A key that was revoked is refused by all doors, from the next request on.
+// A key that was revoked is refused by all handlers, from the next request on.
 func TestARevokedKeyIsRefusedEverywhere(t *testing.T) {
 	s := shared(t)
 	r, skill := s.registry(t, nil), word(t)
@@ -346,7 +346,7 @@ func TestAnIndexIsPublishedAndLoadedByAFreshSearch(t *testing.T) {
 	}
 	s.invoke(t, "indexer-reindex")
 	if anew := s.manifest(t); anew.Archive == m.Archive || anew.Entries < m.Entries {
-		t.Errorf("the index made anew is %+v, want another with as many entries as %+v", anew, m)
+		t.Errorf("the index made again is %+v, want another with as many entries as %+v", anew, m)
 	}
 }
 

@@ -197,7 +197,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// control is the stage's account door with the operator's key.
+// control is the stage's admin API with the operator's key.
 func (s *deployed) control(t *testing.T) *admin.Client {
 	t.Helper()
 	client := web(t, s.aws, "")

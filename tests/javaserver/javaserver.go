@@ -2,8 +2,8 @@
 // jars that Maven fetches and a launcher of ours that keeps the server on the
 // loopback address.
 //
-// It imports cmd/vacancy/cache. The invariant: a server never outlives the
-// process that started it, because it ends with its standard input.
+// The invariant: a server never outlives the process that started it, because
+// it ends with its standard input.
 package javaserver
 
 import (

@@ -26,7 +26,7 @@ import (
 )
 
 // scratch is where the homes of one run of the tests lie. Its path is short:
-// the address of a control socket has about a hundred bytes.
+// the address of a admin socket has about a hundred bytes.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -67,22 +67,22 @@ const unreachable = "http:http://127.0.0.1:1/"
 
 // command runs a command line in this process over a home and returns what it
 // prints.
-func command(ctx context.Context, home string, args ...string) (string, error) {
+func command(ctx context.Context, target string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
-	if code := cli.Run(ctx, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + home}); code != 0 {
+	if code := cli.Run(ctx, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + target}); code != 0 {
 		return "", fmt.Errorf("vacancy %s: exit %d: %s", strings.Join(args, " "), code, errs.String())
 	}
 	return out.String(), nil
 }
 
-// devHome is a $VACANCY_HOME and the clock of the hosts over it.
-type devHome struct {
+// devTarget is a $VACANCY_HOME and the clock of the hosts over it.
+type devTarget struct {
 	dir string
 	at  time.Time
 }
 
-// newDevHome is a copy of the prepared home, or an empty one.
-func newDevHome(t *testing.T, empty bool) *devHome {
+// newDevTarget is a copy of the prepared home, or an empty one.
+func newDevTarget(t *testing.T, empty bool) *devTarget {
 	t.Helper()
 	dir, err := os.MkdirTemp(scratch, "")
 	if err != nil {
@@ -92,19 +92,19 @@ func newDevHome(t *testing.T, empty bool) *devHome {
 	if !empty {
 		from, err := prepared()
 		if err == nil {
-			err = copyHome(dir, from)
+			err = copyDir(dir, from)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	// Noon: no day ends while a test moves the clock by a minute.
-	return &devHome{dir: dir, at: time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour)}
+	return &devTarget{dir: dir, at: time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour)}
 }
 
-// copyHome keeps modes, which guard keys, and leaves out what a dead host's
+// copyDir keeps modes, which guard keys, and leaves out what a dead host's
 // socket is.
-func copyHome(to, from string) error {
+func copyDir(to, from string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -131,11 +131,11 @@ func copyHome(to, from string) error {
 	})
 }
 
-func (h *devHome) now() time.Time { return h.at }
+func (h *devTarget) now() time.Time { return h.at }
 
-func (h *devHome) data() string { return filepath.Join(h.dir, "host") }
+func (h *devTarget) data() string { return filepath.Join(h.dir, "host") }
 
-func (h *devHome) vacant(t *testing.T, name string) identity.ID {
+func (h *devTarget) vacant(t *testing.T, name string) identity.ID {
 	t.Helper()
 	out, err := command(t.Context(), h.dir, "show", name, "--json")
 	var v struct {
@@ -151,7 +151,7 @@ func (h *devHome) vacant(t *testing.T, name string) identity.ID {
 }
 
 // aside opens the host in this process while no other runs.
-func (h *devHome) aside(t *testing.T, now func() time.Time) (*serve.House, *calltest.Script, func()) {
+func (h *devTarget) aside(t *testing.T, now func() time.Time) (*serve.Server, *calltest.Script, func()) {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(h.data(), "seal.key"), rand.Reader)
 	if err != nil {
@@ -162,15 +162,15 @@ func (h *devHome) aside(t *testing.T, now func() time.Time) (*serve.House, *call
 		t.Fatal(err)
 	}
 	script := calltest.NewScript(file)
-	house, err := serve.Home{
-		Store: script, Vault: vault, Substrates: serve.Substrates(true), URL: "http://127.0.0.1:8080",
+	server, err := serve.Config{
+		Store: script, Vault: vault, Substrates: serve.NewSubstrates(true), URL: "http://127.0.0.1:8080",
 		Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
 	}.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return house, script, func() {
-		house.Vacants.Close()
+	return server, script, func() {
+		server.Vacants.Close()
 		if err := file.Close(); err != nil {
 			t.Error(err)
 		}

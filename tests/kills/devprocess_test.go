@@ -21,7 +21,7 @@ import (
 // dev is a running victim.
 type dev struct {
 	t      *testing.T
-	home   *devHome
+	target *devTarget
 	cmd    *exec.Cmd
 	orders *json.Encoder
 	done   *json.Decoder
@@ -41,7 +41,7 @@ type announcement struct {
 }
 
 // start runs a dev and returns when it serves, or when it has died at kill.
-func (h *devHome) start(t *testing.T, kill *place) process {
+func (h *devTarget) start(t *testing.T, kill *place) process {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -51,7 +51,7 @@ func (h *devHome) start(t *testing.T, kill *place) process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &dev{t: t, home: h, cmd: exec.Command(self), ended: make(chan struct{})}
+	v := &dev{t: t, target: h, cmd: exec.Command(self), ended: make(chan struct{})}
 	v.cmd.Env = []string{victimConfig + "=" + string(c), "VACANCY_HOME=" + h.dir, "PATH=" + os.Getenv("PATH")}
 	v.cmd.Stderr = &v.errs
 	stdin, err := v.cmd.StdinPipe()
@@ -118,7 +118,7 @@ func (v *dev) arm(kill *place) []string { return v.order(order{Kill: kill}) }
 // later moves the clock of the process; what it says then is said late.
 func (v *dev) later(d time.Duration) func(request) (response, error) {
 	v.order(order{Advance: d})
-	v.home.at = v.home.at.Add(d)
+	v.target.at = v.target.at.Add(d)
 	return v.do
 }
 
@@ -127,7 +127,7 @@ func (v *dev) do(r request) (response, error) {
 	client, base := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, v.ready.URL
 	if r.control {
 		var err error
-		if client, base, err = serve.DialControl(v.home.data()); err != nil {
+		if client, base, err = serve.DialAdmin(v.target.data()); err != nil {
 			return response{}, err
 		}
 	}

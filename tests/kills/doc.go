@@ -1,7 +1,7 @@
 // Package kills ends hosts with kill -9 at every call to the store and every
 // write to a socket that a request makes, and looks at what is left: the same
 // request sent again gets the stored reply, or hears `pending` and then
-// `unanswered`, or is accepted anew; and verify finds nothing broken.
+// `unanswered`, or is accepted again; and verify finds nothing broken.
 //
 // The places are one table (table_test.go). A request that makes a call which
 // is not in it fails the tests, so no place can be forgotten.

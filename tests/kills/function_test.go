@@ -30,19 +30,19 @@ var bootstrap = sync.OnceValues(func() (string, error) {
 	return lambda.Build(dir, "github.com/vacancy-host/vacancy/functions/message")
 })
 
-// awsHome is tables on DynamoDB Local. Its functions have the time of the
+// lambdaTarget is tables on DynamoDB Local. Its functions have the time of the
 // machine.
-type awsHome struct {
+type lambdaTarget struct {
 	*awshome.Home
 	vacants map[string]identity.ID
 }
 
-func newAWSHome(t *testing.T) *awsHome {
+func newLambdaTarget(t *testing.T) *lambdaTarget {
 	t.Helper()
-	h := &awsHome{Home: awshome.New(t), vacants: map[string]identity.ID{}}
-	house := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
+	h := &lambdaTarget{Home: awshome.New(t), vacants: map[string]identity.ID{}}
+	server := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
 	for name, substrate := range map[string]string{"echo": "echo", "failing": unreachable} {
-		r, err := house.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: name, Substrate: substrate})
+		r, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: name, Substrate: substrate})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,11 +51,11 @@ func newAWSHome(t *testing.T) *awsHome {
 	return h
 }
 
-func (h *awsHome) now() time.Time { return time.Now() }
+func (h *lambdaTarget) now() time.Time { return time.Now() }
 
-func (h *awsHome) vacant(_ *testing.T, name string) identity.ID { return h.vacants[name] }
+func (h *lambdaTarget) vacant(_ *testing.T, name string) identity.ID { return h.vacants[name] }
 
-func (h *awsHome) aside(t *testing.T, now func() time.Time) (*serve.House, *calltest.Script, func()) {
+func (h *lambdaTarget) aside(t *testing.T, now func() time.Time) (*serve.Server, *calltest.Script, func()) {
 	t.Helper()
 	script := calltest.NewScript(h.Store(h.Endpoint))
 	return h.Open(t, script, now, nil), script, func() {}
@@ -64,21 +64,21 @@ func (h *awsHome) aside(t *testing.T, now func() time.Time) (*serve.House, *call
 // function is a running functions/message with a proxy before its tables.
 type function struct {
 	steps
-	t    *testing.T
-	home *awsHome
-	f    *lambda.Function
-	hit  sync.Map // requests under way: their body to their name among their like
+	t      *testing.T
+	target *lambdaTarget
+	f      *lambda.Function
+	hit    sync.Map // requests under way: their body to their name among their like
 }
 
 // start runs a function. What it reads to warm its connections changes nothing,
 // so there is no place to die at before its first invocation.
-func (h *awsHome) start(t *testing.T, kill *place) process {
+func (h *lambdaTarget) start(t *testing.T, kill *place) process {
 	t.Helper()
 	program, err := bootstrap()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &function{t: t, home: h}
+	p := &function{t: t, target: h}
 	p.restart(kill)
 	proxy := faultproxy.Start(t, h.Endpoint)
 	p.f = lambda.Start(t, program, lambda.Options{Env: h.Env(proxy.URL), Answering: p.answering})
@@ -134,13 +134,13 @@ func (p *function) do(r request) (response, error) {
 // later is another instance of the host, whose clock is ahead: the time of the
 // built binary cannot be moved.
 func (p *function) later(d time.Duration) func(request) (response, error) {
-	house, _, _ := p.home.aside(p.t, func() time.Time { return time.Now().Add(d) })
-	door := serve.Public(house.Message)
+	server, _, _ := p.target.aside(p.t, func() time.Time { return time.Now().Add(d) })
+	handler := serve.Public(server.Message)
 	return func(r request) (response, error) {
 		in := httptest.NewRequest("POST", r.path, strings.NewReader(string(r.body)))
 		in.Header.Set("Content-Type", "application/json")
 		out := httptest.NewRecorder()
-		door.ServeHTTP(out, in)
+		handler.ServeHTTP(out, in)
 		return response{out.Code, out.Body.Bytes()}, nil
 	}
 }

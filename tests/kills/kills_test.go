@@ -20,12 +20,12 @@ func set(t *testing.T, sc scenario, in homes) *stage {
 	t.Helper()
 	s := &stage{t: t, ctx: t.Context()}
 	if in == inDev {
-		s.home = newDevHome(t, sc.empty)
+		s.target = newDevTarget(t, sc.empty)
 	} else {
-		s.home = newAWSHome(t)
+		s.target = newLambdaTarget(t)
 	}
 	if !sc.empty {
-		s.caller = caller.New(t, s.home.vacant(t, "echo"))
+		s.caller = caller.New(t, s.target.vacant(t, "echo"))
 	}
 	if sc.prepare != nil {
 		sc.prepare(s)
@@ -36,7 +36,7 @@ func set(t *testing.T, sc scenario, in homes) *stage {
 // raise starts a host and brings it to where the request comes.
 func (s *stage) raise(sc scenario) process {
 	s.t.Helper()
-	p := s.home.start(s.t, nil)
+	p := s.target.start(s.t, nil)
 	if sc.warm != nil {
 		sc.warm(s, p)
 	}
@@ -69,7 +69,7 @@ func TestEveryCallHasItsRow(t *testing.T) {
 		s := set(t, sc, in)
 		var trace []string
 		if sc.make == nil {
-			p := s.home.start(t, nil)
+			p := s.target.start(t, nil)
 			trace = p.arm(nil)
 		} else {
 			p := s.raise(sc)
@@ -114,10 +114,10 @@ func TestKilledHostLeavesNoDoubt(t *testing.T) {
 				s := set(t, sc, in)
 				r, first := s.kill(sc, at)
 				s.whole()
-				if h, ok := s.home.(*devHome); ok {
+				if h, ok := s.target.(*devTarget); ok {
 					h.at = h.at.Add(sc.pause())
 				}
-				p := s.home.start(t, nil)
+				p := s.target.start(t, nil)
 				sc.again(s, p, r, first, pt.then)
 				p.stop()
 				s.whole()
@@ -140,7 +140,7 @@ func (sc scenario) pause() time.Duration {
 func (s *stage) kill(sc scenario, at place) (request, *response) {
 	s.t.Helper()
 	if sc.make == nil {
-		s.must(s.home.start(s.t, &at).killed())
+		s.must(s.target.start(s.t, &at).killed())
 		return request{}, nil
 	}
 	p := s.raise(sc)
@@ -169,7 +169,7 @@ func tomorrow(s *stage, p process) {
 // oneCall lets the process remember the pair.
 func oneCall(s *stage, p process) {
 	s.t.Helper()
-	e := s.caller.Call("before", s.home.now())
+	e := s.caller.Call("before", s.target.now())
 	r, err := p.do(message(caller.SendPath, e))
 	if a := s.read(e, r, err); a.Status != 200 {
 		s.t.Fatal(a)
@@ -180,7 +180,7 @@ func oneCall(s *stage, p process) {
 // started lets a dev have served before.
 func started(s *stage) {
 	s.t.Helper()
-	s.home.start(s.t, nil).stop()
+	s.target.start(s.t, nil).stop()
 }
 
 func changed(command string) func(*stage, process) {
@@ -220,7 +220,7 @@ func callAgain(s *stage, p process, r request, first *response, then fate) {
 	}
 	switch then {
 	case anew:
-		if r.envelope.To == s.home.vacant(s.t, "failing") {
+		if r.envelope.To == s.target.vacant(s.t, "failing") {
 			read(p.do, 500, call.Unanswered)
 			break
 		}
@@ -249,10 +249,10 @@ func callAgain(s *stage, p process, r request, first *response, then fate) {
 func (s *stage) next(p process) {
 	s.t.Helper()
 	want := 200
-	if s.caller.To == s.home.vacant(s.t, "failing") {
+	if s.caller.To == s.target.vacant(s.t, "failing") {
 		want = 500
 	}
-	e := s.caller.Call("next", s.home.now())
+	e := s.caller.Call("next", s.target.now())
 	r, err := p.do(message(caller.SendPath, e))
 	if a := s.read(e, r, err); a.Status != want {
 		s.t.Fatalf("the next call: %v, want %d", a, want)
@@ -306,7 +306,7 @@ func startAgain(s *stage, p process, _ request, _ *response, then fate) {
 		s.t.Fatalf("the call of dev: %+v, error %q; want it %s", v.ready.Call, v.ready.Error, then)
 	}
 	p.stop()
-	if v = s.home.start(s.t, nil).(*dev); v.ready.Call == nil {
+	if v = s.target.start(s.t, nil).(*dev); v.ready.Call == nil {
 		s.t.Fatalf("the call of the next start: error %q", v.ready.Error)
 	}
 	v.stop()
@@ -355,13 +355,13 @@ func published(s *stage, p process) {
 // publishAgain looks at what the registry says in public, sends the command
 // again and finds the one event that it made, or makes. seq is that event by
 // what follows: a host that starts again has another address here, and so
-// publishes anew, once, what is published and not revoked.
+// publishes again, once, what is published and not revoked.
 func publishAgain(seq map[fate]uint64, before, after string) func(*stage, process, request, *response, fate) {
 	return func(s *stage, p process, r request, _ *response, then fate) {
 		s.t.Helper()
 		says := func(want string) {
 			s.t.Helper()
-			got, err := p.do(request{path: "/v1/capability_card/" + s.home.vacant(s.t, "echo").String()})
+			got, err := p.do(request{path: "/v1/capability_card/" + s.target.vacant(s.t, "echo").String()})
 			s.must(err)
 			if want == "" && got.status != 404 || !strings.Contains(string(got.body), want) {
 				s.t.Fatalf("the registry says %d %s, want %q, %s", got.status, got.body, want, then)
@@ -381,7 +381,7 @@ func publishAgain(seq map[fate]uint64, before, after string) func(*stage, proces
 // again and wants its one attempt to be accepted, whoever ends it.
 func graduateAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.t.Helper()
-	got, err := p.do(request{path: "/v1/capability_card/" + s.home.vacant(s.t, "clerk").String()})
+	got, err := p.do(request{path: "/v1/capability_card/" + s.target.vacant(s.t, "clerk").String()})
 	s.must(err)
 	if want := map[fate]int{anew: 404, pending: 404, done: 200}[then]; got.status != want {
 		s.t.Fatalf("the child's card: %d %s, want %d, %s", got.status, got.body, want, then)

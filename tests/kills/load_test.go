@@ -57,21 +57,21 @@ func (l *link) post(path string, e *envelope.Envelope) (caller.Answer, error) {
 // acknowledged, accepts and answers, is there when it is back.
 func TestWhatWasAcknowledgedSurvivesKill9(t *testing.T) {
 	const callers, rounds, answers = 16, 3, 400
-	s := &stage{t: t, ctx: t.Context(), home: newDevHome(t, false)}
-	vacant := s.home.vacant(t, "echo")
+	s := &stage{t: t, ctx: t.Context(), target: newDevTarget(t, false)}
+	vacant := s.target.vacant(t, "echo")
 	everybody := make([]*busy, callers)
 	for i := range everybody {
 		everybody[i] = &busy{Caller: caller.New(t, vacant)}
 	}
 	for round := range rounds {
-		p := s.home.start(t, nil)
+		p := s.target.start(t, nil)
 		if round > 0 {
 			resume(t, newLink(t, p), everybody)
 		}
-		load(t, newLink(t, p), everybody, s.home.now(), answers, p.stop)
+		load(t, newLink(t, p), everybody, s.target.now(), answers, p.stop)
 		s.whole()
 	}
-	p := s.home.start(t, nil)
+	p := s.target.start(t, nil)
 	resume(t, newLink(t, p), everybody)
 	all(t, everybody, func(b *busy) {
 		l := newLink(t, p)
@@ -134,12 +134,12 @@ func load(t *testing.T, l *link, everybody []*busy, at time.Time, answers int, k
 		}
 	})
 	// The callers see their connections break before the process is gone, and
-	// its control door answers that long.
+	// its admin socket answers that long.
 	close(answered)
 	<-ended
 }
 
-// resume sends what was under way again: it is accepted anew, or was accepted
+// resume sends what was under way again: it is accepted again, or was accepted
 // before. Then the chain goes on.
 func resume(t *testing.T, l *link, everybody []*busy) {
 	t.Helper()

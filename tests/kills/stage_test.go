@@ -23,13 +23,13 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-// home is where hosts live, one at a time, and what they leave when they die.
-type home interface {
+// target is where hosts live, one at a time, and what they leave when they die.
+type target interface {
 	now() time.Time
 	vacant(t *testing.T, name string) identity.ID
 	// aside opens the host in the test's own process, with a clock, over a
 	// store that takes prepared steps. The last value gives the home back.
-	aside(t *testing.T, now func() time.Time) (*serve.House, *calltest.Script, func())
+	aside(t *testing.T, now func() time.Time) (*serve.Server, *calltest.Script, func())
 	// start runs a host in a process of its own and returns when it serves, or
 	// has died on its way there.
 	start(t *testing.T, kill *place) process
@@ -48,7 +48,7 @@ type process interface {
 	later(d time.Duration) func(request) (response, error)
 }
 
-// request is a signed message, a page, or a command through the control door.
+// request is a signed message, a page, or a command through the admin socket.
 type request struct {
 	path     string
 	body     []byte             // nil: GET, unless it is a command
@@ -66,7 +66,7 @@ type response struct {
 type stage struct {
 	t      *testing.T
 	ctx    context.Context
-	home   home
+	target target
 	caller *caller.Caller
 	before *envelope.Envelope // accepted before, and answered or not; in scenarios that need one
 	body   []byte             // of the request, in scenarios that prepare one
@@ -89,10 +89,10 @@ const past = call.DefaultWork + call.Grace + 25*time.Second
 // answered has a call of the caller's answered before the process starts.
 func answered(s *stage) {
 	s.t.Helper()
-	house, _, done := s.home.aside(s.t, s.home.now)
+	server, _, done := s.target.aside(s.t, s.target.now)
 	defer done()
-	e := s.caller.Call("before", s.home.now())
-	if out := house.Calls.Send(s.ctx, identity.ID{}, e); out.Problem != nil {
+	e := s.caller.Call("before", s.target.now())
+	if out := server.Calls.Send(s.ctx, identity.ID{}, e); out.Problem != nil {
 		s.t.Fatal(out.Problem)
 	}
 	s.before = e
@@ -103,13 +103,13 @@ func answered(s *stage) {
 // ago that anybody may void it.
 func undecided(s *stage) {
 	s.t.Helper()
-	earlier := func() time.Time { return s.home.now().Add(-past) }
-	house, script, done := s.home.aside(s.t, earlier)
+	earlier := func() time.Time { return s.target.now().Add(-past) }
+	server, script, done := s.target.aside(s.t, earlier)
 	script.Next("Commit rsp", func(context.Context, func(context.Context) error) error {
 		return errors.New("the process ends here")
 	})
 	e := s.caller.Call("before", earlier())
-	if out := house.Calls.Send(s.ctx, identity.ID{}, e); out.Problem == nil {
+	if out := server.Calls.Send(s.ctx, identity.ID{}, e); out.Problem == nil {
 		s.t.Fatal("the call is answered, want it undecided")
 	}
 	s.before = e
@@ -121,16 +121,16 @@ func undecided(s *stage) {
 // composed has the caller call a vacant that asks a closed child of its own.
 func composed(s *stage) {
 	s.t.Helper()
-	house, _, done := s.home.aside(s.t, s.home.now)
+	server, _, done := s.target.aside(s.t, s.target.now)
 	defer done()
-	s.must(house.Texts.Warm(s.ctx))
-	parent, err := house.Vacants.Create(s.ctx, vacants.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
+	s.must(server.Texts.Warm(s.ctx))
+	parent, err := server.Vacants.Create(s.ctx, vacants.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
 	s.must(err)
-	_, _, err = house.Vacants.Spawn(s.ctx, vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk"})
+	_, _, err = server.Vacants.Spawn(s.ctx, vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk"})
 	s.must(err)
 	p, err := plan.Parse([]byte(`{"version":1,"delegate":[{"child":"clerk","kind":"answer"}],"aggregate":{"how":"first"}}`))
 	s.must(err)
-	_, _, err = house.Vacants.SetPlan(s.ctx, parent.ID, p)
+	_, _, err = server.Vacants.SetPlan(s.ctx, parent.ID, p)
 	s.must(err)
 	s.caller.To = parent.ID
 }
@@ -139,9 +139,9 @@ func composed(s *stage) {
 // graduate. They are served by different things: twins would be refused.
 func consented(s *stage) {
 	s.t.Helper()
-	house, _, done := s.home.aside(s.t, s.home.now)
+	server, _, done := s.target.aside(s.t, s.target.now)
 	defer done()
-	v := house.Vacants
+	v := server.Vacants
 	parent, err := v.Create(s.ctx, vacants.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})
 	s.must(err)
 	child, _, err := v.Spawn(s.ctx, vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk", Substrate: unreachable})
@@ -156,9 +156,9 @@ func consented(s *stage) {
 // warmed makes the key of the day.
 func warmed(s *stage) {
 	s.t.Helper()
-	house, _, done := s.home.aside(s.t, s.home.now)
+	server, _, done := s.target.aside(s.t, s.target.now)
 	defer done()
-	s.must(house.Texts.Warm(s.ctx))
+	s.must(server.Texts.Warm(s.ctx))
 }
 
 // read takes an answer to e apart; it must be an honest one.
@@ -177,15 +177,15 @@ func (s *stage) whole() {
 		return
 	}
 	var found []string
-	switch h := s.home.(type) {
-	case *devHome:
+	switch h := s.target.(type) {
+	case *devTarget:
 		out, err := command(s.ctx, h.dir, "verify", "--data", h.data(), "--json")
 		if err != nil {
 			found = append(found, err.Error(), out)
 		}
-	case *awsHome:
+	case *lambdaTarget:
 		_, err := fsck.Run(s.ctx, fsck.Config{
-			Home: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now,
+			Source: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now,
 			Found: func(f fsck.Finding) error { found = append(found, f.String()); return nil },
 		})
 		s.must(err)
@@ -195,7 +195,7 @@ func (s *stage) whole() {
 	}
 }
 
-// decode reads a control door's answer.
+// decode reads a admin socket's answer.
 func decode[T any](t *testing.T, r response) (v T) {
 	t.Helper()
 	if err := json.Unmarshal(r.body, &v); err != nil {

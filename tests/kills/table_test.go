@@ -16,9 +16,9 @@ import (
 type fate string
 
 const (
-	anew       fate = "accepted anew"                    // the dead host left no trace
+	anew       fate = "accepted again"                    // the dead host left no trace
 	pending    fate = "pending, and unanswered when due" // it was accepted and never decided
-	doubtful   fate = "accepted anew, or pending"        // by which of two calls side by side was quicker
+	doubtful   fate = "accepted again, or pending"        // by which of two calls side by side was quicker
 	decided    fate = "pending, or the stored reply"     // by what was quicker, its answer or what is kept beside it
 	unanswered fate = "unanswered"                       // it was accepted and is void
 	stored     fate = "the stored reply"                 // it was answered
@@ -456,7 +456,7 @@ var table = []scenario{
 			{before, "Doc revoked 2", pending, inDev},
 			{before, "Doc gradwin", pending, inDev},
 			{before, "Doc reg 3", pending, inDev},
-			{before, "Docs litter", pending, inDev},
+			{before, "Docs children", pending, inDev},
 			{before, "Docs kin", pending, inDev},
 			{before, "Doc reg 4", pending, inDev},
 			{before, "Doc reg 5", pending, inDev},
@@ -513,11 +513,11 @@ var table = []scenario{
 }
 
 func aCall(s *stage) request {
-	return message(caller.SendPath, s.caller.Call("hi", s.home.now()))
+	return message(caller.SendPath, s.caller.Call("hi", s.target.now()))
 }
 
 func aFailingCall(s *stage) request {
-	s.caller.To = s.home.vacant(s.t, "failing")
+	s.caller.To = s.target.vacant(s.t, "failing")
 	return aCall(s)
 }
 
@@ -526,7 +526,7 @@ func resend(s *stage) request { return message(caller.SendPath, s.before) }
 func ask(s *stage) request { return message(caller.AskPath, s.before) }
 
 func reset(s *stage) request {
-	return message(caller.ResetPath, s.caller.Reset(s.home.now().Add(time.Millisecond)))
+	return message(caller.ResetPath, s.caller.Reset(s.target.now().Add(time.Millisecond)))
 }
 
 func card(s *stage) request {

@@ -60,7 +60,7 @@ type steps struct {
 	trace []string
 }
 
-// restart begins to count anew and returns what was noted.
+// restart begins to count again and returns what was noted.
 func (s *steps) restart(kill *place) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func runVictim(encoded string) int {
 	v := &victim{now: c.Now}
 	v.restart(c.Kill)
 	go v.obey(json.NewDecoder(os.Stdin), json.NewEncoder(os.NewFile(3, "confirmations")))
-	return cli.Seams{Store: v.store, Door: v.door, Now: v.clock}.Run(
+	return cli.Seams{Store: v.store, Door: v.interceptEndpoint, Now: v.clock}.Run(
 		context.Background(), c.Args, strings.NewReader(""), os.Stdout, os.Stderr, os.Environ())
 }
 
@@ -158,7 +158,7 @@ func (v *victim) store(inner store.Store) store.Store {
 	}}
 }
 
-func (v *victim) door(d serve.Door) serve.Door {
+func (v *victim) interceptEndpoint(d serve.Endpoint) serve.Endpoint {
 	d.Listener = listener{d.Listener, v}
 	return d
 }

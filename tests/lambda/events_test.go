@@ -32,7 +32,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-var update = flag.Bool("update", false, "write the sample events anew")
+var update = flag.Bool("update", false, "write the sample events again")
 
 // samplesDir holds the sample events, for people and for these tests.
 var samplesDir = filepath.Join("..", "..", "events")

@@ -12,7 +12,7 @@ import (
 )
 
 // Nobody who calls waits for the engine of search: the two functions that have
-// it are apart, and larger. The doors beside that of calls have a little more:
+// it are apart, and larger. The handlers beside that of calls have a little more:
 // clients of AWS that calls do without, or the log.
 func TestZipIsAtMostFiveMegabytes(t *testing.T) {
 	for _, name := range names {

@@ -25,21 +25,21 @@ import (
 // kin is a home with a parent, and children of another substrate.
 type kin struct {
 	home   *awshome.Home
-	house  *serve.House
+	server *serve.Server
 	parent identity.ID
 }
 
 func newKin(t *testing.T) *kin {
 	t.Helper()
 	k := &kin{home: operated(t)}
-	k.house = k.home.Open(t, k.home.Store(k.home.Endpoint), time.Now, nil)
+	k.server = k.home.Open(t, k.home.Store(k.home.Endpoint), time.Now, nil)
 	k.parent = k.home.Create(t, "parent", nil)
 	return k
 }
 
 func (k *kin) child(t *testing.T, name string) identity.ID {
 	t.Helper()
-	r, _, err := k.house.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: k.parent, Path: "D2", Name: name, Substrate: "http:https://child.example/answer"})
+	r, _, err := k.server.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: k.parent, Path: "D2", Name: name, Substrate: "http:https://child.example/answer"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func (k *kin) request(t *testing.T, child identity.ID, text string) []byte {
 		k.parent: func(s identity.Signer) error { return r.SignParent(t.Context(), s) },
 		child:    func(s identity.Signer) error { return r.SignChild(t.Context(), s) },
 	} {
-		if err := k.house.Vacants.Sign(t.Context(), id, sign); err != nil {
+		if err := k.server.Vacants.Sign(t.Context(), id, sign); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,13 +139,13 @@ func (k *kin) view(t *testing.T, account *Function, child identity.ID) (v gradua
 func TestTheGatesFunctionsTakeAChildFromItsRequestToItsCard(t *testing.T) {
 	k := newKin(t)
 	machine, env := newMachines(t)
-	door, account, all := run(t, "graduate", k.home, env...), run(t, "admin", k.home, env...), newSteps(t, k.home)
+	handler, account, all := run(t, "graduate", k.home, env...), run(t, "admin", k.home, env...), newSteps(t, k.home)
 	child := k.child(t, "reader")
 	body := k.request(t, child, "reads contracts")
 	for range 2 { // the same joins what is open
-		r, err := door.Post(t.Context(), "/v1/graduations", body)
+		r, err := handler.Post(t.Context(), "/v1/graduations", body)
 		if err != nil || r.Status != 202 || !strings.Contains(r.Body, `"state":"open"`) {
-			t.Fatalf("submit = %d %s, %v, want 202\n%s", r.Status, r.Body, err, door.Log())
+			t.Fatalf("submit = %d %s, %v, want 202\n%s", r.Status, r.Body, err, handler.Log())
 		}
 	}
 	runs := machine.runs()
@@ -168,16 +168,16 @@ func TestTheGatesFunctionsTakeAChildFromItsRequestToItsCard(t *testing.T) {
 	if v.State != graduation.Accepted || v.Outcome == nil || v.Outcome.Endpoint != awshome.URL+"/v/"+child.String()+"/a2a/message/send" {
 		t.Errorf("graduation = %s %+v, want it accepted, with its endpoint", v.State, v.Outcome)
 	}
-	r, err := door.Post(t.Context(), "/v1/graduations", body)
+	r, err := handler.Post(t.Context(), "/v1/graduations", body)
 	if err != nil || r.Status != 200 || len(machine.runs()) != 0 {
 		t.Errorf("the same after its success = %d %s, %v, want 200 and nothing started", r.Status, r.Body, err)
 	}
-	k.units(t, door, all)
+	k.units(t, handler, all)
 }
 
 // units holds what the lines count against what the estimate says: each step
 // was given its task twice, so the second is left out.
-func (k *kin) units(t *testing.T, door *Function, all *steps) {
+func (k *kin) units(t *testing.T, handler *Function, all *steps) {
 	t.Helper()
 	var writes, reads float64
 	add := func(m map[string]any) {
@@ -195,7 +195,7 @@ func (k *kin) units(t *testing.T, door *Function, all *steps) {
 			}
 		}
 	}
-	add(lines(t, door)[0])
+	add(lines(t, handler)[0])
 	model := cost.DefaultGraduation()
 	t.Logf("a graduation: %v write units as DynamoDB Local counts them, %v read units; the estimate says %v and %v", writes, reads, model.WriteUnits, model.ReadUnits)
 	if reads > model.ReadUnits {
@@ -206,7 +206,7 @@ func (k *kin) units(t *testing.T, door *Function, all *steps) {
 func TestEachRefusalOfAFunctionIsRecordedAsWhatItIs(t *testing.T) {
 	k := newKin(t)
 	machine, env := newMachines(t)
-	door, account, all := run(t, "graduate", k.home, env...), run(t, "admin", k.home, env...), newSteps(t, k.home)
+	handler, account, all := run(t, "graduate", k.home, env...), run(t, "admin", k.home, env...), newSteps(t, k.home)
 	policy := gate.DefaultPolicy()
 	policy.Limit = 1
 	for _, tt := range []struct {
@@ -222,7 +222,7 @@ func TestEachRefusalOfAFunctionIsRecordedAsWhatItIs(t *testing.T) {
 		}, "GraduationCollusionError", []any{graduation.Refused, gate.Collusion, "GraduationCollusionError"}},
 		{"the key is revoked", func(child identity.ID) {
 			k.set(t, policy)
-			if _, _, err := k.house.Vacants.Revoke(t.Context(), child, "gone"); err != nil {
+			if _, _, err := k.server.Vacants.Revoke(t.Context(), child, "gone"); err != nil {
 				t.Fatal(err)
 			}
 		}, "RevokedError", []any{graduation.Refused, gate.Consent, "RevokedError"}},
@@ -233,7 +233,7 @@ func TestEachRefusalOfAFunctionIsRecordedAsWhatItIs(t *testing.T) {
 			child := k.child(t, fmt.Sprintf("child-%d", time.Now().UnixNano()))
 			body := k.request(t, child, "reads")
 			tt.prepare(child)
-			if r, err := door.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 202 {
+			if r, err := handler.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 202 {
 				t.Fatalf("submit = %d %s, %v, want 202", r.Status, r.Body, err)
 			}
 			ended, _ := all.walk(machine.runs()[0].Input)
@@ -257,7 +257,7 @@ func TestEachRefusalOfAFunctionIsRecordedAsWhatItIs(t *testing.T) {
 
 func (k *kin) set(t *testing.T, p gate.Policy) {
 	t.Helper()
-	if err := k.house.Gate.SetPolicy(t.Context(), "", p); err != nil {
+	if err := k.server.Gate.SetPolicy(t.Context(), "", p); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -269,7 +269,7 @@ func (k *kin) broken(t *testing.T, all *steps) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := k.house.Gate.Begin(t.Context(), sub)
+	st, err := k.server.Gate.Begin(t.Context(), sub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,14 +289,14 @@ func (k *kin) broken(t *testing.T, all *steps) string {
 func TestWhatCouldNotBeStartedIsStartedByTheSameRequest(t *testing.T) {
 	k := newKin(t)
 	machine, env := newMachines(t)
-	door := run(t, "graduate", k.home, env...)
+	handler := run(t, "graduate", k.home, env...)
 	body := k.request(t, k.child(t, "reader"), "reads")
 	machine.say("", true)
-	if r, err := door.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 503 || !strings.Contains(r.Body, "send the same again") {
+	if r, err := handler.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 503 || !strings.Contains(r.Body, "send the same again") {
 		t.Errorf("submit without a machine = %d %s, %v, want 503", r.Status, r.Body, err)
 	}
 	machine.say("", false)
-	if r, err := door.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 202 {
+	if r, err := handler.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 202 {
 		t.Errorf("submit again = %d %s, %v, want 202", r.Status, r.Body, err)
 	}
 	if runs := machine.runs(); len(runs) != 1 || !strings.HasSuffix(runs[0].Name, "-1") {

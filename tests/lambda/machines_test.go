@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// machines is as much of Step Functions as the door of the gate asks for, for
+// machines is as much of Step Functions as the handler of the gate asks for, for
 // functions that run beside DynamoDB Local: it keeps what was started, and says
 // what a test has it say of how far that is.
 type machines struct {

@@ -15,7 +15,7 @@ import (
 
 // dialler is the one package of a host that opens connections to where somebody
 // else says. It asks who acts, so nobody gets past the guard of vacants but past
-// it (design §2, wire §14).
+// it (shared/README §1, PROTOCOL §14).
 const dialler = "shared/host/network/outbound"
 
 // dials are the names of the standard library by which a connection is opened,
@@ -46,7 +46,7 @@ var inert = []string{
 // excepted open connections too, each to what nobody outside the host chooses.
 var excepted = map[string]string{
 	"shared/front/onlambda":                    "Lambda's own runtime, and AWS",
-	"shared/front/serve/control.go":            "the control door of the same home, for the command line",
+	"shared/front/serve/control.go":            "the admin socket of the same home, for the command line",
 	"shared/front/serve/socket.go":             "whether another process has this home's socket",
 	"shared/host/keys/custody/kms":             "AWS",
 	"shared/host/client/dispatch/http.go":      "a person's own machine: whom to call is the person's choice",

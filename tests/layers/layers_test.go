@@ -1,4 +1,4 @@
-// Package layers checks the house against its plan: who may import whom.
+// Package layers checks the server against its plan: who may import whom.
 package layers
 
 import (
@@ -28,7 +28,7 @@ func floor(path string) int {
 
 // pipes may be imported from anywhere, and import nothing of the floors.
 func pipe(path string) bool {
-	return slices.Contains([]string{"problem", "obs", "durable", "lockfile"}, strings.TrimPrefix(path, module+"shared/"))
+	return slices.Contains([]string{"problem", "obs", "durable", "lockfile", "retry"}, strings.TrimPrefix(path, module+"shared/"))
 }
 
 // adapters are the only packages, with those below them, that may import the
@@ -113,7 +113,7 @@ func TestAPackageImportsItsOwnFloorOrALowerOne(t *testing.T) {
 			case floor(f.pkg) > 0 && floor(im) > floor(f.pkg):
 				t.Errorf("%s (floor %d) imports %s (floor %d)", f.path, floor(f.pkg), im, floor(im))
 			case pipe(f.pkg) && strings.HasPrefix(im, module) && !pipe(im):
-				t.Errorf("%s imports %s, and runs through all floors", f.path, im)
+				t.Errorf("%s imports %s, and runs through all layers", f.path, im)
 			case strings.HasPrefix(f.pkg, module+"shared/") && strings.HasPrefix(im, module) && !strings.HasPrefix(im, module+"shared/"):
 				t.Errorf("%s imports %s, and the core imports only the core", f.path, im)
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/opensearch"
 )
 
-// person runs commands with a home folder of their own.
+// person runs commands with a home directory of their own.
 type person struct {
 	t   *testing.T
 	env []string

@@ -1,9 +1,9 @@
 // Package roundtrips counts what a piece of work asks of DynamoDB: requests,
 // round trips one after another, and read and write units.
 //
-// It imports the AWS SDK and the dynamo adapter's sums. The invariant: a count
-// does not depend on the machine's speed. Calls that can overlap are held until
-// they do, and what DynamoDB Local counts wrongly is computed.
+// The invariant: a count does not depend on the machine's speed. Calls that can
+// overlap are held until they do, and what DynamoDB Local counts wrongly is
+// computed.
 package roundtrips
 
 import (

@@ -53,7 +53,7 @@ func TestUnitsAreDynamoDBsAndComputedForTransactions(t *testing.T) {
 	counter := &roundtrips.Counter{}
 	s := dynamo.New(dynamolocal.Client(endpoint, counter.Option), dynamolocal.Tables(t, endpoint))
 	row := func(stream store.Stream, size int) store.Append {
-		return store.Append{Stream: stream, Position: 1, Attempt: store.Attempt{1}, Data: make([]byte, size)}
+		return store.Append{Stream: stream, Position: 1, WriteID: store.WriteID{1}, Data: make([]byte, size)}
 	}
 	commit := func(writes ...store.Write) {
 		t.Helper()

@@ -1,9 +1,12 @@
-// Command runner is what tests/run starts: it checks the tools, fetches what
-// later stages need while earlier ones run, runs the named stages in order, the
-// last of them beside some others, and counts. Its last line is "N passed, N
-// failed, N skipped".
+// Command runner is what tests/run starts. It checks the tools, fetches what
+// later stages need while earlier ones run, runs the chosen stages and prints
+// the time of each. Its last line is "N passed, N failed, N skipped".
 //
-// A tool that is missing is a failure before any work, never a skip.
+// A default run gives the same verdict for the same tree: fixed seeds, the
+// stored fuzz corpus, a sample of the long series. "deep" before the stages
+// runs every series at full length, and fuzzes.
+//
+// A missing tool is a failure before any work, never a skip.
 package main
 
 import (
@@ -17,36 +20,55 @@ import (
 	"time"
 )
 
-// packages of the project, by name: those of infra are apart, because building
-// the CDK takes longer than all the others together.
+// packages of the project without infra. Compiling the CDK takes longer than
+// all of them together, so infra has its own stage.
 var packages = []string{"./cmd/...", "./functions/...", "./localstack/...", "./shared/...", "./tests/..."}
+
+// depth is how much of each series a run covers.
+type depth bool
+
+const (
+	sample depth = false // fixed seeds and short series
+	deep   depth = true  // full series, random seeds, fuzzing
+)
+
+// args are the arguments of go test at this depth.
+func (d depth) args(args ...string) []string {
+	if d == deep {
+		return args
+	}
+	return append([]string{"-short"}, args...)
+}
 
 // stage is one named part of the run.
 type stage struct {
 	name  string
 	about string
 	needs []string // downloads to wait for, by name
-	run   func(context.Context, *counts) error
-	// beside says that it runs while the last stage of all mostly waits for its
-	// server: one after the other they would take half an hour.
+	run   func(context.Context, *counts, depth) error
+	// beside is set for stages that run concurrently with the last one, which
+	// mostly waits for LocalStack.
 	beside bool
+	// deepOnly is set for stages that a default run leaves out unless it names
+	// them.
+	deepOnly bool
 }
 
-// deployed is the stage that the others beside it run with.
+// deployed is the stage that the stages with beside run with.
 const deployed = "aws"
 
 var stages = []stage{
-	{"format", "gofmt changes nothing", nil, format, false},
-	{"vet", "go vet, and the command builds for every system", nil, vet, false},
-	{"lint", "staticcheck is silent", []string{"staticcheck"}, lint, false},
-	{"unit", "unit tests with the race detector", nil, unit, false},
-	{"e2e", "stories and attacks through the real command", nil, e2e, false},
-	{"store", "the store contract on every adapter", []string{"dynamodb-local"}, storeContract, false},
-	{"search", "the search contract on a real OpenSearch node", []string{"opensearch"}, searchContract, true},
-	{"faults", "faults, kills and random schedules", []string{"dynamodb-local"}, faults, true},
-	{"fuzz", "10 s for each parser of what strangers send", nil, fuzz, true},
-	{"infra", "the stacks against their golden templates and policies", []string{"staticcheck", "cdk-build"}, infra, true},
-	{deployed, "the deployed host, on LocalStack", []string{"cdk", "localstack", "cdk-build"}, aws, true},
+	{name: "format", about: "gofmt changes nothing", run: format},
+	{name: "vet", about: "go vet, and the command compiles for other systems", run: vet},
+	{name: "lint", about: "staticcheck is silent", needs: []string{"staticcheck"}, run: lint},
+	{name: "unit", about: "unit tests with the race detector", run: unit, beside: true},
+	{name: "e2e", about: "stories and attacks through the real command", run: e2e, beside: true},
+	{name: "store", about: "the store contract on every adapter", needs: []string{"dynamodb-local"}, run: storeContract, beside: true},
+	{name: "search", about: "the search contract on a real OpenSearch node", needs: []string{"opensearch"}, run: searchContract, beside: true},
+	{name: "faults", about: "faults, kills and random schedules", needs: []string{"dynamodb-local"}, run: faults, beside: true},
+	{name: "fuzz", about: "10 s for each parser of untrusted input", run: fuzz, beside: true, deepOnly: true},
+	{name: "infra", about: "the stacks against their golden templates and policies", needs: []string{"staticcheck", "cdk-build"}, run: infra, beside: true},
+	{name: deployed, about: "the deployed host, on LocalStack", needs: []string{"cdk", "localstack", "cdk-build"}, run: aws},
 }
 
 func main() {
@@ -55,27 +77,35 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:]))
 }
 
-func run(ctx context.Context, names []string) int {
-	chosen, err := choose(names)
+func run(ctx context.Context, args []string) int {
+	d, names := sample, args
+	if len(args) > 0 && args[0] == "deep" {
+		d, names = deep, args[1:]
+	}
+	chosen, err := choose(d, names)
 	if err != nil {
 		fmt.Println(err)
 		return 2
 	}
 	var c counts
-	defer func() { fmt.Println(c.String()) }()
+	var times table
+	defer func() {
+		times.print(os.Stdout)
+		fmt.Println(c.String())
+	}()
 	if !tools(ctx) {
 		c.failed++
 		return 1
 	}
 	fetched := fetchAll(ctx, chosen)
-	alone := slices.DeleteFunc(slices.Clone(chosen), func(s stage) bool { return s.beside })
-	together := chosen[len(alone):]
-	c.add(inOrder(ctx, alone, fetched))
-	others := slices.DeleteFunc(slices.Clone(together), func(s stage) bool { return s.name == deployed })
-	last := make(chan counts, 1)
-	go func() { last <- inOrder(ctx, together[len(others):], fetched) }()
-	c.add(inOrder(ctx, others, fetched))
-	c.add(<-last)
+	alone := slices.DeleteFunc(slices.Clone(chosen), func(s stage) bool { return s.beside || s.name == deployed })
+	others := slices.DeleteFunc(slices.Clone(chosen), func(s stage) bool { return !s.beside })
+	last := slices.DeleteFunc(slices.Clone(chosen), func(s stage) bool { return s.name != deployed })
+	c.add(inOrder(ctx, alone, d, fetched, &times))
+	done := make(chan counts, 1)
+	go func() { done <- inOrder(ctx, last, d, fetched, &times) }()
+	c.add(inOrder(ctx, others, d, fetched, &times))
+	c.add(<-done)
 	if c.failed > 0 {
 		return 1
 	}
@@ -83,7 +113,7 @@ func run(ctx context.Context, names []string) int {
 }
 
 // inOrder runs stages one after the other, and counts.
-func inOrder(ctx context.Context, stages []stage, fetched downloads) (c counts) {
+func inOrder(ctx context.Context, stages []stage, d depth, fetched downloads, times *table) (c counts) {
 	for _, s := range stages {
 		if ctx.Err() != nil {
 			c.failed++
@@ -93,7 +123,7 @@ func inOrder(ctx context.Context, stages []stage, fetched downloads) (c counts) 
 		fmt.Printf("== %s: %s\n", s.name, s.about)
 		err := fetched.wait(ctx, s.needs)
 		if err == nil {
-			err = s.run(ctx, &c)
+			err = s.run(ctx, &c, d)
 		}
 		verdict := "ok"
 		if err != nil {
@@ -102,14 +132,17 @@ func inOrder(ctx context.Context, stages []stage, fetched downloads) (c counts) 
 				c.failed++
 			}
 		}
-		fmt.Printf("== %s: %s, %.1f s\n\n", s.name, verdict, time.Since(began).Seconds())
+		took := time.Since(began)
+		times.add(s.name, took)
+		fmt.Printf("== %s: %s, %.1f s\n\n", s.name, verdict, took.Seconds())
 	}
 	return c
 }
-
-func choose(names []string) ([]stage, error) {
+// choose returns the named stages in their order, or those of the depth if none
+// is named.
+func choose(d depth, names []string) ([]stage, error) {
 	if len(names) == 0 {
-		return stages, nil
+		return slices.DeleteFunc(slices.Clone(stages), func(s stage) bool { return s.deepOnly && d != deep }), nil
 	}
 	var known []string
 	var chosen []stage

@@ -18,15 +18,20 @@ func names(stages []stage) (names []string) {
 
 func TestStagesRunInTheirOrderAndAreChosenByName(t *testing.T) {
 	want := []string{"format", "vet", "lint", "unit", "e2e", "store", "search", "faults", "fuzz", "infra", "aws"}
-	all, err := choose(nil)
+	all, err := choose(deep, nil)
 	if got := names(all); err != nil || !slices.Equal(got, want) {
-		t.Errorf("choose() = %v, %v, want %v", got, err, want)
+		t.Errorf("choose(deep) = %v, %v, want %v", got, err, want)
 	}
-	some, err := choose([]string{"unit", "format"})
+	all, err = choose(sample, nil)
+	want = slices.DeleteFunc(want, func(name string) bool { return name == "fuzz" })
+	if got := names(all); err != nil || !slices.Equal(got, want) {
+		t.Errorf("choose(sample) = %v, %v, want %v: a default run does not fuzz", got, err, want)
+	}
+	some, err := choose(sample, []string{"unit", "format"})
 	if got := names(some); err != nil || !slices.Equal(got, []string{"format", "unit"}) {
 		t.Errorf("choose(unit, format) = %v, %v, want both in their order", got, err)
 	}
-	if _, err := choose([]string{"unit", "nosuch"}); err == nil || !strings.Contains(err.Error(), "nosuch") || !strings.Contains(err.Error(), "fuzz") {
+	if _, err := choose(sample, []string{"unit", "nosuch"}); err == nil || !strings.Contains(err.Error(), "nosuch") || !strings.Contains(err.Error(), "fuzz") {
 		t.Errorf("choose(nosuch) = %v, want an error with it and the stages there are", err)
 	}
 }

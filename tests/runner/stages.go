@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/localstack/server"
 )
 
-func format(ctx context.Context, c *counts) error {
+func format(ctx context.Context, c *counts, _ depth) error {
 	out, err := output(ctx, "gofmt", "-l", "cmd", "functions", "infra", "localstack", "shared", "tests")
 	if err == nil && out != "" {
 		err = fmt.Errorf("gofmt would change:\n%s", out)
@@ -22,12 +22,17 @@ func format(ctx context.Context, c *counts) error {
 	return c.one(err)
 }
 
-// targets the command is built for, beside the machine's own.
-var targets = []string{"darwin/arm64", "windows/amd64", "linux/arm64"}
+// targets are the systems the command must compile for, beside the machine's
+// own. A default run compiles for the first only; the files that differ between
+// systems (file locks, sockets) differ most on Windows.
+var targets = []string{"windows/amd64", "darwin/arm64", "linux/arm64"}
 
-func vet(ctx context.Context, c *counts) error {
+func vet(ctx context.Context, c *counts, d depth) error {
 	errs := []error{c.one(command(ctx, nil, "go", append([]string{"vet"}, packages...)...))}
-	for _, target := range targets {
+	for i, target := range targets {
+		if i > 0 && d != deep {
+			break
+		}
 		system, arch, _ := strings.Cut(target, "/")
 		fmt.Println("   build", target)
 		env := []string{"GOOS=" + system, "GOARCH=" + arch, "CGO_ENABLED=0"}
@@ -36,14 +41,14 @@ func vet(ctx context.Context, c *counts) error {
 	return errors.Join(errs...)
 }
 
-func lint(ctx context.Context, c *counts) error {
+func lint(ctx context.Context, c *counts, _ depth) error {
 	return c.one(command(ctx, nil, staticcheckPath(), packages...))
 }
 
 // heavy packages have a stage of their own.
 var heavy = regexp.MustCompile(`/(shared/store/dynamo|shared/host/registry/search/opensearch|tests/(e2e|dynamolocal|opensearch|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
 
-func unit(ctx context.Context, c *counts) error {
+func unit(ctx context.Context, c *counts, _ depth) error {
 	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)
 	if err != nil {
 		return err
@@ -52,20 +57,20 @@ func unit(ctx context.Context, c *counts) error {
 	return goTest(ctx, c, append([]string{"-race", "-short", "-skip=" + onAWS}, list...)...)
 }
 
-func e2e(ctx context.Context, c *counts) error {
-	return goTest(ctx, c, "-count=1", "./tests/e2e/...")
+func e2e(ctx context.Context, c *counts, d depth) error {
+	return goTest(ctx, c, d.args("-count=1", "./tests/e2e/...")...)
 }
 
-func storeContract(ctx context.Context, c *counts) error {
-	return goTest(ctx, c, "-count=1", "-p=1", "-skip="+onAWS, "./shared/store/...", "./tests/dynamolocal/...", "./tests/faultproxy/...", "./tests/roundtrips/...")
+func storeContract(ctx context.Context, c *counts, d depth) error {
+	return goTest(ctx, c, d.args("-count=1", "-p=1", "-skip="+onAWS, "./shared/store/...", "./tests/dynamolocal/...", "./tests/faultproxy/...", "./tests/roundtrips/...")...)
 }
 
-func searchContract(ctx context.Context, c *counts) error {
-	return goTest(ctx, c, "-count=1", "-p=1", "./shared/host/registry/search/opensearch/...", "./tests/opensearch/...")
+func searchContract(ctx context.Context, c *counts, d depth) error {
+	return goTest(ctx, c, d.args("-count=1", "-p=1", "./shared/host/registry/search/opensearch/...", "./tests/opensearch/...")...)
 }
 
-func faults(ctx context.Context, c *counts) error {
-	return goTest(ctx, c, "-count=1", "-p=1", "-timeout=15m", "./tests/lambda/...", "./tests/faults/...", "./tests/kills/...", "./tests/simulation/...")
+func faults(ctx context.Context, c *counts, d depth) error {
+	return goTest(ctx, c, d.args("-count=1", "-p=1", "-timeout=30m", "./tests/lambda/...", "./tests/faults/...", "./tests/kills/...", "./tests/simulation/...")...)
 }
 
 var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
@@ -79,7 +84,7 @@ var parsers = []string{
 
 // fuzz runs every fuzz target of the parsers for 10 s. They are found in the
 // source, so that none can be forgotten.
-func fuzz(ctx context.Context, c *counts) error {
+func fuzz(ctx context.Context, c *counts, _ depth) error {
 	var errs []error
 	for _, top := range parsers {
 		err := filepath.WalkDir(top, func(path string, _ os.DirEntry, err error) error {
@@ -140,7 +145,7 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 }
 
 // infra is vetted, linted and tested apart from the other packages.
-func infra(ctx context.Context, c *counts) error {
+func infra(ctx context.Context, c *counts, _ depth) error {
 	return errors.Join(
 		c.one(command(ctx, nil, "go", "vet", "./infra/...")),
 		c.one(command(ctx, nil, staticcheckPath(), "./infra/...")),
@@ -157,14 +162,14 @@ const (
 
 // aws starts a LocalStack for the packages that need one, and then runs those
 // that start their own.
-func aws(ctx context.Context, c *counts) error {
+func aws(ctx context.Context, c *counts, d depth) error {
 	return errors.Join(
-		adaptersOnAWS(ctx, c),
-		goTest(ctx, c, "-count=1", "-p=1", "-timeout=25m", "./tests/localstack/...", "./tests/integration/..."),
+		adaptersOnAWS(ctx, c, d),
+		goTest(ctx, c, d.args("-count=1", "-p=1", "-timeout=40m", "./tests/localstack/...", "./tests/integration/...")...),
 	)
 }
 
-func adaptersOnAWS(ctx context.Context, c *counts) error {
+func adaptersOnAWS(ctx context.Context, c *counts, d depth) error {
 	installed, err := server.Install(ctx, cacheDir(), os.Stdout)
 	if err != nil {
 		return err
@@ -178,7 +183,7 @@ func adaptersOnAWS(ctx context.Context, c *counts) error {
 	}
 	dirs, err := packagesOf(regexp.MustCompile(awsEndpoint))
 	if err == nil {
-		err = goTest(ctx, c, append([]string{"-count=1", "-p=1", "-run=" + onAWS}, dirs...)...)
+		err = goTest(ctx, c, d.args(append([]string{"-count=1", "-p=1", "-run=" + onAWS}, dirs...)...)...)
 	}
 	// Stages that run beside this one are to find no server that is gone.
 	return errors.Join(err, os.Unsetenv(awsEndpoint), s.Stop())

@@ -44,7 +44,7 @@ var wanted = []tool{
 // missing where an ordinary package manager offers it and we may.
 func tools(ctx context.Context) bool {
 	fmt.Printf("Vacancy tests on %s/%s, %d cores, %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
-	if table(ctx) {
+	if toolTable(ctx) {
 		return true
 	}
 	var missing []tool
@@ -57,10 +57,11 @@ func tools(ctx context.Context) bool {
 		fmt.Println(err)
 		return false
 	}
-	return table(ctx)
+	return toolTable(ctx)
 }
 
-func table(ctx context.Context) bool {
+// toolTable prints the tools and reports whether all are there.
+func toolTable(ctx context.Context) bool {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	all := true
 	fmt.Fprintln(w, "TOOL\tWANTED\tFOUND\tHOW TO GET IT")

@@ -132,7 +132,7 @@ func (w *town) register(b *testing.B, i int) {
 	if e.Score > 0 {
 		s, err := reputation.NewState(time.Now()).Update(reputation.Factual, e.Score, 20, time.Now())
 		if err == nil {
-			_, err = w.registry.Judge(b.Context(), k.ID(), s)
+			_, err = w.registry.SetReputation(b.Context(), k.ID(), s)
 		}
 		if err != nil {
 			b.Fatalf("Judge() = %v", err)

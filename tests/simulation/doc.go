@@ -2,7 +2,7 @@
 // everything that the design's model throws at them, thousands of times, and
 // checks the model's invariants over the rows that are left.
 //
-// It has tests only, and imports what they drive: host/call behind its door,
+// It has tests only, and imports what they drive: host/call behind its handler,
 // host/client/dispatch, the store in memory.
 //
 // # How a run goes

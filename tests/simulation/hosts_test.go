@@ -39,8 +39,8 @@ func (w *world) newInstance(number int) *instance {
 		c.Ledger = w.ledger
 	}
 	h := call.New(c)
-	door := message.Handler(message.Config{Host: h, Log: slog.New(slog.DiscardHandler), Now: now})
-	return &instance{Handler: door, number: number, call: h}
+	handler := message.Handler(message.Config{Host: h, Log: slog.New(slog.DiscardHandler), Now: now})
+	return &instance{Handler: handler, number: number, call: h}
 }
 
 // vacant is the one that is called: now and then a child that is there for its
@@ -48,7 +48,7 @@ func (w *world) newInstance(number int) *instance {
 func (w *world) vacant() call.Vacant {
 	v := call.Vacant{Behaviour: w.behave, Signer: vacantKey}
 	if w.cfg.closed {
-		v.Parent, v.Kin, v.Closed = &w.pair.Caller, true, !w.mutant.open
+		v.Parent, v.HasKin, v.Closed = &w.pair.Caller, true, !w.mutant.open
 	}
 	return v
 }

@@ -299,7 +299,7 @@ func (w *world) checkKind(r *call.RequestRow) {
 	}
 }
 
-// epochsSearched is how far back a host looks for an envelope (design §3).
+// epochsSearched is how far back a host looks for an envelope (PROTOCOL §6).
 const epochsSearched = 8
 
 // checkLearnt: our caller has learnt the stored answer to r, if it is its own

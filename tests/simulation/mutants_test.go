@@ -40,7 +40,7 @@ var mutants = []mutant{
 	}},
 	{name: "a store takes every row for the writer's own", store: func(w *world, s store.Store) store.Store {
 		return &committing{s, func(ctx context.Context, writes []store.Write) error {
-			return s.Commit(ctx, attempting(writes, store.Attempt{1})...)
+			return s.Commit(ctx, attempting(writes, store.WriteID{1})...)
 		}}
 	}},
 	{name: "a store appends at the end, wherever it is told to", store: func(w *world, s store.Store) store.Store {
@@ -103,11 +103,11 @@ func (c *committing) Commit(ctx context.Context, writes ...store.Write) error {
 }
 
 // attempting is writes with the rows' attempts replaced.
-func attempting(writes []store.Write, a store.Attempt) []store.Write {
+func attempting(writes []store.Write, a store.WriteID) []store.Write {
 	writes = slices.Clone(writes)
 	for i := range writes {
 		if w, ok := writes[i].(store.Append); ok {
-			w.Attempt = a
+			w.WriteID = a
 			writes[i] = w
 		}
 	}

@@ -39,7 +39,7 @@ type packet struct {
 	reply    reply
 }
 
-// routeOf is the door that a URL leads to.
+// routeOf is the handler that a URL leads to.
 func routeOf(url string) string {
 	for _, r := range []string{message.SendPath, message.ResetPath, message.AskPath} {
 		if strings.HasSuffix(url, r) {

@@ -114,9 +114,9 @@ func (w *world) spawn(t *task, f func(ctx context.Context)) {
 	}()
 }
 
-// settle waits until every task stands at a point or has ended, and takes leave
+// awaitAll waits until every task stands at a point or has ended, and takes leave
 // of those that have.
-func (w *world) settle() {
+func (w *world) awaitAll() {
 	synctest.Wait()
 	w.lookAtTip()
 	for i := 0; i < len(w.running); i++ {
@@ -139,7 +139,7 @@ func (w *world) settle() {
 // step picks one of all that could happen next. It is false when the callers
 // are done, or something is wrong.
 func (w *world) step() bool {
-	w.settle()
+	w.awaitAll()
 	if len(w.wrong) > 0 || !slices.ContainsFunc(w.running, func(t *task) bool { return t.caller != nil }) {
 		return false
 	}
@@ -307,7 +307,7 @@ func (w *world) startSweep(h *instance) {
 // calmDown stops all faults, lets everything under way end, and has each caller
 // make one more call alone.
 func (w *world) calmDown() {
-	w.settle()
+	w.awaitAll()
 	if len(w.wrong) > 0 {
 		w.abandon()
 		return
@@ -357,7 +357,7 @@ func (w *world) end(t *task) {
 // drain lets everything move in turn until done.
 func (w *world) drain(done func() bool) bool {
 	for range 20000 {
-		w.settle()
+		w.awaitAll()
 		switch {
 		case len(w.wrong) > 0:
 			w.abandon()
@@ -383,12 +383,12 @@ func (w *world) drain(done func() bool) bool {
 // abandon ends all tasks, so that a world that broke can be left.
 func (w *world) abandon() {
 	w.quiet = true
-	w.settle()
+	w.awaitAll()
 	for _, t := range w.running {
 		w.end(t)
 	}
 	for len(w.running) > 0 {
-		w.settle()
+		w.awaitAll()
 	}
 	w.copies, w.replies, w.late = nil, nil, nil
 }

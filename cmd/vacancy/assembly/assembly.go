@@ -2,9 +2,9 @@
 // would change: compared with the templates that are deployed, before anything
 // starts.
 //
-// It imports problem. The invariant: a comparison errs on the side of the data.
-// A template that might replace or let go of a table, a key or a bucket is
-// named, whatever else it says.
+// The invariant: a comparison errs on the side of the data. A template that
+// might replace or let go of a table, a key or a bucket is named, whatever else
+// it says.
 package assembly
 
 import (

@@ -1,8 +1,7 @@
-// Package cache is the one folder of what this project downloads or builds
-// once for a machine: the CDK's command line, LocalStack, DynamoDB Local, tools
-// of the tests. It imports shared/lockfile and shared/problem only. The
-// invariant: an install is in the cache whole or not at all, however many want
-// it at once and whoever is killed meanwhile.
+// Package cache is the one folder of what this project downloads or builds once
+// for a machine: the CDK's command line, LocalStack, DynamoDB Local, tools of
+// the tests. The invariant: an install is in the cache whole or not at all,
+// however many want it at once and whoever is killed meanwhile.
 package cache
 
 import (

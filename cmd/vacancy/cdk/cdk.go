@@ -2,8 +2,6 @@
 // pinned version, installed once by npm into the cache folder and run from a
 // checkout, without telemetry and without notices.
 //
-// It imports nothing of the project but shared/problem and cmd/vacancy/cache,
-// and nothing of AWS.
 // The invariant: what runs is the package whose digest stands in
 // package-lock.json, never another one that happens to be on the machine.
 package cdk

@@ -79,7 +79,7 @@ be https, and in no network of this machine unless the registry is on it, too.`,
 	fs.StringVar(&f.thread, "context", "", "the thread that the call belongs to (contextId)")
 	fs.DurationVar(&f.timeout, "timeout", callTimeout, "how long to wait for the answer")
 	fs.BoolVar(&f.ask, "ask", false, "ask what became of earlier calls; send none")
-	fs.BoolVar(&f.reset, "reset", false, "start the chain with the target anew, by a signed reset")
+	fs.BoolVar(&f.reset, "reset", false, "start the chain with the target again, by a signed reset")
 	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it")
 	fs.StringVar(&f.accept, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")
 	fs.StringVar(&f.capability, "capability", "", "call the best vacant that can do this")
@@ -142,8 +142,8 @@ func (a *app) call(ctx context.Context, f callFlags, what string, words []string
 	default:
 		var fresh dispatch.Freshness
 		res, fresh, err = (&dispatch.Client{Caller: caller}).Call(ctx, target, msg)
-		if told := news(fresh); told != "" {
-			a.note("%s%s", printable(target.Name), told)
+		if line := news(fresh); line != "" {
+			a.note("%s%s", printable(target.Name), line)
 		}
 	}
 	known := newCallResult(self, target, res)

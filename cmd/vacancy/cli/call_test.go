@@ -81,7 +81,7 @@ func TestACallThatGoesNowhereMakesNoIdentity(t *testing.T) {
 	if code, _, errs := s.run("", "call", "nobody", "hi"); code != problem.ExitNotFound || !strings.Contains(errs, "try: vacancy dev") {
 		t.Errorf("call = exit %d, %q; want not found and a way on", code, errs)
 	}
-	if isThere(filepath.Join(s.home, "identities")) {
+	if isThere(filepath.Join(s.dataHome, "identities")) {
 		t.Error("there is an identity now")
 	}
 }
@@ -115,7 +115,7 @@ func TestWrongUsesOfCallAreRefused(t *testing.T) {
 func TestACardFileMustVerify(t *testing.T) {
 	s := newShell(t)
 	s.must("init", "bob", "--capability", "translate")
-	b, err := os.ReadFile(filepath.Join(s.home, "identities", "bob", "card.json"))
+	b, err := os.ReadFile(filepath.Join(s.dataHome, "identities", "bob", "card.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

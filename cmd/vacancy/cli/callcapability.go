@@ -42,7 +42,7 @@ func (a *app) callCapability(ctx context.Context, f callFlags, words []string, t
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	client, self, err := a.strangers(ctx, f)
+	client, self, err := a.registryClient(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func (a *app) callCapability(ctx context.Context, f callFlags, words []string, t
 	return a.showOutcome(self, out, err)
 }
 
-// strangers is a client that calls whom a registry finds.
-func (a *app) strangers(ctx context.Context, f callFlags) (*dispatch.Client, signer, error) {
+// registryClient is a client that calls whom a registry finds.
+func (a *app) registryClient(ctx context.Context, f callFlags) (*dispatch.Client, signer, error) {
 	chosen, err := policy(f.policy)
 	if err != nil {
 		return nil, signer{}, err
@@ -66,7 +66,7 @@ func (a *app) strangers(ctx context.Context, f callFlags) (*dispatch.Client, sig
 		return nil, signer{}, err
 	}
 	// The registry first: a call that goes nowhere makes no identity.
-	if h, err := a.home(); err != nil {
+	if h, err := a.dataHome(); err != nil {
 		return nil, signer{}, err
 	} else if names, _ := h.Names(); len(names) == 0 {
 		if _, err := client.Search(ctx, dispatch.Query{Limit: 1}); err != nil {

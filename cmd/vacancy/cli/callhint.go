@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// callHint helps who runs the host where a call failed. Its control door says
+// callHint helps who runs the host where a call failed. Its admin socket says
 // what callers are not told: that the vacant has children, one of which may be
 // why, or that it is a closed child, of whom there is no trace in public.
 func (a *app) callHint(ctx context.Context, err error, w where, id identity.ID) error {
@@ -42,7 +42,7 @@ func (a *app) callHint(ctx context.Context, err error, w where, id identity.ID) 
 	return err
 }
 
-// planeAt is the control door of a host that runs; nil if the person has none.
+// planeAt is the admin socket of a host that runs; nil if the person has none.
 func (a *app) planeAt(w where) *admin.Client {
 	at, err := a.find(w)
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *app) planeAt(w where) *admin.Client {
 	if err != nil {
 		return nil
 	}
-	client, base, err := serve.DialControl(dir)
+	client, base, err := serve.DialAdmin(dir)
 	if err != nil {
 		return nil
 	}

@@ -148,7 +148,7 @@ func (r askResult) text(w io.Writer) {
 	}
 }
 
-// resetResult prints that the chain begins anew.
+// resetResult prints that the chain begins again.
 type resetResult struct{ callResult }
 
 func (r resetResult) text(w io.Writer) {
@@ -178,7 +178,7 @@ func (a *app) showCall(r result, known callResult, err error) error {
 // callError is the failure of a call with all that is known of it.
 type callError struct {
 	error
-	known callResult
+	result callResult
 }
 
 func (e *callError) Unwrap() error { return e.error }

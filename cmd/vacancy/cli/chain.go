@@ -85,7 +85,7 @@ func (a *app) chain(ctx context.Context, c *reports, from, to string, last uint6
 // host to read; one that names an identity here and another vacant there is
 // refused.
 func (a *app) callerID(ctx context.Context, c *reports, word string) (string, error) {
-	h, err := a.home()
+	h, err := a.dataHome()
 	if err != nil {
 		return "", err
 	}

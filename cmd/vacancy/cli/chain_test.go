@@ -14,11 +14,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// story leaves a history of every kind of row in the shell's data folder; more
+// story leaves a history of every kind of row in the shell's data directory; more
 // writes beside it.
 func (s *shell) story(more func(*hosttest.Caller)) *hosttest.Caller {
 	s.t.Helper()
-	dir := filepath.Join(s.home, "host")
+	dir := filepath.Join(s.dataHome, "host")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		s.t.Fatal(err)
 	}
@@ -80,12 +80,12 @@ func TestACheckOfAHomeIsShownAsWritten(t *testing.T) {
 	whole.story(nil)
 	broken.story(func(a *hosttest.Caller) {
 		for p, data := range [][]byte{{2, 1}, {1, 1, 5}} {
-			a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: a.Pair().Requests(), Position: uint64(p) + 17, Attempt: store.Attempt{1}, Data: data}))
+			a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: a.Pair().Requests(), Position: uint64(p) + 17, WriteID: store.WriteID{1}, Data: data}))
 		}
-		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: "what\x1b[2J#", Position: 1, Attempt: store.Attempt{1}, Data: []byte("?")}))
+		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: "what\x1b[2J#", Position: 1, WriteID: store.WriteID{1}, Data: []byte("?")}))
 	})
 	golden(t, "verify-home-whole", whole.must("verify"))
-	golden(t, "verify-home-whole.json", whole.must("verify", "--data", filepath.Join(whole.home, "host"), "--json"))
+	golden(t, "verify-home-whole.json", whole.must("verify", "--data", filepath.Join(whole.dataHome, "host"), "--json"))
 	for name, args := range map[string][]string{"verify-home-broken": {"verify"}, "verify-home-broken.json": {"verify", "--json"}} {
 		code, out, errs := broken.run("", args...)
 		if code != problem.ExitFailed || errs != "" {
@@ -95,7 +95,7 @@ func TestACheckOfAHomeIsShownAsWritten(t *testing.T) {
 	}
 	for args, code := range map[string]int{
 		"verify --data elsewhere":   problem.ExitNotFound,
-		"verify file --data folder": problem.ExitUsage,
+		"verify file --data directory": problem.ExitUsage,
 		"verify a b":                problem.ExitUsage,
 	} {
 		if got, out, errs := whole.run("", strings.Fields(args)...); got != code || out != "" || errs == "" {

@@ -65,24 +65,24 @@ func (r childrenResult) text(w io.Writer) {
 		widest = max(widest, len(c.Vacant.Name))
 	}
 	for _, c := range r.Children {
-		door, does := "open", printable(clip(c.Vacant.Capability, 60))
+		handler, does := "open", printable(clip(c.Vacant.Capability, 60))
 		switch {
 		case c.Graduated:
-			door = "graduated"
+			handler = "graduated"
 		case c.Closed:
-			door = "closed"
+			handler = "closed"
 		}
 		if c.Vacant.Deleted != "" {
 			does = "(deleted)"
-		} else if c.CannotAnswer != "" {
-			does = "cannot answer: " + printable(c.CannotAnswer) + "  " + does
+		} else if c.UnavailableReason != "" {
+			does = "cannot answer: " + printable(c.UnavailableReason) + "  " + does
 		}
 		took := "-"
-		if c.P50 != nil {
-			took = fmt.Sprintf("%d ms", *c.P50)
+		if c.MedianMS != nil {
+			took = fmt.Sprintf("%d ms", *c.MedianMS)
 		}
 		fmt.Fprintf(w, "%-*s  %s  %-9s  %-11s  %d calls, %s, p50 %s  %s\n",
-			widest, c.Vacant.Name, printable(string(c.Path)), door, c.Vacant.State, c.Calls, failed(&c), took, does)
+			widest, c.Vacant.Name, printable(string(c.Path)), handler, c.Vacant.State, c.Calls, failed(&c), took, does)
 	}
 }
 

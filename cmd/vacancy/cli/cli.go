@@ -165,17 +165,17 @@ func arguments(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// home opens the person's identities under $VACANCY_HOME.
-func (a *app) home() (*datadir.Home, error) {
-	dir, err := a.homeDir()
+// dataHome opens the person's identities under $VACANCY_HOME.
+func (a *app) dataHome() (*datadir.Dir, error) {
+	dir, err := a.dataHomeDir()
 	if err != nil {
 		return nil, err
 	}
-	return &datadir.Home{Dir: filepath.Join(dir, "identities"), Now: a.now, Rand: a.rand}, nil
+	return &datadir.Dir{Dir: filepath.Join(dir, "identities"), Now: a.now, Rand: a.rand}, nil
 }
 
-// homeDir is $VACANCY_HOME, by default .vacancy in the user's own folder.
-func (a *app) homeDir() (string, error) {
+// dataHomeDir is $VACANCY_HOME, by default .vacancy in the user's own folder.
+func (a *app) dataHomeDir() (string, error) {
 	if dir := a.env["VACANCY_HOME"]; dir != "" {
 		return filepath.Abs(dir)
 	}

@@ -23,21 +23,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
-// shell runs command lines in process, over one home folder, with a fixed
+// shell runs command lines in process, over one home directory, with a fixed
 // clock and keys that are the same in every run.
 type shell struct {
-	t    *testing.T
-	home string
-	env  map[string]string
-	rand io.Reader
+	t        *testing.T
+	dataHome string
+	env      map[string]string
+	rand     io.Reader
 }
 
 func newShell(t *testing.T) *shell {
 	t.Helper()
 	dir := t.TempDir()
-	return &shell{t: t, home: dir, env: map[string]string{"VACANCY_HOME": dir}, rand: &randomness{src: rand.NewChaCha8([32]byte{1})}}
+	return &shell{t: t, dataHome: dir, env: map[string]string{"VACANCY_HOME": dir}, rand: &randomness{src: rand.NewChaCha8([32]byte{1})}}
 }
 
 // randomness is the same in every run, and safe for concurrent use.
@@ -70,7 +70,7 @@ func (s *shell) runContext(ctx context.Context, stdin string, args ...string) (i
 		now: s.clock, rand: s.rand,
 	}
 	code := a.run(ctx, args)
-	clean := strings.NewReplacer(s.home, "$VACANCY_HOME").Replace
+	clean := strings.NewReplacer(s.dataHome, "$VACANCY_HOME").Replace
 	return code, clean(out.String()), clean(errs.String())
 }
 

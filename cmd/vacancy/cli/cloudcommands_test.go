@@ -39,7 +39,7 @@ func onAWS(t *testing.T) (*shell, *cloudtest.AWS) {
 	}
 	server.Account("123456789012")
 	s := newShell(t)
-	if err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Write(stageDev()); err != nil {
+	if err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(stageDev()); err != nil {
 		t.Fatal(err)
 	}
 	return s, server
@@ -403,7 +403,7 @@ func TestDestroyTellsAndAsksBeforeAnythingGoes(t *testing.T) {
 	if code != 0 || out != want {
 		t.Errorf("destroy answered with the name = exit %d, %q, %q; want %q", code, out, errs, want)
 	}
-	if isThere(filepath.Join(s.home, "stages", "dev.json")) {
+	if isThere(filepath.Join(s.dataHome, "stages", "dev.json")) {
 		t.Error("the record of the stage is still there")
 	}
 	if code, out, _ := s.run("", "destroy", "--stage", "dev"); code != 0 || out != "stage dev had no stacks\n" {
@@ -423,7 +423,7 @@ func TestDestroyNamesWhatItCouldNotDelete(t *testing.T) {
 	if code != problem.ExitConflict || out != "" || !strings.Contains(errs, "not deleted: Role (AWS::IAM::Role): it is in use") {
 		t.Errorf("destroy = exit %d, %q, %q; want it to name the role", code, out, errs)
 	}
-	if !isThere(filepath.Join(s.home, "stages", "dev.json")) {
+	if !isThere(filepath.Join(s.dataHome, "stages", "dev.json")) {
 		t.Error("the record went before the stacks did")
 	}
 }
@@ -440,7 +440,7 @@ func TestAFunctionOfNoSuchNameIsATypingError(t *testing.T) {
 	s, server := onAWS(t)
 	for _, args := range []string{"invoke mesage -", "tail --function mesage", "tail --function mess --once"} {
 		code, _, errs := s.run("{}", strings.Fields(args)...)
-		if code != problem.ExitUsage || !strings.Contains(errs, "one of message, account, export, registry, search, graduate, sweeper, tamper, indexer, checkpointer, consent") {
+		if code != problem.ExitUsage || !strings.Contains(errs, "one of message, admin, export, registry, search, graduate, sweeper, tamper, indexer, checkpointer, consent") {
 			t.Errorf("%s = exit %d, %q; want the names there are", args, code, errs)
 		}
 	}
@@ -553,7 +553,7 @@ func TestARotatedKeyIsShownOnceAndKept(t *testing.T) {
 	if code != 0 || !strings.HasPrefix(key, "vop_") || len(key) != 47 || strings.Contains(errs, "vop_") {
 		t.Fatalf("keys rotate-operator = exit %d, %q, %q; want a key, on standard output alone", code, out, errs)
 	}
-	rec, err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Read("dev")
+	rec, err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Read("dev")
 	if err != nil || string(rec.OperatorKey) != key {
 		t.Errorf("the record has another key, or none: %v", err)
 	}
@@ -567,7 +567,7 @@ func TestARotatedKeyIsShownOnceAndKept(t *testing.T) {
 	if code == 0 || out != "" || strings.Contains(errs, "vop_") {
 		t.Errorf("keys rotate-operator without the right = exit %d, %q, %q; want an error and no key", code, out, errs)
 	}
-	if again, err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Read("dev"); err != nil || again.OperatorKey != rec.OperatorKey {
+	if again, err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Read("dev"); err != nil || again.OperatorKey != rec.OperatorKey {
 		t.Errorf("a rotation that failed changed the record (%v)", err)
 	}
 }

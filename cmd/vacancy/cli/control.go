@@ -11,15 +11,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// control is the control-plane door: of the host that runs over a data folder,
+// control is the control-plane handler: of the host that runs over a data directory,
 // of the data file itself if none does, or of a host elsewhere.
 type control struct {
 	admin.Client
-	at    *elsewhere // nil: a data folder's
+	at    *remoteHost // nil: a data directory's
 	close func() error
 }
 
-// openControl finds the door of a host. With create a data folder that is not
+// openControl finds the handler of a host. With create a data directory that is not
 // there is made; otherwise it is an error, which a mistyped --data should be.
 func (a *app) openControl(w where, create bool) (*control, error) {
 	at, err := a.find(w)
@@ -37,7 +37,7 @@ func (a *app) openControl(w where, create bool) (*control, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, base, err := serve.DialControl(dir)
+	client, base, err := serve.DialAdmin(dir)
 	if err == nil {
 		return &control{admin.Client{HTTP: client, URL: base}, nil, func() error { return nil }}, nil
 	}
@@ -51,11 +51,11 @@ func (a *app) openControl(w where, create bool) (*control, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, base = serve.InProcess(host.Account)
+	client, base = serve.InProcess(host.Admin)
 	return &control{admin.Client{HTTP: client, URL: base}, nil, host.Close}, nil
 }
 
-// withControl runs f on the door of a host.
+// withControl runs f on the handler of a host.
 func (a *app) withControl(w where, create bool, f func(*control) error) (err error) {
 	c, err := a.openControl(w, create)
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *app) withControl(w where, create bool, f func(*control) error) (err err
 }
 
 // keyHint helps who has the wrong key.
-func keyHint(at *elsewhere, err error) error {
+func keyHint(at *remoteHost, err error) error {
 	if at == nil || !problem.Is(err, problem.Unauthorized) {
 		return err
 	}
@@ -76,7 +76,7 @@ func keyHint(at *elsewhere, err error) error {
 	return withHint(err, "vacancy keys rotate-operator --stage %s", at.stage)
 }
 
-// reports is where whole reports come from: the control door of a data folder,
+// reports is where whole reports come from: the admin socket of a data directory,
 // or this process, over the pages or tables of a host elsewhere.
 type reports struct {
 	admin.Client

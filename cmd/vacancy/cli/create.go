@@ -63,7 +63,7 @@ NAME FILE" says what it asks them. Until then it answers nothing.`,
 }
 
 // exportOf is what --import names, in the form of an export, which is what the
-// door takes; nil without --import.
+// handler takes; nil without --import.
 func (a *app) exportOf(from, seed, name string) (json.RawMessage, error) {
 	if from == "" && seed == "" {
 		return nil, nil

@@ -69,7 +69,7 @@ func TestDeleteAsksForTheNameAndNamesWhatComesFirst(t *testing.T) {
 func TestAHostedVacantIsExportedAsAnIdentityIs(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes")
-	file := filepath.Join(s.home, "scribe.json")
+	file := filepath.Join(s.dataHome, "scribe.json")
 	golden(t, "export-hosted", s.must("export", "scribe", "--host", "local", "--out", file, "--yes-i-know"))
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -95,7 +95,7 @@ func TestAHostedVacantIsExportedAsAnIdentityIs(t *testing.T) {
 	}
 
 	// Another host takes it in, and so does the person.
-	data := filepath.Join(s.home, "other")
+	data := filepath.Join(s.dataHome, "other")
 	s.must("create", "moved", "--capability", "writes", "--import", file, "--data", data)
 	s.must("init", "me", "--import", file)
 	if id(t, s.must("id", "me", "--json")) != hostedID(t, s.must("show", "scribe", "--json")) {
@@ -130,7 +130,7 @@ func TestExportTakesAnIdentityUnlessAHostIsNamed(t *testing.T) {
 		"a host in the environment":    {map[string]string{"VACANCY_HOST": "https://x.example"}, nil, mine},
 		"--host local":                 {nil, []string{"--host", "local"}, theirs},
 		"--host local, over the other": {map[string]string{"VACANCY_HOST": "https://x.example"}, []string{"--host", "local"}, theirs},
-		"--data":                       {nil, []string{"--data", filepath.Join(s.home, "host")}, theirs},
+		"--data":                       {nil, []string{"--data", filepath.Join(s.dataHome, "host")}, theirs},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old := s.env
@@ -162,7 +162,7 @@ func TestExportTakesAnIdentityUnlessAHostIsNamed(t *testing.T) {
 func TestExportOfAHostedVacantAsksTwice(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes")
-	out := filepath.Join(s.home, "scribe.json")
+	out := filepath.Join(s.dataHome, "scribe.json")
 	for _, answer := range []string{"", "yes\n", "scribe\n", "scribe\nno\n"} {
 		if code, _, errs := s.run(answer, "export", "scribe", "--host", "local", "--out", out); code != problem.ExitUsage {
 			t.Errorf("export answered %q = exit %d, %q; want nothing done", answer, code, errs)

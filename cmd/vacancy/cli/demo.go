@@ -89,7 +89,7 @@ func (a *app) callDemo(ctx context.Context, demo vacants.Record, r *devResult) e
 // demoCaller is who signs dev's own call: as for any call, but among several
 // identities it takes default rather than asking.
 func (a *app) demoCaller(ctx context.Context) (signer, error) {
-	h, err := a.home()
+	h, err := a.dataHome()
 	if err != nil {
 		return signer{}, err
 	}

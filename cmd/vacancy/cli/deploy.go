@@ -247,7 +247,7 @@ func (d *deployment) quiet(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if s, _, err = d.cloud.Settle(ctx, watch, s.ID, d.noteEvent); err != nil {
+			if s, _, err = d.cloud.AwaitStack(ctx, watch, s.ID, d.noteEvent); err != nil {
 				return err
 			}
 		}

@@ -57,7 +57,7 @@ func (r deployResult) text(w io.Writer) {
 // finish makes a host of the deployed stacks: its record here, its operator
 // key, its URL, and a first call.
 func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
-	if err := d.learnDoors(ctx, d.cloud, &d.rec); err != nil {
+	if err := d.learnURLs(ctx, d.cloud, &d.rec); err != nil {
 		return err
 	}
 	records, err := d.stages()
@@ -84,9 +84,9 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	return d.show(r)
 }
 
-// learnDoors reads where a stage's doors are from its stacks. Behind an edge
+// learnURLs reads where a stage's handlers are from its stacks. Behind an edge
 // all of them are: the functions' own URLs refuse who does not come through it.
-func (a *app) learnDoors(ctx context.Context, c *cloud.Cloud, rec *stage.Record) error {
+func (a *app) learnURLs(ctx context.Context, c *cloud.Cloud, rec *stage.Record) error {
 	functions, err := c.Stack(ctx, stage.Whole(rec.Stage, "functions"))
 	if problem.Is(err, problem.NotFound) {
 		return withHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", rec.Stage), "vacancy deploy --stage %s", rec.Stage)
@@ -158,15 +158,15 @@ const settleTime = 3 * time.Minute
 func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	door := accountDoor(d.rec)
+	handler := adminClient(d.rec)
 	err := patiently(ctx, func() error {
-		_, err := door.SetHost(ctx, d.rec.URL)
+		_, err := handler.SetHost(ctx, d.rec.URL)
 		return err
 	})
 	if err != nil {
 		return problem.Wrap(problem.Of(err).Kind, err, "the stacks are deployed; the host did not take its URL: %s", problem.Of(err).Text())
 	}
-	hello, why, err := d.hello(ctx, door)
+	hello, why, err := d.hello(ctx, handler)
 	if err != nil || hello == nil {
 		r.NoCall = why
 		return err
@@ -199,8 +199,8 @@ func patiently(ctx context.Context, do func() error) error {
 
 // hello is the vacant to call; nil and why not if there is none that may be
 // called: a person's own vacant may cost, and its caller would be a stranger.
-func (d *deployment) hello(ctx context.Context, door *admin.Client) (*admin.Vacant, string, error) {
-	v, err := door.Show(ctx, helloName)
+func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.Vacant, string, error) {
+	v, err := handler.Show(ctx, helloName)
 	if err == nil {
 		if v.State != lifecycle.Local && v.State != lifecycle.Active {
 			return nil, fmt.Sprintf("%s is %s", helloName, v.State), nil
@@ -210,14 +210,14 @@ func (d *deployment) hello(ctx context.Context, door *admin.Client) (*admin.Vaca
 	if !problem.Is(err, problem.NotFound) {
 		return nil, "", err
 	}
-	page, err := door.List(ctx, "")
+	page, err := handler.List(ctx, "")
 	if err != nil {
 		return nil, "", err
 	}
 	if len(page.Vacants) > 0 {
 		return nil, "the host has vacants, and none is named " + helloName, nil
 	}
-	v, err = door.Create(ctx, admin.Creation{Name: helloName, Capability: helloCapability, Substrate: "echo"})
+	v, err = handler.Create(ctx, admin.Creation{Name: helloName, Capability: helloCapability, Substrate: "echo"})
 	return &v, "", err
 }
 

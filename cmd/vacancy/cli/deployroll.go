@@ -268,7 +268,7 @@ func (d *deployment) state(ctx context.Context, stacks []string) (line, next str
 		case err != nil:
 			parts = append(parts, name+" could not be looked at")
 		case s.Status == "ROLLBACK_COMPLETE":
-			parts = append(parts, name+" was taken back as a whole (ROLLBACK_COMPLETE); the next deploy makes it anew")
+			parts = append(parts, name+" was taken back as a whole (ROLLBACK_COMPLETE); the next deploy rebuilds it")
 		case s.Status == "UPDATE_ROLLBACK_COMPLETE":
 			parts = append(parts, name+" is as it was before (UPDATE_ROLLBACK_COMPLETE)")
 		default:

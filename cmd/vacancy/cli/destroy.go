@@ -229,7 +229,7 @@ func (a *app) deleteStack(ctx context.Context, c *cloud.Cloud, d doomed) error {
 	if err := c.Delete(ctx, d.ID); err != nil {
 		return err
 	}
-	s, events, err := c.Settle(ctx, watch, d.ID, a.noteEvent)
+	s, events, err := c.AwaitStack(ctx, watch, d.ID, a.noteEvent)
 	if err != nil {
 		return withHint(err, "the same command again: it goes on where this one ended")
 	}

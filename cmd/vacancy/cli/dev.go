@@ -39,11 +39,11 @@ func (a *app) devCommand() *cobra.Command {
 verify its answer, and serve until Ctrl-C. A second start finds everything as it was
 left. Beside the calls it keeps a registry, its search and its log ("vacancy publish",
 "vacancy search", "vacancy log"). It listens on loopback only; administration goes
-through a socket in the data folder, which is for its owner alone.
+through a socket in the data directory, which is for its owner alone.
 
 The log has one line per call: time, pair, seq, verdict, milliseconds.
 
-The search index is in the data folder. For more than 200,000 cards it may be in an
+The search index is in the data directory. For more than 200,000 cards it may be in an
 OpenSearch cluster instead, as $VACANCY_OPENSEARCH_USER with
 $VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
 		Example: `  vacancy dev
@@ -65,7 +65,7 @@ $VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
 // devOptions are how a host of this machine is run.
 type devOptions struct {
 	listen    string
-	cluster   string // whose index it searches; "" for one in the data folder
+	cluster   string // whose index it searches; "" for one in the data directory
 	witnesses []string
 }
 
@@ -74,7 +74,7 @@ func (a *app) dev(ctx context.Context, data string, o devOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, _, err := serve.DialControl(dir); err == nil {
+	if _, _, err := serve.DialAdmin(dir); err == nil {
 		return problem.New(problem.Conflict, "a host is running over %s already", dir)
 	}
 	public, err := listenLoopback(o.listen)
@@ -88,29 +88,29 @@ func (a *app) dev(ctx context.Context, data string, o devOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
-	door, err := serve.ListenControl(dir, a.rand)
+	handler, err := serve.ListenAdmin(dir, a.rand)
 	if err != nil {
 		return err
 	}
-	defer door.Close()
+	defer handler.Close()
 	found, err := a.openFinding(ctx, dir, o.cluster, host, o.witnesses, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, found.close()) }()
 	prepare(ctx, host, log)
-	host.WarnOfGate(ctx, log)
+	host.LogGateWarnings(ctx, log)
 	debug.SetGCPercent(gcPercent)
-	doors := a.seams.doors(
-		serve.Door{Listener: public, Handler: found.doors(host).Public()},
-		serve.Door{Listener: door, Handler: serve.Control(door, host.Account), Streams: true},
+	endpoints := a.seams.endpoints(
+		serve.Endpoint{Listener: public, Handler: found.endpoints(host).Public()},
+		serve.Endpoint{Listener: handler, Handler: serve.AdminHandler(handler, host.Admin), Streams: true},
 	)
-	// Whatever ends the person's part ends the doors, and the other way round.
+	// Whatever ends the person's part ends the handlers, and the other way round.
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	served := make(chan error, 1)
-	go func() { served <- serve.Run(ctx, log, grace, doors...); end() }()
-	go host.Keep(ctx, sweepEvery, log)
+	go func() { served <- serve.Run(ctx, log, grace, endpoints...); end() }()
+	go host.MaintainEvery(ctx, sweepEvery, log)
 	go found.keep(ctx, log)
 	ready, err := a.tryDemo(ctx, host, dir, "http://"+public.Addr().String())
 	if err == nil {
@@ -159,10 +159,10 @@ func (a *app) logger() *slog.Logger {
 func prepare(ctx context.Context, host *localHost, log *slog.Logger) {
 	signed, err := host.Vacants.Rebase(ctx)
 	if signed > 0 {
-		log.InfoContext(ctx, "cards signed anew for this address", "cards", signed)
+		log.InfoContext(ctx, "cards signed again for this address", "cards", signed)
 	}
 	if err != nil {
-		log.ErrorContext(ctx, "cards could not be signed anew", "cause", err.Error())
+		log.ErrorContext(ctx, "cards could not be signed again", "cause", err.Error())
 	}
 }
 

@@ -91,7 +91,7 @@ func (a *app) facts(ctx context.Context, rec stage.Record) doctor.Facts {
 	f.Tools = doctor.Tools(ctx, doctor.Run)
 	web := &http.Client{Transport: &http.Transport{DialContext: dispatch.Dial, Proxy: dispatch.Proxy}, Timeout: visitTime}
 	defer web.CloseIdleConnections()
-	f.Visit = doctor.Look(ctx, web, a.doors(f, rec), a.rand)
+	f.Visit = doctor.Look(ctx, web, a.endpoints(f, rec), a.rand)
 	return f
 }
 
@@ -110,10 +110,10 @@ func builtOf() string {
 	return strings.TrimSuffix(info.Main.Version, "(devel)")
 }
 
-// doors are where the stage's host is: as its stacks say, else as the record.
+// endpoints are where the stage's host is: as its stacks say, else as the record.
 // The key goes along only where nobody reads it on the way.
-func (a *app) doors(f doctor.Facts, rec stage.Record) doctor.Doors {
-	d := doctor.Doors{URL: rec.URL, Account: rec.AdminURL, Key: string(rec.OperatorKey)}
+func (a *app) endpoints(f doctor.Facts, rec stage.Record) doctor.URLs {
+	d := doctor.URLs{URL: rec.URL, Admin: rec.AdminURL, Key: string(rec.OperatorKey)}
 	if key := a.env["VACANCY_OPERATOR_KEY"]; key != "" {
 		d.Key = key
 	}
@@ -130,8 +130,8 @@ func (a *app) doors(f doctor.Facts, rec stage.Record) doctor.Doors {
 	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")
 	d.Registry, d.Search = cmp.Or(public, d.Raw["registry"], rec.RegistryURL), cmp.Or(public, d.Raw["search"], rec.SearchURL)
 	d.Graduate = cmp.Or(public, d.Raw["graduate"], rec.GraduateURL)
-	d.Account = cmp.Or(d.Account, public, d.Raw["admin"])
-	if u, err := url.Parse(d.Account); err != nil || inClear(u) {
+	d.Admin = cmp.Or(d.Admin, public, d.Raw["admin"])
+	if u, err := url.Parse(d.Admin); err != nil || inClear(u) {
 		d.Key = ""
 	}
 	return d

@@ -47,15 +47,15 @@ func TestDoctorNamesEachFaultWithItsFixAndEndsWith1(t *testing.T) {
 // Without credentials the host of the stage's record is called all the same.
 func TestDoctorCallsTheHostOfTheRecord(t *testing.T) {
 	nowhere(t)
-	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/admin/host" {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	}))
-	defer door.Close()
+	defer handler.Close()
 	s := newShell(t)
-	rec := stage.Record{Stage: "prod", Region: "eu-west-1", URL: door.URL, AdminURL: door.URL, OperatorKey: "vop_old"}
-	if err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Write(rec); err != nil {
+	rec := stage.Record{Stage: "prod", Region: "eu-west-1", URL: handler.URL, AdminURL: handler.URL, OperatorKey: "vop_old"}
+	if err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(rec); err != nil {
 		t.Fatal(err)
 	}
 	s.env["VACANCY_STAGE"] = "prod"
@@ -83,8 +83,8 @@ func TestDoctorSendsNoKeyInClear(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://host.example": "vop_k", "http://host.example": "", "http://127.0.0.1:4566": "vop_k", "http://x.localhost:4566": "vop_k", "http://%zz": "",
 	} {
-		if got := a.doors(doctor.Facts{}, stage.Record{AdminURL: url, OperatorKey: "vop_k"}).Key; got != want {
-			t.Errorf("doors() to %s has the key %q, want %q", url, got, want)
+		if got := a.endpoints(doctor.Facts{}, stage.Record{AdminURL: url, OperatorKey: "vop_k"}).Key; got != want {
+			t.Errorf("handlers() to %s has the key %q, want %q", url, got, want)
 		}
 	}
 }

@@ -44,7 +44,7 @@ pause or sink it before it is used elsewhere, for two that sign with one key par
 					return a.exportHosted(cmd.Context(), c, args[0], out, sure)
 				})
 			}
-			h, err := a.home()
+			h, err := a.dataHome()
 			if err != nil {
 				return err
 			}

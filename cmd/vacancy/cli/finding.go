@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// searchDir is the folder of the search index in a host's data folder. All in
+// searchDir is the folder of the search index in a host's data directory. All in
 // it is made from the data file, and can be made again.
 const searchDir = "search"
 
@@ -29,7 +29,7 @@ type finding struct {
 	index  search.Index
 }
 
-// openFinding opens the search index of a data folder, which this process has
+// openFinding opens the search index of a data directory, which this process has
 // locked, or that in a cluster if one is named, and the log of its registry,
 // with its configured witnesses.
 func (a *app) openFinding(ctx context.Context, dir, cluster string, host *localHost, witnesses []string, log *slog.Logger) (*finding, error) {
@@ -56,18 +56,18 @@ func openIndex(dir string, log *slog.Logger) (*bleve.Index, error) {
 	if !problem.Is(err, problem.Damaged) {
 		return index, err
 	}
-	log.Warn("the search index is made anew", "folder", dir, "cause", err.Error())
+	log.Warn("the search index is made again", "folder", dir, "cause", err.Error())
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "the damaged search index in %s cannot be removed", dir)
 	}
 	return bleve.Open(dir)
 }
 
-// doors are all that the public listener serves.
-func (f *finding) doors(host *localHost) serve.Doors {
-	return serve.Doors{
-		Message: host.Message, Registry: host.RegistryDoor(f.log), Search: f.search.Door(),
-		Gate: host.GateDoor(nil), Children: host.ChildrenDoor(),
+// endpoints are all that the public listener serves.
+func (f *finding) endpoints(host *localHost) serve.Handlers {
+	return serve.Handlers{
+		Message: host.Message, Registry: host.RegistryHandler(f.log), Search: f.search.Endpoint(),
+		Gate: host.GateHandler(nil), Children: host.ChildrenHandler(),
 	}
 }
 
@@ -77,7 +77,7 @@ func (f *finding) keep(ctx context.Context, log *slog.Logger) {
 	if err := f.search.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {
 		log.LogAttrs(ctx, slog.LevelError, "the search index is not up to date", slog.String("cause", err.Error()))
 	}
-	serve.KeepSealed(ctx, f.log, sealEvery, log)
+	serve.SealEvery(ctx, f.log, sealEvery, log)
 }
 
 func (f *finding) close() error { return f.index.Close() }

@@ -142,8 +142,8 @@ func (a *app) graduate(ctx context.Context, c *control, f graduateFlags, name st
 	return refusalOf(&view, name)
 }
 
-// submit sends a request to the gate: through the control door of a data
-// folder, whose host may not run, or to the public door of one elsewhere.
+// submit sends a request to the gate: through the admin socket of a data
+// folder, whose host may not run, or to the public handler of one elsewhere.
 func (a *app) submit(ctx context.Context, c *control, sub graduation.Submission) (graduation.View, error) {
 	body, err := sub.Blob()
 	if err != nil {
@@ -160,10 +160,10 @@ func (a *app) submit(ctx context.Context, c *control, sub graduation.Submission)
 	return view, registry.Post(ctx, admin.GraduationsPath, json.RawMessage(body), &view)
 }
 
-// gateAt is the public door of the gate of a host elsewhere.
-func (a *app) gateAt(at *elsewhere) (*registryclient.Client, error) {
+// gateAt is the public handler of the gate of a host elsewhere.
+func (a *app) gateAt(at *remoteHost) (*registryclient.Client, error) {
 	// Without an edge the gate's function has a URL apart.
-	url, err := at.door(cmp.Or(at.record.GraduateURL, at.record.RegistryURL, at.record.URL))
+	url, err := at.urlOf(cmp.Or(at.record.GraduateURL, at.record.RegistryURL, at.record.URL))
 	if err != nil {
 		return nil, err
 	}
@@ -180,9 +180,9 @@ const followEvery = time.Second
 // followRun looks at an attempt until it is decided, and tells the person of each
 // step that is passed. It ends without an error when the time is over.
 func (a *app) followRun(ctx context.Context, c *control, view graduation.View, wait time.Duration) (graduation.View, error) {
-	var told gate.StepName
+	var line gate.StepName
 	for end := a.now().Add(wait); ; {
-		// Of the door where it was sent nobody but the two is told the evidence.
+		// Of the handler where it was sent nobody but the two is told the evidence.
 		next, err := c.Graduation(ctx, view.Child.String(), view.Position)
 		if err != nil {
 			return view, err
@@ -191,9 +191,9 @@ func (a *app) followRun(ctx context.Context, c *control, view graduation.View, w
 		if view.State != graduation.Open || !a.now().Before(end) {
 			return view, nil
 		}
-		if view.Step != told && view.Step != "" {
+		if view.Step != line && view.Step != "" {
 			a.note("%s ...", view.Step)
-			told = view.Step
+			line = view.Step
 		}
 		if err := retry.For(ctx, followEvery); err != nil {
 			return view, problem.Wrap(problem.Canceled, err, "graduation %s goes on", view.ID)

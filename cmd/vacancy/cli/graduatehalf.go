@@ -19,7 +19,7 @@ func (a *app) printHalf(ctx context.Context, f graduateFlags, name string) error
 	if f.capability == "" || f.with != "" {
 		return withHint(problem.New(problem.Usage, "--print goes with --capability, and not --with"), `vacancy graduate %s --capability "TEXT" --print`, name)
 	}
-	h, err := a.home()
+	h, err := a.dataHome()
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func (a *app) partyNamed(ctx context.Context, c *control, name string, half *gra
 	if id, parseErr := identity.ParseID(name); parseErr == nil {
 		return a.partyOf(ctx, c, id, half)
 	}
-	h, homeErr := a.home()
+	h, homeErr := a.dataHome()
 	if homeErr != nil {
 		return party{}, homeErr
 	}
@@ -59,7 +59,7 @@ func (a *app) partyOf(ctx context.Context, c *control, id identity.ID, half *gra
 	if !problem.Is(err, problem.NotFound) {
 		return party{}, err
 	}
-	h, err := a.home()
+	h, err := a.dataHome()
 	if err != nil {
 		return party{}, err
 	}

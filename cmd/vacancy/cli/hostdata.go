@@ -18,20 +18,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// The files of a host's data folder. The control socket lies there too.
+// The files of a host's data directory. The admin socket lies there too.
 const (
 	dataFile = "vacancy.db"
 	sealFile = "seal.key"
 )
 
 // defaultListen is where dev listens, and so the address in the cards of
-// vacants that are created while no host runs; dev signs them anew when it
+// vacants that are created while no host runs; dev signs them again when it
 // listens elsewhere.
 const defaultListen = "127.0.0.1:8080"
 
 // dataFlag adds --data, the folder of a host's data.
 func dataFlag(fs *pflag.FlagSet, p *string) {
-	fs.StringVar(p, "data", "", "the host's data folder (default $VACANCY_HOME/host)")
+	fs.StringVar(p, "data", "", "the host's data directory (default $VACANCY_HOME/host)")
 }
 
 // dataDir is what --data means.
@@ -39,21 +39,21 @@ func (a *app) dataDir(flag string) (string, error) {
 	if flag != "" {
 		return filepath.Abs(flag)
 	}
-	dir, err := a.homeDir()
+	dir, err := a.dataHomeDir()
 	return filepath.Join(dir, "host"), err
 }
 
-// localHost is the host of a data folder, opened by this process, which holds
+// localHost is the host of a data directory, opened by this process, which holds
 // the lock of the data file as long.
 type localHost struct {
-	*serve.House
+	*serve.Server
 	Store *bolt.Store
 }
 
-// openHost opens the host of a data folder that callers reach at url. A folder
+// openHost opens the host of a data directory that callers reach at url. A folder
 // that is not there is made.
 func (a *app) openHost(dir, url string, log *slog.Logger) (*localHost, error) {
-	if err := serve.Private(dir); err != nil {
+	if err := serve.EnsurePrivate(dir); err != nil {
 		return nil, err
 	}
 	path, seal := filepath.Join(dir, dataFile), filepath.Join(dir, sealFile)
@@ -71,18 +71,18 @@ func (a *app) openHost(dir, url string, log *slog.Logger) (*localHost, error) {
 		return nil, err
 	}
 	// What reads everything goes to the file itself, which alone has a walk.
-	all := export.Config{Home: file, Vault: vault, Now: a.now}
-	house, err := serve.Home{
-		Store: serve.Notice(a.seams.store(file)), Vault: vault, Substrates: serve.Substrates(true), URL: url, Log: log, Now: a.now, Rand: a.rand,
+	all := export.Config{Source: file, Vault: vault, Now: a.now}
+	server, err := serve.Config{
+		Store: serve.NewChangeNotifier(a.seams.store(file)), Vault: vault, Substrates: serve.NewSubstrates(true), URL: url, Log: log, Now: a.now, Rand: a.rand,
 		Verify: export.Verify(all), Chain: export.Chain(all),
 		// A vacant that runs elsewhere is listed here if it answers; on this
 		// machine it may do so on loopback, over HTTPS as anywhere.
-		Probe: registry.Prober(outbound.New(outbound.Options{AllowLoopback: true})), Seals: true,
+		Probe: registry.Prober(outbound.New(outbound.Options{AllowLoopback: true})), SealsLog: true,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &localHost{House: house, Store: file}, nil
+	return &localHost{Server: server, Store: file}, nil
 }
 
 // Close wipes the keys in memory and gives the data file back.

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// vacantResult is a hosted vacant, as the door shows it.
+// vacantResult is a hosted vacant, as the handler shows it.
 type vacantResult struct {
 	admin.Vacant
 	Logbook []admin.Entry `json:"logbook,omitempty"`
@@ -91,7 +91,7 @@ func (a *app) hostedTarget(ctx context.Context, web dispatch.Getter, what string
 	if err != nil {
 		return nil, err
 	}
-	client, base, err := serve.DialControl(dir)
+	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
 		err := problem.New(problem.NotFound, "%q is no card file and no URL, and no host is running over %s", what, dir)
 		return nil, withHint(err, "vacancy dev")
@@ -110,8 +110,8 @@ func (a *app) hostedTarget(ctx context.Context, web dispatch.Getter, what string
 // targetElsewhere finds a vacant of a host elsewhere: by its id through its
 // public card, else through the control plane. It is called where the person
 // says that the host is, whatever its card says.
-func (a *app) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *elsewhere) (*dispatch.Target, error) {
-	public, err := at.door(at.record.URL)
+func (a *app) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *remoteHost) (*dispatch.Target, error) {
+	public, err := at.urlOf(at.record.URL)
 	if err != nil {
 		return nil, err
 	}

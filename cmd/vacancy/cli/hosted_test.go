@@ -91,7 +91,7 @@ func TestDevEndsWellWhenItIsInterrupted(t *testing.T) {
 			t.Errorf("dev does not say %q:\n%s", want, out)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(s.home, "host", "control*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(s.dataHome, "host", "control*")); len(left) > 0 {
 		t.Errorf("dev left %v behind", left)
 	}
 	if code, list, _ := s.run("", "list"); code != 0 || !strings.HasPrefix(list, "demo  LOCAL") {
@@ -127,7 +127,7 @@ func (w *watched) String() string {
 func TestADataFileOfANewerFormatIsRefused(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes")
-	path := filepath.Join(s.home, "host", dataFile)
+	path := filepath.Join(s.dataHome, "host", dataFile)
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestADataFileOfANewerFormatIsRefused(t *testing.T) {
 func TestAMissingSealKeyIsNotMadeAnew(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes")
-	seal := filepath.Join(s.home, "host", sealFile)
+	seal := filepath.Join(s.dataHome, "host", sealFile)
 	if err := os.Remove(seal); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func (a *app) idCommand() *cobra.Command {
 		GroupID: groupSelf,
 		Args:    arguments(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			h, err := a.home()
+			h, err := a.dataHome()
 			if err != nil {
 				return err
 			}

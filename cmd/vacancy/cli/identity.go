@@ -14,7 +14,7 @@ const defaultIdentity = "default"
 
 // openIdentity opens an identity; when there is none of that name the error
 // says which there are.
-func (a *app) openIdentity(h *datadir.Home, name string) (*datadir.Identity, error) {
+func (a *app) openIdentity(h *datadir.Dir, name string) (*datadir.Identity, error) {
 	id, err := h.Open(name)
 	if !problem.Is(err, problem.NotFound) {
 		return id, err
@@ -29,7 +29,7 @@ func (a *app) openIdentity(h *datadir.Home, name string) (*datadir.Identity, err
 // a new one named default. Several without a choice are an error that lists
 // them: signing as the wrong one cannot be taken back.
 func (a *app) caller(ctx context.Context, as string) (signer, error) {
-	h, err := a.home()
+	h, err := a.dataHome()
 	if err != nil {
 		return signer{}, err
 	}
@@ -62,7 +62,7 @@ type signer struct {
 }
 
 // makeDefault makes the identity named default, and says so.
-func (a *app) makeDefault(ctx context.Context, h *datadir.Home) (signer, error) {
+func (a *app) makeDefault(ctx context.Context, h *datadir.Dir) (signer, error) {
 	bundle, _, err := datadir.NewBundle(a.rand)
 	if err != nil {
 		return signer{}, err

@@ -63,7 +63,7 @@ func TestExportAsksTwiceBeforeItWritesTheKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newShell(t)
 			s.must("init", "alice")
-			out := filepath.Join(s.home, "out.json")
+			out := filepath.Join(s.dataHome, "out.json")
 			code, _, errs := s.run(tc.stdin, "export", "alice", "--out", out)
 			if code != tc.code {
 				t.Fatalf("export = exit %d, %q; want %d", code, errs, tc.code)
@@ -78,7 +78,7 @@ func TestExportAsksTwiceBeforeItWritesTheKey(t *testing.T) {
 func TestExportVerifyImportGoRound(t *testing.T) {
 	s := newShell(t)
 	s.must("init", "alice", "--capability", "translate")
-	file := filepath.Join(s.home, "alice.json")
+	file := filepath.Join(s.dataHome, "alice.json")
 	golden(t, "export", s.must("export", "alice", "--out", file, "--yes-i-know"))
 	golden(t, "verify", s.must("verify", file))
 	golden(t, "verify.json", s.must("verify", file, "--json"))
@@ -87,7 +87,7 @@ func TestExportVerifyImportGoRound(t *testing.T) {
 	if code, _, errs := s.run("", "init", "again", "--import", file); code != problem.ExitConflict || !strings.Contains(errs, `"alice"`) {
 		t.Errorf("init of a key that is here = exit %d, %q; want a conflict that names alice", code, errs)
 	}
-	if err := os.Rename(filepath.Join(s.home, "identities", "alice"), filepath.Join(t.TempDir(), "alice")); err != nil {
+	if err := os.Rename(filepath.Join(s.dataHome, "identities", "alice"), filepath.Join(t.TempDir(), "alice")); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "init-import", s.must("init", "again", "--import", file))
@@ -114,13 +114,13 @@ func id(t *testing.T, out string) string {
 func TestVerifyReportsDamageAndExitsWith1(t *testing.T) {
 	s := newShell(t)
 	s.must("init", "alice", "--capability", "translate")
-	file := filepath.Join(s.home, "alice.json")
+	file := filepath.Join(s.dataHome, "alice.json")
 	s.must("export", "alice", "--out", file, "--yes-i-know")
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken := filepath.Join(s.home, "broken.json")
+	broken := filepath.Join(s.dataHome, "broken.json")
 	damaged := strings.Replace(strings.Replace(string(b), "translate", "Translate", 1), `"name": "alice", "v`, `"name": "mallo", "v`, 1)
 	if err := os.WriteFile(broken, []byte(damaged), 0o600); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestVerifyReportsDamageAndExitsWith1(t *testing.T) {
 	if code != problem.ExitFailed || !strings.Contains(out, `"ok":false`) {
 		t.Errorf("verify --json = exit %d, %q; want 1 and ok false", code, out)
 	}
-	if code, _, _ := s.run("", "verify", filepath.Join(s.home, "absent")); code != problem.ExitNotFound {
+	if code, _, _ := s.run("", "verify", filepath.Join(s.dataHome, "absent")); code != problem.ExitNotFound {
 		t.Errorf("verify of no file = exit %d, want %d", code, problem.ExitNotFound)
 	}
 }
@@ -152,7 +152,7 @@ func TestNoOutputShowsASeed(t *testing.T) {
 	s := newShell(t)
 	seed := "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 	s.run(seed, "init", "alice", "--import", "-")
-	file := filepath.Join(s.home, "alice.json")
+	file := filepath.Join(s.dataHome, "alice.json")
 	for _, args := range [][]string{{"id", "alice"}, {"export", "alice", "--out", file, "--yes-i-know"}, {"verify", file}, {"verify", file, "--json"}} {
 		code, out, errs := s.run("", args...)
 		if code != 0 || strings.Contains(out+errs, seed[:16]) {

@@ -30,7 +30,7 @@ with a signed GENESIS entry. An identity is never overwritten.
 		GroupID: groupSelf,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := a.home()
+			h, err := a.dataHome()
 			if err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ func (r initResult) text(w io.Writer) {
 	r.idResult.text(w)
 	switch r.Source {
 	case datadir.FromSeed:
-		fmt.Fprintln(w, "  from  a seed; its logbook begins anew")
+		fmt.Fprintln(w, "  from  a seed; its logbook begins again")
 	case datadir.FromReference, datadir.FromExport:
 		fmt.Fprintf(w, "  from  %s; targets of chains: %d\n", r.Source, r.Chains)
 	}

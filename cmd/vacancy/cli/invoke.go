@@ -102,13 +102,13 @@ func (a *app) invoke(ctx context.Context, stageFlag, function, path string) erro
 // it says itself: of the log's end Lambda gives the text alone.
 func loggedLine(text, stageName, function string) string {
 	line := readLine(cloud.Line{Group: function, Text: text})
-	line.At = toldTime(line.fields)
+	line.At = timestampOf(line.fields)
 	return line.text(stage.Whole(stageName, ""))
 }
 
-// toldTime is when a line says that it was written; zero if it does not. The
+// timestampOf is when a line says that it was written; zero if it does not. The
 // line of a call says it in its block of metrics.
-func toldTime(fields map[string]any) time.Time {
+func timestampOf(fields map[string]any) time.Time {
 	if at, err := time.Parse(time.RFC3339Nano, textOf(fields["time"])); err == nil {
 		return at.UTC()
 	}

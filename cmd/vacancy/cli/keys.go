@@ -69,7 +69,7 @@ func (a *app) rotateOperator(ctx context.Context, flag string) error {
 		return err
 	}
 	if rec.URL == "" { // deployed from elsewhere, or by plain cdk
-		if err := a.learnDoors(ctx, c, &rec); err != nil {
+		if err := a.learnURLs(ctx, c, &rec); err != nil {
 			return err
 		}
 	}

@@ -99,12 +99,12 @@ func TestWhatIsNoFamilyExitsByItsKind(t *testing.T) {
 // slowGate is a stage whose gate needs a while: a control plane over a real
 // house, and a gate's function with a URL apart.
 type slowGate struct {
-	t     *testing.T
-	house http.Handler
-	sent  []byte             // what came to the gate
-	told  []graduation.Phase // what each look says, in turn
-	steps []gate.StepName
-	looks int
+	t       *testing.T
+	handler http.Handler
+	sent    []byte             // what came to the gate
+	line    []graduation.Phase // what each look says, in turn
+	steps   []gate.StepName
+	looks   int
 }
 
 func (g *slowGate) view(i int) graduation.View {
@@ -114,7 +114,7 @@ func (g *slowGate) view(i int) graduation.View {
 	}
 	v := graduation.View{
 		ID: graduation.ID{Child: sub.Request.ChildID, Position: 1}.String(), Child: sub.Request.ChildID, Parent: sub.Request.ParentID, Position: 1,
-		State: g.told[i], Step: g.steps[i], Capability: sub.Request.CapabilityText, Policy: gate.DefaultPolicy(), Due: time.Unix(0, 0),
+		State: g.line[i], Step: g.steps[i], Capability: sub.Request.CapabilityText, Policy: gate.DefaultPolicy(), Due: time.Unix(0, 0),
 	}
 	switch v.State {
 	case graduation.Accepted:
@@ -125,12 +125,12 @@ func (g *slowGate) view(i int) graduation.View {
 	return v
 }
 
-// ServeHTTP is both doors.
+// ServeHTTP is both handlers.
 func (g *slowGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == admin.GraduationsPath:
 		if r.Header["Authorization"] != nil {
-			g.t.Error("the operator's key went to the public door of the gate")
+			g.t.Error("the operator's key went to the public handler of the gate")
 		}
 		var err error
 		if g.sent, err = io.ReadAll(r.Body); err != nil {
@@ -141,16 +141,16 @@ func (g *slowGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(v)
 	case strings.HasSuffix(r.URL.Path, "/graduation"):
 		_ = json.NewEncoder(w).Encode(g.view(g.looks))
-		g.looks = min(g.looks+1, len(g.told)-1)
+		g.looks = min(g.looks+1, len(g.line)-1)
 	default:
-		r.Host = admin.ControlHost
-		g.house.ServeHTTP(w, r)
+		r.Host = admin.SocketHost
+		g.handler.ServeHTTP(w, r)
 	}
 }
 
 func TestAGraduationOfAStageIsFollowed(t *testing.T) {
 	for name, c := range map[string]struct {
-		told       []graduation.Phase
+		line       []graduation.Phase
 		steps      []gate.StepName
 		wait       string
 		code       int
@@ -166,19 +166,19 @@ func TestAGraduationOfAStageIsFollowed(t *testing.T) {
 			s, _ := onAWS(t)
 			s.must("create", "firm", "--capability", "answers", "--host", "local")
 			s.must("spawn", "firm", "--path", "D2", "--name", "kid", "--host", "local")
-			g := &slowGate{t: t, told: c.told, steps: c.steps}
+			g := &slowGate{t: t, line: c.line, steps: c.steps}
 			web := httptest.NewServer(g)
 			defer web.Close()
 			a := &app{env: s.env, now: s.clock, rand: s.rand}
-			host, err := a.openHost(filepath.Join(s.home, "host"), "http://"+defaultListen, slog.New(slog.DiscardHandler))
+			host, err := a.openHost(filepath.Join(s.dataHome, "host"), "http://"+defaultListen, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer host.Close()
-			g.house = host.Account
+			g.handler = host.Admin
 			rec := stageDev()
 			rec.URL, rec.AdminURL, rec.GraduateURL = "https://dev.example", web.URL, web.URL
-			if err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Write(rec); err != nil {
+			if err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(rec); err != nil {
 				t.Fatal(err)
 			}
 			code, out, errs := s.run("", "graduate", "kid", "--capability", "reviews", "--host", "aws", "--wait", c.wait)

@@ -50,7 +50,7 @@ func (f *logFlags) following(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.since, "since", "", "a file with a checkpoint that the log must continue, beside the one verified last")
 	fs.StringVar(&f.hostID, "host-id", "", "the host's id, which must have signed (default: who signed before)")
-	fs.BoolVar(&f.forget, "forget", false, "begin anew with whatever the host shows now")
+	fs.BoolVar(&f.forget, "forget", false, "begin again with whatever the host shows now")
 	fs.BoolVar(&f.all, "all", false, "verify every event, not only those that are new")
 	hostFlags(fs, &f.where)
 }
@@ -166,7 +166,7 @@ func (a *app) openLog(ctx context.Context, f logFlags, args []string) (*followed
 	if err != nil {
 		return nil, err
 	}
-	dir, err := a.homeDir()
+	dir, err := a.dataHomeDir()
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (l *followed) verify(ctx context.Context) (logResult, error) {
 // present is the identity that signs; none is made for it, as no host would
 // know that one.
 func (a *app) present(ctx context.Context, as string) (*datadir.Identity, error) {
-	h, err := a.home()
+	h, err := a.dataHome()
 	if err != nil {
 		return nil, err
 	}

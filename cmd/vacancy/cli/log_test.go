@@ -29,10 +29,10 @@ import (
 
 // loggedHost is a registry with a log, whose answers a test may exchange.
 type loggedHost struct {
-	t    *testing.T
-	key  *identity.Key
-	log  *translog.Log
-	door http.Handler
+	t       *testing.T
+	key     *identity.Key
+	log     *translog.Log
+	handler http.Handler
 }
 
 func newLoggedHost(t *testing.T, key *identity.Key) *loggedHost {
@@ -46,14 +46,14 @@ func newLoggedHost(t *testing.T, key *identity.Key) *loggedHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := registryapi.Registry(registryapi.Config{Registry: reg, Log: l, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
-	return &loggedHost{t, key, l, door}
+	handler := registryapi.Registry(registryapi.Config{Registry: reg, Log: l, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	return &loggedHost{t, key, l, handler}
 }
 
 // publish has n new vacants published and sealed.
 func (h *loggedHost) publish(n int) *loggedHost {
 	h.t.Helper()
-	server := httptest.NewServer(h.door)
+	server := httptest.NewServer(h.handler)
 	defer server.Close()
 	client := &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: time.Minute}), URL: server.URL, Now: time.Now}
 	for range n {
@@ -92,11 +92,11 @@ func TestLogVerifyEndsWithSixOnALie(t *testing.T) {
 	alter := func(h *loggedHost, path string, change func([]byte) []byte) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !strings.HasPrefix(r.URL.Path, path) {
-				h.door.ServeHTTP(w, r)
+				h.handler.ServeHTTP(w, r)
 				return
 			}
 			in := httptest.NewRecorder()
-			h.door.ServeHTTP(in, r)
+			h.handler.ServeHTTP(in, r)
 			_, _ = w.Write(change(in.Body.Bytes()))
 		})
 	}
@@ -106,14 +106,14 @@ func TestLogVerifyEndsWithSixOnALie(t *testing.T) {
 		want  string
 		fork  bool
 	}{
-		"a log that grew": {func(h *loggedHost) http.Handler { return h.publish(2).door }, problem.ExitOK, "", false},
-		"a forked log": {func(*loggedHost) http.Handler { return newLoggedHost(t, key).publish(3).door },
+		"a log that grew": {func(h *loggedHost) http.Handler { return h.publish(2).handler }, problem.ExitOK, "", false},
+		"a forked log": {func(*loggedHost) http.Handler { return newLoggedHost(t, key).publish(3).handler },
 			problem.ExitUntrusted, "signed two different logs of 3 events", true},
-		"a rewritten log": {func(*loggedHost) http.Handler { return newLoggedHost(t, key).publish(5).door },
+		"a rewritten log": {func(*loggedHost) http.Handler { return newLoggedHost(t, key).publish(5).handler },
 			problem.ExitUntrusted, "does not prove that its log of 5 events begins with the 3", true},
-		"a log that was taken back": {func(*loggedHost) http.Handler { return newLoggedHost(t, key).publish(2).door },
+		"a log that was taken back": {func(*loggedHost) http.Handler { return newLoggedHost(t, key).publish(2).handler },
 			problem.ExitUntrusted, "was taken back: it had 3 events and has 2 now", true},
-		"another key": {func(*loggedHost) http.Handler { return newLoggedHost(t, stranger).publish(3).door },
+		"another key": {func(*loggedHost) http.Handler { return newLoggedHost(t, stranger).publish(3).handler },
 			problem.ExitUntrusted, "--forget", false},
 		"an altered leaf": {func(h *loggedHost) http.Handler {
 			return alter(h.publish(1), "/v1/log/leaves", func(b []byte) []byte {
@@ -142,7 +142,7 @@ func TestLogVerifyEndsWithSixOnALie(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			host := newLoggedHost(t, key).publish(3)
 			var shown atomic.Value
-			shown.Store(http.HandlerFunc(host.door.ServeHTTP))
+			shown.Store(http.HandlerFunc(host.handler.ServeHTTP))
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				shown.Load().(http.HandlerFunc)(w, r)
 			}))
@@ -175,7 +175,7 @@ func TestLogVerifyEndsWithSixOnALie(t *testing.T) {
 				return
 			}
 			// What was verified stays what the log must continue; --forget alone
-			// begins anew.
+			// begins again.
 			if code, _, errs := run(); code != problem.ExitUntrusted || !strings.Contains(errs, filepath.Base(forks[0])) {
 				t.Errorf("log verify again = %d %s, want 6 and where the proof is", code, errs)
 			}

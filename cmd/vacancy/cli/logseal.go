@@ -57,9 +57,9 @@ func (a *app) seal(ctx context.Context, w where) (s admin.Sealed, err error) {
 }
 
 // sealStage has the stage's checkpointer run, and reads what it signed.
-func (a *app) sealStage(ctx context.Context, at *elsewhere) (s admin.Sealed, err error) {
+func (a *app) sealStage(ctx context.Context, at *remoteHost) (s admin.Sealed, err error) {
 	// Without an edge the registry's functions have a URL apart.
-	url, err := at.door(cmp.Or(at.record.RegistryURL, at.record.URL))
+	url, err := at.urlOf(cmp.Or(at.record.RegistryURL, at.record.URL))
 	if err != nil {
 		return s, err
 	}

@@ -23,12 +23,12 @@ func TestLogSealReadsTheRegistryOfAStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	host := newLoggedHost(t, key)
-	registry, calls := httptest.NewServer(host.door), httptest.NewServer(http.NotFoundHandler())
+	registry, calls := httptest.NewServer(host.handler), httptest.NewServer(http.NotFoundHandler())
 	defer registry.Close()
 	defer calls.Close()
 	rec := stageDev()
 	rec.URL, rec.RegistryURL = calls.URL, registry.URL
-	if err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Write(rec); err != nil {
+	if err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(rec); err != nil {
 		t.Fatal(err)
 	}
 	server.On("Invoke", func(cloudtest.Request) cloudtest.Reply {
@@ -49,11 +49,11 @@ func TestLogSealRunsTheCheckpointerOfAStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	host := newLoggedHost(t, key)
-	web := httptest.NewServer(host.door)
+	web := httptest.NewServer(host.handler)
 	defer web.Close()
 	rec := stageDev()
 	rec.URL = web.URL
-	if err := (stage.Records{Dir: filepath.Join(s.home, "stages")}).Write(rec); err != nil {
+	if err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(rec); err != nil {
 		t.Fatal(err)
 	}
 	server.On("Invoke", func(r cloudtest.Request) cloudtest.Reply {

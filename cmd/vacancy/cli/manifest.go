@@ -44,7 +44,7 @@ With --take FILE a manifest is kept that both have signed elsewhere.`,
 			return a.withControl(w, false, func(c *control) (err error) {
 				var kept admin.Manifest
 				if given != nil {
-					kept, err = c.TakeManifest(cmd.Context(), args[0], given)
+					kept, err = c.StoreManifest(cmd.Context(), args[0], given)
 				} else {
 					kept, err = a.manifestNamed(cmd.Context(), c, args[0])
 				}
@@ -74,7 +74,7 @@ func (a *app) manifestNamed(ctx context.Context, c *control, name string) (admin
 	if _, showErr := c.Show(ctx, name); !problem.Is(showErr, problem.NotFound) {
 		return kept, err
 	}
-	h, homeErr := a.home()
+	h, homeErr := a.dataHome()
 	if homeErr != nil {
 		return kept, err
 	}

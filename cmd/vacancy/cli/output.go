@@ -93,7 +93,7 @@ func (a *app) fail(cmd *cobra.Command, err error) int {
 	if a.json {
 		report := errorReport{Error: o}
 		if c := new(callError); errors.As(err, &c) {
-			report.Call = &c.known
+			report.Call = &c.result
 		}
 		_ = writeJSON(a.err, report)
 		return exit

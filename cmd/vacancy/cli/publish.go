@@ -103,7 +103,7 @@ func (a *app) publish(ctx context.Context, f publishFlags, name string) error {
 
 // ownHint helps who means an identity of their own.
 func (a *app) ownHint(err error, verb, name string) error {
-	h, homeErr := a.home()
+	h, homeErr := a.dataHome()
 	if !problem.Is(err, problem.NotFound) || homeErr != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (a *app) openOwn(ctx context.Context, registry, name string) (*own, error) 
 	if err != nil {
 		return nil, err
 	}
-	h, err := a.home()
+	h, err := a.dataHome()
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (a *app) registryURL(ctx context.Context, given string, w where) (string, e
 		return "", err
 	}
 	if at != nil {
-		return at.door(cmp.Or(at.record.RegistryURL, at.record.URL))
+		return at.urlOf(cmp.Or(at.record.RegistryURL, at.record.URL))
 	}
 	return a.localURL(ctx, w.data)
 }
@@ -67,20 +67,20 @@ type searchesApart struct {
 // Do implements registryclient.Transport.
 func (s searchesApart) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
 	if rest, ok := strings.CutPrefix(r.URL, s.registry); ok {
-		if path, _, _ := strings.Cut(rest, "?"); registryapi.OfSearch(path) {
+		if path, _, _ := strings.Cut(rest, "?"); registryapi.IsSearchPath(path) {
 			r.URL = s.search + rest
 		}
 	}
 	return s.Transport.Do(ctx, r)
 }
 
-// localURL is where the host that runs over a data folder is reached.
+// localURL is where the host that runs over a data directory is reached.
 func (a *app) localURL(ctx context.Context, data string) (string, error) {
 	dir, err := a.dataDir(data)
 	if err != nil {
 		return "", err
 	}
-	client, base, err := serve.DialControl(dir)
+	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
 		return "", withHint(problem.New(problem.NotFound, "no host is running over %s, and no registry is named", dir), "vacancy dev, or --registry URL")
 	}

@@ -25,12 +25,12 @@ func (a *app) reindexCommand() *cobra.Command {
 	var cluster string
 	cmd := &cobra.Command{
 		Use:   "reindex",
-		Short: "Make the search index anew from the registry",
-		Long: `Make the search index of a host anew from all that its registry has. Nothing is lost
+		Short: "Make the search index again from the registry",
+		Long: `Make the search index of a host again from all that its registry has. Nothing is lost
 by that, and nothing but a damaged index needs it: a host keeps its index up to date
-by itself, and makes one anew that it cannot read.
+by itself, and makes one again that it cannot read.
 
-The host of a data folder must not be running. The old index stays until the new one
+The host of a data directory must not be running. The old index stays until the new one
 is whole. With --host aws the stage's indexer does it, with your own AWS credentials,
 and searches go on over the old index meanwhile.`,
 		Example: `  vacancy reindex
@@ -46,7 +46,7 @@ and searches go on over the old index meanwhile.`,
 			case there == nil:
 				return a.reindexFolder(cmd.Context(), w.data, cluster)
 			case !there.aws:
-				return problem.New(problem.Usage, "a host elsewhere makes its index anew on its own machine")
+				return problem.New(problem.Usage, "a host elsewhere makes its index again on its own machine")
 			case cluster != "":
 				return problem.New(problem.Usage, "--opensearch: the index of a stage is in its bucket")
 			}
@@ -68,10 +68,10 @@ type reindexResult struct {
 
 func (r reindexResult) text(w io.Writer) {
 	if r.Stage != "" {
-		fmt.Fprintf(w, "the index of stage %s is made anew\n", r.Stage)
+		fmt.Fprintf(w, "the index of stage %s is made again\n", r.Stage)
 		return
 	}
-	fmt.Fprintf(w, "%s is made anew: %d of %d registrations are listed\n", printable(r.Index), r.Listed, r.Registrations)
+	fmt.Fprintf(w, "%s is made again: %d of %d registrations are listed\n", printable(r.Index), r.Listed, r.Registrations)
 }
 
 func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err error) {
@@ -83,7 +83,7 @@ func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err erro
 	if !isThere(path) {
 		return withHint(problem.New(problem.NotFound, "there is no host in %s", dir), "vacancy dev")
 	}
-	if _, _, err := serve.DialControl(dir); err == nil {
+	if _, _, err := serve.DialAdmin(dir); err == nil {
 		return problem.New(problem.Conflict, "a host is running over %s, and it has the index: end it first", dir)
 	}
 	file, err := bolt.Open(path, bolt.Options{})
@@ -106,7 +106,7 @@ func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err erro
 }
 
 // buildIndex builds an index beside the old one, and puts it in its place when
-// it is whole. A crash between the two leaves no index, which dev makes anew.
+// it is whole. A crash between the two leaves no index, which dev makes again.
 func (a *app) buildIndex(ctx context.Context, feed live.Feed, r *reindexResult) error {
 	fresh := r.Index + ".new"
 	if err := os.RemoveAll(fresh); err != nil {
@@ -136,7 +136,7 @@ func (a *app) rebuild(ctx context.Context, index search.Index, feed live.Feed, r
 	})
 }
 
-// reindexEvent asks indexer for an index made anew.
+// reindexEvent asks indexer for an index made again.
 const reindexEvent = `{"reindex":true}`
 
 func (a *app) reindexStage(ctx context.Context, name string) error {

@@ -26,7 +26,7 @@ func readUnits(fs *pflag.FlagSet, r *readFlags) {
 	fs.Float64Var(&r.units, "read-units", 0, "with --host aws: at most so many read units a second (0: no bound)")
 }
 
-func (r readFlags) check(at *elsewhere) error {
+func (r readFlags) check(at *remoteHost) error {
 	switch {
 	case r.units < 0 || math.IsNaN(r.units) || math.IsInf(r.units, 0):
 		return &problem.Error{Kind: problem.Usage, Field: "--read-units", Want: "a number above 0", Got: fmt.Sprint(r.units)}
@@ -39,7 +39,7 @@ func (r readFlags) check(at *elsewhere) error {
 // reportsElsewhere makes the reports of a host elsewhere in this process: over
 // the tables with the person's own AWS credentials, or over the pages that the
 // host exports.
-func (a *app) reportsElsewhere(ctx context.Context, at *elsewhere, read readFlags) (*reports, error) {
+func (a *app) reportsElsewhere(ctx context.Context, at *remoteHost, read readFlags) (*reports, error) {
 	if at.aws {
 		_, mine, err := a.openStage(ctx, at.stage)
 		if err != nil {
@@ -49,7 +49,7 @@ func (a *app) reportsElsewhere(ctx context.Context, at *elsewhere, read readFlag
 		if err != nil {
 			return nil, err
 		}
-		return a.reportsOf(export.Config{Home: tables, Vault: tables.Vault, Now: a.now}, namedIn(tables), tables.Close), nil
+		return a.reportsOf(export.Config{Source: tables, Vault: tables.Vault, Now: a.now}, namedIn(tables), tables.Close), nil
 	}
 	url, key, err := at.keyed(at.record.ExportURL)
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *app) reportsElsewhere(ctx context.Context, at *elsewhere, read readFlag
 		return nil, err
 	}
 	plane := admin.Client{HTTP: keyedClient(key), URL: at.record.AdminURL}
-	return a.reportsOf(export.Config{Home: host, Vault: host.Vault(), Now: a.now, Retention: host.Retention()}, plane.Show, func() error { return nil }), nil
+	return a.reportsOf(export.Config{Source: host, Vault: host.Vault(), Now: a.now, Retention: host.Retention()}, plane.Show, func() error { return nil }), nil
 }
 
 // reportsOf serves the streaming routes in this process.

@@ -20,7 +20,7 @@ func (a *app) restoredCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restored",
 		Short: "Say that a host's data came back from a backup",
-		Long: `Say that a data folder came back from a backup, before a host runs over it again.
+		Long: `Say that a data directory came back from a backup, before a host runs over it again.
 
 The backup does not know which calls were accepted after it was made: whoever kept
 their signed bytes could have them run a second time. From now on every open vacant
@@ -56,7 +56,7 @@ func (a *app) restored(ctx context.Context, w where) (err error) {
 	if err != nil {
 		return err
 	}
-	switch _, _, err := serve.DialControl(dir); {
+	switch _, _, err := serve.DialAdmin(dir); {
 	case err == nil:
 		return problem.New(problem.Conflict, "a host runs over %s: end it first, it may be accepting calls again right now", dir)
 	case !errors.Is(err, serve.ErrNoHost):
@@ -77,8 +77,8 @@ func (a *app) restored(ctx context.Context, w where) (err error) {
 }
 
 // restored is the outcome at a host elsewhere, by the name that the person
-// knows it by: its control door may be another.
-func (e *elsewhere) restored(vacants int) restoredResult {
+// knows it by: its admin socket may be another.
+func (e *remoteHost) restored(vacants int) restoredResult {
 	if e.aws {
 		return restoredResult{Host: hostAWS, Stage: e.stage, Vacants: vacants}
 	}

@@ -8,10 +8,10 @@ import (
 )
 
 func TestARestoredHostIsNamedAsThePersonKnowsIt(t *testing.T) {
-	doors := stage.Record{Stage: "dev", URL: "https://dev.example", AdminURL: "https://a.example"}
+	endpoints := stage.Record{Stage: "dev", URL: "https://dev.example", AdminURL: "https://a.example"}
 	for want, r := range map[string]restoredResult{
-		"1 open vacant in stage dev on AWS refuses what was signed until now\n":    (&elsewhere{aws: true, stage: "dev", record: doors}).restored(1),
-		"0 open vacants in https://dev.example refuse what was signed until now\n": (&elsewhere{stage: "dev", record: doors}).restored(0),
+		"1 open vacant in stage dev on AWS refuses what was signed until now\n":    (&remoteHost{aws: true, stage: "dev", record: endpoints}).restored(1),
+		"0 open vacants in https://dev.example refuse what was signed until now\n": (&remoteHost{stage: "dev", record: endpoints}).restored(0),
 		"2 open vacants in /srv/vacancy refuse what was signed until now\n":        {Data: "/srv/vacancy", Vacants: 2},
 	} {
 		var out strings.Builder

@@ -91,7 +91,7 @@ func (a *app) route(ctx context.Context, f routeFlags, args []string) error {
 
 // routeAndCall calls the best for the prompt.
 func (a *app) routeAndCall(ctx context.Context, f routeFlags, q dispatch.Query, prompt string) error {
-	client, self, err := a.strangers(ctx, f.callFlags)
+	client, self, err := a.registryClient(ctx, f.callFlags)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 // kill the process at a chosen call and to move its clock. One that is nil
 // changes nothing.
 type Seams struct {
-	Store func(store.Store) store.Store // before the data file
-	Door  func(serve.Door) serve.Door   // before each door of dev: the public one, then the control door
+	Store func(store.Store) store.Store       // before the data file
+	Door  func(serve.Endpoint) serve.Endpoint // before each handler of dev: the public one, then the admin socket
 	Now   func() time.Time
 }
 
@@ -23,11 +23,11 @@ func (s Seams) store(inner store.Store) store.Store {
 	return s.Store(inner)
 }
 
-func (s Seams) doors(doors ...serve.Door) []serve.Door {
+func (s Seams) endpoints(endpoints ...serve.Endpoint) []serve.Endpoint {
 	if s.Door != nil {
-		for i := range doors {
-			doors[i] = s.Door(doors[i])
+		for i := range endpoints {
+			endpoints[i] = s.Door(endpoints[i])
 		}
 	}
-	return doors
+	return endpoints
 }

@@ -65,7 +65,7 @@ for who runs the host. The beginning of its parent's id is put behind its name.`
 				}
 				return a.showBirth(&made, args[0])
 			}
-			return a.withControl(w, false, func(c *control) error { return a.spawn(cmd.Context(), c, s, args[0]) })
+			return a.withControl(w, false, func(c *control) error { return a.spawnByOperator(cmd.Context(), c, s, args[0]) })
 		},
 	}
 	fs := cmd.Flags()
@@ -83,8 +83,8 @@ for who runs the host. The beginning of its parent's id is put behind its name.`
 	return cmd
 }
 
-// spawn makes a child of a vacant of the host.
-func (a *app) spawn(ctx context.Context, c *control, s admin.Spawning, name string) error {
+// spawnByOperator makes a child of a vacant of the host.
+func (a *app) spawnByOperator(ctx context.Context, c *control, s admin.Spawning, name string) error {
 	parent, err := c.Show(ctx, name)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func (a *app) spawnSigned(ctx context.Context, w where, s admin.Spawning, name s
 	if s.With != "" {
 		return made, problem.New(problem.Usage, "--with goes with the operator's key: one parent does not sign for the other")
 	}
-	h, err := a.home()
+	h, err := a.dataHome()
 	if err != nil {
 		return made, err
 	}
@@ -42,8 +42,8 @@ func (a *app) spawnSigned(ctx context.Context, w where, s admin.Spawning, name s
 	if err := r.Sign(ctx, parent.Key); err != nil {
 		return made, err
 	}
-	door := &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Now: a.now}
-	if err := door.Post(ctx, "/v1/admin/vacants/"+parent.ID().String()+"/children", json.RawMessage(r.Blob()), &made); err != nil {
+	handler := &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Now: a.now}
+	if err := handler.Post(ctx, "/v1/admin/vacants/"+parent.ID().String()+"/children", json.RawMessage(r.Blob()), &made); err != nil {
 		return made, err
 	}
 	return made, made.Check()
@@ -58,7 +58,7 @@ func (a *app) childrenURL(ctx context.Context, w where) (string, error) {
 	if at == nil {
 		return a.localURL(ctx, w.data)
 	}
-	url, err := at.door(cmp.Or(at.record.AdminURL, at.record.URL))
+	url, err := at.urlOf(cmp.Or(at.record.AdminURL, at.record.URL))
 	if err != nil {
 		return "", err
 	}

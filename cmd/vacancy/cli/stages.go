@@ -43,7 +43,7 @@ func (a *app) stageName(flag string) (string, error) {
 
 // stages are the records of what was deployed from this machine.
 func (a *app) stages() (stage.Records, error) {
-	dir, err := a.homeDir()
+	dir, err := a.dataHomeDir()
 	return stage.Records{Dir: filepath.Join(dir, "stages")}, err
 }
 
@@ -102,13 +102,13 @@ func stackNames(stageName string) []string {
 	return names
 }
 
-// doorTime bounds one request to a deployed door: longer than its function's
+// doorTime bounds one request to a deployed handler: longer than its function's
 // own time.
 const doorTime = time.Minute
 
-// accountDoor is the control plane of a deployed stage, opened with the
+// adminClient is the control plane of a deployed stage, opened with the
 // operator key.
-func accountDoor(rec stage.Record) *admin.Client {
+func adminClient(rec stage.Record) *admin.Client {
 	return &admin.Client{HTTP: keyedClient(rec.OperatorKey), URL: rec.AdminURL}
 }
 

@@ -163,7 +163,7 @@ func pairFits(want, pair string) bool {
 }
 
 // verdicts are the words of a line that are no kind of error: that a call went
-// well, and what the front says of requests that reached no door.
+// well, and what the front says of requests that reached no handler.
 var verdicts = []string{"ok", "refused", "failed"}
 
 // checkStatus refuses what no line can have: waiting for it would look like a

@@ -16,7 +16,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Check all that a host keeps, or an export",
-		Long: `Check all that the host of a data folder keeps: every link, number, epoch and
+		Long: `Check all that the host of a data directory keeps: every link, number, epoch and
 decision of every pair, every logbook, record, card and name, every event of the
 registry, what it says of each vacant, and its sealed log; and every hash and signature
 whose text can still be read. It works beside a running host, and without.
@@ -40,7 +40,7 @@ It reports every part and ends with 1 if one is broken.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return a.verifyHome(cmd.Context(), w, read)
+				return a.verifyHost(cmd.Context(), w, read)
 			case w != (where{}) || read != (readFlags{}):
 				return withHint(problem.New(problem.Usage, "FILE does not go together with the flags of a host"), "%s --help", cmd.CommandPath())
 			}

@@ -10,9 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 )
 
-// verifyHome has all that a host keeps checked, and tells what is broken as it
+// verifyHost has all that a host keeps checked, and tells what is broken as it
 // is found.
-func (a *app) verifyHome(ctx context.Context, w where, read readFlags) error {
+func (a *app) verifyHost(ctx context.Context, w where, read readFlags) error {
 	return a.withReports(ctx, w, read, func(c *reports) error {
 		r := &homeReport{app: a, progress: a.progressLine()}
 		defer r.progress.clear()

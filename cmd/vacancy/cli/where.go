@@ -37,18 +37,18 @@ func elsewhereFlags(fs *pflag.FlagSet, w *where) {
 	fs.StringVar(&w.stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
 }
 
-// elsewhere is a host that is not of this machine's data folders.
-type elsewhere struct {
+// remoteHost is a host that is not of this machine's data folders.
+type remoteHost struct {
 	aws    bool
 	stage  string       // of aws
-	record stage.Record // its three doors, and the operator's key if it is known
+	record stage.Record // its three handlers, and the operator's key if it is known
 	// The environment's key goes to the host that the person names; a record's
-	// only to that record's doors.
+	// only to that record's handlers.
 	given stage.Key
 }
 
-// find says which host w is of: nil for a data folder.
-func (a *app) find(w where) (*elsewhere, error) {
+// find says which host w is of: nil for a data directory.
+func (a *app) find(w where) (*remoteHost, error) {
 	host := w.host
 	if host == "" {
 		host = a.env["VACANCY_HOST"]
@@ -82,14 +82,14 @@ func (a *app) find(w where) (*elsewhere, error) {
 	}
 	found, err := rec.ByURL(base)
 	if problem.Is(err, problem.NotFound) || err != nil && given != "" {
-		return &elsewhere{record: stage.Record{URL: base, AdminURL: base, ExportURL: base}, given: given}, nil
+		return &remoteHost{record: stage.Record{URL: base, AdminURL: base, ExportURL: base}, given: given}, nil
 	}
-	return &elsewhere{stage: found.Stage, record: found, given: given}, err
+	return &remoteHost{stage: found.Stage, record: found, given: given}, err
 }
 
 // stageHost is the host of a stage. That there is no record of it matters only
 // to who needs one.
-func (a *app) stageHost(name string, given stage.Key) (*elsewhere, error) {
+func (a *app) stageHost(name string, given stage.Key) (*remoteHost, error) {
 	name, err := a.stageName(name)
 	if err != nil {
 		return nil, err
@@ -102,11 +102,11 @@ func (a *app) stageHost(name string, given stage.Key) (*elsewhere, error) {
 	if err != nil && !problem.Is(err, problem.NotFound) {
 		return nil, err
 	}
-	return &elsewhere{aws: true, stage: name, record: found, given: given}, nil
+	return &remoteHost{aws: true, stage: name, record: found, given: given}, nil
 }
 
-// door is one of the host's doors.
-func (e *elsewhere) door(url string) (string, error) {
+// urlOf is one of the host's handlers.
+func (e *remoteHost) urlOf(url string) (string, error) {
 	if url != "" {
 		return url, nil
 	}
@@ -116,9 +116,9 @@ func (e *elsewhere) door(url string) (string, error) {
 	return "", withHint(problem.New(problem.NotFound, "the record of stage %s does not say where its host is: its deployment did not end", e.stage), "vacancy deploy --stage %s", e.stage)
 }
 
-// keyed is a door that takes the operator's key, and the key.
-func (e *elsewhere) keyed(at string) (string, stage.Key, error) {
-	at, err := e.door(at)
+// keyed is a handler that takes the operator's key, and the key.
+func (e *remoteHost) keyed(at string) (string, stage.Key, error) {
+	at, err := e.urlOf(at)
 	if err != nil {
 		return "", "", err
 	}

@@ -23,29 +23,29 @@ func TestOnlyNamesThatStayHereAreThisMachine(t *testing.T) {
 }
 
 func TestTheKeyGoesToNoOtherMachineInClear(t *testing.T) {
-	for door, want := range map[string]problem.Kind{
+	for handler, want := range map[string]problem.Kind{
 		"https://example.org": problem.Internal, "http://127.0.0.1:8080": problem.Internal, "http://a.localhost:4566": problem.Internal,
 		"http://example.org": problem.Usage, "http://192.0.2.1": problem.Usage, "http://localhost.example.org": problem.Usage, "": problem.NotFound,
 	} {
-		e := &elsewhere{stage: "dev", record: stage.Record{OperatorKey: "vop_secret"}}
-		_, key, err := e.keyed(door)
+		e := &remoteHost{stage: "dev", record: stage.Record{OperatorKey: "vop_secret"}}
+		_, key, err := e.keyed(handler)
 		if want == problem.Internal && (err != nil || string(key) != "vop_secret") || want != problem.Internal && !problem.Is(err, want) {
-			t.Errorf("keyed(%q) = %v, want %v", door, err, want)
+			t.Errorf("keyed(%q) = %v, want %v", handler, err, want)
 		}
 		if err != nil && (key != "" || strings.Contains(err.Error(), "secret")) {
-			t.Errorf("keyed(%q) gives the key away: %v", door, err)
+			t.Errorf("keyed(%q) gives the key away: %v", handler, err)
 		}
 	}
-	e := &elsewhere{record: stage.Record{OperatorKey: "vop_record"}, given: "vop_given"}
+	e := &remoteHost{record: stage.Record{OperatorKey: "vop_record"}, given: "vop_given"}
 	if _, key, err := e.keyed("https://example.org"); string(key) != "vop_given" || err != nil {
 		t.Errorf("keyed() takes another key than the environment's, %v", err)
 	}
-	if _, _, err := (&elsewhere{}).keyed("https://example.org"); !problem.Is(err, problem.Unauthorized) {
+	if _, _, err := (&remoteHost{}).keyed("https://example.org"); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("keyed() without a key = %v, want Unauthorized", err)
 	}
 	// Or a person would set a key only to read that it may not be used.
-	if _, _, err := (&elsewhere{}).keyed("http://example.org"); !problem.Is(err, problem.Usage) {
-		t.Errorf("keyed() of a door in clear without a key = %v, want Usage", err)
+	if _, _, err := (&remoteHost{}).keyed("http://example.org"); !problem.Is(err, problem.Usage) {
+		t.Errorf("keyed() of a handler in clear without a key = %v, want Usage", err)
 	}
 }
 

@@ -38,7 +38,7 @@ func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)
 		if err != nil {
 			return Problem(err)
 		}
-		// Listing begins anew each time, so one that stays would be met for ever.
+		// Listing begins again each time, so one that stays would be met for ever.
 		if len(out.Errors) > 0 {
 			e := out.Errors[0]
 			return problem.New(problem.Forbidden, "%d objects of bucket %s cannot be deleted; the first is %s: %s", len(out.Errors), bucket, aws.ToString(e.Key), aws.ToString(e.Message))

@@ -1,12 +1,11 @@
 // Package cloud is the command line's adapter to AWS: whose account it is, what
 // its stacks are, have and do, the functions, their logs, buckets and secrets.
 //
-// It imports the AWS SDK, the store's DynamoDB adapter, dispatch for the
-// person's own dialer, and problem. Credentials, Region and endpoint come from
-// the ordinary chain of the SDK (environment, shared files, SSO, container,
-// instance; AWS_ENDPOINT_URL), so that a server on the laptop is the same path.
-// The invariants: every error is a problem that names what to do; nothing here
-// asks a person, and nothing prints.
+// Credentials, Region and endpoint come from the ordinary chain of the SDK
+// (environment, shared files, SSO, container, instance; AWS_ENDPOINT_URL), so
+// that a server on the laptop is the same path. The invariants: every error is
+// a problem that names what to do; nothing here asks a person, and nothing
+// prints.
 package cloud
 
 import (

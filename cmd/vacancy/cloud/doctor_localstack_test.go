@@ -206,12 +206,12 @@ const (
 	edgeSecret  = "the-secret-of-the-edge-of-a-test-which-is-long"
 )
 
-// host is the doors of a host: who it is, and whether its Function URL is shut.
+// host is the handlers of a host: who it is, and whether its Function URL is shut.
 func (l *lab) host(where string, shut bool) (raw, public string) {
 	l.t.Helper()
 	key, err := identity.NewKey(rand.Reader)
 	l.must(err)
-	var door http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/graduations/") {
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprint(w, `{"detail":"no such graduation","code":"not_found"}`)
@@ -234,11 +234,11 @@ func (l *lab) host(where string, shut bool) (raw, public string) {
 		h.Signature = hex.EncodeToString(sig)
 		_ = json.NewEncoder(w).Encode(h)
 	})
-	behind := door
+	behind := handler
 	if shut {
-		behind = edge.Guard([]string{edgeSecret}, door)
+		behind = edge.Guard([]string{edgeSecret}, handler)
 	}
-	function, front := httptest.NewServer(behind), httptest.NewServer(door)
+	function, front := httptest.NewServer(behind), httptest.NewServer(handler)
 	l.t.Cleanup(function.Close)
 	l.t.Cleanup(front.Close)
 	return function.URL, front.URL
@@ -252,7 +252,7 @@ func (l *lab) examine(raw, public string) doctor.Report {
 	f.Tools = doctor.Tools(l.t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
 		return map[string]string{"go": "go version go1.26.1 linux/arm64", "node": "v22.1.0", "npm": "10.9.0"}[program], nil
 	})
-	f.Visit = doctor.Look(l.t.Context(), http.DefaultClient, doctor.Doors{URL: public, Raw: map[string]string{"message": raw}, Account: public, Registry: public, Search: public, Graduate: public, Edge: true, Key: operatorKey}, rand.Reader)
+	f.Visit = doctor.Look(l.t.Context(), http.DefaultClient, doctor.URLs{URL: public, Raw: map[string]string{"message": raw}, Admin: public, Registry: public, Search: public, Graduate: public, Edge: true, Key: operatorKey}, rand.Reader)
 	return doctor.Examine(f)
 }
 
@@ -341,7 +341,7 @@ func TestOnAWSDoctorFindsNeitherStageNorBootstrapInAnotherRegion(t *testing.T) {
 		}
 	}
 	for _, check := range []string{"table rows", "rows: backups", "sealing key", "edge", "health"} {
-		f.Visit = doctor.Look(t.Context(), http.DefaultClient, doctor.Doors{}, rand.Reader)
+		f.Visit = doctor.Look(t.Context(), http.DefaultClient, doctor.URLs{}, rand.Reader)
 		if c := doctor.Examine(f).Find(check); c.Verdict != doctor.NotApplicable {
 			t.Errorf("check = %+v, want not applicable", c)
 		}

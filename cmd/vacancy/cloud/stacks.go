@@ -200,10 +200,10 @@ pages:
 	return found, nil
 }
 
-// Settle follows a stack until CloudFormation is done with it and returns it
+// AwaitStack follows a stack until CloudFormation is done with it and returns it
 // as it then is, with the events on the way; a stack that is gone has status
 // DELETE_COMPLETE. show gets each event as it comes.
-func (c *Cloud) Settle(ctx context.Context, watch *Watch, stack string, show func(Event)) (Stack, []Event, error) {
+func (c *Cloud) AwaitStack(ctx context.Context, watch *Watch, stack string, show func(Event)) (Stack, []Event, error) {
 	var all []Event
 	for {
 		s, err := c.Stack(ctx, stack)

@@ -89,11 +89,11 @@ func (k *kept) check(c fsck.Config) (fsck.Result, []string) {
 // checkBoth checks the tables, and the same over the pages of an export function.
 func (k *kept) checkBoth() (fsck.Result, []string) {
 	k.Helper()
-	res, found := k.check(fsck.Config{Home: k.tables, Vault: k.tables.Vault, Retention: hosttest.Retention})
-	web, url := serve.InProcess(export.Pages(export.Config{Home: dynamo.New(k.client, k.names), Vault: k.Vault, Now: k.Now, Retention: hosttest.Retention}))
+	res, found := k.check(fsck.Config{Source: k.tables, Vault: k.tables.Vault, Retention: hosttest.Retention})
+	web, url := serve.InProcess(export.Pages(export.Config{Source: dynamo.New(k.client, k.names), Vault: k.Vault, Now: k.Now, Retention: hosttest.Retention}))
 	host, err := remote.Open(k.Ctx, remote.Config{HTTP: web, URL: url})
 	k.Must(err)
-	paged, foundPaged := k.check(fsck.Config{Home: host, Vault: host.Vault(), Retention: host.Retention()})
+	paged, foundPaged := k.check(fsck.Config{Source: host, Vault: host.Vault(), Retention: host.Retention()})
 	if diff := cmp.Diff(found, foundPaged); diff != "" || paged.Rows != res.Rows || paged.Streams != res.Streams {
 		k.Errorf("over pages %+v, in the tables %+v (-tables +pages):\n%s", paged, res, diff)
 	}

@@ -45,8 +45,8 @@ func oneCall(t *testing.T, text string) *counted {
 	for range 2 {
 		log.Reset()
 		c.counter.Reset()
-		house, err := serve.Home{
-			Store: home.Store(home.Endpoint, c.counter.Option), Vault: home.Vault, Substrates: serve.Substrates(false), URL: awshome.URL,
+		server, err := serve.Config{
+			Store: home.Store(home.Endpoint, c.counter.Option), Vault: home.Vault, Substrates: serve.NewSubstrates(false), URL: awshome.URL,
 			Log: slog.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "message"})), Now: time.Now, Rand: rand.Reader,
 		}.Open()
 		if err != nil {
@@ -58,7 +58,7 @@ func oneCall(t *testing.T, text string) *counted {
 		in := httptest.NewRequest(http.MethodPost, caller.SendPath, bytes.NewReader(body)).WithContext(ctx)
 		in.Header.Set("Content-Type", "application/json")
 		out := httptest.NewRecorder()
-		serve.Public(house.Message).ServeHTTP(out, in)
+		serve.Public(server.Message).ServeHTTP(out, in)
 		if out.Code != http.StatusOK {
 			t.Fatalf("call = %d %s, want 200", out.Code, out.Body)
 		}

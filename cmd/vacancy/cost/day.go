@@ -107,7 +107,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 }
 
 // step is a function that a state machine starts: once for each attempt that
-// comes so far, and no more of them than the gate's door takes of children of
+// comes so far, and no more of them than the gate's handler takes of children of
 // the parents.
 func (d *Day) step(f Function, l List, b Bounds) {
 	attempts := b.Parents * b.Attempts

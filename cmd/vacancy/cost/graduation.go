@@ -28,20 +28,20 @@ func (m GraduationModel) Graduations(s Shape, l List, n float64) []Line {
 	if s.Transitions == 0 {
 		return nil
 	}
-	door, _ := s.Function("graduate")
+	handler, _ := s.Function("graduate")
 	step := Function{MemoryMB: defaultMemory, Arm: true}
 	if i := slices.IndexFunc(s.Functions, func(f Function) bool { return f.Step }); i >= 0 {
 		step = s.Functions[i]
 	}
 	steps := float64(s.Transitions - 2) // all but its start and its end
 	started := 1 + m.Looks + steps
-	busy := (1+m.Looks)*gigabytes(door)*m.DoorMS + steps*gigabytes(step)*m.StepMS
+	busy := (1+m.Looks)*gigabytes(handler)*m.DoorMS + steps*gigabytes(step)*m.StepMS
 	return []Line{
 		l.line("transitions", Transitions, n*float64(s.Transitions), "of one that is accepted; a refusal has fewer, or one more",
 			"%d x %s %s", s.Transitions, number(n), graduations),
-		l.line("invocations", LambdaRequests, n*started, "the door, and each step", "%s x %s %s", number(started), number(n), graduations),
+		l.line("invocations", LambdaRequests, n*started, "the handler, and each step", "%s x %s %s", number(started), number(n), graduations),
 		l.line("compute", compute(step), n*busy/1000, "starting the functions is billed too",
-			"(%s x %d MB x %s ms + %s x %d MB x %s ms) x %s %s", number(1+m.Looks), door.MemoryMB, number(m.DoorMS), number(steps), step.MemoryMB, number(m.StepMS),
+			"(%s x %d MB x %s ms + %s x %d MB x %s ms) x %s %s", number(1+m.Looks), handler.MemoryMB, number(m.DoorMS), number(steps), step.MemoryMB, number(m.StepMS),
 			number(n), graduations),
 		l.line("written", WriteUnits, n*m.WriteUnits, "the attempt, and the one transaction that opens the child", "%s units x %s %s", number(m.WriteUnits), number(n), graduations),
 		l.line("read", ReadUnits, n*m.ReadUnits, "most of it evidence: 50 answers of each vacant at most", "%s units x %s %s", number(m.ReadUnits), number(n), graduations),

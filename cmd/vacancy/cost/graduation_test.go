@@ -28,7 +28,7 @@ func TestEachLineOfAGraduationIsUnitsTimesPrice(t *testing.T) {
 	m := cost.GraduationModel{WriteUnits: 10, ReadUnits: 20, Lines: 2, DoorMS: 100, StepMS: 200, Looks: 1, KMS: 1}
 	want := map[string]float64{
 		"transitions": 4e6 / 1e6 * 25,
-		"invocations": 4 * 0.2, // the door twice, and two steps
+		"invocations": 4 * 0.2, // the handler twice, and two steps
 		"compute":     1e6 * (2*0.25*0.1 + 2*0.125*0.2) * 0.0000133334,
 		"written":     10 * 0.625, "read": 20 * 0.125,
 		"log lines":    1e6 * 2 * 500 / float64(1<<30) * 0.5,

@@ -122,16 +122,16 @@ func Month(s Shape, l List) []Line {
 	count("dashboard", Dashboards, s.Dashboards, "")
 	count("WAF web ACL", WAFACLs, s.ACLs, "")
 	count("WAF rules", WAFRules, s.Rules, "")
-	if doors := s.doors(); doors > 0 {
-		lines = append(lines, l.line("metrics", Metrics, float64(doors*metricsPerFunction+1),
-			"billed by the hour in which a function logs a call: this is a month in which every door is used every hour",
-			"%d for each of %d doors, and 1", metricsPerFunction, doors))
+	if handlers := s.publicFunctions(); handlers > 0 {
+		lines = append(lines, l.line("metrics", Metrics, float64(handlers*metricsPerFunction+1),
+			"billed by the hour in which a function logs a call: this is a month in which every handler is used every hour",
+			"%d for each of %d handlers, and 1", metricsPerFunction, handlers))
 	}
 	return lines
 }
 
-// doors is the number of functions that log calls.
-func (s Shape) doors() (n int) {
+// publicFunctions is the number of functions that log calls.
+func (s Shape) publicFunctions() (n int) {
 	for _, f := range s.Functions {
 		if f.URL {
 			n++

@@ -1,5 +1,5 @@
-// Package datadir keeps the identities of the person at this machine: for each a
-// folder with its key, its logbook, its card and where its calls stand.
+// Package datadir keeps the identities of the person at this machine: for each
+// a folder with its key, its logbook, its card and where its calls stand.
 //
 //	$VACANCY_HOME/identities/NAME/   0700
 //	    key.json                     0600, the seed in the clear: the folder's owner is the vacant
@@ -7,9 +7,8 @@
 //	    card.json                    the signed card, if there is one
 //	    chains/<target id>.json      kept by dispatch/filebook
 //
-// It imports floor 1, problem, durable and dispatch. The invariants: an identity is
-// there as a whole or not at all; a key file is made once and never written
-// again; what is imported has been verified first.
+// The invariants: an identity is there as a whole or not at all; a key file is
+// made once and never written again; what is imported has been verified first.
 package datadir
 
 import (
@@ -35,8 +34,8 @@ const (
 	chainsDir    = "chains"
 )
 
-// Home is the folder of all identities.
-type Home struct {
+// Dir is the folder of all identities.
+type Dir struct {
 	Dir  string
 	Now  func() time.Time
 	Rand io.Reader
@@ -71,7 +70,7 @@ func CheckName(name string) error {
 }
 
 // Names lists the identities, sorted.
-func (h *Home) Names() ([]string, error) {
+func (h *Dir) Names() ([]string, error) {
 	entries, err := os.ReadDir(h.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -87,7 +86,7 @@ func (h *Home) Names() ([]string, error) {
 }
 
 // Open reads the identity of a name.
-func (h *Home) Open(name string) (*Identity, error) {
+func (h *Dir) Open(name string) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}

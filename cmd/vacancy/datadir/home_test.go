@@ -20,15 +20,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// seedA is the first key of wire §24, and idA its id.
+// seedA is the first key of PROTOCOL §24, and idA its id.
 const (
 	seedA = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 	idA   = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8"
 )
 
-func newHome(t *testing.T) *Home {
+func newDir(t *testing.T) *Dir {
 	t.Helper()
-	return &Home{
+	return &Dir{
 		Dir:  filepath.Join(t.TempDir(), "identities"),
 		Now:  func() time.Time { return time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC) },
 		Rand: bytes.NewReader(bytes.Repeat([]byte{7}, 1<<10)),
@@ -48,7 +48,7 @@ func keyA(t *testing.T) *identity.Key {
 	return k
 }
 
-func mustMake(t *testing.T, h *Home, name string, b Bundle) *Identity {
+func mustMake(t *testing.T, h *Dir, name string, b Bundle) *Identity {
 	t.Helper()
 	id, err := h.Make(context.Background(), name, b)
 	if err != nil {
@@ -58,7 +58,7 @@ func mustMake(t *testing.T, h *Home, name string, b Bundle) *Identity {
 }
 
 func TestMakeWritesWhatOnlyItsOwnerReads(t *testing.T) {
-	h := newHome(t)
+	h := newDir(t)
 	b := Bundle{Key: keyA(t)}
 	if err := b.MakeCard(context.Background(), "translate"); err != nil {
 		t.Fatal(err)
@@ -90,12 +90,12 @@ func TestMakeWritesWhatOnlyItsOwnerReads(t *testing.T) {
 }
 
 func TestGenesisIsTheReferencesLine(t *testing.T) {
-	id := mustMake(t, newHome(t), "alice", Bundle{Key: keyA(t)})
+	id := mustMake(t, newDir(t), "alice", Bundle{Key: keyA(t)})
 	got, err := os.ReadFile(filepath.Join(id.Dir, logbookFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Signature and line of wire §24, "Log of A", entry 0.
+	// Signature and line of PROTOCOL §24, "Log of A", entry 0.
 	want := `{"kind": "GENESIS", "payload": {"name": "alice", "vacant_id": "` + idA + `"}, "prev_hash": "` + strings.Repeat("0", 64) +
 		`", "signature": "74b7aaba9d8bd76bbc167fbd0dccedf267a7629ae3953f9e1460932413115a3973566ba54c5c8c8c2d907ad4ee290d9954533ba50819f789a49cfc78f0f93800", "ts": "2026-05-06T00:00:00+00:00"}` + "\n"
 	if diff := cmp.Diff(want, string(got)); diff != "" {
@@ -104,7 +104,7 @@ func TestGenesisIsTheReferencesLine(t *testing.T) {
 }
 
 func TestAnIdentityIsNeverOverwritten(t *testing.T) {
-	h := newHome(t)
+	h := newDir(t)
 	first := mustMake(t, h, "alice", Bundle{Key: keyA(t)})
 	before, err := os.ReadFile(first.KeyFile())
 	if err != nil {
@@ -124,7 +124,7 @@ func TestAnIdentityIsNeverOverwritten(t *testing.T) {
 }
 
 func TestAKeyHasOneName(t *testing.T) {
-	h := newHome(t)
+	h := newDir(t)
 	mustMake(t, h, "alice", Bundle{Key: keyA(t)})
 	_, err := h.Make(t.Context(), "carol", Bundle{Key: keyA(t)})
 	if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), `"alice"`) {
@@ -133,7 +133,7 @@ func TestAKeyHasOneName(t *testing.T) {
 }
 
 func TestOfManyWhoMakeOneNameOneSucceeds(t *testing.T) {
-	h := newHome(t)
+	h := newDir(t)
 	h.Rand = nil // each brings its own key
 	const makers = 16
 	var wg sync.WaitGroup
@@ -202,7 +202,7 @@ func TestOpenRefusesAKeyThatIsNotItsOwners(t *testing.T) {
 			if tc.want == problem.Forbidden && runtime.GOOS == "windows" {
 				t.Skip("modes mean nothing on Windows")
 			}
-			h := newHome(t)
+			h := newDir(t)
 			dir := filepath.Join(h.Dir, "alice")
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				t.Fatal(err)
@@ -223,7 +223,7 @@ func TestOpenRefusesAKeyThatIsNotItsOwners(t *testing.T) {
 }
 
 func TestOpenSaysThatAnIdentityIsNotThere(t *testing.T) {
-	h := newHome(t)
+	h := newDir(t)
 	if _, err := h.Open("nobody"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Open() = %v, want not found", err)
 	}
@@ -233,7 +233,7 @@ func TestOpenSaysThatAnIdentityIsNotThere(t *testing.T) {
 }
 
 func TestNamesLeavesOutWhatWasNeverFinished(t *testing.T) {
-	h := newHome(t)
+	h := newDir(t)
 	mustMake(t, h, "bob", Bundle{Key: keyA(t)})
 	if err := os.Mkdir(filepath.Join(h.Dir, ".new-123"), 0o700); err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func TestNamesLeavesOutWhatWasNeverFinished(t *testing.T) {
 }
 
 func TestTheKeyFileReadsBack(t *testing.T) {
-	h := newHome(t)
+	h := newDir(t)
 	made := mustMake(t, h, "alice", Bundle{Key: keyA(t)})
 	got, err := h.Open("alice")
 	if err != nil || got.ID() != made.ID() || got.ID().String() != idA {

@@ -30,7 +30,7 @@ const (
 const stdinName = "-"
 
 // Import reads what path names: a seed (64 hex digits or 32 bytes, in a file or
-// on stdin), a home folder of the reference, or an export. seed, if not empty,
+// on stdin), a home directory of the reference, or an export. seed, if not empty,
 // names the seed of a home that keeps it elsewhere. All that is returned has
 // been verified.
 func Import(path, seed string, stdin io.Reader) (Bundle, Source, error) {
@@ -48,7 +48,7 @@ func Import(path, seed string, stdin io.Reader) (Bundle, Source, error) {
 		}
 	}
 	if seed != "" {
-		return Bundle{}, "", problem.New(problem.Usage, "--seed goes with a home folder, and %s is none", path)
+		return Bundle{}, "", problem.New(problem.Usage, "--seed goes with a home directory, and %s is none", path)
 	}
 	b, err := ReadInput(path, stdin)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestImportRefusesWhatIsNoSeed(t *testing.T) {
 	}
 }
 
-// referenceLog is the logbook of wire §24, as the reference keeps it.
+// referenceLog is the logbook of PROTOCOL §24, as the reference keeps it.
 func referenceLog(t *testing.T) string {
 	t.Helper()
 	key := keyA(t)
@@ -90,7 +90,7 @@ const (
 	keyringKey = `{"key_storage": "keyring", "pubkey_hex": "` + idA + `"}`
 )
 
-// e1 is the hash of the envelope E1 of wire §24.
+// e1 is the hash of the envelope E1 of PROTOCOL §24.
 const e1 = "3bdd1acc92e4e279c3b294101b1789edbbfe50fddecf002eb1ffa1f072060d97"
 
 const state = `{"` + idB + `":{"request":{"last_hash_hex":"` + e1 + `","last_seq":1},"response":{"last_hash_hex":"` + e1 + `","last_seq":1}}}`
@@ -103,7 +103,7 @@ func TestImportContinuesAHomeOfTheReference(t *testing.T) {
 	if err != nil || source != FromReference {
 		t.Fatalf("Import() = %q, %v; want a home of the reference", source, err)
 	}
-	h := newHome(t)
+	h := newDir(t)
 	id := mustMake(t, h, "alice", b)
 	got, err := id.Bundle(context.Background())
 	if err != nil {

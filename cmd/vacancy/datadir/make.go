@@ -17,7 +17,7 @@ import (
 // All files are written and synced in a folder of another name, which is then
 // renamed: after a crash there is a whole identity or none. A name that is
 // taken is refused before the key is written, and the rename refuses it again.
-func (h *Home) Make(ctx context.Context, name string, b Bundle) (*Identity, error) {
+func (h *Dir) Make(ctx context.Context, name string, b Bundle) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func taken(name, dir string) error {
 
 // checkNewKey refuses a key that is here under another name: each of the two
 // would keep chains of its own, and move those of the other.
-func (h *Home) checkNewKey(b Bundle) error {
+func (h *Dir) checkNewKey(b Bundle) error {
 	names, err := h.Names()
 	if err != nil {
 		return err

@@ -1,11 +1,10 @@
 // Package doctor says what is wrong with a stage, or with the machine that
 // deploys it: named checks, each with its cause and the command that mends it.
 //
-// It imports the shapes of the account door, the CDK's version, a stage's names
-// and problem. The checks are pure functions of Facts; what gathers the facts
-// over the network stands apart (Visit and Look here, the AWS ones in package
-// cloud). The invariants: nothing is changed; a fact that could not be had is no
-// fact, so that a check without its facts never says ok; every check is in every
+// The checks are pure functions of Facts; what gathers the facts over the
+// network stands apart (Visit and Look here, the AWS ones in package cloud).
+// The invariants: nothing is changed; a fact that could not be had is no fact,
+// so that a check without its facts never says ok; every check is in every
 // report, in the same order.
 package doctor
 

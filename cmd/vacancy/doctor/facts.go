@@ -161,22 +161,22 @@ type Visit struct {
 	// CloudFront, by the names of the functions.
 	Raw    map[string]Answer
 	Health Answer
-	// Registry, Log and Search are what those doors say; Unregistered says that
+	// Registry, Log and Search are what those handlers say; Unregistered says that
 	// the stage has none.
 	Registry, Log, Search Answer
 	Unregistered          bool
-	// Graduate is what the door of the gate says; Ungated says that the stage has
+	// Graduate is what the handler of the gate says; Ungated says that the stage has
 	// none.
 	Graduate Answer
 	Ungated  bool
 	Host     admin.Host
-	// Operator is what the account door says to the operator key.
+	// Operator is what the admin API says to the operator key.
 	Operator Answer
 	NoKey    bool // there is no key to try
 	Proved   bool // the host signed our challenge with its own key
 }
 
-// Answer is an HTTP answer: its status and the code that a door of ours gives.
+// Answer is an HTTP answer: its status and the code that a handler of ours gives.
 type Answer struct {
 	Status int
 	Code   string

@@ -7,11 +7,11 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// gate are the checks of what lets a child graduate: its door, and the state
+// gate are the checks of what lets a child graduate: its handler, and the state
 // machine behind it.
 func (f Facts) gate() []Check { return []Check{f.graduate(), f.statemachine()} }
 
-// graduate: the door answers what it answers of a graduation that never was.
+// graduate: the handler answers what it answers of a graduation that never was.
 func (f Facts) graduate() Check {
 	const name, function = "graduations", "graduate"
 	switch a := f.Visit.Graduate; {
@@ -22,9 +22,9 @@ func (f Facts) graduate() Check {
 	case a.Err == nil && a.Status == http.StatusNotFound && a.Code != "":
 		return ok(name, "it answers")
 	case a.Err == nil && a.Status == http.StatusOK:
-		return fail(name, f.deploy(), "%s answers 200 of a graduation that never was: it is another's door", function)
+		return fail(name, f.deploy(), "%s answers 200 of a graduation that never was: it is another's handler", function)
 	default:
-		return f.door(name, function, a)
+		return f.endpoint(name, function, a)
 	}
 }
 

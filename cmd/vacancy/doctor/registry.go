@@ -2,18 +2,18 @@ package doctor
 
 import "net/http"
 
-// registry are the checks of what finds vacants: two doors, the log, and the two
+// registry are the checks of what finds vacants: two handlers, the log, and the two
 // functions behind them that nobody waits for.
 func (f Facts) registry() []Check {
 	return []Check{
-		f.door("registry", "registry", f.Visit.Registry), f.door("search", "search", f.Visit.Search), f.log(),
+		f.endpoint("registry", "registry", f.Visit.Registry), f.endpoint("search", "search", f.Visit.Search), f.log(),
 		f.job("sealing", "checkpointer", "what was published or revoked is not sealed"),
 		f.job("search index", "indexer", "no new index is published, and searches read ever more changes"),
 	}
 }
 
-// noDoor says why nothing is known of the registry's doors; "" if something is.
-func (f Facts) noDoor() string {
+// noURL says why nothing is known of the registry's handlers; "" if something is.
+func (f Facts) noURL() string {
 	switch {
 	case f.Visit.Absent:
 		return "needs a deployed stage"
@@ -23,8 +23,8 @@ func (f Facts) noDoor() string {
 	return ""
 }
 
-func (f Facts) door(name, function string, a Answer) Check {
-	if why := f.noDoor(); why != "" {
+func (f Facts) endpoint(name, function string, a Answer) Check {
+	if why := f.noURL(); why != "" {
 		return none(name, "%s", why)
 	}
 	switch {
@@ -43,7 +43,7 @@ func (f Facts) door(name, function string, a Answer) Check {
 // log: the first run of checkpointer signs the empty log, so there is soon a checkpoint.
 func (f Facts) log() Check {
 	const name = "log"
-	if why := f.noDoor(); why != "" {
+	if why := f.noURL(); why != "" {
 		return none(name, "%s", why)
 	}
 	switch a := f.Visit.Log; {

@@ -11,11 +11,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Doors are where a stage's host is to be found.
-type Doors struct {
-	URL     string            // where callers call
-	Raw     map[string]string // Function URLs by the names of the functions
-	Account string            // of the control plane
+// URLs are where a stage's host is to be found.
+type URLs struct {
+	URL   string            // where callers call
+	Raw   map[string]string // Function URLs by the names of the functions
+	Admin string            // of the control plane
 	// Registry and Search are where vacants are published and found; "" for a
 	// stage without them.
 	Registry, Search string
@@ -27,9 +27,9 @@ type Doors struct {
 // maxAnswer is all that is read of an answer.
 const maxAnswer = 64 << 10
 
-// Look calls the host at its doors. random gives the challenge that the host is
+// Look calls the host at its handlers. random gives the challenge that the host is
 // to sign. Nothing is an error of Look: what fails is in the Visit.
-func Look(ctx context.Context, web *http.Client, d Doors, random io.Reader) Visit {
+func Look(ctx context.Context, web *http.Client, d URLs, random io.Reader) Visit {
 	v := Visit{Absent: d.URL == "" && len(d.Raw) == 0, Edge: d.Edge, NoKey: d.Key == "", Raw: map[string]Answer{}}
 	if v.Absent {
 		return v
@@ -48,7 +48,7 @@ func Look(ctx context.Context, web *http.Client, d Doors, random io.Reader) Visi
 	if v.NoKey {
 		return v
 	}
-	if d.Account == "" {
+	if d.Admin == "" {
 		v.Operator.Err = problem.New(problem.NotFound, "the stage's record has no URL of it")
 		return v
 	}
@@ -59,23 +59,23 @@ func Look(ctx context.Context, web *http.Client, d Doors, random io.Reader) Visi
 	}
 	challenge := base64.RawURLEncoding.EncodeToString(b)
 	var body []byte
-	v.Operator, body = get(ctx, web, d.Account+"/v1/admin/host?challenge="+challenge, d.Key)
+	v.Operator, body = get(ctx, web, d.Admin+"/v1/admin/host?challenge="+challenge, d.Key)
 	if v.Operator.Status != http.StatusOK {
 		return v
 	}
 	if err := json.Unmarshal(body, &v.Host); err != nil {
-		v.Operator = Answer{Err: fmt.Errorf("what answers at %s is no account door: %w", d.Account, err)}
+		v.Operator = Answer{Err: fmt.Errorf("what answers at %s is no admin API: %w", d.Admin, err)}
 		return v
 	}
 	v.Proved = v.Host.Proves(challenge)
 	return v
 }
 
-// nobodys is a graduation that never was: its door answers 404, with a code.
+// nobodys is a graduation that never was: its handler answers 404, with a code.
 const nobodys = "/v1/graduations/0000000000000000000000000000000000000000000000000000000000000000-1"
 
 // look asks the gate, the registry, its log and search for what anybody may see.
-func (v *Visit) look(ctx context.Context, web *http.Client, d Doors) {
+func (v *Visit) look(ctx context.Context, web *http.Client, d URLs) {
 	if v.Ungated = d.Graduate == ""; !v.Ungated {
 		v.Graduate, _ = get(ctx, web, d.Graduate+nobodys, "")
 	}

@@ -22,9 +22,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// door is an account door of a host with a key; lies has it sign another
+// fakeHost is an admin API of a host with a key; lies has it sign another
 // challenge than was asked for.
-func door(t *testing.T, lies bool) *httptest.Server {
+func fakeHost(t *testing.T, lies bool) *httptest.Server {
 	t.Helper()
 	key, err := identity.NewKey(rand.Reader)
 	if err != nil {
@@ -59,36 +59,36 @@ func door(t *testing.T, lies bool) *httptest.Server {
 }
 
 func TestLookBelievesAHostThatProvesItself(t *testing.T) {
-	honest, liar := door(t, false), door(t, true)
-	look := func(d doctor.Doors) doctor.Visit {
+	honest, liar := fakeHost(t, false), fakeHost(t, true)
+	look := func(d doctor.URLs) doctor.Visit {
 		return doctor.Look(t.Context(), http.DefaultClient, d, rand.Reader)
 	}
-	v := look(doctor.Doors{URL: honest.URL, Raw: map[string]string{"message": honest.URL}, Account: honest.URL, Edge: true, Key: "vop_good"})
+	v := look(doctor.URLs{URL: honest.URL, Raw: map[string]string{"message": honest.URL}, Admin: honest.URL, Edge: true, Key: "vop_good"})
 	if v.Health.Status != 404 || v.Health.Code != "not_found" || v.Operator.Status != 200 || !v.Proved || v.Raw["message"].Status != 404 {
 		t.Errorf("Look() at an honest host = %+v", v)
 	}
-	if v := look(doctor.Doors{URL: liar.URL, Account: liar.URL, Key: "vop_good"}); v.Proved || v.Operator.Status != 200 || len(v.Raw) != 0 {
+	if v := look(doctor.URLs{URL: liar.URL, Admin: liar.URL, Key: "vop_good"}); v.Proved || v.Operator.Status != 200 || len(v.Raw) != 0 {
 		t.Errorf("Look() at a host that signs another challenge = %+v, want it not proved", v)
 	}
-	if v := look(doctor.Doors{URL: honest.URL, Account: honest.URL, Key: "vop_bad"}); v.Operator.Status != 401 || v.Proved {
+	if v := look(doctor.URLs{URL: honest.URL, Admin: honest.URL, Key: "vop_bad"}); v.Operator.Status != 401 || v.Proved {
 		t.Errorf("Look() with a wrong key = %+v, want 401", v)
 	}
-	if v := look(doctor.Doors{URL: honest.URL, Account: honest.URL + "/elsewhere", Key: "vop_good"}); v.Operator.Status != 302 {
-		t.Errorf("Look() at a door that sends elsewhere = %+v, want 302: the key goes nowhere else", v)
+	if v := look(doctor.URLs{URL: honest.URL, Admin: honest.URL + "/elsewhere", Key: "vop_good"}); v.Operator.Status != 302 {
+		t.Errorf("Look() at a handler that sends elsewhere = %+v, want 302: the key goes nowhere else", v)
 	}
-	if v := look(doctor.Doors{URL: honest.URL, Key: "vop_good"}); v.Operator.Err == nil {
-		t.Errorf("Look() without an account door = %+v, want an error", v)
+	if v := look(doctor.URLs{URL: honest.URL, Key: "vop_good"}); v.Operator.Err == nil {
+		t.Errorf("Look() without an admin API = %+v, want an error", v)
 	}
-	if v := look(doctor.Doors{URL: honest.URL}); !v.NoKey || v.Health.Status != 404 {
+	if v := look(doctor.URLs{URL: honest.URL}); !v.NoKey || v.Health.Status != 404 {
 		t.Errorf("Look() without a key = %+v, want health alone", v)
 	}
-	if v := look(doctor.Doors{}); !v.Absent {
+	if v := look(doctor.URLs{}); !v.Absent {
 		t.Errorf("Look() at nothing = %+v, want absent", v)
 	}
 	honest.Close()
-	v = look(doctor.Doors{URL: honest.URL, Raw: map[string]string{"message": honest.URL}, Account: honest.URL, Edge: true, Key: "vop_good"})
+	v = look(doctor.URLs{URL: honest.URL, Raw: map[string]string{"message": honest.URL}, Admin: honest.URL, Edge: true, Key: "vop_good"})
 	if v.Health.Err == nil || v.Operator.Err == nil || v.Raw["message"].Err == nil {
-		t.Errorf("Look() at a closed door = %+v, want errors", v)
+		t.Errorf("Look() at a closed handler = %+v, want errors", v)
 	}
 	if strings.Contains(fmt.Sprint(v), "vop_good") {
 		t.Errorf("the visit holds the operator key: %v", v)
@@ -106,7 +106,7 @@ func TestLookReadsNoMoreThanItMust(t *testing.T) {
 	defer endless.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if v := doctor.Look(ctx, http.DefaultClient, doctor.Doors{URL: endless.URL}, rand.Reader); v.Health.Status != 200 {
+	if v := doctor.Look(ctx, http.DefaultClient, doctor.URLs{URL: endless.URL}, rand.Reader); v.Health.Status != 200 {
 		t.Errorf("Look() at an endless answer = %+v, want its status", v)
 	}
 }

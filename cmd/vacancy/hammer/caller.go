@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// How long a caller waits before it sends again or begins anew.
+// How long a caller waits before it sends again or begins again.
 const (
 	shortest = 20 * time.Millisecond
 	longest  = 2 * time.Second
@@ -41,12 +41,12 @@ type caller struct {
 
 func (r *run) caller(n int) (*caller, error) {
 	c := &caller{run: r, n: n, wire: newWire(&r.Target), text: strings.Repeat("vacancy ", r.Size/8+1)[:r.Size]}
-	return c, c.anew()
+	return c, c.newIdentity()
 }
 
-// anew begins again as somebody who was never heard of: for when the chain
+// newIdentity begins again as somebody who was never heard of: for when the chain
 // with the target is in a state that this caller does not know.
-func (c *caller) anew() (err error) {
+func (c *caller) newIdentity() (err error) {
 	c.key, err = identity.NewKey(c.Rand)
 	c.request, c.response = chain.Tip{}, chain.Tip{}
 	return err
@@ -61,7 +61,7 @@ func (c *caller) work(ctx context.Context) {
 			c.abandon()
 			return
 		}
-		c.settle(ctx)
+		c.resolvePending(ctx)
 	}
 }
 
@@ -84,8 +84,8 @@ func (c *caller) sign(ctx context.Context) error {
 	return nil
 }
 
-// settle sends the request until it is known what became of it.
-func (c *caller) settle(ctx context.Context) {
+// resolvePending sends the request until it is known what became of it.
+func (c *caller) resolvePending(ctx context.Context) {
 	apart := shortest
 	for try := 1; ; try++ {
 		status, answer, took, err := c.wire.post(ctx, c.body)
@@ -97,7 +97,7 @@ func (c *caller) settle(ctx context.Context) {
 			return
 		}
 		if try == tries {
-			c.leave()
+			c.giveUpPair()
 			return
 		}
 		if retry.For(ctx, apart) != nil {
@@ -137,7 +137,7 @@ func (c *caller) judge(status int, answer []byte, took time.Duration, err error)
 		return true
 	case status == http.StatusConflict:
 		c.failed(a.word(status), a.detail)
-		c.leave()
+		c.giveUpPair()
 		return false
 	}
 	c.failed(a.word(status), a.detail)
@@ -146,7 +146,7 @@ func (c *caller) judge(status int, answer []byte, took time.Duration, err error)
 	return false
 }
 
-// reply settles the call by an answer, if that verifies: in the order of wire
+// reply settles the call by an answer, if that verifies: in the order of PROTOCOL
 // §16, and bound to the request.
 func (c *caller) reply(e *envelope.Envelope, err error, took time.Duration) {
 	var hash identity.Hash
@@ -155,7 +155,7 @@ func (c *caller) reply(e *envelope.Envelope, err error, took time.Duration) {
 	}
 	if err != nil {
 		c.failed(problem.Untrusted.String(), err.Error())
-		c.leave()
+		c.giveUpPair()
 		return
 	}
 	c.request = c.request.Next(&c.env, c.hash)
@@ -178,9 +178,9 @@ func (c *caller) verify(e *envelope.Envelope) (identity.Hash, error) {
 	return hash, c.response.Fit(e)
 }
 
-// leave ends a chain whose state is not known, and begins another.
-func (c *caller) leave() {
-	if err := c.anew(); err != nil {
+// giveUpPair ends a chain whose state is not known, and begins another.
+func (c *caller) giveUpPair() {
+	if err := c.newIdentity(); err != nil {
 		c.refuse(err)
 		c.abandon()
 	}

@@ -2,12 +2,11 @@
 // them call a vacant as fast as it answers, one call at a time on a connection
 // of its own, and verifies every answer.
 //
-// It imports floor 1, dispatch (for what a URL means) and problem. The
-// invariants: an answer counts only when the target signed it for this caller,
-// for this request, at the next place of the response chain; a call whose
-// answer is lost is sent again by the same bytes, never signed anew; nothing
-// is sent to an address that was not checked; a run ends, in time and in
-// count.
+// The invariants: an answer counts only when the target signed it for this
+// caller, for this request, at the next place of the response chain; a call
+// whose answer is lost is sent again by the same bytes, never signed again;
+// nothing is sent to an address that was not checked; a run ends, in time and
+// in count.
 //
 // The generator shares the machine with what it measures, so it does without
 // what costs time and proves nothing: requests are written by hand into one

@@ -24,11 +24,11 @@ import (
 // target serves a host with one vacant, behind a handler of the test's.
 func target(t testing.TB, between func(http.Handler) http.Handler) (*hosttest.Home, string) {
 	h := hosttest.New(t, memory.New())
-	door := message.Handler(message.Config{Host: h.Host, Directory: h.Vacants, Log: slog.New(slog.DiscardHandler), Now: h.Now})
+	handler := message.Handler(message.Config{Host: h.Host, Directory: h.Vacants, Log: slog.New(slog.DiscardHandler), Now: h.Now})
 	if between != nil {
-		door = between(door)
+		handler = between(handler)
 	}
-	s := httptest.NewServer(door)
+	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
 	return h, s.URL
 }
@@ -102,13 +102,13 @@ func TestAnInterruptEndsARunAndKeepsItsResults(t *testing.T) {
 // goes on.
 func TestALostAnswerIsFetchedByTheSameBytes(t *testing.T) {
 	var n atomic.Int64
-	h, url := target(t, func(door http.Handler) http.Handler {
+	h, url := target(t, func(handler http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost && n.Add(1)%7 == 0 {
-				door.ServeHTTP(httptest.NewRecorder(), r)
+				handler.ServeHTTP(httptest.NewRecorder(), r)
 				panic(http.ErrAbortHandler)
 			}
-			door.ServeHTTP(w, r)
+			handler.ServeHTTP(w, r)
 		})
 	})
 	s, err := hammer(t, h, url, nil)
@@ -119,7 +119,7 @@ func TestALostAnswerIsFetchedByTheSameBytes(t *testing.T) {
 
 func TestAHostInTroubleIsAskedAgain(t *testing.T) {
 	var n atomic.Int64
-	h, url := target(t, func(door http.Handler) http.Handler {
+	h, url := target(t, func(handler http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch k := n.Add(1); {
 			case r.Method != http.MethodPost:
@@ -132,7 +132,7 @@ func TestAHostInTroubleIsAskedAgain(t *testing.T) {
 				_, _ = w.Write([]byte("<html>"))
 				return
 			}
-			door.ServeHTTP(w, r)
+			handler.ServeHTTP(w, r)
 		})
 	})
 	s, err := hammer(t, h, url, nil)
@@ -167,10 +167,10 @@ func TestAnAnswerThatDoesNotVerifyIsNoAnswer(t *testing.T) {
 		"no envelope": func([]byte) []byte { return []byte(`{"ok":true}`) },
 		"no JSON":     func([]byte) []byte { return []byte(`<html>`) },
 	} {
-		h, url := target(t, func(door http.Handler) http.Handler {
+		h, url := target(t, func(handler http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				rec := httptest.NewRecorder()
-				door.ServeHTTP(rec, r)
+				handler.ServeHTTP(rec, r)
 				b := rec.Body.Bytes()
 				if r.Method == http.MethodPost {
 					b = spoil(b)
@@ -189,10 +189,10 @@ func TestAnAnswerThatDoesNotVerifyIsNoAnswer(t *testing.T) {
 // TestAnAnswerToAnotherCallerIsNoAnswer: a host that mixes up its callers.
 func TestAnAnswerToAnotherCallerIsNoAnswer(t *testing.T) {
 	var first atomic.Pointer[[]byte]
-	h, url := target(t, func(door http.Handler) http.Handler {
+	h, url := target(t, func(handler http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			rec := httptest.NewRecorder()
-			door.ServeHTTP(rec, r)
+			handler.ServeHTTP(rec, r)
 			b := rec.Body.Bytes()
 			if r.Method == http.MethodPost && !first.CompareAndSwap(nil, &b) {
 				b = *first.Load()
@@ -220,10 +220,10 @@ func TestATargetThatRefusesForGoodEndsTheRun(t *testing.T) {
 }
 
 func TestBodiesInChunksAndClosedConnectionsAreRead(t *testing.T) {
-	h, url := target(t, func(door http.Handler) http.Handler {
+	h, url := target(t, func(handler http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			rec := httptest.NewRecorder()
-			door.ServeHTTP(rec, r)
+			handler.ServeHTTP(rec, r)
 			if strings.HasPrefix(r.UserAgent(), "vacancy-hammer") && rec.Body.Len()%2 == 0 {
 				w.Header().Set("Connection", "close")
 			}

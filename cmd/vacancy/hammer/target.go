@@ -28,7 +28,7 @@ type Target struct {
 const dialTime = 5 * time.Second
 
 // Find finds the target of a URL that a person gives: of a host, of a vacant
-// (…/v/ID), or of its door. The id is the given one, else that of the card
+// (…/v/ID), or of its handler. The id is the given one, else that of the card
 // there. A host that is not this machine is refused unless it is said to be
 // the person's own.
 func Find(ctx context.Context, given string, id identity.ID, own bool) (Target, error) {

@@ -4,9 +4,8 @@
 //
 //	$VACANCY_HOME/stages/<stage>.json    0600
 //
-// It imports floor 1, problem and durable. The invariants: a record is there whole
-// or not at all; one that others can read is refused; a key is shown by nothing
-// that prints a record.
+// The invariants: a record is there whole or not at all; one that others can
+// read is refused; a key is shown by nothing that prints a record.
 package stage
 
 import (
@@ -68,7 +67,7 @@ type Record struct {
 	Stage   string `json:"stage"`
 	Region  string `json:"region"`
 	Account string `json:"account"` // AWS account, twelve digits
-	// The doors: absolute URLs, without a slash at their end. Those of the
+	// The handlers: absolute URLs, without a slash at their end. Those of the
 	// registry, of search and of the gate are unknown for a stage that was
 	// deployed before it had them.
 	URL         string `json:"url"`
@@ -77,7 +76,7 @@ type Record struct {
 	RegistryURL string `json:"registry_url"`
 	SearchURL   string `json:"search_url"`
 	GraduateURL string `json:"graduate_url"`
-	// OperatorKey opens the account and export doors; empty until it was minted.
+	// OperatorKey opens the account and export handlers; empty until it was minted.
 	OperatorKey Key `json:"operator_key"`
 	// Edge says that CloudFront stands before the functions.
 	Edge bool `json:"edge"`

@@ -121,7 +121,7 @@ func TestWhatIsNoRecordIsRefusedAndNotShown(t *testing.T) {
 		"more after it":     whole + "}{}",
 		"a foreign member":  whole + `,"x":1}`,
 		"a member twice":    whole + `,"stage":"dev"}`,
-		"another format":    strings.Replace(whole, "stage/1", "stage/2", 1) + "}",
+		"another format":    strings.Replace(whole, "stage/2", "stage/3", 1) + "}",
 		"no format":         `{"stage":"dev"}`,
 		"a bad name":        strings.Replace(whole, `"dev"`, `"../dev"`, 1) + "}",
 		"of another stage":  strings.Replace(whole, `"dev"`, `"prod"`, 1) + "}",

@@ -1,16 +1,15 @@
-// Package admin is the door of whoever runs the host: it creates, lists,
-// shows, publishes, exports and deletes vacants, bears their children, gives them
-// plans, changes their state, keeps the gate's policy, and says who the host is.
+// Package admin is the handler of whoever runs the host: it creates, lists, shows,
+// publishes, exports and deletes vacants, bears their children, gives them
+// plans, changes their state, keeps the gate's policy, and says who the host
+// is.
 //
-// It imports host/vacants, registry, plan, delegation, graduation and spawning,
-// floors 1 and 2 and problem, translates, and decides nothing itself. Who may
-// reach it is the home's business: on one machine a Unix socket that only its
-// owner opens, and never the public listener; on AWS a public URL, where Keyed
-// lets in who has the operator's key and nobody else. One route has a second door,
-// Signed: a parent asks for children by its own signature. The invariants: a page
-// in a browser gets nothing, even one that could reach the door; a body is strict
-// JSON or refused; a seed that comes in shows nowhere, and one goes out by an
-// export alone.
+// Who may reach it is the host's business: on one machine a Unix socket that
+// only its owner opens, and never the public listener; on AWS a public URL,
+// where Keyed lets in who has the operator's key and nobody else. One route has
+// a second handler, Signed: a parent asks for children by its own signature. The
+// invariants: a page in a browser gets nothing, even one that could reach the
+// handler; a body is strict JSON or refused; a seed that comes in shows nowhere,
+// and one goes out by an export alone.
 package admin
 
 import (
@@ -26,19 +25,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ControlHost is the Host of requests at the control door of one machine. The
+// SocketHost is the Host of requests at the admin socket of one machine. The
 // name resolves nowhere (RFC 6761), so no page can be served from it, and no
-// other name can be rebound to reach the door.
-const ControlHost = "control.vacancy.invalid"
+// other name can be rebound to reach the handler.
+const SocketHost = "control.vacancy.invalid"
 
 // Prefix begins the path of every route of the operator.
 const Prefix = "/v1/admin/"
 
-// Config is what the door needs.
+// Config is what the handler needs.
 type Config struct {
-	Vacants *vacants.Vacants
+	Vacants *vacants.Directory
 	// Host is the only Host header accepted; "" accepts any, where a key and
-	// not the address guards the door.
+	// not the address guards the handler.
 	Host string
 	// Verify answers GET /v1/admin/verify, Chain GET /v1/admin/chain/{from}/{to} (path
 	// values from and to); both stream. nil: not there.
@@ -46,13 +45,13 @@ type Config struct {
 	// Seal answers POST /v1/admin/log/seal. nil: not there.
 	Seal http.Handler
 	// Graduations answers POST /v1/graduations for who would else have to find
-	// the public door of a host that may not even run. nil: not there.
+	// the public handler of a host that may not even run. nil: not there.
 	Graduations http.Handler
 	// Gate tells of graduations and keeps their policy; nil: not there.
 	Gate Gate
-	// Report tells of a page of a vacant's children, and how its calls to them
+	// ChildReport tells of a page of a vacant's children, and how its calls to them
 	// went; nil: not there.
-	Report func(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
+	ChildReport func(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
 	// KeyService says that the host's identity lies in one, Stage and Version
 	// which deployment this is: GET /v1/admin/host tells them.
 	KeyService     bool
@@ -60,7 +59,7 @@ type Config struct {
 	Log            *slog.Logger
 }
 
-// Handler returns the door:
+// Handler returns the handler:
 //
 //	POST /v1/admin/vacants                        create            201
 //	GET  /v1/admin/vacants?cursor=&limit=         list
@@ -77,7 +76,7 @@ type Config struct {
 //	GET  /v1/admin/vacants/{vacant}/plan          what a composite answers by; PUT sets it
 //	POST /v1/admin/vacants/{vacant}/graduation-signature  {"parent_id", "child_id", "capability_text"}
 //	GET  /v1/admin/vacants/{vacant}/graduation?position=  what has come of an attempt, of the last if none is named
-//	POST /v1/graduations                    as at the public door
+//	POST /v1/graduations                    as at the public handler
 //	GET  /v1/admin/gate?tenant=                   what graduations are judged by; PUT sets it
 //	PUT  /v1/admin/listings/{vacant}      what the operator says of one that is registered
 //	POST /v1/admin/log/seal                       the registry's log, now
@@ -88,7 +87,7 @@ type Config struct {
 //
 // Refusals are {"detail", "code"} and, where one input is wrong, "field".
 func Handler(c Config) http.Handler {
-	d := &door{c}
+	d := &api{c}
 	mux := http.NewServeMux()
 	for path, methods := range map[string]map[string]handler{
 		"/v1/admin/vacants":                               {http.MethodGet: d.list, http.MethodPost: d.create},
@@ -105,7 +104,7 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/vacants/{vacant}/export":               {http.MethodPost: d.export},
 		"/v1/admin/vacants/{vacant}/logbook":              {http.MethodGet: d.logbook},
 		"/v1/admin/vacants/{vacant}/children":             {http.MethodGet: d.children, http.MethodPost: d.spawn},
-		"/v1/admin/vacants/{vacant}/manifest":             {http.MethodGet: d.manifest, http.MethodPost: d.takeManifest},
+		"/v1/admin/vacants/{vacant}/manifest":             {http.MethodGet: d.manifest, http.MethodPost: d.storeManifest},
 		"/v1/admin/vacants/{vacant}/plan":                 {http.MethodGet: d.plan, http.MethodPut: d.setPlan},
 		"/v1/admin/vacants/{vacant}/graduation-signature": {http.MethodPost: d.signGraduation},
 		"/v1/admin/vacants/{vacant}/graduation":           {http.MethodGet: d.graduation},
@@ -122,14 +121,14 @@ func Handler(c Config) http.Handler {
 	return d.guard(mux)
 }
 
-type door struct{ Config }
+type api struct{ Config }
 
 // handler serves a request or says why not.
 type handler func(http.ResponseWriter, *http.Request) error
 
 // route picks the handler by method, renders what it refuses, and writes the
 // one log line of a command.
-func (d *door) route(methods map[string]handler) http.HandlerFunc {
+func (d *api) route(methods map[string]handler) http.HandlerFunc {
 	allowed := []string{}
 	for m := range methods {
 		allowed = append(allowed, m)
@@ -153,7 +152,7 @@ func (d *door) route(methods map[string]handler) http.HandlerFunc {
 	}
 }
 
-func (d *door) log(r *http.Request, err error) {
+func (d *api) log(r *http.Request, err error) {
 	verdict, level := "ok", slog.LevelInfo
 	if r.Method == http.MethodGet {
 		level = slog.LevelDebug // a look changes nothing; changes have their line beside the calls
@@ -174,7 +173,7 @@ func (d *door) log(r *http.Request, err error) {
 // where a request comes from (Origin, Sec-Fetch-Site); a name that was rebound
 // to this machine shows in Host. No answer carries a CORS header, so that a
 // page could not even read a refusal.
-func (d *door) guard(next http.Handler) http.Handler {
+func (d *api) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case d.Host != "" && r.Host != d.Host:
@@ -190,14 +189,14 @@ func (d *door) guard(next http.Handler) http.Handler {
 func stream(h http.Handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if h == nil {
-			return problem.New(problem.NotFound, "this home does not serve %s", r.URL.Path)
+			return problem.New(problem.NotFound, "this host does not serve %s", r.URL.Path)
 		}
 		h.ServeHTTP(w, r)
 		return nil
 	}
 }
 
-func (d *door) create(w http.ResponseWriter, r *http.Request) error {
+func (d *api) create(w http.ResponseWriter, r *http.Request) error {
 	spec, err := readSpec(w, r)
 	if err != nil {
 		return err
@@ -212,7 +211,7 @@ func (d *door) create(w http.ResponseWriter, r *http.Request) error {
 	return write(w, http.StatusCreated, vacantOf(&made))
 }
 
-func (d *door) list(w http.ResponseWriter, r *http.Request) error {
+func (d *api) list(w http.ResponseWriter, r *http.Request) error {
 	limit, err := number(r.URL.Query(), "limit", vacants.MaxPage)
 	if err != nil {
 		return err
@@ -228,7 +227,7 @@ func (d *door) list(w http.ResponseWriter, r *http.Request) error {
 	return write(w, http.StatusOK, page)
 }
 
-func (d *door) show(w http.ResponseWriter, r *http.Request) error {
+func (d *api) show(w http.ResponseWriter, r *http.Request) error {
 	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
@@ -237,7 +236,7 @@ func (d *door) show(w http.ResponseWriter, r *http.Request) error {
 }
 
 // change serves a command on one vacant.
-func (d *door) change(command func(context.Context, identity.ID) (vacants.Record, error)) handler {
+func (d *api) change(command func(context.Context, identity.ID) (vacants.Record, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := noBody(r); err != nil {
 			return err
@@ -254,7 +253,7 @@ func (d *door) change(command func(context.Context, identity.ID) (vacants.Record
 }
 
 // export hands out a key. Nothing between here and the person may keep it.
-func (d *door) export(w http.ResponseWriter, r *http.Request) error {
+func (d *api) export(w http.ResponseWriter, r *http.Request) error {
 	if err := noBody(r); err != nil {
 		return err
 	}
@@ -271,7 +270,7 @@ func (d *door) export(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (d *door) logbook(w http.ResponseWriter, r *http.Request) error {
+func (d *api) logbook(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	limit, err := number(query, "limit", vacants.MaxPage)
 	if err != nil {

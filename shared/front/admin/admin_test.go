@@ -32,8 +32,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// house is a door over a store in memory.
-type house struct {
+// testServer is a handler over a store in memory.
+type testServer struct {
 	door  http.Handler
 	store store.Store
 	log   *bytes.Buffer
@@ -41,13 +41,13 @@ type house struct {
 
 var at = time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 
-func newHouse(t testing.TB, change ...func(*admin.Config)) *house {
+func newTestServer(t testing.TB, change ...func(*admin.Config)) *testServer {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{store: memory.New(), log: &bytes.Buffer{}}
+	h := &testServer{store: memory.New(), log: &bytes.Buffer{}}
 	v, _, err := vacants.NewWithRegistry(vacants.Config{
 		Store: h.store, Vault: vault, Now: func() time.Time { return at }, Rand: rand.Reader,
 		URL: "http://127.0.0.1:8080", Substrates: substrate.Kinds{echo.Kind: echo.New, plan.Kind: echo.New},
@@ -55,7 +55,7 @@ func newHouse(t testing.TB, change ...func(*admin.Config)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := admin.Config{Vacants: v, Host: admin.ControlHost, Log: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	c := admin.Config{Vacants: v, Host: admin.SocketHost, Log: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	for _, f := range change {
 		f(&c)
 	}
@@ -64,8 +64,8 @@ func newHouse(t testing.TB, change ...func(*admin.Config)) *house {
 }
 
 // ask sends one request as the command line does, changed by options.
-func (h *house) ask(method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, "http://"+admin.ControlHost+path, strings.NewReader(body))
+func (h *testServer) ask(method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://"+admin.SocketHost+path, strings.NewReader(body))
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -81,7 +81,7 @@ func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header[name] = []string{value} }
 }
 
-func create(t testing.TB, h *house, name string) admin.Vacant {
+func create(t testing.TB, h *testServer, name string) admin.Vacant {
 	t.Helper()
 	w := h.ask("POST", "/v1/admin/vacants", `{"name":"`+name+`","capability":"says <what> it hears"}`)
 	if w.Code != http.StatusCreated {
@@ -124,7 +124,7 @@ func TestACreationIsPrintedWithoutItsSeed(t *testing.T) {
 }
 
 func TestAVacantsLifeThroughTheDoor(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	v := create(t, h, "demo")
 	c, err := card.Parse(v.Card)
 	if err != nil || !c.Verify() || c.Endpoint != v.Endpoint {
@@ -182,7 +182,7 @@ func TestAVacantsLifeThroughTheDoor(t *testing.T) {
 }
 
 func TestListsComeInPages(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	if got := h.ask("GET", "/v1/admin/vacants", "").Body.String(); got != `{"vacants":[],"next":""}`+"\n" {
 		t.Errorf("an empty list = %s", got)
 	}
@@ -200,7 +200,7 @@ func TestListsComeInPages(t *testing.T) {
 }
 
 func TestBodiesAreStrictJSON(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	seed := strings.Repeat("ab", 32)
 	for name, c := range map[string]struct {
 		body  string
@@ -265,7 +265,7 @@ func export(t testing.TB, key *identity.Key, target identity.ID) string {
 }
 
 func TestAnExportIsTakenInAndItsSeedShowsNowhere(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	key, err := identity.NewKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -299,21 +299,21 @@ func TestAnExportIsTakenInAndItsSeedShowsNowhere(t *testing.T) {
 }
 
 func TestAPageInABrowserGetsNothing(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	create(t, h, "demo")
 	rebound := func(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
 	for name, change := range map[string]func(*http.Request){
-		"fetch of another origin": header("Origin", "https://evil.example"),
-		"origin null":             header("Origin", "null"),
-		"the door's own origin":   header("Origin", "http://"+admin.ControlHost),
-		"an empty origin":         header("Origin", ""),
-		"an image":                header("Sec-Fetch-Site", "cross-site"),
-		"a navigation":            header("Sec-Fetch-Mode", "navigate"),
-		"a rebound name":          rebound("evil.example"),
-		"loopback":                rebound("127.0.0.1:8080"),
-		"localhost":               rebound("localhost"),
-		"the name with a port":    rebound(admin.ControlHost + ":80"),
-		"no host":                 rebound(""),
+		"fetch of another origin":  header("Origin", "https://evil.example"),
+		"origin null":              header("Origin", "null"),
+		"the handler's own origin": header("Origin", "http://"+admin.SocketHost),
+		"an empty origin":          header("Origin", ""),
+		"an image":                 header("Sec-Fetch-Site", "cross-site"),
+		"a navigation":             header("Sec-Fetch-Mode", "navigate"),
+		"a rebound name":           rebound("evil.example"),
+		"loopback":                 rebound("127.0.0.1:8080"),
+		"localhost":                rebound("localhost"),
+		"the name with a port":     rebound(admin.SocketHost + ":80"),
+		"no host":                  rebound(""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, r := range [][2]string{{"GET", "/v1/admin/vacants"}, {"GET", "/v1/admin/vacants/demo"}, {"POST", "/v1/admin/vacants/demo/sink"}, {"OPTIONS", "/v1/admin/vacants"}, {"GET", "/v1/admin/verify"}, {"GET", "/nothing"}} {
@@ -324,15 +324,15 @@ func TestAPageInABrowserGetsNothing(t *testing.T) {
 	if v := decode[admin.Vacant](t, h.ask("GET", "/v1/admin/vacants/demo", "")); v.State != lifecycle.Local {
 		t.Errorf("the vacant is %s, want LOCAL", v.State)
 	}
-	keyed := newHouse(t, func(c *admin.Config) { c.Host = "" })
+	keyed := newTestServer(t, func(c *admin.Config) { c.Host = "" })
 	if w := keyed.ask("GET", "/v1/admin/vacants", "", rebound("abc.lambda-url.eu-central-1.on.aws")); w.Code != http.StatusOK {
-		t.Errorf("where a key guards the door any Host will do, got %d", w.Code)
+		t.Errorf("where a key guards the handler any Host will do, got %d", w.Code)
 	}
 	wantRefusal(t, keyed.ask("GET", "/v1/admin/vacants", "", header("Origin", "https://evil.example")), problem.Forbidden, "")
 }
 
 func TestPathsAndMethodsThatAreNotThere(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	create(t, h, "demo")
 	for _, r := range [][2]string{{"GET", "/"}, {"GET", "/v1"}, {"GET", "/v1/admin/vacants/"}, {"GET", "/v1/admin/vacants/nobody"}, {"POST", "/v1/admin/vacants/nobody/sink"}, {"POST", "/v1/admin/vacants/demo/explode"}, {"GET", "/v1/admin/verify"}, {"GET", "/v1/admin/chain/a/b"}, {"POST", "/a2a/message/send"}} {
 		wantRefusal(t, h.ask(r[0], r[1], ""), problem.NotFound, "")
@@ -347,7 +347,7 @@ func TestPathsAndMethodsThatAreNotThere(t *testing.T) {
 }
 
 func TestStreamsAreServedByWhoCan(t *testing.T) {
-	h := newHouse(t, func(c *admin.Config) {
+	h := newTestServer(t, func(c *admin.Config) {
 		c.Verify = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "verified") })
 		c.Chain = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, r.PathValue("from")+">"+r.PathValue("to"))
@@ -361,7 +361,7 @@ func TestStreamsAreServedByWhoCan(t *testing.T) {
 }
 
 func TestACommandIsOneLogLine(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	create(t, h, "demo")
 	h.ask("GET", "/v1/admin/vacants/nobody", "")
 	lines := strings.Split(strings.TrimSpace(h.log.String()), "\n")
@@ -375,7 +375,7 @@ func TestACommandIsOneLogLine(t *testing.T) {
 }
 
 func TestAStorageFaultIsOpaqueOutsideAndWholeInTheLog(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	if err := h.store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +387,7 @@ func TestAStorageFaultIsOpaqueOutsideAndWholeInTheLog(t *testing.T) {
 }
 
 func TestTheClientSpeaksToTheDoor(t *testing.T) {
-	h := newHouse(t, func(c *admin.Config) {
+	h := newTestServer(t, func(c *admin.Config) {
 		c.Host = ""
 		c.Verify = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "verified") })
 	})
@@ -445,7 +445,7 @@ func FuzzCreate(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	h := newHouse(f)
+	h := newTestServer(f)
 	f.Add(`{"name":"x","capability":"c"}`)
 	f.Add(`{"name":"x","capability":"c","substrate":"echo","import":null}`)
 	f.Add(`{"name":"x","capability":"c","import":` + export(f, key, identity.ID{7}) + `}`)

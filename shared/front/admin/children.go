@@ -19,12 +19,12 @@ import (
 )
 
 // spawn makes a child on the word of who runs the host.
-func (d *door) spawn(w http.ResponseWriter, r *http.Request) error {
+func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err
 	}
-	wish, err := readSpawning(body)
+	spawnRequest, err := readSpawning(body)
 	if err != nil {
 		return err
 	}
@@ -33,11 +33,11 @@ func (d *door) spawn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	spec := vacants.SpawnSpec{
-		Parent: parent.ID, Path: wish.Path, Name: wish.Name, Capability: wish.Capability, Substrate: wish.Substrate,
-		Tools: wish.Tools, Rule: wish.Rule, Reach: wish.Reach, Outbound: wish.Outbound,
+		Parent: parent.ID, Path: spawnRequest.Path, Name: spawnRequest.Name, Capability: spawnRequest.Capability, Substrate: spawnRequest.Substrate,
+		Tools: spawnRequest.Tools, Rule: spawnRequest.Rule, Reach: spawnRequest.Reach, Outbound: spawnRequest.Outbound,
 	}
-	if wish.With != "" {
-		with, err := d.Vacants.Find(r.Context(), wish.With)
+	if spawnRequest.With != "" {
+		with, err := d.Vacants.Find(r.Context(), spawnRequest.With)
 		if err != nil {
 			e := problem.Within(problem.Of(err).Kind, "with", err)
 			e.Field = "with"
@@ -49,7 +49,7 @@ func (d *door) spawn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && !problem.Is(err, problem.NotFound) {
 		return err
 	}
-	made, err := d.bear(r.Context(), spec)
+	made, err := d.makeChild(r.Context(), spec)
 	if err != nil {
 		return err
 	}
@@ -59,18 +59,18 @@ func (d *door) spawn(w http.ResponseWriter, r *http.Request) error {
 	return write(w, http.StatusCreated, made)
 }
 
-// born makes the child and shows it.
-func (d *door) born(w http.ResponseWriter, r *http.Request, spec vacants.SpawnSpec) error {
-	made, err := d.bear(r.Context(), spec)
+// result makes the child and shows it.
+func (d *api) result(w http.ResponseWriter, r *http.Request, spec vacants.SpawnSpec) error {
+	made, err := d.makeChild(r.Context(), spec)
 	if err != nil {
 		return err
 	}
 	return write(w, http.StatusCreated, made)
 }
 
-// bear makes the child. One that is to think as its parent does, and whose parent
+// makeChild makes the child. One that is to think as its parent does, and whose parent
 // answers by a plan, echoes.
-func (d *door) bear(ctx context.Context, spec vacants.SpawnSpec) (Spawned, error) {
+func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, error) {
 	thinks := spec.Substrate
 	if thinks == "" {
 		parent, err := d.Vacants.Get(ctx, spec.Parent)
@@ -123,7 +123,7 @@ func asSent(err error) error {
 }
 
 // children shows a page of a vacant's children, and how its calls to them went.
-func (d *door) children(w http.ResponseWriter, r *http.Request) error {
+func (d *api) children(w http.ResponseWriter, r *http.Request) error {
 	limit, err := number(r.URL.Query(), "limit", vacants.MaxPage)
 	if err != nil {
 		return err
@@ -132,10 +132,10 @@ func (d *door) children(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if d.Report == nil {
-		return problem.New(problem.NotFound, "this home does not serve %s", r.URL.Path)
+	if d.ChildReport == nil {
+		return problem.New(problem.NotFound, "this host does not serve %s", r.URL.Path)
 	}
-	all, next, err := d.Report(r.Context(), parent.ID, r.URL.Query().Get("cursor"), int(limit))
+	all, next, err := d.ChildReport(r.Context(), parent.ID, r.URL.Query().Get("cursor"), int(limit))
 	if err != nil {
 		return err
 	}
@@ -148,17 +148,17 @@ func (d *door) children(w http.ResponseWriter, r *http.Request) error {
 	return write(w, http.StatusOK, page)
 }
 
-func (d *door) child(r *http.Request, one *delegation.Child) (Child, error) {
+func (d *api) child(r *http.Request, one *delegation.Child) (Child, error) {
 	c := Child{Vacant: vacantOf(&one.Record), Calls: one.Calls, Decided: one.Decided, Failures: one.Failures}
 	if one.Decided > one.Failures {
-		took := one.P50.Milliseconds()
-		c.P50 = &took
+		took := one.Median.Milliseconds()
+		c.MedianMS = &took
 	}
 	switch {
 	case one.Record.IsDeleted():
-		c.CannotAnswer = "deleted"
+		c.UnavailableReason = "deleted"
 	case !one.Record.State.CanBeCalled():
-		c.CannotAnswer = string(one.Record.State)
+		c.UnavailableReason = string(one.Record.State)
 	}
 	m, ok, err := d.Vacants.Manifest(r.Context(), one.Record.ID)
 	if ok {
@@ -168,7 +168,7 @@ func (d *door) child(r *http.Request, one *delegation.Child) (Child, error) {
 }
 
 // manifest shows what binds a child to its parent.
-func (d *door) manifest(w http.ResponseWriter, r *http.Request) error {
+func (d *api) manifest(w http.ResponseWriter, r *http.Request) error {
 	child, err := d.childOf(r)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (d *door) manifest(w http.ResponseWriter, r *http.Request) error {
 	return d.showManifest(w, r, child)
 }
 
-func (d *door) showManifest(w http.ResponseWriter, r *http.Request, child identity.ID) error {
+func (d *api) showManifest(w http.ResponseWriter, r *http.Request, child identity.ID) error {
 	m, ok, err := d.Vacants.Manifest(r.Context(), child)
 	switch {
 	case err != nil:
@@ -195,8 +195,8 @@ func manifestPage(m *registry.ManifestDocument) Manifest {
 	return page
 }
 
-// takeManifest keeps a manifest that both parties have signed.
-func (d *door) takeManifest(w http.ResponseWriter, r *http.Request) error {
+// storeManifest keeps a manifest that both parties have signed.
+func (d *api) storeManifest(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (d *door) takeManifest(w http.ResponseWriter, r *http.Request) error {
 	if m.ChildID != rec.ID {
 		return problem.Invalid("child_id", rec.ID.String(), m.ChildID.String())
 	}
-	if err := d.Vacants.TakeManifest(r.Context(), m); err != nil {
+	if err := d.Vacants.StoreManifest(r.Context(), m); err != nil {
 		return err
 	}
 	return d.showManifest(w, r, rec.ID)
@@ -255,7 +255,7 @@ func word[T ~string](d *canon.Decoder, field string) (T, error) {
 }
 
 // plan shows what a composite does with a call.
-func (d *door) plan(w http.ResponseWriter, r *http.Request) error {
+func (d *api) plan(w http.ResponseWriter, r *http.Request) error {
 	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
@@ -274,7 +274,7 @@ func planPage(rec *vacants.Record, p *plan.Plan) Plan {
 	return Plan{vacantOf(rec), json.RawMessage(p.Blob()), p.Hash()}
 }
 
-func (d *door) setPlan(w http.ResponseWriter, r *http.Request) error {
+func (d *api) setPlan(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err

@@ -17,15 +17,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Client is the other side of the door. Refusals come back as problems of the
-// kind that the door gave them; a door that cannot be reached is Unavailable.
+// Client is the other side of the handler. Refusals come back as problems of the
+// kind that the handler gave them; a handler that cannot be reached is Unavailable.
 type Client struct {
 	HTTP *http.Client
 	URL  string // the base URL of the routes
-	Key  string // the operator key; "" where the address guards the door
+	Key  string // the operator key; "" where the address guards the handler
 }
 
-// Format shows where the door is, whatever the verb: not the key.
+// Format shows where the handler is, whatever the verb: not the key.
 func (c Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "client of "+c.URL) }
 
 // Creation is the body of a creation. Import is what `vacancy export` wrote,
@@ -254,7 +254,7 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < http.StatusBadRequest {
-		// What opens the door is for this door alone.
+		// What opens the handler is for this handler alone.
 		return nil, problem.New(problem.Forbidden, "the host redirects to %.200q, which is not followed", resp.Header.Get("Location"))
 	}
 	var r Refusal
@@ -268,7 +268,7 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	return nil, r.Problem()
 }
 
-// Problem is what the door rendered as r.
+// Problem is what the handler rendered as r.
 func (r *Refusal) Problem() error {
 	return &problem.Error{Kind: kindOf(r.Code), Field: r.Field, Detail: r.Detail}
 }

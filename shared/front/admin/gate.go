@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Gate is what the door asks of the gate: it begins nothing.
+// Gate is what the handler asks of the gate: it begins nothing.
 type Gate interface {
 	Status(ctx context.Context, child identity.ID, position uint64) (graduation.Status, error)
 	Latest(ctx context.Context, child identity.ID) (graduation.Status, bool, error)
@@ -32,7 +32,7 @@ type GatePolicy struct {
 // signGraduation has a vacant that is hosted here sign a request for a
 // graduation, as the party of it that it is. The gate decides; this only says
 // that the operator wants it.
-func (d *door) signGraduation(w http.ResponseWriter, r *http.Request) error {
+func (d *api) signGraduation(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func id(d *canon.Decoder, field string) (identity.ID, error) {
 
 // graduation shows what has come of an attempt of a child, with all evidence
 // that counted: the latest, or that at ?position=.
-func (d *door) graduation(w http.ResponseWriter, r *http.Request) error {
+func (d *api) graduation(w http.ResponseWriter, r *http.Request) error {
 	if d.Gate == nil {
 		return problem.New(problem.NotFound, "this host has no gate")
 	}
@@ -129,7 +129,7 @@ func (d *door) graduation(w http.ResponseWriter, r *http.Request) error {
 
 // childOf is whose attempts the path names: by its id also a child that runs
 // elsewhere.
-func (d *door) childOf(r *http.Request) (identity.ID, error) {
+func (d *api) childOf(r *http.Request) (identity.ID, error) {
 	if id, err := identity.ParseID(r.PathValue("vacant")); err == nil {
 		return id, nil
 	}
@@ -137,7 +137,7 @@ func (d *door) childOf(r *http.Request) (identity.ID, error) {
 	return rec.ID, err
 }
 
-func (d *door) policy(w http.ResponseWriter, r *http.Request) error {
+func (d *api) policy(w http.ResponseWriter, r *http.Request) error {
 	if d.Gate == nil {
 		return problem.New(problem.NotFound, "this host has no gate")
 	}
@@ -150,7 +150,7 @@ func (d *door) policy(w http.ResponseWriter, r *http.Request) error {
 }
 
 // setPolicy keeps a policy: that of a tenant with ?tenant=, else the host's.
-func (d *door) setPolicy(w http.ResponseWriter, r *http.Request) error {
+func (d *api) setPolicy(w http.ResponseWriter, r *http.Request) error {
 	if d.Gate == nil {
 		return problem.New(problem.NotFound, "this host has no gate")
 	}

@@ -17,15 +17,15 @@ const (
 )
 
 // Host is who a host is. URL is "" until somebody has set it. Signed says how
-// many cards a change of the URL made anew; it is in the answer to that only.
+// many cards a change of the URL made again; it is in the answer to that only.
 type Host struct {
-	ID        identity.ID `json:"host_id"`
-	Key       string      `json:"key"`
-	URL       string      `json:"url"`
-	Version   string      `json:"version"`
-	Stage     string      `json:"stage"`
-	Signature string      `json:"signature,omitempty"` // of a challenge, hex
-	Signed    *int        `json:"cards_signed,omitempty"`
+	ID             identity.ID `json:"host_id"`
+	Key            string      `json:"key"`
+	URL            string      `json:"url"`
+	Version        string      `json:"version"`
+	Stage          string      `json:"stage"`
+	Signature      string      `json:"signature,omitempty"` // of a challenge, hex
+	SignedChildren *int        `json:"cards_signed,omitempty"`
 }
 
 // maxChallenge is the longest challenge in bytes.
@@ -47,7 +47,7 @@ func (h *Host) Proves(challenge string) bool {
 	return err == nil && identity.Verify(h.ID, h.Proof(challenge), sig)
 }
 
-func (d *door) host(w http.ResponseWriter, r *http.Request) error {
+func (d *api) host(w http.ResponseWriter, r *http.Request) error {
 	challenge, err := challengeOf(r)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func challengeOf(r *http.Request) (string, error) {
 	return "", problem.Invalid("challenge", "1 to 128 letters of hex or base64, once", clip(given[0]))
 }
 
-func (d *door) describe(r *http.Request) (Host, error) {
+func (d *api) describe(r *http.Request) (Host, error) {
 	h := Host{Key: KeySoftware, Version: d.Version, Stage: d.Stage}
 	if d.KeyService {
 		h.Key = KeyService
@@ -94,8 +94,8 @@ func (d *door) describe(r *http.Request) (Host, error) {
 	return h, err
 }
 
-// setHost keeps the public URL, and signs anew the cards that name another.
-func (d *door) setHost(w http.ResponseWriter, r *http.Request) error {
+// setHost keeps the public URL, and signs again the cards that name another.
+func (d *api) setHost(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err
@@ -119,6 +119,6 @@ func (d *door) setHost(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	h.Signed = &signed
+	h.SignedChildren = &signed
 	return write(w, http.StatusOK, h)
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// client is the other side of a house's door.
-func (h *house) client(t *testing.T) *admin.Client {
+// client is the other side of a server's handler.
+func (h *testServer) client(t *testing.T) *admin.Client {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Host = admin.ControlHost
+		r.Host = admin.SocketHost
 		h.door.ServeHTTP(w, r)
 	}))
 	t.Cleanup(srv.Close)
@@ -29,7 +29,7 @@ func (h *house) client(t *testing.T) *admin.Client {
 }
 
 func TestAHostSaysWhoItIsAndProvesIt(t *testing.T) {
-	h := newHouse(t, func(c *admin.Config) { c.Stage, c.Version = "test", "v1.2.3" })
+	h := newTestServer(t, func(c *admin.Config) { c.Stage, c.Version = "test", "v1.2.3" })
 	got, err := h.client(t).Host(t.Context(), "n0nce-of_43=")
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestAProofIsNoOtherSignedThing(t *testing.T) {
 }
 
 func TestAChallengeIsShortAndPlain(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	for _, query := range []string{"?challenge=", "?challenge=" + strings.Repeat("a", 129), "?challenge=a%1fb", "?challenge=a%20b", "?challenge=%C3%A9", "?challenge=a&challenge=b"} {
 		wantRefusal(t, h.ask("GET", "/v1/admin/host"+query, ""), problem.Malformed, "challenge")
 	}
@@ -83,18 +83,18 @@ func TestAChallengeIsShortAndPlain(t *testing.T) {
 }
 
 func TestAKeyServicesHostSaysSo(t *testing.T) {
-	h := newHouse(t, func(c *admin.Config) { c.KeyService = true })
+	h := newTestServer(t, func(c *admin.Config) { c.KeyService = true })
 	if got := decode[admin.Host](t, h.ask("GET", "/v1/admin/host", "")); got.Key != "kms" {
 		t.Errorf("key = %q, want kms", got.Key)
 	}
 }
 
 func TestTheURLThatAHomeFixesIsTakenAndNoOther(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	create(t, h, "demo")
 	c := h.client(t)
 	got, err := c.SetHost(t.Context(), "http://127.0.0.1:8080/")
-	if err != nil || got.Signed == nil || *got.Signed != 0 || got.URL != "http://127.0.0.1:8080" {
+	if err != nil || got.SignedChildren == nil || *got.SignedChildren != 0 || got.URL != "http://127.0.0.1:8080" {
 		t.Errorf("SetHost(its own) = %+v, %v", got, err)
 	}
 	if _, err := c.SetHost(t.Context(), "https://x.example"); !problem.Is(err, problem.Conflict) {
@@ -116,7 +116,7 @@ func TestTheURLThatAHomeFixesIsTakenAndNoOther(t *testing.T) {
 }
 
 func TestAVacantIsDeletedOnceItIsArchived(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	v := create(t, h, "demo")
 	c := h.client(t)
 	if _, err := c.Delete(t.Context(), "demo"); !problem.Is(err, problem.Conflict) {
@@ -148,9 +148,9 @@ func TestAVacantIsDeletedOnceItIsArchived(t *testing.T) {
 	}
 }
 
-// What a door exports another takes in, and nobody keeps the answer.
+// What a handler exports another takes in, and nobody keeps the answer.
 func TestAnExportIsTakenInByAnotherHost(t *testing.T) {
-	one, two := newHouse(t), newHouse(t)
+	one, two := newTestServer(t), newTestServer(t)
 	v := create(t, one, "demo")
 	w := one.ask("POST", "/v1/admin/vacants/demo/export", "")
 	if w.Code != http.StatusOK || w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Content-Type") != "application/json" {
@@ -193,11 +193,11 @@ func TestAnExportThatWasCutOffIsNone(t *testing.T) {
 	}
 }
 
-// Whatever body comes, the URL stays the home's own.
+// Whatever body comes, the URL stays the host's own.
 func FuzzSetHost(f *testing.F) {
 	f.Add(`{"url":"http://127.0.0.1:8080"}`)
 	f.Add(`{"url":"https://x","url":""}`)
-	h := newHouse(f)
+	h := newTestServer(f)
 	f.Fuzz(func(t *testing.T, body string) {
 		h.log.Reset()
 		w := h.ask("PUT", "/v1/admin/host", body, header("Content-Type", "application/json"))

@@ -15,11 +15,11 @@ type Checker interface {
 	Check(ctx context.Context, key string) error
 }
 
-// Keyed lets requests through that carry the operator's key, as
+// RequireKey lets requests through that carry the operator's key, as
 // "Authorization: Bearer KEY" (RFC 6750). Others get 401 with
 // WWW-Authenticate, and learn nothing more; 503 if the key cannot be checked,
 // so that a client never takes a fault for a wrong key.
-func Keyed(keys Checker, next http.Handler) http.Handler {
+func RequireKey(keys Checker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, err := bearer(r)
 		if err == nil {

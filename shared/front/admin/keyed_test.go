@@ -32,10 +32,10 @@ func mint(t *testing.T, s store.Store) string {
 }
 
 func TestOnlyTheOperatorsKeyOpensTheDoor(t *testing.T) {
-	h := newHouse(t, func(c *admin.Config) { c.Host = "" })
+	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
 	revoked := mint(t, h.store)
 	key, foreign := mint(t, h.store), mint(t, memory.New())
-	h.door = admin.Keyed(operatorOf(h.store), h.door)
+	h.door = admin.RequireKey(operatorOf(h.store), h.door)
 	bearer := func(values ...string) func(*http.Request) {
 		return func(r *http.Request) { r.Header["Authorization"] = values }
 	}
@@ -84,10 +84,10 @@ func TestOnlyTheOperatorsKeyOpensTheDoor(t *testing.T) {
 }
 
 func TestAKeyThatCannotBeCheckedIsNoWrongKey(t *testing.T) {
-	h := newHouse(t, func(c *admin.Config) { c.Host = "" })
+	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
 	key := mint(t, h.store)
 	away := &storetest.Lossy{Store: h.store, Decide: func(string, []store.Write) storetest.Fate { return storetest.Lost }}
-	h.door = admin.Keyed(operatorOf(away), h.door)
+	h.door = admin.RequireKey(operatorOf(away), h.door)
 	w := h.ask("GET", "/v1/admin/vacants", "", header("Authorization", "Bearer "+key))
 	wantRefusal(t, w, problem.Unavailable, "")
 	if got := w.Header().Get("WWW-Authenticate"); got != "" {
@@ -97,17 +97,17 @@ func TestAKeyThatCannotBeCheckedIsNoWrongKey(t *testing.T) {
 }
 
 func TestAPageInABrowserGetsNothingEvenWithTheKey(t *testing.T) {
-	h := newHouse(t, func(c *admin.Config) { c.Host = "" })
+	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
 	key := mint(t, h.store)
-	h.door = admin.Keyed(operatorOf(h.store), h.door)
+	h.door = admin.RequireKey(operatorOf(h.store), h.door)
 	w := h.ask("GET", "/v1/admin/vacants", "", header("Authorization", "Bearer "+key), header("Origin", "https://x.example"))
 	wantRefusal(t, w, problem.Forbidden, "")
 }
 
 func TestAClientSendsItsKeyAndNeverPrintsIt(t *testing.T) {
-	h := newHouse(t, func(c *admin.Config) { c.Host = "" })
+	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
 	key := mint(t, h.store)
-	srv := httptest.NewServer(admin.Keyed(operatorOf(h.store), h.door))
+	srv := httptest.NewServer(admin.RequireKey(operatorOf(h.store), h.door))
 	defer srv.Close()
 	c := admin.Client{HTTP: srv.Client(), URL: srv.URL, Key: key}
 	if _, err := c.Host(t.Context(), ""); err != nil {
@@ -144,11 +144,11 @@ func FuzzOnlyAHeaderWithTheKeyLetsIn(f *testing.F) {
 	f.Add("Bearer")
 	f.Fuzz(func(t *testing.T, header string) {
 		in := false
-		door := admin.Keyed(only(key), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { in = true }))
+		handler := admin.RequireKey(only(key), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { in = true }))
 		r := httptest.NewRequest("GET", "/v1/admin/vacants", nil)
 		r.Header["Authorization"] = []string{header}
 		w := httptest.NewRecorder()
-		door.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 		if named := strings.HasSuffix(header, " "+key) && strings.EqualFold(strings.TrimRight(strings.TrimSuffix(header, key), " "), "bearer"); in != named {
 			t.Errorf("%q is let in: %t", header, in)
 		}

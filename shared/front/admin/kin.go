@@ -79,9 +79,9 @@ type Child struct {
 	Calls     uint64              `json:"calls"`
 	Decided   int                 `json:"decided"`
 	Failures  int                 `json:"failures"`
-	P50       *int64              `json:"p50_ms"`
+	MedianMS  *int64              `json:"p50_ms"`
 
-	CannotAnswer string `json:"cannot_answer,omitempty"`
+	UnavailableReason string `json:"cannot_answer,omitempty"`
 }
 
 // Children is a page of children. Next is the cursor of the next page, "" after

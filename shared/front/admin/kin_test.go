@@ -22,19 +22,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// kinHouse is a door whose host tells of children.
-func kinHouse(t *testing.T, more ...func(*admin.Config)) *house {
+// newFamilyServer is a handler whose host tells of children.
+func newFamilyServer(t *testing.T, more ...func(*admin.Config)) *testServer {
 	t.Helper()
-	return newHouse(t, append(more, func(c *admin.Config) {
+	return newTestServer(t, append(more, func(c *admin.Config) {
 		v := c.Vacants
-		c.Report = func(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
+		c.ChildReport = func(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
 			return delegation.Report(ctx, v, v.Store, parent, cursor, n)
 		}
 	})...)
 }
 
 func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
-	h := kinHouse(t)
+	h := newFamilyServer(t)
 	c := client(t, h)
 	parent := create(t, h, "parent")
 	made, err := c.Spawn(t.Context(), "parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}})
@@ -70,16 +70,16 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 	if _, err := c.Manifest(t.Context(), "parent"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Manifest() of nobody's child = %v, want NotFound", err)
 	}
-	if _, err := c.TakeManifest(t.Context(), "child", &m); err != nil {
+	if _, err := c.StoreManifest(t.Context(), "child", &m); err != nil {
 		t.Errorf("TakeManifest() of the one that is kept = %v, want nil", err)
 	}
-	if _, err := c.TakeManifest(t.Context(), "parent", &m); !problem.Is(err, problem.Malformed) {
+	if _, err := c.StoreManifest(t.Context(), "parent", &m); !problem.Is(err, problem.Malformed) {
 		t.Errorf("TakeManifest() of another's = %v, want Malformed", err)
 	}
 }
 
 func TestWhatIsNoChildIsNotBorn(t *testing.T) {
-	h := kinHouse(t)
+	h := newFamilyServer(t)
 	create(t, h, "parent")
 	for name, c := range map[string]struct {
 		body, field string
@@ -105,7 +105,7 @@ func TestWhatIsNoChildIsNotBorn(t *testing.T) {
 }
 
 func TestAChildReachesTheEndpointThatThinksForItOrIsNotBorn(t *testing.T) {
-	h := kinHouse(t, func(c *admin.Config) {
+	h := newFamilyServer(t, func(c *admin.Config) {
 		c.Vacants.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return echo.New("") }
 	})
 	c := client(t, h)
@@ -131,7 +131,7 @@ func TestAChildReachesTheEndpointThatThinksForItOrIsNotBorn(t *testing.T) {
 }
 
 func TestAChildThatCannotAnswerIsShownSo(t *testing.T) {
-	h := kinHouse(t)
+	h := newFamilyServer(t)
 	c := client(t, h)
 	create(t, h, "parent")
 	for _, name := range []string{"awake", "asleep", "gone"} {
@@ -151,7 +151,7 @@ func TestAChildThatCannotAnswerIsShownSo(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, one := range page.Children {
-		got[one.Vacant.Name] = one.CannotAnswer
+		got[one.Vacant.Name] = one.UnavailableReason
 	}
 	if diff := cmp.Diff(map[string]string{"awake": "", "asleep": "HIBERNATING", "gone": "deleted"}, got); diff != "" {
 		t.Errorf("CannotAnswer of Children() (-want +got):\n%s", diff)
@@ -159,7 +159,7 @@ func TestAChildThatCannotAnswerIsShownSo(t *testing.T) {
 }
 
 func TestACompositeIsSetByItsPlanAndItsChildrenEcho(t *testing.T) {
-	h := kinHouse(t)
+	h := newFamilyServer(t)
 	c := client(t, h)
 	create(t, h, "parent")
 	if _, err := c.Spawn(t.Context(), "parent", admin.Spawning{Path: "D2", Name: "child"}); err != nil {
@@ -196,7 +196,7 @@ func TestACompositeIsSetByItsPlanAndItsChildrenEcho(t *testing.T) {
 }
 
 func TestAHostedPartySignsItsOwnGraduationAlone(t *testing.T) {
-	h := kinHouse(t)
+	h := newFamilyServer(t)
 	c := client(t, h)
 	parent := create(t, h, "parent")
 	made, err := c.Spawn(t.Context(), "parent", admin.Spawning{Path: "D2", Name: "child"})
@@ -273,7 +273,7 @@ func TestWhatCameOfAGraduationIsToldWithItsEvidence(t *testing.T) {
 		Refusal:  &graduation.Refusal{Error: "GraduationCollusionError", Kind: problem.Collusion.String(), Detail: "too alike", Step: gate.Collusion},
 		Findings: &gate.Findings{Policy: gate.DefaultPolicy(), Pairs: []gate.Finding{{Role: gate.Parent, Signals: []gate.Signal{{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, Blocks: true}}}}},
 	}
-	h := newHouse(t, func(c *admin.Config) { c.Gate = &oneAttempt{attempt: refused} })
+	h := newTestServer(t, func(c *admin.Config) { c.Gate = &oneAttempt{attempt: refused} })
 	c := client(t, h)
 	want := refused.View()
 	for _, position := range []uint64{0, 2} {
@@ -287,7 +287,7 @@ func TestWhatCameOfAGraduationIsToldWithItsEvidence(t *testing.T) {
 		wantRefusal(t, h.ask("GET", "/v1/admin/vacants/"+path, ""), problem.NotFound, "")
 	}
 	wantRefusal(t, h.ask("GET", "/v1/admin/vacants/other/graduation?position=-1", ""), problem.Malformed, "position")
-	none := newHouse(t)
+	none := newTestServer(t)
 	for _, path := range []string{"/v1/admin/vacants/other/graduation", "/v1/admin/gate", "/v1/admin/vacants/other/children"} {
 		if w := none.ask("GET", path, ""); w.Code != 404 {
 			t.Errorf("GET %s where there is no gate = %d, want 404", path, w.Code)
@@ -296,7 +296,7 @@ func TestWhatCameOfAGraduationIsToldWithItsEvidence(t *testing.T) {
 }
 
 func TestThePolicyOfTheGateIsShownAndSet(t *testing.T) {
-	h := newHouse(t, func(c *admin.Config) { c.Gate = &oneAttempt{policies: map[string]gate.Policy{}} })
+	h := newTestServer(t, func(c *admin.Config) { c.Gate = &oneAttempt{policies: map[string]gate.Policy{}} })
 	c := client(t, h)
 	got, err := c.Gate(t.Context(), "")
 	if err != nil || got.From != graduation.FromDefault || got.Policy != gate.DefaultPolicy() {
@@ -322,12 +322,12 @@ func FuzzASpawnIsReadOrRefused(f *testing.F) {
 	f.Add([]byte(`{"name":"x","path":"D2","tools":["a"]}`))
 	f.Add([]byte(`{"name":"x","path":"D4","with":"y","reach":"parent-bridged"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		wish, err := admin.ReadSpawning(body)
+		spawnRequest, err := admin.ReadSpawning(body)
 		if err != nil && !problem.Is(err, problem.Malformed) && !problem.Is(err, problem.NotJSON) && !problem.Is(err, problem.TooLarge) {
 			t.Errorf("ReadSpawning(%q) = %v, want a refusal of the input", body, err)
 		}
 		if err == nil && !json.Valid(body) {
-			t.Errorf("ReadSpawning(%q) = %+v of what is no JSON", body, wish)
+			t.Errorf("ReadSpawning(%q) = %+v of what is no JSON", body, spawnRequest)
 		}
 	})
 }

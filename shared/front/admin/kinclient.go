@@ -44,8 +44,8 @@ func (c *Client) Manifest(ctx context.Context, child string) (out Manifest, err 
 	return out, c.do(ctx, http.MethodGet, pathOf(child)+"/manifest", nil, &out)
 }
 
-// TakeManifest keeps a manifest that both have signed already.
-func (c *Client) TakeManifest(ctx context.Context, child string, m *composite.Manifest) (out Manifest, err error) {
+// StoreManifest keeps a manifest that both have signed already.
+func (c *Client) StoreManifest(ctx context.Context, child string, m *composite.Manifest) (out Manifest, err error) {
 	return out, c.do(ctx, http.MethodPost, pathOf(child)+"/manifest", m.Blob(), &out)
 }
 
@@ -68,7 +68,7 @@ func (c *Client) Plan(ctx context.Context, vacant string) (out Plan, err error) 
 // SignGraduation has a hosted vacant sign the request for a graduation, as the
 // parent or as the child of it.
 func (c *Client) SignGraduation(ctx context.Context, vacant string, r *composite.Request) (out GraduationSignature, err error) {
-	body := graduationWish{Parent: r.ParentID, Child: r.ChildID, Capability: r.CapabilityText}
+	body := graduationRequest{Parent: r.ParentID, Child: r.ChildID, Capability: r.CapabilityText}
 	return out, c.put(ctx, http.MethodPost, pathOf(vacant)+"/graduation-signature", body, &out)
 }
 
@@ -83,7 +83,7 @@ func (c *Client) Graduation(ctx context.Context, child string, position uint64) 
 }
 
 // GraduationsPath is where a request for a graduation goes, here as at the
-// public door.
+// public handler.
 const GraduationsPath = "/v1/graduations"
 
 // Submit sends a request for a graduation that both have signed, in the form of
@@ -118,8 +118,8 @@ func (c *Client) put(ctx context.Context, method, path string, body, into any) e
 	return c.do(ctx, method, path, b, into)
 }
 
-// graduationWish is what both parties of a graduation sign.
-type graduationWish struct {
+// graduationRequest is what both parties of a graduation sign.
+type graduationRequest struct {
 	Parent     identity.ID `json:"parent_id"`
 	Child      identity.ID `json:"child_id"`
 	Capability string      `json:"capability_text"`

@@ -52,12 +52,12 @@ type Publication struct {
 	Listing    *Listing              `json:"listing,omitempty"`
 }
 
-func (d *door) publish(w http.ResponseWriter, r *http.Request) error {
+func (d *api) publish(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err
 	}
-	wishes, err := readWishes(body)
+	wishes, err := readPublishOptions(body)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (d *door) publish(w http.ResponseWriter, r *http.Request) error {
 	return published(w, &rec, receipt, err)
 }
 
-func (d *door) unpublish(w http.ResponseWriter, r *http.Request) error {
+func (d *api) unpublish(w http.ResponseWriter, r *http.Request) error {
 	if err := noBody(r); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (d *door) unpublish(w http.ResponseWriter, r *http.Request) error {
 	return published(w, &rec, receipt, err)
 }
 
-func (d *door) revoke(w http.ResponseWriter, r *http.Request) error {
+func (d *api) revoke(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func published(w http.ResponseWriter, r *vacants.Record, receipt registry.Receip
 }
 
 // setListing keeps what the operator says of a registration, hosted here or not.
-func (d *door) setListing(w http.ResponseWriter, r *http.Request) error {
+func (d *api) setListing(w http.ResponseWriter, r *http.Request) error {
 	if d.Vacants.Registry == nil {
 		return problem.New(problem.NotFound, "this host keeps no registry")
 	}
@@ -143,8 +143,8 @@ func (d *door) setListing(w http.ResponseWriter, r *http.Request) error {
 	}})
 }
 
-// readWishes reads the body of a publish.
-func readWishes(body []byte) (w vacants.Wishes, err error) {
+// readPublishOptions reads the body of a publish.
+func readPublishOptions(body []byte) (w vacants.PublishOptions, err error) {
 	d := canon.NewDecoder(body, limits())
 	err = d.Document(func(key string) error {
 		switch key {
@@ -170,7 +170,7 @@ func readWishes(body []byte) (w vacants.Wishes, err error) {
 	return w, err
 }
 
-func readListing(d *canon.Decoder) (l vacants.ListingWishes, err error) {
+func readListing(d *canon.Decoder) (l vacants.ListingOptions, err error) {
 	if k := d.Kind(); k != canon.Object {
 		return l, problem.Invalid("listing", canon.Object.String(), k.String())
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// client is the door's other side, in process.
-func client(t testing.TB, h *house) *admin.Client {
+// client is the handler's other side, in process.
+func client(t testing.TB, h *testServer) *admin.Client {
 	t.Helper()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Host = admin.ControlHost
+		r.Host = admin.SocketHost
 		h.door.ServeHTTP(w, r)
 	}))
 	t.Cleanup(web.Close)
@@ -28,7 +28,7 @@ func client(t testing.TB, h *house) *admin.Client {
 func pointer[T any](v T) *T { return &v }
 
 func TestAVacantIsPublishedChangedHiddenAndRevoked(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	made := create(t, h, "demo")
 	c := client(t, h)
 	type step struct {
@@ -81,7 +81,7 @@ func TestAVacantIsPublishedChangedHiddenAndRevoked(t *testing.T) {
 }
 
 func TestTheOperatorListsAnyRegistration(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	made, c := create(t, h, "demo"), client(t, h)
 	l := admin.Listing{Tags: []string{"curated"}, Summary: "of the host"}
 	if _, err := c.SetListing(t.Context(), made.ID, l); !problem.Is(err, problem.NotFound) {
@@ -99,12 +99,12 @@ func TestTheOperatorListsAnyRegistration(t *testing.T) {
 		t.Errorf("SetListing() with a price = %v, want that there are no accounts", err)
 	}
 	wantRefusal(t, h.ask("PUT", "/v1/admin/listings/demo", "{}"), problem.Malformed, "vacant")
-	wantRefusal(t, h.ask("PUT", "/v1/admin/listings/"+made.ID.String()+"/listing", "[]"), problem.Malformed, "listing")
-	wantRefusal(t, h.ask("PUT", "/v1/admin/listings/"+made.ID.String()+"/listing", "{}{}"), problem.NotJSON, "")
+	wantRefusal(t, h.ask("PUT", "/v1/admin/listings/"+made.ID.String(), "[]"), problem.Malformed, "listing")
+	wantRefusal(t, h.ask("PUT", "/v1/admin/listings/"+made.ID.String(), "{}{}"), problem.NotJSON, "")
 }
 
 func TestWhatIsPublishedIsStrictJSON(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	create(t, h, "demo")
 	for name, c := range map[string]struct {
 		command, body string
@@ -141,13 +141,13 @@ func TestWhatIsPublishedIsStrictJSON(t *testing.T) {
 	}
 }
 
-// FuzzWishes: whatever comes is served or refused with a kind, and never by
+// FuzzPublishOptions: whatever comes is served or refused with a kind, and never by
 // chance.
-func FuzzWishes(f *testing.F) {
+func FuzzPublishOptions(f *testing.F) {
 	f.Add(`{"capability":"a","visibility":"PUBLIC","listing":{"tags":["a"],"skills":[],"summary":"","family":"","owner":"","price":0}}`)
 	f.Add(`{"listing":{"price":1e3}}`)
 	f.Fuzz(func(t *testing.T, body string) {
-		h := newHouse(t)
+		h := newTestServer(t)
 		create(t, h, "demo")
 		if body == "" {
 			return // no body has no media type

@@ -36,8 +36,8 @@ func (m *metered) Commit(ctx context.Context, writes ...store.Write) error {
 func TestARestoreIsToldPageByPage(t *testing.T) {
 	const count = 120
 	m := &metered{}
-	var v *vacants.Vacants
-	h := newHouse(t, func(c *admin.Config) { c.Host, v = "", c.Vacants })
+	var v *vacants.Directory
+	h := newTestServer(t, func(c *admin.Config) { c.Host, v = "", c.Vacants })
 	for i := range count {
 		if w := h.ask("POST", "/v1/admin/vacants", fmt.Sprintf(`{"name":"v%03d","capability":"c"}`, i)); w.Code != 201 {
 			t.Fatalf("create = %d %s", w.Code, w.Body)

@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Vacant is a hosted vacant as the door shows it. Times are in wire form (UTC,
-// wire §3).
+// Vacant is a hosted vacant as the handler shows it. Times are in wire form (UTC,
+// PROTOCOL §3).
 type Vacant struct {
 	ID         identity.ID     `json:"vacant_id"`
 	Name       string          `json:"name"`

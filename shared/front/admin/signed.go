@@ -17,7 +17,7 @@ import (
 )
 
 // ChildrenPath reports whether path is where a parent asks for children by its
-// own signature: the one route of this door that others than the operator may
+// own signature: the one route of this handler that others than the operator may
 // use, and so the one that a public listener has.
 func ChildrenPath(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/v1/admin/vacants/")
@@ -25,12 +25,12 @@ func ChildrenPath(path string) bool {
 	return ok && name != "" && tail == "children"
 }
 
-// Signed answers POST /v1/admin/vacants/{vacant}/children for a parent that has
+// SignedChildren answers POST /v1/admin/vacants/{vacant}/children for a parent that has
 // signed what it asks for. What its signature does not fit costs no read, and
 // nobody is told which vacants there are: of a parent that is not hosted here
 // the refusal is that of every call to it.
-func Signed(c Config, asked *spawning.Requests) http.Handler {
-	d := &door{c}
+func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
+	d := &api{c}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/admin/vacants/{vacant}/children", d.route(map[string]handler{
 		http.MethodPost: func(w http.ResponseWriter, r *http.Request) error { return d.spawnSigned(w, r, asked) },
@@ -39,7 +39,7 @@ func Signed(c Config, asked *spawning.Requests) http.Handler {
 	return d.guard(mux)
 }
 
-func (d *door) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawning.Requests) error {
+func (d *api) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawning.Requests) error {
 	r.Body = http.MaxBytesReader(w, r.Body, composite.MaxRequest)
 	body, err := readBody(w, r)
 	if err != nil {
@@ -70,10 +70,10 @@ func (d *door) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawni
 	if err != nil {
 		return err
 	}
-	if err := asked.Take(r.Context(), &q, d.goneOf(q.ParentID)); err != nil {
+	if err := asked.Take(r.Context(), &q, d.conflictOr(q.ParentID)); err != nil {
 		return err
 	}
-	err = d.born(w, r, vacants.SpawnSpec{
+	err = d.result(w, r, vacants.SpawnSpec{
 		Parent: q.ParentID, Path: q.Path, Name: name, Capability: q.Capability, Substrate: q.Substrate,
 		Tools: q.Tools, Rule: q.Rule, With: q.SecondaryID, Reach: q.Reach, Outbound: q.Outbound,
 	})
@@ -107,21 +107,21 @@ func thinks(q *composite.SpawnRequest, parent *vacants.Record) error {
 // childName is what a child is called that its parent has asked for: as it
 // wishes, and by whose child it is. So no parent asks for a name that another's
 // child has, and none learns which those are.
-func childName(parent identity.ID, wish string) (string, error) {
-	if err := vacants.CheckName(wish); err != nil {
+func childName(parent identity.ID, spawnRequest string) (string, error) {
+	if err := vacants.CheckName(spawnRequest); err != nil {
 		return "", err
 	}
-	name := wish + "-" + parent.Short()
+	name := spawnRequest + "-" + parent.Short()
 	if len(name) > vacants.MaxName {
-		return "", problem.Invalid("name", fmt.Sprintf("at most %d letters, as the host puts -%s behind it", vacants.MaxName-len(name)+len(wish), parent.Short()), strconv.Itoa(len(wish)))
+		return "", problem.Invalid("name", fmt.Sprintf("at most %d letters, as the host puts -%s behind it", vacants.MaxName-len(name)+len(spawnRequest), parent.Short()), strconv.Itoa(len(spawnRequest)))
 	}
 	return name, nil
 }
 
-// goneOf tells which children that parent has asked for are no more.
-func (d *door) goneOf(parent identity.ID) spawning.Gone {
-	return func(ctx context.Context, wish string) (bool, error) {
-		name, err := childName(parent, wish)
+// conflictOr tells which children that parent has asked for are no more.
+func (d *api) conflictOr(parent identity.ID) spawning.Gone {
+	return func(ctx context.Context, spawnRequest string) (bool, error) {
+		name, err := childName(parent, spawnRequest)
 		if err != nil {
 			return false, err
 		}

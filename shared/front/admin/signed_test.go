@@ -23,20 +23,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// family is a host with a parent whose key the test has, and the door for what
+// family is a host with a parent whose key the test has, and the handler for what
 // it signs.
 type family struct {
-	*house
+	*testServer
 	key     *identity.Key
 	signed  http.Handler
-	vacants *vacants.Vacants
+	vacants *vacants.Directory
 	clock   func() time.Time
 }
 
 func newFamily(t testing.TB) *family {
 	t.Helper()
-	var v *vacants.Vacants
-	h := newHouse(t, func(c *admin.Config) { v = c.Vacants })
+	var v *vacants.Directory
+	h := newTestServer(t, func(c *admin.Config) { v = c.Vacants })
 	key, err := identity.KeyFromSeed(bytes.Repeat([]byte{3}, identity.Size))
 	if err != nil {
 		t.Fatal(err)
@@ -48,14 +48,14 @@ func newFamily(t testing.TB) *family {
 	if key, err = identity.KeyFromSeed(bytes.Repeat([]byte{3}, identity.Size)); err != nil {
 		t.Fatal(err)
 	}
-	f := &family{house: h, key: key, vacants: v, clock: func() time.Time { return at }}
+	f := &family{testServer: h, key: key, vacants: v, clock: func() time.Time { return at }}
 	asked := &spawning.Requests{Store: h.store, Now: func() time.Time { return f.clock() }, Rand: rand.Reader}
-	f.signed = admin.Signed(admin.Config{Vacants: v, Log: slog.New(slog.DiscardHandler)}, asked)
+	f.signed = admin.SignedChildren(admin.Config{Vacants: v, Log: slog.New(slog.DiscardHandler)}, asked)
 	return f
 }
 
-// wish is what the parent asks for; change changes it before it is signed.
-func (f *family) wish(t testing.TB, nonce int, change func(*composite.SpawnRequest)) composite.SpawnRequest {
+// spawnRequest is what the parent asks for; change changes it before it is signed.
+func (f *family) spawnRequest(t testing.TB, nonce int, change func(*composite.SpawnRequest)) composite.SpawnRequest {
 	t.Helper()
 	r := composite.SpawnRequest{ParentID: f.key.ID(), Path: "D2", Name: "child", Nonce: fmt.Sprintf("%032x", nonce), Time: at}
 	if change != nil {
@@ -63,7 +63,7 @@ func (f *family) wish(t testing.TB, nonce int, change func(*composite.SpawnReque
 	}
 	key := f.key
 	if r.ParentID != key.ID() {
-		key = stranger(t)
+		key = otherKey(t)
 	}
 	if err := r.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func (f *family) wish(t testing.TB, nonce int, change func(*composite.SpawnReque
 	return r
 }
 
-func stranger(t testing.TB) *identity.Key {
+func otherKey(t testing.TB) *identity.Key {
 	t.Helper()
 	key, err := identity.KeyFromSeed(bytes.Repeat([]byte{4}, identity.Size))
 	if err != nil {
@@ -90,7 +90,7 @@ func (f *family) ask(parent identity.ID, body string) *httptest.ResponseRecorder
 
 func TestAParentHasAChildByItsOwnSignature(t *testing.T) {
 	f := newFamily(t)
-	r := f.wish(t, 1, nil)
+	r := f.spawnRequest(t, 1, nil)
 	first := f.ask(f.key.ID(), string(r.Blob()))
 	if first.Code != http.StatusCreated {
 		t.Fatalf("POST children = %d %s, want 201", first.Code, first.Body)
@@ -108,10 +108,10 @@ func TestAParentHasAChildByItsOwnSignature(t *testing.T) {
 func TestWhatAParentDidNotSignMakesNoChild(t *testing.T) {
 	f := newFamily(t)
 	own := f.key.ID()
-	forged := f.wish(t, 1, nil)
+	forged := f.spawnRequest(t, 1, nil)
 	forged.Name = "another"
-	other := stranger(t).ID()
-	used := f.wish(t, 9, nil)
+	other := otherKey(t).ID()
+	used := f.spawnRequest(t, 9, nil)
 	if w := f.ask(own, string(used.Blob())); w.Code != http.StatusCreated {
 		t.Fatalf("POST children = %d %s", w.Code, w.Body)
 	}
@@ -121,7 +121,7 @@ func TestWhatAParentDidNotSignMakesNoChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	signed := func(nonce int, change func(*composite.SpawnRequest)) string {
-		r := f.wish(t, nonce, change)
+		r := f.spawnRequest(t, nonce, change)
 		return string(r.Blob())
 	}
 	for name, c := range map[string]struct {
@@ -153,7 +153,7 @@ func TestWhatAParentDidNotSignMakesNoChild(t *testing.T) {
 // The host asks an endpoint from where it stands, which may be inside of walls.
 func TestAParentChoosesNoEndpointForItsChild(t *testing.T) {
 	f := newFamily(t)
-	own, grown := f.key.ID(), stranger(t)
+	own, grown := f.key.ID(), otherKey(t)
 	const inside, model = "http://127.0.0.1:9/inside", "http:https://model.example/a"
 	// A parent of its own making lets it use what it likes.
 	m := composite.Manifest{ParentID: grown.ID(), ChildID: own, BirthPath: "D1", Added: []string{inside},
@@ -164,13 +164,13 @@ func TestAParentChoosesNoEndpointForItsChild(t *testing.T) {
 		}
 	}
 	for i, thinks := range []string{"http:" + inside, inside, model, "composite", "oracle", "echo:x"} {
-		r := f.wish(t, i, func(r *composite.SpawnRequest) { r.Substrate = thinks })
+		r := f.spawnRequest(t, i, func(r *composite.SpawnRequest) { r.Substrate = thinks })
 		w := f.ask(own, string(r.Blob()))
 		if got := decode[admin.Refusal](t, w); w.Code != http.StatusForbidden || !strings.Contains(got.Detail, "substrate: expected none") || !strings.Contains(got.Detail, "who runs the host") {
 			t.Errorf("POST children that think by %s = %d %+v, want 403", thinks, w.Code, got)
 		}
 	}
-	r := f.wish(t, 20, func(r *composite.SpawnRequest) { r.Substrate = "echo" })
+	r := f.spawnRequest(t, 20, func(r *composite.SpawnRequest) { r.Substrate = "echo" })
 	if w := f.ask(own, string(r.Blob())); w.Code != http.StatusCreated {
 		t.Errorf("POST children that echo = %d %s, want 201", w.Code, w.Body)
 	}
@@ -181,12 +181,12 @@ func TestAChildThinksAsItsParentDoes(t *testing.T) {
 	f := newFamily(t)
 	const model = "http:https://model.example/a"
 	f.vacants.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return echo.New("") }
-	key := stranger(t)
-	if _, err := f.vacants.Create(t.Context(), vacants.Spec{Name: "thinker", Capability: "thinks", Substrate: model, Key: stranger(t)}); err != nil {
+	key := otherKey(t)
+	if _, err := f.vacants.Create(t.Context(), vacants.Spec{Name: "thinker", Capability: "thinks", Substrate: model, Key: otherKey(t)}); err != nil {
 		t.Fatal(err)
 	}
 	for i, thinks := range []string{"", model, strings.TrimPrefix(model, "http:")} {
-		r := f.wish(t, i, func(r *composite.SpawnRequest) {
+		r := f.spawnRequest(t, i, func(r *composite.SpawnRequest) {
 			r.ParentID, r.Substrate, r.Name = key.ID(), thinks, fmt.Sprint("child", i)
 		})
 		w := f.ask(key.ID(), string(r.Blob()))
@@ -209,14 +209,14 @@ func TestAParentAsksForAHundredChildren(t *testing.T) {
 		if i%spawning.Most == 0 {
 			now = now.Add(spawning.Window)
 		}
-		r := f.wish(t, i, func(r *composite.SpawnRequest) { r.Name, r.Time = fmt.Sprint("child", i), now })
+		r := f.spawnRequest(t, i, func(r *composite.SpawnRequest) { r.Name, r.Time = fmt.Sprint("child", i), now })
 		if w := f.ask(f.key.ID(), string(r.Blob())); w.Code != http.StatusCreated {
 			t.Fatalf("POST of child %d = %d %s, want 201", i, w.Code, w.Body)
 		}
 	}
 	now = now.Add(spawning.Window)
 	more := func(nonce int) *httptest.ResponseRecorder {
-		r := f.wish(t, nonce, func(r *composite.SpawnRequest) { r.Name, r.Time = "more", now })
+		r := f.spawnRequest(t, nonce, func(r *composite.SpawnRequest) { r.Name, r.Time = "more", now })
 		return f.ask(f.key.ID(), string(r.Blob()))
 	}
 	if w := more(200); w.Code != http.StatusTooManyRequests {
@@ -277,7 +277,7 @@ func (down) Commit(context.Context, ...store.Write) error { return store.ErrUnav
 // bytes go on from there, and no place of the hour is lost.
 func TestARequestThatBrokeOffGoesOn(t *testing.T) {
 	f := newFamily(t)
-	r := f.wish(t, 1, nil)
+	r := f.spawnRequest(t, 1, nil)
 	whole := f.vacants.Store
 	f.vacants.Store, f.vacants.Wait = down{whole}, func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	if w := f.ask(f.key.ID(), string(r.Blob())); w.Code != http.StatusServiceUnavailable {
@@ -288,7 +288,7 @@ func TestARequestThatBrokeOffGoesOn(t *testing.T) {
 		t.Fatalf("POST of the same = %d %s, want 201", w.Code, w.Body)
 	}
 	for i := 1; i <= spawning.Most; i++ {
-		next := f.wish(t, 1+i, func(r *composite.SpawnRequest) { r.Name = fmt.Sprint("child", i) })
+		next := f.spawnRequest(t, 1+i, func(r *composite.SpawnRequest) { r.Name = fmt.Sprint("child", i) })
 		want := http.StatusCreated
 		if i == spawning.Most {
 			want = http.StatusTooManyRequests

@@ -1,12 +1,11 @@
-// Package edge stands before a door that the whole internet reaches: it turns
+// Package edge stands before a handler that the whole internet reaches: it turns
 // away what did not come through the host's own CloudFront, whoever asks too
 // often, and everybody while too much was read, before anything is paid for.
 //
-// It imports front/admin for the form of a refusal, front/message for its
-// paths, floor 1, obs and problem. The invariants: no signature is looked at and
-// nothing is read or written for a request that is refused here; a caller's
-// own headers never say who the caller is; memory is bounded whatever comes,
-// and no flood of addresses gives anybody more tokens than its buckets hold.
+// The invariants: no signature is looked at and nothing is read or written for
+// a request that is refused here; a caller's own headers never say who the
+// caller is; memory is bounded whatever comes, and no flood of addresses gives
+// anybody more tokens than its buckets hold.
 package edge
 
 import (

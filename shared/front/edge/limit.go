@@ -20,7 +20,7 @@ import (
 type Config struct {
 	// Rate bounds the requests of an address, all of them.
 	Rate Rate
-	// PairRate bounds what opens a pair, or opens it anew: envelopes with seq 1
+	// PairRate bounds what opens a pair, or opens it again: envelopes with seq 1
 	// and resets. They are what a host cannot expect to be the last of.
 	PairRate Rate
 	// Reads bounds the read units that all requests together cost, whoever asks.
@@ -75,7 +75,7 @@ func refuse(w http.ResponseWriter, wait time.Duration, why string) {
 }
 
 // opensPair looks ahead at what message will read. It decodes as strictly as
-// that door: what does not decode is refused there, before any signature.
+// that handler: what does not decode is refused there, before any signature.
 func opensPair(r *http.Request) bool {
 	path := r.URL.Path
 	switch {
@@ -88,13 +88,13 @@ func opensPair(r *http.Request) bool {
 	}
 	body, err := peek(r)
 	if err != nil {
-		return false // the door meets the same error
+		return false // the handler meets the same error
 	}
 	req, err := envelope.DecodeRequest(body)
 	return err == nil && req.Envelope.Seq == 1
 }
 
-// peek reads a body as far as the door would, and puts it back: the door finds
+// peek reads a body as far as the handler would, and puts it back: the handler finds
 // every byte, the error at the end and what lies beyond its limit as they were.
 func peek(r *http.Request) ([]byte, error) {
 	most := canon.DefaultLimits().Bytes

@@ -28,7 +28,7 @@ func newClock() *clock { return &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UT
 
 func (c *clock) now() time.Time { return c.at }
 
-// front is a limit and the door behind it, which counts what reaches it.
+// front is a limit and the handler behind it, which counts what reaches it.
 type front struct {
 	http.Handler
 	clock   *clock
@@ -82,7 +82,7 @@ func TestWhoAsksTooOftenIsToldWhenToComeAgain(t *testing.T) {
 		t.Error("no other address gets through")
 	}
 	if f.reached != 4+strangers {
-		t.Errorf("%d requests reached the door, want %d", f.reached, 4+strangers)
+		t.Errorf("%d requests reached the handler, want %d", f.reached, 4+strangers)
 	}
 }
 
@@ -274,13 +274,13 @@ func TestTheDoorReadsEveryByteBehindTheLimit(t *testing.T) {
 		}
 		h.ServeHTTP(httptest.NewRecorder(), r)
 		if !bytes.Equal(got, body) || errors.Is(failed, io.ErrUnexpectedEOF) != fails {
-			t.Errorf("the door reads %d bytes, %v; want %d, and the source's own end", len(got), failed, n)
+			t.Errorf("the handler reads %d bytes, %v; want %d, and the source's own end", len(got), failed, n)
 		}
 	})
 }
 
 // Announced, a body beyond the limit is not read; unannounced, no more of it
-// than the door would.
+// than the handler would.
 func TestALargeBodyIsNotTakenIn(t *testing.T) {
 	for _, announced := range []bool{true, false} {
 		source := &endless{}

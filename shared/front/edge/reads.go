@@ -29,7 +29,7 @@ func (l *reads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	usage := obs.UsageOf(r.Context())
 	before := usage.Counts().Reads
-	// A door that panics has read as well.
+	// A handler that panics has read as well.
 	defer func() { l.spend(usage.Counts().Reads - before) }()
 	l.next.ServeHTTP(w, r)
 }

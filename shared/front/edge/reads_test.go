@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
-// reader is a limit of read units, and a door behind it that reads as many as
+// reader is a limit of read units, and a handler behind it that reads as many as
 // the query says.
 type reader struct {
 	http.Handler
@@ -79,7 +79,7 @@ func TestRequestsWaitUntilWhatWasReadIsPaidBack(t *testing.T) {
 		}},
 		{"no more is saved up than it holds", []step{{time.Hour, "/", 50, 200, ""}, {0, "/", 1, 429, "1"}}},
 		{"what reads nothing costs nothing", []step{{0, "/", 49.5, 200, ""}, {0, "/", 0, 200, ""}, {0, "/", 0, 200, ""}, {0, "/", 0.5, 200, ""}, {0, "/", 0, 429, "1"}}},
-		{"a door that breaks has read", []step{{0, "/panic", 70, 200, ""}, {0, "/", 1, 429, "3"}}},
+		{"a handler that breaks has read", []step{{0, "/panic", 70, 200, ""}, {0, "/", 1, 429, "3"}}},
 		{"a clock that steps back gives nothing", []step{{0, "/", 60, 200, ""}, {-time.Hour, "/", 1, 429, "2"}, {1001 * time.Millisecond, "/", 1, 200, ""}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestARefusalToReadHasTheUsualBody(t *testing.T) {
 // of zero is none.
 func TestAnAddressThatIsHeldBackReadsNothing(t *testing.T) {
 	read := 0.
-	door := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		u := obs.UsageOf(r.Context())
 		u.End(u.Begin(), 1, 0)
 		read++
@@ -167,7 +167,7 @@ func TestAnAddressThatIsHeldBackReadsNothing(t *testing.T) {
 		{Config{}, 50},
 	} {
 		tt.config.Now, read = newClock().now, 0
-		h := Limit(tt.config, door)
+		h := Limit(tt.config, handler)
 		for i := range 50 {
 			ctx, _ := obs.With(t.Context(), obs.Call{Now: time.Now})
 			r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)

@@ -1,14 +1,12 @@
-// Package export is the part of the control door that reads all there is: a
-// check of the whole home, and the history of a pair, as JSON lines out of one
-// view of the home, so that a host goes on answering meanwhile; and, where no
+// Package export is the part of the admin socket that reads all there is: a
+// check of the whole host, and the history of a pair, as JSON lines out of one
+// view of the host, so that a host goes on answering meanwhile; and, where no
 // answer may take so long, the pages from which package remote does the same
 // elsewhere.
 //
-// It imports host/fsck, host/call/transcript, the packages whose documents it may
-// export, account (for refusals), floor 3 and the pipes. The invariants: it
-// writes nothing; a report that does not end with its last line is not whole,
-// and a reader can tell; a reader that has gone or stands still ends the
-// transaction; no seed of a vacant is opened for a page.
+// The invariants: it writes nothing; a report that does not end with its last
+// line is not whole, and a reader can tell; a reader that has gone or stands
+// still ends the transaction; no seed of a vacant is opened for a page.
 package export
 
 import (
@@ -30,9 +28,9 @@ import (
 
 // Config is what the reports and pages need.
 type Config struct {
-	Home  fsck.Home
-	Vault custody.Vault
-	Now   func() time.Time
+	Source fsck.Source
+	Vault  custody.Vault
+	Now    func() time.Time
 	// Retention is how long the host keeps text keys after their day;
 	// texts.MinRetention if 0.
 	Retention time.Duration
@@ -53,12 +51,12 @@ type VerifyLine struct {
 	Error    *admin.Refusal `json:"error,omitempty"`
 }
 
-// Verify returns the handler of GET /v1/admin/verify: a check of the home, in lines.
+// Verify returns the handler of GET /v1/admin/verify: a check of the host, in lines.
 func Verify(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := newLines(w)
 		result, err := fsck.Run(r.Context(), fsck.Config{
-			Home: c.Home, Vault: c.Vault, Now: c.Now, Retention: c.Retention,
+			Source: c.Source, Vault: c.Vault, Now: c.Now, Retention: c.Retention,
 			Found:    func(f fsck.Finding) error { return out.put(VerifyLine{Finding: &f}, true) },
 			Progress: func(p fsck.Result) { _ = out.put(VerifyLine{Progress: &p}, true) },
 		})
@@ -90,7 +88,7 @@ func Chain(c Config) http.Handler {
 		}
 		var out *lines
 		var end End
-		err = c.Home.Walk(r.Context(), func(v store.View) error {
+		err = c.Source.Walk(r.Context(), func(v store.View) error {
 			pair, err := transcript.Find(r.Context(), v, r.PathValue("from"), r.PathValue("to"))
 			if err != nil {
 				return err

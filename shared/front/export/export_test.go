@@ -26,10 +26,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// door is the control door of a home.
+// handler is the admin socket of a host.
 func door(a *hosttest.Caller) http.Handler {
 	at := a.Time // the test's own clock goes on
-	c := export.Config{Home: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention}
+	c := export.Config{Source: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention}
 	return admin.Handler(admin.Config{
 		Vacants: a.Vacants, Verify: export.Verify(c), Chain: export.Chain(c), Log: slog.New(slog.DiscardHandler),
 	})
@@ -63,7 +63,7 @@ func TestAWholeHomeIsReportedWhole(t *testing.T) {
 func TestFindingsComeAsLinesBeforeTheResult(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	for p := uint64(17); p < 20; p++ {
-		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: a.Pair().Requests(), Position: p, Attempt: store.Attempt{1}, Data: []byte{2, 1}}))
+		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: a.Pair().Requests(), Position: p, WriteID: store.WriteID{1}, Data: []byte{2, 1}}))
 	}
 	want := []string{
 		`{"finding":{"stream":"req#CALLER#DEMO","position":17,"check":"format","want":"1","got":"2"}}`,
@@ -154,7 +154,7 @@ func TestAReaderThatGoesEndsTheTransaction(t *testing.T) {
 	}
 }
 
-// away is a home that cannot be walked now.
+// away is a host that cannot be walked now.
 type away struct{ hosttest.Store }
 
 func (away) Walk(context.Context, func(store.View) error) error {

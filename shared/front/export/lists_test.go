@@ -27,7 +27,7 @@ func TestListsOfTheRegistryAreKeysInPages(t *testing.T) {
 	for _, name := range []string{"one", "two", "three"} {
 		r, err := a.Vacants.Create(a.Ctx, vacants.Spec{Name: name, Capability: "c", Substrate: "echo"})
 		a.Must(err)
-		_, _, err = a.Vacants.Publish(a.Ctx, r.ID, vacants.Wishes{})
+		_, _, err = a.Vacants.Publish(a.Ctx, r.ID, vacants.PublishOptions{})
 		a.Must(err)
 		want[export.ListRegistry] = append(want[export.ListRegistry], registry.RegistrationKey(r.ID))
 		if name == "two" {
@@ -93,7 +93,7 @@ func TestEdgesOfOneParentAreListed(t *testing.T) {
 
 func TestDocumentsOfTheRegistryAreExportedAndNothingElseOfItsPartitions(t *testing.T) {
 	a := hosttest.New(t, memory.New()).Caller()
-	_, _, err := a.Vacants.Publish(a.Ctx, a.Demo.ID, vacants.Wishes{})
+	_, _, err := a.Vacants.Publish(a.Ctx, a.Demo.ID, vacants.PublishOptions{})
 	a.Must(err)
 	h := pagesOf(a)
 	id := a.Demo.ID

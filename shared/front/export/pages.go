@@ -37,7 +37,7 @@ const pageBytes = 1 << 20
 // not say.
 const pageLimit = 256
 
-// Pages returns the handler of the paged export, for a check of this home on
+// Pages returns the handler of the paged export, for a check of this host on
 // the operator's machine:
 //
 //	GET  /v1/admin/export                                  about this export
@@ -134,7 +134,7 @@ func (p *pages) log(r *http.Request, status int, err error) {
 
 // view reads one page from a view of its own.
 func (p *pages) view(r *http.Request, read func(ctx context.Context, v store.View) error) error {
-	return p.Home.Walk(r.Context(), func(v store.View) error { return read(r.Context(), v) })
+	return p.Source.Walk(r.Context(), func(v store.View) error { return read(r.Context(), v) })
 }
 
 func (p *pages) about(r *http.Request) (any, error) {
@@ -225,7 +225,7 @@ func readRows(ctx context.Context, v store.View, name store.Stream, from uint64,
 		if room -= len(row.Data); i > 0 && room < 0 {
 			return part, nil // what is wrong behind it is met by the next page
 		}
-		part.Rows = append(part.Rows, Row{row.Position, row.Attempt[:], row.Data})
+		part.Rows = append(part.Rows, Row{row.Position, row.WriteID[:], row.Data})
 	}
 	part.Damaged, err = damage(err)
 	return part, err
@@ -279,7 +279,7 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	if _, err := store.ParseCursor(q["cursor"]); err != nil {
 		return nil, problem.Invalid("cursor", "what an earlier page gave as next", clip(q["cursor"]))
 	}
-	docs, next, err := p.Home.Docs(r.Context(), list, int(limit), q["cursor"])
+	docs, next, err := p.Source.Docs(r.Context(), list, int(limit), q["cursor"])
 	page := DocsPage{Docs: make([]Doc, len(docs)), Next: next}
 	for i := range docs {
 		if page.Docs[i] = docOf(&docs[i]); list != vacants.Names() {

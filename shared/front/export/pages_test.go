@@ -28,10 +28,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// pagesOf is the paged export of a home.
+// pagesOf is the paged export of a host.
 func pagesOf(a *hosttest.Caller) http.Handler {
 	at := a.Time
-	return export.Pages(export.Config{Home: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention})
+	return export.Pages(export.Config{Source: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention})
 }
 
 // ask sends one request and reads its answer into a value.
@@ -73,14 +73,14 @@ func TestPagesHaveWhatIsKept(t *testing.T) {
 		cursor = page.Next
 	}
 	if len(names) != 6 || !slices.Contains(names, a.Pair().Requests()) {
-		t.Errorf("GET /v1/admin/export/streams = %v, want the 6 of the home", names)
+		t.Errorf("GET /v1/admin/export/streams = %v, want the 6 of the host", names)
 	}
 	var page export.RowsPage
 	ask(t, h, "GET", "/v1/admin/export/rows?order=desc&from=9&limit=3&head=2&stream="+b64(a.Pair().Requests()), "", &page)
 	want, err := a.Store.Rows(a.Ctx, a.Pair().Requests(), 1, 9, store.Ascending)
 	a.Must(err)
 	row := func(p int) export.Row {
-		return export.Row{Position: uint64(p), Attempt: want[p-1].Attempt[:], Data: want[p-1].Data}
+		return export.Row{Position: uint64(p), WriteID: want[p-1].WriteID[:], Data: want[p-1].Data}
 	}
 	if diff := cmp.Diff(export.RowsPage{
 		Rows: export.RowsPart{Rows: []export.Row{row(9), row(8), row(7)}}, Head: &export.RowsPart{Rows: []export.Row{row(1), row(2)}},
@@ -98,7 +98,7 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	big := store.Stream("log#" + strings.Repeat("x", 32))
 	for p := uint64(1); p <= 20; p++ {
-		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: big, Position: p, Attempt: store.Attempt{1}, Data: make([]byte, store.MaxData)}))
+		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: big, Position: p, WriteID: store.WriteID{1}, Data: make([]byte, store.MaxData)}))
 	}
 	h := pagesOf(a)
 	next := uint64(1)
@@ -232,7 +232,7 @@ func (k keys) Check(_ context.Context, key string) error {
 
 func TestNobodyWithoutTheKeyGetsAPage(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
-	h := admin.Keyed(keys("vop_right"), pagesOf(a))
+	h := admin.RequireKey(keys("vop_right"), pagesOf(a))
 	for _, path := range []string{"/v1/admin/export", "/v1/admin/export/streams", "/v1/admin/export/doc?partition=name&sort=demo"} {
 		for header, want := range map[string]int{"": 401, "Bearer vop_wrong": 401, "Bearer ": 401, "Basic vop_right": 401, "Bearer vop_right": 200} {
 			r := httptest.NewRequest("GET", path, nil)
@@ -258,7 +258,7 @@ func (vaultAway) Open(context.Context, string, []byte) ([]byte, error) {
 func TestWhatIsAwayIs503AndOneLineOfLog(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	var log bytes.Buffer
-	h := export.Pages(export.Config{Home: away{a.Store}, Vault: vaultAway{}, Now: a.Now, Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	h := export.Pages(export.Config{Source: away{a.Store}, Vault: vaultAway{}, Now: a.Now, Log: slog.New(slog.NewJSONHandler(&log, nil))})
 	var r admin.Refusal
 	if w := ask(t, h, "GET", "/v1/admin/export/streams", "", &r); w.Code != 503 || r.Code != "unavailable" {
 		t.Errorf("GET /v1/admin/export/streams of a store that is away = %d %s, want 503", w.Code, w.Body)

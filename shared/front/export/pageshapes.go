@@ -25,12 +25,12 @@ type StreamsPage struct {
 // Row is a row as it is kept.
 type Row struct {
 	Position uint64 `json:"position"`
-	Attempt  []byte `json:"attempt"` // 16 bytes
+	WriteID  []byte `json:"attempt"` // 16 bytes
 	Data     []byte `json:"data"`
 }
 
 // RowsPart is a stretch of a stream, in the order asked for. Damaged says what
-// keeps it from going on, if the home's own data do.
+// keeps it from going on, if the host's own data do.
 type RowsPart struct {
 	Rows    []Row  `json:"rows"`
 	Damaged string `json:"damaged,omitempty"`
@@ -48,7 +48,7 @@ type Doc struct {
 	Partition string `json:"partition"`
 	Sort      string `json:"sort"`
 	Version   uint64 `json:"version"`
-	Attempt   []byte `json:"attempt,omitempty"`
+	WriteID   []byte `json:"attempt,omitempty"`
 	Data      []byte `json:"data,omitempty"`
 	Number    int64  `json:"number,omitempty"`
 	Index     string `json:"index,omitempty"` // the sort by which a list has it, if that is not its own
@@ -91,8 +91,8 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "secret")
 
 func docOf(d *store.Doc) Doc {
 	out := Doc{Partition: d.Key.Partition, Sort: d.Key.Sort, Version: d.Version, Data: d.Data, Number: d.Number}
-	if d.Attempt != (store.Attempt{}) {
-		out.Attempt = d.Attempt[:]
+	if d.WriteID != (store.WriteID{}) {
+		out.WriteID = d.WriteID[:]
 	}
 	return out
 }

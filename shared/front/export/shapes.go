@@ -21,7 +21,7 @@ type Said struct {
 }
 
 // Entry is a call or reset and what became of it. Times are in wire form (UTC,
-// wire §3).
+// PROTOCOL §3).
 type Entry struct {
 	Position uint64        `json:"position"`
 	Kind     string        `json:"kind"` // call or reset

@@ -32,7 +32,7 @@ var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 func seed(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
 
 // signed is a call of a fresh caller, and its body.
-func signed(t *testing.T, h *house, change func(*envelope.Envelope)) (*identity.Key, []byte) {
+func signed(t *testing.T, h *testServer, change func(*envelope.Envelope)) (*identity.Key, []byte) {
 	t.Helper()
 	k, err := identity.NewKey(rand.Reader)
 	if err != nil {
@@ -60,7 +60,7 @@ func membersOf(t *testing.T, r *http.Response) map[string]any {
 }
 
 func TestEveryPathThatEndsLikeOneIsThatDoor(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	id := h.sole().String()
 	for _, path := range []string{"/a2a/message/send", "/v/" + id + "/a2a/message/send", "/", "/some/base/a2a/message/send",
 		"/a2a/message/send/a2a/message/send", "/v/" + strings.ToUpper(id) + "/a2a/message/send", "/v/not-an-id/a2a/message/send",
@@ -79,7 +79,7 @@ func TestEveryPathThatEndsLikeOneIsThatDoor(t *testing.T) {
 }
 
 func TestAnotherMethodIsToldWhichOneIsAllowed(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	page := "/v/" + h.sole().String() + "/card"
 	for _, tt := range []struct{ method, path, allow string }{
 		{"GET", message.SendPath, "POST"}, {"PUT", message.SendPath, "POST"}, {"DELETE", message.ResetPath, "POST"},
@@ -99,7 +99,7 @@ func TestAnotherMethodIsToldWhichOneIsAllowed(t *testing.T) {
 }
 
 func TestARefusedMediaTypeIsToldInUTF8(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	_, body := signed(t, h, nil)
 	res := h.post(message.SendPath, "text/\xff", body)
 	if b := bodyOf(t, res); res.StatusCode != 415 || !utf8.Valid(b) || !strings.Contains(string(b), "'text/\uFFFD'") {
@@ -108,7 +108,7 @@ func TestARefusedMediaTypeIsToldInUTF8(t *testing.T) {
 }
 
 func TestAResetIsTakenWhateverItsMediaType(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	for _, media := range []string{"", "text/plain"} {
 		_, body := signed(t, h, func(e *envelope.Envelope) { e.Payload.Parts = []string{envelope.ResetText} })
 		if res := h.post(message.ResetPath, media, body); res.StatusCode != 200 {
@@ -123,7 +123,7 @@ type nothing struct{}
 func (nothing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 func TestABodyThatIsOnlyAnnouncedCostsNoMemory(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	const requests = 100
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -143,7 +143,7 @@ func TestABodyThatIsOnlyAnnouncedCostsNoMemory(t *testing.T) {
 }
 
 func TestAnIdOfTheRouteIsNamedBy421(t *testing.T) {
-	h := newHouse(t, noon, seed(1), seed(2))
+	h := newTestServer(t, noon, seed(1), seed(2))
 	var ids []identity.ID
 	for id := range h.keys {
 		ids = append(ids, id)
@@ -160,7 +160,7 @@ func TestAnIdOfTheRouteIsNamedBy421(t *testing.T) {
 }
 
 func TestBodiesAreBounded(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	_, body := signed(t, h, nil)
 	const limit = 256 << 10
 	padded := append(bytes.Clone(body), bytes.Repeat([]byte(" "), limit-len(body))...)
@@ -187,7 +187,7 @@ func TestBodiesAreBounded(t *testing.T) {
 }
 
 func TestHostileBodiesAre4xxAndLeaveTheChainAlone(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	_, body := signed(t, h, nil)
 	keys := &strings.Builder{}
 	for i := range 20_000 {
@@ -221,7 +221,7 @@ func TestHostileBodiesAre4xxAndLeaveTheChainAlone(t *testing.T) {
 }
 
 func TestASlowBodyEndsWith408(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	h.door = message.Handler(message.Config{Host: h.host, Log: slog.New(slog.DiscardHandler), Now: h.clock, BodyTimeout: 50 * time.Millisecond})
 	server := httptest.NewServer(h.door)
 	defer server.Close()
@@ -238,7 +238,7 @@ func TestASlowBodyEndsWith408(t *testing.T) {
 }
 
 func TestRefusalsTellWhereTheChainStandsOnceTheSignatureIsVerified(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	k, body := signed(t, h, nil)
 	if res := h.post(message.SendPath, "application/json", body); res.StatusCode != 200 {
 		t.Fatalf("first call = %d", res.StatusCode)
@@ -265,7 +265,7 @@ func TestRefusalsTellWhereTheChainStandsOnceTheSignatureIsVerified(t *testing.T)
 }
 
 func TestAResendGetsItsAnswerBack(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	_, body := signed(t, h, nil)
 	ask := func() map[string]any { return membersOf(t, h.post(message.AskPath, "application/json", body)) }
 	if got := ask(); got["state"] != "unknown" || got["expected_seq"] != 1.0 {
@@ -304,7 +304,7 @@ func TestAResendGetsItsAnswerBack(t *testing.T) {
 }
 
 func TestCardAndHealthAreServedForOneVacantOrByName(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	id := h.sole()
 	for _, path := range []string{"/card", "/v/" + id.String() + "/card", "/card?vacant=" + id.String()} {
 		res, body := h.get(path)
@@ -341,7 +341,7 @@ func TestCardAndHealthAreServedForOneVacantOrByName(t *testing.T) {
 }
 
 func TestAnETagIsFoundInAListOfThem(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	res, _ := h.get("/card")
 	tag := res.Header.Get("ETag")
 	for _, lines := range [][]string{{`"x", ` + tag}, {`"x"`, "W/" + tag}, {"*"}} {
@@ -367,7 +367,7 @@ func (b broken) Show(context.Context, identity.ID) (vacants.Record, bool, error)
 func (b broken) Open(context.Context, int) ([]identity.ID, error) { return nil, b.err }
 
 func TestAFaultIsOpaqueOutsideAndWholeInTheLog(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	for _, tt := range []struct {
 		path   string
 		dir    broken
@@ -390,7 +390,7 @@ func TestAFaultIsOpaqueOutsideAndWholeInTheLog(t *testing.T) {
 }
 
 func TestSeveralVacantsMustBeNamed(t *testing.T) {
-	h := newHouse(t, noon, seed(1), seed(2))
+	h := newTestServer(t, noon, seed(1), seed(2))
 	res, body := h.get("/card")
 	if res.StatusCode != 404 || !strings.Contains(string(body), "?vacant=") {
 		t.Errorf("GET /card of two = %d %s, want 404 that names ?vacant=", res.StatusCode, body)
@@ -404,7 +404,7 @@ func TestSeveralVacantsMustBeNamed(t *testing.T) {
 // Nobody who reads a page has proved to be its parent or sibling.
 func TestAClosedChildHasNoPages(t *testing.T) {
 	seeds := [][]byte{bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)}
-	h := newHouse(t, time.Now(), seeds...)
+	h := newTestServer(t, time.Now(), seeds...)
 	child, err := identity.KeyFromSeed(seeds[1])
 	if err != nil {
 		t.Fatal(err)
@@ -425,7 +425,7 @@ func TestAClosedChildHasNoPages(t *testing.T) {
 }
 
 func TestTheLogHasOneLinePerCallAndNoText(t *testing.T) {
-	h := newHouse(t, noon, seed(1))
+	h := newTestServer(t, noon, seed(1))
 	k, body := signed(t, h, func(e *envelope.Envelope) { e.Payload.Parts = []string{"my secret plan"} })
 	h.post(message.SendPath, "application/json", body)
 	log := h.log.String()

@@ -11,7 +11,7 @@ import (
 // A vacant that came from elsewhere, or back from a backup, does not know what
 // its callers had answered before.
 func TestAVacantWithAFloorRefusesWhatWasSignedBefore(t *testing.T) {
-	h := newHouse(t, noon.Add(time.Hour), seed(1))
+	h := newTestServer(t, noon.Add(time.Hour), seed(1))
 	h.floors[h.sole()] = noon
 	at := func(when time.Time, text string) func(*envelope.Envelope) {
 		return func(e *envelope.Envelope) { e.Time, e.Payload.Parts = when, []string{text} }

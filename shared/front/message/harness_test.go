@@ -31,8 +31,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// house is a whole host behind the door, over a store in memory.
-type house struct {
+// testServer is a whole host behind the handler, over a store in memory.
+type testServer struct {
 	t     *testing.T
 	door  http.Handler
 	host  *call.Host
@@ -47,9 +47,9 @@ type house struct {
 	keys   map[identity.ID]*identity.Key
 }
 
-func newHouse(t *testing.T, now time.Time, seeds ...[]byte) *house {
+func newTestServer(t *testing.T, now time.Time, seeds ...[]byte) *testServer {
 	t.Helper()
-	h := &house{t: t, store: memory.New(), log: &bytes.Buffer{}, now: now,
+	h := &testServer{t: t, store: memory.New(), log: &bytes.Buffer{}, now: now,
 		states: map[identity.ID]lifecycle.State{}, floors: map[identity.ID]time.Time{}, closed: map[identity.ID]bool{}, keys: map[identity.ID]*identity.Key{}}
 	for _, seed := range seeds {
 		k, err := identity.KeyFromSeed(seed)
@@ -74,19 +74,19 @@ func newHouse(t *testing.T, now time.Time, seeds ...[]byte) *house {
 	return h
 }
 
-func (h *house) clock() time.Time {
+func (h *testServer) clock() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now
 }
 
-func (h *house) set(now time.Time) {
+func (h *testServer) set(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.now = now
 }
 
-func (h *house) Vacant(_ context.Context, id identity.ID, _ bool) (call.Vacant, bool, error) {
+func (h *testServer) Vacant(_ context.Context, id identity.ID, _ bool) (call.Vacant, bool, error) {
 	k := h.keys[id]
 	if k == nil {
 		return call.Vacant{}, false, nil
@@ -94,7 +94,7 @@ func (h *house) Vacant(_ context.Context, id identity.ID, _ bool) (call.Vacant, 
 	return call.Vacant{ID: id, State: h.states[id], Floor: h.floors[id], Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: k}, true, nil
 }
 
-func (h *house) Show(ctx context.Context, id identity.ID) (vacants.Record, bool, error) {
+func (h *testServer) Show(ctx context.Context, id identity.ID) (vacants.Record, bool, error) {
 	k := h.keys[id]
 	if k == nil {
 		return vacants.Record{}, false, nil
@@ -107,7 +107,7 @@ func (h *house) Show(ctx context.Context, id identity.ID) (vacants.Record, bool,
 	return vacants.Record{ID: id, Name: "name-" + id.Short(), State: h.states[id], Closed: h.closed[id], Card: c.Blob()}, true, nil
 }
 
-func (h *house) Open(_ context.Context, n int) (ids []identity.ID, _ error) {
+func (h *testServer) Open(_ context.Context, n int) (ids []identity.ID, _ error) {
 	for id, s := range h.states {
 		if !s.Closed() && !h.closed[id] && len(ids) < n {
 			ids = append(ids, id)
@@ -116,15 +116,15 @@ func (h *house) Open(_ context.Context, n int) (ids []identity.ID, _ error) {
 	return ids, nil
 }
 
-// sole is the only vacant of the house.
-func (h *house) sole() identity.ID {
+// sole is the only vacant of the server.
+func (h *testServer) sole() identity.ID {
 	for id := range h.keys {
 		return id
 	}
 	panic("no vacant")
 }
 
-func (h *house) post(path, contentType string, body []byte) *http.Response {
+func (h *testServer) post(path, contentType string, body []byte) *http.Response {
 	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
@@ -134,7 +134,7 @@ func (h *house) post(path, contentType string, body []byte) *http.Response {
 	return w.Result()
 }
 
-func (h *house) get(path string, header ...string) (*http.Response, []byte) {
+func (h *testServer) get(path string, header ...string) (*http.Response, []byte) {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -146,7 +146,7 @@ func (h *house) get(path string, header ...string) (*http.Response, []byte) {
 
 // tips are the chain states of a pair as the reference counts them: after a
 // reset both are 0 and zeros.
-func (h *house) tips(caller, vacant identity.ID) (request, response tip) {
+func (h *testServer) tips(caller, vacant identity.ID) (request, response tip) {
 	h.t.Helper()
 	pair := call.Pair{Caller: caller, Vacant: vacant}
 	row, err := h.store.Tip(context.Background(), pair.Requests())

@@ -1,5 +1,5 @@
-// Package message is the door of signed calls: message/send, chain/reset,
-// message/ask, and the card and health pages beside them (wire §6, §9).
+// Package message is the handler of signed calls: message/send, chain/reset,
+// message/ask, and the card and health pages beside them (PROTOCOL §6, §9).
 //
 // It translates HTTP to host/call and back and decides nothing itself. The
 // invariants: a body is read at most once and at most 256 KiB of it; whatever
@@ -28,7 +28,7 @@ import (
 )
 
 // The paths that end a call, a reset and an ask. Anything may stand before
-// them: reference callers append them to whatever an endpoint says (wire §23
+// them: reference callers append them to whatever an endpoint says (PROTOCOL §23
 // C4).
 const (
 	SendPath  = "/a2a/message/send"
@@ -39,7 +39,7 @@ const (
 // DefaultBodyTimeout is how long a client may take to send a body.
 const DefaultBodyTimeout = 10 * time.Second
 
-// Config is what the door needs. Without a Directory there are no card and
+// Config is what the handler needs. Without a Directory there are no card and
 // health pages.
 type Config struct {
 	Host      *call.Host
@@ -50,21 +50,21 @@ type Config struct {
 	BodyTimeout time.Duration
 }
 
-// Handler returns the door. Every path that is not its own is 404.
+// Handler returns the handler. Every path that is not its own is 404.
 func Handler(c Config) http.Handler {
 	if c.BodyTimeout == 0 {
 		c.BodyTimeout = DefaultBodyTimeout
 	}
-	return &door{c}
+	return &api{c}
 }
 
-type door struct{ Config }
+type api struct{ Config }
 
 // ServeHTTP routes by the end of the path; what stands before it matters only
 // if it is /v/{id}. It does so itself, because http.ServeMux redirects what is
 // not clean: //a2a/message/send is what callers make of a base URL with a
-// slash at its end, and a redirected POST is lost (wire §23 B6, C4).
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// slash at its end, and a redirected POST is lost (PROTOCOL §23 B6, C4).
+func (d *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer d.rescue(w, r)
 	var post func(http.ResponseWriter, *http.Request, identity.ID)
 	var get http.HandlerFunc
@@ -99,7 +99,7 @@ func notAllowed(w http.ResponseWriter, r *http.Request, allowed string) {
 
 // rescue makes a panic one failed request, with its line in the log. In Lambda
 // it would end the process, and with it what others wait for.
-func (d *door) rescue(w http.ResponseWriter, r *http.Request) {
+func (d *api) rescue(w http.ResponseWriter, r *http.Request) {
 	if cause := recover(); cause != nil {
 		d.fault(w, r, problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
 	}
@@ -107,7 +107,7 @@ func (d *door) rescue(w http.ResponseWriter, r *http.Request) {
 
 // fault renders a fault of the host that no envelope stands behind: opaque
 // outside, whole in the log.
-func (d *door) fault(w http.ResponseWriter, r *http.Request, err error) {
+func (d *api) fault(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem.Of(err)
 	fail(w, p)
 	d.Log.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "fault", slog.String("path", r.URL.Path),
@@ -128,7 +128,7 @@ func route(path string) identity.ID {
 	return id
 }
 
-func (d *door) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
+func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	began := d.Now()
 	req, err := d.request(w, r)
 	if err != nil {
@@ -144,7 +144,7 @@ func (d *door) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	d.log(r, "send", began, &req.Envelope, &o)
 }
 
-func (d *door) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
+func (d *api) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	began := d.Now()
 	req, err := d.request(w, r)
 	if err != nil {
@@ -160,10 +160,10 @@ func (d *door) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	d.log(r, "ask", began, &req.Envelope, &o)
 }
 
-func (d *door) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
+func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	began := d.Now()
 	var req envelope.Request
-	body, err := d.body(w, r) // of any media type (wire §9)
+	body, err := d.body(w, r) // of any media type (PROTOCOL §9)
 	if err == nil {
 		req, err = envelope.DecodeResetRequest(body)
 	}
@@ -188,14 +188,14 @@ func (d *door) reset(w http.ResponseWriter, r *http.Request, route identity.ID) 
 	d.log(r, "reset", began, &req.Envelope, &o)
 }
 
-func (d *door) refuse(w http.ResponseWriter, r *http.Request, began time.Time, err error) {
+func (d *api) refuse(w http.ResponseWriter, r *http.Request, began time.Time, err error) {
 	p := problem.Of(err)
 	fail(w, p)
 	d.line(r, "refused", began, p.Kind.Row().Status, p)
 }
 
 // request reads and decodes the body of a call or an ask.
-func (d *door) request(w http.ResponseWriter, r *http.Request) (envelope.Request, error) {
+func (d *api) request(w http.ResponseWriter, r *http.Request) (envelope.Request, error) {
 	if ct := r.Header.Get("Content-Type"); !isJSON(ct) {
 		return envelope.Request{}, unsupported("content-type", ct, "application/json")
 	}
@@ -216,7 +216,7 @@ func unsupported(header, got, want string) error {
 const bodyRoom = 16 << 10
 
 // body takes the body in.
-func (d *door) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := canon.DefaultLimits().Bytes
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, unsupported("content-encoding", enc, "none")
@@ -271,7 +271,7 @@ func tooLarge(limit int) error {
 }
 
 // log writes the one line of a call: who, where in the chain, what came of it.
-func (d *door) log(r *http.Request, what string, began time.Time, e *envelope.Envelope, o *call.Outcome) {
+func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Envelope, o *call.Outcome) {
 	status := http.StatusOK
 	if o.Problem != nil {
 		status = o.Problem.Kind.Row().Status
@@ -283,7 +283,7 @@ func (d *door) log(r *http.Request, what string, began time.Time, e *envelope.En
 	d.line(r, what, began, status, o.Problem, attrs...)
 }
 
-func (d *door) line(r *http.Request, what string, began time.Time, status int, p *problem.Error, more ...slog.Attr) {
+func (d *api) line(r *http.Request, what string, began time.Time, status int, p *problem.Error, more ...slog.Attr) {
 	verdict := "ok"
 	level := slog.LevelInfo
 	if p != nil {

@@ -26,7 +26,7 @@ type page func(http.ResponseWriter, *http.Request, vacants.Record)
 
 // page finds the page at a path: /card and /health, or one of them under
 // /v/{id}. nil: there is none.
-func (d *door) page(path string) http.HandlerFunc {
+func (d *api) page(path string) http.HandlerFunc {
 	name, under := "", false
 	if name, under = strings.CutPrefix(path, "/v/"); under {
 		name, path, _ = strings.Cut(name, "/")
@@ -51,7 +51,7 @@ func (d *door) page(path string) http.HandlerFunc {
 
 // sole serves a page without /v/{id}: of ?vacant=, or of the one vacant that is
 // not closed.
-func (d *door) sole(p page) http.HandlerFunc {
+func (d *api) sole(p page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if name := r.URL.Query().Get("vacant"); name != "" {
 			d.show(w, r, name, p)
@@ -71,7 +71,7 @@ func (d *door) sole(p page) http.HandlerFunc {
 	}
 }
 
-func (d *door) show(w http.ResponseWriter, r *http.Request, name string, p page) {
+func (d *api) show(w http.ResponseWriter, r *http.Request, name string, p page) {
 	id, err := identity.ParseID(name)
 	if err != nil {
 		fail(w, &problem.Error{Kind: problem.NotFound, Field: "vacant", Want: "an id of 64 hex digits", Got: strconv.Quote(clip(name))})
@@ -91,7 +91,7 @@ func (d *door) show(w http.ResponseWriter, r *http.Request, name string, p page)
 func clip(s string) string { return s[:min(len(s), 80)] }
 
 // card serves the reference's page: the card's fields and its signed blob.
-func (d *door) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
+func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
 	if s.IsDeleted() {
 		fail(w, problem.New(problem.Gone, "vacant %s was deleted", s.ID.Short()))
 		return
@@ -132,7 +132,7 @@ func matches(header, etag string) bool {
 	return false
 }
 
-func (d *door) health(w http.ResponseWriter, _ *http.Request, s vacants.Record) {
+func (d *api) health(w http.ResponseWriter, _ *http.Request, s vacants.Record) {
 	m := members{}
 	m.text("vacant_id", s.ID.String())
 	m.text("state", string(s.State))

@@ -130,7 +130,7 @@ func TestRequestsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 	accepted := []byte(*file.Cases[0].Input.Raw) // a message that fits a fresh chain
 	for _, c := range file.Cases {
 		t.Run(c.Name, func(t *testing.T) {
-			h := newHouse(t, now, unhex(t, c.Input.ServerSeed))
+			h := newTestServer(t, now, unhex(t, c.Input.ServerSeed))
 			h.states[h.sole()] = lifecycle.State(c.Input.State)
 			body := []byte(nil)
 			if c.Input.Raw != nil {
@@ -220,7 +220,7 @@ func TestChainsMoveAsTheReferencesMove(t *testing.T) {
 	load(t, "chain.json", &file)
 	for _, c := range file.Cases {
 		t.Run(c.Name, func(t *testing.T) {
-			h := newHouse(t, time.Date(2026, 5, 10, 0, 0, 0, 0, time.UTC), unhex(t, c.Input.ServerSeed))
+			h := newTestServer(t, time.Date(2026, 5, 10, 0, 0, 0, 0, time.UTC), unhex(t, c.Input.ServerSeed))
 			for i, s := range c.Expect.Steps {
 				req, err := envelope.DecodeRequest(s.Request)
 				if err != nil {
@@ -279,7 +279,7 @@ func TestResetsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			h := newHouse(t, now, unhex(t, c.Input.ServerSeed))
+			h := newTestServer(t, now, unhex(t, c.Input.ServerSeed))
 			for _, raw := range c.Input.Before {
 				if res := h.post(message.SendPath, "application/json", raw); res.StatusCode != 200 {
 					t.Fatalf("call before: status %d: %s", res.StatusCode, bodyOf(t, res))
@@ -323,7 +323,7 @@ func TestResetsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 			}
 			// The age bound by itself, on a chain that holds nothing.
 			if len(steps) == 1 && c.Expect.Strict == 0 {
-				fresh := newHouse(t, now, unhex(t, c.Input.ServerSeed))
+				fresh := newTestServer(t, now, unhex(t, c.Input.ServerSeed))
 				if res := fresh.post(message.ResetPath, "application/json", c.Input.Request); res.StatusCode != c.Expect.Status {
 					t.Errorf("on a fresh chain: status = %d, want %d: %s", res.StatusCode, c.Expect.Status, bodyOf(t, res))
 				}
@@ -333,7 +333,7 @@ func TestResetsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 }
 
 // floor is the largest time signed on a caller's chain.
-func (h *house) floor(caller identity.ID) time.Time {
+func (h *testServer) floor(caller identity.ID) time.Time {
 	h.t.Helper()
 	row, err := h.store.Tip(context.Background(), call.Pair{Caller: caller, Vacant: h.sole()}.Requests())
 	if err != nil || row.Position == 0 {

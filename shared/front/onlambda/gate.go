@@ -20,8 +20,8 @@ import (
 // Step runs a step of the gate whenever the state machine asks for it, for ever.
 // It is given the state of an attempt, and gives the one after.
 func Step(f Function, name gate.StepName) {
-	home, _ := begin(f, os.Stdout)
-	lambda.Start((&step{name: name, task: home.House.Gate.Task, log: home.Log}).invoke)
+	env, _ := begin(f, os.Stdout)
+	lambda.Start((&step{name: name, task: env.Server.Gate.Task, log: env.Log}).invoke)
 }
 
 // step is a task of the state machine. What it refuses, and what it breaks on,
@@ -71,7 +71,7 @@ func panicked(cause any) error {
 // Recorder writes down how attempts ended that did not pass, whenever the state
 // machine asks for it, for ever.
 func Recorder() {
-	Run(Record, func(h *Home) Work { return recorder(h.House.Gate) })
+	Run(Record, func(h *Env) Work { return recorder(h.Server.Gate) })
 }
 
 // caught is what the machine hands over: the state that the step was given, and

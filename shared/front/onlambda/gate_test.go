@@ -23,11 +23,11 @@ import (
 // what the recorder makes of it is what it was.
 func TestAStepFailsByTheNameThatTheMachineCatches(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		task  func() (graduation.State, error)
-		error string
-		told  []any // verdict, refused, failed
-		kind  problem.Kind
+		name           string
+		task           func() (graduation.State, error)
+		error          string
+		requiredFields []any // verdict, refused, failed
+		kind           problem.Kind
 	}{
 		{"it passes", func() (graduation.State, error) { return graduation.State{Position: 3}, nil }, "", []any{"ok", nil, nil}, 0},
 		{"it refuses", func() (graduation.State, error) {
@@ -52,7 +52,7 @@ func TestAStepFailsByTheNameThatTheMachineCatches(t *testing.T) {
 			if err := json.Unmarshal(log.Bytes(), &line); err != nil {
 				t.Fatalf("%v: want one line: %s", err, log.Bytes())
 			}
-			if diff := cmp.Diff(tt.told, []any{line["verdict"], line["refused"], line["failed"]}); diff != "" || line["step"] != "consent" {
+			if diff := cmp.Diff(tt.requiredFields, []any{line["verdict"], line["refused"], line["failed"]}); diff != "" || line["step"] != "consent" {
 				t.Errorf("line of %v (-want +got):\n%s", line["step"], diff)
 			}
 			if tt.error == "" {

@@ -27,10 +27,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Serve runs a door behind a Function URL, for ever.
-func Serve(f Function, door func(*Home) http.Handler) {
-	home, _ := begin(f, os.Stdout)
-	lambda.Start(newFront(home, door(home), wall).invoke)
+// Serve runs a handler behind a Function URL, for ever.
+func Serve(f Function, handler func(*Env) http.Handler) {
+	env, _ := begin(f, os.Stdout)
+	lambda.Start(newFront(env, handler(env), wall).invoke)
 }
 
 // front answers the requests of a Function URL.
@@ -41,13 +41,13 @@ type front struct {
 	started starts
 }
 
-func newFront(home *Home, door http.Handler, now func() time.Time) *front {
-	f := &front{log: home.Log, after: func() {}}
-	if home.House != nil {
-		f.after = home.House.Vacants.Sweep // nothing runs between requests that could
+func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
+	f := &front{log: env.Log, after: func() {}}
+	if env.Server != nil {
+		f.after = env.Server.Vacants.Sweep // nothing runs between requests that could
 	}
-	limits := edge.Config{Rate: home.Rate, PairRate: home.PairRate, Reads: home.Reads, Now: now}
-	f.proxy = httpadapter.NewV2(answered(edge.Guard(home.Secrets, edge.Limit(limits, door))))
+	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, Now: now}
+	f.proxy = httpadapter.NewV2(answered(edge.Guard(env.Secrets, edge.Limit(limits, handler))))
 	return f
 }
 
@@ -176,7 +176,7 @@ func (p *plain) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// line writes the line of a request that no door told of: it was refused
+// line writes the line of a request that no handler told of: it was refused
 // before, or only looked.
 func (f *front) line(ctx context.Context, in *request, status int, cause error) {
 	verdict, level := "ok", slog.LevelInfo

@@ -20,18 +20,18 @@ import (
 
 const trace = "1-5bef4de7-ad49b0e87f6ef6c87fc2e700"
 
-// bench is a front with a door of the test's, and the lines that it wrote.
+// bench is a front with a handler of the test's, and the lines that it wrote.
 type bench struct {
 	*front
 	log bytes.Buffer
 }
 
-func newBench(s Settings, door http.HandlerFunc) *bench { return newBenchAt(s, wall, door) }
+func newBench(s Settings, handler http.HandlerFunc) *bench { return newBenchAt(s, wall, handler) }
 
 // newBenchAt is one whose limits go by a clock of the test's.
-func newBenchAt(s Settings, now func() time.Time, door http.HandlerFunc) *bench {
+func newBenchAt(s Settings, now func() time.Time, handler http.HandlerFunc) *bench {
 	b := &bench{}
-	b.front = newFront(&Home{Settings: s, Log: slog.New(obs.NewHandler(&b.log, obs.Config{Stage: "dev", Function: "message"}))}, door, now)
+	b.front = newFront(&Env{Settings: s, Log: slog.New(obs.NewHandler(&b.log, obs.Config{Stage: "dev", Function: "message"}))}, handler, now)
 	return b
 }
 
@@ -63,8 +63,8 @@ func (b *bench) lines(t *testing.T) []map[string]any {
 	return all
 }
 
-// told is what a line says of its invocation.
-func told(m map[string]any) []any {
+// requiredFields is what a line says of its invocation.
+func requiredFields(m map[string]any) []any {
 	return []any{m["msg"], m["verdict"], m["status"], m["_aws"] != nil, m["request"], m["trace"]}
 }
 
@@ -80,7 +80,7 @@ func event(method, path, body string) string {
 }
 
 func TestWhateverComesIsAnsweredAndTold(t *testing.T) {
-	door := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/panic":
 			_, _ = io.WriteString(w, "half an answer")
@@ -123,7 +123,7 @@ func TestWhateverComesIsAnsweredAndTold(t *testing.T) {
 		{"base64", strings.Replace(event("POST", "/x", "aGVsbG8="), `"body"`, `"isBase64Encoded":true,"body"`, 1), 200, "hello", "ok"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(Settings{}, door)
+			b := newBench(Settings{}, handler)
 			r := b.send(t, tt.event)
 			if r.StatusCode != tt.status || !strings.Contains(r.Body, tt.body) || strings.Contains(r.Body, "half") {
 				t.Errorf("answer = %d %q, want %d with %q", r.StatusCode, r.Body, tt.status, tt.body)
@@ -133,7 +133,7 @@ func TestWhateverComesIsAnsweredAndTold(t *testing.T) {
 				t.Fatalf("%d lines, want 1: %v", len(lines), lines)
 			}
 			want := []any{"request", tt.verdict, float64(tt.status), true, "request-1", trace}
-			if diff := cmp.Diff(want, told(lines[0])); diff != "" {
+			if diff := cmp.Diff(want, requiredFields(lines[0])); diff != "" {
 				t.Errorf("line (-want +got):\n%s", diff)
 			}
 		})
@@ -149,7 +149,7 @@ func TestTheLineOfADoorIsTheOnlyOne(t *testing.T) {
 		b.send(t, event("GET", "/x", ""))
 		lines := b.lines(t)
 		if len(lines) != 1 || lines[0]["msg"] != "send" || lines[0]["cold"] != cold {
-			t.Errorf("invocation %d: lines = %v, want one of the door's, cold: %v", i, lines, cold)
+			t.Errorf("invocation %d: lines = %v, want one of the handler's, cold: %v", i, lines, cold)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestTheGuardComesFirstThenTheLimit(t *testing.T) {
 		statuses = append(statuses, b.send(t, e).StatusCode)
 	}
 	if diff := cmp.Diff([]int{403, 403, 403, 200, 200, 429}, statuses); diff != "" || reached != 2 {
-		t.Errorf("statuses, %d reached the door (-want +got):\n%s", reached, diff)
+		t.Errorf("statuses, %d reached the handler (-want +got):\n%s", reached, diff)
 	}
 	for _, line := range b.lines(t) {
 		if text, _ := json.Marshal(line); bytes.Contains(text, []byte(secret)) {

@@ -20,17 +20,17 @@ import (
 type Work func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error)
 
 // Run does the work of f whenever it is invoked, for ever.
-func Run(f Function, work func(*Home) Work) {
-	home, _ := begin(f, os.Stdout)
-	lambda.Start((&job{log: home.Log, work: work(home)}).invoke)
+func Run(f Function, work func(*Env) Work) {
+	env, _ := begin(f, os.Stdout)
+	lambda.Start((&job{log: env.Log, work: work(env)}).invoke)
 }
 
 // Sweep runs the host's upkeep whenever it is invoked, for ever. The event says
 // nothing that matters.
 func Sweep() {
-	Run(Sweeper, func(home *Home) Work {
+	Run(Sweeper, func(env *Env) Work {
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
-			days, err := home.House.Upkeep(ctx)
+			days, err := env.Server.Maintain(ctx)
 			return []slog.Attr{slog.Int("days", days)}, err
 		}
 	})
@@ -38,9 +38,9 @@ func Sweep() {
 
 // Watch tells of rows that were changed or removed, for ever.
 func Watch() {
-	home, lines := begin(Tamper, os.Stdout)
+	env, lines := begin(Tamper, os.Stdout)
 	watcher := tamper.New(lines, wall)
-	lambda.Start((&job{log: home.Log, work: func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
+	lambda.Start((&job{log: env.Log, work: func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
 		tampered, err := watcher.Look(ctx, event)
 		return []slog.Attr{slog.Int("rows", tampered)}, err
 	}}).invoke)

@@ -1,12 +1,10 @@
-// Package onlambda runs a host's doors and jobs as functions of AWS Lambda: it
-// reads the environment, opens the adapters, puts the house together and hands
+// Package onlambda runs a host's handlers and jobs as functions of AWS Lambda: it
+// reads the environment, opens the adapters, puts the server together and hands
 // it what Lambda brings.
 //
-// It imports front/serve, front/edge, front/admin, front/tamper, floor 4,
-// the adapters of AWS and AWS's SDK; no engine of search, which only two functions carry
-// (cloudindex). The invariants: a function whose environment is wrong does not
-// start, and says everything that is wrong in one line; whatever an event
-// holds, it is answered, and one line says how; no secret shows in a line.
+// The invariants: a function whose environment is wrong does not start, and
+// says everything that is wrong in one line; whatever an event holds, it is
+// answered, and one line says how; no secret shows in a line.
 //
 // A table that is missing, still being created or of another shape is told in
 // one line at the start. The function starts nevertheless, and answers 503
@@ -43,12 +41,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Home is what a function's handler is made of: the parts that its settings
-// name, and the house over them. A function without tables has a Log alone, one
+// Env is what a function's handler is made of: the parts that its settings
+// name, and the server over them. A function without tables has a Log alone, one
 // of the search index no house.
-type Home struct {
+type Env struct {
 	Settings
-	*serve.House
+	*serve.Server
 	AWS      aws.Config
 	Store    *dynamo.Store
 	Vault    custody.Vault
@@ -57,8 +55,8 @@ type Home struct {
 }
 
 // open makes the Home of f and warms it. It fails for wrong settings only.
-func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home, error) {
-	h := &Home{Settings: s, Log: log}
+func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Env, error) {
+	h := &Env{Settings: s, Log: log}
 	if s.Tables == (dynamo.Tables{}) {
 		return h, nil
 	}
@@ -77,17 +75,17 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home,
 		return h, nil
 	}
 	h.Operator = operator.Keys{Store: h.Store, Now: wall, Rand: rand.Reader}
-	home := serve.Home{
-		Store: h.Store, Substrates: serve.Substrates(false), URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
-		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, Seals: f == Admin, Routed: true,
+	env := serve.Config{
+		Store: h.Store, Substrates: serve.NewSubstrates(false), URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
+		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, SealsLog: f == Admin, TrustedHost: true,
 	}
 	if f == Registry || f == Commit { // both list vacants that run elsewhere
-		home.Probe = registry.Prober(outbound.New(outbound.Options{}))
+		env.Probe = registry.Prober(outbound.New(outbound.Options{}))
 	}
-	if err := custodians(h, &home, cfg); err != nil {
+	if err := custodians(h, &env, cfg); err != nil {
 		return nil, err
 	}
-	if h.House, err = home.Open(); err != nil {
+	if h.Server, err = env.Open(); err != nil {
 		return nil, err
 	}
 	if f != Sweeper && f != Checkpointer && !f.step() { // nobody waits for them
@@ -101,11 +99,11 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Home,
 const warmTime = 2 * time.Second
 
 // somewhere is the key of a document that every role may read, and that is not
-// there: of the registry, which all doors look into.
+// there: of the registry, which all handlers look into.
 var somewhere = store.Key{Partition: "reg#", Sort: "warm"}
 
 // warm opens connections to the tables, and tells what is wrong with them.
-func (h *Home) warm(ctx context.Context) {
+func (h *Env) warm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
 	defer cancel()
 	if err := h.Store.Warm(ctx, somewhere); err != nil {
@@ -114,11 +112,11 @@ func (h *Home) warm(ctx context.Context) {
 }
 
 // custodians opens what keeps the keys.
-func custodians(h *Home, home *serve.Home, cfg aws.Config) (err error) {
+func custodians(h *Env, env *serve.Config, cfg aws.Config) (err error) {
 	if isKMS(h.SealKey) || isKMS(h.HostKey) {
 		client := kms.NewClient(cfg)
 		if isKMS(h.HostKey) {
-			home.Identity = kms.NewSigner(client, h.HostKey)
+			env.Identity = kms.NewSigner(client, h.HostKey)
 		}
 		if isKMS(h.SealKey) {
 			h.Vault = kms.New(client, h.SealKey)
@@ -127,7 +125,7 @@ func custodians(h *Home, home *serve.Home, cfg aws.Config) (err error) {
 	if isHexKey(h.SealKey) {
 		h.Vault, err = local.FromHex(h.SealKey, rand.Reader)
 	}
-	home.Vault = h.Vault
+	env.Vault = h.Vault
 	return err
 }
 
@@ -143,22 +141,22 @@ func version() string {
 	return ""
 }
 
-// begin reads the environment and opens the home. What is wrong is told in one
+// begin reads the environment and opens the host. What is wrong is told in one
 // line, and ends the process.
-func begin(f Function, out io.Writer) (*Home, slog.Handler) {
+func begin(f Function, out io.Writer) (*Env, slog.Handler) {
 	s, err := Read(f, os.Getenv)
 	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: string(f), Version: version()})
 	h := slog.New(lines)
 	// What libraries print is a line like the others.
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(lines, slog.LevelWarn).Writer())
-	var home *Home
+	var env *Env
 	if err == nil {
-		home, err = open(context.Background(), f, s, h)
+		env, err = open(context.Background(), f, s, h)
 	}
 	if err != nil {
 		h.LogAttrs(context.Background(), slog.LevelError, "the function does not start", slog.String("cause", problem.Of(err).Error()))
 		os.Exit(1)
 	}
-	return home, lines
+	return env, lines
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// RegistryDoor is the door of the registry, with the log of what was published.
-func RegistryDoor(h *Home) http.Handler { return h.House.RegistryDoor(h.log()) }
+// RegistryHandler is the handler of the registry, with the log of what was published.
+func RegistryHandler(h *Env) http.Handler { return h.Server.RegistryHandler(h.log()) }
 
 // Seal seals the log whenever it is invoked, for ever. The event says nothing
 // that matters; that another process is sealing is no failure.
 func Seal() {
-	Run(Checkpointer, func(h *Home) Work {
+	Run(Checkpointer, func(h *Env) Work {
 		log := h.log()
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			sealed, err := log.Seal(ctx)
@@ -29,8 +29,8 @@ func Seal() {
 }
 
 // log is the transparency log of the registry.
-func (h *Home) log() *translog.Log {
-	l, err := h.House.OpenLog(nil)
+func (h *Env) log() *translog.Log {
+	l, err := h.Server.OpenLog(nil)
 	if err != nil {
 		panic(err) // a key of a witness can be wrong, and there is none
 	}

@@ -32,7 +32,7 @@ import (
 )
 
 // halo signs the next publish of key.
-func (d *door) halo(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Halo {
+func (d *api) halo(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Halo {
 	d.t.Helper()
 	draft := d.draft(key, text, change...)
 	at, err := d.client(key).Standing(d.t.Context(), key.ID())
@@ -53,7 +53,7 @@ func (d *door) halo(key *identity.Key, text string, change ...func(*registryclie
 func hidden(d *registryclient.Draft) { d.Visibility = lifecycle.Hidden }
 
 func TestARecordedPublishSentAgainChangesNothing(t *testing.T) {
-	d, key := newDoor(t), newKey(t)
+	d, key := newTestServer(t), newKey(t)
 	first := d.halo(key, "before")
 	if status, body := reply(t, d.send("POST", "/v1/halo", first, nil)); status != 200 {
 		t.Fatalf("POST /v1/halo = %d %v", status, body)
@@ -79,14 +79,14 @@ func TestARecordedPublishSentAgainChangesNothing(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-func (d *door) body(method, target string) string {
+func (d *api) body(method, target string) string {
 	var b bytes.Buffer
 	_, _ = b.ReadFrom(d.send(method, target, nil, nil).Body)
 	return b.String()
 }
 
 func TestTwoCardsOfOneVersionAreToldByBothHashes(t *testing.T) {
-	d, key := newDoor(t), newKey(t)
+	d, key := newTestServer(t), newKey(t)
 	known := d.publish(key, "one").CardHash
 	draft := d.draft(key, "another")
 	h, err := draft.Sign(t.Context(), key, 2, "plain", d.clock())
@@ -105,7 +105,7 @@ func TestTwoCardsOfOneVersionAreToldByBothHashes(t *testing.T) {
 }
 
 func TestOneActorsKeyIsNoOthers(t *testing.T) {
-	d, a, b := newDoor(t), newKey(t), newKey(t)
+	d, a, b := newTestServer(t), newKey(t), newKey(t)
 	for _, key := range []*identity.Key{a, b} { // halo uses the same keys for both
 		if status, body := reply(t, d.send("POST", "/v1/halo", d.halo(key, "text"), nil)); status != 200 {
 			t.Errorf("POST /v1/halo = %d %v, want it taken", status, body)
@@ -120,7 +120,7 @@ func TestOneActorsKeyIsNoOthers(t *testing.T) {
 }
 
 func TestWhoReadsIsWhoSigned(t *testing.T) {
-	d, key, stranger := newDoor(t), newKey(t), newKey(t)
+	d, key, stranger := newTestServer(t), newKey(t), newKey(t)
 	d.publish(key, "secret work", hidden)
 	path := "/v1/capability_card/" + key.ID().String()
 
@@ -144,7 +144,7 @@ func TestWhoReadsIsWhoSigned(t *testing.T) {
 }
 
 func TestAProofThatDoesNotHoldIsRefused(t *testing.T) {
-	d, key := newDoor(t), newKey(t)
+	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "open")
 	target := "/v1/capability_card/" + key.ID().String()
 	request := func(header ...string) *http.Request {
@@ -164,7 +164,7 @@ func TestAProofThatDoesNotHoldIsRefused(t *testing.T) {
 }
 
 func TestAProofForTheHostsOwnURLHoldsBehindAnEdge(t *testing.T) {
-	d, key := newDoor(t), newKey(t)
+	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "secret", hidden)
 	d.public = "https://public.example/base"
 	r := httptest.NewRequest("GET", "http://internal.lambda-url.example/v1/capability_card/"+key.ID().String(), nil)
@@ -177,7 +177,7 @@ func TestAProofForTheHostsOwnURLHoldsBehindAnEdge(t *testing.T) {
 }
 
 func TestABodyOfAPublishIsStrict(t *testing.T) {
-	d, key := newDoor(t), newKey(t)
+	d, key := newTestServer(t), newKey(t)
 	raw, err := json.Marshal(d.halo(key, "text"))
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestABodyOfAPublishIsStrict(t *testing.T) {
 }
 
 func TestWhatIsNoRequestOfADoorIsRefused(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	refused(t, d.send("POST", "/v1/halo", []byte(strings.Repeat(" ", 300<<10)), nil), 413, "too_large", "262144")
 	refused(t, d.send("GET", "/v1/halo", nil, nil), 405, "method_not_allowed", "use POST")
 	refused(t, d.send("DELETE", "/v1/capability_card/ab", nil, nil), 405, "method_not_allowed", "use GET")
@@ -243,7 +243,7 @@ func TestWhatIsNoRequestOfADoorIsRefused(t *testing.T) {
 // TestAPlaceholderOfTheReferenceIsNotFound: there they answer 200 and keep
 // nothing of what they were sent.
 func TestAPlaceholderOfTheReferenceIsNotFound(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	for _, name := range []string{"submit_event", "submit_review", "submit_peer_review", "spawn", "submit_composition_link",
 		"submit_finalization", "submit_attestation", "sink", "report_anomaly", "seal_epoch"} {
 		refused(t, d.send("POST", "/v1/"+name, "{}", nil), 404, "not_found", "no such path")
@@ -254,7 +254,7 @@ func TestAPlaceholderOfTheReferenceIsNotFound(t *testing.T) {
 }
 
 func TestWhatEverybodyMayReadIsKeptByCaches(t *testing.T) {
-	d, key := newDoor(t), newKey(t)
+	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "open work")
 	id := key.ID().String()
 	for _, path := range []string{"/v1/capability_card/" + id, "/v1/event_log/" + id, "/v1/event/1", "/v1/lineage/" + id,
@@ -285,7 +285,7 @@ func TestWhatEverybodyMayReadIsKeptByCaches(t *testing.T) {
 func TestARevokedKeyIsGoneFromSearchAndShownAsSuch(t *testing.T) {
 	for name, payload := range map[string]func(identity.ID, string) []byte{"raw UTF-8": event.RevokePayload, "escaped to ASCII": event.RevokePayloadA} {
 		t.Run(name, func(t *testing.T) {
-			d, key := newDoor(t), newKey(t)
+			d, key := newTestServer(t), newKey(t)
 			d.publish(key, "translate")
 			const reason = "gestohlen: schlüssel 鍵"
 			e := event.Event{Type: event.Revoke, Actor: key.ID(), Payload: payload(key.ID(), reason), Key: "end", Time: d.clock().UnixMilli(), ActorSeq: 2}
@@ -322,7 +322,7 @@ func TestARevokedKeyIsGoneFromSearchAndShownAsSuch(t *testing.T) {
 }
 
 func TestAKeyThatWasNeverRegisteredIsRevokedInOneShape(t *testing.T) {
-	d, key := newDoor(t), newKey(t)
+	d, key := newTestServer(t), newKey(t)
 	r, err := d.client(nil).RevokeAs(t.Context(), key, "lost", rand.Reader)
 	if err != nil || r.ID != key.ID() || r.Visibility != lifecycle.Hidden || r.Status != "revoked" {
 		t.Errorf("RevokeAs() = %+v, %v, want it revoked and NONE", r, err)
@@ -330,7 +330,7 @@ func TestAKeyThatWasNeverRegisteredIsRevokedInOneShape(t *testing.T) {
 }
 
 func TestTheListOfRevocationsLeadsOn(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	for range 3 {
 		key := newKey(t)
 		d.publish(key, "x")
@@ -360,7 +360,7 @@ func TestTheListOfRevocationsLeadsOn(t *testing.T) {
 }
 
 func TestAClosedChildStaysHidden(t *testing.T) {
-	d, parent, child := newDoor(t), newKey(t), newKey(t)
+	d, parent, child := newTestServer(t), newKey(t), newKey(t)
 	d.publish(parent, "parent")
 	d.publish(child, "child", func(draft *registryclient.Draft) { draft.Parent = ptr(parent.ID()) })
 	lineage := func() string { return d.body("GET", "/v1/lineage/"+parent.ID().String()) }
@@ -403,7 +403,7 @@ func TestAClosedChildStaysHidden(t *testing.T) {
 }
 
 func TestAListingIsItsVacants(t *testing.T) {
-	d, key, other := newDoor(t), newKey(t), newKey(t)
+	d, key, other := newTestServer(t), newKey(t), newKey(t)
 	d.publish(key, "plain")
 	l := listing.New(key.ID(), 1)
 	l.Tags, l.Summary, l.Family = []string{"Übersetzer"}, "very long words", "claude"
@@ -433,7 +433,7 @@ func TestAListingIsItsVacants(t *testing.T) {
 }
 
 func TestSearchTakesWhatItIsGivenAsText(t *testing.T) {
-	d, key := newDoor(t), newKey(t)
+	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "translate legal texts")
 	q := func(name, s string) string { return "?" + url.Values{name: {s}}.Encode() }
 	for _, s := range []string{"%", "_", `"`, "[]", "*", "?", "~", "^", "legal%texts", "tr*late", "\u202etranslate\u202c%"} {
@@ -458,7 +458,7 @@ func TestSearchTakesWhatItIsGivenAsText(t *testing.T) {
 }
 
 func TestACursorLeadsThroughAllPages(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	const n = 7
 	for range n {
 		d.publish(newKey(t), "translate")
@@ -485,7 +485,7 @@ func TestACursorLeadsThroughAllPages(t *testing.T) {
 }
 
 func TestAPageOfLargeCardsIsCutWhereItsCursorLeadsOn(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	const n = 40
 	for range n {
 		d.publish(newKey(t), "translate "+strings.Repeat("x", 28<<10))

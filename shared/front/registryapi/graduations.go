@@ -11,20 +11,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// GraduationsConfig is what the door of the gate needs.
+// GraduationsConfig is what the handler of the gate needs.
 type GraduationsConfig struct {
 	Gate graduation.Gate
 	// Revoked tells of a key: a reader's proof made with one that is counts for
 	// nothing.
 	Revoked func(context.Context, identity.ID) (bool, error)
 	// URL and Routed are those of Config.
-	URL    func(context.Context) (string, error)
-	Routed bool
-	Now    func() time.Time
-	Logger *slog.Logger
+	URL         func(context.Context) (string, error)
+	TrustedHost bool
+	Now         func() time.Time
+	Logger      *slog.Logger
 }
 
-// Graduations returns the door of the gate:
+// Graduations returns the handler of the gate:
 //
 //	POST /v1/graduations       a request that both have signed, and what this host cannot sign
 //	GET  /v1/graduations/{id}  what has come of it; for the parent and the child alone
@@ -43,14 +43,14 @@ type GraduationsConfig struct {
 // A child begins at most 32 attempts in 24 hours, and all children of a parent
 // together 96: more are answered 429 too_many, and nothing is kept of them.
 func Graduations(c GraduationsConfig) http.Handler {
-	d := &gateDoor{c, caller{url: c.URL, routed: c.Routed, revoked: c.Revoked, now: c.Now}}
+	d := &gateAPI{c, caller{url: c.URL, routed: c.TrustedHost, revoked: c.Revoked, now: c.Now}}
 	return (&doors{log: c.Logger, now: c.Now}).mux(map[string]methods{
 		"/v1/graduations":      {http.MethodPost: d.submit},
 		"/v1/graduations/{id}": {http.MethodGet: d.status},
 	})
 }
 
-type gateDoor struct {
+type gateAPI struct {
 	GraduationsConfig
 	caller caller
 }
@@ -58,7 +58,7 @@ type gateDoor struct {
 // submit begins an attempt, or joins the one that it is. 200 says that the child
 // has graduated, 202 everything else: whoever follows the attempt reads its
 // state, which at a host of one process is decided at once.
-func (d *gateDoor) submit(w http.ResponseWriter, r *http.Request) error {
+func (d *gateAPI) submit(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func unjudged(v *graduation.View) {
 
 // status tells one of the two what has come of an attempt. To everybody else
 // there is none, as to those who ask for one that never was.
-func (d *gateDoor) status(w http.ResponseWriter, r *http.Request) error {
+func (d *gateAPI) status(w http.ResponseWriter, r *http.Request) error {
 	id, err := graduation.ParseID(r.PathValue("id"))
 	if err != nil {
 		return err

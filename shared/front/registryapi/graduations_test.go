@@ -37,12 +37,12 @@ func (missing) Collect(_ context.Context, child, parent identity.ID) (gate.Evide
 		A: gate.Observation{ID: child, Closed: true}, B: gate.Observation{ID: parent}}}}, nil
 }
 
-// gateScene is a gate behind its door, with a parent and a child whose keys the
+// gateScene is a gate behind its handler, with a parent and a child whose keys the
 // test has.
 type gateScene struct {
 	*testing.T
 	handler       http.Handler
-	vacants       *vacants.Vacants
+	vacants       *vacants.Directory
 	parent, child *identity.Key
 	now           time.Time
 }
@@ -70,11 +70,11 @@ func newGate(t *testing.T, collector ...graduation.Collector) *gateScene {
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
 	s.must(m.SignParent(t.Context(), s.parent))
 	s.must(m.SignChild(t.Context(), s.child))
-	s.must(v.TakeManifest(t.Context(), m))
+	s.must(v.StoreManifest(t.Context(), m))
 	s.vacants = v
 	s.handler = registryapi.Graduations(registryapi.GraduationsConfig{
 		Gate:    graduation.New(graduation.Config{Store: st, Vacants: v, Registry: reg, Evidence: seen, Now: clock, Rand: rand.Reader}),
-		Revoked: reg.IsRevoked, Routed: true, Now: clock, Logger: slog.New(slog.DiscardHandler),
+		Revoked: reg.IsRevoked, TrustedHost: true, Now: clock, Logger: slog.New(slog.DiscardHandler),
 	})
 	return s
 }

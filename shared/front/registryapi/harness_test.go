@@ -29,11 +29,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// authority is the Host of requests to the door.
+// authority is the Host of requests to the handler.
 const authority = "registry.example"
 
-// door is a registry behind its doors, over a store in memory.
-type door struct {
+// api is a registry behind its handlers, over a store in memory.
+type api struct {
 	t        *testing.T
 	handler  http.Handler
 	registry *registry.Registry
@@ -45,22 +45,22 @@ type door struct {
 	now time.Time
 }
 
-func (d *door) clock() time.Time {
+func (d *api) clock() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now = d.now.Add(time.Millisecond)
 	return d.now
 }
 
-func (d *door) later(by time.Duration) {
+func (d *api) later(by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now = d.now.Add(by)
 }
 
-func newDoor(t *testing.T) *door {
+func newTestServer(t *testing.T) *api {
 	t.Helper()
-	d := &door{t: t, now: time.Unix(1_700_000_010, 0).UTC()}
+	d := &api{t: t, now: time.Unix(1_700_000_010, 0).UTC()}
 	s, host := memory.New(), newKey(t)
 	d.registry = registry.New(registry.Config{
 		Store: s, Now: d.clock, Rand: rand.Reader,
@@ -79,14 +79,14 @@ func newDoor(t *testing.T) *door {
 	quiet := slog.New(slog.DiscardHandler)
 	reg := registryapi.Registry(registryapi.Config{
 		Registry: d.registry, Log: d.log, Now: d.clock, Logger: quiet,
-		URL: func(context.Context) (string, error) { return d.public, nil }, Routed: true,
+		URL: func(context.Context) (string, error) { return d.public, nil }, TrustedHost: true,
 	})
 	find := registryapi.Search(registryapi.SearchConfig{
 		Finder: search.New(search.Config{Index: index, Registry: d.registry, Now: d.clock, Log: quiet, Refresh: d.live.CatchUp}),
 		Now:    d.clock, Logger: quiet,
 	})
 	d.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if registryapi.OfSearch(r.URL.Path) {
+		if registryapi.IsSearchPath(r.URL.Path) {
 			find.ServeHTTP(w, r)
 			return
 		}
@@ -96,7 +96,7 @@ func newDoor(t *testing.T) *door {
 }
 
 // send sends a request; as signs it, if it is not nil.
-func (d *door) send(method, target string, body any, as identity.Signer) *http.Response {
+func (d *api) send(method, target string, body any, as identity.Signer) *http.Response {
 	d.t.Helper()
 	var sent []byte
 	switch b := body.(type) {
@@ -121,13 +121,13 @@ func (d *door) send(method, target string, body any, as identity.Signer) *http.R
 	return d.do(r)
 }
 
-func (d *door) do(r *http.Request) *http.Response {
+func (d *api) do(r *http.Request) *http.Response {
 	w := httptest.NewRecorder()
 	d.handler.ServeHTTP(w, r)
 	return w.Result()
 }
 
-func (d *door) proof(as identity.Signer, authority string, r *http.Request) string {
+func (d *api) proof(as identity.Signer, authority string, r *http.Request) string {
 	d.t.Helper()
 	value, err := readproof.Sign(d.t.Context(), as, readproof.Request{Authority: authority, Method: "GET", Target: r.URL.RequestURI()}, d.clock())
 	if err != nil {
@@ -137,7 +137,7 @@ func (d *door) proof(as identity.Signer, authority string, r *http.Request) stri
 }
 
 // Do makes d a registryclient.Transport.
-func (d *door) Do(_ context.Context, r outbound.Request) (outbound.Reply, error) {
+func (d *api) Do(_ context.Context, r outbound.Request) (outbound.Reply, error) {
 	in := httptest.NewRequest(r.Method, r.URL, bytes.NewReader(r.Body))
 	in.Header = r.Header.Clone()
 	w := httptest.NewRecorder()
@@ -145,12 +145,12 @@ func (d *door) Do(_ context.Context, r outbound.Request) (outbound.Reply, error)
 	return outbound.Reply{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }
 
-func (d *door) client(as identity.Signer) *registryclient.Client {
+func (d *api) client(as identity.Signer) *registryclient.Client {
 	return &registryclient.Client{Transport: d, URL: "http://" + authority, Reader: as, Now: d.clock}
 }
 
 // publish publishes a card of key, and fails the test if that is refused.
-func (d *door) publish(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Receipt {
+func (d *api) publish(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Receipt {
 	d.t.Helper()
 	r, err := d.tryPublish(key, text, change...)
 	if err != nil {
@@ -159,12 +159,12 @@ func (d *door) publish(key *identity.Key, text string, change ...func(*registryc
 	return r
 }
 
-func (d *door) tryPublish(key *identity.Key, text string, change ...func(*registryclient.Draft)) (registryclient.Receipt, error) {
+func (d *api) tryPublish(key *identity.Key, text string, change ...func(*registryclient.Draft)) (registryclient.Receipt, error) {
 	d.t.Helper()
 	return d.client(key).PublishAs(d.t.Context(), key, d.draft(key, text, change...), rand.Reader)
 }
 
-func (d *door) draft(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Draft {
+func (d *api) draft(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Draft {
 	d.t.Helper()
 	c, err := card.New(key.ID(), text, []string{"mock"}, "https://"+key.ID().Short()+".example/a2a/message/send")
 	if err == nil {

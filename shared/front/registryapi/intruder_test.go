@@ -19,7 +19,7 @@ import (
 // Whoever was asked with a proof can send it on, with the Host that it was made
 // for: a host that takes the sender's word for its own name would believe it.
 func TestAProofMadeForAnotherHostIsNotSentOn(t *testing.T) {
-	d, key := newDoor(t), newKey(t)
+	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "secret", hidden)
 	for _, public := range []string{"", "http://127.0.0.1:8080", "https://public.example"} {
 		open := registryapi.Registry(registryapi.Config{
@@ -43,7 +43,7 @@ func TestAProofMadeForAnotherHostIsNotSentOn(t *testing.T) {
 }
 
 func TestARevokedKeyProvesNoReading(t *testing.T) {
-	d, key := newDoor(t), newKey(t)
+	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "secret", hidden)
 	path := "/v1/capability_card/" + key.ID().String()
 	if got := d.send("GET", path, nil, key); got.StatusCode != http.StatusOK {
@@ -61,7 +61,7 @@ func TestARevokedKeyProvesNoReading(t *testing.T) {
 // A listing is shown with its signature, so anybody can hand it in again: that
 // must not show a card that is for nobody any more.
 func TestAListingSentAgainShowsNoCardThatHides(t *testing.T) {
-	d, key := newDoor(t), newKey(t)
+	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "secret work")
 	l := listing.New(key.ID(), 1)
 	l.Summary = "works in secret"
@@ -86,7 +86,7 @@ func TestAListingSentAgainShowsNoCardThatHides(t *testing.T) {
 }
 
 func TestAPublishSentAgainAfterARevocationCallsNothingActive(t *testing.T) {
-	d, key := newDoor(t), newKey(t)
+	d, key := newTestServer(t), newKey(t)
 	h := d.halo(key, "work")
 	if got := d.send("POST", "/v1/halo", h, nil); got.StatusCode != http.StatusOK {
 		t.Fatalf("POST = %d, want 200", got.StatusCode)

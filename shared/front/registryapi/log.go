@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Log is the transparency log, as far as its door asks: a translog.Log.
+// Log is the transparency log, as far as its handler asks: a translog.Log.
 type Log interface {
 	Latest(ctx context.Context) (translog.Published, error)
 	At(ctx context.Context, size uint64) (translog.Published, error)
@@ -37,7 +37,7 @@ func logRoutes(l Log) map[string]methods {
 	if l == nil {
 		return nil
 	}
-	d := logDoor{l}
+	d := logAPI{l}
 	return map[string]methods{
 		"/v1/checkpoint":        {http.MethodGet: d.checkpoint},
 		"/v1/proof/inclusion":   {http.MethodGet: d.inclusion},
@@ -49,14 +49,14 @@ func logRoutes(l Log) map[string]methods {
 	}
 }
 
-type logDoor struct{ log Log }
+type logAPI struct{ log Log }
 
 // forGood is what caches are told of an answer that never changes.
 const forGood = "public, max-age=31536000, immutable"
 
 // checkpoint is a signed note, which is text. Cosignatures come later than the
 // checkpoint, so that not even one of a given size is kept for good.
-func (d logDoor) checkpoint(w http.ResponseWriter, r *http.Request) error {
+func (d logAPI) checkpoint(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	size := q.number("size", -1, 0, maxNumber)
 	if q.err != nil {
@@ -75,7 +75,7 @@ func (d logDoor) checkpoint(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (d logDoor) inclusion(w http.ResponseWriter, r *http.Request) error {
+func (d logAPI) inclusion(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	seq := q.number("seq", 0, 1, maxNumber)
 	size := q.number("size", 0, 1, maxNumber)
@@ -92,7 +92,7 @@ func (d logDoor) inclusion(w http.ResponseWriter, r *http.Request) error {
 	return sealed(w, r, size > 0, p.Shape())
 }
 
-func (d logDoor) consistency(w http.ResponseWriter, r *http.Request) error {
+func (d logAPI) consistency(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	from := q.number("from", 0, 0, maxNumber)
 	to := q.number("to", 0, 1, maxNumber)
@@ -109,7 +109,7 @@ func (d logDoor) consistency(w http.ResponseWriter, r *http.Request) error {
 	return sealed(w, r, to > 0, p.Shape())
 }
 
-func (d logDoor) leaves(w http.ResponseWriter, r *http.Request) error {
+func (d logAPI) leaves(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	from := q.number("from", 1, 1, maxNumber)
 	limit := q.number("limit", translog.MaxLeaves, 1, translog.MaxLeaves)
@@ -126,7 +126,7 @@ func (d logDoor) leaves(w http.ResponseWriter, r *http.Request) error {
 	return sealed(w, r, len(leaves) == int(limit), translog.LeavesShape{From: uint64(from), Leaves: leaves})
 }
 
-func (d logDoor) epoch(w http.ResponseWriter, r *http.Request) error {
+func (d logAPI) epoch(w http.ResponseWriter, r *http.Request) error {
 	number, err := strconv.ParseUint(r.PathValue("n"), 10, 53)
 	if err != nil {
 		return &problem.Error{Kind: problem.Schema, Field: "epoch", Want: "a number", Got: clip(r.PathValue("n"))}
@@ -141,7 +141,7 @@ func (d logDoor) epoch(w http.ResponseWriter, r *http.Request) error {
 	return sealed(w, r, true, e.Shape())
 }
 
-func (d logDoor) latestEpoch(w http.ResponseWriter, r *http.Request) error {
+func (d logAPI) latestEpoch(w http.ResponseWriter, r *http.Request) error {
 	e, err := d.log.Epoch(r.Context(), 0)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (d logDoor) latestEpoch(w http.ResponseWriter, r *http.Request) error {
 	return public(w, r, e.Shape())
 }
 
-func (d logDoor) witness(w http.ResponseWriter, r *http.Request) error {
+func (d logAPI) witness(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err

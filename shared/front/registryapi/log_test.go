@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (d *door) seal() translog.Sealed {
+func (d *api) seal() translog.Sealed {
 	d.t.Helper()
 	s, err := d.log.Seal(d.t.Context())
 	if err != nil {
@@ -28,10 +28,10 @@ func (d *door) seal() translog.Sealed {
 	return s
 }
 
-// TestTheLogIsVerifiedOverHTTP from outside, by what the doors answer alone: a
+// TestTheLogIsVerifiedOverHTTP from outside, by what the handlers answer alone: a
 // hidden vacant's event is in the tree and nowhere else.
 func TestTheLogIsVerifiedOverHTTP(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	key := newKey(t)
 	d.publish(key, "translates")
 	d.publish(newKey(t), "hides", hidden)
@@ -70,7 +70,7 @@ func TestTheLogIsVerifiedOverHTTP(t *testing.T) {
 
 // TestEpochsHaveTheReferencesShape with ours beside it, its root and signature.
 func TestEpochsHaveTheReferencesShape(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	refused(t, d.send("GET", "/v1/epoch_root/latest", nil, nil), 404, "not_found", "no sealed epoch yet")
 	d.publish(newKey(t), "one")
 	d.publish(newKey(t), "two")
@@ -119,7 +119,7 @@ func TestEpochsHaveTheReferencesShape(t *testing.T) {
 }
 
 func TestWhatIsNoQuestionToTheLogIsRefused(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	refused(t, d.send("GET", "/v1/checkpoint", nil, nil), 404, "not_found", "nothing is sealed yet")
 	d.publish(newKey(t), "one")
 	d.seal()
@@ -169,7 +169,7 @@ func TestWhatIsNoQuestionToTheLogIsRefused(t *testing.T) {
 }
 
 func TestWhatIsSealedIsKeptByCachesForGood(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	for range 3 {
 		d.publish(newKey(t), "one")
 	}
@@ -209,7 +209,7 @@ func TestWhatIsSealedIsKeptByCachesForGood(t *testing.T) {
 }
 
 func TestADoorWithoutALogHasNoneOfItsRoutes(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	bare := registryapi.Registry(registryapi.Config{Registry: d.registry, Now: d.clock, Logger: slog.New(slog.DiscardHandler)})
 	for _, path := range []string{"/v1/checkpoint", "/v1/epoch/1", "/v1/witness"} {
 		w := httptest.NewRecorder()

@@ -13,7 +13,7 @@ import (
 )
 
 // publish takes what a vacant signed, as the reference's client sends it.
-func (d *door) publish(w http.ResponseWriter, r *http.Request) error {
+func (d *api) publish(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (d *door) publish(w http.ResponseWriter, r *http.Request) error {
 }
 
 // revoke ends a key. The reference answers 501 here and has no shape for it.
-func (d *door) revoke(w http.ResponseWriter, r *http.Request) error {
+func (d *api) revoke(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func receiptOf(r *registry.Receipt, status registry.Status) registryclient.Recei
 
 // listing takes a listing that its vacant signed: {vacant_id, version, …,
 // signature}. The one of an operator comes through the control plane.
-func (d *door) listing(w http.ResponseWriter, r *http.Request) error {
+func (d *api) listing(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (d *door) listing(w http.ResponseWriter, r *http.Request) error {
 }
 
 // manifest takes a parent's edge, which both sides have signed.
-func (d *door) manifest(w http.ResponseWriter, r *http.Request) error {
+func (d *api) manifest(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ const (
 	maxRevocations           = 1000
 )
 
-func (d *door) card(w http.ResponseWriter, r *http.Request) error {
+func (d *api) card(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
 		return err
@@ -38,8 +38,8 @@ func (d *door) card(w http.ResponseWriter, r *http.Request) error {
 
 // eventLog shows a vacant's own events alone: the reference adds those whose
 // subject it is, and its command line then takes their numbers for its own
-// (surroundings §5.5).
-func (d *door) eventLog(w http.ResponseWriter, r *http.Request) error {
+// (PROTOCOL §19).
+func (d *api) eventLog(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (d *door) eventLog(w http.ResponseWriter, r *http.Request) error {
 	return show(w, r, who, page)
 }
 
-func (d *door) event(w http.ResponseWriter, r *http.Request) error {
+func (d *api) event(w http.ResponseWriter, r *http.Request) error {
 	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 63)
 	if err != nil {
 		return &problem.Error{Kind: problem.Schema, Field: "seq", Want: "a number", Got: clip(r.PathValue("seq"))}
@@ -86,7 +86,7 @@ func eventOf(l *registry.Logged) registryclient.Event {
 	}
 }
 
-func (d *door) lineage(w http.ResponseWriter, r *http.Request) error {
+func (d *api) lineage(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (d *door) lineage(w http.ResponseWriter, r *http.Request) error {
 
 // revocations answers with a bare list, as the reference does. That is cut at
 // a length without a word; here a Link header leads on.
-func (d *door) revocations(w http.ResponseWriter, r *http.Request) error {
+func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	limit := q.number("limit", maxRevocations, 1, maxRevocations)
 	if q.err != nil {

@@ -1,13 +1,12 @@
-// Package registryapi is the door of the registry: publishing and revoking,
+// Package registryapi is the handler of the registry: publishing and revoking,
 // reading cards and events, and searching, in the shapes of the reference with
 // members of our own beside them.
 //
-// It translates HTTP to host/registry, host/registry/search and host/registry/translog and back
-// and decides nothing itself. It imports those, registryclient (whose shapes it
-// writes), floors 1 and 2 and problem. The invariants: a body is strict JSON of
-// at most 256 KiB or refused; who reads is whoever signed the header of
-// readproof, never what a query says; what caches keep is the same for
-// everybody; no query and no key reaches the log.
+// It translates HTTP to host/registry, host/registry/search and
+// host/registry/translog and back and decides nothing itself. The invariants: a
+// body is strict JSON of at most 256 KiB or refused; who reads is whoever
+// signed the header of readproof, never what a query says; what caches keep is
+// the same for everybody; no query and no key reaches the log.
 package registryapi
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 )
 
-// Config is what the registry's door needs.
+// Config is what the registry's handler needs.
 type Config struct {
 	Registry *registry.Registry
 	// Log is the transparency log of the registry's events; nil: its routes are
@@ -28,15 +27,15 @@ type Config struct {
 	// URL is the host's base URL, for which callers may sign their proofs; nil:
 	// none.
 	URL func(context.Context) (string, error)
-	// Routed: whoever handed the request over has found this host by its Host, so
+	// TrustedHost: whoever handed the request over has found this host by its Host, so
 	// that callers may sign for that too. Where it is false, the Host is what the
 	// sender wrote, and nothing but a loopback address is taken.
-	Routed bool
-	Now    func() time.Time
-	Logger *slog.Logger
+	TrustedHost bool
+	Now         func() time.Time
+	Logger      *slog.Logger
 }
 
-// Registry returns the door of everything but search:
+// Registry returns the handler of everything but search:
 //
 //	POST /v1/halo                      publish
 //	POST /v1/revoke_halo               end a key
@@ -50,7 +49,7 @@ type Config struct {
 //
 // and the routes of the transparency log. Refusals are {"detail", "code"}.
 func Registry(c Config) http.Handler {
-	d := &door{Config: c, caller: caller{url: c.URL, routed: c.Routed, revoked: c.Registry.IsRevoked, now: c.Now}}
+	d := &api{Config: c, caller: caller{url: c.URL, routed: c.TrustedHost, revoked: c.Registry.IsRevoked, now: c.Now}}
 	routes := map[string]methods{
 		"/v1/halo":                 {http.MethodPost: d.publish},
 		"/v1/revoke_halo":          {http.MethodPost: d.revoke},
@@ -68,7 +67,7 @@ func Registry(c Config) http.Handler {
 	return (&doors{log: c.Logger, now: c.Now}).mux(routes)
 }
 
-type door struct {
+type api struct {
 	Config
 	caller caller
 }

@@ -29,7 +29,7 @@ type handler func(http.ResponseWriter, *http.Request) error
 // methods are the handlers of one path.
 type methods map[string]handler
 
-// doors routes by path, renders what is refused, and logs what failed.
+// handlers routes by path, renders what is refused, and logs what failed.
 type doors struct {
 	log *slog.Logger
 	now func() time.Time

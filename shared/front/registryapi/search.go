@@ -16,14 +16,14 @@ type Finder interface {
 	Find(ctx context.Context, r search.Request) (search.Page, error)
 }
 
-// SearchConfig is what the search door needs.
+// SearchConfig is what the search handler needs.
 type SearchConfig struct {
 	Finder Finder
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// Search returns the door of search, a function of its own on AWS:
+// Search returns the handler of search, a function of its own on AWS:
 //
 //	GET  /v1/search?q=&tag=&family=&max_price=&min_reputation=&limit=&cursor=
 //	GET  /v1/search_capability?q=&limit=&include_local=
@@ -33,7 +33,7 @@ type SearchConfig struct {
 // others are the reference's: one substring of the declared capabilities, the
 // claimed family, by score, no second page.
 func Search(c SearchConfig) http.Handler {
-	s := &searchDoor{c}
+	s := &searchAPI{c}
 	return (&doors{log: c.Logger, now: c.Now}).mux(map[string]methods{
 		"/v1/search":            {http.MethodGet: s.search},
 		"/v1/search_capability": {http.MethodGet: s.searchCapability},
@@ -41,14 +41,14 @@ func Search(c SearchConfig) http.Handler {
 	})
 }
 
-// OfSearch reports whether path is a route of Search.
-func OfSearch(path string) bool {
+// IsSearchPath reports whether path is a route of Search.
+func IsSearchPath(path string) bool {
 	return path == "/v1/search" || path == "/v1/search_capability" || path == "/v1/query_capability"
 }
 
-type searchDoor struct{ SearchConfig }
+type searchAPI struct{ SearchConfig }
 
-func (s *searchDoor) search(w http.ResponseWriter, r *http.Request) error {
+func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	req := search.Request{
 		Query: q.values.Get("q"), Tag: q.values.Get("tag"), Family: q.values.Get("family"),
@@ -78,10 +78,10 @@ func (s *searchDoor) search(w http.ResponseWriter, r *http.Request) error {
 }
 
 // searchCapability answers as the reference's SDK expects, which asks for a
-// route that its own registry does not have (wire §23 C2): a bare list, the
+// route that its own registry does not have (PROTOCOL §23 C2): a bare list, the
 // card in a member of another name. include_local is read and means nothing, as
 // in the reference: nobody gets to see who hides.
-func (s *searchDoor) searchCapability(w http.ResponseWriter, r *http.Request) error {
+func (s *searchAPI) searchCapability(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	q.boolean("include_local")
 	matches, err := s.plain(r.Context(), &q, q.values.Get("q"), "")
@@ -94,7 +94,7 @@ func (s *searchDoor) searchCapability(w http.ResponseWriter, r *http.Request) er
 	return public(w, r, matches[:fitting(matches)])
 }
 
-func (s *searchDoor) queryCapability(w http.ResponseWriter, r *http.Request) error {
+func (s *searchAPI) queryCapability(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	matches, err := s.plain(r.Context(), &q, q.values.Get("capability"), q.values.Get("family"))
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *searchDoor) queryCapability(w http.ResponseWriter, r *http.Request) err
 }
 
 // plain is the reference's search.
-func (s *searchDoor) plain(ctx context.Context, q *query, text, family string) ([]registryclient.HaloMatch, error) {
+func (s *searchAPI) plain(ctx context.Context, q *query, text, family string) ([]registryclient.HaloMatch, error) {
 	req := search.Request{Text: text, ClaimedFamily: family, ByScore: true, Limit: s.limit(q)}
 	if q.err != nil {
 		return nil, q.err
@@ -113,11 +113,11 @@ func (s *searchDoor) plain(ctx context.Context, q *query, text, family string) (
 	return s.shown(page.Matches, false), err
 }
 
-func (s *searchDoor) limit(q *query) int {
+func (s *searchAPI) limit(q *query) int {
 	return int(q.number("limit", search.DefaultLimit, 1, search.MaxLimit))
 }
 
-func (s *searchDoor) shown(found []search.Match, ranked bool) []registryclient.HaloMatch {
+func (s *searchAPI) shown(found []search.Match, ranked bool) []registryclient.HaloMatch {
 	now, matches := s.Now(), make([]registryclient.HaloMatch, len(found))
 	for i := range found {
 		matches[i] = matchOf(&found[i].Registration, now)

@@ -84,7 +84,7 @@ func loadSessions(t *testing.T) []session {
 
 // replay drives one session.
 type replay struct {
-	*door
+	*api
 	session
 	published []step // as they were accepted, in order
 	manifests bool
@@ -93,7 +93,7 @@ type replay struct {
 func TestASessionOfTheReferenceIsAnsweredAsThere(t *testing.T) {
 	for _, s := range loadSessions(t) {
 		t.Run(s.Name, func(t *testing.T) {
-			r := &replay{door: newDoor(t), session: s}
+			r := &replay{api: newTestServer(t), session: s}
 			for i, st := range s.Expect.Steps {
 				if st.Kind != "publish" && !r.manifests {
 					r.prove()
@@ -218,13 +218,13 @@ func (r *replay) judge() {
 			const n = 1000
 			p.Alpha, p.Beta, p.Evidence = n*score, n*(1-score), n-2
 		}
-		if _, err := r.registry.Judge(r.t.Context(), id, s); err != nil {
+		if _, err := r.registry.SetReputation(r.t.Context(), id, s); err != nil {
 			r.t.Fatal(err)
 		}
 	}
 }
 
-// replacing signs a publish anew, under the key that says which card it
+// replacing signs a publish again, under the key that says which card it
 // follows.
 func (r *replay) replacing(st step) map[string]any {
 	blob, _ := hex.DecodeString(st.JSON["capability_card_blob_hex"].(string))
@@ -254,7 +254,7 @@ func (r *replay) replacing(st step) map[string]any {
 	return again
 }
 
-// events takes the hash of the event that was signed anew out of a log.
+// events takes the hash of the event that was signed again out of a log.
 func (r *replay) events(want any) any {
 	for _, e := range want.([]any) {
 		if e := e.(map[string]any); e["seq"].(float64) > 14 {
@@ -431,7 +431,7 @@ func only(want, got any) any {
 // there, and with it anybody can check the event.
 func TestTheEventOfASessionVerifies(t *testing.T) {
 	s := loadSessions(t)[0]
-	r := &replay{door: newDoor(t), session: s}
+	r := &replay{api: newTestServer(t), session: s}
 	for i, st := range s.Expect.Steps {
 		if st.Kind == "publish" {
 			r.step(i, st)

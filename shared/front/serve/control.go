@@ -16,27 +16,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// loopbackDoor is where the control door listens on loopback with a token,
+// adminOverLoopback is where the admin socket listens on loopback with a token,
 // because a socket file has no owner there that keeps others out.
-const loopbackDoor = runtime.GOOS == "windows"
+const adminOverLoopback = runtime.GOOS == "windows"
 
-// ControlDoor is an open control door: a listener that only the user of the
-// data folder gets through.
-type ControlDoor struct {
+// AdminListener is an open admin socket: a listener that only the user of the
+// data directory gets through.
+type AdminListener struct {
 	net.Listener
 	token string // empty on a socket
 	file  string // removed at Close
 }
 
-// ListenControl opens the control door of the host over dataDir. The caller
-// has locked the data file, and closes the door before it gives the lock back:
+// ListenAdmin opens the admin socket of the host over dataDir. The caller
+// has locked the data file, and closes the handler before it gives the lock back:
 // otherwise the next host's socket could be taken for a stale one.
-func ListenControl(dataDir string, rand io.Reader) (*ControlDoor, error) {
-	return listenControl(dataDir, rand, loopbackDoor)
+func ListenAdmin(dataDir string, rand io.Reader) (*AdminListener, error) {
+	return listenAdmin(dataDir, rand, adminOverLoopback)
 }
 
-func listenControl(dir string, rand io.Reader, loopback bool) (*ControlDoor, error) {
-	if err := Private(dir); err != nil {
+func listenAdmin(dir string, rand io.Reader, loopback bool) (*AdminListener, error) {
+	if err := EnsurePrivate(dir); err != nil {
 		return nil, err
 	}
 	if loopback {
@@ -44,41 +44,41 @@ func listenControl(dir string, rand io.Reader, loopback bool) (*ControlDoor, err
 		if err != nil {
 			return nil, err
 		}
-		return &ControlDoor{Listener: l, token: token, file: filepath.Join(dir, tokenName)}, nil
+		return &AdminListener{Listener: l, token: token, file: filepath.Join(dir, tokenName)}, nil
 	}
 	l, err := listenSocket(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &ControlDoor{Listener: l}, nil // the listener removes its own file
+	return &AdminListener{Listener: l}, nil // the listener removes its own file
 }
 
-// Format shows where the door is, whatever the verb: not its token.
-func (d *ControlDoor) Format(f fmt.State, _ rune) {
-	_, _ = io.WriteString(f, "control door at "+d.Addr().String())
+// Format shows where the handler is, whatever the verb: not its token.
+func (d *AdminListener) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "admin socket at "+d.Addr().String())
 }
 
-// Close stops listening and removes what the door left in the data folder.
-func (d *ControlDoor) Close() error {
+// Close stops listening and removes what the handler left in the data directory.
+func (d *AdminListener) Close() error {
 	if d.file != "" {
 		os.Remove(d.file)
 	}
 	return d.Listener.Close()
 }
 
-// ErrNoHost says that no host is running over a data folder: whoever wants
+// ErrNoHost says that no host is running over a data directory: whoever wants
 // something of it opens the data file itself.
-var ErrNoHost = errors.New("no host is running over this data folder")
+var ErrNoHost = errors.New("no host is running over this data directory")
 
-// DialControl returns a client of the running host's control door and the base
+// DialAdmin returns a client of the running host's admin socket and the base
 // URL of its routes. The error is ErrNoHost if none runs, and a problem of
 // kind Forbidden if one does that belongs to another user.
-func DialControl(dataDir string) (*http.Client, string, error) {
-	return dialControl(dataDir, loopbackDoor)
+func DialAdmin(dataDir string) (*http.Client, string, error) {
+	return dialAdmin(dataDir, adminOverLoopback)
 }
 
-func dialControl(dir string, loopback bool) (*http.Client, string, error) {
-	dial, token, err := controlDialer(dir, loopback)
+func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
+	dial, token, err := adminDialer(dir, loopback)
 	if err != nil {
 		return nil, "", err
 	}
@@ -101,13 +101,13 @@ func dialControl(dir string, loopback bool) (*http.Client, string, error) {
 	if token != "" {
 		t = bearer{token: token, next: t}
 	}
-	return controlClient(t), controlURL, nil
+	return adminClient(t), adminURL, nil
 }
 
-// controlURL is the base URL of the control door in every home of one machine.
-const controlURL = "http://" + admin.ControlHost
+// adminURL is the base URL of the admin socket in every host of one machine.
+const adminURL = "http://" + admin.SocketHost
 
-func controlClient(t http.RoundTripper) *http.Client {
+func adminClient(t http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -116,7 +116,7 @@ func controlClient(t http.RoundTripper) *http.Client {
 
 type dialFunc func(context.Context) (net.Conn, error)
 
-func controlDialer(dir string, loopback bool) (dial dialFunc, token string, err error) {
+func adminDialer(dir string, loopback bool) (dial dialFunc, token string, err error) {
 	network, addr := "unix", filepath.Join(dir, socketName)
 	if loopback {
 		network = "tcp"
@@ -128,9 +128,9 @@ func controlDialer(dir string, loopback bool) (dial dialFunc, token string, err 
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, "", ErrNoHost
 	case errors.Is(err, fs.ErrPermission):
-		return nil, "", problem.Wrap(problem.Forbidden, err, "data folder %s belongs to another user", dir)
+		return nil, "", problem.Wrap(problem.Forbidden, err, "data directory %s belongs to another user", dir)
 	case err != nil:
-		return nil, "", problem.Wrap(problem.Unavailable, err, "the control door of %s cannot be found", dir)
+		return nil, "", problem.Wrap(problem.Unavailable, err, "the admin socket of %s cannot be found", dir)
 	}
 	return func(ctx context.Context) (net.Conn, error) {
 		d := net.Dialer{Timeout: dialTime}

@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// folder is a data folder with a short path, as a socket needs it.
+// folder is a data directory with a short path, as a socket needs it.
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vacancy")
@@ -30,17 +30,17 @@ func folder(t testing.TB) string {
 	return filepath.Join(dir, "data")
 }
 
-// hello is what lies behind a door in these tests.
+// hello is what lies behind a handler in these tests.
 var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello "+r.Host) })
 
-// open opens a control door over dir and serves hello behind it.
-func open(t testing.TB, dir string, loopback bool) *ControlDoor {
+// open opens a admin socket over dir and serves hello behind it.
+func open(t testing.TB, dir string, loopback bool) *AdminListener {
 	t.Helper()
-	d, err := listenControl(dir, rand.Reader, loopback)
+	d, err := listenAdmin(dir, rand.Reader, loopback)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: Control(d, hello)}
+	s := &http.Server{Handler: AdminHandler(d, hello)}
 	go s.Serve(d)
 	t.Cleanup(func() { s.Close() })
 	return d
@@ -66,11 +66,11 @@ func TestTheControlDoorIsReachedThroughItsFolder(t *testing.T) {
 	for name, loopback := range map[string]bool{"socket": false, "loopback": true} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t)
-			if _, _, err := dialControl(dir, loopback); !errors.Is(err, ErrNoHost) {
+			if _, _, err := dialAdmin(dir, loopback); !errors.Is(err, ErrNoHost) {
 				t.Errorf("dialControl() without a folder = %v, want no host", err)
 			}
 			d := open(t, dir, loopback)
-			client, base, err := dialControl(dir, loopback)
+			client, base, err := dialAdmin(dir, loopback)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,14 +80,14 @@ func TestTheControlDoorIsReachedThroughItsFolder(t *testing.T) {
 			}
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if string(b) != "hello "+admin.ControlHost {
-				t.Errorf("answer = %q, want that of the handler, for Host %s", b, admin.ControlHost)
+			if string(b) != "hello "+admin.SocketHost {
+				t.Errorf("answer = %q, want that of the handler, for Host %s", b, admin.SocketHost)
 			}
 			d.Close()
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-				t.Errorf("a closed door leaves %v, %v in the data folder", left, err)
+				t.Errorf("a closed handler leaves %v, %v in the data directory", left, err)
 			}
-			if _, _, err := dialControl(dir, loopback); !errors.Is(err, ErrNoHost) {
+			if _, _, err := dialAdmin(dir, loopback); !errors.Is(err, ErrNoHost) {
 				t.Errorf("dialControl() after Close() = %v, want no host", err)
 			}
 		})
@@ -99,7 +99,7 @@ func TestOnlyTheOwnerMayEnter(t *testing.T) {
 		dir := folder(t)
 		open(t, dir, loopback)
 		if got := mode(t, dir).Perm(); got != 0o700 {
-			t.Errorf("data folder has mode %04o, want 0700", got)
+			t.Errorf("data directory has mode %04o, want 0700", got)
 		}
 		if got := mode(t, filepath.Join(dir, name)).Perm(); got != 0o600 {
 			t.Errorf("%s has mode %04o, want 0600", name, got)
@@ -116,7 +116,7 @@ func TestAFolderThatOthersMayEnterIsRefusedAndLeftAsItIs(t *testing.T) {
 		if err := os.Chmod(dir, m); err != nil {
 			t.Fatal(err)
 		}
-		_, err := listenControl(dir, rand.Reader, false)
+		_, err := listenAdmin(dir, rand.Reader, false)
 		wantKind(t, "listenControl()", err, problem.Usage)
 		if text := problem.Of(err).Text(); !strings.Contains(text, "chmod 700 "+dir) {
 			t.Errorf("refusal = %q, want the command that helps", text)
@@ -129,13 +129,13 @@ func TestAFolderThatOthersMayEnterIsRefusedAndLeftAsItIs(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := listenControl(file, rand.Reader, false)
+	_, err := listenAdmin(file, rand.Reader, false)
 	wantKind(t, "listenControl() on a file", err, problem.Usage)
 }
 
 func TestAKilledHostsSocketIsReplacedAndALiveOnesIsNot(t *testing.T) {
 	dir := folder(t)
-	if err := Private(dir); err != nil {
+	if err := EnsurePrivate(dir); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, socketName)
@@ -143,32 +143,32 @@ func TestAKilledHostsSocketIsReplacedAndALiveOnesIsNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = listenControl(dir, rand.Reader, false)
+	_, err = listenAdmin(dir, rand.Reader, false)
 	wantKind(t, "listenControl() beside a live host", err, problem.Conflict)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	l.Close() // what kill -9 leaves
 	if mode(t, path).Type() != fs.ModeSocket {
 		t.Fatal("no socket was left behind")
 	}
-	if _, _, err := dialControl(dir, false); !errors.Is(err, ErrNoHost) {
+	if _, _, err := dialAdmin(dir, false); !errors.Is(err, ErrNoHost) {
 		t.Errorf("dialControl() at a dead socket = %v, want no host", err)
 	}
 	open(t, dir, false)
-	if _, _, err := dialControl(dir, false); err != nil {
+	if _, _, err := dialAdmin(dir, false); err != nil {
 		t.Errorf("dialControl() = %v", err)
 	}
 }
 
 func TestAFileInTheSocketsPlaceIsKept(t *testing.T) {
 	dir := folder(t)
-	if err := Private(dir); err != nil {
+	if err := EnsurePrivate(dir); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, socketName)
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenControl(dir, rand.Reader, false); err == nil {
+	if _, err := listenAdmin(dir, rand.Reader, false); err == nil {
 		t.Error("listenControl() over a file = no error")
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "precious" {
@@ -178,9 +178,9 @@ func TestAFileInTheSocketsPlaceIsKept(t *testing.T) {
 
 func TestAPathTooLongForASocketIsNamed(t *testing.T) {
 	dir := filepath.Join(folder(t), strings.Repeat("x", 100))
-	_, err := listenControl(dir, rand.Reader, false)
+	_, err := listenAdmin(dir, rand.Reader, false)
 	wantKind(t, "listenControl()", err, problem.Usage)
-	if text := problem.Of(err).Text(); !strings.HasPrefix(text, "data folder: expected a path of at most 90 bytes, got ") {
+	if text := problem.Of(err).Text(); !strings.HasPrefix(text, "data directory: expected a path of at most 90 bytes, got ") {
 		t.Errorf("refusal = %q", text)
 	}
 }
@@ -189,7 +189,7 @@ func TestTheLoopbackDoorNeedsItsToken(t *testing.T) {
 	dir := folder(t)
 	d := open(t, dir, true)
 	if !d.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		t.Fatalf("the door listens on %s, want loopback", d.Addr())
+		t.Fatalf("the handler listens on %s, want loopback", d.Addr())
 	}
 	for name, header := range map[string]string{
 		"none": "", "another scheme": "Basic " + d.token, "bare": d.token, "a beginning": "Bearer " + d.token[:63], "more": "Bearer " + d.token + "0", "none after the scheme": "Bearer ",
@@ -197,7 +197,7 @@ func TestTheLoopbackDoorNeedsItsToken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := http.NewRequest("GET", "http://"+d.Addr().String()+"/v1/admin/vacants", nil)
-			r.Host = admin.ControlHost
+			r.Host = admin.SocketHost
 			if header != "" {
 				r.Header.Set("Authorization", header)
 			}
@@ -219,14 +219,14 @@ func TestTheLoopbackDoorNeedsItsToken(t *testing.T) {
 		t.Errorf("token of %d digits, want 64", len(d.token))
 	}
 	if other := open(t, folder(t), true); other.token == d.token {
-		t.Error("two doors have one token")
+		t.Error("two handlers have one token")
 	}
 }
 
 func TestTheTokenIsNotPrinted(t *testing.T) {
 	dir := folder(t)
 	d := open(t, dir, true)
-	client, _, err := dialControl(dir, true)
+	client, _, err := dialAdmin(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,11 +243,11 @@ func TestATokenFileOfAKilledHostMeansNoHost(t *testing.T) {
 	dir := folder(t)
 	d := open(t, dir, true)
 	d.Listener.Close() // killed: the file stays
-	if _, _, err := dialControl(dir, true); !errors.Is(err, ErrNoHost) {
+	if _, _, err := dialAdmin(dir, true); !errors.Is(err, ErrNoHost) {
 		t.Errorf("dialControl() = %v, want no host", err)
 	}
 	open(t, dir, true)
-	if _, _, err := dialControl(dir, true); err != nil {
+	if _, _, err := dialAdmin(dir, true); err != nil {
 		t.Errorf("dialControl() after another start = %v", err)
 	}
 }
@@ -257,18 +257,18 @@ func TestAPageReachesNothingBehindEitherDoor(t *testing.T) {
 	for name, loopback := range map[string]bool{"socket": false, "loopback": true} {
 		for what, headers := range map[string]string{
 			"a rebound name": "Host: evil.example\r\n",
-			"fetch":          "Host: " + admin.ControlHost + "\r\nOrigin: https://evil.example\r\n",
+			"fetch":          "Host: " + admin.SocketHost + "\r\nOrigin: https://evil.example\r\n",
 			"an image":       "Host: 127.0.0.1\r\nSec-Fetch-Site: cross-site\r\n",
-			"a form":         "Host: " + admin.ControlHost + "\r\nOrigin: null\r\nContent-Type: text/plain\r\n",
+			"a form":         "Host: " + admin.SocketHost + "\r\nOrigin: null\r\nContent-Type: text/plain\r\n",
 		} {
 			t.Run(name+", "+what, func(t *testing.T) {
 				dir := folder(t)
-				d, err := listenControl(dir, rand.Reader, loopback)
+				d, err := listenAdmin(dir, rand.Reader, loopback)
 				if err != nil {
 					t.Fatal(err)
 				}
 				reached := false
-				s := &http.Server{Handler: Control(d, admin.Handler(admin.Config{Host: admin.ControlHost, Verify: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })}))}
+				s := &http.Server{Handler: AdminHandler(d, admin.Handler(admin.Config{Host: admin.SocketHost, Verify: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })}))}
 				go s.Serve(d)
 				defer s.Close()
 				c, err := net.Dial(d.Addr().Network(), d.Addr().String())

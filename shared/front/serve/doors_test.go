@@ -10,13 +10,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 )
 
-// named is a door that says who it is.
+// named is a handler that says who it is.
 func named(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) })
 }
 
 func TestThePublicListenerLeadsEachPathToItsDoor(t *testing.T) {
-	all := serve.Doors{Message: named("message"), Registry: named("registry"), Search: named("search"),
+	all := serve.Handlers{Message: named("message"), Registry: named("registry"), Search: named("search"),
 		Gate: named("gate"), Children: named("children")}.Public()
 	calls := serve.Public(named("message"))
 	for path, want := range map[string]struct{ all, calls string }{
@@ -52,7 +52,7 @@ func TestThePublicListenerLeadsEachPathToItsDoor(t *testing.T) {
 		for who, h := range map[string]struct {
 			http.Handler
 			want string
-		}{"all doors": {all, want.all}, "calls alone": {calls, want.calls}} {
+		}{"all handlers": {all, want.all}, "calls alone": {calls, want.calls}} {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest("POST", path, nil))
 			if got := w.Body.String(); got != h.want && !(h.want == "404" && w.Code == 404 && strings.Contains(got, "no such path")) {

@@ -27,7 +27,7 @@ import (
 // family is a host with a parent and two closed children: one whose substrate
 // is an endpoint, which its manifest permits, and one that echoes.
 type family struct {
-	*serve.House
+	*serve.Server
 	parent, thinker, closed vacants.Record
 	client                  *outbound.Client // as the host's own
 	reached                 *atomic.Int64    // requests that came to the outside
@@ -36,7 +36,7 @@ type family struct {
 
 func newFamily(t *testing.T, model http.HandlerFunc) *family {
 	t.Helper()
-	f := &family{House: house(t, memory.New(), "http://127.0.0.1:1", quiet), reached: &atomic.Int64{}}
+	f := &family{Server: house(t, memory.New(), "http://127.0.0.1:1", quiet), reached: &atomic.Int64{}}
 	endpoint := httptest.NewServer(model)
 	t.Cleanup(endpoint.Close)
 	outside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -109,14 +109,14 @@ func TestAClosedChildFollowsNoRedirectOutOfItsTree(t *testing.T) {
 // A substrate that its manifest does not name, however it came to have it.
 func TestAClosedChildReachesNoOtherSubstrate(t *testing.T) {
 	f := newFamily(t, http.NotFound)
-	kinds := serve.Substrates(true)
+	kinds := serve.NewSubstrates(true)
 	loose, err := kinds.Kinds["http"](f.outside + "/answer")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Not bound to any house: nobody gets out.
 	if _, err := loose.Answer(t.Context(), substrate.Question{Vacant: f.parent.ID}); !problem.Is(err, problem.BehaviourFailed) {
-		t.Errorf("Answer() before a house is open = %v, want a failure", err)
+		t.Errorf("Answer() before a server is open = %v, want a failure", err)
 	}
 	for who, id := range map[string]identity.ID{"thinker": f.thinker.ID, "closed": f.closed.ID} {
 		_, err := f.client.Do(t.Context(), outbound.Vacant(id), outbound.Request{Method: http.MethodPost, URL: f.outside + "/answer"})

@@ -14,17 +14,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// openGate makes the gate of a house that is put together but for its doors.
-func (h Home) openGate(house *House) *graduation.Service {
+// newGate makes the gate of a server that is put together but for its handlers.
+func (h Config) newGate(house *Server) *graduation.Service {
 	return graduation.New(graduation.Config{
 		Store: h.Store, Vacants: house.Vacants, Registry: house.Registry, Now: h.Now, Rand: h.Rand,
 		Evidence: &collusionevidence.Collector{Store: h.Store, Vacants: house.Vacants, Registry: house.Registry, Texts: house.Texts, Now: h.Now},
 	})
 }
 
-// WarnOfGate says in the log where the check for collusion was switched off. A
+// LogGateWarnings says in the log where the check for collusion was switched off. A
 // home calls it when it starts.
-func (h *House) WarnOfGate(ctx context.Context, log *slog.Logger) {
+func (h *Server) LogGateWarnings(ctx context.Context, log *slog.Logger) {
 	said, err := h.Gate.Warnings(ctx)
 	for _, text := range said {
 		log.LogAttrs(ctx, slog.LevelWarn, text)
@@ -34,32 +34,32 @@ func (h *House) WarnOfGate(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// GateDoor is the public door of the gate: nil is the house's own, which walks
+// GateHandler is the public handler of the gate: nil is the server's own, which walks
 // an attempt to its end before it answers.
-func (h *House) GateDoor(gate graduation.Gate) http.Handler {
+func (h *Server) GateHandler(gate graduation.Gate) http.Handler {
 	if gate == nil {
 		gate = h.Gate
 	}
 	return registryapi.Graduations(registryapi.GraduationsConfig{
-		Gate: gate, Revoked: h.Registry.IsRevoked, URL: h.Vacants.Base, Routed: h.home.Routed, Now: h.home.Now, Logger: h.home.Log,
+		Gate: gate, Revoked: h.Registry.IsRevoked, URL: h.Vacants.Base, TrustedHost: h.config.TrustedHost, Now: h.config.Now, Logger: h.config.Log,
 	})
 }
 
-// ChildrenDoor is where a parent asks for children by its own signature.
-func (h *House) ChildrenDoor() http.Handler {
-	return admin.Signed(admin.Config{Vacants: h.Vacants, Log: h.home.Log},
-		&spawning.Requests{Store: h.home.Store, Now: h.home.Now, Rand: h.home.Rand})
+// ChildrenHandler is where a parent asks for children by its own signature.
+func (h *Server) ChildrenHandler() http.Handler {
+	return admin.SignedChildren(admin.Config{Vacants: h.Vacants, Log: h.config.Log},
+		&spawning.Requests{Store: h.config.Store, Now: h.config.Now, Rand: h.config.Rand})
 }
 
-// report is what the control door tells of children.
-func (h *House) report(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
-	return delegation.Report(ctx, h.Vacants, h.home.Store, parent, cursor, n)
+// report is what the admin socket tells of children.
+func (h *Server) report(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
+	return delegation.Report(ctx, h.Vacants, h.config.Store, parent, cursor, n)
 }
 
-// keyed is the control door of a home with an operator: by the operator's key
+// requireOperatorKey is the admin socket of a host with an operator: by the operator's key
 // alone, but for parents, which ask for their children by their own.
-func (h Home) keyed(routes, children http.Handler) http.Handler {
-	operators := admin.Keyed(h.Operator, routes)
+func (h Config) requireOperatorKey(routes, children http.Handler) http.Handler {
+	operators := admin.RequireKey(h.Operator, routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && admin.ChildrenPath(r.URL.Path) && r.Header["Authorization"] == nil {
 			children.ServeHTTP(w, r)

@@ -25,7 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Where the operator's key guards the control door, a parent gets through by its
+// Where the operator's key guards the admin socket, a parent gets through by its
 // own signature, to its own children and to nothing else.
 func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 	s := memory.New()
@@ -38,7 +38,7 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := serve.Home{Store: s, Vault: vault, Substrates: serve.Substrates(true), URL: "http://127.0.0.1:1", Operator: keys,
+	h, err := serve.Config{Store: s, Vault: vault, Substrates: serve.NewSubstrates(true), URL: "http://127.0.0.1:1", Operator: keys,
 		Log: quiet, Now: time.Now, Rand: rand.Reader}.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -78,18 +78,18 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 			q.Header.Set("Authorization", "Bearer "+c.bearer)
 		}
 		w := httptest.NewRecorder()
-		h.Account.ServeHTTP(w, q)
+		h.Admin.ServeHTTP(w, q)
 		if w.Code != c.want {
 			t.Errorf("%s: %s %s = %d %s, want %d", c.what, c.method, c.path, w.Code, w.Body, c.want)
 		}
 	}
 }
 
-// One machine's control door takes graduations, and answers what came of it; the
-// same request at the public door then joins it.
+// One machine's admin socket takes graduations, and answers what came of it; the
+// same request at the public handler then joins it.
 func TestAHouseWalksAGraduationAtBothDoors(t *testing.T) {
 	h := house(t, memory.New(), "http://127.0.0.1:1", quiet)
-	client, base := serve.InProcess(h.Account)
+	client, base := serve.InProcess(h.Admin)
 	c := &admin.Client{HTTP: client, URL: base}
 	parent, err := c.Create(t.Context(), admin.Creation{Name: "parent", Capability: "leads"})
 	if err != nil {
@@ -124,13 +124,13 @@ func TestAHouseWalksAGraduationAtBothDoors(t *testing.T) {
 	q := httptest.NewRequest("POST", "http://127.0.0.1:1/v1/graduations", bytes.NewReader(blob))
 	q.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	serve.Doors{Message: h.Message, Gate: h.GateDoor(nil)}.Public().ServeHTTP(w, q)
+	serve.Handlers{Message: h.Message, Gate: h.GateHandler(nil)}.Public().ServeHTTP(w, q)
 	var again graduation.View
 	if err := json.Unmarshal(w.Body.Bytes(), &again); err != nil || w.Code != http.StatusOK || again.ID != view.ID {
 		t.Errorf("POST of the same = %d %s, want 200 with %s", w.Code, w.Body, view.ID)
 	}
 	var log bytes.Buffer
-	h.WarnOfGate(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
+	h.LogGateWarnings(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
 	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "detector is zeros") {
 		t.Errorf("WarnOfGate() says %q, want a warning", log.String())
 	}

@@ -28,12 +28,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Home is what differs from home to home: where things are kept, and where
+// Config is what differs from home to home: where things are kept, and where
 // callers find the host.
-type Home struct {
+type Config struct {
 	Store      store.Store
 	Vault      custody.Vault
-	Substrates Offer
+	Substrates SubstrateSet
 	// URL is the base URL, as callers reach the host; "" reads the one that PUT
 	// /v1/admin/host keeps in the store.
 	URL string
@@ -41,7 +41,7 @@ type Home struct {
 	// software identity, sealed in the store.
 	Identity func(context.Context) (identity.Signer, error)
 	// Operator checks the key that Account asks for, under any Host. nil: the
-	// address guards that door.
+	// address guards that handler.
 	Operator  admin.Checker
 	Stage     string        // told at GET /v1/admin/host; "" outside a stage
 	Version   string        // of Vacancy, told there too
@@ -49,40 +49,40 @@ type Home struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader // safe for concurrent use
-	// Verify and Chain stream at the control door; nil: not there.
+	// Verify and Chain stream at the admin socket; nil: not there.
 	Verify, Chain http.Handler
 	// Probe asks the endpoint of a vacant that runs elsewhere whether anybody is
 	// there, before it is listed; nil: none that runs elsewhere is listed here.
 	Probe func(ctx context.Context, endpoint string) error
-	// Routed: requests come from a router that found this host by their Host; else
+	// TrustedHost: requests come from a router that found this host by their Host; else
 	// their Host is what the sender wrote.
-	Routed bool
-	// Seals lets the control door seal the registry's log; without it that is for
+	TrustedHost bool
+	// SealsLog lets the admin socket seal the registry's log; without it that is for
 	// a process that has the host's identity and little else.
-	Seals bool
+	SealsLog bool
 }
 
-// House is a host put together over a home.
-type House struct {
-	Vacants *vacants.Vacants
+// Server is a host put together over a host.
+type Server struct {
+	Vacants *vacants.Directory
 	Texts   *textkeys.Keys
 	Calls   *call.Host
-	// Registry keeps what is published here. Its doors are opened by who serves
+	// Registry keeps what is published here. Its handlers are opened by who serves
 	// them (RegistryDoor, SearchDoor): a function that does not carries none of
 	// what they need.
 	Registry *registry.Registry
 	Gate     *graduation.Service
 	Message  http.Handler // for Public
-	Account  http.Handler // for Control or InProcess; with an Operator for anybody
+	Admin    http.Handler // for Control or InProcess; with an Operator for anybody
 
-	home Home
+	config Config
 }
 
 // Open puts the host together. It reads and writes nothing yet, so that a
 // function's start waits for nothing.
-func (h Home) Open() (*House, error) {
+func (h Config) Open() (*Server, error) {
 	composites := delegation.New(delegation.Config{Store: h.Store, Substrates: h.Substrates.Kinds, Now: h.Now, Rand: h.Rand})
-	kinds := substrate.Kinds{plan.Kind: composites.Open} // which combines by those of the home alone
+	kinds := substrate.Kinds{plan.Kind: composites.Open} // which combines by those of the host alone
 	maps.Copy(kinds, h.Substrates.Kinds)
 	v, reg, err := vacants.NewWithRegistry(vacants.Config{
 		Store: h.Store, Vault: h.Vault, Substrates: kinds, Now: h.Now, Rand: h.Rand, URL: h.URL, Identity: h.Identity,
@@ -98,50 +98,50 @@ func (h Home) Open() (*House, error) {
 		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Note,
 	})
 	composites.Bind(v, calls)
-	house := &House{
-		Vacants: v, Texts: keys, Calls: calls, Registry: reg, home: h,
+	house := &Server{
+		Vacants: v, Texts: keys, Calls: calls, Registry: reg, config: h,
 		Message: message.Handler(message.Config{Host: calls, Directory: v, Log: h.Log, Now: h.Now}),
 	}
-	house.Gate = h.openGate(house)
-	house.Account, err = h.account(house)
+	house.Gate = h.newGate(house)
+	house.Admin, err = h.adminHandler(house)
 	return house, err
 }
 
-func (h Home) account(house *House) (http.Handler, error) {
+func (h Config) adminHandler(house *Server) (http.Handler, error) {
 	c := admin.Config{
-		Vacants: house.Vacants, Host: admin.ControlHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log,
-		KeyService: h.Identity != nil, Stage: h.Stage, Version: h.Version, Gate: house.Gate, Report: house.report,
+		Vacants: house.Vacants, Host: admin.SocketHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log,
+		KeyService: h.Identity != nil, Stage: h.Stage, Version: h.Version, Gate: house.Gate, ChildReport: house.report,
 	}
-	if h.Seals {
+	if h.SealsLog {
 		l, err := house.OpenLog(nil)
 		if err != nil {
 			return nil, err
 		}
-		c.Seal = SealDoor(l)
+		c.Seal = SealHandler(l)
 	}
 	if h.Operator == nil {
-		c.Graduations = house.GateDoor(nil)
+		c.Graduations = house.GateHandler(nil)
 		return admin.Handler(c), nil
 	}
 	c.Host = ""
-	return h.keyed(admin.Handler(c), house.ChildrenDoor()), nil
+	return h.requireOperatorKey(admin.Handler(c), house.ChildrenHandler()), nil
 }
 
-// Upkeep destroys the text keys whose time is over and wipes keys that have
+// Maintain destroys the text keys whose time is over and wipes keys that have
 // been in memory for long. It returns how many days' texts nobody can read
 // from now on. A home runs it now and then.
-func (h *House) Upkeep(ctx context.Context) (days int, err error) {
+func (h *Server) Maintain(ctx context.Context) (days int, err error) {
 	h.Vacants.Sweep()
 	return h.Texts.Sweep(ctx)
 }
 
-// Keep runs Upkeep at once and then every so often, until ctx ends. What fails
+// MaintainEvery runs Upkeep at once and then every so often, until ctx ends. What fails
 // is logged and tried again.
-func (h *House) Keep(ctx context.Context, every time.Duration, log *slog.Logger) {
+func (h *Server) MaintainEvery(ctx context.Context, every time.Duration, log *slog.Logger) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		days, err := h.Upkeep(ctx)
+		days, err := h.Maintain(ctx)
 		if days > 0 {
 			log.LogAttrs(ctx, slog.LevelInfo, "texts are beyond reading now", slog.Int("days", days))
 		}
@@ -156,26 +156,26 @@ func (h *House) Keep(ctx context.Context, every time.Duration, log *slog.Logger)
 	}
 }
 
-// Offer is what does the thinking in a home. It is made before the house that it
+// SubstrateSet is what does the thinking in a host. It is made before the server that it
 // thinks for, which binds it when it opens: an Offer is for one house.
-type Offer struct {
+type SubstrateSet struct {
 	Kinds substrate.Kinds
 	guard *egress.Guard
 }
 
-// Substrates are those that every home offers. Only in dev do they reach
+// NewSubstrates are those that every host offers. Only in dev do they reach
 // loopback, where the person's own endpoints run. A vacant reaches by them what
 // the host's egress guard lets it.
-func Substrates(dev bool) Offer {
+func NewSubstrates(dev bool) SubstrateSet {
 	guard := &egress.Guard{}
 	client := outbound.New(outbound.Options{AllowLoopback: dev, Guard: guard.Permit})
-	return Offer{
+	return SubstrateSet{
 		Kinds: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpagent.New(client)},
 		guard: guard,
 	}
 }
 
-func (o *Offer) bind(v *vacants.Vacants, r *registry.Registry) {
+func (o *SubstrateSet) bind(v *vacants.Directory, r *registry.Registry) {
 	if o.guard != nil {
 		o.guard.Bind(v, r)
 	}

@@ -33,20 +33,20 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func house(t *testing.T, s store.Store, url string, log *slog.Logger) *serve.House {
+func house(t *testing.T, s store.Store, url string, log *slog.Logger) *serve.Server {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := serve.Home{Store: s, Vault: vault, Substrates: serve.Substrates(true), URL: url, Log: log, Now: time.Now, Rand: rand.Reader}.Open()
+	h, err := serve.Config{Store: s, Vault: vault, Substrates: serve.NewSubstrates(true), URL: url, Log: log, Now: time.Now, Rand: rand.Reader}.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-// home is a running host: its public URL, and a client of its control door.
+// home is a running host: its public URL, and a client of its admin socket.
 type home struct {
 	url     string
 	control *admin.Client
@@ -67,7 +67,7 @@ func start(t *testing.T) *home {
 	}
 	url := "http://" + l.Addr().String()
 	h := house(t, memory.New(), url, quiet)
-	door, err := serve.ListenControl(dir, rand.Reader)
+	door, err := serve.ListenAdmin(dir, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +75,8 @@ func start(t *testing.T) *home {
 	done := make(chan error, 1)
 	go func() {
 		done <- serve.Run(ctx, quiet, time.Second,
-			serve.Door{Listener: l, Handler: serve.Public(h.Message)},
-			serve.Door{Listener: door, Handler: serve.Control(door, h.Account), Streams: true})
+			serve.Endpoint{Listener: l, Handler: serve.Public(h.Message)},
+			serve.Endpoint{Listener: door, Handler: serve.AdminHandler(door, h.Admin), Streams: true})
 	}()
 	stopped := false
 	stop := func() error {
@@ -88,7 +88,7 @@ func start(t *testing.T) *home {
 		return <-done
 	}
 	t.Cleanup(func() { stop() })
-	client, base, err := serve.DialControl(dir)
+	client, base, err := serve.DialAdmin(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Header.Set("Content-Type", "application/json")
-			r.Host = admin.ControlHost
+			r.Host = admin.SocketHost
 			resp, err := http.DefaultTransport.RoundTrip(r)
 			if err != nil {
 				t.Fatal(err)
@@ -211,7 +211,7 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 
 func TestACommandWithoutAHostTakesTheSameDoor(t *testing.T) {
 	h := house(t, memory.New(), "http://127.0.0.1:1", quiet)
-	client, base := serve.InProcess(h.Account)
+	client, base := serve.InProcess(h.Admin)
 	c := &admin.Client{HTTP: client, URL: base}
 	v, err := c.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
 	if err != nil {
@@ -310,7 +310,7 @@ func TestTheEndWaitsForWhatIsUnderWayAndCutsTheRest(t *testing.T) {
 				io.WriteString(w, "done")
 			})
 			done := make(chan error, 1)
-			go func() { done <- serve.Run(ctx, quiet, c.grace, serve.Door{Listener: l, Handler: slow}) }()
+			go func() { done <- serve.Run(ctx, quiet, c.grace, serve.Endpoint{Listener: l, Handler: slow}) }()
 			context.AfterFunc(ctx, func() { close(release) })
 			resp, err := http.Get("http://" + l.Addr().String())
 			if (err != nil) != c.cut {
@@ -339,12 +339,12 @@ func TestADoorThatFailsEndsTheOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad.Close()
-	err = serve.Run(t.Context(), quiet, time.Second, serve.Door{Listener: good, Handler: http.NotFoundHandler()}, serve.Door{Listener: bad, Handler: http.NotFoundHandler()})
+	err = serve.Run(t.Context(), quiet, time.Second, serve.Endpoint{Listener: good, Handler: http.NotFoundHandler()}, serve.Endpoint{Listener: bad, Handler: http.NotFoundHandler()})
 	if !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Run() = %v, want which listener failed", err)
 	}
 	if _, err := net.Dial("tcp", good.Addr().String()); err == nil {
-		t.Error("the other door is still open")
+		t.Error("the other handler is still open")
 	}
 }
 
@@ -366,7 +366,7 @@ func TestUpkeepGoesOnAfterAFailure(t *testing.T) {
 	s := memory.New()
 	var log bytes.Buffer
 	h := house(t, s, "http://127.0.0.1:1", quiet)
-	if _, err := h.Upkeep(t.Context()); err != nil {
+	if _, err := h.Maintain(t.Context()); err != nil {
 		t.Errorf("Upkeep() = %v", err)
 	}
 	s.Close()
@@ -374,7 +374,7 @@ func TestUpkeepGoesOnAfterAFailure(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		h.Keep(ctx, time.Millisecond, slog.New(slog.NewTextHandler(&lines{&log, 2, cancel}, nil)))
+		h.MaintainEvery(ctx, time.Millisecond, slog.New(slog.NewTextHandler(&lines{&log, 2, cancel}, nil)))
 	}()
 	<-done
 	if !strings.Contains(log.String(), "msg=upkeep") {
@@ -397,14 +397,14 @@ func (l *lines) Write(b []byte) (int, error) {
 }
 
 func TestAHomeWhoseURLIsNoneIsRefused(t *testing.T) {
-	_, err := serve.Home{Store: memory.New(), Substrates: serve.Substrates(false), URL: "vacancy.example", Log: quiet, Now: time.Now, Rand: rand.Reader}.Open()
+	_, err := serve.Config{Store: memory.New(), Substrates: serve.NewSubstrates(false), URL: "vacancy.example", Log: quiet, Now: time.Now, Rand: rand.Reader}.Open()
 	if !problem.Is(err, problem.Usage) {
 		t.Errorf("Open() = %v, want a refusal", err)
 	}
 }
 
 // A home as on AWS: it learns its URL later, its identity lies in a key
-// service, and a key and not the address guards its control door.
+// service, and a key and not the address guards its admin socket.
 func TestAHomeWithAnOperatorAsksForItsKeyAndTakesAnyHost(t *testing.T) {
 	s := memory.New()
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
@@ -416,15 +416,15 @@ func TestAHomeWithAnOperatorAsksForItsKeyAndTakesAnyHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := operator.Keys{Store: s, Now: time.Now, Rand: rand.Reader}
-	h, err := serve.Home{
-		Store: s, Vault: vault, Substrates: serve.Substrates(false), Log: quiet, Now: time.Now, Rand: rand.Reader,
+	h, err := serve.Config{
+		Store: s, Vault: vault, Substrates: serve.NewSubstrates(false), Log: quiet, Now: time.Now, Rand: rand.Reader,
 		Identity: func(context.Context) (identity.Signer, error) { return self, nil },
 		Operator: keys, Stage: "test", Version: "v1",
 	}.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(h.Account)
+	srv := httptest.NewServer(h.Admin)
 	defer srv.Close()
 	c := admin.Client{HTTP: srv.Client(), URL: srv.URL}
 	if _, err := c.Host(t.Context(), ""); !problem.Is(err, problem.Unauthorized) {
@@ -461,7 +461,7 @@ func TestOnlyDevReachesLoopback(t *testing.T) {
 	}))
 	defer target.Close()
 	for _, dev := range []bool{true, false} {
-		offer := serve.Substrates(dev)
+		offer := serve.NewSubstrates(dev)
 		sub, err := offer.Kinds["http"](target.URL)
 		if err != nil {
 			t.Fatal(err)
@@ -473,7 +473,7 @@ func TestOnlyDevReachesLoopback(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := serve.Home{
+		h, err := serve.Config{
 			Store: memory.New(), Vault: vault, Substrates: offer, URL: "http://127.0.0.1:1", Log: quiet, Now: time.Now, Rand: rand.Reader,
 		}.Open()
 		if err != nil {

@@ -6,11 +6,11 @@ import (
 )
 
 // InProcess returns a client of h, and its base URL, for a command that has
-// opened the data file itself because no host runs: it takes the same door as
+// opened the data file itself because no host runs: it takes the same handler as
 // through a socket. Answers stream: the reader of a body paces the handler,
 // and closing the body makes its writes fail.
 func InProcess(h http.Handler) (*http.Client, string) {
-	return controlClient(direct{h}), controlURL
+	return adminClient(direct{h}), adminURL
 }
 
 // direct is a transport that calls the handler.

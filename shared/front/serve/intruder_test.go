@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// intruder, when it names a data folder, makes the test binary try to get in
+// intruder, when it names a data directory, makes the test binary try to get in
 // there and report, instead of running tests.
 const intruder = "VACANCY_TEST_INTRUDER"
 
@@ -47,7 +47,7 @@ func intrude(w io.Writer, dir string) {
 	if b, err := os.ReadFile(filepath.Join(dir, tokenName)); err == nil {
 		fmt.Fprintf(w, "the token: %s\n", b)
 	}
-	if _, _, err := DialControl(dir); !problem.Is(err, problem.Forbidden) {
+	if _, _, err := DialAdmin(dir); !problem.Is(err, problem.Forbidden) {
 		fmt.Fprintf(w, "from DialControl: %v\n", err)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// KeepSealed seals a log every so often until ctx ends, if something is new.
+// SealEvery seals a log every so often until ctx ends, if something is new.
 // What fails is logged and tried again; that another process seals is no fault.
-func KeepSealed(ctx context.Context, l *translog.Log, every time.Duration, log *slog.Logger) {
+func SealEvery(ctx context.Context, l *translog.Log, every time.Duration, log *slog.Logger) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -33,8 +33,8 @@ func KeepSealed(ctx context.Context, l *translog.Log, every time.Duration, log *
 	}
 }
 
-// SealDoor answers account's POST /v1/admin/log/seal.
-func SealDoor(l *translog.Log) http.Handler {
+// SealHandler answers account's POST /v1/admin/log/seal.
+func SealHandler(l *translog.Log) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := l.Seal(r.Context())
 		if err != nil {

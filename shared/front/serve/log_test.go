@@ -22,16 +22,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
 )
 
-// sealing is a host whose control door seals.
-func sealing(t *testing.T, s store.Store, seals bool) *serve.House {
+// sealing is a host whose admin socket seals.
+func sealing(t *testing.T, s store.Store, seals bool) *serve.Server {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := serve.Home{
-		Store: s, Vault: vault, Substrates: serve.Substrates(true), URL: "http://127.0.0.1:8080", Log: quiet,
-		Now: time.Now, Rand: rand.Reader, Seals: seals,
+	h, err := serve.Config{
+		Store: s, Vault: vault, Substrates: serve.NewSubstrates(true), URL: "http://127.0.0.1:8080", Log: quiet,
+		Now: time.Now, Rand: rand.Reader, SealsLog: seals,
 	}.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -39,11 +39,11 @@ func sealing(t *testing.T, s store.Store, seals bool) *serve.House {
 	return h
 }
 
-func publishOne(t *testing.T, h *serve.House, name string) {
+func publishOne(t *testing.T, h *serve.Server, name string) {
 	t.Helper()
 	r, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "echoes", Substrate: "echo"})
 	if err == nil {
-		_, _, err = h.Vacants.Publish(t.Context(), r.ID, vacants.Wishes{})
+		_, _, err = h.Vacants.Publish(t.Context(), r.ID, vacants.PublishOptions{})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func publishOne(t *testing.T, h *serve.House, name string) {
 func TestTheControlDoorSealsTheLogOnDemand(t *testing.T) {
 	h := sealing(t, memory.New(), true)
 	publishOne(t, h, "one")
-	web, base := serve.InProcess(h.Account)
+	web, base := serve.InProcess(h.Admin)
 	client := admin.Client{HTTP: web, URL: base}
 	for _, added := range []uint64{1, 0} {
 		s, err := client.Seal(t.Context())
@@ -71,7 +71,7 @@ func TestTheControlDoorSealsTheLogOnDemand(t *testing.T) {
 }
 
 func TestAHomeThatDoesNotSealHasNoSuchRoute(t *testing.T) {
-	web, base := serve.InProcess(sealing(t, memory.New(), false).Account)
+	web, base := serve.InProcess(sealing(t, memory.New(), false).Admin)
 	if _, err := (&admin.Client{HTTP: web, URL: base}).Seal(t.Context()); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Seal() = %v, want not found", err)
 	}
@@ -97,7 +97,7 @@ func TestALogIsKeptSealed(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
-			serve.KeepSealed(ctx, l, time.Minute, slog.New(slog.NewTextHandler(&said, nil)))
+			serve.SealEvery(ctx, l, time.Minute, slog.New(slog.NewTextHandler(&said, nil)))
 			close(ended)
 		}()
 		size := func() uint64 {

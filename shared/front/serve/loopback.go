@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// tokenName is the file that tells a client where the control door listens on
+// tokenName is the file that tells a client where the admin socket listens on
 // loopback, and the token that opens it: two lines. Its mode is 0600; on
 // Windows, where modes mean nothing, the folder lies in the user's profile.
 const tokenName = "control.token"
@@ -23,21 +23,21 @@ const tokenName = "control.token"
 // tokenSize in bytes: not to be guessed by whoever reaches the port.
 const tokenSize = 32
 
-// listenLoopback opens the control door on a free loopback port. Everybody on
+// listenLoopback opens the admin socket on a free loopback port. Everybody on
 // the machine reaches the port, so a request must carry the token.
 func listenLoopback(dir string, rand io.Reader) (l net.Listener, token string, err error) {
 	raw := make([]byte, tokenSize)
 	if _, err := io.ReadFull(rand, raw); err != nil {
-		return nil, "", problem.Wrap(problem.Unavailable, err, "no randomness for the control door's token")
+		return nil, "", problem.Wrap(problem.Unavailable, err, "no randomness for the admin socket's token")
 	}
 	token = hex.EncodeToString(raw)
 	l, err = net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, "", problem.Wrap(problem.Unavailable, err, "no loopback port for the control door")
+		return nil, "", problem.Wrap(problem.Unavailable, err, "no loopback port for the admin socket")
 	}
 	if err := writeToken(filepath.Join(dir, tokenName), l.Addr().String()+"\n"+token+"\n"); err != nil {
 		l.Close()
-		return nil, "", problem.Wrap(problem.Unavailable, err, "the control door's token cannot be kept")
+		return nil, "", problem.Wrap(problem.Unavailable, err, "the admin socket's token cannot be kept")
 	}
 	return l, token, nil
 }
@@ -81,7 +81,7 @@ func authorized(token string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
 		if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
-			admin.Fail(w, problem.New(problem.Unauthorized, "the control door needs the token of %s", tokenName))
+			admin.Fail(w, problem.New(problem.Unauthorized, "the admin socket needs the token of %s", tokenName))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -8,20 +8,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Noticed is a store that notices commits which change what search shows. A
+// ChangeNotifier is a store that notices commits which change what search shows. A
 // house over one finds at once what it has published itself, and need not wait
 // until it is time to look what others have done.
-type Noticed struct {
+type ChangeNotifier struct {
 	store.Store
 	changed atomic.Bool
 }
 
-// Notice makes a Noticed over s.
-func Notice(s store.Store) *Noticed { return &Noticed{Store: s} }
+// NewChangeNotifier makes a Noticed over s.
+func NewChangeNotifier(s store.Store) *ChangeNotifier { return &ChangeNotifier{Store: s} }
 
 // Commit implements store.Store. Whatever the outcome, it may have been
 // applied: noticing too much costs one look.
-func (n *Noticed) Commit(ctx context.Context, writes ...store.Write) error {
+func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) error {
 	err := n.Store.Commit(ctx, writes...)
 	for _, w := range writes {
 		if put, ok := w.(store.Put); ok && put.Index.Partition == registry.FeedPartition {
@@ -34,7 +34,7 @@ func (n *Noticed) Commit(ctx context.Context, writes ...store.Write) error {
 // refresher brings an index up to date: at once after a change that was
 // noticed, else when it is time.
 func refresher(s store.Store, atOnce, inTime func(context.Context) error) func(context.Context) error {
-	n, ok := s.(*Noticed)
+	n, ok := s.(*ChangeNotifier)
 	if !ok {
 		return inTime
 	}

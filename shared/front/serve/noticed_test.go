@@ -14,19 +14,19 @@ import (
 
 func TestAStoreNoticesWhatSearchHasToKnow(t *testing.T) {
 	put := func(partition, index string) store.Write {
-		return store.Put{Key: store.Key{Partition: partition, Sort: "x"}, Attempt: store.Attempt{1}, Data: []byte("x"), Index: store.Key{Partition: index, Sort: "1"}}
+		return store.Put{Key: store.Key{Partition: partition, Sort: "x"}, WriteID: store.WriteID{1}, Data: []byte("x"), Index: store.Key{Partition: index, Sort: "1"}}
 	}
 	tests := map[string]struct {
 		write   store.Write
 		changed bool
 	}{
 		"a registration":  {put("reg", registry.FeedPartition), true},
-		"something else":  {store.Put{Key: store.Key{Partition: "a", Sort: "b"}, Attempt: store.Attempt{1}, Data: []byte("x")}, false},
+		"something else":  {store.Put{Key: store.Key{Partition: "a", Sort: "b"}, WriteID: store.WriteID{1}, Data: []byte("x")}, false},
 		"an index of its": {put("other", "other"), false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			n := Notice(memory.New())
+			n := NewChangeNotifier(memory.New())
 			if err := n.Commit(t.Context(), tt.write); err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +38,7 @@ func TestAStoreNoticesWhatSearchHasToKnow(t *testing.T) {
 }
 
 func TestAnIndexIsBroughtUpToDateAtOnceAfterAChange(t *testing.T) {
-	n, fail := Notice(memory.New()), errors.New("away")
+	n, fail := NewChangeNotifier(memory.New()), errors.New("away")
 	var looked []string
 	var failing error
 	refresh := refresher(n,

@@ -26,8 +26,8 @@ func TestAKeyRevokedByAnotherProcessIsRefusedByTheVeryNextCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func() *serve.House {
-		h, err := serve.Home{Store: s, Vault: vault, Substrates: serve.Substrates(true), URL: "https://host.example", Log: quiet,
+	open := func() *serve.Server {
+		h, err := serve.Config{Store: s, Vault: vault, Substrates: serve.NewSubstrates(true), URL: "https://host.example", Log: quiet,
 			Now: func() time.Time { return still }, Rand: rand.Reader}.Open()
 		if err != nil {
 			t.Fatal(err)

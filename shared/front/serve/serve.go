@@ -1,13 +1,12 @@
-// Package serve puts the doors of one home together: what is public on the
-// public listener, and the control door beside it where only the user of the
+// Package serve puts the handlers of one host together: what is public on the
+// public listener, and the admin socket beside it where only the user of the
 // machine gets through.
 //
-// It imports the doors, floor 4 and problem. The invariants: no control route is
-// ever served on the public listener of a machine but that where a parent asks
-// for children by its own signature, and nothing of the control door is reached
-// by another of its users or by a page in a browser; a home with an operator
-// opens that door by the operator's key alone, and the same one route by a
-// parent's signature.
+// The invariants: no control route is ever served on the public listener of a
+// machine but that where a parent asks for children by its own signature, and
+// nothing of the admin socket is reached by another of its users or by a page
+// in a browser; a host with an operator opens that handler by the operator's key
+// alone, and the same one route by a parent's signature.
 package serve
 
 import (
@@ -26,7 +25,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Limits of a home's HTTP servers. A client gets little time for what it
+// Limits of a host's HTTP servers. A client gets little time for what it
 // sends, so that slow ones hold connections and nothing else; the write limit
 // leaves room for the slowest call (call.DefaultWork and what follows it).
 const (
@@ -37,30 +36,30 @@ const (
 	maxHeader     = 16 << 10
 )
 
-// Doors are the public doors of a home. Message is needed; where another is nil
+// Handlers are the public handlers of a host. Message is needed; where another is nil
 // its routes are not there.
-type Doors struct {
+type Handlers struct {
 	Message, Registry, Search http.Handler
 	Gate                      http.Handler // of graduations
 	// Children is where parents ask for children by their own signatures: the one
-	// route of the control door that is here too.
+	// route of the admin socket that is here too.
 	Children http.Handler
 }
 
-// Public is the handler of the public listener of a home with calls alone.
-func Public(message http.Handler) http.Handler { return Doors{Message: message}.Public() }
+// Public is the handler of the public listener of a host with calls alone.
+func Public(message http.Handler) http.Handler { return Handlers{Message: message}.Public() }
 
 // Public is the handler of the public listener. What begins like a control
 // route is not found there, whatever message would make of its ending.
-func (d Doors) Public() http.Handler {
+func (d Handlers) Public() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.door(r.URL.Path).ServeHTTP(w, r)
+		d.route(r.URL.Path).ServeHTTP(w, r)
 	})
 }
 
-// door is the one that a path leads to. The endings of calls go before the
+// route is the one that a path leads to. The endings of calls go before the
 // routes of the registry: callers append them to whatever a base URL says.
-func (d Doors) door(path string) http.Handler {
+func (d Handlers) route(path string) http.Handler {
 	switch {
 	case d.Children != nil && admin.ChildrenPath(path):
 		return d.Children
@@ -73,7 +72,7 @@ func (d Doors) door(path string) http.Handler {
 		return d.Message
 	case d.Gate != nil && (path == admin.GraduationsPath || strings.HasPrefix(path, admin.GraduationsPath+"/")):
 		return d.Gate
-	case registryapi.OfSearch(path) && d.Search != nil:
+	case registryapi.IsSearchPath(path) && d.Search != nil:
 		return d.Search
 	case d.Registry != nil:
 		return d.Registry
@@ -86,29 +85,29 @@ func adminRoute(path string) bool {
 	return path+"/" == admin.Prefix || strings.HasPrefix(path, admin.Prefix)
 }
 
-// Control is the handler of an open control door over the account routes.
-func Control(d *ControlDoor, routes http.Handler) http.Handler {
+// AdminHandler is the handler of an open admin socket over the account routes.
+func AdminHandler(d *AdminListener, routes http.Handler) http.Handler {
 	if d.token == "" {
 		return routes
 	}
 	return authorized(d.token, routes)
 }
 
-// Door is a listener and what it serves.
-type Door struct {
+// Endpoint is a listener and what it serves.
+type Endpoint struct {
 	Listener net.Listener
 	Handler  http.Handler
-	// Streams lets answers take as long as they need, for the control door.
+	// Streams lets answers take as long as they need, for the admin socket.
 	Streams bool
 }
 
-// Run serves doors until ctx ends or one of them fails, then gives what is
+// Run serves handlers until ctx ends or one of them fails, then gives what is
 // under way the grace and closes. Connections that are still open after it are
 // cut: an accepted call loses its answer on the way, not its row. The error is
 // nil after an orderly end.
-func Run(ctx context.Context, log *slog.Logger, grace time.Duration, doors ...Door) error {
+func Run(ctx context.Context, log *slog.Logger, grace time.Duration, handlers ...Endpoint) error {
 	g, failed := errgroup.WithContext(ctx)
-	for _, d := range doors {
+	for _, d := range handlers {
 		s := server(d, log)
 		g.Go(func() error {
 			if err := s.Serve(d.Listener); !errors.Is(err, http.ErrServerClosed) {
@@ -129,7 +128,7 @@ func Run(ctx context.Context, log *slog.Logger, grace time.Duration, doors ...Do
 	return g.Wait()
 }
 
-func server(d Door, log *slog.Logger) *http.Server {
+func server(d Endpoint, log *slog.Logger) *http.Server {
 	s := &http.Server{
 		Handler:           d.Handler,
 		ReadHeaderTimeout: headerTimeout,

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// socketName is the control door's file in the data folder.
+// socketName is the admin socket's file in the data directory.
 const socketName = "control.sock"
 
 // maxSocketPath is what the address of a Unix socket holds on every system
@@ -23,30 +23,30 @@ const maxSocketPath = 103
 // dialTime bounds the question whether anybody listens.
 const dialTime = 2 * time.Second
 
-// Private makes the data folder, mode 0700, or refuses one that others may
+// EnsurePrivate makes the data directory, mode 0700, or refuses one that others may
 // enter: the socket's own mode does not keep them out on every system. A
 // folder that is there is not changed; it may be somebody's home.
-func Private(dir string) error {
+func EnsurePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return problem.Wrap(problem.Usage, err, "data folder %s cannot be made", dir)
+		return problem.Wrap(problem.Usage, err, "data directory %s cannot be made", dir)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return problem.Wrap(problem.Usage, err, "data folder %s cannot be read", dir)
+		return problem.Wrap(problem.Usage, err, "data directory %s cannot be read", dir)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && !loopbackDoor {
-		return problem.New(problem.Usage, "data folder %s is open to others (mode %04o); chmod 700 %s", dir, mode, dir)
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && !adminOverLoopback {
+		return problem.New(problem.Usage, "data directory %s is open to others (mode %04o); chmod 700 %s", dir, mode, dir)
 	}
 	return nil
 }
 
-// listenSocket opens the control door on a Unix socket in dir. Two hosts over
+// listenSocket opens the admin socket on a Unix socket in dir. Two hosts over
 // one data file do not exist (the file is locked before), so a socket that
 // refuses connections is what a killed host left behind.
 func listenSocket(dir string) (net.Listener, error) {
 	path := filepath.Join(dir, socketName)
 	if len(path) > maxSocketPath {
-		return nil, problem.New(problem.Usage, "data folder: expected a path of at most %d bytes, got %d", maxSocketPath-len(socketName)-1, len(dir))
+		return nil, problem.New(problem.Usage, "data directory: expected a path of at most %d bytes, got %d", maxSocketPath-len(socketName)-1, len(dir))
 	}
 	switch c, err := net.DialTimeout("unix", path, dialTime); {
 	case err == nil:
@@ -58,16 +58,16 @@ func listenSocket(dir string) (net.Listener, error) {
 			return nil, err
 		}
 	default:
-		return nil, problem.Wrap(problem.Unavailable, err, "control socket %s cannot be used", path)
+		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be used", path)
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		return nil, problem.Wrap(problem.Unavailable, err, "control socket %s cannot be made", path)
+		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be made", path)
 	}
 	// Between these two lines the folder's mode keeps others out.
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
-		return nil, problem.Wrap(problem.Unavailable, err, "control socket %s cannot be made private", path)
+		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be made private", path)
 	}
 	return l, nil
 }
@@ -83,7 +83,7 @@ func removeSocket(path string) error {
 		err = os.Remove(path)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return problem.Wrap(problem.Usage, err, "%s is in the way of the control socket", path)
+		return problem.Wrap(problem.Usage, err, "%s is in the way of the admin socket", path)
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
 // Package tamper watches the table of rows through its stream. Rows are put
-// once and never again, so every change and every removal is somebody's who
-// had no business there: it is told in a line and counted in a metric that has
-// an alarm. (verify finds out what the change broke.)
+// once and never again, so every change and every removal is somebody's who had
+// no business there: it is told in a line and counted in a metric that has an
+// alarm. (verify finds out what the change broke.)
 //
-// It imports obs and problem. The invariants: no record is passed over because
-// it is odd, and none makes the function fail, which would hold up those
-// behind it; it fails only if a line could not be written.
+// The invariants: no record is passed over because it is odd, and none makes
+// the function fail, which would hold up those behind it; it fails only if a
+// line could not be written.
 package tamper
 
 import (

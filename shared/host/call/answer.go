@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// execute runs the behaviour of an accepted call and decides the request: by
-// an answer, or by a void. rsp is the response tip as read before the accept.
+// execute runs the behaviour of an accepted call and decides the request with
+// an answer or a void. rsp is the response tip that was read before the accept.
 func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp ResponseRow) Outcome {
 	r.out.Position = row.Position
 	r.out = r.out.at(*row)
@@ -41,7 +41,7 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	case err != nil:
 		return r.out.refuse(err)
 	case d == decidedAnswer:
-		// Only this executor answers this request, and it has not.
+		// Only this executor can answer this request, and it has not.
 		return r.out.refuse(problem.New(problem.Damaged, "request %d is answered, yet its behaviour failed", row.Position))
 	}
 	r.out.State = Unanswered
@@ -50,10 +50,10 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 
 var errGoexit = errors.New("behaviour ended its goroutine")
 
-// behave runs the behaviour until it returns or its time is up. A behaviour
-// that ignores its context is left behind: its result is not waited for.
+// behave runs the behaviour until it returns or its deadline passes. The result
+// of a behaviour that ignores its context is discarded.
 func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.allowed(ctx, h.Now()))
+	ctx, cancel := context.WithTimeout(ctx, h.timeAllowed(ctx, h.Now()))
 	defer cancel()
 	type result struct {
 		m   envelope.Message
@@ -89,12 +89,12 @@ func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error)
 	return res.m, problem.Wrap(problem.BehaviourFailed, res.err, "the vacant failed to answer")
 }
 
-// answer signs msg as the next of the response chain and writes it. The reply
-// leaves the host only after its row is there, so two different replies with
-// one sequence number never do. closed: somebody voided the request, or a
-// newer epoch has answers already.
+// answer signs msg as the next message of the response chain and writes it. The
+// reply is sent only after its row is stored, so no two different replies with
+// one sequence number ever leave the host. closed is true if the request was
+// voided meanwhile or a newer epoch already has answers.
 func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, began time.Time) (reply *envelope.Envelope, closed bool, err error) {
-	attempt, err := h.attempt()
+	writeID, err := h.newWriteID()
 	if err != nil {
 		return nil, false, err
 	}
@@ -102,7 +102,7 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 	defer func() { observed() }()
 	for first := true; ; first = false {
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
-			// The epoch is over: an answer would follow a newer one's.
+			// The epoch is over: this answer would follow one of a newer epoch.
 			d, err := h.void(ctx, r.pair, row)
 			if err == nil && d == decidedAnswer {
 				err = problem.New(problem.Damaged, "request %d is answered by another", row.Position)
@@ -113,13 +113,13 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		if err != nil {
 			return nil, false, err
 		}
-		ans.Attempt, ans.Took = attempt, h.Now().Sub(began).Truncate(time.Millisecond)
+		ans.WriteID, ans.Took = writeID, h.Now().Sub(began).Truncate(time.Millisecond)
 		if first {
 			observed = h.observe(ctx, r, ans)
 		}
-		err = h.settle(ctx, store.Append{Stream: r.pair.Responses(), Position: ans.Position, Attempt: attempt, Data: ans.encode()})
+		err = h.commit(ctx, store.Append{Stream: r.pair.Responses(), Position: ans.Position, WriteID: writeID, Data: ans.encode()})
 		if err == nil {
-			h.views.learn(r.pair, view{req: *row, rsp: *ans})
+			h.tipCache.learn(r.pair, tips{req: *row, rsp: *ans})
 			return reply, false, nil
 		}
 		var taken *store.TakenError
@@ -127,7 +127,7 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		case errors.Is(err, store.ErrTooLarge):
 			return nil, false, problem.Wrap(problem.BehaviourFailed, err, "the answer is too large to keep")
 		case !errors.As(err, &taken):
-			return nil, false, h.fault(err)
+			return nil, false, h.unavailable(err)
 		}
 		d, last, err := h.decided(ctx, r.pair, row)
 		if err != nil {
@@ -163,27 +163,27 @@ func (h *Host) compose(ctx context.Context, r *request, row *RequestRow, tip Res
 	}
 	ans.Text, err = h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), hash), encodePayload(&msg, ""))
 	if err != nil {
-		return nil, nil, h.fault(err)
+		return nil, nil, h.unavailable(err)
 	}
 	return e, ans, nil
 }
 
-// decision is what became of a request.
+// decision is the outcome of a request.
 type decision int
 
 const (
 	undecided decision = iota
 	decidedAnswer
 	decidedVoid
-	decidedClosed // by a newer epoch's answer, without a row of its own
+	decidedClosed // by an answer of a newer epoch, without a row of its own
 )
 
-// void closes a request for good, with the refund if it was priced, unless it
-// is decided already. It has read all rows after the request's Seen, and
-// competes with a late answer for one position: so a request is never both
-// answered and refunded. Clocks say only when to try.
+// void closes a request for good, and refunds it if it was priced, unless it is
+// already decided. It reads all response rows after the request's ResponseTip
+// and competes with a late answer for one position, so a request is never both
+// answered and refunded. The clock only decides when to try.
 func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow) (decision, error) {
-	attempt, err := h.attempt()
+	writeID, err := h.newWriteID()
 	if err != nil {
 		return undecided, err
 	}
@@ -199,22 +199,22 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow) (decision, 
 			return decidedClosed, nil
 		}
 		v := &ResponseRow{
-			Position: tip.Position + 1, Attempt: attempt, Kind: RowVoid,
+			Position: tip.Position + 1, WriteID: writeID, Kind: RowVoid,
 			Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
 			Epoch: tip.Epoch, Seq: tip.Seq, Hash: tip.Hash,
 		}
-		writes := []store.Write{store.Append{Stream: pair.Responses(), Position: v.Position, Attempt: attempt, Data: v.encode()}}
+		writes := []store.Write{store.Append{Stream: pair.Responses(), Position: v.Position, WriteID: writeID, Data: v.encode()}}
 		if row.Price > 0 {
 			writes = append(writes, h.Ledger.Refund(pair, row)...)
 		}
-		err = h.settle(ctx, writes...)
+		err = h.commit(ctx, writes...)
 		var taken *store.TakenError
 		switch {
 		case err == nil:
-			h.views.learn(pair, view{rsp: *v})
+			h.tipCache.learn(pair, tips{rsp: *v})
 			return decidedVoid, nil
 		case !errors.As(err, &taken):
-			return undecided, h.fault(err)
+			return undecided, h.unavailable(err)
 		}
 	}
 }
@@ -226,29 +226,30 @@ func (r *ResponseRow) decision() decision {
 	return decidedVoid
 }
 
-// closedBy: an unpriced request of an epoch older than that of a response row
-// after it can never be answered; it needs no row to say so, and gets none.
+// closedBy reports whether tip ends the epoch of an unpriced request. Such a
+// request can no longer be answered and gets no row of its own.
 func closedBy(tip ResponseRow, row *RequestRow) bool {
 	return tip.Position > 0 && tip.Epoch > row.Epoch && row.Price == 0
 }
 
-// resend looks whether the envelope was accepted before, and if so fills in
-// what became of it. The sender of the signed bytes gets the answer back: that
-// is our idempotency (wire §23 A5, A6).
-func (h *Host) resend(ctx context.Context, r *request, v *view) error {
-	row, tooOld, err := h.find(ctx, r, v.req)
+// resend checks whether the envelope was accepted before and fills in its
+// outcome. Resending the same signed bytes returns the stored answer; this is
+// the protocol's idempotency (PROTOCOL §23 A5, A6).
+func (h *Host) resend(ctx context.Context, r *request, v *tips) error {
+	row, tooOld, err := h.lookup(ctx, r, v.req)
 	if err != nil || row == nil {
 		r.out.TooOld = tooOld
 		return err
 	}
 	r.out.Position = row.Position
-	return h.tell(ctx, r, row)
+	return h.outcomeOf(ctx, r, row)
 }
 
-// find returns the call row with r's hash: at position epos + seq of this
-// epoch or of seven before it, one or two reads each.
-func (h *Host) find(ctx context.Context, r *request, tip RequestRow) (row *RequestRow, tooOld bool, err error) {
-	epos, back := tip.Epos, tip.Back
+// lookup returns the call row with the hash of r. The row can only be at
+// EpochStart + seq of this epoch or of the seven before it, so lookup costs one
+// or two reads per epoch.
+func (h *Host) lookup(ctx context.Context, r *request, tip RequestRow) (row *RequestRow, tooOld bool, err error) {
+	epos, back := tip.EpochStart, tip.PrevEpochStart
 	for n := 1; tip.Position > 0; n++ {
 		if p := epos + uint64(r.env.Seq); p <= tip.Position {
 			row, ok, err := h.request(ctx, r.pair, p)
@@ -262,7 +263,7 @@ func (h *Host) find(ctx context.Context, r *request, tip RequestRow) (row *Reque
 		if epos == 0 {
 			return nil, false, nil
 		}
-		if n == epochs {
+		if n == epochsSearched {
 			return nil, true, nil
 		}
 		if epos = back; epos > 0 {
@@ -273,15 +274,16 @@ func (h *Host) find(ctx context.Context, r *request, tip RequestRow) (row *Reque
 			if !ok {
 				return nil, false, problem.New(problem.Damaged, "the reset at position %d is missing", epos)
 			}
-			back = reset.Back
+			back = reset.PrevEpochStart
 		}
 	}
 	return nil, false, nil
 }
 
-// tell fills in the state of an accepted call, and voids it first if it is
-// past its due and undecided: `unanswered` is said only once a row says so.
-func (h *Host) tell(ctx context.Context, r *request, row *RequestRow) error {
+// outcomeOf fills in the state of an accepted call. If the call is overdue and
+// undecided, outcomeOf voids it first: `unanswered` is reported only once a row
+// says so.
+func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error {
 	d, tip, err := h.decided(ctx, r.pair, row)
 	if err != nil {
 		return err
@@ -308,8 +310,8 @@ func (h *Host) tell(ctx context.Context, r *request, row *RequestRow) error {
 	return h.replay(ctx, r, d)
 }
 
-// replay fills in the stored answer d, or what is left of it once its text
-// cannot be read any more.
+// replay fills in the stored answer d. If the text key is gone, it fills in the
+// sequence number and hash only.
 func (h *Host) replay(ctx context.Context, r *request, d *ResponseRow) error {
 	sealed, bound := d.Sealed(r.pair)
 	plain, err := h.Texts.Open(ctx, bound, sealed)
@@ -318,29 +320,29 @@ func (h *Host) replay(ctx context.Context, r *request, d *ResponseRow) error {
 		r.out.State, r.out.ReplySeq, r.out.ReplyHash = Answered, d.Seq, d.Hash
 		return nil
 	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
-		return h.fault(err)
+		return h.unavailable(err)
 	case err != nil:
-		return h.damage(r.pair.Responses(), err)
+		return h.damaged(r.pair.Responses(), err)
 	}
 	e, err := d.Envelope(r.pair, plain)
 	if err != nil {
-		return h.damage(r.pair.Responses(), err)
+		return h.damaged(r.pair.Responses(), err)
 	}
 	r.out.State, r.out.Reply = Answered, &e
 	return nil
 }
 
-// Ask tells what became of an envelope and never accepts one: steps 1 to 4,
-// then 200 with the state.
+// Ask reports the state of an envelope and never accepts one: steps 1 to 4 of a
+// call, then 200 with the state.
 func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	ctx, cancel := h.detach(ctx)
 	defer cancel()
-	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}, view{}
-	_, err := h.open(ctx, route, &r, &v, false)
+	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}, tips{}
+	_, err := h.verifyAndFetch(ctx, route, &r, &v, false)
 	if err != nil {
 		return r.out.refuse(err)
 	}
-	if err := h.admissible(&r, true); err != nil {
+	if err := h.checkEnvelope(&r, true); err != nil {
 		return r.out.at(v.req).refuse(err)
 	}
 	r.out.State = Unknown
@@ -352,10 +354,10 @@ func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope)
 	return r.out
 }
 
-// Settle decides the request at a position if it is due and nobody has: for
-// the sweeper, which follows the reminders of priced calls. It reports whether
-// the request is decided now.
-func (h *Host) Settle(ctx context.Context, pair Pair, position uint64) (bool, error) {
+// ResolveOverdue voids the request at a position if it is overdue and
+// undecided. The sweeper calls it for priced calls. It reports whether the
+// request is decided.
+func (h *Host) ResolveOverdue(ctx context.Context, pair Pair, position uint64) (bool, error) {
 	row, ok, err := h.request(ctx, pair, position)
 	switch {
 	case err != nil:

@@ -17,116 +17,121 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Behaviour answers one accepted envelope. It runs at most once for an
-// envelope, in a goroutine of its own; ctx ends at the deadline, and what
-// comes later is thrown away. e holds only what the signature covers. The
-// message goes out as ROLE_AGENT whatever its role says. An error of kind
-// problem.Deadline becomes 504, any other 500; either way the call is void.
+// Behaviour answers one accepted envelope. It runs at most once per envelope,
+// in its own goroutine; ctx ends at the deadline and later results are
+// discarded. e holds only what the signature covers. The message is sent as
+// ROLE_AGENT whatever its role. An error of kind problem.Deadline becomes 504,
+// any other 500; both void the call.
 type Behaviour func(ctx context.Context, e envelope.Envelope) (envelope.Message, error)
 
 // Vacant is what the pipeline needs to know of a hosted vacant.
 type Vacant struct {
 	ID        identity.ID
 	State     lifecycle.State
-	Floor     time.Time // nothing signed at or before it is accepted; zero: no bound
+	Floor     time.Time // envelopes signed at or before it are refused; zero: no bound
 	Behaviour Behaviour
 	Signer    identity.Signer
-	// Ready opens what Signer signs with, which may fail and may cost something.
-	// It is called for calls that their caller has signed, and before they are
-	// accepted: a host whose keys are out of reach refuses with 503 what could
-	// only be voided. nil: the Signer is ready.
+	// Ready opens the key that Signer signs with, which may fail and may cost
+	// money. It is called after the caller's signature is verified and before
+	// the call is accepted: a host that cannot reach its keys answers 503
+	// instead of accepting a call it could only void. nil: the Signer is always
+	// ready.
 	Ready func(context.Context) error
-	// Parent of a child, nil for anybody else; Closed: its manifest keeps it to
-	// parent and siblings, and to all others it is not here. Reach is what a v2
-	// manifest signs of who may call an open child, "" where nothing is signed.
+	// Parent is nil unless the vacant is a child. Closed means that the child's
+	// manifest admits only its parent and siblings; everybody else is told that
+	// it is not hosted here. Reach is the endpoint reachability in a v2
+	// manifest of an open child, "" if there is none.
 	Parent *identity.ID
 	Closed bool
 	Reach  composite.Reachability
-	// Kin says that the vacant has a parent or children: what it answers is
-	// observed (Config.Observe).
-	Kin bool
+	// HasKin reports whether the vacant has a parent or children. Their answers
+	// are recorded (Config.Observe).
+	HasKin bool
 }
 
-// Directory finds the vacants of this host. ok is false for an id that is not
-// hosted here. With fresh it reads the store; otherwise it may answer from
-// memory at most one second old. Safe for concurrent use.
+// Directory finds the vacants of this host. ok is false if the id is not hosted
+// here. If fresh is set, it reads the store; otherwise the result may be up to
+// one second old. Safe for concurrent use.
 type Directory interface {
 	Vacant(ctx context.Context, id identity.ID, fresh bool) (v Vacant, ok bool, err error)
 }
 
-// Only is a Directory of one vacant that never changes, for programs that
+// Single is a Directory of one vacant that never changes, for programs that
 // host their own.
-type Only Vacant
+type Single Vacant
 
-// Vacant is the Directory method.
-func (o Only) Vacant(_ context.Context, id identity.ID, _ bool) (Vacant, bool, error) {
+// Vacant implements Directory.
+func (o Single) Vacant(_ context.Context, id identity.ID, _ bool) (Vacant, bool, error) {
 	return Vacant(o), id == o.ID, nil
 }
 
-// Texts seals what people wrote under the host's key of the UTC day. Open says
-// texts.ErrGone once that key is destroyed. Safe for concurrent use.
+// Texts seals request and reply texts under the host's key of the UTC day. Open
+// returns textkeys.ErrGone once that key is destroyed. Safe for concurrent use.
 type Texts interface {
 	Warm(ctx context.Context) error
 	Seal(ctx context.Context, bound, plain []byte) (textkeys.Sealed, error)
 	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
 }
 
-// Charge is the price of one call, in micro-units, and where it is debited.
+// Charge is the price of one call in micro-units, and the balance shard it is
+// debited from.
 type Charge struct {
 	Price uint64
 	Shard uint8
 }
 
-// Ledger moves the money of priced calls beside their rows. Its writes go into
-// the same commit, so there is never a row without its debit, nor a refund
-// without its void. Safe for concurrent use.
+// Ledger moves the money of priced calls. Its writes join the commit of the row
+// they belong to, so there is never a row without its debit or a refund without
+// its void. Safe for concurrent use.
 type Ledger interface {
-	// Quote says what a call costs its caller now; a problem of kind
-	// PaymentRequired or TooMany refuses it.
+	// Quote returns what a call costs its caller now. A problem of kind
+	// PaymentRequired or TooMany refuses the call.
 	Quote(ctx context.Context, pair Pair) (Charge, error)
-	// Debit is written with the request row: the debit as a bounded Add, and
-	// the reminder that leads the sweeper here.
+	// Debit returns the writes beside the request row: a bounded Add on the
+	// balance, and the reminder for the sweeper.
 	Debit(pair Pair, r *RequestRow) []store.Write
-	// Refund is written with the void row.
+	// Refund returns the writes beside the void row.
 	Refund(pair Pair, r *RequestRow) []store.Write
 }
 
-// Config is what a Host is made of. Ledger may be nil: then all calls are
-// free. Zero durations mean the defaults.
+// Config holds the dependencies of a Host. A nil Ledger makes all calls free.
+// Zero durations mean the defaults.
 type Config struct {
 	Store     store.Store
 	Directory Directory
 	Texts     Texts
 	Ledger    Ledger
-	// Revoked tells of each id whether its key is revoked, as the store says now.
-	// It is asked once for every call. nil: none ever is.
+	// Revoked reports for each id whether its key is revoked, read from the
+	// store. It is called once per call. nil: no key is ever revoked.
 	Revoked func(ctx context.Context, ids ...identity.ID) ([]bool, error)
-	// Sibling reports whether caller is a child of parent by its own manifest, which
-	// both have signed. It is asked for callers of children that admit their tree
-	// alone, whose signature is valid and who are not the parent. nil: nobody is.
+	// Sibling reports whether caller is a child of parent by a manifest that
+	// both signed. It is called for children that admit only their tree, after
+	// the caller's signature is verified. nil: nobody is a sibling.
 	Sibling func(ctx context.Context, parent, caller identity.ID) (bool, error)
-	// Observe is told of the answers of vacants with kin, beside the commit of the
-	// answer: the reply waits for it too, for a second at most. It may lose what it
-	// is told and fails no call. nil: nobody observes.
+	// Observe receives the answers of vacants with kin while the answer is
+	// being committed. The reply waits for it, one second at most. Losing an
+	// observation fails no call. nil: nothing is recorded.
 	Observe func(ctx context.Context, o Observation)
-	// Self is the host's own identity, which 421 names on the host route. It is
-	// asked for only then, so that no start waits for it. nil: 421 names zeros.
+	// Self returns the host's own identity, which 421 names on the host route.
+	// It is called only then, so that starting needs no key. nil: 421 names
+	// zeros.
 	Self func(ctx context.Context) (identity.ID, error)
 	Now  func() time.Time
 	Rand io.Reader
-	// Wait sleeps between tries, or ends early with ctx.
+	// Wait sleeps between retries and ends early with ctx.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Work is how long a behaviour may take (25 s), Margin what is kept of the
-	// caller's deadline for writing the answer (2 s).
+	// Work is how long a behaviour may take (default 25 s). Margin is the part
+	// of the caller's deadline kept for writing the answer (default 2 s).
 	Work, Margin time.Duration
 }
 
-// Observation is one answer of a vacant that has kin.
+// Observation is one answer of a vacant with kin.
 type Observation struct {
 	Pair   Pair
-	Parent *identity.ID // the vacant's, nil if it has none
-	// Position is where on the pair's response stream the answer was first tried:
-	// if others were quicker there, it has that of another decision of the pair.
+	Parent *identity.ID // of the vacant; nil if it has none
+	// Position is where on the pair's response stream the answer was first
+	// tried. If another writer took this position, the row there is not this
+	// answer.
 	Position uint64
 	Time     time.Time     // of the answer
 	Took     time.Duration // from accept to answer
@@ -136,27 +141,28 @@ type Observation struct {
 const (
 	DefaultWork   = 25 * time.Second
 	DefaultMargin = 2 * time.Second
-	// Grace after the behaviour's deadline before others may void the call.
+	// Grace is the time after the behaviour's deadline before others may void
+	// the call.
 	Grace = 10 * time.Second
-	// MaxSkew bounds how far ahead of the host's clock an envelope, and how far
-	// off either way a reset, may be signed.
+	// MaxSkew bounds how far an envelope may be signed ahead of the host's
+	// clock, and a reset ahead or behind.
 	MaxSkew = 300 * time.Second
-	// epochs searched for an envelope that was accepted before: this one and
-	// seven back.
-	epochs = 8
-	// tries at one write whose outcome is unknown.
-	tries = 6
+	// epochsSearched bounds the search for a resend: the current epoch and
+	// seven before it.
+	epochsSearched = 8
+	// maxTries bounds the attempts at one write whose outcome is unknown.
+	maxTries = 6
 )
 
 // Host runs the call pipeline over one store. It is safe for concurrent use,
 // and any number of hosts may share a store.
 type Host struct {
 	Config
-	views views
-	kin   kin
+	tipCache tipCache
+	kinCache kinCache
 }
 
-// New makes a Host.
+// New returns a Host.
 func New(c Config) *Host {
 	if c.Work == 0 {
 		c.Work = DefaultWork
@@ -173,42 +179,42 @@ func New(c Config) *Host {
 	return &Host{Config: c}
 }
 
-// State tells what became of an envelope that was accepted before.
+// State is the outcome of an envelope that was accepted before.
 type State string
 
-// The states of wire members `state`.
+// The values of the wire member `state`.
 const (
 	Pending    State = "pending"    // accepted, not decided yet
-	Answered   State = "answered"   // the answer is beside it
+	Answered   State = "answered"   // the answer is in the same response
 	Unanswered State = "unanswered" // final: it will never be answered
-	Unknown    State = "unknown"    // never accepted, as far as was looked
+	Unknown    State = "unknown"    // not accepted in the epochs that were searched
 )
 
-// Outcome is what a request came to. Problem is nil for 200. The other members
-// are set where design and wire want them in the answer.
+// Outcome is the result of a request. Problem is nil for 200. The other fields
+// are set where PROTOCOL §6 puts them in the answer.
 type Outcome struct {
 	Problem *problem.Error
 
-	Reply     *envelope.Envelope // 200 of Send; with Answered, the stored answer
+	Reply     *envelope.Envelope // the reply of Send, or with Answered the stored answer
 	State     State
-	ReplySeq  int64         // with Answered, when the text can no longer be read:
-	ReplyHash identity.Hash // all that is left of the answer
-	TooOld    bool          // with Unknown: older epochs remain unread
-	ResetAt   time.Time     // 200 of Reset
+	ReplySeq  int64         // with Answered and a destroyed text key
+	ReplyHash identity.Hash // with Answered and a destroyed text key
+	TooOld    bool          // with Unknown: older epochs were not searched
+	ResetAt   time.Time     // of a successful Reset
 
 	Chain       bool // ExpectedSeq and ChainTip are set
 	ExpectedSeq int64
 	ChainTip    identity.Hash
-	Floor, Now  time.Time // zero: not told
+	Floor, Now  time.Time // zero: omitted
 
-	Position uint64        // of the request row, if there is one
+	Position uint64        // of the request row; 0 if there is none
 	Hash     identity.Hash // of the envelope
 }
 
 func (o Outcome) refuse(err error) Outcome {
 	o.Problem = problem.Of(err)
 	if o.Problem.Kind == problem.Unavailable || o.Problem.Kind == problem.Internal || o.Problem.Kind == problem.Damaged {
-		// What could not be read must not be told, and what may be stale neither.
+		// State that could not be read, or may be stale, is not reported.
 		o.Chain, o.Floor, o.State = false, time.Time{}, ""
 	}
 	return o
@@ -220,29 +226,29 @@ func (o Outcome) at(tip RequestRow) Outcome {
 	return o
 }
 
-// request is one envelope on its way.
+// request is one envelope in the pipeline.
 type request struct {
-	pair    Pair
-	env     *envelope.Envelope
-	hash    identity.Hash
-	vacant  Vacant
-	answer  bool  // with a signature of the vacant, if it is accepted
-	unready error // why it could not be signed now
-	checked bool  // whether the keys of both ends are good was read
-	barred  error // why its caller may call nobody
-	closed  bool  // the vacant's key is revoked
-	// stranger: the vacant admits its parent and siblings only, and the caller is
-	// none of them.
-	stranger bool
-	charge   Charge
-	// refusal by the account (402, 429), shown only where design §3 lets it.
-	unpaid error
-	out    Outcome
+	pair              Pair
+	env               *envelope.Envelope
+	hash              identity.Hash
+	vacant            Vacant
+	needsSigner       bool  // an accepted call must be signed by the vacant
+	signerErr         error // why the signer is not ready
+	revocationChecked bool  // revocation of both keys was read
+	callerRevoked     error // refusal if the caller's key is revoked
+	keyRevoked        bool  // the vacant's key is revoked
+	// notRelated: the vacant admits only its parent and siblings, and the
+	// caller is neither.
+	notRelated bool
+	charge     Charge
+	// refusal by the account (402, 429), reported only where step 6 allows it
+	paymentRefusal error
+	out            Outcome
 }
 
-// detach separates the work from the caller's connection: once a request is
-// accepted it is answered for the record, even if nobody listens any more. The
-// deadline stays.
+// detach returns a context that outlives the caller's connection and keeps its
+// deadline: an accepted request is completed and stored even if the caller
+// disconnects.
 func (h *Host) detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
@@ -252,10 +258,10 @@ func (h *Host) detach(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithDeadline(ctx, deadline)
 }
 
-// open does steps 3 and 4 for Send and Ask: signature, then everything that is
-// needed of the store, at once, into r and v. With warm it goes by what is
-// remembered; fresh says that it has just read the store.
-func (h *Host) open(ctx context.Context, route identity.ID, r *request, v *view, warm bool) (fresh bool, err error) {
+// verifyAndFetch does steps 3 and 4 of Send and Ask: it verifies the signature
+// and reads everything the decision needs into r and v, in one round. If warm
+// is set, cached tips are used. fresh reports whether the store was read.
+func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request, v *tips, warm bool) (fresh bool, err error) {
 	e := r.env
 	var signed bool
 	r.hash, signed = e.Verify()
@@ -264,22 +270,23 @@ func (h *Host) open(ctx context.Context, route identity.ID, r *request, v *view,
 		return false, misdirected(e.To, route)
 	}
 	if !signed {
-		// A forged envelope costs one read, of the record only.
+		// A forged envelope costs one read, of the record.
 		v, ok, err := h.Directory.Vacant(ctx, e.To, false)
 		switch {
 		case err != nil:
-			return false, h.fault(err)
-		case !ok || v.Closed: // whose signature proves nothing is nobody's parent
-			return false, h.notHere(ctx, e.To)
+			return false, h.unavailable(err)
+		case !ok || v.Closed: // a forged envelope does not prove kinship
+			return false, h.notHosted(ctx, e.To)
 		}
 		return false, badSignature(e.From)
 	}
-	known, ok := h.views.get(r.pair, v), false
+	known, ok := h.tipCache.get(r.pair, v), false
 	if warm && known && h.Ledger == nil {
-		// Nothing to fetch unless a second has passed or the day has changed.
-		ok, err = h.vacant(ctx, r, false)
+		// The record is cached for a second and the text key for a day, so this
+		// usually reads nothing.
+		ok, err = h.fetchVacant(ctx, r, false)
 		if err == nil {
-			err = h.fault(h.Texts.Warm(ctx))
+			err = h.unavailable(h.Texts.Warm(ctx))
 		}
 	} else {
 		fresh = !warm || !known
@@ -288,23 +295,23 @@ func (h *Host) open(ctx context.Context, route identity.ID, r *request, v *view,
 	switch {
 	case err != nil:
 		return fresh, err
-	case !ok || r.hidden():
-		return fresh, h.notHere(ctx, e.To)
+	case !ok || r.concealed():
+		return fresh, h.notHosted(ctx, e.To)
 	}
-	return fresh, r.barred
+	return fresh, r.callerRevoked
 }
 
-// fetch reads the record, the account, the key of the day, whether the keys of
-// both ends are revoked and, with tips, both tips, all in one round.
-func (h *Host) fetch(ctx context.Context, r *request, v *view, tips bool) (ok bool, err error) {
+// fetch reads in one round the record, the account, the key of the day, the
+// revocation of both keys and, if tips is set, both tips.
+func (h *Host) fetch(ctx context.Context, r *request, v *tips, tips bool) (ok bool, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		// A record just read is as good as one read again before a refusal.
-		ok, err = h.vacant(ctx, r, tips)
+		// A record that was just read need not be read again before a refusal.
+		ok, err = h.fetchVacant(ctx, r, tips)
 		return err
 	})
-	g.Go(func() error { return h.fault(h.Texts.Warm(ctx)) })
-	g.Go(func() error { return h.bar(ctx, r) })
+	g.Go(func() error { return h.unavailable(h.Texts.Warm(ctx)) })
+	g.Go(func() error { return h.checkRevoked(ctx, r) })
 	if tips {
 		g.Go(func() (err error) { *v, err = h.read(ctx, r.pair); return err })
 	}
@@ -312,36 +319,36 @@ func (h *Host) fetch(ctx context.Context, r *request, v *view, tips bool) (ok bo
 		g.Go(func() error { return h.quote(ctx, r) })
 	}
 	err = g.Wait()
-	h.doubt(r)
+	h.invalidate(r)
 	return ok, err
 }
 
-// vacant reads the vacant's record and, beside what else is read, makes its
-// signer ready. That it could not be refuses only what would be accepted: a
-// resend finds its answer in the store. ok is false too for a closed child that
-// does not admit the caller.
-func (h *Host) vacant(ctx context.Context, r *request, fresh bool) (ok bool, err error) {
+// fetchVacant reads the vacant's record and makes its signer ready,
+// concurrently with the other reads. If the signer is not ready, only new calls
+// are refused; resends are still answered. ok is also false for a closed child
+// that does not admit the caller.
+func (h *Host) fetchVacant(ctx context.Context, r *request, fresh bool) (ok bool, err error) {
 	r.vacant, ok, err = h.Directory.Vacant(ctx, r.env.To, fresh)
 	if err != nil || !ok {
-		return false, h.fault(err)
+		return false, h.unavailable(err)
 	}
-	r.unready = nil
-	if err := h.admit(ctx, r); err != nil {
+	r.signerErr = nil
+	if err := h.checkRelated(ctx, r); err != nil {
 		return false, err
 	}
-	if r.vacant.Closed && r.stranger {
+	if r.vacant.Closed && r.notRelated {
 		return false, nil
 	}
-	if r.answer && !r.stranger && r.vacant.Ready != nil && r.vacant.State.CanBeCalled() {
-		r.unready = r.vacant.Ready(ctx)
+	if r.needsSigner && !r.notRelated && r.vacant.Ready != nil && r.vacant.State.CanBeCalled() {
+		r.signerErr = r.vacant.Ready(ctx)
 	}
 	return true, nil
 }
 
 func (h *Host) quote(ctx context.Context, r *request) (err error) {
-	r.charge, r.unpaid = h.Ledger.Quote(ctx, r.pair)
-	if r.unpaid != nil && !problem.Is(r.unpaid, problem.PaymentRequired) && !problem.Is(r.unpaid, problem.TooMany) {
-		return h.fault(r.unpaid)
+	r.charge, r.paymentRefusal = h.Ledger.Quote(ctx, r.pair)
+	if r.paymentRefusal != nil && !problem.Is(r.paymentRefusal, problem.PaymentRequired) && !problem.Is(r.paymentRefusal, problem.TooMany) {
+		return h.unavailable(r.paymentRefusal)
 	}
 	return nil
 }
@@ -350,11 +357,11 @@ func misdirected(to, here identity.ID) error {
 	return problem.New(problem.Misdirected, "envelope addressed to %s; this server is %s", to.Short(), here.Short())
 }
 
-// notHere refuses what is addressed to a vacant of another host.
-func (h *Host) notHere(ctx context.Context, to identity.ID) error {
+// notHosted is the refusal of an envelope for a vacant of another host.
+func (h *Host) notHosted(ctx context.Context, to identity.ID) error {
 	self, err := h.Self(ctx)
 	if err != nil {
-		return h.fault(err)
+		return h.unavailable(err)
 	}
 	return misdirected(to, self)
 }
@@ -363,10 +370,10 @@ func badSignature(from identity.ID) error {
 	return problem.New(problem.BadSignature, "envelope signature did not verify for sender %s", from.Short())
 }
 
-// admissible refuses what no chain position makes right: a time too far ahead,
-// a self-call, and envelopes that only an answering side signs (wire §23 A3,
-// A13).
-func (h *Host) admissible(r *request, asking bool) error {
+// checkEnvelope refuses envelopes that no chain position can make valid: signed
+// too far ahead, to oneself, or of a kind only the answering side signs
+// (PROTOCOL §23 A3, A13).
+func (h *Host) checkEnvelope(r *request, asking bool) error {
 	e := r.env
 	if !asking {
 		now := h.Now()
@@ -378,10 +385,10 @@ func (h *Host) admissible(r *request, asking bool) error {
 			return problem.Invalid("role", "ROLE_USER or ROLE_TOOL in a request", string(envelope.RoleAgent))
 		}
 	}
-	return addressable(e)
+	return checkAddress(e)
 }
 
-func addressable(e *envelope.Envelope) error {
+func checkAddress(e *envelope.Envelope) error {
 	if e.From == e.To {
 		return problem.Invalid("to_vacant_id", "another vacant than from_vacant_id", e.To.Short())
 	}
@@ -391,8 +398,9 @@ func addressable(e *envelope.Envelope) error {
 	return nil
 }
 
-// awake is the state gate of wire §6.2.
-func awake(s lifecycle.State) error {
+// checkState refuses calls to a vacant that is asleep or terminal (PROTOCOL
+// §6.2).
+func checkState(s lifecycle.State) error {
 	switch {
 	case s.CanBeCalled():
 		return nil

@@ -1,34 +1,34 @@
-// Package call is the pipeline: the one place where a hosted vacant answers.
-// Every door translates, then calls Send, Ask or Reset here.
+// Package call is the call pipeline, the only place where a hosted vacant
+// answers. Every protocol handler translates its requests and calls Send, Ask
+// or Reset.
 //
-// It imports floors 1 and 3, the text keys beside it, and problem. The
-// invariants: an envelope is accepted at most once and run at most once; a
-// request is decided at most once, by an answer or a void; an answer leaves
-// only after its row; and all of it holds whatever crashes, races, clocks and
-// lost acknowledgements do, because one conditional write of the next position
-// decides, and nothing else.
+// The invariants: an envelope is accepted at most once and run at most once. A
+// request is decided at most once, by an answer or a void. An answer is sent
+// only after its row is stored. They hold under crashes, races, wrong clocks
+// and lost acknowledgements, because one conditional write of the next position
+// decides.
 //
 // # The life of a message
 //
 //  1. front/message reads at most 256 KiB and decodes strictly (envelope.DecodeRequest).
-//  2. Send rebuilds the signing bytes, hashes them and verifies the signature (open).
-//  3. It fetches the vacant's record, both tips of the pair and the key of the day, or remembers them (fetch, views).
-//     A closed child is not there for whom it does not admit (admit, hidden).
-//     Then it makes the vacant's signer ready, unless the envelope is forged (vacant).
-//  4. It refuses what is misdirected, forged, signed by a revoked key (barred), from the future, not admitted, asleep, unpaid or out of order (admissible, refusal).
-//  5. It seals the text and puts the request row at the position after the tip (take): now it is accepted.
-//     If nothing had to be read for it, whether the keys are good is read beside; if they are not, it is void (claim).
-//  6. If somebody else has that position it reads again and decides again (accept); if the outcome is unknown it repeats the same bytes there (settle).
-//  7. The behaviour runs, once, under a deadline (behave).
-//  8. The answer is bound to the request, signed and put on the response stream (answer); a failure puts a void there (void).
-//     Whoever gathers evidence for the gate is told beside (observe).
-//  9. Only then does the reply go out: Outcome, rendered by front/message.
-//  10. Sent again, the same bytes find their row (find) and what was decided (tell): the stored answer, pending, or unanswered.
+//  2. Send rebuilds the signing bytes, hashes them and verifies the signature (verifyAndFetch).
+//  3. It reads the vacant's record, both tips of the pair and the key of the day, or takes them from its caches (fetch, tipCache).
+//     A closed child looks like a vacant that is not hosted to callers outside its tree (checkRelated, concealed).
+//     Unless the envelope is forged, it makes the vacant's signer ready (fetchVacant).
+//  4. It refuses envelopes that are misdirected, forged, signed by a revoked key, from the future, not admitted, out of order, or for a vacant that is asleep or unpaid (checkEnvelope, refusal).
+//  5. It seals the text and appends the request row after the tip (appendRequest): now the call is accepted.
+//     If nothing was read for the call, revocation is checked concurrently with this write; a revoked call is voided before it runs (appendChecked).
+//  6. If another writer took the position, it reads again and decides again (accept). If the outcome is unknown, it repeats the same bytes at the same position (commit).
+//  7. The behaviour runs once, under a deadline (behave).
+//  8. The answer is bound to the request, signed and appended to the response stream (answer). A failure appends a void (void).
+//     Answers of vacants with kin are recorded as evidence for the gate (observe).
+//  9. Then the reply is sent: Outcome, rendered by front/message.
+//  10. A resend of the same bytes finds its row (lookup) and its outcome (outcomeOf): the stored answer, pending, or unanswered.
 //
-// # What a row survives
+// # Crashes
 //
-// A crash before 5 leaves nothing. A crash between 5 and 8 leaves an undecided
-// request: until it is due a resend reads `pending`, afterwards the resend, an
-// ask or the sweeper (Settle) voids it. A crash after 8 loses only the reply
-// on its way; a resend gets it.
+// A crash before step 5 leaves nothing. A crash between 5 and 8 leaves an
+// undecided request: until it is due, a resend reads `pending`; afterwards a
+// resend, an ask or the sweeper (ResolveOverdue) voids it. A crash after 8
+// loses only the reply; a resend returns it.
 package call

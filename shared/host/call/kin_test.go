@@ -37,15 +37,15 @@ func newFamily(t *testing.T) *family {
 	f := &family{parent: newKey(t), child: newKey(t), sibling: newKey(t), stranger: newKey(t), store: memory.New(), now: time.Now()}
 	parent := f.parent.ID()
 	f.vacant = call.Vacant{ID: f.child.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: f.child,
-		Parent: &parent, Closed: true, Reach: composite.ParentOnly, Kin: true}
+		Parent: &parent, Closed: true, Reach: composite.ParentOnly, HasKin: true}
 	return f
 }
 
 func (f *family) host(t *testing.T, here bool) *call.Host {
 	t.Helper()
-	only := call.Only(f.vacant)
+	only := call.Single(f.vacant)
 	if !here {
-		only = call.Only{ID: identity.ID{9}}
+		only = call.Single{ID: identity.ID{9}}
 	}
 	return call.New(call.Config{
 		Store: f.store, Texts: newTexts(t, f.store), Now: func() time.Time { return f.now }, Rand: rand.Reader, Directory: only,
@@ -57,13 +57,13 @@ func (f *family) host(t *testing.T, here bool) *call.Host {
 	})
 }
 
-// doors are the three ways in.
+// handlers are the three ways in.
 var doors = map[string]func(*call.Host, context.Context, identity.ID, *envelope.Envelope) call.Outcome{
 	"send": (*call.Host).Send, "ask": (*call.Host).Ask, "reset": (*call.Host).Reset,
 }
 
-// told is all that an outcome shows outside.
-func told(o call.Outcome) map[string]any {
+// wantMembers is all that an outcome shows outside.
+func wantMembers(o call.Outcome) map[string]any {
 	m := map[string]any{"state": o.State, "chain": o.Chain, "seq": o.ExpectedSeq, "tip": o.ChainTip, "floor": o.Floor, "now": o.Now,
 		"old": o.TooOld, "reply": o.Reply, "reply seq": o.ReplySeq, "reply hash": o.ReplyHash}
 	if o.Problem != nil {
@@ -124,7 +124,7 @@ func TestAClosedChildIsToStrangersAsIfItWereNotHere(t *testing.T) {
 	}
 	for state, change := range states {
 		for name, e := range envelopes {
-			for door, send := range doors {
+			for handler, send := range doors {
 				for _, route := range []identity.ID{{}, to, {9}} {
 					child, nobody := newFamily(t), newFamily(t)
 					for _, one := range []*family{child, nobody} {
@@ -132,13 +132,13 @@ func TestAClosedChildIsToStrangersAsIfItWereNotHere(t *testing.T) {
 						one.vacant = f.vacant
 						change(one)
 					}
-					want := told(send(nobody.host(t, false), t.Context(), route, e))
-					got := told(send(child.host(t, true), t.Context(), route, e))
+					want := wantMembers(send(nobody.host(t, false), t.Context(), route, e))
+					got := wantMembers(send(child.host(t, true), t.Context(), route, e))
 					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("%s of %s to a child %s, by %x (-not hosted +closed):\n%s", door, name, state, route[:1], diff)
+						t.Errorf("%s of %s to a child %s, by %x (-not hosted +closed):\n%s", handler, name, state, route[:1], diff)
 					}
 					if n := rowsOf(t, child.store, call.Pair{Caller: e.From, Vacant: to}); n != 0 {
-						t.Errorf("%s of %s to a child %s left %d rows", door, name, state, n)
+						t.Errorf("%s of %s to a child %s left %d rows", handler, name, state, n)
 					}
 				}
 			}
@@ -160,11 +160,11 @@ func TestAChildThatClosedIsAsOneThatNeverWasHere(t *testing.T) {
 	f.store = memory.New()
 	nobody := f.host(t, false)
 	stale := first(t, f.stranger, f.child.ID(), "no reset")
-	for door, send := range doors {
+	for handler, send := range doors {
 		for _, e := range []*envelope.Envelope{old, stale} {
-			want, got := told(send(nobody, t.Context(), identity.ID{}, e)), told(send(h, t.Context(), identity.ID{}, e))
+			want, got := wantMembers(send(nobody, t.Context(), identity.ID{}, e)), wantMembers(send(h, t.Context(), identity.ID{}, e))
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-not hosted +closed):\n%s", door, diff)
+				t.Errorf("%s (-not hosted +closed):\n%s", handler, diff)
 			}
 		}
 	}
@@ -195,10 +195,10 @@ func TestParentAndSiblingsCallAClosedChild(t *testing.T) {
 			}
 			// Whoever holds a revoked key is not who its owner was.
 			f.register.revoke(from.ID())
-			for door, send := range doors {
+			for handler, send := range doors {
 				o, want := send(f.host(t, true), t.Context(), identity.ID{}, e), send(f.host(t, false), t.Context(), identity.ID{}, e)
-				if diff := cmp.Diff(told(want), told(o)); diff != "" {
-					t.Errorf("%s by a revoked key (-not hosted +closed):\n%s", door, diff)
+				if diff := cmp.Diff(wantMembers(want), wantMembers(o)); diff != "" {
+					t.Errorf("%s by a revoked key (-not hosted +closed):\n%s", handler, diff)
 				}
 			}
 		})
@@ -242,12 +242,12 @@ func TestAnOpenChildOfItsTreeAloneRefusesStrangersByName(t *testing.T) {
 			for name, from := range map[string]*identity.Key{"stranger": f.stranger, "parent": f.parent, "sibling": f.sibling} {
 				no := refused && name == "stranger"
 				for _, text := range []string{"hi", envelope.ResetText} {
-					door := doors["send"]
+					handler := doors["send"]
 					if text != "hi" {
-						door = doors["reset"]
+						handler = doors["reset"]
 						f.now = f.now.Add(time.Second)
 					}
-					o := door(h, t.Context(), identity.ID{}, first(t, from, f.child.ID(), text))
+					o := handler(h, t.Context(), identity.ID{}, first(t, from, f.child.ID(), text))
 					if (o.Problem != nil) != no || no && !problem.Is(o.Problem, problem.TreeOnly) {
 						t.Errorf("%s of the %s = %v, want it refused: %t", text, name, o.Problem, no)
 					}
@@ -262,9 +262,9 @@ func TestAnOpenChildOfItsTreeAloneRefusesStrangersByName(t *testing.T) {
 
 func TestWhatAVacantWithKinAnswersIsObserved(t *testing.T) {
 	for name, tt := range map[string]struct {
-		kin     bool
-		observe func(context.Context, call.Observation)
-		want    int
+		kinCache bool
+		observe  func(context.Context, call.Observation)
+		want     int
 	}{
 		"a child":                {true, nil, 1},
 		"a vacant without kin":   {false, nil, 0},
@@ -273,7 +273,7 @@ func TestWhatAVacantWithKinAnswersIsObserved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFamily(t)
-			f.vacant.Kin = tt.kin
+			f.vacant.HasKin = tt.kinCache
 			h := f.host(t, true)
 			seen := make(chan call.Observation, 2)
 			h.Observe = func(ctx context.Context, o call.Observation) {

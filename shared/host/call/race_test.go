@@ -47,7 +47,7 @@ func warmedAs(t *testing.T, s store.Store, is func(*call.Vacant)) *warmHost {
 	w.Host = call.New(call.Config{
 		Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Revoked: w.Revoked,
 		Wait:      func(context.Context, time.Duration) error { return nil },
-		Directory: call.Only(vacant),
+		Directory: call.Single(vacant),
 	})
 	if o := w.Send(t.Context(), identity.ID{}, w.next(t, 1)); o.Problem != nil {
 		t.Fatal(o.Problem)
@@ -88,9 +88,9 @@ func (w *warmHost) kinds(t *testing.T) (kinds []call.RowKind) {
 // pair and is told nothing.
 func TestAKeyRevokedElsewhereIsRefusedFromTheNextCallOn(t *testing.T) {
 	for name, tt := range map[string]struct {
-		whose func(*warmHost) identity.ID
-		want  problem.Kind
-		told  call.State
+		whose       func(*warmHost) identity.ID
+		want        problem.Kind
+		wantMembers call.State
 	}{
 		"the caller's": {func(w *warmHost) identity.ID { return w.caller.ID() }, problem.Revoked, ""},
 		"the vacant's": {func(w *warmHost) identity.ID { return w.vacant.ID() }, problem.Gone, call.Unanswered},
@@ -100,8 +100,8 @@ func TestAKeyRevokedElsewhereIsRefusedFromTheNextCallOn(t *testing.T) {
 			w.revoke(tt.whose(w))
 			e := w.next(t, 2)
 			o := w.Send(t.Context(), identity.ID{}, e)
-			if !problem.Is(o.Problem, tt.want) || o.State != tt.told || o.Chain != (tt.told != "") {
-				t.Errorf("Send() = %v, state %q, chain told %t, want %v, %q", o.Problem, o.State, o.Chain, tt.want, tt.told)
+			if !problem.Is(o.Problem, tt.want) || o.State != tt.wantMembers || o.Chain != (tt.wantMembers != "") {
+				t.Errorf("Send() = %v, state %q, chain told %t, want %v, %q", o.Problem, o.State, o.Chain, tt.want, tt.wantMembers)
 			}
 			if w.ran != 1 {
 				t.Errorf("the behaviour ran %d times, want once, before the revocation", w.ran)

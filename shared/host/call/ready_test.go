@@ -30,7 +30,7 @@ func guarded(t *testing.T, s store.Store, vacant *identity.Key, state lifecycle.
 	t.Helper()
 	return call.New(call.Config{
 		Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader,
-		Directory: call.Only{
+		Directory: call.Single{
 			ID: vacant.ID(), State: state, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: vacant, Ready: v.ready,
 		},
 	})

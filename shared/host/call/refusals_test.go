@@ -36,7 +36,7 @@ func hostOf(t *testing.T, s store.Store, vacant *identity.Key, ledger call.Ledge
 	t.Helper()
 	return call.New(call.Config{
 		Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Ledger: ledger,
-		Directory: call.Only{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: vacant},
+		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: vacant},
 	})
 }
 
@@ -81,9 +81,9 @@ func TestAForgedEnvelopeIsMisdirectedFirst(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := first(t, caller, tt.to, "hello")
 			e.Payload.Parts[0] = "hullo"
-			for door, o := range map[string]call.Outcome{"Send": host.Send(t.Context(), tt.route, e), "Ask": host.Ask(t.Context(), tt.route, e)} {
+			for handler, o := range map[string]call.Outcome{"Send": host.Send(t.Context(), tt.route, e), "Ask": host.Ask(t.Context(), tt.route, e)} {
 				if !problem.Is(o.Problem, tt.want) || o.Chain || o.State != "" || !o.Floor.IsZero() {
-					t.Errorf("%s() = %v, told %+v; want %v and nothing told", door, o.Problem, o, tt.want)
+					t.Errorf("%s() = %v, told %+v; want %v and nothing told", handler, o.Problem, o, tt.want)
 				}
 			}
 		})

@@ -8,53 +8,53 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// bar reads whether the keys of both ends are good. A caller whose key is
-// revoked is refused; like a bad signature that tells nothing else, since who
-// holds such a key may be anybody. A vacant whose key is revoked is closed,
-// whatever its record says: the registry may not be the one that writes it.
+// checkRevoked reads whether the keys of both ends are revoked. A caller with a
+// revoked key is refused without any other information, like one with a bad
+// signature, because anybody may hold such a key. A vacant with a revoked key
+// counts as SUNK whatever its record says, because the registry that revokes
+// may not be the one that writes the record.
 //
-// Nothing of it is remembered from call to call, so that a key is refused from
-// the first call on that begins after its revocation, on every instance.
-func (h *Host) bar(ctx context.Context, r *request) error {
+// Revocation is never cached: every call that begins after a revocation is
+// refused, on every instance.
+func (h *Host) checkRevoked(ctx context.Context, r *request) error {
 	if h.Revoked == nil {
-		r.checked = true
+		r.revocationChecked = true
 		return nil
 	}
 	revoked, err := h.Revoked(ctx, r.pair.Caller, r.pair.Vacant)
 	if err != nil {
-		return h.fault(err)
+		return h.unavailable(err)
 	}
-	r.checked, r.barred, r.closed = true, nil, revoked[1]
+	r.revocationChecked, r.callerRevoked, r.keyRevoked = true, nil, revoked[1]
 	if revoked[0] {
-		r.barred = problem.New(problem.Revoked, "the key of sender %s was revoked; it can call nobody here", r.pair.Caller.Short())
+		r.callerRevoked = problem.New(problem.Revoked, "the key of sender %s was revoked; it can call nobody here", r.pair.Caller.Short())
 	}
 	return nil
 }
 
-// doubt forgets the pair if a key of it is revoked: the next call is judged
-// before it is accepted.
-func (h *Host) doubt(r *request) {
-	if r.barred != nil || r.closed {
-		h.views.forget(r.pair)
+// invalidate drops the cached tips of a pair with a revoked key, so the next
+// call checks revocation before it is accepted.
+func (h *Host) invalidate(r *request) {
+	if r.callerRevoked != nil || r.keyRevoked {
+		h.tipCache.forget(r.pair)
 	}
 }
 
-// claim takes the position after v's tip. Where nothing was read for the call
-// yet, whether the keys are good is read beside the write of its row, so that a
-// warm call waits no longer for it; a call whose key turns out to be revoked is
-// void before its behaviour runs. Neither row nor error: the position went to
-// somebody else.
-func (h *Host) claim(ctx context.Context, r *request, v *view) (*RequestRow, error) {
-	if r.checked || h.Revoked == nil {
-		return h.take(ctx, r, v)
+// appendChecked appends the request row after v's tip. If revocation was not
+// read yet, it is read concurrently with the write, so a warm call does not
+// wait for it; a call with a revoked key is voided before it runs. It returns
+// neither row nor error if another writer took the position.
+func (h *Host) appendChecked(ctx context.Context, r *request, v *tips) (*RequestRow, error) {
+	if r.revocationChecked || h.Revoked == nil {
+		return h.appendRequest(ctx, r, v)
 	}
 	checked := make(chan error, 1)
-	go func() { checked <- h.barSurely(ctx, r) }()
-	row, err := h.take(ctx, r, v)
+	go func() { checked <- h.checkRevokedWithRetry(ctx, r) }()
+	row, err := h.appendRequest(ctx, r, v)
 	unknown := <-checked
-	defer h.doubt(r)
+	defer h.invalidate(r)
 	switch {
-	case unknown == nil && r.barred == nil && !r.closed:
+	case unknown == nil && r.callerRevoked == nil && !r.keyRevoked:
 		return row, err
 	case row != nil:
 		if _, err := h.void(ctx, r.pair, row); err != nil {
@@ -64,35 +64,35 @@ func (h *Host) claim(ctx context.Context, r *request, v *view) (*RequestRow, err
 	switch {
 	case unknown != nil:
 		return nil, unknown
-	case r.barred != nil:
+	case r.callerRevoked != nil:
 		r.out = Outcome{Hash: r.hash}
-		if r.hidden() {
-			return nil, h.notHere(ctx, r.env.To)
+		if r.concealed() {
+			return nil, h.notHosted(ctx, r.env.To)
 		}
-		return nil, r.barred
+		return nil, r.callerRevoked
 	case row != nil:
 		r.out = r.out.at(*row)
 		r.out.State = Unanswered
-		return nil, awake(r.state())
+		return nil, checkState(r.state())
 	}
-	return nil, err // the position is another's, or out of reach
+	return nil, err // another writer took the position, or the store is unavailable
 }
 
-// barSurely is bar for a call that may be accepted by now: it is worth more
-// than one try.
-func (h *Host) barSurely(ctx context.Context, r *request) error {
+// checkRevokedWithRetry is checkRevoked with retries, for a call that may
+// already be accepted.
+func (h *Host) checkRevokedWithRetry(ctx context.Context, r *request) error {
 	for try := 1; ; try++ {
-		err := h.bar(ctx, r)
-		if err == nil || try == tries || h.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
+		err := h.checkRevoked(ctx, r)
+		if err == nil || try == maxTries || h.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
 			return err
 		}
 	}
 }
 
-// state is the vacant's: SUNK if its key is revoked and its record does not say
-// that it is closed.
+// state is the vacant's state: SUNK if its key is revoked and its record does
+// not show a terminal state.
 func (r *request) state() lifecycle.State {
-	if r.closed && !r.vacant.State.Closed() {
+	if r.keyRevoked && !r.vacant.State.Closed() {
 		return lifecycle.Sunk
 	}
 	return r.vacant.State

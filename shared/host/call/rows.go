@@ -14,11 +14,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// RowFormat is the version that the first byte of every row carries. A row of
-// a newer format is refused, never guessed at.
+// RowFormat is the first byte of every row. Rows of another format are refused.
 const RowFormat = 1
 
-// RowKind says what a row is.
+// RowKind is the type of a row.
 type RowKind byte
 
 // The kinds of row: two on a request stream, two on a response stream.
@@ -44,58 +43,58 @@ func (k RowKind) String() string {
 }
 
 // RequestRow is an accepted call or reset. Caller and vacant are in the
-// stream's name and not repeated; the texts are sealed.
+// stream's name; texts are sealed.
 type RequestRow struct {
 	Position uint64
-	Attempt  store.Attempt
+	WriteID  store.WriteID
 	Kind     RowKind
 
 	// The signed envelope.
-	Seq       int64 // of a call: Position - Epos, not stored; of a reset: as signed, free of meaning
+	Seq       int64 // of a call: Position - EpochStart, not stored; of a reset: as signed, without meaning
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte // 64 bytes
 	Text      textkeys.Sealed
 
-	Hash  identity.Hash // of the envelope
-	Epoch uint64        // resets up to and with this row
-	Epos  uint64        // position of the reset that began the epoch; a reset's is its own; 0 in epoch 0
-	Back  uint64        // Epos of the epoch before; 0 if that is epoch 0 or there is none
-	Floor time.Time     // largest signed time on the stream, this row's included
+	Hash           identity.Hash // of the envelope
+	Epoch          uint64        // resets up to and including this row
+	EpochStart     uint64        // position of the reset that began the epoch (a reset's own); 0 in epoch 0
+	PrevEpochStart uint64        // EpochStart of the previous epoch; 0 if that is epoch 0 or there is none
+	Floor          time.Time     // largest signed time on the stream, including this row's
 
-	// Of a call only.
-	Seen  uint64    // last response position read before the accept: the decision lies after it
-	Due   time.Time // from then on anybody may void the call if it is undecided
-	Price uint64    // micro-units debited with the accept; 0 if free
-	Shard uint8     // balance shard debited
+	// Calls only.
+	ResponseTip uint64    // last response position read before the accept; the decision lies after it
+	Due         time.Time // from then on anybody may void the call if it is undecided
+	Price       uint64    // micro-units debited with the accept; 0 if free
+	Shard       uint8     // balance shard debited
 }
 
-// ResponseRow decides a request: an answer, or a void. There is at most one
-// for each request.
+// ResponseRow decides a request: an answer or a void. A request has at most
+// one.
 type ResponseRow struct {
 	Position uint64
-	Attempt  store.Attempt
+	WriteID  store.WriteID
 	Kind     RowKind
 
 	Request      uint64        // position of the request row
-	RequestHash  identity.Hash // hash of the request's envelope; the answer's key is envelope.ReplyKey of it
+	RequestHash  identity.Hash // hash of the request's envelope; an answer's idempotency key is envelope.ReplyKey of it
 	RequestEpoch uint64
 
-	// Where the response chain stands after this row. A void repeats what the
-	// row before it says.
+	// The tip of the response chain after this row. A void repeats the previous
+	// row's.
 	Epoch uint64
 	Seq   int64
 	Hash  identity.Hash
 
-	// Of an answer only: the rest of the signed envelope, and its cost.
+	// Answers only: the rest of the signed envelope, and its duration.
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte
 	Text      textkeys.Sealed
-	Took      time.Duration // from accept to answer, whole milliseconds
+	Took      time.Duration // from accept to answer, in whole milliseconds
 }
 
-// Tip is the request chain's tip after the row.
+// Tip returns the tip of the request chain after the row.
 func (r *RequestRow) Tip() chain.Tip {
 	t := chain.Tip{Epoch: r.Epoch, Floor: r.Floor}
 	if r.Kind == RowCall {
@@ -115,12 +114,12 @@ func (r *RequestRow) encode() []byte {
 	b = appendTime(b, r.Time)
 	b = binary.AppendUvarint(b, uint64(r.Floor.UnixMicro()-r.Time.UnixMicro()))
 	b = binary.AppendUvarint(b, r.Epoch)
-	b = binary.AppendUvarint(b, r.Epos)
-	b = binary.AppendUvarint(b, r.Back)
+	b = binary.AppendUvarint(b, r.EpochStart)
+	b = binary.AppendUvarint(b, r.PrevEpochStart)
 	if r.Kind == RowReset {
 		b = binary.AppendUvarint(b, uint64(r.Seq))
 	} else {
-		b = binary.AppendUvarint(b, r.Seen)
+		b = binary.AppendUvarint(b, r.ResponseTip)
 		b = appendTime(b, r.Due)
 		b = binary.AppendUvarint(b, r.Price)
 		b = append(b, r.Shard)
@@ -128,9 +127,9 @@ func (r *RequestRow) encode() []byte {
 	return appendText(b, r.Text)
 }
 
-// DecodeRequest reads a row of a request stream.
+// DecodeRequest decodes a row of a request stream.
 func DecodeRequest(row store.Row) (RequestRow, error) {
-	r := RequestRow{Position: row.Position, Attempt: row.Attempt}
+	r := RequestRow{Position: row.Position, WriteID: row.WriteID}
 	d, err := newReader(row, RowCall, RowReset)
 	if err != nil {
 		return r, err
@@ -140,15 +139,15 @@ func DecodeRequest(row store.Row) (RequestRow, error) {
 	d.fixed(r.Prev[:])
 	r.Signature = d.bytes(identity.SignatureSize)
 	r.Time = d.time()
-	// In microseconds: as a Duration the distance would end at 292 years, and a
-	// call signed in the year 1 would pull the floor down.
+	// Computed in microseconds: a Duration overflows after 292 years, so a call
+	// signed in year 1 would lower the floor.
 	r.Floor = time.UnixMicro(r.Time.UnixMicro() + int64(d.uvarint(lastMicro-firstMicro))).UTC()
-	r.Epoch, r.Epos, r.Back = d.uvarint(math.MaxInt64), d.uvarint(row.Position), d.uvarint(row.Position)
+	r.Epoch, r.EpochStart, r.PrevEpochStart = d.uvarint(math.MaxInt64), d.uvarint(row.Position), d.uvarint(row.Position)
 	if r.Kind == RowReset {
 		r.Seq = int64(d.uvarint(envelope.MaxSeq))
 	} else {
-		r.Seq = int64(row.Position - r.Epos)
-		r.Seen = d.uvarint(math.MaxInt64)
+		r.Seq = int64(row.Position - r.EpochStart)
+		r.ResponseTip = d.uvarint(math.MaxInt64)
 		r.Due = d.time()
 		r.Price = d.uvarint(math.MaxInt64)
 		r.Shard = d.byte()
@@ -166,19 +165,19 @@ func (r *ResponseRow) encode() []byte {
 	b = binary.AppendUvarint(b, r.RequestEpoch)
 	b = binary.AppendUvarint(b, uint64(r.Seq))
 	if r.Kind == RowVoid {
-		return binary.AppendUvarint(b, r.Epoch) // an answer's is its request's
+		return binary.AppendUvarint(b, r.Epoch) // the epoch of an answer is its request's
 	}
 	b = append(b, r.Prev[:]...)
 	b = append(b, r.Signature...)
 	b = appendTime(b, r.Time)
-	// Clocks step back, and stay wrong for weeks: no such row may be unreadable.
+	// Clocks can step back or be wrong for weeks; the row must still decode.
 	b = binary.AppendUvarint(b, uint64(min(max(r.Took.Milliseconds(), 0), math.MaxInt32)))
 	return appendText(b, r.Text)
 }
 
-// DecodeResponse reads a row of a response stream.
+// DecodeResponse decodes a row of a response stream.
 func DecodeResponse(row store.Row) (ResponseRow, error) {
-	r := ResponseRow{Position: row.Position, Attempt: row.Attempt}
+	r := ResponseRow{Position: row.Position, WriteID: row.WriteID}
 	d, err := newReader(row, RowAnswer, RowVoid)
 	if err != nil {
 		return r, err
@@ -210,8 +209,8 @@ func appendText(b []byte, t textkeys.Sealed) []byte {
 	return append(b, t.Box...)
 }
 
-// reader takes a row's bytes apart. After the first fault it returns zeros;
-// end reports it.
+// reader decodes the bytes of a row. After the first error it returns zeros;
+// end reports the error.
 type reader struct {
 	b    []byte
 	kind RowKind
@@ -261,8 +260,8 @@ func (d *reader) uvarint(most uint64) uint64 {
 	return v
 }
 
-// Times that a row can hold, in microseconds: the years 1 to 9999, like those
-// that an envelope can carry.
+// The times a row can hold, in microseconds: years 1 to 9999, the range of an
+// envelope.
 const (
 	firstMicro = -62135596800_000000
 	lastMicro  = 253402300799_999999

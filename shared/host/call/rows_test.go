@@ -33,21 +33,21 @@ func drawRequest(t *rapid.T) RequestRow {
 	signed := drawTime(t, "time", firstMicro)
 	r := RequestRow{
 		Position: rapid.Uint64Range(1, 1<<40).Draw(t, "position"),
-		Attempt:  store.Attempt{1, 2, 3},
+		WriteID:  store.WriteID{1, 2, 3},
 		Kind:     rapid.SampledFrom([]RowKind{RowCall, RowReset}).Draw(t, "kind"),
 		Hash:     drawHash(t, "hash"), Prev: drawHash(t, "prev"),
 		Signature: rapid.SliceOfN(rapid.Byte(), identity.SignatureSize, identity.SignatureSize).Draw(t, "signature"),
 		Time:      signed, Floor: drawTime(t, "floor", signed.UnixMicro()),
 		Epoch: rapid.Uint64Range(0, 1<<30).Draw(t, "epoch"), Text: drawText(t),
 	}
-	r.Epos = rapid.Uint64Range(0, r.Position-1).Draw(t, "epos")
-	r.Back = rapid.Uint64Range(0, r.Epos).Draw(t, "back")
+	r.EpochStart = rapid.Uint64Range(0, r.Position-1).Draw(t, "epos")
+	r.PrevEpochStart = rapid.Uint64Range(0, r.EpochStart).Draw(t, "back")
 	if r.Kind == RowReset {
-		r.Epos, r.Seq = r.Position, rapid.Int64Range(0, envelope.MaxSeq).Draw(t, "seq")
+		r.EpochStart, r.Seq = r.Position, rapid.Int64Range(0, envelope.MaxSeq).Draw(t, "seq")
 		return r
 	}
-	r.Seq = int64(r.Position - r.Epos)
-	r.Seen = rapid.Uint64Range(0, 1<<40).Draw(t, "seen")
+	r.Seq = int64(r.Position - r.EpochStart)
+	r.ResponseTip = rapid.Uint64Range(0, 1<<40).Draw(t, "seen")
 	r.Due = drawTime(t, "due", firstMicro)
 	r.Price = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "price")
 	r.Shard = rapid.Byte().Draw(t, "shard")
@@ -57,7 +57,7 @@ func drawRequest(t *rapid.T) RequestRow {
 func drawResponse(t *rapid.T) ResponseRow {
 	r := ResponseRow{
 		Position: rapid.Uint64Range(1, 1<<40).Draw(t, "position"),
-		Attempt:  store.Attempt{1, 2, 3},
+		WriteID:  store.WriteID{1, 2, 3},
 		Kind:     rapid.SampledFrom([]RowKind{RowAnswer, RowVoid}).Draw(t, "kind"),
 		Request:  rapid.Uint64Range(1, 1<<40).Draw(t, "request"), RequestHash: drawHash(t, "request hash"),
 		RequestEpoch: rapid.Uint64Range(0, 1<<30).Draw(t, "request epoch"),
@@ -77,12 +77,12 @@ func drawResponse(t *rapid.T) ResponseRow {
 func TestRowsReadAsTheyWereWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawRequest(t)
-		got, err := DecodeRequest(store.Row{Position: want.Position, Attempt: want.Attempt, Data: want.encode()})
+		got, err := DecodeRequest(store.Row{Position: want.Position, WriteID: want.WriteID, Data: want.encode()})
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
 			t.Fatalf("DecodeRequest() = %v (-want +got):\n%s", err, diff)
 		}
 		answer := drawResponse(t)
-		back, err := DecodeResponse(store.Row{Position: answer.Position, Attempt: answer.Attempt, Data: answer.encode()})
+		back, err := DecodeResponse(store.Row{Position: answer.Position, WriteID: answer.WriteID, Data: answer.encode()})
 		if diff := cmp.Diff(answer, back, cmpopts.EquateEmpty()); err != nil || diff != "" {
 			t.Fatalf("DecodeResponse() = %v (-want +got):\n%s", err, diff)
 		}
@@ -167,8 +167,8 @@ func TestDamagedRowsAreRefused(t *testing.T) {
 }
 
 func FuzzRows(f *testing.F) {
-	call := RequestRow{Position: 7, Kind: RowCall, Epos: 3, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Floor: time.Unix(9, 0), Due: time.Unix(44, 0), Price: 10}
-	reset := RequestRow{Position: 7, Kind: RowReset, Epos: 7, Back: 3, Seq: 1, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Floor: time.Unix(9, 0)}
+	call := RequestRow{Position: 7, Kind: RowCall, EpochStart: 3, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Floor: time.Unix(9, 0), Due: time.Unix(44, 0), Price: 10}
+	reset := RequestRow{Position: 7, Kind: RowReset, EpochStart: 7, PrevEpochStart: 3, Seq: 1, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Floor: time.Unix(9, 0)}
 	answer := ResponseRow{Position: 7, Kind: RowAnswer, Request: 7, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Text: textkeys.Sealed{Day: 1, Box: []byte("box")}}
 	void := ResponseRow{Position: 7, Kind: RowVoid, Request: 7, Epoch: 1, Seq: 4}
 	for _, b := range [][]byte{call.encode(), reset.encode(), answer.encode(), void.encode(), nil} {

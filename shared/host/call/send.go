@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Send takes a call: steps 3 to 10 of the walk in the package's doc. route is
-// the id in the request's path, zero on the host route.
+// Send handles a call: steps 2 to 10 of the package doc. route is the id in the
+// request's path, zero on the host route.
 func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	ctx, cancel := h.detach(ctx)
 	defer cancel()
-	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e, answer: true}, view{}
-	fresh, err := h.open(ctx, route, &r, &v, true)
+	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e, needsSigner: true}, tips{}
+	fresh, err := h.verifyAndFetch(ctx, route, &r, &v, true)
 	if err != nil {
 		return r.out.refuse(err)
 	}
-	if err := h.admissible(&r, false); err != nil {
-		if !fresh { // what is told beside the refusal must be true now
+	if err := h.checkEnvelope(&r, false); err != nil {
+		if !fresh { // the chain state reported with the refusal must be current
 			if err := h.reread(ctx, &r, &v); err != nil {
 				return r.out.refuse(err)
 			}
@@ -39,14 +39,14 @@ func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope
 	return h.execute(ctx, &r, row, v.rsp)
 }
 
-// accept finds the position that e takes and takes it, or says why not. On
-// return v is what the decision rests on.
-func (h *Host) accept(ctx context.Context, r *request, v *view, fresh bool) (*RequestRow, error) {
+// accept appends the request row for e, or returns the refusal. On return v
+// holds the tips the decision was based on.
+func (h *Host) accept(ctx context.Context, r *request, v *tips, fresh bool) (*RequestRow, error) {
 	for {
 		fit := v.req.Tip().Fit(r.env)
 		refusal := h.refusal(r, fit)
 		if refusal == nil {
-			row, err := h.claim(ctx, r, v)
+			row, err := h.appendChecked(ctx, r, v)
 			if row != nil || err != nil {
 				return row, err
 			}
@@ -62,8 +62,8 @@ func (h *Host) accept(ctx context.Context, r *request, v *view, fresh bool) (*Re
 			}
 			return nil, refusal
 		}
-		// Either another instance was quicker, or what was remembered is too old
-		// to refuse by: read again, and decide again.
+		// Another writer took the position, or the cached tips are too old to
+		// refuse by: read and decide again.
 		if err := h.reread(ctx, r, v); err != nil {
 			return nil, err
 		}
@@ -71,21 +71,21 @@ func (h *Host) accept(ctx context.Context, r *request, v *view, fresh bool) (*Re
 	}
 }
 
-// refusal is why the call may not be accepted, in the order of steps 4 to 7;
-// nil if it may.
+// refusal returns why the call may not be accepted, in the order of steps 4 to
+// 7, or nil.
 func (h *Host) refusal(r *request, fit error) error {
-	if err := r.outsider(); err != nil {
+	if err := r.authorize(); err != nil {
 		return err
 	}
-	if err := awake(r.state()); err != nil {
+	if err := checkState(r.state()); err != nil {
 		return err
 	}
-	if r.unpaid != nil {
-		return r.unpaid
+	if r.paymentRefusal != nil {
+		return r.paymentRefusal
 	}
 	if fit == nil && r.env.IsReset() {
-		// A reset of a fresh pair would fit here too: diverted to this route it
-		// must not run, and be charged, as a call.
+		// A reset of an empty pair would fit the chain here. It must not run,
+		// and be charged, as a call.
 		return problem.Invalid("parts", "a reset at …/a2a/chain/reset", envelope.ResetText)
 	}
 	if floor := r.vacant.Floor; fit == nil && !floor.IsZero() && !r.env.Time.After(floor) {
@@ -94,8 +94,8 @@ func (h *Host) refusal(r *request, fit error) error {
 	return fit
 }
 
-// floor is the time that a reset, or the first call after one, must be signed
-// after: the chain's own, or the vacant's if that is later.
+// floor is the time after which a reset, or the first call after one, must be
+// signed: the later of the chain's and the vacant's.
 func (r *request) floor(tip RequestRow) time.Time {
 	if r.vacant.Floor.After(tip.Floor) {
 		return r.vacant.Floor
@@ -103,16 +103,16 @@ func (r *request) floor(tip RequestRow) time.Time {
 	return tip.Floor
 }
 
-func (h *Host) reread(ctx context.Context, r *request, v *view) error {
+func (h *Host) reread(ctx context.Context, r *request, v *tips) error {
 	g, gctx := errgroup.WithContext(ctx)
 	hosted := true
 	g.Go(func() (err error) { *v, err = h.read(gctx, r.pair); return err })
 	g.Go(func() (err error) {
-		hosted, err = h.vacant(gctx, r, true)
+		hosted, err = h.fetchVacant(gctx, r, true)
 		return err
 	})
-	if !r.checked {
-		g.Go(func() error { return h.bar(gctx, r) })
+	if !r.revocationChecked {
+		g.Go(func() error { return h.checkRevoked(gctx, r) })
 	}
 	if h.Ledger != nil {
 		g.Go(func() error { return h.quote(gctx, r) })
@@ -120,46 +120,47 @@ func (h *Host) reread(ctx context.Context, r *request, v *view) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	h.doubt(r)
-	if !hosted || r.hidden() {
-		return h.notHere(ctx, r.env.To)
+	h.invalidate(r)
+	if !hosted || r.concealed() {
+		return h.notHosted(ctx, r.env.To)
 	}
-	return r.barred
+	return r.callerRevoked
 }
 
-// take writes the request row at the position after v's tip. Neither row nor
-// error: the position went to somebody else.
-func (h *Host) take(ctx context.Context, r *request, v *view) (*RequestRow, error) {
-	if r.unready != nil {
-		return nil, h.fault(r.unready)
+// appendRequest writes the request row after v's tip. It returns neither row
+// nor error if another writer took the position.
+func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*RequestRow, error) {
+	if r.signerErr != nil {
+		return nil, h.unavailable(r.signerErr)
 	}
-	attempt, err := h.attempt()
+	writeID, err := h.newWriteID()
 	if err != nil {
 		return nil, err
 	}
 	now := h.Now()
-	allowed := h.allowed(ctx, now)
-	if allowed == 0 {
-		// Accepted now it could only be voided. Refused, it may be sent again.
+	timeAllowed := h.timeAllowed(ctx, now)
+	if timeAllowed == 0 {
+		// Accepted now, the call could only be voided. Refused, it can be sent
+		// again.
 		return nil, problem.New(problem.Unavailable, "too little time is left for an answer; the same request may be sent again")
 	}
 	tip := &v.req
 	row := &RequestRow{
-		Position: tip.Position + 1, Attempt: attempt, Kind: RowCall,
+		Position: tip.Position + 1, WriteID: writeID, Kind: RowCall,
 		Seq: r.env.Seq, Prev: r.env.Prev, Time: r.env.Time, Signature: r.env.Signature,
-		Hash: r.hash, Epoch: tip.Epoch, Epos: tip.Epos, Back: tip.Back, Floor: tip.Tip().Next(r.env, r.hash).Floor,
-		Seen: v.rsp.Position, Due: now.Add(allowed + Grace), Price: r.charge.Price, Shard: r.charge.Shard,
+		Hash: r.hash, Epoch: tip.Epoch, EpochStart: tip.EpochStart, PrevEpochStart: tip.PrevEpochStart, Floor: tip.Tip().Next(r.env, r.hash).Floor,
+		ResponseTip: v.rsp.Position, Due: now.Add(timeAllowed + Grace), Price: r.charge.Price, Shard: r.charge.Shard,
 	}
 	s := r.pair.Requests()
 	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
-		return nil, h.fault(err)
+		return nil, h.unavailable(err)
 	}
-	writes := []store.Write{store.Append{Stream: s, Position: row.Position, Attempt: attempt, Data: row.encode()}}
+	writes := []store.Write{store.Append{Stream: s, Position: row.Position, WriteID: writeID, Data: row.encode()}}
 	if row.Price > 0 {
 		writes = append(writes, h.Ledger.Debit(r.pair, row)...)
 	}
-	if err = h.settle(ctx, writes...); err == nil {
-		h.views.learn(r.pair, view{req: *row, rsp: v.rsp})
+	if err = h.commit(ctx, writes...); err == nil {
+		h.tipCache.learn(r.pair, tips{req: *row, rsp: v.rsp})
 		return row, nil
 	}
 	var taken *store.TakenError
@@ -174,17 +175,17 @@ func (h *Host) take(ctx context.Context, r *request, v *view) (*RequestRow, erro
 		r.out = r.out.at(v.req)
 		return nil, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
 	}
-	return nil, h.fault(err)
+	return nil, h.unavailable(err)
 }
 
-// settle commits, and asks again with the same bytes and attempts while the
-// outcome is unknown: at the same position, never at a new tip, or one request
-// could be written twice. What is still unknown after all tries stays so; the
-// row may be there, nothing has run, and a resend finds out.
-func (h *Host) settle(ctx context.Context, writes ...store.Write) error {
+// commit retries with the same bytes and WriteIDs while the outcome is unknown:
+// at the same position, never at a new tip, or one request could be written
+// twice. If the outcome is still unknown after all retries, the row may exist,
+// nothing has run, and a resend finds out.
+func (h *Host) commit(ctx context.Context, writes ...store.Write) error {
 	for try := 1; ; try++ {
 		err := h.Store.Commit(ctx, writes...)
-		if !errors.Is(err, store.ErrUnavailable) || try == tries {
+		if !errors.Is(err, store.ErrUnavailable) || try == maxTries {
 			return err
 		}
 		if h.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
@@ -193,16 +194,16 @@ func (h *Host) settle(ctx context.Context, writes ...store.Write) error {
 	}
 }
 
-func (h *Host) attempt() (a store.Attempt, err error) {
+func (h *Host) newWriteID() (a store.WriteID, err error) {
 	if _, err := io.ReadFull(h.Rand, a[:]); err != nil {
 		return a, problem.Wrap(problem.Unavailable, err, "no randomness")
 	}
 	return a, nil
 }
 
-// allowed is how long a behaviour may take from now on: Work, or what the
+// timeAllowed is how long a behaviour may take from now: Work, or what the
 // deadline leaves after the margin.
-func (h *Host) allowed(ctx context.Context, now time.Time) time.Duration {
+func (h *Host) timeAllowed(ctx context.Context, now time.Time) time.Duration {
 	d := h.Work
 	if deadline, ok := ctx.Deadline(); ok {
 		d = min(d, time.Until(deadline)-h.Margin)
@@ -210,13 +211,13 @@ func (h *Host) allowed(ctx context.Context, now time.Time) time.Duration {
 	return max(d, 0)
 }
 
-// Reset takes a chain reset (wire §9): a row like any other, which competes
-// for the next position and begins a new epoch.
+// Reset handles a chain reset (PROTOCOL §9): a row that competes for the next
+// position like any other and begins a new epoch.
 func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	ctx, cancel := h.detach(ctx)
 	defer cancel()
 	r := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}
-	if err := h.resettable(&r, route); err != nil {
+	if err := h.checkReset(&r, route); err != nil {
 		if problem.Is(err, problem.BadSignature) || problem.Is(err, problem.NotAddressed) {
 			return r.out.refuse(err)
 		}
@@ -227,27 +228,27 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 		hosted := false
 		var tip RequestRow
 		g.Go(func() (err error) {
-			hosted, err = h.vacant(gctx, &r, true)
+			hosted, err = h.fetchVacant(gctx, &r, true)
 			return err
 		})
 		g.Go(func() (err error) { tip, err = h.requestTip(gctx, r.pair); return err })
-		g.Go(func() error { return h.fault(h.Texts.Warm(gctx)) })
-		g.Go(func() error { return h.bar(gctx, &r) })
+		g.Go(func() error { return h.unavailable(h.Texts.Warm(gctx)) })
+		g.Go(func() error { return h.checkRevoked(gctx, &r) })
 		if err := g.Wait(); err != nil {
 			return r.out.refuse(err)
 		}
-		if !hosted || r.hidden() {
+		if !hosted || r.concealed() {
 			return r.out.refuse(notAddressed())
 		}
-		if r.barred != nil {
-			return r.out.refuse(r.barred)
+		if r.callerRevoked != nil {
+			return r.out.refuse(r.callerRevoked)
 		}
 		out := r.out.at(tip)
-		if err := r.outsider(); err != nil {
+		if err := r.authorize(); err != nil {
 			return out.refuse(err)
 		}
 		if r.state().Closed() {
-			return out.refuse(awake(r.state()))
+			return out.refuse(checkState(r.state()))
 		}
 		if floor := r.floor(tip); tip.Position > 0 || !r.vacant.Floor.IsZero() {
 			if err := (chain.Tip{Floor: floor}).FitReset(e); err != nil {
@@ -255,7 +256,7 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 				return out.refuse(err)
 			}
 		}
-		done, err := h.begin(ctx, &r, tip)
+		done, err := h.appendReset(ctx, &r, tip)
 		if err != nil {
 			return out.refuse(err)
 		}
@@ -267,33 +268,33 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 	}
 }
 
-// refuseReset refuses what is no good reset and is signed. Whoever signed it may
-// know where the chain stands, if the key is good and the vacant there for them.
+// refuseReset adds the chain state to the refusal of a signed reset, if the key
+// is good and the caller may know of the vacant.
 func (h *Host) refuseReset(ctx context.Context, r *request, refusal error) Outcome {
 	g, ctx := errgroup.WithContext(ctx)
 	hosted := false
 	var tip RequestRow
 	g.Go(func() (err error) { tip, err = h.requestTip(ctx, r.pair); return err })
 	g.Go(func() (err error) {
-		hosted, err = h.vacant(ctx, r, false)
+		hosted, err = h.fetchVacant(ctx, r, false)
 		return err
 	})
-	g.Go(func() error { return h.bar(ctx, r) })
+	g.Go(func() error { return h.checkRevoked(ctx, r) })
 	if err := g.Wait(); err != nil {
 		return r.out.refuse(err)
 	}
-	if !hosted || r.hidden() {
-		// One that was here once is not told apart from one that never was.
+	if !hosted || r.concealed() {
+		// A vacant that was deleted must look like one that never existed.
 		tip = RequestRow{}
 	}
-	if r.barred != nil {
-		return r.out.refuse(r.barred)
+	if r.callerRevoked != nil {
+		return r.out.refuse(r.callerRevoked)
 	}
 	return r.out.at(tip).refuse(refusal)
 }
 
-// resettable does the checks of wire §9 that need no store, in its order.
-func (h *Host) resettable(r *request, route identity.ID) error {
+// checkReset does the checks of PROTOCOL §9 that need no store, in its order.
+func (h *Host) checkReset(r *request, route identity.ID) error {
 	e := r.env
 	var signed bool
 	if r.hash, signed = e.Verify(); !signed {
@@ -311,38 +312,38 @@ func (h *Host) resettable(r *request, route identity.ID) error {
 	if !route.IsZero() && route != e.To {
 		return notAddressed()
 	}
-	return addressable(e)
+	return checkAddress(e)
 }
 
 func notAddressed() error { return problem.New(problem.NotAddressed, "not_addressed_to_self") }
 
-// begin writes the reset row after tip. Neither done nor error: the position
-// went to somebody else.
-func (h *Host) begin(ctx context.Context, r *request, tip RequestRow) (done bool, err error) {
-	attempt, err := h.attempt()
+// appendReset writes the reset row after tip. It returns neither done nor an
+// error if another writer took the position.
+func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (done bool, err error) {
+	writeID, err := h.newWriteID()
 	if err != nil {
 		return false, err
 	}
 	t := tip.Tip().Reset(r.env)
 	row := &RequestRow{
-		Position: tip.Position + 1, Attempt: attempt, Kind: RowReset,
+		Position: tip.Position + 1, WriteID: writeID, Kind: RowReset,
 		Seq: r.env.Seq, Prev: r.env.Prev, Time: r.env.Time, Signature: r.env.Signature,
-		Hash: r.hash, Epoch: t.Epoch, Epos: tip.Position + 1, Back: tip.Epos, Floor: t.Floor,
+		Hash: r.hash, Epoch: t.Epoch, EpochStart: tip.Position + 1, PrevEpochStart: tip.EpochStart, Floor: t.Floor,
 	}
 	s := r.pair.Requests()
 	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
-		return false, h.fault(err)
+		return false, h.unavailable(err)
 	}
-	err = h.settle(ctx, store.Append{Stream: s, Position: row.Position, Attempt: attempt, Data: row.encode()})
+	err = h.commit(ctx, store.Append{Stream: s, Position: row.Position, WriteID: writeID, Data: row.encode()})
 	var taken *store.TakenError
 	switch {
 	case err == nil:
-		h.views.forget(r.pair) // the response tip beside it was not read
+		h.tipCache.forget(r.pair) // the response tip was not read
 		return true, nil
 	case errors.As(err, &taken):
 		return false, nil
 	case errors.Is(err, store.ErrTooLarge):
 		return false, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
 	}
-	return false, h.fault(err)
+	return false, h.unavailable(err)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The sealed part of a row: what people wrote, that is the payload and the
-// idempotency key. An answer's key follows from its request and is left out.
+// The sealed part of a row: payload and idempotency key. The key of an answer
+// follows from its request and is omitted.
 
 const (
 	hasContext = 1 << iota
@@ -110,16 +110,15 @@ func (d *reader) string() string {
 	return string(d.bytes(int(d.uvarint(uint64(len(d.b))))))
 }
 
-// sealedTo is what a text is bound to under its seal: the stream and the hash
-// of the envelope. A text moved to another row does not open.
+// sealedTo returns the additional data of a sealed text: its stream and
+// envelope hash. A text moved to another row does not open.
 func sealedTo(s store.Stream, h identity.Hash) []byte {
 	b := make([]byte, 0, len(s)+len(h))
 	b = append(b, s...)
 	return append(b, h[:]...)
 }
 
-// Envelope puts the signed request of a row together again; plain is the
-// opened text.
+// Envelope rebuilds the signed request of a row from its opened text.
 func (r *RequestRow) Envelope(pair Pair, plain []byte) (envelope.Envelope, error) {
 	m, key, err := parsePayload(plain)
 	return envelope.Envelope{
@@ -128,8 +127,7 @@ func (r *RequestRow) Envelope(pair Pair, plain []byte) (envelope.Envelope, error
 	}, err
 }
 
-// Envelope puts the signed answer of a row together again; plain is the opened
-// text.
+// Envelope rebuilds the signed answer of a row from its opened text.
 func (r *ResponseRow) Envelope(pair Pair, plain []byte) (envelope.Envelope, error) {
 	m, _, err := parsePayload(plain)
 	return envelope.Envelope{
@@ -138,12 +136,12 @@ func (r *ResponseRow) Envelope(pair Pair, plain []byte) (envelope.Envelope, erro
 	}, err
 }
 
-// Sealed returns the sealed text of a row and what it is bound to.
+// Sealed returns the sealed text of a row and its additional data.
 func (r *RequestRow) Sealed(pair Pair) (textkeys.Sealed, []byte) {
 	return r.Text, sealedTo(pair.Requests(), r.Hash)
 }
 
-// Sealed returns the sealed text of an answer and what it is bound to.
+// Sealed returns the sealed text of an answer and its additional data.
 func (r *ResponseRow) Sealed(pair Pair) (textkeys.Sealed, []byte) {
 	return r.Text, sealedTo(pair.Responses(), r.Hash)
 }

@@ -11,41 +11,40 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Pair is an ordered pair: who calls, and who is called.
+// Pair is an ordered pair of caller and called vacant.
 type Pair struct{ Caller, Vacant identity.ID }
 
-// Requests is the stream of the pair's calls and resets.
+// Requests returns the stream of the pair's calls and resets.
 func (p Pair) Requests() store.Stream {
 	return store.StreamOf(store.KindRequest, p.Caller, p.Vacant)
 }
 
-// Responses is the stream of what was decided of them.
+// Responses returns the stream of the pair's answers and voids.
 func (p Pair) Responses() store.Stream {
 	return store.StreamOf(store.KindResponse, p.Caller, p.Vacant)
 }
 
-// view is where both streams of a pair stood when they were read: the last
-// rows, zero if there are none.
-type view struct {
+// tips are the last rows of both streams of a pair, zero if a stream is empty.
+type tips struct {
 	req RequestRow
 	rsp ResponseRow
 }
 
-// views remembers the tips of recent pairs, both together. What it says may be
-// old: an append by it fails harmlessly, and nothing is refused by it. It is
-// bounded; a pair that falls out is read again.
-type views struct {
+// tipCache caches the tips of recent pairs. A cached tip may be stale: an
+// append after it fails harmlessly, and no request is refused because of it.
+// The cache is bounded; evicted pairs are read again.
+type tipCache struct {
 	shards [32]struct {
 		mu sync.Mutex
-		m  map[Pair]view
+		m  map[Pair]tips
 	}
 }
 
-// viewsPerShard bounds the memory: 32 x 512 pairs of about 600 bytes.
-const viewsPerShard = 512
+// 32 shards of 512 pairs of about 600 bytes bound the memory.
+const cachedPairsPerShard = 512
 
-// get fills in what is known of p; false if that is nothing.
-func (v *views) get(p Pair, into *view) (known bool) {
+// get copies the cached tips of p into the given tips; false if there are none.
+func (v *tipCache) get(p Pair, into *tips) (known bool) {
 	s := &v.shards[p.Caller[0]%32]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,22 +52,22 @@ func (v *views) get(p Pair, into *view) (known bool) {
 	return known
 }
 
-// learn keeps the newer of what is known and what was seen, for each stream by
-// itself: two calls of one pair may finish in any order.
-func (v *views) learn(p Pair, seen view) {
-	// A tip needs neither text nor signature, and both hold the bytes of the
-	// whole row in memory.
+// learn keeps the newer tip of each stream: two calls of one pair may finish in
+// any order.
+func (v *tipCache) learn(p Pair, seen tips) {
+	// A tip needs neither text nor signature, and both would keep the bytes of
+	// the whole row in memory.
 	seen.req.Text.Box, seen.rsp.Text.Box = nil, nil
 	seen.req.Signature, seen.rsp.Signature = nil, nil
 	s := &v.shards[p.Caller[0]%32]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.m == nil {
-		s.m = make(map[Pair]view)
+		s.m = make(map[Pair]tips)
 	}
 	old, known := s.m[p]
 	if !known && seen.req.Position == 0 {
-		return // half a view would claim an empty stream
+		return // only half of the tips is known; the other would look like an empty stream
 	}
 	if old.req.Position > seen.req.Position {
 		seen.req = old.req
@@ -76,8 +75,8 @@ func (v *views) learn(p Pair, seen view) {
 	if old.rsp.Position > seen.rsp.Position {
 		seen.rsp = old.rsp
 	}
-	if !known && len(s.m) >= viewsPerShard {
-		for k := range s.m { // any one: which pair is re-read does not matter
+	if !known && len(s.m) >= cachedPairsPerShard {
+		for k := range s.m { // evict an arbitrary pair
 			delete(s.m, k)
 			break
 		}
@@ -85,85 +84,83 @@ func (v *views) learn(p Pair, seen view) {
 	s.m[p] = seen
 }
 
-func (v *views) forget(p Pair) {
+func (v *tipCache) forget(p Pair) {
 	s := &v.shards[p.Caller[0]%32]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.m, p)
 }
 
-// read reads both tips at once.
-func (h *Host) read(ctx context.Context, p Pair) (view, error) {
-	var v view
+// read reads both tips concurrently.
+func (h *Host) read(ctx context.Context, p Pair) (tips, error) {
+	var v tips
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { v.req, err = h.requestTip(ctx, p); return err })
 	g.Go(func() (err error) { v.rsp, err = h.responseTip(ctx, p); return err })
 	if err := g.Wait(); err != nil {
-		return view{}, err
+		return tips{}, err
 	}
-	h.views.learn(p, v)
+	h.tipCache.learn(p, v)
 	return v, nil
 }
 
 func (h *Host) requestTip(ctx context.Context, p Pair) (RequestRow, error) {
 	row, err := h.Store.Tip(ctx, p.Requests())
 	if err != nil || row.Position == 0 {
-		return RequestRow{}, h.fault(err)
+		return RequestRow{}, h.unavailable(err)
 	}
 	r, err := DecodeRequest(row)
-	return r, h.damage(p.Requests(), err)
+	return r, h.damaged(p.Requests(), err)
 }
 
 func (h *Host) responseTip(ctx context.Context, p Pair) (ResponseRow, error) {
 	row, err := h.Store.Tip(ctx, p.Responses())
 	if err != nil || row.Position == 0 {
-		return ResponseRow{}, h.fault(err)
+		return ResponseRow{}, h.unavailable(err)
 	}
 	r, err := DecodeResponse(row)
-	return r, h.damage(p.Responses(), err)
+	return r, h.damaged(p.Responses(), err)
 }
 
 // request reads one row of the request stream; ok is false if there is none.
 func (h *Host) request(ctx context.Context, p Pair, position uint64) (r RequestRow, ok bool, err error) {
 	rows, err := h.Store.Rows(ctx, p.Requests(), position, 1, store.Ascending)
 	if err != nil || len(rows) == 0 || rows[0].Position != position {
-		return r, false, h.fault(err)
+		return r, false, h.unavailable(err)
 	}
 	r, err = DecodeRequest(rows[0])
-	return r, err == nil, h.damage(p.Requests(), err)
+	return r, err == nil, h.damaged(p.Requests(), err)
 }
 
-// decided looks for the response row that names a request, among the rows
-// after what the request had seen, and tells the last row of the stream as far
-// as it was read. It reads the row at seen too, so that this row and what
-// follows come from one read: a row that lands between two reads must not be
-// taken for the tip unexamined. It ends at a row that closes the request: that
-// of an old epoch could otherwise be asked for at the price of reading all that
-// came since.
+// decided returns the response row that names a request, or nil, and the last
+// row it read. It reads from the row at ResponseTip on, so that this row and
+// those after it come from one read: a row that lands between two reads must
+// not be skipped. It stops at a row that closes the request; without this stop,
+// asking about an old request would scan every later row.
 func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *ResponseRow, last ResponseRow, err error) {
 	const page = 64
-	seen, next, holes := r.Seen, max(r.Seen, 1), 0
+	seen, next, holes := r.ResponseTip, max(r.ResponseTip, 1), 0
 	for {
 		rows, err := h.Store.Rows(ctx, pair.Responses(), next, page, store.Ascending)
 		if err != nil {
-			return nil, last, h.fault(err)
+			return nil, last, h.unavailable(err)
 		}
-		if len(rows) == 0 { // a page may end early: only an empty one is the end
+		if len(rows) == 0 { // a page may be short: only an empty one is the end
 			if last.Position < seen {
-				err = h.damage(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, seen))
+				err = h.damaged(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, seen))
 			}
 			return nil, last, err
 		}
 		if rows[0].Position != next {
-			// A hole is an append that was under way; read again, it is there.
+			// A hole is an append in progress; a second read finds it.
 			if holes++; holes > 1 {
-				return nil, last, h.damage(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, next))
+				return nil, last, h.damaged(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, next))
 			}
 			continue
 		}
 		for _, row := range rows {
 			if last, err = DecodeResponse(row); err != nil {
-				return nil, last, h.damage(pair.Responses(), err)
+				return nil, last, h.damaged(pair.Responses(), err)
 			}
 			if last.Request == r.Position && last.Position > seen {
 				return &last, last, nil
@@ -176,18 +173,18 @@ func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *Respon
 	}
 }
 
-// fault turns an error of the store into one of kind Unavailable: whatever a
-// store says, it is never a replay (wire §23 A11).
-func (h *Host) fault(err error) error {
+// unavailable turns a store error into one of kind Unavailable. A store error
+// is never reported as a replay (PROTOCOL §23 A11).
+func (h *Host) unavailable(err error) error {
 	if err == nil {
 		return nil
 	}
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
 }
 
-// damage is a row that does not decode: not the caller's fault, and not
-// mended by a retry.
-func (h *Host) damage(s store.Stream, err error) error {
+// damaged reports a row that does not decode: not the caller's fault, and not
+// fixed by a retry.
+func (h *Host) damaged(s store.Stream, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -74,8 +74,8 @@ func (r *run) flush() error {
 func (r *run) counted() {
 	const often = 2048
 	r.result.Rows++
-	if r.Progress != nil && r.result.Rows-r.told >= often {
-		r.told = r.result.Rows
+	if r.Progress != nil && r.result.Rows-r.logbookState >= often {
+		r.logbookState = r.result.Rows
 		r.Progress(r.result)
 	}
 }

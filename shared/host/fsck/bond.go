@@ -12,11 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// bond is the first thing that the record of a hosted vacant does not say of its
+// checkManifest is the first thing that the record of a hosted vacant does not say of its
 // manifest, since calls go by the record, or its logbook not of both; nil if
 // there is none. A manifest that does not read is named where the registration
 // is checked.
-func (r *run) bond(ctx context.Context, k store.Key, rec *vacants.Record, says *told) (*Finding, error) {
+func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) (*Finding, error) {
 	d, err := r.view.Doc(ctx, registry.ManifestKey(rec.ID))
 	switch {
 	case damaged(err):
@@ -35,7 +35,7 @@ func (r *run) bond(ctx context.Context, k store.Key, rec *vacants.Record, says *
 
 // unbound is the first thing that a record does not say of its manifest, or a
 // logbook not of both; nil if there is none.
-func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, says *told) *Finding {
+func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, says *logbookState) *Finding {
 	differ := func(what string, want, got any) *Finding {
 		f := inDocument(k, Kin, fmt.Sprintf("%s %v, as its manifest says", what, want), fmt.Sprint(got))
 		return &f
@@ -69,20 +69,20 @@ func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, say
 	case rec.Outbound != outbound:
 		return differ("outbound_policy", fmt.Sprintf("%q", outbound), fmt.Sprintf("%q", rec.Outbound))
 	}
-	if f := untold(rec, m, says); f != nil {
+	if f := missingLogEntry(rec, m, says); f != nil {
 		return f
 	}
 	return marked(k, rec, says)
 }
 
-// untold is what a logbook does not tell of a manifest.
-func untold(rec *vacants.Record, m *registry.ManifestDocument, says *told) *Finding {
+// missingLogEntry is what a logbook does not tell of a manifest.
+func missingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, says *logbookState) *Finding {
 	if !says.whole {
 		return nil
 	}
 	var want, got string
 	switch {
-	case says.birth != nil && !bore(m, says):
+	case says.birth != nil && !spawnedChildren(m, says):
 		want, got = fmt.Sprintf("a manifest of path %s with the parent %s, as its logbook begins", says.birth.Path, says.birth.Parent), "others"
 	case says.graduated && m.Closed():
 		want, got = "an open one, as its logbook says that it graduated", "a closed one"
@@ -95,8 +95,8 @@ func untold(rec *vacants.Record, m *registry.ManifestDocument, says *told) *Find
 	return &f
 }
 
-// bore reports whether one of the manifests of a document is that of a birth.
-func bore(m *registry.ManifestDocument, says *told) bool {
+// spawnedChildren reports whether one of the manifests of a document is that of a birth.
+func spawnedChildren(m *registry.ManifestDocument, says *logbookState) bool {
 	return slices.ContainsFunc([]*composite.Manifest{&m.Manifest, m.Replaced, m.Before}, func(m *composite.Manifest) bool {
 		return m != nil && m.ParentID == says.birth.Parent && string(m.BirthPath) == says.birth.Path
 	})
@@ -104,7 +104,7 @@ func bore(m *registry.ManifestDocument, says *told) bool {
 
 // marked checks that a parent is known to be one: of others nobody asks who
 // their children are.
-func marked(k store.Key, rec *vacants.Record, says *told) *Finding {
+func marked(k store.Key, rec *vacants.Record, says *logbookState) *Finding {
 	if !says.parental || rec.Kin || rec.IsDeleted() {
 		return nil
 	}
@@ -139,14 +139,14 @@ func (r *run) unregistered(ctx context.Context, rec *vacants.Record) error {
 // plan checks that a composite answers by the plan that its logbook names. One
 // that came from elsewhere may have left its plan behind, and of one that is
 // being deleted it goes before the record does.
-func (r *run) plan(ctx context.Context, rec *vacants.Record, says *told) error {
+func (r *run) plan(ctx context.Context, rec *vacants.Record, says *logbookState) error {
 	k := vacants.PlanKey(rec.ID)
 	d, err := r.document(ctx, k)
 	if err != nil {
 		return err
 	}
 	if d.Version > 0 { // it may be later than the logbook that was read
-		if _, err := r.hearLater(ctx, rec.ID, says); err != nil {
+		if _, err := r.readLogbookBeforeRecord(ctx, rec.ID, says); err != nil {
 			return err
 		}
 	}

@@ -27,11 +27,11 @@ func TestWhatAHostWritesIsWhole(t *testing.T) {
 			a := story(t, open())
 			defer a.Store.Close()
 			if _, found := a.checkWith(a.Store, narrow); len(found) > 0 {
-				t.Errorf("Run() in small pages finds %v in a whole home", found)
+				t.Errorf("Run() in small pages finds %v in a whole host", found)
 			}
 			got, found := a.check(a.Store)
 			if len(found) > 0 {
-				t.Errorf("Run() finds %v in a whole home", found)
+				t.Errorf("Run() finds %v in a whole host", found)
 			}
 			// 16 requests and 12 responses of one pair, 2 and 1 of the other, and
 			// 4 and 2 entries; 12 texts were written before the sweep.

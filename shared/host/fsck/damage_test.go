@@ -23,7 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// altered is a home whose view shows other rows, documents and streams than are
+// altered is a host whose view shows other rows, documents and streams than are
 // kept.
 type altered struct {
 	hosttest.Store
@@ -197,7 +197,7 @@ func (c *caller) again(position uint64) func([]store.Row) []store.Row {
 		c.Must(err)
 		b := append([]byte{call.RowFormat, byte(call.RowVoid)}, r.Hash[:]...)
 		b = append(append(b, tip.Hash[:]...), byte(position), byte(r.Epoch), byte(tip.Seq), byte(tip.Epoch))
-		return append(rows, store.Row{Position: tip.Position + 1, Attempt: store.Attempt{1}, Data: b})
+		return append(rows, store.Row{Position: tip.Position + 1, WriteID: store.WriteID{1}, Data: b})
 	}
 }
 

@@ -1,22 +1,20 @@
-// Package fsck checks what a home keeps: every link, epoch, number and
-// decision of every pair, every logbook, every hosted vacant, every event of the
-// registry and what it says of its vacant; every plan, and every graduation with
-// what it opened; and every hash and signature whose text can still be read
-// (design §9). It finds, names and counts damage. It mends nothing.
+// Package fsck checks what a host keeps: every link, epoch, number and decision
+// of every pair, every logbook, every hosted vacant, every event of the
+// registry and what it says of its vacant; every plan, and every graduation
+// with what it opened; and every hash and signature whose text can still be
+// read (shared/README §6). It finds, names and counts damage. It mends nothing.
 //
-// It imports floors 1 and 3, the packages beside it whose rows and documents
-// it checks, and problem. The invariants: it writes nothing; no bytes in a
-// store make it panic or end early; one broken row is reported and the next
-// one is checked; a row is judged by rules alone, never by what a running host
-// remembers.
+// The invariants: it writes nothing; no bytes in a store make it panic or end
+// early; one broken row is reported and the next one is checked; a row is
+// judged by rules alone, never by what a running host remembers.
 //
 // # How damage does not spread
 //
 // After each row two places are kept: where the chain must stand by the rules,
 // and where the row itself says that it stands. The next row is right if it
 // follows either of them. So a row with a wrong epoch is one finding and not
-// the first of a million. After a row that cannot be read nothing is known,
-// and the next one is believed.
+// the first of a million. After a row that cannot be read nothing is known, and
+// the next one is believed.
 //
 // # What it keeps in memory
 //
@@ -24,9 +22,9 @@
 // bit for each request, which says that it is decided, and what decisions are
 // held against (hash, epoch, seen) for the last few thousand requests:
 // responses come nearly in the order of their requests, and for one that comes
-// late a page of requests is read again. Of each child it keeps sums of what its
-// logbook and its parent's say of each other, and of each graduation when it
-// was; the two sides are read at different times, and held together at the end.
-// Signatures are verified in batches, on all processors; findings keep the order
-// of the rows.
+// late a page of requests is read again. Of each child it keeps sums of what
+// its logbook and its parent's say of each other, and of each graduation when
+// it was; the two sides are read at different times, and held together at the
+// end. Signatures are verified in batches, on all processors; findings keep the
+// order of the rows.
 package fsck

@@ -37,7 +37,7 @@ func TestACheckThatCannotComeToItsEndSaysSo(t *testing.T) {
 		"the vault is away":         {a.Ctx, nil, closedVault{}, func(err error) bool { return problem.Is(err, problem.Unavailable) }},
 	} {
 		_, err := fsck.Run(tc.ctx, fsck.Config{
-			Home: damaged, Vault: tc.vault, Now: a.Now, Retention: hosttest.Retention,
+			Source: damaged, Vault: tc.vault, Now: a.Now, Retention: hosttest.Retention,
 			Found: func(fsck.Finding) error { return tc.found },
 		})
 		if !tc.want(err) {
@@ -51,19 +51,19 @@ func TestProgressOnlyGrows(t *testing.T) {
 	for range 1100 {
 		a.Call("hello")
 	}
-	var told []fsck.Result
+	var logbookState []fsck.Result
 	res, err := fsck.Run(a.Ctx, fsck.Config{
-		Home: a.Store, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
+		Source: a.Store, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
 		Found:    func(f fsck.Finding) error { return errors.New(f.String()) },
-		Progress: func(r fsck.Result) { told = append(told, r) },
+		Progress: func(r fsck.Result) { logbookState = append(logbookState, r) },
 	})
 	a.Must(err)
-	if len(told) == 0 {
+	if len(logbookState) == 0 {
 		t.Fatal("Progress was not told")
 	}
-	for i, r := range told {
-		if r.Rows > res.Rows || i > 0 && r.Rows <= told[i-1].Rows {
-			t.Errorf("Progress told %d rows of %d, before %v", r.Rows, res.Rows, told[:i])
+	for i, r := range logbookState {
+		if r.Rows > res.Rows || i > 0 && r.Rows <= logbookState[i-1].Rows {
+			t.Errorf("Progress told %d rows of %d, before %v", r.Rows, res.Rows, logbookState[:i])
 		}
 	}
 }

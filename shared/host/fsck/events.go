@@ -75,7 +75,7 @@ type published struct {
 // actor checks an actor's own chain, and what the registry says of it.
 func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
 	says := published{whole: true}
-	if err := r.hearEvents(ctx, s, id, &says); err != nil {
+	if err := r.readEvents(ctx, s, id, &says); err != nil {
 		return err
 	}
 	if says.position == 0 && says.whole {
@@ -84,8 +84,8 @@ func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
 	return r.registration(ctx, s, id, &says)
 }
 
-// hearEvents reads on where says ends.
-func (r *run) hearEvents(ctx context.Context, s store.Stream, id identity.ID, says *published) error {
+// readEvents reads on where says ends.
+func (r *run) readEvents(ctx context.Context, s store.Stream, id identity.ID, says *published) error {
 	rows := r.reader(s)
 	rows.at = says.position + 1
 	for {
@@ -107,12 +107,12 @@ func (r *run) hearEvents(ctx context.Context, s store.Stream, id identity.ID, sa
 		r.owned.add(&leaf)
 		r.verify(l.AppendCanonical(nil), l.Signature, id,
 			inStream(s, row.Position, Signature, "a signature by "+id.String(), "one that is not"))
-		r.hearEvent(s, &l, says)
+		r.observeEvent(s, &l, says)
 	}
 }
 
-// hearEvent holds an event against those before it.
-func (r *run) hearEvent(s store.Stream, l *registry.Logged, says *published) {
+// observeEvent holds an event against those before it.
+func (r *run) observeEvent(s store.Stream, l *registry.Logged, says *published) {
 	at := uint64(l.ActorSeq)
 	if says.last == event.Revoke {
 		r.found(inStream(s, at, State, "no event after the revocation", string(l.Type)))

@@ -18,21 +18,21 @@ const (
 	Format   Check = "format"   // a row format that this program reads
 
 	// Of requests and responses.
-	Epoch     Check = "epoch"     // resets so far; of a response, its request's, and it never falls
-	Seq       Check = "seq"       // one more than the row before, from 1 in each epoch
-	Prev      Check = "prev"      // hash of the row before, zeros for the first of an epoch; of an event, of the one before
-	Back      Check = "back"      // where the epoch before began
-	Floor     Check = "floor"     // largest signed time so far; of a vacant, what its logbook says since a restore
-	Time      Check = "time"      // a reset, and the first call after one, are signed later than the floor
-	Seen      Check = "seen"      // the response position read before the accept exists, and the decision lies after it
-	Request   Check = "request"   // a response names a call that is there, by position and hash
-	Decision  Check = "decision"  // a call is decided at most once
-	Void      Check = "void"      // a void leaves the chain where it was
-	Text      Check = "text"      // the sealed text opens and reads
-	Kind      Check = "kind"      // a reset reads as one, a call does not
-	Form      Check = "form"      // what no host accepts or signs: a call by ROLE_AGENT, an answer by another role, a key re: on a request
-	Hash      Check = "hash"      // recomputed from the envelope
-	Signature Check = "signature" // the caller's of requests, the vacant's of answers, the owner's of entries
+	Epoch          Check = "epoch"     // resets so far; of a response, its request's, and it never falls
+	Seq            Check = "seq"       // one more than the row before, from 1 in each epoch
+	Prev           Check = "prev"      // hash of the row before, zeros for the first of an epoch; of an event, of the one before
+	PrevEpochStart Check = "back"      // where the epoch before began
+	Floor          Check = "floor"     // largest signed time so far; of a vacant, what its logbook says since a restore
+	Time           Check = "time"      // a reset, and the first call after one, are signed later than the floor
+	ResponseTip    Check = "seen"      // the response position read before the accept exists, and the decision lies after it
+	Request        Check = "request"   // a response names a call that is there, by position and hash
+	Decision       Check = "decision"  // a call is decided at most once
+	Void           Check = "void"      // a void leaves the chain where it was
+	Text           Check = "text"      // the sealed text opens and reads
+	Kind           Check = "kind"      // a reset reads as one, a call does not
+	Form           Check = "form"      // what no host accepts or signs: a call by ROLE_AGENT, an answer by another role, a key re: on a request
+	Hash           Check = "hash"      // recomputed from the envelope
+	Signature      Check = "signature" // the caller's of requests, the vacant's of answers, the owner's of entries
 
 	// Of logbooks and documents.
 	Document Check = "document" // a document's bytes read as one

@@ -15,7 +15,7 @@ import (
 )
 
 // TestEveryByteThatMattersIsChecked flips a bit of each byte of a row of each
-// kind. What may change unseen is listed: nothing else in the home repeats it
+// kind. What may change unseen is listed: nothing else in the host repeats it
 // (until an account does), and nothing that was signed depends on it.
 func TestEveryByteThatMattersIsChecked(t *testing.T) {
 	a := published(t, memory.New())
@@ -84,7 +84,7 @@ func (h hit) damage(rows []store.Row) []store.Row {
 	return rows
 }
 
-// damagedBy draws damage of some kinds to the streams of a home.
+// damagedBy draws damage of some kinds to the streams of a host.
 func (c *caller) damagedBy(t *rapid.T, kinds []int, more ...store.Stream) *altered {
 	damaged := &altered{Store: c.Store, rows: map[store.Stream]func([]store.Row) []store.Row{}}
 	for _, s := range append(more, c.Pair().Requests(), c.Pair().Responses(), store.StreamOf(store.KindLogbook, c.Demo.ID)) {
@@ -105,7 +105,7 @@ func (c *caller) damagedBy(t *rapid.T, kinds []int, more ...store.Stream) *alter
 }
 
 // TestAnyDamageIsFoundOverPagesAsInTheHome: but for rows in another order than
-// that of their positions, which no home lists and a page is refused for.
+// that of their positions, which no host lists and a page is refused for.
 func TestAnyDamageIsFoundOverPagesAsInTheHome(t *testing.T) {
 	a := published(t, memory.New())
 	rapid.Check(t, func(t *rapid.T) {
@@ -119,7 +119,7 @@ func TestNoRowsMakeACheckPanicOrEnd(t *testing.T) {
 		damaged := a.damagedBy(t, []int{0, 1, 2, 3, 4, 5, 6}, registry.EventStream(), registry.ActorStream(a.Demo.ID), registry.ActorStream(a.stranger.ID()))
 		for _, run := range []func(context.Context, fsck.Config) (fsck.Result, error){fsck.Run, narrow} {
 			_, err := run(a.Ctx, fsck.Config{
-				Home: damaged, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
+				Source: damaged, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
 				Found: func(f fsck.Finding) error { _ = f.String(); return nil },
 			})
 			if err != nil {
@@ -129,7 +129,7 @@ func TestNoRowsMakeACheckPanicOrEnd(t *testing.T) {
 	})
 }
 
-// FuzzRows checks a home whose rows are whatever comes.
+// FuzzRows checks a host whose rows are whatever comes.
 func FuzzRows(f *testing.F) {
 	a := published(f, memory.New())
 	for _, s := range []store.Stream{a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID),
@@ -148,13 +148,13 @@ func FuzzRows(f *testing.F) {
 			registry.EventStream(): request, registry.ActorStream(a.Demo.ID): response, graduation.Stream(a.Demo.ID): entry,
 		} {
 			for p := uint64(1); p < 4; p++ {
-				if err := st.Commit(a.Ctx, store.Append{Stream: s, Position: p, Attempt: store.Attempt{1}, Data: data}); err != nil {
+				if err := st.Commit(a.Ctx, store.Append{Stream: s, Position: p, WriteID: store.WriteID{1}, Data: data}); err != nil {
 					return // larger than any store keeps
 				}
 			}
 		}
 		_, err := fsck.Run(a.Ctx, fsck.Config{
-			Home: st, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
+			Source: st, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
 			Found: func(f fsck.Finding) error { _ = f.String(); return nil },
 		})
 		if err != nil {

@@ -15,19 +15,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Home is what is checked: a store that can be walked. Docs lists the names, the
+// Source is what is checked: a store that can be walked. Docs lists the names, the
 // registrations and the revocations, within the walk; what they lead to is then
 // read from the view.
-type Home interface {
+type Source interface {
 	store.Walker
 	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
 }
 
 // Config is what a check needs. All but Progress is.
 type Config struct {
-	Home  Home
-	Vault custody.Vault // opens text keys, and seeds unless it withholds them
-	Now   func() time.Time
+	Source Source
+	Vault  custody.Vault // opens text keys, and seeds unless it withholds them
+	Now    func() time.Time
 	// Retention is how long the host keeps text keys after their day;
 	// texts.MinRetention if 0.
 	Retention time.Duration
@@ -49,7 +49,7 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 	r := &run{Config: c, keys: map[uint32]bool{}, pageRows: page, windowRows: uint64(window),
 		kin:  kinship{map[edge]*family{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
 		gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
-	err := c.Home.Walk(ctx, func(v store.View) error {
+	err := c.Source.Walk(ctx, func(v store.View) error {
 		r.view, r.texts = v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention)
 		return r.walk(ctx)
 	})
@@ -62,11 +62,11 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 // run is one check under way.
 type run struct {
 	Config
-	view   store.View
-	texts  *textkeys.Reader
-	result Result
-	told   uint64          // rows when Progress was last told
-	keys   map[uint32]bool // days whose damaged key is reported
+	view         store.View
+	texts        *textkeys.Reader
+	result       Result
+	logbookState uint64          // rows when Progress was last told
+	keys         map[uint32]bool // days whose damaged key is reported
 	// Sums of the events in the chain of all, and in the actors' own.
 	chained, owned sum
 	reports        []report // not yet reported
@@ -89,7 +89,7 @@ func (r *run) walk(ctx context.Context) error {
 	if err := r.names(ctx); err != nil {
 		return err
 	}
-	if err := r.unheard(ctx); err != nil {
+	if err := r.eventsWithoutRegistration(ctx); err != nil {
 		return err
 	}
 	if err := r.log(ctx); err != nil {
@@ -107,7 +107,7 @@ func (r *run) walk(ctx context.Context) error {
 			}
 		}
 	}
-	if err := r.twins(ctx); err != nil {
+	if err := r.crossChecks(ctx); err != nil {
 		return err
 	}
 	if err := r.passed(ctx); err != nil {

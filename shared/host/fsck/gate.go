@@ -24,11 +24,11 @@ type passage struct{ began, decided time.Time }
 // passages is what was read of the gate, to be held against windows and
 // manifests once all is read.
 type passages struct {
-	parents  map[identity.ID]bool          // of whom there is an attempt
-	accepted map[identity.ID][]passage     // by parent
-	tried    map[identity.ID][]int64       // when attempts began, by the parent of the child's manifest
-	opened   map[identity.ID]identity.Hash // manifests that have graduated, by child
-	tenants  map[string]bool               // for whom vacants are hosted; "" is the host itself
+	parents          map[identity.ID]bool          // of whom there is an attempt
+	accepted         map[identity.ID][]passage     // by parent
+	attemptsByParent map[identity.ID][]int64       // when attempts began, by the parent of the child's manifest
+	opened           map[identity.ID]identity.Hash // manifests that have graduated, by child
+	tenants          map[string]bool               // for whom vacants are hosted; "" is the host itself
 }
 
 // attempts checks the attempts of a child to graduate, and what has come of
@@ -42,7 +42,7 @@ func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) e
 			return err
 		}
 		if !more {
-			if err := r.triedBy(ctx, child, began); err != nil {
+			if err := r.recordAttempts(ctx, child, began); err != nil {
 				return err
 			}
 			return r.beyondAttempts(ctx, s, child, tip)
@@ -179,8 +179,8 @@ func (r *run) passed(ctx context.Context) error {
 		}
 	}
 	order := func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) }
-	for _, parent := range slices.SortedFunc(maps.Keys(r.gate.tried), order) {
-		if err := r.tries(ctx, parent); err != nil {
+	for _, parent := range slices.SortedFunc(maps.Keys(r.gate.attemptsByParent), order) {
+		if err := r.attemptWindow(ctx, parent); err != nil {
 			return err
 		}
 	}
@@ -236,7 +236,7 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 			return nil
 		case leaked > 0 && try == 1:
 			// Where the view is no snapshot, an attempt may be the later one.
-			if err := r.hearGate(ctx); err != nil {
+			if err := r.readAttempts(ctx); err != nil {
 				return err
 			}
 			continue
@@ -273,9 +273,9 @@ func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 	return leaked, unpaid
 }
 
-// hearGate reads all attempts once more, and reports nothing.
-func (r *run) hearGate(ctx context.Context) error {
-	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, kin: r.kin, gate: passages{parents: map[identity.ID]bool{}, accepted: map[identity.ID][]passage{}, tried: map[identity.ID][]int64{}}}
+// readAttempts reads all attempts once more, and reports nothing.
+func (r *run) readAttempts(ctx context.Context) error {
+	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, kin: r.kin, gate: passages{parents: map[identity.ID]bool{}, accepted: map[identity.ID][]passage{}, attemptsByParent: map[identity.ID][]int64{}}}
 	quiet.Found, quiet.Progress = func(Finding) error { return nil }, nil
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, next, err := r.view.Streams(ctx, store.Stream(graduation.KindAttempts+"#"), store.MaxPage, cursor)
@@ -291,7 +291,7 @@ func (r *run) hearGate(ctx context.Context) error {
 		}
 		cursor = next
 	}
-	r.gate.accepted, r.gate.tried = quiet.gate.accepted, quiet.gate.tried
+	r.gate.accepted, r.gate.attemptsByParent = quiet.gate.accepted, quiet.gate.attemptsByParent
 	return nil
 }
 

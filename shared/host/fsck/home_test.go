@@ -24,20 +24,20 @@ func story(t testing.TB, st hosttest.Store) *caller { return &caller{hosttest.St
 
 type runner func(context.Context, fsck.Config) (fsck.Result, error)
 
-// check runs a check over a home and returns what it found, there and from
+// check runs a check over a host and returns what it found, there and from
 // elsewhere.
-func (c *caller) check(over fsck.Home) (fsck.Result, []fsck.Finding) {
+func (c *caller) check(over fsck.Source) (fsck.Result, []fsck.Finding) {
 	c.Helper()
 	res, found := c.checkWith(over, fsck.Run)
 	c.comparePaged(over, res, found)
 	return res, found
 }
 
-func (c *caller) checkWith(over fsck.Home, run runner) (fsck.Result, []fsck.Finding) {
+func (c *caller) checkWith(over fsck.Source, run runner) (fsck.Result, []fsck.Finding) {
 	c.Helper()
 	var found []fsck.Finding
 	res, err := run(c.Ctx, fsck.Config{
-		Home: over, Vault: c.Vault, Now: c.Now, Retention: hosttest.Retention,
+		Source: over, Vault: c.Vault, Now: c.Now, Retention: hosttest.Retention,
 		Found: func(f fsck.Finding) error { found = append(found, f); return nil },
 	})
 	if err != nil {
@@ -49,17 +49,17 @@ func (c *caller) checkWith(over fsck.Home, run runner) (fsck.Result, []fsck.Find
 	return res, found
 }
 
-// paged checks a home on another machine, over the pages that its host exports,
+// paged checks a host on another machine, over the pages that its host exports,
 // where no seed is opened.
-func (c *caller) paged(over fsck.Home) (fsck.Result, []fsck.Finding, error) {
+func (c *caller) paged(over fsck.Source) (fsck.Result, []fsck.Finding, error) {
 	at := c.Time // another goroutine reads it
 	now := func() time.Time { return at }
-	web, url := serve.InProcess(export.Pages(export.Config{Home: over, Vault: c.Vault, Now: now, Retention: hosttest.Retention}))
+	web, url := serve.InProcess(export.Pages(export.Config{Source: over, Vault: c.Vault, Now: now, Retention: hosttest.Retention}))
 	host, err := remote.Open(c.Ctx, remote.Config{HTTP: web, URL: url})
 	c.Must(err)
 	var found []fsck.Finding
 	res, err := fsck.Run(c.Ctx, fsck.Config{
-		Home: host, Vault: host.Vault(), Now: now, Retention: host.Retention(),
+		Source: host, Vault: host.Vault(), Now: now, Retention: host.Retention(),
 		Found: func(f fsck.Finding) error { found = append(found, f); return nil },
 	})
 	return res, found, err
@@ -67,7 +67,7 @@ func (c *caller) paged(over fsck.Home) (fsck.Result, []fsck.Finding, error) {
 
 // comparePaged holds what a check found over pages against what it found in the
 // home itself.
-func (c *caller) comparePaged(over fsck.Home, res fsck.Result, found []fsck.Finding) {
+func (c *caller) comparePaged(over fsck.Source, res fsck.Result, found []fsck.Finding) {
 	c.Helper()
 	// Whether seeds open is the one thing that is not known elsewhere. Keys of
 	// texts are.

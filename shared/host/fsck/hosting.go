@@ -20,7 +20,7 @@ import (
 // be in the view yet; its vacant is found by its logbook.
 func (r *run) names(ctx context.Context) error {
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := r.Home.Docs(ctx, vacants.Names(), store.MaxPage, cursor)
+		page, next, err := r.Source.Docs(ctx, vacants.Names(), store.MaxPage, cursor)
 		if damaged(err) {
 			r.found(inDocument(store.Key{Partition: vacants.Names().Partition, Sort: "*"}, Document, "a list of names", problem.Of(err).Error()))
 			return nil
@@ -111,7 +111,7 @@ func (r *run) name(ctx context.Context, name string) error {
 
 // logbook checks a logbook and the vacant whose it is.
 func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) error {
-	says := told{state: lifecycle.Local, whole: true}
+	says := logbookState{state: lifecycle.Local, whole: true}
 	rows := r.reader(s)
 	chain, linked := logbook.Verifier{Owner: owner}, true
 	for {
@@ -120,7 +120,7 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 			return err
 		}
 		if !more {
-			r.kin.told(owner, &says)
+			r.kin.logbookState(owner, &says)
 			return r.vacant(ctx, owner, &says)
 		}
 		var e logbook.Entry
@@ -139,14 +139,14 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 		if says.deleted {
 			r.found(inStream(s, row.Position, State, "no entry after that of its deletion", fmt.Sprintf("%.80q", e.Kind)))
 		}
-		if err := says.hear(&e, owner); err != nil {
+		if err := says.observe(&e, owner); err != nil {
 			r.found(inStream(s, row.Position, Row, "an entry that says what its kind says", problem.Of(err).Error()))
 			says.whole = false
 		}
 		if e.Kind == logbook.KindBirth && row.Position > 1 {
 			r.found(inStream(s, row.Position, State, "no birth after the first entry", e.Kind))
 		}
-		r.kin.hear(&e, row.Position, owner)
+		r.kin.observe(&e, row.Position, owner)
 	}
 }
 
@@ -167,7 +167,7 @@ func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e 
 
 // vacant checks the record of an id with a logbook. Without a record there is
 // no vacant: an import that broke off leaves entries only.
-func (r *run) vacant(ctx context.Context, id identity.ID, says *told) error {
+func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) error {
 	k := vacants.RecordKey(id)
 	rec, ok, err := r.record(ctx, k, id, says)
 	if !ok || err != nil {
@@ -197,14 +197,14 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *told) error {
 	if err := r.key(k, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {
 		return err
 	}
-	return r.bearer(ctx, k, &rec)
+	return r.keyHolder(ctx, k, &rec)
 }
 
 // record reads the record of id, if there is one that reads, and checks that it
 // says of its parent what the manifest says. Where the view is no snapshot, the
 // logbook may have gone on since it was read, and the manifest since the record
 // was.
-func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *told) (rec vacants.Record, ok bool, err error) {
+func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *logbookState) (rec vacants.Record, ok bool, err error) {
 	for try := 1; ; try++ {
 		d, err := r.document(ctx, k)
 		if d.Version == 0 || err != nil {
@@ -217,14 +217,14 @@ func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *tol
 			return rec, false, r.broken(k, Document, "a record of "+id.String(), err)
 		}
 		r.gate.tenants[rec.Tenant] = true
-		later, err := r.hearLater(ctx, id, says)
+		later, err := r.readLogbookBeforeRecord(ctx, id, says)
 		if err != nil {
 			return rec, false, err
 		}
 		if later && try < meanwhile {
 			continue
 		}
-		wrong, err := r.bond(ctx, k, &rec, says)
+		wrong, err := r.checkManifest(ctx, k, &rec, says)
 		if wrong == nil || err != nil {
 			return rec, err == nil, err
 		}
@@ -239,7 +239,7 @@ func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *tol
 	}
 }
 
-func (r *run) card(k store.Key, rec *vacants.Record, says *told) {
+func (r *run) card(k store.Key, rec *vacants.Record, says *logbookState) {
 	c, err := card.Parse(rec.Card)
 	switch {
 	case err != nil:
@@ -257,8 +257,8 @@ func (r *run) card(k store.Key, rec *vacants.Record, says *told) {
 	}
 }
 
-// bearer checks that the name of a record leads back to it.
-func (r *run) bearer(ctx context.Context, k store.Key, rec *vacants.Record) error {
+// keyHolder checks that the name of a record leads back to it.
+func (r *run) keyHolder(ctx context.Context, k store.Key, rec *vacants.Record) error {
 	if err := vacants.CheckName(rec.Name); err != nil {
 		r.found(inDocument(k, Name, "a name", fmt.Sprintf("%.80q", rec.Name)))
 		return nil

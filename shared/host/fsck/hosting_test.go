@@ -56,7 +56,7 @@ func oldCard(c *caller) []byte {
 	r, err := c.Vacants.Get(c.Ctx, c.Demo.ID)
 	c.Must(err)
 	if bytes.Equal(r.Card, c.Demo.Card) {
-		c.Fatal("the card was not signed anew")
+		c.Fatal("the card was not signed again")
 	}
 	return c.Demo.Card
 }
@@ -151,7 +151,7 @@ func TestAFloorThatIsGoneIsNamed(t *testing.T) {
 	_, err := a.Vacants.Restored(a.Ctx)
 	a.Must(err)
 	if _, found := a.check(a.Store); len(found) > 0 {
-		t.Errorf("Run() finds %v in a whole home", found)
+		t.Errorf("Run() finds %v in a whole host", found)
 	}
 	record := vacants.RecordKey(a.Demo.ID)
 	for _, floor := range []any{nil, "2026-05-09T00:00:00Z"} {

@@ -93,7 +93,7 @@ func (r *run) proven(ctx context.Context, m *registry.ManifestDocument) error {
 func (r *run) edges(ctx context.Context, parent identity.ID) error {
 	list := registry.Edges(parent)
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := r.Home.Docs(ctx, list, store.MaxPage, cursor)
+		page, next, err := r.Source.Docs(ctx, list, store.MaxPage, cursor)
 		if damaged(err) {
 			r.found(inDocument(store.Key{Partition: list.Partition, Sort: "*"}, Document, "a list", problem.Of(err).Error()))
 			return nil

@@ -50,10 +50,10 @@ func TestAnEdgeThatNoManifestMadeIsNamed(t *testing.T) {
 		l.Must(reg.AddManifest(l.Ctx, registrytest.Manifest(t, m.parent, child, m.closed)))
 	}
 	if _, found := l.check(l.Store); len(found) > 0 {
-		t.Errorf("Run() finds %v in a whole home", found)
+		t.Errorf("Run() finds %v in a whole host", found)
 	}
 	if _, found := l.checkWith(l.Store, narrow); len(found) > 0 {
-		t.Errorf("Run() with small pages finds %v in a whole home", found)
+		t.Errorf("Run() with small pages finds %v in a whole host", found)
 	}
 
 	proof, card := registry.ManifestKey(child.ID()), registry.RegistrationKey(child.ID())
@@ -97,7 +97,7 @@ func TestAnEdgeThatNoManifestMadeIsNamed(t *testing.T) {
 		"another":                {Partition: registry.Edges(made.ID()).Partition, Sort: "x"},
 		"one to a child of " + parent.ID().String(): registry.KinKey(child.ID(), child.ID()),
 	} {
-		l.Must(st.Commit(l.Ctx, store.Put{Key: k, Attempt: store.Attempt{1}, Data: []byte{1}}))
+		l.Must(st.Commit(l.Ctx, store.Put{Key: k, WriteID: store.WriteID{1}, Data: []byte{1}}))
 		_, found := l.check(l.Store)
 		if len(found) != 1 || found[0].Where != k.String() || found[0].Got != want {
 			t.Errorf("an edge that nobody signed: Run() finds %v, want %s", found, want)

@@ -32,7 +32,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// firm is a home with a composite and its children. Of the two that are closed
+// firm is a host with a composite and its children. Of the two that are closed
 // the clerk has graduated; the junior was refused, and tries again. The
 // apprentice is the clerk's own; the partner is also demo's.
 type firm struct {
@@ -153,14 +153,14 @@ func TestAHomeWithKinIsWhole(t *testing.T) {
 			defer f.Store.Close()
 			res, found := f.check(f.Store)
 			if len(found) > 0 {
-				t.Errorf("Run() finds %v in a whole home", found)
+				t.Errorf("Run() finds %v in a whole host", found)
 			}
 			// Six logbooks, two children with attempts, the clerk's events and all.
 			if res.Streams != 10 || res.Vacants != 6 || res.Events != 1 {
 				t.Errorf("Run() = %+v, want 10 streams, 6 vacants, 1 event", res)
 			}
 			if _, found := f.checkWith(f.Store, narrow); len(found) > 0 {
-				t.Errorf("Run() in small pages finds %v in a whole home", found)
+				t.Errorf("Run() in small pages finds %v in a whole host", found)
 			}
 			// The same, when the window has moved on and the junior is through.
 			f.Time = f.Time.Add(24 * time.Hour)
@@ -190,9 +190,9 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 	record := vacants.RecordKey
 	proof := registry.ManifestKey
 	books := func(id identity.ID) store.Stream { return store.StreamOf(store.KindLogbook, id) }
-	tries := graduation.Stream(f.junior)
+	attemptWindow := graduation.Stream(f.junior)
 	first, second, third := graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.AttemptKey(f.junior, 3)
-	through, window, tried := graduation.AttemptKey(f.clerk, 1), graduation.WindowKey(f.parent), graduation.TriesKey(f.parent)
+	through, window, attemptsByParent := graduation.AttemptKey(f.clerk, 1), graduation.WindowKey(f.parent), graduation.AttemptWindowKey(f.parent)
 	open, err := f.Store.Doc(f.Ctx, second)
 	f.Must(err)
 	as := func(other store.Doc) func(store.Doc) store.Doc {
@@ -209,7 +209,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 			registry.KinKey(f.parent, who.id).String(): "edge", registry.KinKey(f.clerk, who.id).String(): "own",
 			graduation.AttemptKey(who.id, 1).String(): "outcome 1", graduation.AttemptKey(who.id, 2).String(): "outcome 2",
 			graduation.AttemptKey(who.id, 3).String(): "outcome 3", graduation.WindowKey(who.id).String(): "window",
-			graduation.TriesKey(who.id).String(): "tries",
+			graduation.AttemptWindowKey(who.id).String(): "tries",
 		} {
 			name[k] = what + " of " + who.name
 		}
@@ -262,19 +262,19 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 		{"an outcome without an attempt", altered{docs: docs{third: as(open)}}, []string{"outcome 3 of junior: graduation"}},
 		{"an attempt left open", altered{docs: docs{first: as(open)}}, []string{"outcome 1 of junior: graduation"}},
 		{"a refusal that no step makes", altered{docs: docs{first: data(replaced(`"GraduationRateLimitError"`, `"Damaged"`))}}, []string{"outcome 1 of junior: graduation"}},
-		{"an attempt that does not read", altered{rows: rows{tries: edit(1, replaced(`"format":1`, `"format":9`))}}, []string{"attempts of junior 1: row", "tries of firm: graduation"}},
-		{"an attempt that nobody signed", altered{rows: rows{tries: edit(1, replaced("works alone", "works apart"))}}, []string{"attempts of junior 1: signature"}},
-		{"an attempt missing", altered{rows: rows{tries: drop(1)}}, []string{"attempts of junior 1: position", "tries of firm: graduation"}},
+		{"an attempt that does not read", altered{rows: rows{attemptWindow: edit(1, replaced(`"format":1`, `"format":9`))}}, []string{"attempts of junior 1: row", "tries of firm: graduation"}},
+		{"an attempt that nobody signed", altered{rows: rows{attemptWindow: edit(1, replaced("works alone", "works apart"))}}, []string{"attempts of junior 1: signature"}},
+		{"an attempt missing", altered{rows: rows{attemptWindow: drop(1)}}, []string{"attempts of junior 1: position", "tries of firm: graduation"}},
 		{"an outcome that opened something else", altered{docs: docs{through: data(replaced(`"D2"`, `"D1"`))}}, []string{"outcome 1 of clerk: graduation", "manifest of clerk: graduation"}},
 		{"no slot", altered{docs: docs{window: gone}}, []string{"window of firm: graduation"}},
 		{"a slot of nobody", altered{docs: docs{window: member("taken", func(v any) any { return append(v.([]any), json.Number("1")) })}}, []string{"window of firm: graduation"}},
 		{"a slot twice", altered{docs: docs{window: member("taken", func(v any) any { return append(v.([]any), v.([]any)[0]) })}}, []string{"window of firm: graduation"}},
 		{"a window that does not read", altered{docs: docs{window: data(func([]byte) []byte { return []byte("{") })}}, []string{"window of firm: document"}},
-		{"no tries", altered{docs: docs{tried: gone}}, []string{"tries of firm: graduation"}},
-		{"a try of nobody", altered{docs: docs{tried: member("began", func(v any) any { return append(v.([]any), json.Number("1")) })}}, []string{"tries of firm: graduation"}},
-		{"a try fewer", altered{docs: docs{tried: member("began", func(v any) any { return v.([]any)[1:] })}}, []string{"tries of firm: graduation"}},
-		{"a last try long after all others", altered{docs: docs{tried: member("began", to([]any{json.Number("9000000000000000")}))}}, []string{"tries of firm: graduation"}},
-		{"tries that do not read", altered{docs: docs{tried: data(func([]byte) []byte { return []byte("{") })}}, []string{"tries of firm: document"}},
+		{"no tries", altered{docs: docs{attemptsByParent: gone}}, []string{"tries of firm: graduation"}},
+		{"a try of nobody", altered{docs: docs{attemptsByParent: member("began", func(v any) any { return append(v.([]any), json.Number("1")) })}}, []string{"tries of firm: graduation"}},
+		{"a try fewer", altered{docs: docs{attemptsByParent: member("began", func(v any) any { return v.([]any)[1:] })}}, []string{"tries of firm: graduation"}},
+		{"a last try long after all others", altered{docs: docs{attemptsByParent: member("began", to([]any{json.Number("9000000000000000")}))}}, []string{"tries of firm: graduation"}},
+		{"tries that do not read", altered{docs: docs{attemptsByParent: data(func([]byte) []byte { return []byte("{") })}}, []string{"tries of firm: document"}},
 		{"a policy that does not read", altered{docs: docs{graduation.PolicyKey(""): data(replaced(`"limit":2`, `"limit":0`))}}, []string{"policy: document"}},
 		{"a tenant's policy that does not read", altered{docs: docs{graduation.PolicyKey("law"): data(replaced(`"limit":1`, `"limit":0`))}}, []string{"policy of law: document"}},
 		{"no attempts of one who has graduated", altered{rows: rows{graduation.Stream(f.clerk): none}},
@@ -374,7 +374,7 @@ func TestNoDamageOfKinMakesACheckPanicOrEnd(t *testing.T) {
 	}
 	keys := []store.Key{
 		vacants.RecordKey(f.clerk), vacants.RecordKey(f.junior), registry.ManifestKey(f.clerk), registry.ManifestKey(f.junior), vacants.PlanKey(f.parent),
-		graduation.AttemptKey(f.clerk, 1), graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.WindowKey(f.parent), graduation.TriesKey(f.parent),
+		graduation.AttemptKey(f.clerk, 1), graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.WindowKey(f.parent), graduation.AttemptWindowKey(f.parent),
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		damaged := f.damagedBy(t, []int{0, 1, 2, 3, 4, 5, 6}, streams...)
@@ -394,7 +394,7 @@ func TestNoDamageOfKinMakesACheckPanicOrEnd(t *testing.T) {
 		}
 		for _, run := range []runner{fsck.Run, narrow} {
 			_, err := run(f.Ctx, fsck.Config{
-				Home: damaged, Vault: f.Vault, Now: f.Now, Retention: hosttest.Retention,
+				Source: damaged, Vault: f.Vault, Now: f.Now, Retention: hosttest.Retention,
 				Found: func(f fsck.Finding) error { _ = f.String(); return nil },
 			})
 			if err != nil {

@@ -19,7 +19,7 @@ func TestTheLogIsCheckedAgainstTheEvents(t *testing.T) {
 		t.Run("damaged "+sort, func(t *testing.T) {
 			home := memory.New()
 			c := story(t, home)
-			_, _, err := c.Vacants.Publish(c.Ctx, c.Demo.ID, vacants.Wishes{})
+			_, _, err := c.Vacants.Publish(c.Ctx, c.Demo.ID, vacants.PublishOptions{})
 			c.Must(err)
 			l, err := translog.OfRegistry(translog.Config{Store: home, Identity: c.Vacants.Self, Now: c.Now, Rand: rand.Reader}, nil)
 			c.Must(err)
@@ -29,7 +29,7 @@ func TestTheLogIsCheckedAgainstTheEvents(t *testing.T) {
 				k := store.Key{Partition: translog.Partition, Sort: sort}
 				d, err := home.Doc(c.Ctx, k)
 				c.Must(err)
-				c.Must(home.Commit(c.Ctx, store.Put{Key: k, If: d.Version, Attempt: store.Attempt{1}, Data: []byte("{}")}))
+				c.Must(home.Commit(c.Ctx, store.Put{Key: k, If: d.Version, WriteID: store.WriteID{1}, Data: []byte("{}")}))
 			}
 			_, found := c.check(home)
 			switch {

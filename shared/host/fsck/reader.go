@@ -103,7 +103,7 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 	return false, true, nil
 }
 
-// hole finds the end of the hole that begins at the next position: a home may
+// hole finds the end of the hole that begins at the next position: a host may
 // show no rows from within it.
 func (r *reader) hole(ctx context.Context) error {
 	for p := r.at + 1; p <= r.tip; p++ {
@@ -132,7 +132,7 @@ func (r *reader) giveUp() {
 	r.ended = true
 }
 
-// findTip asks for the end of the stream, once: behind a hole a home may show
+// findTip asks for the end of the stream, once: behind a hole a host may show
 // no rows at all.
 func (r *reader) findTip(ctx context.Context) error {
 	if r.asked {
@@ -149,7 +149,7 @@ func (r *reader) findTip(ctx context.Context) error {
 	return nil
 }
 
-// end is where nothing follows. If the home has a last row that it cannot
+// end is where nothing follows. If the host has a last row that it cannot
 // read, and this was not met on the way, it lies somewhere beyond.
 func (r *reader) end() {
 	if r.broken != nil && r.lost == 0 {

@@ -36,7 +36,7 @@ func (r *run) registration(ctx context.Context, s store.Stream, id identity.ID, 
 			return r.revocation(ctx, id, says)
 		}
 		if before := says.position; uint64(g.ActorSeq) > before && try <= meanwhile {
-			if err := r.hearEvents(ctx, s, id, says); err != nil {
+			if err := r.readEvents(ctx, s, id, says); err != nil {
 				return err
 			}
 			if says.position != before {
@@ -162,12 +162,12 @@ func (r *run) listedRevoked(ctx context.Context, id identity.ID) error {
 	return nil
 }
 
-// unheard looks for registrations and revocations of which no event says
+// eventsWithoutRegistration looks for registrations and revocations of which no event says
 // anything: what has events was checked with them.
-func (r *run) unheard(ctx context.Context) error {
+func (r *run) eventsWithoutRegistration(ctx context.Context) error {
 	for _, list := range []store.Range{registry.Feed(), registry.RevocationList()} {
 		for cursor, more := "", true; more; more = cursor != "" {
-			page, next, err := r.Home.Docs(ctx, list, store.MaxPage, cursor)
+			page, next, err := r.Source.Docs(ctx, list, store.MaxPage, cursor)
 			if damaged(err) {
 				r.found(inDocument(store.Key{Partition: list.Partition, Sort: "*"}, Document, "a list", problem.Of(err).Error()))
 				break
@@ -176,7 +176,7 @@ func (r *run) unheard(ctx context.Context) error {
 				return err
 			}
 			for _, d := range page {
-				if err := r.heard(ctx, d.Key); err != nil {
+				if err := r.registeredWithoutEvents(ctx, d.Key); err != nil {
 					return err
 				}
 			}
@@ -186,8 +186,8 @@ func (r *run) unheard(ctx context.Context) error {
 	return nil
 }
 
-// heard checks that the document of a key has an actor with events.
-func (r *run) heard(ctx context.Context, k store.Key) error {
+// registeredWithoutEvents checks that the document of a key has an actor with events.
+func (r *run) registeredWithoutEvents(ctx context.Context, k store.Key) error {
 	if err := r.settle(); err != nil {
 		return err
 	}

@@ -45,13 +45,13 @@ func published(t testing.TB, st *memory.Store) *listed {
 		_, err := reg.Publish(l.Ctx, registrytest.Publication(t, k, d))
 		l.Must(err)
 	}
-	_, _, err := l.Vacants.Publish(l.Ctx, l.Demo.ID, vacants.Wishes{Listing: &vacants.ListingWishes{Tags: []string{"echo"}}})
+	_, _, err := l.Vacants.Publish(l.Ctx, l.Demo.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{Tags: []string{"echo"}}})
 	l.Must(err)
 	key := registry.RegistrationKey(l.Demo.ID)
 	l.first[key], err = st.Doc(l.Ctx, key)
 	l.Must(err)
 	other := "says it louder"
-	_, _, err = l.Vacants.Publish(l.Ctx, l.Demo.ID, vacants.Wishes{Capability: &other})
+	_, _, err = l.Vacants.Publish(l.Ctx, l.Demo.ID, vacants.PublishOptions{Capability: &other})
 	l.Must(err)
 
 	parent := newKey()
@@ -64,7 +64,7 @@ func published(t testing.TB, st *memory.Store) *listed {
 	made, err := l.Vacants.Create(l.Ctx, vacants.Spec{Name: "third", Capability: "is revoked", Substrate: "echo"})
 	l.Must(err)
 	l.hosted = made.ID
-	_, _, err = l.Vacants.Publish(l.Ctx, l.hosted, vacants.Wishes{})
+	_, _, err = l.Vacants.Publish(l.Ctx, l.hosted, vacants.PublishOptions{})
 	l.Must(err)
 	_, _, err = l.Vacants.Revoke(l.Ctx, l.hosted, "lost")
 	l.Must(err)
@@ -83,14 +83,14 @@ func TestWhatARegistryWritesIsWhole(t *testing.T) {
 	l := published(t, memory.New())
 	res, found := l.check(l.Store)
 	if len(found) > 0 {
-		t.Errorf("Run() finds %v in a whole home", found)
+		t.Errorf("Run() finds %v in a whole host", found)
 	}
 	if res.Events != 7 || res.Registered != 4 {
 		t.Errorf("Run() = %d events, %d registrations, want 7, 4", res.Events, res.Registered)
 	}
 	_, found = l.checkWith(l.Store, narrow)
 	if len(found) > 0 {
-		t.Errorf("Run() with small pages finds %v in a whole home", found)
+		t.Errorf("Run() with small pages finds %v in a whole host", found)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestAnEventAfterTheRevocationIsNamed(t *testing.T) {
 	l := published(t, memory.New())
 	s := registry.ActorStream(l.stranger.ID())
 	_, found := l.check(&altered{Store: l.Store, rows: map[store.Stream]func([]store.Row) []store.Row{s: func(rows []store.Row) []store.Row {
-		return append(rows, store.Row{Position: 3, Attempt: rows[0].Attempt, Data: rows[0].Data})
+		return append(rows, store.Row{Position: 3, WriteID: rows[0].WriteID, Data: rows[0].Data})
 	}}})
 	checks := []string{}
 	for _, f := range found {

@@ -35,7 +35,7 @@ func (h rehash) whole() bool { return h.stored == h.again && !h.unsure }
 
 // claimed is the place that a row says it leaves the chain at.
 func claimed(q *call.RequestRow) place {
-	p := place{rows: true, epoch: q.Epoch, epos: q.Epos, back: q.Back, floor: q.Floor}
+	p := place{rows: true, epoch: q.Epoch, epos: q.EpochStart, back: q.PrevEpochStart, floor: q.Floor}
 	if q.Kind == call.RowCall {
 		p.hash = sealedHash(q.Hash)
 	}
@@ -69,12 +69,12 @@ func (p place) breaches(q *call.RequestRow) (b []breach) {
 	if q.Epoch != want.epoch {
 		add(Epoch, want.epoch, q.Epoch)
 	}
-	if q.Epos != want.epos {
+	if q.EpochStart != want.epos {
 		add(Seq, fmt.Sprintf("%d, in the epoch that began at row %d", q.Position-want.epos, want.epos),
-			fmt.Sprintf("%d, by the row %d", q.Position-q.Epos, q.Epos))
+			fmt.Sprintf("%d, by the row %d", q.Position-q.EpochStart, q.EpochStart))
 	}
-	if q.Back != want.back {
-		add(Back, fmt.Sprintf("row %d", want.back), fmt.Sprintf("row %d", q.Back))
+	if q.PrevEpochStart != want.back {
+		add(PrevEpochStart, fmt.Sprintf("row %d", want.back), fmt.Sprintf("row %d", q.PrevEpochStart))
 	}
 	if !q.Floor.Equal(want.floor) {
 		add(Floor, canon.FormatTime(want.floor), canon.FormatTime(q.Floor))
@@ -184,7 +184,7 @@ func (q *requests) check(ctx context.Context, r *call.RequestRow) error {
 		q.rule.hash = hash
 	}
 	q.known = true
-	q.remember(summary{r.Position, r.Kind, hash, q.rule.epoch, r.Epoch, r.Seen})
+	q.remember(summary{r.Position, r.Kind, hash, q.rule.epoch, r.Epoch, r.ResponseTip})
 	return q.checkSeen(ctx, r)
 }
 
@@ -213,7 +213,7 @@ func (q *requests) reread(ctx context.Context, r *call.RequestRow) (rehash, erro
 
 // checkSeen: the response stream was as long as r says when r was accepted.
 func (q *requests) checkSeen(ctx context.Context, r *call.RequestRow) error {
-	if r.Seen <= q.tip {
+	if r.ResponseTip <= q.tip {
 		return nil
 	}
 	rows, err := q.view.Rows(ctx, q.pair.Responses(), last, 1, store.Descending)
@@ -225,8 +225,8 @@ func (q *requests) checkSeen(ctx context.Context, r *call.RequestRow) error {
 	case len(rows) > 0:
 		q.tip = rows[0].Position
 	}
-	if r.Seen > q.tip {
-		q.found(inStream(q.pair.Requests(), r.Position, Seen, fmt.Sprintf("at most %d, the last response", q.tip), fmt.Sprint(r.Seen)))
+	if r.ResponseTip > q.tip {
+		q.found(inStream(q.pair.Requests(), r.Position, ResponseTip, fmt.Sprintf("at most %d, the last response", q.tip), fmt.Sprint(r.ResponseTip)))
 	}
 	return nil
 }
@@ -272,7 +272,7 @@ func (q *requests) before(ctx context.Context, p uint64) (found summary, ok bool
 	for _, row := range rows {
 		s := summary{position: row.Position}
 		if r, err := call.DecodeRequest(row); err == nil {
-			s = summary{r.Position, r.Kind, sealedHash(r.Hash), r.Epoch, r.Epoch, r.Seen}
+			s = summary{r.Position, r.Kind, sealedHash(r.Hash), r.Epoch, r.Epoch, r.ResponseTip}
 		}
 		if row.Position == p {
 			q.older[0] = s

@@ -133,7 +133,7 @@ func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch ui
 		wrong(Epoch, fmt.Sprintf("%d, that of request %d", q.epoch, r.Request), r.RequestEpoch)
 	}
 	if r.Position <= q.seen {
-		wrong(Seen, fmt.Sprintf("a position after %d, which request %d had seen", q.seen, r.Request), r.Position)
+		wrong(ResponseTip, fmt.Sprintf("a position after %d, which request %d had seen", q.seen, r.Request), r.Position)
 	}
 	if !a.decide(r.Request) {
 		wrong(Decision, fmt.Sprintf("request %d decided once", r.Request), fmt.Sprintf("this %v after an earlier row", r.Kind))

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// told is what a logbook says of its vacant.
-type told struct {
+// logbookState is what a logbook says of its vacant.
+type logbookState struct {
 	state lifecycle.State
 	card  string // hash, in hex; "" if no card is named
 	// capability is what its card says since it graduated, until a card is named.
@@ -31,10 +31,10 @@ type told struct {
 	exported bool
 }
 
-// hearLater hears the entries of owner that came after those that were read,
+// readLogbookBeforeRecord hears the entries of owner that came after those that were read,
 // where the view is no snapshot, and reports whether there are any. They are
-// not checked: what a home writes during a check is for the next one.
-func (r *run) hearLater(ctx context.Context, owner identity.ID, says *told) (some bool, err error) {
+// not checked: what a host writes during a check is for the next one.
+func (r *run) readLogbookBeforeRecord(ctx context.Context, owner identity.ID, says *logbookState) (some bool, err error) {
 	for {
 		rows, err := r.view.Rows(ctx, store.StreamOf(store.KindLogbook, owner), says.read+1, r.pageRows, store.Ascending)
 		if damaged(err) || err == nil && len(rows) == 0 {
@@ -49,18 +49,18 @@ func (r *run) hearLater(ctx context.Context, owner identity.ID, says *told) (som
 			}
 			says.read, some = row.Position, true
 			var e logbook.Entry
-			if e.UnmarshalBinary(row.Data) != nil || says.hear(&e, owner) != nil {
+			if e.UnmarshalBinary(row.Data) != nil || says.observe(&e, owner) != nil {
 				says.whole = false
-				r.kin.loose[owner] = true
+				r.kin.unclaimed[owner] = true
 				continue
 			}
-			r.kin.hear(&e, row.Position, owner)
+			r.kin.observe(&e, row.Position, owner)
 		}
 	}
 }
 
-// hear takes in what an entry in the logbook of owner says.
-func (t *told) hear(e *logbook.Entry, owner identity.ID) error {
+// observe takes in what an entry in the logbook of owner says.
+func (t *logbookState) observe(e *logbook.Entry, owner identity.ID) error {
 	state, says, err := e.State(owner)
 	if err != nil {
 		return err
@@ -87,11 +87,11 @@ func (t *told) hear(e *logbook.Entry, owner identity.ID) error {
 	case logbook.KindDeleted:
 		t.deleted = true
 	}
-	return t.hearKin(e, owner)
+	return t.observeKin(e, owner)
 }
 
-// hearKin takes in what an entry says of parents and children.
-func (t *told) hearKin(e *logbook.Entry, owner identity.ID) error {
+// observeKin takes in what an entry says of parents and children.
+func (t *logbookState) observeKin(e *logbook.Entry, owner identity.ID) error {
 	switch e.Kind {
 	case logbook.KindBirth:
 		b, err := logbook.ParseBirth(e.Payload)

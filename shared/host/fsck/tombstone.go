@@ -11,12 +11,12 @@ import (
 // tombstone checks what is left of a deleted vacant: no key, a logbook that
 // says so, and its name, which nobody else may get. It has neither card nor
 // floor: it is closed.
-func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, says *told) error {
+func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) error {
 	if says.whole && !says.deleted {
 		r.found(inDocument(k, State, "a logbook that ends in "+logbook.KindDeleted, "one that does not"))
 	}
 	if rec.HasKey() {
 		r.found(inDocument(k, State, "a tombstone without a key", "one with a sealed key"))
 	}
-	return r.bearer(ctx, k, rec)
+	return r.keyHolder(ctx, k, rec)
 }

@@ -90,7 +90,7 @@ func TestAnEntryAfterTheDeletionIsNamed(t *testing.T) {
 		a.Must(err)
 		data, err := next.MarshalBinary()
 		a.Must(err)
-		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: store.StreamOf(store.KindLogbook, key.ID()), Position: uint64(i) + 1, Attempt: store.Attempt{byte(i) + 1}, Data: data}))
+		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: store.StreamOf(store.KindLogbook, key.ID()), Position: uint64(i) + 1, WriteID: store.WriteID{byte(i) + 1}, Data: data}))
 		prev = &next
 	}
 	_, found := a.check(a.Store)

@@ -17,10 +17,10 @@ type try struct {
 	began  int64 // Unix microseconds
 }
 
-// triedBy notes when child began attempts, for the parent that its manifest
+// recordAttempts notes when child began attempts, for the parent that its manifest
 // names. Where that does not read, which is named elsewhere, they are those of
 // who signed as the parent.
-func (r *run) triedBy(ctx context.Context, child identity.ID, began []try) error {
+func (r *run) recordAttempts(ctx context.Context, child identity.ID, began []try) error {
 	if len(began) == 0 {
 		return nil
 	}
@@ -33,29 +33,29 @@ func (r *run) triedBy(ctx context.Context, child identity.ID, began []try) error
 		if err == nil && broken == nil && d.Version > 0 {
 			t.parent = m.Manifest.ParentID
 		}
-		r.gate.tried[t.parent] = append(r.gate.tried[t.parent], t.began)
+		r.gate.attemptsByParent[t.parent] = append(r.gate.attemptsByParent[t.parent], t.began)
 	}
 	return nil
 }
 
-// tries checks that a parent's tries of a day are those that its children have
+// attemptWindow checks that a parent's tries of a day are those that its children have
 // begun, all of them and no others: else it could begin more, or none.
-func (r *run) tries(ctx context.Context, parent identity.ID) error {
-	k := graduation.TriesKey(parent)
+func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
+	k := graduation.AttemptWindowKey(parent)
 	for try := 1; ; try++ {
 		d, err := r.document(ctx, k)
 		if err != nil {
 			return err
 		}
-		counted, err := graduation.DecodeTries(parent, d)
+		counted, err := graduation.DecodeAttemptWindow(parent, d)
 		if err != nil {
 			return r.broken(k, Document, "when attempts to graduate began", err)
 		}
-		leaked, missed := counts(counted, r.gate.tried[parent])
+		leaked, missed := counts(counted, r.gate.attemptsByParent[parent])
 		switch {
 		case leaked > 0 && try == 1:
 			// Where the view is no snapshot, an attempt may be the later one.
-			if err := r.hearGate(ctx); err != nil {
+			if err := r.readAttempts(ctx); err != nil {
 				return err
 			}
 			continue
@@ -70,7 +70,7 @@ func (r *run) tries(ctx context.Context, parent identity.ID) error {
 
 // counts is how many of the times are of no attempt, and how many attempts have
 // none though no later one can have pruned it.
-func counts(counted graduation.Tries, began []int64) (leaked, missed int) {
+func counts(counted graduation.AttemptWindow, began []int64) (leaked, missed int) {
 	left, newest := slices.Clone(began), int64(math.MinInt64)
 	for _, at := range counted {
 		newest = max(newest, at)

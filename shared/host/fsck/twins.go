@@ -27,24 +27,24 @@ const (
 	births = iota
 	delegations
 	graduations
-	twinKinds
+	crossCheckKinds
 )
 
-func twinNames() [twinKinds][2]string {
-	return [twinKinds][2]string{
+func crossCheckNames() [crossCheckKinds][2]string {
+	return [crossCheckKinds][2]string{
 		births:      {logbook.KindSpawn, logbook.KindBirth},
 		delegations: {logbook.KindDelegate, logbook.KindExecute},
 		graduations: {logbook.KindGraduated, logbook.KindGraduated},
 	}
 }
 
-// tally counts entries and adds up what they say, in whatever order.
-type tally struct {
+// crossCheck counts entries and adds up what they say, in whatever order.
+type crossCheck struct {
 	n   uint64
 	sum sum
 }
 
-func (t *tally) add(said []byte) {
+func (t *crossCheck) add(said []byte) {
 	t.n++
 	h := identity.Sum(said)
 	for i := range t.sum { // not XOR: what is said twice must not vanish
@@ -53,17 +53,17 @@ func (t *tally) add(said []byte) {
 }
 
 // family is what the two logbooks of an edge say of each other.
-type family struct{ parent, child [twinKinds]tally }
+type family struct{ parent, child [crossCheckKinds]crossCheck }
 
 // kinship is what was read of logbooks, for the twins of their entries.
 type kinship struct {
-	edges map[edge]*family
-	tips  map[identity.ID]uint64 // position of the last entry that was heard
-	loose map[identity.ID]bool   // logbooks that cannot be held against others
+	edges     map[edge]*family
+	tips      map[identity.ID]uint64 // position of the last entry that was heard
+	unclaimed map[identity.ID]bool   // logbooks that cannot be held against others
 }
 
-// hear takes in an entry of owner's logbook.
-func (k *kinship) hear(e *logbook.Entry, position uint64, owner identity.ID) {
+// observe takes in an entry of owner's logbook.
+func (k *kinship) observe(e *logbook.Entry, position uint64, owner identity.ID) {
 	kind, ofParent := births, true
 	var between edge
 	var said []byte
@@ -130,9 +130,9 @@ func delegated(payload []byte, byParent bool) (other identity.ID, said []byte, o
 	return other, canon.NewArray(kind, task).AppendCJ(nil), true
 }
 
-// twins holds the two logbooks of each edge against each other, where both are
+// crossChecks holds the two logbooks of each edge against each other, where both are
 // hosted here and whole. What has left the host may have gone on elsewhere.
-func (r *run) twins(ctx context.Context) error {
+func (r *run) crossChecks(ctx context.Context) error {
 	order := func(a, b edge) int {
 		if by := bytes.Compare(a.parent[:], b.parent[:]); by != 0 {
 			return by
@@ -155,7 +155,7 @@ func (r *run) twins(ctx context.Context) error {
 		for try := 1; comparable && f.parent != f.child && try <= meanwhile; try++ {
 			before := r.kin.tips[between.parent] + r.kin.tips[between.child]
 			for _, owner := range []identity.ID{between.parent, between.child} {
-				if err := r.hearMore(ctx, owner); err != nil {
+				if err := r.readMoreLogbooks(ctx, owner); err != nil {
 					return err
 				}
 			}
@@ -174,7 +174,7 @@ func (r *run) twins(ctx context.Context) error {
 // logbooks.
 func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
 	for _, id := range []identity.ID{between.parent, between.child} {
-		if r.kin.loose[id] {
+		if r.kin.unclaimed[id] {
 			return false, nil
 		}
 		d, err := r.view.Doc(ctx, vacants.RecordKey(id))
@@ -191,8 +191,8 @@ func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
 	return true, nil
 }
 
-// hearMore hears the entries of owner behind those that were read.
-func (r *run) hearMore(ctx context.Context, owner identity.ID) error {
+// readMoreLogbooks hears the entries of owner behind those that were read.
+func (r *run) readMoreLogbooks(ctx context.Context, owner identity.ID) error {
 	s := store.StreamOf(store.KindLogbook, owner)
 	for next := r.kin.tips[owner] + 1; ; {
 		rows, err := r.view.Rows(ctx, s, next, r.pageRows, store.Ascending)
@@ -209,7 +209,7 @@ func (r *run) hearMore(ctx context.Context, owner identity.ID) error {
 			next = row.Position + 1
 			var e logbook.Entry
 			if e.UnmarshalBinary(row.Data) == nil {
-				r.kin.hear(&e, row.Position, owner)
+				r.kin.observe(&e, row.Position, owner)
 			}
 		}
 	}
@@ -218,7 +218,7 @@ func (r *run) hearMore(ctx context.Context, owner identity.ID) error {
 // unlike names the entries of an edge that are in one logbook alone.
 func (r *run) unlike(between edge, f *family) {
 	s := store.StreamOf(store.KindLogbook, between.child)
-	for kind, name := range twinNames() {
+	for kind, name := range crossCheckNames() {
 		p, c := f.parent[kind], f.child[kind]
 		switch {
 		case p.n != c.n:
@@ -229,9 +229,9 @@ func (r *run) unlike(between edge, f *family) {
 	}
 }
 
-// told notes whether owner's logbook can be held against others.
-func (k *kinship) told(owner identity.ID, says *told) {
+// logbookState notes whether owner's logbook can be held against others.
+func (k *kinship) logbookState(owner identity.ID, says *logbookState) {
 	if !says.whole || says.exported {
-		k.loose[owner] = true
+		k.unclaimed[owner] = true
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// homes are the stores of one process.
-func homes(b *testing.B) map[string]store.Store {
+// stores are the stores of one process.
+func stores(b *testing.B) map[string]store.Store {
 	disk, err := bolt.Open(filepath.Join(b.TempDir(), "store.db"), bolt.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -26,7 +26,7 @@ func homes(b *testing.B) map[string]store.Store {
 
 // What a search waits for before it shows a page.
 func BenchmarkReadingTwentyRegistrations(b *testing.B) {
-	for name, home := range homes(b) {
+	for name, home := range stores(b) {
 		b.Run(name, func(b *testing.B) {
 			r := open(home, newClock())
 			var ids []identity.ID
@@ -50,7 +50,7 @@ func BenchmarkReadingTwentyRegistrations(b *testing.B) {
 }
 
 func BenchmarkPublish(b *testing.B) {
-	for name, home := range homes(b) {
+	for name, home := range stores(b) {
 		b.Run(name, func(b *testing.B) {
 			r := open(home, newClock())
 			publications := make([]registry.Publication, b.N)

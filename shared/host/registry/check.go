@@ -30,7 +30,7 @@ func EdgesOf(r store.Range) (identity.ID, bool) {
 	return id, err == nil && Edges(id) == r
 }
 
-// IsChecked says whether a document is one that a check of a home reads: a
+// IsChecked says whether a document is one that a check of a host reads: a
 // registration, a manifest, the edge that it proves, a revocation, the list of
 // these.
 func IsChecked(k store.Key) bool {

@@ -173,7 +173,7 @@ func revoked(id identity.ID) error {
 type publisher struct{ host, gate bool }
 
 // publish decides on p, in the order: schema, card, signature of the event,
-// replay, status, sequence, time, parent, equivocation, and what a door asks.
+// replay, status, sequence, time, parent, equivocation, and what a handler asks.
 // reached remembers between two tries which endpoint has answered.
 func (r *Registry) publish(ctx context.Context, p *Publication, reached *string, by publisher) (*decision, error) {
 	if err := p.checkSchema(); err != nil {
@@ -242,7 +242,7 @@ func checkParent(a *actor, parent *identity.ID) error {
 	return problem.New(problem.Malformed, "publish_halo republish: parent_id is immutable; existing=%s new='%s'", was, parent)
 }
 
-// graduated keeps the door of closed children shut: without it a child, which
+// graduated keeps the handler of closed children shut: without it a child, which
 // has its own key, would publish itself and pass the gate by.
 func (r *Registry) graduated(ctx context.Context, g *Registration) error {
 	if !g.Closed {

@@ -98,7 +98,7 @@ type stored struct {
 // put is the write of g over the version it was read at, and of its new place
 // in the feed. A registration that only waits for its vacant's first event is
 // in no feed.
-func (g *Registration) put(attempt store.Attempt) (store.Put, error) {
+func (g *Registration) put(writeID store.WriteID) (store.Put, error) {
 	s := stored{
 		Format: format, Card: g.Card, CardHash: g.CardHash, Visibility: g.Signed, State: g.State,
 		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Reached: g.reached,
@@ -118,7 +118,7 @@ func (g *Registration) put(attempt store.Attempt) (store.Put, error) {
 	if g.Listing != nil {
 		s.Listing = g.Listing.Blob()
 	}
-	p := store.Put{Key: RegistrationKey(g.ID), If: g.DocVersion, Attempt: attempt}
+	p := store.Put{Key: RegistrationKey(g.ID), If: g.DocVersion, WriteID: writeID}
 	if g.Joined > 0 {
 		s.Since, s.Changed = g.Since.UnixMicro(), g.Changed.UnixMicro()
 		p.Index = store.Key{Partition: FeedPartition, Sort: g.ChangeKey}

@@ -228,15 +228,15 @@ func TestAnEventThatItsActorTellsOtherwiseIsDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = mixed.Commit(t.Context(),
-		store.Append{Stream: registry.EventStream(), Position: 1, Attempt: store.Attempt{1}, Data: rows[0].Data},
-		store.Append{Stream: registry.ActorStream(key(1).ID()), Position: 1, Attempt: store.Attempt{1}, Data: own[0].Data})
+		store.Append{Stream: registry.EventStream(), Position: 1, WriteID: store.WriteID{1}, Data: rows[0].Data},
+		store.Append{Stream: registry.ActorStream(key(1).ID()), Position: 1, WriteID: store.WriteID{1}, Data: own[0].Data})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := open(mixed, newClock()).Event(t.Context(), 1, nil); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Event() = %v, want damaged", err)
 	}
-	if err := mixed.Commit(t.Context(), store.Append{Stream: registry.EventStream(), Position: 2, Attempt: store.Attempt{2}, Data: []byte("x")}); err != nil {
+	if err := mixed.Commit(t.Context(), store.Append{Stream: registry.EventStream(), Position: 2, WriteID: store.WriteID{2}, Data: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
 	m := open(mixed, newClock())

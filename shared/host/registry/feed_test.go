@@ -121,7 +121,7 @@ func TestADamagedRegistrationStopsNeitherFeedNorList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := home.Commit(t.Context(), store.Put{Key: d.Key, If: 1, Attempt: store.Attempt{9}, Data: other.Data, Index: d.Index}); err != nil {
+	if err := home.Commit(t.Context(), store.Put{Key: d.Key, If: 1, WriteID: store.WriteID{9}, Data: other.Data, Index: d.Index}); err != nil {
 		t.Fatal(err)
 	}
 	all := follow(t, r, "", 10)

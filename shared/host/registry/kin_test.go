@@ -33,7 +33,7 @@ func graduate(t *testing.T, home store.Store, child identity.ID) {
 	m.Graduated = true
 	data, err := m.Encode()
 	if err == nil {
-		err = home.Commit(t.Context(), store.Put{Key: registry.ManifestKey(child), If: d.Version, Attempt: store.Attempt{7}, Data: data})
+		err = home.Commit(t.Context(), store.Put{Key: registry.ManifestKey(child), If: d.Version, WriteID: store.WriteID{7}, Data: data})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -488,7 +488,7 @@ func TestLineageLooksAtSoManyWhoeverIsShown(t *testing.T) {
 		}
 		for i := range 100 {
 			child := identity.ID{0xff, n, byte(i)}
-			if err := home.Commit(t.Context(), store.Put{Key: registry.KinKey(key(n).ID(), child), Attempt: store.Attempt{1}, Data: []byte{1}}); err != nil {
+			if err := home.Commit(t.Context(), store.Put{Key: registry.KinKey(key(n).ID(), child), WriteID: store.WriteID{1}, Data: []byte{1}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -538,7 +538,7 @@ func TestLineageEndsInACircleAndAtItsBound(t *testing.T) {
 	// MaxLineage of them, and none is shown.
 	for i := range registry.MaxLineage + 100 {
 		child := identity.ID{byte(i >> 8), byte(i), 9}
-		if err := home.Commit(t.Context(), store.Put{Key: registry.KinKey(key(1).ID(), child), Attempt: store.Attempt{1}, Data: []byte{1}}); err != nil {
+		if err := home.Commit(t.Context(), store.Put{Key: registry.KinKey(key(1).ID(), child), WriteID: store.WriteID{1}, Data: []byte{1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -569,14 +569,14 @@ func TestALitterThatIsNotListedYetIsFoundByItsEdges(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[identity.ID]bool{key(2).ID(): true, key(4).ID(): true, key(5).ID(): true, key(6).ID(): true}
-	for name, from := range map[string]store.Store{"a home whose index lags": lagging{home}, "a home as it is": home} {
-		litter, err := open(from, newClock()).Litter(t.Context(), key(1).ID(), 9)
+	for name, from := range map[string]store.Store{"a host whose index lags": lagging{home}, "a host as it is": home} {
+		siblings, err := open(from, newClock()).ChildrenIndex(t.Context(), key(1).ID(), 9)
 		got := map[identity.ID]bool{}
-		for _, m := range litter {
+		for _, m := range siblings {
 			got[m.Manifest.ChildID] = true
 		}
-		if diff := cmp.Diff(want, got); diff != "" || err != nil || len(litter) != len(want) {
-			t.Errorf("Litter() of %s = %d, %v (-want +got):\n%s", name, len(litter), err, diff)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil || len(siblings) != len(want) {
+			t.Errorf("Litter() of %s = %d, %v (-want +got):\n%s", name, len(siblings), err, diff)
 		}
 	}
 }
@@ -594,7 +594,7 @@ func TestALitterIsTheGraduatedAndThenTheLatest(t *testing.T) {
 	if err := r.AddManifest(t.Context(), manifest(t, key(50), key(51), true)); err != nil {
 		t.Fatal(err)
 	}
-	// Closed again by another parent: it leaves the litter.
+	// Closed again by another parent: it leaves the children index.
 	if err := r.AddManifest(t.Context(), manifest(t, key(50), key(10), true)); err != nil {
 		t.Fatal(err)
 	}
@@ -608,12 +608,12 @@ func TestALitterIsTheGraduatedAndThenTheLatest(t *testing.T) {
 		"who has none":    {40, 9, nil},
 		"without the one": {1, 1, []byte{40}},
 	} {
-		litter, err := r.Litter(t.Context(), key(tt.of).ID(), tt.n)
+		siblings, err := r.ChildrenIndex(t.Context(), key(tt.of).ID(), tt.n)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []identity.ID
-		for _, m := range litter {
+		for _, m := range siblings {
 			got = append(got, m.Manifest.ChildID)
 		}
 		var want []identity.ID

@@ -60,7 +60,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 			return err
 		},
 		"judge": func() error {
-			_, err := r.Judge(t.Context(), k.ID(), reputation.NewState(start))
+			_, err := r.SetReputation(t.Context(), k.ID(), reputation.NewState(start))
 			return err
 		},
 		"be a parent": func() error { return r.AddManifest(t.Context(), manifest(t, k, key(2), false)) },
@@ -146,7 +146,7 @@ func TestARevocationIsOneCommitWithWhatItChangesAtTheHost(t *testing.T) {
 	r := open(home, newClock(), func(c *registry.Config) {
 		c.HostWrites = func(context.Context, identity.ID) ([]store.Write, error) {
 			d, err := home.Doc(context.Background(), record)
-			return []store.Write{store.Put{Key: record, If: d.Version, Attempt: store.Attempt{1}, Data: []byte("SUNK")}}, err
+			return []store.Write{store.Put{Key: record, If: d.Version, WriteID: store.WriteID{1}, Data: []byte("SUNK")}}, err
 		}
 	})
 	mustPublish(t, r, k, draft{Endpoint: hostURL + k.ID().String()})
@@ -320,24 +320,24 @@ func TestReviewsAreKeptWithTheRegistration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Judge(t.Context(), k.ID(), s); !problem.Is(err, problem.NotFound) {
+	if _, err := r.SetReputation(t.Context(), k.ID(), s); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Judge() of who is not registered = %v, want not found", err)
 	}
 	mustPublish(t, r, k, draft{})
-	if _, err := r.Judge(t.Context(), k.ID(), s); err != nil {
+	if _, err := r.SetReputation(t.Context(), k.ID(), s); err != nil {
 		t.Fatal(err)
 	}
 	if g := get(t, r, k.ID()); g.Reputation == nil || *g.Reputation != s || g.DocVersion != 2 {
 		t.Errorf("Judge() has kept %+v", g.Reputation)
 	}
-	if g, err := r.Judge(t.Context(), k.ID(), s); err != nil || g.DocVersion != 2 {
+	if g, err := r.SetReputation(t.Context(), k.ID(), s); err != nil || g.DocVersion != 2 {
 		t.Errorf("Judge() again = version %d, %v, want 2", g.DocVersion, err)
 	}
 	mustPublish(t, r, k, draft{Seq: 2, Visibility: lifecycle.Restricted})
 	if g := get(t, r, k.ID()); g.Reputation == nil || *g.Reputation != s {
 		t.Error("a publish has forgotten the reputation")
 	}
-	if _, err := r.Judge(t.Context(), k.ID(), reputation.State{}); err == nil {
+	if _, err := r.SetReputation(t.Context(), k.ID(), reputation.State{}); err == nil {
 		t.Error("Judge() took a state that no reviews can have made")
 	}
 }
@@ -377,7 +377,7 @@ func TestARegistrationThatIsNotWhatItsEventsSayIsDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustPublish(t, r, k, draft{Seq: 2})
-	if err := home.Commit(t.Context(), store.Put{Key: old.Key, If: 2, Attempt: store.Attempt{1}, Data: old.Data, Index: old.Index}); err != nil {
+	if err := home.Commit(t.Context(), store.Put{Key: old.Key, If: 2, WriteID: store.WriteID{1}, Data: old.Data, Index: old.Index}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Publish(t.Context(), publication(t, k, draft{Seq: 3})); !problem.Is(err, problem.Damaged) {

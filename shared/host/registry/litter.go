@@ -13,9 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// litterPrefix is the partition of the sparse index that lists the manifests of
+// childrenIndexPrefix is the partition of the sparse index that lists the manifests of
 // a parent's children: and its id.
-const litterPrefix = "litter#"
+const childrenIndexPrefix = "children#"
 
 // place is where m stands among its parent's: the graduated before the others,
 // and the latest before those that came earlier.
@@ -25,23 +25,23 @@ func (m *ManifestDocument) place(at time.Time) store.Key {
 		rank = 0
 	}
 	return store.Key{
-		Partition: litterPrefix + m.Manifest.ParentID.String(),
+		Partition: childrenIndexPrefix + m.Manifest.ParentID.String(),
 		Sort:      fmt.Sprintf("%d%016x", rank, math.MaxInt64-max(at.UnixMicro(), 0)),
 	}
 }
 
-// Litter returns up to n children of parent (1 to store.MaxPage) by their own
+// ChildrenIndex returns up to n children of parent (1 to store.MaxPage) by their own
 // manifests: the graduated first, the latest first. It reads two pages and at
 // most n manifests whatever the number of children. The sparse index may lag
 // behind, and does not list what was kept before there was one: where it has
 // fewer than n, children that an edge leads to are put after them.
-func (r *Registry) Litter(ctx context.Context, parent identity.ID, n int) ([]ManifestDocument, error) {
-	listed := store.Range{Partition: litterPrefix + parent.String(), Index: true}
-	var litter []ManifestDocument
-	for cursor, more := "", true; more && len(litter) < n; more = cursor != "" {
+func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int) ([]ManifestDocument, error) {
+	listed := store.Range{Partition: childrenIndexPrefix + parent.String(), Index: true}
+	var siblings []ManifestDocument
+	for cursor, more := "", true; more && len(siblings) < n; more = cursor != "" {
 		var docs []store.Doc
 		var err error
-		if docs, cursor, err = r.Store.Docs(ctx, listed, n-len(litter), cursor); err != nil {
+		if docs, cursor, err = r.Store.Docs(ctx, listed, n-len(siblings), cursor); err != nil {
 			return nil, fault(err)
 		}
 		for _, d := range docs {
@@ -49,23 +49,23 @@ func (r *Registry) Litter(ctx context.Context, parent identity.ID, n int) ([]Man
 			if err != nil {
 				return nil, err
 			}
-			litter = append(litter, m)
+			siblings = append(siblings, m)
 		}
 	}
-	if len(litter) == n {
-		return litter, nil
+	if len(siblings) == n {
+		return siblings, nil
 	}
-	return r.fill(ctx, litter, parent, n)
+	return r.fill(ctx, siblings, parent, n)
 }
 
-// fill puts children to litter that are not in it, up to n.
-func (r *Registry) fill(ctx context.Context, litter []ManifestDocument, parent identity.ID, n int) ([]ManifestDocument, error) {
+// fill puts children to children index that are not in it, up to n.
+func (r *Registry) fill(ctx context.Context, siblings []ManifestDocument, parent identity.ID, n int) ([]ManifestDocument, error) {
 	ids, _, err := r.Children(ctx, parent, "", n)
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
-		if len(litter) == n || slices.ContainsFunc(litter, func(m ManifestDocument) bool { return m.Manifest.ChildID == id }) {
+		if len(siblings) == n || slices.ContainsFunc(siblings, func(m ManifestDocument) bool { return m.Manifest.ChildID == id }) {
 			continue
 		}
 		m, ok, err := r.Manifest(ctx, id)
@@ -73,10 +73,10 @@ func (r *Registry) fill(ctx context.Context, litter []ManifestDocument, parent i
 			return nil, err
 		}
 		if ok && m.Manifest.ParentID == parent {
-			litter = append(litter, m)
+			siblings = append(siblings, m)
 		}
 	}
-	return litter, nil
+	return siblings, nil
 }
 
 func listedAs(parent identity.ID, d store.Doc) (ManifestDocument, error) {

@@ -30,14 +30,14 @@ func (r *Registry) place(ctx context.Context, d *decision) (Plan, error) {
 		l.Prev = last.Hash
 	}
 	l.Hash = l.Event.Hash(l.Prev)
-	attempt, err := r.attempt()
+	writeID, err := r.attempt()
 	if err != nil {
 		return Plan{}, err
 	}
 	leaf := Leaf{l.Seq, l.Hash, l.Prev, l.Actor, l.ActorSeq}
 	writes := []store.Write{
-		store.Append{Stream: EventStream(), Position: l.Seq, Attempt: attempt, Data: leaf.data()},
-		store.Append{Stream: ActorStream(l.Actor), Position: uint64(l.ActorSeq), Attempt: attempt, Data: l.data()},
+		store.Append{Stream: EventStream(), Position: l.Seq, WriteID: writeID, Data: leaf.data()},
+		store.Append{Stream: ActorStream(l.Actor), Position: uint64(l.ActorSeq), WriteID: writeID, Data: l.data()},
 	}
 	g := d.reg
 	if d.keep {
@@ -45,7 +45,7 @@ func (r *Registry) place(ctx context.Context, d *decision) (Plan, error) {
 		if g.Joined == 0 {
 			g.Joined = l.Seq
 		}
-		put, err := g.put(attempt)
+		put, err := g.put(writeID)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -53,11 +53,11 @@ func (r *Registry) place(ctx context.Context, d *decision) (Plan, error) {
 		g.DocVersion++
 	}
 	if d.event.Type == typeRevoke {
-		put, err := revocation(&l, attempt)
+		put, err := revocation(&l, writeID)
 		if err != nil {
 			return Plan{}, err
 		}
-		list, err := r.listRevoked(ctx, l.Actor, attempt)
+		list, err := r.listRevoked(ctx, l.Actor, writeID)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -159,7 +159,7 @@ func fault(err error) error {
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same may be sent again")
 }
 
-func (r *Registry) attempt() (a store.Attempt, err error) {
+func (r *Registry) attempt() (a store.WriteID, err error) {
 	if _, err := io.ReadFull(r.Rand, a[:]); err != nil {
 		return a, problem.Wrap(problem.Unavailable, err, "no randomness")
 	}

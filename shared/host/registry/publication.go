@@ -160,7 +160,7 @@ func schema(field, want, got string) error {
 
 // readCard reads and verifies the card. A card whose text has the separator of
 // the signed fields is refused, although it verifies: another card, with the
-// same hash and signature, would read differently (wire §23 D2).
+// same hash and signature, would read differently (PROTOCOL §23 D2).
 func (p *Publication) readCard() (card.Card, error) {
 	c, err := card.Parse(p.Card)
 	if err != nil {

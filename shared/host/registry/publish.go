@@ -85,11 +85,11 @@ func (r *Registry) PlanGraduation(ctx context.Context, p Publication, next compo
 	if err != nil {
 		return Plan{}, err
 	}
-	attempt, err := r.attempt()
+	writeID, err := r.attempt()
 	if err != nil {
 		return Plan{}, err
 	}
-	plan.Writes = append(plan.Writes, store.Put{Key: d.Key, If: d.Version, Attempt: attempt, Data: data, Index: after.place(r.now())})
+	plan.Writes = append(plan.Writes, store.Put{Key: d.Key, If: d.Version, WriteID: writeID, Data: data, Index: after.place(r.now())})
 	return plan, nil
 }
 
@@ -122,11 +122,11 @@ func (r *Registry) PlanState(ctx context.Context, id identity.ID, state lifecycl
 	now := r.now()
 	g.State, g.Since = state, now
 	g.change(now)
-	attempt, err := r.attempt()
+	writeID, err := r.attempt()
 	if err != nil {
 		return nil, err
 	}
-	put, err := g.put(attempt)
+	put, err := g.put(writeID)
 	if err != nil {
 		return nil, err
 	}

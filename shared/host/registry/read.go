@@ -192,7 +192,7 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 // their last change, from the place since in the feed on, inclusive ("" for
 // all), from the cursor of the page before ("" for the first), and the cursor
 // of the next page, "" after the last. The feed may lag behind the registrations
-// in some homes, and while a page is read one may move to a later place: who
+// in some hosts, and while a page is read one may move to a later place: who
 // follows it begins again some time back, and tells by DocVersion what it has
 // seen. What is damaged comes as a hidden registration with its id alone, so
 // that it stops nobody.

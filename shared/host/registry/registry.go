@@ -2,15 +2,14 @@
 // may find them, in which state they are, who their parents are, and the chain
 // of signed events that says so.
 //
-// It imports floors 1 to 3, outbound (for Prober), pause, settle and problem. The
-// invariants: a registration changes by an event that its vacant signed, in one
-// transaction with that event, by a listing or a manifest that it signed, or by
-// what the host itself vouches for (the state of a vacant that it runs, a
+// The invariants: a registration changes by an event that its vacant signed, in
+// one transaction with that event, by a listing or a manifest that it signed,
+// or by what the host itself vouches for (the state of a vacant that it runs, a
 // listing that its operator set, reviews that it counted); an event, once
 // there, never changes, and neither does its place in the chain; an event sent
-// again changes nothing at all; a revoked key publishes nothing more; a child of
-// which one closed manifest was ever registered is found by nobody, and is not
-// there for anybody but its tree, until it has graduated, whatever other
+// again changes nothing at all; a revoked key publishes nothing more; a child
+// of which one closed manifest was ever registered is found by nobody, and is
+// not there for anybody but its tree, until it has graduated, whatever other
 // manifests there are, in whatever order they came.
 //
 // # Where things lie
@@ -22,7 +21,7 @@
 // registration, listed in the sparse index under "registry" by the time of its
 // last change, which is the feed of an index. reg#<id>/manifest is the proof of
 // a parent, with those whose place it took, if any, listed in the index under
-// "litter#<parent>"; kin#<parent>/<child> is the same edge from above. Nothing
+// "children#<parent>"; kin#<parent>/<child> is the same edge from above. Nothing
 // is ever deleted, so the edge of a manifest that was replaced stays: an edge
 // from above counts only where the child's registration names that parent.
 // revoked/<id> is a revocation, and revoked/#all the list of all of them that
@@ -58,10 +57,10 @@ type Config struct {
 	// KinWrites is what a manifest changes at this host, for a parent or child
 	// that it runs: nothing for others. It may be nil.
 	KinWrites func(ctx context.Context, m *composite.Manifest) ([]store.Write, error)
-	// Hold waits for what HostWrites and KinWrites need to themselves of the
+	// LockVacants waits for what HostWrites and KinWrites need to themselves of the
 	// vacants ids, and returns what lets go of it. It is taken before the turn in
 	// the chain of events. It may be nil.
-	Hold func(ctx context.Context, ids ...identity.ID) (release func(), err error)
+	LockVacants func(ctx context.Context, ids ...identity.ID) (release func(), err error)
 	// Wait sleeps between tries, or ends early with ctx; pause.For if nil.
 	Wait func(ctx context.Context, d time.Duration) error
 }
@@ -85,10 +84,10 @@ func New(c Config) *Registry {
 
 // hold is Hold, where there is one.
 func (r *Registry) hold(ctx context.Context, ids ...identity.ID) (release func(), err error) {
-	if r.Hold == nil {
+	if r.LockVacants == nil {
 		return func() {}, nil
 	}
-	return r.Hold(ctx, ids...)
+	return r.LockVacants(ctx, ids...)
 }
 
 // now is the time as it is kept.

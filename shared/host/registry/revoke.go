@@ -101,7 +101,7 @@ func (v *Revocation) event() (event.Event, bool) {
 }
 
 // revocation is the write of the document that every call asks for.
-func revocation(l *Logged, attempt store.Attempt) (store.Put, error) {
+func revocation(l *Logged, writeID store.WriteID) (store.Put, error) {
 	reason, err := l.Revoked()
 	if err != nil {
 		return store.Put{}, err
@@ -110,7 +110,7 @@ func revocation(l *Logged, attempt store.Attempt) (store.Put, error) {
 	if err != nil {
 		return store.Put{}, problem.Wrap(problem.Internal, err, "revocation of %s", l.Actor.Short())
 	}
-	return store.Put{Key: RevokedKey(l.Actor), Attempt: attempt, Data: data}, nil
+	return store.Put{Key: RevokedKey(l.Actor), WriteID: writeID, Data: data}, nil
 }
 
 // IsRevoked reports whether id's key is revoked, strongly consistent.

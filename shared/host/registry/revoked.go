@@ -120,7 +120,7 @@ func (r *Registry) AnyRevoked(ctx context.Context, ids ...identity.ID) ([]bool, 
 }
 
 // listRevoked is the write that puts id on the list of all revocations.
-func (r *Registry) listRevoked(ctx context.Context, id identity.ID, attempt store.Attempt) (store.Put, error) {
+func (r *Registry) listRevoked(ctx context.Context, id identity.ID, writeID store.WriteID) (store.Put, error) {
 	d, err := r.Store.Doc(ctx, RevokedListKey())
 	if err != nil {
 		return store.Put{}, err
@@ -129,7 +129,7 @@ func (r *Registry) listRevoked(ctx context.Context, id identity.ID, attempt stor
 	if err != nil {
 		return store.Put{}, err
 	}
-	return store.Put{Key: RevokedListKey(), If: d.Version, Attempt: attempt, Data: data}, nil
+	return store.Put{Key: RevokedListKey(), If: d.Version, WriteID: writeID, Data: data}, nil
 }
 
 // listWith is the list d with id on it.

@@ -75,7 +75,7 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := home.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, Attempt: store.Attempt{1}, Data: full}); err != nil {
+	if err := home.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: full}); err != nil {
 		t.Fatal(err)
 	}
 	for n := byte(2); n <= 3; n++ { // the one that makes it too many, and one more
@@ -112,7 +112,7 @@ func TestAListOfRevocationsThatIsDamagedAcceptsNobody(t *testing.T) {
 		"empty": {}, "a newer format": {2, 0}, "no kind": {1, 2}, "half an id": {1, 0, 9, 9}, "a filter cut off": append([]byte{1, 1}, make([]byte, 3583)...),
 	} {
 		home := memory.New()
-		if err := home.Commit(t.Context(), store.Put{Key: registry.RevokedListKey(), Attempt: store.Attempt{1}, Data: data}); err != nil {
+		if err := home.Commit(t.Context(), store.Put{Key: registry.RevokedListKey(), WriteID: store.WriteID{1}, Data: data}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := open(home, newClock()).AnyRevoked(t.Context(), identity.ID{9}); err == nil {

@@ -78,8 +78,8 @@ func checkListing(l *listing.Listing) error {
 	return nil
 }
 
-// Judge keeps what reviews have made of a vacant's reputation.
-func (r *Registry) Judge(ctx context.Context, id identity.ID, s reputation.State) (Registration, error) {
+// SetReputation keeps what reviews have made of a vacant's reputation.
+func (r *Registry) SetReputation(ctx context.Context, id identity.ID, s reputation.State) (Registration, error) {
 	if err := s.Check(); err != nil {
 		return Registration{}, err
 	}
@@ -126,12 +126,12 @@ func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registrati
 
 // write commits g over the version it was read at.
 func (r *Registry) write(ctx context.Context, g *Registration) error {
-	attempt, err := r.attempt()
+	writeID, err := r.attempt()
 	if err != nil {
 		return err
 	}
 	g.change(r.now())
-	put, err := g.put(attempt)
+	put, err := g.put(writeID)
 	if err != nil {
 		return err
 	}
@@ -260,21 +260,21 @@ func (r *Registry) planManifest(ctx context.Context, m *composite.Manifest) ([]s
 	if err != nil {
 		return nil, err
 	}
-	attempt, err := r.attempt()
+	writeID, err := r.attempt()
 	if err != nil {
 		return nil, err
 	}
 	// The registration is written even where there is none yet: a first publish
 	// at the same moment then meets this manifest, or this one that publish.
-	put, err := g.put(attempt)
+	put, err := g.put(writeID)
 	if err != nil {
 		return nil, err
 	}
-	writes := []store.Write{put, store.Put{Key: ManifestKey(m.ChildID), If: d.Version, Attempt: attempt, Data: data, Index: doc.place(r.now())}}
+	writes := []store.Write{put, store.Put{Key: ManifestKey(m.ChildID), If: d.Version, WriteID: writeID, Data: data, Index: doc.place(r.now())}}
 	// The edge of the one that is replaced stays: nothing here is ever deleted.
 	// Nobody believes it, as the registration names another parent.
 	if doc.Replaced == nil || doc.Replaced.ParentID != m.ParentID {
-		writes = append(writes, store.Put{Key: KinKey(m.ParentID, m.ChildID), Attempt: attempt, Data: []byte{format}})
+		writes = append(writes, store.Put{Key: KinKey(m.ParentID, m.ChildID), WriteID: writeID, Data: []byte{format}})
 	}
 	return writes, nil
 }
@@ -286,11 +286,11 @@ func (r *Registry) PlanGuard(ctx context.Context, id identity.ID) (store.Write, 
 	if err != nil {
 		return nil, fault(err)
 	}
-	attempt, err := r.attempt()
+	writeID, err := r.attempt()
 	if err != nil {
 		return nil, err
 	}
-	return g.put(attempt)
+	return g.put(writeID)
 }
 
 // Manifest returns the document of child's manifest, strongly consistent; false
@@ -315,7 +315,7 @@ func same(a, b *composite.Manifest) bool {
 }
 
 // yields refuses to have m in the place of the manifest that is kept, unless m
-// is the one that closes the door.
+// is the one that closes the handler.
 func (d *ManifestDocument) yields(m *composite.Manifest) error {
 	refused := func(what string) error {
 		return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s %s already", m.ChildID.Short(), what)

@@ -2,10 +2,9 @@
 // store whose answers get lost: a commit is asked again until its outcome is
 // known, and who was overtaken waits a while and decides again.
 //
-// It imports store. The invariants: a commit is asked again with the same bytes
-// and attempts, so that a write which was applied counts as applied and a new
-// decision is made only on what certainly was not; nobody waits beyond the
-// context.
+// The invariants: a commit is asked again with the same bytes and attempts, so
+// that a write which was applied counts as applied and a new decision is made
+// only on what certainly was not; nobody waits beyond the context.
 package settle
 
 import (

@@ -1,9 +1,9 @@
 // Package substrate is the port to what does a vacant's thinking: an echo, an
 // HTTP endpoint, later a model. One adapter is one package below this one.
 //
-// It imports floor 1 and problem. The invariant: a substrate sees what a
-// caller said and who speaks to whom, never an envelope, a signature or a key,
-// so nothing that it does can speak for the vacant.
+// The invariant: a substrate sees what a caller said and who speaks to whom,
+// never an envelope, a signature or a key, so nothing that it does can speak
+// for the vacant.
 package substrate
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 // MaxText bounds an answer's text in bytes: what still fits into one row of
-// every home (design §4).
+// every host (shared/README §3).
 const MaxText = 300 << 10
 
 // Question is one call as a substrate sees it.
@@ -78,7 +78,7 @@ func (s Spec) String() string {
 	return s.Kind + ":" + s.Argument
 }
 
-// Kinds are the substrates that a home offers: what makes each of its argument.
+// Kinds are the substrates that a host offers: what makes each of its argument.
 type Kinds map[string]func(argument string) (Substrate, error)
 
 // Open makes the substrate of s; a problem of kind Malformed names what is

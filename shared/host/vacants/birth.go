@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// birth is one try at making a child.
-type birth struct {
+// newChild is one try at making a child.
+type newChild struct {
 	spec SpawnSpec
 	key  *identity.Key
 	box  []byte // the child's seed, sealed
@@ -29,8 +29,8 @@ type birth struct {
 	consent  *composite.Consent // D4
 }
 
-// bear decides and commits. Errors of the store are as they come.
-func (v *Vacants) bear(ctx context.Context, b *birth) error {
+// makeChild decides and commits. Errors of the store are as they come.
+func (v *Directory) makeChild(ctx context.Context, b *newChild) error {
 	if err := v.readParent(ctx, b); err != nil {
 		return err
 	}
@@ -58,8 +58,8 @@ func (v *Vacants) bear(ctx context.Context, b *birth) error {
 }
 
 // readParent reads what the child is to be born of.
-func (v *Vacants) readParent(ctx context.Context, b *birth) (err error) {
-	if b.parent, err = v.fertile(ctx, b.spec.Parent); err != nil {
+func (v *Directory) readParent(ctx context.Context, b *newChild) (err error) {
+	if b.parent, err = v.canSpawn(ctx, b.spec.Parent); err != nil {
 		return err
 	}
 	if b.parent.Parent == nil {
@@ -79,8 +79,8 @@ func (v *Vacants) readParent(ctx context.Context, b *birth) (err error) {
 	return nil
 }
 
-// fertile reads the record of a vacant that may have a child.
-func (v *Vacants) fertile(ctx context.Context, id identity.ID) (Record, error) {
+// canSpawn reads the record of a vacant that may have a child.
+func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.Get(ctx, id)
 	switch {
 	case err != nil:
@@ -98,7 +98,7 @@ func (v *Vacants) fertile(ctx context.Context, id identity.ID) (Record, error) {
 }
 
 // planChild makes the child's record and the manifest, unsigned.
-func (v *Vacants) planChild(b *birth) (kind string, err error) {
+func (v *Directory) planChild(b *newChild) (kind string, err error) {
 	s := &b.spec
 	if s.Substrate == "" && b.parent.Substrate == plan.Kind {
 		return "", problem.Invalid("substrate", "one of the child's own, as its parent answers by a plan", "none")
@@ -150,7 +150,7 @@ func orElse(s, other string) string {
 }
 
 // planManifest decides what parent and child are to sign.
-func (b *birth) planManifest(spec substrate.Spec) error {
+func (b *newChild) planManifest(spec substrate.Spec) error {
 	s := &b.spec
 	closed := s.Path == closedPath
 	m := composite.Manifest{
@@ -174,7 +174,7 @@ func (b *birth) planManifest(spec substrate.Spec) error {
 			m.Outbound = b.limit()
 		}
 	}
-	if limit := b.limit(); limit != "" && freedom(m.Outbound) > freedom(limit) {
+	if limit := b.limit(); limit != "" && noExternal(m.Outbound) > noExternal(limit) {
 		return problem.New(problem.Forbidden, "outbound_policy: expected %s at most, as the manifest of the parent %s says, got %s", limit, b.parent.Name, m.Outbound)
 	}
 	if err := b.planTools(&m, tools); err != nil {
@@ -187,7 +187,7 @@ func (b *birth) planManifest(spec substrate.Spec) error {
 // planTools fills in the three lists: what the parent's own manifest lets it use
 // is inherited. Nothing is added to that of path D2, nor where the parent itself
 // reaches no more than its tools: it would by its child.
-func (b *birth) planTools(m *composite.Manifest, tools []string) error {
+func (b *newChild) planTools(m *composite.Manifest, tools []string) error {
 	var above []string
 	if b.above != nil {
 		above = b.above.Tools()
@@ -209,7 +209,7 @@ func (b *birth) planTools(m *composite.Manifest, tools []string) error {
 
 // limit is how far the parent itself reaches by its manifest; "" if that says
 // nothing. One of version 1 has signed no policy, and closes all the same.
-func (b *birth) limit() composite.Outbound {
+func (b *newChild) limit() composite.Outbound {
 	switch {
 	case b.above == nil:
 		return ""
@@ -221,8 +221,8 @@ func (b *birth) limit() composite.Outbound {
 	return ""
 }
 
-// freedom puts the policies in order.
-func freedom(o composite.Outbound) int {
+// noExternal puts the policies in order.
+func noExternal(o composite.Outbound) int {
 	return slices.Index([]composite.Outbound{composite.NoExternal, composite.ParentPermitted, composite.Unrestricted}, o)
 }
 
@@ -240,7 +240,7 @@ func without(list, others []string) []string {
 
 // signManifest has parent and child sign the manifest, and of path D4 the second parent
 // its consent.
-func (v *Vacants) signManifest(ctx context.Context, b *birth) error {
+func (v *Directory) signManifest(ctx context.Context, b *newChild) error {
 	signer, err := v.signers.Signer(ctx, b.parent.ID, b.parent.seed)
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (v *Vacants) signManifest(ctx context.Context, b *birth) error {
 	if err := b.manifest.SignChild(ctx, b.key); err != nil || b.spec.With == nil {
 		return err
 	}
-	other, err := v.fertile(ctx, *b.spec.With)
+	other, err := v.canSpawn(ctx, *b.spec.With)
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (v *Vacants) signManifest(ctx context.Context, b *birth) error {
 }
 
 // birthWrites are all that a birth is made of.
-func (v *Vacants) birthWrites(ctx context.Context, b *birth) ([]store.Write, error) {
+func (v *Directory) birthWrites(ctx context.Context, b *newChild) ([]store.Write, error) {
 	writes, err := v.Registry.PlanManifest(ctx, b.manifest)
 	if err != nil {
 		return nil, err
@@ -279,7 +279,7 @@ func (v *Vacants) birthWrites(ctx context.Context, b *birth) ([]store.Write, err
 	if err != nil {
 		return nil, err
 	}
-	attempt, err := v.attempt()
+	writeID, err := v.attempt()
 	if err != nil {
 		return nil, err
 	}
@@ -287,19 +287,19 @@ func (v *Vacants) birthWrites(ctx context.Context, b *birth) ([]store.Write, err
 	if err != nil {
 		return nil, err
 	}
-	row.Attempt = attempt
+	row.WriteID = writeID
 	data, err := b.child.encode()
 	if err != nil {
 		return nil, err
 	}
 	writes = append(append(writes, above...), row,
-		store.Put{Key: RecordKey(b.child.ID), Attempt: attempt, Data: data},
-		store.Put{Key: NameKey(b.child.Name), Attempt: attempt, Data: encodeName(b.child.ID)})
+		store.Put{Key: RecordKey(b.child.ID), WriteID: writeID, Data: data},
+		store.Put{Key: NameKey(b.child.Name), WriteID: writeID, Data: encodeName(b.child.ID)})
 	return writes, nil
 }
 
 // payload is what the child's first entry says.
-func (b *birth) payload() logbook.Birth {
+func (b *newChild) payload() logbook.Birth {
 	entry := logbook.Birth{
 		Parent: b.parent.ID, Path: string(b.spec.Path), Rule: b.spec.Rule, Tools: b.manifest.Tools(), Capability: b.child.Capability,
 		NewSubstrates: []string{b.child.Substrate}, OldSubstrates: []string{b.parent.Substrate},

@@ -52,8 +52,8 @@ func TestAClosedChildOfVersion1HasNoChildThatReachesMore(t *testing.T) {
 		_, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: kid.ID, Path: "D2", Name: "grandkid", Outbound: outbound})
 		wantKind(t, "Spawn() with outbound "+string(outbound), err, problem.Forbidden)
 	}
-	_, born, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: kid.ID, Path: "D2", Name: "grandkid"})
-	if err != nil || born.Outbound != composite.NoExternal {
-		t.Errorf("Spawn() = %s, %v, want %s", born.Outbound, err, composite.NoExternal)
+	_, birthEntry, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: kid.ID, Path: "D2", Name: "grandkid"})
+	if err != nil || birthEntry.Outbound != composite.NoExternal {
+		t.Errorf("Spawn() = %s, %v, want %s", birthEntry.Outbound, err, composite.NoExternal)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Pause puts a vacant to sleep: LOCAL or ACTIVE becomes HIBERNATING. Like all
 // changes of state it does nothing, successfully, to a vacant that is there
 // already, so that a command whose outcome was lost can be given again.
-func (v *Vacants) Pause(ctx context.Context, id identity.ID) (Record, error) {
+func (v *Directory) Pause(ctx context.Context, id identity.ID) (Record, error) {
 	return v.move(ctx, id, lifecycle.Hibernating, "paused", func(s lifecycle.State) (lifecycle.State, error) {
 		if s.CanBeCalled() {
 			return lifecycle.Hibernating, nil
@@ -26,7 +26,7 @@ func (v *Vacants) Pause(ctx context.Context, id identity.ID) (Record, error) {
 
 // Resume wakes a vacant: HIBERNATING or STALE becomes ACTIVE, or LOCAL if a
 // manifest keeps it closed, as it was born.
-func (v *Vacants) Resume(ctx context.Context, id identity.ID) (Record, error) {
+func (v *Directory) Resume(ctx context.Context, id identity.ID) (Record, error) {
 	return v.moveRecord(ctx, id, "resumed", func(r *Record) (lifecycle.State, error) {
 		goal := lifecycle.Active
 		if r.Closed {
@@ -44,7 +44,7 @@ func (v *Vacants) Resume(ctx context.Context, id identity.ID) (Record, error) {
 
 // Sink closes a vacant: every state but ARCHIVED becomes SUNK, and there is no
 // way back to answering calls.
-func (v *Vacants) Sink(ctx context.Context, id identity.ID) (Record, error) {
+func (v *Directory) Sink(ctx context.Context, id identity.ID) (Record, error) {
 	return v.move(ctx, id, lifecycle.Sunk, "sunk", func(s lifecycle.State) (lifecycle.State, error) {
 		if s == lifecycle.Archived {
 			return s, problem.New(problem.Conflict, "it is closed for good")
@@ -54,7 +54,7 @@ func (v *Vacants) Sink(ctx context.Context, id identity.ID) (Record, error) {
 }
 
 // Archive ends a vacant's life: SUNK becomes ARCHIVED.
-func (v *Vacants) Archive(ctx context.Context, id identity.ID) (Record, error) {
+func (v *Directory) Archive(ctx context.Context, id identity.ID) (Record, error) {
 	return v.move(ctx, id, lifecycle.Archived, "archived", func(s lifecycle.State) (lifecycle.State, error) {
 		return s.Next(lifecycle.ArchiveRequested)
 	})
@@ -62,7 +62,7 @@ func (v *Vacants) Archive(ctx context.Context, id identity.ID) (Record, error) {
 
 // move changes id's state to what next says of the state it is in, unless it
 // is at goal already.
-func (v *Vacants) move(ctx context.Context, id identity.ID, goal lifecycle.State, verb string, next func(lifecycle.State) (lifecycle.State, error)) (Record, error) {
+func (v *Directory) move(ctx context.Context, id identity.ID, goal lifecycle.State, verb string, next func(lifecycle.State) (lifecycle.State, error)) (Record, error) {
 	return v.moveRecord(ctx, id, verb, func(r *Record) (lifecycle.State, error) {
 		if r.State == goal {
 			return goal, nil
@@ -72,7 +72,7 @@ func (v *Vacants) move(ctx context.Context, id identity.ID, goal lifecycle.State
 }
 
 // moveRecord changes id's state to what next says, if that is another.
-func (v *Vacants) moveRecord(ctx context.Context, id identity.ID, verb string, next func(*Record) (lifecycle.State, error)) (Record, error) {
+func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string, next func(*Record) (lifecycle.State, error)) (Record, error) {
 	return v.change(ctx, id, func(r *Record) (*entry, error) {
 		from := r.State
 		to, err := next(r)
@@ -91,14 +91,14 @@ func (v *Vacants) moveRecord(ctx context.Context, id identity.ID, verb string, n
 // now: a store that was put back from a backup does not know what it accepted
 // after the backup was made. It returns how many there are; repeated after a
 // failure it begins again, with a later floor.
-func (v *Vacants) Restored(ctx context.Context) (int, error) {
+func (v *Directory) Restored(ctx context.Context) (int, error) {
 	return v.each(ctx, func(n named) (bool, error) { return v.restored(ctx, n) })
 }
 
 // RestoredPage is Restored for a page of at most n vacants by name, and the
 // cursor of the next page: where no request may take as long as all of them.
 // What failed is told beside the cursor, and keeps no other vacant from it.
-func (v *Vacants) RestoredPage(ctx context.Context, cursor string, n int) (count int, next string, failed []error, err error) {
+func (v *Directory) RestoredPage(ctx context.Context, cursor string, n int) (count int, next string, failed []error, err error) {
 	page, next, err := v.names(ctx, cursor, n)
 	if err != nil {
 		return 0, "", nil, err
@@ -114,7 +114,7 @@ func (v *Vacants) RestoredPage(ctx context.Context, cursor string, n int) (count
 	return count, next, failed, nil
 }
 
-func (v *Vacants) restored(ctx context.Context, n named) (open bool, err error) {
+func (v *Directory) restored(ctx context.Context, n named) (open bool, err error) {
 	r, err := v.change(ctx, n.id, func(r *Record) (*entry, error) {
 		if r.State.Closed() {
 			return nil, nil
@@ -129,10 +129,10 @@ func (v *Vacants) restored(ctx context.Context, n named) (open bool, err error) 
 // logbook entry it returns, are one commit. No entry means that there is
 // nothing to do. decide runs again whenever somebody else was quicker, as those
 // are who write to a busy logbook, until ctx ends.
-func (v *Vacants) change(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
+func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
 	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
-	done, err := v.logs.take(ctx, id)
+	done, err := v.logs.Lock(ctx, id)
 	if err != nil {
 		return Record{}, err
 	}
@@ -166,7 +166,7 @@ func (v *Vacants) change(ctx context.Context, id identity.ID, decide func(*Recor
 
 // commit writes r over the version it was read at, and e as the next entry of
 // its logbook. Errors of the store are as they come; others are problems.
-func (v *Vacants) commit(ctx context.Context, r *Record, e *entry, beside ...store.Write) error {
+func (v *Directory) commit(ctx context.Context, r *Record, e *entry, beside ...store.Write) error {
 	writes, err := v.writes(ctx, r, e)
 	if err != nil {
 		return err
@@ -181,12 +181,12 @@ func (v *Vacants) commit(ctx context.Context, r *Record, e *entry, beside ...sto
 }
 
 // writes are what every change of r is made of: the row of e, and the record.
-func (v *Vacants) writes(ctx context.Context, r *Record, e *entry) ([]store.Write, error) {
+func (v *Directory) writes(ctx context.Context, r *Record, e *entry) ([]store.Write, error) {
 	signer, err := v.signers.Signer(ctx, r.ID, r.seed)
 	if err != nil {
 		return nil, err
 	}
-	attempt, err := v.attempt()
+	writeID, err := v.attempt()
 	if err != nil {
 		return nil, err
 	}
@@ -199,8 +199,8 @@ func (v *Vacants) writes(ctx context.Context, r *Record, e *entry) ([]store.Writ
 	if err != nil {
 		return nil, err
 	}
-	row.Attempt = attempt
-	return []store.Write{row, store.Put{Key: RecordKey(r.ID), If: r.version, Attempt: attempt, Data: data}}, nil
+	row.WriteID = writeID
+	return []store.Write{row, store.Put{Key: RecordKey(r.ID), If: r.version, WriteID: writeID, Data: data}}, nil
 }
 
 // entry is what a logbook entry says; when it is signed it gets its place.
@@ -210,7 +210,7 @@ type entry struct {
 }
 
 // row is the write that appends e to the logbook of signer's id.
-func (v *Vacants) row(ctx context.Context, signer identity.Signer, e *entry) (store.Append, error) {
+func (v *Directory) row(ctx context.Context, signer identity.Signer, e *entry) (store.Append, error) {
 	s := store.StreamOf(store.KindLogbook, signer.ID())
 	tip, err := v.Store.Tip(ctx, s)
 	if err != nil {
@@ -250,7 +250,7 @@ func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
 // not stop the others; the errors come joined. A card that the vacant did not
 // sign, or that says another capability than the record, is damage: signing
 // again what lies in the store would make a forger's words the vacant's own.
-func (v *Vacants) Rebase(ctx context.Context) (signed int, err error) {
+func (v *Directory) Rebase(ctx context.Context) (signed int, err error) {
 	base, err := v.base(ctx)
 	if err != nil {
 		return 0, err
@@ -262,7 +262,7 @@ func (v *Vacants) Rebase(ctx context.Context) (signed int, err error) {
 
 // rebase re-signs id's card if it names another URL than base, and publishes
 // it where the one before was published.
-func (v *Vacants) rebase(ctx context.Context, id identity.ID, base string) (changed bool, err error) {
+func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (changed bool, err error) {
 	published := false
 	_, err = v.change(ctx, id, func(r *Record) (*entry, error) {
 		changed, published = false, false
@@ -286,9 +286,9 @@ func (v *Vacants) rebase(ctx context.Context, id identity.ID, base string) (chan
 	return changed && err == nil, err
 }
 
-// current is r's card for the host's URL base and a capability, signed anew if
+// current is r's card for the host's URL base and a capability, signed again if
 // the one that r has says another of the two.
-func (v *Vacants) current(ctx context.Context, r *Record, base, capability string) (c card.Card, anew bool, err error) {
+func (v *Directory) current(ctx context.Context, r *Record, base, capability string) (c card.Card, anew bool, err error) {
 	old, err := card.Parse(r.Card)
 	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) != 1 {
 		return c, false, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)

@@ -13,7 +13,7 @@ import (
 // Names is where all names lie, for verify.
 func Names() store.Range { return store.Range{Partition: namePartition} }
 
-// IsChecked says whether a document is one that a check of a home reads: a
+// IsChecked says whether a document is one that a check of a host reads: a
 // name, what is known of a vacant itself, the host's own identity.
 func IsChecked(k store.Key) bool {
 	id, ofVacant := strings.CutPrefix(k.Partition, "v#")

@@ -45,7 +45,7 @@ const (
 // that this tells; a closed one is not taken in. The name must be free
 // (Conflict). Creating again with the same key and the same words succeeds and
 // changes nothing.
-func (v *Vacants) Create(ctx context.Context, s Spec) (Record, error) {
+func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	r, kind, err := v.plan(s)
 	if err != nil {
 		return Record{}, err
@@ -77,7 +77,7 @@ func (v *Vacants) Create(ctx context.Context, s Spec) (Record, error) {
 	}
 	first := &entry{logbook.KindGenesis, logbook.Genesis(r.Name, r.ID)}
 	if s.Key != nil {
-		began, err := v.carry(ctx, &r, s.Logbook)
+		began, err := v.graduationWrites(ctx, &r, s.Logbook)
 		if err != nil {
 			return Record{}, err
 		}
@@ -102,7 +102,7 @@ func (v *Vacants) Create(ctx context.Context, s Spec) (Record, error) {
 // currentCard signs r's card again if the host got another URL while r was
 // made: SetURL looks for cards after it has kept the URL, and may not have
 // seen r yet. A crash before this leaves what SetURL, given again, finds.
-func (v *Vacants) currentCard(ctx context.Context, r Record, signed string) (Record, error) {
+func (v *Directory) currentCard(ctx context.Context, r Record, signed string) (Record, error) {
 	base, err := v.base(ctx)
 	if err != nil || base == signed {
 		return r, err
@@ -114,7 +114,7 @@ func (v *Vacants) currentCard(ctx context.Context, r Record, signed string) (Rec
 }
 
 // plan checks all that can be checked without the store.
-func (v *Vacants) plan(s Spec) (r Record, kind string, err error) {
+func (v *Directory) plan(s Spec) (r Record, kind string, err error) {
 	if err := CheckName(s.Name); err != nil {
 		return r, "", err
 	}
@@ -169,7 +169,7 @@ func (v *Vacants) plan(s Spec) (r Record, kind string, err error) {
 // present looks for what is in the way of r: nothing, the very vacant that is
 // asked for (given back, if its key came along: a command given again), or
 // another one, or another's child (a Conflict).
-func (v *Vacants) present(ctx context.Context, r *Record, s *Spec) (*Record, error) {
+func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (*Record, error) {
 	named, err := v.Store.Doc(ctx, NameKey(r.Name))
 	if err != nil {
 		return nil, fault(err)
@@ -197,9 +197,9 @@ func (v *Vacants) present(ctx context.Context, r *Record, s *Spec) (*Record, err
 
 // found is the one commit that brings r into being: record, name, entry, and of
 // a key from elsewhere whose child it is.
-func (v *Vacants) found(ctx context.Context, r Record, first *entry, s *Spec) (Record, error) {
+func (v *Directory) found(ctx context.Context, r Record, first *entry, s *Spec) (Record, error) {
 	for try := 1; ; try++ {
-		attempt, err := v.attempt()
+		writeID, err := v.attempt()
 		if err != nil {
 			return Record{}, err
 		}
@@ -207,7 +207,7 @@ func (v *Vacants) found(ctx context.Context, r Record, first *entry, s *Spec) (R
 		if err != nil {
 			return Record{}, err
 		}
-		err = v.commit(ctx, &r, first, append(beside, store.Put{Key: NameKey(r.Name), Attempt: attempt, Data: encodeName(r.ID)})...)
+		err = v.commit(ctx, &r, first, append(beside, store.Put{Key: NameKey(r.Name), WriteID: writeID, Data: encodeName(r.ID)})...)
 		if err == nil {
 			return r, nil
 		}
@@ -224,7 +224,7 @@ func (v *Vacants) found(ctx context.Context, r Record, first *entry, s *Spec) (R
 // kinship has r, of a key from elsewhere, be whose child it is: by the manifest
 // that came along, or the one that the registry has. What is returned fails if
 // another manifest comes first, which then is asked for again.
-func (v *Vacants) kinship(ctx context.Context, r *Record, s *Spec) ([]store.Write, error) {
+func (v *Directory) kinship(ctx context.Context, r *Record, s *Spec) ([]store.Write, error) {
 	if v.Registry == nil || s.Key == nil {
 		return nil, nil
 	}
@@ -259,7 +259,7 @@ func (v *Vacants) kinship(ctx context.Context, r *Record, s *Spec) ([]store.Writ
 
 // needManifest refuses a child whose manifest is neither in the registry nor
 // with it: without one a closed child would be open here.
-func (v *Vacants) needManifest(ctx context.Context, id identity.ID, m *composite.Manifest) error {
+func (v *Directory) needManifest(ctx context.Context, id identity.ID, m *composite.Manifest) error {
 	if v.Registry == nil || m != nil {
 		return nil
 	}
@@ -302,12 +302,12 @@ func stateOf(owner identity.ID, entries []logbook.Entry) (lifecycle.State, error
 	return state, nil
 }
 
-// carry writes the entries of a logbook that was kept elsewhere, one commit
+// graduationWrites writes the entries of a logbook that was kept elsewhere, one commit
 // each: a stream without a record is no vacant yet, so a crash leaves only
 // entries that the same import finds again. What is there already must be the
 // beginning or the continuation of what comes. r gets the state that the
 // logbook ends in; began is the kind of its first entry, "" if it has none.
-func (v *Vacants) carry(ctx context.Context, r *Record, entries []logbook.Entry) (began string, err error) {
+func (v *Directory) graduationWrites(ctx context.Context, r *Record, entries []logbook.Entry) (began string, err error) {
 	kept, err := v.kept(ctx, r.ID)
 	if err != nil {
 		return "", err
@@ -328,7 +328,7 @@ func (v *Vacants) carry(ctx context.Context, r *Record, entries []logbook.Entry)
 	r.Kin = slices.ContainsFunc(whole, func(e logbook.Entry) bool { return e.Kind == logbook.KindSpawn })
 	s := store.StreamOf(store.KindLogbook, r.ID)
 	for i := len(kept); i < len(entries); i++ {
-		if err := v.carryOne(ctx, s, uint64(i)+1, &entries[i]); err != nil {
+		if err := v.graduationWrite(ctx, s, uint64(i)+1, &entries[i]); err != nil {
 			return "", err
 		}
 	}
@@ -339,7 +339,7 @@ func (v *Vacants) carry(ctx context.Context, r *Record, entries []logbook.Entry)
 }
 
 // kept returns all of id's logbook that lies in the store.
-func (v *Vacants) kept(ctx context.Context, id identity.ID) ([]logbook.Entry, error) {
+func (v *Directory) kept(ctx context.Context, id identity.ID) ([]logbook.Entry, error) {
 	var entries []logbook.Entry
 	for {
 		page, err := v.Logbook(ctx, id, uint64(len(entries))+1, MaxPage)
@@ -352,8 +352,8 @@ func (v *Vacants) kept(ctx context.Context, id identity.ID) ([]logbook.Entry, er
 	}
 }
 
-func (v *Vacants) carryOne(ctx context.Context, s store.Stream, p uint64, e *logbook.Entry) error {
-	attempt, err := v.attempt()
+func (v *Directory) graduationWrite(ctx context.Context, s store.Stream, p uint64, e *logbook.Entry) error {
+	writeID, err := v.attempt()
 	if err != nil {
 		return err
 	}
@@ -361,7 +361,7 @@ func (v *Vacants) carryOne(ctx context.Context, s store.Stream, p uint64, e *log
 	if err != nil {
 		return err
 	}
-	err = settle.Commit(ctx, v.Store, v.Wait, store.Append{Stream: s, Position: p, Attempt: attempt, Data: data})
+	err = settle.Commit(ctx, v.Store, v.Wait, store.Append{Stream: s, Position: p, WriteID: writeID, Data: data})
 	var taken *store.TakenError
 	if errors.As(err, &taken) && bytes.Equal(taken.Occupant.Data, data) {
 		return nil // the same import runs twice
@@ -371,7 +371,7 @@ func (v *Vacants) carryOne(ctx context.Context, s store.Stream, p uint64, e *log
 
 // keepChains keeps the caller's chains beside the record that is to come. An
 // import that broke off may have left some: no record, so nobody uses them.
-func (v *Vacants) keepChains(ctx context.Context, id identity.ID, chains map[identity.ID][]byte) error {
+func (v *Directory) keepChains(ctx context.Context, id identity.ID, chains map[identity.ID][]byte) error {
 	for target, data := range chains {
 		for try := 1; ; try++ {
 			d, err := v.Store.Doc(ctx, ChainKey(id, target))
@@ -381,11 +381,11 @@ func (v *Vacants) keepChains(ctx context.Context, id identity.ID, chains map[ide
 			if d.Version > 0 && bytes.Equal(d.Data, data) {
 				break
 			}
-			attempt, err := v.attempt()
+			writeID, err := v.attempt()
 			if err != nil {
 				return err
 			}
-			err = settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: d.Key, If: d.Version, Attempt: attempt, Data: data})
+			err = settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: d.Key, If: d.Version, WriteID: writeID, Data: data})
 			if err == nil {
 				break
 			}

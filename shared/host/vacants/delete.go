@@ -27,7 +27,7 @@ import (
 // on. Given once more it does nothing, successfully. A parent whose children are
 // hosted here is not deleted before they are: they could never graduate. Other
 // instances that have the key in memory drop it within KeyTime.
-func (v *Vacants) Delete(ctx context.Context, id identity.ID) (Record, error) {
+func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.Get(ctx, id)
 	if err == nil && !r.IsDeleted() {
 		err = deletable(&r)
@@ -72,7 +72,7 @@ func deletable(r *Record) error {
 }
 
 // childless refuses to delete r while it has children here, and names some.
-func (v *Vacants) childless(ctx context.Context, r *Record) error {
+func (v *Directory) childless(ctx context.Context, r *Record) error {
 	if !r.Kin {
 		return nil
 	}
@@ -101,13 +101,13 @@ const (
 // pages lists ids, page by page.
 type pages func(ctx context.Context, cursor string) (ids []identity.ID, next string, err error)
 
-func (v *Vacants) byEdge(parent identity.ID) pages {
+func (v *Directory) byEdge(parent identity.ID) pages {
 	return func(ctx context.Context, cursor string) ([]identity.ID, string, error) {
 		return v.Registry.Children(ctx, parent, cursor, MaxPage)
 	}
 }
 
-func (v *Vacants) byName(ctx context.Context, cursor string) ([]identity.ID, string, error) {
+func (v *Directory) byName(ctx context.Context, cursor string) ([]identity.ID, string, error) {
 	page, next, err := v.names(ctx, cursor, MaxPage)
 	ids := make([]identity.ID, len(page))
 	for i, n := range page {
@@ -119,7 +119,7 @@ func (v *Vacants) byName(ctx context.Context, cursor string) ([]identity.ID, str
 // someChildren returns names of parent's children among the ids of list, of which
 // it looks at no more than most and a page; all says that it has seen every one.
 // It ends when it has more names than are told.
-func (v *Vacants) someChildren(ctx context.Context, parent identity.ID, list pages, most int) (names []string, all bool, err error) {
+func (v *Directory) someChildren(ctx context.Context, parent identity.ID, list pages, most int) (names []string, all bool, err error) {
 	if v.Registry == nil {
 		return nil, true, nil
 	}
@@ -158,7 +158,7 @@ func (v *Vacants) someChildren(ctx context.Context, parent identity.ID, list pag
 func Beside(id identity.ID) store.Range { return store.Range{Partition: RecordKey(id).Partition} }
 
 // destroyBeside deletes all documents of id but its record.
-func (v *Vacants) destroyBeside(ctx context.Context, id identity.ID) error {
+func (v *Directory) destroyBeside(ctx context.Context, id identity.ID) error {
 	for cursor, more := "", true; more; more = cursor != "" {
 		docs, next, err := v.Store.Docs(ctx, Beside(id), MaxPage, cursor)
 		if err != nil {
@@ -179,7 +179,7 @@ func (v *Vacants) destroyBeside(ctx context.Context, id identity.ID) error {
 
 // destroyObserved deletes what was observed of r. Nobody answers for it any
 // more, so nothing comes after.
-func (v *Vacants) destroyObserved(ctx context.Context, r *Record) error {
+func (v *Directory) destroyObserved(ctx context.Context, r *Record) error {
 	if !r.Kin {
 		return nil
 	}
@@ -191,7 +191,7 @@ func (v *Vacants) destroyObserved(ctx context.Context, r *Record) error {
 }
 
 // destroy deletes a document, whatever its version has become meanwhile.
-func (v *Vacants) destroy(ctx context.Context, d store.Doc) error {
+func (v *Directory) destroy(ctx context.Context, d store.Doc) error {
 	for try := 1; ; try++ {
 		err := settle.Commit(ctx, v.Store, v.Wait, store.Delete{Key: d.Key, If: d.Version})
 		if err == nil || !settle.Overtaken(err) || try == settle.Tries {

@@ -40,7 +40,7 @@ func TestOnlyAnArchivedVacantCanBeDeleted(t *testing.T) {
 }
 
 // archived makes a vacant that came with a key and a chain, and is ARCHIVED.
-func archived(t *testing.T, v *vacants.Vacants, key *identity.Key) vacants.Record {
+func archived(t *testing.T, v *vacants.Directory, key *identity.Key) vacants.Record {
 	t.Helper()
 	for _, command := range []string{"import", "sink", "archive"} {
 		if err := prepare(t, v, command, key); err != nil {
@@ -129,7 +129,7 @@ func TestAParentOfManyChildrenElsewhereIsDeletedAfterItsOwn(t *testing.T) {
 	const remote = 5000
 	for i := range remote { // before and behind the child's
 		id := identity.ID{byte(i % 256), byte(i / 256), 1}
-		must(t, d.Commit(t.Context(), store.Put{Key: registry.KinKey(parent.ID, id), Attempt: store.Attempt{1}, Data: []byte{1}}))
+		must(t, d.Commit(t.Context(), store.Put{Key: registry.KinKey(parent.ID, id), WriteID: store.WriteID{1}, Data: []byte{1}}))
 	}
 	for _, command := range []string{"sink", "archive"} {
 		must(t, second(run(v, command)(t.Context(), parent.ID)))
@@ -168,7 +168,7 @@ func TestADeletedVacantAnswersAsOneThatIsArchived(t *testing.T) {
 }
 
 // pipeline is the call pipeline over v.
-func pipeline(s *memory.Store, va custody.Vault, v *vacants.Vacants) *call.Host {
+func pipeline(s *memory.Store, va custody.Vault, v *vacants.Directory) *call.Host {
 	return call.New(call.Config{
 		Store: s, Directory: v, Texts: textkeys.New(s, va, newClock().now, rand.Reader, 0), Now: newClock().now, Rand: rand.Reader,
 		Self: v.SelfID, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },

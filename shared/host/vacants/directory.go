@@ -13,7 +13,7 @@ import (
 )
 
 // How long, and of how many ids, the directory remembers what it read: a
-// paused vacant may answer for this long on other instances (design §3).
+// paused vacant may answer for this long on other instances (PROTOCOL §6).
 const (
 	memoryTime  = time.Second
 	memoryItems = 1024
@@ -22,7 +22,7 @@ const (
 // Vacant is call.Directory: the vacant as the pipeline needs it, its seed still
 // sealed. ok is false if id is not hosted here; that is remembered too, since
 // anybody may ask for any id.
-func (v *Vacants) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
+func (v *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
 	m, err := v.lookup(ctx, id, fresh)
 	if err != nil || !m.ok {
 		return call.Vacant{}, false, err
@@ -30,13 +30,13 @@ func (v *Vacants) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.
 	key := v.signers.Key(id, m.record.seed)
 	return call.Vacant{
 		ID: id, State: m.record.State, Floor: m.record.Floor, Behaviour: m.behaviour, Signer: key, Ready: key.Ready,
-		Parent: m.record.Parent, Closed: m.record.Closed, Reach: m.record.Reach, Kin: m.record.Kin,
+		Parent: m.record.Parent, Closed: m.record.Closed, Reach: m.record.Reach, HasKin: m.record.Kin,
 	}, true, nil
 }
 
 // Show returns id's record, at most a second old; ok is false if id is not
 // hosted here.
-func (v *Vacants) Show(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
+func (v *Directory) Show(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
 	m, err := v.lookup(ctx, id, false)
 	return m.record, m.ok, err
 }
@@ -44,7 +44,7 @@ func (v *Vacants) Show(ctx context.Context, id identity.ID) (r Record, ok bool, 
 // Open returns the ids of up to n vacants that are not closed, neither for good
 // nor by a manifest, by name, at most a second old. Anybody may ask, and where
 // many are closed the answer is many reads. The ids may not be changed.
-func (v *Vacants) Open(ctx context.Context, n int) ([]identity.ID, error) {
+func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
 	began := v.Now()
 	if ids, known := v.memory.opened(n, began); known {
 		return ids, nil
@@ -57,7 +57,7 @@ func (v *Vacants) Open(ctx context.Context, n int) ([]identity.ID, error) {
 	return ids, err
 }
 
-func (v *Vacants) open(ctx context.Context, n int) ([]identity.ID, error) {
+func (v *Directory) open(ctx context.Context, n int) ([]identity.ID, error) {
 	var open []identity.ID
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, next, err := v.names(ctx, cursor, MaxPage)
@@ -81,9 +81,9 @@ func (v *Vacants) open(ctx context.Context, n int) ([]identity.ID, error) {
 	return open, nil
 }
 
-// behaviour is what answers for r. A substrate that this home does not offer
+// behaviour is what answers for r. A substrate that this host does not offer
 // any more fails its calls, and nothing else of the vacant.
-func (v *Vacants) behaviour(r *Record) call.Behaviour {
+func (v *Directory) behaviour(r *Record) call.Behaviour {
 	spec, err := substrate.Parse(r.Substrate)
 	if err == nil {
 		var s substrate.Substrate
@@ -97,7 +97,7 @@ func (v *Vacants) behaviour(r *Record) call.Behaviour {
 }
 
 // lookup returns what is remembered of id, or reads it.
-func (v *Vacants) lookup(ctx context.Context, id identity.ID, fresh bool) (remembered, error) {
+func (v *Directory) lookup(ctx context.Context, id identity.ID, fresh bool) (remembered, error) {
 	began := v.Now()
 	if !fresh {
 		if m, known := v.memory.get(id, began); known {
@@ -123,8 +123,8 @@ type memory struct {
 	items      map[identity.ID]remembered
 	open       openIDs
 	generation uint64 // of this instance's own writes
-	// doubted are not remembered until a time: others are about to write them.
-	doubted map[identity.ID]time.Time
+	// reloaded are not remembered until a time: others are about to write them.
+	reloaded map[identity.ID]time.Time
 }
 
 // openIDs are the first n vacants that Open looks for.
@@ -175,7 +175,7 @@ func (m *memory) putOpen(o openIDs, generation uint64) {
 func (m *memory) put(id identity.ID, r remembered, generation uint64, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if generation != m.generation || now.Before(m.doubted[id]) {
+	if generation != m.generation || now.Before(m.reloaded[id]) {
 		return
 	}
 	if m.items == nil {
@@ -202,19 +202,19 @@ func (m *memory) sweep(now time.Time) {
 	}
 }
 
-// doubt forgets id, and remembers nothing of it until a time.
-func (m *memory) doubt(id identity.ID, now, until time.Time) {
+// reloadKey forgets id, and remembers nothing of it until a time.
+func (m *memory) reloadKey(id identity.ID, now, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for other, over := range m.doubted {
+	for other, over := range m.reloaded {
 		if !now.Before(over) {
-			delete(m.doubted, other)
+			delete(m.reloaded, other)
 		}
 	}
-	if m.doubted == nil {
-		m.doubted = make(map[identity.ID]time.Time)
+	if m.reloaded == nil {
+		m.reloaded = make(map[identity.ID]time.Time)
 	}
-	m.doubted[id] = until
+	m.reloaded[id] = until
 	delete(m.items, id)
 }
 

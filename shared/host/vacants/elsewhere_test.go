@@ -23,10 +23,10 @@ func TestARecordFollowsARevocationThatARegistryWithoutAVaultTook(t *testing.T) {
 	if _, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := v.Publish(t.Context(), id, vacants.Wishes{}); err != nil {
+	if _, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, door, err := vacants.NewWithRegistry(vacants.Config{Store: s, Now: c.now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{echo.Kind: echo.New}}, nil)
+	_, handler, err := vacants.NewWithRegistry(vacants.Config{Store: s, Now: c.now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{echo.Kind: echo.New}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestARecordFollowsARevocationThatARegistryWithoutAVaultTook(t *testing.T) {
 	if err := e.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := door.Revoke(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 2, Key: "r", Signature: e.Signature}); err != nil {
+	if _, err := handler.Revoke(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 2, Key: "r", Signature: e.Signature}); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := v.Get(t.Context(), id); err != nil || r.State != lifecycle.Active {

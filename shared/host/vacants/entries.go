@@ -22,7 +22,7 @@ type LogEntry struct {
 // them, in one commit; the zero second is none. Where others write to the
 // logbooks at the same time it tries again until ctx ends; a conflict of what
 // is beside is the caller's to decide, and comes as it is.
-func (v *Vacants) Entries(ctx context.Context, first, second LogEntry, beside ...store.Write) error {
+func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside ...store.Write) error {
 	all := []LogEntry{first}
 	if second.Kind != "" {
 		all = append(all, second)
@@ -33,7 +33,7 @@ func (v *Vacants) Entries(ctx context.Context, first, second LogEntry, beside ..
 	}
 	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
-	done, err := v.logs.take(ctx, ids...)
+	done, err := v.logs.Lock(ctx, ids...)
 	if err != nil {
 		return err
 	}
@@ -50,8 +50,8 @@ func (v *Vacants) Entries(ctx context.Context, first, second LogEntry, beside ..
 	}
 }
 
-func (v *Vacants) entries(ctx context.Context, all []LogEntry, beside []store.Write) error {
-	attempt, err := v.attempt()
+func (v *Directory) entries(ctx context.Context, all []LogEntry, beside []store.Write) error {
+	writeID, err := v.attempt()
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (v *Vacants) entries(ctx context.Context, all []LogEntry, beside []store.Wr
 				return err
 			}
 			row, err := v.row(gctx, signer, &entry{e.Kind, e.Payload})
-			row.Attempt = attempt
+			row.WriteID = writeID
 			writes[i] = row
 			return err
 		})
@@ -81,8 +81,8 @@ func (v *Vacants) entries(ctx context.Context, all []LogEntry, beside []store.Wr
 }
 
 // Sign has fn sign with the key of a vacant that is hosted here. For the host
-// itself: no door hands it a signer.
-func (v *Vacants) Sign(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error {
+// itself: no handler hands it a signer.
+func (v *Directory) Sign(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error {
 	signer, err := v.signer(ctx, id)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (v *Vacants) Sign(ctx context.Context, id identity.ID, fn func(identity.Sig
 
 // signer is the signer of a vacant as it was a second ago at most: a key never
 // changes, and what was deleted signs nothing that still gets a place.
-func (v *Vacants) signer(ctx context.Context, id identity.ID) (identity.Signer, error) {
+func (v *Directory) signer(ctx context.Context, id identity.ID) (identity.Signer, error) {
 	m, err := v.lookup(ctx, id, false)
 	switch {
 	case err != nil:

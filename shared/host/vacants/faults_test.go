@@ -30,7 +30,7 @@ import (
 type faultCase struct {
 	prepare []string // commands given before, on a vacant named demo
 	url     string   // of the host that the command runs on, if another
-	run     func(context.Context, *vacants.Vacants) error
+	run     func(context.Context, *vacants.Directory) error
 	// lost: given again after it was applied, the command may say Conflict.
 	lost  bool
 	story []string // kinds of the logbook's entries in the end
@@ -41,8 +41,8 @@ type faultCase struct {
 }
 
 func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCase {
-	onDemo := func(command string) func(context.Context, *vacants.Vacants) error {
-		return func(ctx context.Context, v *vacants.Vacants) error {
+	onDemo := func(command string) func(context.Context, *vacants.Directory) error {
+		return func(ctx context.Context, v *vacants.Directory) error {
 			r, err := v.ByName(ctx, "demo")
 			if err != nil {
 				return err
@@ -55,11 +55,11 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 	const listed = logbook.KindPublished
 	const spawn, graduated = logbook.KindSpawn, logbook.KindGraduated
 	return map[string]faultCase{
-		"create": {run: func(ctx context.Context, v *vacants.Vacants) error {
+		"create": {run: func(ctx context.Context, v *vacants.Directory) error {
 			_, err := v.Create(ctx, vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
 			return err
 		}, lost: true, story: []string{genesis}, state: lifecycle.Local},
-		"import": {run: func(ctx context.Context, v *vacants.Vacants) error {
+		"import": {run: func(ctx context.Context, v *vacants.Directory) error {
 			_, err := v.Create(ctx, vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: elsewhere,
 				Chains: map[identity.ID][]byte{{1}: []byte("one"), {2}: []byte("two")}})
 			return err
@@ -70,7 +70,7 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 		"archive": {prepare: []string{"create", "sink"}, run: onDemo("archive"), story: []string{genesis, moved, moved}, state: lifecycle.Archived},
 		"delete": {prepare: []string{"import", "sink", "archive"}, run: onDemo("delete"),
 			story: []string{genesis, moved, signed, moved, moved, logbook.KindDeleted}, state: lifecycle.Archived, gone: true},
-		"export": {prepare: []string{"import"}, run: func(ctx context.Context, v *vacants.Vacants) error {
+		"export": {prepare: []string{"import"}, run: func(ctx context.Context, v *vacants.Directory) error {
 			r, err := v.ByName(ctx, "demo")
 			if err != nil {
 				return err
@@ -78,11 +78,11 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			_, _, err = v.Export(ctx, r.ID)
 			return err
 		}, story: []string{genesis, moved, signed, logbook.KindKeyExported}, state: lifecycle.Active, repeats: logbook.KindKeyExported},
-		"set the URL": {prepare: []string{"set the URL", "create"}, url: "none", run: func(ctx context.Context, v *vacants.Vacants) error {
+		"set the URL": {prepare: []string{"set the URL", "create"}, url: "none", run: func(ctx context.Context, v *vacants.Directory) error {
 			_, err := v.SetURL(ctx, "https://vacancy.example")
 			return err
 		}, story: []string{genesis, signed}, state: lifecycle.Local},
-		"rebase": {prepare: []string{"create"}, url: "https://vacancy.example", run: func(ctx context.Context, v *vacants.Vacants) error {
+		"rebase": {prepare: []string{"create"}, url: "https://vacancy.example", run: func(ctx context.Context, v *vacants.Directory) error {
 			_, err := v.Rebase(ctx)
 			return err
 		}, story: []string{genesis, signed}, state: lifecycle.Local},
@@ -95,11 +95,11 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			story: []string{genesis, moved}, state: lifecycle.Sunk},
 		"pause what is published": {prepare: []string{"create", "publish"}, run: onDemo("pause"),
 			story: []string{genesis, listed, moved}, state: lifecycle.Hibernating},
-		"set the URL of what is published": {prepare: []string{"set the URL", "create", "publish"}, url: "none", run: func(ctx context.Context, v *vacants.Vacants) error {
+		"set the URL of what is published": {prepare: []string{"set the URL", "create", "publish"}, url: "none", run: func(ctx context.Context, v *vacants.Directory) error {
 			_, err := v.SetURL(ctx, "https://vacancy.example")
 			return err
 		}, story: []string{genesis, listed, listed}, state: lifecycle.Active},
-		"rebase what is published": {prepare: []string{"create", "publish"}, url: "https://vacancy.example", run: func(ctx context.Context, v *vacants.Vacants) error {
+		"rebase what is published": {prepare: []string{"create", "publish"}, url: "https://vacancy.example", run: func(ctx context.Context, v *vacants.Directory) error {
 			_, err := v.Rebase(ctx)
 			return err
 		}, story: []string{genesis, listed, listed}, state: lifecycle.Active},
@@ -109,7 +109,7 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			story: []string{genesis, spawn, logbook.KindDelegate}, state: lifecycle.Local, repeats: logbook.KindDelegate},
 		"take a manifest": {prepare: []string{"import"}, run: onDemo("take a manifest"),
 			story: []string{genesis, moved, signed, logbook.KindManifest}, state: lifecycle.Active},
-		"self": {prepare: []string{"create"}, run: func(ctx context.Context, v *vacants.Vacants) error {
+		"self": {prepare: []string{"create"}, run: func(ctx context.Context, v *vacants.Directory) error {
 			_, err := v.Self(ctx)
 			return err
 		}, story: []string{genesis}, state: lifecycle.Local},
@@ -187,7 +187,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 	}
 	wantWhole(t, home, clean, imported.ID())
 	acknowledged := err == nil
-	lossy.Settle(t.Context())
+	lossy.AwaitPending(t.Context())
 	wantWhole(t, home, clean, imported.ID())
 
 	again := host(t, home, va, newClock().now, url)
@@ -221,7 +221,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 
 // prepare gives a command to a vacant named demo, or makes it: new, or of a key
 // from elsewhere that brings a chain.
-func prepare(t *testing.T, v *vacants.Vacants, command string, key *identity.Key) error {
+func prepare(t *testing.T, v *vacants.Directory, command string, key *identity.Key) error {
 	switch command {
 	case "create":
 		create(t, v, "demo")
@@ -266,7 +266,7 @@ func wantTombstone(t *testing.T, home *memory.Store, r vacants.Record) {
 // wantWhole checks the package's invariant over everything in the store: every
 // logbook but that of an unfinished import belongs to a record with a name, the
 // record's card is signed, and its state is the one its logbook tells.
-func wantWhole(t *testing.T, home *memory.Store, v *vacants.Vacants, imported identity.ID) {
+func wantWhole(t *testing.T, home *memory.Store, v *vacants.Directory, imported identity.ID) {
 	t.Helper()
 	named := map[identity.ID]vacants.Record{}
 	list, _, err := v.List(t.Context(), "", vacants.MaxPage)
@@ -285,7 +285,7 @@ func wantWhole(t *testing.T, home *memory.Store, v *vacants.Vacants, imported id
 		if r.IsDeleted() {
 			wantTombstone(t, home, r)
 		}
-		if state := told(t, r.ID, entries); state != r.State {
+		if state := stateInLogbook(t, r.ID, entries); state != r.State {
 			t.Errorf("%v is %s, its logbook tells %s", r, r.State, state)
 		}
 		wantKin(t, v, &r, entries)
@@ -311,7 +311,7 @@ func wantWhole(t *testing.T, home *memory.Store, v *vacants.Vacants, imported id
 
 // wantListed checks that the registry says of r what r is, and has an event for
 // it.
-func wantListed(t *testing.T, v *vacants.Vacants, r *vacants.Record) {
+func wantListed(t *testing.T, v *vacants.Directory, r *vacants.Record) {
 	t.Helper()
 	g, ok, err := v.Registry.Get(t.Context(), r.ID)
 	if err != nil {
@@ -335,8 +335,8 @@ func wantListed(t *testing.T, v *vacants.Vacants, r *vacants.Record) {
 	}
 }
 
-// told is the state that the logbook of id tells.
-func told(t *testing.T, id identity.ID, entries []logbook.Entry) lifecycle.State {
+// stateInLogbook is the state that the logbook of id tells.
+func stateInLogbook(t *testing.T, id identity.ID, entries []logbook.Entry) lifecycle.State {
 	t.Helper()
 	if len(entries) == 0 || entries[0].Kind != logbook.KindGenesis && entries[0].Kind != logbook.KindBirth {
 		t.Errorf("a logbook begins neither with GENESIS nor with BIRTH")
@@ -364,7 +364,7 @@ func told(t *testing.T, id identity.ID, entries []logbook.Entry) lifecycle.State
 
 // wantKin checks that r is the child that its manifest says, in a logbook of
 // its parent's too, and that it is no child where there is none.
-func wantKin(t *testing.T, v *vacants.Vacants, r *vacants.Record, entries []logbook.Entry) {
+func wantKin(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []logbook.Entry) {
 	t.Helper()
 	m, ok, err := v.Manifest(t.Context(), r.ID)
 	if err != nil {

@@ -17,7 +17,7 @@ const MaxPage = 100
 
 // Get returns the record of id, read from the store; a problem of kind
 // NotFound if id is not hosted here.
-func (v *Vacants) Get(ctx context.Context, id identity.ID) (Record, error) {
+func (v *Directory) Get(ctx context.Context, id identity.ID) (Record, error) {
 	r, ok, err := v.read(ctx, id)
 	if err == nil && !ok {
 		err = notHosted(id)
@@ -30,7 +30,7 @@ func notHosted(id identity.ID) error {
 }
 
 // ByName returns the record of a name.
-func (v *Vacants) ByName(ctx context.Context, name string) (Record, error) {
+func (v *Directory) ByName(ctx context.Context, name string) (Record, error) {
 	if err := CheckName(name); err != nil {
 		return Record{}, err
 	}
@@ -54,7 +54,7 @@ const minPrefix = 4
 // Find returns the record that a person means: by name, by id, or by the
 // beginning of an id, in this order. A beginning that fits several is refused
 // and they are named.
-func (v *Vacants) Find(ctx context.Context, what string) (Record, error) {
+func (v *Directory) Find(ctx context.Context, what string) (Record, error) {
 	if id, err := identity.ParseID(what); err == nil {
 		return v.Get(ctx, id)
 	}
@@ -86,7 +86,7 @@ func (v *Vacants) Find(ctx context.Context, what string) (Record, error) {
 
 // List returns a page of records by name, and the cursor of the next page, ""
 // after the last.
-func (v *Vacants) List(ctx context.Context, cursor string, n int) ([]Record, string, error) {
+func (v *Directory) List(ctx context.Context, cursor string, n int) ([]Record, string, error) {
 	ids, next, err := v.names(ctx, cursor, n)
 	if err != nil {
 		return nil, "", err
@@ -107,7 +107,7 @@ type Placed struct {
 }
 
 // Logbook returns up to n entries of id's logbook from place from on.
-func (v *Vacants) Logbook(ctx context.Context, id identity.ID, from uint64, n int) ([]Placed, error) {
+func (v *Directory) Logbook(ctx context.Context, id identity.ID, from uint64, n int) ([]Placed, error) {
 	if n < 1 || n > MaxPage {
 		return nil, problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
 	}
@@ -133,7 +133,7 @@ type named struct {
 }
 
 // names returns a page of all names, strongly consistent.
-func (v *Vacants) names(ctx context.Context, cursor string, n int) ([]named, string, error) {
+func (v *Directory) names(ctx context.Context, cursor string, n int) ([]named, string, error) {
 	if err := checkPage(cursor, n); err != nil {
 		return nil, "", err
 	}
@@ -164,7 +164,7 @@ func checkPage(cursor string, n int) error {
 
 // each calls fn for every vacant by name and counts what it says yes to. It
 // goes on after an error of fn, and returns them all.
-func (v *Vacants) each(ctx context.Context, fn func(named) (bool, error)) (count int, err error) {
+func (v *Directory) each(ctx context.Context, fn func(named) (bool, error)) (count int, err error) {
 	var failed []error
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, next, err := v.names(ctx, cursor, MaxPage)

@@ -51,14 +51,14 @@ type Graduated struct {
 	Receipt  registry.Receipt
 }
 
-// GraduationTurn waits until parent and child are the caller's to change, and
+// LockGraduation waits until parent and child are the caller's to change, and
 // the next place in the registry's chain is its to take: within it a graduation
 // is planned and committed. What it returns ends all that.
-func (v *Vacants) GraduationTurn(ctx context.Context, parent, child identity.ID) (done func(), err error) {
+func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.ID) (done func(), err error) {
 	if v.Registry == nil {
 		return nil, problem.New(problem.Conflict, "this host keeps no registry")
 	}
-	end, err := v.turns(ctx, parent, child)
+	end, err := v.keyedMutex(ctx, parent, child)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (v *Vacants) GraduationTurn(ctx context.Context, parent, child identity.ID)
 // NotFound for an unknown child, Graduated for an open one, Revoked, Conflict
 // for a party that is asleep or closed and for a parent that is a closed child,
 // Malformed for what an absent party should have signed and has not.
-func (v *Vacants) PlanGraduation(ctx context.Context, g Graduation) ([]store.Write, Graduated, error) {
+func (v *Directory) PlanGraduation(ctx context.Context, g Graduation) ([]store.Write, Graduated, error) {
 	p, err := v.graduating(ctx, &g)
 	if err != nil {
 		return nil, Graduated{}, err
@@ -107,7 +107,7 @@ type graduating struct {
 }
 
 // graduating reads and checks what is to change.
-func (v *Vacants) graduating(ctx context.Context, g *Graduation) (*graduating, error) {
+func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating, error) {
 	p := &graduating{Graduation: *g}
 	r := &p.Request
 	if err := r.Verify(); err != nil {
@@ -132,10 +132,10 @@ func (v *Vacants) graduating(ctx context.Context, g *Graduation) (*graduating, e
 			return nil, problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
 		}
 	}
-	if p.parent, p.hasParent, err = v.awake(ctx, r.ParentID); err != nil {
+	if p.parent, p.hasParent, err = v.restoreState(ctx, r.ParentID); err != nil {
 		return nil, err
 	}
-	if p.child, p.hasKid, err = v.awake(ctx, r.ChildID); err != nil {
+	if p.child, p.hasKid, err = v.restoreState(ctx, r.ChildID); err != nil {
 		return nil, err
 	}
 	if !p.hasParent && !p.hasKid {
@@ -146,7 +146,7 @@ func (v *Vacants) graduating(ctx context.Context, g *Graduation) (*graduating, e
 
 // showable refuses a child whose parent is a closed child itself: what is public
 // names its parent, who to strangers is not there.
-func (v *Vacants) showable(ctx context.Context, p *graduating) error {
+func (v *Directory) showable(ctx context.Context, p *graduating) error {
 	closed := p.parent.Closed
 	if !p.hasParent {
 		above, ok, err := v.Manifest(ctx, p.Request.ParentID)
@@ -161,9 +161,9 @@ func (v *Vacants) showable(ctx context.Context, p *graduating) error {
 	return nil
 }
 
-// awake reads the record of who takes part in a graduation, if it is hosted
+// restoreState reads the record of who takes part in a graduation, if it is hosted
 // here.
-func (v *Vacants) awake(ctx context.Context, id identity.ID) (Record, bool, error) {
+func (v *Directory) restoreState(ctx context.Context, id identity.ID) (Record, bool, error) {
 	r, ok, err := v.read(ctx, id)
 	if err != nil || !ok {
 		return Record{}, false, err
@@ -176,7 +176,7 @@ func (v *Vacants) awake(ctx context.Context, id identity.ID) (Record, bool, erro
 
 // openManifest signs the manifest that opens the child, or takes the signature
 // of who is elsewhere.
-func (v *Vacants) openManifest(ctx context.Context, p *graduating) error {
+func (v *Directory) openManifest(ctx context.Context, p *graduating) error {
 	m := p.before.Graduated()
 	for _, party := range []struct {
 		role      string
@@ -210,7 +210,7 @@ func (v *Vacants) openManifest(ctx context.Context, p *graduating) error {
 
 // publicCard signs the card of a child that is hosted here, with its endpoint
 // at this host, or reads the one that was sent.
-func (v *Vacants) publicCard(ctx context.Context, p *graduating) error {
+func (v *Directory) publicCard(ctx context.Context, p *graduating) error {
 	if !p.hasKid {
 		return p.readCard()
 	}
@@ -249,7 +249,7 @@ func (p *graduating) readCard() error {
 
 // announceChild plans the register event, the registration and the manifest's
 // document.
-func (v *Vacants) announceChild(ctx context.Context, p *graduating) error {
+func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
 	n := &p.publication
 	n.State, n.Visibility = lifecycle.Active, lifecycle.Public
 	if !p.hasKid {
@@ -269,7 +269,7 @@ func (v *Vacants) announceChild(ctx context.Context, p *graduating) error {
 	return nil
 }
 
-func (v *Vacants) signRegister(ctx context.Context, p *graduating) error {
+func (v *Directory) signRegister(ctx context.Context, p *graduating) error {
 	known, _, err := v.Registry.Get(ctx, p.child.ID)
 	if err != nil {
 		return err
@@ -296,7 +296,7 @@ func (v *Vacants) signRegister(ctx context.Context, p *graduating) error {
 
 // graduationEntries plans the records and the entries: the same payload in both
 // logbooks.
-func (v *Vacants) graduationEntries(ctx context.Context, p *graduating) error {
+func (v *Directory) graduationEntries(ctx context.Context, p *graduating) error {
 	e := &entry{logbook.KindGraduated, logbook.Graduation{
 		Parent: p.Request.ParentID, Child: p.Request.ChildID, Capability: p.Request.CapabilityText,
 	}.Payload()}

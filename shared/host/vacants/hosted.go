@@ -1,16 +1,14 @@
 // Package vacants keeps the vacants that this host runs: their records, names,
 // sealed keys and logbooks, and the host's own identity.
 //
-// It imports floors 1 and 3, bundle, custody, plan, substrate, registry, call
-// (whose Directory it is), observed, pause, settle and problem. The invariants:
-// every change of a vacant is one commit of its record, of a logbook entry that
-// the vacant signed and of what the registry says of it, so there is never half a
-// vacant, nor a state that its logbook does not tell, nor a card that was
-// replaced but is still found; a child is born, taken over and made public in
-// one commit with its manifest and with its parent's entry, where the parent is
-// here; a name belongs to one vacant for ever, deleted or not; no seed shows in
-// a record, an error or a log line, and none is kept of a vacant that was
-// deleted.
+// The invariants: every change of a vacant is one commit of its record, of a
+// logbook entry that the vacant signed and of what the registry says of it, so
+// there is never half a vacant, nor a state that its logbook does not tell, nor
+// a card that was replaced but is still found; a child is born, taken over and
+// made public in one commit with its manifest and with its parent's entry,
+// where the parent is here; a name belongs to one vacant for ever, deleted or
+// not; no seed shows in a record, an error or a log line, and none is kept of a
+// vacant that was deleted.
 package vacants
 
 import (
@@ -41,7 +39,7 @@ type Config struct {
 	Now        func() time.Time
 	Rand       io.Reader // safe for concurrent use
 	// URL is the host's base URL, as callers reach it: http://127.0.0.1:8080.
-	// "" means the one that SetURL keeps in the store, for a home that learns it
+	// "" means the one that SetURL keeps in the store, for a host that learns it
 	// only once it is deployed; until then no card can be signed.
 	URL string
 	// Identity gives the host's own identity where a key service keeps it. It is
@@ -58,19 +56,19 @@ type Config struct {
 
 const defaultKeyTime = 10 * time.Minute
 
-// Vacants are the vacants of one host. They are safe for concurrent use, and
+// Directory are the vacants of one host. They are safe for concurrent use, and
 // any number of hosts may share a store.
-type Vacants struct {
+type Directory struct {
 	Config
 	signers *sealed.Signers
 	memory  memory
-	logs    turns
+	logs    keyedMutex
 	known   atomic.Pointer[storedSelf]
 }
 
 // New makes the Vacants of a host. The error is a problem of kind Usage for a
 // URL that callers cannot use.
-func New(c Config) (*Vacants, error) {
+func New(c Config) (*Directory, error) {
 	if c.URL != "" {
 		u, err := cleanURL(c.URL)
 		if err != nil {
@@ -84,17 +82,17 @@ func New(c Config) (*Vacants, error) {
 	if c.KeyTime == 0 {
 		c.KeyTime = defaultKeyTime
 	}
-	return &Vacants{Config: c, signers: sealed.NewSigners(c.Vault, c.Now, c.KeyTime)}, nil
+	return &Directory{Config: c, signers: sealed.NewSigners(c.Vault, c.Now, c.KeyTime)}, nil
 }
 
 // Format shows only what v is, whatever the verb.
-func (v *Vacants) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "hosted.Vacants") }
+func (v *Directory) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "hosted.Vacants") }
 
 // Sweep wipes the keys that have been in memory for KeyTime.
-func (v *Vacants) Sweep() { v.signers.Sweep() }
+func (v *Directory) Sweep() { v.signers.Sweep() }
 
 // Close wipes all keys from memory. The store and the vault are the caller's.
-func (v *Vacants) Close() { v.signers.Close() }
+func (v *Directory) Close() { v.signers.Close() }
 
 // fault gives an error of the store its kind; problems have theirs.
 func fault(err error) error {
@@ -111,9 +109,9 @@ func fault(err error) error {
 }
 
 // now is the time as it is kept and signed.
-func (v *Vacants) now() time.Time { return v.Now().UTC().Truncate(time.Microsecond) }
+func (v *Directory) now() time.Time { return v.Now().UTC().Truncate(time.Microsecond) }
 
-func (v *Vacants) attempt() (a store.Attempt, err error) {
+func (v *Directory) attempt() (a store.WriteID, err error) {
 	if _, err := io.ReadFull(v.Rand, a[:]); err != nil {
 		return a, problem.Wrap(problem.Unavailable, err, "no randomness")
 	}

@@ -47,7 +47,7 @@ func vault(t testing.TB) custody.Vault {
 }
 
 // host makes the Vacants of a host over s, at a URL, with a registry.
-func host(t testing.TB, s store.Store, vault custody.Vault, now func() time.Time, url string) *vacants.Vacants {
+func host(t testing.TB, s store.Store, vault custody.Vault, now func() time.Time, url string) *vacants.Directory {
 	t.Helper()
 	v, _, err := vacants.NewWithRegistry(vacants.Config{
 		Store: s, Vault: vault, Now: now, Rand: rand.Reader, URL: url, Substrates: substrate.Kinds{echo.Kind: echo.New},
@@ -59,11 +59,11 @@ func host(t testing.TB, s store.Store, vault custody.Vault, now func() time.Time
 	return v
 }
 
-func fresh(t testing.TB) *vacants.Vacants {
+func fresh(t testing.TB) *vacants.Directory {
 	return host(t, memory.New(), vault(t), newClock().now, hostURL)
 }
 
-func create(t testing.TB, v *vacants.Vacants, name string) vacants.Record {
+func create(t testing.TB, v *vacants.Directory, name string) vacants.Record {
 	t.Helper()
 	r, err := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "says what it hears", Substrate: "echo"})
 	if err != nil {
@@ -73,7 +73,7 @@ func create(t testing.TB, v *vacants.Vacants, name string) vacants.Record {
 }
 
 // log returns id's logbook after checking its chain.
-func log(t testing.TB, v *vacants.Vacants, id identity.ID) []logbook.Entry {
+func log(t testing.TB, v *vacants.Directory, id identity.ID) []logbook.Entry {
 	t.Helper()
 	var entries []logbook.Entry
 	for {
@@ -95,7 +95,7 @@ func log(t testing.TB, v *vacants.Vacants, id identity.ID) []logbook.Entry {
 }
 
 // story is a logbook as kind and payload.
-func story(t testing.TB, v *vacants.Vacants, id identity.ID) []string {
+func story(t testing.TB, v *vacants.Directory, id identity.ID) []string {
 	t.Helper()
 	lines := []string{}
 	for _, e := range log(t, v, id) {
@@ -189,7 +189,7 @@ func TestEachCommandMovesTheStatesItMayAndNoOthers(t *testing.T) {
 	}
 }
 
-func run(v *vacants.Vacants, command string) func(context.Context, identity.ID) (vacants.Record, error) {
+func run(v *vacants.Directory, command string) func(context.Context, identity.ID) (vacants.Record, error) {
 	only := func(r vacants.Record, _ registry.Receipt, err error) (vacants.Record, error) { return r, err }
 	return map[string]func(context.Context, identity.ID) (vacants.Record, error){
 		"pause": v.Pause, "resume": v.Resume, "sink": v.Sink, "archive": v.Archive, "delete": v.Delete,
@@ -198,11 +198,11 @@ func run(v *vacants.Vacants, command string) func(context.Context, identity.ID) 
 			return only(v.Revoke(ctx, id, "lost"))
 		},
 		"publish": func(ctx context.Context, id identity.ID) (vacants.Record, error) {
-			return only(v.Publish(ctx, id, vacants.Wishes{Listing: &vacants.ListingWishes{Tags: []string{"a"}}}))
+			return only(v.Publish(ctx, id, vacants.PublishOptions{Listing: &vacants.ListingOptions{Tags: []string{"a"}}}))
 		},
 		"change": func(ctx context.Context, id identity.ID) (vacants.Record, error) {
 			other := "says something else"
-			return only(v.Publish(ctx, id, vacants.Wishes{Capability: &other}))
+			return only(v.Publish(ctx, id, vacants.PublishOptions{Capability: &other}))
 		},
 		"spawn": func(ctx context.Context, id identity.ID) (vacants.Record, error) {
 			r, _, err := v.Spawn(ctx, vacants.SpawnSpec{Parent: id, Path: "D2", Name: "kid"})
@@ -210,13 +210,13 @@ func run(v *vacants.Vacants, command string) func(context.Context, identity.ID) 
 		},
 		"graduate":        func(ctx context.Context, id identity.ID) (vacants.Record, error) { return graduateKid(ctx, v, id) },
 		"delegate":        func(ctx context.Context, id identity.ID) (vacants.Record, error) { return delegateToKid(ctx, v, id) },
-		"take a manifest": func(ctx context.Context, id identity.ID) (vacants.Record, error) { return adopt(ctx, v, id) },
+		"take a manifest": func(ctx context.Context, id identity.ID) (vacants.Record, error) { return importVacant(ctx, v, id) },
 	}[command]
 }
 
 // inState makes a vacant that is in a state, by commands where they lead
 // there and by a logbook from elsewhere where they do not.
-func inState(t testing.TB, s lifecycle.State) (*vacants.Vacants, identity.ID) {
+func inState(t testing.TB, s lifecycle.State) (*vacants.Directory, identity.ID) {
 	t.Helper()
 	v := fresh(t)
 	if s == lifecycle.Stale {
@@ -360,7 +360,7 @@ func TestTwoHistoriesUnderOneKeyAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What an import that broke off has left behind.
-	if err := s.Commit(t.Context(), store.Append{Stream: store.StreamOf(store.KindLogbook, key.ID()), Position: 1, Attempt: store.Attempt{1}, Data: data}); err != nil {
+	if err := s.Commit(t.Context(), store.Append{Stream: store.StreamOf(store.KindLogbook, key.ID()), Position: 1, WriteID: store.WriteID{1}, Data: data}); err != nil {
 		t.Fatal(err)
 	}
 	other := logbook.Next(nil, logbook.KindGenesis, newClock().t, logbook.Genesis("forked", key.ID()))
@@ -424,7 +424,7 @@ func TestAForgedCapabilityIsNotSignedWhenTheHostMoves(t *testing.T) {
 	if bytes.Equal(forged, d.Data) {
 		t.Fatal("the record does not hold the capability")
 	}
-	if err := s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, Attempt: store.Attempt{1}, Data: forged}); err != nil {
+	if err := s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: forged}); err != nil {
 		t.Fatal(err)
 	}
 	n, err := host(t, s, va, at.now, "https://vacancy.example").Rebase(t.Context())
@@ -439,7 +439,7 @@ func TestOneVacantThatFailsDoesNotKeepTheOthersFromTheirCards(t *testing.T) {
 	v := host(t, s, va, at.now, hostURL)
 	a, _ := create(t, v, "a"), create(t, v, "b")
 	d, _ := s.Doc(t.Context(), vacants.RecordKey(a.ID))
-	if err := s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, Attempt: store.Attempt{1}, Data: []byte("damaged")}); err != nil {
+	if err := s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: []byte("damaged")}); err != nil {
 		t.Fatal(err)
 	}
 	n, err := host(t, s, va, at.now, "https://vacancy.example").Rebase(t.Context())
@@ -609,7 +609,7 @@ func TestNoSeedShowsAnywhere(t *testing.T) {
 		"vacants": fmt.Sprintf("%v", v),
 	}
 	damaged := strings.Replace(string(d.Data), `"seed":"`, `"seed":"AAAA`, 1)
-	if err := s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, Attempt: store.Attempt{1}, Data: []byte(damaged)}); err != nil {
+	if err := s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: []byte(damaged)}); err != nil {
 		t.Fatal(err)
 	}
 	other := host(t, s, va, newClock().now, hostURL)
@@ -688,7 +688,7 @@ func TestAMemoryIsAtMostASecondOld(t *testing.T) {
 	s, va, at := memory.New(), vault(t), newClock()
 	here, there := host(t, s, va, at.now, hostURL), host(t, s, va, at.now, hostURL)
 	id := create(t, here, "demo").ID
-	state := func(v *vacants.Vacants, fresh bool) lifecycle.State {
+	state := func(v *vacants.Directory, fresh bool) lifecycle.State {
 		t.Helper()
 		held, _, err := v.Vacant(t.Context(), id, fresh)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // Manifest returns the document of child's manifest; false if there is none.
-func (v *Vacants) Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error) {
+func (v *Directory) Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error) {
 	if v.Registry == nil {
 		return registry.ManifestDocument{}, false, nil
 	}
@@ -25,7 +25,7 @@ func (v *Vacants) Manifest(ctx context.Context, child identity.ID) (registry.Man
 // last. A page may be short, even empty, while its cursor is not: an edge may
 // lead to a child that is elsewhere, or be left over from a manifest that was
 // replaced.
-func (v *Vacants) Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]Record, string, error) {
+func (v *Directory) Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]Record, string, error) {
 	if v.Registry == nil {
 		return nil, "", nil
 	}
@@ -49,11 +49,11 @@ func (v *Vacants) Children(ctx context.Context, parent identity.ID, cursor strin
 	return children, next, nil
 }
 
-// TakeManifest keeps a manifest of a child that is hosted here, which parent
+// StoreManifest keeps a manifest of a child that is hosted here, which parent
 // and child have signed; see registry.AddManifest. One that has a parent keeps
 // it: a manifest of another is refused with Conflict. The same again does
 // nothing, successfully.
-func (v *Vacants) TakeManifest(ctx context.Context, m composite.Manifest) error {
+func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) error {
 	if v.Registry == nil {
 		return problem.New(problem.Conflict, "this host keeps no registry")
 	}
@@ -71,7 +71,7 @@ func (v *Vacants) TakeManifest(ctx context.Context, m composite.Manifest) error 
 // the child's record with an entry in its logbook, and the mark of a parent.
 // They are about to be committed, so neither is answered for from memory until
 // that is over.
-func (v *Vacants) kinWrites(ctx context.Context, m *composite.Manifest) ([]store.Write, error) {
+func (v *Directory) kinWrites(ctx context.Context, m *composite.Manifest) ([]store.Write, error) {
 	child, ok, err := v.read(ctx, m.ChildID)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (v *Vacants) kinWrites(ctx context.Context, m *composite.Manifest) ([]store
 	writes = append(writes, marked...)
 	now := v.Now()
 	for _, id := range []identity.ID{m.ChildID, m.ParentID} {
-		v.memory.doubt(id, now, now.Add(settle.Patience))
+		v.memory.reloadKey(id, now, now.Add(settle.Patience))
 	}
 	return writes, nil
 }
@@ -119,16 +119,16 @@ func (r *Record) stays(m *composite.Manifest) error {
 
 // markParent notes of a parent, if it is hosted here, that it has kin. That is
 // the host's own knowledge, so its logbook says nothing of it.
-func (v *Vacants) markParent(ctx context.Context, id identity.ID) ([]store.Write, error) {
+func (v *Directory) markParent(ctx context.Context, id identity.ID) ([]store.Write, error) {
 	r, ok, err := v.read(ctx, id)
 	if err != nil || !ok || r.Kin {
 		return nil, err
 	}
 	r.Kin = true
-	attempt, err := v.attempt()
+	writeID, err := v.attempt()
 	if err != nil {
 		return nil, err
 	}
 	data, err := r.encode()
-	return []store.Write{store.Put{Key: RecordKey(id), If: r.version, Attempt: attempt, Data: data}}, err
+	return []store.Write{store.Put{Key: RecordKey(id), If: r.version, WriteID: writeID, Data: data}}, err
 }

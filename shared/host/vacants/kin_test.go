@@ -31,12 +31,12 @@ import (
 )
 
 // kid is the child that the command "spawn" makes.
-func kid(ctx context.Context, v *vacants.Vacants) (vacants.Record, error) {
+func kid(ctx context.Context, v *vacants.Directory) (vacants.Record, error) {
 	return v.ByName(ctx, "kid")
 }
 
 // request is one that both have signed, of vacants that are hosted here.
-func request(ctx context.Context, v *vacants.Vacants, parent, child identity.ID, text string) (composite.Request, error) {
+func request(ctx context.Context, v *vacants.Directory, parent, child identity.ID, text string) (composite.Request, error) {
 	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: text}
 	if err := v.Sign(ctx, parent, func(s identity.Signer) error { return r.SignParent(ctx, s) }); err != nil {
 		return r, err
@@ -45,9 +45,9 @@ func request(ctx context.Context, v *vacants.Vacants, parent, child identity.ID,
 }
 
 // graduate commits what is planned, as the gate does.
-func graduate(ctx context.Context, v *vacants.Vacants, g vacants.Graduation) (vacants.Graduated, error) {
+func graduate(ctx context.Context, v *vacants.Directory, g vacants.Graduation) (vacants.Graduated, error) {
 	for {
-		done, err := v.GraduationTurn(ctx, g.Request.ParentID, g.Request.ChildID)
+		done, err := v.LockGraduation(ctx, g.Request.ParentID, g.Request.ChildID)
 		if err != nil {
 			return vacants.Graduated{}, err
 		}
@@ -62,7 +62,7 @@ func graduate(ctx context.Context, v *vacants.Vacants, g vacants.Graduation) (va
 	}
 }
 
-func graduateKid(ctx context.Context, v *vacants.Vacants, parent identity.ID) (vacants.Record, error) {
+func graduateKid(ctx context.Context, v *vacants.Directory, parent identity.ID) (vacants.Record, error) {
 	child, err := kid(ctx, v)
 	if err != nil {
 		return child, err
@@ -80,7 +80,7 @@ func graduateKid(ctx context.Context, v *vacants.Vacants, parent identity.ID) (v
 	return v.Get(ctx, child.ID)
 }
 
-func delegateToKid(ctx context.Context, v *vacants.Vacants, parent identity.ID) (vacants.Record, error) {
+func delegateToKid(ctx context.Context, v *vacants.Directory, parent identity.ID) (vacants.Record, error) {
 	child, err := kid(ctx, v)
 	if err != nil {
 		return child, err
@@ -100,7 +100,7 @@ func elsewhere() *identity.Key {
 }
 
 // manifestOf is a closed one of a child that is hosted here.
-func manifestOf(ctx context.Context, v *vacants.Vacants, parent *identity.Key, child identity.ID) (composite.Manifest, error) {
+func manifestOf(ctx context.Context, v *vacants.Directory, parent *identity.Key, child identity.ID) (composite.Manifest, error) {
 	m := composite.Manifest{ParentID: parent.ID(), ChildID: child, BirthPath: "D2", ClosedByDefault: true,
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
 	if err := m.SignParent(ctx, parent); err != nil {
@@ -109,19 +109,19 @@ func manifestOf(ctx context.Context, v *vacants.Vacants, parent *identity.Key, c
 	return m, v.Sign(ctx, child, func(s identity.Signer) error { return m.SignChild(ctx, s) })
 }
 
-func adopt(ctx context.Context, v *vacants.Vacants, id identity.ID) (vacants.Record, error) {
+func importVacant(ctx context.Context, v *vacants.Directory, id identity.ID) (vacants.Record, error) {
 	m, err := manifestOf(ctx, v, elsewhere(), id)
 	if err != nil {
 		return vacants.Record{}, err
 	}
-	if err := v.TakeManifest(ctx, m); err != nil {
+	if err := v.StoreManifest(ctx, m); err != nil {
 		return vacants.Record{}, err
 	}
 	return v.Get(ctx, id)
 }
 
 // family is a host with a vacant named demo and its closed child.
-func family(t testing.TB, v *vacants.Vacants) (parent, child vacants.Record) {
+func family(t testing.TB, v *vacants.Directory) (parent, child vacants.Record) {
 	t.Helper()
 	parent = create(t, v, "demo")
 	child, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "kid"})
@@ -180,14 +180,14 @@ func TestEachBirthPathMakesItsChild(t *testing.T) {
 				t.Errorf("its manifest = %+v, %v", m, err)
 			}
 			words := strings.NewReplacer(parent.ID.String(), "PARENT", r.ID.String(), "CHILD", other.ID.String(), "OTHER")
-			born, above := log(t, v, r.ID), log(t, v, parent.ID)
-			if last := above[len(above)-1]; len(born) != 1 || born[0].Kind != logbook.KindBirth || last.Kind != logbook.KindSpawn {
-				t.Fatalf("its logbook is %v, its parent's ends in %s", born, last.Kind)
+			birthEntry, above := log(t, v, r.ID), log(t, v, parent.ID)
+			if last := above[len(above)-1]; len(birthEntry) != 1 || birthEntry[0].Kind != logbook.KindBirth || last.Kind != logbook.KindSpawn {
+				t.Fatalf("its logbook is %v, its parent's ends in %s", birthEntry, last.Kind)
 			}
-			got := axes{r.State, m.ClosedByDefault, m.Reachability, m.Outbound, m.Tools(), words.Replace(string(born[0].Payload)),
+			got := axes{r.State, m.ClosedByDefault, m.Reachability, m.Outbound, m.Tools(), words.Replace(string(birthEntry[0].Payload)),
 				words.Replace(string(above[len(above)-1].Payload)), r.Capability, r.Substrate}
 			if name == "D4" {
-				wantConsent(t, parent.ID, r.ID, other.ID, born[0].Payload)
+				wantConsent(t, parent.ID, r.ID, other.ID, birthEntry[0].Payload)
 				got.Birth = ""
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
@@ -336,10 +336,10 @@ func TestAVacantThatGraduatesIsPublicWithItsKeyItsLogAndItsChains(t *testing.T) 
 	_, err = graduate(t.Context(), v, vacants.Graduation{Request: r, When: v.Now()})
 	wantKind(t, "graduating again", err, problem.Graduated)
 	// The manifest that had closed it, sent again, closes nothing.
-	if err := v.TakeManifest(t.Context(), *m.Replaced); err != nil {
+	if err := v.StoreManifest(t.Context(), *m.Replaced); err != nil {
 		t.Errorf("TakeManifest() of the one before = %v, want nothing", err)
 	}
-	if _, _, err := v.Publish(t.Context(), child.ID, vacants.Wishes{Capability: pointer("reviews more")}); err != nil {
+	if _, _, err := v.Publish(t.Context(), child.ID, vacants.PublishOptions{Capability: pointer("reviews more")}); err != nil {
 		t.Errorf("Publish() afterwards = %v", err)
 	}
 	wantWhole(t, s, v, identity.ID{})
@@ -362,7 +362,7 @@ func TestWhoWasPublicAndWasClosedGraduatesWithAllThatItSigned(t *testing.T) {
 	sign(parent.ID, closing.SignParent)
 	sign(child.ID, closing.SignChild)
 	for _, m := range []composite.Manifest{opened, closing} {
-		must(t, v.TakeManifest(t.Context(), m))
+		must(t, v.StoreManifest(t.Context(), m))
 		wantWhole(t, s, v, identity.ID{})
 	}
 	if r := second1(v.Get(t.Context(), parent.ID)); !r.Kin {
@@ -379,41 +379,41 @@ func TestWhoWasPublicAndWasClosedGraduatesWithAllThatItSigned(t *testing.T) {
 	if g, _, err := v.Registry.Get(t.Context(), child.ID); err != nil || g.ActorSeq != 2 || !g.Listed(v.Now()) {
 		t.Errorf("it is registered by its event %d, listed %t, %v", g.ActorSeq, g.Listed(v.Now()), err)
 	}
-	wantKind(t, "TakeManifest() of the first", v.TakeManifest(t.Context(), opened), problem.Conflict)
+	wantKind(t, "TakeManifest() of the first", v.StoreManifest(t.Context(), opened), problem.Conflict)
 }
 
 func second1(r vacants.Record, _ error) vacants.Record { return r }
 
 func TestWhatDoesNotGraduate(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*testing.T, *vacants.Vacants, *vacants.Graduation)
+		change func(*testing.T, *vacants.Directory, *vacants.Graduation)
 		want   problem.Kind
 	}{
-		"a forged request": {func(_ *testing.T, _ *vacants.Vacants, g *vacants.Graduation) { g.Request.CapabilityText = "anything" }, problem.Consent},
-		"a child of nobody": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+		"a forged request": {func(_ *testing.T, _ *vacants.Directory, g *vacants.Graduation) { g.Request.CapabilityText = "anything" }, problem.Consent},
+		"a child of nobody": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			g.Request = signedBy(t, v, g.Request.ParentID, create(t, v, "nobody").ID)
 		}, problem.NotFound},
-		"another's child": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+		"another's child": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			g.Request = signedBy(t, v, create(t, v, "another").ID, g.Request.ChildID)
 		}, problem.Consent},
-		"a child that is asleep": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+		"a child that is asleep": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			must(t, second(v.Pause(t.Context(), g.Request.ChildID)))
 		}, problem.Conflict},
-		"a child that is revoked": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+		"a child that is revoked": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			must(t, third(v.Revoke(t.Context(), g.Request.ChildID, "lost")))
 		}, problem.Revoked},
-		"a parent that is revoked": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+		"a parent that is revoked": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			must(t, third(v.Revoke(t.Context(), g.Request.ParentID, "lost")))
 		}, problem.Revoked},
-		"a parent that is closed": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+		"a parent that is closed": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			must(t, second(v.Sink(t.Context(), g.Request.ParentID)))
 		}, problem.Conflict},
-		"a closed child's own child": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+		"a closed child's own child": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			r, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: g.Request.ChildID, Path: "D2", Name: "grandkid"})
 			must(t, err)
 			g.Request = signedBy(t, v, g.Request.ChildID, r.ID)
 		}, problem.Conflict},
-		"words of nothing": {func(t *testing.T, v *vacants.Vacants, g *vacants.Graduation) {
+		"words of nothing": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			g.Request.CapabilityText = " "
 			must(t, v.Sign(t.Context(), g.Request.ParentID, func(s identity.Signer) error { return g.Request.SignParent(t.Context(), s) }))
 			must(t, v.Sign(t.Context(), g.Request.ChildID, func(s identity.Signer) error { return g.Request.SignChild(t.Context(), s) }))
@@ -443,7 +443,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func signedBy(t testing.TB, v *vacants.Vacants, parent, child identity.ID) composite.Request {
+func signedBy(t testing.TB, v *vacants.Directory, parent, child identity.ID) composite.Request {
 	t.Helper()
 	r, err := request(t.Context(), v, parent, child, "reviews contracts")
 	must(t, err)
@@ -459,7 +459,7 @@ func TestFiveDelegationsAtOnceLeaveTwoLogbooksThatVerify(t *testing.T) {
 		other := host(t, s, va, newClock().now, hostURL)
 		wg.Go(func() {
 			for i := range 10 {
-				if _, err := delegateToKid(context.Background(), []*vacants.Vacants{v, other}[i%2], parent.ID); err != nil {
+				if _, err := delegateToKid(context.Background(), []*vacants.Directory{v, other}[i%2], parent.ID); err != nil {
 					t.Errorf("Entries() = %v", err)
 				}
 			}
@@ -535,14 +535,14 @@ func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
 	v := host(t, s, va, newClock().now, hostURL)
 	_, child := family(t, v)
 	for _, as := range []lifecycle.Visibility{lifecycle.Public, lifecycle.Restricted} {
-		_, _, err := v.Publish(t.Context(), child.ID, vacants.Wishes{Visibility: &as})
+		_, _, err := v.Publish(t.Context(), child.ID, vacants.PublishOptions{Visibility: &as})
 		wantKind(t, fmt.Sprintf("Publish() as %s", as), err, problem.Forbidden)
 	}
-	must(t, third(v.Publish(t.Context(), child.ID, vacants.Wishes{Visibility: pointer(lifecycle.Hidden)})))
+	must(t, third(v.Publish(t.Context(), child.ID, vacants.PublishOptions{Visibility: pointer(lifecycle.Hidden)})))
 	for _, command := range []string{"pause", "resume"} {
 		must(t, second(run(v, command)(t.Context(), child.ID)))
 	}
-	_, _, err := v.Publish(t.Context(), child.ID, vacants.Wishes{Capability: pointer("is public")})
+	_, _, err := v.Publish(t.Context(), child.ID, vacants.PublishOptions{Capability: pointer("is public")})
 	wantKind(t, "Publish() of another card", err, problem.Forbidden)
 	// A manifest of a parent of its own making, which opens it.
 	m, err := manifestOf(t.Context(), v, elsewhere(), child.ID)
@@ -550,7 +550,7 @@ func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
 	m.ClosedByDefault, m.Reachability = false, composite.PublicA2A
 	must(t, m.SignParent(t.Context(), elsewhere()))
 	must(t, v.Sign(t.Context(), child.ID, func(s identity.Signer) error { return m.SignChild(t.Context(), s) }))
-	wantKind(t, "TakeManifest() that opens it", v.TakeManifest(t.Context(), m), problem.Conflict)
+	wantKind(t, "TakeManifest() that opens it", v.StoreManifest(t.Context(), m), problem.Conflict)
 	moved := host(t, s, va, newClock().now, "https://vacancy.example")
 	if _, err := moved.Rebase(t.Context()); err != nil {
 		t.Errorf("Rebase() = %v", err)
@@ -571,7 +571,7 @@ func TestWhoWasPublicAndIsClosedMovesWithItsHostForNobody(t *testing.T) {
 	v := host(t, s, va, newClock().now, hostURL)
 	id := create(t, v, "demo").ID
 	must(t, second(run(v, "publish")(t.Context(), id)))
-	r, err := adopt(t.Context(), v, id)
+	r, err := importVacant(t.Context(), v, id)
 	if err != nil || !r.Closed || *r.Parent != elsewhere().ID() || r.Reach != composite.ParentOnly {
 		t.Fatalf("TakeManifest() = %v, closed %t", err, r.Closed)
 	}
@@ -588,15 +588,15 @@ func TestARegistryWithoutAVaultTakesNoManifestOfWhoIsHostedHere(t *testing.T) {
 	s, c := memory.New(), newClock()
 	v := host(t, s, vault(t), c.now, hostURL)
 	id := create(t, v, "demo").ID
-	_, door, err := vacants.NewWithRegistry(vacants.Config{Store: s, Now: c.now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{echo.Kind: echo.New}}, nil)
+	_, handler, err := vacants.NewWithRegistry(vacants.Config{Store: s, Now: c.now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{echo.Kind: echo.New}}, nil)
 	must(t, err)
 	m, err := manifestOf(t.Context(), v, elsewhere(), id)
 	must(t, err)
-	if err := door.AddManifest(t.Context(), m); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "/v1/admin/vacants/"+id.String()+"/manifest") {
+	if err := handler.AddManifest(t.Context(), m); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "/v1/admin/vacants/"+id.String()+"/manifest") {
 		t.Errorf("AddManifest() = %v, want a conflict that names the control plane", err)
 	}
-	must(t, v.TakeManifest(t.Context(), m))
-	must(t, door.AddManifest(t.Context(), m)) // it is there
+	must(t, v.StoreManifest(t.Context(), m))
+	must(t, handler.AddManifest(t.Context(), m)) // it is there
 	wantWhole(t, s, v, identity.ID{})
 }
 
@@ -624,7 +624,7 @@ func TestAParentIsDeletedAfterItsChildren(t *testing.T) {
 }
 
 // moved is what an export says, as another host is asked to take it in.
-func moved(t testing.TB, v *vacants.Vacants, id identity.ID) vacants.Spec {
+func moved(t testing.TB, v *vacants.Directory, id identity.ID) vacants.Spec {
 	t.Helper()
 	b, r, err := v.Export(t.Context(), id)
 	must(t, err)
@@ -742,10 +742,10 @@ func TestAParentThatMovesWithoutItsChildrenIsKinStill(t *testing.T) {
 	if _, _, err := old.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID(), Path: "D2", Name: "clerk", Capability: "c"}); err != nil {
 		t.Fatal(err)
 	}
-	told, err := old.Logbook(t.Context(), parent.ID(), 1, vacants.MaxPage)
+	stateInLogbook, err := old.Logbook(t.Context(), parent.ID(), 1, vacants.MaxPage)
 	must(t, err)
 	var lived []logbook.Entry
-	for _, p := range told {
+	for _, p := range stateInLogbook {
 		lived = append(lived, p.Entry)
 	}
 	s := memory.New()
@@ -763,7 +763,7 @@ func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 	for range 20 {
 		s := memory.New()
 		va := vault(t)
-		v, door := host(t, s, va, newClock().now, hostURL), host(t, s, va, newClock().now, hostURL)
+		v, handler := host(t, s, va, newClock().now, hostURL), host(t, s, va, newClock().now, hostURL)
 		key := newKey(t)
 		m := composite.Manifest{ParentID: elsewhere().ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true,
 			Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
@@ -776,7 +776,7 @@ func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if err := door.Registry.AddManifest(context.Background(), m); err != nil {
+			if err := handler.Registry.AddManifest(context.Background(), m); err != nil {
 				t.Errorf("AddManifest() = %v", err)
 			}
 		})
@@ -790,7 +790,7 @@ func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 
 // abroad is a graduation of a pair of which one is hosted at v, and the other's
 // key is not.
-func abroad(t testing.TB, v *vacants.Vacants, parent, child *identity.Key, here *identity.Key) vacants.Graduation {
+func abroad(t testing.TB, v *vacants.Directory, parent, child *identity.Key, here *identity.Key) vacants.Graduation {
 	t.Helper()
 	ctx := t.Context()
 	m := composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true, Inherited: []string{"b", "a"},
@@ -816,7 +816,7 @@ func abroad(t testing.TB, v *vacants.Vacants, parent, child *identity.Key, here 
 }
 
 // reaching is a host that reaches every endpoint.
-func reaching(t testing.TB, s store.Store) *vacants.Vacants {
+func reaching(t testing.TB, s store.Store) *vacants.Directory {
 	t.Helper()
 	v, _, err := vacants.NewWithRegistry(vacants.Config{
 		Store: s, Vault: vault(t), Now: newClock().now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{echo.Kind: echo.New},

@@ -18,7 +18,7 @@ import (
 // before anything is returned and part of the bundle, so that no key leaves
 // unseen; an export that fails afterwards leaves an entry too many. The vacant
 // stays as it is here.
-func (v *Vacants) Export(ctx context.Context, id identity.ID) ([]byte, Record, error) {
+func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record, error) {
 	r, err := v.Get(ctx, id)
 	if err != nil {
 		return nil, r, err
@@ -66,7 +66,7 @@ func (v *Vacants) Export(ctx context.Context, id identity.ID) ([]byte, Record, e
 }
 
 // chains returns the chains that id brought along, by target.
-func (v *Vacants) chains(ctx context.Context, id identity.ID) ([]bundle.Chain, error) {
+func (v *Directory) chains(ctx context.Context, id identity.ID) ([]bundle.Chain, error) {
 	var chains []bundle.Chain
 	for cursor, more := "", true; more; more = cursor != "" {
 		docs, next, err := v.Store.Docs(ctx, Beside(id), MaxPage, cursor)

@@ -157,7 +157,7 @@ func TestAHostWithoutAURLTakesVacantsOnceItIsSet(t *testing.T) {
 	r := create(t, v, "demo")
 	other := host(t, s, va, newClock().now, "")
 	if n, err := other.SetURL(t.Context(), "https://two.example"); n != 1 || err != nil {
-		t.Fatalf("SetURL(another) = %d, %v, want one card signed anew", n, err)
+		t.Fatalf("SetURL(another) = %d, %v, want one card signed again", n, err)
 	}
 	if n, err := v.SetURL(t.Context(), "https://two.example/"); n != 0 || err != nil {
 		t.Errorf("SetURL(the same) = %d, %v, want nothing to do", n, err)
@@ -168,9 +168,9 @@ func TestAHostWithoutAURLTakesVacantsOnceItIsSet(t *testing.T) {
 	}
 	fixed := host(t, s, va, newClock().now, hostURL)
 	_, err = fixed.SetURL(t.Context(), "https://two.example")
-	wantKind(t, "SetURL() where the home fixes it", err, problem.Conflict)
+	wantKind(t, "SetURL() where the host fixes it", err, problem.Conflict)
 	if n, err := fixed.SetURL(t.Context(), hostURL); n != 1 || err != nil {
-		t.Errorf("SetURL(its own) = %d, %v, want one card signed anew", n, err)
+		t.Errorf("SetURL(its own) = %d, %v, want one card signed again", n, err)
 	}
 }
 

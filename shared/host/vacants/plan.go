@@ -40,7 +40,7 @@ func DecodePlan(id identity.ID, d store.Doc) (plan.Plan, error) {
 }
 
 // Plan returns the plan of id, read from the store; ok is false if it has none.
-func (v *Vacants) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error) {
+func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error) {
 	d, err := v.Store.Doc(ctx, PlanKey(id))
 	if err != nil || d.Version == 0 {
 		return p, false, fault(err)
@@ -55,13 +55,13 @@ func (v *Vacants) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok boo
 // of cycles and within plan.MaxDepth and plan.MaxCalls, also as seen from the
 // composites above. The plan, the record and the entry are one commit. What
 // id's card says stays as it is. Set again, the same plan changes nothing.
-func (v *Vacants) SetPlan(ctx context.Context, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
+func (v *Directory) SetPlan(ctx context.Context, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	if err := v.offered(&p); err != nil {
 		return Record{}, p, err
 	}
 	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
-	done, err := v.logs.take(ctx, id)
+	done, err := v.logs.Lock(ctx, id)
 	if err != nil {
 		return Record{}, p, err
 	}
@@ -77,9 +77,9 @@ func (v *Vacants) SetPlan(ctx context.Context, id identity.ID, p plan.Plan) (Rec
 	}
 }
 
-// offered checks what needs no store: the form, and that this home has the
+// offered checks what needs no store: the form, and that this host has the
 // substrates.
-func (v *Vacants) offered(p *plan.Plan) error {
+func (v *Directory) offered(p *plan.Plan) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (v *Vacants) offered(p *plan.Plan) error {
 }
 
 // setPlan is one try of SetPlan.
-func (v *Vacants) setPlan(ctx context.Context, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
+func (v *Directory) setPlan(ctx context.Context, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	r, err := v.Get(ctx, id)
 	if err == nil && r.IsDeleted() {
 		err = deleted(&r)
@@ -115,7 +115,7 @@ func (v *Vacants) setPlan(ctx context.Context, id identity.ID, p plan.Plan) (Rec
 	if err != nil {
 		return r, p, fault(err)
 	}
-	if p, err = v.adopt(ctx, &r, p); err != nil {
+	if p, err = v.importVacant(ctx, &r, p); err != nil {
 		return r, p, err
 	}
 	if r.Substrate == plan.Kind && old.Version > 0 && bytes.Equal(old.Data, p.Blob()) {
@@ -124,18 +124,18 @@ func (v *Vacants) setPlan(ctx context.Context, id identity.ID, p plan.Plan) (Rec
 	if err := v.fits(ctx, &r, &p); err != nil {
 		return r, p, err
 	}
-	attempt, err := v.attempt()
+	writeID, err := v.attempt()
 	if err != nil {
 		return r, p, err
 	}
 	r.Substrate = plan.Kind
 	err = v.commit(ctx, &r, &entry{logbook.KindPlanChanged, logbook.PlanChanged(p.Hash())},
-		store.Put{Key: old.Key, If: old.Version, Attempt: attempt, Data: p.Blob()})
+		store.Put{Key: old.Key, If: old.Version, WriteID: writeID, Data: p.Blob()})
 	return r, p, err
 }
 
-// adopt replaces names by ids, and refuses who is not r's own child.
-func (v *Vacants) adopt(ctx context.Context, r *Record, p plan.Plan) (plan.Plan, error) {
+// importVacant replaces names by ids, and refuses who is not r's own child.
+func (v *Directory) importVacant(ctx context.Context, r *Record, p plan.Plan) (plan.Plan, error) {
 	p.Delegate = slices.Clone(p.Delegate)
 	known := map[string]identity.ID{}
 	for i := range p.Delegate {
@@ -158,7 +158,7 @@ func (v *Vacants) adopt(ctx context.Context, r *Record, p plan.Plan) (plan.Plan,
 }
 
 // own returns the record of a child of r, found by name or id.
-func (v *Vacants) own(ctx context.Context, r *Record, what string) (Record, error) {
+func (v *Directory) own(ctx context.Context, r *Record, what string) (Record, error) {
 	child, err := v.Find(ctx, what)
 	if err != nil {
 		return child, err
@@ -178,7 +178,7 @@ func (v *Vacants) own(ctx context.Context, r *Record, what string) (Record, erro
 
 // fits walks the tree that p makes of r's children, and the trees of those
 // above that r is in.
-func (v *Vacants) fits(ctx context.Context, r *Record, p *plan.Plan) error {
+func (v *Directory) fits(ctx context.Context, r *Record, p *plan.Plan) error {
 	t := tree{vacants: v, id: r.ID, plan: p}
 	top := *r
 	for range plan.MaxDepth + 1 { // from further up, r would lie too deep already
@@ -200,7 +200,7 @@ func (v *Vacants) fits(ctx context.Context, r *Record, p *plan.Plan) error {
 
 // tree is that of the plans below a composite, with one of them as it is to be.
 type tree struct {
-	vacants *Vacants
+	vacants *Directory
 	id      identity.ID
 	plan    *plan.Plan
 	calls   int

@@ -26,7 +26,7 @@ import (
 )
 
 // composing is a host that offers composites, at a URL.
-func composing(t testing.TB, s store.Store, va custody.Vault, url string) *vacants.Vacants {
+func composing(t testing.TB, s store.Store, va custody.Vault, url string) *vacants.Directory {
 	t.Helper()
 	v, _, err := vacants.NewWithRegistry(vacants.Config{
 		Store: s, Vault: va, Now: newClock().now, Rand: rand.Reader, URL: url,
@@ -40,7 +40,7 @@ func composing(t testing.TB, s store.Store, va custody.Vault, url string) *vacan
 }
 
 // spawned makes closed children, each of the one before it in path.
-func spawned(t testing.TB, v *vacants.Vacants, path ...string) (last vacants.Record) {
+func spawned(t testing.TB, v *vacants.Directory, path ...string) (last vacants.Record) {
 	t.Helper()
 	last, err := v.ByName(t.Context(), path[0])
 	if err != nil {
@@ -64,7 +64,7 @@ func asking(children ...string) plan.Plan {
 	return p
 }
 
-func setPlan(t testing.TB, v *vacants.Vacants, name string, p plan.Plan) error {
+func setPlan(t testing.TB, v *vacants.Directory, name string, p plan.Plan) error {
 	t.Helper()
 	r, err := v.ByName(t.Context(), name)
 	if err != nil {
@@ -105,7 +105,7 @@ func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 	if _, _, err := v.SetPlan(t.Context(), r.ID, want); err != nil || len(story(t, v, r.ID)) != len(lines) {
 		t.Errorf("SetPlan() of the same = %v, with an entry more: %t, want nothing", err, len(story(t, v, r.ID)) != len(lines))
 	}
-	// A card that is signed anew keeps its word.
+	// A card that is signed again keeps its word.
 	moved := composing(t, s, va, "https://vacancy.example")
 	if _, err := moved.Rebase(t.Context()); err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestAPlanThatWouldAskItselfIsRefusedWithItsPath(t *testing.T) {
 	}
 	sign(c.ID, m.SignParent)
 	sign(a.ID, m.SignChild)
-	if err := v.TakeManifest(t.Context(), m); err != nil {
+	if err := v.StoreManifest(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	for _, one := range [][2]string{{"a", "b"}, {"b", "c"}} {
@@ -292,7 +292,7 @@ func planBrokenOff(t *testing.T, va custody.Vault, at int, fate storetest.Fate, 
 	if _, _, err := composing(t, lossy, va, hostURL).SetPlan(t.Context(), r.ID, asking("a")); err != nil && !problem.Is(err, problem.Unavailable) {
 		t.Errorf("SetPlan() = %v, want nothing or unavailable", err)
 	}
-	lossy.Settle(t.Context())
+	lossy.AwaitPending(t.Context())
 	wantPlanWhole(t, composing(t, s, va, hostURL), r.ID)
 	again := composing(t, s, va, hostURL)
 	if _, _, err := again.SetPlan(t.Context(), r.ID, asking("a")); err != nil {
@@ -312,7 +312,7 @@ func planBrokenOff(t *testing.T, va custody.Vault, at int, fate storetest.Fate, 
 }
 
 // wantPlanWhole compares what record, plan and logbook say.
-func wantPlanWhole(t *testing.T, v *vacants.Vacants, id identity.ID) {
+func wantPlanWhole(t *testing.T, v *vacants.Directory, id identity.ID) {
 	t.Helper()
 	r, err := v.Get(t.Context(), id)
 	if err != nil {
@@ -322,18 +322,18 @@ func wantPlanWhole(t *testing.T, v *vacants.Vacants, id identity.ID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told *identity.Hash
+	var stateInLogbook *identity.Hash
 	for _, e := range log(t, v, id) {
 		if e.Kind == logbook.KindPlanChanged {
 			h, err := logbook.ParsePlanChanged(e.Payload)
 			if err != nil {
 				t.Fatal(err)
 			}
-			told = &h
+			stateInLogbook = &h
 		}
 	}
-	if has != (r.Substrate == plan.Kind) || has != (told != nil) || has && p.Hash() != *told {
-		t.Errorf("it has a plan: %t; substrate %s; its logbook tells %v", has, r.Substrate, told)
+	if has != (r.Substrate == plan.Kind) || has != (stateInLogbook != nil) || has && p.Hash() != *stateInLogbook {
+		t.Errorf("it has a plan: %t; substrate %s; its logbook tells %v", has, r.Substrate, stateInLogbook)
 	}
 }
 

@@ -24,8 +24,8 @@ import (
 // there is no Vault, as in a function that is to open no key, a revocation
 // leaves the vacant's record as it is: calls are refused by the revocation; and
 // a manifest of a vacant that is hosted here is not taken.
-func NewWithRegistry(c Config, probe func(ctx context.Context, endpoint string) error) (*Vacants, *registry.Registry, error) {
-	var v *Vacants
+func NewWithRegistry(c Config, probe func(ctx context.Context, endpoint string) error) (*Directory, *registry.Registry, error) {
+	var v *Directory
 	rc := registry.Config{
 		Store: c.Store, Now: c.Now, Rand: c.Rand, Wait: c.Wait, Probe: probe,
 		Hosted: func(ctx context.Context, id identity.ID, endpoint string) (bool, error) {
@@ -37,7 +37,7 @@ func NewWithRegistry(c Config, probe func(ctx context.Context, endpoint string) 
 		rc.HostWrites = func(ctx context.Context, id identity.ID) ([]store.Write, error) {
 			return v.RevocationWrites(ctx, id)
 		}
-		rc.Hold = func(ctx context.Context, ids ...identity.ID) (func(), error) { return v.logs.take(ctx, ids...) }
+		rc.LockVacants = func(ctx context.Context, ids ...identity.ID) (func(), error) { return v.logs.Lock(ctx, ids...) }
 	}
 	c.Registry = registry.New(rc)
 	var err error
@@ -48,7 +48,7 @@ func NewWithRegistry(c Config, probe func(ctx context.Context, endpoint string) 
 }
 
 // IsEndpoint reports whether endpoint is where id is reached at this host.
-func (v *Vacants) IsEndpoint(ctx context.Context, id identity.ID, at string) (bool, error) {
+func (v *Directory) IsEndpoint(ctx context.Context, id identity.ID, at string) (bool, error) {
 	base, err := v.Base(ctx)
 	if err != nil || base == "" || at != endpoint(base, id) {
 		return false, err
@@ -57,18 +57,18 @@ func (v *Vacants) IsEndpoint(ctx context.Context, id identity.ID, at string) (bo
 	return ok && !r.IsDeleted(), err
 }
 
-// Wishes are what a publish is to change; what is nil stays as it is.
-type Wishes struct {
+// PublishOptions are what a publish is to change; what is nil stays as it is.
+type PublishOptions struct {
 	Capability *string // another one makes another card
 	// Visibility is PUBLIC if it is nil and the vacant is not published, or is
 	// published for nobody.
 	Visibility *lifecycle.Visibility
-	Listing    *ListingWishes
+	Listing    *ListingOptions
 }
 
-// ListingWishes are what a listing says, in the words and limits of package
+// ListingOptions are what a listing says, in the words and limits of package
 // listing. The whole listing is replaced.
-type ListingWishes struct {
+type ListingOptions struct {
 	Tags, Skills           []string
 	Summary, Family, Owner string
 	Price                  int64 // micro-dollars a call
@@ -78,19 +78,19 @@ type ListingWishes struct {
 // so and its listing, all signed by the vacant, in one commit with its record
 // and logbook. A vacant that is LOCAL and is to be found becomes ACTIVE. The
 // same published again does nothing, successfully.
-func (v *Vacants) Publish(ctx context.Context, id identity.ID, w Wishes) (Record, registry.Receipt, error) {
+func (v *Directory) Publish(ctx context.Context, id identity.ID, w PublishOptions) (Record, registry.Receipt, error) {
 	if w.Capability != nil {
 		if err := checkCapability(*w.Capability); err != nil {
 			return Record{}, registry.Receipt{}, err
 		}
 	}
-	return v.publish(ctx, id, "published", func(g *registry.Registration) (Wishes, error) {
+	return v.publish(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
 		if w.Visibility == nil {
 			as := lifecycle.Public
 			if g.Joined > 0 && g.Signed != lifecycle.Hidden {
 				as = g.Signed
 			}
-			return Wishes{w.Capability, &as, w.Listing}, nil
+			return PublishOptions{w.Capability, &as, w.Listing}, nil
 		}
 		return w, nil
 	})
@@ -98,26 +98,26 @@ func (v *Vacants) Publish(ctx context.Context, id identity.ID, w Wishes) (Record
 
 // Unpublish hides a vacant from search, from the next query on. Who knows its
 // id calls it as before.
-func (v *Vacants) Unpublish(ctx context.Context, id identity.ID) (Record, registry.Receipt, error) {
-	return v.publish(ctx, id, "unpublished", func(g *registry.Registration) (Wishes, error) {
+func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, registry.Receipt, error) {
+	return v.publish(ctx, id, "unpublished", func(g *registry.Registration) (PublishOptions, error) {
 		if g.Joined == 0 {
-			return Wishes{}, problem.New(problem.Conflict, "vacant %s was never published", id.Short())
+			return PublishOptions{}, problem.New(problem.Conflict, "vacant %s was never published", id.Short())
 		}
 		hidden := lifecycle.Hidden
-		return Wishes{Visibility: &hidden}, nil
+		return PublishOptions{Visibility: &hidden}, nil
 	})
 }
 
 // republish publishes id as it was published, with the card of the host's URL
 // of now, and reports whether that is another. Who was closed since is published
 // for nobody.
-func (v *Vacants) republish(ctx context.Context, id identity.ID) (changed bool, err error) {
-	_, receipt, err := v.publish(ctx, id, "published", func(g *registry.Registration) (Wishes, error) {
+func (v *Directory) republish(ctx context.Context, id identity.ID) (changed bool, err error) {
+	_, receipt, err := v.publish(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
 		as := g.Signed
 		if g.Closed {
 			as = lifecycle.Hidden
 		}
-		return Wishes{Visibility: &as}, nil
+		return PublishOptions{Visibility: &as}, nil
 	})
 	if problem.Is(err, problem.Conflict) {
 		if r, readErr := v.Get(ctx, id); readErr == nil && r.State.Closed() {
@@ -128,7 +128,7 @@ func (v *Vacants) republish(ctx context.Context, id identity.ID) (changed bool, 
 }
 
 // published reports whether id is in the registry with a key that is good.
-func (v *Vacants) published(ctx context.Context, id identity.ID) (bool, error) {
+func (v *Directory) published(ctx context.Context, id identity.ID) (bool, error) {
 	if v.Registry == nil {
 		return false, nil
 	}
@@ -138,7 +138,7 @@ func (v *Vacants) published(ctx context.Context, id identity.ID) (bool, error) {
 
 // registered is what a change of r's state from another changes in the
 // registry.
-func (v *Vacants) registered(ctx context.Context, r *Record, from lifecycle.State) ([]store.Write, error) {
+func (v *Directory) registered(ctx context.Context, r *Record, from lifecycle.State) ([]store.Write, error) {
 	if v.Registry == nil || r.State == from {
 		return nil, nil
 	}
@@ -146,7 +146,7 @@ func (v *Vacants) registered(ctx context.Context, r *Record, from lifecycle.Stat
 }
 
 // trusted refuses a key that was revoked: it comes with no new vacant.
-func (v *Vacants) trusted(ctx context.Context, key *identity.Key) error {
+func (v *Directory) trusted(ctx context.Context, key *identity.Key) error {
 	if v.Registry == nil || key == nil {
 		return nil
 	}
@@ -158,11 +158,11 @@ func (v *Vacants) trusted(ctx context.Context, key *identity.Key) error {
 }
 
 // wished says what is to be published, given what is.
-type wished func(*registry.Registration) (Wishes, error)
+type wished func(*registry.Registration) (PublishOptions, error)
 
 // publish plans and commits until nobody else is in the way, or ctx ends. verb
 // says what was asked for.
-func (v *Vacants) publish(ctx context.Context, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
+func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
 	none := registry.Receipt{}
 	if v.Registry == nil {
 		return Record{}, none, problem.New(problem.Conflict, "this host keeps no registry")
@@ -186,7 +186,7 @@ func (v *Vacants) publish(ctx context.Context, id identity.ID, verb string, w wi
 // late tells a refusal that is due to an event of id that came meanwhile from
 // any other: what was signed for the count seq is then signed again for the
 // next.
-func (v *Vacants) late(ctx context.Context, id identity.ID, seq int64, err error) error {
+func (v *Directory) late(ctx context.Context, id identity.ID, seq int64, err error) error {
 	switch problem.Of(err).Kind {
 	case problem.Sequence, problem.Idempotency, problem.Equivocation:
 		next, readErr := v.Registry.NextActorSeq(ctx, id)
@@ -201,7 +201,7 @@ func (v *Vacants) late(ctx context.Context, id identity.ID, seq int64, err error
 }
 
 // ready opens id's key before anybody waits for it in the registry's turn.
-func (v *Vacants) ready(ctx context.Context, id identity.ID) error {
+func (v *Directory) ready(ctx context.Context, id identity.ID) error {
 	r, err := v.Get(ctx, id)
 	if err == nil && r.IsDeleted() {
 		err = deleted(&r)
@@ -212,8 +212,8 @@ func (v *Vacants) ready(ctx context.Context, id identity.ID) error {
 	return v.signers.Key(id, r.seed).Ready(ctx)
 }
 
-func (v *Vacants) publishOnce(ctx context.Context, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
-	done, err := v.turns(ctx, id)
+func (v *Directory) publishOnce(ctx context.Context, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
+	done, err := v.keyedMutex(ctx, id)
 	if err != nil {
 		return Record{}, registry.Receipt{}, err
 	}
@@ -243,10 +243,10 @@ func (v *Vacants) publishOnce(ctx context.Context, id identity.ID, verb string, 
 	return a.record, plan.Receipt, err
 }
 
-// turns waits for the turn to write to the logbooks of ids, and then for that
+// keyedMutex waits for the turn to write to the logbooks of ids, and then for that
 // in the registry. It returns what ends both.
-func (v *Vacants) turns(ctx context.Context, ids ...identity.ID) (done func(), err error) {
-	written, err := v.logs.take(ctx, ids...)
+func (v *Directory) keyedMutex(ctx context.Context, ids ...identity.ID) (done func(), err error) {
+	written, err := v.logs.Lock(ctx, ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +269,7 @@ type announcement struct {
 }
 
 // announce decides what is to be published of id.
-func (v *Vacants) announce(ctx context.Context, id identity.ID, verb string, w wished) (a announcement, err error) {
+func (v *Directory) announce(ctx context.Context, id identity.ID, verb string, w wished) (a announcement, err error) {
 	if a.record, err = v.Get(ctx, id); err != nil {
 		return a, err
 	}
@@ -310,7 +310,7 @@ func (v *Vacants) announce(ctx context.Context, id identity.ID, verb string, w w
 // listing is the next listing of id, nil if it would say nothing new. Versions
 // go by the clock, so that one that an operator's listing replaced is not given
 // again.
-func (w *ListingWishes) listing(g *registry.Registration, id identity.ID, now time.Time) *listing.Listing {
+func (w *ListingOptions) listing(g *registry.Registration, id identity.ID, now time.Time) *listing.Listing {
 	if w == nil {
 		return nil
 	}
@@ -334,7 +334,7 @@ func (a *announcement) news() bool {
 }
 
 // sign signs what is to be published.
-func (a *announcement) sign(ctx context.Context, v *Vacants) (registry.Publication, error) {
+func (a *announcement) sign(ctx context.Context, v *Directory) (registry.Publication, error) {
 	id := a.record.ID
 	signer, err := v.signers.Signer(ctx, id, a.record.seed)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 
 func pointer[T any](v T) *T { return &v }
 
-func registration(t testing.TB, v *vacants.Vacants, id identity.ID) registry.Registration {
+func registration(t testing.TB, v *vacants.Directory, id identity.ID) registry.Registration {
 	t.Helper()
 	g, ok, err := v.Registry.Get(t.Context(), id)
 	if err != nil || !ok {
@@ -35,8 +35,8 @@ func registration(t testing.TB, v *vacants.Vacants, id identity.ID) registry.Reg
 func TestAPublishSignsCardEventAndListingAndWakesTheVacant(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
-	w := vacants.ListingWishes{Tags: []string{"translation"}, Skills: []string{"German"}, Summary: "a summary", Family: "claude", Owner: "Example"}
-	r, receipt, err := v.Publish(t.Context(), id, vacants.Wishes{Listing: &w})
+	w := vacants.ListingOptions{Tags: []string{"translation"}, Skills: []string{"German"}, Summary: "a summary", Family: "claude", Owner: "Example"}
+	r, receipt, err := v.Publish(t.Context(), id, vacants.PublishOptions{Listing: &w})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,12 +74,12 @@ func TestAPublishSignsCardEventAndListingAndWakesTheVacant(t *testing.T) {
 func TestTheSamePublishedAgainWritesNothing(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
-	w := vacants.Wishes{Capability: pointer("sings"), Visibility: pointer(lifecycle.Restricted), Listing: &vacants.ListingWishes{Tags: []string{"a"}}}
+	w := vacants.PublishOptions{Capability: pointer("sings"), Visibility: pointer(lifecycle.Restricted), Listing: &vacants.ListingOptions{Tags: []string{"a"}}}
 	_, first, err := v.Publish(t.Context(), id, w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, w := range map[string]vacants.Wishes{"the same": w, "nothing": {}} {
+	for what, w := range map[string]vacants.PublishOptions{"the same": w, "nothing": {}} {
 		_, again, err := v.Publish(t.Context(), id, w)
 		want := first
 		want.Replayed = true
@@ -99,7 +99,7 @@ func TestAnotherCapabilityIsAnotherCardThatSaysWhatItReplaces(t *testing.T) {
 	id := create(t, v, "demo").ID
 	var known identity.Hash
 	for i, capability := range []string{"one", "two", "one", "two", "two"} {
-		r, receipt, err := v.Publish(t.Context(), id, vacants.Wishes{Capability: &capability})
+		r, receipt, err := v.Publish(t.Context(), id, vacants.PublishOptions{Capability: &capability})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestVisibilityIsKeptUntilItIsChanged(t *testing.T) {
 		if step.hidden {
 			r, _, err = v.Unpublish(t.Context(), id)
 		} else {
-			r, _, err = v.Publish(t.Context(), id, vacants.Wishes{Visibility: step.as})
+			r, _, err = v.Publish(t.Context(), id, vacants.PublishOptions{Visibility: step.as})
 		}
 		if g := registration(t, v, id); err != nil || g.Visibility != step.want || r.State != step.state || g.State != step.state {
 			t.Errorf("step %d: %s in %s, registered in %s, %v; want %s in %s", i, g.Visibility, r.State, g.State, err, step.want, step.state)
@@ -157,7 +157,7 @@ func TestVisibilityIsKeptUntilItIsChanged(t *testing.T) {
 func TestEveryChangeOfStateReachesTheRegistry(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
-	if _, _, err := v.Publish(t.Context(), id, vacants.Wishes{}); err != nil {
+	if _, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -196,7 +196,7 @@ func TestANewURLIsPublishedWhereTheOldOneWas(t *testing.T) {
 		if name == "unlisted" {
 			continue
 		}
-		if _, _, err := v.Publish(t.Context(), ids[name], vacants.Wishes{}); err != nil {
+		if _, _, err := v.Publish(t.Context(), ids[name], vacants.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -254,9 +254,9 @@ func TestAClosedChildIsNotPublishedByItsHostEither(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, _, err := v.Publish(t.Context(), child.ID(), vacants.Wishes{})
+	_, _, err := v.Publish(t.Context(), child.ID(), vacants.PublishOptions{})
 	wantKind(t, "Publish() of a closed child", err, problem.Forbidden)
-	r, _, err := v.Publish(t.Context(), child.ID(), vacants.Wishes{Visibility: pointer(lifecycle.Hidden)})
+	r, _, err := v.Publish(t.Context(), child.ID(), vacants.PublishOptions{Visibility: pointer(lifecycle.Hidden)})
 	if err != nil || r.State != lifecycle.Local {
 		t.Errorf("Publish() for nobody = %s, %v, want LOCAL", r.State, err)
 	}
@@ -281,19 +281,19 @@ func TestWhatCannotBePublished(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		id   identity.ID
-		w    vacants.Wishes
+		w    vacants.PublishOptions
 		kind problem.Kind
 		text string
 	}{
-		"one that is not here":   {identity.ID{9}, vacants.Wishes{}, problem.NotFound, "not hosted here"},
-		"one that is closed":     {closed, vacants.Wishes{}, problem.Conflict, "vacant closed is SUNK; it cannot be published"},
-		"one that was deleted":   {gone, vacants.Wishes{}, problem.Gone, "was deleted"},
-		"one whose key is none":  {revoked, vacants.Wishes{}, problem.Conflict, "SUNK"},
-		"no capability":          {id, vacants.Wishes{Capability: pointer(" ")}, problem.Malformed, "capability"},
-		"a capability with 0x1f": {id, vacants.Wishes{Capability: pointer("a\x1fb")}, problem.Malformed, "capability_text"},
-		"a visibility of none":   {id, vacants.Wishes{Visibility: pointer(lifecycle.Visibility("SOME"))}, problem.Schema, "visibility"},
-		"a price":                {id, vacants.Wishes{Listing: &vacants.ListingWishes{Price: 2000}}, problem.Malformed, "accounts"},
-		"17 tags":                {id, vacants.Wishes{Listing: &vacants.ListingWishes{Tags: strings.Split(strings.Repeat("a", 17), "")}}, problem.Malformed, "tags"},
+		"one that is not here":   {identity.ID{9}, vacants.PublishOptions{}, problem.NotFound, "not hosted here"},
+		"one that is closed":     {closed, vacants.PublishOptions{}, problem.Conflict, "vacant closed is SUNK; it cannot be published"},
+		"one that was deleted":   {gone, vacants.PublishOptions{}, problem.Gone, "was deleted"},
+		"one whose key is none":  {revoked, vacants.PublishOptions{}, problem.Conflict, "SUNK"},
+		"no capability":          {id, vacants.PublishOptions{Capability: pointer(" ")}, problem.Malformed, "capability"},
+		"a capability with 0x1f": {id, vacants.PublishOptions{Capability: pointer("a\x1fb")}, problem.Malformed, "capability_text"},
+		"a visibility of none":   {id, vacants.PublishOptions{Visibility: pointer(lifecycle.Visibility("SOME"))}, problem.Schema, "visibility"},
+		"a price":                {id, vacants.PublishOptions{Listing: &vacants.ListingOptions{Price: 2000}}, problem.Malformed, "accounts"},
+		"17 tags":                {id, vacants.PublishOptions{Listing: &vacants.ListingOptions{Tags: strings.Split(strings.Repeat("a", 17), "")}}, problem.Malformed, "tags"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := v.Publish(t.Context(), c.id, c.w)
@@ -314,8 +314,8 @@ func TestAListingOfTheOperatorIsReplacedByASignedOne(t *testing.T) {
 	c := newClock()
 	v := host(t, memory.New(), vault(t), c.now, hostURL)
 	id := create(t, v, "demo").ID
-	tagged := func(tag string) vacants.Wishes {
-		return vacants.Wishes{Listing: &vacants.ListingWishes{Tags: []string{tag}}}
+	tagged := func(tag string) vacants.PublishOptions {
+		return vacants.PublishOptions{Listing: &vacants.ListingOptions{Tags: []string{tag}}}
 	}
 	if _, _, err := v.Publish(t.Context(), id, tagged("mine")); err != nil {
 		t.Fatal(err)
@@ -336,7 +336,7 @@ func TestARevocationClosesTheVacantForGood(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, hostURL)
 	id := create(t, v, "demo").ID
-	if _, _, err := v.Publish(t.Context(), id, vacants.Wishes{}); err != nil {
+	if _, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok, err := v.Vacant(t.Context(), id, false); !ok || err != nil {
@@ -365,7 +365,7 @@ func TestARevocationClosesTheVacantForGood(t *testing.T) {
 	wantKind(t, "Revoke() of a stranger", err, problem.NotFound)
 }
 
-// Its owner may hold the key elsewhere and revoke it at the registry's own door.
+// Its owner may hold the key elsewhere and revoke it at the registry's own handler.
 func TestARevocationFromElsewhereClosesTheVacantHere(t *testing.T) {
 	c := newClock()
 	v := host(t, memory.New(), vault(t), c.now, hostURL)
@@ -421,7 +421,7 @@ func TestAHostWithoutARegistryPublishesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := create(t, v, "demo").ID
-	_, _, err = v.Publish(t.Context(), id, vacants.Wishes{})
+	_, _, err = v.Publish(t.Context(), id, vacants.PublishOptions{})
 	wantKind(t, "Publish()", err, problem.Conflict)
 	_, _, err = v.Unpublish(t.Context(), id)
 	wantKind(t, "Unpublish()", err, problem.Conflict)
@@ -450,7 +450,7 @@ func TestManyHostsPublishAtOnce(t *testing.T) {
 			wg.Go(func() {
 				for round := range 3 {
 					capability := fmt.Sprintf("host %d, round %d", h, round)
-					if _, _, err := v.Publish(ctx, id, vacants.Wishes{Capability: &capability}); err != nil {
+					if _, _, err := v.Publish(ctx, id, vacants.PublishOptions{Capability: &capability}); err != nil {
 						t.Errorf("Publish() = %v", err)
 					}
 				}

@@ -182,7 +182,7 @@ func DecodeName(d store.Doc) (id identity.ID, err error) {
 
 // read returns id's record from the store, strongly consistent; ok is false if
 // id is not hosted here.
-func (v *Vacants) read(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
+func (v *Directory) read(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
 	d, err := v.Store.Doc(ctx, RecordKey(id))
 	if err != nil || d.Version == 0 {
 		return Record{}, false, fault(err)

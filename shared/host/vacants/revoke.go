@@ -17,7 +17,7 @@ import (
 // Revoke has a vacant's key refused from now on, by its own signature: the
 // event, the registration and the vacant, which becomes SUNK, change in one
 // commit. Revoked already, it does nothing, successfully. There is no way back.
-func (v *Vacants) Revoke(ctx context.Context, id identity.ID, reason string) (Record, registry.Receipt, error) {
+func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (Record, registry.Receipt, error) {
 	none := registry.Receipt{}
 	if v.Registry == nil {
 		return Record{}, none, problem.New(problem.Conflict, "this host keeps no registry")
@@ -47,7 +47,7 @@ func (v *Vacants) Revoke(ctx context.Context, id identity.ID, reason string) (Re
 	}
 }
 
-func (v *Vacants) revokeOnce(ctx context.Context, id identity.ID, reason string) (registry.Receipt, error) {
+func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason string) (registry.Receipt, error) {
 	gone, err := v.Registry.IsRevoked(ctx, id)
 	if err != nil {
 		return registry.Receipt{}, err
@@ -88,7 +88,7 @@ func (v *Vacants) revokeOnce(ctx context.Context, id identity.ID, reason string)
 // beside what it changes in the registry: the vacant becomes SUNK. They are
 // none for an id that is not hosted here or is closed. Who asks is about to
 // commit them, so id is not answered for from memory until that is over.
-func (v *Vacants) RevocationWrites(ctx context.Context, id identity.ID) ([]store.Write, error) {
+func (v *Directory) RevocationWrites(ctx context.Context, id identity.ID) ([]store.Write, error) {
 	r, ok, err := v.read(ctx, id)
 	if err != nil || !ok || r.State.Closed() {
 		return nil, err
@@ -100,6 +100,6 @@ func (v *Vacants) RevocationWrites(ctx context.Context, id identity.ID) ([]store
 		return nil, err
 	}
 	now := v.Now()
-	v.memory.doubt(id, now, now.Add(settle.Patience))
+	v.memory.reloadKey(id, now, now.Add(settle.Patience))
 	return writes, nil
 }

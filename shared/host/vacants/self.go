@@ -23,7 +23,7 @@ type storedSelf struct {
 // Self returns the signer of the host's own identity: the one of Identity, or
 // one that is made and sealed in the store when it is first asked for. Of
 // several instances that make one at once, all get the one that was kept.
-func (v *Vacants) Self(ctx context.Context) (identity.Signer, error) {
+func (v *Directory) Self(ctx context.Context) (identity.Signer, error) {
 	if v.Identity != nil {
 		return v.Identity(ctx)
 	}
@@ -36,7 +36,7 @@ func (v *Vacants) Self(ctx context.Context) (identity.Signer, error) {
 
 // SelfID is the id of Self. It opens no key, and reads the store once only:
 // strangers can make a host say who it is.
-func (v *Vacants) SelfID(ctx context.Context) (identity.ID, error) {
+func (v *Directory) SelfID(ctx context.Context) (identity.ID, error) {
 	if v.Identity != nil {
 		s, err := v.Identity(ctx)
 		if err != nil {
@@ -48,7 +48,7 @@ func (v *Vacants) SelfID(ctx context.Context) (identity.ID, error) {
 	return s.ID, err
 }
 
-func (v *Vacants) self(ctx context.Context) (storedSelf, error) {
+func (v *Directory) self(ctx context.Context) (storedSelf, error) {
 	if s := v.known.Load(); s != nil {
 		return *s, nil
 	}
@@ -78,7 +78,7 @@ func decodeSelf(d store.Doc) (s storedSelf, err error) {
 	return s, checkFormat("the host's identity", s.Format)
 }
 
-func (v *Vacants) makeSelf(ctx context.Context) error {
+func (v *Directory) makeSelf(ctx context.Context) error {
 	key, err := identity.NewKey(v.Rand)
 	if err != nil {
 		return err
@@ -92,9 +92,9 @@ func (v *Vacants) makeSelf(ctx context.Context) error {
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "the host's identity")
 	}
-	attempt, err := v.attempt()
+	writeID, err := v.attempt()
 	if err != nil {
 		return err
 	}
-	return settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: SelfKey(), Attempt: attempt, Data: data})
+	return settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: SelfKey(), WriteID: writeID, Data: data})
 }

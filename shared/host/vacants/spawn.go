@@ -47,7 +47,7 @@ const closedPath composite.BirthPath = "D2"
 // parent must be LOCAL or ACTIVE with a key that is good, and one that is closed
 // itself has closed children only: through an open one it would pass by the
 // gate. The same given again answers with the same child.
-func (v *Vacants) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.Manifest, error) {
+func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.Manifest, error) {
 	none := composite.Manifest{}
 	if v.Registry == nil {
 		return Record{}, none, problem.New(problem.Conflict, "this host keeps no registry")
@@ -62,7 +62,7 @@ func (v *Vacants) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.Man
 	ctx, cancel := settle.WithPatience(ctx)
 	defer cancel()
 	// Of another host with this store, or of a command that was given again.
-	if r, m, err := v.born(ctx, &s); err != nil || !r.ID.IsZero() {
+	if r, m, err := v.birthEntry(ctx, &s); err != nil || !r.ID.IsZero() {
 		return r, m, err
 	}
 	key, err := identity.NewKey(v.Rand)
@@ -74,7 +74,7 @@ func (v *Vacants) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.Man
 	if err != nil {
 		return Record{}, none, err
 	}
-	r, m, err := v.spawn(ctx, birth{spec: s, key: key, box: box, base: base})
+	r, m, err := v.spawn(ctx, newChild{spec: s, key: key, box: box, base: base})
 	if err == nil && v.URL == "" {
 		r, err = v.currentCard(ctx, r, base)
 	}
@@ -82,23 +82,23 @@ func (v *Vacants) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.Man
 }
 
 // spawn tries b until nobody else is in the way, or ctx ends.
-func (v *Vacants) spawn(ctx context.Context, first birth) (Record, composite.Manifest, error) {
+func (v *Directory) spawn(ctx context.Context, first newChild) (Record, composite.Manifest, error) {
 	none := composite.Manifest{}
-	done, err := v.logs.take(ctx, first.spec.Parent)
+	done, err := v.logs.Lock(ctx, first.spec.Parent)
 	if err != nil {
 		return Record{}, none, err
 	}
 	defer done()
 	for try := 1; ; try++ {
 		b := first
-		err := v.bear(ctx, &b)
+		err := v.makeChild(ctx, &b)
 		if err == nil {
 			return b.child, b.manifest, nil
 		}
 		if !settle.Overtaken(err) {
 			return Record{}, none, fault(err)
 		}
-		if r, m, err := v.born(ctx, &b.spec); err != nil || !r.ID.IsZero() {
+		if r, m, err := v.birthEntry(ctx, &b.spec); err != nil || !r.ID.IsZero() {
 			return r, m, err
 		}
 		if settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
@@ -144,9 +144,9 @@ func (s *SpawnSpec) check() error {
 	return checkTenant(s.Tenant)
 }
 
-// born is the child that s asks for, if it is there; the zero Record if its name
+// birthEntry is the child that s asks for, if it is there; the zero Record if its name
 // is free.
-func (v *Vacants) born(ctx context.Context, s *SpawnSpec) (Record, composite.Manifest, error) {
+func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, composite.Manifest, error) {
 	none := composite.Manifest{}
 	r, err := v.ByName(ctx, s.Name)
 	if problem.Is(err, problem.NotFound) {
@@ -169,7 +169,7 @@ func (v *Vacants) born(ctx context.Context, s *SpawnSpec) (Record, composite.Man
 
 // isThat reports whether r is the child that s asks for, and returns its
 // manifest as it is. What has changed since its birth is not compared.
-func (v *Vacants) isThat(ctx context.Context, r *Record, s *SpawnSpec) (same bool, m composite.Manifest, err error) {
+func (v *Directory) isThat(ctx context.Context, r *Record, s *SpawnSpec) (same bool, m composite.Manifest, err error) {
 	if r.IsDeleted() || r.Parent == nil || *r.Parent != s.Parent {
 		return false, m, nil
 	}
@@ -177,7 +177,7 @@ func (v *Vacants) isThat(ctx context.Context, r *Record, s *SpawnSpec) (same boo
 	if err != nil || !ok {
 		return false, m, err
 	}
-	born := d.Born()
+	birthEntry := d.Born()
 	first, err := v.Logbook(ctx, r.ID, 1, 1)
 	if err != nil || len(first) == 0 || first[0].Entry.Kind != logbook.KindBirth {
 		return false, m, err
@@ -186,11 +186,11 @@ func (v *Vacants) isThat(ctx context.Context, r *Record, s *SpawnSpec) (same boo
 	if err != nil {
 		return false, m, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: its birth is not readable", r.ID.Short())
 	}
-	same = born.BirthPath == s.Path && b.Path == string(s.Path) && b.Rule == s.Rule &&
+	same = birthEntry.BirthPath == s.Path && b.Path == string(s.Path) && b.Rule == s.Rule &&
 		(s.Capability == "" || d.Graduated || s.Capability == r.Capability) &&
 		(s.Substrate == "" || isSubstrate(r.Substrate, s.Substrate)) &&
-		(s.Reach == "" || s.Reach == born.Reachability) && (s.Outbound == "" || s.Outbound == born.Outbound) &&
-		(s.With == nil || b.Secondary != nil && *b.Secondary == *s.With) && s.hasTools(born, r.Substrate)
+		(s.Reach == "" || s.Reach == birthEntry.Reachability) && (s.Outbound == "" || s.Outbound == birthEntry.Outbound) &&
+		(s.With == nil || b.Secondary != nil && *b.Secondary == *s.With) && s.hasTools(birthEntry, r.Substrate)
 	return same, d.Manifest, nil
 }
 

@@ -10,29 +10,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// turns has the writers of a logbook queue up, within one process: a place in a
+// keyedMutex has the writers of a logbook queue up, within one process: a place in a
 // logbook is taken by one, and all others would read and sign again. Writers of
 // several processes meet in the store. Who also takes the registry's turn takes
 // this one first.
-type turns struct {
+type keyedMutex struct {
 	mu    sync.Mutex
-	queue map[identity.ID]*turn
+	queue map[identity.ID]*keyLock
 }
 
-type turn struct {
+type keyLock struct {
 	token chan struct{} // holds one
 	users int           // who has it or waits for it
 }
 
-// take waits until the logbooks of ids are the caller's to write, and returns
+// Lock waits until the logbooks of ids are the caller's to write, and returns
 // what ends that. ids may repeat.
-func (t *turns) take(ctx context.Context, ids ...identity.ID) (done func(), err error) {
+func (t *keyedMutex) Lock(ctx context.Context, ids ...identity.ID) (done func(), err error) {
 	// In one order for all, or two would wait for each other.
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
 	ids = slices.Compact(ids)
 	for i, id := range ids {
-		if err := t.takeOne(ctx, id); err != nil {
+		if err := t.lockOne(ctx, id); err != nil {
 			t.give(ids[:i])
 			return nil, err
 		}
@@ -40,14 +40,14 @@ func (t *turns) take(ctx context.Context, ids ...identity.ID) (done func(), err 
 	return func() { t.give(ids) }, nil
 }
 
-func (t *turns) takeOne(ctx context.Context, id identity.ID) error {
+func (t *keyedMutex) lockOne(ctx context.Context, id identity.ID) error {
 	t.mu.Lock()
 	if t.queue == nil {
-		t.queue = make(map[identity.ID]*turn)
+		t.queue = make(map[identity.ID]*keyLock)
 	}
 	one := t.queue[id]
 	if one == nil {
-		one = &turn{token: make(chan struct{}, 1)}
+		one = &keyLock{token: make(chan struct{}, 1)}
 		one.token <- struct{}{}
 		t.queue[id] = one
 	}
@@ -57,22 +57,22 @@ func (t *turns) takeOne(ctx context.Context, id identity.ID) error {
 	case <-one.token:
 		return nil
 	case <-ctx.Done():
-		t.leave(id, one)
+		t.unlock(id, one)
 		return problem.Wrap(problem.Unavailable, ctx.Err(), "many write to the logbook of vacant %s at once; the same command may be run again", id.Short())
 	}
 }
 
-func (t *turns) give(ids []identity.ID) {
+func (t *keyedMutex) give(ids []identity.ID) {
 	for _, id := range ids {
 		t.mu.Lock()
 		one := t.queue[id]
 		t.mu.Unlock()
 		one.token <- struct{}{}
-		t.leave(id, one)
+		t.unlock(id, one)
 	}
 }
 
-func (t *turns) leave(id identity.ID, one *turn) {
+func (t *keyedMutex) unlock(id identity.ID, one *keyLock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if one.users--; one.users == 0 {

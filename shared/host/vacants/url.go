@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// URLKey is where the host's base URL lies, in a home that learns it only once
+// URLKey is where the host's base URL lies, in a host that learns it only once
 // it is deployed.
 func URLKey() store.Key { return store.Key{Partition: "host", Sort: "url"} }
 
@@ -33,7 +33,7 @@ func cleanURL(s string) (string, error) {
 
 // Base is the host's base URL; "" if it is kept in the store and nobody has
 // set it yet.
-func (v *Vacants) Base(ctx context.Context) (string, error) {
+func (v *Directory) Base(ctx context.Context) (string, error) {
 	if v.URL != "" {
 		return v.URL, nil
 	}
@@ -47,7 +47,7 @@ func endpoint(base string, id identity.ID) string {
 }
 
 // base is Base for what signs a card, and so needs one.
-func (v *Vacants) base(ctx context.Context) (string, error) {
+func (v *Directory) base(ctx context.Context) (string, error) {
 	u, err := v.Base(ctx)
 	if err == nil && u == "" {
 		err = problem.New(problem.Conflict, "this host does not know its public URL yet; `vacancy deploy` sets it (PUT /v1/admin/host)")
@@ -55,7 +55,7 @@ func (v *Vacants) base(ctx context.Context) (string, error) {
 	return u, err
 }
 
-func (v *Vacants) readURL(ctx context.Context) (s storedURL, version uint64, err error) {
+func (v *Directory) readURL(ctx context.Context) (s storedURL, version uint64, err error) {
 	d, err := v.Store.Doc(ctx, URLKey())
 	if err != nil || d.Version == 0 {
 		return s, 0, fault(err)
@@ -74,8 +74,8 @@ func (v *Vacants) readURL(ctx context.Context) (s storedURL, version uint64, err
 
 // SetURL keeps the base URL, then re-signs the cards that name another (as
 // Rebase) and returns how many. Repeated after a failure it goes on where it
-// stopped. Where the home itself fixes the URL, only that one is taken.
-func (v *Vacants) SetURL(ctx context.Context, base string) (signed int, err error) {
+// stopped. Where the host itself fixes the URL, only that one is taken.
+func (v *Directory) SetURL(ctx context.Context, base string) (signed int, err error) {
 	base, err = cleanURL(base)
 	if err != nil {
 		return 0, err
@@ -91,7 +91,7 @@ func (v *Vacants) SetURL(ctx context.Context, base string) (signed int, err erro
 	return v.Rebase(ctx)
 }
 
-func (v *Vacants) keepURL(ctx context.Context, base string) error {
+func (v *Directory) keepURL(ctx context.Context, base string) error {
 	data, err := json.Marshal(storedURL{format, base})
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "the host's URL")
@@ -101,11 +101,11 @@ func (v *Vacants) keepURL(ctx context.Context, base string) error {
 		if err != nil || kept.URL == base {
 			return err
 		}
-		attempt, err := v.attempt()
+		writeID, err := v.attempt()
 		if err != nil {
 			return err
 		}
-		err = settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: URLKey(), If: version, Attempt: attempt, Data: data})
+		err = settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: URLKey(), If: version, WriteID: writeID, Data: data})
 		if err == nil {
 			return nil
 		}

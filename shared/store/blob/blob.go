@@ -1,10 +1,10 @@
 // Package blob is the port behind which large bodies live: whole objects under
 // a key, replaced as a whole and on a condition.
 //
-// It imports store, for the one error that both ports share. Adapters are
-// packages of their own; blobtest is this contract, executable. The invariant:
-// a reader sees one whole version of an object, never a part of one nor a mix
-// of two, and of any number of writers with one condition exactly one wins.
+// Adapters are packages of their own; blobtest is this contract, executable.
+// The invariant: a reader sees one whole version of an object, never a part of
+// one nor a mix of two, and of any number of writers with one condition exactly
+// one wins.
 package blob
 
 import (
@@ -25,7 +25,7 @@ type Info struct {
 	Key      string
 	Size     int64
 	Tag      string
-	Modified time.Time // by the clock of the home
+	Modified time.Time // by the clock of the adapter
 }
 
 // Object is an object being read. Whoever got it closes Body.
@@ -46,7 +46,7 @@ type If struct {
 // that is none of those below.
 type Blobs interface {
 	// Get opens an object; ErrAbsent if there is none. A body that breaks off
-	// or that the home cannot read ends with ErrUnavailable, not with io.EOF.
+	// or that the adapter cannot read ends with ErrUnavailable, not with io.EOF.
 	Get(ctx context.Context, key string) (Object, error)
 
 	// Head tells an object without its body; ErrAbsent if there is none.
@@ -69,7 +69,7 @@ type Blobs interface {
 	List(ctx context.Context, prefix string, n int, cursor string) ([]Info, string, error)
 }
 
-// Limits of every home.
+// Limits of every adapter.
 const (
 	MaxKey  = 512 // bytes
 	MaxPage = 1000
@@ -83,12 +83,12 @@ var (
 	ErrAbsent = errors.New("no such object")
 	// ErrConflict: the condition of a Put does not hold.
 	ErrConflict = errors.New("the object is not at the expected version")
-	// ErrUnavailable: the home cannot be reached, or an outcome is unknown. It
+	// ErrUnavailable: the adapter cannot be reached, or an outcome is unknown. It
 	// is the store's, so that whoever shows the one as 503 shows both so.
 	ErrUnavailable = store.ErrUnavailable
 )
 
-// CheckKey refuses what is not a key of every home: one or more names joined
+// CheckKey refuses what is not a key of every adapter: one or more names joined
 // by '/', each of 1 to 128 lower-case letters, digits, '.', '_' and '-', not
 // beginning or ending with '.'. So no key leaves a folder, two keys are never
 // one file where file systems fold case, and none needs escaping in a URL.
@@ -113,7 +113,7 @@ func notOfName(c rune) bool {
 	return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-')
 }
 
-// CheckPut refuses a Put that no home would take alike. It leaves body where
+// CheckPut refuses a Put that no adapter would take alike. It leaves body where
 // it stands.
 func CheckPut(key string, body io.Seeker, size int64, cond If) error {
 	if err := CheckKey(key); err != nil {
@@ -142,7 +142,7 @@ func CheckPut(key string, body io.Seeker, size int64, cond If) error {
 	return nil
 }
 
-// CheckList refuses a page that no home would give alike. A prefix need not be
+// CheckList refuses a page that no adapter would give alike. A prefix need not be
 // a key; it is made of a key's bytes.
 func CheckList(prefix string, n int) error {
 	if n < 1 || n > MaxPage {

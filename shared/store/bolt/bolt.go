@@ -1,16 +1,15 @@
 // Package bolt keeps a store in one file of bbolt, for a host of one process.
 //
-// It imports the store port and problem. The invariant: what Commit
-// acknowledged, or a read returned, is on disk, and survives kill -9 and, as
-// far as fsync goes, a power cut.
+// The invariant: what Commit acknowledged, or a read returned, is on disk, and
+// survives kill -9 and, as far as fsync goes, a power cut.
 //
 // # The life of a row
 //
 // Commit copies the row into a record and queues it. One goroutine, the
 // committer, takes all that is queued, judges each commit against the
 // transaction and those before it in the queue, writes the records of those
-// that fit, syncs once for them all, and only then acknowledges. While it
-// syncs the next group gathers: nobody ever waits for company.
+// that fit, syncs once for them all, and only then acknowledges. While it syncs
+// the next group gathers: nobody ever waits for company.
 //
 // A record goes to the right edge of the journal, whatever its stream, so that
 // a group of 64 rows of 64 pairs fills a dozen pages and does not touch 64.
@@ -56,7 +55,7 @@ const (
 	// were measured and gain nothing.
 	pageSize = 4096
 	// headroom is the address space mapped beyond the file, so that a growing
-	// file is mapped anew, with all its pages, once in so many bytes.
+	// file is mapped again, with all its pages, once in so many bytes.
 	headroom = 1 << 30
 	// recentRows is how many rows are kept out of the index in the file: at
 	// most so many are read back at the start.

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
 )
 
-// home opens stores that keep so many rows out of the index.
-func home(recentRows int) storetest.Home {
+// adapter opens stores that keep so many rows out of the index.
+func adapter(recentRows int) storetest.Adapter {
 	options := bolt.Options{}.WithRecentRows(recentRows)
 	paths := map[store.Store]string{}
 	open := func(tb testing.TB, path string) store.Store {
@@ -27,7 +27,7 @@ func home(recentRows int) storetest.Home {
 		paths[s] = path
 		return s
 	}
-	return storetest.Home{
+	return storetest.Adapter{
 		Open: func(tb testing.TB) store.Store { return open(tb, filepath.Join(tb.TempDir(), "vacancy.db")) },
 		Reopen: func(tb testing.TB, s store.Store) store.Store {
 			tb.Helper()
@@ -42,18 +42,18 @@ func home(recentRows int) storetest.Home {
 	}
 }
 
-func TestStore(t *testing.T) { storetest.Run(t, home(0)) }
+func TestStore(t *testing.T) { storetest.Run(t, adapter(0)) }
 
 // The index in the file is brought up to date in every group, and in every
 // few: what a host meets once in thousands of rows.
-func TestStoreWithEveryRowIndexed(t *testing.T) { storetest.Run(t, few(home(1))) }
+func TestStoreWithEveryRowIndexed(t *testing.T) { storetest.Run(t, few(adapter(1))) }
 
-func TestStoreWithFewRowsRecent(t *testing.T) { storetest.Run(t, few(home(7))) }
+func TestStoreWithFewRowsRecent(t *testing.T) { storetest.Run(t, few(adapter(7))) }
 
 // few makes the races short: they have been run in full.
-func few(h storetest.Home) storetest.Home {
+func few(h storetest.Adapter) storetest.Adapter {
 	h.Rounds = 100
 	return h
 }
 
-func BenchmarkStore(b *testing.B) { storetest.Benchmark(b, home(0), 1, 10_000, 1_000_000) }
+func BenchmarkStore(b *testing.B) { storetest.Benchmark(b, adapter(0), 1, 10_000, 1_000_000) }

@@ -99,7 +99,7 @@ func (s *Store) succeeded(g *group) {
 
 // failed takes a group back that did not come to disk. If its transaction
 // shows nevertheless, it was its last sync that failed: then nobody knows what
-// is on disk, and nothing is served until the file is opened anew. Nor after a
+// is on disk, and nothing is served until the file is opened again. Nor after a
 // panic, which may have left bbolt's lock held.
 func (s *Store) failed(g *group, cause error) error {
 	if isPanic(cause) {

@@ -107,7 +107,7 @@ func newPair() func(kind string) store.Stream {
 var rowData = make([]byte, 900)
 
 func newRow(name store.Stream, position uint64) store.Append {
-	return store.Append{Stream: name, Position: position, Attempt: store.Attempt{1}, Data: rowData}
+	return store.Append{Stream: name, Position: position, WriteID: store.WriteID{1}, Data: rowData}
 }
 
 func processorTime(tb testing.TB) time.Duration {

@@ -32,7 +32,7 @@ func (d *disk) reached(id int) {
 // will get.
 func (d *disk) lost(cause error) error {
 	d.mu.Lock()
-	d.broken = fmt.Errorf("%w: writing failed, open the store anew: %w", store.ErrUnavailable, cause)
+	d.broken = fmt.Errorf("%w: writing failed, open the store again: %w", store.ErrUnavailable, cause)
 	d.mu.Unlock()
 	d.changed.Broadcast()
 	return d.broken

@@ -23,7 +23,7 @@ func Load(tb testing.TB, s *Store, name store.Stream, n int, data []byte) {
 	for p := 1; p <= n; {
 		group := []*request{}
 		for ; len(group) < 20_000 && p <= n; p++ {
-			a := store.Append{Stream: name, Position: uint64(p), Attempt: store.Attempt{1}, Data: data}
+			a := store.Append{Stream: name, Position: uint64(p), WriteID: store.WriteID{1}, Data: data}
 			group = append(group, newRequest([]store.Write{a}))
 		}
 		outcomes, err := s.commitGroup(group)

@@ -28,7 +28,7 @@ func openTest(t *testing.T, o Options) *Store {
 }
 
 func row(name store.Stream, position uint64) store.Append {
-	return store.Append{Stream: name, Position: position, Attempt: store.Attempt{byte(position), 7}, Data: []byte("data")}
+	return store.Append{Stream: name, Position: position, WriteID: store.WriteID{byte(position), 7}, Data: []byte("data")}
 }
 
 func wantTip(t *testing.T, s *Store, name store.Stream, position uint64) {
@@ -218,12 +218,12 @@ func TestARowPublishedByAFailedGroupIsForgottenAndItsPlaceTakenByTheNext(t *test
 	wantTip(t, s, "stream", 3)
 	wantTip(t, s, "new", 0)
 	other := row("stream", 4)
-	other.Attempt = store.Attempt{99}
+	other.WriteID = store.WriteID{99}
 	if err := s.Commit(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := s.Rows(t.Context(), "stream", 1, 10, store.Ascending)
-	if err != nil || len(rows) != 4 || rows[3].Attempt != other.Attempt {
+	if err != nil || len(rows) != 4 || rows[3].WriteID != other.WriteID {
 		t.Errorf("Rows() = %d rows, %v, want 4 with the second writer's", len(rows), err)
 	}
 }

@@ -61,7 +61,7 @@ func indexKey(stream, position uint64) []byte {
 func newRecord(a store.Append) []byte {
 	b := make([]byte, headerSize, headerSize+len(a.Data))
 	b[0] = rowFormat
-	copy(b[1:], a.Attempt[:])
+	copy(b[1:], a.WriteID[:])
 	binary.BigEndian.PutUint64(b[25:], a.Position)
 	return append(b, a.Data...)
 }
@@ -82,7 +82,7 @@ func parseRecord(record []byte, stream, position uint64) (store.Row, error) {
 		return store.Row{}, damaged("row %d of stream %d is another's: row %d of stream %d", position, stream,
 			parseNumber(record[25:33]), parseNumber(record[17:25]))
 	}
-	return store.Row{Position: position, Attempt: store.Attempt(record[1:17]), Data: record[headerSize:]}, nil
+	return store.Row{Position: position, WriteID: store.WriteID(record[1:17]), Data: record[headerSize:]}, nil
 }
 
 // prefix begins every key of a partition. The length comes first, so that no
@@ -143,7 +143,7 @@ func newDocument(d store.Doc) []byte {
 	b = append(b, rowFormat)
 	b = binary.AppendUvarint(b, d.Version)
 	b = binary.AppendVarint(b, d.Number)
-	b = append(b, d.Attempt[:]...)
+	b = append(b, d.WriteID[:]...)
 	b = appendText(b, d.Index.Partition)
 	b = appendText(b, d.Index.Sort)
 	return append(b, d.Data...)
@@ -175,10 +175,10 @@ func parseDocumentBody(k store.Key, b []byte) (d store.Doc, ok bool) {
 		return d, false
 	}
 	b = b[used:]
-	if d.Number, used = binary.Varint(b); used <= 0 || len(b) < used+len(d.Attempt) {
+	if d.Number, used = binary.Varint(b); used <= 0 || len(b) < used+len(d.WriteID) {
 		return d, false
 	}
-	b = b[used+copy(d.Attempt[:], b[used:]):]
+	b = b[used+copy(d.WriteID[:], b[used:]):]
 	for _, text := range []*string{&d.Index.Partition, &d.Index.Sort} {
 		n, used := binary.Uvarint(b)
 		if used <= 0 || n > uint64(len(b)-used) {

@@ -49,7 +49,7 @@ func TestDocumentsAndRecordsComeBackAsTheyWere(t *testing.T) {
 		d := store.Doc{
 			Key:     anyKey.Draw(t, "key"),
 			Version: rapid.Uint64Min(1).Draw(t, "version"),
-			Attempt: store.Attempt(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "attempt")),
+			WriteID: store.WriteID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "attempt")),
 			Number:  rapid.Int64().Draw(t, "number"),
 			Data:    rapid.SliceOf(rapid.Byte()).Draw(t, "data"),
 		}
@@ -63,11 +63,11 @@ func TestDocumentsAndRecordsComeBackAsTheyWere(t *testing.T) {
 		if k, err := parseDocumentKey(documentKey(d.Key)); err != nil || k != d.Key {
 			t.Fatalf("parseDocumentKey() = %q, %v, want %q", k, err, d.Key)
 		}
-		a := store.Append{Position: d.Version, Attempt: d.Attempt, Data: d.Data}
+		a := store.Append{Position: d.Version, WriteID: d.WriteID, Data: d.Data}
 		record := newRecord(a)
 		setStream(record, 77)
 		row, err := parseRecord(record, 77, d.Version)
-		want := store.Row{Position: a.Position, Attempt: a.Attempt, Data: a.Data}
+		want := store.Row{Position: a.Position, WriteID: a.WriteID, Data: a.Data}
 		if diff := cmp.Diff(want, row, cmpopts.EquateEmpty()); diff != "" || err != nil {
 			t.Fatalf("parseRecord() = %v, (-want +got):\n%s", err, diff)
 		}

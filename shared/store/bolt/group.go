@@ -59,7 +59,7 @@ func newGroup(s *Store, tx *bbolt.Tx) *group {
 // commit applies one commit of the group, or says why not. An error ends the
 // group.
 func (g *group) commit(r *request) (outcome, err error) {
-	own, refusal := store.Judge(r.writes, g)
+	own, refusal := store.Decide(r.writes, g)
 	switch {
 	case own:
 		return nil, nil

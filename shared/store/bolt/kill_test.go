@@ -56,7 +56,7 @@ func writeUntilKilled(path string) {
 			tip, err := s.Tip(ctx, childStream(i))
 			for p := tip.Position + 1; err == nil; p++ {
 				a := newRow(childStream(i), p)
-				a.Attempt = store.Attempt{byte(i) + 1, byte(p), byte(p >> 8)}
+				a.WriteID = store.WriteID{byte(i) + 1, byte(p), byte(p >> 8)}
 				err = s.Commit(ctx, a, store.Add{Key: childCount(i), Delta: 1, Max: 1 << 40})
 				if err == nil {
 					_, err = fmt.Println(i, p)
@@ -136,8 +136,8 @@ func checkChild(t *testing.T, s store.Store, i int, acked uint64) int {
 			t.Fatalf("Rows() = %v, want nil", err)
 		}
 		for _, r := range rows {
-			if n++; r.Position != n || r.Attempt != (store.Attempt{byte(i) + 1, byte(n), byte(n >> 8)}) || len(r.Data) != len(rowData) {
-				t.Fatalf("writer %d: row %d = %d %s with %d bytes", i, n, r.Position, r.Attempt, len(r.Data))
+			if n++; r.Position != n || r.WriteID != (store.WriteID{byte(i) + 1, byte(n), byte(n >> 8)}) || len(r.Data) != len(rowData) {
+				t.Fatalf("writer %d: row %d = %d %s with %d bytes", i, n, r.Position, r.WriteID, len(r.Data))
 			}
 		}
 		if len(rows) == 0 {

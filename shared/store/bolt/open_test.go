@@ -30,7 +30,7 @@ func open(t testing.TB, path string, o bolt.Options) *bolt.Store {
 func fill(t testing.TB, s store.Store, name store.Stream, from, to int) {
 	t.Helper()
 	for p := from; p <= to; p++ {
-		a := store.Append{Stream: name, Position: uint64(p), Attempt: store.Attempt{byte(p), 1}, Data: fmt.Append(nil, p)}
+		a := store.Append{Stream: name, Position: uint64(p), WriteID: store.WriteID{byte(p), 1}, Data: fmt.Append(nil, p)}
 		if err := s.Commit(t.Context(), a); err != nil {
 			t.Fatalf("Commit(row %d) = %v, want nil", p, err)
 		}
@@ -47,8 +47,8 @@ func wantRows(t testing.TB, s store.Store, name store.Stream, n int) {
 			t.Fatalf("Rows() = %v, want nil", err)
 		}
 		for _, r := range rows {
-			if seen++; int(r.Position) != seen || string(r.Data) != fmt.Sprint(seen) || r.Attempt != (store.Attempt{byte(seen), 1}) {
-				t.Fatalf("row %d = %d %q %s", seen, r.Position, r.Data, r.Attempt)
+			if seen++; int(r.Position) != seen || string(r.Data) != fmt.Sprint(seen) || r.WriteID != (store.WriteID{byte(seen), 1}) {
+				t.Fatalf("row %d = %d %q %s", seen, r.Position, r.Data, r.WriteID)
 			}
 		}
 		if len(rows) == 0 {
@@ -187,8 +187,8 @@ func writeFormat0(t *testing.T, path string, streams map[store.Stream]int) {
 			for p := 1; p <= n; p++ {
 				k := binary.BigEndian.AppendUint16(nil, uint16(len(name)))
 				k = binary.BigEndian.AppendUint64(append(k, name...), uint64(p))
-				attempt := store.Attempt{byte(p), 1}
-				if err := tx.Bucket([]byte("rows")).Put(k, fmt.Append(attempt[:], p)); err != nil {
+				writeID := store.WriteID{byte(p), 1}
+				if err := tx.Bucket([]byte("rows")).Put(k, fmt.Append(writeID[:], p)); err != nil {
 					return err
 				}
 			}

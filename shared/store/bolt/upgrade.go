@@ -16,7 +16,7 @@ import (
 
 // steps bring a file from one format to the next: step i from format i. A step
 // may need several transactions; the last one sets the format, and until then
-// the step can be begun anew.
+// the step can be begun again.
 var steps = [Format]func(*bbolt.DB) error{journalRows}
 
 // upgrade brings a file to this Format. A file without anything in it is new.
@@ -73,7 +73,7 @@ func makeBuckets(tx *bbolt.Tx) error {
 }
 
 // backup copies the file to <file>.v<N>.bak, which is there whole or not at
-// all. After an upgrade that was interrupted it is made anew: what a step has
+// all. After an upgrade that was interrupted it is made again: what a step has
 // written until then stands beside the old rows and changes none of them.
 func backup(db *bbolt.DB, format int) error {
 	path := fmt.Sprintf("%s.v%d.bak", db.Path(), format)
@@ -177,5 +177,5 @@ func parseRow0(k, v []byte) (a store.Append, err error) {
 		return a, damaged("%q is no row", k)
 	}
 	return store.Append{Stream: store.Stream(k[2 : 2+n]), Position: parseNumber(k[2+n:]),
-		Attempt: store.Attempt(v[:16]), Data: v[16:]}, nil
+		WriteID: store.WriteID(v[:16]), Data: v[16:]}, nil
 }

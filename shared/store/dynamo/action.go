@@ -82,7 +82,7 @@ func (s *Store) update(a store.Add) *types.Update {
 // conditions, and not refused for their token.
 //
 // Deletes alone have no token: without an attempt, deleting the same versions
-// of documents that were made anew would look like the deletion before, and
+// of documents that were made again would look like the deletion before, and
 // DynamoDB would do nothing.
 func token(writes []store.Write) string {
 	h, owned := sha256.New(), false
@@ -97,10 +97,10 @@ func token(writes []store.Write) string {
 		switch w := w.(type) {
 		case store.Append:
 			owned = true
-			part('a', string(w.Stream), string(w.Attempt[:]), fmt.Sprint(w.Position), string(w.Data))
+			part('a', string(w.Stream), string(w.WriteID[:]), fmt.Sprint(w.Position), string(w.Data))
 		case store.Put:
 			owned = true
-			part('p', w.Key.Partition, w.Key.Sort, string(w.Attempt[:]), fmt.Sprint(w.If, w.Number),
+			part('p', w.Key.Partition, w.Key.Sort, string(w.WriteID[:]), fmt.Sprint(w.If, w.Number),
 				string(w.Data), w.Index.Partition, w.Index.Sort)
 		case store.Delete:
 			part('d', w.Key.Partition, w.Key.Sort, fmt.Sprint(w.If))

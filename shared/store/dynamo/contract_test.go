@@ -15,16 +15,16 @@ import (
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
-// home is DynamoDB Local as the contract suite needs it: fresh tables per
+// fixture is DynamoDB Local as the contract suite needs it: fresh tables per
 // store, and a memory of which, to open them again.
-type home struct {
+type fixture struct {
 	client *dynamodb.Client
 	tables sync.Map // of each *dynamo.Store
 }
 
-func newHome(tb testing.TB) (*home, storetest.Home) {
-	h := &home{client: dynamolocal.Client(dynamolocal.Start(tb))}
-	return h, storetest.Home{
+func newFixture(tb testing.TB) (*fixture, storetest.Adapter) {
+	h := &fixture{client: dynamolocal.Client(dynamolocal.Start(tb))}
+	return h, storetest.Adapter{
 		Open: func(tb testing.TB) store.Store {
 			return h.open(tb, dynamolocal.Tables(tb, dynamolocal.Start(tb)))
 		},
@@ -41,7 +41,7 @@ func newHome(tb testing.TB) (*home, storetest.Home) {
 	}
 }
 
-func (h *home) open(tb testing.TB, tables dynamo.Tables) store.Store {
+func (h *fixture) open(tb testing.TB, tables dynamo.Tables) store.Store {
 	s := dynamo.New(h.client, tables)
 	h.tables.Store(s, tables)
 	tb.Cleanup(func() {
@@ -53,14 +53,14 @@ func (h *home) open(tb testing.TB, tables dynamo.Tables) store.Store {
 }
 
 // load writes rows in batches, past the adapter's conditions.
-func (h *home) load(tb testing.TB, s store.Store, name store.Stream, n int) {
+func (h *fixture) load(tb testing.TB, s store.Store, name store.Stream, n int) {
 	tables, _ := h.tables.Load(s)
 	table := tables.(dynamo.Tables).Rows
 	const batch = 25
 	for next := 1; next <= n; {
 		var puts []types.WriteRequest
 		for ; next <= n && len(puts) < batch; next++ {
-			row := store.Append{Stream: name, Position: uint64(next), Attempt: store.Attempt{1}, Data: make([]byte, 500)}
+			row := store.Append{Stream: name, Position: uint64(next), WriteID: store.WriteID{1}, Data: make([]byte, 500)}
 			puts = append(puts, types.WriteRequest{PutRequest: &types.PutRequest{Item: dynamo.RowItem(row)}})
 		}
 		out, err := h.client.BatchWriteItem(tb.Context(), &dynamodb.BatchWriteItemInput{
@@ -72,13 +72,13 @@ func (h *home) load(tb testing.TB, s store.Store, name store.Stream, n int) {
 }
 
 func TestContractHoldsOnDynamoDBLocal(t *testing.T) {
-	_, home := newHome(t)
-	storetest.Run(t, home)
+	_, fixture := newFixture(t)
+	storetest.Run(t, fixture)
 }
 
 func BenchmarkDynamoDBLocal(b *testing.B) {
-	_, home := newHome(b)
-	storetest.Benchmark(b, home, 1, 10_000)
+	_, fixture := newFixture(b)
+	storetest.Benchmark(b, fixture, 1, 10_000)
 }
 
 // Without attempts two such commits are the same to the byte, and DynamoDB's
@@ -88,7 +88,7 @@ func TestDeletesTogetherWorkAgainOnDocumentsMadeAnew(t *testing.T) {
 	a, b := store.Key{Partition: "p", Sort: "a"}, store.Key{Partition: "p", Sort: "b"}
 	for range 2 {
 		for _, commit := range [][]store.Write{
-			{store.Put{Key: a, Attempt: newAttempt()}, store.Put{Key: b, Attempt: newAttempt()}},
+			{store.Put{Key: a, WriteID: newAttempt()}, store.Put{Key: b, WriteID: newAttempt()}},
 			{store.Delete{Key: a, If: 1}, store.Delete{Key: b, If: 1}},
 		} {
 			if err := s.Commit(t.Context(), commit...); err != nil {
@@ -107,7 +107,7 @@ func TestTablesAreMadeOnce(t *testing.T) {
 	endpoint := dynamolocal.Start(t)
 	tables, client := dynamolocal.Tables(t, endpoint), dynamolocal.Client(endpoint)
 	s := dynamo.New(client, tables)
-	if err := s.Commit(t.Context(), store.Append{Stream: "s", Position: 1, Attempt: newAttempt()}); err != nil {
+	if err := s.Commit(t.Context(), store.Append{Stream: "s", Position: 1, WriteID: newAttempt()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := dynamo.CreateTables(t.Context(), client, tables); err != nil {
@@ -123,7 +123,7 @@ func TestMissingTableIsUnavailable(t *testing.T) {
 	if _, err := s.Tip(t.Context(), "s"); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Tip() = %v, want ErrUnavailable", err)
 	}
-	err := s.Commit(t.Context(), store.Append{Stream: "s", Position: 1, Attempt: newAttempt()})
+	err := s.Commit(t.Context(), store.Append{Stream: "s", Position: 1, WriteID: newAttempt()})
 	if !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Commit() = %v, want ErrUnavailable", err)
 	}
@@ -133,7 +133,7 @@ func TestCommitAboveATransactionsSizeIsTooLarge(t *testing.T) {
 	s := dynamolocal.Store(t)
 	var writes []store.Write
 	for i := range 12 {
-		writes = append(writes, store.Append{Stream: store.Stream(rune('a' + i)), Position: 1, Attempt: newAttempt(),
+		writes = append(writes, store.Append{Stream: store.Stream(rune('a' + i)), Position: 1, WriteID: newAttempt(),
 			Data: make([]byte, store.MaxData)})
 	}
 	if err := s.Commit(t.Context(), writes...); !errors.Is(err, store.ErrTooLarge) {

@@ -1,13 +1,12 @@
 // Package dynamo is the store over two tables of Amazon DynamoDB: rows, which
 // are only ever put, and docs.
 //
-// It imports the store port, problem, obs and the AWS SDK. Each commit is one request: a
-// conditional put or delete for a single write, a transaction for several. The
-// invariant of the port, that no position is written before the one below it,
-// is kept without a head item: a row is put only where no row is, and only
-// with proof that the row below exists. Rows are never deleted, so a proof
-// never expires: this process has read or written such a row (lengths.go), or
-// reads it first.
+// Each commit is one request: a conditional put or delete for a single write, a
+// transaction for several. The invariant of the port, that no position is
+// written before the one below it, is kept without a head item: a row is put
+// only where no row is, and only with proof that the row below exists. Rows are
+// never deleted, so a proof never expires: this process has read or written
+// such a row (lengths.go), or reads it first.
 package dynamo
 
 import (

@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 )
 
-func newAttempt() (a store.Attempt) {
+func newAttempt() (a store.WriteID) {
 	rand.Read(a[:])
 	return a
 }
@@ -66,10 +66,10 @@ func (l *line) newPlace(t *testing.T) place {
 		changed: store.Key{Partition: name, Sort: "changed"}, gone: store.Key{Partition: name, Sort: "gone"}}
 	l.proxy.Set()
 	for _, w := range []store.Write{
-		store.Append{Stream: p.stream, Position: 1, Attempt: newAttempt(), Data: []byte("first")},
-		store.Put{Key: p.balance, Attempt: newAttempt(), Number: 10},
-		store.Put{Key: p.changed, Attempt: newAttempt(), Data: []byte("before")},
-		store.Put{Key: p.gone, Attempt: newAttempt()},
+		store.Append{Stream: p.stream, Position: 1, WriteID: newAttempt(), Data: []byte("first")},
+		store.Put{Key: p.balance, WriteID: newAttempt(), Number: 10},
+		store.Put{Key: p.changed, WriteID: newAttempt(), Data: []byte("before")},
+		store.Put{Key: p.gone, WriteID: newAttempt()},
 	} {
 		if err := l.direct.Commit(t.Context(), w); err != nil {
 			t.Fatal(err)
@@ -124,12 +124,12 @@ type act struct {
 
 var acts = []act{
 	{"append", "PutItem", func(p place, who string) []store.Write {
-		return []store.Write{store.Append{Stream: p.stream, Position: 2, Attempt: newAttempt(), Data: []byte(who)}}
+		return []store.Write{store.Append{Stream: p.stream, Position: 2, WriteID: newAttempt(), Data: []byte(who)}}
 	}, func(who string) seen {
 		return seen{Rows: []string{"first", who}, Balance: 10, Changed: "before", Version: 1}
 	}},
 	{"put", "PutItem", func(p place, who string) []store.Write {
-		return []store.Write{store.Put{Key: p.changed, If: 1, Attempt: newAttempt(), Data: []byte(who)}}
+		return []store.Write{store.Put{Key: p.changed, If: 1, WriteID: newAttempt(), Data: []byte(who)}}
 	}, func(who string) seen {
 		return seen{Rows: []string{"first"}, Balance: 10, Changed: who, Version: 2}
 	}},
@@ -140,9 +140,9 @@ var acts = []act{
 	}},
 	{"transaction", "TransactWriteItems", func(p place, who string) []store.Write {
 		return []store.Write{
-			store.Append{Stream: p.stream, Position: 2, Attempt: newAttempt(), Data: []byte(who)},
+			store.Append{Stream: p.stream, Position: 2, WriteID: newAttempt(), Data: []byte(who)},
 			store.Add{Key: p.balance, Delta: -6, Max: 100}, // a second time it would leave its bounds
-			store.Put{Key: p.changed, If: 1, Attempt: newAttempt(), Data: []byte(who)},
+			store.Put{Key: p.changed, If: 1, WriteID: newAttempt(), Data: []byte(who)},
 			store.Delete{Key: p.gone, If: 1},
 		}
 	}, func(who string) seen {
@@ -293,7 +293,7 @@ func TestAppendWithoutProofIsNotSentWhenItsProofCannotBeRead(t *testing.T) {
 	l := newLine(t)
 	p := l.newPlace(t)
 	s := l.faulty(1)
-	a := store.Append{Stream: p.stream, Position: 2, Attempt: newAttempt()}
+	a := store.Append{Stream: p.stream, Position: 2, WriteID: newAttempt()}
 	for _, f := range []faultproxy.Fault{faultproxy.Drop, faultproxy.DropAnswer, faultproxy.Throttle, faultproxy.Hang} {
 		l.proxy.Set(faultproxy.Rule{Operation: "GetItem", Fault: f})
 		if err := s.Commit(t.Context(), a); !errors.Is(err, store.ErrUnavailable) {
@@ -372,7 +372,7 @@ func TestAppliedTransactionIsKnownAfterItsDocumentsChanged(t *testing.T) {
 	p := l.newPlace(t)
 	s := l.faulty(1)
 	put := func(k store.Key, version uint64, data string) store.Put {
-		return store.Put{Key: k, If: version, Attempt: newAttempt(), Data: []byte(data)}
+		return store.Put{Key: k, If: version, WriteID: newAttempt(), Data: []byte(data)}
 	}
 	writes := []store.Write{put(p.changed, 1, "mine"), put(p.gone, 1, "mine")}
 	l.proxy.Set(faultproxy.Rule{Operation: "TransactWriteItems", Nth: 1, Fault: faultproxy.DropAnswer})

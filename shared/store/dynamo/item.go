@@ -16,7 +16,7 @@ import (
 const (
 	attrPK      = "pk" // rows: the stream, as bytes; docs: the partition
 	attrSK      = "sk" // rows: the position; docs: the sort
-	attrAttempt = "a"
+	attrWriteID = "a"
 	attrData    = "d"
 	attrVersion = "v"  // docs
 	attrNumber  = "n"  // docs; absent is 0
@@ -48,7 +48,7 @@ func rowKey(s store.Stream, p uint64) item {
 
 func rowItem(a store.Append) item {
 	it := rowKey(a.Stream, a.Position)
-	it[attrAttempt] = bin(a.Attempt[:])
+	it[attrWriteID] = bin(a.WriteID[:])
 	it[attrData] = bin(a.Data)
 	return it
 }
@@ -60,7 +60,7 @@ func docItemKey(k store.Key) item {
 func docItem(p store.Put) item {
 	it := docItemKey(p.Key)
 	it[attrVersion] = num(p.If + 1)
-	it[attrAttempt] = bin(p.Attempt[:])
+	it[attrWriteID] = bin(p.WriteID[:])
 	it[attrData] = bin(p.Data)
 	if p.Number != 0 {
 		it[attrNumber] = numText(strconv.FormatInt(p.Number, 10))
@@ -73,7 +73,7 @@ func docItem(p store.Put) item {
 
 func readRow(it item) (store.Row, error) {
 	r := reader{item: it}
-	row := store.Row{Position: r.uint(attrSK), Attempt: r.attempt(), Data: r.bytes(attrData)}
+	row := store.Row{Position: r.uint(attrSK), WriteID: r.attempt(), Data: r.bytes(attrData)}
 	if row.Position == 0 {
 		r.fail(attrSK, "a position from 1")
 	}
@@ -87,8 +87,8 @@ func readDoc(it item) (store.Doc, error) {
 		Version: r.uint(attrVersion),
 	}
 	// An Add may have made the document: then it has neither of these.
-	if r.has(attrAttempt) || r.has(attrData) {
-		doc.Attempt, doc.Data = r.attempt(), r.bytes(attrData)
+	if r.has(attrWriteID) || r.has(attrData) {
+		doc.WriteID, doc.Data = r.attempt(), r.bytes(attrData)
 	}
 	if r.has(attrNumber) {
 		doc.Number = r.int(attrNumber)
@@ -133,9 +133,9 @@ func (r *reader) bytes(name string) []byte {
 	return v.Value
 }
 
-func (r *reader) attempt() (a store.Attempt) {
-	if copy(a[:], r.bytes(attrAttempt)) != len(a) {
-		r.fail(attrAttempt, "16 bytes")
+func (r *reader) attempt() (a store.WriteID) {
+	if copy(a[:], r.bytes(attrWriteID)) != len(a) {
+		r.fail(attrWriteID, "16 bytes")
 	}
 	return a
 }

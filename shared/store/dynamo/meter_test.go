@@ -23,10 +23,10 @@ func TestTheMeterCountsWhatEachOperationCosts(t *testing.T) {
 	endpoint := dynamolocal.Start(t)
 	s := dynamo.New(dynamolocal.Client(endpoint), dynamolocal.Tables(t, endpoint))
 	row := func(stream store.Stream, p uint64, size int) store.Append {
-		return store.Append{Stream: stream, Position: p, Attempt: newAttempt(), Data: make([]byte, size)}
+		return store.Append{Stream: stream, Position: p, WriteID: newAttempt(), Data: make([]byte, size)}
 	}
 	doc := store.Key{Partition: "p", Sort: "s"}
-	put := func(version uint64) store.Put { return store.Put{Key: doc, If: version, Attempt: newAttempt()} }
+	put := func(version uint64) store.Put { return store.Put{Key: doc, If: version, WriteID: newAttempt()} }
 	for _, step := range []struct {
 		fact string
 		do   func(context.Context)

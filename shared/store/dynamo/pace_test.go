@@ -43,7 +43,7 @@ func TestAPacedReaderKeepsItsRate(t *testing.T) {
 	tables := dynamolocal.Tables(t, endpoint)
 	direct := dynamo.New(dynamolocal.Client(endpoint), tables)
 	for p := uint64(1); p <= 40; p++ {
-		err := direct.Commit(t.Context(), store.Append{Stream: "s", Position: p, Attempt: newAttempt(), Data: make([]byte, 10_000)})
+		err := direct.Commit(t.Context(), store.Append{Stream: "s", Position: p, WriteID: newAttempt(), Data: make([]byte, 10_000)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +96,8 @@ func TestAPacedReaderWaitsWhileItIsThrottled(t *testing.T) {
 // TestAListOfStreamsReadsLittleOfLongOnes: what a list costs grows with the
 // streams, not with their rows.
 func TestAListOfStreamsReadsLittleOfLongOnes(t *testing.T) {
-	h, home := newHome(t)
-	s := home.Open(t).(*dynamo.Store)
+	h, fixture := newFixture(t)
+	s := fixture.Open(t).(*dynamo.Store)
 	want := []store.Stream{"long", "longer", "short"}
 	h.load(t, s, "long", 2000)
 	h.load(t, s, "longer", 4000)

@@ -76,18 +76,18 @@ func (r racer) race(s *dynamo.Store, position uint64) round {
 	start := make(chan struct{})
 	for i := range writersPerProcess {
 		wg.Go(func() {
-			a := store.Append{Stream: store.Stream(r.Stream), Position: position, Attempt: newAttempt(),
+			a := store.Append{Stream: store.Stream(r.Stream), Position: position, WriteID: newAttempt(),
 				Data: fmt.Appendf(nil, "process %d writer %d", r.Name, i)}
 			<-start
 			err := s.Commit(context.Background(), a)
 			mu.Lock()
 			defer mu.Unlock()
 			if taken, ok := errors.AsType[*store.TakenError](err); ok {
-				out.Refused = append(out.Refused, taken.Occupant.Attempt.String())
+				out.Refused = append(out.Refused, taken.Occupant.WriteID.String())
 			} else if err != nil {
 				out.Failed = append(out.Failed, err.Error())
 			} else {
-				out.Accepted = append(out.Accepted, a.Attempt.String())
+				out.Accepted = append(out.Accepted, a.WriteID.String())
 			}
 		})
 	}
@@ -184,8 +184,8 @@ func TestOf64WritersIn4ProcessesExactlyOneIsAcceptedEveryRound(t *testing.T) {
 			t.Fatalf("Rows(%d) = %d rows, %v", next, len(rows), err)
 		}
 		for _, row := range rows {
-			if row.Position != next || row.Attempt.String() != winners[next-1] {
-				t.Fatalf("row %d is at %d and of %v, want the winner %s", next, row.Position, row.Attempt, winners[next-1])
+			if row.Position != next || row.WriteID.String() != winners[next-1] {
+				t.Fatalf("row %d is at %d and of %v, want the winner %s", next, row.Position, row.WriteID, winners[next-1])
 			}
 			next++
 		}

@@ -47,17 +47,17 @@ func failures(err error, n int) (failed []failure, certain bool) {
 // own: then an earlier try was applied, and all of it.
 func applied(writes []store.Write, failed []failure) bool {
 	for i, f := range failed {
-		if f.met[attrAttempt] == nil {
+		if f.met[attrWriteID] == nil {
 			continue
 		}
 		r := reader{item: f.met}
 		switch w := writes[i].(type) {
 		case store.Append:
-			if r.attempt() == w.Attempt {
+			if r.attempt() == w.WriteID {
 				return true
 			}
 		case store.Put:
-			if r.attempt() == w.Attempt {
+			if r.attempt() == w.WriteID {
 				return true
 			}
 		}

@@ -14,10 +14,10 @@ import (
 )
 
 var (
-	mine, others = store.Attempt{1}, store.Attempt{2}
+	mine, others = store.WriteID{1}, store.WriteID{2}
 
-	rowWrite = store.Append{Stream: "s", Position: 2, Attempt: mine}
-	putWrite = store.Put{Key: store.Key{Partition: "p", Sort: "put"}, If: 1, Attempt: mine}
+	rowWrite = store.Append{Stream: "s", Position: 2, WriteID: mine}
+	putWrite = store.Put{Key: store.Key{Partition: "p", Sort: "put"}, If: 1, WriteID: mine}
 	addWrite = store.Add{Key: store.Key{Partition: "p", Sort: "add"}, Delta: 1, Max: 5}
 	delWrite = store.Delete{Key: store.Key{Partition: "p", Sort: "delete"}, If: 1}
 )
@@ -40,11 +40,11 @@ func canceled(reasons ...any) error {
 }
 
 func TestRefusalsFollowTheContractsOrder(t *testing.T) {
-	row := func(a store.Attempt) item { return rowItem(store.Append{Stream: "s", Position: 2, Attempt: a}) }
-	doc := func(v uint64, a store.Attempt, n int64) item {
-		return docItem(store.Put{Key: putWrite.Key, If: v - 1, Attempt: a, Number: n})
+	row := func(a store.WriteID) item { return rowItem(store.Append{Stream: "s", Position: 2, WriteID: a}) }
+	doc := func(v uint64, a store.WriteID, n int64) item {
+		return docItem(store.Put{Key: putWrite.Key, If: v - 1, WriteID: a, Number: n})
 	}
-	taken := &store.TakenError{Stream: "s", Position: 2, Occupant: store.Row{Position: 2, Attempt: others, Data: []byte{}}}
+	taken := &store.TakenError{Stream: "s", Position: 2, Occupant: store.Row{Position: 2, WriteID: others, Data: []byte{}}}
 	bounds := &store.BoundsError{Key: addWrite.Key, Number: 5}
 	conflict := &store.ConflictError{Key: putWrite.Key, Version: 3}
 	writes := []store.Write{putWrite, delWrite, addWrite, rowWrite}
@@ -119,15 +119,15 @@ func TestDamagedItemsAreRefusedByName(t *testing.T) {
 		read func() error
 	}{
 		{"attribute d", func() error { _, err := readRow(without(row(), attrData)); return err }},
-		{"attribute a", func() error { _, err := readRow(without(row(), attrAttempt)); return err }},
-		{"attribute a", func() error { _, err := readRow(with(row(), attrAttempt, bin([]byte{1}))); return err }},
+		{"attribute a", func() error { _, err := readRow(without(row(), attrWriteID)); return err }},
+		{"attribute a", func() error { _, err := readRow(with(row(), attrWriteID, bin([]byte{1}))); return err }},
 		{"attribute sk", func() error { _, err := readRow(with(row(), attrSK, numText("0"))); return err }},
 		{"attribute sk", func() error { _, err := readRow(with(row(), attrSK, numText("1.5"))); return err }},
 		{"attribute sk", func() error { _, err := readRow(with(row(), attrSK, str("2"))); return err }},
 		{"attribute d", func() error { _, err := readRow(with(row(), attrData, str("text"))); return err }},
 		{"attribute v", func() error { _, err := readDoc(without(doc(), attrVersion)); return err }},
 		{"attribute d", func() error { _, err := readDoc(without(doc(), attrData)); return err }},
-		{"attribute a", func() error { _, err := readDoc(without(doc(), attrAttempt)); return err }},
+		{"attribute a", func() error { _, err := readDoc(without(doc(), attrWriteID)); return err }},
 		{"attribute n", func() error { _, err := readDoc(with(doc(), attrNumber, numText("1e3"))); return err }},
 		{"attribute xs", func() error { _, err := readDoc(with(doc(), attrIndexPK, str("p"))); return err }},
 		{"attribute pk", func() error { _, err := readDoc(with(doc(), attrPK, num(1))); return err }},
@@ -145,13 +145,13 @@ func TestTokenIsOfEverythingWritten(t *testing.T) {
 	for i, writes := range [][]store.Write{
 		{rowWrite, putWrite}, {putWrite, rowWrite}, {rowWrite}, {putWrite, delWrite}, {putWrite, addWrite},
 		{delWrite, store.Delete{Key: putWrite.Key, If: 1}},
-		{store.Append{Stream: "s", Position: 2, Attempt: others}, putWrite},
-		{store.Append{Stream: "s", Position: 3, Attempt: mine}, putWrite},
-		{store.Append{Stream: "s", Position: 2, Attempt: mine, Data: []byte("d")}, putWrite},
-		{rowWrite, store.Put{Key: putWrite.Key, If: 2, Attempt: mine}},
-		{rowWrite, store.Put{Key: putWrite.Key, If: 1, Attempt: mine, Number: 1}},
-		{rowWrite, store.Put{Key: putWrite.Key, If: 1, Attempt: mine, Index: index}},
-		{rowWrite, store.Put{Key: store.Key{Partition: "pp", Sort: "ut"}, If: 1, Attempt: mine}},
+		{store.Append{Stream: "s", Position: 2, WriteID: others}, putWrite},
+		{store.Append{Stream: "s", Position: 3, WriteID: mine}, putWrite},
+		{store.Append{Stream: "s", Position: 2, WriteID: mine, Data: []byte("d")}, putWrite},
+		{rowWrite, store.Put{Key: putWrite.Key, If: 2, WriteID: mine}},
+		{rowWrite, store.Put{Key: putWrite.Key, If: 1, WriteID: mine, Number: 1}},
+		{rowWrite, store.Put{Key: putWrite.Key, If: 1, WriteID: mine, Index: index}},
+		{rowWrite, store.Put{Key: store.Key{Partition: "pp", Sort: "ut"}, If: 1, WriteID: mine}},
 		{putWrite, store.Add{Key: addWrite.Key, Delta: 1, Max: 6}},
 		{putWrite, store.Add{Key: addWrite.Key, Delta: 2, Max: 5}},
 		{putWrite, store.Delete{Key: delWrite.Key, If: 2}},

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// CreateTables makes the two tables, for tests and for homes on one machine,
+// CreateTables makes the two tables, for tests and for adapters on one machine,
 // and returns when they can be used. Tables that are there stay as they are.
 // Deployed tables are the infrastructure's, with backups and deletion
 // protection.

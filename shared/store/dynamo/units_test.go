@@ -83,7 +83,7 @@ func TestWriteUnitsAreWholeAndDoubleInATransaction(t *testing.T) {
 // beside the texts, of which the adapter takes the key, the attempt and its
 // names.
 func callRow(stream store.Stream, position uint64, message int) store.Append {
-	a := store.Append{Stream: stream, Position: position, Attempt: newAttempt()}
+	a := store.Append{Stream: stream, Position: position, WriteID: newAttempt()}
 	a.Data = make([]byte, 450-dynamo.RowSize(a)+message)
 	return a
 }
@@ -126,7 +126,7 @@ func TestCallCostsTwoWriteUnitsBelowOneKilobyte(t *testing.T) {
 		position++
 		counter.Reset()
 		if err := s.Commit(t.Context(), callRow(requests, position, tt.message),
-			store.Add{Key: balance, Max: 100}, store.Put{Key: reminder, Attempt: newAttempt()}); err != nil {
+			store.Add{Key: balance, Max: 100}, store.Put{Key: reminder, WriteID: newAttempt()}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Commit(t.Context(), callRow(responses, position, tt.message)); err != nil {
@@ -164,7 +164,7 @@ func TestRoundTripsOfTheStore(t *testing.T) {
 	open := func() *dynamo.Store { return dynamo.New(dynamolocal.Client(endpoint, counter.Option), tables) }
 	requests, _ := pair()
 	row := func(p uint64) store.Append {
-		return store.Append{Stream: requests, Position: p, Attempt: newAttempt()}
+		return store.Append{Stream: requests, Position: p, WriteID: newAttempt()}
 	}
 	takenBy := func(err error, p uint64) {
 		t.Helper()
@@ -202,10 +202,10 @@ func TestRoundTripsOfTheStore(t *testing.T) {
 			takenBy(warm.Commit(t.Context(), row(9)), 0)
 		}, []string{"GetItem"}},
 		{"of two appends the first refusal is told", func() {
-			takenBy(open().Commit(t.Context(), row(6), store.Append{Stream: "other", Position: 2, Attempt: newAttempt()}), 6)
+			takenBy(open().Commit(t.Context(), row(6), store.Append{Stream: "other", Position: 2, WriteID: newAttempt()}), 6)
 		}, []string{"GetItem", "GetItem", "GetItem"}},
 		{"several writes are one transaction", func() {
-			warm.Commit(t.Context(), row(7), store.Put{Key: store.Key{Partition: "p", Sort: "s"}, Attempt: newAttempt()})
+			warm.Commit(t.Context(), row(7), store.Put{Key: store.Key{Partition: "p", Sort: "s"}, WriteID: newAttempt()})
 		}, []string{"GetItem", "TransactWriteItems"}},
 		{"a document is one get", func() { warm.Doc(t.Context(), store.Key{Partition: "p", Sort: "s"}) }, []string{"GetItem"}},
 		{"documents are one query", func() { warm.Docs(t.Context(), store.Range{Partition: "p"}, 10, "") }, []string{"Query"}},

@@ -23,7 +23,7 @@ const warmReads = 2
 // there: half a read unit each. Of documents it reads the one of key, which need
 // not be there but must be one that the role may read. A table without a name is
 // passed over. Warm writes nothing, and whatever it meets, the store may be
-// used: every call asks the tables anew.
+// used: every call asks the tables again.
 //
 // The error is a problem of kind Unavailable that says of each table what is
 // wrong, as far as the answer to a read tells: that it is missing or still

@@ -38,7 +38,7 @@ func (d *documents) at(k store.Key) store.Doc {
 func (d *documents) apply(w store.Write) {
 	switch w := w.(type) {
 	case store.Put:
-		d.replace(store.Doc{Key: w.Key, Version: w.If + 1, Attempt: w.Attempt,
+		d.replace(store.Doc{Key: w.Key, Version: w.If + 1, WriteID: w.WriteID,
 			Data: slices.Clone(w.Data), Number: w.Number, Index: w.Index})
 	case store.Add:
 		doc := d.at(w.Key)

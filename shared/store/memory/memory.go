@@ -2,11 +2,11 @@
 // with it. It serves tests, examples and the measure of what a call costs
 // without a disk.
 //
-// It imports the store port only. Streams are spread over shards with a lock
-// each, so that pairs do not wait for one another; documents, which a call
-// seldom writes, have one lock. Locks are taken in the order of the shards,
-// the documents' last: hence no deadlock, and a commit over several holds them
-// all, so that it is seen whole or not at all.
+// Streams are spread over shards with a lock each, so that pairs do not wait
+// for one another; documents, which a call seldom writes, have one lock. Locks
+// are taken in the order of the shards, the documents' last: hence no deadlock,
+// and a commit over several holds them all, so that it is seen whole or not at
+// all.
 package memory
 
 import (
@@ -133,7 +133,7 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 }
 
 func (sh *shard) append(a store.Append) error {
-	row := store.Row{Position: a.Position, Attempt: a.Attempt, Data: slices.Clone(a.Data)}
+	row := store.Row{Position: a.Position, WriteID: a.WriteID, Data: slices.Clone(a.Data)}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.closed {
@@ -143,7 +143,7 @@ func (sh *shard) append(a store.Append) error {
 	switch {
 	case free:
 		sh.put(a.Stream, row)
-	case held.Position != a.Position || held.Attempt != a.Attempt:
+	case held.Position != a.Position || held.WriteID != a.WriteID:
 		return &store.TakenError{Stream: a.Stream, Position: a.Position, Occupant: store.CloneRow(held)}
 	}
 	return nil
@@ -179,14 +179,14 @@ func (s *Store) commit(writes []store.Write) error {
 	if s.docs.closed {
 		return store.NotApplied(store.ErrClosed)
 	}
-	own, err := store.Judge(writes, locked{s})
+	own, err := store.Decide(writes, locked{s})
 	if own || err != nil {
 		return err
 	}
 	for _, w := range writes {
 		if a, ok := w.(store.Append); ok {
 			sh := &s.shards[s.shardOf(a.Stream)]
-			sh.put(a.Stream, store.Row{Position: a.Position, Attempt: a.Attempt, Data: slices.Clone(a.Data)})
+			sh.put(a.Stream, store.Row{Position: a.Position, WriteID: a.WriteID, Data: slices.Clone(a.Data)})
 			continue
 		}
 		s.docs.apply(w)

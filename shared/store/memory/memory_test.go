@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
 )
 
-var home = storetest.Home{Open: func(testing.TB) store.Store { return memory.New() }}
+var home = storetest.Adapter{Open: func(testing.TB) store.Store { return memory.New() }}
 
 func TestStore(t *testing.T) { storetest.Run(t, home) }
 

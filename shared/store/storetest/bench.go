@@ -13,10 +13,10 @@ import (
 // rowBytes is what a request row with 500 bytes of text comes to.
 const rowBytes = 900
 
-// Benchmark measures a home: commits of one row from 1, 16 and 64 writers,
+// Benchmark measures an adapter: commits of one row from 1, 16 and 64 writers,
 // each on a stream of its own; the accept at the end of short and long streams
 // (lengths); and reads.
-func Benchmark(b *testing.B, h Home, lengths ...int) {
+func Benchmark(b *testing.B, h Adapter, lengths ...int) {
 	for _, writers := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("Commit/writers=%d", writers), func(b *testing.B) { benchCommit(b, h, writers) })
 	}
@@ -50,11 +50,11 @@ func fillLarge(b *testing.B, s store.Store, name store.Stream, n int) {
 	data := make([]byte, rowBytes)
 	random(data)
 	for p := range n {
-		commit(b, s, store.Append{Stream: name, Position: uint64(p + 1), Attempt: newAttempt(), Data: data})
+		commit(b, s, store.Append{Stream: name, Position: uint64(p + 1), WriteID: newWriteID(), Data: data})
 	}
 }
 
-func benchCommit(b *testing.B, h Home, writers int) {
+func benchCommit(b *testing.B, h Adapter, writers int) {
 	s := h.Open(b)
 	data := make([]byte, rowBytes)
 	random(data)
@@ -65,9 +65,9 @@ func benchCommit(b *testing.B, h Home, writers int) {
 	var wg sync.WaitGroup
 	for range writers {
 		wg.Go(func() {
-			name, attempt := newStream(), newAttempt()
+			name, writeID := newStream(), newWriteID()
 			for p := uint64(1); left.Add(-1) >= 0; p++ {
-				if err := s.Commit(b.Context(), store.Append{Stream: name, Position: p, Attempt: attempt, Data: data}); err != nil {
+				if err := s.Commit(b.Context(), store.Append{Stream: name, Position: p, WriteID: writeID, Data: data}); err != nil {
 					b.Error(err)
 					return
 				}
@@ -78,7 +78,7 @@ func benchCommit(b *testing.B, h Home, writers int) {
 }
 
 // benchAppend is an accept: the tip is read, then the next row written.
-func benchAppend(b *testing.B, h Home, length int) {
+func benchAppend(b *testing.B, h Adapter, length int) {
 	s := h.Open(b)
 	var pair identity.ID
 	random(pair[:])
@@ -96,7 +96,7 @@ func benchAppend(b *testing.B, h Home, length int) {
 		if err != nil || tip.Position < uint64(length) {
 			b.Fatalf("Tip() = %d, %v, want at least %d", tip.Position, err, length)
 		}
-		if err := s.Commit(b.Context(), store.Append{Stream: name, Position: tip.Position + 1, Attempt: newAttempt(), Data: data}); err != nil {
+		if err := s.Commit(b.Context(), store.Append{Stream: name, Position: tip.Position + 1, WriteID: newWriteID(), Data: data}); err != nil {
 			b.Fatal(err)
 		}
 	}

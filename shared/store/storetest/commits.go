@@ -26,7 +26,7 @@ type scene struct {
 	present, money store.Doc // what del and add find
 }
 
-func newScene(t *testing.T, h Home) scene {
+func newScene(t *testing.T, h Adapter) scene {
 	t.Helper()
 	c := scene{s: h.Open(t)}
 	c.a, c.b = newRow(newStream(), 1, "a"), newRow(newStream(), 1, "b")
@@ -42,7 +42,7 @@ func newScene(t *testing.T, h Home) scene {
 	return c
 }
 
-func (c *scene) wantNothing(t *testing.T, h Home) {
+func (c *scene) wantNothing(t *testing.T, h Adapter) {
 	t.Helper()
 	wantTip(t, c.s, c.a.Stream, store.Row{})
 	wantTip(t, c.s, c.b.Stream, store.Row{})
@@ -52,7 +52,7 @@ func (c *scene) wantNothing(t *testing.T, h Home) {
 	wantDoc(t, c.s, c.money)
 }
 
-func (c *scene) wantApplied(t *testing.T, h Home) {
+func (c *scene) wantApplied(t *testing.T, h Adapter) {
 	t.Helper()
 	wantTip(t, c.s, c.a.Stream, rowOf(c.a))
 	wantTip(t, c.s, c.b.Stream, rowOf(c.b))
@@ -66,7 +66,7 @@ func (c *scene) wantApplied(t *testing.T, h Home) {
 
 func (c *scene) writes() []store.Write { return []store.Write{c.a, c.put, c.del, c.add, c.b} }
 
-func proveTogether(t *testing.T, h Home) {
+func proveTogether(t *testing.T, h Adapter) {
 	c := newScene(t, h)
 	commit(t, c.s, c.writes()...)
 	c.wantApplied(t, h)
@@ -74,7 +74,7 @@ func proveTogether(t *testing.T, h Home) {
 
 // proveNothing puts a write that is refused at each place among writes that
 // would pass.
-func proveNothing(t *testing.T, h Home) {
+func proveNothing(t *testing.T, h Adapter) {
 	c := newScene(t, h)
 	taken := newRow(newStream(), 1, "")
 	commit(t, c.s, taken)
@@ -110,7 +110,7 @@ func proveNothing(t *testing.T, h Home) {
 	c.wantApplied(t, h)
 }
 
-func proveOrder(t *testing.T, h Home) {
+func proveOrder(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	first, second := newRow(newStream(), 1, "first"), newRow(newStream(), 1, "second")
 	stale, gone := newPut(newKey(), 0, ""), newPut(newKey(), 0, "")
@@ -144,7 +144,7 @@ func proveOrder(t *testing.T, h Home) {
 	}
 }
 
-func proveMaxWrites(t *testing.T, h Home) {
+func proveMaxWrites(t *testing.T, h Adapter) {
 	s, partition := h.Open(t), newPartition()
 	writes := []store.Write{newRow(newStream(), 1, "row")}
 	for i := 1; i < store.MaxWrites; i++ {
@@ -166,12 +166,12 @@ func proveMaxWrites(t *testing.T, h Home) {
 	wantTip(t, s, writes[0].(store.Append).Stream, store.Row{})
 }
 
-// proveLedger is the shape of design §8: the row, the debit and the reminder
+// proveLedger is the shape of shared/README §7: the row, the debit and the reminder
 // go in together; the void row refunds and takes the reminder away.
-func proveLedger(t *testing.T, h Home) {
+func proveLedger(t *testing.T, h Adapter) {
 	s, balance, reminder := h.Open(t), newKey(), newKey()
 	requests, responses := newStream(), newStream()
-	commit(t, s, store.Put{Key: balance, Attempt: newAttempt(), Number: 10})
+	commit(t, s, store.Put{Key: balance, WriteID: newWriteID(), Number: 10})
 	debit := store.Add{Key: balance, Delta: -7, Max: 1 << 40}
 	accept := newRow(requests, 1, "request")
 	commit(t, s, accept, debit, newPut(reminder, 0, "due"))

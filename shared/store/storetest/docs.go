@@ -15,14 +15,14 @@ import (
 )
 
 var docFacts = []fact{
-	{"an absent document has version 0", func(t *testing.T, h Home) {
+	{"an absent document has version 0", func(t *testing.T, h Adapter) {
 		wantAbsent(t, h.Open(t), newKey())
 	}},
 	{"a put takes the version it saw and no other", provePuts},
 	{"a delete takes the version it saw, or finds nothing", proveDeletes},
 	{"an add makes, changes and keeps within bounds", proveAdds},
 	{"an add keeps within an int64", proveAddOverflow},
-	{"a document takes MaxData and not a byte more", func(t *testing.T, h Home) {
+	{"a document takes MaxData and not a byte more", func(t *testing.T, h Adapter) {
 		s, p := h.Open(t), newPut(newKey(), 0, "")
 		p.Data = bytes.Repeat([]byte{7}, store.MaxData+1)
 		if err := s.Commit(t.Context(), p); !errors.Is(err, store.ErrTooLarge) {
@@ -40,7 +40,7 @@ var docFacts = []fact{
 	{"keys outside their limits are refused", proveKeyLimits},
 }
 
-func provePuts(t *testing.T, h Home) {
+func provePuts(t *testing.T, h Adapter) {
 	s, k := h.Open(t), newKey()
 	wantConflict(t, s.Commit(t.Context(), newPut(k, 1, "too early")), 0)
 	wantAbsent(t, s, k)
@@ -58,7 +58,7 @@ func provePuts(t *testing.T, h Home) {
 	}
 }
 
-func proveDeletes(t *testing.T, h Home) {
+func proveDeletes(t *testing.T, h Adapter) {
 	s, k := h.Open(t), newKey()
 	commit(t, s, store.Delete{Key: k, If: 1})
 	wantAbsent(t, s, k)
@@ -76,7 +76,7 @@ func proveDeletes(t *testing.T, h Home) {
 	wantDoc(t, s, docOf(p))
 }
 
-func proveAdds(t *testing.T, h Home) {
+func proveAdds(t *testing.T, h Adapter) {
 	s, name, k := h.Open(t), newStream(), newKey()
 	position := uint64(0)
 	add := func(delta, low, high int64) error {
@@ -102,7 +102,7 @@ func proveAdds(t *testing.T, h Home) {
 	wantDoc(t, s, store.Doc{Key: k, Version: 5, Number: 7})
 
 	// An add keeps all else, a put sets the number.
-	p := store.Put{Key: k, If: 5, Attempt: newAttempt(), Data: []byte("data"), Number: -3, Index: newKey()}
+	p := store.Put{Key: k, If: 5, WriteID: newWriteID(), Data: []byte("data"), Number: -3, Index: newKey()}
 	commit(t, s, p)
 	if err := add(-4, math.MinInt64, math.MaxInt64); err != nil {
 		t.Fatalf("Add(-4) = %v, want nil", err)
@@ -116,7 +116,7 @@ func proveAdds(t *testing.T, h Home) {
 	}
 }
 
-func proveAddOverflow(t *testing.T, h Home) {
+func proveAddOverflow(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	for _, c := range []struct {
 		start, delta int64
@@ -157,7 +157,7 @@ var strange = []string{
 	"~", "\u00e9", "\u00ff", "\u4e16", "\ufffd", "\U0001f600", "\U0010ffff",
 }
 
-func proveKeys(t *testing.T, h Home) {
+func proveKeys(t *testing.T, h Adapter) {
 	s, base := h.Open(t), newPartition()
 	if !slices.IsSorted(strange) {
 		t.Fatal("the strange sorts are not in order")
@@ -213,7 +213,7 @@ func sorts(docs []store.Doc) string {
 	return b.String()
 }
 
-func proveRanges(t *testing.T, h Home) {
+func proveRanges(t *testing.T, h Adapter) {
 	s, partition := h.Open(t), newPartition()
 	for _, sort := range "abcdefgh" {
 		commit(t, s, newPut(store.Key{Partition: partition, Sort: string(sort)}, 0, ""))
@@ -245,7 +245,7 @@ func proveRanges(t *testing.T, h Home) {
 	}
 }
 
-func proveDocPages(t *testing.T, h Home) {
+func proveDocPages(t *testing.T, h Adapter) {
 	s, partition := h.Open(t), newPartition()
 	for _, sort := range "abcdef" {
 		commit(t, s, newPut(store.Key{Partition: partition, Sort: string(sort)}, 0, ""))
@@ -271,7 +271,7 @@ func proveDocPages(t *testing.T, h Home) {
 	}
 }
 
-func proveLargeDocs(t *testing.T, h Home) {
+func proveLargeDocs(t *testing.T, h Adapter) {
 	s, partition := h.Open(t), newPartition()
 	for _, sort := range "abcdef" {
 		p := newPut(store.Key{Partition: partition, Sort: string(sort)}, 0, "")
@@ -289,7 +289,7 @@ func proveLargeDocs(t *testing.T, h Home) {
 	}
 }
 
-func proveKeyLimits(t *testing.T, h Home) {
+func proveKeyLimits(t *testing.T, h Adapter) {
 	s, p := h.Open(t), newPartition()
 	long := strings.Repeat("k", store.MaxKey+1)
 	for _, k := range []store.Key{{}, {Partition: p}, {Sort: "s"}, {Partition: long, Sort: "s"}, {Partition: p, Sort: long}, {Partition: p, Sort: "\xff"}, {Partition: "\xc3", Sort: "s"}} {

@@ -46,7 +46,7 @@ func first(s store.Store, fates ...Fate) *Lossy {
 	}}
 }
 
-func proveOnceSingle(t *testing.T, h Home) {
+func proveOnceSingle(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	k, position := newKey(), uint64(0)
 	for _, one := range bad {
@@ -61,7 +61,7 @@ func proveOnceSingle(t *testing.T, h Home) {
 			p := newPut(k, position-1, one.String()+two.String())
 			insist(t, l, p)
 			wantDoc(t, s, docOf(p))
-			l.Settle(t.Context())
+			l.AwaitPending(t.Context())
 			wantDoc(t, s, docOf(p))
 		}
 	}
@@ -71,19 +71,19 @@ func proveOnceSingle(t *testing.T, h Home) {
 		l := first(s, fate)
 		insist(t, l, store.Delete{Key: p.Key, If: 1})
 		wantAbsent(t, s, p.Key)
-		l.Settle(t.Context())
+		l.AwaitPending(t.Context())
 		wantAbsent(t, s, p.Key)
 	}
 }
 
-func proveOnceAll(t *testing.T, h Home) {
+func proveOnceAll(t *testing.T, h Adapter) {
 	for _, one := range bad {
 		for _, two := range append([]Fate{Fine}, bad...) {
 			c := newScene(t, h)
 			l := first(c.s, one, two)
 			insist(t, l, c.writes()...)
 			c.wantApplied(t, h)
-			for i, err := range l.Settle(t.Context()) {
+			for i, err := range l.AwaitPending(t.Context()) {
 				if err != nil {
 					t.Errorf("late write %d = %v, want nil: it was applied before", i, err)
 				}
@@ -93,14 +93,14 @@ func proveOnceAll(t *testing.T, h Home) {
 	}
 }
 
-func proveLateAfter(t *testing.T, h Home) {
+func proveLateAfter(t *testing.T, h Adapter) {
 	c := newScene(t, h)
 	l := first(c.s, Late, Late)
 	insist(t, l, c.writes()...)
 	commit(t, c.s, newRow(c.a.Stream, 2, "follows"))
 	commit(t, c.s, newRow(c.b.Stream, 2, "follows"))
 	before := [][]store.Row{all(t, c.s, c.a.Stream), all(t, c.s, c.b.Stream)}
-	l.Settle(t.Context())
+	l.AwaitPending(t.Context())
 	if diff := cmp.Diff(before, [][]store.Row{all(t, c.s, c.a.Stream), all(t, c.s, c.b.Stream)}); diff != "" {
 		t.Errorf("rows (-before +after):\n%s", diff)
 	}
@@ -109,7 +109,7 @@ func proveLateAfter(t *testing.T, h Home) {
 	wantDoc(t, c.s, money)
 }
 
-func proveLateLoser(t *testing.T, h Home) {
+func proveLateLoser(t *testing.T, h Adapter) {
 	c := newScene(t, h)
 	l := first(c.s, Late)
 	if err := l.Commit(t.Context(), c.writes()...); !errors.Is(err, store.ErrUnavailable) {
@@ -117,7 +117,7 @@ func proveLateLoser(t *testing.T, h Home) {
 	}
 	winner := newRow(c.b.Stream, 1, "winner")
 	commit(t, c.s, winner)
-	for _, err := range l.Settle(t.Context()) {
+	for _, err := range l.AwaitPending(t.Context()) {
 		wantTaken(t, err, rowOf(winner))
 	}
 	wantTip(t, c.s, c.a.Stream, store.Row{})
@@ -127,7 +127,7 @@ func proveLateLoser(t *testing.T, h Home) {
 	wantDoc(t, c.s, c.money)
 }
 
-func proveLateAlone(t *testing.T, h Home) {
+func proveLateAlone(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	a, b := newRow(name, 1, "late"), newRow(name, 2, "early")
 	l := first(s, Late, Late)
@@ -136,7 +136,7 @@ func proveLateAlone(t *testing.T, h Home) {
 			t.Fatalf("Commit() = %v, want ErrUnavailable", err)
 		}
 	}
-	heard := l.Settle(t.Context())
+	heard := l.AwaitPending(t.Context())
 	wantTaken(t, heard[0], store.Row{})
 	if heard[1] != nil {
 		t.Errorf("the late write at the tip = %v, want nil", heard[1])

@@ -159,7 +159,7 @@ type play struct {
 	ops      []porcupine.Operation
 }
 
-func proveLinearizable(t *testing.T, h Home) {
+func proveLinearizable(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	for seed := range h.histories() {
 		p := &play{t: t, start: time.Now()}
@@ -172,7 +172,7 @@ func proveLinearizable(t *testing.T, h Home) {
 			wg.Go(func() { p.client(c, rand.New(rand.NewPCG(uint64(seed), uint64(c)))) })
 		}
 		wg.Wait()
-		p.s.Settle(t.Context())
+		p.s.AwaitPending(t.Context())
 		p.readAtTheEnd()
 		for i := range p.ops {
 			if p.ops[i].Output.(opOut).unknown {
@@ -238,7 +238,7 @@ func (p *play) client(id int, rnd *rand.Rand) {
 			versions[of] = p.doc(id, of).version
 		case 3:
 			if rnd.IntN(3) == 0 {
-				p.s.Settle(p.t.Context())
+				p.s.AwaitPending(p.t.Context())
 			}
 			fallthrough
 		default:
@@ -280,12 +280,12 @@ func (p *play) choose(rnd *rand.Rand, of int, tips, versions [2]uint64) []worldW
 func (p *play) writes(writes []worldWrite) []store.Write {
 	var out []store.Write
 	for _, w := range writes {
-		attempt := store.Attempt{w.attempt}
+		writeID := store.WriteID{w.attempt}
 		switch w.kind {
 		case 'a':
-			out = append(out, store.Append{Stream: p.streams[w.of], Position: w.position, Attempt: attempt})
+			out = append(out, store.Append{Stream: p.streams[w.of], Position: w.position, WriteID: writeID})
 		case 'p':
-			out = append(out, store.Put{Key: p.keys[w.of], If: w.position, Attempt: attempt, Number: w.delta})
+			out = append(out, store.Put{Key: p.keys[w.of], If: w.position, WriteID: writeID, Number: w.delta})
 		case 'd':
 			out = append(out, store.Delete{Key: p.keys[w.of], If: w.position})
 		case '+':
@@ -309,7 +309,7 @@ func (p *play) record(client int, in opIn, run func() (opOut, error)) opOut {
 	case errors.As(err, &taken) && taken.Occupant.Position == 0:
 		out.outcome = "taken by nobody"
 	case errors.As(err, &taken):
-		out.outcome = fmt.Sprintf("taken by %d", taken.Occupant.Attempt[0])
+		out.outcome = fmt.Sprintf("taken by %d", taken.Occupant.WriteID[0])
 	case errors.As(err, &bounds):
 		out.outcome = fmt.Sprintf("bounds at %d", bounds.Number)
 	case errors.As(err, &conflict):
@@ -335,7 +335,7 @@ func (p *play) tip(client, of int) uint64 {
 	var tip store.Row
 	p.record(client, opIn{read: "tip", of: of}, func() (out opOut, err error) {
 		if tip, err = p.s.Tip(p.t.Context(), p.streams[of]); tip.Position > 0 {
-			out.rows = string(tip.Attempt[:1])
+			out.rows = string(tip.WriteID[:1])
 		}
 		return out, err
 	})
@@ -346,7 +346,7 @@ func (p *play) rows(client, of int) string {
 	return p.record(client, opIn{read: "rows", of: of}, func() (out opOut, err error) {
 		rows, err := p.s.Rows(p.t.Context(), p.streams[of], 1, store.MaxPage, store.Ascending)
 		for _, r := range rows {
-			out.rows += string(r.Attempt[:1])
+			out.rows += string(r.WriteID[:1])
 		}
 		return out, err
 	}).rows
@@ -355,7 +355,7 @@ func (p *play) rows(client, of int) string {
 func (p *play) doc(client, of int) worldDoc {
 	return p.record(client, opIn{read: "doc", of: of}, func() (opOut, error) {
 		d, err := p.s.Doc(p.t.Context(), p.keys[of])
-		return opOut{doc: worldDoc{d.Version, d.Attempt[0], d.Number}}, err
+		return opOut{doc: worldDoc{d.Version, d.WriteID[0], d.Number}}, err
 	}).doc
 }
 

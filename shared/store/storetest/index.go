@@ -19,7 +19,7 @@ var indexFacts = []fact{
 }
 
 // wantListed waits for the index to list exactly these documents.
-func (h Home) wantListed(t *testing.T, s store.Store, r store.Range, n int, want ...store.Doc) {
+func (h Adapter) wantListed(t *testing.T, s store.Store, r store.Range, n int, want ...store.Doc) {
 	t.Helper()
 	byKey := func(a, b store.Doc) int { return strings.Compare(a.Key.String(), b.Key.String()) }
 	want = slices.Clone(want)
@@ -40,7 +40,7 @@ func (h Home) wantListed(t *testing.T, s store.Store, r store.Range, n int, want
 	})
 }
 
-func proveListing(t *testing.T, h Home) {
+func proveListing(t *testing.T, h Adapter) {
 	s, here, there := h.Open(t), newPartition(), newPartition()
 	p := newPut(newKey(), 0, "first")
 	p.Index = store.Key{Partition: here, Sort: "m"}
@@ -77,7 +77,7 @@ func proveListing(t *testing.T, h Home) {
 	h.wantListed(t, s, store.Range{Partition: here}, 10)
 }
 
-func proveTies(t *testing.T, h Home) {
+func proveTies(t *testing.T, h Adapter) {
 	s, partition := h.Open(t), newPartition()
 	var want []store.Doc
 	for i := range 9 {
@@ -91,7 +91,7 @@ func proveTies(t *testing.T, h Home) {
 	}
 }
 
-func proveIndexPages(t *testing.T, h Home) {
+func proveIndexPages(t *testing.T, h Adapter) {
 	s, partition := h.Open(t), newPartition()
 	var docs []store.Doc
 	for _, sort := range "abcdef" {
@@ -108,7 +108,7 @@ func proveIndexPages(t *testing.T, h Home) {
 	}
 }
 
-func proveIndexKeys(t *testing.T, h Home) {
+func proveIndexKeys(t *testing.T, h Adapter) {
 	s, base := h.Open(t), newPartition()
 	for _, partition := range []string{base, base + "\x00", base + "#"} {
 		var want []store.Doc

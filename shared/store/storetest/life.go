@@ -24,7 +24,7 @@ var lifeFacts = []fact{
 	{"bytes handed in are not kept and bytes handed out are the caller's", proveAliasing},
 }
 
-// durableFacts are of homes that outlive their process.
+// durableFacts are of adapters that outlive their process.
 var durableFacts = []fact{
 	{"what was acknowledged is there after reopening, exactly as it was left", proveReopened},
 }
@@ -45,7 +45,7 @@ func calls(s store.Store, name store.Stream, k store.Key) map[string]func(contex
 	}
 }
 
-func proveCancelled(t *testing.T, h Home) {
+func proveCancelled(t *testing.T, h Adapter) {
 	s, name, k := h.Open(t), newStream(), newKey()
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -65,7 +65,7 @@ func proveCancelled(t *testing.T, h Home) {
 	wantAbsent(t, s, k)
 }
 
-func proveCancelling(t *testing.T, h Home) {
+func proveCancelling(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	type try struct {
 		row store.Append
@@ -77,7 +77,7 @@ func proveCancelling(t *testing.T, h Home) {
 		for i := worker; i < len(tries); i += 8 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(3000))*time.Microsecond)
 			tr := try{row: newRow(newStream(), 1, "row"), put: newPut(newKey(), 0, "put")}
-			// A home that gave up must not read these bytes any more.
+			// An adapter that gave up must not read these bytes any more.
 			rowData, putData := slices.Clone(tr.row.Data), slices.Clone(tr.put.Data)
 			tr.err = s.Commit(ctx, tr.row, tr.put)
 			copy(tr.row.Data, "XXX")
@@ -107,7 +107,7 @@ func proveCancelling(t *testing.T, h Home) {
 	}
 }
 
-func proveClosed(t *testing.T, h Home) {
+func proveClosed(t *testing.T, h Adapter) {
 	s, name, k := h.Open(t), newStream(), newKey()
 	commit(t, s, newRow(name, 1, ""))
 	if err := s.Close(); err != nil {
@@ -129,7 +129,7 @@ func proveClosed(t *testing.T, h Home) {
 	}
 }
 
-func proveClosing(t *testing.T, h Home) {
+func proveClosing(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	var mu sync.Mutex
 	acked := map[store.Stream]uint64{}
@@ -167,7 +167,7 @@ func proveClosing(t *testing.T, h Home) {
 	}
 }
 
-func proveAliasing(t *testing.T, h Home) {
+func proveAliasing(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	p := newPut(newKey(), 0, "document")
 	p.Index = newKey()
@@ -216,7 +216,7 @@ func proveAliasing(t *testing.T, h Home) {
 	}
 }
 
-func proveReopened(t *testing.T, h Home) {
+func proveReopened(t *testing.T, h Adapter) {
 	s, partition := h.Open(t), newPartition()
 	rows := map[store.Stream][]store.Row{}
 	var docs []store.Doc

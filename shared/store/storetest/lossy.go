@@ -25,7 +25,7 @@ var fates = map[Fate]string{Fine: "fine", Lost: "lost", Unheard: "unheard", Late
 
 func (f Fate) String() string { return fates[f] }
 
-// Lossy stands before a store and lets calls fail in the ways that real homes
+// Lossy stands before a store and lets calls fail in the ways that real adapters
 // fail. Decide is asked before every call of Tip, Rows, Doc, Docs and Commit;
 // writes is nil for a read. It must be safe for concurrent use.
 type Lossy struct {
@@ -98,9 +98,9 @@ func (l *Lossy) Commit(ctx context.Context, writes ...store.Write) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, errLost)
 }
 
-// Settle delivers the late writes, in the order in which they were sent, and
+// AwaitPending delivers the late writes, in the order in which they were sent, and
 // returns what would have been heard of each.
-func (l *Lossy) Settle(ctx context.Context) []error {
+func (l *Lossy) AwaitPending(ctx context.Context) []error {
 	l.mu.Lock()
 	late := l.late
 	l.late = nil

@@ -39,7 +39,7 @@ func race(n int, run func(i int) error) []error {
 	return out
 }
 
-func raceForPosition(t *testing.T, h Home) {
+func raceForPosition(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	var want []store.Row
 	for round := range h.rounds() {
@@ -63,7 +63,7 @@ func raceForPosition(t *testing.T, h Home) {
 		want = append(want, rowOf(tries[winner]))
 		for i, err := range outcomes {
 			var taken *store.TakenError
-			if i != winner && (!errors.As(err, &taken) || taken.Occupant.Attempt != tries[winner].Attempt) {
+			if i != winner && (!errors.As(err, &taken) || taken.Occupant.WriteID != tries[winner].WriteID) {
 				t.Fatalf("round %d: a loser got %v, want a TakenError with the winner", round, err)
 			}
 		}
@@ -73,7 +73,7 @@ func raceForPosition(t *testing.T, h Home) {
 	}
 }
 
-func raceForVersion(t *testing.T, h Home) {
+func raceForVersion(t *testing.T, h Adapter) {
 	s, k := h.Open(t), newKey()
 	for version := range uint64(h.rounds()/50 + 1) {
 		tries := make([]store.Put, racers)
@@ -100,7 +100,7 @@ func raceForVersion(t *testing.T, h Home) {
 
 // raceCrossing has writers that name two streams in opposite orders: one of
 // each pair of commits wins both streams.
-func raceCrossing(t *testing.T, h Home) {
+func raceCrossing(t *testing.T, h Adapter) {
 	s, a, b := h.Open(t), newStream(), newStream()
 	for round := range uint64(h.rounds()/50 + 1) {
 		outcomes := race(16, func(i int) error {
@@ -131,10 +131,10 @@ func raceCrossing(t *testing.T, h Home) {
 	}
 }
 
-func raceForMoney(t *testing.T, h Home) {
+func raceForMoney(t *testing.T, h Adapter) {
 	const start, price = 100, 7
 	s, balance := h.Open(t), newKey()
-	commit(t, s, store.Put{Key: balance, Attempt: newAttempt(), Number: start})
+	commit(t, s, store.Put{Key: balance, WriteID: newWriteID(), Number: start})
 	paid := 0
 	for _, err := range race(racers, func(int) error {
 		return s.Commit(t.Context(), newRow(newStream(), 1, "priced"), store.Add{Key: balance, Delta: -price, Max: start})
@@ -152,7 +152,7 @@ func raceForMoney(t *testing.T, h Home) {
 	}
 }
 
-func raceReaders(t *testing.T, h Home) {
+func raceReaders(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	count := h.rounds()
 	done := make(chan struct{})
@@ -238,7 +238,7 @@ func countedWrites(t *testing.T, s store.Store, name store.Stream, k store.Key, 
 	}
 }
 
-func raceTogether(t *testing.T, h Home) {
+func raceTogether(t *testing.T, h Adapter) {
 	s, name, k := h.Open(t), newStream(), newKey()
 	stop := make(chan struct{})
 	var writers sync.WaitGroup

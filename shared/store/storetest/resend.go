@@ -9,7 +9,7 @@ import (
 )
 
 var resendFacts = []fact{
-	{"the same append sent again succeeds and changes nothing", func(t *testing.T, h Home) {
+	{"the same append sent again succeeds and changes nothing", func(t *testing.T, h Adapter) {
 		s, name := h.Open(t), newStream()
 		a := newRow(name, 1, "once")
 		for range 3 {
@@ -22,7 +22,7 @@ var resendFacts = []fact{
 			t.Errorf("rows (-want +got):\n%s", diff)
 		}
 	}},
-	{"the attempt decides, not the bytes", func(t *testing.T, h Home) {
+	{"the attempt decides, not the bytes", func(t *testing.T, h Adapter) {
 		s, name := h.Open(t), newStream()
 		a := newRow(name, 1, "first bytes")
 		commit(t, s, a)
@@ -35,7 +35,7 @@ var resendFacts = []fact{
 		commit(t, s, again)
 		wantTip(t, s, name, rowOf(again))
 	}},
-	{"the same put sent again succeeds and changes nothing", func(t *testing.T, h Home) {
+	{"the same put sent again succeeds and changes nothing", func(t *testing.T, h Adapter) {
 		s := h.Open(t)
 		p := newPut(newKey(), 0, "once")
 		for range 3 {
@@ -48,7 +48,7 @@ var resendFacts = []fact{
 		wantDoc(t, s, docOf(second))
 		wantConflict(t, s.Commit(t.Context(), p), 2)
 	}},
-	{"a put is still its writer's own after an add", func(t *testing.T, h Home) {
+	{"a put is still its writer's own after an add", func(t *testing.T, h Adapter) {
 		s := h.Open(t)
 		p := newPut(newKey(), 0, "once")
 		commit(t, s, p)
@@ -58,14 +58,14 @@ var resendFacts = []fact{
 		want.Version, want.Number = 2, 2
 		wantDoc(t, s, want)
 	}},
-	{"a transaction sent again adds nothing twice", func(t *testing.T, h Home) {
+	{"a transaction sent again adds nothing twice", func(t *testing.T, h Adapter) {
 		c := newScene(t, h)
 		for range 3 {
 			commit(t, c.s, c.writes()...)
 			c.wantApplied(t, h)
 		}
 	}},
-	{"a transaction counts as applied though all beside its row has moved on", func(t *testing.T, h Home) {
+	{"a transaction counts as applied though all beside its row has moved on", func(t *testing.T, h Adapter) {
 		c := newScene(t, h)
 		commit(t, c.s, c.writes()...)
 		put := newPut(c.put.Key, 1, "moved on")
@@ -83,7 +83,7 @@ var resendFacts = []fact{
 			t.Errorf("Doc() = %q, %v, want what was made again", doc.Data, err)
 		}
 	}},
-	{"a transaction held together by a put alone is known again by it", func(t *testing.T, h Home) {
+	{"a transaction held together by a put alone is known again by it", func(t *testing.T, h Adapter) {
 		s, money := h.Open(t), newKey()
 		p := newPut(newKey(), 0, "receipt")
 		for range 3 {

@@ -15,14 +15,14 @@ import (
 )
 
 var rowFacts = []fact{
-	{"an empty stream has no tip and no rows", func(t *testing.T, h Home) {
+	{"an empty stream has no tip and no rows", func(t *testing.T, h Adapter) {
 		s, name := h.Open(t), newStream()
 		wantTip(t, s, name, store.Row{})
 		if rows := all(t, s, name); len(rows) != 0 {
 			t.Errorf("Rows() = %d rows, want none", len(rows))
 		}
 	}},
-	{"a row comes back as it was written", func(t *testing.T, h Home) {
+	{"a row comes back as it was written", func(t *testing.T, h Adapter) {
 		s, name := h.Open(t), newStream()
 		for p, data := range []string{"one", "", "three\x00\xff", strings.Repeat("4", 5000)} {
 			a := newRow(name, uint64(p+1), data)
@@ -41,7 +41,7 @@ var rowFacts = []fact{
 	{"a written row never changes and is its taker's occupant", proveImmutable},
 	{"pages go both ways from anywhere", provePages},
 	{"a page of large rows ends early but never empty", proveLargePages},
-	{"a row takes MaxData and not a byte more", func(t *testing.T, h Home) {
+	{"a row takes MaxData and not a byte more", func(t *testing.T, h Adapter) {
 		s, name := h.Open(t), newStream()
 		big := newRow(name, 1, "")
 		big.Data = bytes.Repeat([]byte{7}, store.MaxData+1)
@@ -57,7 +57,7 @@ var rowFacts = []fact{
 	{"arguments outside their limits are refused", proveRowLimits},
 }
 
-func proveContiguous(t *testing.T, h Home) {
+func proveContiguous(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	for _, p := range []uint64{2, 3, 1000, math.MaxInt64} {
 		wantTaken(t, s.Commit(t.Context(), newRow(name, p, "too far")), store.Row{})
@@ -73,13 +73,13 @@ func proveContiguous(t *testing.T, h Home) {
 	commit(t, s, newRow(name, 4, "fits"))
 }
 
-func proveImmutable(t *testing.T, h Home) {
+func proveImmutable(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	rows := fill(t, s, name, 3)
 	for _, r := range rows {
 		wantTaken(t, s.Commit(t.Context(), newRow(name, r.Position, "another")), r)
 		// Even the same bytes are another's when the attempt is.
-		same := store.Append{Stream: name, Position: r.Position, Attempt: newAttempt(), Data: r.Data}
+		same := store.Append{Stream: name, Position: r.Position, WriteID: newWriteID(), Data: r.Data}
 		wantTaken(t, s.Commit(t.Context(), same), r)
 	}
 	if diff := cmp.Diff(rows, all(t, s, name)); diff != "" {
@@ -87,7 +87,7 @@ func proveImmutable(t *testing.T, h Home) {
 	}
 }
 
-func provePages(t *testing.T, h Home) {
+func provePages(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	rows := fill(t, s, name, 25)
 	down := slices.Clone(rows)
@@ -126,7 +126,7 @@ func provePages(t *testing.T, h Home) {
 	}
 }
 
-func proveLargePages(t *testing.T, h Home) {
+func proveLargePages(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	const count = 6
 	for p := range count {
@@ -159,7 +159,7 @@ func proveLargePages(t *testing.T, h Home) {
 	}
 }
 
-func proveApart(t *testing.T, h Home) {
+func proveApart(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	base := string(newStream())
 	names := []store.Stream{}
@@ -188,7 +188,7 @@ func proveApart(t *testing.T, h Home) {
 	}
 }
 
-func proveRowLimits(t *testing.T, h Home) {
+func proveRowLimits(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	for _, n := range []int{-1, 0, store.MaxPage + 1} {
 		if _, err := s.Rows(t.Context(), name, 1, n, store.Ascending); err == nil {
@@ -207,13 +207,13 @@ func proveRowLimits(t *testing.T, h Home) {
 		}
 	}
 	noAttempt := newRow(name, 1, "")
-	noAttempt.Attempt = store.Attempt{}
+	noAttempt.WriteID = store.WriteID{}
 	for what, writes := range map[string][]store.Write{
 		"nothing":     nil,
 		"too many":    slices.Repeat([]store.Write{newRow(name, 1, "")}, store.MaxWrites+1),
 		"position 0":  {newRow(name, 0, "")},
 		"no attempt":  {noAttempt},
-		"a pointer":   {&store.Append{Stream: name, Position: 1, Attempt: newAttempt()}},
+		"a pointer":   {&store.Append{Stream: name, Position: 1, WriteID: newWriteID()}},
 		"nil":         {nil},
 		"add alone":   {store.Add{Key: newKey(), Max: 1}},
 		"same stream": {newRow(name, 1, ""), newRow(name, 2, "")},

@@ -1,9 +1,8 @@
-// Package storetest is the contract of store.Store, executable: every home
-// passes it, and whoever relies on something that a home does finds it here.
+// Package storetest is the contract of store.Store, executable: every adapter
+// passes it, and whoever relies on something that an adapter does finds it here.
 //
-// It imports the store port, and porcupine to judge histories. Each subtest's
-// name states the fact it proves. Names of streams and documents are random, so
-// a store may be shared, or hold what an earlier run left.
+// Each subtest's name states the fact it proves. Names of streams and documents
+// are random, so a store may be shared, or hold what an earlier run left.
 package storetest
 
 import (
@@ -22,12 +21,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Home is a place where a store is kept, and what the suite must know of it.
-type Home struct {
+// Adapter is a place where a store is kept, and what the suite must know of it.
+type Adapter struct {
 	// Open returns a store for one test, which may close it; it is closed
 	// after the test by whoever opened it.
 	Open func(tb testing.TB) store.Store
-	// Reopen closes a store and opens what it kept. Nil: the home forgets.
+	// Reopen closes a store and opens what it kept. Nil: the adapter forgets.
 	Reopen func(tb testing.TB, s store.Store) store.Store
 	// Lag is how long the sparse index may be behind.
 	Lag time.Duration
@@ -42,8 +41,8 @@ type Home struct {
 	Load func(tb testing.TB, s store.Store, name store.Stream, n int)
 }
 
-// Run proves the contract for a home.
-func Run(t *testing.T, h Home) {
+// Run proves the contract for an adapter.
+func Run(t *testing.T, h Adapter) {
 	type group struct {
 		name  string
 		tests []fact
@@ -77,10 +76,10 @@ func Run(t *testing.T, h Home) {
 // fact is one thing a caller relies on, and its proof.
 type fact struct {
 	name  string
-	proof func(t *testing.T, h Home)
+	proof func(t *testing.T, h Adapter)
 }
 
-func (h Home) rounds() int {
+func (h Adapter) rounds() int {
 	switch {
 	case h.Rounds > 0:
 		return h.Rounds
@@ -90,7 +89,7 @@ func (h Home) rounds() int {
 	return 1000
 }
 
-func (h Home) histories() int {
+func (h Adapter) histories() int {
 	switch {
 	case h.Histories > 0:
 		return h.Histories
@@ -101,8 +100,8 @@ func (h Home) histories() int {
 }
 
 // within polls until check finds nothing wrong, for as long as the index of
-// the home may lag behind.
-func (h Home) within(t *testing.T, check func() string) {
+// the adapter may lag behind.
+func (h Adapter) within(t *testing.T, check func() string) {
 	t.Helper()
 	for end := time.Now().Add(h.Lag); ; time.Sleep(20 * time.Millisecond) {
 		wrong := check()
@@ -132,7 +131,7 @@ func newPartition() string {
 
 func newKey() store.Key { return store.Key{Partition: newPartition(), Sort: "document"} }
 
-func newAttempt() (a store.Attempt) {
+func newWriteID() (a store.WriteID) {
 	random(a[:])
 	return a
 }
@@ -143,19 +142,19 @@ func random(b []byte) {
 }
 
 func newRow(name store.Stream, position uint64, data string) store.Append {
-	return store.Append{Stream: name, Position: position, Attempt: newAttempt(), Data: []byte(data)}
+	return store.Append{Stream: name, Position: position, WriteID: newWriteID(), Data: []byte(data)}
 }
 
 func newPut(k store.Key, version uint64, data string) store.Put {
-	return store.Put{Key: k, If: version, Attempt: newAttempt(), Data: []byte(data)}
+	return store.Put{Key: k, If: version, WriteID: newWriteID(), Data: []byte(data)}
 }
 
 func rowOf(a store.Append) store.Row {
-	return store.Row{Position: a.Position, Attempt: a.Attempt, Data: a.Data}
+	return store.Row{Position: a.Position, WriteID: a.WriteID, Data: a.Data}
 }
 
 func docOf(p store.Put) store.Doc {
-	return store.Doc{Key: p.Key, Version: p.If + 1, Attempt: p.Attempt, Data: p.Data, Number: p.Number, Index: p.Index}
+	return store.Doc{Key: p.Key, Version: p.If + 1, WriteID: p.WriteID, Data: p.Data, Number: p.Number, Index: p.Index}
 }
 
 func commit(t testing.TB, s store.Store, writes ...store.Write) {

@@ -21,19 +21,19 @@ var walkFacts = []fact{
 	{"a walk ends with its function's error, or its context", proveWalkEnds},
 }
 
-// snapshotFacts are of homes whose view stands still.
+// snapshotFacts are of adapters whose view stands still.
 var snapshotFacts = []fact{
 	{"a view does not change while commits go on", proveSnapshot},
 	{"a view has whole commits while others go on", proveWholeViews},
 }
 
 // walker opens a store that can be walked.
-func walker(t *testing.T, h Home) (store.Store, store.Walker) {
+func walker(t *testing.T, h Adapter) (store.Store, store.Walker) {
 	t.Helper()
 	s := h.Open(t)
 	w, ok := s.(store.Walker)
 	if !ok {
-		t.Fatal("this home is not a store.Walker: verify could not read it")
+		t.Fatal("this adapter is not a store.Walker: verify could not read it")
 	}
 	return s, w
 }
@@ -58,7 +58,7 @@ func streams(t *testing.T, v store.View, prefix store.Stream, n int) []store.Str
 	return names
 }
 
-func proveStreams(t *testing.T, h Home) {
+func proveStreams(t *testing.T, h Adapter) {
 	s, w := walker(t, h)
 	var want []store.Stream
 	for i := range 23 {
@@ -69,7 +69,7 @@ func proveStreams(t *testing.T, h Home) {
 		fill(t, s, name, i%4+1)
 		want = append(want, name)
 	}
-	// More rows than a page of any home has, so that names come from far apart.
+	// More rows than a page of any adapter has, so that names come from far apart.
 	long := newStream()
 	fill(t, s, long, 120)
 	want = append(want, long)
@@ -108,7 +108,7 @@ func count(names []store.Stream, name store.Stream) (n int) {
 	return n
 }
 
-func provePrefix(t *testing.T, h Home) {
+func provePrefix(t *testing.T, h Adapter) {
 	s, w := walker(t, h)
 	base := newStream()
 	var want []store.Stream
@@ -133,7 +133,7 @@ func provePrefix(t *testing.T, h Home) {
 	})
 }
 
-func proveView(t *testing.T, h Home) {
+func proveView(t *testing.T, h Adapter) {
 	s, w := walker(t, h)
 	name, p := newStream(), newPut(newKey(), 0, "document")
 	rows := fill(t, s, name, 12)
@@ -160,14 +160,14 @@ func proveView(t *testing.T, h Home) {
 	})
 }
 
-func proveSnapshot(t *testing.T, h Home) {
+func proveSnapshot(t *testing.T, h Adapter) {
 	s, w := walker(t, h)
 	name, p, gone := newStream(), newPut(newKey(), 0, "before"), newPut(newKey(), 0, "to be deleted")
 	rows, made := fill(t, s, name, 3), newKey()
 	commit(t, s, p, gone)
 	walk(t, w, func(v store.View) {
 		before := streams(t, v, "", 100)
-		// Commits do not wait for the walk, also when the home grows.
+		// Commits do not wait for the walk, also when the adapter grows.
 		commit(t, s, store.Delete{Key: gone.Key, If: 1})
 		commit(t, s, newPut(made, 0, "during"))
 		for i := range 40 {
@@ -196,7 +196,7 @@ func proveSnapshot(t *testing.T, h Home) {
 	})
 }
 
-func proveWholeViews(t *testing.T, h Home) {
+func proveWholeViews(t *testing.T, h Adapter) {
 	s, w := walker(t, h)
 	names, keys := []store.Stream{newStream(), newStream(), newStream()}, []store.Key{newKey(), newKey(), newKey()}
 	stop := make(chan struct{})
@@ -225,7 +225,7 @@ func proveWholeViews(t *testing.T, h Home) {
 	}
 }
 
-func proveWalkEnds(t *testing.T, h Home) {
+func proveWalkEnds(t *testing.T, h Adapter) {
 	_, w := walker(t, h)
 	stop := fmt.Errorf("stop")
 	if err := w.Walk(t.Context(), func(store.View) error { return stop }); !errors.Is(err, stop) {

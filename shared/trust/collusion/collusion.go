@@ -1,7 +1,7 @@
 // Package collusion says how much two vacants look like one: by who controls
 // them, by what they run on and by how they write.
 //
-// Pure floor 2: it imports canon, identity and problem. The invariants: a strength
+// Pure layer 2: it imports canon, identity and problem. The invariants: a strength
 // is in [0, 1]; evidence of unequal length is an error and never a strength; a
 // number that is none (NaN, infinite) is refused wherever it comes in.
 package collusion

@@ -1,9 +1,9 @@
 // Package gate judges graduations: whether a child that has proved itself may
-// leave its parent's tree (wire §13). It is a list of steps, each a check of
+// leave its parent's tree (PROTOCOL §13). It is a list of steps, each a check of
 // evidence that somebody else has fetched; none of them reads or writes
 // anything.
 //
-// Pure floor 2: it imports collusion, composite, canon, identity and problem.
+// Pure layer 2: it imports collusion, composite, canon, identity and problem.
 // The invariants: the order of the steps is the order of the refusals, wherever
 // they are walked; what is missing is said to be missing and is never a zero;
 // a signal that is no strength fails the run and never passes it.
@@ -125,7 +125,7 @@ func CheckRate(parent identity.ID, w Window, now time.Time, p Policy) error {
 }
 
 // CheckOpen refuses a child that is open already, after the rate limit: a
-// request that is shown again changes nothing (wire §23 E2).
+// request that is shown again changes nothing (PROTOCOL §23 E2).
 func CheckOpen(m *composite.Manifest) error {
 	if m.ClosedByDefault {
 		return nil

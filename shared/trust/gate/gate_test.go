@@ -224,7 +224,7 @@ func FuzzFindingsThatAreReadAreWrittenAgain(f *testing.F) {
 	})
 }
 
-// litter is a child beside its parent and a sibling of whom all is known and
+// children index is a child beside its parent and a sibling of whom all is known and
 // different.
 func litter(t *testing.T) gate.Evidence {
 	t.Helper()

@@ -1,7 +1,7 @@
 // Package reputation is what reviews say of a vacant: five Beta posteriors, one
 // for each dimension, that fade with time, and the scores made of them.
 //
-// Pure floor 2: it imports canon and problem. The invariants: a posterior is
+// Pure layer 2: it imports canon and problem. The invariants: a posterior is
 // never below its prior nor worth more than the evidence that went in; a
 // refused update leaves it as it was; a vacant without a review scores 0,
 // whoever has looked at it.

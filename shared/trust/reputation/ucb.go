@@ -89,7 +89,7 @@ func UCB(s *State, w Weights, known int) (float64, error) {
 // vacants, and whoever makes the most of them wins.
 const MaxExploration = 0.25
 
-// Tamed is UCB without its explosion:
+// CappedUCB is UCB without its explosion:
 //
 //   - only dimensions with evidence are weighted (nearly nobody has any in
 //     adoption, and one empty dimension bounds them all); without any evidence
@@ -99,7 +99,7 @@ const MaxExploration = 0.25
 //   - the bonus for the untried is at most MaxExploration
 //
 // A nil state is one that nobody reviewed.
-func Tamed(s *State, w Weights, known int) (float64, error) {
+func CappedUCB(s *State, w Weights, known int) (float64, error) {
 	weights, err := w.normal()
 	if err != nil {
 		return 0, err

@@ -139,7 +139,7 @@ func reviewed(t *testing.T, n, signal float64, dims ...Dimension) *State {
 
 func tamed(t *testing.T, s *State, known int) float64 {
 	t.Helper()
-	got, err := Tamed(s, nil, known)
+	got, err := CappedUCB(s, nil, known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestTamedOfAnUntouchedStateIsThatOfNone(t *testing.T) {
 	if a, b := tamed(t, &s, 50), tamed(t, nil, 50); a != b {
 		t.Errorf("Tamed() = %v, want %v", a, b)
 	}
-	if _, err := Tamed(nil, Weights{Honesty: -1}, 2); !problem.Is(err, problem.Malformed) {
+	if _, err := CappedUCB(nil, Weights{Honesty: -1}, 2); !problem.Is(err, problem.Malformed) {
 		t.Errorf("Tamed() of a negative weight = %v, want %v", err, problem.Malformed)
 	}
 	if _, err := UCB(&s, Weights{Honesty: math.NaN()}, 2); !problem.Is(err, problem.Malformed) {

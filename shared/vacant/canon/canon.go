@@ -1,11 +1,11 @@
 // Package canon holds the bytes of JSON: one strict decoder with limits, the
-// two canonical forms CJ and CJ-A, and timestamps as they are signed (wire §2,
+// two canonical forms CJ and CJ-A, and timestamps as they are signed (PROTOCOL §2,
 // §3).
 //
-// It imports nothing of the project but problem. The invariants: what the
-// decoder accepts has exactly one reading (no duplicate keys, no lone
-// surrogates, no number outside float64), and the canonical form of what it
-// accepts is accepted again and is its own canonical form.
+// The invariants: what the decoder accepts has exactly one reading (no
+// duplicate keys, no lone surrogates, no number outside float64), and the
+// canonical form of what it accepts is accepted again and is its own canonical
+// form.
 package canon
 
 // Limits bound a JSON document, so that a stranger's body costs at most a
@@ -17,7 +17,7 @@ type Limits struct {
 }
 
 // maxDigits is the longest number literal in bytes: what the reference can
-// read (wire §2).
+// read (PROTOCOL §2).
 const maxDigits = 4300
 
 // DefaultLimits bound every document that a stranger sends: a request body.
@@ -29,7 +29,7 @@ func AnswerLimits() Limits { return Limits{Bytes: 2 << 20, Depth: 32, Keys: 1024
 
 // Kind is the type of a JSON value. Int and Float differ: a number written
 // with '.', 'e' or 'E' is a Float and stays one, since 1 and 1.0 hash
-// differently (wire §2).
+// differently (PROTOCOL §2).
 type Kind uint8
 
 // The kinds. Invalid is the kind of what is not a value.

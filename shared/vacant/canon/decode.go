@@ -46,7 +46,7 @@ func (d *Decoder) Reset(data []byte, l Limits) {
 			Want: fmt.Sprintf("at most %d bytes", l.Bytes), Got: strconv.Itoa(len(data))}
 	case !utf8.Valid(data):
 		// Overlong forms and encoded surrogates included: to other readers they
-		// are other text (wire §6.2).
+		// are other text (PROTOCOL §6.2).
 		d.err = unparsable("it is not UTF-8")
 	case len(data) >= 3 && data[0] == 0xef && data[1] == 0xbb && data[2] == 0xbf:
 		d.err = unparsable("it begins with a byte order mark")
@@ -60,7 +60,7 @@ func (d *Decoder) Reset(data []byte, l Limits) {
 }
 
 // unparsable is the refusal of a body that the reference cannot decode either,
-// in its words (wire §6.2).
+// in its words (PROTOCOL §6.2).
 func unparsable(reason string) error {
 	return problem.New(problem.Malformed, "There was an error parsing the body: %s", reason)
 }
@@ -155,7 +155,7 @@ func (d *Decoder) Object(f func(key string) error) error {
 		}
 	}
 	if key, found := twice(d.keys[base:]); found {
-		// Readers differ in which of the two counts (wire §23 D4).
+		// Readers differ in which of the two counts (PROTOCOL §23 D4).
 		return problem.Invalid(name(key), "the key once", "it twice")
 	}
 	d.keys = d.keys[:base]

@@ -9,7 +9,7 @@ import (
 const hexDigits = "0123456789abcdef"
 
 // AppendString appends s in quotes as CJ writes it: only '"', '\' and U+0000
-// to U+001F are escaped (wire §2). s must be UTF-8.
+// to U+001F are escaped (PROTOCOL §2). s must be UTF-8.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; ; {
@@ -24,7 +24,7 @@ func AppendString(dst []byte, s string) []byte {
 }
 
 // AppendStringA appends s in quotes as CJ-A writes it: everything outside
-// U+0020 to U+007E is escaped too (wire §2). s must be UTF-8.
+// U+0020 to U+007E is escaped too (PROTOCOL §2). s must be UTF-8.
 func AppendStringA(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {
@@ -67,7 +67,7 @@ func appendUnicode(dst []byte, r rune) []byte {
 
 // AppendFloat appends f as Python's repr writes it: the shortest digits that
 // read back as f, always with a point or an exponent, the exponent form below
-// 1e-4 and from 1e16 on (wire §2). f must be finite: no JSON stands for the
+// 1e-4 and from 1e16 on (PROTOCOL §2). f must be finite: no JSON stands for the
 // others.
 func AppendFloat(dst []byte, f float64) []byte {
 	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {

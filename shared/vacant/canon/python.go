@@ -7,7 +7,7 @@ import (
 )
 
 // Python writes v as Python's repr does, an object's keys in the order of CJ:
-// some texts of the wire are an interface and quote what came so (wire §6.2,
+// some texts of the wire are an interface and quote what came so (PROTOCOL §6.2,
 // §10).
 func Python(v Value) string {
 	switch v.Kind() {

@@ -94,7 +94,7 @@ var short = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n':
 
 // unicodeEscape reads \uXXXX, or a surrogate pair of two, at i, and returns
 // its length in bytes. A lone surrogate has no bytes in UTF-8: readers replace
-// it, drop it or crash (wire §2).
+// it, drop it or crash (PROTOCOL §2).
 func (d *Decoder) unicodeEscape(i int) (rune, int, error) {
 	r, ok := hex4(d.text, i+2)
 	if !ok {
@@ -216,7 +216,7 @@ func (d *Decoder) noValue() error {
 	}
 	d.next()
 	for _, w := range []string{"NaN", "Infinity", "-Infinity"} {
-		// The reference takes these words, which are not JSON (wire §2).
+		// The reference takes these words, which are not JSON (PROTOCOL §2).
 		if strings.HasPrefix(d.text[d.pos:], w) {
 			return unparsable(fmt.Sprintf("%s: expected a value of JSON, got %s", d.field(), w))
 		}

@@ -12,7 +12,7 @@ import (
 // CheckText says whether s may be a text of something newly signed: nil, or a
 // refusal of the field. 0x1f separates the signed fields of cards and log
 // entries, so a text that contains one has two readings under one signature;
-// other control characters are refused with it (wire §23 D2). What is already
+// other control characters are refused with it (PROTOCOL §23 D2). What is already
 // signed is not asked.
 func CheckText(field, s string) error {
 	if !utf8.ValidString(s) {

@@ -9,7 +9,7 @@ import (
 )
 
 // FormatTime writes t as it is signed: UTC, "+00:00", never "Z", six digits of
-// microseconds or none (wire §3). Finer digits are cut off.
+// microseconds or none (PROTOCOL §3). Finer digits are cut off.
 func FormatTime(t time.Time) string { return string(AppendTime(nil, t)) }
 
 // AppendTime appends t as FormatTime writes it.
@@ -41,7 +41,7 @@ func appendDigits(dst []byte, n, width int) []byte {
 	return dst
 }
 
-// ParseTime reads what Python 3.12's fromisoformat documents (wire §3): a date
+// ParseTime reads what Python 3.12's fromisoformat documents (PROTOCOL §3): a date
 // in extended, basic or week form, any one character, a time of hours, minutes
 // and seconds with a fraction of any length, cut to microseconds, and Z or an
 // offset. No offset means UTC. The result is UTC; one outside years 1 to 9999

@@ -68,7 +68,7 @@ func TestCanonicalFormsOfTheReference(t *testing.T) {
 				return
 			}
 			if hasDuplicate(t, c.Input.JSON) {
-				// The reference lets the last one win; we refuse (wire §23 D4).
+				// The reference lets the last one win; we refuse (PROTOCOL §23 D4).
 				if !problem.Is(err, problem.Malformed) {
 					t.Fatalf("Parse(%.80s) = %v, want the duplicate key refused", c.Input.JSON, err)
 				}

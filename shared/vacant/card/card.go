@@ -1,10 +1,9 @@
 // Package card holds the capability card (halo): what a vacant says of itself,
-// under its own signature (wire §10).
+// under its own signature (PROTOCOL §10).
 //
-// It imports canon, identity and problem. The invariants: the signed bytes are
-// rebuilt from the fields, never taken from a blob; what Sign signs, Parse
-// reads; a card of an unknown version is refused before anything else in it is
-// looked at.
+// The invariants: the signed bytes are rebuilt from the fields, never taken
+// from a blob; what Sign signs, Parse reads; a card of an unknown version is
+// refused before anything else in it is looked at.
 package card
 
 import (
@@ -22,7 +21,7 @@ import (
 
 // Version is the halo version written, and the only one read. The reference's
 // registry treats the number as a revision that must not fall, while its
-// parser takes nothing but 1 (wire §23 C6): so it stays 1.
+// parser takes nothing but 1 (PROTOCOL §23 C6): so it stays 1.
 const Version = 1
 
 // MaxBlob is the largest serialised card in bytes.
@@ -52,7 +51,7 @@ func New(id identity.ID, capability string, substrates []string, endpoint string
 // Check says whether c may be signed: nil, or the field that is wrong. It is
 // stricter than Parse, because old cards still verify: 0x1f separates the
 // signed fields, so a card that contained one would have two readings under
-// one signature (wire §23 D2).
+// one signature (PROTOCOL §23 D2).
 func (c *Card) Check() error {
 	if c.HaloVersion != Version {
 		return unsupported(strconv.FormatInt(c.HaloVersion, 10))
@@ -140,7 +139,7 @@ func (c *Card) Verify() bool {
 func (c *Card) Blob() []byte { return c.AppendBlob(nil) }
 
 // AppendBlob appends the serialised card. An empty endpoint is written as
-// null, which is signed alike (wire §23 D3).
+// null, which is signed alike (PROTOCOL §23 D3).
 func (c *Card) AppendBlob(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"capability_text":`...), c.CapabilityText)
 	dst = append(dst, `,"endpoint":`...)

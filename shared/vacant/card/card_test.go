@@ -98,7 +98,7 @@ func TestCardsSignHashAndSerialiseAsTheReferencesDo(t *testing.T) {
 			// The vectors' texts hold control characters, which Sign refuses.
 			card.Signature, _ = key.Sign(t.Context(), signing)
 			want, got := c.Expect, c.Expect
-			if card.Endpoint == "" { // ours is always null (wire §23 D3)
+			if card.Endpoint == "" { // ours is always null (PROTOCOL §23 D3)
 				want.Blob = strings.Replace(want.Blob, `"endpoint":""`, `"endpoint":null`, 1)
 			}
 			got.Payload, got.Hash = hex.EncodeToString(signing), card.Hash().String()
@@ -191,7 +191,7 @@ func TestBlobsParseOrAreRefusedAsTheReferenceDoesOrStricter(t *testing.T) {
 	}
 }
 
-// Seeds and cards of wire §24.
+// Seeds and cards of PROTOCOL §24.
 const (
 	seedA = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 	seedB = "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"

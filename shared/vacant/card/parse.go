@@ -11,7 +11,7 @@ import (
 // Parse reads a serialised card. It does not verify the signature. Refusals
 // are of kind Malformed, of kind TooLarge above MaxBlob; the beginning of
 // their texts is the reference's. Unknown keys are ignored and not kept; where
-// the reference coerces types, Parse refuses (wire §10).
+// the reference coerces types, Parse refuses (PROTOCOL §10).
 func Parse(blob []byte) (Card, error) {
 	if len(blob) > MaxBlob {
 		return Card{}, &problem.Error{Kind: problem.TooLarge, Field: "capability card",

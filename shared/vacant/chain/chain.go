@@ -1,9 +1,8 @@
 // Package chain says what may follow what on the chain of an ordered pair:
-// replay, gap, fork, and the time floor that a reset leaves behind (wire §7).
+// replay, gap, fork, and the time floor that a reset leaves behind (PROTOCOL §7).
 //
-// Pure: a tip and an envelope in, a verdict out. It imports identity, envelope
-// and problem. The invariants: a chain has no gap and no fork within an epoch;
-// nothing signed before a reset fits after it.
+// Pure: a tip and an envelope in, a verdict out. The invariants: a chain has no
+// gap and no fork within an epoch; nothing signed before a reset fits after it.
 package chain
 
 import (
@@ -23,7 +22,7 @@ type Tip struct {
 	Floor time.Time     // largest time signed on the chain, all epochs; zero if none
 }
 
-// Fit says whether e may come next after t, in the order and words of wire §7
+// Fit says whether e may come next after t, in the order and words of PROTOCOL §7
 // and with the floor of a reset last: nil, or a problem of kind Replay, Gap,
 // Fork or Floor.
 func (t Tip) Fit(e *envelope.Envelope) error {

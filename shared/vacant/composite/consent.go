@@ -60,7 +60,7 @@ func (c *Consent) SigningBytes() []byte {
 }
 
 // referenceBytes is what the reference has the second parent sign: the hash of
-// its key and the intent (wire §21).
+// its key and the intent (PROTOCOL §21).
 func (c *Consent) referenceBytes() []byte {
 	h := identity.Sum(append(append(append([]byte{}, c.SecondaryID[:]...), 0x1f), mergeReference...))
 	return h[:]

@@ -8,7 +8,7 @@ import (
 )
 
 // Graduated is the manifest that m becomes when its child graduates, not yet
-// signed: open, public_a2a and of version 2, all else as it was (wire §13.4).
+// signed: open, public_a2a and of version 2, all else as it was (PROTOCOL §13.4).
 func (m *Manifest) Graduated() Manifest {
 	next := *m
 	next.Inherited, next.Added, next.Removed = slices.Clone(m.Inherited), slices.Clone(m.Added), slices.Clone(m.Removed)
@@ -18,8 +18,8 @@ func (m *Manifest) Graduated() Manifest {
 }
 
 // CheckGraduated says whether next is m graduated and signed by both: nil, or
-// the first thing that is wrong, in the order of wire §15, and then any member
-// that graduation does not change (wire §23 E7).
+// the first thing that is wrong, in the order of PROTOCOL §15, and then any member
+// that graduation does not change (PROTOCOL §23 E7).
 func (m *Manifest) CheckGraduated(next *Manifest) error {
 	switch {
 	case next.ParentID != m.ParentID:

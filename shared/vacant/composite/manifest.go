@@ -1,12 +1,11 @@
-// Package composite holds what binds a child to its parent: the request that
-// it be made, the consent of a second parent, the manifest that both have
-// signed and what that lets the child do, and the request that it become public
-// (wire §12 to §15).
+// Package composite holds what binds a child to its parent: the request that it
+// be made, the consent of a second parent, the manifest that both have signed
+// and what that lets the child do, and the request that it become public (PROTOCOL
+// §12 to §15).
 //
-// It imports canon, identity and problem. The invariants: the signed bytes are
-// rebuilt from the fields; both signatures of a manifest are over the same
-// bytes, those of its own schema version; what a version does not sign, it does
-// not say.
+// The invariants: the signed bytes are rebuilt from the fields; both signatures
+// of a manifest are over the same bytes, those of its own schema version; what
+// a version does not sign, it does not say.
 package composite
 
 import (
@@ -201,7 +200,7 @@ func (m *Manifest) sign(ctx context.Context, s identity.Signer, party string, id
 }
 
 // Verify says whether both parties have signed m: nil, or the first of the
-// four refusals of wire §12 in their order, of kind BadSignature, in the words
+// four refusals of PROTOCOL §12 in their order, of kind BadSignature, in the words
 // of the reference.
 func (m *Manifest) Verify() error {
 	switch {

@@ -17,10 +17,10 @@ func (m *Manifest) Blob() []byte {
 }
 
 // Parse reads a serialised manifest and checks its form, not its signatures.
-// What is missing has the default of wire §12, but both ids and the birth path
+// What is missing has the default of PROTOCOL §12, but both ids and the birth path
 // must be there; an unknown member is refused, since nobody has signed it. A
 // manifest of version 1 has the default axes, whatever it says: nobody has
-// signed those either (wire §23 D7). Refusals are of kind Malformed, NotJSON or
+// signed those either (PROTOCOL §23 D7). Refusals are of kind Malformed, NotJSON or
 // TooLarge, and name the field.
 func Parse(blob []byte) (Manifest, error) {
 	m := Manifest{ClosedByDefault: true, Reachability: ParentOnly, Outbound: NoExternal, Schema: V2}

@@ -21,7 +21,7 @@ const (
 )
 
 // Request asks that a child become public: parent and child have signed that
-// they want it, and the words that the child's card will bear (wire §13.1). It
+// they want it, and the words that the child's card will bear (PROTOCOL §13.1). It
 // has neither nonce nor time: whoever takes one must remember it.
 type Request struct {
 	ParentID, ChildID identity.ID

@@ -9,7 +9,7 @@ import (
 
 // Siblings lists the other children of the parent that the first manifest of
 // child names, in the order of the manifests; none if no manifest names child.
-// A child that has graduated is still a sibling (wire §14).
+// A child that has graduated is still a sibling (PROTOCOL §14).
 func Siblings(child identity.ID, manifests []Manifest) []identity.ID {
 	i := slices.IndexFunc(manifests, func(m Manifest) bool { return m.ChildID == child })
 	if i < 0 {
@@ -25,12 +25,12 @@ func Siblings(child identity.ID, manifests []Manifest) []identity.ID {
 }
 
 // inTree reports whether other is m's parent or one of the siblings. Nobody is
-// in its own tree: a call to oneself is none (wire §14).
+// in its own tree: a call to oneself is none (PROTOCOL §14).
 func (m *Manifest) inTree(other identity.ID, siblings []identity.ID) bool {
 	return other != m.ChildID && (other == m.ParentID || slices.Contains(siblings, other))
 }
 
-// CheckCall is Tree-Only (wire §14): a closed child calls its parent and its
+// CheckCall is Tree-Only (PROTOCOL §14): a closed child calls its parent and its
 // siblings, nobody else. An open child is not limited by it, whatever its axes
 // say. A refusal is of kind TreeOnly, in the words of the reference.
 func (m *Manifest) CheckCall(callee identity.ID, siblings []identity.ID) error {
@@ -40,7 +40,7 @@ func (m *Manifest) CheckCall(callee identity.ID, siblings []identity.ID) error {
 	return problem.New(problem.TreeOnly, "closed child %s cannot call %s (not parent / not sibling)", m.ChildID.Short(), callee.Short())
 }
 
-// CheckPolicy is the gate beside Tree-Only, which the reference has not (wire
+// CheckPolicy is the gate beside Tree-Only, which the reference has not (PROTOCOL
 // §23 E8): whether the outbound policy that both have signed lets the child
 // call that vacant. parent-permitted adds to the tree those whose id is among
 // the child's tools. A manifest of version 1 has signed no policy, so it

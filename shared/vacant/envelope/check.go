@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of a message's members; the size of the whole is the door's business.
+// Limits of a message's members; the size of the whole is the handler's business.
 const (
 	MaxParts   = 64  // parts of a message
 	MaxIDBytes = 512 // bytes of contextId, messageId and idempotency key

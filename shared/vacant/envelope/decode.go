@@ -10,26 +10,26 @@ import (
 // Request is what a caller sent.
 type Request struct {
 	// ID is the JSON-RPC id as it was written, nil if there was none. It is
-	// unsigned, echoed byte for byte and used for nothing else (wire §5.3). It
+	// unsigned, echoed byte for byte and used for nothing else (PROTOCOL §5.3). It
 	// is a piece of the body.
 	ID       []byte
 	Envelope Envelope
 }
 
-// DecodeRequest reads the body of message/send by the strict rules of wire
+// DecodeRequest reads the body of message/send by the strict rules of PROTOCOL
 // §5.4 and checks jsonrpc and method. The signature is not verified.
 //
 // A body that is not one JSON object is problem.NotJSON, one that is too large
 // problem.TooLarge, and everything else problem.Malformed with a text that
 // names the field, what was expected and what came. When several members are
-// wrong, the first in the order of wire §6.2 is named. The body must not
+// wrong, the first in the order of PROTOCOL §6.2 is named. The body must not
 // change while the request is in use.
 func DecodeRequest(body []byte) (Request, error) {
 	return decodeRequest(body, true)
 }
 
 // DecodeResetRequest reads the body of chain/reset: a request whose jsonrpc
-// and method are not looked at (wire §9).
+// and method are not looked at (PROTOCOL §9).
 func DecodeResetRequest(body []byte) (Request, error) {
 	return decodeRequest(body, false)
 }
@@ -49,7 +49,7 @@ func decodeRequest(body []byte, rpc bool) (Request, error) {
 }
 
 // DecodeResponse reads result.message of a response body. Its jsonrpc and id
-// are not looked at (wire §16).
+// are not looked at (PROTOCOL §16).
 func DecodeResponse(body []byte) (Envelope, error) {
 	r := newReader(body, canon.AnswerLimits())
 	r.answer = true
@@ -114,7 +114,7 @@ type set uint32
 
 func of(m member) set { return 1 << m }
 
-// signed is what every message object must have (wire §5.4).
+// signed is what every message object must have (PROTOCOL §5.4).
 const signed = set(1<<metadata | 1<<block | 1<<from | 1<<to | 1<<seq | 1<<timestamp | 1<<prev | 1<<signature)
 
 // names holds the keys of the members.
@@ -168,14 +168,14 @@ func (r *reader) verdict(need set) error {
 	return missingField(m, "missing field: ")
 }
 
-// notAResult begins the refusal of a response without an envelope (wire §16).
+// notAResult begins the refusal of a response without an envelope (PROTOCOL §16).
 const notAResult = "transport response is not a valid A2A result: "
 
 func missingField(m member, prefix string) error {
 	return &problem.Error{Kind: problem.Malformed, Detail: prefix + "'" + names[m] + "'", Field: names[m], Want: "a value", Got: "nothing"}
 }
 
-// prefixed puts before err the words that the wire fixes for its place (wire
+// prefixed puts before err the words that the wire fixes for its place (PROTOCOL
 // §6.2).
 func (r *reader) prefixed(m member, err error) error {
 	e := *problem.Of(err)

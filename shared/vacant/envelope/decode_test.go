@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// request is the body of E1 (wire §24), to be spoilt piece by piece.
+// request is the body of E1 (PROTOCOL §24), to be spoilt piece by piece.
 const request = `{"jsonrpc":"2.0","id":"k","method":"message/send","params":{"message":{` +
 	`"role":"ROLE_USER","parts":[{"type":"text","text":"hello"}],"contextId":null,"messageId":null,"metadata":{"urn:vacant:v1":{` +
 	`"from_vacant_id":"` + hexA + `","to_vacant_id":"` + hexB + `","sequence_no":1,"timestamp":"2026-05-06T00:00:00+00:00",` +
@@ -39,7 +39,7 @@ const (
 	midNull  = `"messageId":null`
 )
 
-// TestEveryRowOfTheParsingRules is the right column of wire §5.4 where it
+// TestEveryRowOfTheParsingRules is the right column of PROTOCOL §5.4 where it
 // refuses, and rows 2 to 4 of §6.2.
 func TestEveryRowOfTheParsingRules(t *testing.T) {
 	const (
@@ -188,7 +188,7 @@ func TestEveryRowOfTheParsingRules(t *testing.T) {
 	}
 }
 
-// TestWhatIsTakenAsTheReferenceTakesIt is the right column of wire §5.4 where
+// TestWhatIsTakenAsTheReferenceTakesIt is the right column of PROTOCOL §5.4 where
 // it accepts. All of these sign like the envelope of the right.
 func TestWhatIsTakenAsTheReferenceTakesIt(t *testing.T) {
 	change := func(f func(*envelope.Envelope)) envelope.Envelope {
@@ -251,7 +251,7 @@ func TestWhatIsTakenAsTheReferenceTakesIt(t *testing.T) {
 	}
 }
 
-// TestTheFirstWrongMemberIsNamed in the order of wire §6.2, wherever it stands,
+// TestTheFirstWrongMemberIsNamed in the order of PROTOCOL §6.2, wherever it stands,
 // and a body that is not JSON before all of them.
 func TestTheFirstWrongMemberIsNamed(t *testing.T) {
 	wrong := []struct{ old, new, text string }{

@@ -7,9 +7,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// AppendRequest appends the JSON-RPC request that carries e (wire §5.1). id is
+// AppendRequest appends the JSON-RPC request that carries e (PROTOCOL §5.1). id is
 // JSON; nil stands for the idempotency key or, if that is empty, the hash
-// (wire §5.3).
+// (PROTOCOL §5.3).
 func AppendRequest(dst, id []byte, e *Envelope) []byte {
 	dst = e.grow(dst, len(id)+880)
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
@@ -25,7 +25,7 @@ func AppendRequest(dst, id []byte, e *Envelope) []byte {
 	return append(AppendMessage(dst, e), `}}`...)
 }
 
-// AppendResponse appends the JSON-RPC response that carries e (wire §5.2). id
+// AppendResponse appends the JSON-RPC response that carries e (PROTOCOL §5.2). id
 // is the request's, byte for byte; nil becomes null.
 func AppendResponse(dst, id []byte, e *Envelope) []byte {
 	dst = e.grow(dst, len(id)+880)
@@ -39,7 +39,7 @@ func AppendResponse(dst, id []byte, e *Envelope) []byte {
 }
 
 // AppendMessage appends e as the message object of a request or response: the
-// wire's shape, in which an absent selfEval is absent (wire §5.1).
+// wire's shape, in which an absent selfEval is absent (PROTOCOL §5.1).
 func AppendMessage(dst []byte, e *Envelope) []byte {
 	m := &e.Payload
 	dst = e.grow(dst, 720)

@@ -1,10 +1,9 @@
 // Package envelope holds the signed message between two vacants: its fields,
-// its signing bytes, and the JSON-RPC codec that carries it (wire §4, §5).
+// its signing bytes, and the JSON-RPC codec that carries it (PROTOCOL §4, §5).
 //
-// It imports canon and identity. The invariants: the bytes that are hashed and
-// signed are rebuilt from the parsed fields, never taken from the wire; what
-// parses can be signed again to the same bytes; what is not covered by the
-// signature is never handed on.
+// The invariants: the bytes that are hashed and signed are rebuilt from the
+// parsed fields, never taken from the wire; what parses can be signed again to
+// the same bytes; what is not covered by the signature is never handed on.
 package envelope
 
 import (
@@ -19,14 +18,14 @@ import (
 // Role says in what part a message speaks.
 type Role string
 
-// The roles of wire §4.3. User is the default of a message that names none.
+// The roles of PROTOCOL §4.3. User is the default of a message that names none.
 const (
 	RoleUser  Role = "ROLE_USER"
 	RoleAgent Role = "ROLE_AGENT"
 	RoleTool  Role = "ROLE_TOOL"
 )
 
-// ResetText is the text of a chain reset (wire §9).
+// ResetText is the text of a chain reset (PROTOCOL §9).
 const ResetText = "RESET_CHAIN"
 
 // MaxSeq bounds sequence numbers: they stay below 2^53, where every JSON
@@ -88,14 +87,14 @@ func (e *Envelope) Sign(ctx context.Context, s identity.Signer) (identity.Hash, 
 func (e *Envelope) Verify() (identity.Hash, bool) { return e.VerifyBy(e.From) }
 
 // VerifyBy reports whether e is signed by the key of id. Callers of a target
-// verify under the target's key, not under the claimed sender (wire §16).
+// verify under the target's key, not under the claimed sender (PROTOCOL §16).
 func (e *Envelope) VerifyBy(id identity.ID) (identity.Hash, bool) {
 	b := e.AppendSigning(nil)
 	return identity.Sum(b), identity.Verify(id, b, e.Signature)
 }
 
 // IsReset reports whether e reads as a chain reset: its text, trimmed, is
-// ResetText. Sequence number, prev and role do not matter (wire §9).
+// ResetText. Sequence number, prev and role do not matter (PROTOCOL §9).
 func (e *Envelope) IsReset() bool {
 	return strings.TrimFunc(e.Payload.Text(), pythonSpace) == ResetText
 }
@@ -106,7 +105,7 @@ func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0
 
 // replyPrefix marks the idempotency key of an answer; the hash of the request
 // follows in hex. It binds an answer to its request under the signature, which
-// the protocol itself does not (wire §23 A2).
+// the protocol itself does not (PROTOCOL §23 A2).
 const replyPrefix = "re:"
 
 // ReplyKey is the idempotency key of the answer to the request with hash h.

@@ -163,7 +163,7 @@ func (r *reader) constant(m member) error {
 var constants = [...]string{jsonrpc: "2.0", method: "message/send"}
 
 // wrongConstant is the refusal of a jsonrpc or method, in the reference's
-// words (wire §6.2).
+// words (PROTOCOL §6.2).
 func wrongConstant(m member, got string) error {
 	detail := fmt.Sprintf("jsonrpc field must be '2.0'; got %s", got)
 	if m == method {
@@ -248,7 +248,7 @@ func (r *reader) selfEval() error {
 	if r.d.Kind() == canon.Null {
 		return r.d.Null()
 	}
-	// What is missing counts as 0.5, before the signature is verified (wire §5.4).
+	// What is missing counts as 0.5, before the signature is verified (PROTOCOL §5.4).
 	s := &SelfEval{0.5, 0.5, 0.5, 0.5, 0.5, 0.5}
 	r.e.Payload.SelfEval = s
 	return r.object(selfEval, func(key string) error {

@@ -6,7 +6,7 @@ import "github.com/vacancy-host/vacancy/shared/vacant/canon"
 const most = 60
 
 // python reads the next value and shows it as Python's repr does, for the two
-// texts that end in one (wire §6.2). The inside of arrays and objects is left
+// texts that end in one (PROTOCOL §6.2). The inside of arrays and objects is left
 // out.
 func python(d *canon.Decoder) (string, error) {
 	switch d.Kind() {

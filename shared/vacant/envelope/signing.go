@@ -8,7 +8,7 @@ import (
 )
 
 // AppendSigning appends the bytes that are hashed and signed: CJ over exactly
-// the seven signed fields, all always present (wire §4.2). The order of the
+// the seven signed fields, all always present (PROTOCOL §4.2). The order of the
 // keys is written out here, since it never changes.
 func (e *Envelope) AppendSigning(dst []byte) []byte {
 	dst = e.grow(dst, 480)
@@ -30,7 +30,7 @@ func (e *Envelope) AppendSigning(dst []byte) []byte {
 }
 
 // appendSigning appends the message as it is signed: unlike on the wire, an
-// absent selfEval is a null that is there (wire §4.3).
+// absent selfEval is a null that is there (PROTOCOL §4.3).
 func (m *Message) appendSigning(dst []byte) []byte {
 	dst = append(dst, `{"contextId":`...)
 	dst = appendOptional(dst, m.ContextID)

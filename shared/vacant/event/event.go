@@ -2,10 +2,9 @@
 // its own listing, in bytes that everybody can check for ever (the reference's
 // register and revoke events).
 //
-// It imports canon, identity, lifecycle and problem. The invariants: the
-// signed bytes are rebuilt from the fields and have one reading; a payload is
-// kept as the text whose hash was signed; an event's hash covers the one
-// before, the signed bytes and the signature.
+// The invariants: the signed bytes are rebuilt from the fields and have one
+// reading; a payload is kept as the text whose hash was signed; an event's hash
+// covers the one before, the signed bytes and the signature.
 package event
 
 import (

@@ -131,7 +131,7 @@ func parsePayload(b []byte) (canon.Value, error) {
 const replaces = "replaces:"
 
 // ReplacesKey is the idempotency key of a register event whose card takes the
-// place of the card with this hash. Halo versions cannot rise (wire §23 C6),
+// place of the card with this hash. Halo versions cannot rise (PROTOCOL §23 C6),
 // so without it two cards of one version would be an equivocation: with it the
 // actor has signed which of the two follows the other.
 func ReplacesKey(card identity.Hash) string { return replaces + card.String() }

@@ -1,9 +1,9 @@
 // Package identity holds who speaks: the vacant id, which is the raw Ed25519
 // public key, strict signature verification, the BLAKE2b-256 hash and the
-// Signer port behind which every private key lives (wire §1).
+// Signer port behind which every private key lives (PROTOCOL §1).
 //
-// It imports nothing of the project but problem. The invariant: no key that
-// lets anybody sign for it (small order, non-canonical) ever verifies.
+// The invariant: no key that lets anybody sign for it (small order,
+// non-canonical) ever verifies.
 package identity
 
 import (
@@ -22,7 +22,7 @@ const Size = 32
 type ID [Size]byte
 
 // ParseID reads an id from hex of either case. Like the reference it skips
-// ASCII white space between byte pairs and at both ends (wire §1).
+// ASCII white space between byte pairs and at both ends (PROTOCOL §1).
 func ParseID(s string) (ID, error) {
 	var id ID
 	err := parseHex(id[:], s)

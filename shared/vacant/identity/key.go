@@ -21,7 +21,7 @@ const SignatureSize = ed25519.SignatureSize
 //
 // Callers sign only bytes of their own making (envelopes, cards, entries),
 // never bytes that a stranger chose: none of the forms carries a domain tag
-// (wire §23 D8).
+// (PROTOCOL §23 D8).
 type Signer interface {
 	ID() ID
 	Sign(ctx context.Context, msg []byte) ([]byte, error)
@@ -77,7 +77,7 @@ func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) 
 // Verify reports whether sig is id's signature of msg, as libsodium does: 64
 // bytes, S below the group order, and a key that is canonical and not of small
 // order, as the point R is not. Go alone would take the identity key, under
-// which a fixed signature fits every message (wire §1), and an R that the
+// which a fixed signature fits every message (PROTOCOL §1), and an R that the
 // reference refuses, so that the two would not agree on what was signed.
 func Verify(id ID, msg, sig []byte) bool {
 	return len(sig) == SignatureSize && id.Check() == nil && !ID(sig[:Size]).smallOrder() && ed25519.Verify(id[:], msg, sig)

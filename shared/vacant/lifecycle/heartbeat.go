@@ -14,7 +14,7 @@ const (
 	HeartbeatKindSunk = "HEARTBEAT_SUNK"
 )
 
-// HeartbeatPeriod is the time between two heartbeats in s (wire §21). Archived
+// HeartbeatPeriod is the time between two heartbeats in s (PROTOCOL §21). Archived
 // vacants have none.
 func (s State) HeartbeatPeriod() (time.Duration, error) {
 	switch s {

@@ -1,5 +1,5 @@
 // Package lifecycle holds the states a vacant can be in, which event moves it
-// where, and what each state allows (wire §18).
+// where, and what each state allows (PROTOCOL §18).
 //
 // Pure: it imports canon and problem. The invariant: a cell that the table does
 // not name is an error and leaves the state as it was.
@@ -51,7 +51,7 @@ const (
 	SpawnRequested   Event = "SPAWN_REQUESTED"
 )
 
-// Events lists every event, in the order of wire §18.
+// Events lists every event, in the order of PROTOCOL §18.
 func Events() []Event {
 	return []Event{Tick, Heartbeat, CallReceived, ReviewReceived, ReviveRequested, ArchiveRequested, SpawnRequested}
 }
@@ -102,7 +102,7 @@ const (
 )
 
 // Effective is the visibility that a vacant in s really has when v is
-// declared: Local hides it, every other state keeps v (wire §19).
+// declared: Local hides it, every other state keeps v (PROTOCOL §19).
 func (s State) Effective(v Visibility) Visibility {
 	if s == Local {
 		return Hidden

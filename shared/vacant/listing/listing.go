@@ -2,9 +2,9 @@
 // skills, a summary, its family, its owner and its price, under one signature
 // of the vacant's own key.
 //
-// It imports canon, identity and problem. The invariants: the signed bytes are
-// rebuilt from the fields and begin with a tag of their own, so that no other
-// thing a vacant signs reads as a listing; what Sign signs, Parse reads.
+// The invariants: the signed bytes are rebuilt from the fields and begin with a
+// tag of their own, so that no other thing a vacant signs reads as a listing;
+// what Sign signs, Parse reads.
 package listing
 
 import (

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Kinds of entry that say what passes between a parent and its children (wire
+// Kinds of entry that say what passes between a parent and its children (PROTOCOL
 // §11). A child's logbook begins with BIRTH.
 const (
 	KindBirth       = "BIRTH"
@@ -263,7 +263,7 @@ func ParsePlanChanged(payload []byte) (identity.Hash, error) {
 
 // SubtaskKind is what a logbook calls a subtask: its member "kind" as Python's
 // str writes it, if it is an object with one, else the name of its type in
-// Python (wire §11).
+// Python (PROTOCOL §11).
 func SubtaskKind(v canon.Value) string {
 	if kind, ok := v.Get("kind"); ok && v.Kind() == canon.Object {
 		if kind.Kind() == canon.String {

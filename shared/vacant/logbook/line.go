@@ -54,7 +54,7 @@ func appendSpaced(dst, cj []byte) []byte {
 
 // ParseLine reads a line of a logbook file, with or without its newline. It is
 // strict about types and JSON and does not verify; unknown keys are ignored. A
-// time without an offset is UTC (wire §23 D6).
+// time without an offset is UTC (PROTOCOL §23 D6).
 func ParseLine(line []byte) (Entry, error) {
 	v, err := canon.Parse(line, canon.DefaultLimits())
 	if err != nil {

@@ -1,10 +1,10 @@
 // Package logbook holds a vacant's signed history: entries that each name the
-// hash of the one before, and what the entries that a host writes say (wire
+// hash of the one before, and what the entries that a host writes say (PROTOCOL
 // §11).
 //
-// It imports canon, identity, lifecycle and problem. The invariants: the
-// signed bytes are rebuilt from the fields; a payload is canonical JSON of an
-// object; an entry has one line and one row form, and both read back to it.
+// The invariants: the signed bytes are rebuilt from the fields; a payload is
+// canonical JSON of an object; an entry has one line and one row form, and both
+// read back to it.
 package logbook
 
 import (
@@ -124,7 +124,7 @@ func (e *Entry) AppendSigning(dst []byte) []byte {
 func (e *Entry) Hash() identity.Hash { return identity.Sum(e.AppendSigning(nil)) }
 
 // Sign signs e by s, the owner of the log, and returns its hash. The time is
-// first brought to UTC and whole microseconds (wire §23 D6), the payload to
+// first brought to UTC and whole microseconds (PROTOCOL §23 D6), the payload to
 // its canonical form. A kind or payload that must not be signed is refused and
 // leaves e as it was.
 func (e *Entry) Sign(ctx context.Context, s identity.Signer) (identity.Hash, error) {

@@ -179,7 +179,7 @@ func TestDamagedLogbooksFailWhereAndAsTheReferenceSays(t *testing.T) {
 	}
 }
 
-// Seeds of wire §24.
+// Seeds of PROTOCOL §24.
 const (
 	seedA = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 	seedB = "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
@@ -187,7 +187,7 @@ const (
 
 var day = time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 
-// book is the log of wire §24.
+// book is the log of PROTOCOL §24.
 func book(t testing.TB) (*identity.Key, []Entry) {
 	t.Helper()
 	a, b := keyOf(t, seedA), keyOf(t, seedB)

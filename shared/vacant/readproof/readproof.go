@@ -2,10 +2,9 @@
 // so that what only it or its parent may see is shown to nobody else. The
 // reference takes a query parameter for it, which anybody can write.
 //
-// It imports identity and problem. The invariants: a proof fits one method, one
-// address with its query, one authority (host and port, so that a host cannot
-// pass on a proof that was made for it) and a few minutes; a header has exactly
-// one form.
+// The invariants: a proof fits one method, one address with its query, one
+// authority (host and port, so that a host cannot pass on a proof that was made
+// for it) and a few minutes; a header has exactly one form.
 package readproof
 
 import (

@@ -1,9 +1,8 @@
 // Package policy decides, as IAM does, whether a role's policies let a request
 // pass. The local AWS does not: there a missing grant shows only here.
 //
-// It imports the standard library only. The invariant: it is strict where IAM
-// is rich. A policy that uses more of the language than this package knows is
-// an error, never a guess.
+// The invariant: it is strict where IAM is rich. A policy that uses more of the
+// language than this package knows is an error, never a guess.
 package policy
 
 import (

@@ -2,8 +2,7 @@
 // no server on a laptop shows, or not when it is wanted, such as faults,
 // throttling, pages and odd orders.
 //
-// It imports nothing of the project and no AWS SDK. The invariant: an operation
-// that a test did not expect fails that test.
+// The invariant: an operation that a test did not expect fails that test.
 package cloudtest
 
 import (

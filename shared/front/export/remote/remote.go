@@ -1,13 +1,11 @@
-// Package remote reads a host elsewhere through the pages that its export door
-// exports: it is a home for fsck and history, and a vault that opens the keys
+// Package remote reads a host elsewhere through the pages that its export handler
+// exports: it is a host for fsck and history, and a vault that opens the keys
 // of texts.
 //
-// It imports export and account for their shapes, the ports that it fills
-// (custody, floor 3), pause, registry, texts and problem. The host is not
-// believed: a page that is not what was asked for ends the reading, and whether
-// what is in it is right is for the checks to say. The invariants: nothing is written; what is
-// kept in memory does not grow with the host; a page that cannot be had is an
-// error, never the end of a list.
+// The host is not believed: a page that is not what was asked for ends the
+// reading, and whether what is in it is right is for the checks to say. The
+// invariants: nothing is written; what is kept in memory does not grow with the
+// host; a page that cannot be had is an error, never the end of a list.
 package remote
 
 import (
@@ -37,7 +35,7 @@ type Config struct {
 	// HTTP sends the requests, with the operator's key, and follows no
 	// redirect.
 	HTTP *http.Client
-	URL  string // of the export door, without a slash at its end
+	URL  string // of the export handler, without a slash at its end
 	// Wait sleeps between tries, or ends early with its context; pause.For if
 	// nil.
 	Wait func(context.Context, time.Duration) error
@@ -48,7 +46,7 @@ const (
 	maxPage = 8 << 20 // bytes of an answer; a page has some 1.5 MB
 	perTry  = time.Minute
 	// A host that is overloaded, throttled or being deployed gets this many
-	// tries, a minute and a half in all: a check of hours begins anew for less.
+	// tries, a minute and a half in all: a check of hours begins again for less.
 	tries       = 8
 	firstWait   = 500 * time.Millisecond
 	longestWait = 30 * time.Second

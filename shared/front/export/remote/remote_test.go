@@ -34,11 +34,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// serve exports a home on a listener and opens it as another machine does.
+// serve exports a host on a listener and opens it as another machine does.
 func serve(t testing.TB, a *hosttest.Caller, around func(http.Handler) http.Handler) (*remote.Host, error) {
 	t.Helper()
 	at := a.Time
-	h := export.Pages(export.Config{Home: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention})
+	h := export.Pages(export.Config{Source: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention})
 	if around != nil {
 		h = around(h)
 	}
@@ -52,7 +52,7 @@ func serve(t testing.TB, a *hosttest.Caller, around func(http.Handler) http.Hand
 func check(a *hosttest.Caller, h *remote.Host) (fsck.Result, []fsck.Finding, error) {
 	var found []fsck.Finding
 	res, err := fsck.Run(a.Ctx, fsck.Config{
-		Home: h, Vault: h.Vault(), Now: a.Now, Retention: h.Retention(),
+		Source: h, Vault: h.Vault(), Now: a.Now, Retention: h.Retention(),
 		Found: func(f fsck.Finding) error {
 			if found = append(found, f); len(found) > 1000 {
 				return errors.New("too many findings")
@@ -89,7 +89,7 @@ func TestTheEdgesOfARegistryAreCheckedFromElsewhere(t *testing.T) {
 		t.Errorf("Run() = %+v, %v, %v, want one registration and nothing broken", res, found, err)
 	}
 	stray := registry.KinKey(parent.ID(), parent.ID())
-	a.Must(st.Commit(a.Ctx, store.Put{Key: stray, Attempt: store.Attempt{1}, Data: []byte{1}}))
+	a.Must(st.Commit(a.Ctx, store.Put{Key: stray, WriteID: store.WriteID{1}, Data: []byte{1}}))
 	if _, found, err := check(a, h); len(found) != 1 || found[0].Where != stray.String() || err != nil {
 		t.Errorf("Run() = %v, %v, want the edge that nobody signed", found, err)
 	}
@@ -101,7 +101,7 @@ func TestTheEdgesOfARegistryAreCheckedFromElsewhere(t *testing.T) {
 			honest.ServeHTTP(w, r)
 		})
 	}
-	a.Must(st.Commit(a.Ctx, store.Put{Key: registry.KinKey(child.ID(), parent.ID()), Attempt: store.Attempt{1}, Data: []byte{1}}))
+	a.Must(st.Commit(a.Ctx, store.Put{Key: registry.KinKey(child.ID(), parent.ID()), WriteID: store.WriteID{1}, Data: []byte{1}}))
 	h, err = serve(t, a, elsewhere)
 	a.Must(err)
 	if _, found, err := check(a, h); err == nil {
@@ -351,7 +351,7 @@ func encode(rows []store.Row) []any {
 	out := make([]any, len(rows))
 	for i, r := range rows {
 		out[i] = map[string]any{
-			"position": r.Position, "attempt": base64.StdEncoding.EncodeToString(r.Attempt[:]), "data": base64.StdEncoding.EncodeToString(r.Data),
+			"position": r.Position, "attempt": base64.StdEncoding.EncodeToString(r.WriteID[:]), "data": base64.StdEncoding.EncodeToString(r.Data),
 		}
 	}
 	return out
@@ -417,7 +417,7 @@ func TestAHostOfAnotherFormatIsRefused(t *testing.T) {
 	if !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Open() where nobody listens = %v, want Unavailable", err)
 	}
-	_, err = serve(t, a, func(h http.Handler) http.Handler { return admin.Keyed(noKey{}, h) })
+	_, err = serve(t, a, func(h http.Handler) http.Handler { return admin.RequireKey(noKey{}, h) })
 	if !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("Open() without the key = %v, want Unauthorized", err)
 	}

@@ -91,13 +91,13 @@ func rowsOf(part *export.RowsPart, from uint64, n int, d store.Direction) ([]sto
 		switch {
 		case d == store.Ascending && r.Position < from, d == store.Descending && (r.Position > from || r.Position == 0):
 			return nil, wrong("rows", fmt.Sprintf("positions %s %d", map[store.Direction]string{store.Ascending: "from", store.Descending: "down from"}[d], from), strconv.FormatUint(r.Position, 10))
-		case len(r.Attempt) != len(store.Attempt{}):
-			return nil, wrong("attempt", "16 bytes", strconv.Itoa(len(r.Attempt)))
+		case len(r.WriteID) != len(store.WriteID{}):
+			return nil, wrong("attempt", "16 bytes", strconv.Itoa(len(r.WriteID)))
 		}
 		if from = r.Position + 1; d == store.Descending {
 			from = r.Position - 1
 		}
-		rows[i] = store.Row{Position: r.Position, Attempt: store.Attempt(r.Attempt), Data: r.Data}
+		rows[i] = store.Row{Position: r.Position, WriteID: store.WriteID(r.WriteID), Data: r.Data}
 	}
 	return rows, damage(part.Damaged)
 }
@@ -157,6 +157,6 @@ func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor s
 
 func docOf(d *export.Doc) store.Doc {
 	out := store.Doc{Key: store.Key{Partition: d.Partition, Sort: d.Sort}, Version: d.Version, Data: d.Data, Number: d.Number}
-	copy(out.Attempt[:], d.Attempt)
+	copy(out.WriteID[:], d.WriteID)
 	return out
 }

@@ -1,12 +1,10 @@
-// Package cloudgate is the door of the gate on AWS: it takes a request in,
+// Package cloudgate is the handler of the gate on AWS: it takes a request in,
 // starts the state machine that walks it, and says how far that is.
 //
-// It imports front/onlambda, host/family/graduation, trust/gate and the client of Step
-// Functions, which no other function carries. The invariants: an attempt has one
-// execution, by its name; what has come of it is in the store alone, and the
-// machine is asked only for the step that an open attempt is at; where the
-// machine cannot be reached an attempt stays open, for the same request to start
-// it again.
+// The invariants: an attempt has one execution, by its name; what has come of
+// it is in the store alone, and the machine is asked only for the step that an
+// open attempt is at; where the machine cannot be reached an attempt stays
+// open, for the same request to start it again.
 package cloudgate
 
 import (
@@ -28,19 +26,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// Door is the public door of the gate.
-func Door(h *onlambda.Home) http.Handler {
+// Handler is the public handler of the gate.
+func Handler(h *onlambda.Env) http.Handler {
 	runs := newRuns(h)
-	h.House.Gate.Running = runs.step
-	return h.House.GateDoor(&cloud{h.House.Gate, runs})
+	h.Server.Gate.Running = runs.step
+	return h.Server.GateHandler(&cloud{h.Server.Gate, runs})
 }
 
-// Account is the control plane's door, which tells at which step a run is.
-func Account(h *onlambda.Home) http.Handler {
+// AdminHandler is the control plane's handler, which tells at which step a run is.
+func AdminHandler(h *onlambda.Env) http.Handler {
 	if h.Machine != "" {
-		h.House.Gate.Running = newRuns(h).step
+		h.Server.Gate.Running = newRuns(h).step
 	}
-	return h.House.Account
+	return h.Server.Admin
 }
 
 // cloud is the gate whose attempts a state machine walks.
@@ -77,7 +75,7 @@ type runs struct {
 	log     *slog.Logger
 }
 
-func newRuns(h *onlambda.Home) *runs {
+func newRuns(h *onlambda.Env) *runs {
 	return &runs{client: sfn.NewFromConfig(h.AWS), machine: h.Machine, log: h.Log}
 }
 

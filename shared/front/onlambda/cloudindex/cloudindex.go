@@ -2,10 +2,9 @@
 // as a snapshot in the bucket; each instance of search loads the newest one and
 // follows what has changed since, by the sparse index of documents.
 //
-// It imports front/onlambda, front/registryapi, host/registry, host/registry/search with
-// bleve, live and snapshot, and store/blob/s3. The invariants: what is loaded
-// was published whole; an instance that cannot load a newer index goes on with
-// the one that it has; a snapshot's mark never passes a change that is not in it.
+// The invariants: what is loaded was published whole; an instance that cannot
+// load a newer index goes on with the one that it has; a snapshot's mark never
+// passes a change that is not in it.
 package cloudindex
 
 import (
@@ -24,8 +23,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 )
 
-// Door is the door of searches.
-func Door(h *onlambda.Home) http.Handler {
+// Handler is the handler of searches.
+func Handler(h *onlambda.Env) http.Handler {
 	r := registrations(h)
 	index := newIndex(snapshots(h), r, os.TempDir(), wall)
 	finder := search.New(search.Config{Index: index, Registry: r, Now: wall, Log: h.Log, Refresh: index.Refresh})
@@ -33,12 +32,12 @@ func Door(h *onlambda.Home) http.Handler {
 }
 
 // registrations are the host's, to read.
-func registrations(h *onlambda.Home) *registry.Registry {
+func registrations(h *onlambda.Env) *registry.Registry {
 	return registry.New(registry.Config{Store: h.Store, Now: wall, Rand: rand.Reader})
 }
 
 // snapshots are those in the host's bucket.
-func snapshots(h *onlambda.Home) *snapshot.Snapshots {
+func snapshots(h *onlambda.Env) *snapshot.Snapshots {
 	client := s3.NewClient(h.AWS, func(o *awss3.Options) {
 		o.UsePathStyle = h.AWS.BaseEndpoint != nil // a server that is not AWS has no name for each bucket
 	})

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// rivals is how often the work begins anew because another indexer was first.
+	// rivals is how often the work begins again because another indexer was first.
 	rivals = 3
 	// between is the wait before the feed is asked again that would not answer:
 	// its ceiling is one of units a second.
@@ -23,8 +23,8 @@ const (
 )
 
 // Publish is the work of indexer. What wakes it says only that registrations
-// have changed; {"reindex": true} has the index made anew from all of them.
-func Publish(h *onlambda.Home) onlambda.Work {
+// have changed; {"reindex": true} has the index made again from all of them.
+func Publish(h *onlambda.Env) onlambda.Work {
 	r, s := registrations(h), snapshots(h)
 	return func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
 		var asked struct{ Reindex bool }

@@ -129,7 +129,7 @@ func (c *Calls) has(n noted) bool {
 }
 
 // touch makes room for an hour. One that lies more than all buckets before the
-// newest says that a clock was wrong, then or now: all begins anew, or nothing
+// newest says that a clock was wrong, then or now: all begins again, or nothing
 // would be counted until that clock was right.
 func (c *Calls) touch(hour int64) {
 	if c.since == 0 || c.newest-hour >= Hours {

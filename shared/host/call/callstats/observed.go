@@ -1,13 +1,12 @@
-// Package callstats keeps what the host itself sees of a vacant that has kin: in
-// which hours it was called from outside its tree, and where its last answers
-// lie. The gate judges by it.
+// Package callstats keeps what the host itself sees of a vacant that has kin:
+// in which hours it was called from outside its tree, and where its last
+// answers lie. The gate judges by it.
 //
-// It imports call, registry, the store, floor 1 and problem. The invariants: it
-// keeps no text; it fails no call, and a call waits for it no longer than the
-// pipeline lets it; a vacant costs one document, written by each process at most
-// every Every, and only where it changes. What a process noted since its last
-// write is lost with it, and so is what could not be written: evidence may be
-// missing, and is never made up.
+// The invariants: it keeps no text; it fails no call, and a call waits for it
+// no longer than the pipeline lets it; a vacant costs one document, written by
+// each process at most every Every, and only where it changes. What a process
+// noted since its last write is lost with it, and so is what could not be
+// written: evidence may be missing, and is never made up.
 package callstats
 
 import (
@@ -159,8 +158,8 @@ func (o *Observer) keep(id identity.ID, n noted) (v *vacant, due noted) {
 // done, so that it can be tried later; what may have been done is not tried
 // again: it would be counted twice.
 func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due noted) (lost bool) {
-	var attempt store.Attempt
-	if _, err := io.ReadFull(o.Rand, attempt[:]); err != nil {
+	var writeID store.WriteID
+	if _, err := io.ReadFull(o.Rand, writeID[:]); err != nil {
 		return true
 	}
 	for range tries {
@@ -169,7 +168,7 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due not
 			if err != nil && !problem.Is(err, problem.Damaged) {
 				return true
 			}
-			v.calls, v.version, v.known = calls, d.Version, true // damaged: begun anew
+			v.calls, v.version, v.known = calls, d.Version, true // damaged: begun again
 		}
 		if v.calls.has(due) {
 			return false
@@ -177,7 +176,7 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due not
 		next := v.calls
 		next.refs = slices.Clone(next.refs)
 		next.add(due)
-		err := o.Store.Commit(ctx, store.Put{Key: Key(id), If: v.version, Attempt: attempt, Data: next.Encode()})
+		err := o.Store.Commit(ctx, store.Put{Key: Key(id), If: v.version, WriteID: writeID, Data: next.Encode()})
 		if err == nil {
 			v.calls, v.version = next, v.version+1
 			return false

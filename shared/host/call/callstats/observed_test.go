@@ -26,8 +26,8 @@ var (
 	parent, child, sibling, grandchild, stranger = identity.ID{1}, identity.ID{2}, identity.ID{3}, identity.ID{4}, identity.ID{5}
 )
 
-// home is a store whose commits a test has fail, with a clock.
-type home struct {
+// fixture is a store whose commits a test has fail, with a clock.
+type fixture struct {
 	store.Store
 	mu      sync.Mutex
 	time    time.Time
@@ -37,29 +37,29 @@ type home struct {
 	away    bool
 }
 
-// newHome is one where the child is observed since start, and an hour later.
-func newHome(t *testing.T) *home {
+// newFixture is one where the child is observed since start, and an hour later.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := &home{Store: memory.New(), time: start}
+	h := &fixture{Store: memory.New(), time: start}
 	h.observer().Note(t.Context(), h.seen(parent, 1))
 	h.pass(time.Hour)
 	h.commits = 0
 	return h
 }
 
-func (h *home) now() time.Time {
+func (h *fixture) now() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.time
 }
 
-func (h *home) pass(d time.Duration) {
+func (h *fixture) pass(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.time = h.time.Add(d)
 }
 
-func (h *home) Commit(ctx context.Context, w ...store.Write) error {
+func (h *fixture) Commit(ctx context.Context, w ...store.Write) error {
 	h.mu.Lock()
 	h.commits++
 	fault := h.fault
@@ -71,7 +71,7 @@ func (h *home) Commit(ctx context.Context, w ...store.Write) error {
 }
 
 // Manifest is the family: a parent of two, of which one has a child.
-func (h *home) Manifest(_ context.Context, id identity.ID) (registry.ManifestDocument, bool, error) {
+func (h *fixture) Manifest(_ context.Context, id identity.ID) (registry.ManifestDocument, bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.reads++
@@ -82,17 +82,17 @@ func (h *home) Manifest(_ context.Context, id identity.ID) (registry.ManifestDoc
 	return registry.ManifestDocument{Manifest: composite.Manifest{ParentID: of, ChildID: id}}, ok, nil
 }
 
-func (h *home) observer() *callstats.Observer {
+func (h *fixture) observer() *callstats.Observer {
 	return callstats.New(callstats.Config{Store: h, Manifests: h, Now: h.now, Rand: rand.Reader})
 }
 
 // seen is an answer of the child to somebody.
-func (h *home) seen(caller identity.ID, position uint64) call.Observation {
+func (h *fixture) seen(caller identity.ID, position uint64) call.Observation {
 	return call.Observation{Pair: call.Pair{Caller: caller, Vacant: child}, Parent: &parent, Position: position, Time: h.now()}
 }
 
 // total is what is kept of calls from outside, a week after.
-func (h *home) total(t *testing.T) (sum float64, refs int) {
+func (h *fixture) total(t *testing.T) (sum float64, refs int) {
 	t.Helper()
 	c, err := callstats.Read(t.Context(), h.Store, child)
 	if err != nil {
@@ -113,13 +113,13 @@ func TestOnlyCallsFromOutsideTheTreeCount(t *testing.T) {
 	}{
 		{"the parent", parent, 0, 0}, {"a sibling", sibling, 0, 1}, {"its own child", grandchild, 0, 1}, {"a stranger", stranger, 1, 1},
 	} {
-		h := newHome(t)
+		h := newFixture(t)
 		h.observer().Note(t.Context(), h.seen(tt.caller, 7))
 		if sum, refs := h.total(t); sum != float64(tt.counts) || refs != tt.refs {
 			t.Errorf("%s: %v calls and %d references, want %d and %d", tt.name, sum, refs, tt.counts, tt.refs)
 		}
 	}
-	h := newHome(t)
+	h := newFixture(t)
 	h.away = true
 	h.observer().Note(t.Context(), h.seen(stranger, 1))
 	if sum, refs := h.total(t); sum != 0 || refs != 1 {
@@ -128,7 +128,7 @@ func TestOnlyCallsFromOutsideTheTreeCount(t *testing.T) {
 }
 
 func TestABurstIsWrittenOnceInTenSeconds(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	o := h.observer()
 	for i := range 1000 {
 		o.Note(t.Context(), h.seen(stranger, uint64(i+1)))
@@ -153,7 +153,7 @@ func TestABurstIsWrittenOnceInTenSeconds(t *testing.T) {
 
 // Of a closed child that its parent alone calls nothing is kept but since when.
 func TestWhatCountsNothingIsWrittenOnce(t *testing.T) {
-	h := &home{Store: memory.New(), time: start}
+	h := &fixture{Store: memory.New(), time: start}
 	o := h.observer()
 	for i := range uint64(100) {
 		o.Note(t.Context(), h.seen(parent, i+1))
@@ -174,7 +174,7 @@ func TestWhatCountsNothingIsWrittenOnce(t *testing.T) {
 }
 
 func TestProcessesThatObserveOneVacantLoseNothingToEachOther(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	var all sync.WaitGroup
 	for range 3 {
 		o := h.observer()
@@ -213,7 +213,7 @@ func TestAFaultOfTheStoreLosesAtMostWhatWasNotedAndCountsNothingTwice(t *testing
 		"too large":               {func(func() error) error { return store.ErrTooLarge }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHome(t)
+			h := newFixture(t)
 			o := h.observer()
 			for i := range 3 {
 				h.fault = nil
@@ -231,8 +231,8 @@ func TestAFaultOfTheStoreLosesAtMostWhatWasNotedAndCountsNothingTwice(t *testing
 }
 
 func TestWhatIsDamagedIsBegunAnew(t *testing.T) {
-	h := newHome(t)
-	if err := h.Store.Commit(t.Context(), store.Put{Key: callstats.Key(child), If: 1, Attempt: store.Attempt{1}, Data: []byte("torn")}); err != nil {
+	h := newFixture(t)
+	if err := h.Store.Commit(t.Context(), store.Put{Key: callstats.Key(child), If: 1, WriteID: store.WriteID{1}, Data: []byte("torn")}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := callstats.Read(t.Context(), h.Store, child); !problem.Is(err, problem.Damaged) {
@@ -246,7 +246,7 @@ func TestWhatIsDamagedIsBegunAnew(t *testing.T) {
 }
 
 func TestAnObserverIsBounded(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	o := h.observer()
 	for i := range 6000 {
 		seen := h.seen(identity.ID{9, byte(i), byte(i >> 8)}, 1)
@@ -259,7 +259,7 @@ func TestAnObserverIsBounded(t *testing.T) {
 }
 
 func TestWhoHasNoRandomnessOrStorageFailsNoCall(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	o := callstats.New(callstats.Config{Store: h, Manifests: h, Now: h.now, Rand: strings.NewReader("")})
 	o.Note(t.Context(), h.seen(stranger, 1))
 	h.Store.Close()

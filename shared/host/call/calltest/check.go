@@ -122,16 +122,16 @@ func (c *checker) request(before, r *call.RequestRow) {
 		c.wrong("I3: request %d has floor %v, want %v", r.Position, r.Floor, floor)
 	}
 	if r.Kind == call.RowReset {
-		if r.Epoch != before.Epoch+1 || r.Epos != r.Position || r.Back != before.Epos {
-			c.wrong("I3: reset %d begins epoch %d (epos %d, back %d) after epoch %d (epos %d)", r.Position, r.Epoch, r.Epos, r.Back, before.Epoch, before.Epos)
+		if r.Epoch != before.Epoch+1 || r.EpochStart != r.Position || r.PrevEpochStart != before.EpochStart {
+			c.wrong("I3: reset %d begins epoch %d (epos %d, back %d) after epoch %d (epos %d)", r.Position, r.Epoch, r.EpochStart, r.PrevEpochStart, before.Epoch, before.EpochStart)
 		}
 		if before.Position > 0 && !r.Time.After(before.Floor) {
 			c.wrong("I1: reset %d is signed %v, not later than the floor %v", r.Position, r.Time, before.Floor)
 		}
 		return
 	}
-	if r.Epoch != before.Epoch || r.Epos != before.Epos || r.Back != before.Back {
-		c.wrong("I3: call %d is in epoch %d (epos %d, back %d), the row before in %d (%d, %d)", r.Position, r.Epoch, r.Epos, r.Back, before.Epoch, before.Epos, before.Back)
+	if r.Epoch != before.Epoch || r.EpochStart != before.EpochStart || r.PrevEpochStart != before.PrevEpochStart {
+		c.wrong("I3: call %d is in epoch %d (epos %d, back %d), the row before in %d (%d, %d)", r.Position, r.Epoch, r.EpochStart, r.PrevEpochStart, before.Epoch, before.EpochStart, before.PrevEpochStart)
 	}
 	tip := before.Tip()
 	if r.Seq != tip.Seq+1 || r.Prev != tip.Hash {
@@ -147,8 +147,8 @@ func (c *checker) decision(q *call.RequestRow, r *call.ResponseRow) {
 	if q.Kind != call.RowCall || r.RequestHash != q.Hash || r.RequestEpoch != q.Epoch {
 		c.wrong("I4: row %d decides request %d as %.8s of epoch %d, which is a %v, %.8s of epoch %d", r.Position, r.Request, r.RequestHash, r.RequestEpoch, q.Kind, q.Hash, q.Epoch)
 	}
-	if r.Position <= q.Seen {
-		c.wrong("I4: row %d decides request %d, which had seen row %d before it was accepted", r.Position, r.Request, q.Seen)
+	if r.Position <= q.ResponseTip {
+		c.wrong("I4: row %d decides request %d, which had seen row %d before it was accepted", r.Position, r.Request, q.ResponseTip)
 	}
 }
 

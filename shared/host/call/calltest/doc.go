@@ -1,11 +1,9 @@
 // Package calltest is the contract of host/call, executable: every hole of the
-// model, every fault of the store, every race that the design speaks of, each
-// a named test with its trace, for any store.Store.
+// model, every fault of the store, every race that the design speaks of, each a
+// named test with its trace, for any store.Store.
 //
-// It imports host/call, what call imports, and the testing package; only tests
-// import it. The invariant it checks after each test: the rows of the pair are
-// two chains without gap or fork, and no request is decided twice
-// (CheckStreams).
+// The invariant it checks after each test: the rows of the pair are two chains
+// without gap or fork, and no request is decided twice (CheckStreams).
 //
 // # How a test reads
 //

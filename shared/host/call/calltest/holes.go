@@ -345,7 +345,7 @@ func hole08State(s *scene) {
 	s.rows("call | answer 1")
 }
 
-// One copy gets 423, the caller signs anew, the other copy is accepted: the
+// One copy gets 423, the caller signs again, the other copy is accepted: the
 // tip says whose answer to ask for.
 func hole09(s *scene) {
 	e := s.call(nil, "first try")

@@ -116,7 +116,7 @@ func SetState(ctx context.Context, st store.Store, id identity.ID, s lifecycle.S
 	if err != nil {
 		return err
 	}
-	return st.Commit(ctx, store.Put{Key: recordKey(id), If: doc.Version, Attempt: store.Attempt{byte(doc.Version), 1}, Data: []byte(s)})
+	return st.Commit(ctx, store.Put{Key: recordKey(id), If: doc.Version, WriteID: store.WriteID{byte(doc.Version), 1}, Data: []byte(s)})
 }
 
 // Ledger charges every call the same price, from one balance for each caller.
@@ -155,7 +155,7 @@ func (l *Ledger) Quote(ctx context.Context, pair call.Pair) (call.Charge, error)
 func (l *Ledger) Debit(pair call.Pair, r *call.RequestRow) []store.Write {
 	return []store.Write{
 		store.Add{Key: balanceKey(pair.Caller), Delta: -int64(r.Price), Min: 0, Max: math.MaxInt64},
-		store.Put{Key: reminderKey(pair, r.Position), Attempt: r.Attempt, Number: int64(r.Position), Data: append(pair.Caller[:], pair.Vacant[:]...)},
+		store.Put{Key: reminderKey(pair, r.Position), WriteID: r.WriteID, Number: int64(r.Position), Data: append(pair.Caller[:], pair.Vacant[:]...)},
 	}
 }
 
@@ -176,7 +176,7 @@ func (l *Ledger) Deposit(ctx context.Context, caller identity.ID, amount int64) 
 	if err != nil {
 		return err
 	}
-	return l.Store.Commit(ctx, store.Put{Key: balanceKey(caller), If: doc.Version, Attempt: store.Attempt{byte(doc.Version), 2}, Number: doc.Number + amount})
+	return l.Store.Commit(ctx, store.Put{Key: balanceKey(caller), If: doc.Version, WriteID: store.WriteID{byte(doc.Version), 2}, Number: doc.Number + amount})
 }
 
 // Sweep has h decide what the reminders of a caller's calls lead to, and removes
@@ -191,7 +191,7 @@ func (l *Ledger) Sweep(ctx context.Context, h *call.Host, caller identity.ID) (l
 			var pair call.Pair
 			copy(pair.Caller[:], doc.Data)
 			copy(pair.Vacant[:], doc.Data[identity.Size:])
-			decided, err := h.Settle(ctx, pair, uint64(doc.Number))
+			decided, err := h.ResolveOverdue(ctx, pair, uint64(doc.Number))
 			if err != nil {
 				return left, err
 			}

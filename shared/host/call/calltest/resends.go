@@ -238,7 +238,7 @@ func sweeper(s *scene) {
 	s.rows("call, call | answer 2, void 1")
 	s.balance(20)
 	sweep(0)
-	if _, err := s.b.Settle(s.ctx, s.pair, 9); !problem.Is(err, problem.NotFound) {
+	if _, err := s.b.ResolveOverdue(s.ctx, s.pair, 9); !problem.Is(err, problem.NotFound) {
 		s.t.Fatalf("Settle() of no call = %v, want not found", err)
 	}
 }

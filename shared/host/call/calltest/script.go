@@ -21,7 +21,7 @@ func NotApplied(context.Context, func(context.Context) error) error {
 	return fmt.Errorf("%w: injected: the request was lost", store.ErrUnavailable)
 }
 
-// Throttled is a call that the home turns away.
+// Throttled is a call that the host turns away.
 func Throttled(context.Context, func(context.Context) error) error {
 	return fmt.Errorf("%w: injected: throttled", store.ErrUnavailable)
 }

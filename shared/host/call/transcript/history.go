@@ -1,11 +1,10 @@
-// Package transcript reads what was said on a pair: each call and reset in order,
-// and what became of it, as a person would tell it.
+// Package transcript reads what was said on a pair: each call and reset in
+// order, and what became of it, as a person would tell it.
 //
-// It imports floors 1 and 3, call, hosted, texts and problem. The invariants:
-// it believes the rows and checks nothing but that they read (package fsck
-// does); what a call came to is what its one decision says, wherever on the
-// response stream that lies; a text whose key is destroyed is told as sealed,
-// never guessed at.
+// The invariants: it believes the rows and checks nothing but that they read
+// (package fsck does); what a call came to is what its one decision says,
+// wherever on the response stream that lies; a text whose key is destroyed is
+// told as sealed, never guessed at.
 package transcript
 
 import (
@@ -119,7 +118,7 @@ func (r *reader) decide(ctx context.Context) error {
 	from, calls := uint64(1), false
 	err := each(ctx, r.view, r.pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {
 		if q.Kind == call.RowCall {
-			from, calls = q.Seen+1, true
+			from, calls = q.ResponseTip+1, true
 		}
 		return calls, nil
 	})

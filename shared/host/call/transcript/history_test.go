@@ -117,7 +117,7 @@ func TestAHistoryEndsWithItsReader(t *testing.T) {
 func TestADamagedRowEndsAHistoryAndNamesVerify(t *testing.T) {
 	a := hosttest.New(t, memory.New()).Caller()
 	a.Call("hello")
-	a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: a.Pair().Requests(), Position: 2, Attempt: store.Attempt{1}, Data: []byte{9, 9}}))
+	a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: a.Pair().Requests(), Position: 2, WriteID: store.WriteID{1}, Data: []byte{9, 9}}))
 	err := a.Store.Walk(a.Ctx, func(v store.View) error {
 		return transcript.Read(a.Ctx, v, textkeys.NewReader(v, a.Vault, a.Now, hosttest.Retention), a.Pair(), 0, func(transcript.Entry) error { return nil })
 	})
@@ -168,9 +168,9 @@ func TestABeginningThatFitsSeveralPairsIsRefused(t *testing.T) {
 	a := hosttest.New(t, memory.New()).Caller()
 	for i := range 9 {
 		id := identity.ID{0xab, 0xcd, byte(i)}
-		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: call.Pair{Caller: id, Vacant: a.Demo.ID}.Requests(), Position: 1, Attempt: store.Attempt{1}, Data: []byte{1}}))
+		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: call.Pair{Caller: id, Vacant: a.Demo.ID}.Requests(), Position: 1, WriteID: store.WriteID{1}, Data: []byte{1}}))
 	}
-	a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: "req#\xab\xcd", Position: 1, Attempt: store.Attempt{1}, Data: []byte{1}}))
+	a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: "req#\xab\xcd", Position: 1, WriteID: store.WriteID{1}, Data: []byte{1}}))
 	a.Must(a.Store.Walk(a.Ctx, func(v store.View) error {
 		_, err := transcript.Find(a.Ctx, v, "abcd", "demo")
 		if !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "abcd01000000 > ") {

@@ -13,7 +13,7 @@ import (
 )
 
 // answer is what a host sent back, read without trust: what does not read as a
-// member of design §3's table is as if it were not there. Nothing in it is
+// member of the protocol's table is as if it were not there. Nothing in it is
 // signed but the replies, which are verified where they are used.
 type answer struct {
 	status int // 0: not known, the answer comes from a file
@@ -35,7 +35,7 @@ type answer struct {
 	floor, now time.Time
 }
 
-// States of design §3.
+// States of PROTOCOL §6.
 const (
 	statePending    = "pending"
 	stateAnswered   = "answered"
@@ -125,7 +125,7 @@ func laxTime(d *canon.Decoder) (time.Time, error) {
 	return t, err
 }
 
-// members reports whether the host speaks design §3: the reference sends a
+// members reports whether the host speaks PROTOCOL §6: the reference sends a
 // detail and nothing else.
 func (a answer) members() bool {
 	return a.state != "" || a.tip != nil || a.expected > 0 || a.code != ""
@@ -139,7 +139,7 @@ func (a answer) current(seq int64, h identity.Hash) bool {
 }
 
 // conflict reports a refusal by the chain. The texts are the reference's, which
-// its own grow loop reads too (wire §6.2).
+// its own grow loop reads too (PROTOCOL §6.2).
 func (a answer) conflict() bool {
 	if a.status != 0 {
 		return a.status == 409
@@ -162,7 +162,7 @@ func (a answer) belowFloor() bool {
 }
 
 // wasTaken reads the reference's only word on an envelope it took before: its
-// own number is the last one seen (wire §23 A5).
+// own number is the last one seen (PROTOCOL §23 A5).
 func (a answer) wasTaken(seq int64) bool {
 	return a.conflict() && !a.members() &&
 		strings.Contains(a.detail, fmt.Sprintf("replay/out-of-order envelope: seq %d <= last_seen %d", seq, seq))
@@ -185,9 +185,9 @@ func (a answer) inconclusive() bool {
 	return a.state == "" && !a.result && (status >= 500 && status != 501 || status == 408 || status == 425)
 }
 
-// noDoor reports that the host has no such route: the reference has no ask, and
+// noEndpoint reports that the host has no such route: the reference has no ask, and
 // its smallest server no reset.
-func (a answer) noDoor() bool {
+func (a answer) noEndpoint() bool {
 	return a.state == "" && a.code != problem.Misdirected.String() && (a.status == 404 || a.status == 405 || a.status == 501)
 }
 

@@ -27,7 +27,7 @@ func FuzzReadAnswer(f *testing.F) {
 		if s := a.shown(); len(s) > shownBytes+8 || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			t.Errorf("shown() = %q", s)
 		}
-		_, _, _, _, _ = a.conflict(), a.belowFloor(), a.inconclusive(), a.noDoor(), a.wasTaken(1)
+		_, _, _, _, _ = a.conflict(), a.belowFloor(), a.inconclusive(), a.noEndpoint(), a.wasTaken(1)
 		if row := kindOf(a).Row(); row.Exit == problem.ExitUsage && kindOf(a) != problem.TooLarge {
 			t.Errorf("kindOf() = %v: what the host says is not the user's wrong usage", kindOf(a))
 		}

@@ -20,7 +20,7 @@ func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
 			if err := r.settleListed(ctx, q); err != nil {
 				return err
 			}
-			if r.deaf != nil {
+			if r.ignoresReplies != nil {
 				break
 			}
 		}
@@ -28,8 +28,8 @@ func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
 			return err
 		}
 		switch {
-		case r.deaf != nil:
-			return problem.Wrap(problem.Unavailable, r.deaf, "%s could not be asked about everything", r.t.Name)
+		case r.ignoresReplies != nil:
+			return problem.Wrap(problem.Unavailable, r.ignoresReplies, "%s could not be asked about everything", r.t.Name)
 		case r.pending:
 			return problem.New(problem.Pending, "%s has not answered yet: ask again later", r.t.Name)
 		}
@@ -42,7 +42,7 @@ func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
 func (r *run) nextOld() *envelope.Envelope {
 	for i := range r.st.Old {
 		q := &r.st.Old[i]
-		if r.asked[q.Hash()] || r.deaf != nil && !r.ours(q) {
+		if r.asked[q.Hash()] || r.ignoresReplies != nil && !r.ours(q) {
 			continue
 		}
 		return q
@@ -66,7 +66,7 @@ func (r *run) ours(q *envelope.Envelope) bool {
 }
 
 // settleListed asks for one listed envelope and settles what is learnt. If it
-// is of the call in hand, nothing may be signed anew before its fate is known:
+// is of the call in hand, nothing may be signed again before its fate is known:
 // then it is an error not to learn it.
 func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 	h, ours := q.Hash(), r.ours(&q)
@@ -90,7 +90,7 @@ func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 		}
 	case a.state == stateUnknown:
 		r.forget(&q, h, a)
-	case a.noDoor() && !r.st.Bound:
+	case a.noEndpoint() && !r.st.Bound:
 		r.st.drop(h)
 		r.note(fmt.Sprintf("%s does not tell what became of a call: whether call %d was accepted cannot be learnt", r.t.Name, q.Seq))
 	case ours:
@@ -108,7 +108,7 @@ func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 
 // forget drops an overtaken envelope that the host does not know: with another
 // one in its place, or a floor above it, it can never be accepted. Only a
-// first call later than the floor may still be, after a reset (hole 11).
+// first call later than the floor may still be, after a reset.
 func (r *run) forget(q *envelope.Envelope, h identity.Hash, a answer) {
 	if !slices.ContainsFunc(r.st.Old, func(e envelope.Envelope) bool { return e.Hash() == h }) {
 		r.note(fmt.Sprintf("call %d has not been accepted; a copy on its way still may be", q.Seq))
@@ -123,12 +123,12 @@ func (r *run) forget(q *envelope.Envelope, h identity.Hash, a answer) {
 	}
 }
 
-// ask posts q to the ask door. Patient, it goes on until there is a word on q's
+// ask posts q to the ask handler. Patient, it goes on until there is a word on q's
 // fate; else one try is enough, and the zero answer says that nothing came.
 func (r *run) ask(ctx context.Context, q envelope.Envelope, patient bool) (answer, error) {
 	body := envelope.AppendRequest(nil, nil, &q)
 	for n, pendings := 0, 0; ; {
-		a, err := r.post(ctx, r.doors.ask, body)
+		a, err := r.post(ctx, r.callURLs.ask, body)
 		switch {
 		case pointless(err):
 			return a, err
@@ -136,7 +136,7 @@ func (r *run) ask(ctx context.Context, q envelope.Envelope, patient bool) (answe
 			return a, nil
 		case !patient:
 			if a.state != statePending {
-				r.deaf = errors.Join(err, unclear(a))
+				r.ignoresReplies = errors.Join(err, unclear(a))
 			}
 			return a, ctx.Err()
 		case a.state == statePending:

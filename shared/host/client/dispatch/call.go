@@ -33,7 +33,7 @@ func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Resu
 }
 
 // GiveUp ends the call in hand of t without its outcome: the next Call signs its
-// message anew, even the same one. What was signed stays listed, and is asked
+// message again, even the same one. What was signed stays listed, and is asked
 // for then.
 func (c *Caller) GiveUp(ctx context.Context, t Target) error {
 	_, err := c.with(ctx, t, func(r *run) error {
@@ -138,7 +138,7 @@ func (r *run) overfull(ctx context.Context) error {
 }
 
 func (r *run) tooMany() error {
-	return problem.New(problem.Conflict, "%d calls to %s are listed whose fate is open: `vacancy call %s --ask` asks for them, `vacancy call %s --reset` starts the chain anew",
+	return problem.New(problem.Conflict, "%d calls to %s are listed whose fate is open: `vacancy call %s --ask` asks for them, `vacancy call %s --reset` starts the chain again",
 		len(r.st.Sent)+len(r.st.Live), r.t.Name, r.t.Name, r.t.Name)
 }
 
@@ -150,7 +150,7 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 	body := envelope.AppendRequest(nil, nil, &e)
 	failed := false // its store, at some try
 	for n, pendings := 0, 0; ; {
-		a, err := r.post(ctx, r.doors.send, body)
+		a, err := r.post(ctx, r.callURLs.send, body)
 		// After that only a word of the host itself tells that it did not accept.
 		r.doubt = r.doubt || doubtful(a, err) || failed && err == nil && !a.members()
 		failed = failed || err == nil && a.storeFailed()
@@ -197,7 +197,7 @@ func doubtful(a answer, err error) bool {
 }
 
 // storeFailed reports a host's own word that its store failed: before it could
-// accept the call, or after it ran (design §3, steps 4, 7 and 9). The host has
+// accept the call, or after it ran (PROTOCOL §6, steps 4, 7 and 9). The host has
 // done with the request either way.
 func (a answer) storeFailed() bool {
 	return a.status == problem.Unavailable.Row().Status && a.code == problem.Unavailable.String()
@@ -210,7 +210,7 @@ func (r *run) leave(ctx context.Context, e envelope.Envelope, h identity.Hash, c
 	if r.doubt || !r.sent || r.c.brief == 0 {
 		return r.unresolved(cause)
 	}
-	a, err := r.post(ctx, r.doors.ask, envelope.AppendRequest(nil, nil, &e))
+	a, err := r.post(ctx, r.callURLs.ask, envelope.AppendRequest(nil, nil, &e))
 	if err == nil && (a.state == stateAnswered || a.state == stateUnanswered) {
 		if v, x, err := r.judge(e, h, a, true); v != again {
 			return r.act(ctx, h, a, v, x, err)
@@ -271,7 +271,7 @@ func (r *run) deliver() error {
 }
 
 // settleOther: the host's tip is another envelope of ours for the same number.
-// Its fate is asked for, never tried by sending it (hole 11).
+// Its fate is asked for, never tried by sending it.
 func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.Hash) error {
 	a, err := r.ask(ctx, x, true)
 	if err != nil {
@@ -283,7 +283,7 @@ func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.H
 		if v, _, err := r.judge(x, xh, a, true); v != done {
 			return r.act(ctx, xh, a, v, nil, err)
 		}
-	case a.noDoor():
+	case a.noEndpoint():
 		r.lost(x, h)
 	default:
 		// It changed in between, or the host contradicts itself: see again.
@@ -312,7 +312,7 @@ func (r *run) meetMoved(ctx context.Context, h identity.Hash, a answer) error {
 			kind = k
 		}
 	}
-	return problem.New(kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): `vacancy call %s --reset` starts it anew, then run the same command again",
+	return problem.New(kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): `vacancy call %s --reset` starts it again, then run the same command again",
 		r.t.Name, a.shown(), r.t.Name)
 }
 

@@ -55,7 +55,7 @@ const (
 	// times of its choice.
 	maxSkew = time.Hour
 	// resetSpan is how far off a host's clock, either way, it takes a reset
-	// (wire §9).
+	// (PROTOCOL §9).
 	resetSpan = 300 * time.Second
 	// maxTurns bounds one operation, whatever the host answers.
 	maxTurns = 32
@@ -97,24 +97,24 @@ type Result struct {
 
 // run is one operation on one pair.
 type run struct {
-	c       *Caller
-	t       Target
-	doors   doors
-	self    identity.ID
-	session Session
-	st      State
-	res     *Result
+	c        *Caller
+	t        Target
+	callURLs callURLs
+	self     identity.ID
+	session  Session
+	st       State
+	res      *Result
 
-	job       string // the key of the call in hand
-	calling   bool   // it is a Call: what is of the call in hand must be learnt
-	pending   bool   // something asked for is accepted and not answered
-	corrected bool   // the clock was corrected once already
-	floors    int    // times something was signed anew for a floor
-	asked     map[identity.Hash]bool
-	waited    time.Duration
-	sent      bool  // something may have reached the target
-	doubt     bool  // of that, the call in hand, which may have been accepted
-	deaf      error // why an ask went unheard: no more for what is not of this call
+	job            string // the key of the call in hand
+	calling        bool   // it is a Call: what is of the call in hand must be learnt
+	pending        bool   // something asked for is accepted and not answered
+	corrected      bool   // the clock was corrected once already
+	floors         int    // times something was signed again for a floor
+	asked          map[identity.Hash]bool
+	waited         time.Duration
+	sent           bool  // something may have reached the target
+	doubt          bool  // of that, the call in hand, which may have been accepted
+	ignoresReplies error // why an ask went unheard: no more for what is not of this call
 }
 
 // with runs f on the locked pair of c and t.
@@ -126,7 +126,7 @@ func (c *Caller) with(ctx context.Context, t Target, f func(*run) error) (Result
 		return res, err
 	}
 	res.Target = t.ID
-	d, err := doorsOf(t.URL)
+	d, err := callURLsOf(t.URL)
 	if err != nil {
 		return res, err
 	}
@@ -134,7 +134,7 @@ func (c *Caller) with(ctx context.Context, t Target, f func(*run) error) (Result
 	if err != nil {
 		return res, busy(ctx, t, err)
 	}
-	r := &run{c: c, t: t, doors: d, self: self, session: s, res: &res, asked: map[identity.Hash]bool{}}
+	r := &run{c: c, t: t, callURLs: d, self: self, session: s, res: &res, asked: map[identity.Hash]bool{}}
 	if r.st, err = s.Load(); err == nil {
 		err = f(r)
 		res.Late = append(res.Late, r.st.Late...)

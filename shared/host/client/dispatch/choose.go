@@ -22,7 +22,7 @@ func ByUCB(m *Match, among int) float64 {
 		s = assumed(m.Score)
 	}
 	// Without weights of ours there is nothing to refuse.
-	v, _ := reputation.Tamed(s, nil, among)
+	v, _ := reputation.CappedUCB(s, nil, among)
 	if m.Rank > 0 {
 		v *= 0.5 + 0.5*min(m.Rank/(0.5+0.5*m.Score), 1)
 	}

@@ -35,7 +35,7 @@ func TestTheBestOfWhatIsFoundIsCalled(t *testing.T) {
 	if got := m.called(); !slices.Equal(got, []string{"best"}) || out.Chosen.ID != key(t, 11).ID() || len(out.Choices) != 3 {
 		t.Errorf("called %v, chosen %s, want best", got, out.Chosen.ID.Short())
 	}
-	// The chain goes on: a second question is number 2 (wire §23 C1).
+	// The chain goes on: a second question is number 2 (PROTOCOL §23 C1).
 	out, err = m.CallCapability(t.Context(), words("translate"), say("bonsoir"))
 	want(t, out.Result, err, "echo: bonsoir")
 	if out.Request.Seq != 2 {
@@ -238,7 +238,7 @@ func TestTheNextOneIsCalledWhereTheFirstIsUnavailable(t *testing.T) {
 		"it failed, for good": {func(m *market) {
 			m.wire("first").host.behave = func(*envelope.Envelope) string { return "fail" }
 		}, true, problem.BehaviourFailed},
-		"no such route":                  {func(m *market) { m.wire("first").host.key = nil; noDoor(m, "first") }, true, problem.NotFound},
+		"no such route":                  {func(m *market) { m.wire("first").host.key = nil; noEndpoint(m, "first") }, true, problem.NotFound},
 		"the answer is lost":             {fault("reply lost"), false, problem.Pending},
 		"the request is lost":            {fault("request lost"), false, problem.Pending},
 		"a gateway's page":               {fault("garbled"), false, problem.Untrusted},
@@ -269,8 +269,8 @@ func TestTheNextOneIsCalledWhereTheFirstIsUnavailable(t *testing.T) {
 	}
 }
 
-// noDoor makes the host at a name one that has no route for calls.
-func noDoor(m *market, name string) {
+// noEndpoint makes the host at a name one that has no route for calls.
+func noEndpoint(m *market, name string) {
 	route := m.Route
 	m.Route = func(registry string, callee *card.Card) (dispatch.Transport, error) {
 		if strings.Contains(callee.Endpoint, name) {

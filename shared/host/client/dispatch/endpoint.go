@@ -14,8 +14,8 @@ import (
 
 // endpointURLs are where the endpoint of a card may take calls, the likeliest
 // first. The reference posts to the endpoint verbatim in one half of its code
-// and appends the path of the message door in the other (wire §23 C4), so cards
-// have either form: one that ends in the door's path is posted to as it is, one
+// and appends the path of the message handler in the other (PROTOCOL §23 C4), so cards
+// have either form: one that ends in the handler's path is posted to as it is, one
 // without a path or with that of a vacant of a host like ours gets it appended,
 // and any other is tried as it is first.
 func endpointURLs(endpoint string) ([]string, error) {

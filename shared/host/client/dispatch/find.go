@@ -202,7 +202,7 @@ func (c *Client) freshen(ctx context.Context, matches []Match) error {
 const (
 	routeOurs      = iota // GET /v1/search
 	routeSDK              // GET /v1/search_capability, which the reference's SDK asks for
-	routeReference        // POST /v1/query_capability, which the reference has (wire §23 C2)
+	routeReference        // POST /v1/query_capability, which the reference has (PROTOCOL §23 C2)
 	searchRoutes
 )
 

@@ -107,10 +107,10 @@ func TestSendURL(t *testing.T) {
 	}
 }
 
-// TestCardsEndpointIsPostedToAsItIs: the other doors are found beside it (wire
+// TestCardsEndpointIsPostedToAsItIs: the other handlers are found beside it (PROTOCOL
 // §23 C4).
 func TestCardsEndpointIsPostedToAsItIs(t *testing.T) {
-	for endpoint, doors := range map[string][]string{
+	for endpoint, callURLs := range map[string][]string{
 		"https://h/v/x/a2a/message/send": {"https://h/v/x/a2a/message/send", "https://h/v/x/a2a/chain/reset", "https://h/v/x/a2a/message/ask"},
 		"https://h/":                     {"https://h/", "https://h/a2a/chain/reset", "https://h/a2a/message/ask"},
 		"https://h/p?q=1":                {"https://h/p?q=1", "https://h/p/a2a/chain/reset?q=1", "https://h/p/a2a/message/ask?q=1"},
@@ -126,8 +126,8 @@ func TestCardsEndpointIsPostedToAsItIs(t *testing.T) {
 		_, _ = w.Call(t.Context(), dispatch.FromCard(&c), say("x"))
 		_, _ = w.Reset(t.Context(), dispatch.FromCard(&c))
 		_, _ = w.Ask(t.Context(), dispatch.FromCard(&c))
-		if strings.Join(got, " ") != strings.Join(doors, " ") {
-			t.Errorf("posts = %q, want %q", got, doors)
+		if strings.Join(got, " ") != strings.Join(callURLs, " ") {
+			t.Errorf("posts = %q, want %q", got, callURLs)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// verdict is a row of the table "Our caller" (design §3): what an answer means
+// verdict is a row of the table PROTOCOL §16: what an answer means
 // for the envelope that was sent.
 type verdict int
 
@@ -18,7 +18,7 @@ const (
 	again   verdict = iota // nothing conclusive, or still pending: the same bytes again
 	done                   // the call is decided and settled; the error says how if there is no answer
 	other                  // another listed envelope was accepted: ask for it, settle it
-	resign                 // sign anew: for the host's clock, for a floor, or because an earlier call was settled
+	resign                 // sign again: for the host's clock, for a floor, or because an earlier call was settled
 	moved                  // others have moved the chain: reset
 	refused                // the call was not accepted; the error says why
 )
@@ -45,9 +45,9 @@ func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool)
 	case !a.now.IsZero():
 		return r.clock(h, a)
 	}
-	// Not accepted now. It stays listed: a copy may still be on its way (hole 9).
+	// Not accepted now. It stays listed: a copy may still be on its way.
 	// Where a question may have been accepted before, it stays in hand as well:
-	// signed anew it would be another call.
+	// signed again it would be another call.
 	if e.IdempotencyKey == r.st.Job && !(r.c.brief > 0 && r.inDoubt()) {
 		r.st.Job = ""
 	}
@@ -105,7 +105,7 @@ func (r *run) take(e envelope.Envelope, h identity.Hash, reply *envelope.Envelop
 	}
 	if err == nil && current {
 		if err = r.st.follow(reply, &p); err != nil {
-			err = problem.Wrap(problem.Untrusted, nil, "%s (of the answers; `vacancy call %s --reset` starts both chains anew)", problem.Of(err).Text(), r.t.Name)
+			err = problem.Wrap(problem.Untrusted, nil, "%s (of the answers; `vacancy call %s --reset` starts both chains again)", problem.Of(err).Text(), r.t.Name)
 		}
 	}
 	if err != nil {
@@ -198,7 +198,7 @@ func (r *run) taken(e envelope.Envelope, h identity.Hash, before bool) *envelope
 }
 
 // lost settles x, which was accepted by a host that cannot say what it
-// answered (wire §23 A5). h is the hash of the envelope in hand.
+// answered (PROTOCOL §23 A5). h is the hash of the envelope in hand.
 func (r *run) lost(x envelope.Envelope, h identity.Hash) (verdict, *envelope.Envelope) {
 	xh := x.Hash()
 	r.st.settle(Point{x.Seq, xh}, nil)

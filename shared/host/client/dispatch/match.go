@@ -34,7 +34,7 @@ type Match struct {
 
 	Freshness Freshness // of Card
 
-	others []string // URLs to try where URL has no door
+	others []string // URLs to try where URL has no handler
 	route  Transport
 }
 
@@ -46,7 +46,7 @@ type Dropped struct {
 }
 
 // judge makes a Match of what a registry sent, or says why it is none. One bad
-// match takes no other with it (wire §23 C3).
+// match takes no other with it (PROTOCOL §23 C3).
 func (c *Client) judge(registry string, m *registryclient.HaloMatch) (Match, error) {
 	switch {
 	case m.ID == c.self():

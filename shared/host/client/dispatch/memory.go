@@ -34,7 +34,7 @@ type Remembered struct {
 
 // SeenCard is the newest card that was seen of a vacant. A card does not say
 // how new it is (its version is always 1), so an older one is told by having
-// been seen before (wire §23 C6).
+// been seen before (PROTOCOL §23 C6).
 type SeenCard struct {
 	Hash  identity.Hash   `json:"hash"`
 	At    time.Time       `json:"at"`
@@ -54,7 +54,7 @@ const (
 	maxOlder = 16
 	maxOpen  = 64
 	// openTime is how long a question stays open: as long as a host keeps the
-	// texts that would answer it, at least (design §10).
+	// texts that would answer it, at least (PROTOCOL §21).
 	openTime = 24 * time.Hour
 )
 

@@ -14,7 +14,7 @@ import (
 // referenceLimits bound the reference's state file, which has a key per target.
 var referenceLimits = canon.Limits{Bytes: 64 << 20, Depth: 8, Keys: 1 << 20}
 
-// ParseReference reads the reference's envelope_state.json (wire §16): where
+// ParseReference reads the reference's envelope_state.json (PROTOCOL §16): where
 // the calls of self to each target stand, so that the next call continues the
 // chain. The result is sorted by target.
 func ParseReference(self identity.ID, data []byte) ([]State, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Reset starts both chains with t anew, by a signed reset, and then asks for
+// Reset starts both chains with t again, by a signed reset, and then asks for
 // the fate of what was listed. A reset that was under way is finished.
 func (c *Caller) Reset(ctx context.Context, t Target) (Result, error) {
 	return c.with(ctx, t, func(r *run) error {
@@ -77,7 +77,7 @@ func (r *run) finishReset(ctx context.Context) error {
 	}
 	body := envelope.AppendRequest(nil, nil, &e)
 	for n := 0; ; n++ {
-		a, err := r.post(ctx, r.doors.reset, body)
+		a, err := r.post(ctx, r.callURLs.reset, body)
 		switch {
 		case pointless(err):
 			return err
@@ -128,8 +128,8 @@ func (r *run) judgeReset(ctx context.Context, a answer) error {
 	if strings.HasPrefix(a.detail, "stale_reset_request") { // the reference does not tell its time
 		return problem.New(problem.Clock, "%s refused the reset as signed too far off its clock (%s): set the clock of this machine, then run the same command again", r.t.Name, a.shown())
 	}
-	if a.noDoor() {
-		return problem.New(problem.NotFound, "%s has no chain reset at %s", r.t.Name, r.doors.reset)
+	if a.noEndpoint() {
+		return problem.New(problem.NotFound, "%s has no chain reset at %s", r.t.Name, r.callURLs.reset)
 	}
 	return problem.New(kindOf(a), "%s refused the reset (%d): %s", r.t.Name, a.status, a.shown())
 }

@@ -78,7 +78,7 @@ func key(t testing.TB, n byte) *identity.Key {
 	return k
 }
 
-// host plays the other side strictly by the rules of design §3, or with
+// host plays the other side strictly by the rules of PROTOCOL §6, or with
 // reference by those of the reference, for one vacant.
 type host struct {
 	mu        sync.Mutex
@@ -150,7 +150,7 @@ func (p *pair) last() (epos, back int) {
 
 type body = map[string]any
 
-// serve is the door: path and request body in, status and body out.
+// serve is the handler: path and request body in, status and body out.
 func (h *host) serve(path string, raw []byte) (int, []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -464,7 +464,7 @@ func (w *wire) paths() (out []string) {
 	return out
 }
 
-// bodies are the different bodies posted to the send door for a number.
+// bodies are the different bodies posted to the send handler for a number.
 func (w *wire) bodies(seq int64) (out []string) {
 	for _, s := range w.log {
 		if strings.HasSuffix(s.path, "send") && s.env.Seq == seq && !slices.Contains(out, s.raw) {

@@ -26,10 +26,10 @@ type State struct {
 
 	// Sent holds every envelope signed for the sequence number after Request,
 	// oldest first: whichever of them the host took is recognised by its hash
-	// (model hole 9).
+	//.
 	Sent []envelope.Envelope
 	// Old holds envelopes that another one has overtaken. They are asked for,
-	// never sent again (hole 11).
+	// never sent again.
 	Old []envelope.Envelope
 	// Live holds what the host does not know but may still accept: a call that
 	// was refused as signed ahead of the clock, or a first call later than the
@@ -46,7 +46,7 @@ type State struct {
 	Ahead  time.Duration // how far the host's clock is ahead of ours, as it said
 
 	Bound bool  // the target has bound an answer to its request: from now on it must
-	Lost  int64 // calls that were accepted and whose answer is lost: gaps that may show (wire §23 A9)
+	Lost  int64 // calls that were accepted and whose answer is lost: gaps that may show (PROTOCOL §23 A9)
 
 	// Late holds outcomes that were learnt and not handed over yet: of the call
 	// in hand, should we die before it returns, and of calls that were given up.
@@ -167,14 +167,14 @@ func (s *State) outcome() *Late {
 	return nil
 }
 
-// resetDone starts both chains anew, as a confirmed reset does.
+// resetDone starts both chains again, as a confirmed reset does.
 func (s *State) resetDone() {
 	s.retire(identity.Hash{})
 	s.Request, s.Response, s.Reset, s.Lost = Point{}, Point{}, nil, 0
 }
 
 // ahead takes e out of what is sent: it was refused as signed too far ahead of
-// the host's clock, which is not final (hole 7).
+// the host's clock, which is not final.
 func (s *State) ahead(h identity.Hash) {
 	for _, e := range s.Sent {
 		if e.Hash() == h {

@@ -341,8 +341,8 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 	}
 }
 
-// TestEveryEnvelopeSentForANumberIsKept is hole 9 of the model: one copy meets
-// 423, the caller signs anew, the other copy is accepted.
+// TestEveryEnvelopeSentForANumberIsKept covers copies in flight: one copy meets
+// 423, the caller signs again, the other copy is accepted.
 func TestEveryEnvelopeSentForANumberIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.host.gate = func(*envelope.Envelope) *problem.Error {
@@ -367,7 +367,7 @@ func TestEveryEnvelopeSentForANumberIsKept(t *testing.T) {
 	}
 }
 
-// TestListedEnvelopesAreAskedForNeverResent is hole 11: refused at 409, another
+// TestListedEnvelopesAreAskedForNeverResent covers refused envelopes: refused at 409, another
 // device resets with a slower clock; sent again, the old envelope would fit and
 // run.
 func TestListedEnvelopesAreAskedForNeverResent(t *testing.T) {
@@ -406,7 +406,7 @@ func TestListedEnvelopesAreAskedForNeverResent(t *testing.T) {
 	}
 }
 
-// TestLostAnswerIsTheSameWhenAskedAgain is hole 1 from the caller's side: the
+// TestLostAnswerIsTheSameWhenAskedAgain covers a lost answer from the caller's side: the
 // answer was kept, its acknowledgement lost; what comes later is that answer
 // and no other.
 func TestLostAnswerIsTheSameWhenAskedAgain(t *testing.T) {
@@ -603,7 +603,7 @@ func TestClockForAPerson(t *testing.T) {
 		_, err := w.call("hi")
 		wantKind(t, err, problem.Clock, "2h0m0s", "set this one")
 	})
-	t.Run("slow: a reset is signed anew", func(t *testing.T) {
+	t.Run("slow: a reset is signed again", func(t *testing.T) {
 		w := newWorld(t)
 		res, err := w.call("hi")
 		want(t, res, err, "echo: hi")
@@ -783,7 +783,7 @@ func TestResetThatCannotBeConfirmedIsKept(t *testing.T) {
 		w.wire.fault = once(fault, dispatch.DefaultTries)
 		_, err := w.Reset(t.Context(), w.host.target())
 		wantKind(t, err, kind, "it is kept")
-		w.clock.add(10 * time.Minute) // too old by now: signed anew
+		w.clock.add(10 * time.Minute) // too old by now: signed again
 		res, err := w.Reset(t.Context(), w.host.target())
 		if err != nil || !res.Reset || w.state(t).Reset != nil {
 			t.Errorf("Reset() = %+v, %v, want it finished", res, err)

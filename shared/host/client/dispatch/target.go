@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The paths of the message door (design §5).
+// The paths of the message handler (PROTOCOL §6.1).
 const (
 	sendPath  = "/a2a/message/send"
 	askPath   = "/a2a/message/ask"
@@ -33,10 +33,10 @@ type Target struct {
 }
 
 // FromCard makes the target of a card, which is posted to at its endpoint,
-// verbatim (wire §10, §23 C4).
+// verbatim (PROTOCOL §10, §23 C4).
 func FromCard(c *card.Card) Target { return Target{ID: c.VacantID, Card: c} }
 
-// checked does steps 1 and 2 of wire §16, which need no network, and fills in
+// checked does steps 1 and 2 of PROTOCOL §16, which need no network, and fills in
 // what follows from the card.
 func (t Target) checked(self identity.ID) (Target, error) {
 	if t.Card != nil {
@@ -65,19 +65,19 @@ func (t Target) checked(self identity.ID) (Target, error) {
 		return t, err
 	}
 	if t.ID == self {
-		// Request and answer would share one ordered pair (wire §23 A13).
+		// Request and answer would share one ordered pair (PROTOCOL §23 A13).
 		return t, problem.New(problem.Usage, "%s cannot call itself", self.Short())
 	}
 	return t, nil
 }
 
-// doors are the three URLs of a target.
-type doors struct{ send, ask, reset string }
+// callURLs are the three URLs of a target.
+type callURLs struct{ send, ask, reset string }
 
-func doorsOf(send string) (doors, error) {
+func callURLsOf(send string) (callURLs, error) {
 	u, err := parseURL(send)
 	if err != nil {
-		return doors{}, err
+		return callURLs{}, err
 	}
 	base := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), sendPath)
 	at := func(path string) string {
@@ -85,11 +85,11 @@ func doorsOf(send string) (doors, error) {
 		v.Path, v.RawPath = strings.TrimRight(base, "/")+path, ""
 		return v.String()
 	}
-	return doors{send: send, ask: at(askPath), reset: at(resetPath)}, nil
+	return callURLs{send: send, ask: at(askPath), reset: at(resetPath)}, nil
 }
 
 // SendURL is the URL to post to for a URL that a person gives: one whose path
-// does not end in /a2a/message/send gets that appended (wire §23 C4).
+// does not end in /a2a/message/send gets that appended (PROTOCOL §23 C4).
 func SendURL(given string) (string, error) {
 	u, err := parseURL(given)
 	if err != nil {
@@ -149,7 +149,7 @@ func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
 	return Target{ID: c.VacantID, URL: send, Card: &c, Name: given}, nil
 }
 
-// parseCardAnswer reads the body of GET …/card (wire §6.1). The signed blob
+// parseCardAnswer reads the body of GET …/card (PROTOCOL §6.1). The signed blob
 // counts; the members beside it must say the same.
 func parseCardAnswer(body []byte) (card.Card, error) {
 	var id, blobHex string

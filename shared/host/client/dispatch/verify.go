@@ -14,9 +14,9 @@ type proof struct {
 	missed int64 // answers before it that never arrived
 }
 
-// verify does steps 7 to 9 of wire §16 for the answer to the request with hash
+// verify does steps 7 to 9 of PROTOCOL §16 for the answer to the request with hash
 // h, then the binding: a host that ever bound an answer must bind them all, or
-// a middleman could choose among old ones (wire §23 A2). Every refusal is of
+// a middleman could choose among old ones (PROTOCOL §23 A2). Every refusal is of
 // kind problem.Untrusted.
 func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
 	got, ok := e.VerifyBy(s.Target) // under the target's key, whoever is claimed
@@ -40,7 +40,7 @@ func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
 
 // follow does step 10: the answer is the next of the response chain. A host
 // that never bound an answer may have used up a number for each answer that
-// got lost, and no more (wire §23 A9).
+// got lost, and no more (PROTOCOL §23 A9).
 func (s *State) follow(e *envelope.Envelope, p *proof) error {
 	tip := chain.Tip{Seq: s.Response.Seq, Hash: s.Response.Hash}
 	if gap := e.Seq - tip.Seq - 1; gap > 0 && !s.Bound && gap <= s.Lost {

@@ -2,7 +2,6 @@
 // that speaks it: to a host of Vacancy and to a registry of the reference,
 // which has fewer routes and fewer members.
 //
-// It imports floors 1 and 2, outbound (for its Request and Reply) and problem.
 // The invariants: nothing that a registry says is believed here that is not
 // signed (a card is handed out only if it verifies and is of the id that was
 // named; what is not signed is marked so); an answer is read with bounds, and

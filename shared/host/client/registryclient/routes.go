@@ -157,7 +157,7 @@ func (c *Client) Events(ctx context.Context, id identity.ID, f func(Event) bool)
 			}
 			after = page[i].Seq
 			// The reference shows rows, too, whose subject is id: they have
-			// another actor's numbers (surroundings §5.5).
+			// another actor's numbers (PROTOCOL §19).
 			if page[i].Actor == id && !f(page[i]) {
 				return nil
 			}

@@ -121,7 +121,7 @@ type Page struct {
 	Matches []HaloMatch `json:"matches"`
 	Next    string      `json:"next,omitempty"`
 	// Dropped says what was left out because it cannot be read as a match: one
-	// bad row is no reason to find nothing (wire §23 C3).
+	// bad row is no reason to find nothing (PROTOCOL §23 C3).
 	Dropped []error `json:"-"`
 }
 

@@ -8,7 +8,7 @@ import (
 // A graduation waits for this: a parent of a thousand, whose last eight have
 // answered fifty times each, like the child.
 func BenchmarkCollect(b *testing.B) {
-	h := newHome(b)
+	h := newFixture(b)
 	parent := h.create("parent", "echo", "")
 	child := h.spawn(parent.ID, "D2", "child", "http:https://florid.example/a")
 	for i := range 1000 {

@@ -1,13 +1,12 @@
-// Package collusionevidence collects what the gate's collusion check judges by: what the
-// host itself has seen of a child, its parent and its siblings.
+// Package collusionevidence collects what the gate's collusion check judges by:
+// what the host itself has seen of a child, its parent and its siblings.
 //
-// It imports observed, registry, hosted, call, texts, substrate, plan, floors 1
-// to 3 and problem. The invariants: what is not there, not readable, not of the
-// vacant or not of the last seven days is missing, with the reason, and never a
-// zero; a storage that is out of reach is an error and no evidence; whatever the
-// number of children, calls and plans and the size of texts, it reads of at most
-// ten vacants, and of rows and plans no more than MaxUnits read units (purse.go
-// says how); what is beyond is missing, the same in every home. Beside them it
+// The invariants: what is not there, not readable, not of the vacant or not of
+// the last seven days is missing, with the reason, and never a zero; a storage
+// that is out of reach is an error and no evidence; whatever the number of
+// children, calls and plans and the size of texts, it reads of at most ten
+// vacants, and of rows and plans no more than MaxUnits read units (read budget.go
+// says how); what is beyond is missing, the same in every host. Beside them it
 // reads four documents of each vacant. No text leaves it: a style is sixteen
 // numbers.
 package collusionevidence
@@ -54,7 +53,7 @@ type Vacants interface {
 // Registry tells who the children of a parent are, and what is registered of
 // whom; *registry.Registry does.
 type Registry interface {
-	Litter(ctx context.Context, parent identity.ID, n int) ([]registry.ManifestDocument, error)
+	ChildrenIndex(ctx context.Context, parent identity.ID, n int) ([]registry.ManifestDocument, error)
 	GetMany(ctx context.Context, ids []identity.ID) ([]registry.Registration, error)
 }
 
@@ -105,7 +104,7 @@ func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gat
 	if err := g.Wait(); err != nil {
 		return gate.Evidence{}, err
 	}
-	p := &purse{left: AllUnits}
+	p := &readBudget{left: AllUnits}
 	for i := range all {
 		if !all[i].hosted {
 			continue
@@ -136,12 +135,12 @@ func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gat
 
 // subjects are the child, the parent and the siblings.
 func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]subject, error) {
-	litter, err := c.Registry.Litter(ctx, parent, MaxSiblings+1)
+	siblings, err := c.Registry.ChildrenIndex(ctx, parent, MaxSiblings+1)
 	if err != nil {
 		return nil, err
 	}
 	all := []subject{{id: child, parent: &parent, closed: true}, {id: parent}}
-	for _, m := range litter {
+	for _, m := range siblings {
 		if id := m.Manifest.ChildID; id != child && len(all) < 2+MaxSiblings {
 			all = append(all, subject{id: id, parent: &parent, closed: m.Closed()})
 		}

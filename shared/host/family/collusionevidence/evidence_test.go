@@ -23,7 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-func (h *home) collect(child, parent identity.ID) gate.Evidence {
+func (h *fixture) collect(child, parent identity.ID) gate.Evidence {
 	h.Helper()
 	e, err := h.collector().Collect(h.Context(), child, parent)
 	must(h, err)
@@ -52,7 +52,7 @@ func show(o *gate.Observation) shown {
 }
 
 func TestEvidenceIsWhatTheHostHasSeen(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	parent := h.create("parent", "http:https://FLORID.example:8443/a", "acme")
 	child := h.spawn(parent.ID, "D2", "child", "http:https://terse.example/b")
 	open := h.spawn(parent.ID, "D3", "open", "echo")
@@ -100,7 +100,7 @@ func TestOneThatSpeaksForTwoIsFound(t *testing.T) {
 		"another model, same manner":    {"http:https://florid.other.example/b", "stylo="},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHome(t)
+			h := newFixture(t)
 			parent := h.create("parent", "http:https://florid.example/a", "")
 			child := h.spawn(parent.ID, "D2", "child", tt.child)
 			h.delegate(parent.ID, child, 50)
@@ -117,7 +117,7 @@ func TestOneThatSpeaksForTwoIsFound(t *testing.T) {
 
 func TestWhatIsNotThereIsMissingWithItsReason(t *testing.T) {
 	const away, gone = "it is not hosted here", "it was deleted"
-	h := newHome(t)
+	h := newFixture(t)
 	parent := h.create("parent", "composite", "")
 	child := h.spawn(parent.ID, "D2", "child", "echo")
 	deleted := h.spawn(parent.ID, "D2", "deleted", "echo")
@@ -157,24 +157,24 @@ func TestWhatIsNotThereIsMissingWithItsReason(t *testing.T) {
 // evidence that is forged, stale or another's is none.
 func TestOnlyTheVacantsOwnReadableAnswersCount(t *testing.T) {
 	for name, tt := range map[string]struct {
-		with func(h *home, parent, child, other identity.ID)
+		with func(h *fixture, parent, child, other identity.ID)
 		want int
 	}{
-		"as it is":                {func(*home, identity.ID, identity.ID, identity.ID) {}, 25},
-		"a week later":            {func(h *home, _, _, _ identity.ID) { h.time = h.time.Add(collusionevidence.Window) }, 0},
-		"texts that are gone":     {func(h *home, _, _, _ identity.ID) { h.time = h.time.Add(40 * 24 * time.Hour); h.sweep() }, 0},
-		"references to elsewhere": {func(h *home, _, child, other identity.ID) { h.copyCalls(other, child) }, 20},
-		"references to nothing":   {func(h *home, _, child, _ identity.ID) { h.forge(child, 1000) }, 20},
-		"references that repeat the parent's": {func(h *home, parent, child, _ identity.ID) {
+		"as it is":                {func(*fixture, identity.ID, identity.ID, identity.ID) {}, 25},
+		"a week later":            {func(h *fixture, _, _, _ identity.ID) { h.time = h.time.Add(collusionevidence.Window) }, 0},
+		"texts that are gone":     {func(h *fixture, _, _, _ identity.ID) { h.time = h.time.Add(40 * 24 * time.Hour); h.sweep() }, 0},
+		"references to elsewhere": {func(h *fixture, _, child, other identity.ID) { h.copyCalls(other, child) }, 20},
+		"references to nothing":   {func(h *fixture, _, child, _ identity.ID) { h.forge(child, 1000) }, 20},
+		"references that repeat the parent's": {func(h *fixture, parent, child, _ identity.ID) {
 			h.refer(child, callstats.Reference{Caller: parent, Position: 1}, callstats.Reference{Caller: parent, Position: 2})
 		}, 20},
-		"references that are damaged": {func(h *home, _, child, _ identity.ID) { h.tear(child) }, 20},
-		"another's answers in its stream": {func(h *home, parent, child, other identity.ID) {
+		"references that are damaged": {func(h *fixture, _, child, _ identity.ID) { h.tear(child) }, 20},
+		"another's answers in its stream": {func(h *fixture, parent, child, other identity.ID) {
 			h.transplant(call.Pair{Caller: parent, Vacant: other}, call.Pair{Caller: parent, Vacant: child})
 		}, 25},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHome(t)
+			h := newFixture(t)
 			parent := h.create("parent", "echo", "")
 			child, other := h.spawn(parent.ID, "D3", "child", "echo"), h.spawn(parent.ID, "D3", "other", "echo")
 			h.delegate(parent.ID, child, 20)
@@ -190,25 +190,25 @@ func TestOnlyTheVacantsOwnReadableAnswersCount(t *testing.T) {
 }
 
 // ends are the steps to a vacant's end.
-func (h *home) ends() []func(context.Context, identity.ID) (vacants.Record, error) {
+func (h *fixture) ends() []func(context.Context, identity.ID) (vacants.Record, error) {
 	return []func(context.Context, identity.ID) (vacants.Record, error){h.vacants.Sink, h.vacants.Archive, h.vacants.Delete}
 }
 
-func (h *home) sweep() {
+func (h *fixture) sweep() {
 	_, err := h.texts.Sweep(h.Context())
 	must(h, err)
 }
 
 // put replaces what was observed of id.
-func (h *home) put(id identity.ID, data []byte) {
+func (h *fixture) put(id identity.ID, data []byte) {
 	d, err := h.Doc(h.Context(), callstats.Key(id))
 	must(h, err)
-	must(h, h.Commit(h.Context(), store.Put{Key: callstats.Key(id), If: d.Version, Attempt: store.Attempt{9}, Data: data}))
+	must(h, h.Commit(h.Context(), store.Put{Key: callstats.Key(id), If: d.Version, WriteID: store.WriteID{9}, Data: data}))
 }
 
-func (h *home) tear(id identity.ID) { h.put(id, []byte("torn")) }
+func (h *fixture) tear(id identity.ID) { h.put(id, []byte("torn")) }
 
-func (h *home) copyCalls(from, to identity.ID) {
+func (h *fixture) copyCalls(from, to identity.ID) {
 	d, err := h.Doc(h.Context(), callstats.Key(from))
 	must(h, err)
 	h.put(to, d.Data)
@@ -216,7 +216,7 @@ func (h *home) copyCalls(from, to identity.ID) {
 
 // refer has what was observed of id name refs, by an observer that is told of
 // them.
-func (h *home) refer(id identity.ID, refs ...callstats.Reference) {
+func (h *fixture) refer(id identity.ID, refs ...callstats.Reference) {
 	d, err := h.Doc(h.Context(), callstats.Key(id))
 	must(h, err)
 	must(h, h.Commit(h.Context(), store.Delete{Key: callstats.Key(id), If: d.Version}))
@@ -226,7 +226,7 @@ func (h *home) refer(id identity.ID, refs ...callstats.Reference) {
 	}
 }
 
-func (h *home) forge(id identity.ID, n uint64) {
+func (h *fixture) forge(id identity.ID, n uint64) {
 	var refs []callstats.Reference
 	for i := range uint64(20) {
 		refs = append(refs, callstats.Reference{Caller: identity.ID{byte(i)}, Position: n + i})
@@ -235,36 +235,36 @@ func (h *home) forge(id identity.ID, n uint64) {
 }
 
 // transplant appends the rows of one pair's responses to another's.
-func (h *home) transplant(from, to call.Pair) {
+func (h *fixture) transplant(from, to call.Pair) {
 	rows, err := h.Store.Rows(h.Context(), from.Responses(), 1, 20, store.Ascending)
 	must(h, err)
 	tip, err := h.Tip(h.Context(), to.Responses())
 	must(h, err)
 	for i, r := range rows {
-		must(h, h.Commit(h.Context(), store.Append{Stream: to.Responses(), Position: tip.Position + 1 + uint64(i), Attempt: r.Attempt, Data: r.Data}))
+		must(h, h.Commit(h.Context(), store.Append{Stream: to.Responses(), Position: tip.Position + 1 + uint64(i), WriteID: r.WriteID, Data: r.Data}))
 	}
 }
 
 func TestSiblingsAreTheGraduatedAndThenTheLatestAndReadsAreBounded(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	parent := h.create("parent", "echo", "")
 	child := h.spawn(parent.ID, "D2", "child", "echo")
-	var litter []identity.ID
+	var siblings []identity.ID
 	for i := range 20 {
-		litter = append(litter, h.spawn(parent.ID, "D2", fmt.Sprintf("s%d", i), "echo"))
+		siblings = append(siblings, h.spawn(parent.ID, "D2", fmt.Sprintf("s%d", i), "echo"))
 	}
 	for _, i := range []int{5, 3} {
 		h.time = h.time.Add(time.Minute)
-		h.graduate(parent.ID, litter[i])
+		h.graduate(parent.ID, siblings[i])
 	}
 	for i := range 12 {
-		h.visit(fmt.Sprint(i), litter[3], 1)
+		h.visit(fmt.Sprint(i), siblings[3], 1)
 		h.visit(fmt.Sprint(i), parent.ID, 1)
 	}
 	e := h.collect(child, parent.ID)
-	want := []identity.ID{parent.ID, litter[3], litter[5]}
+	want := []identity.ID{parent.ID, siblings[3], siblings[5]}
 	for i := 19; len(want) < 1+collusionevidence.MaxSiblings; i-- {
-		want = append(want, litter[i])
+		want = append(want, siblings[i])
 	}
 	var got []identity.ID
 	for _, p := range e.Pairs {
@@ -295,7 +295,7 @@ func (s signs) GetMany(ctx context.Context, ids []identity.ID) ([]registry.Regis
 }
 
 func TestOnlyAListingThatIsSignedNamesAnOwner(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	parent := h.create("parent", "echo", "")
 	child := h.spawn(parent.ID, "D2", "child", "echo")
 	for source, want := range map[string]string{registry.SourceSigned: "acme", registry.SourceOperator: "", "": ""} {
@@ -335,7 +335,7 @@ type shut struct{ err error }
 func (s shut) Open(context.Context, []byte, textkeys.Sealed) ([]byte, error) { return nil, s.err }
 
 func TestAStorageOutOfReachIsNoEvidence(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	parent := h.create("parent", "echo", "")
 	child := h.spawn(parent.ID, "D2", "child", "echo")
 	h.delegate(parent.ID, child, 2)

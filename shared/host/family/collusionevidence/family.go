@@ -62,7 +62,7 @@ func hostOf(name string) string {
 // puts the answers together: that its children answer is the edge that a
 // graduation lets go of. Of another composite it is its children's as well, or
 // the parent's family would be another one plan further down.
-func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observation, p *purse) error {
+func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
 	if !s.composed {
 		if f := familyOf(s.substrate); f != "" {
 			o.Families = []string{f}
@@ -71,7 +71,7 @@ func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observatio
 		}
 		return nil
 	}
-	t := tree{collector: c, purse: p, seen: map[identity.ID]bool{s.id: true}}
+	t := tree{collector: c, readBudget: p, seen: map[identity.ID]bool{s.id: true}}
 	err := t.walk(ctx, s.id, s.parent != nil, 1)
 	slices.Sort(t.families)
 	o.Families = slices.Compact(t.families)
@@ -86,11 +86,11 @@ func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observatio
 
 // tree is who answers for a composite, as far as that is known.
 type tree struct {
-	collector *Collector
-	purse     *purse
-	seen      map[identity.ID]bool
-	families  []string
-	why       string // not all is known; the first reason
+	collector  *Collector
+	readBudget *readBudget
+	seen       map[identity.ID]bool
+	families   []string
+	why        string // not all is known; the first reason
 }
 
 func (t *tree) lacks(why string) {
@@ -102,12 +102,12 @@ func (t *tree) lacks(why string) {
 // walk adds who puts together the answers for a composite, and with deep who
 // gives them. depth is of its plan.
 func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) error {
-	if depth > plan.MaxDepth || t.purse.empty() {
+	if depth > plan.MaxDepth || t.readBudget.empty() {
 		t.lacks("who answers for it is " + large)
 		return nil
 	}
 	p, ok, err := t.collector.Vacants.Plan(ctx, id)
-	t.purse.pay(len(p.Blob()))
+	t.readBudget.spend(len(p.Blob()))
 	switch {
 	case problem.Is(err, problem.Damaged):
 		t.lacks("a plan it answers by is not readable")
@@ -143,12 +143,12 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 		return nil
 	}
 	t.seen[id] = true
-	if t.purse.empty() {
+	if t.readBudget.empty() {
 		t.lacks("who answers for it is " + large)
 		return nil
 	}
 	r, err := t.collector.Vacants.Get(ctx, id)
-	t.purse.pay(recordBytes(&r))
+	t.readBudget.spend(recordBytes(&r))
 	switch {
 	case problem.Is(err, problem.NotFound):
 		t.lacks("one of its children is not hosted here")

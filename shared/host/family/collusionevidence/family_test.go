@@ -17,7 +17,7 @@ import (
 
 // plans has a vacant answer by its children; combiner puts the answers together,
 // "" for nobody.
-func (h *home) plans(id identity.ID, combiner string, children ...identity.ID) {
+func (h *fixture) plans(id identity.ID, combiner string, children ...identity.ID) {
 	h.Helper()
 	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.Join}}
 	if combiner != "" {
@@ -46,7 +46,7 @@ func TestOneHostIsOneFamilyHoweverItIsSpelt(t *testing.T) {
 		"http:https://model.example.evil.test/": "http:model.example.evil.test",
 		"echo":                                  "echo",
 	} {
-		h := newHome(t)
+		h := newFixture(t)
 		parent := h.create("parent", "echo", "")
 		child := h.spawn(parent.ID, "D2", "child", spec)
 		if got := h.collect(child, parent.ID).Pairs[0].A.Families; !cmp.Equal(got, []string{want}) {
@@ -58,7 +58,7 @@ func TestOneHostIsOneFamilyHoweverItIsSpelt(t *testing.T) {
 func TestACompositeIsOfTheFamiliesOfThoseWhoAnswerForIt(t *testing.T) {
 	const model, other, third = "http:https://model.example/a", "http:https://other.example/a", "http:https://third.example/a"
 	for name, tt := range map[string]struct {
-		make    func(h *home, parent, child identity.ID)
+		make    func(h *fixture, parent, child identity.ID)
 		parent  string
 		want    []string // of the child
 		of      []string // of the parent
@@ -66,50 +66,50 @@ func TestACompositeIsOfTheFamiliesOfThoseWhoAnswerForIt(t *testing.T) {
 		refused bool
 	}{
 		"the parent's, one plan further down": {
-			func(h *home, _, child identity.ID) {
+			func(h *fixture, _, child identity.ID) {
 				h.plans(child, "", h.spawn(child, "D2", "x", other), h.spawn(child, "D2", "y", "http:https://model.example:443/b"))
 			}, model, []string{"http:model.example", "http:other.example"}, []string{"http:model.example"}, "", true,
 		},
 		"the parent's, two plans further down": {
-			func(h *home, _, child identity.ID) {
+			func(h *fixture, _, child identity.ID) {
 				x := h.spawn(child, "D2", "x", "composite")
 				h.plans(x, "", h.spawn(x, "D2", "y", model))
 				h.plans(child, "", x)
 			}, model, []string{"http:model.example"}, []string{"http:model.example"}, "", true,
 		},
 		"the parent's, as a combiner two plans down": {
-			func(h *home, _, child identity.ID) {
+			func(h *fixture, _, child identity.ID) {
 				x := h.spawn(child, "D2", "x", "composite")
 				h.plans(x, model, h.spawn(x, "D2", "y", third))
 				h.plans(child, "", x)
 			}, model, []string{"http:model.example", "http:third.example"}, []string{"http:model.example"}, "", true,
 		},
 		"all others": {
-			func(h *home, _, child identity.ID) {
+			func(h *fixture, _, child identity.ID) {
 				h.plans(child, third, h.spawn(child, "D2", "x", other), h.spawn(child, "D2", "z", other))
 			}, model, []string{"http:other.example", "http:third.example"}, []string{"http:model.example"}, "", false,
 		},
-		"no plan": {func(*home, identity.ID, identity.ID) {}, model, nil, []string{"http:model.example"}, "it answers by its children", false},
+		"no plan": {func(*fixture, identity.ID, identity.ID) {}, model, nil, []string{"http:model.example"}, "it answers by its children", false},
 		"a parent that combines by the same": {
-			func(h *home, parent, child identity.ID) {
+			func(h *fixture, parent, child identity.ID) {
 				h.plans(child, "", h.spawn(child, "D2", "x", model))
 				h.plans(parent, model, child)
 			}, "composite", []string{"http:model.example"}, []string{"http:model.example"}, "", true,
 		},
 		"a parent whose other child is of the same": {
-			func(h *home, parent, child identity.ID) {
+			func(h *fixture, parent, child identity.ID) {
 				h.plans(child, "", h.spawn(child, "D2", "x", model))
 				h.plans(parent, third, child, h.spawn(parent, "D2", "y", model))
 			}, "composite", []string{"http:model.example"}, []string{"http:third.example"}, "", false,
 		},
 		"a parent that combines by nobody": {
-			func(h *home, parent, child identity.ID) {
+			func(h *fixture, parent, child identity.ID) {
 				h.plans(child, "", h.spawn(child, "D2", "x", model))
 				h.plans(parent, "", child)
 			}, "composite", []string{"http:model.example"}, nil, "", false,
 		},
 		"a child of its that left": {
-			func(h *home, _, child identity.ID) {
+			func(h *fixture, _, child identity.ID) {
 				gone := h.spawn(child, "D2", "x", model)
 				h.plans(child, "", gone, h.spawn(child, "D2", "y", other))
 				for _, end := range h.ends() {
@@ -120,7 +120,7 @@ func TestACompositeIsOfTheFamiliesOfThoseWhoAnswerForIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHome(t)
+			h := newFixture(t)
 			parent := h.create("parent", tt.parent, "")
 			child := h.spawn(parent.ID, "D2", "child", "composite")
 			tt.make(h, parent.ID, child)
@@ -141,7 +141,7 @@ func TestACompositeIsOfTheFamiliesOfThoseWhoAnswerForIt(t *testing.T) {
 // A sibling that answers by a plan is of the families of those whom it asks too;
 // that refuses in strict mode, like any sibling's.
 func TestACompositeSiblingIsOfTheFamiliesOfItsLeaves(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	parent := h.create("parent", "echo", "")
 	child := h.spawn(parent.ID, "D2", "child", "http:https://model.example/a")
 	sibling := h.spawn(parent.ID, "D2", "sibling", "composite")
@@ -155,7 +155,7 @@ func TestACompositeSiblingIsOfTheFamiliesOfItsLeaves(t *testing.T) {
 // The largest tree that plans may make of a child is read whole, if its plans
 // are of a usual length; that of a sibling as far as its share goes.
 func TestWhatATreeCostsIsBounded(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	parent := h.create("parent", "http:https://model.example/a", "")
 	grow := func(name string, task string) identity.ID {
 		id := h.spawn(parent.ID, "D2", name, "composite")

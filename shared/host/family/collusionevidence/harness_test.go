@@ -27,12 +27,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// home is a host whose answers are observed, with a clock that tests move.
-type home struct {
+// fixture is a host whose answers are observed, with a clock that tests move.
+type fixture struct {
 	testing.TB
 	store.Store
 	time     time.Time
-	vacants  *vacants.Vacants
+	vacants  *vacants.Directory
 	registry *registry.Registry
 	calls    *call.Host
 	texts    *textkeys.Keys
@@ -41,14 +41,14 @@ type home struct {
 	says     string // what callers say, which echo answers; "": a word
 }
 
-// collector is the collector of the home, over a store that counts.
-func (h *home) collector() *collusionevidence.Collector {
+// collector is the collector of the host, over a store that counts.
+func (h *fixture) collector() *collusionevidence.Collector {
 	return &collusionevidence.Collector{Store: h, Vacants: h.vacants, Registry: h.registry, Texts: h.texts, Now: h.now}
 }
 
-func (h *home) now() time.Time { return h.time }
+func (h *fixture) now() time.Time { return h.time }
 
-func (h *home) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+func (h *fixture) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	h.reads.Add(1)
 	return h.Store.Rows(ctx, s, from, n, d)
 }
@@ -68,11 +68,11 @@ func (s *speaker) Answer(context.Context, substrate.Question) (string, error) {
 	return fmt.Sprintf("Perhaps one might wonder, might one not, whether item %d of the long and winding list is indeed worth the trouble?\n- first, it could be argued\n- second, it may be doubted; and so on, and so forth, %s!", s.n, strings.Repeat("again, ", s.n%7)), nil
 }
 
-func newHome(t testing.TB) *home {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
 	must(t, err)
-	h := &home{TB: t, Store: memory.New(), time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), keys: map[string]*identity.Key{}}
+	h := &fixture{TB: t, Store: memory.New(), time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), keys: map[string]*identity.Key{}}
 	speakers := func(at string) (substrate.Substrate, error) { return &speaker{manner: at}, nil }
 	h.vacants, h.registry, err = vacants.NewWithRegistry(vacants.Config{
 		Store: h.Store, Vault: vault, Now: h.now, Rand: rand.Reader, URL: "https://host.example",
@@ -96,7 +96,7 @@ func must(t testing.TB, err error) {
 }
 
 // create makes a vacant that is nobody's child.
-func (h *home) create(name, spec, tenant string) vacants.Record {
+func (h *fixture) create(name, spec, tenant string) vacants.Record {
 	h.Helper()
 	r, err := h.vacants.Create(h.Context(), vacants.Spec{Name: name, Capability: "leads", Substrate: spec, Tenant: tenant})
 	must(h, err)
@@ -113,7 +113,7 @@ func models() []string {
 }
 
 // spawn makes a child.
-func (h *home) spawn(parent identity.ID, path composite.BirthPath, name, spec string) identity.ID {
+func (h *fixture) spawn(parent identity.ID, path composite.BirthPath, name, spec string) identity.ID {
 	h.Helper()
 	s := vacants.SpawnSpec{Parent: parent, Path: path, Name: name, Substrate: spec}
 	if spec == "composite" {
@@ -129,13 +129,13 @@ func (h *home) spawn(parent identity.ID, path composite.BirthPath, name, spec st
 }
 
 // delegate has a hosted vacant call another n times.
-func (h *home) delegate(from, to identity.ID, n int) {
+func (h *fixture) delegate(from, to identity.ID, n int) {
 	h.Helper()
 	must(h, h.vacants.Sign(h.Context(), from, func(s identity.Signer) error { return h.call(s, to, n) }))
 }
 
 // visit has somebody from outside call n times.
-func (h *home) visit(name string, to identity.ID, n int) {
+func (h *fixture) visit(name string, to identity.ID, n int) {
 	h.Helper()
 	if h.keys[name] == nil {
 		k, err := identity.NewKey(rand.Reader)
@@ -145,7 +145,7 @@ func (h *home) visit(name string, to identity.ID, n int) {
 	must(h, h.call(h.keys[name], to, n))
 }
 
-func (h *home) call(s identity.Signer, to identity.ID, n int) error {
+func (h *fixture) call(s identity.Signer, to identity.ID, n int) error {
 	pair := call.Pair{Caller: s.ID(), Vacant: to}
 	tip, err := h.Tip(h.Context(), pair.Requests())
 	must(h, err)
@@ -170,12 +170,12 @@ func (h *home) call(s identity.Signer, to identity.ID, n int) error {
 }
 
 // graduate opens a child, as the gate's last step does.
-func (h *home) graduate(parent, child identity.ID) {
+func (h *fixture) graduate(parent, child identity.ID) {
 	h.Helper()
 	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: "stands alone"}
 	must(h, h.vacants.Sign(h.Context(), parent, func(s identity.Signer) error { return r.SignParent(h.Context(), s) }))
 	must(h, h.vacants.Sign(h.Context(), child, func(s identity.Signer) error { return r.SignChild(h.Context(), s) }))
-	done, err := h.vacants.GraduationTurn(h.Context(), parent, child)
+	done, err := h.vacants.LockGraduation(h.Context(), parent, child)
 	must(h, err)
 	defer done()
 	writes, _, err := h.vacants.PlanGraduation(h.Context(), vacants.Graduation{Request: r, When: h.time})

@@ -24,8 +24,8 @@ const (
 	MaxUnits         = AllUnits + cutUnits
 
 	unitBytes = 4 << 10
-	// A page is cut where a page of any home still goes on: after the row that
-	// makes it larger than pageBytes, and not where the home cuts it, so that all
+	// A page is cut where a page of any host still goes on: after the row that
+	// makes it larger than pageBytes, and not where the host cuts it, so that all
 	// judge alike. What lies behind may have been read and is paid as if it was,
 	// up to the megabyte at which DynamoDB ends a page.
 	pageBytes = 512 << 10
@@ -38,19 +38,19 @@ const (
 	rowBytes = 128
 )
 
-// purse is what is left of some read units.
-type purse struct {
+// readBudget is what is left of some read units.
+type readBudget struct {
 	left int
-	of   *purse // from which it is paid too; nil: nothing
+	of   *readBudget // from which it is paid too; nil: nothing
 }
 
-// share is a purse of at most n units, paid from p as well.
-func (p *purse) share(n int) *purse { return &purse{n, p} }
+// share is a read budget of at most n units, paid from p as well.
+func (p *readBudget) share(n int) *readBudget { return &readBudget{n, p} }
 
-func (p *purse) empty() bool { return p.left <= 0 || p.of != nil && p.of.empty() }
+func (p *readBudget) empty() bool { return p.left <= 0 || p.of != nil && p.of.empty() }
 
-// pay pays for so many bytes that were read at once.
-func (p *purse) pay(bytes int) {
+// spend pays for so many bytes that were read at once.
+func (p *readBudget) spend(bytes int) {
 	for units := max(1, (bytes+unitBytes-1)/unitBytes); p != nil; p = p.of {
 		p.left -= units
 	}
@@ -58,17 +58,17 @@ func (p *purse) pay(bytes int) {
 
 // page reads up to n of a pair's responses, the newest first, and pays for them.
 // cut says that there are more of them.
-func (c *Collector) page(ctx context.Context, pair call.Pair, from uint64, n int, p *purse) (rows []store.Row, cut bool, err error) {
+func (c *Collector) page(ctx context.Context, pair call.Pair, from uint64, n int, p *readBudget) (rows []store.Row, cut bool, err error) {
 	if rows, err = c.Store.Rows(ctx, pair.Responses(), from, n, store.Descending); err != nil {
 		return nil, false, problem.Wrap(problem.Unavailable, err, "storage is unavailable; the responses of %s cannot be read", pair.Vacant.Short())
 	}
 	size := 0
 	for i, row := range rows {
 		if size += len(row.Data) + rowBytes; size > pageBytes {
-			p.pay(cutUnits * unitBytes)
+			p.spend(cutUnits * unitBytes)
 			return rows[:i+1], i+1 < n && row.Position > 1, nil
 		}
 	}
-	p.pay(size)
+	p.spend(size)
 	return rows, false, nil
 }

@@ -43,13 +43,13 @@ func (m *metered) Rows(ctx context.Context, s store.Stream, from uint64, n int, 
 
 // metersPlans counts the plans and the records of trees as well.
 type metersPlans struct {
-	*vacants.Vacants
+	*vacants.Directory
 	m    *metered
 	gets int
 }
 
 func (v *metersPlans) Plan(ctx context.Context, id identity.ID) (plan.Plan, bool, error) {
-	p, ok, err := v.Vacants.Plan(ctx, id)
+	p, ok, err := v.Directory.Plan(ctx, id)
 	v.m.mu.Lock()
 	defer v.m.mu.Unlock()
 	v.m.units += (len(p.Blob()) + 4095) / 4096
@@ -60,16 +60,16 @@ func (v *metersPlans) Get(ctx context.Context, id identity.ID) (vacants.Record, 
 	v.m.mu.Lock()
 	defer v.m.mu.Unlock()
 	v.gets++
-	return v.Vacants.Get(ctx, id)
+	return v.Directory.Get(ctx, id)
 }
 
 // everywhere collects over stores that end pages differently, and fails where
 // the evidence does; units are what the one took that is like DynamoDB.
-func (h *home) everywhere(child, parent identity.ID) (gate.Evidence, int) {
+func (h *fixture) everywhere(child, parent identity.ID) (gate.Evidence, int) {
 	h.Helper()
 	whole := h.collect(child, parent)
 	m := &metered{Store: h.Store}
-	v := &metersPlans{Vacants: h.vacants, m: m}
+	v := &metersPlans{Directory: h.vacants, m: m}
 	cut, err := (&collusionevidence.Collector{Store: m, Vacants: v, Registry: h.registry, Texts: h.texts, Now: h.now}).Collect(h.Context(), child, parent)
 	must(h, err)
 	if diff := cmp.Diff(whole, cut); diff != "" {
@@ -85,7 +85,7 @@ const (
 
 // heap has a vacant answer calls of huge texts and then of smaller ones, which
 // are read first and nearly exhaust what is read of it.
-func (h *home) heap(call func(n int)) {
+func (h *fixture) heap(call func(n int)) {
 	h.says = strings.Repeat("x", huge)
 	call(5)
 	h.says = strings.Repeat("y", small)
@@ -94,7 +94,7 @@ func (h *home) heap(call func(n int)) {
 }
 
 func TestWhatIsReadIsBoundedInBytesHoweverLargeTheTexts(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	parent := h.create("parent", "echo", "")
 	child := h.spawn(parent.ID, "D2", "child", "echo")
 	h.delegate(parent.ID, child, 50)
@@ -119,23 +119,23 @@ func TestWhatIsReadIsBoundedInBytesHoweverLargeTheTexts(t *testing.T) {
 }
 
 func TestAChildWhoseOwnAnswersAreTooLargeCostsOnePageMoreThanItsShare(t *testing.T) {
-	for name, fill := range map[string]func(h *home, parent, child identity.ID){
-		"to its parent": func(h *home, parent, child identity.ID) {
+	for name, fill := range map[string]func(h *fixture, parent, child identity.ID){
+		"to its parent": func(h *fixture, parent, child identity.ID) {
 			h.heap(func(n int) { h.delegate(parent, child, n) })
 		},
-		"to others": func(h *home, _, child identity.ID) {
+		"to others": func(h *fixture, _, child identity.ID) {
 			h.heap(func(n int) {
 				for i := range n {
 					h.visit(fmt.Sprint(i%9), child, 1)
 				}
 			})
 		},
-		"all of them": func(h *home, parent, child identity.ID) {
+		"all of them": func(h *fixture, parent, child identity.ID) {
 			h.says = strings.Repeat("x", huge)
 			h.delegate(parent, child, 9)
 		},
 	} {
-		h := newHome(t)
+		h := newFixture(t)
 		parent := h.create("parent", "echo", "")
 		child := h.spawn(parent.ID, "D3", "child", "echo")
 		h.visit("a", parent.ID, 50)
@@ -154,7 +154,7 @@ func TestAChildWhoseOwnAnswersAreTooLargeCostsOnePageMoreThanItsShare(t *testing
 }
 
 func TestTextsOfAUsualLengthAreAllRead(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	h.says = strings.Repeat("a sentence or two of an answer, ", 60) // some 2 KB
 	parent := h.create("parent", "echo", "")
 	child := h.spawn(parent.ID, "D2", "child", "echo")
@@ -174,7 +174,7 @@ func TestTextsOfAUsualLengthAreAllRead(t *testing.T) {
 
 // A reference may name any position: each is a page.
 func TestReferencesFarApartAreReadInBoundedPages(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	parent := h.create("parent", "echo", "")
 	child := h.spawn(parent.ID, "D3", "child", "echo")
 	h.visit("a", child, 400)

@@ -21,7 +21,7 @@ import (
 
 // styles fills in how the vacants write. The others are read where the child
 // has a style to compare theirs with.
-func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Observation, p *purse) error {
+func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Observation, p *readBudget) error {
 	var g errgroup.Group
 	for i := range all {
 		switch s, o := &all[i], &seen[i]; {
@@ -45,8 +45,8 @@ func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Obser
 }
 
 // responses are the last that s gave, those to its parent first.
-func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observation, p *purse) ([]collusion.Response, error) {
-	r := &responses{collector: c, purse: p, since: c.Now().Add(-Window)}
+func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) ([]collusion.Response, error) {
+	r := &responses{collector: c, readBudget: p, since: c.Now().Add(-Window)}
 	if s.parent != nil {
 		if err := r.delegated(ctx, call.Pair{Caller: *s.parent, Vacant: s.id}); err != nil {
 			return nil, err
@@ -67,12 +67,12 @@ func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observati
 
 // responses are what was found of one vacant, MaxResponses at most.
 type responses struct {
-	collector *Collector
-	purse     *purse
-	since     time.Time
-	pages     int
-	found     []collusion.Response
-	left      bool // there is more, which was not read
+	collector  *Collector
+	readBudget *readBudget
+	since      time.Time
+	pages      int
+	found      []collusion.Response
+	left       bool // there is more, which was not read
 }
 
 // done reports whether no more is to be read, though there is more.
@@ -80,7 +80,7 @@ func (r *responses) done() bool {
 	if len(r.found) == MaxResponses {
 		return true
 	}
-	r.left = r.left || r.pages == maxPages || r.purse.empty()
+	r.left = r.left || r.pages == maxPages || r.readBudget.empty()
 	return r.left
 }
 
@@ -136,7 +136,7 @@ func (r *responses) follow(ctx context.Context, s *subject) error {
 // after it is too old.
 func (r *responses) page(ctx context.Context, pair call.Pair, from uint64, n int, named []uint64) (rows []store.Row, old bool, err error) {
 	r.pages++
-	rows, cut, err := r.collector.page(ctx, pair, from, n, r.purse)
+	rows, cut, err := r.collector.page(ctx, pair, from, n, r.readBudget)
 	if err != nil {
 		return nil, false, err
 	}

@@ -15,11 +15,11 @@ import (
 // to 200 ms, over the slowest of them called alone; and, where they do not think
 // at all, what the signed calls and their entries cost.
 func BenchmarkTenChildrenAtOnce(b *testing.B) {
-	for _, home := range []string{"memory", "bolt"} {
+	for _, fixture := range []string{"memory", "bolt"} {
 		for _, slowest := range []time.Duration{200 * time.Millisecond, 0} {
-			b.Run(fmt.Sprintf("%s, slowest %s", home, slowest), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s, slowest %s", fixture, slowest), func(b *testing.B) {
 				var s store.Store = newStore()
-				if home == "bolt" {
+				if fixture == "bolt" {
 					file, err := bolt.Open(filepath.Join(b.TempDir(), "vacancy.db"), bolt.Options{})
 					if err != nil {
 						b.Fatal(err)

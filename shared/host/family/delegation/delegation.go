@@ -2,10 +2,9 @@
 // asking a vacant's own children, each through the same signed pipeline as
 // everybody else, and makes one answer of theirs.
 //
-// It imports floors 1 and 3, plan, hosted, call, substrate, pause, settle and
-// problem. The invariants: what a parent asks is in both logbooks before it is
-// asked, and what it made of the answers is in its own before it is answered;
-// an envelope whose outcome is unknown is sent again as it is, never signed for
+// The invariants: what a parent asks is in both logbooks before it is asked,
+// and what it made of the answers is in its own before it is answered; an
+// envelope whose outcome is unknown is sent again as it is, never signed for
 // another place; nothing that a child says or fails at shows outside but
 // through the plan; no call makes more than plan.MaxCalls, plan.MaxDepth deep,
 // nor waits beyond its deadline.

@@ -229,7 +229,7 @@ func TestTwoHostsOfOneStoreAnswerByOnePlanAtOnce(t *testing.T) {
 	parent := h.create("parent")
 	h.spawn(parent.ID, "a", "b")
 	h.set(parent.ID, `{"version":1,"parallel":true,"delegate":[{"child":"a"},{"child":"b"},{"child":"a"}]}`)
-	hosts := []*home{h, h.over(s, ample)}
+	hosts := []*fixture{h, h.over(s, ample)}
 	const each = 4
 	done := make(chan error, len(hosts)*each)
 	for _, host := range hosts {
@@ -256,14 +256,14 @@ func TestTwoHostsOfOneStoreAnswerByOnePlanAtOnce(t *testing.T) {
 }
 
 func TestAChildThatCannotAnswerIsNotAskedAndItsLogbookNotWritten(t *testing.T) {
-	for name, do := range map[string]func(h *home, id identity.ID) error{
-		"paused": func(h *home, id identity.ID) error { _, err := h.vacants.Pause(h.Context(), id); return err },
-		"sunk":   func(h *home, id identity.ID) error { _, err := h.vacants.Sink(h.Context(), id); return err },
-		"revoked": func(h *home, id identity.ID) error {
+	for name, do := range map[string]func(h *fixture, id identity.ID) error{
+		"paused": func(h *fixture, id identity.ID) error { _, err := h.vacants.Pause(h.Context(), id); return err },
+		"sunk":   func(h *fixture, id identity.ID) error { _, err := h.vacants.Sink(h.Context(), id); return err },
+		"revoked": func(h *fixture, id identity.ID) error {
 			_, _, err := h.vacants.Revoke(h.Context(), id, "lost")
 			return err
 		},
-		"deleted": func(h *home, id identity.ID) error {
+		"deleted": func(h *fixture, id identity.ID) error {
 			_, err := h.vacants.Sink(h.Context(), id)
 			if err == nil {
 				_, err = h.vacants.Archive(h.Context(), id)
@@ -321,7 +321,7 @@ func TestAChildOfAnotherIsNeverAsked(t *testing.T) {
 	d, err := s.Doc(t.Context(), vacants.PlanKey(parent.ID))
 	h.must(err)
 	p := parse(t, `{"version":1,"delegate":[{"child":"`+stranger.ID.String()+`"}]}`)
-	h.must(s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, Attempt: store.Attempt{1}, Data: p.Blob()}))
+	h.must(s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: p.Blob()}))
 	if got, failed := h.ask(parent.ID, "x"); failed == nil {
 		t.Errorf("Send() = %q, want a failure", got)
 	}
@@ -369,7 +369,7 @@ func TestACallGoesNoDeeperAndMakesNoMoreCallsThanItMay(t *testing.T) {
 		d, err := s.Doc(t.Context(), vacants.PlanKey(id))
 		h.must(err)
 		p := parse(t, text)
-		h.must(s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, Attempt: store.Attempt{byte(d.Version), id[0]}, Data: p.Blob()}))
+		h.must(s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{byte(d.Version), id[0]}, Data: p.Blob()}))
 	}
 	wantRefused := func(id identity.ID, text string) {
 		t.Helper()
@@ -446,8 +446,8 @@ func TestAReportCountsCallsFailuresAndTheirTime(t *testing.T) {
 		{idle.ID, "idle", 0, 0, 0, 0, time.Nanosecond},
 	} {
 		c := got[want.name]
-		if c.Record.ID != want.id || c.Calls != want.calls || c.Decided != want.decided || c.Failures != want.failures || c.P50 < want.atLeast || c.P50 >= want.lessThan {
-			t.Errorf("Report() of %s = %d calls, %d decided, %d failures, p50 %s, want %+v", want.name, c.Calls, c.Decided, c.Failures, c.P50, want)
+		if c.Record.ID != want.id || c.Calls != want.calls || c.Decided != want.decided || c.Failures != want.failures || c.Median < want.atLeast || c.Median >= want.lessThan {
+			t.Errorf("Report() of %s = %d calls, %d decided, %d failures, p50 %s, want %+v", want.name, c.Calls, c.Decided, c.Failures, c.Median, want)
 		}
 	}
 	if len(got) != 3 {

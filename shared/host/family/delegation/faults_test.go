@@ -77,7 +77,7 @@ func brokenOff(t *testing.T, text string, at int, fate storetest.Fate, crash boo
 	if at < 0 && failed != nil {
 		t.Errorf("Send() = %v, want no failure", failed)
 	}
-	lossy.Settle(t.Context())
+	lossy.AwaitPending(t.Context())
 	after := clean.over(s, ample)
 	given, taken := count(after.log(parent.ID), logbook.KindDelegate), 0
 	for _, child := range children {

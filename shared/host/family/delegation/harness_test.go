@@ -62,13 +62,13 @@ func (m *minds) open(name string) (substrate.Substrate, error) {
 	}), nil
 }
 
-// home is a host over a store.
-type home struct {
+// fixture is a host over a store.
+type fixture struct {
 	testing.TB
 	store   store.Store
 	vault   custody.Vault
 	minds   *minds
-	vacants *vacants.Vacants
+	vacants *vacants.Directory
 	reg     *registry.Registry
 	runner  *delegation.Runner
 	calls   *call.Host
@@ -96,15 +96,15 @@ func newVault(t testing.TB) custody.Vault {
 	return v
 }
 
-func open(t testing.TB, s store.Store) *home {
+func open(t testing.TB, s store.Store) *fixture {
 	t.Helper()
-	return (&home{TB: t, vault: newVault(t), minds: &minds{}}).over(s, ample)
+	return (&fixture{TB: t, vault: newVault(t), minds: &minds{}}).over(s, ample)
 }
 
 // over is another instance of h, over a store that leads to the same data.
-func (h *home) over(s store.Store, work time.Duration) *home {
+func (h *fixture) over(s store.Store, work time.Duration) *fixture {
 	h.Helper()
-	o := &home{TB: h.TB, store: s, vault: h.vault, minds: h.minds, wait: h.wait}
+	o := &fixture{TB: h.TB, store: s, vault: h.vault, minds: h.minds, wait: h.wait}
 	kinds := substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open}
 	o.runner = delegation.New(delegation.Config{Store: s, Substrates: kinds, Now: time.Now, Rand: rand.Reader, Margin: margin, Wait: h.wait})
 	var err error
@@ -123,14 +123,14 @@ func (h *home) over(s store.Store, work time.Duration) *home {
 	return o
 }
 
-func (h *home) must(err error) {
+func (h *fixture) must(err error) {
 	h.Helper()
 	if err != nil {
 		h.Fatal(err)
 	}
 }
 
-func (h *home) create(name string) vacants.Record {
+func (h *fixture) create(name string) vacants.Record {
 	h.Helper()
 	r, err := h.vacants.Create(h.Context(), vacants.Spec{Name: name, Capability: "answers", Substrate: "test:" + name})
 	h.must(err)
@@ -138,7 +138,7 @@ func (h *home) create(name string) vacants.Record {
 }
 
 // spawn makes closed children that think by their names.
-func (h *home) spawn(parent identity.ID, names ...string) []vacants.Record {
+func (h *fixture) spawn(parent identity.ID, names ...string) []vacants.Record {
 	h.Helper()
 	var all []vacants.Record
 	for _, name := range names {
@@ -158,15 +158,15 @@ func parse(t testing.TB, text string) plan.Plan {
 	return p
 }
 
-func (h *home) set(id identity.ID, text string) plan.Plan {
+func (h *fixture) set(id identity.ID, text string) plan.Plan {
 	h.Helper()
 	_, p, err := h.vacants.SetPlan(h.Context(), id, parse(h, text))
 	h.must(err)
 	return p
 }
 
-// firm is a home with a composite of two children, drafter and reviewer.
-func firm(t testing.TB, s store.Store, text string) (h *home, parent vacants.Record, children []vacants.Record) {
+// firm is a host with a composite of two children, drafter and reviewer.
+func firm(t testing.TB, s store.Store, text string) (h *fixture, parent vacants.Record, children []vacants.Record) {
 	t.Helper()
 	h = open(t, s)
 	parent = h.create("firm")
@@ -207,7 +207,7 @@ func (c *caller) sign(t testing.TB, text string) *envelope.Envelope {
 }
 
 // call is one call, and its answer's text.
-func (c *caller) call(ctx context.Context, t testing.TB, h *home, text string) (string, *problem.Error) {
+func (c *caller) call(ctx context.Context, t testing.TB, h *fixture, text string) (string, *problem.Error) {
 	t.Helper()
 	e := c.sign(t, text)
 	out := h.calls.Send(ctx, identity.ID{}, e)
@@ -221,14 +221,14 @@ func (c *caller) call(ctx context.Context, t testing.TB, h *home, text string) (
 }
 
 // ask is one call by a new caller.
-func (h *home) ask(to identity.ID, text string) (string, *problem.Error) {
+func (h *fixture) ask(to identity.ID, text string) (string, *problem.Error) {
 	h.Helper()
 	return newCaller(h, to).call(h.Context(), h, h, text)
 }
 
 // log is the kinds of a logbook's entries, from the first that has to do with a
 // plan on, its chain verified.
-func (h *home) log(id identity.ID) (kinds []string) {
+func (h *fixture) log(id identity.ID) (kinds []string) {
 	h.Helper()
 	var entries []logbook.Entry
 	for {
@@ -260,10 +260,10 @@ func count(list []string, one string) (n int) {
 }
 
 // wantClean has the whole store verified.
-func wantClean(t testing.TB, h *home, s fsck.Home) {
+func wantClean(t testing.TB, h *fixture, s fsck.Source) {
 	t.Helper()
 	var found []string
-	_, err := fsck.Run(t.Context(), fsck.Config{Home: s, Vault: h.vault, Now: time.Now, Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(t.Context(), fsck.Config{Source: s, Vault: h.vault, Now: time.Now, Found: func(f fsck.Finding) error {
 		found = append(found, f.String())
 		return nil
 	}})

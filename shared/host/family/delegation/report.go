@@ -27,7 +27,7 @@ type Child struct {
 	// answer, and P50 is the median of how long the others took, 0 if there are
 	// none.
 	Decided, Failures int
-	P50               time.Duration
+	Median            time.Duration
 }
 
 // Kin are the vacants of a host, by their parents: hosted.Vacants.
@@ -94,7 +94,7 @@ func look(ctx context.Context, s store.Store, parent identity.ID, r vacants.Reco
 	c.Decided = len(rows)
 	if len(took) > 0 {
 		slices.Sort(took)
-		c.P50 = took[len(took)/2]
+		c.Median = took[len(took)/2]
 	}
 	return c, nil
 }

@@ -147,7 +147,7 @@ func (r *run) callable(ctx context.Context, child identity.ID) error {
 }
 
 // subtaskKind is what the logbooks call a delegation: with a kind the subtask
-// is an object, else a text (wire §11).
+// is an object, else a text (PROTOCOL §11).
 func subtaskKind(d *plan.Delegation) string {
 	if d.Kind != "" {
 		return d.Kind

@@ -21,7 +21,7 @@ import (
 )
 
 func TestWhatTheRateLimitRefusedIsAcceptedADayLaterByTheVerySameBytes(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	p := gate.DefaultPolicy()
 	p.Limit = 1
 	must(t, h.gate.SetPolicy(t.Context(), "", p))
@@ -54,7 +54,7 @@ func TestWhatTheRateLimitRefusedIsAcceptedADayLaterByTheVerySameBytes(t *testing
 }
 
 func TestTheSameRequestJoinsItsOpenAttemptAndAnotherWaits(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	sub := h.family(t)
 	one, err := h.gate.Begin(t.Context(), sub)
 	must(t, err)
@@ -87,7 +87,7 @@ func TestTheSameRequestJoinsItsOpenAttemptAndAnotherWaits(t *testing.T) {
 }
 
 func TestWhatWasAcceptedIsAnsweredWhateverWasAskedSince(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	sub := h.family(t)
 	first, err := h.gate.Submit(t.Context(), sub)
 	must(t, err)
@@ -104,7 +104,7 @@ func TestWhatWasAcceptedIsAnsweredWhateverWasAskedSince(t *testing.T) {
 }
 
 func TestAChildBeginsAtMost32AttemptsADay(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	parent, stranger := h.vacant(t), h.vacant(t)
 	child := h.children(t, parent, 1)[0]
 	sub := h.request(t, stranger, child, "drafts contracts")
@@ -126,7 +126,7 @@ func TestAChildBeginsAtMost32AttemptsADay(t *testing.T) {
 }
 
 func TestAVerdictCountsForItsOwnAttemptAlone(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	sub := h.family(t)
 	first, err := h.gate.Begin(t.Context(), sub)
 	must(t, err)
@@ -183,7 +183,7 @@ func stamp(passed []graduation.Verdict, now time.Time) []graduation.Verdict {
 }
 
 func TestWhoIsHostedNowhereHereIsNotKnown(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	parent, child := newKey(t), newKey(t)
 	m := manifestOf(t, parent, child)
 	must(t, h.registry.AddManifest(t.Context(), m))
@@ -197,7 +197,7 @@ func TestWhoIsHostedNowhereHereIsNotKnown(t *testing.T) {
 }
 
 func TestAPartyThatSleepsTakesPartInNoGraduation(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	sub := h.family(t)
 	_, err := h.vacants.Pause(t.Context(), sub.Request.ParentID)
 	must(t, err)
@@ -209,7 +209,7 @@ func TestAPartyThatSleepsTakesPartInNoGraduation(t *testing.T) {
 }
 
 func TestACompositeGraduatesAfterItHasAPlan(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	// Another family than the clerk's, who answers for the child.
 	r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "drafts", Substrate: "http:https://parent.example/answer"})
 	must(t, err)
@@ -252,7 +252,7 @@ func manifestOf(t testing.TB, parent, child identity.Signer) composite.Manifest 
 // TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned: its key never comes
 // here.
 func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	child := newKey(t)
 	parent := h.vacant(t)
 	var m composite.Manifest
@@ -297,7 +297,7 @@ func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 }
 
 func TestTheTenantsPolicyHoldsAndTheHostsWhereThereIsNone(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	strict, one := gate.DefaultPolicy(), gate.DefaultPolicy()
 	strict.Mode, one.Limit = gate.Strict, 1
 	must(t, h.gate.SetPolicy(t.Context(), "", one))
@@ -337,7 +337,7 @@ func TestTheTenantsPolicyHoldsAndTheHostsWhereThereIsNone(t *testing.T) {
 }
 
 func TestAChildOfAClosedChildGraduatesAfterItsParent(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	sub := h.family(t)
 	child := sub.Request.ChildID
 	below := h.request(t, child, h.children(t, child, 1)[0], "drafts letters")

@@ -19,7 +19,7 @@ import (
 // is written of what is refused here, in the order: form, a child that nobody
 // can graduate here (NotFound), signatures (Consent), what could not be committed
 // (Malformed, Conflict), another attempt of the child that is open (Conflict),
-// too many of a day, of the child or of its parent's children (TooMany). A door
+// too many of a day, of the child or of its parent's children (TooMany). A handler
 // that must not tell who is a child asks for the signatures before.
 //
 // What begins does not end by itself: walk it, or start its Execution, unless
@@ -208,7 +208,7 @@ func (s *Service) begin(ctx context.Context, sub *Submission, parent identity.ID
 // counts it against the parent, and the end of the one before if nobody ended
 // it.
 func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put) error {
-	attempt, err := s.attempt()
+	writeID, err := s.attempt()
 	if err != nil {
 		return err
 	}
@@ -216,14 +216,14 @@ func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put
 	if err != nil {
 		return err
 	}
-	doc, err := next.put(attempt)
+	doc, err := next.put(writeID)
 	if err != nil {
 		return err
 	}
-	writes := []store.Write{store.Append{Stream: Stream(next.Child), Position: next.Position, Attempt: attempt, Data: data}, doc, tried}
+	writes := []store.Write{store.Append{Stream: Stream(next.Child), Position: next.Position, WriteID: writeID, Data: data}, doc, tried}
 	if last.Phase == Open {
 		last.overdue(s.now())
-		end, err := last.put(attempt)
+		end, err := last.put(writeID)
 		if err != nil {
 			return err
 		}
@@ -295,12 +295,12 @@ func (s *Service) row(ctx context.Context, id ID) (Attempt, error) {
 		return Attempt{}, err
 	}
 	if len(rows) == 0 || rows[0].Position != id.Position {
-		return Attempt{}, unheard(id)
+		return Attempt{}, notObserved(id)
 	}
 	return DecodeAttempt(id.Child, rows[0])
 }
 
-func unheard(id ID) error {
+func notObserved(id ID) error {
 	return problem.New(problem.NotFound, "graduation %s is not known", id)
 }
 

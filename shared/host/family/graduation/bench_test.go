@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// BenchmarkGraduation is one graduation in a home of one process, with a file:
+// BenchmarkGraduation is one graduation in a host of one process, with a file:
 // begin, four steps and the record. ms/p50 is their median. That it is the same
 // for few children and short logbooks shows that nothing is read whole.
 func BenchmarkGraduation(b *testing.B) {
@@ -29,7 +29,7 @@ func BenchmarkGraduation(b *testing.B) {
 const filled = 20
 
 func graduate(b *testing.B, many, entries int) {
-	h := houseOver(b, homes()["bolt"](b), nil)
+	h := fixtureOver(b, stores()["bolt"](b), nil)
 	p := gate.DefaultPolicy()
 	p.Limit = gate.MaxLimit
 	must(b, h.gate.SetPolicy(b.Context(), "", p))
@@ -57,7 +57,7 @@ func graduate(b *testing.B, many, entries int) {
 }
 
 // fill lengthens logbooks, all at once: so they share what the disk takes.
-func (h *house) fill(b *testing.B, entries int, ids ...identity.ID) {
+func (h *fixture) fill(b *testing.B, entries int, ids ...identity.ID) {
 	b.Helper()
 	var all sync.WaitGroup
 	for _, id := range ids {

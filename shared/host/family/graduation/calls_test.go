@@ -20,7 +20,7 @@ import (
 
 // caller is a chain of calls to one vacant.
 type caller struct {
-	*house
+	*fixture
 	pipeline *call.Host
 	to       identity.ID
 	sign     func(*envelope.Envelope)
@@ -49,18 +49,18 @@ func (c *caller) call(t testing.TB) call.Outcome {
 // after it: its parent on one chain, a stranger who was told before that there
 // is no such vacant.
 func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	sub := h.family(t)
 	parent, child := sub.Request.ParentID, sub.Request.ChildID
 	pipeline := call.New(call.Config{
 		Store: h.sound, Directory: h.vacants, Now: h.clock.now, Rand: rand.Reader, Wait: noWait, Self: h.vacants.SelfID,
 		Texts: textkeys.New(h.sound, h.vault, h.clock.now, rand.Reader, 24*time.Hour), Revoked: h.registry.AnyRevoked, Sibling: h.registry.IsChild,
 	})
-	kin := &caller{house: h, pipeline: pipeline, to: child, from: parent, sign: func(e *envelope.Envelope) {
+	kin := &caller{fixture: h, pipeline: pipeline, to: child, from: parent, sign: func(e *envelope.Envelope) {
 		must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
 	}}
 	key := newKey(t)
-	stranger := &caller{house: h, pipeline: pipeline, to: child, from: key.ID(), sign: func(e *envelope.Envelope) {
+	stranger := &caller{fixture: h, pipeline: pipeline, to: child, from: key.ID(), sign: func(e *envelope.Envelope) {
 		_, err := e.Sign(t.Context(), key)
 		must(t, err)
 	}}
@@ -129,7 +129,7 @@ func TestSignalsThatAreNoneFailARunAndNeverPassIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, change)
+			h := newFixture(t, change)
 			sub := h.family(t)
 			st, err := h.gate.Submit(t.Context(), sub)
 			if err != nil || st.Phase != graduation.Failed || st.Step != gate.Collusion || st.Refusal.Kind != problem.Damaged.String() {
@@ -156,7 +156,7 @@ func withActivity(n float64) collector {
 
 func TestEvidenceBeyondReachIsAFaultAndNoRefusal(t *testing.T) {
 	gone := true
-	h := newHouse(t, func(c *graduation.Config) {
+	h := newFixture(t, func(c *graduation.Config) {
 		c.Evidence = collector(func(child, parent identity.ID) (gate.Evidence, error) {
 			if gone {
 				return gate.Evidence{}, problem.New(problem.Unavailable, "storage is unavailable")
@@ -174,7 +174,7 @@ func TestEvidenceBeyondReachIsAFaultAndNoRefusal(t *testing.T) {
 }
 
 func TestARefusalForCollusionShowsWhatItWasJudgedBy(t *testing.T) {
-	h := newHouse(t, func(c *graduation.Config) { c.Detector = given{0.2, 0.1, 0.6} })
+	h := newFixture(t, func(c *graduation.Config) { c.Detector = given{0.2, 0.1, 0.6} })
 	st, err := h.gate.Submit(t.Context(), h.family(t))
 	if err != nil || st.Phase != graduation.Refused || st.Findings == nil || st.Findings.Policy != st.Policy || st.Refusal.Findings != nil {
 		t.Fatalf("Submit() = %s, %+v, %v, want refused with findings beside", st.Phase, st.View(), err)

@@ -30,7 +30,7 @@ func (s *Service) commit(ctx context.Context, a *Attempt, found *gate.Findings) 
 // still is so. The attempt's own document is among what is written: so two runs
 // of one attempt have one effect, and what was recorded as failed stays so.
 func (s *Service) commitOnce(ctx context.Context, a *Attempt, found *gate.Findings) error {
-	done, err := s.Vacants.GraduationTurn(ctx, a.Request.ParentID, a.Child)
+	done, err := s.Vacants.LockGraduation(ctx, a.Request.ParentID, a.Child)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *Service) commitOnce(ctx context.Context, a *Attempt, found *gate.Findin
 	}
 	st.Phase, st.Step, st.Decided, st.Findings = Accepted, gate.Commit, s.now(), found
 	st.Outcome = &Outcome{Manifest: made.Manifest.Blob(), CardHash: made.Card.Hash(), Endpoint: made.Card.Endpoint, Seq: made.Receipt.Seq}
-	end, err := st.put(slot.Attempt)
+	end, err := st.put(slot.WriteID)
 	if err != nil {
 		return err
 	}
@@ -76,9 +76,9 @@ func (s *Service) slot(ctx context.Context, st *Status) (store.Put, error) {
 	if err := gate.CheckRate(parent, w, now, st.Policy); err != nil {
 		return store.Put{}, err
 	}
-	attempt, err := s.attempt()
+	writeID, err := s.attempt()
 	if err != nil {
 		return store.Put{}, err
 	}
-	return taken(parent, w.Take(now), version, attempt)
+	return taken(parent, w.Take(now), version, writeID)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// fates lets a house's calls to its store meet what a test decides.
+// fates lets a server's calls to its store meet what a test decides.
 type fates struct {
 	mu    sync.Mutex
 	count int
@@ -51,7 +51,7 @@ func (f *fates) arm(fn func(n int, op string) storetest.Fate) int {
 
 // wantWhole says whether a child has graduated, having checked that it has
 // altogether or not at all.
-func (h *house) wantWhole(t testing.TB, child, parent identity.ID) bool {
+func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 	t.Helper()
 	ctx := t.Context()
 	m, ok, err := h.vacants.Manifest(ctx, child)
@@ -103,7 +103,7 @@ func (h *house) wantWhole(t testing.TB, child, parent identity.ID) bool {
 }
 
 // graduations counts the entries of a graduation in a logbook.
-func (h *house) graduations(t testing.TB, id identity.ID) (n int) {
+func (h *fixture) graduations(t testing.TB, id identity.ID) (n int) {
 	t.Helper()
 	rows, err := h.sound.Rows(t.Context(), store.StreamOf(store.KindLogbook, id), 1, store.MaxPage, store.Ascending)
 	must(t, err)
@@ -117,21 +117,21 @@ func (h *house) graduations(t testing.TB, id identity.ID) (n int) {
 	return n
 }
 
-// wantClean has the whole home verified.
-func (h *house) wantClean(t testing.TB) {
+// wantClean has the whole host verified.
+func (h *fixture) wantClean(t testing.TB) {
 	t.Helper()
-	_, err := fsck.Run(t.Context(), fsck.Config{Home: h.sound.(fsck.Home), Vault: h.vault, Now: h.clock.now, Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(t.Context(), fsck.Config{Source: h.sound.(fsck.Source), Vault: h.vault, Now: h.clock.now, Found: func(f fsck.Finding) error {
 		t.Errorf("verify: %+v", f)
 		return nil
 	}})
 	must(t, err)
 }
 
-// faulty is a house whose store fails as f says, and a family in it.
-func faulty(t *testing.T) (*house, *fates, graduation.Submission) {
+// faulty is a server whose store fails as f says, and a family in it.
+func faulty(t *testing.T) (*fixture, *fates, graduation.Submission) {
 	t.Helper()
 	f := &fates{}
-	h := houseOver(t, memory.New(), f.before)
+	h := fixtureOver(t, memory.New(), f.before)
 	return h, f, h.family(t)
 }
 
@@ -157,7 +157,7 @@ func TestWhateverBecomesOfOneCallToTheStoreAGraduationIsWhole(t *testing.T) {
 				// One fault is survived: reads and commits are asked again.
 				st, err := h.gate.Submit(t.Context(), sub)
 				f.arm(nil)
-				f.lossy.Settle(t.Context())
+				f.lossy.AwaitPending(t.Context())
 				whole := h.wantWhole(t, sub.Request.ChildID, sub.Request.ParentID)
 				if err == nil && whole != (st.Phase == graduation.Accepted) {
 					t.Errorf("Submit() = %s, and the child has graduated: %v", st.Phase, whole)
@@ -198,7 +198,7 @@ func TestAHostThatDiesAtAnyCallToTheStoreLeavesAGraduationWhole(t *testing.T) {
 
 // wantAcceptedInTheEnd sends the same again, once at once and once when nothing
 // can be open any more.
-func (h *house) wantAcceptedInTheEnd(t *testing.T, sub graduation.Submission) {
+func (h *fixture) wantAcceptedInTheEnd(t *testing.T, sub graduation.Submission) {
 	t.Helper()
 	st, err := h.gate.Submit(t.Context(), sub)
 	if err != nil || st.Phase != graduation.Accepted {
@@ -217,7 +217,7 @@ func (h *house) wantAcceptedInTheEnd(t *testing.T, sub graduation.Submission) {
 func TestARunThatEndsAfterAnyStepBlocksNobody(t *testing.T) {
 	for i, last := range gate.Steps() {
 		t.Run("after "+string(last.Name), func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			sub := h.family(t)
 			st, err := h.gate.Begin(t.Context(), sub)
 			must(t, err)
@@ -242,7 +242,7 @@ func TestARunThatEndsAfterAnyStepBlocksNobody(t *testing.T) {
 }
 
 func TestEveryTaskMayBeDeliveredAgain(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	sub := h.family(t)
 	st, err := h.gate.Begin(t.Context(), sub)
 	must(t, err)
@@ -276,7 +276,7 @@ func TestEveryTaskMayBeDeliveredAgain(t *testing.T) {
 
 func TestTwoRunsOfOneAttemptHaveOneEffect(t *testing.T) {
 	for range 20 {
-		h := newHouse(t)
+		h := newFixture(t)
 		sub := h.family(t)
 		st, err := h.gate.Begin(t.Context(), sub)
 		must(t, err)

@@ -1,18 +1,17 @@
 // Package graduation keeps the gate at a host: attempts of closed children to
 // become public, walked through gate.Steps, and what has come of them.
 //
-// It imports floors 1 to 3 (gate, composite), hosted, plan, registry, settle, pause
-// and problem. The same service stands behind a walk in one process and behind
-// the tasks of a state machine; both hand a small State from step to step. The
-// invariants: of one attempt there is one outcome, however often and wherever
-// its steps run; only commit changes anything but the attempt itself, in one
-// transaction with the attempt's outcome and its slot of the day, and all that
-// the steps before have checked it checks again under that transaction's
-// conditions; nothing is committed once an attempt is due; a child has at most
-// one attempt open, and one that nobody ended counts as failed when it is due,
-// so that a crash blocks nobody; a fault is never shown as a refusal; a child
-// begins at most MaxAttempts in a Day, and all children of a parent together at
-// most MaxOfParent, counted in the commit that begins one.
+// The same service stands behind a walk in one process and behind the tasks of
+// a state machine; both hand a small State from step to step. The invariants:
+// of one attempt there is one outcome, however often and wherever its steps
+// run; only commit changes anything but the attempt itself, in one transaction
+// with the attempt's outcome and its slot of the day, and all that the steps
+// before have checked it checks again under that transaction's conditions;
+// nothing is committed once an attempt is due; a child has at most one attempt
+// open, and one that nobody ended counts as failed when it is due, so that a
+// crash blocks nobody; a fault is never shown as a refusal; a child begins at
+// most MaxAttempts in a Day, and all children of a parent together at most
+// MaxOfParent, counted in the commit that begins one.
 //
 // # Where things lie
 //
@@ -23,8 +22,8 @@
 // children of the parent began attempts of the last day, which Begin alone
 // writes; gradwin#<parent>/window when they succeeded, which commit alone
 // writes: who can write attempts has no say on the limit of successes. Each has
-// a partition of its own, so that a role can be let write one and not the other.
-// host/gate and host/gate#<tenant> are the policies that were set.
+// a partition of its own, so that a role can be let write one and not the
+// other. host/gate and host/gate#<tenant> are the policies that were set.
 //
 // # Who counts
 //
@@ -71,7 +70,7 @@ type Collector interface {
 // are needed.
 type Config struct {
 	Store    store.Store
-	Vacants  *vacants.Vacants
+	Vacants  *vacants.Directory
 	Registry *registry.Registry
 	// Evidence is needed where the collusion step runs.
 	Evidence Collector
@@ -120,7 +119,7 @@ func (s *Service) detector(p gate.Policy) (gate.Detector, error) {
 // now is the time as it is kept.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
-func (s *Service) attempt() (a store.Attempt, err error) {
+func (s *Service) attempt() (a store.WriteID, err error) {
 	if _, err := io.ReadFull(s.Rand, a[:]); err != nil {
 		return a, problem.Wrap(problem.Unavailable, err, "no randomness")
 	}

@@ -56,38 +56,38 @@ func (c *clock) set(t time.Time) {
 	c.at = t
 }
 
-// house is a host with a gate. Its faulty store is the gate's and the host's;
+// fixture is a host with a gate. Its faulty store is the gate's and the host's;
 // its sound one is the same without faults.
-type house struct {
+type fixture struct {
 	clock    *clock
 	sound    store.Store
-	vacants  *vacants.Vacants
+	vacants  *vacants.Directory
 	registry *registry.Registry
 	gate     *graduation.Service
 	vault    custody.Vault
 	made     atomic.Int64
 }
 
-func newHouse(t testing.TB, change ...func(*graduation.Config)) *house {
+func newFixture(t testing.TB, change ...func(*graduation.Config)) *fixture {
 	t.Helper()
-	return houseOver(t, memory.New(), nil, change...)
+	return fixtureOver(t, memory.New(), nil, change...)
 }
 
-// houseOver is a house over a store; before, if it is not nil, stands between.
-func houseOver(t testing.TB, sound store.Store, before func(store.Store) store.Store, change ...func(*graduation.Config)) *house {
+// fixtureOver is a server over a store; before, if it is not nil, stands between.
+func fixtureOver(t testing.TB, sound store.Store, before func(store.Store) store.Store, change ...func(*graduation.Config)) *fixture {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	must(t, err)
-	return openHouse(t, &house{clock: newClock(), sound: sound, vault: vault}, before, change...)
+	return openFixture(t, &fixture{clock: newClock(), sound: sound, vault: vault}, before, change...)
 }
 
 // beside is another host over the store of h.
-func (h *house) beside(t testing.TB) *house {
+func (h *fixture) beside(t testing.TB) *fixture {
 	t.Helper()
-	return openHouse(t, &house{clock: h.clock, sound: h.sound, vault: h.vault}, nil)
+	return openFixture(t, &fixture{clock: h.clock, sound: h.sound, vault: h.vault}, nil)
 }
 
-func openHouse(t testing.TB, h *house, before func(store.Store) store.Store, change ...func(*graduation.Config)) *house {
+func openFixture(t testing.TB, h *fixture, before func(store.Store) store.Store, change ...func(*graduation.Config)) *fixture {
 	t.Helper()
 	s := h.sound
 	if before != nil {
@@ -119,7 +119,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func (h *house) vacant(t testing.TB) identity.ID {
+func (h *fixture) vacant(t testing.TB) identity.ID {
 	t.Helper()
 	r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: fmt.Sprintf("vacant-%d", h.made.Add(1)), Capability: "says what it hears", Substrate: "echo"})
 	must(t, err)
@@ -127,7 +127,7 @@ func (h *house) vacant(t testing.TB) identity.ID {
 }
 
 // children are n closed children, served by something else than their parent.
-func (h *house) children(t testing.TB, parent identity.ID, n int) []identity.ID {
+func (h *fixture) children(t testing.TB, parent identity.ID, n int) []identity.ID {
 	t.Helper()
 	ids := make([]identity.ID, n)
 	for i := range ids {
@@ -136,7 +136,7 @@ func (h *house) children(t testing.TB, parent identity.ID, n int) []identity.ID 
 	return ids
 }
 
-func (h *house) child(t testing.TB, parent identity.ID, substrate string) identity.ID {
+func (h *fixture) child(t testing.TB, parent identity.ID, substrate string) identity.ID {
 	t.Helper()
 	r, _, err := h.vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent, Path: "D2", Name: fmt.Sprintf("child-%d", h.made.Add(1)), Substrate: substrate})
 	must(t, err)
@@ -144,29 +144,29 @@ func (h *house) child(t testing.TB, parent identity.ID, substrate string) identi
 }
 
 // request has both sign that child is to graduate.
-func (h *house) request(t testing.TB, parent, child identity.ID, text string) graduation.Submission {
+func (h *fixture) request(t testing.TB, parent, child identity.ID, text string) graduation.Submission {
 	t.Helper()
 	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: text}
 	h.sign(t, &r)
 	return graduation.Submission{Request: r}
 }
 
-func (h *house) sign(t testing.TB, r *composite.Request) {
+func (h *fixture) sign(t testing.TB, r *composite.Request) {
 	t.Helper()
 	must(t, h.vacants.Sign(t.Context(), r.ParentID, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
 	must(t, h.vacants.Sign(t.Context(), r.ChildID, func(s identity.Signer) error { return r.SignChild(t.Context(), s) }))
 }
 
 // family is a parent and a closed child, and the request that both have signed.
-func (h *house) family(t testing.TB) graduation.Submission {
+func (h *fixture) family(t testing.TB) graduation.Submission {
 	t.Helper()
 	parent := h.vacant(t)
 	return h.request(t, parent, h.children(t, parent, 1)[0], "drafts contracts")
 }
 
 // home is h as gatetest drives it.
-func (h *house) home() gatetest.Home {
-	return gatetest.Home{
+func (h *fixture) home() gatetest.Fixture {
+	return gatetest.Fixture{
 		Store:  h.sound,
 		Vacant: func(t *testing.T) identity.ID { return h.vacant(t) },
 		Children: func(t *testing.T, parent identity.ID, n int) []identity.ID {
@@ -200,8 +200,8 @@ func wantKind(t testing.TB, what string, err error, want problem.Kind) {
 }
 
 func TestTheGateOfOneProcessIsTheGate(t *testing.T) {
-	for name, open := range homes() {
-		t.Run(name, func(t *testing.T) { gatetest.Run(t, houseOver(t, open(t), nil).home()) })
+	for name, open := range stores() {
+		t.Run(name, func(t *testing.T) { gatetest.Run(t, fixtureOver(t, open(t), nil).home()) })
 	}
 }
 

@@ -32,7 +32,7 @@ func TestAnAttemptsNameReadsBackAndNothingElseIsOne(t *testing.T) {
 }
 
 func TestWhatIsNoSubmissionIsNotRead(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	sub := h.family(t)
 	blob, err := sub.Blob()
 	must(t, err)
@@ -60,7 +60,7 @@ func TestWhatIsNoSubmissionIsNotRead(t *testing.T) {
 }
 
 func FuzzASubmissionThatIsReadIsWrittenAgain(f *testing.F) {
-	h := newHouse(f)
+	h := newFixture(f)
 	sub := h.family(f)
 	sub.Artefacts = graduation.Artefacts{ManifestParent: []byte{1}, ManifestChild: []byte{2}, Card: []byte("{}"), Time: 1, ActorSeq: 2, Key: "k", Signature: []byte{3}}
 	blob, err := sub.Blob()
@@ -88,7 +88,7 @@ func FuzzASubmissionThatIsReadIsWrittenAgain(f *testing.F) {
 }
 
 func FuzzStoredAttemptsAreReadOrRefusedAsDamaged(f *testing.F) {
-	h := newHouse(f)
+	h := newFixture(f)
 	sub := h.family(f)
 	st, err := h.gate.Submit(f.Context(), sub)
 	must(f, err)
@@ -115,7 +115,7 @@ func FuzzStoredAttemptsAreReadOrRefusedAsDamaged(f *testing.F) {
 }
 
 func TestWhatCannotHaveComeOfAnAttemptIsDamaged(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	st, err := h.gate.Submit(t.Context(), h.family(t))
 	must(t, err)
 	doc, err := h.sound.Doc(t.Context(), graduation.AttemptKey(st.Child, 1))

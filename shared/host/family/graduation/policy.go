@@ -73,11 +73,11 @@ func (s *Service) SetPolicy(ctx context.Context, tenant string, p gate.Policy) e
 		if err != nil {
 			return fault(err)
 		}
-		attempt, err := s.attempt()
+		writeID, err := s.attempt()
 		if err != nil {
 			return err
 		}
-		err = settle.Commit(ctx, s.Store, s.Wait, store.Put{Key: PolicyKey(tenant), If: d.Version, Attempt: attempt, Data: data})
+		err = settle.Commit(ctx, s.Store, s.Wait, store.Put{Key: PolicyKey(tenant), If: d.Version, WriteID: writeID, Data: data})
 		if err == nil || !settle.Overtaken(err) || try == settle.Tries {
 			return fault(err)
 		}

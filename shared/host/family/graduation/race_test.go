@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// homes are the stores that one process may have.
-func homes() map[string]func(testing.TB) store.Store {
+// stores are the stores that one process may have.
+func stores() map[string]func(testing.TB) store.Store {
 	return map[string]func(testing.TB) store.Store{
 		"memory": func(testing.TB) store.Store { return memory.New() },
 		"bolt": func(t testing.TB) store.Store {
@@ -29,10 +29,10 @@ func homes() map[string]func(testing.TB) store.Store {
 }
 
 func TestOf50GraduationsAtOnceAsManySucceedAsTheDayHasSlots(t *testing.T) {
-	for name, open := range homes() {
+	for name, open := range stores() {
 		t.Run(name, func(t *testing.T) {
 			const many, limit = 50, 3
-			h := houseOver(t, open(t), nil)
+			h := fixtureOver(t, open(t), nil)
 			p := gate.DefaultPolicy()
 			p.Limit = limit
 			must(t, h.gate.SetPolicy(t.Context(), "", p))
@@ -74,7 +74,7 @@ func TestOf50GraduationsAtOnceAsManySucceedAsTheDayHasSlots(t *testing.T) {
 // TestABusyLogbookKeepsNobodyFromGraduating: another host writes into both
 // logbooks all the while.
 func TestABusyLogbookKeepsNobodyFromGraduating(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	other := h.beside(t)
 	sub := h.family(t)
 	parent, child := sub.Request.ParentID, sub.Request.ChildID

@@ -18,7 +18,7 @@ import (
 // document, no state machine, and nothing is written of one that is overdue.
 func TestAStrangersQuestionCostsOneRow(t *testing.T) {
 	f, asked := &fates{}, 0
-	h := houseOver(t, memory.New(), f.before, func(c *graduation.Config) {
+	h := fixtureOver(t, memory.New(), f.before, func(c *graduation.Config) {
 		c.Running = func(context.Context, *graduation.Attempt) gate.StepName { asked++; return gate.Consent }
 	})
 	sub := h.family(t)

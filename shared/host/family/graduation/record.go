@@ -52,7 +52,7 @@ func (s *Service) Status(ctx context.Context, child identity.ID, position uint64
 func (s *Service) StatusFor(ctx context.Context, who identity.ID, id ID) (Status, error) {
 	a, err := s.row(ctx, id)
 	if err == nil && who != a.Child && who != a.Request.ParentID {
-		err = unheard(id)
+		err = notObserved(id)
 	}
 	if err != nil {
 		return Status{}, fault(err)
@@ -110,11 +110,11 @@ func (s *Service) end(ctx context.Context, id ID, decide func(*Status) error) (S
 		case err != nil:
 			return Status{}, err
 		}
-		attempt, err := s.attempt()
+		writeID, err := s.attempt()
 		if err != nil {
 			return Status{}, err
 		}
-		put, err := st.put(attempt)
+		put, err := st.put(writeID)
 		if err != nil {
 			return Status{}, err
 		}

@@ -96,13 +96,13 @@ type storedStatus struct {
 }
 
 // put is the write of s over the version that it was read at.
-func (s *Status) put(attempt store.Attempt) (store.Put, error) {
+func (s *Status) put(writeID store.WriteID) (store.Put, error) {
 	w := storedStatus{Format: format, State: s.Phase, Step: s.Step, Refusal: s.Refusal, Findings: s.Findings, Outcome: s.Outcome, Accepted: s.accepted}
 	if !s.Decided.IsZero() {
 		w.Decided = s.Decided.UnixMicro()
 	}
 	data, err := encode(w)
-	return store.Put{Key: AttemptKey(s.Child, s.Position), If: s.version, Attempt: attempt, Data: data}, err
+	return store.Put{Key: AttemptKey(s.Child, s.Position), If: s.version, WriteID: writeID, Data: data}, err
 }
 
 // DecodeStatus reads what has come of a, for verify too. A problem of kind

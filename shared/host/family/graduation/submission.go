@@ -55,7 +55,7 @@ func (s *Submission) Blob() ([]byte, error) {
 }
 
 // CheckWords refuses words that no card bears: both may have signed them
-// elsewhere, and the commit would fail. A door asks before anything is kept.
+// elsewhere, and the commit would fail. A handler asks before anything is kept.
 func (s *Submission) CheckWords() error {
 	const field = "capability_text"
 	if canon.IsBlank(s.Request.CapabilityText) {

@@ -11,7 +11,7 @@ import (
 // Task runs one step of an attempt. The state that it returns is what the next
 // step is given; an error is a refusal of the step (its kinds are in
 // gate.Steps), or a fault. Every task may be run again, with the same state: so
-// often as it likes a machine delivers one anew. Of an attempt that was
+// often as it likes a machine delivers one again. Of an attempt that was
 // accepted every step passes and changes nothing; of one that was refused, has
 // failed or is due none does.
 func (s *Service) Task(ctx context.Context, name gate.StepName, state State) (State, error) {

@@ -12,32 +12,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// kindTries is the kind of the partition of a parent's tries. It is not that of
+// kindAttemptWindow is the kind of the partition of a parent's tries. It is not that of
 // attempts: who may write one need not write the other.
-const kindTries = "gradtry"
+const kindAttemptWindow = "gradtry"
 
-// TriesKey is where the times lie at which children of parent have begun
+// AttemptWindowKey is where the times lie at which children of parent have begun
 // attempts, the parent being the one that their manifests name.
-func TriesKey(parent identity.ID) store.Key {
-	return store.Key{Partition: kindTries + "#" + parent.String(), Sort: "times"}
+func AttemptWindowKey(parent identity.ID) store.Key {
+	return store.Key{Partition: kindAttemptWindow + "#" + parent.String(), Sort: "times"}
 }
 
-// Tries is when children of one parent began attempts, in Unix microseconds. It
+// AttemptWindow is when children of one parent began attempts, in Unix microseconds. It
 // need not be in order: a clock may have gone back.
-type Tries []int64
+type AttemptWindow []int64
 
-type storedTries struct {
-	Format int   `json:"format"`
-	Began  Tries `json:"began"`
+type storedAttemptWindow struct {
+	Format int           `json:"format"`
+	Began  AttemptWindow `json:"began"`
 }
 
-// DecodeTries reads parent's tries, for verify too. A problem of kind Damaged
+// DecodeAttemptWindow reads parent's tries, for verify too. A problem of kind Damaged
 // says what is wrong with them. What is not there is none.
-func DecodeTries(parent identity.ID, d store.Doc) (Tries, error) {
+func DecodeAttemptWindow(parent identity.ID, d store.Doc) (AttemptWindow, error) {
 	if d.Version == 0 {
 		return nil, nil
 	}
-	var w storedTries
+	var w storedAttemptWindow
 	err := json.Unmarshal(d.Data, &w)
 	if err == nil {
 		err = checkFormat(w.Format)
@@ -52,7 +52,7 @@ func DecodeTries(parent identity.ID, d store.Doc) (Tries, error) {
 }
 
 // within is what of t still counts: what is exactly a day old does not.
-func (t Tries) within(now time.Time) Tries {
+func (t AttemptWindow) within(now time.Time) AttemptWindow {
 	floor := now.Add(-Day).UnixMicro()
 	return slices.DeleteFunc(slices.Clone(t), func(at int64) bool { return at <= floor })
 }
@@ -62,22 +62,22 @@ func (t Tries) within(now time.Time) Tries {
 // as run elsewhere, and each may try on its own account. It is to be committed
 // with the attempt.
 func (s *Service) tried(ctx context.Context, parent identity.ID, now time.Time) (store.Put, error) {
-	k := TriesKey(parent)
+	k := AttemptWindowKey(parent)
 	d, err := s.Store.Doc(ctx, k)
 	if err != nil {
 		return store.Put{}, err
 	}
-	t, err := DecodeTries(parent, d)
+	t, err := DecodeAttemptWindow(parent, d)
 	if err != nil {
 		return store.Put{}, err
 	}
 	if t = t.within(now); len(t) >= MaxOfParent {
 		return store.Put{}, problem.New(problem.TooMany, "parent %s: expected at most %d attempts of its children to graduate in 24 hours, got more", parent.Short(), MaxOfParent)
 	}
-	attempt, err := s.attempt()
+	writeID, err := s.attempt()
 	if err != nil {
 		return store.Put{}, err
 	}
-	data, err := encode(storedTries{format, append(t, now.UnixMicro())})
-	return store.Put{Key: k, If: d.Version, Attempt: attempt, Data: data}, err
+	data, err := encode(storedAttemptWindow{format, append(t, now.UnixMicro())})
+	return store.Put{Key: k, If: d.Version, WriteID: writeID, Data: data}, err
 }

@@ -18,7 +18,7 @@ import (
 
 // elsewhere is a child of parent that runs elsewhere, and the request of both
 // with all that it has to bring.
-func (h *house) elsewhere(t testing.TB, parent identity.ID) graduation.Submission {
+func (h *fixture) elsewhere(t testing.TB, parent identity.ID) graduation.Submission {
 	t.Helper()
 	child := newKey(t)
 	var m composite.Manifest
@@ -38,7 +38,7 @@ func (h *house) elsewhere(t testing.TB, parent identity.ID) graduation.Submissio
 // Children that run elsewhere cost whoever has the parent's key nothing, and
 // each is another one that may try 32 times.
 func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	parent := h.vacant(t)
 	began, day := 0, graduation.MaxOfParent*time.Second
 	var first graduation.Submission
@@ -80,28 +80,28 @@ func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
 // Who signed as the parent is for the gate to find out, and another one each
 // time: the manifest says whose child it is.
 func TestAnAttemptCountsAgainstTheParentOfTheManifest(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	parent := h.vacant(t)
 	child := h.children(t, parent, 1)[0]
 	if _, err := h.gate.Submit(t.Context(), h.request(t, h.vacant(t), child, "drafts contracts")); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.tries(t, parent); len(got) != 1 {
+	if got := h.attemptWindow(t, parent); len(got) != 1 {
 		t.Errorf("the parent's tries = %v, want one", got)
 	}
 }
 
-func (h *house) tries(t testing.TB, parent identity.ID) graduation.Tries {
+func (h *fixture) attemptWindow(t testing.TB, parent identity.ID) graduation.AttemptWindow {
 	t.Helper()
-	d, err := h.sound.Doc(t.Context(), graduation.TriesKey(parent))
+	d, err := h.sound.Doc(t.Context(), graduation.AttemptWindowKey(parent))
 	must(t, err)
-	got, err := graduation.DecodeTries(parent, d)
+	got, err := graduation.DecodeAttemptWindow(parent, d)
 	must(t, err)
 	return got
 }
 
 func TestWhatJoinsAnAttemptIsNotCounted(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	sub := h.family(t)
 	for range 3 {
 		_, err := h.gate.Begin(t.Context(), sub)
@@ -110,16 +110,16 @@ func TestWhatJoinsAnAttemptIsNotCounted(t *testing.T) {
 	h.wantAcceptedInTheEnd(t, sub)
 	_, err := h.gate.Submit(t.Context(), sub)
 	must(t, err)
-	if got := h.tries(t, sub.Request.ParentID); len(got) != 1 {
+	if got := h.attemptWindow(t, sub.Request.ParentID); len(got) != 1 {
 		t.Errorf("the parent's tries = %v, want one", got)
 	}
 }
 
 // Two hosts over one store take requests at once: what they count is exact.
 func TestOfManyThatBeginAtOnceNoMoreThan96Do(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	parent := h.vacant(t)
-	hosts := []*house{h, h.beside(t)}
+	hosts := []*fixture{h, h.beside(t)}
 	var subs []graduation.Submission
 	for _, child := range h.children(t, parent, graduation.MaxOfParent+10) {
 		subs = append(subs, h.request(t, parent, child, "drafts contracts"))
@@ -143,7 +143,7 @@ func TestOfManyThatBeginAtOnceNoMoreThan96Do(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"begun": graduation.MaxOfParent, problem.TooMany.String(): 10}, got); diff != "" {
 		t.Errorf("Begin() of %d at once (-want +got):\n%s", len(subs), diff)
 	}
-	if n := len(h.tries(t, parent)); n != graduation.MaxOfParent {
+	if n := len(h.attemptWindow(t, parent)); n != graduation.MaxOfParent {
 		t.Errorf("%d tries are counted, want %d", n, graduation.MaxOfParent)
 	}
 	h.wantClean(t)
@@ -154,21 +154,21 @@ func TestWhatAHostedPartySentIsNotKept(t *testing.T) {
 		ManifestParent: make([]byte, 64), ManifestChild: make([]byte, 64), Card: make([]byte, 60<<10), Time: 1, ActorSeq: 1, Key: "a", Signature: make([]byte, 64),
 	}
 	t.Run("both are hosted", func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		sub := h.family(t)
 		sub.Artefacts = sent
 		h.wantKept(t, sub, graduation.Artefacts{})
 		h.wantAcceptedInTheEnd(t, sub)
 	})
 	t.Run("the parent is", func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		sub := h.elsewhere(t, h.vacant(t))
 		want := sub.Artefacts
 		sub.Artefacts.ManifestParent = sent.ManifestParent
 		h.wantKept(t, sub, want)
 	})
 	t.Run("the child is", func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		sub, signed := h.adopted(t)
 		sub.Artefacts = sent
 		sub.Artefacts.ManifestParent = signed
@@ -178,7 +178,7 @@ func TestWhatAHostedPartySentIsNotKept(t *testing.T) {
 
 // adopted is a child that is hosted here, whose parent runs elsewhere: the
 // request of both, and the parent's signature of the manifest to be.
-func (h *house) adopted(t testing.TB) (graduation.Submission, []byte) {
+func (h *fixture) adopted(t testing.TB) (graduation.Submission, []byte) {
 	t.Helper()
 	child, parent := h.vacant(t), newKey(t)
 	m := composite.Manifest{
@@ -191,14 +191,14 @@ func (h *house) adopted(t testing.TB) (graduation.Submission, []byte) {
 	must(t, h.vacants.Sign(t.Context(), child, func(s identity.Signer) error {
 		return errors.Join(m.SignChild(t.Context(), s), r.SignChild(t.Context(), s))
 	}))
-	must(t, h.vacants.TakeManifest(t.Context(), m))
+	must(t, h.vacants.StoreManifest(t.Context(), m))
 	next := m.Graduated()
 	must(t, next.SignParent(t.Context(), parent))
 	return graduation.Submission{Request: r}, next.SignatureParent
 }
 
 // wantKept wants that of an attempt's artefacts in its row.
-func (h *house) wantKept(t testing.TB, sub graduation.Submission, want graduation.Artefacts) {
+func (h *fixture) wantKept(t testing.TB, sub graduation.Submission, want graduation.Artefacts) {
 	t.Helper()
 	st, err := h.gate.Begin(t.Context(), sub)
 	must(t, err)
@@ -213,14 +213,14 @@ func (h *house) wantKept(t testing.TB, sub graduation.Submission, want graduatio
 
 func TestTriesOfMoreThanTheLimitAreDamaged(t *testing.T) {
 	data := `{"format":1,"began":[1` + strings.Repeat(",1", graduation.MaxOfParent) + `]}`
-	_, err := graduation.DecodeTries(identity.ID{}, store.Doc{Version: 1, Data: []byte(data)})
+	_, err := graduation.DecodeAttemptWindow(identity.ID{}, store.Doc{Version: 1, Data: []byte(data)})
 	wantKind(t, "DecodeTries()", err, problem.Damaged)
 }
 
 // Who may write attempts writes no window and no tries by that.
 func TestEachDocumentThatLimitsHasAPartitionOfItsOwn(t *testing.T) {
 	id := newKey(t).ID()
-	keys := []store.Key{graduation.AttemptKey(id, 1), graduation.TriesKey(id), graduation.WindowKey(id)}
+	keys := []store.Key{graduation.AttemptKey(id, 1), graduation.AttemptWindowKey(id), graduation.WindowKey(id)}
 	seen := map[string]bool{}
 	for _, k := range keys {
 		if seen[k.Partition] {

@@ -100,7 +100,7 @@ func unhex(t testing.TB, s string) []byte {
 }
 
 // adopt hosts a vacant with the key of a seed.
-func (h *house) adopt(t testing.TB, seed string) identity.ID {
+func (h *fixture) adopt(t testing.TB, seed string) identity.ID {
 	t.Helper()
 	key, err := identity.KeyFromSeed(unhex(t, seed))
 	must(t, err)
@@ -113,11 +113,11 @@ func TestTheVectorsOfGraduationHoldAtAHost(t *testing.T) {
 	for _, v := range vectors[graduationVector](t, "graduation.json") {
 		t.Run(v.Name, func(t *testing.T) {
 			in, s := &v.Input, &v.Input.Signals
-			h := newHouse(t, func(c *graduation.Config) { c.Detector = given{s.Controller, s.Substrate, s.Stylo} })
+			h := newFixture(t, func(c *graduation.Config) { c.Detector = given{s.Controller, s.Substrate, s.Stylo} })
 			h.clock.set(in.Now)
 			h.adopt(t, in.ParentSeed)
 			h.adopt(t, in.ChildSeed)
-			must(t, h.vacants.TakeManifest(t.Context(), in.Manifest.manifest(t)))
+			must(t, h.vacants.StoreManifest(t.Context(), in.Manifest.manifest(t)))
 			sub := graduation.Submission{Request: composite.Request{
 				ParentID: in.Request.ParentID, ChildID: in.Request.ChildID, CapabilityText: in.Request.Capability,
 				SignatureParent: unhex(t, in.Request.Parent), SignatureChild: unhex(t, in.Request.Child),
@@ -152,7 +152,7 @@ func outcome(st *graduation.Status, err error) (class, message string) {
 	return "", ""
 }
 
-func (h *house) wantGraduated(t *testing.T, v *graduationVector, st *graduation.Status) {
+func (h *fixture) wantGraduated(t *testing.T, v *graduationVector, st *graduation.Status) {
 	t.Helper()
 	got, err := composite.Parse(st.Outcome.Manifest)
 	must(t, err)
@@ -202,7 +202,7 @@ func TestTheVectorsOfTheRateLimitHoldAtAHost(t *testing.T) {
 			continue // of reviews
 		}
 		t.Run(v.Name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.clock.set(time.Unix(1_000_000, 0))
 			p := gate.DefaultPolicy()
 			p.Limit = v.Input.Limit

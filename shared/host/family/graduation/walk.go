@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Gate is what stands behind the door of graduations.
+// Gate is what stands behind the handler of graduations.
 type Gate interface {
 	// Submit begins what is sent and starts its run, if it is not decided. The
 	// run may be over when it returns.
@@ -31,8 +31,8 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Status, error) {
 	return s.Walk(ctx, st.Attempt)
 }
 
-// walkTries is how often a step is tried whose storage cannot be reached.
-const walkTries = 3
+// walkAttemptWindow is how often a step is tried whose storage cannot be reached.
+const walkAttemptWindow = 3
 
 // Walk takes an attempt through all steps, in this process, and records what it
 // came to. A refusal is no error: the status has it. Whoever asked may be gone
@@ -55,7 +55,7 @@ func (s *Service) Walk(ctx context.Context, a Attempt) (Status, error) {
 func (s *Service) try(ctx context.Context, name gate.StepName, st *Status, state State) (State, error) {
 	for try := 1; ; try++ {
 		next, err := s.step(ctx, name, st, state)
-		if !problem.Is(err, problem.Unavailable) || try == walkTries {
+		if !problem.Is(err, problem.Unavailable) || try == walkAttemptWindow {
 			return next, err
 		}
 		if settle.BackOff(ctx, s.Wait, s.Rand, try) != nil {

@@ -52,7 +52,7 @@ func (s *Service) window(ctx context.Context, parent identity.ID) (gate.Window, 
 }
 
 // taken is the write of a window with a slot taken.
-func taken(parent identity.ID, w gate.Window, version uint64, attempt store.Attempt) (store.Put, error) {
+func taken(parent identity.ID, w gate.Window, version uint64, writeID store.WriteID) (store.Put, error) {
 	data, err := encode(storedWindow{format, w})
-	return store.Put{Key: WindowKey(parent), If: version, Attempt: attempt, Data: data}, err
+	return store.Put{Key: WindowKey(parent), If: version, WriteID: writeID, Data: data}, err
 }

@@ -1,9 +1,9 @@
 // Package plan holds what a composite vacant does with a call: which of its
 // children it asks for what, and what it makes of their answers.
 //
-// It imports canon, identity, substrate and problem. The invariants: a plan has
-// one canonical form, which reads back to it; whatever a caller says, it is put
-// into a task once, as text, and never read as a part of the plan.
+// The invariants: a plan has one canonical form, which reads back to it;
+// whatever a caller says, it is put into a task once, as text, and never read
+// as a part of the plan.
 package plan
 
 import (

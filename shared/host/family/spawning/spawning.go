@@ -2,12 +2,11 @@
 // whether a request is of now, is the parent's, was not seen before under
 // another meaning, and is not one too many.
 //
-// It imports composite, pause, settle, store and problem. The invariants: what
-// is not signed by the parent it names costs no read; a nonce that was taken
-// stands for one request for as long as its time would pass, so that the same
-// bytes sent again mean the same child, and others under it are refused; a
-// parent has at most Most requests taken within an hour, and MostChildren
-// children by them, on all instances together.
+// The invariants: what is not signed by the parent it names costs no read; a
+// nonce that was taken stands for one request for as long as its time would
+// pass, so that the same bytes sent again mean the same child, and others under
+// it are refused; a parent has at most Most requests taken within an hour, and
+// MostChildren children by them, on all instances together.
 package spawning
 
 import (
@@ -128,7 +127,7 @@ func unavailable(err error) error {
 
 func (q *Requests) put(parent identity.ID, s *stored, version uint64) (store.Put, error) {
 	p := store.Put{Key: Key(parent), If: version}
-	if _, err := io.ReadFull(q.Rand, p.Attempt[:]); err != nil {
+	if _, err := io.ReadFull(q.Rand, p.WriteID[:]); err != nil {
 		return p, problem.Wrap(problem.Unavailable, err, "no randomness")
 	}
 	var err error

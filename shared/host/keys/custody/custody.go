@@ -3,8 +3,8 @@
 // a key file, custody/sealed signs with sealed seeds, and custodytest is the
 // contract that every vault passes.
 //
-// It imports floor 1 and problem. The invariant: no secret shows in an error,
-// in a log line or in what fmt prints of any type here.
+// The invariant: no secret shows in an error, in a log line or in what fmt
+// prints of any type here.
 package custody
 
 import (

@@ -1,9 +1,9 @@
 // Package operator keeps the key of whoever runs a host: made when the host is
 // deployed, shown once, known to the host as a hash only.
 //
-// It imports the store, pause, settle and problem. The invariants: the key itself is never
-// stored and shows in no error; a key counts from the commit of its hash on
-// and the one before it from then on no more, on every instance at once.
+// The invariants: the key itself is never stored and shows in no error; a key
+// counts from the commit of its hash on and the one before it from then on no
+// more, on every instance at once.
 package operator
 
 import (
@@ -62,8 +62,8 @@ type stored struct {
 func (k Keys) Rotate(ctx context.Context) (string, error) {
 	secret := make([]byte, size)
 	defer clear(secret)
-	var attempt store.Attempt
-	for _, b := range [][]byte{secret, attempt[:]} {
+	var writeID store.WriteID
+	for _, b := range [][]byte{secret, writeID[:]} {
 		if _, err := io.ReadFull(k.Rand, b); err != nil {
 			return "", problem.Wrap(problem.Unavailable, err, "no randomness for an operator key")
 		}
@@ -77,7 +77,7 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 	for try := 1; ; try++ {
 		before, err := k.Store.Doc(ctx, Key())
 		if err == nil {
-			err = settle.Commit(ctx, k.Store, retry.For, store.Put{Key: Key(), If: before.Version, Attempt: attempt, Data: data})
+			err = settle.Commit(ctx, k.Store, retry.For, store.Put{Key: Key(), If: before.Version, WriteID: writeID, Data: data})
 		}
 		var overtaken *store.ConflictError
 		switch {

@@ -94,7 +94,7 @@ func TestAFaultOfTheStoreIsNoRefusal(t *testing.T) {
 func TestADamagedDocumentIsNoRefusalEither(t *testing.T) {
 	for _, data := range []string{``, `{`, `{"format":2,"sha256":"00"}`, `{"format":1,"sha256":"00"}`, `{"format":1,"sha256":"` + strings.Repeat("g", 64) + `"}`} {
 		s := memory.New()
-		if err := s.Commit(t.Context(), store.Put{Key: operator.Key(), Attempt: store.Attempt{1}, Data: []byte(data)}); err != nil {
+		if err := s.Commit(t.Context(), store.Put{Key: operator.Key(), WriteID: store.WriteID{1}, Data: []byte(data)}); err != nil {
 			t.Fatal(err)
 		}
 		if err := keys(s).Check(t.Context(), "vop_"+strings.Repeat("A", 43)); !problem.Is(err, problem.Damaged) {
@@ -121,7 +121,7 @@ func TestARotationBrokenOffGivesNoKeyThatDoesNotCount(t *testing.T) {
 					return storetest.Fine
 				}}
 				key, err := keys(lossy).Rotate(t.Context())
-				lossy.Settle(t.Context())
+				lossy.AwaitPending(t.Context())
 				if err != nil {
 					if key != "" || !problem.Is(err, problem.Unavailable) {
 						t.Errorf("Rotate() = %q, %v, want unavailable", key, err)
@@ -187,7 +187,7 @@ func FuzzCheck(f *testing.F) {
 	f.Add([]byte(`{}`), "")
 	f.Fuzz(func(t *testing.T, data []byte, key string) {
 		s := memory.New()
-		if err := s.Commit(t.Context(), store.Put{Key: operator.Key(), Attempt: store.Attempt{1}, Data: data}); err != nil {
+		if err := s.Commit(t.Context(), store.Put{Key: operator.Key(), WriteID: store.WriteID{1}, Data: data}); err != nil {
 			t.Skip("no store keeps a document of that size")
 		}
 		err := keys(s).Check(t.Context(), key)

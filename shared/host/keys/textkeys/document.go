@@ -89,7 +89,7 @@ func (k *Keys) load(ctx context.Context, day uint32) (cipher.AEAD, error) {
 func (k *Keys) create(ctx context.Context, day uint32) (cipher.AEAD, error) {
 	key := make([]byte, keySize)
 	defer clear(key)
-	attempt, err := k.random(key)
+	writeID, err := k.random(key)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (k *Keys) create(ctx context.Context, day uint32) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
 	}
-	err = k.store.Commit(ctx, store.Put{Key: keyOf(day), If: 0, Attempt: attempt, Data: append([]byte{docFormat, live}, box...)})
+	err = k.store.Commit(ctx, store.Put{Key: keyOf(day), If: 0, WriteID: writeID, Data: append([]byte{docFormat, live}, box...)})
 	var conflict *store.ConflictError
 	switch {
 	case errors.As(err, &conflict):
@@ -114,11 +114,11 @@ func (k *Keys) bury(ctx context.Context, d store.Doc) (bool, error) {
 	if len(d.Data) >= 2 && d.Data[0] == docFormat && d.Data[1] == destroyed {
 		return false, nil
 	}
-	attempt, err := k.random(nil)
+	writeID, err := k.random(nil)
 	if err != nil {
 		return false, err
 	}
-	err = k.store.Commit(ctx, store.Put{Key: d.Key, If: d.Version, Attempt: attempt, Data: []byte{docFormat, destroyed}})
+	err = k.store.Commit(ctx, store.Put{Key: d.Key, If: d.Version, WriteID: writeID, Data: []byte{docFormat, destroyed}})
 	var conflict *store.ConflictError
 	switch {
 	case errors.As(err, &conflict):
@@ -130,7 +130,7 @@ func (k *Keys) bury(ctx context.Context, d store.Doc) (bool, error) {
 }
 
 // random fills key and returns an attempt.
-func (k *Keys) random(key []byte) (a store.Attempt, err error) {
+func (k *Keys) random(key []byte) (a store.WriteID, err error) {
 	_, err = io.ReadFull(k.rand, key)
 	if err == nil {
 		_, err = io.ReadFull(k.rand, a[:])

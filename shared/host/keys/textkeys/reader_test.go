@@ -55,7 +55,7 @@ func TestADamagedKeyIsNoDamagedText(t *testing.T) {
 	s := w.sealed(k, "hello")
 	d := w.doc("2026-05-06")
 	d.Data[len(d.Data)-1] ^= 1
-	if err := w.store.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, Attempt: store.Attempt{1}, Data: d.Data}); err != nil {
+	if err := w.store.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: d.Data}); err != nil {
 		t.Fatal(err)
 	}
 	r := NewReader(w.store, w.vault, c.now, 0)

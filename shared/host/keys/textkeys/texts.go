@@ -1,10 +1,10 @@
 // Package textkeys seals what people wrote under the host's key of the UTC day,
 // and destroys the key when its time is over: then nobody can read the texts,
-// though the rows that hold them are never deleted (design §9).
+// though the rows that hold them are never deleted (shared/README §6).
 //
-// It imports custody, store and problem. The invariants: a day has one key,
-// whatever number of hosts make it at once; no text is sealed under a key that
-// is not durable; a day whose key was destroyed never gets another.
+// The invariants: a day has one key, whatever number of hosts make it at once;
+// no text is sealed under a key that is not durable; a day whose key was
+// destroyed never gets another.
 package textkeys
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 // MinRetention is how long texts are kept at least, from the end of their day
-// (design §10).
+// (PROTOCOL §21).
 const MinRetention = 24 * time.Hour
 
 // mostCached bounds the keys in memory. A host that keeps texts for longer

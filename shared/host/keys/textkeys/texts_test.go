@@ -67,16 +67,16 @@ func (s *faulty) Commit(ctx context.Context, writes ...store.Write) error {
 	return apply()
 }
 
-// world is a store and a vault that several hosts share.
-type world struct {
+// fixture is a store and a vault that several hosts share.
+type fixture struct {
 	t     testing.TB
 	store *faulty
 	vault custody.Vault
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB) *fixture {
 	t.Helper()
-	return &world{t, &faulty{Store: memory.New()}, newVault(t)}
+	return &fixture{t, &faulty{Store: memory.New()}, newVault(t)}
 }
 
 func newVault(t testing.TB) custody.Vault {
@@ -89,12 +89,12 @@ func newVault(t testing.TB) custody.Vault {
 }
 
 // host is a host with its clock at noon and nothing in memory.
-func (w *world) host() (*Keys, *clock) {
+func (w *fixture) host() (*Keys, *clock) {
 	c := newClock(noon)
 	return New(w.store, w.vault, c.now, rand.Reader, 0), c
 }
 
-func (w *world) doc(sort string) store.Doc {
+func (w *fixture) doc(sort string) store.Doc {
 	w.t.Helper()
 	d, err := w.store.Store.Doc(w.t.Context(), store.Key{Partition: "textkey", Sort: sort})
 	if err != nil {
@@ -103,7 +103,7 @@ func (w *world) doc(sort string) store.Doc {
 	return d
 }
 
-func (w *world) sealed(k *Keys, text string) Sealed {
+func (w *fixture) sealed(k *Keys, text string) Sealed {
 	w.t.Helper()
 	s, err := k.Seal(w.t.Context(), []byte("aad"), []byte(text))
 	if err != nil {
@@ -112,7 +112,7 @@ func (w *world) sealed(k *Keys, text string) Sealed {
 	return s
 }
 
-func (w *world) opens(k *Keys, s Sealed, want string) {
+func (w *fixture) opens(k *Keys, s Sealed, want string) {
 	w.t.Helper()
 	got, err := k.Open(w.t.Context(), []byte("aad"), s)
 	if err != nil || string(got) != want {
@@ -120,7 +120,7 @@ func (w *world) opens(k *Keys, s Sealed, want string) {
 	}
 }
 
-func (w *world) gone(k *Keys, s Sealed) {
+func (w *fixture) gone(k *Keys, s Sealed) {
 	w.t.Helper()
 	if got, err := k.Open(w.t.Context(), []byte("aad"), s); !errors.Is(err, ErrGone) || got != nil {
 		w.t.Errorf("Open(day %d) = %q, %v, want ErrGone", s.Day, got, err)
@@ -496,14 +496,14 @@ func TestATextThatWasTouchedIsDamaged(t *testing.T) {
 }
 
 func TestADocumentThatIsDamagedIsNeitherAKeyNorReplaced(t *testing.T) {
-	tests := map[string]func(w *world, data []byte) []byte{
-		"empty":           func(*world, []byte) []byte { return nil },
-		"a later format":  func(_ *world, d []byte) []byte { d[0] = 9; return d },
-		"another state":   func(_ *world, d []byte) []byte { d[1] = 9; return d },
-		"a flipped byte":  func(_ *world, d []byte) []byte { d[len(d)-1] ^= 1; return d },
-		"no box":          func(_ *world, d []byte) []byte { return d[:2] },
-		"another vault's": func(w *world, d []byte) []byte { return reseal(w.t, newVault(w.t), make([]byte, keySize), d) },
-		"a short key":     func(w *world, d []byte) []byte { return reseal(w.t, w.vault, make([]byte, 16), d) },
+	tests := map[string]func(w *fixture, data []byte) []byte{
+		"empty":           func(*fixture, []byte) []byte { return nil },
+		"a later format":  func(_ *fixture, d []byte) []byte { d[0] = 9; return d },
+		"another state":   func(_ *fixture, d []byte) []byte { d[1] = 9; return d },
+		"a flipped byte":  func(_ *fixture, d []byte) []byte { d[len(d)-1] ^= 1; return d },
+		"no box":          func(_ *fixture, d []byte) []byte { return d[:2] },
+		"another vault's": func(w *fixture, d []byte) []byte { return reseal(w.t, newVault(w.t), make([]byte, keySize), d) },
+		"a short key":     func(w *fixture, d []byte) []byte { return reseal(w.t, w.vault, make([]byte, 16), d) },
 	}
 	for name, damage := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -513,7 +513,7 @@ func TestADocumentThatIsDamagedIsNeitherAKeyNorReplaced(t *testing.T) {
 			s := w.sealed(first, "x")
 			d := w.doc("2026-05-06")
 			data := damage(w, d.Data)
-			if err := w.store.Store.Commit(t.Context(), store.Put{Key: d.Key, If: 1, Attempt: store.Attempt{1}, Data: data}); err != nil {
+			if err := w.store.Store.Commit(t.Context(), store.Put{Key: d.Key, If: 1, WriteID: store.WriteID{1}, Data: data}); err != nil {
 				t.Fatal(err)
 			}
 			k, _ := w.host()

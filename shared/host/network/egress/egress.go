@@ -1,12 +1,12 @@
 // Package egress decides what a hosted vacant may reach: the guard of
-// host/network/outbound (wire §14, and beside it what a manifest of version 2 signs).
+// host/network/outbound (PROTOCOL §14, and beside it what a manifest of version 2
+// signs).
 //
-// It imports outbound, hosted, registry, floor 1 and problem. The
-// invariants: a vacant without a parent is not limited; a child reaches what its
-// own manifest allows, which both have signed, and nothing where that cannot be
-// read; a vacant is called at an address that its own card names; each refusal
-// names the rule. Siblings are who the own manifest of the callee says so: no
-// list has to be read, and none can be forged.
+// The invariants: a vacant without a parent is not limited; a child reaches
+// what its own manifest allows, which both have signed, and nothing where that
+// cannot be read; a vacant is called at an address that its own card names;
+// each refusal names the rule. Siblings are who the own manifest of the callee
+// says so: no list has to be read, and none can be forged.
 package egress
 
 import (
@@ -68,7 +68,7 @@ func (g *Guard) Permit(ctx context.Context, as outbound.Actor, url string) error
 	}
 	callee := as.Callee()
 	if callee != nil {
-		if err := atItsDoor(callee, url); err != nil {
+		if err := atItsEndpoint(callee, url); err != nil {
 			return err
 		}
 	}
@@ -107,15 +107,15 @@ func (b *books) siblings(ctx context.Context, m *composite.Manifest, callee iden
 	return []identity.ID{callee}, nil
 }
 
-// doors are the paths that a host answers calls of a vacant at (design §5).
-func doors() []string {
+// callPaths are the paths that a host answers calls of a vacant at (PROTOCOL §6.1).
+func callPaths() []string {
 	return []string{"/a2a/message/send", "/a2a/message/ask", "/a2a/chain/reset"}
 }
 
-// atItsDoor says whether target is where callee's own card says that it takes
-// calls: the endpoint as it is, or a door of the vacant that is there. Anybody
+// atItsEndpoint says whether target is where callee's own card says that it takes
+// calls: the endpoint as it is, or a handler of the vacant that is there. Anybody
 // else's address under the name of one's parent would be a way out.
-func atItsDoor(callee *card.Card, target string) error {
+func atItsEndpoint(callee *card.Card, target string) error {
 	if !callee.Verify() {
 		return problem.New(problem.Untrusted, "the card of %s does not verify", callee.VacantID.Short())
 	}
@@ -133,15 +133,15 @@ func atItsDoor(callee *card.Card, target string) error {
 	return nil
 }
 
-// base is a URL without the door that it ends in.
+// base is a URL without the handler that it ends in.
 func base(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil {
 		return "", problem.Invalid("url", "a URL", "something else")
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
-	for _, door := range doors() {
-		if rest, ok := strings.CutSuffix(u.Path, door); ok {
+	for _, handler := range callPaths() {
+		if rest, ok := strings.CutSuffix(u.Path, handler); ok {
 			u.Path = strings.TrimRight(rest, "/")
 			break
 		}

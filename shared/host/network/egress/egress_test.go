@@ -37,8 +37,8 @@ const (
 	absent // not hosted here
 )
 
-// world is the Vacants and the Manifests of a guard.
-type world struct {
+// fixture is the Vacants and the Manifests of a guard.
+type fixture struct {
 	*testing.T
 	records   map[identity.ID]vacants.Record
 	manifests map[identity.ID]composite.Manifest
@@ -46,19 +46,19 @@ type world struct {
 	failing   error
 }
 
-func (w *world) Show(_ context.Context, id identity.ID) (vacants.Record, bool, error) {
+func (w *fixture) Show(_ context.Context, id identity.ID) (vacants.Record, bool, error) {
 	r, ok := w.records[id]
 	return r, ok, nil
 }
 
-func (w *world) Manifest(_ context.Context, id identity.ID) (registry.ManifestDocument, bool, error) {
+func (w *fixture) Manifest(_ context.Context, id identity.ID) (registry.ManifestDocument, bool, error) {
 	w.reads++
 	m, ok := w.manifests[id]
 	return registry.ManifestDocument{Manifest: m}, ok && w.failing == nil, w.failing
 }
 
 // bind makes a manifest of a child, which both sign.
-func (w *world) bind(of, kid byte, change func(*composite.Manifest)) {
+func (w *fixture) bind(of, kid byte, change func(*composite.Manifest)) {
 	m := composite.Manifest{
 		ParentID: key(w, of).ID(), ChildID: key(w, kid).ID(), BirthPath: "D2", ClosedByDefault: true,
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2,
@@ -74,9 +74,9 @@ func (w *world) bind(of, kid byte, change func(*composite.Manifest)) {
 	w.records[m.ChildID] = vacants.Record{ID: m.ChildID, Parent: &m.ParentID, Closed: m.ClosedByDefault, Kin: true}
 }
 
-func newWorld(t *testing.T, change func(*composite.Manifest)) (*world, *egress.Guard) {
+func newWorld(t *testing.T, change func(*composite.Manifest)) (*fixture, *egress.Guard) {
 	t.Helper()
-	w := &world{T: t, records: map[identity.ID]vacants.Record{}, manifests: map[identity.ID]composite.Manifest{}}
+	w := &fixture{T: t, records: map[identity.ID]vacants.Record{}, manifests: map[identity.ID]composite.Manifest{}}
 	for _, n := range []byte{parent, stranger, alone} {
 		id := key(t, n).ID()
 		w.records[id] = vacants.Record{ID: id}
@@ -195,20 +195,20 @@ func TestAVacantIsCalledAtTheEndpointOfItsOwnCardAlone(t *testing.T) {
 		ok     bool
 	}{
 		"the endpoint itself":                  {own, own.Endpoint, true},
-		"its door":                             {own, own.Endpoint + "/a2a/message/send", true},
+		"its handler":                          {own, own.Endpoint + "/a2a/message/send", true},
 		"where it is asked":                    {own, own.Endpoint + "/a2a/message/ask", true},
 		"where it is reset":                    {own, own.Endpoint + "/a2a/chain/reset", true},
-		"an endpoint that is the door":         {whole, "https://a.example/a2a/message/send", true},
-		"another door of that":                 {whole, "https://a.example/a2a/chain/reset", true},
+		"an endpoint that is the handler":      {whole, "https://a.example/a2a/message/send", true},
+		"another handler of that":              {whole, "https://a.example/a2a/chain/reset", true},
 		"an endpoint of its own form":          {odd, odd.Endpoint, true},
-		"a door of that":                       {odd, "https://a.example/agents/7/a2a/message/send?key=x", true},
+		"a handler of that":                    {odd, "https://a.example/agents/7/a2a/message/send?key=x", true},
 		"that without its query":               {odd, "https://a.example/agents/7/a2a/message/send", false},
 		"another host":                         {own, "https://evil.example/v/" + own.VacantID.String(), false},
 		"another vacant of its host":           {own, "https://a.example/v/" + key(t, stranger).ID().String() + "/a2a/message/send", false},
 		"the host itself":                      {own, "https://a.example/", false},
 		"another port":                         {own, strings.Replace(own.Endpoint, "a.example", "a.example:8443", 1), false},
 		"in clear":                             {own, strings.Replace(own.Endpoint, "https", "http", 1), false},
-		"another door":                         {own, own.Endpoint + "/card", false},
+		"another handler":                      {own, own.Endpoint + "/card", false},
 		"up and out":                           {own, own.Endpoint + "/../../secret/a2a/message/send", false},
 		"an encoded way out":                   {own, own.Endpoint + "/%2e%2e/x", false},
 		"with a query":                         {own, own.Endpoint + "?to=evil.example", false},

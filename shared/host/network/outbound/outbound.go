@@ -1,15 +1,15 @@
-// Package outbound is the only HTTP client of a host: every request that
-// leaves it goes to an address that somebody else chose, and through here.
-// (Whom a person calls from their own machine is their choice: dispatch.HTTP.)
+// Package outbound is the only HTTP client of a host: every request that leaves
+// it goes to an address that somebody else chose, and through here. (Whom a
+// person calls from their own machine is their choice: dispatch.HTTP.)
 //
-// It imports identity, card, problem and obs. The invariants: whatever reaches
-// out says who it is, and a vacant reaches only what its Guard permits; no
-// connection is ever opened to an address inside the network the host runs in
-// (loopback, private, link-local, metadata, and every other spelling of them),
-// whatever a name resolves to now or resolved to before. The name is resolved
-// here, every candidate address is checked, and the very address that was
-// checked is dialled; redirects are not followed and no proxy is taken from the
-// environment, since either would move the request past the check.
+// The invariants: whatever reaches out says who it is, and a vacant reaches
+// only what its Guard permits; no connection is ever opened to an address
+// inside the network the host runs in (loopback, private, link-local, metadata,
+// and every other spelling of them), whatever a name resolves to now or
+// resolved to before. The name is resolved here, every candidate address is
+// checked, and the very address that was checked is dialled; redirects are not
+// followed and no proxy is taken from the environment, since either would move
+// the request past the check.
 package outbound
 
 import (

@@ -54,7 +54,7 @@ func requests() []request {
 		return err
 	}
 	judge := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
-		_, err := r.Judge(context.Background(), k.ID(), reputation.NewState(Start))
+		_, err := r.SetReputation(context.Background(), k.ID(), reputation.NewState(Start))
 		return err
 	}
 	first, hidden := publish(Draft{}), publish(Draft{Visibility: lifecycle.Hidden})
@@ -142,12 +142,12 @@ func (q *request) play(t *testing.T, home store.Store, k *identity.Key, at int, 
 		t.Errorf("%s: one commit that failed once made it fail: %v", name, err)
 	}
 	if !lateLast {
-		lossy.Settle(context.Background())
+		lossy.AwaitPending(context.Background())
 	}
 	if err := q.send(t, clean, k); err != nil {
 		t.Errorf("%s: sent again = %v", name, err)
 	}
-	lossy.Settle(context.Background())
+	lossy.AwaitPending(context.Background())
 	q.check(t, name, clean, k.ID())
 	return calls
 }

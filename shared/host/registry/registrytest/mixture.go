@@ -57,7 +57,7 @@ func mixture(t *testing.T, home store.Store) {
 	}
 	wg.Wait()
 	for _, l := range lossy {
-		l.Settle(context.Background())
+		l.AwaitPending(context.Background())
 	}
 	wantWhole(t, home)
 	tip, err := home.Tip(t.Context(), registry.EventStream())
@@ -65,7 +65,7 @@ func mixture(t *testing.T, home store.Store) {
 		t.Errorf("%d events, %v: too few to say anything", tip.Position, err)
 	}
 	for n := range vacants {
-		wantDoor(t, home, Key(firstOne+n).ID())
+		wantRefused(t, home, Key(firstOne+n).ID())
 	}
 }
 
@@ -103,7 +103,7 @@ func deed(t *testing.T, r *registry.Registry, dice *rand.Rand, unique string) (s
 	case what < 16:
 		s, err := reputation.NewState(Start).Update(reputation.Factual, dice.Float64(), 1, Start)
 		if err == nil {
-			_, err = r.Judge(ctx, k.ID(), s)
+			_, err = r.SetReputation(ctx, k.ID(), s)
 		}
 		return "judge", err
 	case what < 18:
@@ -133,9 +133,9 @@ func commitState(ctx context.Context, r *registry.Registry, id identity.ID, s li
 	return nil
 }
 
-// wantDoor wants who has a closed manifest to be hidden, and nobody else to be
+// wantRefused wants who has a closed manifest to be hidden, and nobody else to be
 // closed.
-func wantDoor(t *testing.T, home store.Store, id identity.ID) {
+func wantRefused(t *testing.T, home store.Store, id identity.ID) {
 	t.Helper()
 	ctx := context.Background()
 	d, err := home.Doc(ctx, registry.ManifestKey(id))

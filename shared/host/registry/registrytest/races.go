@@ -26,7 +26,7 @@ func Run(t *testing.T, open func(testing.TB) store.Store) {
 const (
 	crowd     = 200
 	processes = 4
-	enough    = 2 * time.Minute // for a crowd, however slow the home is
+	enough    = 2 * time.Minute // for a crowd, however slow the host is
 	children  = 12
 )
 
@@ -166,5 +166,5 @@ func wantClosed(t *testing.T, s store.Store, id identity.ID, parents []*identity
 	if !g.Closed || !g.ParentProven || *g.Parent != parents[won].ID() || (g.Joined > 0) != (errs[3] == nil) || g.Joined > 0 && g.Visibility != lifecycle.Hidden {
 		t.Errorf("in the end %s, closed: %t, of %v, joined at %d; want it closed by %s", g.Visibility, g.Closed, g.Parent, g.Joined, parents[won].ID().Short())
 	}
-	wantDoor(t, s, id)
+	wantRefused(t, s, id)
 }

@@ -1,8 +1,6 @@
 // Package registrytest makes what a registry is asked for, signed as vacants
-// sign it, and holds the facts that must be true of a registry in every home:
+// sign it, and holds the facts that must be true of a registry in every host:
 // Run is to be called over each store.
-//
-// It imports host/registry, the store port with storetest, and floors 1 and 2.
 package registrytest
 
 import (

@@ -2,7 +2,6 @@
 // query, the rank of a match, the port to an index, and the service that reads
 // every hit again before it shows it.
 //
-// It imports floor 1, trust/reputation, host/registry (for Service) and problem.
 // The invariant: an index is never trusted. It says which vacants to look at
 // and in which order; what a caller gets is what the store says at that moment,
 // with a card whose signature verified, and nothing that is not listed now.
@@ -13,7 +12,8 @@
 // marks and digits, with the + and # that end one ("c++", "c#"), and every
 // symbol like an emoji by itself. All else separates, so that a wildcard or the
 // punctuation of JSON means nothing. Scripts written without spaces (Han, Kana,
-// Hangul, Thai, Lao, Khmer, Burmese) are cut from the others and kept in one run.
+// Hangul, Thai, Lao, Khmer, Burmese) are cut from the others and kept in one
+// run.
 //
 // Every word of a query has to match an entry. It matches a word of the entry
 // if that is the same (Exact), begins with it (Prefix), or has it anywhere
@@ -32,9 +32,9 @@
 // Relevance is the mean over the words, divided by 16; without words it is 1.
 // Rank = relevance × (0.5 + 0.5 × score), score being the mean of the factual,
 // logical and relevance dimensions in steps of 1/4096. Neither depends on other
-// entries, so that a cursor stays where it is while others write. All is integer
-// arithmetic (Rank), so that every index gets the same numbers. Of equals the one
-// that joined first comes first.
+// entries, so that a cursor stays where it is while others write. All is
+// integer arithmetic (Rank), so that every index gets the same numbers. Of
+// equals the one that joined first comes first.
 package search
 
 import (

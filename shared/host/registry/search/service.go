@@ -35,7 +35,7 @@ type Config struct {
 }
 
 const (
-	// MaxLimit is the largest page that a caller gets (design §10).
+	// MaxLimit is the largest page that a caller gets (PROTOCOL §21).
 	MaxLimit = 100
 	// DefaultLimit is the page where nobody says.
 	DefaultLimit = 20

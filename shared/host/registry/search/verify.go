@@ -88,7 +88,7 @@ const maxKept = 8 << 10
 func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int64) (*Match, error) {
 	p, err := s.prepare(ctx, h.ID)
 	if problem.Is(err, problem.Damaged) || problem.Is(err, problem.Untrusted) {
-		// One poisoned registration does not stop the search (wire §23 C).
+		// One poisoned registration does not stop the search (PROTOCOL §23 C).
 		s.drop(ctx, h, "its registration is damaged")
 		return nil, nil
 	}

@@ -12,29 +12,43 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of a query (design §10).
+// Limits of a query (PROTOCOL §21).
 const (
 	MaxQuery = 256 // bytes
 	MaxWords = 8
 )
 
-// Normalise gives the form in which texts are compared: compatibility forms and
-// cases folded, what is invisible (format characters, like the marks of writing
-// direction) removed, runs of space and control characters one space, none at
-// the ends. It is what it gives back once more.
+// Normalise returns the form in which texts are compared: compatibility forms
+// and cases are folded, format characters (such as marks of writing direction)
+// removed, and runs of spaces and control characters become one space, with none
+// at the ends. Normalise is idempotent.
 func Normalise(s string) string {
 	if ascii(s) {
 		return fold(strings.ToLower(s))
 	}
 	// Folding can leave what composes, and composing what folds.
 	for range 3 {
-		n := norm.NFKC.String(cases.Fold().String(norm.NFKC.String(visible(s))))
+		n := norm.NFKC.String(foldCase(norm.NFKC.String(visible(s))))
 		if n == s {
 			break
 		}
 		s = n
 	}
 	return fold(s)
+}
+
+// foldCase folds cases. Unicode folds Cherokee to its capital letters; x/text
+// folds those to small ones too, so that a second folding would undo the first.
+func foldCase(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 0xab70 && r <= 0xabbf:
+			return r - 0xab70 + 0x13a0
+		case r >= 0x13f8 && r <= 0x13fd:
+			return r - 0x13f8 + 0x13f0
+		}
+		return r
+	}, cases.Fold().String(s))
 }
 
 // ascii reports whether s is ASCII, as most texts are: for them there is

@@ -3,6 +3,7 @@ package search_test
 import (
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -88,8 +89,20 @@ func TestALongTextIsIndexedInItsFirstPart(t *testing.T) {
 	}
 }
 
+func TestNormaliseIsIdempotentForEveryRune(t *testing.T) {
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		once := search.Normalise("a" + string(r) + "b")
+		if again := search.Normalise(once); again != once {
+			t.Errorf("Normalise of %U = %q, and of that %q", r, once, again)
+		}
+	}
+	if small, capital := search.Normalise("ꭼᏽ"), search.Normalise("ᎬᏵ"); small != capital {
+		t.Errorf("Cherokee: %q and %q differ", small, capital)
+	}
+}
+
 func FuzzNormalise(f *testing.F) {
-	for _, s := range []string{"", "Straße", "cafe\u0301", "\u0345Α", "a\u200d\u0301b", "ﷺ", "\xff", "ʼn ΐ", "ᾳ\u0313"} {
+	for _, s := range []string{"", "Straße", "cafe\u0301", "\u0345Α", "a\u200d\u0301b", "ﷺ", "\xff", "ʼn ΐ", "ᾳ\u0313", "0000000000Ꭼ"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -12,7 +12,7 @@ import (
 )
 
 // faults are what Check finds, one line each.
-func (w *world) faults() []string {
+func (w *fixture) faults() []string {
 	w.Helper()
 	var all []string
 	_, err := translog.Check(w.Context(), w.Store, stream, leaf, func(f translog.Fault) {

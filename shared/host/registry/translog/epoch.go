@@ -23,7 +23,7 @@ type Epoch struct {
 	Checkpoint Checkpoint  // sealed with it: the log up to LastSeq
 }
 
-// epochDomain begins what the host signs of an epoch (surroundings §1.6).
+// epochDomain begins what the host signs of an epoch (PROTOCOL §19.3).
 const epochDomain = "vacant:registry:epoch:"
 
 // EpochBytes are what a host signs of an epoch.
@@ -100,7 +100,7 @@ func epochNode(left, right identity.Hash) identity.Hash {
 }
 
 // WitnessStatement is what a witness of the reference signs of an epoch: its
-// hash binds number, range and time to the root (surroundings §1.6).
+// hash binds number, range and time to the root (PROTOCOL §19.3).
 func (e Epoch) WitnessStatement() identity.Hash {
 	b := []byte("vacant:registry:epoch:witness")
 	number := func(n uint64) { b = binary.BigEndian.AppendUint64(append(b, 0x1f), n) }

@@ -52,7 +52,7 @@ func FuzzStored(f *testing.F) {
 		k := store.Key{Partition: translog.Partition, Sort: sorts[int(which)%len(sorts)]}
 		d, err := s.Doc(t.Context(), k)
 		if err == nil {
-			err = s.Commit(t.Context(), store.Put{Key: k, If: d.Version, Attempt: store.Attempt{9}, Data: data})
+			err = s.Commit(t.Context(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{9}, Data: data})
 		}
 		if err != nil {
 			t.Fatal(err)

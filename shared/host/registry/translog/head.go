@@ -108,7 +108,7 @@ func decodeHead(d store.Doc) (*head, error) {
 	return h, err
 }
 
-func (h *head) put(a store.Attempt) (store.Put, error) {
+func (h *head) put(a store.WriteID) (store.Put, error) {
 	// An empty tail and none are one to the tree, and so they are to the bytes.
 	tails := slices.Clone(h.tails)
 	for i := range tails {
@@ -120,5 +120,5 @@ func (h *head) put(a store.Attempt) (store.Put, error) {
 	if err != nil {
 		return store.Put{}, problem.Wrap(problem.Internal, err, "the log's head")
 	}
-	return store.Put{Key: HeadKey(), If: h.version, Attempt: a, Data: data}, nil
+	return store.Put{Key: HeadKey(), If: h.version, WriteID: a, Data: data}, nil
 }

@@ -21,8 +21,8 @@ import (
 
 var stream = store.StreamOf("evt", identity.ID{})
 
-// world is a store with events, and the tree that they must make.
-type world struct {
+// fixture is a store with events, and the tree that they must make.
+type fixture struct {
 	*testing.T
 	Store store.Store
 	Key   *identity.Key
@@ -35,13 +35,13 @@ type world struct {
 	tree *testonly.Tree
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *fixture {
 	t.Helper()
 	key, err := identity.NewKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{T: t, Store: memory.New(), Key: key, Now: time.Unix(1_800_000_000, 0), May: map[identity.ID]bool{},
+	return &fixture{T: t, Store: memory.New(), Key: key, Now: time.Unix(1_800_000_000, 0), May: map[identity.ID]bool{},
 		tree: testonly.New(rfc6962.DefaultHasher)}
 }
 
@@ -53,7 +53,7 @@ func leaf(row store.Row) (event, prev identity.Hash, err error) {
 	return identity.Hash(row.Data[:identity.Size]), identity.Hash(row.Data[identity.Size:]), nil
 }
 
-func (w *world) config(s store.Store) translog.Config {
+func (w *fixture) config(s store.Store) translog.Config {
 	return translog.Config{
 		Store: s, Stream: stream, Leaf: leaf,
 		Identity: func(context.Context) (identity.Signer, error) { return w.Key, nil },
@@ -63,7 +63,7 @@ func (w *world) config(s store.Store) translog.Config {
 	}
 }
 
-func (w *world) log(s store.Store, batch uint64) *translog.Log {
+func (w *fixture) log(s store.Store, batch uint64) *translog.Log {
 	w.Helper()
 	l, err := translog.New(w.config(s))
 	if err != nil {
@@ -76,14 +76,14 @@ func (w *world) log(s store.Store, batch uint64) *translog.Log {
 }
 
 // events appends n of them.
-func (w *world) events(n int) {
+func (w *fixture) events(n int) {
 	w.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range n {
 		event := identity.Sum(fmt.Appendf(nil, "%x %d", w.last, w.n))
 		data := append(bytes.Clone(event[:]), w.last[:]...)
-		row := store.Append{Stream: stream, Position: w.n + 1, Attempt: store.Attempt{1, byte(w.n)}, Data: data}
+		row := store.Append{Stream: stream, Position: w.n + 1, WriteID: store.WriteID{1, byte(w.n)}, Data: data}
 		if err := w.Store.Commit(context.Background(), row); err != nil {
 			w.Fatal(err)
 		}
@@ -93,14 +93,14 @@ func (w *world) events(n int) {
 }
 
 // root is what RFC 6962 makes of the first events.
-func (w *world) root(size uint64) [32]byte {
+func (w *fixture) root(size uint64) [32]byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return [32]byte(w.tree.HashAt(size))
 }
 
 // seal seals, and holds what comes out against the reference tree.
-func (w *world) seal(l *translog.Log) translog.Sealed {
+func (w *fixture) seal(l *translog.Log) translog.Sealed {
 	w.Helper()
 	s, err := l.Seal(w.Context())
 	if err != nil {
@@ -113,7 +113,7 @@ func (w *world) seal(l *translog.Log) translog.Sealed {
 }
 
 // latest is the newest checkpoint, verified as somebody outside verifies it.
-func (w *world) latest(l *translog.Log) translog.Published {
+func (w *fixture) latest(l *translog.Log) translog.Published {
 	w.Helper()
 	p, err := l.Latest(w.Context())
 	if err != nil {

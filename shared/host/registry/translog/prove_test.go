@@ -13,7 +13,7 @@ import (
 )
 
 // sealedAt is a log sealed at these sizes, one after the other.
-func sealedAt(t *testing.T, sizes ...int) (*world, *translog.Log) {
+func sealedAt(t *testing.T, sizes ...int) (*fixture, *translog.Log) {
 	t.Helper()
 	w := newWorld(t)
 	l := w.log(w.Store, 0)

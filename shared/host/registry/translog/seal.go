@@ -71,10 +71,10 @@ func (l *Log) idle(ctx context.Context) (Sealed, bool, error) {
 		return Sealed{}, false, err
 	}
 	rows, err := l.page(ctx, h, 2)
-	return h.told(), err == nil && len(rows) == 0, err
+	return h.sealedResult(), err == nil && len(rows) == 0, err
 }
 
-func (h *head) told() Sealed {
+func (h *head) sealedResult() Sealed {
 	return Sealed{Checkpoint: Checkpoint{h.host, h.size, h.root}, Epochs: h.epochs}
 }
 
@@ -147,7 +147,7 @@ func (l *Log) keep(ctx context.Context, t tileID, hashes []byte) error {
 	if err != nil {
 		return err
 	}
-	err = settle.Commit(ctx, l.Store, l.Wait, store.Put{Key: tileKey(t), Attempt: a, Data: bytes.Clone(hashes)})
+	err = settle.Commit(ctx, l.Store, l.Wait, store.Put{Key: tileKey(t), WriteID: a, Data: bytes.Clone(hashes)})
 	if !settle.Overtaken(err) {
 		return fault(err)
 	}
@@ -176,7 +176,7 @@ func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, t
 			return problem.Wrap(problem.Internal, err, "%s", k)
 		}
 		a, err := l.attempt()
-		writes = append(writes, store.Put{Key: k, Attempt: a, Data: data})
+		writes = append(writes, store.Put{Key: k, WriteID: a, Data: data})
 		return err
 	}
 	if err := put(checkpointKey(after.size), storedCheckpoint{Format: format, Note: string(signed)}); err != nil {
@@ -254,13 +254,13 @@ func (l *Log) release(ctx context.Context, held lease) error {
 	return err
 }
 
-func (l *Log) hold(ctx context.Context, version uint64, a store.Attempt, until int64) (lease, error) {
+func (l *Log) hold(ctx context.Context, version uint64, a store.WriteID, until int64) (lease, error) {
 	held := lease{Format: format, Holder: a.String(), Until: until}
 	data, err := json.Marshal(held)
 	if err != nil {
 		return held, problem.Wrap(problem.Internal, err, "the log's lease")
 	}
-	held.put = store.Put{Key: leaseKey(), If: version, Attempt: a, Data: data}
+	held.put = store.Put{Key: leaseKey(), If: version, WriteID: a, Data: data}
 	err = settle.Commit(ctx, l.Store, l.Wait, held.put)
 	if settle.Overtaken(err) {
 		return held, busy(err)

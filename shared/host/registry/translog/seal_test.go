@@ -67,7 +67,7 @@ func TestABacklogIsSealedInSteps(t *testing.T) {
 }
 
 // wantEpoch checks range, root and signature of an epoch against the events.
-func (w *world) wantEpoch(l *translog.Log, number uint64, want translog.Epoch) {
+func (w *fixture) wantEpoch(l *translog.Log, number uint64, want translog.Epoch) {
 	w.Helper()
 	got, err := l.Epoch(w.Context(), number)
 	if err != nil {
@@ -92,7 +92,7 @@ func (w *world) wantEpoch(l *translog.Log, number uint64, want translog.Epoch) {
 }
 
 // documents are all that the log has stored, but the lease.
-func (w *world) documents() map[string]string {
+func (w *fixture) documents() map[string]string {
 	w.Helper()
 	all := map[string]string{}
 	for cursor := ""; ; {
@@ -142,7 +142,7 @@ func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 					w.sealedAtMostNow(w.log(w.Store, 0))
 					w.seal(w.log(w.Store, 0))
 					w.events(1)
-					lossy.Settle(t.Context())
+					lossy.AwaitPending(t.Context())
 					w.Now = w.Now.Add(2 * time.Minute) // a late lease may have come with it
 					w.whole(t)
 				})
@@ -156,7 +156,7 @@ func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 
 // whole seals what is left and holds all that is stored against the events:
 // checkpoints, epochs without a gap, and the tiles by way of proofs.
-func (w *world) whole(t *testing.T) {
+func (w *fixture) whole(t *testing.T) {
 	t.Helper()
 	l := w.log(w.Store, 0)
 	w.seal(l)
@@ -189,7 +189,7 @@ func (w *world) whole(t *testing.T) {
 }
 
 // sealedAtMostNow: whatever was broken off, what is published holds.
-func (w *world) sealedAtMostNow(l *translog.Log) {
+func (w *fixture) sealedAtMostNow(l *translog.Log) {
 	w.Helper()
 	if p := w.latest(l); p.Size < 100 {
 		w.Errorf("the log has %d events, want the 100 that were sealed before at least", p.Size)
@@ -303,38 +303,38 @@ func TestNothingIsSignedOverWhatWasChanged(t *testing.T) {
 	fails := errors.New("the key service is away")
 	tests := []struct {
 		name  string
-		spoil func(*world, *translog.Log)
+		spoil func(*fixture, *translog.Log)
 		want  string
 	}{
-		{"a row of the stream is another", func(w *world, _ *translog.Log) {
+		{"a row of the stream is another", func(w *fixture, _ *translog.Log) {
 			w.Store = changed{w.Store, 600, func(r *store.Row) { r.Data[0]++ }}
 		}, "event 600 is not the one that the log has sealed"},
-		{"the stream lost what was sealed", func(w *world, _ *translog.Log) {
+		{"the stream lost what was sealed", func(w *fixture, _ *translog.Log) {
 			w.Store = changed{w.Store, 600, nil}
 		}, "the log has sealed 600 events, and the last of them is gone"},
-		{"an event does not follow the one before", func(w *world, _ *translog.Log) {
+		{"an event does not follow the one before", func(w *fixture, _ *translog.Log) {
 			w.Store = changed{w.Store, 605, func(r *store.Row) { r.Data[40]++ }}
 		}, "event 605 does not follow event 604"},
-		{"an event cannot be read", func(w *world, _ *translog.Log) {
+		{"an event cannot be read", func(w *fixture, _ *translog.Log) {
 			w.Store = changed{w.Store, 605, func(r *store.Row) { r.Data = r.Data[:5] }}
 		}, "row 605 has 5 bytes"},
-		{"the head has another tail", func(w *world, _ *translog.Log) {
+		{"the head has another tail", func(w *fixture, _ *translog.Log) {
 			w.rewrite("head", func(s string) string { return strings.Replace(s, `"size":600`, `"size":601`, 1) })
 		}, "the log's head has"},
-		{"the head has another root", func(w *world, _ *translog.Log) {
+		{"the head has another root", func(w *fixture, _ *translog.Log) {
 			w.rewrite("head", func(s string) string { return strings.Replace(s, `"root":"`, `"root":"00`, 1) })
 		}, "the log's head is not readable"},
-		{"the head is of a later format", func(w *world, _ *translog.Log) {
+		{"the head is of a later format", func(w *fixture, _ *translog.Log) {
 			w.rewrite("head", func(s string) string { return strings.Replace(s, `"format":1`, `"format":2`, 1) })
 		}, "the log's head has format 2"},
-		{"another tile lies where one is to be written", func(w *world, _ *translog.Log) {
+		{"another tile lies where one is to be written", func(w *fixture, _ *translog.Log) {
 			w.put(store.Key{Partition: translog.Partition, Sort: "tile#00#00000000000002"}, strings.Repeat("x", 8192))
 		}, "tile 2 of level 0 is not what its events make it"},
-		{"the host has another key", func(w *world, l *translog.Log) {
+		{"the host has another key", func(w *fixture, l *translog.Log) {
 			other := newWorld(w.T)
 			l.Config.Identity = func(context.Context) (identity.Signer, error) { return other.Key, nil }
 		}, "a log has one key"},
-		{"the key cannot be used", func(_ *world, l *translog.Log) {
+		{"the key cannot be used", func(_ *fixture, l *translog.Log) {
 			l.Config.Identity = func(context.Context) (identity.Signer, error) { return nil, fails }
 		}, fails.Error()},
 	}
@@ -380,18 +380,18 @@ func (c changed) Rows(ctx context.Context, s store.Stream, from uint64, n int, d
 	return rows, err
 }
 
-func (w *world) put(k store.Key, data string) {
+func (w *fixture) put(k store.Key, data string) {
 	w.Helper()
 	d, err := w.Store.Doc(w.Context(), k)
 	if err == nil {
-		err = w.Store.Commit(w.Context(), store.Put{Key: k, If: d.Version, Attempt: store.Attempt{9}, Data: []byte(data)})
+		err = w.Store.Commit(w.Context(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{9}, Data: []byte(data)})
 	}
 	if err != nil {
 		w.Fatal(err)
 	}
 }
 
-func (w *world) rewrite(sort string, change func(string) string) {
+func (w *fixture) rewrite(sort string, change func(string) string) {
 	w.Helper()
 	k := store.Key{Partition: translog.Partition, Sort: sort}
 	d, err := w.Store.Doc(w.Context(), k)

@@ -2,12 +2,11 @@
 // leaves of an RFC 6962 tree, sealed now and then as a checkpoint that the
 // host's own identity signs, proved to whoever asks, and cosigned by witnesses.
 //
-// It imports floors 1 and 3, registry, pause, settle and problem, and is with the packages below
-// it the only one that knows the libraries of the tree and of signed notes. The
-// invariants: what a checkpoint says never shrinks and never changes; all that
-// is stored beside the head is a function of immutable rows, so that it may be
-// written early, twice or by a checkpointer that was overtaken; the head alone says
-// what is sealed, and moves in one commit with its checkpoint and its epoch.
+// The invariants: what a checkpoint says never shrinks and never changes; all
+// that is stored beside the head is a function of immutable rows, so that it
+// may be written early, twice or by a checkpointer that was overtaken; the head
+// alone says what is sealed, and moves in one commit with its checkpoint and
+// its epoch.
 //
 // # The life of a leaf
 //
@@ -15,9 +14,9 @@
 // position less one. The next Seal takes the lease, reads the rows behind the
 // head in pages, and fills tiles: 256 hashes of one level each, written once
 // when full. What is not full lies in the head. Then it signs the new root and
-// commits head, checkpoint and epoch under the head's version. A checkpointer that
-// dies before has written tiles that the next one finds as it would write them;
-// one that was overtaken fails at the version and changes nothing.
+// commits head, checkpoint and epoch under the head's version. A checkpointer
+// that dies before has written tiles that the next one finds as it would write
+// them; one that was overtaken fails at the version and changes nothing.
 package translog
 
 import (
@@ -101,7 +100,7 @@ func New(c Config) (*Log, error) {
 }
 
 // attempt names one try at a write.
-func (l *Log) attempt() (a store.Attempt, err error) {
+func (l *Log) attempt() (a store.WriteID, err error) {
 	if _, err := io.ReadFull(l.Rand, a[:]); err != nil {
 		return a, problem.Wrap(problem.Unavailable, err, "no randomness for a write")
 	}

@@ -156,7 +156,7 @@ func (l *Log) putWitnesses(ctx context.Context, d store.Doc, w storedWitnesses) 
 	if err != nil {
 		return err
 	}
-	return settle.Commit(ctx, l.Store, l.Wait, store.Put{Key: d.Key, If: d.Version, Attempt: a, Data: data})
+	return settle.Commit(ctx, l.Store, l.Wait, store.Put{Key: d.Key, If: d.Version, WriteID: a, Data: data})
 }
 
 // refused says why a note is not taken.

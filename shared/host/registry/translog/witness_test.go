@@ -18,7 +18,7 @@ import (
 )
 
 // witness is a registered vacant.
-func (w *world) witness() *identity.Key {
+func (w *fixture) witness() *identity.Key {
 	w.Helper()
 	key, err := identity.NewKey(rand.Reader)
 	if err != nil {
@@ -28,7 +28,7 @@ func (w *world) witness() *identity.Key {
 	return key
 }
 
-func (w *world) cosigned(c translog.Checkpoint, by identity.Signer) []byte {
+func (w *fixture) cosigned(c translog.Checkpoint, by identity.Signer) []byte {
 	w.Helper()
 	msg, err := translog.Cosign(w.Context(), c, by, w.Now)
 	if err != nil {
@@ -215,7 +215,7 @@ func TestACosignatureSurvivesEveryFaultOfTheStore(t *testing.T) {
 				t.Errorf("%v at call %d: Cosign() = %v, want nil or unavailable", fate, broken, err)
 			}
 			p, err := l.Cosign(t.Context(), msg)
-			lossy.Settle(t.Context())
+			lossy.AwaitPending(t.Context())
 			if err != nil || p.Cosignatures != 1 || w.latest(l).Cosignatures != 1 {
 				t.Errorf("%v at call %d: Cosign() again = %d, %v, want 1", fate, broken, p.Cosignatures, err)
 			}

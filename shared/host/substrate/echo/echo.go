@@ -1,7 +1,5 @@
 // Package echo is the substrate that says what it heard, exactly as the
-// reference's default behaviour does (wire §6.1).
-//
-// It imports substrate and problem.
+// reference's default behaviour does (PROTOCOL §6.1).
 package echo
 
 import (

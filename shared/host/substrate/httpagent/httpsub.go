@@ -1,10 +1,9 @@
 // Package httpagent is the substrate behind an HTTP endpoint: it POSTs the
 // question as JSON and takes the answer as JSON or as plain text.
 //
-// It imports substrate, outbound, canon and problem. The invariant: the
-// request carries the four members of the question and nothing else: no
-// envelope, no signature, no key, no header of the caller's making. (X-Ray's
-// trace id, where there is one, is added by outbound.)
+// The invariant: the request carries the four members of the question and
+// nothing else: no envelope, no signature, no key, no header of the caller's
+// making. (X-Ray's trace id, where there is one, is added by outbound.)
 package httpagent
 
 import (
@@ -22,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Deadline bounds one request. Shorter homes bound it further: the context of
-// a behaviour ends 2 s before the home's own deadline (call.Config), which is
+// Deadline bounds one request. Shorter hosts bound it further: the context of
+// a behaviour ends 2 s before the host's own deadline (call.Config), which is
 // what signing and keeping the answer may take.
 const Deadline = 25 * time.Second
 

@@ -1,8 +1,9 @@
 // Package bundle writes the one file that holds everything an identity is: its
-// key in the clear, card, manifest, logbook and where its calls to others stand.
+// key in the clear, card, manifest, logbook and where its calls to others
+// stand.
 //
-// It imports floor 1. The invariant: there is one form of it, whoever writes
-// it, and the bytes that hold the key are not copied about while it is made.
+// The invariant: there is one form of it, whoever writes it, and the bytes that
+// hold the key are not copied about while it is made.
 package bundle
 
 import (

@@ -56,7 +56,7 @@ func (c *Caller) Call(text string) {
 	c.seq, c.prev = c.seq+1, c.last.Hash()
 }
 
-// Reset starts the chain anew.
+// Reset starts the chain again.
 func (c *Caller) Reset() {
 	c.Helper()
 	out := c.Host.Reset(c.Ctx, identity.ID{}, c.sign(7, identity.Hash{1}, envelope.ResetText))
@@ -89,7 +89,7 @@ func Story(t testing.TB, st Store) *Caller {
 	return New(t, st).Story()
 }
 
-// Story fills a home with rows of every kind: several epochs, voids, a late
+// Story fills a host with rows of every kind: several epochs, voids, a late
 // void, a call that an epoch closed, a reset of a fresh pair, texts whose key
 // is destroyed, vacants that were paused, moved and closed. It returns the
 // caller of the longest history, whose requests and responses are:
@@ -130,11 +130,11 @@ func (h *Home) Story() *Caller {
 	a.Call("fail")
 	a.Call("bye")
 	a.Crash("pending")
-	h.settleVacants()
+	h.awaitVacants()
 	return a
 }
 
-func (h *Home) settleVacants() {
+func (h *Home) awaitVacants() {
 	_, err := h.Vacants.Pause(h.Ctx, h.Demo.ID)
 	h.Must(err)
 	_, err = h.Vacants.Resume(h.Ctx, h.Demo.ID)

@@ -42,7 +42,7 @@ type Home struct {
 	Time    time.Time
 	Vault   custody.Vault
 	Texts   *textkeys.Keys
-	Vacants *vacants.Vacants
+	Vacants *vacants.Directory
 	Host    *call.Host
 	Demo    vacants.Record
 
@@ -59,7 +59,7 @@ func New(t testing.TB, st Store) *Home {
 	return NewSealed(t, st, vault)
 }
 
-// NewSealed makes a host with the vault of a home.
+// NewSealed makes a host with the vault of a host.
 func NewSealed(t testing.TB, st Store, vault custody.Vault) *Home {
 	t.Helper()
 	h := &Home{TB: t, Ctx: context.Background(), Store: st, Time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), Vault: vault}
@@ -75,7 +75,7 @@ func NewSealed(t testing.TB, st Store, vault custody.Vault) *Home {
 // Now is the host's clock.
 func (h *Home) Now() time.Time { return h.Time }
 
-// Open starts the host anew, at another URL.
+// Open starts the host again, at another URL.
 func (h *Home) Open(url string) {
 	h.Helper()
 	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
@@ -113,10 +113,10 @@ func (p powered) Commit(ctx context.Context, writes ...store.Write) error {
 }
 
 // failing is a directory whose vacants fail when they are told to.
-type failing struct{ *vacants.Vacants }
+type failing struct{ *vacants.Directory }
 
 func (f failing) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
-	v, ok, err := f.Vacants.Vacant(ctx, id, fresh)
+	v, ok, err := f.Directory.Vacant(ctx, id, fresh)
 	does := v.Behaviour
 	v.Behaviour = func(ctx context.Context, e envelope.Envelope) (envelope.Message, error) {
 		if e.Payload.Text() == "fail" {

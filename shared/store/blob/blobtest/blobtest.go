@@ -1,6 +1,5 @@
 // Package blobtest is the contract of blob.Blobs, executable: every adapter
-// passes it. It imports the port. The invariant: it asks nothing of a home but
-// what the port says.
+// passes it. The invariant: it asks nothing of an adapter but what the port says.
 package blobtest
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Open gives an empty home that ends with the test.
+// Open gives an empty adapter that ends with the test.
 type Open func(t *testing.T) blob.Blobs
 
 // Run checks every clause of the contract.

@@ -100,7 +100,7 @@ func wholeVersions(t *testing.T, b blob.Blobs) {
 				}
 				text, err := io.ReadAll(o.Body)
 				if err = errors.Join(err, o.Body.Close()); errors.Is(err, blob.ErrUnavailable) {
-					continue // replaced while it was read, in a home that says so
+					continue // replaced while it was read, in an adapter that says so
 				} else if err != nil {
 					t.Errorf("Read() = %v", err)
 					return

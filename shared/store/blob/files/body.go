@@ -21,7 +21,7 @@ func (r reader) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
-// body is what Get hands out: its failures are those of the home.
+// body is what Get hands out: its failures are those of the adapter.
 type body struct {
 	from io.Reader
 	io.Closer

@@ -1,9 +1,9 @@
 // Package files keeps blobs as files of one folder, which any number of
 // processes of a machine may share.
 //
-// It imports the port, durable and lockfile. The invariant: the file of a key
-// is always one whole version, because a new one is written aside, synced and
-// renamed over it; conditions are checked and the rename done under one lock.
+// The invariant: the file of a key is always one whole version, because a new
+// one is written aside, synced and renamed over it; conditions are checked and
+// the rename done under one lock.
 package files
 
 import (

@@ -1,9 +1,9 @@
 // Package s3 keeps blobs in one bucket of S3.
 //
-// It imports the port and the SDK of AWS. The invariants: every condition is
-// S3's own (If-Match, If-None-Match), judged where the object is, never by a
-// look beforehand; every object carries the random name of the Put that wrote
-// it, so that a Put whose acknowledgement was lost is known by its own object.
+// The invariants: every condition is S3's own (If-Match, If-None-Match), judged
+// where the object is, never by a look beforehand; every object carries the
+// random name of the Put that wrote it, so that a Put whose acknowledgement was
+// lost is known by its own object.
 //
 // Whoever uses it needs s3:GetObject, s3:PutObject and s3:DeleteObject on the
 // keys, and s3:ListBucket: without that S3 says "forbidden" of an absent key.

@@ -1,8 +1,8 @@
 // Package booktest is the contract of dispatch.Book, executable: every book
 // passes it.
 //
-// It imports dispatch and identity. The invariant it guards: one session per
-// pair at a time, and no state is lost or mixed up.
+// The invariant it guards: one session per pair at a time, and no state is lost
+// or mixed up.
 package booktest
 
 import (

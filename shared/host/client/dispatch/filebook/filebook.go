@@ -1,11 +1,10 @@
 // Package filebook keeps the state of calls in files, one per target, in a
-// folder of the identity that calls (wire §23 C7).
+// folder of the identity that calls (PROTOCOL §23 C7).
 //
-// It imports identity, problem, durable, lockfile, pause and dispatch. The
-// invariants: one session per target at a time over all processes of the
-// machine, by a lock file beside the state; a state file is replaced as a whole and is on the disk before
-// Save returns, so that a crash leaves the old state or the new one; a file
-// that does not read is never overwritten.
+// The invariants: one session per target at a time over all processes of the
+// machine, by a lock file beside the state; a state file is replaced as a whole
+// and is on the disk before Save returns, so that a crash leaves the old state
+// or the new one; a file that does not read is never overwritten.
 package filebook
 
 import (

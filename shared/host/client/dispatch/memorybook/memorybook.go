@@ -1,9 +1,8 @@
 // Package memorybook keeps the state of calls in memory: for tests, agents and
 // load generators, whose chains end with the process.
 //
-// It imports identity and dispatch. The invariant: one session per pair at a
-// time, and what Save took is what the next Load returns; so it is with what a
-// client remembers.
+// The invariant: one session per pair at a time, and what Save took is what the
+// next Load returns; so it is with what a client remembers.
 package memorybook
 
 import (

@@ -44,7 +44,7 @@ func closed(decision, detail string, position uint64) record {
 }
 
 func cases() []testCase {
-	return slices.Concat(graduations(), strangers(), refusals(), judgements())
+	return slices.Concat(graduations(), unrelatedCases(), refusals(), judgements())
 }
 
 // graduations are those that are accepted, and what they leave to those after them.
@@ -88,15 +88,15 @@ func graduations() []testCase {
 	}
 }
 
-// strangers are refused before anything is kept.
-func strangers() []testCase {
+// unrelatedCases are refused before anything is kept.
+func unrelatedCases() []testCase {
 	return []testCase{
-		{name: "a text that nobody signed is refused at the door", run: func(s *scene) {
+		{name: "a text that nobody signed is refused at the handler", run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
 			sub.Request.CapabilityText += " and wills"
 			s.refused(sub, problem.Consent, "graduation request signatures did not verify")
 		}},
-		{name: "a signature that is missing is refused at the door", run: func(s *scene) {
+		{name: "a signature that is missing is refused at the handler", run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
 			sub.Request.SignatureParent = nil
 			s.refused(sub, problem.Consent, "graduation request signatures did not verify")

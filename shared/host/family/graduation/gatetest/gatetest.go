@@ -1,11 +1,10 @@
 // Package gatetest is what the gate promises, executable: a child that is
 // accepted, and every refusal, each with the records that it leaves. Run is to
-// be called over each home: a service that walks the steps in one process, and
+// be called over each host: a service that walks the steps in one process, and
 // a state machine that runs them.
 //
-// It imports host/family/graduation and what that imports, and the testing package;
-// only tests import it. The invariant it checks after each case: the records
-// are those of the table, in whatever home.
+// The invariant it checks after each case: the records are those of the table,
+// in whatever host.
 package gatetest
 
 import (
@@ -26,9 +25,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Home is a host with a gate, as a test reaches it.
-type Home struct {
-	// Store is the home's own, to read its records from.
+// Fixture is a host with a gate, as a test reaches it.
+type Fixture struct {
+	// Store is the host's own, to read its records from.
 	Store store.Store
 	// Vacant hosts a new vacant without kin.
 	Vacant func(t *testing.T) identity.ID
@@ -43,8 +42,8 @@ type Home struct {
 	Revoke func(t *testing.T, id identity.ID)
 	// SetPolicy sets the host's policy.
 	SetPolicy func(t *testing.T, p gate.Policy)
-	// Submit sends what is to graduate to the gate's door, waits until it is
-	// decided, and returns what both parties are shown; or the door's refusal.
+	// Submit sends what is to graduate to the gate's handler, waits until it is
+	// decided, and returns what both parties are shown; or the handler's refusal.
 	Submit func(t *testing.T, sub graduation.Submission) (graduation.View, error)
 }
 
@@ -65,16 +64,16 @@ type record struct {
 // scene is a parent with two children, and a vacant that is nobody's parent.
 type scene struct {
 	*testing.T
-	Home
+	Fixture
 	parent, stranger, child, other identity.ID
 }
 
-// Run drives every case over one home. The host's policy changes between them.
-func Run(t *testing.T, h Home) {
+// Run drives every case over one host. The host's policy changes between them.
+func Run(t *testing.T, h Fixture) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
 			h.SetPolicy(t, c.policy())
-			s := &scene{T: t, Home: h, parent: h.Vacant(t), stranger: h.Vacant(t)}
+			s := &scene{T: t, Fixture: h, parent: h.Vacant(t), stranger: h.Vacant(t)}
 			both := h.Children(t, s.parent, 2)
 			s.child, s.other = both[0], both[1]
 			c.run(s)
@@ -108,7 +107,7 @@ func (s *scene) same(want, got record) {
 	}
 }
 
-// refused sends what the door is to refuse, of which nothing must be kept.
+// refused sends what the handler is to refuse, of which nothing must be kept.
 func (s *scene) refused(sub graduation.Submission, kind problem.Kind, text string) {
 	s.Helper()
 	before := s.attempts(sub.Request.ChildID)
@@ -130,7 +129,7 @@ func (s *scene) attempts(child identity.ID) uint64 {
 	return tip.Position
 }
 
-// record reads what the home keeps of child now.
+// record reads what the host keeps of child now.
 func (s *scene) record(view *graduation.View, child identity.ID) record {
 	s.Helper()
 	ctx := context.Background()

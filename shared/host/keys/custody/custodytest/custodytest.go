@@ -1,8 +1,8 @@
-// Package custodytest is the contract of custody.Vault, executable. Every
-// vault runs it in its tests.
+// Package custodytest is the contract of custody.Vault, executable. Every vault
+// runs it in its tests.
 //
-// It imports custody and problem. The invariant: what it asks is what the doc
-// comment of the port says, no more.
+// The invariant: what it asks is what the doc comment of the port says, no
+// more.
 package custodytest
 
 import (

@@ -1,11 +1,10 @@
 // Package kms keeps small secrets under a key of AWS KMS, and signs with an
 // Ed25519 key that never leaves it.
 //
-// It imports custody, identity, problem, obs and the AWS SDK. The invariants:
-// a box opens only under the key and the context it was sealed for, and only
-// that is called damage — a key service that is away, throttles, or refuses
-// access is Unavailable, because the box may be whole; no secret and no key id
-// shows in an error's text or in what fmt prints.
+// The invariants: a box opens only under the key and the context it was sealed
+// for, and only that is called damage — a key service that is away, throttles,
+// or refuses access is Unavailable, because the box may be whole; no secret and
+// no key id shows in an error's text or in what fmt prints.
 package kms
 
 import (

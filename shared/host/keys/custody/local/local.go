@@ -1,9 +1,9 @@
-// Package local is the vault of a home on one machine: secrets are sealed with
+// Package local is the vault of a host on one machine: secrets are sealed with
 // XChaCha20-Poly1305 under a random key in a file that only its owner reads.
 //
-// It imports custody, durable and problem. The invariants: a key file is whole or
-// absent, made once and never overwritten, because all that lies under it dies
-// with it; the key shows nowhere.
+// The invariants: a key file is whole or absent, made once and never
+// overwritten, because all that lies under it dies with it; the key shows
+// nowhere.
 package local
 
 import (
@@ -28,7 +28,7 @@ type Vault struct {
 	rand io.Reader
 }
 
-// FromHex makes the vault of a 32-byte key in 64 hex digits, for homes that
+// FromHex makes the vault of a 32-byte key in 64 hex digits, for hosts that
 // keep no file. The error never shows the key.
 func FromHex(key string, rand io.Reader) (*Vault, error) {
 	b, err := hex.DecodeString(key)

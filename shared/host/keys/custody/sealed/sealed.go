@@ -1,9 +1,9 @@
 // Package sealed signs for hosted vacants whose seeds lie sealed in the store.
 // A seed is opened once, kept in memory for a while, and wiped.
 //
-// It imports custody, identity and problem. The invariants: a key signs only
-// for the id it was asked for; a key whose time is over signs nothing more, and
-// is wiped no earlier than its last signature under way is made.
+// The invariants: a key signs only for the id it was asked for; a key whose
+// time is over signs nothing more, and is wiped no earlier than its last
+// signature under way is made.
 package sealed
 
 import (

@@ -1,9 +1,9 @@
 // Package bleve keeps a search index in a folder or in memory, with the
 // segments of bleve's scorch.
 //
-// It imports host/registry/search, problem and bleve. The invariants are search.Index's;
-// besides, a batch that Apply acknowledged survives a crash, with its mark, and
-// a crash leaves the batch whole or not at all.
+// The invariants are search.Index's; besides, a batch that Apply acknowledged
+// survives a crash, with its mark, and a crash leaves the batch whole or not at
+// all.
 //
 // # How a query is answered
 //
@@ -53,7 +53,7 @@ const (
 	// store is the folder of the segments, where scorch's own copies put it.
 	store = "store"
 	// format is raised when the terms change: an index of another format is
-	// refused, and made anew by whoever opens it.
+	// refused, and made again by whoever opens it.
 	format = "2"
 	// workers that cut documents into terms.
 	workers = 2
@@ -66,7 +66,7 @@ var (
 )
 
 // ErrFormat is in the chain of the error of an index whose format is not this
-// program's. It has to be made anew.
+// program's. It has to be made again.
 var ErrFormat = errors.New("the search index has another format")
 
 // Open opens the index in dir, made if absent. One process at a time has it: a
@@ -106,7 +106,7 @@ func open(path string) (*Index, error) {
 }
 
 // openError tells an index that another process has, and a folder that cannot
-// be used, from one that is damaged and has to be made anew.
+// be used, from one that is damaged and has to be made again.
 func openError(err error) error {
 	if problem.Is(err, problem.Damaged) {
 		return err
@@ -227,7 +227,7 @@ func (x *Index) reading(fn func(*scorch.IndexSnapshot) error) error {
 
 // guarded makes an error of a panic: a segment file that is cut or overwritten
 // is not told from a good one when it is opened, and makes the reader of
-// segments panic. Who gets the error makes the index anew.
+// segments panic. Who gets the error makes the index again.
 func guarded(fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

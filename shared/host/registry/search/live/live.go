@@ -1,11 +1,11 @@
 // Package live keeps a search index up to date with the registry's feed of
-// changes, and makes one anew from it.
+// changes, and makes one again from it.
 //
-// It imports host/registry/search, host/registry and problem. The invariant: the index's
-// mark never passes a change that the index has not got, but for those of the
-// last Overlap. What is written at one time does not become visible in order, so
-// a reader begins Overlap before the time at which all was read the last time:
-// this process's own last reading, or else the mark.
+// The invariant: the index's mark never passes a change that the index has not
+// got, but for those of the last Overlap. What is written at one time does not
+// become visible in order, so a reader begins Overlap before the time at which
+// all was read the last time: this process's own last reading, or else the
+// mark.
 package live
 
 import (
@@ -21,7 +21,7 @@ import (
 )
 
 // Overlap is how far behind the mark a reader begins: more than the sparse
-// index lags in any home, and than clocks of hosts differ.
+// index lags in any host, and than clocks of hosts differ.
 const Overlap = 30 * time.Second
 
 const (

@@ -204,7 +204,7 @@ func TestAnIndexThatIsRemovedIsNeitherEmptyNorMadeByAWrite(t *testing.T) {
 	again := opened(t, nil, name)
 	marked(t, again, "")
 	if got := found(t, again); len(got) != 0 {
-		t.Errorf("Query() of an index made anew = %v, want none", got)
+		t.Errorf("Query() of an index made again = %v, want none", got)
 	}
 }
 

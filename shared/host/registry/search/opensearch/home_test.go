@@ -80,6 +80,6 @@ func TestAHostFindsItsVacantsInTheCluster(t *testing.T) {
 	}
 	marked(t, another, mark)
 	if n, err := another.Count(t.Context()); err != nil || n != 2 {
-		t.Errorf("Count() of an index made anew = %d, %v, want 2", n, err)
+		t.Errorf("Count() of an index made again = %d, %v, want 2", n, err)
 	}
 }

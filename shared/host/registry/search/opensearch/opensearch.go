@@ -1,18 +1,18 @@
 // Package opensearch keeps a search index in a cluster of OpenSearch 2, for
 // hosts whose cards do not fit into one process.
 //
-// It imports host/registry/search, problem and opensearch-go. The invariants are
-// search.Index's. Ranks are this project's own: every clause of a query has a
-// constant score, and nothing depends on how often a word is in other entries.
+// The invariants are search.Index's. Ranks are this project's own: every clause
+// of a query has a constant score, and nothing depends on how often a word is
+// in other entries.
 //
 // # What the cluster does, and what not
 //
 // Texts are normalised and cut into words before they get there: the cluster's
 // own analysis differs between versions and plugins. It gets the words of an
 // entry by group as keywords, which it finds exactly and by prefix, and cuts
-// them into trigrams with positions (single letters and bigrams too where
-// words are not written apart), which it finds as phrases. So a part of a word
-// costs the reading of a few postings, not a walk over the dictionary.
+// them into trigrams with positions (single letters and bigrams too where words
+// are not written apart), which it finds as phrases. So a part of a word costs
+// the reading of a few postings, not a walk over the dictionary.
 //
 // A cluster has no batch that is whole or not at all. Instead nothing written
 // is shown before Apply has written all of it, since the index is refreshed by

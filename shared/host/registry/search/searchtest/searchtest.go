@@ -1,9 +1,9 @@
-// Package searchtest is the contract of search.Index, executable. Every
-// adapter passes it: Run(t, open) with a function that opens an empty index.
+// Package searchtest is the contract of search.Index, executable. Every adapter
+// passes it: Run(t, open) with a function that opens an empty index.
 //
-// It imports host/registry/search, floor 1 and problem. The invariant: what an index
-// answers is what a scan of all entries would (Scan), in the same order, with
-// the same ranks. Corpus makes entries to try and to measure with.
+// The invariant: what an index answers is what a scan of all entries would
+// (Scan), in the same order, with the same ranks. Corpus makes entries to try
+// and to measure with.
 package searchtest
 
 import (

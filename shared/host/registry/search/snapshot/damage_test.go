@@ -55,7 +55,7 @@ func TestADamagedArchiveIsRefusedAndReplacedByTheNextPublication(t *testing.T) {
 		"all of it, by zero bytes": func(b []byte) []byte { return make([]byte, len(b)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHome(t)
+			h := newFixture(t)
 			s, _ := h.process()
 			v := h.publish(s, text("index"), snapshot.Version{})
 			h.write(v.Manifest.Archive, damage(h.body(v.Manifest.Archive)))
@@ -76,7 +76,7 @@ func TestADamagedArchiveIsRefusedAndReplacedByTheNextPublication(t *testing.T) {
 }
 
 func TestAMissingArchiveIsDamageAndNotAnEmptyIndex(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	s, _ := h.process()
 	v := h.publish(s, text("index"), snapshot.Version{})
 	if err := h.blobs.Blobs.Delete(t.Context(), v.Manifest.Archive); err != nil {
@@ -90,7 +90,7 @@ func TestAMissingArchiveIsDamageAndNotAnEmptyIndex(t *testing.T) {
 }
 
 func TestADamagedManifestIsReplacedByTheNextPublication(t *testing.T) {
-	good := newHome(t)
+	good := newFixture(t)
 	s, _ := good.process()
 	m := good.publish(s, text("index"), snapshot.Version{}).Manifest
 	for name, body := range map[string]string{
@@ -109,7 +109,7 @@ func TestADamagedManifestIsReplacedByTheNextPublication(t *testing.T) {
 		"without end":     manifestOf(t, m) + strings.Repeat(" ", 20<<10),
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHome(t)
+			h := newFixture(t)
 			h.write(manifestKey, []byte(body))
 			s, _ := h.process()
 			v, folder, err := s.Load(t.Context())
@@ -163,7 +163,7 @@ func tarOf(t testing.TB, files ...file) []byte {
 }
 
 // serve makes an archive the one that the manifest names, sum and all.
-func serve(t *testing.T, h *home, archive []byte) {
+func serve(t *testing.T, h *fixture, archive []byte) {
 	t.Helper()
 	sum := sha256.Sum256(archive)
 	m := snapshot.Manifest{Format: 1, Archive: snapshot.Prefix + "a.tar", SHA256: hex.EncodeToString(sum[:]), Size: int64(len(archive))}
@@ -184,7 +184,7 @@ func TestAnArchiveWritesNothingOutsideItsFolder(t *testing.T) {
 		"a file as a folder": {{name: "a", body: "x"}, {name: "a/b", body: "y"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHome(t)
+			h := newFixture(t)
 			serve(t, h, tarOf(t, files...))
 			s, dir := h.process()
 			if _, folder, err := s.Load(t.Context()); err == nil {
@@ -265,7 +265,7 @@ func TestAnArchiveTakesNoMoreRoomThanItHas(t *testing.T) {
 	header := tarHeader(t, map[string]string{
 		"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "a", "GNU.sparse.realsize": "8589934592",
 	})
-	h := newHome(t)
+	h := newFixture(t)
 	serve(t, h, append(header, sparse...))
 	s, dir := h.process()
 	if _, folder, err := s.Load(t.Context()); !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "room") {

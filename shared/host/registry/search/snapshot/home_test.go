@@ -55,31 +55,31 @@ func read(t *testing.T, dir string) string {
 	return string(first)
 }
 
-// home is a bucket, and a clock that the tests set.
-type home struct {
+// fixture is a bucket, and a clock that the tests set.
+type fixture struct {
 	t     *testing.T
 	blobs *faulty
 	now   time.Time
 }
 
-func newHome(t *testing.T) *home {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f, err := files.Open(t.TempDir(), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &home{t: t, blobs: &faulty{Blobs: f, at: -1}, now: time.Now()}
+	return &fixture{t: t, blobs: &faulty{Blobs: f, at: -1}, now: time.Now()}
 }
 
 // process is what one process has: a folder of its own.
-func (h *home) process() (*snapshot.Snapshots, string) {
+func (h *fixture) process() (*snapshot.Snapshots, string) {
 	dir := h.t.TempDir()
 	return snapshot.New(snapshot.Config{
 		Blobs: h.blobs, Now: func() time.Time { return h.now }, Rand: rand.Reader, Dir: dir,
 	}), dir
 }
 
-func (h *home) publish(s *snapshot.Snapshots, index snapshot.Source, base snapshot.Version) snapshot.Version {
+func (h *fixture) publish(s *snapshot.Snapshots, index snapshot.Source, base snapshot.Version) snapshot.Version {
 	h.t.Helper()
 	v, err := s.Publish(h.t.Context(), index, base)
 	if err != nil {
@@ -89,7 +89,7 @@ func (h *home) publish(s *snapshot.Snapshots, index snapshot.Source, base snapsh
 }
 
 // loaded is what a process that starts now gets.
-func (h *home) loaded() (snapshot.Version, string) {
+func (h *fixture) loaded() (snapshot.Version, string) {
 	h.t.Helper()
 	s, _ := h.process()
 	v, dir, err := s.Load(h.t.Context())
@@ -100,7 +100,7 @@ func (h *home) loaded() (snapshot.Version, string) {
 }
 
 // archives are the keys of the archives, and manifest is its text.
-func (h *home) archives() (keys []string) {
+func (h *fixture) archives() (keys []string) {
 	h.t.Helper()
 	page, _, err := h.blobs.Blobs.List(h.t.Context(), snapshot.Prefix, blob.MaxPage, "")
 	if err != nil {
@@ -114,14 +114,14 @@ func (h *home) archives() (keys []string) {
 	return keys
 }
 
-func (h *home) write(key string, body []byte) {
+func (h *fixture) write(key string, body []byte) {
 	h.t.Helper()
 	if _, err := h.blobs.Blobs.Put(h.t.Context(), key, bytes.NewReader(body), int64(len(body)), blob.If{}); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *home) body(key string) []byte {
+func (h *fixture) body(key string) []byte {
 	h.t.Helper()
 	o, err := h.blobs.Blobs.Get(h.t.Context(), key)
 	if err != nil {

@@ -29,7 +29,7 @@ func openIndex(t testing.TB, dir string) *bleve.Index {
 // TestAnIndexIsPublishedLoadedChangedAndPublishedAgain is the life of the index
 // of a host on AWS: one process makes it, another goes on from there.
 func TestAnIndexIsPublishedLoadedChangedAndPublishedAgain(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	entries := searchtest.NewCorpus(7).Entries(300)
 	asked := search.Query{Words: []string{"t"}, Limit: 50}
 	same := func(x search.Index, want []search.Entry) {
@@ -76,11 +76,11 @@ var cards = flag.Int("cards", 10_000, "entries of the benchmark's index")
 // BenchmarkLoad is what a process does that begins to serve searches: read the
 // manifest, fetch, verify and unpack the archive, open the index and answer.
 func BenchmarkLoad(b *testing.B) {
-	home, err := files.Open(b.TempDir(), time.Now())
+	fixture, err := files.Open(b.TempDir(), time.Now())
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := snapshot.New(snapshot.Config{Blobs: home, Now: time.Now, Rand: rand.Reader, Dir: b.TempDir()})
+	s := snapshot.New(snapshot.Config{Blobs: fixture, Now: time.Now, Rand: rand.Reader, Dir: b.TempDir()})
 	corpus := searchtest.NewCorpus(1)
 	x := openIndex(b, b.TempDir())
 	for left := *cards; left > 0; left -= 1000 {

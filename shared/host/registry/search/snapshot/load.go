@@ -128,7 +128,7 @@ func write(from io.Reader, path string) error {
 	return nil
 }
 
-// unpacking tells a home that broke off, and a full disk, from a bad archive.
+// unpacking tells a host that broke off, and a full disk, from a bad archive.
 func unpacking(err error) error {
 	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return problem.Wrap(problem.Internal, path, "unpacking the search index")

@@ -1,12 +1,11 @@
 // Package snapshot publishes whole search indexes as blobs and loads them
 // elsewhere: one process builds the index, any number serve it.
 //
-// It imports store/blob and problem. A snapshot is an archive (a tar of regular
-// files) under a name of its own, and a manifest under a fixed name that says
-// which archive holds. The invariants: an archive is whole before a
-// manifest names it, and is not removed while the manifest does; a manifest is
-// replaced only by who built upon it; a loaded folder is one whose archive had
-// the manifest's SHA-256.
+// A snapshot is an archive (a tar of regular files) under a name of its own,
+// and a manifest under a fixed name that says which archive holds. The
+// invariants: an archive is whole before a manifest names it, and is not
+// removed while the manifest does; a manifest is replaced only by who built
+// upon it; a loaded folder is one whose archive had the manifest's SHA-256.
 package snapshot
 
 import (
@@ -28,7 +27,7 @@ const (
 	// orphanAge is when an archive that no manifest names is removed. A loader
 	// has read the manifest that named it within the time of one download.
 	orphanAge = time.Hour
-	// checkEvery is how often Newer asks the home: a request a second of
+	// checkEvery is how often Newer asks the host: a request a second of
 	// thousands of processes would cost more than the index.
 	checkEvery = 10 * time.Second
 	// tries at what others change meanwhile, and at an unknown outcome.
@@ -67,7 +66,7 @@ type Config struct {
 	Dir string
 }
 
-// Snapshots are those of one home. They are safe for concurrent use.
+// Snapshots are those of one host. They are safe for concurrent use.
 type Snapshots struct {
 	cfg   Config
 	watch watch

@@ -19,7 +19,7 @@ import (
 const manifestKey = snapshot.Prefix + "manifest.json"
 
 func TestWhatIsPublishedIsLoadedElsewhere(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	s, dir := h.process()
 	if v, got := h.loaded(); got != "" || v != (snapshot.Version{}) {
 		t.Errorf("Load() of nothing = %+v, %q, want the zero Version", v, got)
@@ -45,7 +45,7 @@ func TestWhatIsPublishedIsLoadedElsewhere(t *testing.T) {
 }
 
 func TestOfTwoIndexersOneWinsAndTheOtherBeginsAnew(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	one, _ := h.process()
 	two, _ := h.process()
 	base := h.publish(one, text("base"), snapshot.Version{})
@@ -73,7 +73,7 @@ func TestOfTwoIndexersOneWinsAndTheOtherBeginsAnew(t *testing.T) {
 }
 
 func TestManyIndexersLoseNoUpdate(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	one, _ := h.process()
 	h.publish(one, text("."), snapshot.Version{})
 	// The faults' bookkeeping is for one goroutine.
@@ -117,7 +117,7 @@ func TestEveryFaultLeavesTheOldIndexOrTheNewOne(t *testing.T) {
 	}{{"not applied", false, false}, {"answer lost", true, false}, {"crash before", false, true}, {"crash after", true, true}} {
 		t.Run(fault.name, func(t *testing.T) {
 			for at := 0; ; at++ {
-				h := newHome(t)
+				h := newFixture(t)
 				s, _ := h.process()
 				old := h.publish(s, text("old"), snapshot.Version{})
 				h.blobs.calls, h.blobs.at, h.blobs.applied, h.blobs.ever = nil, at, fault.applied, fault.ever
@@ -154,7 +154,7 @@ func TestEveryFaultLeavesTheOldIndexOrTheNewOne(t *testing.T) {
 }
 
 func TestAnArchiveThatNobodyNamesIsRemovedAfterAnHour(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	s, _ := h.process()
 	const orphan = snapshot.Prefix + "0123456789abcdef0123456789abcdef.tar"
 	h.write(orphan, []byte("what a crash left"))
@@ -174,7 +174,7 @@ func TestAnArchiveThatNobodyNamesIsRemovedAfterAnHour(t *testing.T) {
 }
 
 func TestALoaderWhoseArchiveIsReplacedAndSweptLoadsTheNewOne(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	s, _ := h.process()
 	v := h.publish(s, text("old"), snapshot.Version{})
 	h.blobs.before = func(call string) {
@@ -190,7 +190,7 @@ func TestALoaderWhoseArchiveIsReplacedAndSweptLoadsTheNewOne(t *testing.T) {
 }
 
 func TestAHomeIsAskedOnceInTenSeconds(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	s, _ := h.process()
 	first := h.publish(s, text("first"), snapshot.Version{})
 	reader, _ := h.process()
@@ -223,7 +223,7 @@ func TestAHomeIsAskedOnceInTenSeconds(t *testing.T) {
 	h.now = h.now.Add(10 * time.Second)
 	h.blobs.calls, h.blobs.at, h.blobs.ever = nil, 0, true
 	if _, err := reader.Newer(t.Context(), held); !problem.Is(err, problem.Unavailable) {
-		t.Errorf("Newer() of a home in trouble = %v, want Unavailable", err)
+		t.Errorf("Newer() of a host in trouble = %v, want Unavailable", err)
 	}
 	newer(false, 0)
 	h.blobs.at = -1
@@ -232,7 +232,7 @@ func TestAHomeIsAskedOnceInTenSeconds(t *testing.T) {
 }
 
 func TestAnIndexThatCannotBeCopiedPublishesNothing(t *testing.T) {
-	h := newHome(t)
+	h := newFixture(t)
 	s, dir := h.process()
 	broken := brokenIndex{text("x"), errors.New("the index broke")}
 	if _, err := s.Publish(t.Context(), broken, snapshot.Version{}); !errors.Is(err, broken.err) {

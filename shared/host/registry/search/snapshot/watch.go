@@ -24,7 +24,7 @@ func (w *watch) saw(tag string, at time.Time) {
 
 // Newer reports whether another version than held is published. It asks the
 // home at most once in ten seconds and repeats the last answer in between, so
-// it can stand before every query. Unavailable counts as an answer too: a home
+// it can stand before every query. Unavailable counts as an answer too: a host
 // in trouble is not asked more often.
 func (s *Snapshots) Newer(ctx context.Context, held Version) (bool, error) {
 	now := s.cfg.Now()

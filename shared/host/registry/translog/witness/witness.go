@@ -2,10 +2,10 @@
 // everything that the host shows against what the host signed, and what it
 // signed now against what it signed before.
 //
-// It imports translog, registryclient, floor 1, durable, lockfile and problem. The invariants: of
-// what a host says only signatures and hashes count; whatever does not fit
-// together is a problem of kind Untrusted that says what in plain words, and
-// nothing else is; what is remembered moves on only after everything held.
+// The invariants: of what a host says only signatures and hashes count;
+// whatever does not fit together is a problem of kind Untrusted that says what
+// in plain words, and nothing else is; what is remembered moves on only after
+// everything held.
 package witness
 
 import (

@@ -96,7 +96,7 @@ func (h *host) append(e event.Event) {
 	next := logged{e, prev, e.Hash(prev)}
 	h.events = append(h.events, next)
 	data := append(slices.Clone(next.hash[:]), prev[:]...)
-	if err := h.home.Commit(h.t.Context(), store.Append{Stream: stream, Position: uint64(len(h.events)), Attempt: store.Attempt{1}, Data: data}); err != nil {
+	if err := h.home.Commit(h.t.Context(), store.Append{Stream: stream, Position: uint64(len(h.events)), WriteID: store.WriteID{1}, Data: data}); err != nil {
 		h.t.Fatal(err)
 	}
 }
