@@ -16,9 +16,9 @@ import (
 type fate string
 
 const (
-	anew       fate = "accepted again"                    // the dead host left no trace
+	anew       fate = "accepted again"                   // the dead host left no trace
 	pending    fate = "pending, and unanswered when due" // it was accepted and never decided
-	doubtful   fate = "accepted again, or pending"        // by which of two calls side by side was quicker
+	doubtful   fate = "accepted again, or pending"       // by which of two calls side by side was quicker
 	decided    fate = "pending, or the stored reply"     // by what was quicker, its answer or what is kept beside it
 	unanswered fate = "unanswered"                       // it was accepted and is void
 	stored     fate = "the stored reply"                 // it was answered

@@ -138,6 +138,7 @@ func inOrder(ctx context.Context, stages []stage, d depth, fetched downloads, ti
 	}
 	return c
 }
+
 // choose returns the named stages in their order, or those of the depth if none
 // is named.
 func choose(d depth, names []string) ([]stage, error) {

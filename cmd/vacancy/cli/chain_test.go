@@ -94,9 +94,9 @@ func TestACheckOfAHomeIsShownAsWritten(t *testing.T) {
 		golden(t, name, out)
 	}
 	for args, code := range map[string]int{
-		"verify --data elsewhere":   problem.ExitNotFound,
+		"verify --data elsewhere":      problem.ExitNotFound,
 		"verify file --data directory": problem.ExitUsage,
-		"verify a b":                problem.ExitUsage,
+		"verify a b":                   problem.ExitUsage,
 	} {
 		if got, out, errs := whole.run("", strings.Fields(args)...); got != code || out != "" || errs == "" {
 			t.Errorf("vacancy %s = exit %d, %q, %q; want %d", args, got, out, errs, code)
