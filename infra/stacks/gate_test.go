@@ -53,7 +53,7 @@ func TestTheGatesLogHasNoData(t *testing.T) {
 
 // The machine may start the functions of its steps and no other, and only the
 // handler of the gate may start the machine.
-func TestTheGateStartsItsStepsAndOnlyItsDoorStartsTheGate(t *testing.T) {
+func TestTheGateStartsItsStepsAndOnlyItsHandlerStartsTheGate(t *testing.T) {
 	functions := synth(t, standard).template(t, "functions")
 	var may []string
 	for _, s := range at(policy(t, functions, "gate"), "Statement").([]any) {

@@ -26,7 +26,7 @@ type grants struct {
 	rows      []string // operations on the table of rows
 	docs      []access // on documents
 	listed    bool     // Query of the sparse index of docs, where registrations lie
-	litters   bool     // Query of the part of it where a parent's children lie
+	childrenIndexes   bool     // Query of the part of it where a parent's children lie
 	snapshots []string // operations on the bucket's objects of the search index
 	seals     bool     // Encrypt under the sealing key
 	opens     bool     // Decrypt of what is sealed under it
@@ -198,7 +198,7 @@ func steps() []function {
 			grants{rows: looked, docs: reads(get, successes, registrations)}),
 		step("collusion", "third step of the gate: whether the child is somebody else's double", append(tables, "VACANCY_SEAL_KEY"),
 			grants{rows: looked, docs: reads([]string{"GetItem", "Query"}, registrations, records, kin, observed, textKeyPartition),
-				litters: true, opens: true, textsOnly: true}),
+				childrenIndexes: true, opens: true, textsOnly: true}),
 		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
 			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, successes, registrations, revoked, records, aboutHost),
 				access{"Commit", []string{"PutItem"}, []string{attempts, successes, registrations, records}})}),

@@ -74,22 +74,24 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], found[1])
 }
 
-// readmeLine is the command: readme FILE SUBSTRING writes the one line of the README that has the
-// substring to FILE, so that what the README shows is what the story runs.
+// readmeLine is the command: readme FILE SUBSTRING writes the one line of the
+// READMEs with the substring to FILE, so that the story runs what they show.
 func readmeLine(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: readme FILE SUBSTRING")
 	}
-	b, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	ts.Check(err)
 	var found []string
-	for line := range strings.Lines(string(b)) {
-		if strings.Contains(line, args[1]) && !strings.Contains(line, "`") {
-			found = append(found, line)
+	for _, readme := range []string{"README.md", "cmd/vacancy/README.md"} {
+		b, err := os.ReadFile(filepath.Join("..", "..", readme))
+		ts.Check(err)
+		for line := range strings.Lines(string(b)) {
+			if strings.Contains(line, args[1]) && !strings.Contains(line, "`") {
+				found = append(found, line)
+			}
 		}
 	}
 	if len(found) != 1 {
-		ts.Fatalf("the README has %d lines with %q, want 1", len(found), args[1])
+		ts.Fatalf("the READMEs have %d lines with %q, want 1", len(found), args[1])
 	}
 	// The README shows the address that dev takes by default; the story's host
 	// has a free one.

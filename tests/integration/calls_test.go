@@ -122,7 +122,7 @@ func TestStatesRefuseCallsAndKeepAnswers(t *testing.T) {
 	s.whole(t)
 }
 
-func TestAResetBeginsAnewAndTheOldAnswersStay(t *testing.T) {
+func TestAResetBeginsFreshAndTheOldAnswersStay(t *testing.T) {
 	s := shared(t)
 	p := s.pair(t, s.vacant(t))
 	e, first := p.say("before")

@@ -33,7 +33,7 @@ func request(t *testing.T, client *http.Client, method, url, authorization strin
 }
 
 // Only the key of this stage that was made last opens its admin socket.
-func TestOnlyTheStagesOwnKeyOpensItsControlDoors(t *testing.T) {
+func TestOnlyTheStagesOwnKeyOpensItsControlHandlers(t *testing.T) {
 	s := shared(t)
 	foreign := string(neighbour(t).OperatorKey)
 	revoked := string(s.OperatorKey)

@@ -345,8 +345,8 @@ func TestAnIndexIsPublishedAndLoadedByAFreshSearch(t *testing.T) {
 		t.Errorf("a fresh search read %v of the bucket, want the manifest and its archive", loaded)
 	}
 	s.invoke(t, "indexer-reindex")
-	if anew := s.manifest(t); anew.Archive == m.Archive || anew.Entries < m.Entries {
-		t.Errorf("the index made again is %+v, want another with as many entries as %+v", anew, m)
+	if fresh := s.manifest(t); fresh.Archive == m.Archive || fresh.Entries < m.Entries {
+		t.Errorf("the index made again is %+v, want another with as many entries as %+v", fresh, m)
 	}
 }
 

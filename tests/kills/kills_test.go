@@ -219,7 +219,7 @@ func callAgain(s *stage, p process, r request, first *response, then fate) {
 		}
 	}
 	switch then {
-	case anew:
+	case fresh:
 		if r.envelope.To == s.target.vacant(s.t, "failing") {
 			read(p.do, 500, call.Unanswered)
 			break
@@ -274,7 +274,7 @@ func resetAgain(s *stage, p process, r request, _ *response, then fate) {
 	got, err := p.do(r)
 	a := s.read(r.envelope, got, err)
 	switch {
-	case then == anew && a.Status == 200:
+	case then == fresh && a.Status == 200:
 	case then == done && a.Status == 409 && a.Code == "floor":
 	default:
 		s.t.Fatalf("reset again: %v, want it %s", a, then)
@@ -286,7 +286,7 @@ func resetAgain(s *stage, p process, r request, _ *response, then fate) {
 // pageAgain wants what changes nothing to be there again.
 func pageAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.t.Helper()
-	if got, err := p.do(r); err != nil || got.status != 200 || then != anew {
+	if got, err := p.do(r); err != nil || got.status != 200 || then != fresh {
 		s.t.Fatalf("again: %d %s, %v; want 200, %s", got.status, got.body, err, then)
 	}
 	s.next(p)
@@ -323,7 +323,7 @@ func createAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.t.Helper()
 	got, err := p.do(r)
 	s.must(err)
-	if want := map[fate]int{anew: 201, done: 409}[then]; got.status != want {
+	if want := map[fate]int{fresh: 201, done: 409}[then]; got.status != want {
 		s.t.Fatalf("create again: %d %s, want %d, %s", got.status, got.body, want, then)
 	}
 	s.caller.To = decode[admin.Vacant](s.t, s.get(p, "/v1/admin/vacants/novel")).ID
@@ -333,7 +333,7 @@ func createAgain(s *stage, p process, r request, _ *response, then fate) {
 func changeAgain(from, to lifecycle.State) func(*stage, process, request, *response, fate) {
 	return func(s *stage, p process, r request, _ *response, then fate) {
 		s.t.Helper()
-		want := map[fate]lifecycle.State{anew: from, done: to}[then]
+		want := map[fate]lifecycle.State{fresh: from, done: to}[then]
 		if got := decode[admin.Vacant](s.t, s.get(p, "/v1/admin/vacants/echo")).State; got != want {
 			s.t.Fatalf("the vacant is %s, want %s, %s", got, want, then)
 		}
@@ -367,7 +367,7 @@ func publishAgain(seq map[fate]uint64, before, after string) func(*stage, proces
 				s.t.Fatalf("the registry says %d %s, want %q, %s", got.status, got.body, want, then)
 			}
 		}
-		says(map[fate]string{anew: before, done: after}[then])
+		says(map[fate]string{fresh: before, done: after}[then])
 		got, err := p.do(r)
 		s.must(err)
 		if made := decode[admin.Published](s.t, got); got.status != 200 || made.Receipt.Seq != seq[then] {
@@ -383,7 +383,7 @@ func graduateAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.t.Helper()
 	got, err := p.do(request{path: "/v1/capability_card/" + s.target.vacant(s.t, "clerk").String()})
 	s.must(err)
-	if want := map[fate]int{anew: 404, pending: 404, done: 200}[then]; got.status != want {
+	if want := map[fate]int{fresh: 404, pending: 404, done: 200}[then]; got.status != want {
 		s.t.Fatalf("the child's card: %d %s, want %d, %s", got.status, got.body, want, then)
 	}
 	got, err = p.do(r)

@@ -46,7 +46,7 @@ var inert = []string{
 // excepted open connections too, each to what nobody outside the host chooses.
 var excepted = map[string]string{
 	"shared/front/onlambda":                    "Lambda's own runtime, and AWS",
-	"shared/front/serve/control.go":            "the admin socket of the same home, for the command line",
+	"shared/front/serve/admin.go":              "the admin socket of the same home, for the command line",
 	"shared/front/serve/socket.go":             "whether another process has this home's socket",
 	"shared/host/keys/custody/kms":             "AWS",
 	"shared/host/client/dispatch/http.go":      "a person's own machine: whom to call is the person's choice",

@@ -468,14 +468,14 @@ func TestTheCommandKnowsEveryFunction(t *testing.T) {
 
 func TestEveryEventThatIsNamedIsThere(t *testing.T) {
 	top := filepath.Join("..", "..", "..")
-	readme, err := os.ReadFile(filepath.Join(top, "README.md"))
+	readme, err := os.ReadFile(filepath.Join(top, "infra", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := (&app{}).invokeCommand()
 	named := regexp.MustCompile(`events/[a-z-]+\.json`).FindAllString(string(readme)+cmd.Long+cmd.Example, -1)
 	if len(named) < 3 {
-		t.Fatalf("found %q, want those of the README and of the help", named)
+		t.Fatalf("found %q, want those of infra/README.md and of the help", named)
 	}
 	for _, path := range named {
 		if _, err := os.Stat(filepath.Join(top, path)); err != nil {

@@ -28,7 +28,7 @@ func TestHostedVacantsAreShownAsWritten(t *testing.T) {
 	golden(t, "show-card", s.must("show", "clerk", "--card"))
 }
 
-func TestRefusalsOfTheControlDoorExitByTheirKind(t *testing.T) {
+func TestRefusalsOfTheControlHandlerExitByTheirKind(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes")
 	for _, tc := range []struct {
@@ -157,7 +157,7 @@ func TestADataFileOfANewerFormatIsRefused(t *testing.T) {
 	}
 }
 
-func TestAMissingSealKeyIsNotMadeAnew(t *testing.T) {
+func TestAMissingSealKeyIsNotMadeFresh(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes")
 	seal := filepath.Join(s.dataHome, "host", sealFile)

@@ -97,7 +97,7 @@ func TestWhatIsNoFamilyExitsByItsKind(t *testing.T) {
 }
 
 // slowGate is a stage whose gate needs a while: a control plane over a real
-// house, and a gate's function with a URL apart.
+// server, and a gate's function with a URL apart.
 type slowGate struct {
 	t       *testing.T
 	handler http.Handler

@@ -11,9 +11,9 @@ import (
 // kill the process at a chosen call and to move its clock. One that is nil
 // changes nothing.
 type Seams struct {
-	Store func(store.Store) store.Store       // before the data file
-	Door  func(serve.Endpoint) serve.Endpoint // before each handler of dev: the public one, then the admin socket
-	Now   func() time.Time
+	Store   func(store.Store) store.Store       // before the data file
+	Handler func(serve.Endpoint) serve.Endpoint // before each handler of dev: the public one, then the admin socket
+	Now     func() time.Time
 }
 
 func (s Seams) store(inner store.Store) store.Store {
@@ -24,9 +24,9 @@ func (s Seams) store(inner store.Store) store.Store {
 }
 
 func (s Seams) endpoints(endpoints ...serve.Endpoint) []serve.Endpoint {
-	if s.Door != nil {
+	if s.Handler != nil {
 		for i := range endpoints {
-			endpoints[i] = s.Door(endpoints[i])
+			endpoints[i] = s.Handler(endpoints[i])
 		}
 	}
 	return endpoints

@@ -102,9 +102,9 @@ func stackNames(stageName string) []string {
 	return names
 }
 
-// doorTime bounds one request to a deployed handler: longer than its function's
+// handlerTime bounds one request to a deployed handler: longer than its function's
 // own time.
-const doorTime = time.Minute
+const handlerTime = time.Minute
 
 // adminClient is the control plane of a deployed stage, opened with the
 // operator key.
@@ -116,7 +116,7 @@ func adminClient(rec stage.Record) *admin.Client {
 // the request goes: it follows no redirect.
 func keyedClient(key stage.Key) *http.Client {
 	return &http.Client{
-		Timeout: doorTime,
+		Timeout: handlerTime,
 		Transport: &operatorKey{key, &http.Transport{
 			DialContext: dispatch.Dial, Proxy: dispatch.Proxy, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
 		}},

@@ -9,7 +9,7 @@ type GraduationModel struct {
 	WriteUnits float64 `json:"write_units"`
 	ReadUnits  float64 `json:"read_units"`
 	Lines      float64 `json:"log_lines"`
-	DoorMS     float64 `json:"billed_ms_of_the_door"`
+	HandlerMS  float64 `json:"billed_ms_of_the_door"`
 	StepMS     float64 `json:"billed_ms_of_a_step"` // most are cold: nobody graduates all day
 	Looks      float64 `json:"looks"`               // how often who waits asks how far it is
 	KMS        float64 `json:"kms_requests"`
@@ -17,7 +17,7 @@ type GraduationModel struct {
 
 // DefaultGraduation is one of a child and a parent that are both hosted here.
 func DefaultGraduation() GraduationModel {
-	return GraduationModel{WriteUnits: 60, ReadUnits: 120, Lines: 30, DoorMS: 50, StepMS: 400, Looks: 5, KMS: 3}
+	return GraduationModel{WriteUnits: 60, ReadUnits: 120, Lines: 30, HandlerMS: 50, StepMS: 400, Looks: 5, KMS: 3}
 }
 
 // graduations is the unit of its formulas.
@@ -35,13 +35,13 @@ func (m GraduationModel) Graduations(s Shape, l List, n float64) []Line {
 	}
 	steps := float64(s.Transitions - 2) // all but its start and its end
 	started := 1 + m.Looks + steps
-	busy := (1+m.Looks)*gigabytes(handler)*m.DoorMS + steps*gigabytes(step)*m.StepMS
+	busy := (1+m.Looks)*gigabytes(handler)*m.HandlerMS + steps*gigabytes(step)*m.StepMS
 	return []Line{
 		l.line("transitions", Transitions, n*float64(s.Transitions), "of one that is accepted; a refusal has fewer, or one more",
 			"%d x %s %s", s.Transitions, number(n), graduations),
 		l.line("invocations", LambdaRequests, n*started, "the handler, and each step", "%s x %s %s", number(started), number(n), graduations),
 		l.line("compute", compute(step), n*busy/1000, "starting the functions is billed too",
-			"(%s x %d MB x %s ms + %s x %d MB x %s ms) x %s %s", number(1+m.Looks), handler.MemoryMB, number(m.DoorMS), number(steps), step.MemoryMB, number(m.StepMS),
+			"(%s x %d MB x %s ms + %s x %d MB x %s ms) x %s %s", number(1+m.Looks), handler.MemoryMB, number(m.HandlerMS), number(steps), step.MemoryMB, number(m.StepMS),
 			number(n), graduations),
 		l.line("written", WriteUnits, n*m.WriteUnits, "the attempt, and the one transaction that opens the child", "%s units x %s %s", number(m.WriteUnits), number(n), graduations),
 		l.line("read", ReadUnits, n*m.ReadUnits, "most of it evidence: 50 answers of each vacant at most", "%s units x %s %s", number(m.ReadUnits), number(n), graduations),

@@ -25,7 +25,7 @@ func gated() cost.Shape {
 }
 
 func TestEachLineOfAGraduationIsUnitsTimesPrice(t *testing.T) {
-	m := cost.GraduationModel{WriteUnits: 10, ReadUnits: 20, Lines: 2, DoorMS: 100, StepMS: 200, Looks: 1, KMS: 1}
+	m := cost.GraduationModel{WriteUnits: 10, ReadUnits: 20, Lines: 2, HandlerMS: 100, StepMS: 200, Looks: 1, KMS: 1}
 	want := map[string]float64{
 		"transitions": 4e6 / 1e6 * 25,
 		"invocations": 4 * 0.2, // the handler twice, and two steps

@@ -34,9 +34,9 @@ import (
 
 // testServer is a handler over a store in memory.
 type testServer struct {
-	door  http.Handler
-	store store.Store
-	log   *bytes.Buffer
+	handler http.Handler
+	store   store.Store
+	log     *bytes.Buffer
 }
 
 var at = time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
@@ -59,7 +59,7 @@ func newTestServer(t testing.TB, change ...func(*admin.Config)) *testServer {
 	for _, f := range change {
 		f(&c)
 	}
-	h.door = admin.Handler(c)
+	h.handler = admin.Handler(c)
 	return h
 }
 
@@ -73,7 +73,7 @@ func (h *testServer) ask(method, path, body string, change ...func(*http.Request
 		f(r)
 	}
 	w := httptest.NewRecorder()
-	h.door.ServeHTTP(w, r)
+	h.handler.ServeHTTP(w, r)
 	return w
 }
 
@@ -123,7 +123,7 @@ func TestACreationIsPrintedWithoutItsSeed(t *testing.T) {
 	}
 }
 
-func TestAVacantsLifeThroughTheDoor(t *testing.T) {
+func TestAVacantsLifeThroughTheHandler(t *testing.T) {
 	h := newTestServer(t)
 	v := create(t, h, "demo")
 	c, err := card.Parse(v.Card)
@@ -386,12 +386,12 @@ func TestAStorageFaultIsOpaqueOutsideAndWholeInTheLog(t *testing.T) {
 	}
 }
 
-func TestTheClientSpeaksToTheDoor(t *testing.T) {
+func TestTheClientSpeaksToTheHandler(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) {
 		c.Host = ""
 		c.Verify = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "verified") })
 	})
-	s := httptest.NewServer(h.door)
+	s := httptest.NewServer(h.handler)
 	defer s.Close()
 	c := &admin.Client{HTTP: s.Client(), URL: s.URL}
 	ctx := t.Context()

@@ -22,7 +22,7 @@ func (h *testServer) client(t *testing.T) *admin.Client {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Host = admin.SocketHost
-		h.door.ServeHTTP(w, r)
+		h.handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(srv.Close)
 	return &admin.Client{HTTP: srv.Client(), URL: srv.URL}

@@ -31,11 +31,11 @@ func mint(t *testing.T, s store.Store) string {
 	return key
 }
 
-func TestOnlyTheOperatorsKeyOpensTheDoor(t *testing.T) {
+func TestOnlyTheOperatorsKeyOpensTheHandler(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
 	revoked := mint(t, h.store)
 	key, foreign := mint(t, h.store), mint(t, memory.New())
-	h.door = admin.RequireKey(operatorOf(h.store), h.door)
+	h.handler = admin.RequireKey(operatorOf(h.store), h.handler)
 	bearer := func(values ...string) func(*http.Request) {
 		return func(r *http.Request) { r.Header["Authorization"] = values }
 	}
@@ -87,7 +87,7 @@ func TestAKeyThatCannotBeCheckedIsNoWrongKey(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
 	key := mint(t, h.store)
 	away := &storetest.Lossy{Store: h.store, Decide: func(string, []store.Write) storetest.Fate { return storetest.Lost }}
-	h.door = admin.RequireKey(operatorOf(away), h.door)
+	h.handler = admin.RequireKey(operatorOf(away), h.handler)
 	w := h.ask("GET", "/v1/admin/vacants", "", header("Authorization", "Bearer "+key))
 	wantRefusal(t, w, problem.Unavailable, "")
 	if got := w.Header().Get("WWW-Authenticate"); got != "" {
@@ -99,7 +99,7 @@ func TestAKeyThatCannotBeCheckedIsNoWrongKey(t *testing.T) {
 func TestAPageInABrowserGetsNothingEvenWithTheKey(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
 	key := mint(t, h.store)
-	h.door = admin.RequireKey(operatorOf(h.store), h.door)
+	h.handler = admin.RequireKey(operatorOf(h.store), h.handler)
 	w := h.ask("GET", "/v1/admin/vacants", "", header("Authorization", "Bearer "+key), header("Origin", "https://x.example"))
 	wantRefusal(t, w, problem.Forbidden, "")
 }
@@ -107,7 +107,7 @@ func TestAPageInABrowserGetsNothingEvenWithTheKey(t *testing.T) {
 func TestAClientSendsItsKeyAndNeverPrintsIt(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
 	key := mint(t, h.store)
-	srv := httptest.NewServer(admin.RequireKey(operatorOf(h.store), h.door))
+	srv := httptest.NewServer(admin.RequireKey(operatorOf(h.store), h.handler))
 	defer srv.Close()
 	c := admin.Client{HTTP: srv.Client(), URL: srv.URL, Key: key}
 	if _, err := c.Host(t.Context(), ""); err != nil {

@@ -19,7 +19,7 @@ func client(t testing.TB, h *testServer) *admin.Client {
 	t.Helper()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Host = admin.SocketHost
-		h.door.ServeHTTP(w, r)
+		h.handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(web.Close)
 	return &admin.Client{HTTP: web.Client(), URL: web.URL}

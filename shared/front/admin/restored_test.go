@@ -45,7 +45,7 @@ func TestARestoreIsToldPageByPage(t *testing.T) {
 	}
 	m.Store, v.Store = v.Store, m
 	most := 0
-	s := httptest.NewServer(h.door)
+	s := httptest.NewServer(h.handler)
 	t.Cleanup(s.Close)
 	c := &admin.Client{HTTP: s.Client(), URL: s.URL}
 	for cursor, more := "", true; more; {

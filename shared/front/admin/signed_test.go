@@ -237,7 +237,7 @@ func TestAParentAsksForAHundredChildren(t *testing.T) {
 	}
 }
 
-func TestTheDoorForParentsHasNothingElse(t *testing.T) {
+func TestTheHandlerForParentsHasNothingElse(t *testing.T) {
 	f := newFamily(t)
 	for _, c := range []struct {
 		method, path string

@@ -254,7 +254,7 @@ func TestWhatOpensAPairHasATighterLimit(t *testing.T) {
 	}
 }
 
-func TestTheDoorReadsEveryByteBehindTheLimit(t *testing.T) {
+func TestTheHandlerReadsEveryByteBehindTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.OneOf(rapid.IntRange(0, 4096), rapid.IntRange(256<<10-2, 256<<10+2), rapid.IntRange(500<<10, 600<<10)).Draw(t, "size")
 		body := bytes.Repeat([]byte("x"), n)

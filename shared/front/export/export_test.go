@@ -27,7 +27,7 @@ import (
 )
 
 // handler is the admin socket of a host.
-func door(a *hosttest.Caller) http.Handler {
+func handler(a *hosttest.Caller) http.Handler {
 	at := a.Time // the test's own clock goes on
 	c := export.Config{Source: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention}
 	return admin.Handler(admin.Config{
@@ -38,7 +38,7 @@ func door(a *hosttest.Caller) http.Handler {
 // get returns the lines of a stream, with keys and hashes as their form.
 func get(t *testing.T, a *hosttest.Caller, path string) []string {
 	t.Helper()
-	client, url := serve.InProcess(door(a))
+	client, url := serve.InProcess(handler(a))
 	resp, err := client.Get(url + path)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestWhoIsNotThereIsRefused(t *testing.T) {
 		"/v1/admin/chain/" + a.Pair().Caller.String() + "/demo?last=99999999999999999999": problem.Malformed,
 	} {
 		w := httptest.NewRecorder()
-		door(a).ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		handler(a).ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		var r admin.Refusal
 		if err := json.Unmarshal(w.Body.Bytes(), &r); err != nil || w.Code != want.Row().Status || r.Code != want.String() || r.Detail == "" {
 			t.Errorf("GET %s = %d %s, want %v", path, w.Code, w.Body, want)
@@ -131,7 +131,7 @@ func TestAReaderThatGoesEndsTheTransaction(t *testing.T) {
 	for range 300 {
 		a.Call(strings.Repeat("a long message ", 100))
 	}
-	server := httptest.NewServer(door(a))
+	server := httptest.NewServer(handler(a))
 	defer server.Close()
 	ctx, cancel := context.WithCancel(a.Ctx)
 	req, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/v1/admin/chain/"+a.Pair().Caller.String()+"/demo", nil)

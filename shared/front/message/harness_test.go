@@ -33,11 +33,11 @@ import (
 
 // testServer is a whole host behind the handler, over a store in memory.
 type testServer struct {
-	t     *testing.T
-	door  http.Handler
-	host  *call.Host
-	store store.Store
-	log   *bytes.Buffer
+	t       *testing.T
+	handler http.Handler
+	host    *call.Host
+	store   store.Store
+	log     *bytes.Buffer
 
 	mu     sync.Mutex
 	now    time.Time
@@ -70,7 +70,7 @@ func newTestServer(t *testing.T, now time.Time, seeds ...[]byte) *testServer {
 		Store: h.store, Directory: h, Texts: textkeys.New(h.store, vault, h.clock, rand.Reader, 24*time.Hour),
 		Self: func(context.Context) (identity.ID, error) { return self.ID(), nil }, Now: h.clock, Rand: rand.Reader,
 	})
-	h.door = message.Handler(message.Config{Host: h.host, Directory: h, Now: h.clock, Log: slog.New(slog.NewTextHandler(h.log, nil))})
+	h.handler = message.Handler(message.Config{Host: h.host, Directory: h, Now: h.clock, Log: slog.New(slog.NewTextHandler(h.log, nil))})
 	return h
 }
 
@@ -130,7 +130,7 @@ func (h *testServer) post(path, contentType string, body []byte) *http.Response 
 		r.Header.Set("Content-Type", contentType)
 	}
 	w := httptest.NewRecorder()
-	h.door.ServeHTTP(w, r)
+	h.handler.ServeHTTP(w, r)
 	return w.Result()
 }
 
@@ -140,7 +140,7 @@ func (h *testServer) get(path string, header ...string) (*http.Response, []byte)
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	h.door.ServeHTTP(w, r)
+	h.handler.ServeHTTP(w, r)
 	return w.Result(), w.Body.Bytes()
 }
 

@@ -140,7 +140,7 @@ func TestWhateverComesIsAnsweredAndTold(t *testing.T) {
 	}
 }
 
-func TestTheLineOfADoorIsTheOnlyOne(t *testing.T) {
+func TestTheLineOfAHandlerIsTheOnlyOne(t *testing.T) {
 	var b *bench
 	b = newBench(Settings{}, func(_ http.ResponseWriter, r *http.Request) {
 		b.front.log.LogAttrs(r.Context(), slog.LevelInfo, "send", slog.String("verdict", "ok"), slog.Int("status", 200))

@@ -43,7 +43,7 @@ import (
 
 // Env is what a function's handler is made of: the parts that its settings
 // name, and the server over them. A function without tables has a Log alone, one
-// of the search index no house.
+// of the search index no server.
 type Env struct {
 	Settings
 	*serve.Server

@@ -44,7 +44,7 @@ type GraduationsConfig struct {
 // together 96: more are answered 429 too_many, and nothing is kept of them.
 func Graduations(c GraduationsConfig) http.Handler {
 	d := &gateAPI{c, caller{url: c.URL, routed: c.TrustedHost, revoked: c.Revoked, now: c.Now}}
-	return (&doors{log: c.Logger, now: c.Now}).mux(map[string]methods{
+	return (&handlers{log: c.Logger, now: c.Now}).mux(map[string]methods{
 		"/v1/graduations":      {http.MethodPost: d.submit},
 		"/v1/graduations/{id}": {http.MethodGet: d.status},
 	})

@@ -208,7 +208,7 @@ func TestWhatIsSealedIsKeptByCachesForGood(t *testing.T) {
 	}
 }
 
-func TestADoorWithoutALogHasNoneOfItsRoutes(t *testing.T) {
+func TestAHandlerWithoutALogHasNoneOfItsRoutes(t *testing.T) {
 	d := newTestServer(t)
 	bare := registryapi.Registry(registryapi.Config{Registry: d.registry, Now: d.clock, Logger: slog.New(slog.DiscardHandler)})
 	for _, path := range []string{"/v1/checkpoint", "/v1/epoch/1", "/v1/witness"} {

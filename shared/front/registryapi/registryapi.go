@@ -64,7 +64,7 @@ func Registry(c Config) http.Handler {
 	for path, m := range logRoutes(c.Log) {
 		routes[path] = m
 	}
-	return (&doors{log: c.Logger, now: c.Now}).mux(routes)
+	return (&handlers{log: c.Logger, now: c.Now}).mux(routes)
 }
 
 type api struct {

@@ -30,7 +30,7 @@ type handler func(http.ResponseWriter, *http.Request) error
 type methods map[string]handler
 
 // handlers routes by path, renders what is refused, and logs what failed.
-type doors struct {
+type handlers struct {
 	log *slog.Logger
 	now func() time.Time
 }
@@ -38,7 +38,7 @@ type doors struct {
 // mux makes the handler of routes. Every other path is 404: the reference has
 // a dozen placeholders that take anything, keep nothing and answer 200, and
 // whoever calls them should learn that nothing was kept.
-func (d *doors) mux(routes map[string]methods) http.Handler {
+func (d *handlers) mux(routes map[string]methods) http.Handler {
 	mux := http.NewServeMux()
 	for path, m := range routes {
 		mux.HandleFunc(path, d.route(m))
@@ -47,7 +47,7 @@ func (d *doors) mux(routes map[string]methods) http.Handler {
 	return mux
 }
 
-func (d *doors) route(m methods) http.HandlerFunc {
+func (d *handlers) route(m methods) http.HandlerFunc {
 	allowed := make([]string, 0, len(m))
 	for name := range m {
 		allowed = append(allowed, name)
@@ -65,7 +65,7 @@ func (d *doors) route(m methods) http.HandlerFunc {
 
 // serve picks the handler by method. A panic is one failed request: in Lambda
 // it would end the process, and with it what others wait for.
-func (d *doors) serve(m methods, allowed string, w http.ResponseWriter, r *http.Request) (err error) {
+func (d *handlers) serve(m methods, allowed string, w http.ResponseWriter, r *http.Request) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), "")
@@ -88,7 +88,7 @@ func (d *doors) serve(m methods, allowed string, w http.ResponseWriter, r *http.
 
 // line logs a request: changes and faults always, a look only where somebody
 // looks for it. No query is logged: what people search for is theirs.
-func (d *doors) line(r *http.Request, began time.Time, err error) {
+func (d *handlers) line(r *http.Request, began time.Time, err error) {
 	verdict, level := "ok", slog.LevelInfo
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		level = slog.LevelDebug

@@ -34,7 +34,7 @@ type SearchConfig struct {
 // claimed family, by score, no second page.
 func Search(c SearchConfig) http.Handler {
 	s := &searchAPI{c}
-	return (&doors{log: c.Logger, now: c.Now}).mux(map[string]methods{
+	return (&handlers{log: c.Logger, now: c.Now}).mux(map[string]methods{
 		"/v1/search":            {http.MethodGet: s.search},
 		"/v1/search_capability": {http.MethodGet: s.searchCapability},
 		"/v1/query_capability":  {http.MethodPost: s.queryCapability},

@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func TestAHouseAnswersByThePlanOfAComposite(t *testing.T) {
-	h := house(t, memory.New(), "http://127.0.0.1:8080", quiet)
+func TestAServerAnswersByThePlanOfAComposite(t *testing.T) {
+	h := httpServer(t, memory.New(), "http://127.0.0.1:8080", quiet)
 	public := httptest.NewServer(serve.Public(h.Message))
 	defer public.Close()
 	parent, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "answers", Substrate: "echo"})

@@ -36,7 +36,7 @@ type family struct {
 
 func newFamily(t *testing.T, model http.HandlerFunc) *family {
 	t.Helper()
-	f := &family{Server: house(t, memory.New(), "http://127.0.0.1:1", quiet), reached: &atomic.Int64{}}
+	f := &family{Server: httpServer(t, memory.New(), "http://127.0.0.1:1", quiet), reached: &atomic.Int64{}}
 	endpoint := httptest.NewServer(model)
 	t.Cleanup(endpoint.Close)
 	outside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -114,7 +114,7 @@ func TestAClosedChildReachesNoOtherSubstrate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not bound to any house: nobody gets out.
+	// Not bound to any server: nobody gets out.
 	if _, err := loose.Answer(t.Context(), substrate.Question{Vacant: f.parent.ID}); !problem.Is(err, problem.BehaviourFailed) {
 		t.Errorf("Answer() before a server is open = %v, want a failure", err)
 	}

@@ -15,10 +15,10 @@ import (
 )
 
 // newGate makes the gate of a server that is put together but for its handlers.
-func (h Config) newGate(house *Server) *graduation.Service {
+func (h Config) newGate(server *Server) *graduation.Service {
 	return graduation.New(graduation.Config{
-		Store: h.Store, Vacants: house.Vacants, Registry: house.Registry, Now: h.Now, Rand: h.Rand,
-		Evidence: &collusionevidence.Collector{Store: h.Store, Vacants: house.Vacants, Registry: house.Registry, Texts: house.Texts, Now: h.Now},
+		Store: h.Store, Vacants: server.Vacants, Registry: server.Registry, Now: h.Now, Rand: h.Rand,
+		Evidence: &collusionevidence.Collector{Store: h.Store, Vacants: server.Vacants, Registry: server.Registry, Texts: server.Texts, Now: h.Now},
 	})
 }
 

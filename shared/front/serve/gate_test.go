@@ -87,8 +87,8 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 
 // One machine's admin socket takes graduations, and answers what came of it; the
 // same request at the public handler then joins it.
-func TestAHouseWalksAGraduationAtBothDoors(t *testing.T) {
-	h := house(t, memory.New(), "http://127.0.0.1:1", quiet)
+func TestAServerWalksAGraduationAtBothHandlers(t *testing.T) {
+	h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet)
 	client, base := serve.InProcess(h.Admin)
 	c := &admin.Client{HTTP: client, URL: base}
 	parent, err := c.Create(t.Context(), admin.Creation{Name: "parent", Capability: "leads"})

@@ -50,7 +50,7 @@ func publishOne(t *testing.T, h *serve.Server, name string) {
 	}
 }
 
-func TestTheControlDoorSealsTheLogOnDemand(t *testing.T) {
+func TestTheControlHandlerSealsTheLogOnDemand(t *testing.T) {
 	h := sealing(t, memory.New(), true)
 	publishOne(t, h, "one")
 	web, base := serve.InProcess(h.Admin)

@@ -108,7 +108,7 @@ type Endpoint struct {
 func Run(ctx context.Context, log *slog.Logger, grace time.Duration, handlers ...Endpoint) error {
 	g, failed := errgroup.WithContext(ctx)
 	for _, d := range handlers {
-		s := server(d, log)
+		s := httpServer(d, log)
 		g.Go(func() error {
 			if err := s.Serve(d.Listener); !errors.Is(err, http.ErrServerClosed) {
 				return problem.Wrap(problem.Unavailable, err, "listener %s failed", d.Listener.Addr())
@@ -128,7 +128,7 @@ func Run(ctx context.Context, log *slog.Logger, grace time.Duration, handlers ..
 	return g.Wait()
 }
 
-func server(d Endpoint, log *slog.Logger) *http.Server {
+func httpServer(d Endpoint, log *slog.Logger) *http.Server {
 	s := &http.Server{
 		Handler:           d.Handler,
 		ReadHeaderTimeout: headerTimeout,

@@ -249,9 +249,9 @@ func (h *Host) resend(ctx context.Context, r *request, v *tips) error {
 // EpochStart + seq of this epoch or of the seven before it, so lookup costs one
 // or two reads per epoch.
 func (h *Host) lookup(ctx context.Context, r *request, tip RequestRow) (row *RequestRow, tooOld bool, err error) {
-	epos, back := tip.EpochStart, tip.PrevEpochStart
+	epochStart, back := tip.EpochStart, tip.PrevEpochStart
 	for n := 1; tip.Position > 0; n++ {
-		if p := epos + uint64(r.env.Seq); p <= tip.Position {
+		if p := epochStart + uint64(r.env.Seq); p <= tip.Position {
 			row, ok, err := h.request(ctx, r.pair, p)
 			if err != nil {
 				return nil, false, err
@@ -260,19 +260,19 @@ func (h *Host) lookup(ctx context.Context, r *request, tip RequestRow) (row *Req
 				return &row, false, nil
 			}
 		}
-		if epos == 0 {
+		if epochStart == 0 {
 			return nil, false, nil
 		}
 		if n == epochsSearched {
 			return nil, true, nil
 		}
-		if epos = back; epos > 0 {
-			reset, ok, err := h.request(ctx, r.pair, epos)
+		if epochStart = back; epochStart > 0 {
+			reset, ok, err := h.request(ctx, r.pair, epochStart)
 			if err != nil {
 				return nil, false, err
 			}
 			if !ok {
-				return nil, false, problem.New(problem.Damaged, "the reset at position %d is missing", epos)
+				return nil, false, problem.New(problem.Damaged, "the reset at position %d is missing", epochStart)
 			}
 			back = reset.PrevEpochStart
 		}

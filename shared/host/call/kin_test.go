@@ -58,7 +58,7 @@ func (f *family) host(t *testing.T, here bool) *call.Host {
 }
 
 // handlers are the three ways in.
-var doors = map[string]func(*call.Host, context.Context, identity.ID, *envelope.Envelope) call.Outcome{
+var handlers = map[string]func(*call.Host, context.Context, identity.ID, *envelope.Envelope) call.Outcome{
 	"send": (*call.Host).Send, "ask": (*call.Host).Ask, "reset": (*call.Host).Reset,
 }
 
@@ -124,7 +124,7 @@ func TestAClosedChildIsToStrangersAsIfItWereNotHere(t *testing.T) {
 	}
 	for state, change := range states {
 		for name, e := range envelopes {
-			for handler, send := range doors {
+			for handler, send := range handlers {
 				for _, route := range []identity.ID{{}, to, {9}} {
 					child, nobody := newFamily(t), newFamily(t)
 					for _, one := range []*family{child, nobody} {
@@ -160,7 +160,7 @@ func TestAChildThatClosedIsAsOneThatNeverWasHere(t *testing.T) {
 	f.store = memory.New()
 	nobody := f.host(t, false)
 	stale := first(t, f.stranger, f.child.ID(), "no reset")
-	for handler, send := range doors {
+	for handler, send := range handlers {
 		for _, e := range []*envelope.Envelope{old, stale} {
 			want, got := wantMembers(send(nobody, t.Context(), identity.ID{}, e)), wantMembers(send(h, t.Context(), identity.ID{}, e))
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -195,7 +195,7 @@ func TestParentAndSiblingsCallAClosedChild(t *testing.T) {
 			}
 			// Whoever holds a revoked key is not who its owner was.
 			f.register.revoke(from.ID())
-			for handler, send := range doors {
+			for handler, send := range handlers {
 				o, want := send(f.host(t, true), t.Context(), identity.ID{}, e), send(f.host(t, false), t.Context(), identity.ID{}, e)
 				if diff := cmp.Diff(wantMembers(want), wantMembers(o)); diff != "" {
 					t.Errorf("%s by a revoked key (-not hosted +closed):\n%s", handler, diff)
@@ -242,9 +242,9 @@ func TestAnOpenChildOfItsTreeAloneRefusesStrangersByName(t *testing.T) {
 			for name, from := range map[string]*identity.Key{"stranger": f.stranger, "parent": f.parent, "sibling": f.sibling} {
 				no := refused && name == "stranger"
 				for _, text := range []string{"hi", envelope.ResetText} {
-					handler := doors["send"]
+					handler := handlers["send"]
 					if text != "hi" {
-						handler = doors["reset"]
+						handler = handlers["reset"]
 						f.now = f.now.Add(time.Second)
 					}
 					o := handler(h, t.Context(), identity.ID{}, first(t, from, f.child.ID(), text))
@@ -301,7 +301,7 @@ func TestWhatAVacantWithKinAnswersIsObserved(t *testing.T) {
 	}
 }
 
-func TestTheDoorAdmitsWhomTheManifestAdmits(t *testing.T) {
+func TestTheHandlerAdmitsWhomTheManifestAdmits(t *testing.T) {
 	f := newFamily(t)
 	callers := map[string]*identity.Key{"parent": f.parent, "sibling": f.sibling, "stranger": f.stranger}
 	for _, closed := range []bool{true, false} {

@@ -84,16 +84,16 @@ func (v alteredView) Streams(ctx context.Context, prefix store.Stream, n int, cu
 
 // Where the parts of a row are, all its numbers below 128: see call/rows.go.
 const (
-	atHash      = 2
-	atPrev      = 34
-	atSignature = 66
-	atTime      = 130
-	atFloor     = 138
-	atEpoch     = 139
-	atEpos      = 140
-	atSeen      = 142
-	atDay       = 153
-	atBox       = 157
+	atHash       = 2
+	atPrev       = 34
+	atSignature  = 66
+	atTime       = 130
+	atFloor      = 138
+	atEpoch      = 139
+	atEpochStart = 140
+	atSeen       = 142
+	atDay        = 153
+	atBox        = 157
 
 	atRequestHash  = 2
 	atRequest      = 66
@@ -246,8 +246,8 @@ func TestEachDamageOfAPairIsFoundAndNamed(t *testing.T) {
 		{"wrong epoch of a request", req, set(10, atEpoch, 3), []string{"req 10: epoch"}},
 		{"wrong prev of a request", req, flip(8, atPrev), []string{"req 8: prev", "req 8: hash", "req 8: signature"}},
 		{"wrong prev of a sealed request", req, flip(4, atPrev), []string{"req 4: prev"}},
-		{"duplicated seq of a request", req, set(8, atEpos, 1), []string{"req 8: seq", "req 8: hash", "req 8: signature"}},
-		{"wrong way back to the epoch before", req, set(12, atEpos+1, 8), []string{"req 12: back"}},
+		{"duplicated seq of a request", req, set(8, atEpochStart, 1), []string{"req 8: seq", "req 8: hash", "req 8: signature"}},
+		{"wrong way back to the epoch before", req, set(12, atEpochStart+1, 8), []string{"req 12: back"}},
 		{"wrong floor", req, set(8, atFloor, 5), []string{"req 8: floor"}},
 		{"seen responses that are not there", req, set(8, atSeen, 100), []string{"req 8: seen", "rsp 7: seen"}},
 		{"row of a newer format", req, set(8, 0, 2), []string{"req 8: format"}},

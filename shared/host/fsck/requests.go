@@ -14,10 +14,10 @@ import (
 
 // place is where a request chain stands.
 type place struct {
-	rows              bool // there are any
-	epoch, epos, back uint64
-	hash              rehash // zeros at the start and after a reset
-	floor             time.Time
+	rows                    bool // there are any
+	epoch, epochStart, back uint64
+	hash                    rehash // zeros at the start and after a reset
+	floor                   time.Time
 }
 
 // rehash is a row's stored hash beside what its envelope hashes to. Which of
@@ -35,7 +35,7 @@ func (h rehash) whole() bool { return h.stored == h.again && !h.unsure }
 
 // claimed is the place that a row says it leaves the chain at.
 func claimed(q *call.RequestRow) place {
-	p := place{rows: true, epoch: q.Epoch, epos: q.EpochStart, back: q.PrevEpochStart, floor: q.Floor}
+	p := place{rows: true, epoch: q.Epoch, epochStart: q.EpochStart, back: q.PrevEpochStart, floor: q.Floor}
 	if q.Kind == call.RowCall {
 		p.hash = sealedHash(q.Hash)
 	}
@@ -51,7 +51,7 @@ func (p place) after(q *call.RequestRow, hash rehash) place {
 	}
 	p.hash = hash
 	if q.Kind == call.RowReset {
-		p.epoch, p.epos, p.back, p.hash = p.epoch+1, q.Position, p.epos, rehash{}
+		p.epoch, p.epochStart, p.back, p.hash = p.epoch+1, q.Position, p.epochStart, rehash{}
 	}
 	return p
 }
@@ -69,8 +69,8 @@ func (p place) breaches(q *call.RequestRow) (b []breach) {
 	if q.Epoch != want.epoch {
 		add(Epoch, want.epoch, q.Epoch)
 	}
-	if q.EpochStart != want.epos {
-		add(Seq, fmt.Sprintf("%d, in the epoch that began at row %d", q.Position-want.epos, want.epos),
+	if q.EpochStart != want.epochStart {
+		add(Seq, fmt.Sprintf("%d, in the epoch that began at row %d", q.Position-want.epochStart, want.epochStart),
 			fmt.Sprintf("%d, by the row %d", q.Position-q.EpochStart, q.EpochStart))
 	}
 	if q.PrevEpochStart != want.back {

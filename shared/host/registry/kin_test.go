@@ -169,15 +169,15 @@ func TestAManifestThatBothHaveNotSignedIsRefused(t *testing.T) {
 
 // A child that wants out has a parent of its own making sign an open manifest,
 // and is quicker than the parent that closed it.
-func TestAChildThatOpenedItsOwnDoorFirstIsClosedAgain(t *testing.T) {
+func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 	home, c := memory.New(), newClock()
 	r := open(home, c)
 	made, parent, child := key(1), key(2), key(3)
 	for _, k := range []*identity.Key{made, parent} {
 		mustPublish(t, r, k, draft{})
 	}
-	openDoor, closed := manifest(t, made, child, false), manifest(t, parent, child, true)
-	if err := r.AddManifest(t.Context(), openDoor); err != nil {
+	openHandler, closed := manifest(t, made, child, false), manifest(t, parent, child, true)
+	if err := r.AddManifest(t.Context(), openHandler); err != nil {
 		t.Fatal(err)
 	}
 	mustPublish(t, r, child, draft{})
@@ -196,7 +196,7 @@ func TestAChildThatOpenedItsOwnDoorFirstIsClosedAgain(t *testing.T) {
 	if _, err := r.Publish(t.Context(), publication(t, child, draft{Seq: 2})); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Publish() = %v, want forbidden", err)
 	}
-	if err := r.AddManifest(t.Context(), openDoor); !problem.Is(err, problem.Conflict) {
+	if err := r.AddManifest(t.Context(), openHandler); !problem.Is(err, problem.Conflict) {
 		t.Errorf("AddManifest() of the open one again = %v, want a conflict", err)
 	}
 	for k, readable := range map[*identity.Key]bool{made: false, parent: true, child: true} {
@@ -557,7 +557,7 @@ func (l lagging) Docs(ctx context.Context, r store.Range, n int, cursor string) 
 	return l.Store.Docs(ctx, r, n, cursor)
 }
 
-func TestALitterThatIsNotListedYetIsFoundByItsEdges(t *testing.T) {
+func TestAChildrenIndexThatIsNotListedYetIsFoundByItsEdges(t *testing.T) {
 	home := memory.New()
 	r := open(home, newClock())
 	for n := byte(2); n <= 6; n++ {
@@ -581,7 +581,7 @@ func TestALitterThatIsNotListedYetIsFoundByItsEdges(t *testing.T) {
 	}
 }
 
-func TestALitterIsTheGraduatedAndThenTheLatest(t *testing.T) {
+func TestAChildrenIndexIsTheGraduatedAndThenTheLatest(t *testing.T) {
 	home, c := memory.New(), newClock()
 	r := open(home, c)
 	parent := key(1)

@@ -273,8 +273,8 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 		if published, err = v.published(ctx, id); err != nil || published {
 			return nil, err
 		}
-		c, anew, err := v.current(ctx, r, base, r.Capability)
-		if err != nil || !anew {
+		c, fresh, err := v.current(ctx, r, base, r.Capability)
+		if err != nil || !fresh {
 			return nil, err
 		}
 		changed = true
@@ -288,7 +288,7 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 
 // current is r's card for the host's URL base and a capability, signed again if
 // the one that r has says another of the two.
-func (v *Directory) current(ctx context.Context, r *Record, base, capability string) (c card.Card, anew bool, err error) {
+func (v *Directory) current(ctx context.Context, r *Record, base, capability string) (c card.Card, fresh bool, err error) {
 	old, err := card.Parse(r.Card)
 	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) != 1 {
 		return c, false, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)

@@ -175,7 +175,7 @@ func TestAHostWithoutAURLTakesVacantsOnceItIsSet(t *testing.T) {
 }
 
 // A URL that is set between a card's signature and its commit reaches it.
-func TestACardSignedUnderAnOldURLIsSignedAnew(t *testing.T) {
+func TestACardSignedUnderAnOldURLIsSignedFresh(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	setter := host(t, s, va, newClock().now, "")
 	if _, err := setter.SetURL(t.Context(), "https://one.example"); err != nil {

@@ -232,7 +232,7 @@ func TestAnOlderFormatIsUpgradedAfterACopy(t *testing.T) {
 	}
 }
 
-func TestAnUpgradeThatWasInterruptedBeginsAnew(t *testing.T) {
+func TestAnUpgradeThatWasInterruptedBeginsFresh(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vacancy.db")
 	writeFormat0(t, path, map[store.Stream]int{"a": 30, "b": 3})
 	// What a first try may have left: new buckets with something in them.

@@ -83,7 +83,7 @@ func BenchmarkDynamoDBLocal(b *testing.B) {
 
 // Without attempts two such commits are the same to the byte, and DynamoDB's
 // memory of the first must not swallow the second.
-func TestDeletesTogetherWorkAgainOnDocumentsMadeAnew(t *testing.T) {
+func TestDeletesTogetherWorkAgainOnDocumentsMadeFresh(t *testing.T) {
 	s := dynamolocal.Store(t)
 	a, b := store.Key{Partition: "p", Sort: "a"}, store.Key{Partition: "p", Sort: "b"}
 	for range 2 {

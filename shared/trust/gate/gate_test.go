@@ -226,7 +226,7 @@ func FuzzFindingsThatAreReadAreWrittenAgain(f *testing.F) {
 
 // children index is a child beside its parent and a sibling of whom all is known and
 // different.
-func litter(t *testing.T) gate.Evidence {
+func childrenIndex(t *testing.T) gate.Evidence {
 	t.Helper()
 	observe := func(b byte) gate.Observation {
 		o := gate.Observation{ID: key(t, b).ID(), Tenant: "tenant " + string(rune(b)), Owner: "owner " + string(rune(b)), Families: []string{"http:" + string(rune(b))},
@@ -282,7 +282,7 @@ func TestWhatEachModeRefuses(t *testing.T) {
 	} {
 		for _, mode := range all {
 			t.Run(string(c.signal)+" of a "+string(c.with)+" in "+string(mode), func(t *testing.T) {
-				e, p := litter(t), gate.DefaultPolicy()
+				e, p := childrenIndex(t), gate.DefaultPolicy()
 				p.Mode = mode
 				if f, err := (gate.Observed{}).Detect(e, p); err != nil || f.Judge() != nil && mode != gate.Reference {
 					t.Fatalf("Detect(), Judge() of what differs = %v, %v, want nil", err, f.Judge())
@@ -344,7 +344,7 @@ func TestMissingEvidenceIsMissingAndNeverAZero(t *testing.T) {
 	for _, n := range []gate.Name{gate.Declared, gate.Substrate, gate.Activity, gate.Style} {
 		for _, mode := range []gate.Mode{gate.Default, gate.Strict, gate.Reference} {
 			t.Run(string(n)+" in "+string(mode), func(t *testing.T) {
-				e, p := litter(t), gate.DefaultPolicy()
+				e, p := childrenIndex(t), gate.DefaultPolicy()
 				p.Mode = mode
 				for i := range e.Pairs {
 					withhold(&e.Pairs[i].A, n)
@@ -380,7 +380,7 @@ func signal(t *testing.T, f *gate.Findings, pair int, n gate.Name) gate.Signal {
 }
 
 func TestWhatIsNotAskedFor(t *testing.T) {
-	e, p := litter(t), gate.DefaultPolicy()
+	e, p := childrenIndex(t), gate.DefaultPolicy()
 	p.Mode = gate.Strict
 	// A closed child is not called from outside its tree, so that its hours say
 	// nothing, and do not refuse.
@@ -421,7 +421,7 @@ func TestWhatIsNotAskedFor(t *testing.T) {
 }
 
 func TestTheSameOwnerIsDeclaredWhereTenantsDiffer(t *testing.T) {
-	e, p := litter(t), gate.DefaultPolicy()
+	e, p := childrenIndex(t), gate.DefaultPolicy()
 	p.Mode = gate.Strict
 	e.Pairs[0].A.Owner = e.Pairs[0].B.Owner
 	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.Judge(), problem.Collusion) {
@@ -440,7 +440,7 @@ func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 		"of another parent":        func(e *gate.Evidence) { e.Pairs[0].B.ID = e.Pairs[1].With },
 		"of the child with itself": func(e *gate.Evidence) { e.Pairs[0].With, e.Pairs[0].B.ID = e.Child, e.Child },
 	} {
-		e := litter(t)
+		e := childrenIndex(t)
 		change(&e)
 		if f, err := (gate.Observed{}).Detect(e, gate.DefaultPolicy()); !problem.Is(err, problem.Damaged) {
 			t.Errorf("Detect() of %s = %+v, %v, want Damaged", name, f, err)
@@ -489,7 +489,7 @@ func TestTheWorstPairIsNamed(t *testing.T) {
 }
 
 func TestDetectorsAreChosenByName(t *testing.T) {
-	e, p := litter(t), gate.DefaultPolicy()
+	e, p := childrenIndex(t), gate.DefaultPolicy()
 	if d, err := gate.DetectorOf(p); err != nil || d != (gate.Observed{}) {
 		t.Errorf("DetectorOf(default) = %v, %v, want Observed", d, err)
 	}
@@ -509,7 +509,7 @@ func TestDetectorsAreChosenByName(t *testing.T) {
 }
 
 func TestFindingsOfNinePairsAreCompact(t *testing.T) {
-	e := litter(t)
+	e := childrenIndex(t)
 	for range 7 {
 		e.Pairs = append(e.Pairs, e.Pairs[1])
 	}
@@ -541,7 +541,7 @@ func TestAFamilyInCommonIsTheSameHoweverManyThereAre(t *testing.T) {
 		"none in common, others not known": {[]string{"echo"}, []string{shared}, true, gate.SignalMissing, 0, nil},
 		"what says nothing in common":      {[]string{"unknown", "composite", ""}, []string{"unknown", "composite", ""}, false, gate.SignalMissing, 0, nil},
 	} {
-		e, p := litter(t), gate.DefaultPolicy()
+		e, p := childrenIndex(t), gate.DefaultPolicy()
 		e.Pairs[0].A.Families, e.Pairs[0].B.Families = tt.child, tt.parent
 		if tt.others {
 			e.Pairs[0].A.Why = map[gate.Name]string{gate.Substrate: "one of its children is not hosted here"}

@@ -110,15 +110,15 @@ func (w *world) process() (*snapshot.Snapshots, *index) {
 }
 
 // index has an indexer run once, and returns what it says.
-func (w *world) index(anew bool) (string, error) {
+func (w *world) index(fresh bool) (string, error) {
 	s, x := w.process()
-	attrs, err := (&publisher{to: s, index: x, anew: anew}).publish(w.t.Context())
+	attrs, err := (&publisher{to: s, index: x, fresh: fresh}).publish(w.t.Context())
 	return slog.GroupValue(attrs...).String(), err
 }
 
-func (w *world) indexed(anew bool) {
+func (w *world) indexed(fresh bool) {
 	w.t.Helper()
-	if _, err := w.index(anew); err != nil {
+	if _, err := w.index(fresh); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -235,8 +235,8 @@ func TestADamagedSnapshotLeavesTheIndexAsItWas(t *testing.T) {
 func TestTheIndexerPublishesWhatChangedAndNothingElse(t *testing.T) {
 	w := newWorld(t)
 	for _, step := range []struct {
-		change, anew bool
-		want         string
+		change, fresh bool
+		want          string
 	}{
 		{false, false, "[published=true entries=0 "}, {false, false, "[published=false]"},
 		{true, false, "[published=true entries=1 "}, {false, false, "[published=false]"},
@@ -246,7 +246,7 @@ func TestTheIndexerPublishesWhatChangedAndNothingElse(t *testing.T) {
 		if step.change {
 			w.registered("cooks")
 		}
-		if said, err := w.index(step.anew); err != nil || !strings.HasPrefix(said, step.want) {
+		if said, err := w.index(step.fresh); err != nil || !strings.HasPrefix(said, step.want) {
 			t.Errorf("publish() = %s, %v; want %s", said, err, step.want)
 		}
 	}
@@ -276,7 +276,7 @@ func TestTwoIndexersAtOnceLeaveOneWholeIndex(t *testing.T) {
 		w.registered(fmt.Sprint("round", round))
 		for i := range errs {
 			s, x := w.process()
-			all.Go(func() { _, errs[i] = (&publisher{to: s, index: x, anew: true}).publish(t.Context()) })
+			all.Go(func() { _, errs[i] = (&publisher{to: s, index: x, fresh: true}).publish(t.Context()) })
 		}
 		all.Wait()
 		if err := errors.Join(errs[:]...); err != nil {

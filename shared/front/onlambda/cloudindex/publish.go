@@ -29,7 +29,7 @@ func Publish(h *onlambda.Env) onlambda.Work {
 	return func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
 		var asked struct{ Reindex bool }
 		_ = json.Unmarshal(event, &asked) // a stream's records ask for nothing
-		p := publisher{to: s, index: newIndex(s, r, os.TempDir(), wall), anew: asked.Reindex}
+		p := publisher{to: s, index: newIndex(s, r, os.TempDir(), wall), fresh: asked.Reindex}
 		return p.publish(ctx)
 	}
 }
@@ -38,7 +38,7 @@ func Publish(h *onlambda.Env) onlambda.Work {
 type publisher struct {
 	to    *snapshot.Snapshots
 	index *index
-	anew  bool // from nothing
+	fresh bool // from nothing
 }
 
 func (p *publisher) publish(ctx context.Context) (attrs []slog.Attr, err error) {
@@ -70,7 +70,7 @@ func (p *publisher) once(ctx context.Context) (attrs []slog.Attr, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if mark == was && c.version.Tag != "" && !p.anew {
+	if mark == was && c.version.Tag != "" && !p.fresh {
 		return []slog.Attr{slog.Bool("published", false)}, nil
 	}
 	v, err := p.to.Publish(ctx, c.Index, c.version)
@@ -83,12 +83,12 @@ func (p *publisher) once(ctx context.Context) (attrs []slog.Attr, err error) {
 // begin opens the index that is to be published: the newest, or an empty one to
 // take its place where that was asked for, or it is damaged.
 func (p *publisher) begin(ctx context.Context) (*copied, error) {
-	if !p.anew {
+	if !p.fresh {
 		c, version, err := p.index.newest(ctx)
 		if !problem.Is(err, problem.Damaged) {
 			return c, err
 		}
-		p.anew = true
+		p.fresh = true
 		return p.index.open(version, "")
 	}
 	version, err := p.to.Latest(ctx)

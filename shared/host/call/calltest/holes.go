@@ -352,14 +352,14 @@ func hole09(s *scene) {
 	s.state(lifecycle.Hibernating)
 	s.refused(s.send(s.a, e), problem.NotAccepting, "")
 	s.state(lifecycle.Active)
-	anew := s.call(nil, "second try")
+	fresh := s.call(nil, "second try")
 	s.clock.Advance(2 * time.Second)
 	reply := s.ok(s.send(s.b, e), e) // the other copy
-	out := s.send(s.a, anew)
+	out := s.send(s.a, fresh)
 	s.refused(out, problem.Replay, "")
 	s.chain(out, e)
 	s.told(s.ask(s.a, e), call.Answered, reply)
-	s.told(s.ask(s.a, anew), call.Unknown, nil)
+	s.told(s.ask(s.a, fresh), call.Unknown, nil)
 	next := s.call(e, "third")
 	s.ok(s.send(s.a, next), next)
 }

@@ -97,15 +97,15 @@ type host struct {
 }
 
 type reqRow struct {
-	env        envelope.Envelope
-	hash       identity.Hash
-	reset      bool
-	tip        chain.Tip
-	epos, back int
-	due        time.Time
-	decided    string // "", "answer", "void"
-	reply      *envelope.Envelope
-	textGone   bool
+	env              envelope.Envelope
+	hash             identity.Hash
+	reset            bool
+	tip              chain.Tip
+	epochStart, back int
+	due              time.Time
+	decided          string // "", "answer", "void"
+	reply            *envelope.Envelope
+	textGone         bool
 }
 
 type pair struct {
@@ -140,12 +140,12 @@ func (p *pair) tip() chain.Tip {
 	return p.rows[len(p.rows)-1].tip
 }
 
-func (p *pair) last() (epos, back int) {
+func (p *pair) last() (epochStart, back int) {
 	if len(p.rows) == 0 {
 		return 0, 0
 	}
 	r := p.rows[len(p.rows)-1]
-	return r.epos, r.back
+	return r.epochStart, r.back
 }
 
 type body = map[string]any
@@ -241,8 +241,8 @@ func (h *host) accept(p *pair, e *envelope.Envelope, hash identity.Hash) (int, a
 			h.broken = append(h.broken, fmt.Sprintf("envelope %d accepted twice", e.Seq))
 		}
 	}
-	epos, back := p.last()
-	row := &reqRow{env: *e, hash: hash, tip: p.tip().Next(e, hash), epos: epos, back: back, due: h.now().Add(35 * time.Second)}
+	epochStart, back := p.last()
+	row := &reqRow{env: *e, hash: hash, tip: p.tip().Next(e, hash), epochStart: epochStart, back: back, due: h.now().Add(35 * time.Second)}
 	p.rows = append(p.rows, row)
 	how := "answer"
 	if h.behave != nil {
@@ -298,16 +298,16 @@ func (h *host) answer(p *pair, row *reqRow) bool {
 
 // find looks in this epoch and seven before.
 func (p *pair) find(e *envelope.Envelope, hash identity.Hash) (row *reqRow, tooOld bool) {
-	epos, back := p.last()
+	epochStart, back := p.last()
 	for range 8 {
-		if at := epos + int(e.Seq); at <= len(p.rows) && p.rows[at-1].hash == hash && !p.rows[at-1].reset {
+		if at := epochStart + int(e.Seq); at <= len(p.rows) && p.rows[at-1].hash == hash && !p.rows[at-1].reset {
 			return p.rows[at-1], false
 		}
-		if epos == 0 {
+		if epochStart == 0 {
 			return nil, false
 		}
-		if epos = back; epos > 0 {
-			back = p.rows[epos-1].back
+		if epochStart = back; epochStart > 0 {
+			back = p.rows[epochStart-1].back
 		}
 	}
 	return nil, true
@@ -371,8 +371,8 @@ func (h *host) reset(e *envelope.Envelope) (int, any) {
 	if err := tip.FitReset(e); len(p.rows) > 0 && err != nil {
 		return 409, h.members(body{"ok": false, "error": err.Error(), "code": "floor", "floor": canon.FormatTime(tip.Floor)}, p)
 	}
-	epos, _ := p.last()
-	p.rows = append(p.rows, &reqRow{env: *e, hash: hash, reset: true, tip: tip.Reset(e), epos: len(p.rows) + 1, back: epos, decided: "void"})
+	epochStart, _ := p.last()
+	p.rows = append(p.rows, &reqRow{env: *e, hash: hash, reset: true, tip: tip.Reset(e), epochStart: len(p.rows) + 1, back: epochStart, decided: "void"})
 	return 200, body{"ok": true, "reset_for_peer": e.From.String()}
 }
 

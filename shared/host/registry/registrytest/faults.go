@@ -42,7 +42,7 @@ func requests() []request {
 	manifest := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
 		return r.AddManifest(context.Background(), Manifest(t, Key(1), k, true))
 	}
-	openDoor := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
+	openHandler := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
 		return r.AddManifest(context.Background(), Manifest(t, Key(2), k, false))
 	}
 	list := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
@@ -69,7 +69,7 @@ func requests() []request {
 		{"manifest first", nil, manifest, 0, nil},
 		{"manifest of who is public", []step{first}, manifest, 1,
 			func(g *registry.Registration) bool { return g.Closed && g.Visibility == lifecycle.Hidden }},
-		{"closed manifest in place of an open one", []step{first, openDoor}, manifest, 1,
+		{"closed manifest in place of an open one", []step{first, openHandler}, manifest, 1,
 			func(g *registry.Registration) bool {
 				return g.Closed && g.Visibility == lifecycle.Hidden && *g.Parent == Key(1).ID()
 			}},

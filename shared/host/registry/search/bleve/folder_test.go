@@ -94,7 +94,7 @@ func TestOneProcessHasAFolder(t *testing.T) {
 	}
 }
 
-func TestAnIndexOfAnotherFormatIsMadeAnew(t *testing.T) {
+func TestAnIndexOfAnotherFormatIsMadeFresh(t *testing.T) {
 	dir := t.TempDir()
 	x := open(t, dir)
 	if err := x.SetFormat("0"); err != nil {

@@ -427,7 +427,7 @@ func TestASearchDoesNotWaitForARefreshOfAnIndexThatIsYoung(t *testing.T) {
 	other.Wait()
 }
 
-func TestRebuildReadsAllAnew(t *testing.T) {
+func TestRebuildReadsAllFresh(t *testing.T) {
 	f, x := newFeed(t, 7), newIndex(t)
 	f.size = 3
 	for i := range 7 {

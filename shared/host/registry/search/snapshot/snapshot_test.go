@@ -44,7 +44,7 @@ func TestWhatIsPublishedIsLoadedElsewhere(t *testing.T) {
 	}
 }
 
-func TestOfTwoIndexersOneWinsAndTheOtherBeginsAnew(t *testing.T) {
+func TestOfTwoIndexersOneWinsAndTheOtherBeginsFresh(t *testing.T) {
 	h := newFixture(t)
 	one, _ := h.process()
 	two, _ := h.process()

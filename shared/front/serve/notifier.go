@@ -9,7 +9,7 @@ import (
 )
 
 // ChangeNotifier is a store that notices commits which change what search shows. A
-// house over one finds at once what it has published itself, and need not wait
+// server over one finds at once what it has published itself, and need not wait
 // until it is time to look what others have done.
 type ChangeNotifier struct {
 	store.Store

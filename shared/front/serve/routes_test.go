@@ -15,7 +15,7 @@ func named(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) })
 }
 
-func TestThePublicListenerLeadsEachPathToItsDoor(t *testing.T) {
+func TestThePublicListenerLeadsEachPathToItsHandler(t *testing.T) {
 	all := serve.Handlers{Message: named("message"), Registry: named("registry"), Search: named("search"),
 		Gate: named("gate"), Children: named("children")}.Public()
 	calls := serve.Public(named("message"))

@@ -62,7 +62,7 @@ func mode(t testing.TB, path string) fs.FileMode {
 	return info.Mode()
 }
 
-func TestTheControlDoorIsReachedThroughItsFolder(t *testing.T) {
+func TestTheControlHandlerIsReachedThroughItsFolder(t *testing.T) {
 	for name, loopback := range map[string]bool{"socket": false, "loopback": true} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t)
@@ -185,7 +185,7 @@ func TestAPathTooLongForASocketIsNamed(t *testing.T) {
 	}
 }
 
-func TestTheLoopbackDoorNeedsItsToken(t *testing.T) {
+func TestTheLoopbackHandlerNeedsItsToken(t *testing.T) {
 	dir := folder(t)
 	d := open(t, dir, true)
 	if !d.Addr().(*net.TCPAddr).IP.IsLoopback() {
@@ -253,7 +253,7 @@ func TestATokenFileOfAKilledHostMeansNoHost(t *testing.T) {
 }
 
 // What a browser could send if it reached a socket or guessed the port.
-func TestAPageReachesNothingBehindEitherDoor(t *testing.T) {
+func TestAPageReachesNothingBehindEitherHandler(t *testing.T) {
 	for name, loopback := range map[string]bool{"socket": false, "loopback": true} {
 		for what, headers := range map[string]string{
 			"a rebound name": "Host: evil.example\r\n",

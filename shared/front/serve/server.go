@@ -98,33 +98,33 @@ func (h Config) Open() (*Server, error) {
 		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Note,
 	})
 	composites.Bind(v, calls)
-	house := &Server{
+	server := &Server{
 		Vacants: v, Texts: keys, Calls: calls, Registry: reg, config: h,
 		Message: message.Handler(message.Config{Host: calls, Directory: v, Log: h.Log, Now: h.Now}),
 	}
-	house.Gate = h.newGate(house)
-	house.Admin, err = h.adminHandler(house)
-	return house, err
+	server.Gate = h.newGate(server)
+	server.Admin, err = h.adminHandler(server)
+	return server, err
 }
 
-func (h Config) adminHandler(house *Server) (http.Handler, error) {
+func (h Config) adminHandler(server *Server) (http.Handler, error) {
 	c := admin.Config{
-		Vacants: house.Vacants, Host: admin.SocketHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log,
-		KeyService: h.Identity != nil, Stage: h.Stage, Version: h.Version, Gate: house.Gate, ChildReport: house.report,
+		Vacants: server.Vacants, Host: admin.SocketHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log,
+		KeyService: h.Identity != nil, Stage: h.Stage, Version: h.Version, Gate: server.Gate, ChildReport: server.report,
 	}
 	if h.SealsLog {
-		l, err := house.OpenLog(nil)
+		l, err := server.OpenLog(nil)
 		if err != nil {
 			return nil, err
 		}
 		c.Seal = SealHandler(l)
 	}
 	if h.Operator == nil {
-		c.Graduations = house.GateHandler(nil)
+		c.Graduations = server.GateHandler(nil)
 		return admin.Handler(c), nil
 	}
 	c.Host = ""
-	return h.requireOperatorKey(admin.Handler(c), house.ChildrenHandler()), nil
+	return h.requireOperatorKey(admin.Handler(c), server.ChildrenHandler()), nil
 }
 
 // Maintain destroys the text keys whose time is over and wipes keys that have
@@ -157,7 +157,7 @@ func (h *Server) MaintainEvery(ctx context.Context, every time.Duration, log *sl
 }
 
 // SubstrateSet is what does the thinking in a host. It is made before the server that it
-// thinks for, which binds it when it opens: an Offer is for one house.
+// thinks for, which binds it when it opens: an Offer is for one server.
 type SubstrateSet struct {
 	Kinds substrate.Kinds
 	guard *egress.Guard

@@ -230,7 +230,7 @@ func TestAFaultOfTheStoreLosesAtMostWhatWasNotedAndCountsNothingTwice(t *testing
 	}
 }
 
-func TestWhatIsDamagedIsBegunAnew(t *testing.T) {
+func TestWhatIsDamagedIsBegunFresh(t *testing.T) {
 	h := newFixture(t)
 	if err := h.Store.Commit(t.Context(), store.Put{Key: callstats.Key(child), If: 1, WriteID: store.WriteID{1}, Data: []byte("torn")}); err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ func membersOf(t *testing.T, r *http.Response) map[string]any {
 	return m
 }
 
-func TestEveryPathThatEndsLikeOneIsThatDoor(t *testing.T) {
+func TestEveryPathThatEndsLikeOneIsThatHandler(t *testing.T) {
 	h := newTestServer(t, noon, seed(1))
 	id := h.sole().String()
 	for _, path := range []string{"/a2a/message/send", "/v/" + id + "/a2a/message/send", "/", "/some/base/a2a/message/send",
@@ -87,13 +87,13 @@ func TestAnotherMethodIsToldWhichOneIsAllowed(t *testing.T) {
 		{"POST", "/card", "GET"}, {"PUT", "/health", "GET"}, {"OPTIONS", page, "GET"},
 	} {
 		w := httptest.NewRecorder()
-		h.door.ServeHTTP(w, httptest.NewRequest(tt.method, tt.path, nil))
+		h.handler.ServeHTTP(w, httptest.NewRequest(tt.method, tt.path, nil))
 		if w.Code != 405 || w.Header().Get("Allow") != tt.allow {
 			t.Errorf("%s %s = %d, Allow %q, want 405 and %s", tt.method, tt.path, w.Code, w.Header().Get("Allow"), tt.allow)
 		}
 	}
 	w := httptest.NewRecorder()
-	if h.door.ServeHTTP(w, httptest.NewRequest(http.MethodHead, page, nil)); w.Code != 200 {
+	if h.handler.ServeHTTP(w, httptest.NewRequest(http.MethodHead, page, nil)); w.Code != 200 {
 		t.Errorf("HEAD %s = %d, want 200", page, w.Code)
 	}
 }
@@ -132,7 +132,7 @@ func TestABodyThatIsOnlyAnnouncedCostsNoMemory(t *testing.T) {
 		r.ContentLength = 256 << 10
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
-		if h.door.ServeHTTP(w, r); w.Code != 400 {
+		if h.handler.ServeHTTP(w, r); w.Code != 400 {
 			t.Fatalf("a body that breaks off = %d, want 400", w.Code)
 		}
 	}
@@ -177,7 +177,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	r.ContentLength = -1 // chunked: the size is not told
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	h.door.ServeHTTP(w, r)
+	h.handler.ServeHTTP(w, r)
 	if w.Code != 413 {
 		t.Errorf("one byte more, chunked = %d, want 413", w.Code)
 	}
@@ -222,8 +222,8 @@ func TestHostileBodiesAre4xxAndLeaveTheChainAlone(t *testing.T) {
 
 func TestASlowBodyEndsWith408(t *testing.T) {
 	h := newTestServer(t, noon, seed(1))
-	h.door = message.Handler(message.Config{Host: h.host, Log: slog.New(slog.DiscardHandler), Now: h.clock, BodyTimeout: 50 * time.Millisecond})
-	server := httptest.NewServer(h.door)
+	h.handler = message.Handler(message.Config{Host: h.host, Log: slog.New(slog.DiscardHandler), Now: h.clock, BodyTimeout: 50 * time.Millisecond})
+	server := httptest.NewServer(h.handler)
 	defer server.Close()
 	slow, w := newPipe(t)
 	defer w.Close()
@@ -348,7 +348,7 @@ func TestAnETagIsFoundInAListOfThem(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/card", nil)
 		r.Header["If-None-Match"] = lines // in Lambda each of a list is a line
 		w := httptest.NewRecorder()
-		if h.door.ServeHTTP(w, r); w.Code != 304 {
+		if h.handler.ServeHTTP(w, r); w.Code != 304 {
 			t.Errorf("If-None-Match: %q = %d, want 304", lines, w.Code)
 		}
 	}
@@ -378,7 +378,7 @@ func TestAFaultIsOpaqueOutsideAndWholeInTheLog(t *testing.T) {
 		{"/v/" + h.sole().String() + "/health", broken{}, 500}, // a panic
 	} {
 		h.log.Reset()
-		h.door = message.Handler(message.Config{Host: h.host, Directory: tt.dir, Log: slog.New(slog.NewTextHandler(h.log, nil)), Now: h.clock})
+		h.handler = message.Handler(message.Config{Host: h.host, Directory: tt.dir, Log: slog.New(slog.NewTextHandler(h.log, nil)), Now: h.clock})
 		res, body := h.get(tt.path)
 		if res.StatusCode != tt.status || !json.Valid(body) || strings.Contains(string(body), "reason") {
 			t.Errorf("GET %s = %d %s, want an opaque %d", tt.path, res.StatusCode, body, tt.status)

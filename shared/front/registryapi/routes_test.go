@@ -224,7 +224,7 @@ func TestABodyOfAPublishIsStrict(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRequestOfADoorIsRefused(t *testing.T) {
+func TestWhatIsNoRequestOfAHandlerIsRefused(t *testing.T) {
 	d := newTestServer(t)
 	refused(t, d.send("POST", "/v1/halo", []byte(strings.Repeat(" ", 300<<10)), nil), 413, "too_large", "262144")
 	refused(t, d.send("GET", "/v1/halo", nil, nil), 405, "method_not_allowed", "use POST")

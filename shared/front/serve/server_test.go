@@ -33,7 +33,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func house(t *testing.T, s store.Store, url string, log *slog.Logger) *serve.Server {
+func httpServer(t *testing.T, s store.Store, url string, log *slog.Logger) *serve.Server {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	if err != nil {
@@ -66,8 +66,8 @@ func start(t *testing.T) *home {
 		t.Fatal(err)
 	}
 	url := "http://" + l.Addr().String()
-	h := house(t, memory.New(), url, quiet)
-	door, err := serve.ListenAdmin(dir, rand.Reader)
+	h := httpServer(t, memory.New(), url, quiet)
+	handler, err := serve.ListenAdmin(dir, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func start(t *testing.T) *home {
 	go func() {
 		done <- serve.Run(ctx, quiet, time.Second,
 			serve.Endpoint{Listener: l, Handler: serve.Public(h.Message)},
-			serve.Endpoint{Listener: door, Handler: serve.AdminHandler(door, h.Admin), Streams: true})
+			serve.Endpoint{Listener: handler, Handler: serve.AdminHandler(handler, h.Admin), Streams: true})
 	}()
 	stopped := false
 	stop := func() error {
@@ -133,7 +133,7 @@ func call(t *testing.T, url string, to identity.ID) (int, []byte, *identity.Key)
 	return resp.StatusCode, b, key
 }
 
-func TestAVacantMadeAtOneDoorAnswersAtTheOther(t *testing.T) {
+func TestAVacantMadeAtOneHandlerAnswersAtTheOther(t *testing.T) {
 	h := start(t)
 	v, err := h.control.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
 	if err != nil {
@@ -209,8 +209,8 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 	}
 }
 
-func TestACommandWithoutAHostTakesTheSameDoor(t *testing.T) {
-	h := house(t, memory.New(), "http://127.0.0.1:1", quiet)
+func TestACommandWithoutAHostTakesTheSameHandler(t *testing.T) {
+	h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet)
 	client, base := serve.InProcess(h.Admin)
 	c := &admin.Client{HTTP: client, URL: base}
 	v, err := c.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
@@ -329,7 +329,7 @@ func TestTheEndWaitsForWhatIsUnderWayAndCutsTheRest(t *testing.T) {
 	}
 }
 
-func TestADoorThatFailsEndsTheOthers(t *testing.T) {
+func TestAHandlerThatFailsEndsTheOthers(t *testing.T) {
 	good, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -365,7 +365,7 @@ func TestHeadersAreBounded(t *testing.T) {
 func TestUpkeepGoesOnAfterAFailure(t *testing.T) {
 	s := memory.New()
 	var log bytes.Buffer
-	h := house(t, s, "http://127.0.0.1:1", quiet)
+	h := httpServer(t, s, "http://127.0.0.1:1", quiet)
 	if _, err := h.Maintain(t.Context()); err != nil {
 		t.Errorf("Upkeep() = %v", err)
 	}

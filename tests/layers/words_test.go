@@ -1,0 +1,101 @@
+package layers
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// retired are words of an earlier dialect, each with the term that replaced it.
+// A word counts as a whole word of a comment or as a part of an identifier.
+var retired = map[string]string{
+	"litter":   "children index",
+	"litters":  "children indexes",
+	"purse":    "read budget",
+	"sealer":   "checkpointer",
+	"sentinel": "tamper detector",
+	"house":    "server",
+	"houses":   "servers",
+	"door":     "handler, route or endpoint",
+	"doors":    "handlers, routes or endpoints",
+	"epos":     "epoch start",
+	"anew":     "again",
+}
+
+// words splits an identifier at its capitals: controlDoor is control, door.
+func words(identifier string) []string {
+	var parts []string
+	start := 0
+	for i, r := range identifier {
+		if i > start && (unicode.IsUpper(r) || r == '_') {
+			parts = append(parts, strings.ToLower(identifier[start:i]))
+			start = i
+		}
+	}
+	return append(parts, strings.ToLower(identifier[start:]))
+}
+
+var word = regexp.MustCompile(`[A-Za-z]+`)
+
+func retiredIn(src string) (found []string) {
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, "", src, parser.ParseComments)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	note := func(at token.Pos, w string) {
+		if instead, ok := retired[w]; ok {
+			found = append(found, fmt.Sprintf("line %d: %q is now %s", fset.Position(at).Line, w, instead))
+		}
+	}
+	for _, group := range f.Comments {
+		for _, c := range group.List {
+			for _, w := range word.FindAllString(c.Text, -1) {
+				note(c.Pos(), strings.ToLower(w))
+			}
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			for _, w := range words(id.Name) {
+				note(id.Pos(), strings.Trim(w, "_0123456789"))
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func TestRetiredWordsDoNotReturn(t *testing.T) {
+	for _, f := range source(t) {
+		if strings.HasSuffix(f.path, "layers/words_test.go") {
+			continue
+		}
+		src, err := os.ReadFile(filepath.Join("..", "..", f.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range retiredIn(string(src)) {
+			t.Errorf("%s, %s", f.path, w)
+		}
+	}
+}
+
+func TestRetiredWordsAreFound(t *testing.T) {
+	for src, want := range map[string]int{
+		"package p\n\nvar controlDoor int\n":                1,
+		"package p\n\n// The house is open.\nvar x int\n":   1,
+		"package p\n\nvar floor, outdoors, warehouse int\n": 0,
+	} {
+		if got := retiredIn(src); len(got) != want {
+			t.Errorf("retiredIn(%q) = %q, want %d", src, got, want)
+		}
+	}
+}
