@@ -1,6 +1,6 @@
 // Package retry waits between tries, no longer than a context lasts.
 //
-// Whoever pauses takes For through a field, so that tests need not wait.
+// Whoever pauses takes Sleep through a field, so that tests need not wait.
 package retry
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// For waits for d, or until ctx ends: then it returns the context's error.
-func For(ctx context.Context, d time.Duration) error {
+// Sleep waits for d, or until ctx ends: then it returns the context's error.
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -83,7 +83,7 @@ be https, and in no network of this machine unless the registry is on it, too.`,
 	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it")
 	fs.StringVar(&f.accept, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")
 	fs.StringVar(&f.capability, "capability", "", "call the best vacant that can do this")
-	fs.StringVar(&f.policy, "policy", policyUCB, "how the best is told: ucb, which gives new ones a chance, or score")
+	fs.StringVar(&f.policy, "policy", policyUCB, "how to rank: ucb (gives new vacants a chance) or score")
 	f.find.add(fs)
 	hostFlags(fs, &f.where)
 	return cmd

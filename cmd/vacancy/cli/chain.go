@@ -24,7 +24,7 @@ func (a *app) chainCommand() *cobra.Command {
 	var last uint64
 	cmd := &cobra.Command{
 		Use:   "chain FROM TO",
-		Short: "Tell what a caller and a hosted vacant said to one another",
+		Short: "Show the history of a caller and a hosted vacant",
 		Long: `Tell what FROM said to TO, a vacant hosted here, and what became of each call, in
 order. Each is a name, an id or the beginning of an id: FROM one of your identities
 or of a hosted vacant, TO of a hosted vacant. Call 2.7 is the seventh call after the
@@ -48,7 +48,7 @@ With --json each entry is an object on a line of its own.`,
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&last, "last", 0, "only the last so many entries")
+	cmd.Flags().Uint64Var(&last, "last", 0, "show only the last N entries")
 	hostFlags(cmd.Flags(), &w)
 	readUnits(cmd.Flags(), &read)
 	return cmd

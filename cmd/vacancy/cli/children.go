@@ -15,7 +15,7 @@ func (a *app) childrenCommand() *cobra.Command {
 	var w where
 	cmd := &cobra.Command{
 		Use:   "children PARENT",
-		Short: "Show the children of a vacant, and how its calls to them went",
+		Short: "List the children of a vacant, with the outcome of its calls",
 		Long: `Show the children of a hosted vacant by name: by which path each came to be, whether
 it is closed, and how its parent's calls to it went.
 

@@ -16,7 +16,7 @@ func (a *app) createCommand() *cobra.Command {
 	var capability, substrate, tenant, from, seed string
 	cmd := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Host a new vacant, or one that was exported",
+		Short: "Host a new or an imported vacant",
 		Long: `Host a vacant: with a new key, or with --import with the key, logbook and chains of
 an export, a seed or a reference home. Its key is kept sealed with the host's data.
 It takes calls at once; its state is LOCAL until it is resumed from a pause.
@@ -55,8 +55,8 @@ NAME FILE" says what it asks them. Until then it answers nothing.`,
 	fs := cmd.Flags()
 	fs.StringVar(&capability, "capability", "", "what the vacant can do, for its card (required)")
 	fs.StringVar(&substrate, "substrate", "echo", "what does the thinking: echo, http:URL or composite")
-	fs.StringVar(&tenant, "tenant", "", "who it is hosted for, if for somebody else than you")
-	fs.StringVar(&from, "import", "", "an export, a seed or a home of the reference, instead of a new key")
+	fs.StringVar(&tenant, "tenant", "", "the tenant it is hosted for, if not you")
+	fs.StringVar(&from, "import", "", "an export, a seed or a home directory of the reference, instead of a new key")
 	fs.StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
 	hostFlags(fs, &w)
 	return cmd

@@ -17,7 +17,7 @@ func (a *app) deleteCommand() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "delete VACANT",
-		Short: "Destroy an archived vacant, its key included",
+		Short: "Delete an archived vacant and its key",
 		Long: `Destroy what a vacant that is archived is made of: its sealed key, its card and where its
 own calls to others stood. Nobody can ever sign as it again, unless its key was exported
 before: "vacancy export VACANT --host local".

@@ -19,7 +19,7 @@ func (a *app) destroyCommand() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "destroy --stage STAGE",
-		Short: "Take a deployed host down",
+		Short: "Remove a deployed host",
 		Long: `Delete the stacks of a stage, the last deployed first, and the stage's record here.
 
 What the stage was told to keep (context keep=true, the default) stays in the account:

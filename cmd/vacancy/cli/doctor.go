@@ -25,7 +25,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check a stage on AWS, and what is needed to deploy one",
+		Short: "Check a stage on AWS and the tools to deploy one",
 		Long: `Check what a deployment needs (tools, credentials, Region, clock, bootstrap, quotas)
 and what a stage is: its stacks, the flags of its tables, versions, the edge, the
 host's answers, the operator key, its keys, and whether a row was changed by hand.

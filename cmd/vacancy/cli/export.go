@@ -19,7 +19,7 @@ func (a *app) exportCommand() *cobra.Command {
 	var w where
 	cmd := &cobra.Command{
 		Use:   "export NAME",
-		Short: "Write an identity or a hosted vacant, its key included, to one file",
+		Short: "Export an identity or a hosted vacant, with its key, to one file",
 		Long: `Write key, card, logbook and the state of all chains to one file that must not
 exist yet, readable by you only. The key is in it in the clear: whoever reads
 the file is the vacant. Therefore it asks twice.

@@ -16,7 +16,7 @@ import (
 func (a *app) gateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gate",
-		Short: "Show or set what graduations are judged by",
+		Short: "Show or set the policy of the gate",
 		Long: `A closed child becomes public through a gate of three checks: both parties consent, its
 parent has graduated fewer than the limit within 24 hours, and what the host itself
 observes does not say that it is run by the same hand as its parent or a sibling.`,
@@ -48,7 +48,7 @@ func (a *app) gateShowCommand() *cobra.Command {
 	var tenant string
 	cmd := &cobra.Command{
 		Use:     "show",
-		Short:   "Show what graduations are judged by",
+		Short:   "Show the policy of the gate",
 		Example: "  vacancy gate show\n  vacancy gate show --tenant acme --json",
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,7 +76,7 @@ func (a *app) gateSetCommand() *cobra.Command {
 	var threshold float64
 	cmd := &cobra.Command{
 		Use:   "set",
-		Short: "Set what graduations are judged by",
+		Short: "Set the policy of the gate",
 		Long: `Set the policy of the gate, of the host or of a tenant; what is not given stays as it
 is. Attempts that have begun are judged by the policy of then, which is kept with each.
 
@@ -130,7 +130,7 @@ collusion check off, and the host says so whenever it starts.`,
 	}
 	fs := cmd.Flags()
 	fs.IntVar(&limit, "limit", 0, "how many children of one parent graduate within 24 hours, at least 1")
-	fs.Float64Var(&threshold, "threshold", 0, "the strength of a signal that trips, from 0 to 1")
+	fs.Float64Var(&threshold, "threshold", 0, "the signal strength that refuses, from 0 to 1")
 	fs.StringVar(&mode, "mode", "", "default, strict or reference")
 	fs.StringVar(&detector, "detector", "", "observed, or zeros for none")
 	tenantFlag(fs, &tenant)

@@ -40,7 +40,7 @@ func (a *app) graduateCommand() *cobra.Command {
 	var f graduateFlags
 	cmd := &cobra.Command{
 		Use:   "graduate CHILD",
-		Short: "Have a closed child become public, through the gate",
+		Short: "Make a closed child public, through the gate",
 		Long: `Ask the gate to open a closed child. Parent and child both sign the request: those that
 are hosted by their host, one that is an identity of yours here. Then the gate checks,
 in this order, that both consent, that the parent has a graduation left within 24 hours,
@@ -88,7 +88,7 @@ Where nobody can sign for both, CHILD is whichever identity of yours is one of t
 	fs.BoolVar(&f.print, "print", false, "sign as an identity of yours, and print instead of sending")
 	fs.StringVar(&f.registry, "registry", "", "with --print: the `URL` of the host whose gate it is")
 	fs.StringVar(&f.manifest, "manifest", "", "with --print: a `FILE` with the manifest (default: as the identity has it)")
-	fs.StringVar(&f.with, "with", "", "a `FILE` with what the other party has printed")
+	fs.StringVar(&f.with, "with", "", "a `FILE` with what the other party printed")
 	hostFlags(fs, &f.where)
 	return cmd
 }
@@ -195,7 +195,7 @@ func (a *app) followRun(ctx context.Context, c *control, view graduation.View, w
 			a.note("%s ...", view.Step)
 			line = view.Step
 		}
-		if err := retry.For(ctx, followEvery); err != nil {
+		if err := retry.Sleep(ctx, followEvery); err != nil {
 			return view, problem.Wrap(problem.Canceled, err, "graduation %s goes on", view.ID)
 		}
 	}

@@ -32,7 +32,7 @@ func (a *app) hammerCommand() *cobra.Command {
 	var f hammerFlags
 	cmd := &cobra.Command{
 		Use:   "hammer TARGET",
-		Short: "Measure how many calls a host takes",
+		Short: "Load a host with calls and measure it",
 		Long: `Call TARGET as fast as it answers, from many callers at once, and verify every answer:
 its signature, its place in the chain, and that it answers this call. TARGET is the
 URL of a host or of a vacant (.../v/ID), or the name of a vacant hosted on this machine or
@@ -51,9 +51,9 @@ with 6 if an answer did not verify, and with 1 if a call was not answered.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&f.pairs, "pairs", 64, "callers at once, each with one call under way")
+	fs.IntVar(&f.pairs, "pairs", 64, "concurrent callers, each with one call in flight")
 	fs.DurationVar(&f.time, "for", 10*time.Second, "how long, at most 1h")
-	fs.Uint64Var(&f.calls, "calls", 0, "end after so many calls (0: none but the time ends it)")
+	fs.Uint64Var(&f.calls, "calls", 0, "stop after this many calls (0: no limit but the time)")
 	fs.IntVar(&f.size, "size", 100, "bytes of each message")
 	fs.StringVar(&f.vacant, "vacant", "", "the id of the vacant, if the host has several")
 	elsewhereFlags(fs, &f.where)

@@ -14,7 +14,7 @@ func (a *app) initCommand() *cobra.Command {
 	var capability, from, seed string
 	cmd := &cobra.Command{
 		Use:   "init NAME",
-		Short: "Make an identity, or bring one along",
+		Short: "Create or import an identity",
 		Long: `Make an identity: a new key, readable by you only, and a logbook that begins
 with a signed GENESIS entry. An identity is never overwritten.
 
@@ -55,7 +55,7 @@ with a signed GENESIS entry. An identity is never overwritten.
 		},
 	}
 	cmd.Flags().StringVar(&capability, "capability", "", "also make a card that says what the vacant can do")
-	cmd.Flags().StringVar(&from, "import", "", "a seed, a home of the reference or an export, instead of a new key")
+	cmd.Flags().StringVar(&from, "import", "", "a seed, a home directory of the reference or an export, instead of a new key")
 	cmd.Flags().StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
 	return cmd
 }

@@ -17,7 +17,7 @@ import (
 func (a *app) keysCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
-		Short: "The key that administers a deployed host",
+		Short: "Manage the key that administers a deployed host",
 		Long: `The operator key opens the control plane of a deployed host and the export that
 "vacancy verify" reads. "vacancy deploy" makes it, shows it once and writes it to
 $VACANCY_HOME/stages/STAGE.json, for you only. The host keeps a hash of it.`,
@@ -34,7 +34,7 @@ func (a *app) rotateOperatorCommand() *cobra.Command {
 	var stageName string
 	cmd := &cobra.Command{
 		Use:   "rotate-operator",
-		Short: "Make a new operator key; the old one is refused at once",
+		Short: "Replace the operator key; the old one is refused at once",
 		Long: `Make a new operator key with your AWS credentials, show it once and write it to the
 stage's record. The key before it, lost or leaked, is refused from then on. Whoever
 has it in $VACANCY_OPERATOR_KEY needs the new one.`,

@@ -24,7 +24,7 @@ const logTimeout = 30 * time.Second
 func (a *app) logCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
-		Short: "A registry's transparency log: verify it from outside",
+		Short: "Verify and witness a registry's transparency log",
 		Long: `Whatever is published and revoked at a host is a leaf of a tree that only grows. The
 host signs what the tree has become, as a checkpoint, every few minutes; whoever keeps
 one can prove for ever what the host said.`,
@@ -49,9 +49,9 @@ type logFlags struct {
 func (f *logFlags) following(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.since, "since", "", "a file with a checkpoint that the log must continue, beside the one verified last")
-	fs.StringVar(&f.hostID, "host-id", "", "the host's id, which must have signed (default: who signed before)")
-	fs.BoolVar(&f.forget, "forget", false, "begin again with whatever the host shows now")
-	fs.BoolVar(&f.all, "all", false, "verify every event, not only those that are new")
+	fs.StringVar(&f.hostID, "host-id", "", "the id that must have signed (default: the one that signed before)")
+	fs.BoolVar(&f.forget, "forget", false, "forget the previous state and trust what the host shows now")
+	fs.BoolVar(&f.all, "all", false, "verify every event, not only new ones")
 	hostFlags(fs, &f.where)
 }
 
@@ -59,7 +59,7 @@ func (a *app) logVerifyCommand() *cobra.Command {
 	var f logFlags
 	cmd := &cobra.Command{
 		Use:   "verify [URL]",
-		Short: "Verify a host's log: what it signed, and that it only grew",
+		Short: "Verify that a host's log is correct and append-only",
 		Long: `Read the newest checkpoint of the host at URL (default: the registry that "vacancy
 search" asks) and verify the host's signature; that the log continues the checkpoint
 that was verified last; that the hashes of all events make the signed root; proofs of
@@ -93,7 +93,7 @@ func (a *app) logCosignCommand() *cobra.Command {
 	var f logFlags
 	cmd := &cobra.Command{
 		Use:   "cosign [URL]",
-		Short: "Verify a host's log and sign that it held",
+		Short: "Verify a host's log and cosign its checkpoint",
 		Long: `Verify the log of the host at URL as "vacancy log verify" does, sign its checkpoint as
 a witness (a C2SP cosignature) and hand the signature in. Everybody gets it with the
 checkpoint from then on: the host can show no other log of that size any more.
@@ -123,7 +123,7 @@ func (a *app) logShowCommand() *cobra.Command {
 	var w where
 	cmd := &cobra.Command{
 		Use:   "show [URL]",
-		Short: "Print a host's newest checkpoint, as it is signed",
+		Short: "Print a host's latest signed checkpoint",
 		Long: `Print the newest checkpoint of the host at URL: a signed note of the host's id, how
 many events its log has and the root over them, with the lines of its witnesses. Its
 signature is verified, and nothing else.

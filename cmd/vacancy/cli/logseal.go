@@ -18,7 +18,7 @@ func (a *app) logSealCommand() *cobra.Command {
 	var w where
 	cmd := &cobra.Command{
 		Use:   "seal",
-		Short: "Seal the log of your host now",
+		Short: "Sign a checkpoint of your host's log now",
 		Long: `Seal what was published and revoked since, instead of waiting for the host to do it:
 "vacancy dev" seals every minute, a stage on AWS every five. It works beside a running
 host of this machine, and without. With --host aws the stage's function for it is run

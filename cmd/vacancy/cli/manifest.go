@@ -21,7 +21,7 @@ func (a *app) manifestCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "manifest CHILD",
-		Short: "Show what binds a child to its parent",
+		Short: "Show or store the manifest of a child",
 		Long: `Show the manifest of a child that is hosted, or of an identity of yours that a host
 keeps one of: both signatures, which are verified here and now, and what each of its
 fields allows.

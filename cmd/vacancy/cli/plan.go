@@ -16,7 +16,7 @@ import (
 func (a *app) planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Have a vacant answer by delegating to its children",
+		Short: "Set the plan by which a composite delegates",
 		Long: `A vacant with a plan is a composite: it hands what it is asked to its children, one
 after the other or all at once, and puts their answers together.`,
 		Example: `  vacancy plan set lawfirm plan.yaml
@@ -33,7 +33,7 @@ func (a *app) planSetCommand() *cobra.Command {
 	var w where
 	cmd := &cobra.Command{
 		Use:   "set VACANT FILE",
-		Short: "Give a vacant its plan",
+		Short: "Set the plan of a vacant",
 		Long: `Give a hosted vacant the plan in FILE, YAML or JSON; - is standard input. From the next
 call on it answers by that. Its children are named by name or id, and must be its own
 and hosted here too; a plan that leads back to the vacant is refused.

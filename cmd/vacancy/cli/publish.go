@@ -31,7 +31,7 @@ func (a *app) publishCommand() *cobra.Command {
 	var f publishFlags
 	cmd := &cobra.Command{
 		Use:   "publish NAME",
-		Short: "Let a vacant be found",
+		Short: "Publish a vacant in the registry",
 		Long: `Publish a vacant in a registry: its card, an event that says so and its listing, all
 signed by its own key. Who searches finds it within seconds, and calls it at the
 endpoint in its card.
@@ -63,7 +63,7 @@ them replaces all of it. A price above 0 is refused until there are accounts.`,
 	fs.StringArrayVar(&f.skills, "skill", nil, "a `SKILL` to be found by; may be repeated")
 	fs.StringVar(&f.summary, "summary", "", "a few sentences about it")
 	fs.StringVar(&f.family, "family", "", "the family of its model")
-	fs.StringVar(&f.org, "owner", "", "who stands behind it")
+	fs.StringVar(&f.org, "owner", "", "the owner of the vacant")
 	fs.StringVar(&f.price, "price", "", "US dollars a call; only 0 so far")
 	fs.StringVar(&f.endpoint, "endpoint", "", "with --registry: the URL where it takes calls (default: as its card says)")
 	ownFlag(fs, &f.registry)
@@ -149,7 +149,7 @@ func (a *app) unpublishCommand() *cobra.Command {
 	var registry string
 	cmd := &cobra.Command{
 		Use:   "unpublish NAME",
-		Short: "Let a vacant be found no more",
+		Short: "Remove a vacant from search",
 		Long: `Take a vacant out of search, from the next query on: an event of its own key says that
 nobody is to find it. Who knows it calls it as before. It can be published again.`,
 		Example: `  vacancy unpublish demo

@@ -25,7 +25,7 @@ func (a *app) reindexCommand() *cobra.Command {
 	var cluster string
 	cmd := &cobra.Command{
 		Use:   "reindex",
-		Short: "Make the search index again from the registry",
+		Short: "Rebuild the search index from the registry",
 		Long: `Make the search index of a host again from all that its registry has. Nothing is lost
 by that, and nothing but a damaged index needs it: a host keeps its index up to date
 by itself, and makes one again that it cannot read.

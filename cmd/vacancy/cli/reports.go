@@ -23,7 +23,7 @@ type readFlags struct {
 }
 
 func readUnits(fs *pflag.FlagSet, r *readFlags) {
-	fs.Float64Var(&r.units, "read-units", 0, "with --host aws: at most so many read units a second (0: no bound)")
+	fs.Float64Var(&r.units, "read-units", 0, "with --host aws: the most read units a second (0: no limit)")
 }
 
 func (r readFlags) check(at *remoteHost) error {

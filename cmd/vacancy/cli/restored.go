@@ -19,7 +19,7 @@ func (a *app) restoredCommand() *cobra.Command {
 	var w where
 	cmd := &cobra.Command{
 		Use:   "restored",
-		Short: "Say that a host's data came back from a backup",
+		Short: "Mark a host as restored from a backup",
 		Long: `Say that a data directory came back from a backup, before a host runs over it again.
 
 The backup does not know which calls were accepted after it was made: whoever kept

@@ -15,7 +15,7 @@ func (a *app) revokeCommand() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "revoke NAME",
-		Short: "End a vacant's key for good",
+		Short: "Revoke a vacant's key",
 		Long: `Revoke the key of a vacant, by an event that the key itself signs: the last one. From
 the next request on it is in no search, its calls and publishes are refused, and calls
 to it too; who asks for it by id reads that it was revoked. There is no way back. Do

@@ -46,7 +46,7 @@ PROMPT of "-" is standard input.`,
 	fs.BoolVar(&f.send, "call", false, "call the best of them")
 	fs.StringVar(&f.as, "as", "", "with --call: the identity that signs (default $VACANCY_AS, else the only one)")
 	fs.DurationVar(&f.timeout, "timeout", callTimeout, "how long to wait for everything")
-	fs.StringVar(&f.policy, "policy", policyUCB, "how reputation counts: ucb, which gives new ones a chance, or score")
+	fs.StringVar(&f.policy, "policy", policyUCB, "how reputation counts: ucb (gives new vacants a chance) or score")
 	f.find.add(fs)
 	hostFlags(fs, &f.where)
 	return cmd

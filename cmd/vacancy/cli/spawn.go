@@ -24,7 +24,7 @@ func (a *app) spawnCommand() *cobra.Command {
 	var signed bool
 	cmd := &cobra.Command{
 		Use:   "spawn PARENT",
-		Short: "Make a child of a vacant",
+		Short: "Create a child of a vacant",
 		Long: `Make a child of a hosted vacant, with a key of its own. Both sign the manifest that
 binds them, the child's logbook begins with BIRTH, and the parent's gets SPAWN.
 

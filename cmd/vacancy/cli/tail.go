@@ -49,8 +49,8 @@ with "at" and "log_group".`,
 	fs.StringVar(&f.pair, "pair", "", "lines of this caller, vacant, or CALLER>VACANT only")
 	fs.StringVar(&f.status, "status", "", "lines of this status, class of statuses or verdict only")
 	fs.StringVar(&f.function, "function", "", "lines of this function only")
-	fs.DurationVar(&f.since, "since", time.Minute, "how far back to begin")
-	fs.BoolVar(&f.once, "once", false, "end where the log ends now")
+	fs.DurationVar(&f.since, "since", time.Minute, "how far back to start")
+	fs.BoolVar(&f.once, "once", false, "print the log up to now and exit")
 	return cmd
 }
 

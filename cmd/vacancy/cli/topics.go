@@ -15,7 +15,7 @@ import (
 func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
-		Short: "What the exit codes mean",
+		Short: "Exit codes",
 		Long:  exitCodes(),
 	}
 }

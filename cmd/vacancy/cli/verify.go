@@ -15,7 +15,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	var read readFlags
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
-		Short: "Check all that a host keeps, or an export",
+		Short: "Check everything a host stores, or an export",
 		Long: `Check all that the host of a data directory keeps: every link, number, epoch and
 decision of every pair, every logbook, record, card and name, every event of the
 registry, what it says of each vacant, and its sealed log; and every hash and signature

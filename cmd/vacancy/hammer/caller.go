@@ -100,7 +100,7 @@ func (c *caller) resolvePending(ctx context.Context) {
 			c.giveUpPair()
 			return
 		}
-		if retry.For(ctx, apart) != nil {
+		if retry.Sleep(ctx, apart) != nil {
 			return
 		}
 		apart = min(2*apart, longest)

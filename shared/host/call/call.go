@@ -171,7 +171,7 @@ func New(c Config) *Host {
 		c.Margin = DefaultMargin
 	}
 	if c.Wait == nil {
-		c.Wait = retry.For
+		c.Wait = retry.Sleep
 	}
 	if c.Self == nil {
 		c.Self = func(context.Context) (identity.ID, error) { return identity.ID{}, nil }

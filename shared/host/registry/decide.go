@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -79,7 +78,7 @@ func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 			return a, nil
 		case seen == before:
 			return a, problem.New(problem.Damaged, "registration of %s is that of its event %d, and its last event is %d", id.Short(), seen[0], seen[1])
-		case try == settle.Tries:
+		case try == store.MaxTries:
 			return a, problem.New(problem.Unavailable, "vacant %s publishes all the time; send the same again", id.Short())
 		}
 		before = seen

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
@@ -96,50 +95,35 @@ func (r *Registry) SetReputation(ctx context.Context, id identity.ID, s reputati
 // when fn says that nothing changed; fn runs again whenever somebody else was
 // quicker.
 func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registration) (bool, error)) (Registration, error) {
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
-	for try := 1; ; try++ {
-		g, err := r.registration(ctx, id)
+	var g Registration
+	written := false
+	err := r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		g, err = r.registration(ctx, id)
 		switch {
 		case err != nil:
-			return Registration{}, fault(err)
+			return err
 		case g.Joined == 0:
-			return Registration{}, notRegistered(id)
+			return notRegistered(id)
 		case g.Status == StatusRevoked:
-			return Registration{}, revoked(id)
+			return revoked(id)
 		}
 		changed, err := fn(&g)
 		if err != nil || !changed {
-			return g, err
+			return err
 		}
-		if err = r.write(ctx, &g); err == nil {
-			return g, nil
-		}
-		if !settle.Overtaken(err) {
-			return Registration{}, fault(err)
-		}
-		if settle.BackOff(ctx, r.Wait, r.Rand, try) != nil {
-			return Registration{}, busy(err)
-		}
-	}
-}
-
-// write commits g over the version it was read at.
-func (r *Registry) write(ctx context.Context, g *Registration) error {
-	writeID, err := r.attempt()
+		g.change(r.now())
+		put, err := g.put(tx.ID)
+		tx.Add(put)
+		written = true
+		return err
+	})
 	if err != nil {
-		return err
+		return Registration{}, fault(err)
 	}
-	g.change(r.now())
-	put, err := g.put(writeID)
-	if err != nil {
-		return err
+	if written {
+		g.DocVersion++
 	}
-	if err := settle.Commit(ctx, r.Store, r.Wait, put); err != nil {
-		return err
-	}
-	g.DocVersion++
-	return nil
+	return g, nil
 }
 
 // change notes when g changed. Its place in the feed never moves back, whatever
@@ -172,25 +156,15 @@ func (r *Registry) AddManifest(ctx context.Context, m composite.Manifest) error 
 	if err := m.Verify(); err != nil {
 		return err
 	}
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
 	release, err := r.hold(ctx, m.ParentID, m.ChildID)
 	if err != nil {
 		return err
 	}
 	defer release()
-	for try := 1; ; try++ {
-		err := r.addManifest(ctx, &m)
-		if err == nil || !settle.Overtaken(err) {
-			return fault(err)
-		}
-		if settle.BackOff(ctx, r.Wait, r.Rand, try) != nil {
-			return busy(err)
-		}
-	}
+	return fault(r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return r.addManifest(ctx, tx, &m) }))
 }
 
-func (r *Registry) addManifest(ctx context.Context, m *composite.Manifest) error {
+func (r *Registry) addManifest(ctx context.Context, tx *store.Tx, m *composite.Manifest) error {
 	writes, err := r.planManifest(ctx, m)
 	if err != nil || len(writes) == 0 {
 		return err
@@ -202,7 +176,8 @@ func (r *Registry) addManifest(ctx context.Context, m *composite.Manifest) error
 		}
 		writes = append(writes, beside...)
 	}
-	return settle.Commit(ctx, r.Store, r.Wait, writes...)
+	tx.Add(writes...)
+	return nil
 }
 
 // PlanManifest is what AddManifest writes into the registry, for the commit that
@@ -260,7 +235,7 @@ func (r *Registry) planManifest(ctx context.Context, m *composite.Manifest) ([]s
 	if err != nil {
 		return nil, err
 	}
-	writeID, err := r.attempt()
+	writeID, err := r.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +261,7 @@ func (r *Registry) PlanGuard(ctx context.Context, id identity.ID) (store.Write, 
 	if err != nil {
 		return nil, fault(err)
 	}
-	writeID, err := r.attempt()
+	writeID, err := r.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}

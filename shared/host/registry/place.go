@@ -3,9 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
-	"io"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -30,7 +28,7 @@ func (r *Registry) place(ctx context.Context, d *decision) (Plan, error) {
 		l.Prev = last.Hash
 	}
 	l.Hash = l.Event.Hash(l.Prev)
-	writeID, err := r.attempt()
+	writeID, err := r.updater().NewWriteID()
 	if err != nil {
 		return Plan{}, err
 	}
@@ -75,25 +73,24 @@ func (r *Registry) place(ctx context.Context, d *decision) (Plan, error) {
 // process queue up for their turn, since only one can have the next place;
 // those of several processes try again after a while.
 func (r *Registry) run(ctx context.Context, decide func(context.Context) (*decision, error)) (Receipt, error) {
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
-	for try := 1; ; try++ {
+	var receipt Receipt
+	err := r.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
 		d, err := decide(ctx)
 		if err != nil {
-			return Receipt{}, fault(err)
+			return err
 		}
 		if d.replay != nil {
 			plan, err := r.place(ctx, d)
-			return plan.Receipt, fault(err)
+			receipt = plan.Receipt
+			return err
 		}
-		receipt, err := r.commit(ctx, d)
-		if err == nil || !settle.Overtaken(err) {
-			return receipt, fault(err)
-		}
-		if settle.BackOff(ctx, r.Wait, r.Rand, try) != nil {
-			return Receipt{}, busy(err)
-		}
+		receipt, err = r.commit(ctx, d)
+		return err
+	})
+	if store.IsConflict(err) {
+		receipt = Receipt{}
 	}
+	return receipt, fault(err)
 }
 
 // commit places d and writes it, in this process's turn. Only the place in the
@@ -108,7 +105,7 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	for try := 1; ; try++ {
 		plan, err := r.place(ctx, d)
 		if err == nil {
-			err = settle.Commit(ctx, r.Store, r.Wait, plan.Writes...)
+			err = r.updater().Commit(ctx, plan.Writes...)
 		}
 		if err == nil {
 			return plan.Receipt, nil
@@ -122,7 +119,7 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 		if tip, tipErr := r.Store.Tip(ctx, ActorStream(d.event.Actor)); tipErr != nil || tip.Position >= uint64(d.event.ActorSeq) {
 			return Receipt{}, errors.Join(err, tipErr)
 		}
-		if settle.BackOff(ctx, r.Wait, r.Rand, try) != nil {
+		if r.updater().Backoff(ctx, try) != nil {
 			return Receipt{}, busy(err)
 		}
 	}
@@ -145,23 +142,16 @@ func busy(cause error) error {
 	return problem.Wrap(problem.Unavailable, cause, "many publish at once; send the same again")
 }
 
-// fault gives an error of the store its kind; problems have theirs.
+// fault gives an error of the store a kind. A conflict that outlasted all
+// retries is Unavailable: the same request may be sent again.
 func fault(err error) error {
-	var known *problem.Error
-	switch {
-	case err == nil, errors.As(err, &known):
-		return err
-	case settle.Overtaken(err):
-		return problem.Wrap(problem.Conflict, err, "others keep changing it; send the same again")
-	case errors.Is(err, store.ErrTooLarge):
-		return problem.Wrap(problem.TooLarge, err, "it is too large to keep")
+	if store.IsConflict(err) {
+		return busy(err)
 	}
-	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same may be sent again")
+	return store.Problem(err)
 }
 
-func (r *Registry) attempt() (a store.WriteID, err error) {
-	if _, err := io.ReadFull(r.Rand, a[:]); err != nil {
-		return a, problem.Wrap(problem.Unavailable, err, "no randomness")
-	}
-	return a, nil
+// updater changes the store with optimistic concurrency.
+func (r *Registry) updater() store.Updater {
+	return store.Updater{Store: r.Store, Rand: r.Rand, Wait: r.Wait}
 }

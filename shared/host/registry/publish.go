@@ -85,7 +85,7 @@ func (r *Registry) PlanGraduation(ctx context.Context, p Publication, next compo
 	if err != nil {
 		return Plan{}, err
 	}
-	writeID, err := r.attempt()
+	writeID, err := r.updater().NewWriteID()
 	if err != nil {
 		return Plan{}, err
 	}
@@ -122,7 +122,7 @@ func (r *Registry) PlanState(ctx context.Context, id identity.ID, state lifecycl
 	now := r.now()
 	g.State, g.Since = state, now
 	g.change(now)
-	writeID, err := r.attempt()
+	writeID, err := r.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}

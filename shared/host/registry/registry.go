@@ -75,7 +75,7 @@ type Registry struct {
 // New makes a Registry.
 func New(c Config) *Registry {
 	if c.Wait == nil {
-		c.Wait = retry.For
+		c.Wait = retry.Sleep
 	}
 	r := &Registry{Config: c, turn: make(chan struct{}, 1)}
 	r.turn <- struct{}{}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
@@ -31,8 +30,6 @@ type Revocation struct {
 // may say that nobody shall trust it. The refusals are those of Publish, as far
 // as there is something to look for.
 func (r *Registry) Revoke(ctx context.Context, v Revocation) (Receipt, error) {
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
 	release, err := r.hold(ctx, v.ID)
 	if err != nil {
 		return Receipt{}, err

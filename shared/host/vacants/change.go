@@ -3,7 +3,6 @@ package vacants
 import (
 	"context"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -130,38 +129,35 @@ func (v *Directory) restored(ctx context.Context, n named) (open bool, err error
 // nothing to do. decide runs again whenever somebody else was quicker, as those
 // are who write to a busy logbook, until ctx ends.
 func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
 	done, err := v.logs.Lock(ctx, id)
 	if err != nil {
 		return Record{}, err
 	}
 	defer done()
-	for try := 1; ; try++ {
-		r, ok, err := v.read(ctx, id)
+	var r Record
+	err = v.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
+		var ok bool
+		r, ok, err = v.read(ctx, id)
 		if err == nil && !ok {
 			err = notHosted(id)
 		}
 		if err != nil {
-			return Record{}, err
+			r = Record{}
+			return err
 		}
 		from := r.State
 		e, err := decide(&r)
 		if e == nil || err != nil {
-			return r, err
+			return err
 		}
 		beside, err := v.registered(ctx, &r, from)
 		if err != nil {
-			return Record{}, err
+			r = Record{}
+			return err
 		}
-		err = v.commit(ctx, &r, e, beside...)
-		if err == nil {
-			return r, nil
-		}
-		if !settle.Overtaken(err) || settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
-			return Record{}, fault(err)
-		}
-	}
+		return v.commit(ctx, &r, e, beside...)
+	})
+	return r, store.Problem(err)
 }
 
 // commit writes r over the version it was read at, and e as the next entry of
@@ -171,7 +167,7 @@ func (v *Directory) commit(ctx context.Context, r *Record, e *entry, beside ...s
 	if err != nil {
 		return err
 	}
-	err = settle.Commit(ctx, v.Store, v.Wait, append(writes, beside...)...)
+	err = v.updater().Commit(ctx, append(writes, beside...)...)
 	v.memory.forget() // also when the outcome is unknown
 	if err != nil {
 		return err
@@ -186,7 +182,7 @@ func (v *Directory) writes(ctx context.Context, r *Record, e *entry) ([]store.Wr
 	if err != nil {
 		return nil, err
 	}
-	writeID, err := v.attempt()
+	writeID, err := v.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +210,7 @@ func (v *Directory) row(ctx context.Context, signer identity.Signer, e *entry) (
 	s := store.StreamOf(store.KindLogbook, signer.ID())
 	tip, err := v.Store.Tip(ctx, s)
 	if err != nil {
-		return store.Append{}, fault(err)
+		return store.Append{}, store.Problem(err)
 	}
 	var prev *logbook.Entry
 	if tip.Position > 0 {

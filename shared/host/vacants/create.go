@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -172,7 +171,7 @@ func (v *Directory) plan(s Spec) (r Record, kind string, err error) {
 func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (*Record, error) {
 	named, err := v.Store.Doc(ctx, NameKey(r.Name))
 	if err != nil {
-		return nil, fault(err)
+		return nil, store.Problem(err)
 	}
 	there, ok, err := v.read(ctx, r.ID)
 	if err != nil {
@@ -198,27 +197,30 @@ func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (*Record, e
 // found is the one commit that brings r into being: record, name, entry, and of
 // a key from elsewhere whose child it is.
 func (v *Directory) found(ctx context.Context, r Record, first *entry, s *Spec) (Record, error) {
-	for try := 1; ; try++ {
-		writeID, err := v.attempt()
-		if err != nil {
-			return Record{}, err
+	var there *Record
+	retried := false
+	err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		if retried {
+			// Another writer took the name, the id or the next place in the logbook.
+			if there, err = v.present(ctx, &r, s); there != nil || err != nil {
+				return err
+			}
 		}
+		retried = true
 		beside, err := v.kinship(ctx, &r, s)
 		if err != nil {
-			return Record{}, err
+			return err
 		}
-		err = v.commit(ctx, &r, first, append(beside, store.Put{Key: NameKey(r.Name), WriteID: writeID, Data: encodeName(r.ID)})...)
-		if err == nil {
-			return r, nil
-		}
-		if !settle.Overtaken(err) || try == settle.Tries {
-			return Record{}, fault(err)
-		}
-		// Somebody took the name, the id or the next place in the logbook.
-		if there, err := v.present(ctx, &r, s); there != nil || err != nil {
-			return deref(there), err
-		}
+		name := store.Put{Key: NameKey(r.Name), WriteID: tx.ID, Data: encodeName(r.ID)}
+		return v.commit(ctx, &r, first, append(beside, name)...)
+	})
+	switch {
+	case err != nil:
+		return Record{}, store.Problem(err)
+	case there != nil:
+		return *there, nil
 	}
+	return r, nil
 }
 
 // kinship has r, of a key from elsewhere, be whose child it is: by the manifest
@@ -353,7 +355,7 @@ func (v *Directory) kept(ctx context.Context, id identity.ID) ([]logbook.Entry, 
 }
 
 func (v *Directory) graduationWrite(ctx context.Context, s store.Stream, p uint64, e *logbook.Entry) error {
-	writeID, err := v.attempt()
+	writeID, err := v.updater().NewWriteID()
 	if err != nil {
 		return err
 	}
@@ -361,37 +363,28 @@ func (v *Directory) graduationWrite(ctx context.Context, s store.Stream, p uint6
 	if err != nil {
 		return err
 	}
-	err = settle.Commit(ctx, v.Store, v.Wait, store.Append{Stream: s, Position: p, WriteID: writeID, Data: data})
+	err = v.updater().Commit(ctx, store.Append{Stream: s, Position: p, WriteID: writeID, Data: data})
 	var taken *store.TakenError
 	if errors.As(err, &taken) && bytes.Equal(taken.Occupant.Data, data) {
 		return nil // the same import runs twice
 	}
-	return fault(err)
+	return store.Problem(err)
 }
 
 // keepChains keeps the caller's chains beside the record that is to come. An
 // import that broke off may have left some: no record, so nobody uses them.
 func (v *Directory) keepChains(ctx context.Context, id identity.ID, chains map[identity.ID][]byte) error {
 	for target, data := range chains {
-		for try := 1; ; try++ {
-			d, err := v.Store.Doc(ctx, ChainKey(id, target))
-			if err != nil {
-				return fault(err)
-			}
-			if d.Version > 0 && bytes.Equal(d.Data, data) {
-				break
-			}
-			writeID, err := v.attempt()
-			if err != nil {
+		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+			d, err := tx.Doc(ctx, ChainKey(id, target))
+			if err != nil || d.Version > 0 && bytes.Equal(d.Data, data) {
 				return err
 			}
-			err = settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: d.Key, If: d.Version, WriteID: writeID, Data: data})
-			if err == nil {
-				break
-			}
-			if !settle.Overtaken(err) || try == settle.Tries {
-				return fault(err)
-			}
+			tx.Put(store.Doc{Key: d.Key, Data: data})
+			return nil
+		})
+		if err != nil {
+			return store.Problem(err)
 		}
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/vacancy-host/vacancy/shared/host/call/callstats"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -162,7 +161,7 @@ func (v *Directory) destroyBeside(ctx context.Context, id identity.ID) error {
 	for cursor, more := "", true; more; more = cursor != "" {
 		docs, next, err := v.Store.Docs(ctx, Beside(id), MaxPage, cursor)
 		if err != nil {
-			return fault(err)
+			return store.Problem(err)
 		}
 		for _, d := range docs {
 			if d.Key.Sort == recordSort {
@@ -185,22 +184,24 @@ func (v *Directory) destroyObserved(ctx context.Context, r *Record) error {
 	}
 	d, err := v.Store.Doc(ctx, callstats.Key(r.ID))
 	if err != nil || d.Version == 0 {
-		return fault(err)
+		return store.Problem(err)
 	}
 	return v.destroy(ctx, d)
 }
 
 // destroy deletes a document, whatever its version has become meanwhile.
 func (v *Directory) destroy(ctx context.Context, d store.Doc) error {
-	for try := 1; ; try++ {
-		err := settle.Commit(ctx, v.Store, v.Wait, store.Delete{Key: d.Key, If: d.Version})
-		if err == nil || !settle.Overtaken(err) || try == settle.Tries {
-			return fault(err)
+	retried := false
+	return store.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		if retried {
+			d, err = tx.Doc(ctx, d.Key)
 		}
-		if d, err = v.Store.Doc(ctx, d.Key); err != nil || d.Version == 0 {
-			return fault(err)
+		retried = true
+		if err == nil && d.Version > 0 {
+			tx.Add(store.Delete{Key: d.Key, If: d.Version})
 		}
-	}
+		return err
+	}))
 }
 
 // deleted is the refusal of what needs more than a tombstone.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"golang.org/x/sync/errgroup"
 )
 
 // LogEntry is what is to be written into the logbook of a vacant that is hosted
@@ -31,27 +31,29 @@ func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside 
 	for i := range all {
 		ids[i] = all[i].ID
 	}
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
 	done, err := v.logs.Lock(ctx, ids...)
 	if err != nil {
 		return err
 	}
 	defer done()
-	for try := 1; ; try++ {
+	var elsewhere error
+	err = v.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
 		err := v.entries(ctx, all, beside)
 		var taken *store.TakenError
-		if err == nil || !errors.As(err, &taken) || taken.Stream.Kind() != store.KindLogbook {
-			return err
+		if store.IsConflict(err) && !(errors.As(err, &taken) && taken.Stream.Kind() == store.KindLogbook) {
+			elsewhere = err
+			return nil
 		}
-		if settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
-			return fault(err)
-		}
+		return err
+	})
+	if elsewhere != nil {
+		return elsewhere
 	}
+	return store.Problem(err)
 }
 
 func (v *Directory) entries(ctx context.Context, all []LogEntry, beside []store.Write) error {
-	writeID, err := v.attempt()
+	writeID, err := v.updater().NewWriteID()
 	if err != nil {
 		return err
 	}
@@ -73,11 +75,11 @@ func (v *Directory) entries(ctx context.Context, all []LogEntry, beside []store.
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	err = settle.Commit(ctx, v.Store, v.Wait, append(writes, beside...)...)
-	if settle.Overtaken(err) {
+	err = v.updater().Commit(ctx, append(writes, beside...)...)
+	if store.IsConflict(err) {
 		return err
 	}
-	return fault(err)
+	return store.Problem(err)
 }
 
 // Sign has fn sign with the key of a vacant that is hosted here. For the host

@@ -8,6 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/bundle"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
@@ -71,7 +72,7 @@ func (v *Directory) chains(ctx context.Context, id identity.ID) ([]bundle.Chain,
 	for cursor, more := "", true; more; more = cursor != "" {
 		docs, next, err := v.Store.Docs(ctx, Beside(id), MaxPage, cursor)
 		if err != nil {
-			return nil, fault(err)
+			return nil, store.Problem(err)
 		}
 		for _, d := range docs {
 			name, ok := strings.CutPrefix(d.Key.Sort, chainPrefix)

@@ -36,7 +36,7 @@ func (v *Directory) ByName(ctx context.Context, name string) (Record, error) {
 	}
 	d, err := v.Store.Doc(ctx, NameKey(name))
 	if err != nil {
-		return Record{}, fault(err)
+		return Record{}, store.Problem(err)
 	}
 	if d.Version == 0 {
 		return Record{}, problem.New(problem.NotFound, "no vacant named %s is hosted here", name)
@@ -113,7 +113,7 @@ func (v *Directory) Logbook(ctx context.Context, id identity.ID, from uint64, n 
 	}
 	rows, err := v.Store.Rows(ctx, store.StreamOf(store.KindLogbook, id), max(from, 1), n, store.Ascending)
 	if err != nil {
-		return nil, fault(err)
+		return nil, store.Problem(err)
 	}
 	entries := make([]Placed, len(rows))
 	for i, row := range rows {
@@ -139,7 +139,7 @@ func (v *Directory) names(ctx context.Context, cursor string, n int) ([]named, s
 	}
 	docs, next, err := v.Store.Docs(ctx, store.Range{Partition: namePartition}, n, cursor)
 	if err != nil {
-		return nil, "", fault(err)
+		return nil, "", store.Problem(err)
 	}
 	page := make([]named, len(docs))
 	for i, d := range docs {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -86,10 +85,10 @@ func (v *Directory) PlanGraduation(ctx context.Context, g Graduation) ([]store.W
 	}
 	for _, step := range []func(context.Context, *graduating) error{v.openManifest, v.publicCard, v.announceChild, v.graduationEntries} {
 		if err := step(ctx, p); err != nil {
-			if settle.Overtaken(err) {
+			if store.IsConflict(err) {
 				return nil, Graduated{}, err
 			}
-			return nil, Graduated{}, fault(err)
+			return nil, Graduated{}, store.Problem(err)
 		}
 	}
 	return p.writes, p.made, nil

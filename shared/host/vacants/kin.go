@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -102,7 +101,7 @@ func (v *Directory) kinWrites(ctx context.Context, m *composite.Manifest) ([]sto
 	writes = append(writes, marked...)
 	now := v.Now()
 	for _, id := range []identity.ID{m.ChildID, m.ParentID} {
-		v.memory.reloadKey(id, now, now.Add(settle.Patience))
+		v.memory.reloadKey(id, now, now.Add(store.DefaultPatience))
 	}
 	return writes, nil
 }
@@ -125,7 +124,7 @@ func (v *Directory) markParent(ctx context.Context, id identity.ID) ([]store.Wri
 		return nil, err
 	}
 	r.Kin = true
-	writeID, err := v.attempt()
+	writeID, err := v.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}

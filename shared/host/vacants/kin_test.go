@@ -15,7 +15,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -53,10 +52,10 @@ func graduate(ctx context.Context, v *vacants.Directory, g vacants.Graduation) (
 		}
 		writes, made, err := v.PlanGraduation(ctx, g)
 		if err == nil {
-			err = settle.Commit(ctx, v.Store, v.Wait, writes...)
+			err = store.Updater{Store: v.Store, Wait: v.Wait}.Commit(ctx, writes...)
 		}
 		done()
-		if !settle.Overtaken(err) {
+		if !store.IsConflict(err) {
 			return made, err
 		}
 	}

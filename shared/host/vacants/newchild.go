@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -48,7 +47,7 @@ func (v *Directory) makeChild(ctx context.Context, b *newChild) error {
 	if err != nil {
 		return err
 	}
-	err = settle.Commit(ctx, v.Store, v.Wait, writes...)
+	err = v.updater().Commit(ctx, writes...)
 	v.memory.forget() // also when the outcome is unknown
 	if err != nil {
 		return err
@@ -279,7 +278,7 @@ func (v *Directory) birthWrites(ctx context.Context, b *newChild) ([]store.Write
 	if err != nil {
 		return nil, err
 	}
-	writeID, err := v.attempt()
+	writeID, err := v.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -43,7 +42,7 @@ func DecodePlan(id identity.ID, d store.Doc) (plan.Plan, error) {
 func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error) {
 	d, err := v.Store.Doc(ctx, PlanKey(id))
 	if err != nil || d.Version == 0 {
-		return p, false, fault(err)
+		return p, false, store.Problem(err)
 	}
 	p, err = DecodePlan(id, d)
 	return p, err == nil, err
@@ -59,22 +58,21 @@ func (v *Directory) SetPlan(ctx context.Context, id identity.ID, p plan.Plan) (R
 	if err := v.offered(&p); err != nil {
 		return Record{}, p, err
 	}
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
 	done, err := v.logs.Lock(ctx, id)
 	if err != nil {
 		return Record{}, p, err
 	}
 	defer done()
-	for try := 1; ; try++ {
-		r, set, err := v.setPlan(ctx, id, p)
-		if err == nil {
-			return r, set, nil
-		}
-		if !settle.Overtaken(err) || settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
-			return Record{}, p, fault(err)
-		}
+	var r Record
+	var set plan.Plan
+	err = v.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) (err error) {
+		r, set, err = v.setPlan(ctx, id, p)
+		return err
+	})
+	if err != nil {
+		return Record{}, p, store.Problem(err)
 	}
+	return r, set, nil
 }
 
 // offered checks what needs no store: the form, and that this host has the
@@ -113,7 +111,7 @@ func (v *Directory) setPlan(ctx context.Context, id identity.ID, p plan.Plan) (R
 	}
 	old, err := v.Store.Doc(ctx, PlanKey(id))
 	if err != nil {
-		return r, p, fault(err)
+		return r, p, store.Problem(err)
 	}
 	if p, err = v.importVacant(ctx, &r, p); err != nil {
 		return r, p, err
@@ -124,7 +122,7 @@ func (v *Directory) setPlan(ctx context.Context, id identity.ID, p plan.Plan) (R
 	if err := v.fits(ctx, &r, &p); err != nil {
 		return r, p, err
 	}
-	writeID, err := v.attempt()
+	writeID, err := v.updater().NewWriteID()
 	if err != nil {
 		return r, p, err
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -170,17 +169,16 @@ func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w 
 	if err := v.ready(ctx, id); err != nil {
 		return Record{}, none, err
 	}
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
-	for try := 1; ; try++ {
-		r, receipt, err := v.publishOnce(ctx, id, verb, w)
-		if err == nil {
-			return r, receipt, nil
-		}
-		if !settle.Overtaken(err) || settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
-			return Record{}, none, fault(err)
-		}
+	var r Record
+	var receipt registry.Receipt
+	err := v.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) (err error) {
+		r, receipt, err = v.publishOnce(ctx, id, verb, w)
+		return err
+	})
+	if err != nil {
+		return Record{}, none, store.Problem(err)
 	}
+	return r, receipt, nil
 }
 
 // late tells a refusal that is due to an event of id that came meanwhile from

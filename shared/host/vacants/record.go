@@ -185,7 +185,7 @@ func DecodeName(d store.Doc) (id identity.ID, err error) {
 func (v *Directory) read(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
 	d, err := v.Store.Doc(ctx, RecordKey(id))
 	if err != nil || d.Version == 0 {
-		return Record{}, false, fault(err)
+		return Record{}, false, store.Problem(err)
 	}
 	r, err = DecodeRecord(id, d)
 	return r, err == nil, err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
@@ -28,23 +27,21 @@ func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (
 	if err := v.ready(ctx, id); err != nil {
 		return Record{}, none, err
 	}
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
-	for try := 1; ; try++ {
-		receipt, err := v.revokeOnce(ctx, id, reason)
-		if err == nil {
-			v.memory.forget()
-			// Where the registry wrote no record, it follows now.
-			r, err := v.Get(ctx, id)
-			if err == nil && !r.State.Closed() {
-				r, err = v.Sink(ctx, id)
-			}
-			return r, receipt, err
-		}
-		if !settle.Overtaken(err) || settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
-			return Record{}, none, fault(err)
-		}
+	var receipt registry.Receipt
+	err := v.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) (err error) {
+		receipt, err = v.revokeOnce(ctx, id, reason)
+		return err
+	})
+	if err != nil {
+		return Record{}, none, store.Problem(err)
 	}
+	v.memory.forget()
+	// If the registry did not write the vacant's record, it is updated now.
+	r, err := v.Get(ctx, id)
+	if err == nil && !r.State.Closed() {
+		r, err = v.Sink(ctx, id)
+	}
+	return r, receipt, err
 }
 
 func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason string) (registry.Receipt, error) {
@@ -100,6 +97,6 @@ func (v *Directory) RevocationWrites(ctx context.Context, id identity.ID) ([]sto
 		return nil, err
 	}
 	now := v.Now()
-	v.memory.reloadKey(id, now, now.Add(settle.Patience))
+	v.memory.reloadKey(id, now, now.Add(store.DefaultPatience))
 	return writes, nil
 }

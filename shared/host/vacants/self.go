@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -52,23 +51,23 @@ func (v *Directory) self(ctx context.Context) (storedSelf, error) {
 	if s := v.known.Load(); s != nil {
 		return *s, nil
 	}
-	for try := 1; ; try++ {
-		d, err := v.Store.Doc(ctx, SelfKey())
-		if err != nil {
-			return storedSelf{}, fault(err)
+	var s storedSelf
+	err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, SelfKey())
+		if err == nil && d.Version == 0 {
+			d, err = v.makeSelf(ctx)
+			tx.Put(d)
 		}
-		if d.Version > 0 {
-			s, err := decodeSelf(d)
-			if err != nil {
-				return s, err
-			}
-			v.known.Store(&s) // it never changes
-			return s, nil
+		if err == nil {
+			s, err = decodeSelf(d)
 		}
-		if err := v.makeSelf(ctx); err != nil && (!settle.Overtaken(err) || try == settle.Tries) {
-			return storedSelf{}, fault(err)
-		}
+		return err
+	})
+	if err != nil {
+		return storedSelf{}, store.Problem(err)
 	}
+	v.known.Store(&s) // it never changes
+	return s, nil
 }
 
 func decodeSelf(d store.Doc) (s storedSelf, err error) {
@@ -78,23 +77,20 @@ func decodeSelf(d store.Doc) (s storedSelf, err error) {
 	return s, checkFormat("the host's identity", s.Format)
 }
 
-func (v *Directory) makeSelf(ctx context.Context) error {
+// makeSelf returns the document of a new identity.
+func (v *Directory) makeSelf(ctx context.Context) (store.Doc, error) {
 	key, err := identity.NewKey(v.Rand)
 	if err != nil {
-		return err
+		return store.Doc{}, err
 	}
 	defer key.Wipe()
 	box, err := sealed.Seal(ctx, v.Vault, key)
 	if err != nil {
-		return err
+		return store.Doc{}, err
 	}
 	data, err := json.Marshal(storedSelf{format, key.ID(), box})
 	if err != nil {
-		return problem.Wrap(problem.Internal, err, "the host's identity")
+		return store.Doc{}, problem.Wrap(problem.Internal, err, "encode the host's identity")
 	}
-	writeID, err := v.attempt()
-	if err != nil {
-		return err
-	}
-	return settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: SelfKey(), WriteID: writeID, Data: data})
+	return store.Doc{Key: SelfKey(), Data: data}, nil
 }

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
@@ -59,8 +59,6 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.M
 	if err != nil {
 		return Record{}, none, err
 	}
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
 	// Of another host with this store, or of a command that was given again.
 	if r, m, err := v.birthEntry(ctx, &s); err != nil || !r.ID.IsZero() {
 		return r, m, err
@@ -89,22 +87,26 @@ func (v *Directory) spawn(ctx context.Context, first newChild) (Record, composit
 		return Record{}, none, err
 	}
 	defer done()
-	for try := 1; ; try++ {
+	var r Record
+	var m composite.Manifest
+	retried := false
+	err = v.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) (err error) {
+		if retried { // another host may have made this child meanwhile
+			if r, m, err = v.birthEntry(ctx, &first.spec); err != nil || !r.ID.IsZero() {
+				return err
+			}
+		}
+		retried = true
 		b := first
-		err := v.makeChild(ctx, &b)
-		if err == nil {
-			return b.child, b.manifest, nil
+		if err = v.makeChild(ctx, &b); err == nil {
+			r, m = b.child, b.manifest
 		}
-		if !settle.Overtaken(err) {
-			return Record{}, none, fault(err)
-		}
-		if r, m, err := v.birthEntry(ctx, &b.spec); err != nil || !r.ID.IsZero() {
-			return r, m, err
-		}
-		if settle.BackOff(ctx, v.Wait, v.Rand, try) != nil {
-			return Record{}, none, fault(err)
-		}
+		return err
+	})
+	if err != nil {
+		return Record{}, none, store.Problem(err)
 	}
+	return r, m, nil
 }
 
 // check checks all that can be checked without the store.

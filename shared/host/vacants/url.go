@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -58,7 +57,7 @@ func (v *Directory) base(ctx context.Context) (string, error) {
 func (v *Directory) readURL(ctx context.Context) (s storedURL, version uint64, err error) {
 	d, err := v.Store.Doc(ctx, URLKey())
 	if err != nil || d.Version == 0 {
-		return s, 0, fault(err)
+		return s, 0, store.Problem(err)
 	}
 	if err := json.Unmarshal(d.Data, &s); err != nil {
 		return s, 0, problem.Wrap(problem.Damaged, err, "the host's URL is not readable")
@@ -96,21 +95,12 @@ func (v *Directory) keepURL(ctx context.Context, base string) error {
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "the host's URL")
 	}
-	for try := 1; ; try++ {
+	return store.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		kept, version, err := v.readURL(ctx)
 		if err != nil || kept.URL == base {
 			return err
 		}
-		writeID, err := v.attempt()
-		if err != nil {
-			return err
-		}
-		err = settle.Commit(ctx, v.Store, v.Wait, store.Put{Key: URLKey(), If: version, WriteID: writeID, Data: data})
-		if err == nil {
-			return nil
-		}
-		if !settle.Overtaken(err) || try == settle.Tries {
-			return fault(err)
-		}
-	}
+		tx.Add(store.Put{Key: URLKey(), If: version, WriteID: tx.ID, Data: data})
+		return nil
+	}))
 }

@@ -13,7 +13,6 @@ package vacants
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -22,9 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -77,7 +74,7 @@ func New(c Config) (*Directory, error) {
 		c.URL = u
 	}
 	if c.Wait == nil {
-		c.Wait = retry.For
+		c.Wait = retry.Sleep
 	}
 	if c.KeyTime == 0 {
 		c.KeyTime = defaultKeyTime
@@ -94,26 +91,10 @@ func (v *Directory) Sweep() { v.signers.Sweep() }
 // Close wipes all keys from memory. The store and the vault are the caller's.
 func (v *Directory) Close() { v.signers.Close() }
 
-// fault gives an error of the store its kind; problems have theirs.
-func fault(err error) error {
-	var known *problem.Error
-	switch {
-	case err == nil, errors.As(err, &known):
-		return err
-	case settle.Overtaken(err):
-		return problem.Wrap(problem.Conflict, err, "others keep changing it; run the same command again")
-	case errors.Is(err, store.ErrTooLarge):
-		return problem.Wrap(problem.TooLarge, err, "it is too large to keep")
-	}
-	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same command may be run again")
-}
-
 // now is the time as it is kept and signed.
 func (v *Directory) now() time.Time { return v.Now().UTC().Truncate(time.Microsecond) }
 
-func (v *Directory) attempt() (a store.WriteID, err error) {
-	if _, err := io.ReadFull(v.Rand, a[:]); err != nil {
-		return a, problem.Wrap(problem.Unavailable, err, "no randomness")
-	}
-	return a, nil
+// updater changes the store with optimistic concurrency.
+func (v *Directory) updater() store.Updater {
+	return store.Updater{Store: v.Store, Rand: v.Rand, Wait: v.Wait}
 }

@@ -80,7 +80,7 @@ func TestAPacedReaderKeepsItsRate(t *testing.T) {
 func TestAPacedReaderWaitsWhileItIsThrottled(t *testing.T) {
 	l := newLine(t)
 	p := l.newPlace(t)
-	s := dynamo.New(dynamolocal.Client(l.proxy.URL, dynamo.Pace(1000, time.Now, retry.For)), l.tables)
+	s := dynamo.New(dynamolocal.Client(l.proxy.URL, dynamo.Pace(1000, time.Now, retry.Sleep)), l.tables)
 	for _, f := range []faultproxy.Fault{faultproxy.Throttle, faultproxy.Exceed, faultproxy.Internal, faultproxy.Drop} {
 		var rules []faultproxy.Rule
 		for nth := 1; nth <= 5; nth++ { // more than a caller's client tries

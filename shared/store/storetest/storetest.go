@@ -54,6 +54,7 @@ func Run(t *testing.T, h Adapter) {
 		{"transactions", commitFacts},
 		{"resending", resendFacts},
 		{"faults", faultFacts},
+		{"updates", updateFacts},
 		{"life", lifeFacts},
 		{"walk", walkFacts},
 		{"races", raceFacts},

@@ -62,7 +62,7 @@ type Host struct {
 // the key is not the operator's.
 func Open(ctx context.Context, c Config) (*Host, error) {
 	if c.Wait == nil {
-		c.Wait = retry.For
+		c.Wait = retry.Sleep
 	}
 	h := &Host{Config: c}
 	var about export.About

@@ -106,7 +106,7 @@ func patiently(ctx context.Context, do func(context.Context) error) error {
 		if err == nil || !problem.Is(err, problem.Unavailable) {
 			return err
 		}
-		if retry.For(ctx, between) != nil {
+		if retry.Sleep(ctx, between) != nil {
 			return err
 		}
 	}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -182,7 +181,7 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due not
 			return false
 		}
 		v.known = false
-		if !settle.Overtaken(err) {
+		if !store.IsConflict(err) {
 			return errors.Is(err, store.ErrNotApplied)
 		}
 	}

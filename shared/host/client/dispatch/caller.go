@@ -183,7 +183,7 @@ func (c *Caller) wait(ctx context.Context, d time.Duration) error {
 	if c.Wait != nil {
 		return c.Wait(ctx, d)
 	}
-	return retry.For(ctx, d)
+	return retry.Sleep(ctx, d)
 }
 
 func (c *Caller) tries() int {

@@ -16,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -180,5 +179,5 @@ func (h *fixture) graduate(parent, child identity.ID) {
 	defer done()
 	writes, _, err := h.vacants.PlanGraduation(h.Context(), vacants.Graduation{Request: r, When: h.time})
 	must(h, err)
-	must(h, settle.Commit(h.Context(), h.Store, func(context.Context, time.Duration) error { return nil }, writes...))
+	must(h, store.Updater{Store: h.Store}.Commit(h.Context(), writes...))
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/chain"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -86,7 +86,7 @@ func (r *run) after(floor time.Time) time.Time {
 func (r *run) send(ctx context.Context, e *envelope.Envelope) call.Outcome {
 	for try := 1; ; try++ {
 		out := r.calls.Send(ctx, e.To, e)
-		if !unknown(&out) || try == settle.Tries || r.backOff(ctx, try) != nil {
+		if !unknown(&out) || try == store.MaxTries || r.backOff(ctx, try) != nil {
 			return out
 		}
 	}

@@ -29,7 +29,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -86,7 +85,7 @@ type host struct {
 // New makes a Runner. It answers nothing before Bind.
 func New(c Config) *Runner {
 	if c.Wait == nil {
-		c.Wait = retry.For
+		c.Wait = retry.Sleep
 	}
 	if c.Margin == 0 {
 		c.Margin = call.DefaultMargin
@@ -186,5 +185,5 @@ func (w walk) spend() error {
 
 // backOff waits before the next try.
 func (r *Runner) backOff(ctx context.Context, try int) error {
-	return settle.BackOff(ctx, r.Wait, r.Rand, try)
+	return store.Updater{Rand: r.Rand, Wait: r.Wait}.Backoff(ctx, try)
 }

@@ -74,7 +74,7 @@ func (s *Service) tried(ctx context.Context, parent identity.ID, now time.Time) 
 	if t = t.within(now); len(t) >= MaxOfParent {
 		return store.Put{}, problem.New(problem.TooMany, "parent %s: expected at most %d attempts of its children to graduate in 24 hours, got more", parent.Short(), MaxOfParent)
 	}
-	writeID, err := s.attempt()
+	writeID, err := s.updater().NewWriteID()
 	if err != nil {
 		return store.Put{}, err
 	}

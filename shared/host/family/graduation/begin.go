@@ -5,7 +5,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -43,17 +42,15 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 		return Status{}, err
 	}
 	sub.Artefacts = h.needed(sub.Artefacts)
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
-	for try := 1; ; try++ {
-		st, err := s.begin(ctx, &sub, m.ParentID, h.tenant)
-		if err == nil || !settle.Overtaken(err) {
-			return st, fault(err)
-		}
-		if settle.BackOff(ctx, s.Wait, s.Rand, try) != nil {
-			return Status{}, fault(err)
-		}
+	var st Status
+	err = s.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) (err error) {
+		st, err = s.begin(ctx, &sub, m.ParentID, h.tenant)
+		return err
+	})
+	if store.IsConflict(err) {
+		st = Status{}
 	}
+	return st, fault(err)
 }
 
 // hosts says which of the two are hosted here, and the tenant whose policy
@@ -208,7 +205,7 @@ func (s *Service) begin(ctx context.Context, sub *Submission, parent identity.ID
 // counts it against the parent, and the end of the one before if nobody ended
 // it.
 func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put) error {
-	writeID, err := s.attempt()
+	writeID, err := s.updater().NewWriteID()
 	if err != nil {
 		return err
 	}
@@ -229,7 +226,7 @@ func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put
 		}
 		writes = append(writes, end)
 	}
-	if err := settle.Commit(ctx, s.Store, s.Wait, writes...); err != nil {
+	if err := s.updater().Commit(ctx, writes...); err != nil {
 		return err
 	}
 	next.version++

@@ -3,7 +3,6 @@ package graduation
 import (
 	"context"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
@@ -13,17 +12,7 @@ import (
 // the checks is checked again, until nobody else is in the way or the attempt
 // is due.
 func (s *Service) commit(ctx context.Context, a *Attempt, found *gate.Findings) error {
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
-	for try := 1; ; try++ {
-		err := s.commitOnce(ctx, a, found)
-		if err == nil || !settle.Overtaken(err) {
-			return err
-		}
-		if settle.BackOff(ctx, s.Wait, s.Rand, try) != nil {
-			return err
-		}
-	}
+	return s.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error { return s.commitOnce(ctx, a, found) })
 }
 
 // commitOnce plans under what it reads and commits on the condition that it
@@ -62,7 +51,7 @@ func (s *Service) commitOnce(ctx context.Context, a *Attempt, found *gate.Findin
 	if err != nil {
 		return err
 	}
-	return settle.Commit(ctx, s.Store, s.Wait, append([]store.Write{end, slot}, planned...)...)
+	return s.updater().Commit(ctx, append([]store.Write{end, slot}, planned...)...)
 }
 
 // slot is the write that takes a slot of the parent's day, if there is one.
@@ -76,7 +65,7 @@ func (s *Service) slot(ctx context.Context, st *Status) (store.Put, error) {
 	if err := gate.CheckRate(parent, w, now, st.Policy); err != nil {
 		return store.Put{}, err
 	}
-	writeID, err := s.attempt()
+	writeID, err := s.updater().NewWriteID()
 	if err != nil {
 		return store.Put{}, err
 	}

@@ -47,12 +47,10 @@ package graduation
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
@@ -92,7 +90,7 @@ type Service struct{ Config }
 // New makes a Service.
 func New(c Config) *Service {
 	if c.Wait == nil {
-		c.Wait = retry.For
+		c.Wait = retry.Sleep
 	}
 	return &Service{c}
 }
@@ -119,25 +117,18 @@ func (s *Service) detector(p gate.Policy) (gate.Detector, error) {
 // now is the time as it is kept.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
-func (s *Service) attempt() (a store.WriteID, err error) {
-	if _, err := io.ReadFull(s.Rand, a[:]); err != nil {
-		return a, problem.Wrap(problem.Unavailable, err, "no randomness")
-	}
-	return a, nil
+// updater changes the store with optimistic concurrency.
+func (s *Service) updater() store.Updater {
+	return store.Updater{Store: s.Store, Rand: s.Rand, Wait: s.Wait}
 }
 
-// fault gives an error of the store its kind; problems have theirs.
+// fault gives an error of the store a kind. A conflict that outlasted all
+// retries is Unavailable: the same request may be sent again.
 func fault(err error) error {
-	var known *problem.Error
-	switch {
-	case err == nil, errors.As(err, &known):
-		return err
-	case settle.Overtaken(err):
+	if store.IsConflict(err) {
 		return problem.Wrap(problem.Unavailable, err, "others keep changing it; send the same again")
-	case errors.Is(err, store.ErrTooLarge):
-		return problem.Wrap(problem.TooLarge, err, "it is too large to keep")
 	}
-	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same may be sent again")
+	return store.Problem(err)
 }
 
 // unknown is the refusal of a child that nobody can graduate here.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
@@ -68,20 +67,11 @@ func (s *Service) SetPolicy(ctx context.Context, tenant string, p gate.Policy) e
 	if err != nil {
 		return err
 	}
-	for try := 1; ; try++ {
-		d, err := s.Store.Doc(ctx, PolicyKey(tenant))
-		if err != nil {
-			return fault(err)
-		}
-		writeID, err := s.attempt()
-		if err != nil {
-			return err
-		}
-		err = settle.Commit(ctx, s.Store, s.Wait, store.Put{Key: PolicyKey(tenant), If: d.Version, WriteID: writeID, Data: data})
-		if err == nil || !settle.Overtaken(err) || try == settle.Tries {
-			return fault(err)
-		}
-	}
+	return fault(s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.Doc(ctx, PolicyKey(tenant))
+		tx.Put(store.Doc{Key: PolicyKey(tenant), Data: data})
+		return err
+	}))
 }
 
 type storedPolicy struct {

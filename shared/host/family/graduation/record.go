@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -97,35 +97,34 @@ var errOpen = errors.New("it is open")
 // end decides an attempt that is open, and returns one that is decided as it
 // is.
 func (s *Service) end(ctx context.Context, id ID, decide func(*Status) error) (Status, error) {
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
-	for try := 1; ; try++ {
-		st, err := s.read(ctx, id)
+	var st Status
+	ended := false
+	err := s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		st, err = s.read(ctx, id)
 		if err != nil || st.Phase != Open {
-			return st, fault(err)
+			return err
 		}
 		switch err := decide(&st); {
 		case errors.Is(err, errOpen):
-			return st, nil
+			return nil
 		case err != nil:
-			return Status{}, err
+			return err
 		}
-		writeID, err := s.attempt()
+		put, err := st.put(tx.ID)
 		if err != nil {
-			return Status{}, err
+			return err
 		}
-		put, err := st.put(writeID)
-		if err != nil {
-			return Status{}, err
-		}
-		if err = settle.Commit(ctx, s.Store, s.Wait, put); err == nil {
-			st.version++
-			return st, nil
-		}
-		if !settle.Overtaken(err) || settle.BackOff(ctx, s.Wait, s.Rand, try) != nil {
-			return Status{}, fault(err)
-		}
+		tx.Add(put)
+		ended = true
+		return nil
+	})
+	if err != nil {
+		return Status{}, fault(err)
 	}
+	if ended {
+		st.version++
+	}
+	return st, nil
 }
 
 // overdue is the end of an attempt that nobody ended.

@@ -3,7 +3,6 @@ package graduation
 import (
 	"context"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -31,8 +30,8 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Status, error) {
 	return s.Walk(ctx, st.Attempt)
 }
 
-// walkAttemptWindow is how often a step is tried whose storage cannot be reached.
-const walkAttemptWindow = 3
+// maxWalkTries is how often a step is tried whose storage cannot be reached.
+const maxWalkTries = 3
 
 // Walk takes an attempt through all steps, in this process, and records what it
 // came to. A refusal is no error: the status has it. Whoever asked may be gone
@@ -55,10 +54,7 @@ func (s *Service) Walk(ctx context.Context, a Attempt) (Status, error) {
 func (s *Service) try(ctx context.Context, name gate.StepName, st *Status, state State) (State, error) {
 	for try := 1; ; try++ {
 		next, err := s.step(ctx, name, st, state)
-		if !problem.Is(err, problem.Unavailable) || try == walkAttemptWindow {
-			return next, err
-		}
-		if settle.BackOff(ctx, s.Wait, s.Rand, try) != nil {
+		if !problem.Is(err, problem.Unavailable) || try == maxWalkTries || s.updater().Backoff(ctx, try) != nil {
 			return next, err
 		}
 	}

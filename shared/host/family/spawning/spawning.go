@@ -12,13 +12,12 @@ package spawning
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -50,7 +49,7 @@ type Requests struct {
 	Now   func() time.Time
 	Rand  io.Reader
 	// Wait sleeps between tries, or ends early with ctx; pause.For if nil.
-	Wait settle.Wait
+	Wait func(ctx context.Context, d time.Duration) error
 }
 
 // format is the version of the stored document.
@@ -95,46 +94,28 @@ func (q *Requests) Check(r *composite.SpawnRequest) error {
 // very same sent again. Otherwise the problem is of kind Replay, for a nonce
 // that stands for another request, TooMany, or Unavailable.
 func (q *Requests) Take(ctx context.Context, r *composite.SpawnRequest, gone Gone) error {
-	wait := q.Wait
-	if wait == nil {
-		wait = retry.For
-	}
-	ctx, cancel := settle.WithPatience(ctx)
-	defer cancel()
-	for try := 1; ; try++ {
+	var refusal error // may come with something to keep
+	u := store.Updater{Store: q.Store, Rand: q.Rand, Wait: q.Wait}
+	err := u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		next, version, err := q.decide(ctx, r, gone)
-		if next == nil {
-			return err
+		if refusal = err; next == nil {
+			return nil
 		}
-		full := err
-		put, err := q.put(r.ParentID, next, version)
+		data, err := json.Marshal(next)
 		if err != nil {
-			return err
+			return problem.Wrap(problem.Internal, err, "requests of %s", r.ParentID.Short())
 		}
-		err = settle.Commit(ctx, q.Store, wait, put)
-		switch {
-		case err == nil:
-			return full
-		case !settle.Overtaken(err), settle.BackOff(ctx, wait, q.Rand, try) != nil:
-			return unavailable(err)
-		}
+		tx.Add(store.Put{Key: Key(r.ParentID), If: version, WriteID: tx.ID, Data: data})
+		return nil
+	})
+	if err != nil && !problem.Is(err, problem.Internal) {
+		return unavailable(err)
 	}
+	return errors.Join(err, refusal)
 }
 
 func unavailable(err error) error {
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
-}
-
-func (q *Requests) put(parent identity.ID, s *stored, version uint64) (store.Put, error) {
-	p := store.Put{Key: Key(parent), If: version}
-	if _, err := io.ReadFull(q.Rand, p.WriteID[:]); err != nil {
-		return p, problem.Wrap(problem.Unavailable, err, "no randomness")
-	}
-	var err error
-	if p.Data, err = json.Marshal(s); err != nil {
-		return p, problem.Wrap(problem.Internal, err, "requests of %s", parent.Short())
-	}
-	return p, nil
 }
 
 // decide says what is to be kept, over which version, and refuses r or not. It is

@@ -13,14 +13,11 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"io"
 	"strings"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -62,11 +59,8 @@ type stored struct {
 func (k Keys) Rotate(ctx context.Context) (string, error) {
 	secret := make([]byte, size)
 	defer clear(secret)
-	var writeID store.WriteID
-	for _, b := range [][]byte{secret, writeID[:]} {
-		if _, err := io.ReadFull(k.Rand, b); err != nil {
-			return "", problem.Wrap(problem.Unavailable, err, "no randomness for an operator key")
-		}
+	if _, err := io.ReadFull(k.Rand, secret); err != nil {
+		return "", problem.Wrap(problem.Unavailable, err, "no randomness for an operator key")
 	}
 	key := Prefix + base64.RawURLEncoding.EncodeToString(secret)
 	hash := sha256.Sum256([]byte(key))
@@ -74,20 +68,16 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", problem.Wrap(problem.Internal, err, "operator key")
 	}
-	for try := 1; ; try++ {
-		before, err := k.Store.Doc(ctx, Key())
-		if err == nil {
-			err = settle.Commit(ctx, k.Store, retry.For, store.Put{Key: Key(), If: before.Version, WriteID: writeID, Data: data})
-		}
-		var overtaken *store.ConflictError
-		switch {
-		case err == nil:
-			return key, nil
-		case errors.As(err, &overtaken) && try < settle.Tries:
-			continue // another rotation was quicker; the later one counts
-		}
+	// Of two rotations at once the later one counts.
+	err = store.Updater{Store: k.Store, Rand: k.Rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.Doc(ctx, Key())
+		tx.Put(store.Doc{Key: Key(), Data: data})
+		return err
+	})
+	if err != nil {
 		return "", problem.Wrap(problem.Unavailable, err, "the operator key cannot be kept now; run the same command again")
 	}
+	return key, nil
 }
 
 // Check says whether key is the operator's: nil, or a problem of kind

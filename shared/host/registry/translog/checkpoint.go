@@ -13,9 +13,10 @@ import (
 	"unicode"
 
 	"github.com/transparency-dev/formats/log"
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"golang.org/x/mod/sumdb/note"
 )
 
 // Names in signed notes: of a host's log, and of a vacant that witnesses.

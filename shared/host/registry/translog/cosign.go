@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"golang.org/x/mod/sumdb/note"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // cosignedBytes are what a witness signs: its time and the checkpoint's text.

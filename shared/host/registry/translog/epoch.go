@@ -4,8 +4,9 @@ import (
 	"encoding/binary"
 	"math/bits"
 
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"golang.org/x/crypto/blake2b"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Epoch is a stretch of the log as the reference seals it: a tree over the

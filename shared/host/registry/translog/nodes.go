@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/transparency-dev/merkle/compact"
+
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -143,12 +142,12 @@ func (l *Log) leaf(row store.Row, position uint64) (leaf, prev identity.Hash, er
 // keep writes a full tile. One that is there was written by a checkpointer that came
 // no further, from the same rows: if it is another, nothing is signed.
 func (l *Log) keep(ctx context.Context, t tileID, hashes []byte) error {
-	a, err := l.attempt()
+	a, err := l.updater().NewWriteID()
 	if err != nil {
 		return err
 	}
-	err = settle.Commit(ctx, l.Store, l.Wait, store.Put{Key: tileKey(t), WriteID: a, Data: bytes.Clone(hashes)})
-	if !settle.Overtaken(err) {
+	err = l.updater().Commit(ctx, store.Put{Key: tileKey(t), WriteID: a, Data: bytes.Clone(hashes)})
+	if !store.IsConflict(err) {
 		return fault(err)
 	}
 	d, err := l.Store.Doc(ctx, tileKey(t))
@@ -175,7 +174,7 @@ func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, t
 		if err != nil {
 			return problem.Wrap(problem.Internal, err, "%s", k)
 		}
-		a, err := l.attempt()
+		a, err := l.updater().NewWriteID()
 		writes = append(writes, store.Put{Key: k, WriteID: a, Data: data})
 		return err
 	}
@@ -193,7 +192,7 @@ func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, t
 			return err
 		}
 	}
-	a, err := l.attempt()
+	a, err := l.updater().NewWriteID()
 	if err != nil {
 		return err
 	}
@@ -201,8 +200,8 @@ func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, t
 	if err != nil {
 		return err
 	}
-	err = settle.Commit(ctx, l.Store, l.Wait, append(writes, document)...)
-	if settle.Overtaken(err) {
+	err = l.updater().Commit(ctx, append(writes, document)...)
+	if store.IsConflict(err) {
 		return busy(err)
 	}
 	return fault(err)
@@ -231,7 +230,7 @@ func (l *Log) acquire(ctx context.Context) (lease, error) {
 	if d.Version > 0 && json.Unmarshal(d.Data, &held) == nil && held.Until > l.Now().UnixMilli() {
 		return lease{}, busy(nil)
 	}
-	a, err := l.attempt()
+	a, err := l.updater().NewWriteID()
 	if err != nil {
 		return lease{}, err
 	}
@@ -239,7 +238,7 @@ func (l *Log) acquire(ctx context.Context) (lease, error) {
 }
 
 func (l *Log) renew(ctx context.Context, held lease) (lease, error) {
-	a, err := l.attempt()
+	a, err := l.updater().NewWriteID()
 	if err != nil {
 		return held, err
 	}
@@ -247,7 +246,7 @@ func (l *Log) renew(ctx context.Context, held lease) (lease, error) {
 }
 
 func (l *Log) release(ctx context.Context, held lease) error {
-	a, err := l.attempt()
+	a, err := l.updater().NewWriteID()
 	if err == nil {
 		_, err = l.hold(ctx, held.put.If+1, a, 0)
 	}
@@ -261,8 +260,8 @@ func (l *Log) hold(ctx context.Context, version uint64, a store.WriteID, until i
 		return held, problem.Wrap(problem.Internal, err, "the log's lease")
 	}
 	held.put = store.Put{Key: leaseKey(), If: version, WriteID: a, Data: data}
-	err = settle.Commit(ctx, l.Store, l.Wait, held.put)
-	if settle.Overtaken(err) {
+	err = l.updater().Commit(ctx, held.put)
+	if store.IsConflict(err) {
 		return held, busy(err)
 	}
 	return held, fault(err)

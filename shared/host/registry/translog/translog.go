@@ -25,11 +25,12 @@ import (
 	"io"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"golang.org/x/mod/sumdb/note"
 )
 
 // Config is what a Log is made of. Identity and Rand are for Seal alone,
@@ -86,7 +87,7 @@ const (
 // that cannot be read.
 func New(c Config) (*Log, error) {
 	if c.Wait == nil {
-		c.Wait = retry.For
+		c.Wait = retry.Sleep
 	}
 	l := &Log{Config: c, configured: map[string]note.Verifier{}, batch: perBatch}
 	for _, key := range c.Witnesses {
@@ -99,12 +100,9 @@ func New(c Config) (*Log, error) {
 	return l, nil
 }
 
-// attempt names one try at a write.
-func (l *Log) attempt() (a store.WriteID, err error) {
-	if _, err := io.ReadFull(l.Rand, a[:]); err != nil {
-		return a, problem.Wrap(problem.Unavailable, err, "no randomness for a write")
-	}
-	return a, nil
+// updater changes the store with optimistic concurrency.
+func (l *Log) updater() store.Updater {
+	return store.Updater{Store: l.Store, Rand: l.Rand, Wait: l.Wait}
 }
 
 // fault gives an error of the store its kind; problems have theirs.

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/host/settle"
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"golang.org/x/mod/sumdb/note"
 )
 
 // maxAhead is how far a cosignature's time may lie ahead of the host's clock,
@@ -131,32 +131,25 @@ func (l *Log) Cosign(ctx context.Context, msg []byte) (Published, error) {
 	if c != claimed {
 		return Published{}, problem.New(problem.Conflict, "this host sealed another checkpoint of %d events: %s", c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
 	}
-	for try := 1; ; try++ {
+	var p Published
+	err = l.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, w, err := l.cosigned(ctx, c.Size)
 		if err != nil {
-			return Published{}, err
+			return err
 		}
 		changed, err := w.add(lines)
+		p = published(c, s, w)
 		if err != nil || !changed {
-			return published(c, s, w), err
+			return err
 		}
-		err = l.putWitnesses(ctx, d, w)
-		if err == nil || !settle.Overtaken(err) || try == settle.Tries {
-			return published(c, s, w), fault(err)
+		data, err := json.Marshal(w)
+		if err != nil {
+			return problem.Wrap(problem.Internal, err, "%s", d.Key)
 		}
-	}
-}
-
-func (l *Log) putWitnesses(ctx context.Context, d store.Doc, w storedWitnesses) error {
-	data, err := json.Marshal(w)
-	if err != nil {
-		return problem.Wrap(problem.Internal, err, "%s", d.Key)
-	}
-	a, err := l.attempt()
-	if err != nil {
-		return err
-	}
-	return settle.Commit(ctx, l.Store, l.Wait, store.Put{Key: d.Key, If: d.Version, WriteID: a, Data: data})
+		tx.Add(store.Put{Key: d.Key, If: d.Version, WriteID: tx.ID, Data: data})
+		return nil
+	})
+	return p, fault(err)
 }
 
 // refused says why a note is not taken.

@@ -81,7 +81,7 @@ func (b *Book) wait(ctx context.Context, d time.Duration) error {
 	if b.Wait != nil {
 		return b.Wait(ctx, d)
 	}
-	return retry.For(ctx, d)
+	return retry.Sleep(ctx, d)
 }
 
 // Targets lists the targets that have a state, in the order of their ids.

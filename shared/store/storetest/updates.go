@@ -1,0 +1,119 @@
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// updateFacts are what store.Updater promises over every adapter.
+var updateFacts = []fact{
+	{"concurrent updates lose none", raceUpdates},
+	{"every loss of a call leaves the update once or not at all", proveLossyUpdates},
+	{"a crash between read and commit leaves nothing", proveCrashedUpdate},
+	{"a decision without writes commits nothing", proveEmptyUpdate},
+}
+
+func updater(s store.Store) store.Updater {
+	return store.Updater{Store: s, Rand: rand.Reader}
+}
+
+// appendLetter adds a letter to a document, so that the document tells which
+// updates were applied, and how often.
+func appendLetter(k store.Key, letter string) func(context.Context, *store.Tx) error {
+	return func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, k)
+		tx.Put(store.Doc{Key: k, Data: append(d.Data, letter...)})
+		return err
+	}
+}
+
+func raceUpdates(t *testing.T, h Adapter) {
+	s := h.Open(t)
+	const writers = 8
+	k := newKey()
+	var wg sync.WaitGroup
+	errs := make([]error, writers)
+	for i := range writers {
+		wg.Go(func() { errs[i] = updater(s).Update(t.Context(), appendLetter(k, string(rune('a'+i)))) })
+	}
+	wg.Wait()
+	d, err := s.Doc(t.Context(), k)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		t.Fatal(err)
+	}
+	for i := range writers {
+		if letter := string(rune('a' + i)); strings.Count(string(d.Data), letter) != 1 {
+			t.Errorf("document = %q, want each of %d letters once", d.Data, writers)
+		}
+	}
+}
+
+// proveLossyUpdates lets each of the first calls of an update meet each fate. An
+// update that succeeds was applied once; one that fails at most once, even after
+// its late writes have arrived.
+func proveLossyUpdates(t *testing.T, h Adapter) {
+	s := h.Open(t)
+	for _, fate := range []Fate{Lost, Unheard, Late, Twice} {
+		for n := 1; n <= 3; n++ {
+			t.Run(fmt.Sprintf("call %d %s", n, fate), func(t *testing.T) {
+				k, calls := newKey(), 0
+				l := &Lossy{Store: s, Decide: func(string, []store.Write) Fate {
+					if calls++; calls == n {
+						return fate
+					}
+					return Fine
+				}}
+				u := updater(l)
+				u.Wait = func(context.Context, time.Duration) error { return nil }
+				err := u.Update(t.Context(), appendLetter(k, "x"))
+				for _, late := range l.AwaitPending(t.Context()) {
+					if late != nil && !store.IsConflict(late) {
+						t.Errorf("a late write ends in %v", late)
+					}
+				}
+				d, readErr := s.Doc(t.Context(), k)
+				if readErr != nil {
+					t.Fatal(readErr)
+				}
+				if got := string(d.Data); err == nil && got != "x" || err != nil && got != "x" && got != "" {
+					t.Errorf("Update() = %v, document = %q, want the letter once, or not at all after an error", err, got)
+				}
+			})
+		}
+	}
+}
+
+func proveCrashedUpdate(t *testing.T, h Adapter) {
+	s := h.Open(t)
+	k := newKey()
+	crash := errors.New("crash")
+	err := updater(s).Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		return errors.Join(appendLetter(k, "x")(ctx, tx), crash)
+	})
+	d, readErr := s.Doc(t.Context(), k)
+	if !errors.Is(err, crash) || readErr != nil || d.Version != 0 {
+		t.Errorf("Update() = %v, document version %d, %v; want the error and no document", err, d.Version, readErr)
+	}
+}
+
+func proveEmptyUpdate(t *testing.T, h Adapter) {
+	s := h.Open(t)
+	commits := 0
+	l := &Lossy{Store: s, Decide: func(_ string, writes []store.Write) Fate {
+		if writes != nil {
+			commits++
+		}
+		return Fine
+	}}
+	if err := updater(l).Update(t.Context(), func(context.Context, *store.Tx) error { return nil }); err != nil || commits != 0 {
+		t.Errorf("Update() = %v with %d commits, want none", err, commits)
+	}
+}

@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+)
+
+// Limits of an Updater.
+const (
+	// MaxTries bounds how often a commit of unknown outcome is sent.
+	MaxTries = 6
+	// DefaultPatience bounds an Update whose context has no deadline.
+	DefaultPatience = 20 * time.Second
+
+	firstBackoff   = 5 * time.Millisecond
+	longestBackoff = 250 * time.Millisecond
+)
+
+// Updater changes a store with optimistic concurrency: it retries conflicts with
+// backoff, and repeats commits of unknown outcome. Rand must be safe for
+// concurrent use. A nil Wait sleeps.
+type Updater struct {
+	Store Store
+	Rand  io.Reader
+	Wait  func(ctx context.Context, d time.Duration) error
+}
+
+// Update runs decide and commits the writes that decide added to the Tx. If
+// another writer changed what they depend on, or decide itself returns a
+// conflict, Update runs decide again on a new Tx, after a random backoff, until
+// ctx ends or DefaultPatience has passed. A Tx without writes commits nothing.
+//
+// The error is that of decide, or of the last commit. Update never runs decide
+// again while the outcome of a commit is unknown.
+func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx *Tx) error) error {
+	ctx, cancel := withPatience(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		id, err := u.NewWriteID()
+		if err != nil {
+			return err
+		}
+		tx := &Tx{ID: id, store: u.Store, versions: map[Key]uint64{}}
+		err = decide(ctx, tx)
+		if err == nil && len(tx.writes) > 0 {
+			err = u.Commit(ctx, tx.writes...)
+		}
+		if !IsConflict(err) || u.Backoff(ctx, try) != nil {
+			return err
+		}
+	}
+}
+
+// Commit sends writes, and sends the same writes again while the outcome is
+// unknown, at most MaxTries times.
+func (u Updater) Commit(ctx context.Context, writes ...Write) error {
+	for try := 1; ; try++ {
+		err := u.Store.Commit(ctx, writes...)
+		if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrClosed) || try == MaxTries {
+			return err
+		}
+		if u.wait(ctx, time.Duration(try*try)*firstBackoff) != nil {
+			return err
+		}
+	}
+}
+
+// NewWriteID returns a random WriteID.
+func (u Updater) NewWriteID() (id WriteID, err error) {
+	if _, err := io.ReadFull(u.Rand, id[:]); err != nil {
+		return id, problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	return id, nil
+}
+
+// Backoff waits a random time, so that writers that collided do not collide
+// again. The bound of the wait doubles with each try, counted from 1.
+func (u Updater) Backoff(ctx context.Context, try int) error {
+	var b [8]byte
+	if _, err := io.ReadFull(u.Rand, b[:]); err != nil {
+		return err
+	}
+	most := min(firstBackoff<<min(try, 10), longestBackoff)
+	return errors.Join(ctx.Err(), u.wait(ctx, time.Duration(binary.BigEndian.Uint64(b[:])%uint64(most))))
+}
+
+func (u Updater) wait(ctx context.Context, d time.Duration) error {
+	if u.Wait == nil {
+		return retry.Sleep(ctx, d)
+	}
+	return u.Wait(ctx, d)
+}
+
+func withPatience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, DefaultPatience)
+}
+
+// IsConflict reports whether a commit was refused because another writer
+// changed a document or took a position.
+func IsConflict(err error) bool {
+	var conflict *ConflictError
+	var taken *TakenError
+	return errors.As(err, &conflict) || errors.As(err, &taken)
+}
+
+// Problem gives an error of the store a kind: Conflict, TooLarge or
+// Unavailable. Errors that are problems already are returned unchanged.
+func Problem(err error) error {
+	var known *problem.Error
+	switch {
+	case err == nil, errors.As(err, &known):
+		return err
+	case IsConflict(err):
+		return problem.Wrap(problem.Conflict, err, "others keep changing it; run the same command again")
+	case errors.Is(err, ErrTooLarge):
+		return problem.Wrap(problem.TooLarge, err, "it is too large to keep")
+	}
+	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
+}
+
+// Tx collects the reads and writes of one attempt of an Update. It is for one
+// goroutine.
+type Tx struct {
+	// ID is the WriteID of all writes of this attempt.
+	ID WriteID
+
+	store    Store
+	versions map[Key]uint64
+	writes   []Write
+}
+
+// Doc reads a document and remembers its version, for Put and Delete.
+func (t *Tx) Doc(ctx context.Context, k Key) (Doc, error) {
+	d, err := t.store.Doc(ctx, k)
+	if err == nil {
+		t.versions[k] = d.Version
+	}
+	return d, err
+}
+
+// Put writes a document at the version that Doc read; a document that was not
+// read must be absent. The version and WriteID of d are ignored.
+func (t *Tx) Put(d Doc) {
+	t.writes = append(t.writes, Put{Key: d.Key, If: t.versions[d.Key], WriteID: t.ID, Data: d.Data, Number: d.Number, Index: d.Index})
+}
+
+// Delete removes a document at the version that Doc read. An absent document
+// needs no write.
+func (t *Tx) Delete(k Key) {
+	if v := t.versions[k]; v > 0 {
+		t.writes = append(t.writes, Delete{Key: k, If: v})
+	}
+}
+
+// Append writes a row at a position.
+func (t *Tx) Append(s Stream, position uint64, data []byte) {
+	t.writes = append(t.writes, Append{Stream: s, Position: position, WriteID: t.ID, Data: data})
+}
+
+// Add adds writes that were planned elsewhere.
+func (t *Tx) Add(writes ...Write) { t.writes = append(t.writes, writes...) }
