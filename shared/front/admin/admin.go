@@ -16,9 +16,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -88,8 +87,7 @@ type Config struct {
 // Refusals are {"detail", "code"} and, where one input is wrong, "field".
 func Handler(c Config) http.Handler {
 	d := &api{c}
-	mux := http.NewServeMux()
-	for path, methods := range map[string]map[string]handler{
+	return d.guard(d.http().Mux(map[string]httpapi.Methods{
 		"/v1/admin/vacants":                               {http.MethodGet: d.list, http.MethodPost: d.create},
 		"/v1/admin/vacants/{vacant}/publish":              {http.MethodPost: d.publish},
 		"/v1/admin/vacants/{vacant}/unpublish":            {http.MethodPost: d.unpublish},
@@ -114,59 +112,14 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/restored":                              {http.MethodPost: d.restored},
 		"/v1/admin/verify":                                {http.MethodGet: stream(c.Verify)},
 		"/v1/admin/chain/{from}/{to}":                     {http.MethodGet: stream(c.Chain)},
-		"/":                                               {},
-	} {
-		mux.HandleFunc(path, d.route(methods))
-	}
-	return d.guard(mux)
+	}))
 }
 
 type api struct{ Config }
 
-// handler serves a request or says why not.
-type handler func(http.ResponseWriter, *http.Request) error
-
-// route picks the handler by method, renders what it refuses, and writes the
-// one log line of a command.
-func (d *api) route(methods map[string]handler) http.HandlerFunc {
-	allowed := []string{}
-	for m := range methods {
-		allowed = append(allowed, m)
-	}
-	slices.Sort(allowed)
-	return func(w http.ResponseWriter, r *http.Request) {
-		var err error
-		switch h, ok := methods[r.Method]; {
-		case ok:
-			err = h(w, r)
-		case len(methods) == 0:
-			err = problem.New(problem.NotFound, "no such path")
-		default:
-			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			err = problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", r.Method, strings.Join(allowed, " or "))
-		}
-		if err != nil {
-			Fail(w, err)
-		}
-		d.log(r, err)
-	}
-}
-
-func (d *api) log(r *http.Request, err error) {
-	verdict, level := "ok", slog.LevelInfo
-	if r.Method == http.MethodGet {
-		level = slog.LevelDebug // a look changes nothing; changes have their line beside the calls
-	}
-	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", r.URL.Path)}
-	if err != nil {
-		p := problem.Of(err)
-		verdict = p.Kind.String()
-		if p.Kind.Row().Status >= http.StatusInternalServerError {
-			level = slog.LevelError
-			attrs = append(attrs, slog.String("cause", p.Error()))
-		}
-	}
-	d.Log.LogAttrs(r.Context(), level, "control", append(attrs, slog.String("verdict", verdict))...)
+// http is the API's routing and log. Reads change nothing and are logged at Debug.
+func (d *api) http() httpapi.API {
+	return httpapi.API{Name: "control", Log: d.Log, ReadLevel: slog.LevelDebug}
 }
 
 // guard turns away what did not come from a command-line client. Browsers say
@@ -177,16 +130,16 @@ func (d *api) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case d.Host != "" && r.Host != d.Host:
-			Fail(w, problem.New(problem.Forbidden, "Host: expected %s", d.Host))
+			httpapi.Fail(w, problem.New(problem.Forbidden, "Host: expected %s", d.Host))
 		case r.Header["Origin"] != nil || r.Header["Sec-Fetch-Site"] != nil || r.Header["Sec-Fetch-Mode"] != nil:
-			Fail(w, problem.New(problem.Forbidden, "requests of a browser are refused here"))
+			httpapi.Fail(w, problem.New(problem.Forbidden, "requests of a browser are refused here"))
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-func stream(h http.Handler) handler {
+func stream(h http.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if h == nil {
 			return problem.New(problem.NotFound, "this host does not serve %s", r.URL.Path)
@@ -208,7 +161,7 @@ func (d *api) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusCreated, vacantOf(&made))
+	return httpapi.Answer(w, http.StatusCreated, vacantOf(&made))
 }
 
 func (d *api) list(w http.ResponseWriter, r *http.Request) error {
@@ -224,7 +177,7 @@ func (d *api) list(w http.ResponseWriter, r *http.Request) error {
 	for i := range records {
 		page.Vacants[i] = vacantOf(&records[i])
 	}
-	return write(w, http.StatusOK, page)
+	return httpapi.Answer(w, http.StatusOK, page)
 }
 
 func (d *api) show(w http.ResponseWriter, r *http.Request) error {
@@ -232,11 +185,11 @@ func (d *api) show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusOK, vacantOf(&rec))
+	return httpapi.Answer(w, http.StatusOK, vacantOf(&rec))
 }
 
 // change serves a command on one vacant.
-func (d *api) change(command func(context.Context, identity.ID) (vacants.Record, error)) handler {
+func (d *api) change(command func(context.Context, identity.ID) (vacants.Record, error)) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := noBody(r); err != nil {
 			return err
@@ -248,7 +201,7 @@ func (d *api) change(command func(context.Context, identity.ID) (vacants.Record,
 		if rec, err = command(r.Context(), rec.ID); err != nil {
 			return err
 		}
-		return write(w, http.StatusOK, vacantOf(&rec))
+		return httpapi.Answer(w, http.StatusOK, vacantOf(&rec))
 	}
 }
 
@@ -266,7 +219,8 @@ func (d *api) export(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer clear(b)
-	send(w, http.StatusOK, b)
+	w.Header().Set("Cache-Control", "no-store") // it holds the key
+	httpapi.Send(w, http.StatusOK, b)
 	return nil
 }
 
@@ -293,5 +247,5 @@ func (d *api) logbook(w http.ResponseWriter, r *http.Request) error {
 		page.Entries[i] = entryOf(&placed[i])
 		page.Next = placed[i].Position + 1
 	}
-	return write(w, http.StatusOK, page)
+	return httpapi.Answer(w, http.StatusOK, page)
 }

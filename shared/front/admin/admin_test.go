@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -103,7 +105,7 @@ func decode[T any](t testing.TB, w *httptest.ResponseRecorder) (v T) {
 
 func wantRefusal(t *testing.T, w *httptest.ResponseRecorder, kind problem.Kind, field string) {
 	t.Helper()
-	r := decode[admin.Refusal](t, w)
+	r := decode[httpapi.Refusal](t, w)
 	if w.Code != kind.Row().Status || r.Code != kind.String() || r.Field != field || r.Detail == "" {
 		t.Errorf("answer = %d %s, want %d, code %s, field %q", w.Code, w.Body, kind.Row().Status, kind, field)
 	}

@@ -1,16 +1,13 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
-	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -21,9 +18,6 @@ import (
 
 // limits of a body: that of a creation may carry a logbook and chains.
 func limits() canon.Limits { return canon.Limits{Bytes: 16 << 20, Depth: 32, Keys: 4096} }
-
-// bodyTimeout is how long a client may take to send a body.
-const bodyTimeout = 10 * time.Second
 
 // defaultSubstrate of a vacant whose creator names none.
 const defaultSubstrate = "echo"
@@ -187,29 +181,8 @@ func text(d *canon.Decoder, field string) (string, error) {
 	return d.String()
 }
 
-// readBody takes a JSON body in.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	ct := r.Header.Get("Content-Type")
-	if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
-		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected application/json", clip(ct))
-	}
-	if r.Header.Get("Content-Encoding") != "" {
-		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-encoding; expected none")
-	}
-	// Not every transport has deadlines; those of one machine do.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
-	limit := limits().Bytes
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, problem.New(problem.TooLarge, "body: expected at most %d bytes", large.Limit)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, problem.New(problem.SlowBody, "the body did not come within %v", bodyTimeout)
-	case err != nil:
-		return nil, problem.Wrap(problem.Malformed, err, "the body could not be read")
-	}
-	return body, nil
+	return httpapi.Body(w, r, limits().Bytes)
 }
 
 // noBody refuses a body where none is expected: what it says would be ignored.

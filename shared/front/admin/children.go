@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -54,9 +55,9 @@ func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if made.Unchanged = made.Vacant.ID == had.ID; made.Unchanged {
-		return write(w, http.StatusOK, made)
+		return httpapi.Answer(w, http.StatusOK, made)
 	}
-	return write(w, http.StatusCreated, made)
+	return httpapi.Answer(w, http.StatusCreated, made)
 }
 
 // result makes the child and shows it.
@@ -65,7 +66,7 @@ func (d *api) result(w http.ResponseWriter, r *http.Request, spec vacants.SpawnS
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusCreated, made)
+	return httpapi.Answer(w, http.StatusCreated, made)
 }
 
 // makeChild makes the child. One that is to think as its parent does, and whose parent
@@ -145,7 +146,7 @@ func (d *api) children(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	return write(w, http.StatusOK, page)
+	return httpapi.Answer(w, http.StatusOK, page)
 }
 
 func (d *api) child(r *http.Request, one *delegation.Child) (Child, error) {
@@ -184,7 +185,7 @@ func (d *api) showManifest(w http.ResponseWriter, r *http.Request, child identit
 	case !ok:
 		return problem.New(problem.NotFound, "vacant %s is nobody's child that this host knows of", child.Short())
 	}
-	return write(w, http.StatusOK, manifestPage(&m))
+	return httpapi.Answer(w, http.StatusOK, manifestPage(&m))
 }
 
 func manifestPage(m *registry.ManifestDocument) Manifest {
@@ -267,7 +268,7 @@ func (d *api) plan(w http.ResponseWriter, r *http.Request) error {
 	case !ok:
 		return problem.New(problem.NotFound, "vacant %s has no plan", rec.Name)
 	}
-	return write(w, http.StatusOK, planPage(&rec, &p))
+	return httpapi.Answer(w, http.StatusOK, planPage(&rec, &p))
 }
 
 func planPage(rec *vacants.Record, p *plan.Plan) Plan {
@@ -291,5 +292,5 @@ func (d *api) setPlan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusOK, planPage(&rec, &p))
+	return httpapi.Answer(w, http.StatusOK, planPage(&rec, &p))
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -257,7 +258,7 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 		// What opens the handler is for this handler alone.
 		return nil, problem.New(problem.Forbidden, "the host redirects to %.200q, which is not followed", resp.Header.Get("Location"))
 	}
-	var r Refusal
+	var r httpapi.Refusal
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err == nil {
 		err = json.Unmarshal(b, &r)
@@ -266,19 +267,4 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 		return nil, problem.Wrap(problem.Internal, err, "the host answered with status %d", resp.StatusCode)
 	}
 	return nil, r.Problem()
-}
-
-// Problem is what the handler rendered as r.
-func (r *Refusal) Problem() error {
-	return &problem.Error{Kind: kindOf(r.Code), Field: r.Field, Detail: r.Detail}
-}
-
-// kindOf finds a kind by its word; one of a later host is Internal.
-func kindOf(code string) problem.Kind {
-	for _, k := range problem.Kinds() {
-		if k.String() == code {
-			return k
-		}
-	}
-	return problem.Internal
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
@@ -60,7 +61,7 @@ func (d *api) signGraduation(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out.Signature = hex.EncodeToString(append(q.SignatureParent, q.SignatureChild...)) // one of them is empty
-	return write(w, http.StatusOK, out)
+	return httpapi.Answer(w, http.StatusOK, out)
 }
 
 func readGraduation(body []byte) (q composite.Request, err error) {
@@ -115,7 +116,7 @@ func (d *api) graduation(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return write(w, http.StatusOK, st.View())
+		return httpapi.Answer(w, http.StatusOK, st.View())
 	}
 	st, ok, err := d.Gate.Latest(r.Context(), child)
 	if err == nil && !ok {
@@ -124,7 +125,7 @@ func (d *api) graduation(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusOK, st.View())
+	return httpapi.Answer(w, http.StatusOK, st.View())
 }
 
 // childOf is whose attempts the path names: by its id also a child that runs
@@ -146,7 +147,7 @@ func (d *api) policy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusOK, GatePolicy{tenant, from, p})
+	return httpapi.Answer(w, http.StatusOK, GatePolicy{tenant, from, p})
 }
 
 // setPolicy keeps a policy: that of a tenant with ?tenant=, else the host's.

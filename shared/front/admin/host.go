@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -67,7 +68,7 @@ func (d *api) host(w http.ResponseWriter, r *http.Request) error {
 		}
 		h.Signature = hex.EncodeToString(sig)
 	}
-	return write(w, http.StatusOK, h)
+	return httpapi.Answer(w, http.StatusOK, h)
 }
 
 func challengeOf(r *http.Request) (string, error) {
@@ -120,5 +121,5 @@ func (d *api) setHost(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	h.SignedChildren = &signed
-	return write(w, http.StatusOK, h)
+	return httpapi.Answer(w, http.StatusOK, h)
 }

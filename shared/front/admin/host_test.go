@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -108,7 +109,7 @@ func TestTheURLThatAHomeFixesIsTakenAndNoOther(t *testing.T) {
 		`{}`:                "host URL",
 	} {
 		w := h.ask("PUT", "/v1/admin/host", body)
-		if r := decode[admin.Refusal](t, w); w.Code < 400 || w.Code >= 500 || r.Field != field {
+		if r := decode[httpapi.Refusal](t, w); w.Code < 400 || w.Code >= 500 || r.Field != field {
 			t.Errorf("PUT %s = %d %s, want a refusal of field %q", body, w.Code, w.Body, field)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -36,7 +37,7 @@ func RequireKey(keys Checker, next http.Handler) http.Handler {
 			}
 			w.Header().Set("WWW-Authenticate", challenge)
 		}
-		Fail(w, err)
+		httpapi.Fail(w, err)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -95,7 +96,7 @@ func TestWhatIsNoChildIsNotBorn(t *testing.T) {
 		"twice":            {`{"name":"x","name":"y","path":"D2"}`, "", problem.Malformed},
 	} {
 		w := h.ask("POST", "/v1/admin/vacants/parent/children", c.body)
-		r := decode[admin.Refusal](t, w)
+		r := decode[httpapi.Refusal](t, w)
 		if r.Code != c.kind.String() || c.field != "" && r.Field != c.field {
 			t.Errorf("%s: POST children = %d %+v, want %s of %s", name, w.Code, r, c.kind, c.field)
 		}
@@ -188,7 +189,7 @@ func TestACompositeIsSetByItsPlanAndItsChildrenEcho(t *testing.T) {
 		`[]`:            problem.NotJSON,
 	} {
 		w := h.ask("PUT", "/v1/admin/vacants/parent/plan", body)
-		if got := decode[admin.Refusal](t, w); got.Code != kind.String() {
+		if got := decode[httpapi.Refusal](t, w); got.Code != kind.String() {
 			t.Errorf("PUT plan %s = %d %+v, want %v", body, w.Code, got, kind)
 		}
 	}
@@ -227,7 +228,7 @@ func TestAHostedPartySignsItsOwnGraduationAlone(t *testing.T) {
 		`{"capability_text":["x"]}`:                       "capability_text",
 	} {
 		w := h.ask("POST", "/v1/admin/vacants/parent/graduation-signature", body)
-		if got := decode[admin.Refusal](t, w); got.Code != problem.Malformed.String() || got.Field != field {
+		if got := decode[httpapi.Refusal](t, w); got.Code != problem.Malformed.String() || got.Field != field {
 			t.Errorf("POST graduation-signature %s = %d %+v, want %q refused", body, w.Code, got, field)
 		}
 	}

@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -109,7 +110,7 @@ func published(w http.ResponseWriter, r *vacants.Record, receipt registry.Receip
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusOK, Published{vacantOf(r), Receipt{receipt.Seq, receipt.CardHash, receipt.Visibility, receipt.Replayed}})
+	return httpapi.Answer(w, http.StatusOK, Published{vacantOf(r), Receipt{receipt.Seq, receipt.CardHash, receipt.Visibility, receipt.Replayed}})
 }
 
 // setListing keeps what the operator says of a registration, hosted here or not.
@@ -138,7 +139,7 @@ func (d *api) setListing(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusOK, Listed{id, g.ListingSource, Listing{
+	return httpapi.Answer(w, http.StatusOK, Listed{id, g.ListingSource, Listing{
 		g.Listing.Tags, g.Listing.Skills, g.Listing.Summary, g.Listing.Family, g.Listing.Owner, g.Listing.Price,
 	}})
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -13,9 +14,9 @@ import (
 // now, and why others of it do not. Next is the cursor of the next page, ""
 // after the last.
 type Restored struct {
-	Vacants int       `json:"vacants"`
-	Next    string    `json:"next"`
-	Failed  []Refusal `json:"failed,omitempty"`
+	Vacants int               `json:"vacants"`
+	Next    string            `json:"next"`
+	Failed  []httpapi.Refusal `json:"failed,omitempty"`
 }
 
 // restoredPage is how many vacants one request changes. A function has half a
@@ -36,9 +37,9 @@ func (d *api) restored(w http.ResponseWriter, r *http.Request) error {
 	for _, err := range failed {
 		p := problem.Of(err)
 		d.Log.LogAttrs(r.Context(), slog.LevelError, "not restored", slog.String("cause", p.Error()))
-		page.Failed = append(page.Failed, Refusal{Detail: p.Text(), Code: p.Kind.String(), Field: p.Field})
+		page.Failed = append(page.Failed, httpapi.Refusal{Detail: p.Text(), Code: p.Kind.String(), Field: p.Field})
 	}
-	return write(w, http.StatusOK, page)
+	return httpapi.Answer(w, http.StatusOK, page)
 }
 
 // Restored tells the host, page by page, that what it keeps came back from a

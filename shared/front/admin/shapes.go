@@ -3,8 +3,6 @@ package admin
 import (
 	"encoding/hex"
 	"encoding/json"
-	"net/http"
-	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -97,39 +95,4 @@ func entryOf(p *vacants.Placed) Entry {
 type Logbook struct {
 	Entries []Entry `json:"entries"`
 	Next    uint64  `json:"next"`
-}
-
-// Refusal is the body of every answer that is not a success.
-type Refusal struct {
-	Detail string `json:"detail"`
-	Code   string `json:"code"`
-	Field  string `json:"field,omitempty"`
-}
-
-// Fail renders an error: its kind's status and word, and the text that the
-// other side may read.
-func Fail(w http.ResponseWriter, err error) {
-	p := problem.Of(err)
-	if werr := write(w, p.Kind.Row().Status, Refusal{Detail: p.Text(), Code: p.Kind.String(), Field: p.Field}); werr != nil {
-		w.WriteHeader(http.StatusInternalServerError)
-	}
-}
-
-func write(w http.ResponseWriter, status int, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return problem.Wrap(problem.Internal, err, "")
-	}
-	send(w, status, append(b, '\n'))
-	return nil
-}
-
-func send(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // who is gone asks again
 }

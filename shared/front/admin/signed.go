@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/family/spawning"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -31,12 +32,9 @@ func ChildrenPath(path string) bool {
 // the refusal is that of every call to it.
 func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 	d := &api{c}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/admin/vacants/{vacant}/children", d.route(map[string]handler{
+	return d.guard(d.http().Mux(map[string]httpapi.Methods{"/v1/admin/vacants/{vacant}/children": {
 		http.MethodPost: func(w http.ResponseWriter, r *http.Request) error { return d.spawnSigned(w, r, asked) },
-	}))
-	mux.HandleFunc("/", d.route(nil))
-	return d.guard(mux)
+	}}))
 }
 
 func (d *api) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawning.Requests) error {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/family/spawning"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
@@ -144,7 +145,7 @@ func TestWhatAParentDidNotSignMakesNoChild(t *testing.T) {
 		"too much":                {own, `{"name":"` + strings.Repeat("x", composite.MaxRequest) + `"}`, problem.TooLarge},
 	} {
 		w := f.ask(c.parent, c.body)
-		if got := decode[admin.Refusal](t, w); got.Code != c.want.String() {
+		if got := decode[httpapi.Refusal](t, w); got.Code != c.want.String() {
 			t.Errorf("%s: POST children = %d %+v, want %v", name, w.Code, got, c.want)
 		}
 	}
@@ -166,7 +167,7 @@ func TestAParentChoosesNoEndpointForItsChild(t *testing.T) {
 	for i, thinks := range []string{"http:" + inside, inside, model, "composite", "oracle", "echo:x"} {
 		r := f.spawnRequest(t, i, func(r *composite.SpawnRequest) { r.Substrate = thinks })
 		w := f.ask(own, string(r.Blob()))
-		if got := decode[admin.Refusal](t, w); w.Code != http.StatusForbidden || !strings.Contains(got.Detail, "substrate: expected none") || !strings.Contains(got.Detail, "who runs the host") {
+		if got := decode[httpapi.Refusal](t, w); w.Code != http.StatusForbidden || !strings.Contains(got.Detail, "substrate: expected none") || !strings.Contains(got.Detail, "who runs the host") {
 			t.Errorf("POST children that think by %s = %d %+v, want 403", thinks, w.Code, got)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -45,7 +45,7 @@ func Guard(secrets []string, next http.Handler) http.Handler {
 		r.Header.Del(viewerHeader)
 		if known != nil {
 			if !opens(known, given) {
-				admin.Fail(w, problem.New(problem.Forbidden, "this host answers at its public address only"))
+				httpapi.Fail(w, problem.New(problem.Forbidden, "this host answers at its public address only"))
 				return
 			}
 			if len(viewer) == 1 {

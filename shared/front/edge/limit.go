@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -71,7 +71,7 @@ func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func refuse(w http.ResponseWriter, wait time.Duration, why string) {
 	seconds := strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10)
 	w.Header().Set("Retry-After", seconds)
-	admin.Fail(w, problem.New(problem.TooMany, "%s; try again in %s s", why, seconds))
+	httpapi.Fail(w, problem.New(problem.TooMany, "%s; try again in %s s", why, seconds))
 }
 
 // opensPair looks ahead at what message will read. It decodes as strictly as

@@ -17,7 +17,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/call/transcript"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
@@ -45,10 +45,10 @@ const patience = 10 * time.Minute
 // VerifyLine is a line of a check. The last one has a result, or the error
 // that kept the check from its end.
 type VerifyLine struct {
-	Finding  *fsck.Finding  `json:"finding,omitempty"`
-	Progress *fsck.Result   `json:"progress,omitempty"`
-	Result   *fsck.Result   `json:"result,omitempty"`
-	Error    *admin.Refusal `json:"error,omitempty"`
+	Finding  *fsck.Finding    `json:"finding,omitempty"`
+	Progress *fsck.Result     `json:"progress,omitempty"`
+	Result   *fsck.Result     `json:"result,omitempty"`
+	Error    *httpapi.Refusal `json:"error,omitempty"`
 }
 
 // Verify returns the handler of GET /v1/admin/verify: a check of the host, in lines.
@@ -71,10 +71,10 @@ func Verify(c Config) http.Handler {
 // ChainLine is a line of a history. The first one has the pair, the last one
 // the count of the entries, or the error that kept the history from its end.
 type ChainLine struct {
-	Pair  *Pair          `json:"pair,omitempty"`
-	Entry *Entry         `json:"entry,omitempty"`
-	End   *End           `json:"end,omitempty"`
-	Error *admin.Refusal `json:"error,omitempty"`
+	Pair  *Pair            `json:"pair,omitempty"`
+	Entry *Entry           `json:"entry,omitempty"`
+	End   *End             `json:"end,omitempty"`
+	Error *httpapi.Refusal `json:"error,omitempty"`
 }
 
 // Chain returns the handler of GET /v1/admin/chain/{from}/{to}?last=: the history of
@@ -83,7 +83,7 @@ func Chain(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		last, err := lastOf(r)
 		if err != nil {
-			admin.Fail(w, err)
+			httpapi.Fail(w, err)
 			return
 		}
 		var out *lines
@@ -104,7 +104,7 @@ func Chain(c Config) http.Handler {
 		})
 		switch {
 		case err != nil && out == nil:
-			admin.Fail(w, fault(err))
+			httpapi.Fail(w, fault(err))
 		case err != nil:
 			_ = out.put(ChainLine{Error: refusal(err)}, true)
 		default:
@@ -127,13 +127,13 @@ func lastOf(r *http.Request) (uint64, error) {
 
 // refusal is an error as the last line shows it. The reader is the operator:
 // what is wrong with the data is theirs to know.
-func refusal(err error) *admin.Refusal {
+func refusal(err error) *httpapi.Refusal {
 	p := problem.Of(fault(err))
 	detail := p.Text()
 	if p.Kind == problem.Damaged {
 		detail = p.Error()
 	}
-	return &admin.Refusal{Detail: detail, Code: p.Kind.String(), Field: p.Field}
+	return &httpapi.Refusal{Detail: detail, Code: p.Kind.String(), Field: p.Field}
 }
 
 // fault gives an error of the store its kind; problems have theirs.

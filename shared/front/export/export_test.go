@@ -18,6 +18,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -113,7 +114,7 @@ func TestWhoIsNotThereIsRefused(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		handler(a).ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-		var r admin.Refusal
+		var r httpapi.Refusal
 		if err := json.Unmarshal(w.Body.Bytes(), &r); err != nil || w.Code != want.Row().Status || r.Code != want.String() || r.Detail == "" {
 			t.Errorf("GET %s = %d %s, want %v", path, w.Code, w.Body, want)
 		}

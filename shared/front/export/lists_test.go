@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -63,7 +63,7 @@ func TestListsOfTheRegistryAreKeysInPages(t *testing.T) {
 		"list=all": "list", "list=children": "of", "list=children&of=x": "of",
 		"list=names&of=" + strings.Repeat("ab", identity.Size): "of",
 	} {
-		var refusal admin.Refusal
+		var refusal httpapi.Refusal
 		if w := ask(t, h, "GET", "/v1/admin/export/docs?"+query, "", &refusal); w.Code != problem.Malformed.Row().Status || refusal.Field != field {
 			t.Errorf("%s = %d %s, want the field %s refused", query, w.Code, w.Body, field)
 		}

@@ -3,10 +3,8 @@ package export
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
@@ -15,13 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -55,81 +53,31 @@ const pageLimit = 256
 // operator alone: wrap it in account.Keyed.
 func Pages(c Config) http.Handler {
 	p := &pages{c}
-	mux := http.NewServeMux()
-	for path, r := range map[string]route{
-		"/v1/admin/export":         {http.MethodGet, p.about},
-		"/v1/admin/export/streams": {http.MethodGet, p.streams},
-		"/v1/admin/export/rows":    {http.MethodGet, p.rows},
-		"/v1/admin/export/doc":     {http.MethodGet, p.doc},
-		"/v1/admin/export/docs":    {http.MethodGet, p.docs},
-		"/v1/admin/export/open":    {http.MethodPost, p.open},
-		"/":                        {},
-	} {
-		mux.HandleFunc(path, p.serve(r))
+	get := func(answer func(*http.Request) (any, error)) httpapi.Methods {
+		return httpapi.Methods{http.MethodGet: serve(answer)}
 	}
-	return mux
+	return httpapi.API{Name: "export", Log: c.Log}.Mux(map[string]httpapi.Methods{
+		"/v1/admin/export":         get(p.about),
+		"/v1/admin/export/streams": get(p.streams),
+		"/v1/admin/export/rows":    get(p.rows),
+		"/v1/admin/export/doc":     get(p.doc),
+		"/v1/admin/export/docs":    get(p.docs),
+		"/v1/admin/export/open":    {http.MethodPost: serve(p.open)},
+	})
 }
 
 type pages struct{ Config }
 
-// route is a method and what answers it.
-type route struct {
-	method string
-	answer func(*http.Request) (any, error)
-}
-
-// serve answers, or refuses, and writes the one log line of the request.
-func (p *pages) serve(to route) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var page any
-		var err error
-		switch {
-		case to.answer == nil:
-			err = problem.New(problem.NotFound, "no such path")
-		case r.Method != to.method:
-			w.Header().Set("Allow", to.method)
-			err = problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", r.Method, to.method)
-		default:
-			page, err = to.answer(r)
-		}
-		status := http.StatusOK
+// serve answers a page, or refuses.
+func serve(answer func(*http.Request) (any, error)) httpapi.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		page, err := answer(r)
 		if err != nil {
-			status, page = problem.Of(fault(err)).Kind.Row().Status, refusal(err)
+			p := problem.Of(fault(err))
+			return &problem.Error{Kind: p.Kind, Field: p.Field, Detail: refusal(err).Detail, Err: err}
 		}
-		send(w, status, page)
-		p.log(r, status, err)
+		return httpapi.Answer(w, http.StatusOK, page)
 	}
-}
-
-func send(w http.ResponseWriter, status int, page any) {
-	b, err := json.Marshal(page)
-	if err != nil {
-		status, b = http.StatusInternalServerError, []byte(`{"detail":"internal error","code":"internal"}`)
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(b)+1))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // who is gone asks again
-}
-
-func (p *pages) log(r *http.Request, status int, err error) {
-	if p.Log == nil {
-		return
-	}
-	verdict, level := "ok", slog.LevelInfo
-	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int(obs.Status, status)}
-	if err != nil {
-		of := problem.Of(fault(err))
-		verdict = of.Kind.String()
-		if status >= http.StatusInternalServerError {
-			level = slog.LevelError
-			attrs = append(attrs, slog.String("cause", err.Error()))
-		}
-	}
-	p.Log.LogAttrs(r.Context(), level, "export", append(attrs, slog.String(obs.Verdict, verdict))...)
 }
 
 // view reads one page from a view of its own.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -148,14 +149,14 @@ func TestAQueryThatIsNotAsWrittenIsRefused(t *testing.T) {
 		"GET /v1/admin/export/open":                                       problem.MethodNotAllowed,
 	} {
 		method, path, _ := strings.Cut(target, " ")
-		var r admin.Refusal
+		var r httpapi.Refusal
 		w := ask(t, h, method, path, "", &r)
 		if w.Code != want.Row().Status || r.Code != want.String() || r.Detail == "" {
 			t.Errorf("%.80s = %d %s, want %v", target, w.Code, w.Body, want)
 		}
 	}
 	chain := vacants.ChainKey(a.Demo.ID, a.Demo.ID)
-	var r admin.Refusal
+	var r httpapi.Refusal
 	if w := ask(t, h, "GET", "/v1/admin/export/doc?"+url.Values{"partition": {chain.Partition}, "sort": {chain.Sort}}.Encode(), "", &r); w.Code != http.StatusForbidden {
 		t.Errorf("a chain's document = %d, want it refused", w.Code)
 	}
@@ -198,7 +199,7 @@ func TestOnlyKeysOfTextsAreOpened(t *testing.T) {
 		"a number": `{"bound":1,"box":"AAAA"}`, "no base64": `{"bound":"` + bound + `","box":"%"}`, "twice": `{"bound":"a","bound":"` + bound + `","box":"AAAA"}`,
 		"large": `{"bound":"` + bound + `","box":"` + strings.Repeat("A", 40<<10) + `"}`,
 	} {
-		var r admin.Refusal
+		var r httpapi.Refusal
 		if w := ask(t, h, "POST", "/v1/admin/export/open", body, &r); w.Code/100 != 4 || r.Detail == "" {
 			t.Errorf("open of a body with %s = %d %s, want it refused", name, w.Code, w.Body)
 		}
@@ -259,7 +260,7 @@ func TestWhatIsAwayIs503AndOneLineOfLog(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	var log bytes.Buffer
 	h := export.Pages(export.Config{Source: away{a.Store}, Vault: vaultAway{}, Now: a.Now, Log: slog.New(slog.NewJSONHandler(&log, nil))})
-	var r admin.Refusal
+	var r httpapi.Refusal
 	if w := ask(t, h, "GET", "/v1/admin/export/streams", "", &r); w.Code != 503 || r.Code != "unavailable" {
 		t.Errorf("GET /v1/admin/export/streams of a store that is away = %d %s, want 503", w.Code, w.Body)
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
 
-	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -155,7 +155,7 @@ func sound(in *request) error {
 // refusal is what account.Fail writes, for where no handler runs.
 func refusal(err error) response {
 	w := &plain{header: http.Header{}}
-	admin.Fail(w, err)
+	httpapi.Fail(w, err)
 	r := response{StatusCode: w.status, Headers: map[string]string{}, Body: string(w.body)}
 	for name := range w.header {
 		r.Headers[name] = w.header.Get(name)

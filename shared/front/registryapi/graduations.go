@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -44,7 +45,7 @@ type GraduationsConfig struct {
 // together 96: more are answered 429 too_many, and nothing is kept of them.
 func Graduations(c GraduationsConfig) http.Handler {
 	d := &gateAPI{c, caller{url: c.URL, routed: c.TrustedHost, revoked: c.Revoked, now: c.Now}}
-	return (&handlers{log: c.Logger, now: c.Now}).mux(map[string]methods{
+	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(map[string]httpapi.Methods{
 		"/v1/graduations":      {http.MethodPost: d.submit},
 		"/v1/graduations/{id}": {http.MethodGet: d.status},
 	})
@@ -80,7 +81,7 @@ func (d *gateAPI) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	view := st.View()
 	unjudged(&view)
-	b, err := encode(view)
+	b, err := httpapi.Encode(view)
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (d *gateAPI) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Location", "/v1/graduations/"+view.ID)
 	w.Header().Set("Cache-Control", "no-store")
-	send(w, status, b)
+	httpapi.Send(w, status, b)
 	return nil
 }
 

@@ -165,7 +165,7 @@ func TestAnAttemptIsThereForItsPartiesAlone(t *testing.T) {
 			path = never
 		}
 		status, text, _ := s.send("GET", path, nil, key)
-		want := `{"code":"not_found","detail":"graduation ` + strings.TrimPrefix(path, "/v1/graduations/") + ` is not known"}` + "\n"
+		want := `{"detail":"graduation ` + strings.TrimPrefix(path, "/v1/graduations/") + ` is not known","code":"not_found"}` + "\n"
 		if status != http.StatusNotFound || text != want {
 			t.Errorf("GET %s by %s = %d %s, want 404 %s", path, name, status, text, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -33,12 +34,12 @@ type Log interface {
 //
 // What is sealed never changes, so an answer that names its size is kept by
 // caches for good.
-func logRoutes(l Log) map[string]methods {
+func logRoutes(l Log) map[string]httpapi.Methods {
 	if l == nil {
 		return nil
 	}
 	d := logAPI{l}
-	return map[string]methods{
+	return map[string]httpapi.Methods{
 		"/v1/checkpoint":        {http.MethodGet: d.checkpoint},
 		"/v1/proof/inclusion":   {http.MethodGet: d.inclusion},
 		"/v1/proof/consistency": {http.MethodGet: d.consistency},
@@ -187,11 +188,11 @@ func sealed(w http.ResponseWriter, r *http.Request, always bool, v any) error {
 	if !always {
 		return public(w, r, v)
 	}
-	b, err := encode(v)
+	b, err := httpapi.Encode(v)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Cache-Control", forGood)
-	send(w, http.StatusOK, b)
+	httpapi.Send(w, http.StatusOK, b)
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 )
 
@@ -50,7 +51,7 @@ type Config struct {
 // and the routes of the transparency log. Refusals are {"detail", "code"}.
 func Registry(c Config) http.Handler {
 	d := &api{Config: c, caller: caller{url: c.URL, routed: c.TrustedHost, revoked: c.Registry.IsRevoked, now: c.Now}}
-	routes := map[string]methods{
+	routes := map[string]httpapi.Methods{
 		"/v1/halo":                 {http.MethodPost: d.publish},
 		"/v1/revoke_halo":          {http.MethodPost: d.revoke},
 		"/v1/listing/{id}":         {http.MethodPut: d.listing},
@@ -64,7 +65,7 @@ func Registry(c Config) http.Handler {
 	for path, m := range logRoutes(c.Log) {
 		routes[path] = m
 	}
-	return (&handlers{log: c.Logger, now: c.Now}).mux(routes)
+	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(routes)
 }
 
 type api struct {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
@@ -34,7 +35,7 @@ type SearchConfig struct {
 // claimed family, by score, no second page.
 func Search(c SearchConfig) http.Handler {
 	s := &searchAPI{c}
-	return (&handlers{log: c.Logger, now: c.Now}).mux(map[string]methods{
+	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(map[string]httpapi.Methods{
 		"/v1/search":            {http.MethodGet: s.search},
 		"/v1/search_capability": {http.MethodGet: s.searchCapability},
 		"/v1/query_capability":  {http.MethodPost: s.queryCapability},

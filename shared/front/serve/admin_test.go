@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -206,7 +207,7 @@ func TestTheLoopbackHandlerNeedsItsToken(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer resp.Body.Close()
-			var refusal admin.Refusal
+			var refusal httpapi.Refusal
 			if err := json.NewDecoder(resp.Body).Decode(&refusal); err != nil || resp.StatusCode != http.StatusUnauthorized || refusal.Code != "unauthorized" {
 				t.Errorf("answer = %d %+v, %v, want 401", resp.StatusCode, refusal, err)
 			}

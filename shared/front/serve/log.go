@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -38,12 +39,12 @@ func SealHandler(l *translog.Log) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := l.Seal(r.Context())
 		if err != nil {
-			admin.Fail(w, err)
+			httpapi.Fail(w, err)
 			return
 		}
 		b, err := json.Marshal(admin.Sealed{Host: s.Host, Size: s.Size, Root: s.Root, Epochs: s.Epochs, Added: s.Added})
 		if err != nil {
-			admin.Fail(w, err)
+			httpapi.Fail(w, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -81,7 +81,7 @@ func authorized(token string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
 		if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
-			admin.Fail(w, problem.New(problem.Unauthorized, "the admin socket needs the token of %s", tokenName))
+			httpapi.Fail(w, problem.New(problem.Unauthorized, "the admin socket needs the token of %s", tokenName))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -18,11 +18,13 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"golang.org/x/sync/errgroup"
 )
 
 // Limits of a host's HTTP servers. A client gets little time for what it
@@ -65,7 +67,7 @@ func (d Handlers) route(path string) http.Handler {
 		return d.Children
 	case adminRoute(path):
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			admin.Fail(w, problem.New(problem.NotFound, "no such path"))
+			httpapi.Fail(w, problem.New(problem.NotFound, "no such path"))
 		})
 	case !strings.HasPrefix(path, "/v1/"), strings.HasSuffix(path, message.SendPath),
 		strings.HasSuffix(path, message.AskPath), strings.HasSuffix(path, message.ResetPath):

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"

@@ -20,8 +20,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -279,7 +279,7 @@ func (h *Host) refused(resp *http.Response, body []byte) (again time.Duration, e
 	case s >= 300 && s < 400:
 		return again, problem.New(problem.Forbidden, "%s redirects; the operator's key is not sent elsewhere", h.URL)
 	}
-	var r admin.Refusal
+	var r httpapi.Refusal
 	if json.Unmarshal(body, &r) == nil && r.Code != "" {
 		err = r.Problem()
 	} else {

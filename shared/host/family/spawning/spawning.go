@@ -108,7 +108,8 @@ func (q *Requests) Take(ctx context.Context, r *composite.SpawnRequest, gone Gon
 		tx.Add(store.Put{Key: Key(r.ParentID), If: version, WriteID: tx.ID, Data: data})
 		return nil
 	})
-	if err != nil && !problem.Is(err, problem.Internal) {
+	var known *problem.Error
+	if err != nil && !errors.As(err, &known) {
 		return unavailable(err)
 	}
 	return errors.Join(err, refusal)

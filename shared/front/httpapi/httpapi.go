@@ -1,0 +1,253 @@
+// Package httpapi is what the JSON APIs of a host share: routes by method,
+// bodies, errors, and the access log.
+//
+// The invariants: every error is rendered in one form from the table of package
+// problem; a handler that panics fails one request and not the process; no query
+// of a request reaches the log. The handler of signed calls does not use the
+// routes: it serves any path with the right ending (PROTOCOL §6.1).
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Handler serves a request, or returns why not.
+type Handler func(http.ResponseWriter, *http.Request) error
+
+// Methods are the handlers of one path, by HTTP method. HEAD is served by GET.
+type Methods map[string]Handler
+
+// API routes requests and writes one log line for each.
+type API struct {
+	Name string // message of the log line
+	Log  *slog.Logger
+	Now  func() time.Time // nil: the line has no duration
+	// ReadLevel is the level of successful GET requests. The zero value is Info.
+	ReadLevel slog.Level
+}
+
+// Mux returns the handler of routes, in the patterns of http.ServeMux. Other
+// paths are 404, other methods 405 with Allow.
+func (a API) Mux(routes map[string]Methods) http.Handler {
+	mux := http.NewServeMux()
+	for path, m := range routes {
+		mux.HandleFunc(path, a.route(m))
+	}
+	mux.HandleFunc("/", a.route(nil))
+	return mux
+}
+
+func (a API) route(m Methods) http.HandlerFunc {
+	allowed := make([]string, 0, len(m))
+	for name := range m {
+		allowed = append(allowed, name)
+	}
+	slices.Sort(allowed)
+	return func(w http.ResponseWriter, r *http.Request) {
+		var began time.Time
+		if a.Now != nil {
+			began = a.Now()
+		}
+		err := serve(m, allowed, w, r)
+		if err != nil {
+			Fail(w, err)
+		}
+		a.line(r, began, err)
+	}
+}
+
+// serve picks the handler by method. In Lambda a panic would end the process,
+// and with it the requests of others.
+func serve(m Methods, allowed []string, w http.ResponseWriter, r *http.Request) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), "")
+		}
+	}()
+	method := r.Method
+	if _, ok := m[method]; !ok && method == http.MethodHead {
+		method = http.MethodGet // net/http drops the body
+	}
+	h, ok := m[method]
+	switch {
+	case ok:
+		return h(w, r)
+	case len(m) == 0:
+		return problem.New(problem.NotFound, "no such path")
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", r.Method, strings.Join(allowed, " or "))
+}
+
+// line writes the access log.
+func (a API) line(r *http.Request, began time.Time, err error) {
+	if a.Log == nil {
+		return
+	}
+	verdict, level := "ok", slog.LevelInfo
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		level = a.ReadLevel
+	}
+	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", clipPath(r.URL.Path))}
+	if err != nil {
+		p := problem.Of(err)
+		verdict = p.Kind.String()
+		if status := p.Kind.Row().Status; status >= http.StatusInternalServerError {
+			level = slog.LevelError
+			attrs = append(attrs, slog.Int(obs.Status, status), slog.String("cause", p.Error()))
+		}
+	}
+	attrs = append(attrs, slog.String(obs.Verdict, verdict))
+	if a.Now != nil {
+		attrs = append(attrs, slog.Float64("ms", float64(a.Now().Sub(began).Microseconds()/10)/100))
+	}
+	a.Log.LogAttrs(context.WithoutCancel(r.Context()), level, a.Name, attrs...)
+}
+
+// maxPath bounds what a client writes into the log, which is billed by the byte.
+// All routes with an id fit.
+const maxPath = 120
+
+func clipPath(path string) string {
+	if len(path) > maxPath {
+		path = strings.ToValidUTF8(path[:maxPath], "") + "..."
+	}
+	return path
+}
+
+// Refusal is the body of every error.
+type Refusal struct {
+	Detail string `json:"detail"`
+	Code   string `json:"code"`            // word of the problem's kind
+	Field  string `json:"field,omitempty"` // the wrong input, if it is one
+}
+
+// RefusalOf returns the body of an error.
+func RefusalOf(err error) Refusal {
+	p := problem.Of(err)
+	return Refusal{Detail: p.Text(), Code: p.Kind.String(), Field: p.Field}
+}
+
+// Problem returns the error that was rendered as r.
+func (r *Refusal) Problem() error {
+	return &problem.Error{Kind: kindOf(r.Code), Field: r.Field, Detail: r.Detail}
+}
+
+// kindOf returns the kind of a code. A code of a later host is Internal.
+func kindOf(code string) problem.Kind {
+	for _, k := range problem.Kinds() {
+		if k.String() == code {
+			return k
+		}
+	}
+	return problem.Internal
+}
+
+// members is implemented by errors that add members to their body.
+type members interface{ Members() map[string]string }
+
+// Fail renders an error: the status of its kind, and a Refusal with the members
+// that the error adds. It sets Retry-After unless the caller did.
+func Fail(w http.ResponseWriter, err error) {
+	p := problem.Of(err)
+	body, encErr := Encode(RefusalOf(err))
+	var more members
+	if encErr == nil && errors.As(err, &more) {
+		var extra []byte
+		if extra, encErr = Encode(more.Members()); encErr == nil {
+			body = append(append(bytes.TrimSuffix(body, []byte("}\n")), ','), extra[1:]...)
+		}
+	}
+	if encErr != nil {
+		body = []byte(`{"detail":"internal error","code":"internal"}` + "\n")
+	}
+	if h := w.Header(); (p.Kind == problem.Unavailable || p.Kind == problem.TooMany) && h.Get("Retry-After") == "" {
+		h.Set("Retry-After", "1")
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	Send(w, p.Kind.Row().Status, body)
+}
+
+// Encode writes JSON with a final newline. Angle brackets and U+2028 stay as
+// they are: the answer is no page.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "")
+	}
+	return b.Bytes(), nil
+}
+
+// Send writes a whole body, as JSON unless Content-Type is set.
+func Send(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/json")
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may be gone
+}
+
+// Answer sends v as JSON that no cache keeps.
+func Answer(w http.ResponseWriter, status int, v any) error {
+	b, err := Encode(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	Send(w, status, b)
+	return nil
+}
+
+// bodyTimeout is how long a client may take to send a body.
+const bodyTimeout = 10 * time.Second
+
+// Body reads a JSON body of at most limit bytes. It checks the media type and
+// refuses encoded bodies.
+func Body(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
+	ct := r.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
+		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected application/json", Clip(ct))
+	}
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-encoding %s; expected none", Clip(enc))
+	}
+	// A slow body holds one connection, not for longer than this. In Lambda the
+	// body is complete before the handler runs, and no deadline can be set.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, problem.New(problem.TooLarge, "body: expected at most %d bytes", large.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, problem.New(problem.SlowBody, "the body did not come within %v", bodyTimeout)
+	case err != nil:
+		return nil, problem.Wrap(problem.Malformed, err, "the body could not be read")
+	}
+	return body, nil
+}
+
+// Clip quotes untrusted text for an error, 80 characters at most.
+func Clip(s string) string { return fmt.Sprintf("%.80q", strings.ToValidUTF8(s, "\uFFFD")) }
