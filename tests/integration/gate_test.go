@@ -417,6 +417,9 @@ func TestAStepThatDiesIsGivenToTheNextInstance(t *testing.T) {
 		"collusion": server.Before(1).Of("dynamodb", ""),
 		"commit":    server.After(1).Of("dynamodb", "TransactWriteItems"),
 	} {
+		if testing.Short() && function != "commit" {
+			continue
+		}
 		t.Run(function, func(t *testing.T) {
 			parent := s.composite(t)
 			child := s.children(t, parent, 1)[0]

@@ -102,7 +102,7 @@ func (s *deployed) interrupted(ctx context.Context, checkout string) error {
 // A deployment that was killed half way is repeated by the same command, and
 // the host answers.
 func TestADeploymentThatWasKilledIsRepeated(t *testing.T) {
-	s := neighbour(t)
+	s := secondStage(t)
 	for _, part := range []string{"data", "watch", "functions"} {
 		if got, err := s.stack(t.Context(), part); err != nil || got == nil || !strings.HasSuffix(string(got.StackStatus), "_COMPLETE") {
 			t.Errorf("stack %s: %v, %v; want it complete", part, got, err)
@@ -113,7 +113,7 @@ func TestADeploymentThatWasKilledIsRepeated(t *testing.T) {
 }
 
 func TestTwoStagesDoNotSeeEachOther(t *testing.T) {
-	one, two := shared(t), neighbour(t)
+	one, two := shared(t), secondStage(t)
 	p := one.pair(t, one.vacant(t))
 	e, _ := p.say("to the one")
 	p.url = two.URL
@@ -151,7 +151,7 @@ func (s *deployed) condition(t *testing.T) map[string]string {
 }
 
 func TestASecondDeploymentWithoutAChangeChangesNothing(t *testing.T) {
-	s := neighbour(t)
+	s := secondStage(t)
 	before := s.condition(t)
 	cmd, err := s.deployment(t.Context(), checkout(t))
 	if err != nil {
@@ -221,7 +221,7 @@ func edit(t *testing.T, file, from, to string) {
 // Functions get new code while callers call: each call is answered, by the old
 // code or the new, and no chain breaks.
 func TestARedeploymentUnderTrafficLosesNoCall(t *testing.T) {
-	s := neighbour(t)
+	s := secondStage(t)
 	edit(t, "shared/front/message/message.go", `"no such path; a call is`, `"no such path here; a call is`)
 	page := func(p *pair) string { return p.get("/nosuch").Detail }
 	v := s.vacant(t)
@@ -280,7 +280,7 @@ func TestARedeploymentUnderTrafficLosesNoCall(t *testing.T) {
 // A template that would put another table in the place of the one with the
 // data is refused before anything is touched.
 func TestATemplateThatWouldReplaceATableIsRefused(t *testing.T) {
-	s := neighbour(t)
+	s := secondStage(t)
 	edit(t, "infra/stacks/data.go", `Name: str("sk"), Type: ddb.AttributeType_NUMBER`, `Name: str("position"), Type: ddb.AttributeType_NUMBER`)
 	before := s.condition(t)
 	cmd, err := s.deployment(t.Context(), checkout(t))

@@ -12,7 +12,7 @@ import (
 // Out of the box an address may ask 20 times a second and open one pair a
 // second, after a burst; others are served meanwhile.
 func TestWhoAsksTooOftenIsToldWhenAndOthersAreServed(t *testing.T) {
-	s := neighbour(t)
+	s := secondStage(t)
 	v := s.vacant(t)
 	floods := map[string]func(*pair) heard{
 		"127.0.0.21": func(p *pair) heard { // opens pair after pair

@@ -125,3 +125,17 @@ func root(t *testing.T) string {
 	}
 	return dir
 }
+
+// covered reports whether a run covers case i of a long series: all of them in a
+// deep run, every third in a default one.
+func covered(i int) bool { return !testing.Short() || i%3 == 0 }
+
+// secondStage ends a test that needs another stage, whose deployment takes two
+// minutes, in a default run.
+func secondStage(t *testing.T) *deployed {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a second stage: tests/run deep")
+	}
+	return neighbour(t)
+}

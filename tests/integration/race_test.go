@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// calls of the load test: enough in every run to meet each other on many
+// calls of the load test (200 in a default run): enough in every run to meet each other on many
 // instances, and as many as you like by hand.
 var calls = flag.Int("calls", 1000, "calls of the load test")
 
@@ -70,6 +70,9 @@ func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 func TestCallsUnderLoadLeaveNoBreak(t *testing.T) {
 	s := shared(t)
 	v := s.vacant(t)
+	if testing.Short() {
+		*calls = min(*calls, 200)
+	}
 	out, exit := s.vacancy(t, "hammer", s.URL, "--vacant", v.String(), "--pairs", "8", "--calls", strconv.Itoa(*calls), "--for", "15m", "--json")
 	var load struct {
 		Calls  int

@@ -66,7 +66,7 @@ func bucket(s *deployed) *s3.Client {
 // A stage that keeps its data goes when its name is typed, and leaves tables,
 // bucket and keys with what is in them, and nothing else.
 func TestAStageThatKeepsItsDataGoesAndLeavesIt(t *testing.T) {
-	s := neighbour(t)
+	s := secondStage(t)
 	s.pair(t, s.vacant(t)).say("to be kept")
 	out := s.outputs(t, "data")
 	for _, typed := range []string{"", "y\n", "nxt\n"} {
