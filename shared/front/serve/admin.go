@@ -66,8 +66,8 @@ func (d *AdminListener) Close() error {
 	return d.Listener.Close()
 }
 
-// ErrNoHost says that no host is running over a data directory: whoever wants
-// something of it opens the data file itself.
+// ErrNoHost means that no host is running over a data directory, so a command
+// may open the data file itself.
 var ErrNoHost = errors.New("no host is running over this data directory")
 
 // DialAdmin returns a client of the running host's admin socket and the base

@@ -1,12 +1,11 @@
-// Package serve puts the handlers of one host together: what is public on the
-// public listener, and the admin socket beside it where only the user of the
-// machine gets through.
+// Package serve assembles the handlers of one host: the public listener, and
+// the admin socket that only the user of the machine can open.
 //
-// The invariants: no control route is ever served on the public listener of a
-// machine but that where a parent asks for children by its own signature, and
-// nothing of the admin socket is reached by another of its users or by a page
-// in a browser; a host with an operator opens that handler by the operator's key
-// alone, and the same one route by a parent's signature.
+// The invariants: no admin route is served on the public listener of a machine,
+// except the one where a parent requests children by its own signature. Neither
+// another user of the machine nor a page in a browser reaches the admin socket.
+// A host with an operator key serves the admin routes to holders of that key
+// only, with the same exception.
 package serve
 
 import (
@@ -59,8 +58,8 @@ func (d Handlers) Public() http.Handler {
 	})
 }
 
-// route is the one that a path leads to. The endings of calls go before the
-// routes of the registry: callers append them to whatever a base URL says.
+// route returns the handler of a path. Endings of signed calls come before the
+// registry's routes, because callers append them to any base URL.
 func (d Handlers) route(path string) http.Handler {
 	switch {
 	case d.Children != nil && admin.ChildrenPath(path):

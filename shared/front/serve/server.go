@@ -51,8 +51,9 @@ type Config struct {
 	Rand      io.Reader // safe for concurrent use
 	// Verify and Chain stream at the admin socket; nil: not there.
 	Verify, Chain http.Handler
-	// Probe asks the endpoint of a vacant that runs elsewhere whether anybody is
-	// there, before it is listed; nil: none that runs elsewhere is listed here.
+	// Probe checks that the endpoint of a vacant that runs elsewhere answers,
+	// before the vacant is listed. nil: vacants that run elsewhere are not
+	// listed here.
 	Probe func(ctx context.Context, endpoint string) error
 	// TrustedHost: requests come from a router that found this host by their Host; else
 	// their Host is what the sender wrote.
@@ -67,9 +68,9 @@ type Server struct {
 	Vacants *vacants.Directory
 	Texts   *textkeys.Keys
 	Calls   *call.Host
-	// Registry keeps what is published here. Its handlers are opened by who serves
-	// them (RegistryDoor, SearchDoor): a function that does not carries none of
-	// what they need.
+	// Registry holds publications. Its handlers are built on demand
+	// (RegistryHandler, Search.Handler), so a function that does not serve them
+	// does not link what they need.
 	Registry *registry.Registry
 	Gate     *graduation.Service
 	Message  http.Handler // for Public
@@ -127,9 +128,9 @@ func (h Config) adminHandler(server *Server) (http.Handler, error) {
 	return h.requireOperatorKey(admin.Handler(c), server.ChildrenHandler()), nil
 }
 
-// Maintain destroys the text keys whose time is over and wipes keys that have
-// been in memory for long. It returns how many days' texts nobody can read
-// from now on. A home runs it now and then.
+// Maintain deletes expired text keys and wipes keys that were in memory for
+// long. It returns the number of days whose texts became unreadable. A host
+// runs it periodically.
 func (h *Server) Maintain(ctx context.Context) (days int, err error) {
 	h.Vacants.Sweep()
 	return h.Texts.Sweep(ctx)

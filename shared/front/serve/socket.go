@@ -23,9 +23,9 @@ const maxSocketPath = 103
 // dialTime bounds the question whether anybody listens.
 const dialTime = 2 * time.Second
 
-// EnsurePrivate makes the data directory, mode 0700, or refuses one that others may
-// enter: the socket's own mode does not keep them out on every system. A
-// folder that is there is not changed; it may be somebody's home.
+// EnsurePrivate creates the data directory with mode 0700, or refuses a
+// directory that others may enter: on some systems the socket's own mode does
+// not keep them out. It does not change the mode of an existing directory.
 func EnsurePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return problem.Wrap(problem.Usage, err, "data directory %s cannot be made", dir)

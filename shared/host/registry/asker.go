@@ -6,8 +6,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// asker is who asks to read registrations, and whose child it is, which is read
-// once and only if it matters.
+// asker is the reader of registrations. Its parent is read once, and only if it
+// matters.
 type asker struct {
 	registry *Registry
 	id       *identity.ID // who has proved who it is; nil is nobody

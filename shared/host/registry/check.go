@@ -30,9 +30,8 @@ func EdgesOf(r store.Range) (identity.ID, bool) {
 	return id, err == nil && Edges(id) == r
 }
 
-// IsChecked says whether a document is one that a check of a host reads: a
-// registration, a manifest, the edge that it proves, a revocation, the list of
-// these.
+// IsChecked reports whether verify reads a document of this package: a
+// registration, a manifest, an edge, a revocation, or the list of revocations.
 func IsChecked(k store.Key) bool {
 	isID := func(s string) bool {
 		_, err := identity.ParseID(s)

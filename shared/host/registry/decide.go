@@ -51,9 +51,9 @@ func (a *actor) revoked() bool {
 	return a.reg.Status == StatusRevoked || a.tip().Type == event.Revoke
 }
 
-// actor reads what is known of id. Events and registration change in one
-// transaction but are read in two steps: when they do not fit, somebody has
-// published between the steps, and they are read again.
+// actor reads what is stored of id. Events and registration change in one
+// transaction but are read in two steps; if they do not fit, another
+// publication came between, and both are read again.
 func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 	var before [2]int64 // what did not fit in the reading before
 	for try := 1; ; try++ {
@@ -166,9 +166,9 @@ func revoked(id identity.ID) error {
 	return problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
 }
 
-// publisher says on whose behalf a publish is decided: host, by the host itself
-// for a vacant that it runs; gate, for a child that the gate has let through and
-// whose graduation is part of the commit.
+// publisher is on whose behalf a publication is decided: host for the host
+// itself, publishing a vacant that it runs; gate for a child whose graduation
+// is part of the commit.
 type publisher struct{ host, gate bool }
 
 // publish decides on p, in the order: schema, card, signature of the event,
@@ -265,7 +265,7 @@ func (r *Registry) graduated(ctx context.Context, g *Registration) error {
 	return nil
 }
 
-// claim takes over what p brings: the signed card, and what is said beside it.
+// claim copies the signed card and the unsigned claims of p into g.
 func (g *Registration) claim(p *Publication, c *card.Card, r *Registry) {
 	now := r.now()
 	if g.Joined == 0 || g.State != p.State {

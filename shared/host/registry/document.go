@@ -133,9 +133,9 @@ func (g *Registration) put(writeID store.WriteID) (store.Put, error) {
 	return p, nil
 }
 
-// DecodeRegistration reads the registration of id, for verify too. A problem of
-// kind Damaged says what is wrong with it. Joined is 0 for one that only waits
-// for its vacant's first event. The card's signature is not verified.
+// DecodeRegistration reads the registration of id. The error is of kind Damaged
+// if it is unreadable. Joined is 0 if the vacant has no event yet. The card's
+// signature is not verified.
 func DecodeRegistration(id identity.ID, d store.Doc) (Registration, error) {
 	damaged := func(cause error, what string) (Registration, error) {
 		return Registration{}, problem.Wrap(problem.Damaged, cause, "registration of %s %s", id.Short(), what)
@@ -229,10 +229,10 @@ func capability(blob []byte) string {
 type ManifestDocument struct {
 	Manifest  composite.Manifest
 	Graduated bool
-	// Replaced is the manifest whose place this one took; nil if there was none:
-	// an open one, or of a child that has graduated the one that had closed it.
-	// Before is the open one whose place Replaced took. They are kept whole: the
-	// child has signed them, and their edges stay.
+	// Replaced is the manifest that this one replaced, or nil: an open one, or
+	// for a graduated child the closed one. Before is the open manifest that
+	// Replaced had replaced. Both are kept because the child signed them and
+	// their edges remain.
 	Replaced, Before *composite.Manifest
 }
 
@@ -284,8 +284,8 @@ func (m *ManifestDocument) Encode() ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// DecodeManifest reads the document of child's manifest, for verify too. A
-// problem of kind Damaged says what is wrong with it.
+// DecodeManifest reads the manifest document of child. The error is of kind
+// Damaged if it is unreadable.
 func DecodeManifest(child identity.ID, d store.Doc) (ManifestDocument, error) {
 	damaged := func(cause error, what string) (ManifestDocument, error) {
 		return ManifestDocument{}, problem.Wrap(problem.Damaged, cause, "manifest of %s %s", child.Short(), what)
@@ -370,8 +370,8 @@ type storedRevocation struct {
 	Hash     identity.Hash `json:"hash"`
 }
 
-// DecodeRevocation reads the document of a revocation, for verify too. A
-// problem of kind Damaged says what is wrong with it.
+// DecodeRevocation reads the document of a revocation. The error is of kind
+// Damaged if it is unreadable.
 func DecodeRevocation(d store.Doc) (Revoked, error) {
 	id, err := identity.ParseID(d.Key.Sort)
 	if err != nil {

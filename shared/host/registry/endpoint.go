@@ -17,16 +17,15 @@ import (
 const (
 	// MaxEndpoint is the longest endpoint in bytes.
 	MaxEndpoint = 2 << 10
-	// probeTime is short: whoever publishes chose who answers, and one that hangs
-	// holds an instance of the function for as long, of which there are two.
+	// probeTime is short: the publisher chooses the server, and a server that
+	// hangs occupies one of the function's two instances.
 	probeTime  = 2 * time.Second
-	probeReply = 1 << 10 // bytes; what is in it does not matter, and whoever publishes chose who sends it
+	probeReply = 1 << 10 // bytes; the content does not matter, and the publisher chooses the server
 )
 
-// endpoint checks where the card says its vacant is to be reached: at this
-// host, or over HTTPS elsewhere; there somebody must have answered before the
-// vacant is listed. A card without an endpoint is of a vacant that nobody
-// calls, and can be registered.
+// endpoint checks the endpoint of a card: it is at this host, or over HTTPS
+// elsewhere and answers. A card without an endpoint can be registered; nobody
+// can call its vacant.
 func (r *Registry) endpoint(ctx context.Context, g *Registration, c *card.Card, reached *string) error {
 	if g.Joined == 0 || endpointOf(g.Card) != c.Endpoint {
 		g.reached = false

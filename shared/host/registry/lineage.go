@@ -33,12 +33,12 @@ const (
 // for.
 type looks struct{ ids, bytes int }
 
-// Lineage returns who id descends from, or who descends from it: nearest
-// first, each once, along proven edges alone. A claimed parent is in no
-// lineage: anybody can claim one. Who is hidden from caller is left out, with
-// all that lies behind. At most depth steps (1 to MaxDepth) are followed, and
-// MaxLineage ids, fewer if their cards are large. The errors are those of View
-// for id itself, and Schema.
+// Lineage returns the ancestors or descendants of id along proven edges,
+// nearest first, each once. Claimed parents are not included, because anybody
+// can claim one. Vacants hidden from the caller are left out, with everything
+// behind them. At most depth steps (1 to MaxDepth) and MaxLineage ids are
+// followed, fewer if cards are large. The errors are those of View for id
+// itself, and Schema.
 func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity.ID, d Direction, depth int) ([]identity.ID, error) {
 	if depth < 1 || depth > MaxDepth {
 		return nil, schema("depth", "1 to "+strconv.Itoa(MaxDepth), strconv.Itoa(depth))
@@ -88,9 +88,9 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 	return chain, nil
 }
 
-// born leaves of found those whose parent is in level: an edge from above may be
-// left over from a manifest that a closed one replaced, and counts for nothing.
-// Who is dropped is not seen: the true edge may lie further down.
+// born removes registrations whose parent is not in level: an edge may remain
+// from a manifest that a closed one replaced. Removed ids do not count as seen,
+// because their true edge may be further down.
 func born(found, level []Registration, seen map[identity.ID]bool) []Registration {
 	above := make(map[identity.ID]bool, len(level))
 	for i := range level {
@@ -159,9 +159,9 @@ func (r *Registry) children(ctx context.Context, g *Registration, most int) ([]i
 	return ids, nil
 }
 
-// Children returns a page of up to n ids (1 to store.MaxPage) that parent has
-// an edge to, and the cursor of the next page, "" after the last. An edge may be
-// left over: the child's own manifest says whose child it is.
+// Children returns a page of up to n ids (1 to store.MaxPage) to which parent
+// has an edge, and the cursor of the next page, "" after the last. An edge may
+// be outdated: the child's own manifest is authoritative.
 func (r *Registry) Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]identity.ID, string, error) {
 	docs, next, err := r.Store.Docs(ctx, Edges(parent), n, cursor)
 	if err != nil {

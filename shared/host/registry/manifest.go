@@ -27,9 +27,9 @@ func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registrat
 	})
 }
 
-// SetListing keeps a listing that the operator of this host says of a vacant,
-// marked as such. A signed one takes its place only if it is newer than those
-// signed before. Version and signature are not the operator's to give.
+// SetListing stores a listing by the operator of this host, marked as such. A
+// signed listing replaces it only if it is newer than earlier signed ones. The
+// operator cannot set version or signature.
 func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Listing) (Registration, error) {
 	return r.edit(ctx, id, func(g *Registration) (bool, error) {
 		l.VacantID, l.Version, l.Signature = id, max(g.listingVersion, 1), nil
@@ -91,9 +91,8 @@ func (r *Registry) SetReputation(ctx context.Context, id identity.ID, s reputati
 	})
 }
 
-// edit changes a registration by what the host vouches for. Nothing is written
-// when fn says that nothing changed; fn runs again whenever somebody else was
-// quicker.
+// edit changes the parts of a registration that the host itself vouches for.
+// Nothing is written if fn reports no change. fn runs again after a conflict.
 func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registration) (bool, error)) (Registration, error) {
 	var g Registration
 	written := false
@@ -135,20 +134,17 @@ func (g *Registration) change(now time.Time) {
 	g.ChangeKey = ChangeKeyAt(g.Changed)
 }
 
-// AddManifest keeps the proof that a child has this parent: both have signed
-// it. It may come before the child's first publish or after. A closed child
-// that is found by others is hidden in the same commit. The same again changes
-// nothing.
+// AddManifest stores a manifest that parent and child signed. It may come
+// before or after the child's first publication. A closed child that is listed
+// is hidden in the same commit. Adding the same manifest again changes nothing.
 //
-// A closed one takes the place of an open one, of whatever parent: else a child
-// that wants out would be quicker with an open one, signed by a parent of its
-// own making, and the one that closes it, which it has signed too, would be
-// refused. Every other one of the same child is refused with Conflict: what is
-// closed opens by a graduation alone, and what has graduated stays open.
+// A closed manifest replaces an open one of any parent; otherwise a child could
+// escape by first signing an open manifest with a parent of its own making.
+// Every other manifest of the same child is refused with Conflict: a closed
+// manifest opens by graduation only, and a graduated child stays open.
 //
-// Of a child that this host runs its record changes in the same commit; see
-// KinWrites for who refuses that. There its first parent is its parent for
-// good: the host holds it to what that one has signed.
+// For a child hosted here the record changes in the same commit (see
+// KinWrites). Its first parent stays its parent for good.
 func (r *Registry) AddManifest(ctx context.Context, m composite.Manifest) error {
 	if err := m.Check(); err != nil {
 		return err
@@ -180,9 +176,9 @@ func (r *Registry) addManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	return nil
 }
 
-// PlanManifest is what AddManifest writes into the registry, for the commit that
-// changes more: a birth at this host. It is empty for one that is there. m must
-// have its form and both signatures.
+// PlanManifest returns the writes of AddManifest, for a commit that changes
+// more. There are none if the manifest is stored already. m must be well formed
+// and carry both signatures.
 func (r *Registry) PlanManifest(ctx context.Context, m composite.Manifest) ([]store.Write, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -239,8 +235,8 @@ func (r *Registry) planManifest(ctx context.Context, m *composite.Manifest) ([]s
 	if err != nil {
 		return nil, err
 	}
-	// The registration is written even where there is none yet: a first publish
-	// at the same moment then meets this manifest, or this one that publish.
+	// The registration is written even if it did not exist, so that a
+	// concurrent first publication conflicts with this manifest.
 	put, err := g.put(writeID)
 	if err != nil {
 		return nil, err

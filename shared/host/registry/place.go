@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// place gives d the next place in the chain of all events: what is to be
-// written, and what it comes to.
+// place assigns d the next position in the chain of all events and returns its
+// writes and receipt.
 func (r *Registry) place(ctx context.Context, d *decision) (Plan, error) {
 	if d.replay != nil {
 		receipt, err := d.replay.receipt(&d.reg)
@@ -68,10 +68,9 @@ func (r *Registry) place(ctx context.Context, d *decision) (Plan, error) {
 	}, nil
 }
 
-// run decides, and commits at the next place that is free; whatever has changed
-// meanwhile is decided again. It ends with ctx at the latest. Those of one
-// process queue up for their turn, since only one can have the next place;
-// those of several processes try again after a while.
+// run decides and commits at the next free position, and decides again after a
+// conflict, until ctx ends. Writers of one process take turns, because only one
+// can have the next position; writers of several processes back off.
 func (r *Registry) run(ctx context.Context, decide func(context.Context) (*decision, error)) (Receipt, error) {
 	var receipt Receipt
 	err := r.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// The limits of what is claimed beside a card, in bytes.
+// Limits of unsigned claims, in bytes.
 const (
 	MaxDeclared    = 32
 	MaxDeclaredOf  = 1 << 10
@@ -25,15 +25,15 @@ const (
 	MaxClaim       = 128
 )
 
-// The window of an event's time. An event is dated by its actor; nobody else
-// can say when it was signed, so far from now it is refused.
+// The window of an event's time. The actor dates its events and nobody else
+// can, so times far from now are refused.
 const (
 	MaxAhead = 5 * time.Minute
 	MaxAge   = 24 * time.Hour
 )
 
 // Publication is what a vacant sends to be registered: its card and a register
-// event, both signed by its own key, and what is claimed beside them.
+// event, both signed by its key, and unsigned claims.
 type Publication struct {
 	Card       []byte // the serialised card as it came
 	State      lifecycle.State
@@ -182,8 +182,7 @@ func (p *Publication) readCard() (card.Card, error) {
 	return c, nil
 }
 
-// register is the event that p signed: over the effective visibility, whatever
-// p says beside it.
+// register returns the event that p signed, over the effective visibility.
 func (p *Publication) register(c *card.Card) event.Event {
 	return event.Event{
 		Type: event.Register, Actor: c.VacantID,

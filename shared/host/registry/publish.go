@@ -11,19 +11,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Publish registers what a vacant has signed, in one transaction. The same sent
-// again returns the receipt of then and changes nothing, not even what is
-// claimed beside the signatures. It waits for its place while others publish,
+// Publish registers a publication in one transaction. Sending the same again
+// returns the first receipt and changes nothing. It waits for its position
 // until ctx's deadline.
 //
-// The refusals, in the order in which they are looked for: Schema for a member
-// that is wrong in itself; Malformed or TooLarge for a card that is none or does
-// not verify; BadSignature for the event; Idempotency for a key that was used
-// for something else; Revoked; Sequence; Clock; Malformed for a parent that was
-// another; Equivocation, with an *EquivocationError in the chain; Forbidden for
-// a closed child; Malformed for an endpoint; Conflict for the state of a vacant
-// that this host runs and knows better; Malformed for a listing. Unavailable is no
-// refusal: the same may be sent again.
+// The refusals, in order: Schema for a malformed member; Malformed or TooLarge
+// for a card that does not parse or verify; BadSignature for the event;
+// Idempotency for a key used for something else; Revoked; Sequence; Clock;
+// Malformed for a changed parent; Equivocation, with an *EquivocationError in
+// the chain; Forbidden for a closed child; Malformed for an endpoint; Conflict
+// for the state of a vacant that this host runs; Malformed for a listing.
+// Unavailable is no refusal: the same may be sent again.
 func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) {
 	var reached string
 	return r.run(ctx, func(ctx context.Context) (*decision, error) { return r.publish(ctx, &p, &reached, publisher{}) })
@@ -46,12 +44,11 @@ func (r *Registry) plan(ctx context.Context, p Publication, by publisher) (Plan,
 	return plan, fault(err)
 }
 
-// PlanGraduation decides as Plan does, for a closed child that the gate lets
-// through: next, which both have signed, takes the place of the manifest that
-// has closed it, in the same commit with its public card. byHost says that the
-// child runs at this host. The refusals are NotFound for a child without a
-// manifest, Graduated for one that is open, and Malformed where next changes
-// what graduation does not.
+// PlanGraduation decides as Plan does, for a closed child that passed the gate:
+// next, signed by both parties, replaces the closed manifest in the same commit
+// as the public card. byHost means that the child runs on this host. The
+// refusals are NotFound for a child without a manifest, Graduated for an open
+// one, and Malformed if next changes anything that graduation does not.
 func (r *Registry) PlanGraduation(ctx context.Context, p Publication, next composite.Manifest, byHost bool) (Plan, error) {
 	d, err := r.Store.Doc(ctx, ManifestKey(next.ChildID))
 	if err != nil {

@@ -53,10 +53,10 @@ func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registrati
 	return out, nil
 }
 
-// View returns id's registration to caller, who has proved who it is; nil is
-// nobody. The error is NotFound, or Forbidden where id is hidden from caller,
-// in the words of the reference. A closed child is NotFound to all but its tree:
-// to them it is not there.
+// View returns the registration of id as caller may see it; a nil caller is
+// anonymous. A caller must have proved its id. The error is NotFound, or
+// Forbidden if id is hidden from the caller. A closed child is NotFound for
+// everybody outside its tree.
 func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID) (Registration, error) {
 	g, ok, err := r.Get(ctx, id)
 	if err != nil {
@@ -80,8 +80,8 @@ func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID
 }
 
 // Events returns up to limit (1 to store.MaxPage) of actor's events in order,
-// those with a seq above after; none where actor is hidden from caller, as
-// where it is unknown.
+// starting after seq after. There are none if actor is unknown or hidden from
+// the caller.
 func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identity.ID, after uint64, limit int) ([]Logged, error) {
 	g, err := r.registration(ctx, actor)
 	if err != nil {
@@ -189,13 +189,11 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 }
 
 // Changes returns up to n registrations (1 to store.MaxPage) in the order of
-// their last change, from the place since in the feed on, inclusive ("" for
-// all), from the cursor of the page before ("" for the first), and the cursor
-// of the next page, "" after the last. The feed may lag behind the registrations
-// in some hosts, and while a page is read one may move to a later place: who
-// follows it begins again some time back, and tells by DocVersion what it has
-// seen. What is damaged comes as a hidden registration with its id alone, so
-// that it stops nobody.
+// their last change, starting at position since of the feed ("" for all) or at
+// the cursor of the previous page, and the cursor of the next page, "" after
+// the last. The feed may lag behind, and entries move while a page is read:
+// readers start some time back and compare DocVersion. A damaged registration
+// comes as a hidden one with its id only, so that it does not stop readers.
 func (r *Registry) Changes(ctx context.Context, since string, n int, cursor string) ([]Registration, string, error) {
 	docs, next, err := r.Store.Docs(ctx, store.Range{Partition: FeedPartition, First: since, Index: true}, n, cursor)
 	if err != nil {

@@ -35,19 +35,17 @@ const (
 // StaleAfter is how long a vacant may be asleep before it counts as stale.
 const StaleAfter = 30 * 24 * time.Hour
 
-// Registration is what the registry says of one vacant.
+// Registration is what the registry stores of one vacant.
 //
-// Card, Visibility, Joined, LastSeq and ActorSeq follow from signed events;
-// Parent with ParentProven, Closed, and a Listing of source signed are signed
-// too. Declared, Family, Owner, BaseModel, Version and a Parent that is not
-// proven are only claimed: whoever published said so. State of a vacant that
-// runs elsewhere is claimed as well.
+// Card, Visibility, Joined, LastSeq and ActorSeq follow from signed events. A
+// proven Parent, Closed, and a Listing of source signed are signed too.
+// Declared, Family, Owner, BaseModel, Version, an unproven Parent, and the
+// State of a vacant that runs elsewhere are claims of the publisher.
 type Registration struct {
 	ID       identity.ID
 	Card     []byte // the signed card's canonical blob
 	CardHash identity.Hash
-	// Visibility is who may find it: what its last event says, or Hidden while
-	// Closed.
+	// Visibility is that of the last event, or Hidden while Closed.
 	Visibility lifecycle.Visibility
 	// Signed is the visibility in its last register event.
 	Signed   lifecycle.Visibility
@@ -79,8 +77,8 @@ type Registration struct {
 	listingVersion int64 // the highest version of a signed listing
 }
 
-// EffectiveState is g's state at a time: who sleeps for StaleAfter is stale,
-// without anybody having to say so.
+// EffectiveState is g's state at a time: a vacant that has slept for StaleAfter
+// is STALE.
 func (g *Registration) EffectiveState(now time.Time) lifecycle.State {
 	if g.State == lifecycle.Hibernating && now.Sub(g.Since) >= StaleAfter {
 		return lifecycle.Stale
@@ -94,10 +92,9 @@ func (g *Registration) Listed(now time.Time) bool {
 	return g.Status == StatusActive && g.Visibility == lifecycle.Public && g.EffectiveState(now) == lifecycle.Active
 }
 
-// ReadableBy reports whether caller may know of g: everybody unless it is
-// hidden, then itself and its proven parent. The caller must have proved who it
-// is; nil is nobody. Siblings, too, know of a closed child, as the registry can
-// tell; see View.
+// ReadableBy reports whether caller may see g: everybody if it is not hidden,
+// otherwise only the vacant itself and its proven parent. The caller must have
+// proved its id; nil is anonymous. View also lets siblings see a closed child.
 func (g *Registration) ReadableBy(caller *identity.ID) bool {
 	if g.Visibility != lifecycle.Hidden {
 		return true

@@ -1,31 +1,28 @@
-// Package registry keeps what vacants publish of themselves: their cards, who
-// may find them, in which state they are, who their parents are, and the chain
-// of signed events that says so.
+// Package registry stores what vacants publish: cards, visibility, states,
+// parents, and the chain of signed events behind them.
 //
-// The invariants: a registration changes by an event that its vacant signed, in
-// one transaction with that event, by a listing or a manifest that it signed,
-// or by what the host itself vouches for (the state of a vacant that it runs, a
-// listing that its operator set, reviews that it counted); an event, once
-// there, never changes, and neither does its place in the chain; an event sent
-// again changes nothing at all; a revoked key publishes nothing more; a child
-// of which one closed manifest was ever registered is found by nobody, and is
-// not there for anybody but its tree, until it has graduated, whatever other
-// manifests there are, in whatever order they came.
+// The invariants: a registration changes only by an event that its vacant
+// signed, in one transaction with that event; by a listing or manifest that it
+// signed; or by what the host itself vouches for (state of a hosted vacant, an
+// operator's listing, counted reviews). An event and its position in the chain
+// never change, and sending an event again changes nothing. A revoked key
+// publishes nothing more. A child with a registered closed manifest is hidden
+// from everybody outside its tree until it graduates, whatever other manifests
+// come in whatever order.
 //
-// # Where things lie
+// # Layout
 //
-// Stream evt (one for the host): position is the event's seq; a row holds its
-// hash, the hash before it, its actor and the actor's count. Stream act (one
-// for each actor): position is the actor's count; a row holds the whole event.
-// The append there is the guard of the count. Document reg#<id>/card is the
-// registration, listed in the sparse index under "registry" by the time of its
-// last change, which is the feed of an index. reg#<id>/manifest is the proof of
-// a parent, with those whose place it took, if any, listed in the index under
-// "children#<parent>"; kin#<parent>/<child> is the same edge from above. Nothing
-// is ever deleted, so the edge of a manifest that was replaced stays: an edge
-// from above counts only where the child's registration names that parent.
-// revoked/<id> is a revocation, and revoked/#all the list of all of them that
-// calls go by.
+// Stream evt (one per host): the position is the event's seq; a row holds its
+// hash, the previous hash, its actor and the actor's count. Stream act (one per
+// actor): the position is the actor's count; a row holds the whole event, and
+// its append guards the count. Document reg#<id>/card is the registration,
+// listed in the sparse index under "registry" by the time of its last change:
+// the feed of a search index. reg#<id>/manifest proves a parent, with the
+// manifests it replaced, and is listed in the index under "children#<parent>";
+// kin#<parent>/<child> is the same edge from the parent's side. Nothing is
+// deleted, so the edge of a replaced manifest stays: an edge counts only if the
+// child's registration names that parent. revoked/<id> is a revocation, and
+// revoked/#all the list of all revocations that calls consult.
 package registry
 
 import (
@@ -44,9 +41,9 @@ type Config struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// Probe asks the endpoint of a vacant that runs elsewhere whether anybody is
-	// there: nil for any HTTP answer below 500 from a public address. Where it is
-	// nil there is no network, and no such vacant can be listed.
+	// Probe checks that the endpoint of a vacant that runs elsewhere answers:
+	// nil for any HTTP status below 500 from a public address. If Probe itself
+	// is nil, such vacants cannot be listed.
 	Probe func(ctx context.Context, endpoint string) error
 	// Hosted tells whether endpoint is id's own address at this host. nil: no
 	// vacant is hosted here.

@@ -15,8 +15,8 @@ type Reading struct {
 	data         []byte
 }
 
-// Reread is Get for who has read id before: where the store says what it said
-// then, the answer is last itself, and nothing is decoded. last may be nil.
+// Reread is Get for a caller that has read id before: if the stored version is
+// unchanged it returns last and decodes nothing. last may be nil.
 func (r *Registry) Reread(ctx context.Context, id identity.ID, last *Reading) (*Reading, error) {
 	d, err := r.Store.Doc(ctx, RegistrationKey(id))
 	if err != nil {

@@ -25,10 +25,9 @@ type Revocation struct {
 	Signature []byte
 }
 
-// Revoke revokes a key, in one transaction with what that changes at this host.
-// It takes the key of a vacant that was never registered, too: whoever holds it
-// may say that nobody shall trust it. The refusals are those of Publish, as far
-// as there is something to look for.
+// Revoke revokes a key, in one transaction with its effects at this host. The
+// vacant need not be registered: the holder of any key may declare it
+// untrusted. The refusals are those of Publish that apply.
 func (r *Registry) Revoke(ctx context.Context, v Revocation) (Receipt, error) {
 	release, err := r.hold(ctx, v.ID)
 	if err != nil {

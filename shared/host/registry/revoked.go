@@ -11,15 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The list of all revocations in one document, so that a call learns of both
-// its ends what it must by one read of one unit: the beginnings of the ids that
-// are revoked, and of more than maxPrefixes a Bloom filter over them. It can
-// only say that an id is not revoked; else the revocation itself is asked for.
+// The list of all revocations in one document, so that a call learns about both
+// its keys with one read of one unit: the prefixes of revoked ids, and beyond
+// maxPrefixes a Bloom filter over them. It can only rule out that an id is
+// revoked; otherwise the revocation itself is read.
 //
-// Anybody may revoke keys of their own by the thousand. The filter leaves one
-// id in 1,000 open at 1,500 revocations and one in ten at 6,000, and each that
-// it leaves open costs a read: what it takes to make calls dearer grows with
-// how much dearer they get.
+// Anybody may revoke their own keys by the thousand. The filter fails to rule
+// out one id in 1,000 at 1,500 revocations and one in ten at 6,000, and each
+// such id costs a read: making calls dearer costs an attacker in proportion.
 const (
 	revokedList = "#all" // sorts before all ids
 	// prefixSize, maxPrefixes and filterSize keep the document below 4 KB, which
@@ -37,9 +36,9 @@ const (
 // RevokedListKey is where the list of all revocations lies.
 func RevokedListKey() store.Key { return store.Key{Partition: revokedPartition, Sort: revokedList} }
 
-// RevokedListed tells whether the list of all revocations, as it was read,
-// leaves it open that id is revoked: an id that it rules out is accepted
-// everywhere. For verify too; a problem of kind Damaged says what is wrong.
+// RevokedListed reports whether the list of all revocations fails to rule out
+// that id is revoked. An id that it rules out is accepted everywhere. The error
+// is of kind Damaged if the list is unreadable.
 func RevokedListed(d store.Doc, id identity.ID) (bool, error) {
 	if d.Version == 0 {
 		return false, nil
@@ -98,8 +97,8 @@ func setFilter(list, prefix []byte) {
 	}
 }
 
-// AnyRevoked tells of each id whether its key is revoked, strongly consistent.
-// Where none of them is, that is one read.
+// AnyRevoked reports for each id whether its key is revoked, strongly
+// consistent. If none is, it costs one read.
 func (r *Registry) AnyRevoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
 	d, err := r.Store.Doc(ctx, RevokedListKey())
 	if err != nil {

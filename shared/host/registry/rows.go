@@ -49,8 +49,8 @@ func (l *Leaf) data() []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(l.ActorSeq))
 }
 
-// DecodeEventRow reads a row of EventStream. A problem of kind Damaged says
-// what is wrong with it.
+// DecodeEventRow reads a row of EventStream. The error is of kind Damaged if it
+// is unreadable.
 func DecodeEventRow(row store.Row) (Leaf, error) {
 	if len(row.Data) != leafSize || row.Data[0] != rowFormat {
 		return Leaf{}, problem.New(problem.Damaged, "event %d: expected %d bytes of format %d, got %d", row.Position, leafSize, rowFormat, len(row.Data))
@@ -93,9 +93,8 @@ func typeCode(t event.Type) byte {
 	return codeRegister
 }
 
-// DecodeActorRow reads a row of an actor's stream. It takes only what is
-// written there; a problem of kind Damaged says what is wrong. The signature is
-// not verified.
+// DecodeActorRow reads a row of an actor's stream. The error is of kind Damaged
+// if it is unreadable. The signature is not verified.
 func DecodeActorRow(actor identity.ID, row store.Row) (Logged, error) {
 	r := rowReader{rest: row.Data}
 	l := Logged{Event: event.Event{Actor: actor, ActorSeq: int64(row.Position)}}

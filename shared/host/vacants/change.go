@@ -12,8 +12,8 @@ import (
 )
 
 // Pause puts a vacant to sleep: LOCAL or ACTIVE becomes HIBERNATING. Like all
-// changes of state it does nothing, successfully, to a vacant that is there
-// already, so that a command whose outcome was lost can be given again.
+// changes of state it succeeds without effect if the vacant is already in that
+// state, so a command whose outcome was lost can be repeated.
 func (v *Directory) Pause(ctx context.Context, id identity.ID) (Record, error) {
 	return v.move(ctx, id, lifecycle.Hibernating, "paused", func(s lifecycle.State) (lifecycle.State, error) {
 		if s.CanBeCalled() {
@@ -94,9 +94,10 @@ func (v *Directory) Restored(ctx context.Context) (int, error) {
 	return v.each(ctx, func(n named) (bool, error) { return v.restored(ctx, n) })
 }
 
-// RestoredPage is Restored for a page of at most n vacants by name, and the
-// cursor of the next page: where no request may take as long as all of them.
-// What failed is told beside the cursor, and keeps no other vacant from it.
+// RestoredPage is Restored for one page of at most n vacants in the order of
+// names, for requests with a short deadline. It returns the cursor of the next
+// page. A failure does not stop the rest of the page; failures are returned
+// beside the cursor.
 func (v *Directory) RestoredPage(ctx context.Context, cursor string, n int) (count int, next string, failed []error, err error) {
 	page, next, err := v.names(ctx, cursor, n)
 	if err != nil {
@@ -124,10 +125,9 @@ func (v *Directory) restored(ctx context.Context, n named) (open bool, err error
 	return !r.State.Closed(), err
 }
 
-// change applies decide to id's record: what it does to the record, and the
-// logbook entry it returns, are one commit. No entry means that there is
-// nothing to do. decide runs again whenever somebody else was quicker, as those
-// are who write to a busy logbook, until ctx ends.
+// change applies decide to the record of id. The record and the logbook entry
+// that decide returns are one commit; no entry means that nothing changes.
+// decide runs again after a conflict, until ctx ends.
 func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
 	done, err := v.logs.Lock(ctx, id)
 	if err != nil {
@@ -265,7 +265,8 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 		if r.State.Closed() {
 			return nil, nil
 		}
-		// Asked after the record was read: who publishes meanwhile changes that too.
+		// Read after the record, so that a concurrent publication conflicts
+		// with this commit.
 		if published, err = v.published(ctx, id); err != nil || published {
 			return nil, err
 		}
@@ -282,8 +283,8 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 	return changed && err == nil, err
 }
 
-// current is r's card for the host's URL base and a capability, signed again if
-// the one that r has says another of the two.
+// current returns r's card for the base URL and capability, signed again if
+// either of them changed.
 func (v *Directory) current(ctx context.Context, r *Record, base, capability string) (c card.Card, fresh bool, err error) {
 	old, err := card.Parse(r.Card)
 	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) != 1 {

@@ -13,8 +13,8 @@ import (
 // Names is where all names lie, for verify.
 func Names() store.Range { return store.Range{Partition: namePartition} }
 
-// IsChecked says whether a document is one that a check of a host reads: a
-// name, what is known of a vacant itself, the host's own identity.
+// IsChecked reports whether verify reads a document of this package: a name, a
+// record or other document of a vacant, or the host's identity.
 func IsChecked(k store.Key) bool {
 	id, ofVacant := strings.CutPrefix(k.Partition, "v#")
 	_, err := identity.ParseID(id)
@@ -22,8 +22,8 @@ func IsChecked(k store.Key) bool {
 		ofVacant && err == nil && !strings.HasPrefix(k.Sort, chainPrefix)
 }
 
-// CheckKey says whether r's sealed seed opens under v and is the key of r's id.
-// A problem of kind Damaged says that it does not.
+// CheckKey verifies that r's sealed seed opens under v and is the key of r's
+// id. The error is of kind Damaged if not.
 func (r *Record) CheckKey(ctx context.Context, v custody.Vault) error {
 	return checkKey(ctx, v, r.ID, r.seed)
 }

@@ -223,9 +223,9 @@ func (v *Directory) found(ctx context.Context, r Record, first *entry, s *Spec) 
 	return r, nil
 }
 
-// kinship has r, of a key from elsewhere, be whose child it is: by the manifest
-// that came along, or the one that the registry has. What is returned fails if
-// another manifest comes first, which then is asked for again.
+// kinship makes r, which is imported, the child of the parent in its manifest:
+// the one in the import, or else the one in the registry. The returned writes
+// conflict if another manifest is registered first.
 func (v *Directory) kinship(ctx context.Context, r *Record, s *Spec) ([]store.Write, error) {
 	if v.Registry == nil || s.Key == nil {
 		return nil, nil
@@ -304,11 +304,11 @@ func stateOf(owner identity.ID, entries []logbook.Entry) (lifecycle.State, error
 	return state, nil
 }
 
-// graduationWrites writes the entries of a logbook that was kept elsewhere, one commit
-// each: a stream without a record is no vacant yet, so a crash leaves only
-// entries that the same import finds again. What is there already must be the
-// beginning or the continuation of what comes. r gets the state that the
-// logbook ends in; began is the kind of its first entry, "" if it has none.
+// graduationWrites stores the entries of an imported logbook, one commit each.
+// A logbook without a record is not a vacant yet, so a crash leaves only
+// entries that the same import finds again. Stored entries must be a prefix of
+// the import, or the import a prefix of them. r gets the state in which the
+// logbook ends; began is the kind of its first entry, "" if it is empty.
 func (v *Directory) graduationWrites(ctx context.Context, r *Record, entries []logbook.Entry) (began string, err error) {
 	kept, err := v.kept(ctx, r.ID)
 	if err != nil {
@@ -371,8 +371,8 @@ func (v *Directory) graduationWrite(ctx context.Context, s store.Stream, p uint6
 	return store.Problem(err)
 }
 
-// keepChains keeps the caller's chains beside the record that is to come. An
-// import that broke off may have left some: no record, so nobody uses them.
+// keepChains stores the caller's chains before the record exists. An import
+// that broke off leaves chains that nobody uses.
 func (v *Directory) keepChains(ctx context.Context, id identity.ID, chains map[identity.ID][]byte) error {
 	for target, data := range chains {
 		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {

@@ -15,17 +15,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Delete destroys what a vacant that is ARCHIVED is made of: its sealed seed,
-// its card, the chains it brought along and what was observed of it. Its rows and
-// its logbook stay, and so does a tombstone, which keeps id and name for ever and
-// answers calls as before (410). The logbook's last entry, signed with the key
-// before it goes, says so.
+// Delete destroys the seed, card, imported chains and call statistics of an
+// ARCHIVED vacant. Its rows and logbook stay, and so does a tombstone, which
+// reserves id and name for ever and answers calls with 410. The last logbook
+// entry records the deletion and is signed before the key is destroyed.
 //
-// The tombstone is written last, in one commit with the entry, so that where it
-// stands all is gone; broken off before, the command is given again and goes
-// on. Given once more it does nothing, successfully. A parent whose children are
-// hosted here is not deleted before they are: they could never graduate. Other
-// instances that have the key in memory drop it within KeyTime.
+// The tombstone is written last, in one commit with that entry. A deletion that
+// broke off is completed by repeating the command; repeating it afterwards has
+// no effect. A parent cannot be deleted before its children that are hosted
+// here, because they could never graduate. Other instances drop the key from
+// memory within KeyTime.
 func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.Get(ctx, id)
 	if err == nil && !r.IsDeleted() {
@@ -115,9 +114,8 @@ func (v *Directory) byName(ctx context.Context, cursor string) ([]identity.ID, s
 	return ids, next, err
 }
 
-// someChildren returns names of parent's children among the ids of list, of which
-// it looks at no more than most and a page; all says that it has seen every one.
-// It ends when it has more names than are told.
+// someChildren returns names of parent's children from a page of ids, at most
+// most of them. all reports whether every child was seen.
 func (v *Directory) someChildren(ctx context.Context, parent identity.ID, list pages, most int) (names []string, all bool, err error) {
 	if v.Registry == nil {
 		return nil, true, nil
@@ -189,7 +187,7 @@ func (v *Directory) destroyObserved(ctx context.Context, r *Record) error {
 	return v.destroy(ctx, d)
 }
 
-// destroy deletes a document, whatever its version has become meanwhile.
+// destroy deletes a document whatever its version.
 func (v *Directory) destroy(ctx context.Context, d store.Doc) error {
 	retried := false
 	return store.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {

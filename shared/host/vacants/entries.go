@@ -18,10 +18,10 @@ type LogEntry struct {
 	Payload []byte // of the constructors of package logbook
 }
 
-// Entries writes one entry into each of two logbooks, and what belongs beside
-// them, in one commit; the zero second is none. Where others write to the
-// logbooks at the same time it tries again until ctx ends; a conflict of what
-// is beside is the caller's to decide, and comes as it is.
+// Entries appends one entry to each of two logbooks, together with other
+// writes, in one commit; a zero second entry is omitted. It retries conflicts
+// on the logbooks until ctx ends. Conflicts of the other writes are returned
+// unchanged.
 func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside ...store.Write) error {
 	all := []LogEntry{first}
 	if second.Kind != "" {

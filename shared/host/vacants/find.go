@@ -162,8 +162,9 @@ func checkPage(cursor string, n int) error {
 	return nil
 }
 
-// each calls fn for every vacant by name and counts what it says yes to. It
-// goes on after an error of fn, and returns them all.
+// each calls fn for every vacant in the order of names and counts those for
+// which fn returns true. It continues after errors of fn and returns them
+// joined.
 func (v *Directory) each(ctx context.Context, fn func(named) (bool, error)) (count int, err error) {
 	var failed []error
 	for cursor, more := "", true; more; more = cursor != "" {

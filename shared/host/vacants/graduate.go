@@ -23,8 +23,8 @@ type Graduation struct {
 	When      time.Time // of the register event
 }
 
-// Artefacts are what a party has signed whose key this host does not hold. Of
-// one that is hosted here none is looked at.
+// Artefacts are what a party signed in advance because this host does not hold
+// its key. Artefacts of a party that is hosted here are ignored.
 type Artefacts struct {
 	// ManifestParent and ManifestChild sign the manifest as it will be: what
 	// Graduated makes of the one that is registered.
@@ -67,17 +67,16 @@ func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.I
 	}, nil
 }
 
-// PlanGraduation is what makes a closed child public: the manifest that opens
-// it, its record and its parent's with an entry in both logbooks, its card with
-// its endpoint, and the register event that says so, as far as each is of this
-// host. Nothing is written: the caller commits all of it at once, with what is
-// its own, within the GraduationTurn, and plans again where it was overtaken. Any
-// such error comes as it is.
+// PlanGraduation returns the writes that make a closed child public: the open
+// manifest, the records of child and parent with an entry in both logbooks, the
+// card with its endpoint, and the register event, as far as each belongs to
+// this host. It writes nothing. The caller commits the writes together with its
+// own while it holds LockGraduation, and plans again after a conflict.
 //
-// Everything is checked that could have changed since the gate looked: Consent,
+// It checks everything that could have changed since the gate looked: Consent,
 // NotFound for an unknown child, Graduated for an open one, Revoked, Conflict
-// for a party that is asleep or closed and for a parent that is a closed child,
-// Malformed for what an absent party should have signed and has not.
+// for a party that is asleep or terminal or a parent that is a closed child,
+// and Malformed for a missing signature of an absent party.
 func (v *Directory) PlanGraduation(ctx context.Context, g Graduation) ([]store.Write, Graduated, error) {
 	p, err := v.graduating(ctx, &g)
 	if err != nil {
@@ -143,8 +142,8 @@ func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating,
 	return p, v.showable(ctx, p)
 }
 
-// showable refuses a child whose parent is a closed child itself: what is public
-// names its parent, who to strangers is not there.
+// showable refuses a child whose parent is itself a closed child: the public
+// card would name a parent that must look as if it were not hosted here.
 func (v *Directory) showable(ctx context.Context, p *graduating) error {
 	closed := p.parent.Closed
 	if !p.hasParent {

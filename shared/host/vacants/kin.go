@@ -116,8 +116,8 @@ func (r *Record) stays(m *composite.Manifest) error {
 	return problem.New(problem.Conflict, "vacant %s is hosted here as a child of %s: no manifest makes it another's", m.ChildID.Short(), r.Parent.Short())
 }
 
-// markParent notes of a parent, if it is hosted here, that it has kin. That is
-// the host's own knowledge, so its logbook says nothing of it.
+// markParent records in a hosted parent's record that it has children. This is
+// the host's own knowledge, so it has no logbook entry.
 func (v *Directory) markParent(ctx context.Context, id identity.ID) ([]store.Write, error) {
 	r, ok, err := v.read(ctx, id)
 	if err != nil || !ok || r.Kin {

@@ -22,8 +22,8 @@ func PlanKey(id identity.ID) store.Key {
 	return store.Key{Partition: "v#" + id.String(), Sort: planSort}
 }
 
-// DecodePlan reads the document of id's plan, for verify too. A problem of kind
-// Damaged says what is wrong with it.
+// DecodePlan reads the plan document of id. The error is of kind Damaged if it
+// is unreadable.
 func DecodePlan(id identity.ID, d store.Doc) (plan.Plan, error) {
 	p, err := plan.Parse(d.Data)
 	if err == nil && !bytes.Equal(p.Blob(), d.Data) {

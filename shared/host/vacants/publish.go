@@ -17,12 +17,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// NewWithRegistry makes the Vacants of a host and its registry, each of which
-// asks the other: whose endpoint is here, and what a vacant has published.
-// probe asks endpoints elsewhere, see registry.Config; nil reaches none. Where
-// there is no Vault, as in a function that is to open no key, a revocation
-// leaves the vacant's record as it is: calls are refused by the revocation; and
-// a manifest of a vacant that is hosted here is not taken.
+// NewWithRegistry builds the directory and the registry. They depend on each
+// other: the registry checks whether an endpoint is hosted here, and the
+// directory reads registrations. probe checks endpoints elsewhere (see
+// registry.Config); nil reaches none. Without a Vault a revocation does not
+// update the vacant's record, and calls are refused by the revocation document
+// instead; manifests of vacants that are hosted here are then refused.
+// Functions that must not open keys run this way.
 func NewWithRegistry(c Config, probe func(ctx context.Context, endpoint string) error) (*Directory, *registry.Registry, error) {
 	var v *Directory
 	rc := registry.Config{
@@ -156,11 +157,11 @@ func (v *Directory) trusted(ctx context.Context, key *identity.Key) error {
 	return err
 }
 
-// wished says what is to be published, given what is.
+// wished returns what to publish, given the current registration.
 type wished func(*registry.Registration) (PublishOptions, error)
 
-// publish plans and commits until nobody else is in the way, or ctx ends. verb
-// says what was asked for.
+// publish plans and commits, and retries conflicts until ctx ends. verb names
+// the operation in errors.
 func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
 	none := registry.Receipt{}
 	if v.Registry == nil {
@@ -181,9 +182,8 @@ func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w 
 	return r, receipt, nil
 }
 
-// late tells a refusal that is due to an event of id that came meanwhile from
-// any other: what was signed for the count seq is then signed again for the
-// next.
+// late turns a refusal into a conflict if another event of id came first: what
+// was signed for the count seq must then be signed again for the next count.
 func (v *Directory) late(ctx context.Context, id identity.ID, seq int64, err error) error {
 	switch problem.Of(err).Kind {
 	case problem.Sequence, problem.Idempotency, problem.Equivocation:
@@ -305,9 +305,9 @@ func (v *Directory) announce(ctx context.Context, id identity.ID, verb string, w
 	return a, nil
 }
 
-// listing is the next listing of id, nil if it would say nothing new. Versions
-// go by the clock, so that one that an operator's listing replaced is not given
-// again.
+// listing returns the next listing of id, or nil if nothing changes. Versions
+// follow the clock, so that a version replaced by an operator's listing is not
+// used again.
 func (w *ListingOptions) listing(g *registry.Registration, id identity.ID, now time.Time) *listing.Listing {
 	if w == nil {
 		return nil
@@ -324,7 +324,7 @@ func (w *ListingOptions) listing(g *registry.Registration, id identity.ID, now t
 	return &l
 }
 
-// news reports whether the registry does not say all of it already.
+// news reports whether the announcement changes the registry.
 func (a *announcement) news() bool {
 	g := &a.reg
 	return g.Joined == 0 || g.Status != registry.StatusActive || g.CardHash != a.card.Hash() || g.Signed != a.visibility ||

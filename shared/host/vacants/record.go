@@ -31,13 +31,12 @@ type Record struct {
 	// a backup, has forgotten what it accepted since: without the floor that
 	// could be sent, and would run, again.
 	Floor time.Time
-	// Tenant is who it is hosted for; "" where there is none but the operator.
+	// Tenant is the tenant it is hosted for; "" means the operator.
 	Tenant string
-	// Of a child, as its manifest in the registry says, which changes in the same
-	// commit. Parent is nil for anybody else. Closed: it is there for parent and
-	// siblings alone, until it has graduated. Reach and Outbound are what a
-	// manifest of version 2 signs of whom it answers and calls; "" where nothing
-	// is signed.
+	// Of a child, as in its manifest in the registry, which changes in the same
+	// commit. Parent is nil for other vacants. Closed means that only parent
+	// and siblings may call it, until it graduates. Reach and Outbound are the
+	// signed values of a v2 manifest, or "".
 	Parent   *identity.ID
 	Closed   bool
 	Reach    composite.Reachability
@@ -109,8 +108,8 @@ func (r *Record) encode() ([]byte, error) {
 	return b, nil
 }
 
-// DecodeRecord reads the record of id, for verify. A problem of kind Damaged
-// says what is wrong with it.
+// DecodeRecord reads the record of id. The error is of kind Damaged if it is
+// unreadable.
 func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 	var s stored
 	if err := json.Unmarshal(d.Data, &s); err != nil {
@@ -165,7 +164,7 @@ func ChainKey(id, target identity.ID) store.Key {
 	return store.Key{Partition: "v#" + id.String(), Sort: chainPrefix + target.String()}
 }
 
-// NameKey is where a name lies, whose document says whose it is.
+// NameKey is the key of the document that maps a name to its vacant.
 func NameKey(name string) store.Key { return store.Key{Partition: namePartition, Sort: name} }
 
 // encodeName is the document of a name: the format and the id.

@@ -81,10 +81,10 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 	return receipt, err
 }
 
-// RevocationWrites are what a revocation of id's key changes at this host,
-// beside what it changes in the registry: the vacant becomes SUNK. They are
-// none for an id that is not hosted here or is closed. Who asks is about to
-// commit them, so id is not answered for from memory until that is over.
+// RevocationWrites returns the writes by which a revocation of id's key changes
+// this host: the vacant becomes SUNK. There are none if id is not hosted here
+// or is terminal. The cached record of id is dropped until the caller's commit
+// is over.
 func (v *Directory) RevocationWrites(ctx context.Context, id identity.ID) ([]store.Write, error) {
 	r, ok, err := v.read(ctx, id)
 	if err != nil || !ok || r.State.Closed() {

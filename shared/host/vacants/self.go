@@ -19,9 +19,9 @@ type storedSelf struct {
 	Seed   []byte      `json:"seed"`
 }
 
-// Self returns the signer of the host's own identity: the one of Identity, or
-// one that is made and sealed in the store when it is first asked for. Of
-// several instances that make one at once, all get the one that was kept.
+// Self returns the signer of the host's own identity: Config.Identity, or a key
+// that is created and sealed in the store on first use. If several instances
+// create one concurrently, all use the one that was stored.
 func (v *Directory) Self(ctx context.Context) (identity.Signer, error) {
 	if v.Identity != nil {
 		return v.Identity(ctx)
@@ -33,8 +33,8 @@ func (v *Directory) Self(ctx context.Context) (identity.Signer, error) {
 	return v.signers.Signer(ctx, s.ID, s.Seed)
 }
 
-// SelfID is the id of Self. It opens no key, and reads the store once only:
-// strangers can make a host say who it is.
+// SelfID returns the id of Self. It opens no key and reads the store once,
+// because anybody can make a host name itself.
 func (v *Directory) SelfID(ctx context.Context) (identity.ID, error) {
 	if v.Identity != nil {
 		s, err := v.Identity(ctx)

@@ -1,14 +1,13 @@
-// Package vacants keeps the vacants that this host runs: their records, names,
-// sealed keys and logbooks, and the host's own identity.
+// Package vacants manages the vacants of this host: records, names, sealed keys
+// and logbooks, and the host's own identity.
 //
-// The invariants: every change of a vacant is one commit of its record, of a
-// logbook entry that the vacant signed and of what the registry says of it, so
-// there is never half a vacant, nor a state that its logbook does not tell, nor
-// a card that was replaced but is still found; a child is born, taken over and
-// made public in one commit with its manifest and with its parent's entry,
-// where the parent is here; a name belongs to one vacant for ever, deleted or
-// not; no seed shows in a record, an error or a log line, and none is kept of a
-// vacant that was deleted.
+// The invariants: every change of a vacant is one commit of its record, a
+// logbook entry that it signed, and its registration, so no half-changed
+// vacant, unlogged state or replaced card can be observed. Creating, importing
+// and graduating a child is one commit with its manifest and its hosted
+// parent's entry. A name belongs to one vacant for ever, even if that vacant is
+// deleted. No seed appears in a record, an error or a log line, and none is
+// kept of a deleted vacant.
 package vacants
 
 import (
