@@ -1,15 +1,14 @@
-// Package admin is the handler of whoever runs the host: it creates, lists, shows,
-// publishes, exports and deletes vacants, bears their children, gives them
-// plans, changes their state, keeps the gate's policy, and says who the host
-// is.
+// Package admin is the operator's API: it creates, lists, shows, publishes,
+// exports and deletes vacants, creates their children, sets their plans,
+// changes their states, and holds the gate's policy and the host's identity.
 //
-// Who may reach it is the host's business: on one machine a Unix socket that
-// only its owner opens, and never the public listener; on AWS a public URL,
-// where Keyed lets in who has the operator's key and nobody else. One route has
-// a second handler, Signed: a parent asks for children by its own signature. The
-// invariants: a page in a browser gets nothing, even one that could reach the
-// handler; a body is strict JSON or refused; a seed that comes in shows nowhere,
-// and one goes out by an export alone.
+// The host decides who may reach it. On one machine it is a Unix socket that
+// only its owner can open, never the public listener. On AWS it is a public URL
+// behind RequireKey, which admits the operator's key only. One route has a
+// second handler, SignedChildren: a parent requests children by its own
+// signature. The invariants: a page in a browser gets nothing. A body is strict
+// JSON or refused. An imported seed is shown nowhere, and a seed leaves the
+// host by export only.
 package admin
 
 import (

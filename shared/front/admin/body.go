@@ -185,7 +185,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return httpapi.Body(w, r, limits().Bytes)
 }
 
-// noBody refuses a body where none is expected: what it says would be ignored.
+// noBody refuses a body where none is expected, because it would be ignored.
 func noBody(r *http.Request) error {
 	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 {
 		return problem.Invalid("body", "none", "some")

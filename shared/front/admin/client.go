@@ -168,7 +168,8 @@ func (c *Client) Export(ctx context.Context, vacant string) ([]byte, error) {
 	return b, nil
 }
 
-// Host says who the host is; with a challenge its signature of that is beside.
+// Host returns the host's identity. With a challenge the answer holds the
+// host's signature of it.
 func (c *Client) Host(ctx context.Context, challenge string) (h Host, err error) {
 	path := "/v1/admin/host"
 	if challenge != "" {

@@ -17,8 +17,9 @@ const (
 	KeySoftware = "software" // sealed in the store
 )
 
-// Host is who a host is. URL is "" until somebody has set it. Signed says how
-// many cards a change of the URL made again; it is in the answer to that only.
+// Host is the identity of a host. URL is "" until it is set. Signed is the
+// number of cards that a change of the URL signed again; only the answer to
+// that change has it.
 type Host struct {
 	ID             identity.ID `json:"host_id"`
 	Key            string      `json:"key"`

@@ -65,12 +65,11 @@ func (m *Manifest) Open() (composite.Manifest, error) {
 	return out, nil
 }
 
-// Child is a child as its parent sees it: what it is, and how the parent's
-// calls to it have gone. Calls are all that it ever accepted; of the last Decided
-// of them Failures got no answer, and P50 is how many milliseconds the others
-// took that is in the middle, in whole milliseconds, null if there are none. What
-// its parent did not even ask, because it cannot answer, is in none of these:
-// CannotAnswer says why, its state or "deleted"; "" for one that can.
+// Child is a child as its parent sees it, with the outcome of the parent's
+// calls. Calls counts all calls it accepted. Of the last Decided of them,
+// Failures got no answer, and MedianMS is the median latency of the others in
+// milliseconds, null if there are none. CannotAnswer is why the parent did not
+// call it (its state, or "deleted"), or ""; such calls are not counted.
 type Child struct {
 	Vacant    Vacant              `json:"vacant"`
 	Path      composite.BirthPath `json:"path"`

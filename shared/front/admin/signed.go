@@ -26,10 +26,10 @@ func ChildrenPath(path string) bool {
 	return ok && name != "" && tail == "children"
 }
 
-// SignedChildren answers POST /v1/admin/vacants/{vacant}/children for a parent that has
-// signed what it asks for. What its signature does not fit costs no read, and
-// nobody is told which vacants there are: of a parent that is not hosted here
-// the refusal is that of every call to it.
+// SignedChildren serves POST /v1/admin/vacants/{vacant}/children for a parent
+// that signed its request. A request whose signature does not verify costs no
+// read. For a parent that is not hosted here the refusal is that of a call to
+// it, so the route does not tell which vacants exist.
 func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 	d := &api{c}
 	return d.guard(d.http().Mux(map[string]httpapi.Methods{"/v1/admin/vacants/{vacant}/children": {
@@ -102,9 +102,9 @@ func thinks(q *composite.SpawnRequest, parent *vacants.Record) error {
 		defaultSubstrate, clip(q.Substrate))
 }
 
-// childName is what a child is called that its parent has asked for: as it
-// wishes, and by whose child it is. So no parent asks for a name that another's
-// child has, and none learns which those are.
+// childName is the name of a child that its parent requested: the requested
+// name with the parent's id. So a parent can neither take a name from another's
+// child nor learn such names.
 func childName(parent identity.ID, spawnRequest string) (string, error) {
 	if err := vacants.CheckName(spawnRequest); err != nil {
 		return "", err

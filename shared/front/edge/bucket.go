@@ -18,11 +18,10 @@ type Rate struct {
 // ever touched.
 const size = 1 << 16
 
-// buckets are token buckets by address. Their number is fixed: an address
-// finds its bucket by a hash under a key of this process. So a flood of
-// addresses makes nothing grow and pushes nobody's empty bucket out, and who
-// floods cannot choose whose bucket to share; two strangers share one by
-// chance of 1 in 65,536.
+// buckets are token buckets by address. Their number is fixed, and an address
+// is mapped to its bucket by a keyed hash. A flood of addresses therefore uses
+// no memory, evicts no bucket, and cannot choose whose bucket to share; two
+// addresses share one with a probability of 1 in 65,536.
 type buckets struct {
 	rate Rate
 	now  func() time.Time
@@ -76,9 +75,9 @@ func (r Rate) within(tokens float64) time.Duration {
 	return time.Duration(math.Ceil(tokens / r.PerSecond * 1e9))
 }
 
-// origin is whose bucket an address draws on: its own, for IPv6 that of its
-// /64, since one customer has all of that. What is no address shares a bucket
-// with everything else that is none.
+// origin returns the prefix whose bucket an address uses: the address itself,
+// or for IPv6 its /64, because one customer has all of it. Texts that are no
+// address share one bucket.
 func origin(remote string) netip.Prefix {
 	addr, err := netip.ParseAddr(remote)
 	if err != nil {

@@ -1,11 +1,10 @@
-// Package edge stands before a handler that the whole internet reaches: it turns
-// away what did not come through the host's own CloudFront, whoever asks too
-// often, and everybody while too much was read, before anything is paid for.
+// Package edge guards a public handler: it refuses requests that bypass the
+// host's CloudFront, addresses that send too many requests, and all reads while
+// too much was read, before the request costs anything.
 //
-// The invariants: no signature is looked at and nothing is read or written for
-// a request that is refused here; a caller's own headers never say who the
-// caller is; memory is bounded whatever comes, and no flood of addresses gives
-// anybody more tokens than its buckets hold.
+// The invariants: a request refused here causes no signature check, read or
+// write. A caller's own headers never decide who the caller is. Memory is
+// bounded, and no number of addresses gets more tokens than its buckets hold.
 package edge
 
 import (

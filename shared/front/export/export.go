@@ -1,12 +1,11 @@
-// Package export is the part of the admin socket that reads all there is: a
-// check of the whole host, and the history of a pair, as JSON lines out of one
-// view of the host, so that a host goes on answering meanwhile; and, where no
-// answer may take so long, the pages from which package remote does the same
-// elsewhere.
+// Package export is the part of the operator's API that reads everything: a
+// check of the whole host and the history of a pair, as JSON lines from one
+// view, while the host continues to answer; and pages, from which package
+// remote does the same elsewhere.
 //
-// The invariants: it writes nothing; a report that does not end with its last
-// line is not whole, and a reader can tell; a reader that has gone or stands
-// still ends the transaction; no seed of a vacant is opened for a page.
+// The invariants: it writes nothing. A report without its last line is
+// incomplete, and the reader can tell. A reader that is gone or stalls ends the
+// transaction. No vacant's seed is opened for a page.
 package export
 
 import (

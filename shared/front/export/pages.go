@@ -163,8 +163,8 @@ func (p *pages) rows(r *http.Request) (any, error) {
 	})
 }
 
-// readRows reads a page's rows. What is damaged among them is told beside those
-// before it: a check goes on behind it.
+// readRows reads the rows of a page. Damage is reported beside the rows before
+// it, so that a check continues after it.
 func readRows(ctx context.Context, v store.View, name store.Stream, from uint64, n int, d store.Direction) (part RowsPart, err error) {
 	rows, err := v.Rows(ctx, name, from, n, d)
 	part.Rows = make([]Row, 0, len(rows))

@@ -1,10 +1,9 @@
 // Package message is the handler of signed calls: message/send, chain/reset,
-// message/ask, and the card and health pages beside them (PROTOCOL §6, §9).
+// message/ask, and the card and health pages (PROTOCOL §6, §9).
 //
-// It translates HTTP to host/call and back and decides nothing itself. The
-// invariants: a body is read at most once and at most 256 KiB of it; whatever
-// is malformed is a 4xx with a detail, never a 500; no secret and no text of a
-// message reaches the log.
+// It translates HTTP to host/call and decides nothing. The invariants: a body
+// is read once, and at most 256 KiB of it. Malformed input is a 4xx with a
+// detail, never a 500. No secret and no message text reaches the log.
 package message
 
 import (

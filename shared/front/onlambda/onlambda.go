@@ -1,15 +1,15 @@
-// Package onlambda runs a host's handlers and jobs as functions of AWS Lambda: it
-// reads the environment, opens the adapters, puts the server together and hands
-// it what Lambda brings.
+// Package onlambda runs the handlers and jobs of a host as AWS Lambda
+// functions: it reads the environment, opens the adapters, assembles the server
+// and passes Lambda's events to it.
 //
-// The invariants: a function whose environment is wrong does not start, and
-// says everything that is wrong in one line; whatever an event holds, it is
-// answered, and one line says how; no secret shows in a line.
+// The invariants: a function with a wrong environment does not start and
+// reports everything that is wrong in one line. Every event is answered, with
+// one line in the log. No secret appears in a line.
 //
-// A table that is missing, still being created or of another shape is told in
-// one line at the start. The function starts nevertheless, and answers 503
-// until the table is right: a start that failed would be tried again, and paid
-// for, by every caller.
+// A table that is missing, being created or of another shape is reported in one
+// line at the start. The function starts nevertheless and answers 503 until the
+// table is right, because Lambda would retry and bill a failed start for every
+// call.
 package onlambda
 
 import (

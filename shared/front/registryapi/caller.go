@@ -21,9 +21,9 @@ type caller struct {
 	now     func() time.Time
 }
 
-// of returns who proved to be the reader of r, nil for nobody. A proof that
-// does not hold is refused: to ignore it would answer another question than was
-// asked. A query parameter named caller says nothing.
+// of returns the id that proved to be the reader of r, or nil if there is no
+// proof. A proof that does not verify is refused. The query parameter caller is
+// ignored.
 func (c *caller) of(r *http.Request) (*identity.ID, error) {
 	values := r.Header.Values(readproof.Header)
 	switch {

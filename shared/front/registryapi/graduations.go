@@ -106,8 +106,8 @@ func unjudged(v *graduation.View) {
 	}
 }
 
-// status tells one of the two what has come of an attempt. To everybody else
-// there is none, as to those who ask for one that never was.
+// status reports an attempt to its parent or child. For everybody else the
+// answer is that of an unknown attempt.
 func (d *gateAPI) status(w http.ResponseWriter, r *http.Request) error {
 	id, err := graduation.ParseID(r.PathValue("id"))
 	if err != nil {

@@ -1,12 +1,11 @@
-// Package registryapi is the handler of the registry: publishing and revoking,
+// Package registryapi is the handler of the registry: publishing, revoking,
 // reading cards and events, and searching, in the shapes of the reference with
-// members of our own beside them.
+// additional members (PROTOCOL §19).
 //
-// It translates HTTP to host/registry, host/registry/search and
-// host/registry/translog and back and decides nothing itself. The invariants: a
-// body is strict JSON of at most 256 KiB or refused; who reads is whoever
-// signed the header of readproof, never what a query says; what caches keep is
-// the same for everybody; no query and no key reaches the log.
+// It translates HTTP to host/registry, search and translog, and decides
+// nothing. The invariants: a body is strict JSON of at most 256 KiB. The reader
+// is the signer of the proof header, never a query parameter. Cacheable answers
+// are the same for everybody. No query and no key reaches the log.
 package registryapi
 
 import (

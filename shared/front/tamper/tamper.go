@@ -1,11 +1,10 @@
-// Package tamper watches the table of rows through its stream. Rows are put
-// once and never again, so every change and every removal is somebody's who had
-// no business there: it is told in a line and counted in a metric that has an
-// alarm. (verify finds out what the change broke.)
+// Package tamper watches the stream of the table of rows. Rows are written
+// once, so every change or removal is unauthorised: it is logged and counted in
+// a metric with an alarm. verify finds what the change broke.
 //
-// The invariants: no record is passed over because it is odd, and none makes
-// the function fail, which would hold up those behind it; it fails only if a
-// line could not be written.
+// The invariants: no record is skipped because it is unusual, and none makes
+// the function fail, which would block the records after it. The function fails
+// only if a line cannot be written.
 package tamper
 
 import (

@@ -1,12 +1,12 @@
-// Package fsck checks what a host keeps: every link, epoch, number and decision
-// of every pair, every logbook, every hosted vacant, every event of the
-// registry and what it says of its vacant; every plan, and every graduation
-// with what it opened; and every hash and signature whose text can still be
-// read (shared/README §6). It finds, names and counts damage. It mends nothing.
+// Package fsck checks what a host stores: the links, epochs, numbers and
+// decisions of every pair, every logbook, hosted vacant, registry event and
+// registration, every plan and graduation, and every hash and signature whose
+// text is still readable (shared/README §6). It finds, names and counts damage,
+// and repairs nothing.
 //
-// The invariants: it writes nothing; no bytes in a store make it panic or end
-// early; one broken row is reported and the next one is checked; a row is
-// judged by rules alone, never by what a running host remembers.
+// The invariants: it writes nothing. No bytes in a store make it panic or stop
+// early. A broken row is reported and the next one is checked. Rows are judged
+// by rules only, never by the memory of a running host.
 //
 // # How damage does not spread
 //

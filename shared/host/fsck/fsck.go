@@ -181,8 +181,8 @@ func (r *run) skip(ctx context.Context, s store.Stream) error {
 	}
 }
 
-// damaged tells what is wrong with the data from what is wrong with the way to
-// them.
+// damaged reports whether an error means damaged data rather than a failure to
+// read it.
 func damaged(err error) bool {
 	return problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable)
 }

@@ -1,9 +1,8 @@
-// Package substrate is the port to what does a vacant's thinking: an echo, an
-// HTTP endpoint, later a model. One adapter is one package below this one.
+// Package substrate is the port to what thinks for a vacant: an echo, an HTTP
+// endpoint, later a model. Each adapter is a package below this one.
 //
-// The invariant: a substrate sees what a caller said and who speaks to whom,
-// never an envelope, a signature or a key, so nothing that it does can speak
-// for the vacant.
+// The invariant: a substrate sees the caller's text and both ids, never an
+// envelope, a signature or a key, so it cannot act as the vacant.
 package substrate
 
 import (

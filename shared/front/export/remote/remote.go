@@ -1,11 +1,10 @@
-// Package remote reads a host elsewhere through the pages that its export handler
-// exports: it is a host for fsck and history, and a vault that opens the keys
-// of texts.
+// Package remote reads another host through the pages of its export: it is a
+// source for fsck and transcript, and a vault that opens text keys.
 //
-// The host is not believed: a page that is not what was asked for ends the
-// reading, and whether what is in it is right is for the checks to say. The
-// invariants: nothing is written; what is kept in memory does not grow with the
-// host; a page that cannot be had is an error, never the end of a list.
+// The host is not trusted: a page that is not the requested one ends the
+// reading, and the checks judge its content. The invariants: nothing is
+// written. Memory does not grow with the host. A page that cannot be read is an
+// error, never the end of a list.
 package remote
 
 import (

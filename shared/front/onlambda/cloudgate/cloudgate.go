@@ -1,10 +1,10 @@
-// Package cloudgate is the handler of the gate on AWS: it takes a request in,
-// starts the state machine that walks it, and says how far that is.
+// Package cloudgate is the gate on AWS: it accepts requests, starts the state
+// machine that walks an attempt, and reports progress.
 //
-// The invariants: an attempt has one execution, by its name; what has come of
-// it is in the store alone, and the machine is asked only for the step that an
-// open attempt is at; where the machine cannot be reached an attempt stays
-// open, for the same request to start it again.
+// The invariants: an attempt has one execution, identified by name. The outcome
+// is in the store only; the state machine is asked only for the current step of
+// an open attempt. If the state machine is unreachable, an attempt stays open,
+// and the same request starts it again.
 package cloudgate
 
 import (

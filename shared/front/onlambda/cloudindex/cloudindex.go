@@ -1,10 +1,10 @@
-// Package cloudindex is the search index of a host on AWS. indexer publishes it
-// as a snapshot in the bucket; each instance of search loads the newest one and
-// follows what has changed since, by the sparse index of documents.
+// Package cloudindex is the search index of a host on AWS. The function indexer
+// publishes snapshots to the bucket; each instance of search loads the latest
+// and follows later changes in the sparse index.
 //
-// The invariants: what is loaded was published whole; an instance that cannot
-// load a newer index goes on with the one that it has; a snapshot's mark never
-// passes a change that is not in it.
+// The invariants: only complete snapshots are loaded. An instance that cannot
+// load a newer index keeps its current one. A snapshot's mark never passes a
+// change that the snapshot lacks.
 package cloudindex
 
 import (

@@ -70,10 +70,10 @@ func read(ctx context.Context, from Documents, id identity.ID) (Calls, store.Doc
 // References are where its last answers lie, the newest first.
 func (c *Calls) References() []Reference { return slices.Clone(c.refs) }
 
-// Activity is how many calls from outside the tree came in each of the Hours
-// that end with that of now, the oldest first. Where that would be no evidence it
-// is nil, and missing says why: who was observed for less, and who was not called
-// at all, is unlike nobody.
+// Activity returns the number of calls from outside the tree in each of the
+// last Hours, oldest first. It is nil, with the reason in missing, if the
+// vacant was observed for less time or was never called, because neither is
+// evidence.
 func (c *Calls) Activity(now time.Time) (series []float64, missing string) {
 	if c.since == 0 {
 		return nil, "it was never observed"

@@ -34,7 +34,7 @@ const (
 	callerTime = time.Minute
 )
 
-// Manifests tells whose child somebody is; *registry.Registry does.
+// Manifests returns the parents of vacants; *registry.Registry implements it.
 type Manifests interface {
 	Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error)
 }

@@ -1,10 +1,10 @@
-// Package transcript reads what was said on a pair: each call and reset in
-// order, and what became of it, as a person would tell it.
+// Package transcript reads the history of a pair: each call and reset in order,
+// with its outcome.
 //
-// The invariants: it believes the rows and checks nothing but that they read
-// (package fsck does); what a call came to is what its one decision says,
-// wherever on the response stream that lies; a text whose key is destroyed is
-// told as sealed, never guessed at.
+// The invariants: it trusts the rows and checks only that they decode (package
+// fsck checks the rest). The outcome of a call is its one decision, wherever
+// that is on the response stream. A text whose key is destroyed is reported as
+// sealed.
 package transcript
 
 import (

@@ -213,8 +213,9 @@ func kindOf(a answer) problem.Kind {
 	return refusalKind(byStatus)
 }
 
-// refusalKind maps what the other side says of itself to what it means here:
-// its internal error is not ours, and what it calls malformed was refused.
+// refusalKind maps the kind of a host's error to its meaning for the caller:
+// the host's internal error is not ours, and what the host calls malformed was
+// refused.
 func refusalKind(k problem.Kind) problem.Kind {
 	switch k {
 	case problem.Internal, problem.Damaged, problem.Untrusted:

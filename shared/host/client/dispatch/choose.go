@@ -11,11 +11,10 @@ import (
 // equals the one that stands first in the search is chosen.
 type Policy func(m *Match, among int) float64
 
-// ByUCB is the usual Policy: the tamed upper confidence bound of what is known
-// of a vacant, so that proven ones are chosen and new ones get their chance,
-// times (0.5 + 0.5 × relevance), where the registry tells how well the words
-// fit. Otherwise whoever mentions every word somewhere would be as good as who
-// is made for the work.
+// ByUCB is the default Policy: the capped upper confidence bound of a vacant's
+// reputation, so that proven vacants are preferred and new ones get a chance,
+// times (0.5 + 0.5 × relevance) if the registry reports relevance. Without that
+// factor a card that mentions every word would equal one made for the task.
 func ByUCB(m *Match, among int) float64 {
 	s := m.Reputation
 	if s == nil && m.Score > 0 {
@@ -60,9 +59,8 @@ type Choice struct {
 	Value float64
 }
 
-// Choose orders matches, best first. An outdated card comes after all others,
-// whatever its value: its endpoint may be somebody else's by now, and would get
-// to read the message.
+// Choose orders matches, best first. Outdated cards come last: their endpoint
+// may belong to somebody else now, who would read the message.
 func Choose(p Policy, matches []Match) []Choice {
 	if p == nil {
 		p = ByUCB

@@ -16,11 +16,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Client finds vacants by what they can do and calls them: what programs
-// import. To find anybody Registries are needed, to call anybody a Caller, whose
-// Transport is for Call alone: matches are called by Route. The rest has
-// defaults. A registry is only asked: it sees searches, no message and no
-// caller. Safe for concurrent use.
+// Client finds vacants by capability and calls them; it is what programs
+// import. Finding needs Registries, calling needs a Caller (its Transport is
+// used by Call only; matches are called by Route). Other fields have defaults.
+// A registry sees searches, but no message and no caller. Safe for concurrent
+// use.
 type Client struct {
 	Caller     *Caller
 	Registries []*registryclient.Client
@@ -171,7 +171,8 @@ func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Messa
 	})
 }
 
-// nobody says that nobody was found, and what was sent that is no use.
+// nobody is the error of a search without usable matches. It names what was
+// found and why it is unusable.
 func nobody(q Query, f Found) error {
 	if len(f.Dropped) == 0 {
 		return problem.New(problem.NotFound, "no vacant was found for %.80q", q.Words)
@@ -193,8 +194,8 @@ func (c *Client) CallChosen(ctx context.Context, msg envelope.Message, choose fu
 	})
 }
 
-// put puts a question to whom choose says, or goes on with it if it is open: to
-// the same vacant then, whatever registries say now.
+// put calls the chosen vacant, or continues an open call to the same vacant
+// whatever registries answer now.
 func (c *Client) put(ctx context.Context, name string, msg envelope.Message, choose func() (Outcome, error)) (Outcome, error) {
 	if msg.Role == "" {
 		msg.Role = envelope.RoleUser

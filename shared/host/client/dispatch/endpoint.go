@@ -69,8 +69,8 @@ func Personal(timeout time.Duration) Route {
 	}
 }
 
-// Hosts is the Route of a vacant of a host: over HTTPS, through the host's
-// outbound client, whose guard is told who calls whom.
+// Hosts is the Route of a hosted vacant: HTTPS through the host's outbound
+// client, whose guard is told caller and callee.
 func Hosts(c *outbound.Client, caller identity.ID) Route {
 	return func(_ string, callee *card.Card) (Transport, error) {
 		e, err := parseURL(callee.Endpoint)

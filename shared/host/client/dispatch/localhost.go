@@ -17,8 +17,8 @@ const dialTime = 10 * time.Second
 // loopback are the addresses of localhost, in the order they are tried.
 var loopback = [...]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// IsLocalhost says whether a host name is localhost or ends in ".localhost":
-// such a name is this machine, whatever a name server says (RFC 6761 6.3).
+// IsLocalhost reports whether a host name is localhost or ends in ".localhost".
+// Such names mean this machine whatever DNS answers (RFC 6761 section 6.3).
 func IsLocalhost(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")

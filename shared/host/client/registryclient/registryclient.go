@@ -1,11 +1,10 @@
-// Package registryclient is the JSON of a registry's routes, and the Go client
-// that speaks it: to a host of Vacancy and to a registry of the reference,
-// which has fewer routes and fewer members.
+// Package registryclient is the JSON of a registry's routes and a Go client for
+// hosts of Vacancy and registries of the reference.
 //
-// The invariants: nothing that a registry says is believed here that is not
-// signed (a card is handed out only if it verifies and is of the id that was
-// named; what is not signed is marked so); an answer is read with bounds, and
-// one that cannot be read is an error of kind Untrusted, never a half result.
+// The invariants: only signed data is trusted (a card is returned only if it
+// verifies and has the requested id; unsigned data is marked). An answer is
+// read within bounds, and an unreadable one is an error of kind Untrusted,
+// never a partial result.
 package registryclient
 
 import (
@@ -42,8 +41,7 @@ type Transport interface {
 type Client struct {
 	Transport Transport
 	URL       string // the base URL, without a slash at its end
-	// Reader proves who reads, so that what is not for everybody is shown to it.
-	// nil: nobody in particular.
+	// Reader proves who reads, for data that is not public. nil: anonymous.
 	Reader identity.Signer
 	Now    func() time.Time // the time of a proof; needed with a Reader
 }

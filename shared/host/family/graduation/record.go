@@ -11,10 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Record keeps what a run has come to, r being the refusal or the fault that
-// ended it, nil after commit. What is decided stays: a run that was told of a
-// fault after its commit was applied is accepted, whatever r says. It writes
-// documents of attempts and nothing else.
+// Record stores the outcome of a run; r is the refusal or fault that ended it,
+// nil after commit. A decided attempt stays decided: if the commit was applied,
+// the attempt is accepted whatever r is. Record writes documents of attempts
+// only.
 func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, error) {
 	st, err := s.end(ctx, state.ID(), func(st *Status) error {
 		if state.Request != st.Request.Hash() {
@@ -37,8 +37,8 @@ func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, 
 	return st, err
 }
 
-// Status tells of an attempt; NotFound if there is none. One that nobody ended
-// in time has failed from then on, and whoever looks first writes that down.
+// Status returns an attempt, or NotFound. An attempt that was not completed in
+// time has failed; the first reader records that.
 func (s *Service) Status(ctx context.Context, child identity.ID, position uint64) (Status, error) {
 	a, err := s.row(ctx, ID{child, position})
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *Service) Status(ctx context.Context, child identity.ID, position uint64
 	return s.tell(ctx, &a)
 }
 
-// StatusFor tells one of the two of an attempt. To everybody else there is none,
-// and a stranger's question costs one row: it writes nothing and asks nobody.
+// StatusFor returns an attempt to its parent or child and NotFound to everybody
+// else. A stranger's question costs one row and writes nothing.
 func (s *Service) StatusFor(ctx context.Context, who identity.ID, id ID) (Status, error) {
 	a, err := s.row(ctx, id)
 	if err == nil && who != a.Child && who != a.Request.ParentID {

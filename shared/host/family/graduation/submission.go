@@ -20,8 +20,8 @@ type Submission struct {
 	Artefacts Artefacts
 }
 
-// Artefacts are signed in advance by a party whose key this host does not
-// hold. Of a party that is hosted here none is needed, and none is kept.
+// Artefacts are signed in advance by a party whose key this host does not hold.
+// Artefacts of hosted parties are neither needed nor stored.
 type Artefacts = vacants.Artefacts
 
 // MaxSubmission is the most bytes of a submission.

@@ -1,9 +1,9 @@
-// Package plan holds what a composite vacant does with a call: which of its
-// children it asks for what, and what it makes of their answers.
+// Package plan defines how a composite answers a call: which children it asks
+// for what, and how it combines their answers.
 //
-// The invariants: a plan has one canonical form, which reads back to it;
-// whatever a caller says, it is put into a task once, as text, and never read
-// as a part of the plan.
+// The invariants: a plan has one canonical form that parses back to it. A
+// caller's text is inserted into a task once, as text, and never parsed as part
+// of the plan.
 package plan
 
 import (

@@ -1,12 +1,11 @@
-// Package spawning lets a parent ask for children by its own signature: it says
-// whether a request is of now, is the parent's, was not seen before under
-// another meaning, and is not one too many.
+// Package spawning lets a parent request children by its own signature. It
+// checks that a request is current, signed by the parent, not a reused nonce,
+// and within the limits.
 //
-// The invariants: what is not signed by the parent it names costs no read; a
-// nonce that was taken stands for one request for as long as its time would
-// pass, so that the same bytes sent again mean the same child, and others under
-// it are refused; a parent has at most Most requests taken within an hour, and
-// MostChildren children by them, on all instances together.
+// The invariants: a request that its parent did not sign costs no read. A nonce
+// stands for one request while its time is valid: the same bytes mean the same
+// child, and others are refused. A parent has at most Most requests an hour and
+// MostChildren children by requests, across all instances.
 package spawning
 
 import (
@@ -69,8 +68,8 @@ type child struct {
 	At   int64  `json:"at"` // Unix microseconds
 }
 
-// Gone says of a name that a parent has asked for that no child of it is there,
-// or none any more.
+// Gone reports that the parent has no child of a requested name, or no longer
+// has one.
 type Gone func(ctx context.Context, name string) (bool, error)
 
 type taken struct {

@@ -1,9 +1,9 @@
-// Package operator keeps the key of whoever runs a host: made when the host is
-// deployed, shown once, known to the host as a hash only.
+// Package operator manages the operator's key of a host: created at deployment,
+// shown once, stored as a hash.
 //
-// The invariants: the key itself is never stored and shows in no error; a key
-// counts from the commit of its hash on and the one before it from then on no
-// more, on every instance at once.
+// The invariants: the key itself is never stored and appears in no error. A key
+// is valid from the commit of its hash, and the previous key is invalid from
+// then on, on every instance.
 package operator
 
 import (
@@ -80,11 +80,10 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 	return key, nil
 }
 
-// Check says whether key is the operator's: nil, or a problem of kind
-// Unauthorized. What is no key by its form costs no read. Otherwise the store
-// is read each time, consistently, so that a rotation counts at once; if it
-// cannot be read the problem is Unavailable, and says nothing of the key. The
-// time taken tells nothing of the hash either.
+// Check verifies an operator key; the error is of kind Unauthorized if it is
+// wrong. A malformed key costs no read. Otherwise the store is read
+// consistently each time, so a rotation takes effect at once; an unreadable
+// store is Unavailable. The comparison takes constant time.
 func (k Keys) Check(ctx context.Context, key string) error {
 	if !wellFormed(key) {
 		return refused()

@@ -50,8 +50,8 @@ func keyOf(day uint32) store.Key { return store.Key{Partition: partition, Sort: 
 // of another day does not open.
 func bound(day uint32) string { return partition + ":" + sortOf(day) }
 
-// IsBound says whether what a box is bound to is a text key, and nothing else
-// that a vault keeps: for who opens those alone for others.
+// IsBound reports whether a box is bound to a text key and nothing else that a
+// vault seals.
 func IsBound(to string) bool {
 	day, ok := strings.CutPrefix(to, partition+":")
 	t, err := time.Parse(time.DateOnly, day)

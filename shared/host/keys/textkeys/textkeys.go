@@ -1,10 +1,10 @@
-// Package textkeys seals what people wrote under the host's key of the UTC day,
-// and destroys the key when its time is over: then nobody can read the texts,
-// though the rows that hold them are never deleted (shared/README §6).
+// Package textkeys seals texts of requests and answers under the host's key of
+// the UTC day, and destroys the key after its retention: then nobody can read
+// the texts, although their rows are never deleted (shared/README §6).
 //
-// The invariants: a day has one key, whatever number of hosts make it at once;
-// no text is sealed under a key that is not durable; a day whose key was
-// destroyed never gets another.
+// The invariants: a day has one key even if several hosts create it
+// concurrently. No text is sealed under a key that is not durable. A day whose
+// key was destroyed never gets another.
 package textkeys
 
 import (
@@ -77,9 +77,8 @@ func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader, r
 	}
 }
 
-// Warm brings today's key into memory, and makes it if there is none. Once it
-// is there Warm costs next to nothing. A store out of reach says
-// store.ErrUnavailable.
+// Warm loads today's key, and creates it if there is none. Afterwards Warm is
+// almost free. If the store is unreachable the error is store.ErrUnavailable.
 func (k *Keys) Warm(ctx context.Context) error {
 	_, _, err := k.today(ctx)
 	return err

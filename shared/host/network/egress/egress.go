@@ -1,12 +1,11 @@
-// Package egress decides what a hosted vacant may reach: the guard of
-// host/network/outbound (PROTOCOL §14, and beside it what a manifest of version 2
-// signs).
+// Package egress decides what a hosted vacant may reach. It is the guard of
+// network/outbound (PROTOCOL §14).
 //
-// The invariants: a vacant without a parent is not limited; a child reaches
-// what its own manifest allows, which both have signed, and nothing where that
-// cannot be read; a vacant is called at an address that its own card names;
-// each refusal names the rule. Siblings are who the own manifest of the callee
-// says so: no list has to be read, and none can be forged.
+// The invariants: a vacant without a parent is not limited. A child reaches
+// what its own signed manifest allows, and nothing if the manifest cannot be
+// read. A vacant is called only at an address in its own card. Each refusal
+// names the rule. Siblings are determined by the callee's own manifest, so no
+// list can be forged.
 package egress
 
 import (
@@ -29,8 +28,8 @@ type Vacants interface {
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
 }
 
-// Manifests tells whose child somebody is and what binds it, strongly
-// consistent; *registry.Registry does.
+// Manifests returns the parent and manifest of vacants, strongly consistent;
+// *registry.Registry implements it.
 type Manifests interface {
 	Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error)
 }
@@ -112,9 +111,8 @@ func callPaths() []string {
 	return []string{"/a2a/message/send", "/a2a/message/ask", "/a2a/chain/reset"}
 }
 
-// atItsEndpoint says whether target is where callee's own card says that it takes
-// calls: the endpoint as it is, or a handler of the vacant that is there. Anybody
-// else's address under the name of one's parent would be a way out.
+// atItsEndpoint reports whether target is an endpoint of the callee's own card.
+// Any other address under a parent's name would be an escape.
 func atItsEndpoint(callee *card.Card, target string) error {
 	if !callee.Verify() {
 		return problem.New(problem.Untrusted, "the card of %s does not verify", callee.VacantID.Short())

@@ -8,8 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Actor is who reaches out: the host itself, or one of its vacants. The zero
-// Actor is nobody and reaches nothing, so that who forgets to say it is refused.
+// Actor is the origin of an outbound request: the host itself or one of its
+// vacants. The zero Actor may reach nothing, so that a forgotten actor is
+// refused.
 type Actor struct {
 	host   bool
 	vacant identity.ID

@@ -1,10 +1,10 @@
-// Package search finds vacants by what they say they can do: the words of a
-// query, the rank of a match, the port to an index, and the service that reads
-// every hit again before it shows it.
+// Package search finds vacants by capability: the words of a query, the rank of
+// a match, the index port, and the service that verifies every hit before it is
+// shown.
 //
-// The invariant: an index is never trusted. It says which vacants to look at
-// and in which order; what a caller gets is what the store says at that moment,
-// with a card whose signature verified, and nothing that is not listed now.
+// The invariant: an index is never trusted. It only proposes vacants and their
+// order; each hit is read from the store, its card's signature verified, and
+// unlisted vacants dropped.
 //
 // # Words
 //

@@ -119,8 +119,8 @@ func Open(msg []byte) (Checkpoint, []Signature, error) {
 	return c, cosigned, nil
 }
 
-// open parses a note whose text is a checkpoint and verifies every signature
-// whose key its name tells, or that is of known.
+// open parses a note whose text is a checkpoint. It verifies every signature by
+// a known key and every signature whose key is in its name.
 func open(msg []byte, known map[string]note.Verifier) (Checkpoint, *note.Note, error) {
 	if len(msg) > MaxNote {
 		return Checkpoint{}, nil, problem.Invalid("checkpoint", fmt.Sprintf("at most %d bytes", MaxNote), strconv.Itoa(len(msg)))

@@ -8,9 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// OfRegistry makes the log of a registry's events: its leaves are their hashes,
-// and whoever is registered and not revoked may witness. With r nil nobody is
-// asked for, and none but configured witnesses may: so it is for a checkpointer.
+// OfRegistry returns the log of a registry's events. Its leaves are the event
+// hashes, and registered, unrevoked vacants may witness. With a nil registry
+// only configured witnesses may, which suits a checkpointer.
 func OfRegistry(c Config, r *registry.Registry) (*Log, error) {
 	c.Stream, c.Leaf = registryStream(), readEvent
 	if r != nil {

@@ -1,12 +1,11 @@
-// Package translog is a host's transparency log: the rows of one stream as the
-// leaves of an RFC 6962 tree, sealed now and then as a checkpoint that the
-// host's own identity signs, proved to whoever asks, and cosigned by witnesses.
+// Package translog is the transparency log of a host: the rows of one stream
+// are the leaves of an RFC 6962 tree, which is sealed periodically as a
+// checkpoint signed by the host, proved to readers, and cosigned by witnesses.
 //
-// The invariants: what a checkpoint says never shrinks and never changes; all
-// that is stored beside the head is a function of immutable rows, so that it
-// may be written early, twice or by a checkpointer that was overtaken; the head
-// alone says what is sealed, and moves in one commit with its checkpoint and
-// its epoch.
+// The invariants: a checkpoint never shrinks or changes. Everything stored
+// beside the head is a function of immutable rows, so it may be written early,
+// twice, or by an overtaken checkpointer. The head alone defines what is
+// sealed, and moves in one commit with its checkpoint and epoch.
 //
 // # The life of a leaf
 //

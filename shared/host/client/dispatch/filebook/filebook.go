@@ -1,10 +1,9 @@
-// Package filebook keeps the state of calls in files, one per target, in a
-// folder of the identity that calls (PROTOCOL §23 C7).
+// Package filebook stores the state of calls in files, one per target, in the
+// directory of the calling identity (PROTOCOL §23 C7).
 //
-// The invariants: one session per target at a time over all processes of the
-// machine, by a lock file beside the state; a state file is replaced as a whole
-// and is on the disk before Save returns, so that a crash leaves the old state
-// or the new one; a file that does not read is never overwritten.
+// The invariants: one session per target at a time across all processes of the
+// machine, by a lock file. A state file is replaced atomically and is durable
+// before Save returns. An unreadable file is never overwritten.
 package filebook
 
 import (
@@ -133,9 +132,9 @@ func (s *session) Load() (dispatch.State, error) {
 // Save implements dispatch.Session; the lock keeps others away meanwhile.
 func (s *session) Save(st dispatch.State) error { return replace(s.dir, s.path, st.AppendJSON(nil)) }
 
-// replace writes what is new beside the old file, makes it durable, and puts it
-// in its place. A crash before the rename leaves a file that the next one
-// writes over; nobody else has it, since the name is locked.
+// replace writes a temporary file, makes it durable and renames it. A crash
+// before the rename leaves a file that the next write replaces; the name is
+// locked.
 func replace(dir, path string, data []byte) error {
 	next := path + ".next"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -1,8 +1,8 @@
-// Package memorybook keeps the state of calls in memory: for tests, agents and
-// load generators, whose chains end with the process.
+// Package memorybook stores the state of calls in memory, for tests, agents and
+// load generators whose chains end with the process.
 //
-// The invariant: one session per pair at a time, and what Save took is what the
-// next Load returns; so it is with what a client remembers.
+// The invariant: one session per pair at a time, and Load returns what the last
+// Save stored.
 package memorybook
 
 import (

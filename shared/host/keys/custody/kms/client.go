@@ -66,9 +66,9 @@ func reason(code string) string {
 	return "the key service does not answer as it should"
 }
 
-// denied is what the service says to who may not use its key for a context. A
-// key's policy may let an operator open the keys of texts and no seed: to verify
-// that is a secret withheld, which tells nothing of the box.
+// denied is the error code for a key that may not be used with a context. A key
+// policy may let an operator open text keys but no seeds: for verify that means
+// withheld, which says nothing about the box.
 const denied = "AccessDeniedException"
 
 // unavailable is an error of the service that is none of the data's.

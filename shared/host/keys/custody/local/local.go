@@ -38,11 +38,10 @@ func FromHex(key string, rand io.Reader) (*Vault, error) {
 	return newVault(b, rand)
 }
 
-// Open opens the vault whose key file is at path, and makes the file, mode
-// 0600, if there is none. Two processes that open it at once get the same key.
-// It refuses a file that group or others may read or write (not on Windows,
-// where the mode says nothing). rand must be safe for concurrent use:
-// crypto/rand.Reader outside tests.
+// Open opens the vault whose key file is at path, and creates the file with
+// mode 0600 if it is missing. Processes that open it concurrently get the same
+// key. It refuses a file that group or others can access (except on Windows,
+// which has no such modes). rand must be safe for concurrent use.
 func Open(path string, rand io.Reader) (*Vault, error) {
 	key, err := loadOrMake(path, rand)
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package sealed signs for hosted vacants whose seeds lie sealed in the store.
-// A seed is opened once, kept in memory for a while, and wiped.
+// Package sealed signs for hosted vacants whose seeds are sealed in the store.
+// A seed is opened once, kept in memory for a limited time, and wiped.
 //
-// The invariants: a key signs only for the id it was asked for; a key whose
-// time is over signs nothing more, and is wiped no earlier than its last
-// signature under way is made.
+// The invariants: a key signs only for its own id. An expired key signs nothing
+// more, and is wiped after its last signature in progress.
 package sealed
 
 import (

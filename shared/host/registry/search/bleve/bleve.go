@@ -1,9 +1,9 @@
-// Package bleve keeps a search index in a folder or in memory, with the
-// segments of bleve's scorch.
+// Package bleve is a search index in a directory or in memory, on the segments
+// of bleve's scorch.
 //
-// The invariants are search.Index's; besides, a batch that Apply acknowledged
-// survives a crash, with its mark, and a crash leaves the batch whole or not at
-// all.
+// The invariants are search.Index's. In addition, a batch that Apply
+// acknowledged survives a crash with its mark, and a crash leaves a batch
+// complete or absent.
 //
 // # How a query is answered
 //

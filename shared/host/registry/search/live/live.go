@@ -1,11 +1,9 @@
 // Package live keeps a search index up to date with the registry's feed of
-// changes, and makes one again from it.
+// changes, and rebuilds it from there.
 //
-// The invariant: the index's mark never passes a change that the index has not
-// got, but for those of the last Overlap. What is written at one time does not
-// become visible in order, so a reader begins Overlap before the time at which
-// all was read the last time: this process's own last reading, or else the
-// mark.
+// The invariant: the index's mark never passes a change that the index lacks,
+// except within the last Overlap. Writes do not become visible in order, so a
+// reader starts Overlap before its previous reading, or before the mark.
 package live
 
 import (

@@ -14,9 +14,9 @@ type Progress struct {
 	Listed int // of them in the index
 }
 
-// Rebuild fills an empty index with all that is listed, and sets its mark. tell
-// is called after each page; nil tells nobody. What changes meanwhile is a later
-// change in the feed: it comes at the end, or to whoever follows from the mark.
+// Rebuild fills an empty index with all listed vacants and sets its mark. tell
+// is called after each page; it may be nil. Concurrent changes come later in
+// the feed.
 func Rebuild(ctx context.Context, index search.Index, feed Feed, now func() time.Time, tell func(Progress)) error {
 	var p Progress
 	for cursor, mark := "", ""; ; {

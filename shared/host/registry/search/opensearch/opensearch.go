@@ -1,9 +1,8 @@
-// Package opensearch keeps a search index in a cluster of OpenSearch 2, for
-// hosts whose cards do not fit into one process.
+// Package opensearch is a search index in an OpenSearch 2 cluster, for hosts
+// whose cards do not fit into one process.
 //
 // The invariants are search.Index's. Ranks are this project's own: every clause
-// of a query has a constant score, and nothing depends on how often a word is
-// in other entries.
+// of a query has a constant score, independent of other entries.
 //
 // # What the cluster does, and what not
 //

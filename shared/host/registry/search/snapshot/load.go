@@ -15,11 +15,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Load unpacks the newest version into a fresh folder below Config.Dir and
-// returns both; "" and the zero Version if none was published. The folder is
-// the caller's to remove. An archive that is not what the manifest says is
-// Damaged, and the Version is that of the manifest, so that a rebuilt index
-// can be published over it.
+// Load unpacks the newest version into a new directory below Config.Dir and
+// returns both, or "" and the zero Version if none was published. The caller
+// removes the directory. If the archive does not match its manifest the error
+// is of kind Damaged and the Version is the manifest's, so that a rebuilt index
+// can replace it.
 func (s *Snapshots) Load(ctx context.Context) (Version, string, error) {
 	var missing error
 	for range tries {

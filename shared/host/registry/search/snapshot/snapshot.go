@@ -1,11 +1,11 @@
-// Package snapshot publishes whole search indexes as blobs and loads them
-// elsewhere: one process builds the index, any number serve it.
+// Package snapshot publishes search indexes as blobs: one process builds the
+// index, any number load it.
 //
-// A snapshot is an archive (a tar of regular files) under a name of its own,
-// and a manifest under a fixed name that says which archive holds. The
-// invariants: an archive is whole before a manifest names it, and is not
-// removed while the manifest does; a manifest is replaced only by who built
-// upon it; a loaded folder is one whose archive had the manifest's SHA-256.
+// A snapshot is an archive (a tar of regular files) and a manifest under a
+// fixed name that names the current archive. The invariants: an archive is
+// complete before a manifest names it, and is not removed while it does. A
+// manifest is replaced only by a writer that built upon it. A loaded directory
+// comes from an archive with the manifest's SHA-256.
 package snapshot
 
 import (

@@ -1,11 +1,9 @@
-// Package witness follows a host's transparency log from outside: it verifies
-// everything that the host shows against what the host signed, and what it
-// signed now against what it signed before.
+// Package witness follows a host's transparency log from outside. It verifies
+// everything the host shows against what it signed, now and before.
 //
-// The invariants: of what a host says only signatures and hashes count;
-// whatever does not fit together is a problem of kind Untrusted that says what
-// in plain words, and nothing else is; what is remembered moves on only after
-// everything held.
+// The invariants: only signatures and hashes count. An inconsistency is an
+// error of kind Untrusted that names it, and nothing else is. The remembered
+// state advances only after every check passed.
 package witness
 
 import (
