@@ -5,6 +5,8 @@ import (
 	"io"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
@@ -14,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
-	"golang.org/x/sync/errgroup"
 )
 
 // Behaviour answers one accepted envelope. It runs at most once per envelope,
@@ -228,22 +229,12 @@ func (o Outcome) at(tip RequestRow) Outcome {
 
 // request is one envelope in the pipeline.
 type request struct {
-	pair              Pair
-	env               *envelope.Envelope
-	hash              identity.Hash
-	vacant            Vacant
-	needsSigner       bool  // an accepted call must be signed by the vacant
-	signerErr         error // why the signer is not ready
-	revocationChecked bool  // revocation of both keys was read
-	callerRevoked     error // refusal if the caller's key is revoked
-	keyRevoked        bool  // the vacant's key is revoked
-	// notRelated: the vacant admits only its parent and siblings, and the
-	// caller is neither.
-	notRelated bool
-	charge     Charge
-	// refusal by the account (402, 429), reported only where step 6 allows it
-	paymentRefusal error
-	out            Outcome
+	pair        Pair
+	env         *envelope.Envelope
+	hash        identity.Hash
+	needsSigner bool // an accepted call must be signed by the vacant
+	facts
+	out Outcome
 }
 
 // detach returns a context that outlives the caller's connection and keeps its
@@ -396,16 +387,4 @@ func checkAddress(e *envelope.Envelope) error {
 		return problem.Invalid("idempotency_key", "no key that begins with re:, which marks answers", "re:…")
 	}
 	return nil
-}
-
-// checkState refuses calls to a vacant that is asleep or terminal (PROTOCOL
-// §6.2).
-func checkState(s lifecycle.State) error {
-	switch {
-	case s.CanBeCalled():
-		return nil
-	case s.Closed():
-		return problem.New(problem.Gone, "vacant is %s; calls permanently rejected", s)
-	}
-	return problem.New(problem.NotAccepting, "vacant is %s; not accepting calls", s)
 }

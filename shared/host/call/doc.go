@@ -15,7 +15,7 @@
 //  3. It reads the vacant's record, both tips of the pair and the key of the day, or takes them from its caches (fetch, tipCache).
 //     A closed child looks like a vacant that is not hosted to callers outside its tree (checkRelated, concealed).
 //     Unless the envelope is forged, it makes the vacant's signer ready (fetchVacant).
-//  4. It refuses envelopes that are misdirected, forged, signed by a revoked key, from the future, not admitted, out of order, or for a vacant that is asleep or unpaid (checkEnvelope, refusal).
+//  4. It refuses envelopes that are misdirected, forged, signed by a revoked key, from the future, not admitted, out of order, or for a vacant that is asleep or unpaid (checkEnvelope, decide).
 //  5. It seals the text and appends the request row after the tip (appendRequest): now the call is accepted.
 //     If nothing was read for the call, revocation is checked concurrently with this write; a revoked call is voided before it runs (appendChecked).
 //  6. If another writer took the position, it reads again and decides again (accept). If the outcome is unknown, it repeats the same bytes at the same position (commit).

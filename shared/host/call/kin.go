@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -25,22 +24,6 @@ func (h *Host) checkRelated(ctx context.Context, r *request) (err error) {
 		r.notRelated = !related
 	}
 	return err
-}
-
-// concealed reports whether the caller must be told that a closed child is not
-// hosted here. A revoked key proves nothing about its holder, so it conceals
-// too.
-func (r *request) concealed() bool {
-	return r.vacant.Closed && (r.notRelated || r.callerRevoked != nil)
-}
-
-// authorize refuses callers that may know of the vacant but not call it.
-func (r *request) authorize() error {
-	if !r.notRelated {
-		return nil
-	}
-	return problem.New(problem.TreeOnly, "%s may not call %s: endpoint_reachability %s admits its parent and siblings only",
-		r.pair.Caller.Short(), r.pair.Vacant.Short(), r.vacant.Reach)
 }
 
 // related reports whether the caller is the vacant's parent or one of its

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
 // checkRevoked reads whether the keys of both ends are revoked. A caller with a
@@ -87,13 +86,4 @@ func (h *Host) checkRevokedWithRetry(ctx context.Context, r *request) error {
 			return err
 		}
 	}
-}
-
-// state is the vacant's state: SUNK if its key is revoked and its record does
-// not show a terminal state.
-func (r *request) state() lifecycle.State {
-	if r.keyRevoked && !r.vacant.State.Closed() {
-		return lifecycle.Sunk
-	}
-	return r.vacant.State
 }

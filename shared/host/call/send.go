@@ -6,12 +6,12 @@ import (
 	"io"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/shared/vacant/chain"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"golang.org/x/sync/errgroup"
 )
 
 // Send handles a call: steps 2 to 10 of the package doc. route is the id in the
@@ -43,24 +43,21 @@ func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope
 // holds the tips the decision was based on.
 func (h *Host) accept(ctx context.Context, r *request, v *tips, fresh bool) (*RequestRow, error) {
 	for {
-		fit := v.req.Tip().Fit(r.env)
-		refusal := h.refusal(r, fit)
-		if refusal == nil {
+		verdict := decide(r.facts, r.pair, r.env, v.req)
+		if verdict.refusal == nil {
 			row, err := h.appendChecked(ctx, r, v)
 			if row != nil || err != nil {
 				return row, err
 			}
 		} else if fresh {
 			r.out = r.out.at(v.req)
-			if refusal == fit || problem.Is(refusal, problem.Floor) {
-				r.out.Floor = r.floor(v.req)
-			}
-			if fit != nil {
+			r.out.Floor = verdict.floor
+			if verdict.maybeResend {
 				if err := h.resend(ctx, r, v); err != nil {
 					return nil, err
 				}
 			}
-			return nil, refusal
+			return nil, verdict.refusal
 		}
 		// Another writer took the position, or the cached tips are too old to
 		// refuse by: read and decide again.
@@ -69,38 +66,6 @@ func (h *Host) accept(ctx context.Context, r *request, v *tips, fresh bool) (*Re
 		}
 		fresh = true
 	}
-}
-
-// refusal returns why the call may not be accepted, in the order of steps 4 to
-// 7, or nil.
-func (h *Host) refusal(r *request, fit error) error {
-	if err := r.authorize(); err != nil {
-		return err
-	}
-	if err := checkState(r.state()); err != nil {
-		return err
-	}
-	if r.paymentRefusal != nil {
-		return r.paymentRefusal
-	}
-	if fit == nil && r.env.IsReset() {
-		// A reset of an empty pair would fit the chain here. It must not run,
-		// and be charged, as a call.
-		return problem.Invalid("parts", "a reset at …/a2a/chain/reset", envelope.ResetText)
-	}
-	if floor := r.vacant.Floor; fit == nil && !floor.IsZero() && !r.env.Time.After(floor) {
-		return chain.Tip{Floor: floor}.BelowFloor(r.env)
-	}
-	return fit
-}
-
-// floor is the time after which a reset, or the first call after one, must be
-// signed: the later of the chain's and the vacant's.
-func (r *request) floor(tip RequestRow) time.Time {
-	if r.vacant.Floor.After(tip.Floor) {
-		return r.vacant.Floor
-	}
-	return tip.Floor
 }
 
 func (h *Host) reread(ctx context.Context, r *request, v *tips) error {
@@ -244,17 +209,9 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 			return r.out.refuse(r.callerRevoked)
 		}
 		out := r.out.at(tip)
-		if err := r.authorize(); err != nil {
-			return out.refuse(err)
-		}
-		if r.state().Closed() {
-			return out.refuse(checkState(r.state()))
-		}
-		if floor := r.floor(tip); tip.Position > 0 || !r.vacant.Floor.IsZero() {
-			if err := (chain.Tip{Floor: floor}).FitReset(e); err != nil {
-				out.Floor = floor
-				return out.refuse(err)
-			}
+		if verdict := decideReset(r.facts, r.pair, e, tip); verdict.refusal != nil {
+			out.Floor = verdict.floor
+			return out.refuse(verdict.refusal)
 		}
 		done, err := h.appendReset(ctx, &r, tip)
 		if err != nil {

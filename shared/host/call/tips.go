@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"golang.org/x/sync/errgroup"
 )
 
 // Pair is an ordered pair of caller and called vacant.

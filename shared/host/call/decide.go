@@ -1,0 +1,128 @@
+package call
+
+import (
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/chain"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// facts are what is known of a request when it is decided: read from the store
+// or the caches before, and not changed by the decision.
+type facts struct {
+	vacant            Vacant
+	signerErr         error // why the signer is not ready
+	revocationChecked bool  // revocation of both keys was read
+	callerRevoked     error // refusal if the caller's key is revoked
+	keyRevoked        bool  // the vacant's key is revoked
+	// notRelated: the vacant admits only its parent and siblings, and the caller
+	// is neither.
+	notRelated     bool
+	charge         Charge
+	paymentRefusal error // refusal by the account (402, 429), reported only where step 6 allows it
+}
+
+// verdict is what is to be done with an envelope. Without a refusal its row is
+// appended after the tip.
+type verdict struct {
+	refusal error
+	// floor is reported with refusals that a later time would mend; zero: none.
+	floor time.Time
+	// maybeResend: the envelope does not fit the chain, so it may have been accepted
+	// before. A resend gets its outcome.
+	maybeResend bool
+}
+
+// decide judges a call by what is known of it, in the order of PROTOCOL §6.2. It
+// is a pure function: of equal facts, envelopes and tips the verdict is equal.
+func decide(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdict {
+	fit := tip.Tip().Fit(e)
+	v := verdict{refusal: f.refusal(pair, e, fit), maybeResend: fit != nil}
+	if v.refusal != nil && (v.refusal == fit || problem.Is(v.refusal, problem.Floor)) {
+		v.floor = f.floor(tip)
+	}
+	return v
+}
+
+func (f facts) refusal(pair Pair, e *envelope.Envelope, fit error) error {
+	if err := f.authorize(pair); err != nil {
+		return err
+	}
+	if err := checkState(f.state()); err != nil {
+		return err
+	}
+	if f.paymentRefusal != nil {
+		return f.paymentRefusal
+	}
+	if fit == nil && e.IsReset() {
+		// A reset of an empty pair would fit the chain here. It must not run, and
+		// be charged, as a call.
+		return problem.Invalid("parts", "a reset at …/a2a/chain/reset", envelope.ResetText)
+	}
+	if floor := f.vacant.Floor; fit == nil && !floor.IsZero() && !e.Time.After(floor) {
+		return chain.Tip{Floor: floor}.BelowFloor(e)
+	}
+	return fit
+}
+
+// decideReset judges a reset by what is known of it, in the order of PROTOCOL §9.
+func decideReset(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdict {
+	if err := f.authorize(pair); err != nil {
+		return verdict{refusal: err}
+	}
+	if f.state().Closed() {
+		return verdict{refusal: checkState(f.state())}
+	}
+	if floor := f.floor(tip); tip.Position > 0 || !f.vacant.Floor.IsZero() {
+		if err := (chain.Tip{Floor: floor}).FitReset(e); err != nil {
+			return verdict{refusal: err, floor: floor}
+		}
+	}
+	return verdict{}
+}
+
+// concealed reports whether the caller must be told that a closed child is not
+// hosted here. A revoked key proves nothing about its holder, so it conceals too.
+func (f facts) concealed() bool {
+	return f.vacant.Closed && (f.notRelated || f.callerRevoked != nil)
+}
+
+// authorize refuses callers that may know of the vacant but not call it.
+func (f facts) authorize(pair Pair) error {
+	if !f.notRelated {
+		return nil
+	}
+	return problem.New(problem.TreeOnly, "%s may not call %s: endpoint_reachability %s admits its parent and siblings only",
+		pair.Caller.Short(), pair.Vacant.Short(), f.vacant.Reach)
+}
+
+// state is the vacant's state: SUNK if its key is revoked and its record does
+// not show a terminal state.
+func (f facts) state() lifecycle.State {
+	if f.keyRevoked && !f.vacant.State.Closed() {
+		return lifecycle.Sunk
+	}
+	return f.vacant.State
+}
+
+// floor is the time after which a reset, or the first call after one, must be
+// signed: the later of the chain's and the vacant's.
+func (f facts) floor(tip RequestRow) time.Time {
+	if f.vacant.Floor.After(tip.Floor) {
+		return f.vacant.Floor
+	}
+	return tip.Floor
+}
+
+// checkState refuses calls to a vacant that is asleep or terminal (PROTOCOL §6.2).
+func checkState(s lifecycle.State) error {
+	switch {
+	case s.CanBeCalled():
+		return nil
+	case s.Closed():
+		return problem.New(problem.Gone, "vacant is %s; calls permanently rejected", s)
+	}
+	return problem.New(problem.NotAccepting, "vacant is %s; not accepting calls", s)
+}
