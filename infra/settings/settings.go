@@ -1,9 +1,9 @@
-// Package settings reads what an operator chooses about a stage: the context
-// values of the CDK app, with their defaults, and says of each that is wrong
-// what was expected and what came.
+// Package settings reads an operator's settings of a stage: the context values
+// of the CDK app, with defaults. For each wrong value it reports what was
+// expected and what came.
 //
-// cdk.json and the command line hand it plain values. The invariant: what Read
-// returns can be deployed as far as its values can tell.
+// The invariant: settings that Read returns can be deployed, as far as their
+// values can tell.
 package settings
 
 import (

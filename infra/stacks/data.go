@@ -63,9 +63,9 @@ func rowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 // docsIndex is the sparse index of docs.
 const docsIndex = "listed"
 
-// docsTable is the table of documents. Its index is sparse: only documents
-// with the attributes xp and xs are in it. Its stream tells that a document has
-// changed and never what it says, for some hold keys.
+// docsTable is the table of documents. Its index is sparse: it holds only
+// documents with the attributes xp and xs. Its stream carries keys only,
+// because some documents hold secrets.
 func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props := tableProps(in, key, in.Settings.ReadCeiling, ofDocs(in.Settings.WriteCeiling))
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_STRING}

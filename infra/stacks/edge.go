@@ -91,10 +91,10 @@ func (e edge) behaviour(function string) *awscloudfront.BehaviorOptions {
 	}
 }
 
-// addRegistry leads to searches, to the gate and to the registry, which has what
-// is left of /v1/ after the admin API. Searches are kept for as long as
-// they say, for most are asked twice; what a vacant shows of itself may depend on
-// who proves to be asking, so of the registry nothing is kept but the log.
+// addRegistry adds the behaviours of search, the gate and the registry; the
+// registry serves every other path below /v1/. Searches are cached as long as
+// their answers allow, because most are repeated. Other answers of the registry
+// may depend on who proves to be asking, so only the log is cached.
 func (e edge) addRegistry(d awscloudfront.Distribution) {
 	found, pages := searchCache(e.stack, e.in), logCache(e.stack, e.in)
 	for _, b := range []struct {
@@ -135,10 +135,9 @@ func (e edge) addPages(d awscloudfront.Distribution) {
 	}
 }
 
-// pageCache keeps public pages as long as they say, a minute at most; what says
-// nothing is not kept. No header makes another page, but all of a query does:
-// ?vacant= chooses whose card it is, and kept under the path alone one asked
-// for by a stranger would be everybody's.
+// pageCache caches public pages as long as they allow, a minute at most; pages
+// without Cache-Control are not cached. The whole query is part of the cache
+// key: ?vacant= selects the card.
 func pageCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, "pages", "cards as long as they say", 60)
 }
@@ -149,8 +148,8 @@ func searchCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, "found", "what searches found, for a moment", 2)
 }
 
-// logCache keeps what the log says for as long as it says. A proof never
-// changes; what does says so, and is asked for again.
+// logCache caches the log as long as its answers allow. Proofs never change;
+// answers that change say so.
 func logCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, "log", "the transparency log as long as it says", 86400)
 }
@@ -235,10 +234,10 @@ func forgetErrors() *[]*awscloudfront.ErrorResponse {
 	return &all
 }
 
-// webACL turns away who asks too often, and what no handler of ours takes. The
-// rules that look into bodies only count: a signed call may be 256 KiB, where
-// they refuse what is longer than 8, and its text is anybody's prose, in which
-// a tag of HTML or a path of files is no attack. Nothing of ours runs a text.
+// webACL refuses addresses that send too many requests, and requests that no
+// handler accepts. The rules that inspect bodies only count: a signed call may
+// have 256 KiB, but those rules refuse bodies above 8 KiB, and prose may
+// contain HTML tags and file paths. No handler executes a text.
 func webACL(s awscdk.Stack, in Input) awswafv2.CfnWebACL {
 	seen := func(name string) *awswafv2.CfnWebACL_VisibilityConfigProperty {
 		return &awswafv2.CfnWebACL_VisibilityConfigProperty{

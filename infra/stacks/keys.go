@@ -95,10 +95,10 @@ func textKeysOnly() map[string]any {
 	return map[string]any{"kms:EncryptionContext:vacancy": textKeys}
 }
 
-// hostKey is the host's identity: Ed25519, of which KMS signs messages of up to
-// 4,096 bytes and gives nobody the secret. It does not rotate: another key is
-// another host. account signs with it who the host is, checkpointer what it has in
-// its log.
+// hostKey is the host's Ed25519 identity. KMS signs messages of up to 4,096
+// bytes with it and never reveals the secret. It does not rotate, because
+// another key is another host. The function admin proves the host's identity
+// with it, checkpointer signs the log.
 func hostKey(s awscdk.Stack, in Input) awskms.Key {
 	var signers []*string
 	for _, f := range table(in.Settings) {

@@ -1,10 +1,10 @@
-// Package stacks is the host on AWS, as the CDK's constructs: data, watch,
-// functions and edge, in the order of their deployment.
+// Package stacks is the host on AWS as CDK constructs: the stacks data, watch,
+// functions and edge, in the order of deployment.
 //
-// The invariants: no custom resource, which would be a function of somebody
-// else; every role is written out here and gets nothing by a grant of the CDK;
-// a second stage shares no name with the first; the edge's secret is a
-// reference that CloudFormation resolves, never a text.
+// The invariants: there are no custom resources, which would be functions of a
+// third party. Every role is written out here and gets nothing by a CDK grant.
+// Two stages share no name. The edge's secret is a reference that
+// CloudFormation resolves, never a text.
 package stacks
 
 import (

@@ -23,19 +23,19 @@ type function struct {
 
 // grants are what a function's role may do beside writing its own log.
 type grants struct {
-	rows      []string // operations on the table of rows
-	docs      []access // on documents
-	listed    bool     // Query of the sparse index of docs, where registrations lie
-	childrenIndexes   bool     // Query of the part of it where a parent's children lie
-	snapshots []string // operations on the bucket's objects of the search index
-	seals     bool     // Encrypt under the sealing key
-	opens     bool     // Decrypt of what is sealed under it
-	textsOnly bool     // and Decrypt of the keys of texts only
-	seedsOnly bool     // and Decrypt of anything but the keys of texts
-	textKeys  bool     // Encrypt for the keys of texts only
-	host      []string // operations on the host's key
-	stream    string   // the table whose stream feeds it: rows, docs, or none
-	gate      []string // operations on the gate and on its executions
+	rows            []string // operations on the table of rows
+	docs            []access // on documents
+	listed          bool     // Query of the sparse index of docs, where registrations lie
+	childrenIndexes bool     // Query of the part of it where a parent's children lie
+	snapshots       []string // operations on the bucket's objects of the search index
+	seals           bool     // Encrypt under the sealing key
+	opens           bool     // Decrypt of what is sealed under it
+	textsOnly       bool     // and Decrypt of the keys of texts only
+	seedsOnly       bool     // and Decrypt of anything but the keys of texts
+	textKeys        bool     // Encrypt for the keys of texts only
+	host            []string // operations on the host's key
+	stream          string   // the table whose stream feeds it: rows, docs, or none
+	gate            []string // operations on the gate and on its executions
 }
 
 // access is operations on documents of some partitions; of any if none is said.
@@ -56,8 +56,8 @@ const (
 	textKeyPartition = "textkey"
 )
 
-// The partitions of docs that are the registry's: registrations with their
-// manifests, who is whose child, who is revoked, and the transparency log.
+// The partitions of docs that belong to the registry: registrations and
+// manifests, edges to children, revocations, and the transparency log.
 const (
 	registrations = "reg#*"
 	kin           = "kin#*"

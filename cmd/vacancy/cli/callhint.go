@@ -10,9 +10,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// callHint helps who runs the host where a call failed. Its admin socket says
-// what callers are not told: that the vacant has children, one of which may be
-// why, or that it is a closed child, of whom there is no trace in public.
+// callHint explains a failed call to the operator of the host. The admin socket
+// tells what callers are not told: that the vacant has children, one of which
+// may have failed, or that it is a closed child, which looks like an unknown
+// vacant in public.
 func (a *app) callHint(ctx context.Context, err error, w where, id identity.ID) error {
 	if h := new(hinted); errors.As(err, &h) {
 		return err

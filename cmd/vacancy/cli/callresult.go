@@ -155,8 +155,9 @@ func (r resetResult) text(w io.Writer) {
 	fmt.Fprintln(w, "the chain is reset: the next call is number 1")
 }
 
-// showCall prints r, or reports err with what is known of the call. What was
-// learnt on the way is told either way: it is not told again.
+// showCall prints r, or reports err with what is known of the call. Changes
+// learnt on the way are printed in both cases, because they are not reported
+// again.
 func (a *app) showCall(r result, known callResult, err error) error {
 	if _, asked := r.(askResult); !asked || err != nil {
 		for _, l := range known.Late {

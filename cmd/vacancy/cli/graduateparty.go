@@ -111,8 +111,8 @@ func take(p party, r *composite.Request, sig []byte) error {
 	return nil
 }
 
-// artefacts has those sign what follows from an acceptance who are identities
-// of the person. where says which registry a child of theirs is listed in.
+// artefacts signs what an acceptance requires with the local identities that
+// are parties. where is the registry in which a child of theirs is listed.
 func (a *app) artefacts(ctx context.Context, where func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
 	next := m.Graduated()
 	if parent.own != nil {

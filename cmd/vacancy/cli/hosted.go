@@ -107,9 +107,9 @@ func (a *app) hostedTarget(ctx context.Context, web dispatch.Getter, what string
 	return t, err
 }
 
-// targetElsewhere finds a vacant of a host elsewhere: by its id through its
-// public card, else through the control plane. It is called where the person
-// says that the host is, whatever its card says.
+// targetElsewhere finds a vacant of another host: by its id through its public
+// card, or else through the operator's API. It is called at the host's URL,
+// whatever its card says.
 func (a *app) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *remoteHost) (*dispatch.Target, error) {
 	public, err := at.urlOf(at.record.URL)
 	if err != nil {

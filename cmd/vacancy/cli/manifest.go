@@ -146,7 +146,8 @@ func closedMeans(m *composite.Manifest) string {
 	return "the tree does not limit whom it calls, nor where it is listed"
 }
 
-// reachMeans says whom a child answers. What nobody has signed is not enforced.
+// reachMeans explains which callers a child answers. Unsigned restrictions are
+// not enforced.
 func reachMeans(m *composite.Manifest) string {
 	switch {
 	case m.Schema == composite.V1:

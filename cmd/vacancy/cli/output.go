@@ -105,8 +105,8 @@ func (a *app) fail(cmd *cobra.Command, err error) int {
 	return exit
 }
 
-// reported is the error of a command whose result on standard output already
-// says what is broken: it sets the exit code and prints nothing more.
+// reported is the error of a command whose standard output already names the
+// problem: it sets the exit code and prints nothing.
 type reported struct {
 	exit int // 0: problem.ExitFailed
 }

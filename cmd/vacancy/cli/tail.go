@@ -136,8 +136,8 @@ func readLine(l cloud.Line) logLine {
 	return line
 }
 
-// wants says whether a line passes the filters. A line without a pair or
-// status is none of those that were asked for.
+// wants reports whether a line passes the filters. A line without a pair or
+// status fails a filter for one.
 func (f tailFlags) wants(fields map[string]any) bool {
 	if f.pair != "" && !pairFits(f.pair, textOf(fields["pair"])) {
 		return false

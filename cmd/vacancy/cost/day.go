@@ -31,11 +31,11 @@ type Bounds struct {
 	Attempts  float64 `json:"attempts"`   // a day, of all children of a parent together
 }
 
-// DefaultBounds are those of a stage as it is deployed: a hundred vacants, whose
-// keys an instance forgets after ten minutes. A third of them are parents of the
-// others, or of children elsewhere: the gate lets all children of one together
-// try 96 times a day. A child whose parent is elsewhere may 32 times: three such
-// are as good as a parent.
+// DefaultBounds are those of a stage as deployed by default: a hundred vacants,
+// whose keys an instance forgets after ten minutes. A third of them are parents
+// of the others, or of children elsewhere. The gate allows 96 attempts a day to
+// all children of one parent, and 32 to a child whose parent is elsewhere, so
+// three such children count as a parent.
 func DefaultBounds() Bounds {
 	return Bounds{LineBytes: 700, Vacants: 100, Openings: 144, Parents: 33, Attempts: 96}
 }
@@ -166,7 +166,7 @@ func (d *Day) grown(s Shape, l List) {
 
 func round(f float64) float64 { return float64(int(f*100+0.5)) / 100 }
 
-// open says what is bounded by nothing that a template can say.
+// open lists what no template bounds.
 func (d *Day) open(s Shape, l List) {
 	if s.Edge {
 		d.Unbounded = append(d.Unbounded, fmt.Sprintf(

@@ -100,7 +100,7 @@ func (h *Dir) Open(name string) (*Identity, error) {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat() // of what is read, whatever the name is given to meanwhile
+	st, err := f.Stat() // of the opened file, even if its name now means another
 	if err != nil {
 		return nil, err
 	}

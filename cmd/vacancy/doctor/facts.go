@@ -6,8 +6,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
-// Facts are what is known of a machine, an account and a stage. An Err says why
-// the facts beside it are not.
+// Facts are what is known of a machine, an account and a stage. An Err explains
+// why the facts beside it are missing.
 type Facts struct {
 	Stage string
 	// Version is the commit or release that this command is of, as far as it is
@@ -161,12 +161,12 @@ type Visit struct {
 	// CloudFront, by the names of the functions.
 	Raw    map[string]Answer
 	Health Answer
-	// Registry, Log and Search are what those handlers say; Unregistered says that
-	// the stage has none.
+	// Registry, Log and Search are the answers of those routes. Unregistered is
+	// set if the stage has no registry.
 	Registry, Log, Search Answer
 	Unregistered          bool
-	// Graduate is what the handler of the gate says; Ungated says that the stage has
-	// none.
+	// Graduate is the answer of the gate's route. Ungated is set if the stage
+	// has no gate.
 	Graduate Answer
 	Ungated  bool
 	Host     admin.Host
