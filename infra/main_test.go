@@ -64,7 +64,7 @@ func synth(t *testing.T, top, out string, args ...string) (string, error) {
 var deployed = regexp.MustCompile(`\.(template\.json|assets\.json|zip)$|/manifest\.json$`)
 
 // digests are of the files that are deployed: what else lies beside them, such
-// as traces, names folders of the run.
+// as traces, names directories of the run.
 func digests(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -32,7 +32,7 @@ const (
 	failed        = "failed"
 )
 
-// Function is the function of a step: the name of its folder.
+// Function is the function of a step: the name of its directory.
 func Function(s gate.StepName) string { return strings.ReplaceAll(string(s), "_", "") }
 
 // Recorder is the function that writes down how an attempt ended.

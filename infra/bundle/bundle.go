@@ -2,7 +2,7 @@
 // is deployed.
 //
 // The invariant: the same sources and the same release of Go give the same
-// bytes, on every machine and in every folder, so that a second deployment
+// bytes, on every machine and in every directory, so that a second deployment
 // changes nothing.
 package bundle
 
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Top finds the top of the checkout that dir lies in: the folder with go.mod.
+// Top finds the top of the checkout that dir lies in: the directory with go.mod.
 func Top(dir string) (string, error) {
 	at, err := filepath.Abs(dir)
 	if err != nil {
@@ -39,7 +39,7 @@ func Top(dir string) (string, error) {
 	}
 }
 
-// Functions builds the named folders of functions/ in the checkout top for
+// Functions builds the named directories of functions/ in the checkout top for
 // Linux on arch (arm64 or amd64), and writes NAME.zip for each into dir, which
 // exists. environ is the environment of the go command (os.Environ).
 func Functions(ctx context.Context, top, arch string, names []string, dir string, environ []string) error {

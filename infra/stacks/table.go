@@ -9,12 +9,12 @@ import (
 	"github.com/vacancy-host/vacancy/infra/settings"
 )
 
-// function is a folder of functions/ and how it is run.
+// function is a directory of functions/ and how it is run.
 type function struct {
 	name, description string
 	memory            int // MB
 	timeout           int // seconds
-	disk              int // MB of the temporary folder; 0: the 512 that are free
+	disk              int // MB of the temporary directory; 0: the 512 that are free
 	concurrency       int // reserved, unless nothing is reserved at all; 0: none
 	url               bool
 	environment       []string // beside VACANCY_STAGE

@@ -10,7 +10,7 @@ import "embed"
 var Lock []byte
 
 // Source is the plugin package and its entry points, laid out as on a Python
-// path: a folder of modules and one of metadata.
+// path: a directory of modules and one of metadata.
 //
 //go:embed vacancy_localstack/*.py vacancy_localstack-1.0.0.dist-info/*
 var Source embed.FS

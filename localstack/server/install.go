@@ -19,11 +19,11 @@ import (
 var recipe = []string{"install", "--require-hashes", "--no-deps", "--no-input", "--disable-pip-version-check", "--quiet"}
 
 // Installed is LocalStack, this project's plugin and DynamoDB Local in a cache
-// folder, ready to start.
+// directory, ready to start.
 type Installed struct {
-	Cache    string // the cache folder
+	Cache    string // the cache directory
 	Python   string // of the virtual environment
-	Plugin   string // the plugin's folder, a Python path
+	Plugin   string // the plugin's directory, a Python path
 	DynamoDB string // the install of DynamoDB Local
 	Java     string // the program
 }

@@ -19,7 +19,7 @@ type process struct {
 }
 
 // The marks by which the processes of a run are known: LocalStack and DynamoDB
-// Local carry them as an option, a function's program lies in the folder.
+// Local carry them as an option, a function's program lies in the directory.
 const (
 	pythonMark = "vacancy="
 	javaMark   = "-Dvacancy.run="

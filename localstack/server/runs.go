@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// runs is the folder of all runs of a cache.
+// runs is the directory of all runs of a cache.
 func runs(cache string) string { return filepath.Join(cache, "localstack-runs") }
 
 // Find returns the server of a name that runs in the cache, or NotFound. Its
@@ -27,7 +27,7 @@ func Find(cache, name string) (*Server, error) {
 }
 
 // Clean ends the processes that killed runs left in the cache and removes their
-// folders. A run whose server lives is left alone.
+// directories. A run whose server lives is left alone.
 func Clean(cache string) error {
 	entries, err := os.ReadDir(runs(cache))
 	if errors.Is(err, os.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// stray starts a process that never ends, from a path inside the folder of a
+// stray starts a process that never ends, from a path inside the directory of a
 // run or not, with a file open. It is ended with the test.
 func stray(t *testing.T, path string, file ...string) *exec.Cmd {
 	t.Helper()

@@ -31,24 +31,24 @@ type Server struct {
 	URL  string // http://127.0.0.1:PORT
 	Port int
 	PID  int
-	Dir  string // the folder of the run, gone after Stop
+	Dir  string // the directory of the run, gone after Stop
 	Log  string // LocalStack's log, in Dir
 
-	Plugin string // the folder of the plugin it runs with
+	Plugin string // the directory of the plugin it runs with
 
 	stdin  io.Closer     // whose end ends the server, unless it is detached
 	exited chan struct{} // closed when the process has been waited for; nil if another started it
 	client *http.Client
 }
 
-// record is what the folder of a run says about it, in the file run.json.
+// record is what the directory of a run says about it, in the file run.json.
 type record struct {
 	PID    int    `json:"pid"`
 	Port   int    `json:"port"`
 	Plugin string `json:"plugin"`
 }
 
-// Start starts a server in a folder of its own and returns when it is healthy.
+// Start starts a server in a directory of its own and returns when it is healthy.
 // Before, it ends and removes what killed runs left in the cache. ctx bounds
 // the start, not the server's life. A name in use is a Conflict.
 func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
@@ -68,7 +68,7 @@ func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
 	}
 }
 
-// begin makes the folder and starts the process, under a lock: whoever looks
+// begin makes the directory and starts the process, under a lock: whoever looks
 // for the leftovers of killed runs meanwhile would take this for one.
 func (i *Installed) begin(ctx context.Context, o Options) (*Server, error) {
 	release, err := lockfile.Acquire(ctx, filepath.Join(i.Cache, "localstack-runs.lock"))
@@ -227,7 +227,7 @@ func (s *Server) Healthy(ctx context.Context) error {
 }
 
 // Stop ends the server and every process of it, stopped ones too, and removes
-// its folder. Nothing in it is worth a slow goodbye: all state is in memory.
+// its directory. Nothing in it is worth a slow goodbye: all state is in memory.
 // A second Stop does nothing.
 func (s *Server) Stop() error {
 	// The server first, for it starts others.

@@ -1,4 +1,4 @@
-// Package durable makes the names in a folder survive a crash, which a synced
+// Package durable makes the names in a directory survive a crash, which a synced
 // file alone does not.
 package durable
 

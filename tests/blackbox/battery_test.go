@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// outsiders are who asks: keys that are nobody's parent, child or sibling here.
+// unrelated callers are who asks: keys that are nobody's parent, child or sibling here.
 type outsiders struct {
 	t                *testing.T
 	stranger, second *identity.Key

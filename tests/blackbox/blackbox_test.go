@@ -42,7 +42,7 @@ func newOutsiders(t *testing.T, firm *identity.Key) *outsiders {
 }
 
 // outside lets a minute go by, so that no host remembers what it did, and
-// brings outsiders of that time.
+// brings unrelated callers of that time.
 func outside(t *testing.T, k keys, hosts ...*host) *outsiders {
 	t.Helper()
 	o := newOutsiders(t, k.firm)

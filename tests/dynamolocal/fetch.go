@@ -23,7 +23,7 @@ func recipe() javaserver.Recipe {
 }
 
 // Fetch makes sure that cacheDir holds an install of DynamoDB Local (about
-// 50 MB of jars, once) and returns its folder.
+// 50 MB of jars, once) and returns its directory.
 func Fetch(ctx context.Context, cacheDir string) (string, error) {
 	return recipe().Fetch(ctx, cacheDir)
 }

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run is the tests between their scratch folder and the end of their server.
+// run is the tests between their scratch directory and the end of their server.
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "vacancy-integration-")
 	if err != nil {

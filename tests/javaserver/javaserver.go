@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 )
 
-// copyDependencies is the Maven goal that lays the jars into a folder, at an
+// copyDependencies is the Maven goal that lays the jars into a directory, at an
 // exact version: the one Maven picks by itself differs between machines.
 const copyDependencies = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
@@ -29,14 +29,14 @@ type Recipe struct {
 	POM      []byte // its runtime dependencies are the server
 	Class    string // the launcher's, and the name of its source
 	Launcher []byte // prints "listening PORT" and ends with its input
-	// Finish changes the folder of the jars once they are there; nil: nothing.
+	// Finish changes the directory of the jars once they are there; nil: nothing.
 	// Finished names what it does, so that a change is another install.
 	Finish   func(lib string) error
 	Finished string
 }
 
-// Fetch makes sure that cacheDir holds the install and returns its folder, with
-// the jars in lib and the launcher in classes. The folder's name is a digest of
+// Fetch makes sure that cacheDir holds the install and returns its directory, with
+// the jars in lib and the launcher in classes. The directory's name is a digest of
 // the recipe, so a change of it is a new install. Two processes may fetch at
 // once: one waits for the other.
 func (r Recipe) Fetch(ctx context.Context, cacheDir string) (string, error) {

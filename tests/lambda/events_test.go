@@ -262,7 +262,7 @@ func samples() map[string]any {
 	return all
 }
 
-// sample reads a sample event as it lies in the folder.
+// sample reads a sample event as it lies in the directory.
 func sample(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(samplesDir, name))

@@ -32,7 +32,7 @@ func recipe() javaserver.Recipe {
 }
 
 // Fetch makes sure that cacheDir holds an install of OpenSearch (about 53 MB of
-// jars, once) and returns its folder.
+// jars, once) and returns its directory.
 func Fetch(ctx context.Context, cacheDir string) (string, error) {
 	return recipe().Fetch(ctx, cacheDir)
 }

@@ -101,7 +101,7 @@ func faults(ctx context.Context, c *counts, d depth) error {
 
 var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
-// parsers are the folders and files where what strangers send is parsed.
+// parsers are the directories and files where what strangers send is parsed.
 var parsers = []string{
 	"shared/vacant", "shared/front/registryapi", "shared/host/registry/translog/checkpoint_test.go",
 	"shared/host/registry/search/words_test.go", "shared/host/registry/search/service_test.go",

@@ -165,7 +165,7 @@ func install(ctx context.Context, missing []tool) error {
 	return fmt.Errorf("tools are missing and may not be installed here: see the table")
 }
 
-// cacheDir is the one folder that holds what the tests fetch.
+// cacheDir is the one directory that holds what the tests fetch.
 func cacheDir() string {
 	dir, err := cache.Dir(os.Getenv)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 type record struct {
 	envelopes [][]byte // every body on the wire, answers as requests too: the attacker's
 	known     map[string]known
-	outside   map[string]identity.Hash // bodies of outsiders
+	outside   map[string]identity.Hash // bodies of unrelated callers
 	ran       map[identity.Hash]int
 	final     map[identity.Hash]bool          // told `unanswered`
 	released  map[identity.Hash]identity.Hash // answers that left, and their requests
@@ -196,7 +196,7 @@ func (w *world) left(t *task) {
 	}
 }
 
-// turnedAway: to an outsider a closed child is not there, whatever state it and
+// turnedAway: to an unrelated caller a closed child is not there, whatever state it and
 // its chains are in. A store that cannot be reached is the same for all.
 func (w *world) turnedAway(t *task) {
 	var x told

@@ -172,7 +172,7 @@ func (w *world) attack(int) {
 	w.met("a stranger repeats: " + w.seen.known[string(body)].kind)
 }
 
-// tryClosed sends a closed child what an outsider has signed itself.
+// tryClosed sends a closed child what an unrelated caller has signed itself.
 func (w *world) tryClosed() {
 	e := &envelope.Envelope{
 		From: outsiderKey.ID(), To: w.pair.Vacant, Seq: 1, Time: w.now().Add(time.Duration(w.attacks) * time.Microsecond),

@@ -44,7 +44,7 @@ type config struct {
 	crashes  bool // tasks may die
 	ticks    bool // time passes between any two steps
 	owner    bool // the vacant is paused and resumed
-	closed   bool // the vacant is a closed child of the caller, and outsiders try it
+	closed   bool // the vacant is a closed child of the caller, and unrelated callers try it
 	skew     [2]time.Duration
 	steps    int
 	hostCold int // one in so many requests meets a fresh process; 0 none

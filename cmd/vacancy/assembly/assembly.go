@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Assembly is the output folder of a synthesis.
+// Assembly is the output directory of a synthesis.
 type Assembly struct {
 	Dir    string
 	Stacks []Stack // in an order in which they can be deployed

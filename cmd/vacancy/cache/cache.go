@@ -1,4 +1,4 @@
-// Package cache is the one folder of what this project downloads or builds once
+// Package cache is the one directory of what this project downloads or builds once
 // for a machine: the CDK's command line, LocalStack, DynamoDB Local, tools of
 // the tests. The invariant: an install is in the cache whole or not at all,
 // however many want it at once and whoever is killed meanwhile.
@@ -18,7 +18,7 @@ import (
 // user's own cache. It makes nothing.
 func Dir(getenv func(string) string) (string, error) {
 	if dir := getenv("VACANCY_CACHE"); dir != "" {
-		return filepath.Abs(dir) // what is in it runs in other folders
+		return filepath.Abs(dir) // what is in it runs in other directories
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -31,12 +31,12 @@ func Dir(getenv func(string) string) (string, error) {
 type Install struct {
 	Name    string
 	Version string // of the thing or of its recipe: another one is another install
-	Proof   string // a file below the folder that a whole install has; empty: the folder
-	// Build fills an empty folder, which is renamed afterwards.
+	Proof   string // a file below the directory that a whole install has; empty: the directory
+	// Build fills an empty directory, which is renamed afterwards.
 	Build func(folder string) error
 }
 
-// In returns the install's folder in a cache, NAME-VERSION, and builds it if it
+// In returns the install's directory in a cache, NAME-VERSION, and builds it if it
 // is not there. Of two at once, in one process or in two, one waits for the
 // other, as long as ctx lasts. Errors of Build come back as they are.
 func (i Install) In(ctx context.Context, cache string) (folder string, err error) {
@@ -63,7 +63,7 @@ func (i Install) whole(folder string) bool {
 	return err == nil
 }
 
-// build fills a folder of another name and moves it into place.
+// build fills a directory of another name and moves it into place.
 func (i Install) build(cache, folder string) error {
 	building := i.Name + "-building-"
 	// Under the lock nobody else builds: these are of killed ones.
@@ -71,7 +71,7 @@ func (i Install) build(cache, folder string) error {
 	if err != nil {
 		return err
 	}
-	// A folder of the name without its proof is what a hand or a full disk left.
+	// A directory of the name without its proof is what a hand or a full disk left.
 	for _, dir := range append(left, folder) {
 		if err := os.RemoveAll(dir); err != nil {
 			return err

@@ -1,5 +1,5 @@
 // Package cdk is the command line of AWS's CDK as this project uses it: one
-// pinned version, installed once by npm into the cache folder and run from a
+// pinned version, installed once by npm into the cache directory and run from a
 // checkout, without telemetry and without notices.
 //
 // The invariant: what runs is the package whose digest stands in

@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// path makes a PATH of one folder with the given programs, as shell scripts,
+// path makes a PATH of one directory with the given programs, as shell scripts,
 // beside the few ordinary ones that these use.
 func path(t *testing.T, scripts map[string]string) string {
 	t.Helper()

@@ -32,7 +32,7 @@ var (
 )
 
 // Install makes sure that the cache dir holds the pinned command line, and returns it.
-// npm fetches it (about 10 MB, once) and checks its digest; the folder's name
+// npm fetches it (about 10 MB, once) and checks its digest; the directory's name
 // is a digest of the recipe, so another version is another install. Two
 // processes may install at once: one waits for the other. A line on progress
 // says when there is something to wait for.
@@ -60,7 +60,7 @@ func Install(ctx context.Context, dir string, progress io.Writer) (*CLI, error) 
 	return &CLI{node: node, script: filepath.Join(home, script)}, nil
 }
 
-// build lets npm fill the folder dir.
+// build lets npm fill the directory dir.
 func build(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {

@@ -174,7 +174,7 @@ func (a *app) dataHome() (*datadir.Dir, error) {
 	return &datadir.Dir{Dir: filepath.Join(dir, "identities"), Now: a.now, Rand: a.rand}, nil
 }
 
-// dataHomeDir is $VACANCY_HOME, by default .vacancy in the user's own folder.
+// dataHomeDir is $VACANCY_HOME, by default .vacancy in the user's own directory.
 func (a *app) dataHomeDir() (string, error) {
 	if dir := a.env["VACANCY_HOME"]; dir != "" {
 		return filepath.Abs(dir)

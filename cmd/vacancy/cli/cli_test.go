@@ -56,7 +56,7 @@ func (r *randomness) Read(p []byte) (int, error) {
 func (s *shell) clock() time.Time { return time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC) }
 
 // run returns exit code, standard output and standard error, with the home
-// folder written as $VACANCY_HOME.
+// directory written as $VACANCY_HOME.
 func (s *shell) run(stdin string, args ...string) (int, string, string) {
 	s.t.Helper()
 	return s.runContext(context.Background(), stdin, args...)

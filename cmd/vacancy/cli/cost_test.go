@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// synthesized writes the templates of a small stage and returns their folder.
+// synthesized writes the templates of a small stage and returns their directory.
 func synthesized(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

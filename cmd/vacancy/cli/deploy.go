@@ -142,7 +142,7 @@ func (a *app) deploy(ctx context.Context, f deployFlags) error {
 	return d.finish(ctx, changed)
 }
 
-// checkout finds the project's folder: the working folder or one above it.
+// checkout finds the project's directory: the working directory or one above it.
 func (a *app) checkout() (string, error) {
 	at, err := os.Getwd()
 	if err != nil {
@@ -221,7 +221,7 @@ func (d *deployment) bootstrapped(ctx context.Context) error {
 			return hint(err)
 		}
 	}
-	// In a folder without cdk.json: CDK would build the stacks first, for nothing.
+	// In a directory without cdk.json: CDK would build the stacks first, for nothing.
 	dir, err := os.MkdirTemp("", "vacancy-bootstrap-")
 	if err != nil {
 		return err

@@ -196,7 +196,7 @@ func (d *deployment) dropsEdge(ctx context.Context, built *assembly.Assembly) (c
 // eventPause is between two looks at what the stacks do.
 const eventPause = 2 * time.Second
 
-// watched runs CDK in a folder and tells what happens to the stacks meanwhile, a
+// watched runs CDK in a directory and tells what happens to the stacks meanwhile, a
 // line per resource. Its error has the first cause and the state that the stacks are in.
 func (d *deployment) watched(ctx context.Context, dir string, stacks []string, args ...string) error {
 	watch, err := d.cloud.Watch(ctx, stacks...)

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// searchDir is the folder of the search index in a host's data directory. All in
+// searchDir is the directory of the search index in a host's data directory. All in
 // it is made from the data file, and can be made again.
 const searchDir = "search"
 
@@ -49,7 +49,7 @@ func (a *app) openFinding(ctx context.Context, dir, cluster string, host *localH
 	return &finding{search: host.OpenSearch(index), log: l, index: index}, nil
 }
 
-// openIndex opens the index in a folder. One that is damaged, or of another
+// openIndex opens the index in a directory. One that is damaged, or of another
 // format, is thrown away: nothing is lost, and a person would do the same.
 func openIndex(dir string, log *slog.Logger) (*bleve.Index, error) {
 	index, err := bleve.Open(dir)

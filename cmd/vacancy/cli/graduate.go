@@ -143,7 +143,7 @@ func (a *app) graduate(ctx context.Context, c *control, f graduateFlags, name st
 }
 
 // submit sends a request to the gate: through the admin socket of a data
-// folder, whose host may not run, or to the public handler of one elsewhere.
+// directory, whose host may not run, or to the public handler of one elsewhere.
 func (a *app) submit(ctx context.Context, c *control, sub graduation.Submission) (graduation.View, error) {
 	body, err := sub.Blob()
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 // listens elsewhere.
 const defaultListen = "127.0.0.1:8080"
 
-// dataFlag adds --data, the folder of a host's data.
+// dataFlag adds --data, the directory of a host's data.
 func dataFlag(fs *pflag.FlagSet, p *string) {
 	fs.StringVar(p, "data", "", "the host's data directory (default $VACANCY_HOME/host)")
 }
@@ -50,7 +50,7 @@ type localHost struct {
 	Store *bolt.Store
 }
 
-// openHost opens the host of a data directory that callers reach at url. A folder
+// openHost opens the host of a data directory that callers reach at url. A directory
 // that is not there is made.
 func (a *app) openHost(dir, url string, log *slog.Logger) (*localHost, error) {
 	if err := serve.EnsurePrivate(dir); err != nil {

@@ -81,7 +81,7 @@ func (a *app) rotateOperator(ctx context.Context, flag string) error {
 }
 
 // mint makes a stage's operator key and keeps it in the stage's record. The
-// record is written once before, so that a folder that cannot be written costs
+// record is written once before, so that a directory that cannot be written costs
 // no key.
 func (a *app) mint(ctx context.Context, c *cloud.Cloud, rec *stage.Record) (keyResult, error) {
 	records, err := a.stages()

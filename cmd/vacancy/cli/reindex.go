@@ -60,7 +60,7 @@ and searches go on over the old index meanwhile.`,
 
 // reindexResult is what reindex came to.
 type reindexResult struct {
-	Index         string `json:"index,omitempty"` // its folder or URL
+	Index         string `json:"index,omitempty"` // its directory or URL
 	Stage         string `json:"stage,omitempty"`
 	Registrations int    `json:"registrations,omitempty"`
 	Listed        int    `json:"listed,omitempty"`

@@ -37,7 +37,7 @@ func elsewhereFlags(fs *pflag.FlagSet, w *where) {
 	fs.StringVar(&w.stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
 }
 
-// remoteHost is a host that is not of this machine's data folders.
+// remoteHost is a host that is not of this machine's data directories.
 type remoteHost struct {
 	aws    bool
 	stage  string       // of aws

@@ -11,7 +11,7 @@ import (
 // Book is where i's calls to each target stand.
 func (i *Identity) Book() *filebook.Book { return &filebook.Book{Dir: i.ChainsDir()} }
 
-// writeChains puts what an import brought into a new folder.
+// writeChains puts what an import brought into a new directory.
 func (b *Bundle) writeChains(ctx context.Context, dir string) error {
 	book := &filebook.Book{Dir: dir}
 	for _, state := range b.Chains {

@@ -1,8 +1,8 @@
 // Package datadir keeps the identities of the person at this machine: for each
-// a folder with its key, its logbook, its card and where its calls stand.
+// a directory with its key, its logbook, its card and where its calls stand.
 //
 //	$VACANCY_HOME/identities/NAME/   0700
-//	    key.json                     0600, the seed in the clear: the folder's owner is the vacant
+//	    key.json                     0600, the seed in the clear: the directory's owner is the vacant
 //	    logbook.jsonl                the reference's disk form
 //	    card.json                    the signed card, if there is one
 //	    chains/<target id>.json      kept by dispatch/filebook
@@ -34,7 +34,7 @@ const (
 	chainsDir    = "chains"
 )
 
-// Dir is the folder of all identities.
+// Dir is the directory of all identities.
 type Dir struct {
 	Dir  string
 	Now  func() time.Time
@@ -54,11 +54,11 @@ func (i *Identity) ID() identity.ID { return i.Key.ID() }
 // KeyFile is the path of the key.
 func (i *Identity) KeyFile() string { return filepath.Join(i.Dir, keyFile) }
 
-// ChainsDir is the folder for dispatch/filebook.
+// ChainsDir is the directory for dispatch/filebook.
 func (i *Identity) ChainsDir() string { return filepath.Join(i.Dir, chainsDir) }
 
 // CheckName refuses what cannot be the name of an identity, which is also the
-// name of its folder: 1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot.
+// name of its directory: 1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot.
 func CheckName(name string) error {
 	bad := name == "" || len(name) > 64 || name[0] == '.' || strings.IndexFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
@@ -77,7 +77,7 @@ func (h *Dir) Names() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		// A folder that begins with a dot is one that was never finished.
+		// A directory that begins with a dot is one that was never finished.
 		if e.IsDir() && CheckName(e.Name()) == nil {
 			names = append(names, e.Name())
 		}

@@ -89,7 +89,7 @@ func parseSeed(path string, b []byte) (*identity.Key, error) {
 	return identity.KeyFromSeed(b)
 }
 
-// importReference reads the folder ~/.vacant/NAME of the reference.
+// importReference reads the directory ~/.vacant/NAME of the reference.
 func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 	key, err := referenceKey(dir, seed, stdin)
 	if err != nil {

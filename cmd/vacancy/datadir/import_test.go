@@ -16,7 +16,7 @@ import (
 
 const idB = "29acbae141bccaf0b22e1a94d34d0bc7361e526d0bfe12c89794bc9322966dd7"
 
-// write makes a folder with files and returns its path.
+// write makes a directory with files and returns its path.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

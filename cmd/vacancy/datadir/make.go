@@ -14,7 +14,7 @@ import (
 // Make makes the identity of a name from b, whose key must be set; an empty
 // logbook gets its GENESIS.
 //
-// All files are written and synced in a folder of another name, which is then
+// All files are written and synced in a directory of another name, which is then
 // renamed: after a crash there is a whole identity or none. A name that is
 // taken is refused before the key is written, and the rename refuses it again.
 func (h *Dir) Make(ctx context.Context, name string, b Bundle) (*Identity, error) {
@@ -107,7 +107,7 @@ func (b *Bundle) write(ctx context.Context, dir string) error {
 }
 
 // Free says whether WriteNew could make a file at path: it is not there, and
-// its folder is.
+// its directory is.
 func Free(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return inTheWay(path)

@@ -92,7 +92,7 @@ func (r Record) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("stage", r.Stage), slog.String("region", r.Region), slog.String("account", r.Account), slog.String("url", r.URL))
 }
 
-// Records is the folder of all records.
+// Records is the directory of all records.
 type Records struct{ Dir string }
 
 // path is the file of a stage, whose name must have been checked.

@@ -24,7 +24,7 @@ type Restored struct {
 const restoredPage = 50
 
 // restored serves POST /v1/admin/restored?cursor=: what the host keeps came back from
-// a backup (hosted.Restored).
+// a backup (vacants.Directory.Restored).
 func (d *api) restored(w http.ResponseWriter, r *http.Request) error {
 	if err := noBody(r); err != nil {
 		return err

@@ -31,7 +31,7 @@ type Config struct {
 	Vault  custody.Vault
 	Now    func() time.Time
 	// Retention is how long the host keeps text keys after their day;
-	// texts.MinRetention if 0.
+	// textkeys.MinRetention if 0.
 	Retention time.Duration
 	// Log gets a line for each page of Pages; nil: none.
 	Log *slog.Logger

@@ -50,7 +50,7 @@ const pageLimit = 256
 // It gives out what a check needs and nothing else: of documents the names, the
 // vacants, what the registry and its log keep, the text keys and the host's identity; of
 // sealed boxes it opens those of text keys, never one with a seed. It is for the
-// operator alone: wrap it in account.Keyed.
+// operator alone: wrap it in admin.RequireKey.
 func Pages(c Config) http.Handler {
 	p := &pages{c}
 	get := func(answer func(*http.Request) (any, error)) httpapi.Methods {

@@ -152,7 +152,7 @@ func sound(in *request) error {
 	return nil
 }
 
-// refusal is what account.Fail writes, for where no handler runs.
+// refusal is what httpapi.Fail writes, for where no handler runs.
 func refusal(err error) response {
 	w := &plain{header: http.Header{}}
 	httpapi.Fail(w, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Function is one of the host's functions: the name of its folder.
+// Function is one of the host's functions: the name of its directory.
 type Function string
 
 // The functions.

@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// folder is a data directory with a short path, as a socket needs it.
+// directory is a data directory with a short path, as a socket needs it.
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vacancy")

@@ -52,8 +52,8 @@ func intrude(w io.Writer, dir string) {
 	}
 }
 
-// Another user of the machine gets nothing: the folder keeps them out, and if
-// somebody opens the folder the files in it do.
+// Another user of the machine gets nothing: the directory keeps them out, and if
+// somebody opens the directory the files in it do.
 func TestAnotherUserGetsNothing(t *testing.T) {
 	if os.Getuid() != 0 {
 		// Only root can become somebody else. The modes that keep others out are

@@ -34,7 +34,7 @@ func SealEvery(ctx context.Context, l *translog.Log, every time.Duration, log *s
 	}
 }
 
-// SealHandler answers account's POST /v1/admin/log/seal.
+// SealHandler serves POST /v1/admin/log/seal.
 func SealHandler(l *translog.Log) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := l.Seal(r.Context())

@@ -17,7 +17,7 @@ import (
 
 // tokenName is the file that tells a client where the admin socket listens on
 // loopback, and the token that opens it: two lines. Its mode is 0600; on
-// Windows, where modes mean nothing, the folder lies in the user's profile.
+// Windows, where modes mean nothing, the directory lies in the user's profile.
 const tokenName = "control.token"
 
 // tokenSize in bytes: not to be guessed by whoever reaches the port.

@@ -45,7 +45,7 @@ type Config struct {
 	Operator  admin.Checker
 	Stage     string        // told at GET /v1/admin/host; "" outside a stage
 	Version   string        // of Vacancy, told there too
-	Retention time.Duration // of texts; texts.MinRetention if 0
+	Retention time.Duration // of texts; textkeys.MinRetention if 0
 	Log       *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader // safe for concurrent use

@@ -64,7 +64,7 @@ func listenSocket(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be made", path)
 	}
-	// Between these two lines the folder's mode keeps others out.
+	// Between these two lines the directory's mode keeps others out.
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
 		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be made private", path)

@@ -29,7 +29,7 @@ type Config struct {
 	Vault  custody.Vault // opens text keys, and seeds unless it withholds them
 	Now    func() time.Time
 	// Retention is how long the host keeps text keys after their day;
-	// texts.MinRetention if 0.
+	// textkeys.MinRetention if 0.
 	Retention time.Duration
 	// Found is told each finding, in the order of the rows as far as a pair's
 	// two streams allow. An error ends the check.

@@ -58,7 +58,7 @@ type Config struct {
 	// vacants ids, and returns what lets go of it. It is taken before the turn in
 	// the chain of events. It may be nil.
 	LockVacants func(ctx context.Context, ids ...identity.ID) (release func(), err error)
-	// Wait sleeps between tries, or ends early with ctx; pause.For if nil.
+	// Wait sleeps between tries, or ends early with ctx; retry.Sleep if nil.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 

@@ -198,7 +198,7 @@ const (
 )
 
 // CheckName says whether name can name a vacant: 1 to 64 of A-Z a-z 0-9 . _ -,
-// no dots alone (it is a folder's name too), and not what reads as an id.
+// no dots alone (it is a directory's name too), and not what reads as an id.
 func CheckName(name string) error {
 	_, err := identity.ParseID(name)
 	switch {

@@ -90,7 +90,7 @@ var (
 
 // CheckKey refuses what is not a key of every adapter: one or more names joined
 // by '/', each of 1 to 128 lower-case letters, digits, '.', '_' and '-', not
-// beginning or ending with '.'. So no key leaves a folder, two keys are never
+// beginning or ending with '.'. So no key leaves a directory, two keys are never
 // one file where file systems fold case, and none needs escaping in a URL.
 func CheckKey(key string) error {
 	if key == "" || len(key) > MaxKey {

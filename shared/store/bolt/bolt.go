@@ -260,7 +260,7 @@ func (s *Store) closeFile(err error) error {
 
 func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
-		return nil // folders cannot be synced there
+		return nil // directories cannot be synced there
 	}
 	d, err := os.Open(path)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Fetch installs DynamoDB Local into the cache and prints its folder, so that
+// Fetch installs DynamoDB Local into the cache and prints its directory, so that
 // a test run can download it while its earlier stages run.
 package main
 

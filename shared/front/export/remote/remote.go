@@ -35,7 +35,7 @@ type Config struct {
 	// redirect.
 	HTTP *http.Client
 	URL  string // of the export handler, without a slash at its end
-	// Wait sleeps between tries, or ends early with its context; pause.For if
+	// Wait sleeps between tries, or ends early with its context; retry.Sleep if
 	// nil.
 	Wait func(context.Context, time.Duration) error
 }

@@ -102,8 +102,8 @@ func (x *index) newest(ctx context.Context) (*copied, snapshot.Version, error) {
 	return c, version, err
 }
 
-// open opens the index in a folder, which it removes if that fails; a new index
-// if no folder is given.
+// open opens the index in a directory, which it removes if that fails; a new index
+// if no directory is given.
 func (x *index) open(version snapshot.Version, folder string) (*copied, error) {
 	if folder == "" {
 		var err error

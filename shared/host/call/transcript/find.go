@@ -13,7 +13,7 @@ import (
 )
 
 // minPrefix is how many hex digits are taken for the beginning of an id, as
-// hosted.Find does.
+// vacants.Find does.
 const minPrefix = 4
 
 // end is one end of a pair as a person names it: an id, or how it begins.

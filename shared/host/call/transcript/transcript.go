@@ -62,7 +62,7 @@ type Decision struct {
 	Took     time.Duration // whole milliseconds
 }
 
-// Opener opens texts; texts.Reader is one.
+// Opener opens texts; textkeys.Reader is one.
 type Opener interface {
 	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
 }

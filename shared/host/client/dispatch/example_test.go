@@ -14,7 +14,7 @@ import (
 )
 
 // The best vacant for some work is found at a registry and called. What was
-// signed is kept in a folder, so that a program that was interrupted gets its
+// signed is kept in a directory, so that a program that was interrupted gets its
 // answer by asking the same again.
 func Example() {
 	key, err := identity.NewKey(rand.Reader) // a program keeps its own

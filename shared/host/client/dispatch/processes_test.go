@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/filebook"
 )
 
-// childEnv makes this test binary a caller: the URL of the host, the folder of
+// childEnv makes this test binary a caller: the URL of the host, the directory of
 // the chains and the number of calls.
 const childEnv = "VACANCY_TEST_CALLER"
 

@@ -44,7 +44,7 @@ const (
 	atOnce = 4
 )
 
-// Vacants reads the records and the plans of hosted vacants; *hosted.Vacants does.
+// Vacants reads the records and the plans of hosted vacants; *vacants.Directory does.
 type Vacants interface {
 	Get(ctx context.Context, id identity.ID) (vacants.Record, error)
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
@@ -57,7 +57,7 @@ type Registry interface {
 	GetMany(ctx context.Context, ids []identity.ID) ([]registry.Registration, error)
 }
 
-// Texts opens the texts of rows; *texts.Keys does. Safe for concurrent use.
+// Texts opens the texts of rows; *textkeys.Keys does. Safe for concurrent use.
 type Texts interface {
 	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
 }

@@ -155,7 +155,7 @@ func (h *fixture) call(s identity.Signer, to identity.ID, n int) error {
 		e.Seq, e.Prev = last.Seq, last.Hash
 	}
 	for range n {
-		h.time = h.time.Add(11 * time.Second) // beyond observed.Every
+		h.time = h.time.Add(11 * time.Second) // beyond callstats.Every
 		e.Seq, e.Time = e.Seq+1, h.time
 		if _, err := e.Sign(h.Context(), s); err != nil {
 			return err

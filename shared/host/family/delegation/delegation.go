@@ -39,7 +39,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Vacants are the vacants of this host: hosted.Vacants. Safe for concurrent use.
+// Vacants are the vacants of this host: *vacants.Directory. Safe for concurrent use.
 type Vacants interface {
 	// Plan is read from the store.
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)

@@ -31,7 +31,7 @@ type Child struct {
 	Median            time.Duration
 }
 
-// Kin are the vacants of a host, by their parents: hosted.Vacants.
+// Kin are the vacants of a host, by their parents: *vacants.Directory.
 type Kin interface {
 	Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]vacants.Record, string, error)
 }

@@ -79,7 +79,7 @@ type Config struct {
 	// Running says at which step the run of an open attempt is that goes on
 	// elsewhere, "" where that cannot be said; nil: nobody knows.
 	Running func(ctx context.Context, a *Attempt) gate.StepName
-	// Wait sleeps between tries, or ends early with ctx; pause.For if nil.
+	// Wait sleeps between tries, or ends early with ctx; retry.Sleep if nil.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 

@@ -47,7 +47,7 @@ type Requests struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader
-	// Wait sleeps between tries, or ends early with ctx; pause.For if nil.
+	// Wait sleeps between tries, or ends early with ctx; retry.Sleep if nil.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 

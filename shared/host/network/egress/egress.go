@@ -23,7 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Vacants tells whom the host hosts, at most a second ago; *hosted.Vacants does.
+// Vacants tells whom the host hosts, at most a second ago; *vacants.Directory does.
 type Vacants interface {
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
 }

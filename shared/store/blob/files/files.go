@@ -1,4 +1,4 @@
-// Package files keeps blobs as files of one folder, which any number of
+// Package files keeps blobs as files of one directory, which any number of
 // processes of a machine may share.
 //
 // The invariant: the file of a key is always one whole version, because a new
@@ -25,18 +25,18 @@ import (
 )
 
 const (
-	// objects, incoming and lock are what the folder holds.
+	// objects, incoming and lock are what the directory holds.
 	objects  = "objects"
 	incoming = "incoming"
 	lock     = "lock"
-	// folder marks the names of folders, as '%' is in no key: so "a" and
+	// directory marks the names of directories, as '%' is in no key: so "a" and
 	// "a/b" are both keys, as they are in S3.
 	folder = "%"
 	// abandoned is the age of a half-written file whose writer is gone.
 	abandoned = 24 * time.Hour
 )
 
-// Files are the blobs of one folder.
+// Files are the blobs of one directory.
 type Files struct {
 	dir string
 	// turn holds one token: writers of this process wait for it in line,
@@ -44,7 +44,7 @@ type Files struct {
 	turn chan struct{}
 }
 
-// Open makes the folder if it is absent, for the user alone, and removes what
+// Open makes the directory if it is absent, for the user alone, and removes what
 // writers left half-written there long ago by the clock now.
 func Open(dir string, now time.Time) (*Files, error) {
 	for _, name := range []string{objects, incoming} {
@@ -161,7 +161,7 @@ func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size
 	return tag, nil
 }
 
-// acquire waits until this is the one writer of the folder.
+// acquire waits until this is the one writer of the directory.
 func (f *Files) acquire(ctx context.Context) (release func(), err error) {
 	// A free turn is taken by chance even after the end.
 	if err := ctx.Err(); err != nil {
@@ -232,7 +232,7 @@ func (f *Files) settle(aside, path string) error {
 	return errors.Join(errs...)
 }
 
-// makeFolders makes dir, which is top or below, and returns the folders whose
+// makeFolders makes dir, which is top or below, and returns the directories whose
 // names in their parents are new: the parents to sync.
 func makeFolders(top, dir string) (parents []string, err error) {
 	for at := dir; at != top; at = filepath.Dir(at) {

@@ -111,7 +111,7 @@ func TestWhatWritersLeftHalfWrittenIsRemovedADayLater(t *testing.T) {
 func TestAnObjectThatCannotBeReadIsUnavailableAndNotAbsent(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
-	// A folder in the place of a file: it opens and does not read, for any user.
+	// A directory in the place of a file: it opens and does not read, for any user.
 	if err := os.MkdirAll(filepath.Join(dir, "objects", "key"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ const maxFile = 64 << 20
 // lock waiters cannot be left when ctx ends; polling can.
 const pollPause = 5 * time.Millisecond
 
-// Book is a dispatch.Book over the folder Dir, which is made (0700) when it is
+// Book is a dispatch.Book over the directory Dir, which is made (0700) when it is
 // needed. Safe for concurrent use, also by other processes.
 type Book struct {
 	Dir string

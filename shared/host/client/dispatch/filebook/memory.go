@@ -17,7 +17,7 @@ import (
 // No target has it: theirs are 64 hexadecimal digits.
 const known = "known"
 
-// Change implements dispatch.Memory. The folder is one identity's, as it is for
+// Change implements dispatch.Memory. The directory is one identity's, as it is for
 // the states of its calls.
 func (b *Book) Change(ctx context.Context, _ identity.ID, f func(*dispatch.Remembered) bool) error {
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {

@@ -50,7 +50,7 @@ type Index struct {
 }
 
 const (
-	// store is the folder of the segments, where scorch's own copies put it.
+	// store is the directory of the segments, where scorch's own copies put it.
 	store = "store"
 	// format is raised when the terms change: an index of another format is
 	// refused, and made again by whoever opens it.
@@ -105,7 +105,7 @@ func open(path string) (*Index, error) {
 	return x, nil
 }
 
-// openError tells an index that another process has, and a folder that cannot
+// openError tells an index that another process has, and a directory that cannot
 // be used, from one that is damaged and has to be made again.
 func openError(err error) error {
 	if problem.Is(err, problem.Damaged) {

@@ -145,7 +145,7 @@ func TestADamagedFolderIsNoEmptyIndexWithAMark(t *testing.T) {
 	}
 }
 
-// unpack writes an archive's files below a new folder.
+// unpack writes an archive's files below a new directory.
 func unpack(t *testing.T, archive io.Reader) string {
 	t.Helper()
 	dir := t.TempDir()

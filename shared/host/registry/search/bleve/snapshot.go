@@ -15,7 +15,7 @@ import (
 )
 
 // Snapshot writes the index as it is now as a tar of regular files, which Open
-// opens once they are in a folder. The index stays in use meanwhile.
+// opens once they are in a directory. The index stays in use meanwhile.
 func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
 	return x.using(func() (err error) {
 		r := x.scorch.CopyReader()

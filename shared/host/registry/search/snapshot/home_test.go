@@ -38,7 +38,7 @@ func (s text) Snapshot(_ context.Context, w io.Writer) error {
 func (s text) Mark(context.Context) (string, error) { return "mark of " + string(s), nil }
 func (s text) Count(context.Context) (int, error)   { return len(s), nil }
 
-// read gives what a loaded folder holds, "" for none.
+// read gives what a loaded directory holds, "" for none.
 func read(t *testing.T, dir string) string {
 	t.Helper()
 	if dir == "" {
@@ -71,7 +71,7 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{t: t, blobs: &faulty{Blobs: f, at: -1}, now: time.Now()}
 }
 
-// process is what one process has: a folder of its own.
+// process is what one process has: a directory of its own.
 func (h *fixture) process() (*snapshot.Snapshots, string) {
 	dir := h.t.TempDir()
 	return snapshot.New(snapshot.Config{

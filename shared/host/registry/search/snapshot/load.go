@@ -93,7 +93,7 @@ func extract(t *tar.Reader, dir string, room int64) error {
 			return unpacking(err)
 		}
 		if h.Typeflag == tar.TypeDir {
-			continue // a file makes its folders
+			continue // a file makes its directories
 		}
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) {
 			return damaged(fmt.Errorf("the archive holds %q of type %q", h.Name, h.Typeflag))

@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Prefix is where all blobs of this package are, in whatever bucket or folder.
+// Prefix is where all blobs of this package are, in whatever bucket or directory.
 const Prefix = "search/"
 
 const manifestKey = Prefix + "manifest.json"
@@ -61,7 +61,7 @@ type Config struct {
 	Blobs blob.Blobs
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// Dir is a folder of this process alone: archives on their way out and
+	// Dir is a directory of this process alone: archives on their way out and
 	// loaded indexes are in it, each under a fresh name.
 	Dir string
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Memory is a folder with the checkpoint that was verified last of each host, as
+// Memory is a directory with the checkpoint that was verified last of each host, as
 // the signed note that it is. Without it a host could show everybody another
 // past each time.
 type Memory struct{ Dir string }
