@@ -25,13 +25,13 @@ func (a *app) chainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chain FROM TO",
 		Short: "Show the history of a caller and a hosted vacant",
-		Long: `Tell what FROM said to TO, a vacant hosted here, and what became of each call, in
-order. Each is a name, an id or the beginning of an id: FROM one of your identities
-or of a hosted vacant, TO of a hosted vacant. Call 2.7 is the seventh call after the
-second reset. Texts whose key is destroyed show as (sealed). Times are UTC.
+		Long: `Show the calls of FROM to TO in order, with the outcome of each. TO is a vacant hosted
+here, FROM is one of your identities or a hosted vacant; both are given by name, id or
+the beginning of an id. Call 2.7 is the seventh call after the second reset. Texts whose
+key was destroyed show as (sealed). Times are UTC.
 
-Of a host elsewhere it is read here: with --host URL over the pages that its control
-plane exports, with --host aws from the stage's tables, with your own credentials.
+For another host the history is read with --host URL from the pages of its operator's
+API, or with --host aws from the stage's tables with your AWS credentials.
 
 With --json each entry is an object on a line of its own.`,
 		Example: `  vacancy chain default demo

@@ -16,14 +16,13 @@ func (a *app) childrenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "children PARENT",
 		Short: "List the children of a vacant, with the outcome of its calls",
-		Long: `Show the children of a hosted vacant by name: by which path each came to be, whether
-it is closed, and how its parent's calls to it went.
+		Long: `List the children of a hosted vacant by name, with the path by which each was created,
+whether it is closed, and the outcome of its parent's calls.
 
-Calls are all that the child ever accepted of its parent. Of the newest 50 that are
-decided it shows how many failed, by a fault or for want of time, and how long one of
-the others took that is in the middle (p50, in whole milliseconds). A child that is
-asleep, sunk or gone is not even asked, so such a delegation is no call: "cannot
-answer" says that the plan of its parent goes without it.`,
+"Calls" counts all calls that the child accepted from its parent. Of the last 50 decided
+calls it shows how many failed, and the median latency of the others (p50, in whole
+milliseconds). A child that is asleep, sunk or deleted is not called at all: "cannot
+answer" means that its parent's plan runs without it.`,
 		Example: `  vacancy children lawfirm
   vacancy children lawfirm --json`,
 		GroupID: groupHost,

@@ -18,14 +18,14 @@ func (a *app) deleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete VACANT",
 		Short: "Delete an archived vacant and its key",
-		Long: `Destroy what a vacant that is archived is made of: its sealed key, its card and where its
-own calls to others stood. Nobody can ever sign as it again, unless its key was exported
-before: "vacancy export VACANT --host local".
+		Long: `Delete an archived vacant: its sealed key, its card and the state of its own calls.
+Nobody can sign as it again, unless its key was exported before ("vacancy export VACANT
+--host local").
 
-What was said to it stays on record, and so does its logbook, whose last entry says that
-it was deleted. Its id and its name are never given away again; calls are refused with
-410 as before. A backup of the host's data holds the key as long as it is kept. Broken
-off, the same command goes on; given again, it does nothing.`,
+The calls it received and its logbook stay, and the logbook's last entry records the
+deletion. Its id and name are never used again, and calls are refused with 410. A backup
+of the host's data keeps the key for as long as the backup is kept. After an interruption
+the same command continues; repeating it has no effect.`,
 		Example: `  vacancy delete demo
   vacancy delete demo --yes
   vacancy delete demo --host aws --stage prod`,

@@ -77,16 +77,15 @@ func (a *app) gateSetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set",
 		Short: "Set the policy of the gate",
-		Long: `Set the policy of the gate, of the host or of a tenant; what is not given stays as it
-is. Attempts that have begun are judged by the policy of then, which is kept with each.
+		Long: `Set the policy of the gate, for the host or for a tenant. Values that are not given are
+left unchanged. Each attempt keeps the policy under which it began.
 
---mode default takes evidence that is missing for what it is, and goes on. Strict
-refuses then, and counts a tenant or owner in common as well, and a substrate in common
-with a sibling. That is severe: of a parent that answers by a plan, and has no substrate
-put the answers together, neither substrate nor style is known, so strict refuses all
-its children; and so it does one that has not yet given 50 answers. Reference compares
-the child with its parent alone, as the reference does. --detector zeros switches the
-collusion check off, and the host says so whenever it starts.`,
+--mode default ignores missing evidence. strict refuses when evidence is missing, and
+also counts a common tenant or owner, and a substrate shared with a sibling. strict
+therefore refuses every child of a composite whose plan has no combining substrate
+(neither substrate nor style of such a parent is known), and every child with fewer than
+50 answers. reference compares the child with its parent only, as the reference does.
+--detector zeros switches the collusion check off; the host warns about it at every start.`,
 		Example: `  vacancy gate set --limit 5
   vacancy gate set --mode strict --threshold 0.5
   vacancy gate set --tenant acme --limit 1`,

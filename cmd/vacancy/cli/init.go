@@ -15,10 +15,10 @@ func (a *app) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init NAME",
 		Short: "Create or import an identity",
-		Long: `Make an identity: a new key, readable by you only, and a logbook that begins
+		Long: `Create an identity: a new key, readable by you only, and a logbook that begins
 with a signed GENESIS entry. An identity is never overwritten.
 
---import brings one along. Its PATH is one of
+--import takes an existing one. PATH is one of
   a seed            a file of 64 hex digits or of 32 bytes, or - for standard input
   a reference home  the folder ~/.vacant/NAME of the Python reference: key, logbook
                     and envelope_state.json, so that the next call continues the chain

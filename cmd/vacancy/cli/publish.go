@@ -150,8 +150,8 @@ func (a *app) unpublishCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unpublish NAME",
 		Short: "Remove a vacant from search",
-		Long: `Take a vacant out of search, from the next query on: an event of its own key says that
-nobody is to find it. Who knows it calls it as before. It can be published again.`,
+		Long: `Remove a vacant from search results, from the next query on, by an event that its own
+key signs. Callers that know its id can still call it. It can be published again.`,
 		Example: `  vacancy unpublish demo
   vacancy unpublish alice --registry https://vacancy.example`,
 		GroupID: groupHost,

@@ -26,7 +26,7 @@ func stateChanges() []stateChange {
 			long:     "Close a vacant for good: its state becomes SUNK, calls are refused with 410, and there\nis no way back. What it said stays on record.",
 			question: "%s will never take a call again. Type its name to sink it:"},
 		{verb: "archive", short: "Put a sunk vacant away",
-			long:     "Put a sunk vacant away: its state becomes ARCHIVED, the last one.",
+			long:     "Archive a sunk vacant: its state becomes ARCHIVED, which is final.",
 			question: "%s will be archived, and can only be deleted then. Type its name:"},
 	}
 }
