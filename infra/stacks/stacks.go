@@ -29,15 +29,6 @@ type Stacks struct {
 	Data, Watch, Functions, Edge awscdk.Stack
 }
 
-// All lists the stacks in the order of their deployment.
-func (s Stacks) All() []awscdk.Stack {
-	all := []awscdk.Stack{s.Data, s.Watch, s.Functions}
-	if s.Edge != nil {
-		all = append(all, s.Edge)
-	}
-	return all
-}
-
 // NewApp is an app without what would differ from one synthesis to the next:
 // traces, a tree for tools, figures for AWS. It writes into dir, or where the
 // CDK's command line says.
