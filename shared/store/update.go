@@ -39,7 +39,7 @@ type Updater struct {
 // The error is that of decide, or of the last commit. Update never runs decide
 // again while the outcome of a commit is unknown.
 func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx *Tx) error) error {
-	ctx, cancel := withPatience(ctx)
+	ctx, cancel := WithPatience(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
 		id, err := u.NewWriteID()
@@ -97,7 +97,9 @@ func (u Updater) wait(ctx context.Context, d time.Duration) error {
 	return u.Wait(ctx, d)
 }
 
-func withPatience(ctx context.Context) (context.Context, context.CancelFunc) {
+// WithPatience gives ctx a deadline of DefaultPatience if it has none. Callers
+// that wait for a lock before an Update use it, so that the wait is bounded too.
+func WithPatience(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}

@@ -342,6 +342,35 @@ func TestReviewsAreKeptWithTheRegistration(t *testing.T) {
 	}
 }
 
+// overtaken lets another writer go first, once.
+type overtaken struct {
+	store.Store
+	first func()
+}
+
+func (o *overtaken) Commit(ctx context.Context, writes ...store.Write) error {
+	if first := o.first; first != nil {
+		o.first = nil
+		first()
+	}
+	return o.Store.Commit(ctx, writes...)
+}
+
+func TestAnEditThatAnotherWriterMadeFirstReturnsTheStoredVersion(t *testing.T) {
+	home, k := memory.New(), key(1)
+	s := reputation.NewState(start)
+	mustPublish(t, open(home, newClock()), k, draft{})
+	slow := &overtaken{Store: home, first: func() {
+		if _, err := open(home, newClock()).SetReputation(t.Context(), k.ID(), s); err != nil {
+			t.Error(err)
+		}
+	}}
+	g, err := open(slow, newClock()).SetReputation(t.Context(), k.ID(), s)
+	if stored := get(t, open(home, newClock()), k.ID()); err != nil || g.DocVersion != stored.DocVersion {
+		t.Errorf("SetReputation() = version %d, %v, want %d as stored", g.DocVersion, err, stored.DocVersion)
+	}
+}
+
 func TestTheStateOfAHostedVacantIsTheHostsToSay(t *testing.T) {
 	home, k := memory.New(), key(1)
 	r := open(home, newClock())

@@ -97,6 +97,7 @@ func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registrati
 	var g Registration
 	written := false
 	err := r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		written = false // of an earlier try, which another writer overtook
 		g, err = r.registration(ctx, id)
 		switch {
 		case err != nil:
@@ -152,6 +153,8 @@ func (r *Registry) AddManifest(ctx context.Context, m composite.Manifest) error 
 	if err := m.Verify(); err != nil {
 		return err
 	}
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
 	release, err := r.hold(ctx, m.ParentID, m.ChildID)
 	if err != nil {
 		return err

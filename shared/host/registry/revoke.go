@@ -29,6 +29,8 @@ type Revocation struct {
 // vacant need not be registered: the holder of any key may declare it
 // untrusted. The refusals are those of Publish that apply.
 func (r *Registry) Revoke(ctx context.Context, v Revocation) (Receipt, error) {
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
 	release, err := r.hold(ctx, v.ID)
 	if err != nil {
 		return Receipt{}, err

@@ -129,6 +129,8 @@ func (v *Directory) restored(ctx context.Context, n named) (open bool, err error
 // that decide returns are one commit; no entry means that nothing changes.
 // decide runs again after a conflict, until ctx ends.
 func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
 	done, err := v.logs.Lock(ctx, id)
 	if err != nil {
 		return Record{}, err

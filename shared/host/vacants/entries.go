@@ -31,6 +31,8 @@ func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside 
 	for i := range all {
 		ids[i] = all[i].ID
 	}
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
 	done, err := v.logs.Lock(ctx, ids...)
 	if err != nil {
 		return err

@@ -58,6 +58,8 @@ func (v *Directory) SetPlan(ctx context.Context, id identity.ID, p plan.Plan) (R
 	if err := v.offered(&p); err != nil {
 		return Record{}, p, err
 	}
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
 	done, err := v.logs.Lock(ctx, id)
 	if err != nil {
 		return Record{}, p, err

@@ -59,6 +59,8 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.M
 	if err != nil {
 		return Record{}, none, err
 	}
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
 	// Of another host with this store, or of a command that was given again.
 	if r, m, err := v.birthEntry(ctx, &s); err != nil || !r.ID.IsZero() {
 		return r, m, err

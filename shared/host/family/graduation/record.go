@@ -100,6 +100,7 @@ func (s *Service) end(ctx context.Context, id ID, decide func(*Status) error) (S
 	var st Status
 	ended := false
 	err := s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		ended = false // by an earlier try, which another writer overtook
 		st, err = s.read(ctx, id)
 		if err != nil || st.Phase != Open {
 			return err
