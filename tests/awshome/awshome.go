@@ -89,12 +89,8 @@ func (h *Home) Store(endpoint string, opts ...func(*dynamodb.Options)) *dynamo.S
 // substrates that kinds adds to those of every home.
 func (h *Home) Open(tb testing.TB, s store.Store, now func() time.Time, kinds substrate.Kinds) *serve.Server {
 	tb.Helper()
-	all := serve.NewSubstrates(false)
-	for name, kind := range kinds {
-		all.Kinds[name] = kind
-	}
 	server, err := serve.Config{
-		Store: s, Vault: h.Vault, Substrates: all, URL: URL, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
+		Store: s, Vault: h.Vault, Substrates: kinds, URL: URL, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
 	}.Open()
 	if err != nil {
 		tb.Fatal(err)

@@ -63,7 +63,7 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 		t.Fatal(err)
 	}
 	home := serve.Config{
-		Store: memory.New(), Vault: vault, Substrates: serve.NewSubstrates(true), URL: "https://" + authority,
+		Store: memory.New(), Vault: vault, AllowLoopback: true, URL: "https://" + authority,
 		Identity: k.self, Log: slog.New(slog.DiscardHandler), Now: h.clock, Rand: rand.Reader, TrustedHost: true,
 	}
 	if h.Server, err = home.Open(); err != nil {

@@ -78,7 +78,7 @@ func (h *keyedHost) start(ts *testscript.TestScript) {
 	h.server = httptest.NewServer(mux)
 	ts.Defer(func() { h.server.Close(); _ = h.file.Close() })
 	server, err := serve.Config{
-		Store: h.file, Vault: vault, Substrates: serve.NewSubstrates(true), URL: h.server.URL, Operator: h.keys, Stage: "story",
+		Store: h.file, Vault: vault, AllowLoopback: true, URL: h.server.URL, Operator: h.keys, Stage: "story",
 		Log: log, Now: time.Now, Rand: rand.Reader,
 		// In a story everybody elsewhere is at home.
 		Probe: func(context.Context, string) error { return nil },

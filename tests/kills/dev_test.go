@@ -163,7 +163,7 @@ func (h *devTarget) aside(t *testing.T, now func() time.Time) (*serve.Server, *c
 	}
 	script := calltest.NewScript(file)
 	server, err := serve.Config{
-		Store: script, Vault: vault, Substrates: serve.NewSubstrates(true), URL: "http://127.0.0.1:8080",
+		Store: script, Vault: vault, AllowLoopback: true, URL: "http://127.0.0.1:8080",
 		Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
 	}.Open()
 	if err != nil {

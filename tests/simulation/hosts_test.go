@@ -87,7 +87,7 @@ func (w *world) around(ctx context.Context, op calltest.Op, do func(context.Cont
 }
 
 // behave is what the vacant does. What must never run is noticed here.
-func (w *world) behave(ctx context.Context, e envelope.Envelope) (envelope.Message, error) {
+func (w *world) behave(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	h := e.Hash()
 	w.ran(taskOf(ctx), h)
 	v := w.pause(ctx, working, "work")

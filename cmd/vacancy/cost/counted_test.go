@@ -46,7 +46,7 @@ func oneCall(t *testing.T, text string) *counted {
 		log.Reset()
 		c.counter.Reset()
 		server, err := serve.Config{
-			Store: home.Store(home.Endpoint, c.counter.Option), Vault: home.Vault, Substrates: serve.NewSubstrates(false), URL: awshome.URL,
+			Store: home.Store(home.Endpoint, c.counter.Option), Vault: home.Vault, URL: awshome.URL,
 			Log: slog.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "message"})), Now: time.Now, Rand: rand.Reader,
 		}.Open()
 		if err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -50,13 +51,10 @@ func newTestServer(t testing.TB, change ...func(*admin.Config)) *testServer {
 		t.Fatal(err)
 	}
 	h := &testServer{store: memory.New(), log: &bytes.Buffer{}}
-	v, _, err := vacants.NewWithRegistry(vacants.Config{
-		Store: h.store, Vault: vault, Now: func() time.Time { return at }, Rand: rand.Reader,
-		URL: "http://127.0.0.1:8080", Substrates: substrate.Kinds{echo.Kind: echo.New, plan.Kind: echo.New},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := hosttest.NewVacants(t, h.store, func() time.Time { return at }, "http://127.0.0.1:8080", vacants.Config{
+		Vault:      vault,
+		Substrates: substrate.Kinds{echo.Kind: echo.New, plan.Kind: echo.New},
+	})
 	c := admin.Config{Vacants: v, Host: admin.SocketHost, Log: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	for _, f := range change {
 		f(&c)

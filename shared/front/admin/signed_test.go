@@ -159,7 +159,7 @@ func TestAParentChoosesNoEndpointForItsChild(t *testing.T) {
 	// A parent of its own making lets it use what it likes.
 	m := composite.Manifest{ParentID: grown.ID(), ChildID: own, BirthPath: "D1", Added: []string{inside},
 		Reachability: composite.PublicA2A, Outbound: composite.Unrestricted, Schema: composite.V2}
-	for _, err := range []error{m.SignParent(t.Context(), grown), m.SignChild(t.Context(), f.key), f.vacants.Registry.AddManifest(t.Context(), m)} {
+	for _, err := range []error{m.SignParent(t.Context(), grown), m.SignChild(t.Context(), f.key), f.vacants.AddManifest(t.Context(), m)} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,7 +74,7 @@ func TestEdgesOfOneParentAreListed(t *testing.T) {
 	a := hosttest.New(t, memory.New()).Caller()
 	parent, child, other := registrytest.Key(1), registrytest.Key(2), registrytest.Key(3)
 	for _, k := range []*identity.Key{child, other} {
-		a.Must(a.Vacants.Registry.AddManifest(a.Ctx, registrytest.Manifest(t, parent, k, false)))
+		a.Must(a.Vacants.AddManifest(a.Ctx, registrytest.Manifest(t, parent, k, false)))
 	}
 	h := pagesOf(a)
 	for of, want := range map[identity.ID]int{parent.ID(): 2, child.ID(): 0} {

@@ -22,7 +22,7 @@ import (
 )
 
 // shout is a behaviour: it answers one accepted envelope.
-func shout(_ context.Context, e envelope.Envelope) (envelope.Message, error) {
+func shout(_ context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	return envelope.Message{Parts: []string{strings.ToUpper(e.Payload.Text())}}, nil
 }
 

@@ -76,7 +76,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Env, 
 	}
 	h.Operator = operator.Keys{Store: h.Store, Now: wall, Rand: rand.Reader}
 	env := serve.Config{
-		Store: h.Store, Substrates: serve.NewSubstrates(false), URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
+		Store: h.Store, URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
 		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, SealsLog: f == Admin, TrustedHost: true,
 	}
 	if f == Registry || f == Commit { // both list vacants that run elsewhere

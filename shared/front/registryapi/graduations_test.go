@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -58,10 +59,10 @@ func newGate(t *testing.T, collector ...graduation.Collector) *gateScene {
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	s.must(err)
 	st := memory.New()
-	v, reg, err := vacants.NewWithRegistry(vacants.Config{
-		Store: st, Vault: vault, Now: clock, Rand: rand.Reader, URL: "https://" + authority, Substrates: substrate.Kinds{echo.Kind: echo.New},
-	}, nil)
-	s.must(err)
+	v := hosttest.NewVacants(t, st, clock, "https://"+authority, vacants.Config{
+		Vault: vault, Substrates: substrate.Kinds{echo.Kind: echo.New},
+	})
+	reg := v.Registry
 	for name, key := range map[string]*identity.Key{"parent": s.parent, "child": s.child} {
 		_, err := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "says what it hears", Substrate: "echo", Key: key})
 		s.must(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/live"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -77,8 +78,12 @@ func newTestServer(t *testing.T) *api {
 	index := &tinyIndex{entries: map[identity.ID]search.Entry{}}
 	d.live = live.New(index, d.registry, d.clock)
 	quiet := slog.New(slog.DiscardHandler)
+	records, err := vacants.NewRecords(s, d.clock, "https://"+authority)
+	if err != nil {
+		t.Fatal(err)
+	}
 	reg := registryapi.Registry(registryapi.Config{
-		Registry: d.registry, Log: d.log, Now: d.clock, Logger: quiet,
+		Registry: d.registry, Vacants: vacants.New(vacants.Config{Records: records, Registry: d.registry, Rand: rand.Reader}), Log: d.log, Now: d.clock, Logger: quiet,
 		URL: func(context.Context) (string, error) { return d.public, nil }, TrustedHost: true,
 	})
 	find := registryapi.Search(registryapi.SearchConfig{

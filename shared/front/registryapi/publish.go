@@ -60,7 +60,7 @@ func (d *api) revoke(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	receipt, err := d.Registry.Revoke(r.Context(), registry.Revocation{
+	receipt, err := d.Vacants.AcceptRevocation(r.Context(), registry.Revocation{
 		ID: v.id, Reason: v.reason, Time: v.time, ActorSeq: v.actorSeq, Key: v.key, Signature: sig,
 	})
 	if err != nil {
@@ -118,7 +118,7 @@ func (d *api) manifest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return schema(err)
 	}
-	if err := d.Registry.AddManifest(r.Context(), m); err != nil {
+	if err := d.Vacants.AddManifest(r.Context(), m); err != nil {
 		return err
 	}
 	return answer(w, registryclient.Manifest{Parent: m.ParentID, Child: m.ChildID, Hash: m.Hash(), Closed: m.ClosedByDefault})

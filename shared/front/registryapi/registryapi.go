@@ -16,11 +16,15 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
 // Config is what the registry's handler needs.
 type Config struct {
 	Registry *registry.Registry
+	// Vacants stores revocations and manifests, which also change the records of
+	// hosted vacants.
+	Vacants *vacants.Directory
 	// Log is the transparency log of the registry's events; nil: its routes are
 	// not there.
 	Log Log

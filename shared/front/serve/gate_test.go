@@ -38,7 +38,7 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := serve.Config{Store: s, Vault: vault, Substrates: serve.NewSubstrates(true), URL: "http://127.0.0.1:1", Operator: keys,
+	h, err := serve.Config{Store: s, Vault: vault, AllowLoopback: true, URL: "http://127.0.0.1:1", Operator: keys,
 		Log: quiet, Now: time.Now, Rand: rand.Reader}.Open()
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func sealing(t *testing.T, s store.Store, seals bool) *serve.Server {
 		t.Fatal(err)
 	}
 	h, err := serve.Config{
-		Store: s, Vault: vault, Substrates: serve.NewSubstrates(true), URL: "http://127.0.0.1:8080", Log: quiet,
+		Store: s, Vault: vault, AllowLoopback: true, URL: "http://127.0.0.1:8080", Log: quiet,
 		Now: time.Now, Rand: rand.Reader, SealsLog: seals,
 	}.Open()
 	if err != nil {

@@ -27,7 +27,7 @@ func TestAKeyRevokedByAnotherProcessIsRefusedByTheVeryNextCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := func() *serve.Server {
-		h, err := serve.Config{Store: s, Vault: vault, Substrates: serve.NewSubstrates(true), URL: "https://host.example", Log: quiet,
+		h, err := serve.Config{Store: s, Vault: vault, AllowLoopback: true, URL: "https://host.example", Log: quiet,
 			Now: func() time.Time { return still }, Rand: rand.Reader}.Open()
 		if err != nil {
 			t.Fatal(err)

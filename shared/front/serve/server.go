@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call/callstats"
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
-	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/network/egress"
@@ -28,20 +27,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config is what differs from home to home: where things are kept, and where
-// callers find the host.
+// Config holds what differs between environments: storage, keys, public URL.
 type Config struct {
-	Store      store.Store
-	Vault      custody.Vault
-	Substrates SubstrateSet
+	Store store.Store
+	Vault custody.Vault
+	// AllowLoopback lets vacants reach endpoints on loopback, where a developer's
+	// own agents run.
+	AllowLoopback bool
+	// Substrates are offered besides echo and http.
+	Substrates substrate.Kinds
 	// URL is the base URL, as callers reach the host; "" reads the one that PUT
 	// /v1/admin/host keeps in the store.
 	URL string
-	// Identity gives the host's own identity where a key service keeps it; nil: a
+	// Identity returns the host's own identity if a key service keeps it; nil: a
 	// software identity, sealed in the store.
 	Identity func(context.Context) (identity.Signer, error)
-	// Operator checks the key that Account asks for, under any Host. nil: the
-	// address guards that handler.
+	// Operator checks the operator's key in requests to Admin, under any Host.
+	// nil: the listener of Admin admits only the operator.
 	Operator  admin.Checker
 	Stage     string        // told at GET /v1/admin/host; "" outside a stage
 	Version   string        // of Vacancy, told there too
@@ -49,7 +51,7 @@ type Config struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader // safe for concurrent use
-	// Verify and Chain stream at the admin socket; nil: not there.
+	// Verify and Chain are the streaming routes of the admin socket; nil: none.
 	Verify, Chain http.Handler
 	// Probe checks that the endpoint of a vacant that runs elsewhere answers,
 	// before the vacant is listed. nil: vacants that run elsewhere are not
@@ -63,7 +65,7 @@ type Config struct {
 	SealsLog bool
 }
 
-// Server is a host put together over a host.
+// Server is an assembled host.
 type Server struct {
 	Vacants *vacants.Directory
 	Texts   *textkeys.Keys
@@ -79,29 +81,35 @@ type Server struct {
 	config Config
 }
 
-// Open puts the host together. It reads and writes nothing yet, so that a
-// function's start waits for nothing.
+// Open assembles the host. It does no I/O, so a cold start does not wait for the
+// store.
 func (h Config) Open() (*Server, error) {
-	composites := delegation.New(delegation.Config{Store: h.Store, Substrates: h.Substrates.Kinds, Now: h.Now, Rand: h.Rand})
-	kinds := substrate.Kinds{plan.Kind: composites.Open} // which combines by those of the host alone
-	maps.Copy(kinds, h.Substrates.Kinds)
-	v, reg, err := vacants.NewWithRegistry(vacants.Config{
-		Store: h.Store, Vault: h.Vault, Substrates: kinds, Now: h.Now, Rand: h.Rand, URL: h.URL, Identity: h.Identity,
-	}, h.Probe)
+	records, err := vacants.NewRecords(h.Store, h.Now, h.URL)
 	if err != nil {
 		return nil, err
 	}
-	h.Substrates.bind(v, reg)
+	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, Probe: h.Probe, Endpoints: records})
+	client := outbound.New(outbound.Options{
+		AllowLoopback: h.AllowLoopback, Guard: egress.Guard{Vacants: records, Manifests: reg}.Permit,
+	})
+	kinds := substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpagent.New(client)}
+	maps.Copy(kinds, h.Substrates)
+	composites := delegation.New(delegation.Config{Store: h.Store, Substrates: kinds, Now: h.Now, Rand: h.Rand})
+	directory := vacants.New(vacants.Config{
+		Records: records, Registry: reg, Vault: h.Vault, Substrates: kinds, Rand: h.Rand, Identity: h.Identity,
+		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Question) (string, error) {
+			return composites.Answer(ctx, v, calls, q)
+		},
+	})
 	keys := textkeys.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
 	calls := call.New(call.Config{
-		Store: h.Store, Directory: v, Texts: keys, Now: h.Now, Rand: h.Rand,
-		Self: v.SelfID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
+		Store: h.Store, Directory: directory, Texts: keys, Now: h.Now, Rand: h.Rand,
+		Self: directory.SelfID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
 		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Note,
 	})
-	composites.Bind(v, calls)
 	server := &Server{
-		Vacants: v, Texts: keys, Calls: calls, Registry: reg, config: h,
-		Message: message.Handler(message.Config{Host: calls, Directory: v, Log: h.Log, Now: h.Now}),
+		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, config: h,
+		Message: message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now}),
 	}
 	server.Gate = h.newGate(server)
 	server.Admin, err = h.adminHandler(server)
@@ -154,30 +162,5 @@ func (h *Server) MaintainEvery(ctx context.Context, every time.Duration, log *sl
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// SubstrateSet is what does the thinking in a host. It is made before the server that it
-// thinks for, which binds it when it opens: an Offer is for one server.
-type SubstrateSet struct {
-	Kinds substrate.Kinds
-	guard *egress.Guard
-}
-
-// NewSubstrates are those that every host offers. Only in dev do they reach
-// loopback, where the person's own endpoints run. A vacant reaches by them what
-// the host's egress guard lets it.
-func NewSubstrates(dev bool) SubstrateSet {
-	guard := &egress.Guard{}
-	client := outbound.New(outbound.Options{AllowLoopback: dev, Guard: guard.Permit})
-	return SubstrateSet{
-		Kinds: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpagent.New(client)},
-		guard: guard,
-	}
-}
-
-func (o *SubstrateSet) bind(v *vacants.Directory, r *registry.Registry) {
-	if o.guard != nil {
-		o.guard.Bind(v, r)
 	}
 }

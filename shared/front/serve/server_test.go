@@ -40,7 +40,7 @@ func httpServer(t *testing.T, s store.Store, url string, log *slog.Logger) *serv
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := serve.Config{Store: s, Vault: vault, Substrates: serve.NewSubstrates(true), URL: url, Log: log, Now: time.Now, Rand: rand.Reader}.Open()
+	h, err := serve.Config{Store: s, Vault: vault, AllowLoopback: true, URL: url, Log: log, Now: time.Now, Rand: rand.Reader}.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +398,7 @@ func (l *lines) Write(b []byte) (int, error) {
 }
 
 func TestAHomeWhoseURLIsNoneIsRefused(t *testing.T) {
-	_, err := serve.Config{Store: memory.New(), Substrates: serve.NewSubstrates(false), URL: "vacancy.example", Log: quiet, Now: time.Now, Rand: rand.Reader}.Open()
+	_, err := serve.Config{Store: memory.New(), URL: "vacancy.example", Log: quiet, Now: time.Now, Rand: rand.Reader}.Open()
 	if !problem.Is(err, problem.Usage) {
 		t.Errorf("Open() = %v, want a refusal", err)
 	}
@@ -418,7 +418,7 @@ func TestAHomeWithAnOperatorAsksForItsKeyAndTakesAnyHost(t *testing.T) {
 	}
 	keys := operator.Keys{Store: s, Now: time.Now, Rand: rand.Reader}
 	h, err := serve.Config{
-		Store: s, Vault: vault, Substrates: serve.NewSubstrates(false), Log: quiet, Now: time.Now, Rand: rand.Reader,
+		Store: s, Vault: vault, Log: quiet, Now: time.Now, Rand: rand.Reader,
 		Identity: func(context.Context) (identity.Signer, error) { return self, nil },
 		Operator: keys, Stage: "test", Version: "v1",
 	}.Open()
@@ -462,25 +462,21 @@ func TestOnlyDevReachesLoopback(t *testing.T) {
 	}))
 	defer target.Close()
 	for _, dev := range []bool{true, false} {
-		offer := serve.NewSubstrates(dev)
-		sub, err := offer.Kinds["http"](target.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := sub.Answer(t.Context(), substrate.Question{}); !problem.Is(err, problem.BehaviourFailed) {
-			t.Errorf("an endpoint before there is a host: %v, want a failure", err)
-		}
 		vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
 		h, err := serve.Config{
-			Store: memory.New(), Vault: vault, Substrates: offer, URL: "http://127.0.0.1:1", Log: quiet, Now: time.Now, Rand: rand.Reader,
+			Store: memory.New(), Vault: vault, AllowLoopback: dev, URL: "http://127.0.0.1:1", Log: quiet, Now: time.Now, Rand: rand.Reader,
 		}.Open()
 		if err != nil {
 			t.Fatal(err)
 		}
 		asked, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "thinks", Substrate: "http:" + target.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub, err := h.Vacants.Substrates["http"](target.URL)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error)
 			}
 			done <- res
 		}()
-		res.m, res.err = r.vacant.Behaviour(ctx, *r.env)
+		res.m, res.err = r.vacant.Behaviour(ctx, h, *r.env)
 	}()
 	var res result
 	select {

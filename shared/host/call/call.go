@@ -20,10 +20,11 @@ import (
 
 // Behaviour answers one accepted envelope. It runs at most once per envelope,
 // in its own goroutine; ctx ends at the deadline and later results are
-// discarded. e holds only what the signature covers. The message is sent as
+// discarded. host is the pipeline that runs it, for vacants that call others. e
+// holds only what the signature covers. The message is sent as
 // ROLE_AGENT whatever its role. An error of kind problem.Deadline becomes 504,
 // any other 500; both void the call.
-type Behaviour func(ctx context.Context, e envelope.Envelope) (envelope.Message, error)
+type Behaviour func(ctx context.Context, host *Host, e envelope.Envelope) (envelope.Message, error)
 
 // Vacant is what the pipeline needs to know of a hosted vacant.
 type Vacant struct {

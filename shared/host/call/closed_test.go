@@ -39,7 +39,7 @@ func TestAClosedCallIsToldWithoutReadingAllThatCameSince(t *testing.T) {
 		t.Fatal(err)
 	}
 	entered, leave := make(chan struct{}), make(chan struct{})
-	behave := func(_ context.Context, e envelope.Envelope) (envelope.Message, error) {
+	behave := func(_ context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		if e.Payload.Text() == "slow" {
 			close(entered)
 			<-leave

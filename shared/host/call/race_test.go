@@ -39,9 +39,9 @@ func warmedAs(t *testing.T, s store.Store, is func(*call.Vacant)) *warmHost {
 	echoes := substrate.Behaviour(echo.Substrate{})
 	parent := w.caller.ID()
 	vacant := call.Vacant{ID: w.vacant.ID(), State: lifecycle.Active, Signer: w.vacant, Parent: &parent,
-		Behaviour: func(ctx context.Context, e envelope.Envelope) (envelope.Message, error) {
+		Behaviour: func(ctx context.Context, host *call.Host, e envelope.Envelope) (envelope.Message, error) {
 			w.ran++
-			return echoes(ctx, e)
+			return echoes(ctx, host, e)
 		}}
 	is(&vacant)
 	w.Host = call.New(call.Config{

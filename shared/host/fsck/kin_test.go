@@ -47,7 +47,7 @@ func TestAnEdgeThatNoManifestMadeIsNamed(t *testing.T) {
 			_, err := reg.Publish(l.Ctx, registrytest.Publication(t, k, registrytest.Draft{At: l.Time}))
 			l.Must(err)
 		}
-		l.Must(reg.AddManifest(l.Ctx, registrytest.Manifest(t, m.parent, child, m.closed)))
+		l.Must(l.Vacants.AddManifest(l.Ctx, registrytest.Manifest(t, m.parent, child, m.closed)))
 	}
 	if _, found := l.check(l.Store); len(found) > 0 {
 		t.Errorf("Run() finds %v in a whole host", found)

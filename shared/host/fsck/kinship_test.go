@@ -54,11 +54,11 @@ func newFirm(t testing.TB, st hosttest.Store) *firm {
 	t.Helper()
 	f := &firm{caller: &caller{hosttest.New(t, st).Caller()}}
 	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
-	v, reg, err := vacants.NewWithRegistry(vacants.Config{
-		Store: st, Vault: f.Vault, Now: f.Now, Rand: rand.Reader, URL: "http://127.0.0.1:8080",
+	v := hosttest.NewVacants(f, st, f.Now, "http://127.0.0.1:8080", vacants.Config{
+		Vault:      f.Vault,
 		Substrates: substrate.Kinds{echo.Kind: echo.New, plan.Kind: echo.New}, Wait: noWait,
-	}, func(context.Context, string) error { return nil })
-	f.Must(err)
+	})
+	reg := v.Registry
 	f.Vacants = v
 	f.gate = graduation.New(graduation.Config{Store: st, Vacants: v, Registry: reg, Evidence: blind{}, Now: f.Now, Rand: rand.Reader, Wait: noWait})
 

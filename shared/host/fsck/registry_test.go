@@ -56,7 +56,7 @@ func published(t testing.TB, st *memory.Store) *listed {
 
 	parent := newKey()
 	l.parent, l.child, l.stranger = parent.ID(), newKey(), newKey()
-	l.Must(reg.AddManifest(l.Ctx, registrytest.Manifest(t, parent, l.child, true)))
+	l.Must(l.Vacants.AddManifest(l.Ctx, registrytest.Manifest(t, parent, l.child, true)))
 	say(l.child, registrytest.Draft{Visibility: lifecycle.Hidden})
 	say(l.stranger, registrytest.Draft{})
 	l.revoke(l.stranger, 2)
@@ -75,7 +75,7 @@ func (l *listed) revoke(k *identity.Key, seq int64) {
 	l.Helper()
 	e := event.Event{Type: event.Revoke, Actor: k.ID(), Payload: event.RevokePayloadA(k.ID(), "gestohlen – 被盗"), Key: "r", Time: l.Time.UnixMilli(), ActorSeq: seq}
 	l.Must(e.Sign(l.Ctx, k))
-	_, err := l.Vacants.Registry.Revoke(l.Ctx, registry.Revocation{ID: e.Actor, Reason: "gestohlen – 被盗", Time: e.Time, ActorSeq: seq, Key: "r", Signature: e.Signature})
+	_, err := l.Vacants.AcceptRevocation(l.Ctx, registry.Revocation{ID: e.Actor, Reason: "gestohlen – 被盗", Time: e.Time, ActorSeq: seq, Key: "r", Signature: e.Signature})
 	l.Must(err)
 }
 

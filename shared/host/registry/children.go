@@ -42,7 +42,7 @@ func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int)
 		var docs []store.Doc
 		var err error
 		if docs, cursor, err = r.Store.Docs(ctx, listed, n-len(siblings), cursor); err != nil {
-			return nil, fault(err)
+			return nil, Problem(err)
 		}
 		for _, d := range docs {
 			m, err := listedAs(parent, d)

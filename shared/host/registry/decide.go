@@ -25,7 +25,6 @@ type decision struct {
 	replay *Logged      // it was there already
 	reg    Registration // as it will be, or as it is for a replay
 	keep   bool         // there is a registration to write
-	beside []store.Write
 }
 
 // actor is what is known of an actor when its next event comes.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -33,10 +34,10 @@ func kept(t testing.TB) (home *memory.Store, id identity.ID) {
 	mustPublish(t, r, k, draft{Text: "translate & <b>\u2028ä\"\\</b>", Key: "k\x1f\x00ü", With: func(p *registry.Publication) {
 		p.Declared, p.Listing, p.Family = []string{"<x>"}, &l, text("f&f")
 	}})
-	if err := r.AddManifest(t.Context(), manifest(t, key(2), k, true)); err != nil {
+	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(2), k, true)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Revoke(t.Context(), revocation(t, key(3), 1, "<gone>", event.RevokePayload)); err != nil {
+	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, key(3), 1, "<gone>", event.RevokePayload)); err != nil {
 		t.Fatal(err)
 	}
 	return home, k.ID()

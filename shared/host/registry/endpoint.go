@@ -34,8 +34,8 @@ func (r *Registry) endpoint(ctx context.Context, g *Registration, c *card.Card, 
 	if c.Endpoint == "" {
 		return nil
 	}
-	if r.Hosted != nil {
-		hosted, err := r.Hosted(ctx, c.VacantID, c.Endpoint)
+	if r.Endpoints != nil {
+		hosted, err := r.Endpoints.IsEndpoint(ctx, c.VacantID, c.Endpoint)
 		if err != nil {
 			return err
 		}

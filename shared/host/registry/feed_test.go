@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -40,7 +41,7 @@ func TestTheFeedShowsEachRegistrationAtItsLastChange(t *testing.T) {
 		c.Pass(time.Second)
 	}
 	mustPublish(t, r, key(2), draft{Seq: 2, Visibility: lifecycle.Hidden})
-	if err := r.AddManifest(t.Context(), manifest(t, key(1), key(9), false)); err != nil {
+	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), key(9), false)); err != nil {
 		t.Fatal(err) // of one that is not registered: in no feed
 	}
 	names := func(all []registry.Registration) (out []string) {

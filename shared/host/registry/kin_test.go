@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -52,7 +53,7 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 				mustPublish(t, r, child, draft{})
 				seq++
 			}
-			if err := r.AddManifest(t.Context(), m); err != nil {
+			if err := registrytest.AddManifest(t.Context(), r, m); err != nil {
 				t.Fatal(err)
 			}
 			if _, ok, err := r.Get(t.Context(), child.ID()); ok != (first == "publish") || err != nil {
@@ -79,7 +80,7 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 				t.Errorf("graduated, Publish() = %s, want PUBLIC", got.Visibility)
 			}
 			// The manifest sent again closes nothing.
-			if err := r.AddManifest(t.Context(), m); err != nil {
+			if err := registrytest.AddManifest(t.Context(), r, m); err != nil {
 				t.Fatal(err)
 			}
 			if g := get(t, r, child.ID()); !g.Listed(start) || g.Closed || !g.ParentProven {
@@ -118,7 +119,9 @@ func TestOfTwoManifestsOnlyAClosedOneTakesThePlaceOfAnOpenOne(t *testing.T) {
 			home := memory.New()
 			r := open(home, newClock())
 			kept := tt.first
-			add := func(o one) error { return r.AddManifest(t.Context(), manifest(t, key(o.parent), child, o.closed)) }
+			add := func(o one) error {
+				return registrytest.AddManifest(t.Context(), r, manifest(t, key(o.parent), child, o.closed))
+			}
 			if err := add(tt.first); err != nil {
 				t.Fatal(err)
 			}
@@ -158,11 +161,11 @@ func TestAManifestThatBothHaveNotSignedIsRefused(t *testing.T) {
 	r := open(memory.New(), newClock())
 	forged := manifest(t, key(1), key(4), true)
 	forged.ClosedByDefault = false
-	if err := r.AddManifest(t.Context(), forged); !problem.Is(err, problem.BadSignature) {
+	if err := registrytest.AddManifest(t.Context(), r, forged); !problem.Is(err, problem.BadSignature) {
 		t.Errorf("AddManifest() of a changed one = %v, want a bad signature", err)
 	}
 	forged.BirthPath = "D9"
-	if err := r.AddManifest(t.Context(), forged); !problem.Is(err, problem.Malformed) {
+	if err := registrytest.AddManifest(t.Context(), r, forged); !problem.Is(err, problem.Malformed) {
 		t.Errorf("AddManifest() of none = %v, want malformed", err)
 	}
 }
@@ -177,12 +180,12 @@ func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 		mustPublish(t, r, k, draft{})
 	}
 	openHandler, closed := manifest(t, made, child, false), manifest(t, parent, child, true)
-	if err := r.AddManifest(t.Context(), openHandler); err != nil {
+	if err := registrytest.AddManifest(t.Context(), r, openHandler); err != nil {
 		t.Fatal(err)
 	}
 	mustPublish(t, r, child, draft{})
 	c.Pass(time.Second)
-	if err := r.AddManifest(t.Context(), closed); err != nil {
+	if err := registrytest.AddManifest(t.Context(), r, closed); err != nil {
 		t.Fatalf("AddManifest() of the closed one = %v", err)
 	}
 	id := child.ID()
@@ -196,7 +199,7 @@ func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 	if _, err := r.Publish(t.Context(), publication(t, child, draft{Seq: 2})); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Publish() = %v, want forbidden", err)
 	}
-	if err := r.AddManifest(t.Context(), openHandler); !problem.Is(err, problem.Conflict) {
+	if err := registrytest.AddManifest(t.Context(), r, openHandler); !problem.Is(err, problem.Conflict) {
 		t.Errorf("AddManifest() of the open one again = %v, want a conflict", err)
 	}
 	for k, readable := range map[*identity.Key]bool{made: false, parent: true, child: true} {
@@ -233,7 +236,7 @@ func TestAnOldEdgeHidesNoTrueOneFurtherDown(t *testing.T) {
 		parent, child byte
 		closed        bool
 	}{{1, 2, false}, {2, 3, false}, {1, 4, false}, {3, 4, true}} {
-		if err := r.AddManifest(t.Context(), manifest(t, key(m.parent), key(m.child), m.closed)); err != nil {
+		if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(m.parent), key(m.child), m.closed)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,7 +250,7 @@ func TestAnOldEdgeHidesNoTrueOneFurtherDown(t *testing.T) {
 func TestAClaimedParentMustBeTheProvenOne(t *testing.T) {
 	home, proven, other, child := memory.New(), key(1).ID(), key(2).ID(), key(3)
 	r := open(home, newClock())
-	if err := r.AddManifest(t.Context(), manifest(t, key(1), child, false)); err != nil {
+	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), child, false)); err != nil {
 		t.Fatal(err)
 	}
 	claim := func(parent identity.ID) registry.Publication {
@@ -278,7 +281,7 @@ func TestAManifestAndAFirstPublishNeverPassEachOther(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if err := b.AddManifest(context.Background(), m); err != nil {
+			if err := registrytest.AddManifest(context.Background(), b, m); err != nil {
 				t.Errorf("AddManifest() = %v", err)
 			}
 		})
@@ -301,7 +304,7 @@ func TestAHiddenVacantIsReadByItselfAndItsProvenParentAlone(t *testing.T) {
 	if err := view(&claimed); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("View() by the claimed parent = %v, want forbidden", err)
 	}
-	if err := r.AddManifest(t.Context(), manifest(t, key(2), child, false)); err != nil {
+	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(2), child, false)); err != nil {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
@@ -341,7 +344,7 @@ func TestAClosedChildIsThereForItsTreeAlone(t *testing.T) {
 	mustPublish(t, r, key(4), draft{})
 	for parent, children := range map[byte][]byte{1: {2, 3}, 9: {4}} {
 		for _, n := range children {
-			if err := r.AddManifest(t.Context(), manifest(t, key(parent), key(n), n == 2)); err != nil {
+			if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(parent), key(n), n == 2)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -401,7 +404,7 @@ func TestLineageFollowsProvenEdgesPastNobodyHidden(t *testing.T) {
 		mustPublish(t, r, key(n), d)
 	}
 	for _, edge := range [][2]byte{{1, 2}, {1, 3}, {2, 4}, {4, 5}, {3, 6}} {
-		if err := r.AddManifest(t.Context(), manifest(t, key(edge[0]), key(edge[1]), false)); err != nil {
+		if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(edge[0]), key(edge[1]), false)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -482,7 +485,7 @@ func TestLineageLooksAtSoManyWhoeverIsShown(t *testing.T) {
 	for n := byte(1); n <= 6; n++ {
 		mustPublish(t, r, key(n), draft{})
 		if n > 1 {
-			if err := r.AddManifest(t.Context(), manifest(t, key(n-1), key(n), false)); err != nil {
+			if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(n-1), key(n), false)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -508,7 +511,7 @@ func TestLineageOfLargeCardsReadsFewer(t *testing.T) {
 	mustPublish(t, r, key(1), draft{})
 	for n := byte(2); n <= 60; n++ {
 		mustPublish(t, r, key(n), draft{Text: strings.Repeat("x", 30<<10)})
-		if err := r.AddManifest(t.Context(), manifest(t, key(1), key(n), false)); err != nil {
+		if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), key(n), false)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -524,7 +527,7 @@ func TestLineageEndsInACircleAndAtItsBound(t *testing.T) {
 	r := open(home, newClock())
 	for n := byte(1); n <= 3; n++ {
 		mustPublish(t, r, key(n), draft{})
-		if err := r.AddManifest(t.Context(), manifest(t, key(n), key(n%3+1), false)); err != nil {
+		if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(n), key(n%3+1), false)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -561,11 +564,11 @@ func TestAChildrenIndexThatIsNotListedYetIsFoundByItsEdges(t *testing.T) {
 	home := memory.New()
 	r := open(home, newClock())
 	for n := byte(2); n <= 6; n++ {
-		if err := r.AddManifest(t.Context(), manifest(t, key(1), key(n), n != 3)); err != nil {
+		if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), key(n), n != 3)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := r.AddManifest(t.Context(), manifest(t, key(9), key(3), true)); err != nil { // its edge stays
+	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(9), key(3), true)); err != nil { // its edge stays
 		t.Fatal(err)
 	}
 	want := map[identity.ID]bool{key(2).ID(): true, key(4).ID(): true, key(5).ID(): true, key(6).ID(): true}
@@ -586,16 +589,16 @@ func TestAChildrenIndexIsTheGraduatedAndThenTheLatest(t *testing.T) {
 	r := open(home, c)
 	parent := key(1)
 	for n := byte(2); n <= 40; n++ {
-		if err := r.AddManifest(t.Context(), manifest(t, parent, key(n), n != 10)); err != nil {
+		if err := registrytest.AddManifest(t.Context(), r, manifest(t, parent, key(n), n != 10)); err != nil {
 			t.Fatal(err)
 		}
 		c.Pass(time.Second)
 	}
-	if err := r.AddManifest(t.Context(), manifest(t, key(50), key(51), true)); err != nil {
+	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(50), key(51), true)); err != nil {
 		t.Fatal(err)
 	}
 	// Closed again by another parent: it leaves the children index.
-	if err := r.AddManifest(t.Context(), manifest(t, key(50), key(10), true)); err != nil {
+	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(50), key(10), true)); err != nil {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {

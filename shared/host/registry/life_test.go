@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -24,7 +25,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 	r := open(home, newClock())
 	first := mustPublish(t, r, k, draft{Key: "one"})
 	v := revocation(t, k, 2, "stolen", event.RevokePayload)
-	receipt, err := r.Revoke(t.Context(), v)
+	receipt, err := registrytest.Revoke(t.Context(), r, v)
 	if want := (registry.Receipt{ID: k.ID(), Visibility: lifecycle.Public, Seq: 2, CardHash: first.CardHash}); receipt != want || err != nil {
 		t.Fatalf("Revoke() = %+v, %v, want %+v", receipt, err, want)
 	}
@@ -48,7 +49,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 			v.Key = "other"
 			e := event.Event{Type: event.Revoke, Actor: v.ID, Key: v.Key, Time: v.Time, ActorSeq: 3, Payload: event.RevokePayload(v.ID, v.Reason)}
 			v.Signature, _ = k.Sign(t.Context(), e.AppendCanonical(nil))
-			_, err := r.Revoke(t.Context(), v)
+			_, err := registrytest.Revoke(t.Context(), r, v)
 			return err
 		},
 		"list": func() error {
@@ -63,8 +64,8 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 			_, err := r.SetReputation(t.Context(), k.ID(), reputation.NewState(start))
 			return err
 		},
-		"be a parent": func() error { return r.AddManifest(t.Context(), manifest(t, k, key(2), false)) },
-		"be a child":  func() error { return r.AddManifest(t.Context(), manifest(t, key(2), k, false)) },
+		"be a parent": func() error { return registrytest.AddManifest(t.Context(), r, manifest(t, k, key(2), false)) },
+		"be a child":  func() error { return registrytest.AddManifest(t.Context(), r, manifest(t, key(2), k, false)) },
 	}
 	for name, do := range refused {
 		if err := do(); !problem.Is(err, problem.Revoked) {
@@ -75,7 +76,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 	if again, err := r.Publish(t.Context(), publication(t, k, draft{Key: "one"})); again.Seq != 1 || !again.Replayed || err != nil {
 		t.Errorf("Publish() of the first event again = %+v, %v, want its receipt", again, err)
 	}
-	if again, err := r.Revoke(t.Context(), v); again.Seq != 2 || !again.Replayed || err != nil {
+	if again, err := registrytest.Revoke(t.Context(), r, v); again.Seq != 2 || !again.Replayed || err != nil {
 		t.Errorf("Revoke() again = %+v, %v, want its receipt", again, err)
 	}
 	if diff := cmp.Diff(before, everything(t, home)); diff != "" {
@@ -88,7 +89,7 @@ func TestARevocationIsTakenInBothFormsOfItsPayload(t *testing.T) {
 	for name, payload := range map[string]func(identity.ID, string) []byte{"UTF-8": event.RevokePayload, "escaped": event.RevokePayloadA} {
 		home, k := memory.New(), key(1)
 		r := open(home, newClock())
-		if _, err := r.Revoke(t.Context(), revocation(t, k, 1, reason, payload)); err != nil {
+		if _, err := registrytest.Revoke(t.Context(), r, revocation(t, k, 1, reason, payload)); err != nil {
 			t.Errorf("%s: Revoke() = %v", name, err)
 		}
 		wantWhole(t, home)
@@ -131,7 +132,7 @@ func TestEveryRefusalOfARevocationHasItsKind(t *testing.T) {
 		mustPublish(t, r, k, draft{})
 		v := revocation(t, k, 2, "r", event.RevokePayload)
 		tt.with(&v)
-		if _, err := r.Revoke(t.Context(), v); !problem.Is(err, tt.kind) {
+		if _, err := registrytest.Revoke(t.Context(), r, v); !problem.Is(err, tt.kind) {
 			t.Errorf("%s: Revoke() = %v, want %s", tt.name, err, tt.kind)
 		}
 		if gone, err := r.IsRevoked(t.Context(), v.ID); gone || err != nil {
@@ -140,26 +141,26 @@ func TestEveryRefusalOfARevocationHasItsKind(t *testing.T) {
 	}
 }
 
-func TestARevocationIsOneCommitWithWhatItChangesAtTheHost(t *testing.T) {
-	home, k := memory.New(), key(1)
+func TestRevokeAddsToTheCallersCommit(t *testing.T) {
+	home, k := &registrytest.Recorder{Store: memory.New()}, key(1)
 	record := store.Key{Partition: "v#", Sort: "record"}
-	r := open(home, newClock(), func(c *registry.Config) {
-		c.HostWrites = func(context.Context, identity.ID) ([]store.Write, error) {
-			d, err := home.Doc(context.Background(), record)
-			return []store.Write{store.Put{Key: record, If: d.Version, WriteID: store.WriteID{1}, Data: []byte("SUNK")}}, err
-		}
-	})
+	r := open(home, newClock())
 	mustPublish(t, r, k, draft{Endpoint: hostURL + k.ID().String()})
 	v := revocation(t, k, 2, "over", event.RevokePayload)
-	plan, err := r.PlanRevoke(t.Context(), v)
-	if err != nil || len(plan.Writes) != 5 || plan.Receipt.Seq != 2 {
-		t.Fatalf("PlanRevoke() = %d writes, %+v, %v, want those of the registry", len(plan.Writes), plan.Receipt, err)
-	}
-	if d, _ := home.Doc(t.Context(), record); d.Version != 0 {
-		t.Fatal("a plan has written")
-	}
-	if _, err := r.Revoke(t.Context(), v); err != nil {
-		t.Fatal(err)
+	for _, replayed := range []bool{false, true} {
+		err := registrytest.Update(t.Context(), r, func(ctx context.Context, tx *store.Tx) error {
+			receipt, err := r.Revoke(ctx, tx, v)
+			if receipt.Seq != 2 || receipt.Replayed != replayed {
+				t.Errorf("Revoke() = %+v, want event 2, replayed: %t", receipt, replayed)
+			}
+			if !replayed {
+				tx.Put(store.Doc{Key: record, Data: []byte("SUNK")})
+			}
+			return err
+		})
+		if err != nil || len(home.Writes) != 6 {
+			t.Fatalf("Update() = %v, %d writes, want 5 of the registry and one beside", err, len(home.Writes))
+		}
 	}
 	d, err := home.Doc(t.Context(), record)
 	if err != nil || string(d.Data) != "SUNK" {
@@ -171,27 +172,21 @@ func TestARevocationIsOneCommitWithWhatItChangesAtTheHost(t *testing.T) {
 	wantWhole(t, home)
 }
 
-func TestTheStateOfAHostedVacantIsPlannedForItsOwnCommit(t *testing.T) {
-	home, c, k := memory.New(), newClock(), key(1)
+func TestSetStateChangesTheRegistrationOnly(t *testing.T) {
+	home, c, k := &registrytest.Recorder{Store: memory.New()}, newClock(), key(1)
 	r := open(home, c)
-	if writes, err := r.PlanState(t.Context(), k.ID(), lifecycle.Sunk); writes != nil || err != nil {
-		t.Errorf("PlanState() of who is not registered = %v, %v, want nothing", writes, err)
+	set := func(what string, s lifecycle.State, writes int) {
+		t.Helper()
+		home.Writes = nil
+		if err := registrytest.SetState(t.Context(), r, k.ID(), s); err != nil || len(home.Writes) != writes {
+			t.Errorf("SetState() %s = %v, %d writes, want %d", what, err, len(home.Writes), writes)
+		}
 	}
+	set("of an unregistered vacant", lifecycle.Sunk, 0)
 	mustPublish(t, r, k, draft{})
-	if writes, err := r.PlanState(t.Context(), k.ID(), lifecycle.Active); writes != nil || err != nil {
-		t.Errorf("PlanState() of the state it has = %v, %v, want nothing", writes, err)
-	}
+	set("without a change", lifecycle.Active, 0)
 	c.Pass(time.Hour)
-	writes, err := r.PlanState(t.Context(), k.ID(), lifecycle.Hibernating)
-	if err != nil || len(writes) != 1 {
-		t.Fatalf("PlanState() = %d writes, %v, want one", len(writes), err)
-	}
-	if g := get(t, r, k.ID()); g.State != lifecycle.Active || !g.Listed(c.Now()) {
-		t.Errorf("planned, the state is %s", g.State)
-	}
-	if err := home.Commit(t.Context(), writes...); err != nil {
-		t.Fatal(err)
-	}
+	set("of a change", lifecycle.Hibernating, 1)
 	g := get(t, r, k.ID())
 	if g.State != lifecycle.Hibernating || !g.Since.Equal(c.Now()) || g.Listed(c.Now()) || g.ChangeKey != registry.ChangeKeyAt(c.Now()) {
 		t.Errorf("committed: %s since %v, listed: %t, at %s", g.State, g.Since, g.Listed(c.Now()), g.ChangeKey)
@@ -382,15 +377,11 @@ func TestTheStateOfAHostedVacantIsTheHostsToSay(t *testing.T) {
 	if _, err := r.Publish(t.Context(), p); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "where it is ACTIVE, not HIBERNATING") {
 		t.Errorf("Publish() in another state = %v, want a conflict", err)
 	}
-	plan, err := r.Plan(t.Context(), p)
-	if err != nil {
+	if _, err := registrytest.PublishHosted(t.Context(), r, p); err != nil {
 		t.Fatal(err)
 	}
-	if err := home.Commit(t.Context(), plan.Writes...); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(plan.Registration, get(t, r, k.ID()), asKept); diff != "" {
-		t.Errorf("Plan() (-planned +kept):\n%s", diff)
+	if g := get(t, r, k.ID()); g.State != lifecycle.Hibernating {
+		t.Errorf("PublishHosted(): the state is %s, want HIBERNATING", g.State)
 	}
 	asleep.Seq, asleep.Visibility = 3, lifecycle.Restricted
 	mustPublish(t, r, k, asleep)

@@ -165,7 +165,7 @@ func (r *Registry) children(ctx context.Context, g *Registration, most int) ([]i
 func (r *Registry) Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]identity.ID, string, error) {
 	docs, next, err := r.Store.Docs(ctx, Edges(parent), n, cursor)
 	if err != nil {
-		return nil, "", fault(err)
+		return nil, "", Problem(err)
 	}
 	ids := make([]identity.ID, len(docs))
 	for i, d := range docs {

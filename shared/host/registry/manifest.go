@@ -118,7 +118,7 @@ func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registrati
 		return err
 	})
 	if err != nil {
-		return Registration{}, fault(err)
+		return Registration{}, Problem(err)
 	}
 	if written {
 		g.DocVersion++
@@ -135,92 +135,49 @@ func (g *Registration) change(now time.Time) {
 	g.ChangeKey = ChangeKeyAt(g.Changed)
 }
 
-// AddManifest stores a manifest that parent and child signed. It may come
-// before or after the child's first publication. A closed child that is listed
-// is hidden in the same commit. Adding the same manifest again changes nothing.
+// AddManifest adds to tx the writes that store a manifest, which parent and
+// child must have signed, and reports whether there are any: the same manifest
+// again changes nothing. A manifest may come before or after the child's first
+// publication. A closed child that is listed is hidden in the same commit.
 //
 // A closed manifest replaces an open one of any parent; otherwise a child could
 // escape by first signing an open manifest with a parent of its own making.
 // Every other manifest of the same child is refused with Conflict: a closed
 // manifest opens by graduation only, and a graduated child stays open.
-//
-// For a child hosted here the record changes in the same commit (see
-// KinWrites). Its first parent stays its parent for good.
-func (r *Registry) AddManifest(ctx context.Context, m composite.Manifest) error {
+func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.Manifest) (added bool, err error) {
 	if err := m.Check(); err != nil {
-		return err
+		return false, err
 	}
 	if err := m.Verify(); err != nil {
-		return err
+		return false, err
 	}
-	ctx, cancel := store.WithPatience(ctx)
-	defer cancel()
-	release, err := r.hold(ctx, m.ParentID, m.ChildID)
+	d, err := tx.Doc(ctx, ManifestKey(m.ChildID))
 	if err != nil {
-		return err
-	}
-	defer release()
-	return fault(r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return r.addManifest(ctx, tx, &m) }))
-}
-
-func (r *Registry) addManifest(ctx context.Context, tx *store.Tx, m *composite.Manifest) error {
-	writes, err := r.planManifest(ctx, m)
-	if err != nil || len(writes) == 0 {
-		return err
-	}
-	if r.KinWrites != nil {
-		beside, err := r.KinWrites(ctx, m)
-		if err != nil {
-			return err
-		}
-		writes = append(writes, beside...)
-	}
-	tx.Add(writes...)
-	return nil
-}
-
-// PlanManifest returns the writes of AddManifest, for a commit that changes
-// more. There are none if the manifest is stored already. m must be well formed
-// and carry both signatures.
-func (r *Registry) PlanManifest(ctx context.Context, m composite.Manifest) ([]store.Write, error) {
-	if err := m.Check(); err != nil {
-		return nil, err
-	}
-	if err := m.Verify(); err != nil {
-		return nil, err
-	}
-	writes, err := r.planManifest(ctx, &m)
-	return writes, fault(err)
-}
-
-func (r *Registry) planManifest(ctx context.Context, m *composite.Manifest) ([]store.Write, error) {
-	d, err := r.Store.Doc(ctx, ManifestKey(m.ChildID))
-	if err != nil {
-		return nil, err
+		return false, err
 	}
 	doc := ManifestDocument{Manifest: *m}
 	if d.Version > 0 {
 		known, err := DecodeManifest(m.ChildID, d)
 		if err != nil || known.is(m) {
-			return nil, err
+			return false, err
 		}
 		if err := known.yields(m); err != nil {
-			return nil, err
+			return false, err
 		}
 		doc.Replaced = &known.Manifest
 	}
 	for _, id := range []identity.ID{m.ParentID, m.ChildID} {
 		gone, err := r.IsRevoked(ctx, id)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if gone {
-			return nil, revoked(id)
+			return false, revoked(id)
 		}
 	}
 	g, err := r.registration(ctx, m.ChildID)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	parent := m.ParentID
 	g.Parent, g.ParentProven, g.Closed = &parent, true, m.ClosedByDefault
@@ -232,39 +189,34 @@ func (r *Registry) planManifest(ctx context.Context, m *composite.Manifest) ([]s
 	}
 	data, err := doc.Encode()
 	if err != nil {
-		return nil, err
-	}
-	writeID, err := r.updater().NewWriteID()
-	if err != nil {
-		return nil, err
+		return false, err
 	}
 	// The registration is written even if it did not exist, so that a
 	// concurrent first publication conflicts with this manifest.
-	put, err := g.put(writeID)
+	put, err := g.put(tx.ID)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	writes := []store.Write{put, store.Put{Key: ManifestKey(m.ChildID), If: d.Version, WriteID: writeID, Data: data, Index: doc.place(r.now())}}
+	tx.Add(put)
+	tx.Put(store.Doc{Key: d.Key, Data: data, Index: doc.place(r.now())})
 	// The edge of the one that is replaced stays: nothing here is ever deleted.
 	// Nobody believes it, as the registration names another parent.
 	if doc.Replaced == nil || doc.Replaced.ParentID != m.ParentID {
-		writes = append(writes, store.Put{Key: KinKey(m.ParentID, m.ChildID), WriteID: writeID, Data: []byte{format}})
+		tx.Put(store.Doc{Key: KinKey(m.ParentID, m.ChildID), Data: []byte{format}})
 	}
-	return writes, nil
+	return true, nil
 }
 
-// PlanGuard is a write that changes nothing of what is registered of id, and
-// fails if a manifest of id, or a publish, comes before it.
-func (r *Registry) PlanGuard(ctx context.Context, id identity.ID) (store.Write, error) {
+// AddGuard adds a write to tx that changes nothing in the registration of id,
+// and conflicts if a manifest of id or a publication comes before it.
+func (r *Registry) AddGuard(ctx context.Context, tx *store.Tx, id identity.ID) error {
 	g, err := r.registration(ctx, id)
 	if err != nil {
-		return nil, fault(err)
+		return err
 	}
-	writeID, err := r.updater().NewWriteID()
-	if err != nil {
-		return nil, err
-	}
-	return g.put(writeID)
+	put, err := g.put(tx.ID)
+	tx.Add(put)
+	return err
 }
 
 // Manifest returns the document of child's manifest, strongly consistent; false
@@ -272,7 +224,7 @@ func (r *Registry) PlanGuard(ctx context.Context, id identity.ID) (store.Write, 
 func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDocument, bool, error) {
 	d, err := r.Store.Doc(ctx, ManifestKey(child))
 	if err != nil || d.Version == 0 {
-		return ManifestDocument{}, false, fault(err)
+		return ManifestDocument{}, false, Problem(err)
 	}
 	m, err := DecodeManifest(child, d)
 	return m, err == nil, err

@@ -8,30 +8,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// place assigns d the next position in the chain of all events and returns its
-// writes and receipt.
-func (r *Registry) place(ctx context.Context, d *decision) (Plan, error) {
+// add adds the writes of d to tx, at the next position in the chain of all
+// events, and returns the receipt. A replay adds nothing.
+func (r *Registry) add(ctx context.Context, tx *store.Tx, d *decision) (Receipt, error) {
 	if d.replay != nil {
-		receipt, err := d.replay.receipt(&d.reg)
-		return Plan{Receipt: receipt, Registration: d.reg}, err
+		return d.replay.receipt(&d.reg)
 	}
+	writes, receipt, err := r.place(ctx, tx.ID, d)
+	tx.Add(writes...)
+	return receipt, err
+}
+
+// place assigns d the next position in the chain of all events.
+func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision) ([]store.Write, Receipt, error) {
 	tip, err := r.Store.Tip(ctx, EventStream())
 	if err != nil {
-		return Plan{}, err
+		return nil, Receipt{}, err
 	}
 	l := Logged{Seq: tip.Position + 1, Event: d.event}
 	if tip.Position > 0 {
 		last, err := DecodeEventRow(tip)
 		if err != nil {
-			return Plan{}, err
+			return nil, Receipt{}, err
 		}
 		l.Prev = last.Hash
 	}
 	l.Hash = l.Event.Hash(l.Prev)
-	writeID, err := r.updater().NewWriteID()
-	if err != nil {
-		return Plan{}, err
-	}
 	leaf := Leaf{l.Seq, l.Hash, l.Prev, l.Actor, l.ActorSeq}
 	writes := []store.Write{
 		store.Append{Stream: EventStream(), Position: l.Seq, WriteID: writeID, Data: leaf.data()},
@@ -45,51 +47,22 @@ func (r *Registry) place(ctx context.Context, d *decision) (Plan, error) {
 		}
 		put, err := g.put(writeID)
 		if err != nil {
-			return Plan{}, err
+			return nil, Receipt{}, err
 		}
 		writes = append(writes, put)
-		g.DocVersion++
 	}
 	if d.event.Type == typeRevoke {
 		put, err := revocation(&l, writeID)
 		if err != nil {
-			return Plan{}, err
+			return nil, Receipt{}, err
 		}
 		list, err := r.listRevoked(ctx, l.Actor, writeID)
 		if err != nil {
-			return Plan{}, err
+			return nil, Receipt{}, err
 		}
 		writes = append(writes, put, list)
 	}
-	return Plan{
-		Writes:       append(writes, d.beside...),
-		Receipt:      Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash},
-		Registration: g,
-	}, nil
-}
-
-// run decides and commits at the next free position, and decides again after a
-// conflict, until ctx ends. Writers of one process take turns, because only one
-// can have the next position; writers of several processes back off.
-func (r *Registry) run(ctx context.Context, decide func(context.Context) (*decision, error)) (Receipt, error) {
-	var receipt Receipt
-	err := r.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
-		d, err := decide(ctx)
-		if err != nil {
-			return err
-		}
-		if d.replay != nil {
-			plan, err := r.place(ctx, d)
-			receipt = plan.Receipt
-			return err
-		}
-		receipt, err = r.commit(ctx, d)
-		return err
-	})
-	if store.IsConflict(err) {
-		receipt = Receipt{}
-	}
-	return receipt, fault(err)
+	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash}, nil
 }
 
 // commit places d and writes it, in this process's turn. Only the place in the
@@ -102,12 +75,16 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	}
 	defer done()
 	for try := 1; ; try++ {
-		plan, err := r.place(ctx, d)
+		id, err := r.updater().NewWriteID()
+		if err != nil {
+			return Receipt{}, err
+		}
+		writes, receipt, err := r.place(ctx, id, d)
 		if err == nil {
-			err = r.updater().Commit(ctx, plan.Writes...)
+			err = r.updater().Commit(ctx, writes...)
 		}
 		if err == nil {
-			return plan.Receipt, nil
+			return receipt, nil
 		}
 		var taken *store.TakenError
 		if !errors.As(err, &taken) || taken.Stream != EventStream() {
@@ -124,10 +101,10 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	}
 }
 
-// Turn waits until it is the caller's turn, in this process, to take the next
-// place in the chain of all events, and returns what ends the turn. Who commits
-// a Plan does so in its turn, and plans within it: so those of one process do
-// not take the place from each other.
+// Turn waits until it is the caller's turn, in this process, to append to the
+// chain of all events, and returns the function that ends the turn. Writers of
+// one process would otherwise take the next position from each other; writers
+// of several processes meet in the store and back off.
 func (r *Registry) Turn(ctx context.Context) (done func(), err error) {
 	select {
 	case <-r.turn:
@@ -141,9 +118,9 @@ func busy(cause error) error {
 	return problem.Wrap(problem.Unavailable, cause, "many publish at once; send the same again")
 }
 
-// fault gives an error of the store a kind. A conflict that outlasted all
+// Problem gives an error of the store a kind. A conflict that outlasted all
 // retries is Unavailable: the same request may be sent again.
-func fault(err error) error {
+func Problem(err error) error {
 	if store.IsConflict(err) {
 		return busy(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
@@ -59,14 +58,6 @@ type Receipt struct {
 	Seq        uint64
 	CardHash   identity.Hash
 	Replayed   bool // it was there already: this is the receipt of then
-}
-
-// Plan is a publish or a revocation that is decided and not yet committed.
-// Writes is empty for a replay.
-type Plan struct {
-	Writes       []store.Write
-	Receipt      Receipt
-	Registration Registration
 }
 
 // EquivocationError is in the chain of the refusal of a second card of one

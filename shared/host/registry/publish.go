@@ -23,71 +23,78 @@ import (
 // for the state of a vacant that this host runs; Malformed for a listing.
 // Unavailable is no refusal: the same may be sent again.
 func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) {
+	var receipt Receipt
 	var reached string
-	return r.run(ctx, func(ctx context.Context) (*decision, error) { return r.publish(ctx, &p, &reached, publisher{}) })
-}
-
-// Plan decides as Publish does, for the host itself, and leaves the commit to the
-// caller, who has more to change in it: the state, for one. Refused with
-// *store.TakenError or *store.ConflictError, it is planned again. See Turn.
-func (r *Registry) Plan(ctx context.Context, p Publication) (Plan, error) {
-	return r.plan(ctx, p, publisher{host: true})
-}
-
-func (r *Registry) plan(ctx context.Context, p Publication, by publisher) (Plan, error) {
-	var reached string
-	d, err := r.publish(ctx, &p, &reached, by)
-	if err != nil {
-		return Plan{}, fault(err)
+	err := r.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
+		d, err := r.publish(ctx, &p, &reached, publisher{})
+		if err == nil && d.replay == nil {
+			receipt, err = r.commit(ctx, d)
+		} else if err == nil {
+			receipt, err = d.replay.receipt(&d.reg)
+		}
+		return err
+	})
+	if store.IsConflict(err) {
+		receipt = Receipt{}
 	}
-	plan, err := r.place(ctx, d)
-	return plan, fault(err)
+	return receipt, Problem(err)
 }
 
-// PlanGraduation decides as Plan does, for a closed child that passed the gate:
+// PublishHosted adds to tx a publication of a vacant that this host runs: unlike
+// Publish, it may change the vacant's state. A publication that is stored
+// already adds nothing, and its receipt says Replayed. The caller holds the Turn
+// until tx is committed.
+func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publication) (Receipt, error) {
+	var reached string
+	d, err := r.publish(ctx, &p, &reached, publisher{host: true})
+	if err != nil {
+		return Receipt{}, err
+	}
+	return r.add(ctx, tx, d)
+}
+
+// Graduate adds to tx the publication of a closed child that passed the gate:
 // next, signed by both parties, replaces the closed manifest in the same commit
 // as the public card. byHost means that the child runs on this host. The
 // refusals are NotFound for a child without a manifest, Graduated for an open
-// one, and Malformed if next changes anything that graduation does not.
-func (r *Registry) PlanGraduation(ctx context.Context, p Publication, next composite.Manifest, byHost bool) (Plan, error) {
-	d, err := r.Store.Doc(ctx, ManifestKey(next.ChildID))
+// one, and Malformed if next changes anything that graduation does not. The
+// caller holds the Turn until tx is committed.
+func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, next composite.Manifest, byHost bool) (Receipt, error) {
+	d, err := tx.Doc(ctx, ManifestKey(next.ChildID))
 	if err != nil {
-		return Plan{}, fault(err)
+		return Receipt{}, err
 	}
 	if d.Version == 0 {
-		return Plan{}, UnknownChild(next.ChildID)
+		return Receipt{}, UnknownChild(next.ChildID)
 	}
 	known, err := DecodeManifest(next.ChildID, d)
 	if err != nil {
-		return Plan{}, err
+		return Receipt{}, err
 	}
 	if !known.Closed() {
-		return Plan{}, problem.New(problem.Graduated, "child %s is open already", next.ChildID.Short())
+		return Receipt{}, problem.New(problem.Graduated, "child %s is open already", next.ChildID.Short())
 	}
 	if err := known.Manifest.CheckGraduated(&next); err != nil {
-		return Plan{}, err
+		return Receipt{}, err
 	}
-	plan, err := r.plan(ctx, p, publisher{host: byHost, gate: true})
+	var reached string
+	decided, err := r.publish(ctx, &p, &reached, publisher{host: byHost, gate: true})
 	if err != nil {
-		return Plan{}, err
+		return Receipt{}, err
 	}
-	if len(plan.Writes) == 0 {
-		return Plan{}, problem.New(problem.Sequence, "event %d of %s is there already", p.ActorSeq, next.ChildID.Short())
+	if decided.replay != nil {
+		return Receipt{}, problem.New(problem.Sequence, "event %d of %s is there already", p.ActorSeq, next.ChildID.Short())
 	}
-	if plan.Registration.ID != next.ChildID {
-		return Plan{}, problem.Invalid("capability card", "that of the child "+next.ChildID.String(), "that of "+plan.Registration.ID.String())
+	if decided.reg.ID != next.ChildID {
+		return Receipt{}, problem.Invalid("capability card", "that of the child "+next.ChildID.String(), "that of "+decided.reg.ID.String())
 	}
 	after := ManifestDocument{Manifest: next, Graduated: true, Replaced: &known.Manifest, Before: known.Replaced}
 	data, err := after.Encode()
 	if err != nil {
-		return Plan{}, err
+		return Receipt{}, err
 	}
-	writeID, err := r.updater().NewWriteID()
-	if err != nil {
-		return Plan{}, err
-	}
-	plan.Writes = append(plan.Writes, store.Put{Key: d.Key, If: d.Version, WriteID: writeID, Data: data, Index: after.place(r.now())})
-	return plan, nil
+	tx.Put(store.Doc{Key: d.Key, Data: data, Index: after.place(r.now())})
+	return r.add(ctx, tx, decided)
 }
 
 // UnknownChild is the refusal, in the words of the reference, of a child whose
@@ -100,7 +107,7 @@ func UnknownChild(child identity.ID) error {
 func (r *Registry) NextActorSeq(ctx context.Context, id identity.ID) (int64, error) {
 	tip, err := r.Store.Tip(ctx, ActorStream(id))
 	if err != nil {
-		return 0, fault(err)
+		return 0, Problem(err)
 	}
 	if tip.Position >= math.MaxInt64 {
 		return 0, problem.New(problem.Damaged, "events of %s: there is none after %d", id.Short(), tip.Position)
@@ -108,24 +115,17 @@ func (r *Registry) NextActorSeq(ctx context.Context, id identity.ID) (int64, err
 	return int64(tip.Position) + 1, nil
 }
 
-// PlanState is what a change of id's state changes in its registration, for the
-// commit that changes the state itself: nothing if id is not registered or is
-// in that state already.
-func (r *Registry) PlanState(ctx context.Context, id identity.ID, state lifecycle.State) ([]store.Write, error) {
+// SetState adds to tx the new state of id in its registration. It adds nothing
+// if id is not registered or is in that state already.
+func (r *Registry) SetState(ctx context.Context, tx *store.Tx, id identity.ID, state lifecycle.State) error {
 	g, err := r.registration(ctx, id)
 	if err != nil || g.Joined == 0 || g.State == state {
-		return nil, fault(err)
+		return err
 	}
 	now := r.now()
 	g.State, g.Since = state, now
 	g.change(now)
-	writeID, err := r.updater().NewWriteID()
-	if err != nil {
-		return nil, err
-	}
-	put, err := g.put(writeID)
-	if err != nil {
-		return nil, err
-	}
-	return []store.Write{put}, nil
+	put, err := g.put(tx.ID)
+	tx.Add(put)
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -274,9 +275,8 @@ func TestAPublishSentAgainChangesNothing(t *testing.T) {
 		if got, err := r.Publish(t.Context(), again); got != want || err != nil {
 			t.Errorf("%s: Publish() = %+v, %v, want %+v", name, got, err, want)
 		}
-		plan, err := r.Plan(t.Context(), again)
-		if len(plan.Writes) != 0 || plan.Receipt != want || err != nil {
-			t.Errorf("%s: Plan() = %d writes, %+v, %v, want none and the receipt", name, len(plan.Writes), plan.Receipt, err)
+		if got, err := registrytest.PublishHosted(t.Context(), r, again); got != want || err != nil {
+			t.Errorf("%s: PublishHosted() = %+v, %v, want %+v", name, got, err, want)
 		}
 	}
 	if diff := cmp.Diff(before, everything(t, home)); diff != "" {
@@ -384,13 +384,19 @@ func TestWithoutANetworkOnlyVacantsOfThisHostAreListed(t *testing.T) {
 		t.Errorf("Publish() of a foreign endpoint = %v, want a refusal", err)
 	}
 	mustPublish(t, r, key(2), draft{Endpoint: hostURL + key(2).ID().String()})
-	r = open(memory.New(), newClock(), func(c *registry.Config) { c.Hosted = nil })
+	r = open(memory.New(), newClock(), func(c *registry.Config) { c.Endpoints = nil })
 	mustPublish(t, r, key(2), draft{Endpoint: hostURL + key(2).ID().String()})
+}
+
+type failingEndpoints struct{}
+
+func (failingEndpoints) IsEndpoint(context.Context, identity.ID, string) (bool, error) {
+	return false, errors.New("no answer")
 }
 
 func TestAFaultOfTheHostIsNoRefusal(t *testing.T) {
 	r := open(memory.New(), newClock(), func(c *registry.Config) {
-		c.Hosted = func(context.Context, identity.ID, string) (bool, error) { return false, errors.New("no answer") }
+		c.Endpoints = failingEndpoints{}
 	})
 	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{})); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Publish() = %v, want unavailable", err)

@@ -21,7 +21,7 @@ func notRegistered(id identity.ID) error { return problem.New(problem.NotFound, 
 func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool, error) {
 	g, err := r.registration(ctx, id)
 	if err != nil {
-		return Registration{}, false, fault(err)
+		return Registration{}, false, Problem(err)
 	}
 	return g, g.Joined > 0, nil
 }
@@ -85,7 +85,7 @@ func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID
 func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identity.ID, after uint64, limit int) ([]Logged, error) {
 	g, err := r.registration(ctx, actor)
 	if err != nil {
-		return nil, fault(err)
+		return nil, Problem(err)
 	}
 	if may, err := r.asked(caller).may(ctx, &g); err != nil || !may {
 		return nil, err
@@ -96,7 +96,7 @@ func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identi
 	}
 	rows, err := r.Store.Rows(ctx, ActorStream(actor), from, limit, store.Ascending)
 	if err != nil {
-		return nil, fault(err)
+		return nil, Problem(err)
 	}
 	out := make([]Logged, len(rows))
 	for i, row := range rows {
@@ -115,7 +115,7 @@ func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint
 	}
 	tip, err := r.Store.Tip(ctx, ActorStream(actor))
 	if err != nil {
-		return 0, fault(err)
+		return 0, Problem(err)
 	}
 	// An event's seq is at least its position: what is looked for lies at or
 	// below after + 1.
@@ -127,7 +127,7 @@ func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint
 		middle := low + (high-low)/2
 		rows, err := r.Store.Rows(ctx, ActorStream(actor), middle, 1, store.Ascending)
 		if err != nil {
-			return 0, fault(err)
+			return 0, Problem(err)
 		}
 		if len(rows) == 0 {
 			return 0, problem.New(problem.Damaged, "event %d of %s is missing", middle, actor.Short())
@@ -154,7 +154,7 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 	}
 	rows, err := r.Store.Rows(ctx, EventStream(), seq, 1, store.Ascending)
 	if err != nil {
-		return Logged{}, fault(err)
+		return Logged{}, Problem(err)
 	}
 	if len(rows) == 0 || rows[0].Position != seq {
 		return Logged{}, missing
@@ -165,7 +165,7 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 	}
 	g, err := r.registration(ctx, leaf.Actor)
 	if err != nil {
-		return Logged{}, fault(err)
+		return Logged{}, Problem(err)
 	}
 	may, err := r.asked(caller).may(ctx, &g)
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 	}
 	rows, err = r.Store.Rows(ctx, ActorStream(leaf.Actor), uint64(leaf.ActorSeq), 1, store.Ascending)
 	if err != nil {
-		return Logged{}, fault(err)
+		return Logged{}, Problem(err)
 	}
 	if len(rows) == 0 {
 		return Logged{}, problem.New(problem.Damaged, "event %d: its actor %s has none of count %d", seq, leaf.Actor.Short(), leaf.ActorSeq)
@@ -197,7 +197,7 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 func (r *Registry) Changes(ctx context.Context, since string, n int, cursor string) ([]Registration, string, error) {
 	docs, next, err := r.Store.Docs(ctx, store.Range{Partition: FeedPartition, First: since, Index: true}, n, cursor)
 	if err != nil {
-		return nil, "", fault(err)
+		return nil, "", Problem(err)
 	}
 	out := make([]Registration, 0, len(docs))
 	for _, d := range docs {

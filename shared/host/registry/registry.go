@@ -32,9 +32,15 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
+
+// Endpoints tells which endpoints are at this host; *vacants.Records implements
+// it. Safe for concurrent use.
+type Endpoints interface {
+	// IsEndpoint reports whether id is hosted here and called at endpoint.
+	IsEndpoint(ctx context.Context, id identity.ID, endpoint string) (bool, error)
+}
 
 // Config is what a Registry is made of. Store, Now and Rand are needed.
 type Config struct {
@@ -45,19 +51,8 @@ type Config struct {
 	// nil for any HTTP status below 500 from a public address. If Probe itself
 	// is nil, such vacants cannot be listed.
 	Probe func(ctx context.Context, endpoint string) error
-	// Hosted tells whether endpoint is id's own address at this host. nil: no
-	// vacant is hosted here.
-	Hosted func(ctx context.Context, id identity.ID, endpoint string) (bool, error)
-	// HostWrites is what a revocation changes besides the registration, for a
-	// vacant that this host runs: nothing for another. It may be nil.
-	HostWrites func(ctx context.Context, id identity.ID) ([]store.Write, error)
-	// KinWrites is what a manifest changes at this host, for a parent or child
-	// that it runs: nothing for others. It may be nil.
-	KinWrites func(ctx context.Context, m *composite.Manifest) ([]store.Write, error)
-	// LockVacants waits for what HostWrites and KinWrites need to themselves of the
-	// vacants ids, and returns what lets go of it. It is taken before the turn in
-	// the chain of events. It may be nil.
-	LockVacants func(ctx context.Context, ids ...identity.ID) (release func(), err error)
+	// Endpoints knows the endpoints at this host. nil: no vacant is hosted here.
+	Endpoints Endpoints
 	// Wait sleeps between tries, or ends early with ctx; retry.Sleep if nil.
 	Wait func(ctx context.Context, d time.Duration) error
 }
@@ -77,14 +72,6 @@ func New(c Config) *Registry {
 	r := &Registry{Config: c, turn: make(chan struct{}, 1)}
 	r.turn <- struct{}{}
 	return r
-}
-
-// hold is Hold, where there is one.
-func (r *Registry) hold(ctx context.Context, ids ...identity.ID) (release func(), err error) {
-	if r.LockVacants == nil {
-		return func() {}, nil
-	}
-	return r.LockVacants(ctx, ids...)
 }
 
 // now is the time as it is kept.

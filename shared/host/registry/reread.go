@@ -20,7 +20,7 @@ type Reading struct {
 func (r *Registry) Reread(ctx context.Context, id identity.ID, last *Reading) (*Reading, error) {
 	d, err := r.Store.Doc(ctx, RegistrationKey(id))
 	if err != nil {
-		return nil, fault(err)
+		return nil, Problem(err)
 	}
 	if d.Version == 0 {
 		return &Reading{Registration: Registration{ID: id, Status: StatusActive}}, nil
@@ -30,7 +30,7 @@ func (r *Registry) Reread(ctx context.Context, id identity.ID, last *Reading) (*
 	}
 	g, err := DecodeRegistration(id, d)
 	if err != nil {
-		return nil, fault(err)
+		return nil, Problem(err)
 	}
 	return &Reading{Registration: g, Registered: g.Joined > 0, data: d.Data}, nil
 }

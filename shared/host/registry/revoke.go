@@ -25,36 +25,16 @@ type Revocation struct {
 	Signature []byte
 }
 
-// Revoke revokes a key, in one transaction with its effects at this host. The
-// vacant need not be registered: the holder of any key may declare it
-// untrusted. The refusals are those of Publish that apply.
-func (r *Registry) Revoke(ctx context.Context, v Revocation) (Receipt, error) {
-	ctx, cancel := store.WithPatience(ctx)
-	defer cancel()
-	release, err := r.hold(ctx, v.ID)
+// Revoke adds the revocation of a key to tx. The vacant need not be registered:
+// the holder of any key may declare it untrusted. A revocation that is stored
+// already adds nothing, and its receipt says Replayed. The refusals are those of
+// Publish that apply. The caller holds the Turn until tx is committed.
+func (r *Registry) Revoke(ctx context.Context, tx *store.Tx, v Revocation) (Receipt, error) {
+	d, err := r.revoke(ctx, &v)
 	if err != nil {
 		return Receipt{}, err
 	}
-	defer release()
-	return r.run(ctx, func(ctx context.Context) (*decision, error) {
-		d, err := r.revoke(ctx, &v)
-		if err != nil || d.replay != nil || r.HostWrites == nil {
-			return d, err
-		}
-		d.beside, err = r.HostWrites(ctx, v.ID)
-		return d, err
-	})
-}
-
-// PlanRevoke decides as Revoke does and leaves the commit, and what changes at
-// the host, to the caller.
-func (r *Registry) PlanRevoke(ctx context.Context, v Revocation) (Plan, error) {
-	d, err := r.revoke(ctx, &v)
-	if err != nil {
-		return Plan{}, fault(err)
-	}
-	plan, err := r.place(ctx, d)
-	return plan, fault(err)
+	return r.add(ctx, tx, d)
 }
 
 func (r *Registry) revoke(ctx context.Context, v *Revocation) (*decision, error) {
@@ -114,7 +94,7 @@ func revocation(l *Logged, writeID store.WriteID) (store.Put, error) {
 // IsRevoked reports whether id's key is revoked, strongly consistent.
 func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) {
 	d, err := r.Store.Doc(ctx, RevokedKey(id))
-	return d.Version > 0, fault(err)
+	return d.Version > 0, Problem(err)
 }
 
 // Revocations lists up to n revocations (1 to store.MaxPage) in the order of
@@ -128,7 +108,7 @@ func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Rev
 	}
 	docs, next, err := r.Store.Docs(ctx, RevocationList(), n, cursor)
 	if err != nil {
-		return nil, "", fault(err)
+		return nil, "", Problem(err)
 	}
 	out := make([]Revoked, len(docs))
 	for i, d := range docs {

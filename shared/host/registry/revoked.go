@@ -102,7 +102,7 @@ func setFilter(list, prefix []byte) {
 func (r *Registry) AnyRevoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
 	d, err := r.Store.Doc(ctx, RevokedListKey())
 	if err != nil {
-		return nil, fault(err)
+		return nil, Problem(err)
 	}
 	out := make([]bool, len(ids))
 	for i, id := range ids {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
@@ -38,11 +39,11 @@ func TestThatNoneOfManyIsRevokedIsOneRead(t *testing.T) {
 		}
 	}
 	want(1, false, false, false)
-	if _, err := r.Revoke(t.Context(), revocation(t, bad, 1, "lost", event.RevokePayload)); err != nil {
+	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, bad, 1, "lost", event.RevokePayload)); err != nil {
 		t.Fatal(err)
 	}
 	want(2, true, false, false)
-	if _, err := r.Revoke(t.Context(), revocation(t, other, 1, "lost", event.RevokePayload)); err != nil {
+	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, other, 1, "lost", event.RevokePayload)); err != nil {
 		t.Fatal(err)
 	}
 	want(3, true, false, true)
@@ -58,7 +59,7 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	home := memory.New()
 	r := open(home, newClock())
 	bad := key(1)
-	if _, err := r.Revoke(t.Context(), revocation(t, bad, 1, "lost", event.RevokePayload)); err != nil {
+	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, bad, 1, "lost", event.RevokePayload)); err != nil {
 		t.Fatal(err)
 	}
 	alike := bad.ID()
@@ -79,7 +80,7 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := byte(2); n <= 3; n++ { // the one that makes it too many, and one more
-		if _, err := r.Revoke(t.Context(), revocation(t, key(n), 1, "lost", event.RevokePayload)); err != nil {
+		if _, err := registrytest.Revoke(t.Context(), r, revocation(t, key(n), 1, "lost", event.RevokePayload)); err != nil {
 			t.Fatal(err)
 		}
 	}

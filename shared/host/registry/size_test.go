@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -17,7 +18,7 @@ import (
 const maxDocument = 64 << 10
 
 func TestTheLargestPublicationIsBounded(t *testing.T) {
-	home, k := memory.New(), key(1)
+	home, k := &registrytest.Recorder{Store: memory.New()}, key(1)
 	r := open(home, newClock())
 	size := len(publication(t, k, draft{Text: "x"}).Card)
 	l := signedListing(t, k, listing.MaxVersion, func(l *listing.Listing) {
@@ -31,11 +32,10 @@ func TestTheLargestPublicationIsBounded(t *testing.T) {
 		p.BaseModel, p.Family, p.Owner, p.Version, p.Listing = claim, claim, claim, claim, &l
 		p.Declared = slices.Repeat([]string{strings.Repeat("d", 254)}, 32)
 	}})
-	plan, err := r.Plan(t.Context(), p)
-	if err != nil {
+	if _, err := r.Publish(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range plan.Writes {
+	for _, w := range home.Writes {
 		switch w := w.(type) {
 		case store.Put:
 			if len(w.Data) > maxDocument {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -99,7 +100,7 @@ func TestNoEndpointOfAClosedChildIsProbed(t *testing.T) {
 		}
 	})
 	child := key(2)
-	if err := r.AddManifest(t.Context(), manifest(t, key(1), child, true)); err != nil {
+	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), child, true)); err != nil {
 		t.Fatal(err)
 	}
 	told := draft{Endpoint: "https://stranger.example/?told=all", Visibility: lifecycle.Public}

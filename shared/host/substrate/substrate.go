@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -38,8 +39,8 @@ type Substrate interface {
 }
 
 // Behaviour makes s the behaviour of a vacant: one part, ROLE_AGENT.
-func Behaviour(s Substrate) func(context.Context, envelope.Envelope) (envelope.Message, error) {
-	return func(ctx context.Context, e envelope.Envelope) (envelope.Message, error) {
+func Behaviour(s Substrate) call.Behaviour {
+	return func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		text, err := s.Answer(ctx, Question{Text: e.Payload.Text(), Caller: e.From, Vacant: e.To, ContextID: e.Payload.ContextID})
 		if err != nil {
 			return envelope.Message{}, err

@@ -60,7 +60,7 @@ func TestASubstrateSeesTheQuestionAndNothingOfTheEnvelope(t *testing.T) {
 	id := "ctx"
 	e := envelope.Envelope{From: identity.ID{1}, To: identity.ID{2}, Seq: 7, Signature: []byte{9}, IdempotencyKey: "k",
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"a", "b"}, ContextID: &id}}
-	m, err := substrate.Behaviour(fixed{asked: &asked})(context.Background(), e)
+	m, err := substrate.Behaviour(fixed{asked: &asked})(context.Background(), nil, e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestASubstrateSeesTheQuestionAndNothingOfTheEnvelope(t *testing.T) {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 	want := errors.New("failed")
-	if _, err := substrate.Behaviour(fixed{asked: &asked, err: want})(context.Background(), e); !errors.Is(err, want) {
+	if _, err := substrate.Behaviour(fixed{asked: &asked, err: want})(context.Background(), nil, e); !errors.Is(err, want) {
 		t.Errorf("Behaviour() = %v, want the substrate's error", err)
 	}
 }

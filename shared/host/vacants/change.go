@@ -137,7 +137,7 @@ func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Rec
 	}
 	defer done()
 	var r Record
-	err = v.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
+	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		var ok bool
 		r, ok, err = v.read(ctx, id)
 		if err == nil && !ok {
@@ -152,53 +152,51 @@ func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Rec
 		if e == nil || err != nil {
 			return err
 		}
-		beside, err := v.registered(ctx, &r, from)
+		if r.State != from && v.Registry != nil {
+			err = v.Registry.SetState(ctx, tx, r.ID, r.State)
+		}
+		if err == nil {
+			err = v.addChange(ctx, tx, &r, e)
+		}
 		if err != nil {
 			r = Record{}
-			return err
 		}
-		return v.commit(ctx, &r, e, beside...)
+		return err
 	})
-	return r, store.Problem(err)
+	return r, err
 }
 
-// commit writes r over the version it was read at, and e as the next entry of
-// its logbook. Errors of the store are as they come; others are problems.
-func (v *Directory) commit(ctx context.Context, r *Record, e *entry, beside ...store.Write) error {
-	writes, err := v.writes(ctx, r, e)
-	if err != nil {
-		return err
-	}
-	err = v.updater().Commit(ctx, append(writes, beside...)...)
-	v.memory.forget() // also when the outcome is unknown
-	if err != nil {
-		return err
-	}
-	r.version++
-	return nil
+// update runs decide and commits its Tx, with retries, and drops the cached
+// records. Errors are problems.
+func (v *Directory) update(ctx context.Context, decide func(ctx context.Context, tx *store.Tx) error) error {
+	defer v.memory.forget() // also when the outcome is unknown
+	return store.Problem(v.updater().Update(ctx, decide))
 }
 
-// writes are what every change of r is made of: the row of e, and the record.
-func (v *Directory) writes(ctx context.Context, r *Record, e *entry) ([]store.Write, error) {
+// addChange adds a change of r to tx: the record, over the version that was
+// read, and e as the next entry of its logbook.
+func (v *Directory) addChange(ctx context.Context, tx *store.Tx, r *Record, e *entry) error {
 	signer, err := v.signers.Signer(ctx, r.ID, r.seed)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	writeID, err := v.updater().NewWriteID()
-	if err != nil {
-		return nil, err
-	}
-	row, err := v.row(ctx, signer, e)
-	if err != nil {
-		return nil, err
+	if err := v.addEntry(ctx, tx, signer, e); err != nil {
+		return err
 	}
 	r.Changed = v.now()
+	return r.put(tx)
+}
+
+// put adds the write of r to tx. r gets the version that it has after the
+// commit.
+func (r *Record) put(tx *store.Tx) error {
 	data, err := r.encode()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	row.WriteID = writeID
-	return []store.Write{row, store.Put{Key: RecordKey(r.ID), If: r.version, WriteID: writeID, Data: data}}, nil
+	tx.Add(store.Put{Key: RecordKey(r.ID), If: r.version, WriteID: tx.ID, Data: data})
+	r.version++
+	return nil
 }
 
 // entry is what a logbook entry says; when it is signed it gets its place.
@@ -207,7 +205,16 @@ type entry struct {
 	payload []byte
 }
 
-// row is the write that appends e to the logbook of signer's id.
+// addEntry adds e to tx, as the next entry in the logbook of signer's id.
+func (v *Directory) addEntry(ctx context.Context, tx *store.Tx, signer identity.Signer, e *entry) error {
+	row, err := v.row(ctx, signer, e)
+	if err == nil {
+		tx.Append(row.Stream, row.Position, row.Data)
+	}
+	return err
+}
+
+// row is the row that appends e to the logbook of signer's id.
 func (v *Directory) row(ctx context.Context, signer identity.Signer, e *entry) (store.Append, error) {
 	s := store.StreamOf(store.KindLogbook, signer.ID())
 	tip, err := v.Store.Tip(ctx, s)

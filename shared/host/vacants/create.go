@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -123,11 +122,8 @@ func (v *Directory) plan(s Spec) (r Record, kind string, err error) {
 	if err := checkTenant(s.Tenant); err != nil {
 		return r, "", err
 	}
-	spec, err := substrate.Parse(s.Substrate)
+	spec, _, err := v.openSubstrate(s.Substrate, nil)
 	if err != nil {
-		return r, "", err
-	}
-	if _, err := v.Substrates.Open(spec); err != nil {
 		return r, "", err
 	}
 	if s.Key == nil && (len(s.Logbook) > 0 || len(s.Chains) > 0 || s.Manifest != nil) {
@@ -199,7 +195,8 @@ func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (*Record, e
 func (v *Directory) found(ctx context.Context, r Record, first *entry, s *Spec) (Record, error) {
 	var there *Record
 	retried := false
-	err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+	var made Record
+	err := v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		if retried {
 			// Another writer took the name, the id or the next place in the logbook.
 			if there, err = v.present(ctx, &r, s); there != nil || err != nil {
@@ -207,48 +204,49 @@ func (v *Directory) found(ctx context.Context, r Record, first *entry, s *Spec) 
 			}
 		}
 		retried = true
-		beside, err := v.kinship(ctx, &r, s)
-		if err != nil {
+		made = r
+		if err := v.addKinship(ctx, tx, &made, s); err != nil {
 			return err
 		}
-		name := store.Put{Key: NameKey(r.Name), WriteID: tx.ID, Data: encodeName(r.ID)}
-		return v.commit(ctx, &r, first, append(beside, name)...)
+		if err := v.addChange(ctx, tx, &made, first); err != nil {
+			return err
+		}
+		tx.Put(store.Doc{Key: NameKey(made.Name), Data: encodeName(made.ID)})
+		return nil
 	})
 	switch {
 	case err != nil:
-		return Record{}, store.Problem(err)
+		return Record{}, err
 	case there != nil:
 		return *there, nil
 	}
-	return r, nil
+	return made, nil
 }
 
-// kinship makes r, which is imported, the child of the parent in its manifest:
-// the one in the import, or else the one in the registry. The returned writes
-// conflict if another manifest is registered first.
-func (v *Directory) kinship(ctx context.Context, r *Record, s *Spec) ([]store.Write, error) {
+// addKinship makes r, which is imported, the child of the parent in its
+// manifest: the one in the import, or else the one in the registry. tx conflicts
+// if another manifest is registered first.
+func (v *Directory) addKinship(ctx context.Context, tx *store.Tx, r *Record, s *Spec) error {
 	if v.Registry == nil || s.Key == nil {
-		return nil, nil
+		return nil
 	}
 	m := s.Manifest
 	if m != nil {
-		writes, err := v.Registry.PlanManifest(ctx, *m)
+		added, err := v.Registry.AddManifest(ctx, tx, m)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if len(writes) > 0 {
+		if added {
 			r.bind(m)
-			marked, err := v.markParent(ctx, m.ParentID)
-			return append(writes, marked...), err
+			return v.markParent(ctx, tx, m.ParentID)
 		}
 	}
-	guard, err := v.Registry.PlanGuard(ctx, r.ID)
-	if err != nil {
-		return nil, err
+	if err := v.Registry.AddGuard(ctx, tx, r.ID); err != nil {
+		return err
 	}
 	known, ok, err := v.Registry.Manifest(ctx, r.ID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if ok {
 		r.bind(&known.Manifest)
@@ -256,7 +254,7 @@ func (v *Directory) kinship(ctx context.Context, r *Record, s *Spec) ([]store.Wr
 	}
 	children, _, err := v.Registry.Children(ctx, r.ID, "", 1)
 	r.Kin = r.Kin || len(children) > 0
-	return []store.Write{guard}, err
+	return err
 }
 
 // needManifest refuses a child whose manifest is neither in the registry nor

@@ -1,13 +1,13 @@
 package vacants_test
 
 import (
-	"crypto/rand"
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -26,15 +26,12 @@ func TestARecordFollowsARevocationThatARegistryWithoutAVaultTook(t *testing.T) {
 	if _, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, handler, err := vacants.NewWithRegistry(vacants.Config{Store: s, Now: c.now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{echo.Kind: echo.New}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	handler := hosttest.NewVacants(t, s, c.now, hostURL, vacants.Config{Substrates: substrate.Kinds{echo.Kind: echo.New}})
 	e := event.Event{Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "lost"), Key: "r", Time: c.now().UnixMilli(), ActorSeq: 2}
 	if err := e.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := handler.Revoke(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 2, Key: "r", Signature: e.Signature}); err != nil {
+	if _, err := handler.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 2, Key: "r", Signature: e.Signature}); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := v.Get(t.Context(), id); err != nil || r.State != lifecycle.Active {

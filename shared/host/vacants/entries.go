@@ -39,8 +39,8 @@ func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside 
 	}
 	defer done()
 	var elsewhere error
-	err = v.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
-		err := v.entries(ctx, all, beside)
+	err = v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		err := v.entries(ctx, tx.ID, all, beside)
 		var taken *store.TakenError
 		if store.IsConflict(err) && !(errors.As(err, &taken) && taken.Stream.Kind() == store.KindLogbook) {
 			elsewhere = err
@@ -54,11 +54,7 @@ func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside 
 	return store.Problem(err)
 }
 
-func (v *Directory) entries(ctx context.Context, all []LogEntry, beside []store.Write) error {
-	writeID, err := v.updater().NewWriteID()
-	if err != nil {
-		return err
-	}
+func (v *Directory) entries(ctx context.Context, writeID store.WriteID, all []LogEntry, beside []store.Write) error {
 	// Both tips at once: while they are read, others wait for their turn.
 	writes := make([]store.Write, len(all), len(all)+len(beside))
 	g, gctx := errgroup.WithContext(ctx)
@@ -77,7 +73,7 @@ func (v *Directory) entries(ctx context.Context, all []LogEntry, beside []store.
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	err = v.updater().Commit(ctx, append(writes, beside...)...)
+	err := v.updater().Commit(ctx, append(writes, beside...)...)
 	if store.IsConflict(err) {
 		return err
 	}

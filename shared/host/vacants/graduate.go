@@ -67,30 +67,30 @@ func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.I
 	}, nil
 }
 
-// PlanGraduation returns the writes that make a closed child public: the open
+// AddGraduation adds to tx the writes that make a closed child public: the open
 // manifest, the records of child and parent with an entry in both logbooks, the
 // card with its endpoint, and the register event, as far as each belongs to
-// this host. It writes nothing. The caller commits the writes together with its
-// own while it holds LockGraduation, and plans again after a conflict.
+// this host. The caller holds LockGraduation until tx is committed.
 //
 // It checks everything that could have changed since the gate looked: Consent,
 // NotFound for an unknown child, Graduated for an open one, Revoked, Conflict
 // for a party that is asleep or terminal or a parent that is a closed child,
 // and Malformed for a missing signature of an absent party.
-func (v *Directory) PlanGraduation(ctx context.Context, g Graduation) ([]store.Write, Graduated, error) {
+func (v *Directory) AddGraduation(ctx context.Context, tx *store.Tx, g Graduation) (Graduated, error) {
 	p, err := v.graduating(ctx, &g)
 	if err != nil {
-		return nil, Graduated{}, err
+		return Graduated{}, err
 	}
+	p.tx = tx
 	for _, step := range []func(context.Context, *graduating) error{v.openManifest, v.publicCard, v.announceChild, v.graduationEntries} {
 		if err := step(ctx, p); err != nil {
 			if store.IsConflict(err) {
-				return nil, Graduated{}, err
+				return Graduated{}, err
 			}
-			return nil, Graduated{}, store.Problem(err)
+			return Graduated{}, store.Problem(err)
 		}
 	}
-	return p.writes, p.made, nil
+	return p.made, nil
 }
 
 // graduating is a graduation as far as it is planned.
@@ -100,7 +100,7 @@ type graduating struct {
 	before            composite.Manifest
 	publication       registry.Publication
 	made              Graduated
-	writes            []store.Write
+	tx                *store.Tx
 	hasParent, hasKid bool // hosted here
 }
 
@@ -256,14 +256,14 @@ func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
 	} else if err := v.signRegister(ctx, p); err != nil {
 		return err
 	}
-	plan, err := v.Registry.PlanGraduation(ctx, *n, p.made.Manifest, p.hasKid)
+	receipt, err := v.Registry.Graduate(ctx, p.tx, *n, p.made.Manifest, p.hasKid)
 	if err != nil && p.hasKid {
 		err = v.late(ctx, p.child.ID, n.ActorSeq, err)
 	}
 	if err != nil {
 		return err
 	}
-	p.made.Receipt, p.writes = plan.Receipt, plan.Writes
+	p.made.Receipt = receipt
 	return nil
 }
 
@@ -301,16 +301,12 @@ func (v *Directory) graduationEntries(ctx context.Context, p *graduating) error 
 	if p.hasKid {
 		p.child.State = lifecycle.Active
 		p.child.bind(&p.made.Manifest)
-		writes, err := v.writes(ctx, &p.child, e)
-		if err != nil {
+		if err := v.addChange(ctx, p.tx, &p.child, e); err != nil {
 			return err
 		}
-		p.writes = append(p.writes, writes...)
 	}
 	if !p.hasParent {
 		return nil
 	}
-	writes, err := v.writes(ctx, &p.parent, e)
-	p.writes = append(p.writes, writes...)
-	return err
+	return v.addChange(ctx, p.tx, &p.parent, e)
 }

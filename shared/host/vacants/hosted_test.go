@@ -19,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -50,13 +51,10 @@ func vault(t testing.TB) custody.Vault {
 // host makes the Vacants of a host over s, at a URL, with a registry.
 func host(t testing.TB, s store.Store, vault custody.Vault, now func() time.Time, url string) *vacants.Directory {
 	t.Helper()
-	v, _, err := vacants.NewWithRegistry(vacants.Config{
-		Store: s, Vault: vault, Now: now, Rand: rand.Reader, URL: url, Substrates: substrate.Kinds{echo.Kind: echo.New},
+	v := hosttest.NewVacants(t, s, now, url, vacants.Config{
+		Vault: vault, Substrates: substrate.Kinds{echo.Kind: echo.New},
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	return v
 }
 
@@ -655,7 +653,7 @@ func TestTheDirectoryAnswersAndSigns(t *testing.T) {
 	if err != nil || !ok || held.ID != id || held.State != lifecycle.Local {
 		t.Fatalf("Vacant() = %+v, %t, %v", held, ok, err)
 	}
-	m, err := held.Behaviour(t.Context(), envelope.Envelope{To: id, Payload: envelope.Message{Parts: []string{"hi"}}})
+	m, err := held.Behaviour(t.Context(), nil, envelope.Envelope{To: id, Payload: envelope.Message{Parts: []string{"hi"}}})
 	if err != nil || m.Text() != "echo from "+id.Short()+": hi" {
 		t.Errorf("Behaviour() = %q, %v", m.Text(), err)
 	}
@@ -670,15 +668,12 @@ func TestTheDirectoryAnswersAndSigns(t *testing.T) {
 func TestASubstrateThatIsGoneFailsCallsOnly(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	id := create(t, host(t, s, va, newClock().now, hostURL), "demo").ID
-	v, err := vacants.New(vacants.Config{Store: s, Vault: va, Now: newClock().now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := hosttest.NewVacants(t, s, newClock().now, hostURL, vacants.Config{Vault: va})
 	held, ok, err := v.Vacant(t.Context(), id, false)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	_, err = held.Behaviour(t.Context(), envelope.Envelope{To: id})
+	_, err = held.Behaviour(t.Context(), nil, envelope.Envelope{To: id})
 	wantKind(t, "Behaviour()", err, problem.BehaviourFailed)
 	if _, err := v.Pause(t.Context(), id); err != nil {
 		t.Errorf("Pause() = %v", err)
@@ -826,8 +821,8 @@ func TestStrangersDoNotMakeAHostListItsVacants(t *testing.T) {
 
 func TestAHostURLThatCallersCannotUseIsRefused(t *testing.T) {
 	for _, u := range []string{"127.0.0.1:8080", "ftp://x", "http://", "http://x?y", "http://x#y", "http://u:p@x"} {
-		_, err := vacants.New(vacants.Config{URL: u})
-		wantKind(t, "New("+u+")", err, problem.Usage)
+		_, err := vacants.NewRecords(memory.New(), time.Now, u)
+		wantKind(t, "NewRecords("+u+")", err, problem.Usage)
 	}
 }
 

@@ -63,47 +63,56 @@ func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) err
 	if r.IsDeleted() {
 		return deleted(&r)
 	}
-	return v.Registry.AddManifest(ctx, m)
+	return v.AddManifest(ctx, m)
 }
 
-// kinWrites are what a manifest that the registry takes changes at this host:
-// the child's record with an entry in its logbook, and the mark of a parent.
-// They are about to be committed, so neither is answered for from memory until
-// that is over.
-func (v *Directory) kinWrites(ctx context.Context, m *composite.Manifest) ([]store.Write, error) {
+// AddManifest stores a manifest in the registry (see registry.AddManifest) and
+// in the same commit the records of parent and child, as far as they are hosted
+// here: the child's with an entry in its logbook, and the mark of a parent. A
+// hosted child keeps its first parent.
+func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error {
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
+	done, err := v.logs.Lock(ctx, m.ParentID, m.ChildID)
+	if err != nil {
+		return err
+	}
+	defer done()
+	defer v.memory.forget()
+	return registry.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		added, err := v.Registry.AddManifest(ctx, tx, &m)
+		if err != nil || !added {
+			return err
+		}
+		return v.addKin(ctx, tx, &m)
+	}))
+}
+
+// addKin adds the changes of hosted records by a new manifest to tx.
+func (v *Directory) addKin(ctx context.Context, tx *store.Tx, m *composite.Manifest) error {
 	child, ok, err := v.read(ctx, m.ChildID)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var writes []store.Write
 	if ok {
 		if child.IsDeleted() {
-			return nil, deleted(&child)
+			return deleted(&child)
 		}
 		if err := child.stays(m); err != nil {
-			return nil, err
+			return err
 		}
 		if v.Vault == nil {
-			return nil, problem.New(problem.Conflict, "vacant %s is hosted here: its manifest goes to the control plane, POST /v1/admin/vacants/%s/manifest", m.ChildID.Short(), m.ChildID)
+			return problem.New(problem.Conflict, "vacant %s is hosted here: its manifest goes to the control plane, POST /v1/admin/vacants/%s/manifest", m.ChildID.Short(), m.ChildID)
 		}
 		child.bind(m)
-		if writes, err = v.writes(ctx, &child, &entry{logbook.KindManifest, logbook.ManifestTaken(m.Hash(), m.ParentID)}); err != nil {
-			return nil, err
+		if err := v.addChange(ctx, tx, &child, &entry{logbook.KindManifest, logbook.ManifestTaken(m.Hash(), m.ParentID)}); err != nil {
+			return err
 		}
 	}
 	if v.Vault == nil {
-		return writes, nil
+		return nil
 	}
-	marked, err := v.markParent(ctx, m.ParentID)
-	if err != nil {
-		return nil, err
-	}
-	writes = append(writes, marked...)
-	now := v.Now()
-	for _, id := range []identity.ID{m.ChildID, m.ParentID} {
-		v.memory.reloadKey(id, now, now.Add(store.DefaultPatience))
-	}
-	return writes, nil
+	return v.markParent(ctx, tx, m.ParentID)
 }
 
 // stays refuses m, if there is one, where it makes r the child of another parent
@@ -118,16 +127,11 @@ func (r *Record) stays(m *composite.Manifest) error {
 
 // markParent records in a hosted parent's record that it has children. This is
 // the host's own knowledge, so it has no logbook entry.
-func (v *Directory) markParent(ctx context.Context, id identity.ID) ([]store.Write, error) {
+func (v *Directory) markParent(ctx context.Context, tx *store.Tx, id identity.ID) error {
 	r, ok, err := v.read(ctx, id)
 	if err != nil || !ok || r.Kin {
-		return nil, err
+		return err
 	}
 	r.Kin = true
-	writeID, err := v.updater().NewWriteID()
-	if err != nil {
-		return nil, err
-	}
-	data, err := r.encode()
-	return []store.Write{store.Put{Key: RecordKey(id), If: r.version, WriteID: writeID, Data: data}}, err
+	return r.put(tx)
 }

@@ -2,7 +2,6 @@ package vacants_test
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -44,21 +44,17 @@ func request(ctx context.Context, v *vacants.Directory, parent, child identity.I
 }
 
 // graduate commits what is planned, as the gate does.
-func graduate(ctx context.Context, v *vacants.Directory, g vacants.Graduation) (vacants.Graduated, error) {
-	for {
-		done, err := v.LockGraduation(ctx, g.Request.ParentID, g.Request.ChildID)
-		if err != nil {
-			return vacants.Graduated{}, err
-		}
-		writes, made, err := v.PlanGraduation(ctx, g)
-		if err == nil {
-			err = store.Updater{Store: v.Store, Wait: v.Wait}.Commit(ctx, writes...)
-		}
-		done()
-		if !store.IsConflict(err) {
-			return made, err
-		}
+func graduate(ctx context.Context, v *vacants.Directory, g vacants.Graduation) (made vacants.Graduated, err error) {
+	done, err := v.LockGraduation(ctx, g.Request.ParentID, g.Request.ChildID)
+	if err != nil {
+		return made, err
 	}
+	defer done()
+	err = store.Updater{Store: v.Store, Rand: v.Rand, Wait: v.Wait}.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		made, err = v.AddGraduation(ctx, tx, g)
+		return err
+	})
+	return made, err
 }
 
 func graduateKid(ctx context.Context, v *vacants.Directory, parent identity.ID) (vacants.Record, error) {
@@ -587,8 +583,7 @@ func TestARegistryWithoutAVaultTakesNoManifestOfWhoIsHostedHere(t *testing.T) {
 	s, c := memory.New(), newClock()
 	v := host(t, s, vault(t), c.now, hostURL)
 	id := create(t, v, "demo").ID
-	_, handler, err := vacants.NewWithRegistry(vacants.Config{Store: s, Now: c.now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{echo.Kind: echo.New}}, nil)
-	must(t, err)
+	handler := hosttest.NewVacants(t, s, c.now, hostURL, vacants.Config{Substrates: substrate.Kinds{echo.Kind: echo.New}})
 	m, err := manifestOf(t.Context(), v, elsewhere(), id)
 	must(t, err)
 	if err := handler.AddManifest(t.Context(), m); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "/v1/admin/vacants/"+id.String()+"/manifest") {
@@ -708,7 +703,7 @@ func TestAVacantThatComesHomeIsClosedIfItsManifestCameFirst(t *testing.T) {
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V1}
 	must(t, m.SignParent(t.Context(), elsewhere()))
 	must(t, m.SignChild(t.Context(), key))
-	must(t, v.Registry.AddManifest(t.Context(), m))
+	must(t, v.AddManifest(t.Context(), m))
 	wrong := m
 	wrong.SignatureChild = nil
 	other := newKey(t)
@@ -775,7 +770,7 @@ func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if err := handler.Registry.AddManifest(context.Background(), m); err != nil {
+			if err := handler.AddManifest(context.Background(), m); err != nil {
 				t.Errorf("AddManifest() = %v", err)
 			}
 		})
@@ -794,7 +789,7 @@ func abroad(t testing.TB, v *vacants.Directory, parent, child *identity.Key, her
 	ctx := t.Context()
 	m := composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true, Inherited: []string{"b", "a"},
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V1}
-	must(t, errors.Join(m.SignParent(ctx, parent), m.SignChild(ctx, child), v.Registry.AddManifest(ctx, m)))
+	must(t, errors.Join(m.SignParent(ctx, parent), m.SignChild(ctx, child), v.AddManifest(ctx, m)))
 	if _, err := v.Create(ctx, vacants.Spec{Name: "here", Capability: "c", Substrate: "echo", Key: here}); err != nil {
 		t.Fatal(err)
 	}
@@ -817,10 +812,9 @@ func abroad(t testing.TB, v *vacants.Directory, parent, child *identity.Key, her
 // reaching is a host that reaches every endpoint.
 func reaching(t testing.TB, s store.Store) *vacants.Directory {
 	t.Helper()
-	v, _, err := vacants.NewWithRegistry(vacants.Config{
-		Store: s, Vault: vault(t), Now: newClock().now, Rand: rand.Reader, URL: hostURL, Substrates: substrate.Kinds{echo.Kind: echo.New},
-	}, func(context.Context, string) error { return nil })
-	must(t, err)
+	v := hosttest.NewVacants(t, s, newClock().now, hostURL, vacants.Config{
+		Vault: vault(t), Substrates: substrate.Kinds{echo.Kind: echo.New},
+	})
 	return v
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -210,8 +211,8 @@ func (h *hooked) Commit(ctx context.Context, writes ...store.Write) error {
 func TestAHostWhoseIdentityLiesElsewhereMakesNone(t *testing.T) {
 	s, key := memory.New(), newKey(t)
 	away := problem.New(problem.Unavailable, "the key service is away")
-	v, err := vacants.New(vacants.Config{
-		Store: s, Vault: vault(t), Now: newClock().now, URL: hostURL,
+	v := hosttest.NewVacants(t, s, newClock().now, hostURL, vacants.Config{
+		Vault: vault(t),
 		Identity: func(context.Context) (identity.Signer, error) {
 			if away != nil {
 				return nil, away
@@ -219,10 +220,7 @@ func TestAHostWhoseIdentityLiesElsewhereMakesNone(t *testing.T) {
 			return key, nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = v.SelfID(t.Context())
+	_, err := v.SelfID(t.Context())
 	wantKind(t, "SelfID() while it is away", err, problem.Unavailable)
 	away = nil
 	if id, err := v.SelfID(t.Context()); err != nil || id != key.ID() {

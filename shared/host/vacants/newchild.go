@@ -28,8 +28,8 @@ type newChild struct {
 	consent  *composite.Consent // D4
 }
 
-// makeChild decides and commits. Errors of the store are as they come.
-func (v *Directory) makeChild(ctx context.Context, b *newChild) error {
+// makeChild adds the child to tx. Errors of the store are returned unchanged.
+func (v *Directory) makeChild(ctx context.Context, tx *store.Tx, b *newChild) error {
 	if err := v.readParent(ctx, b); err != nil {
 		return err
 	}
@@ -43,17 +43,7 @@ func (v *Directory) makeChild(ctx context.Context, b *newChild) error {
 	if err := v.signManifest(ctx, b); err != nil {
 		return err
 	}
-	writes, err := v.birthWrites(ctx, b)
-	if err != nil {
-		return err
-	}
-	err = v.updater().Commit(ctx, writes...)
-	v.memory.forget() // also when the outcome is unknown
-	if err != nil {
-		return err
-	}
-	b.child.version = 1
-	return nil
+	return v.addBirth(ctx, tx, b)
 }
 
 // readParent reads what the child is to be born of.
@@ -102,11 +92,8 @@ func (v *Directory) planChild(b *newChild) (kind string, err error) {
 	if s.Substrate == "" && b.parent.Substrate == plan.Kind {
 		return "", problem.Invalid("substrate", "one of the child's own, as its parent answers by a plan", "none")
 	}
-	spec, err := substrate.Parse(orElse(s.Substrate, b.parent.Substrate))
+	spec, _, err := v.openSubstrate(orElse(s.Substrate, b.parent.Substrate), nil)
 	if err != nil {
-		return "", err
-	}
-	if _, err := v.Substrates.Open(spec); err != nil {
 		return "", err
 	}
 	capability := orElse(s.Capability, b.parent.Capability)
@@ -265,36 +252,22 @@ func (v *Directory) signManifest(ctx context.Context, b *newChild) error {
 	return b.consent.Sign(ctx, signer)
 }
 
-// birthWrites are all that a birth is made of.
-func (v *Directory) birthWrites(ctx context.Context, b *newChild) ([]store.Write, error) {
-	writes, err := v.Registry.PlanManifest(ctx, b.manifest)
-	if err != nil {
-		return nil, err
+// addBirth adds all writes of a birth to tx.
+func (v *Directory) addBirth(ctx context.Context, tx *store.Tx, b *newChild) error {
+	if _, err := v.Registry.AddManifest(ctx, tx, &b.manifest); err != nil {
+		return err
 	}
 	b.parent.Kin = true
-	above, err := v.writes(ctx, &b.parent, &entry{logbook.KindSpawn, logbook.Spawn{
+	if err := v.addChange(ctx, tx, &b.parent, &entry{logbook.KindSpawn, logbook.Spawn{
 		Child: b.child.ID, Path: string(b.spec.Path), Secondary: b.spec.With,
-	}.Payload()})
-	if err != nil {
-		return nil, err
+	}.Payload()}); err != nil {
+		return err
 	}
-	writeID, err := v.updater().NewWriteID()
-	if err != nil {
-		return nil, err
+	if err := v.addEntry(ctx, tx, b.key, &entry{logbook.KindBirth, b.payload().Payload()}); err != nil {
+		return err
 	}
-	row, err := v.row(ctx, b.key, &entry{logbook.KindBirth, b.payload().Payload()})
-	if err != nil {
-		return nil, err
-	}
-	row.WriteID = writeID
-	data, err := b.child.encode()
-	if err != nil {
-		return nil, err
-	}
-	writes = append(append(writes, above...), row,
-		store.Put{Key: RecordKey(b.child.ID), WriteID: writeID, Data: data},
-		store.Put{Key: NameKey(b.child.Name), WriteID: writeID, Data: encodeName(b.child.ID)})
-	return writes, nil
+	tx.Put(store.Doc{Key: NameKey(b.child.Name), Data: encodeName(b.child.ID)})
+	return b.child.put(tx)
 }
 
 // payload is what the child's first entry says.

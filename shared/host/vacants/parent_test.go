@@ -21,7 +21,7 @@ func TestAChildIsNobodyElsesByAManifestThatItHasSigned(t *testing.T) {
 		Reachability: composite.PublicA2A, Outbound: composite.Unrestricted, Schema: composite.V1}
 	must(t, m.SignParent(t.Context(), elsewhere()))
 	must(t, s.Sign(t.Context(), kid.ID, func(k identity.Signer) error { return m.SignChild(t.Context(), k) }))
-	wantKind(t, "AddManifest() of another parent", s.Registry.AddManifest(t.Context(), m), problem.Conflict)
+	wantKind(t, "AddManifest() of another parent", s.AddManifest(t.Context(), m), problem.Conflict)
 	wantKind(t, "TakeManifest() of another parent", s.StoreManifest(t.Context(), m), problem.Conflict)
 	spec := moved(t, s, kid.ID)
 	if r, err := s.Create(t.Context(), spec); err != nil || r.ID != kid.ID {

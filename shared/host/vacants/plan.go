@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -67,12 +66,12 @@ func (v *Directory) SetPlan(ctx context.Context, id identity.ID, p plan.Plan) (R
 	defer done()
 	var r Record
 	var set plan.Plan
-	err = v.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) (err error) {
-		r, set, err = v.setPlan(ctx, id, p)
+	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		r, set, err = v.setPlan(ctx, tx, id, p)
 		return err
 	})
 	if err != nil {
-		return Record{}, p, store.Problem(err)
+		return Record{}, p, err
 	}
 	return r, set, nil
 }
@@ -83,24 +82,20 @@ func (v *Directory) offered(p *plan.Plan) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
-	if _, err := v.Substrates.Open(substrate.Spec{Kind: plan.Kind}); err != nil {
+	if _, _, err := v.openSubstrate(plan.Kind, nil); err != nil {
 		return err
 	}
 	if p.Aggregate.How != plan.BySubstrate {
 		return nil
 	}
-	spec, err := substrate.Parse(p.Aggregate.Substrate)
-	if err == nil {
-		_, err = v.Substrates.Open(spec)
-	}
-	if err != nil {
+	if _, _, err := v.openSubstrate(p.Aggregate.Substrate, nil); err != nil {
 		return &problem.Error{Kind: problem.Malformed, Field: "aggregate.substrate", Detail: "aggregate." + problem.Of(err).Text(), Err: err}
 	}
 	return nil
 }
 
 // setPlan is one try of SetPlan.
-func (v *Directory) setPlan(ctx context.Context, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
+func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	r, err := v.Get(ctx, id)
 	if err == nil && r.IsDeleted() {
 		err = deleted(&r)
@@ -111,7 +106,7 @@ func (v *Directory) setPlan(ctx context.Context, id identity.ID, p plan.Plan) (R
 	if err != nil {
 		return r, p, err
 	}
-	old, err := v.Store.Doc(ctx, PlanKey(id))
+	old, err := tx.Doc(ctx, PlanKey(id))
 	if err != nil {
 		return r, p, store.Problem(err)
 	}
@@ -124,14 +119,9 @@ func (v *Directory) setPlan(ctx context.Context, id identity.ID, p plan.Plan) (R
 	if err := v.fits(ctx, &r, &p); err != nil {
 		return r, p, err
 	}
-	writeID, err := v.updater().NewWriteID()
-	if err != nil {
-		return r, p, err
-	}
 	r.Substrate = plan.Kind
-	err = v.commit(ctx, &r, &entry{logbook.KindPlanChanged, logbook.PlanChanged(p.Hash())},
-		store.Put{Key: old.Key, If: old.Version, WriteID: writeID, Data: p.Blob()})
-	return r, p, err
+	tx.Put(store.Doc{Key: old.Key, Data: p.Blob()})
+	return r, p, v.addChange(ctx, tx, &r, &entry{logbook.KindPlanChanged, logbook.PlanChanged(p.Hash())})
 }
 
 // importVacant replaces names by ids, and refuses who is not r's own child.

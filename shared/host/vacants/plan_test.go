@@ -2,7 +2,6 @@ package vacants_test
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -29,14 +29,11 @@ import (
 // composing is a host that offers composites, at a URL.
 func composing(t testing.TB, s store.Store, va custody.Vault, url string) *vacants.Directory {
 	t.Helper()
-	v, _, err := vacants.NewWithRegistry(vacants.Config{
-		Store: s, Vault: va, Now: newClock().now, Rand: rand.Reader, URL: url,
+	v := hosttest.NewVacants(t, s, newClock().now, url, vacants.Config{
+		Vault:      va,
 		Substrates: substrate.Kinds{echo.Kind: echo.New, plan.Kind: echo.New},
 		Wait:       func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	return v
 }
 

@@ -9,53 +9,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
-	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
-
-// NewWithRegistry builds the directory and the registry. They depend on each
-// other: the registry checks whether an endpoint is hosted here, and the
-// directory reads registrations. probe checks endpoints elsewhere (see
-// registry.Config); nil reaches none. Without a Vault a revocation does not
-// update the vacant's record, and calls are refused by the revocation document
-// instead; manifests of vacants that are hosted here are then refused.
-// Functions that must not open keys run this way.
-func NewWithRegistry(c Config, probe func(ctx context.Context, endpoint string) error) (*Directory, *registry.Registry, error) {
-	var v *Directory
-	rc := registry.Config{
-		Store: c.Store, Now: c.Now, Rand: c.Rand, Wait: c.Wait, Probe: probe,
-		Hosted: func(ctx context.Context, id identity.ID, endpoint string) (bool, error) {
-			return v.IsEndpoint(ctx, id, endpoint)
-		},
-	}
-	rc.KinWrites = func(ctx context.Context, m *composite.Manifest) ([]store.Write, error) { return v.kinWrites(ctx, m) }
-	if c.Vault != nil {
-		rc.HostWrites = func(ctx context.Context, id identity.ID) ([]store.Write, error) {
-			return v.RevocationWrites(ctx, id)
-		}
-		rc.LockVacants = func(ctx context.Context, ids ...identity.ID) (func(), error) { return v.logs.Lock(ctx, ids...) }
-	}
-	c.Registry = registry.New(rc)
-	var err error
-	if v, err = New(c); err != nil {
-		return nil, nil, err
-	}
-	return v, c.Registry, nil
-}
-
-// IsEndpoint reports whether endpoint is where id is reached at this host.
-func (v *Directory) IsEndpoint(ctx context.Context, id identity.ID, at string) (bool, error) {
-	base, err := v.Base(ctx)
-	if err != nil || base == "" || at != endpoint(base, id) {
-		return false, err
-	}
-	r, ok, err := v.read(ctx, id)
-	return ok && !r.IsDeleted(), err
-}
 
 // PublishOptions are what a publish is to change; what is nil stays as it is.
 type PublishOptions struct {
@@ -136,15 +95,6 @@ func (v *Directory) published(ctx context.Context, id identity.ID) (bool, error)
 	return ok && g.Status == registry.StatusActive, err
 }
 
-// registered is what a change of r's state from another changes in the
-// registry.
-func (v *Directory) registered(ctx context.Context, r *Record, from lifecycle.State) ([]store.Write, error) {
-	if v.Registry == nil || r.State == from {
-		return nil, nil
-	}
-	return v.Registry.PlanState(ctx, r.ID, r.State)
-}
-
 // trusted refuses a key that was revoked: it comes with no new vacant.
 func (v *Directory) trusted(ctx context.Context, key *identity.Key) error {
 	if v.Registry == nil || key == nil {
@@ -172,12 +122,19 @@ func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w 
 	}
 	var r Record
 	var receipt registry.Receipt
-	err := v.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) (err error) {
-		r, receipt, err = v.publishOnce(ctx, id, verb, w)
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
+	done, err := v.keyedMutex(ctx, id)
+	if err != nil {
+		return Record{}, none, err
+	}
+	defer done()
+	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		r, receipt, err = v.publishOnce(ctx, tx, id, verb, w)
 		return err
 	})
 	if err != nil {
-		return Record{}, none, store.Problem(err)
+		return Record{}, none, err
 	}
 	return r, receipt, nil
 }
@@ -210,12 +167,7 @@ func (v *Directory) ready(ctx context.Context, id identity.ID) error {
 	return v.signers.Key(id, r.seed).Ready(ctx)
 }
 
-func (v *Directory) publishOnce(ctx context.Context, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
-	done, err := v.keyedMutex(ctx, id)
-	if err != nil {
-		return Record{}, registry.Receipt{}, err
-	}
-	defer done()
+func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
 	a, err := v.announce(ctx, id, verb, w)
 	if err != nil {
 		return Record{}, registry.Receipt{}, err
@@ -227,8 +179,8 @@ func (v *Directory) publishOnce(ctx context.Context, id identity.ID, verb string
 	if err != nil {
 		return Record{}, registry.Receipt{}, err
 	}
-	plan, err := v.Registry.Plan(ctx, p)
-	if err == nil && len(plan.Writes) == 0 { // somebody else has said the very same
+	receipt, err := v.Registry.PublishHosted(ctx, tx, p)
+	if err == nil && receipt.Replayed { // another writer published the very same
 		err = problem.New(problem.Sequence, "event %d of vacant %s is there already", p.ActorSeq, id.Short())
 	}
 	if err != nil {
@@ -237,8 +189,7 @@ func (v *Directory) publishOnce(ctx context.Context, id identity.ID, verb string
 	e := &entry{logbook.KindPublished, logbook.Published(logbook.Publication{
 		Card: a.card.Hash(), Endpoint: a.card.Endpoint, ActorSeq: p.ActorSeq, Visibility: p.State.Effective(p.Visibility), From: a.from, To: a.record.State,
 	})}
-	err = v.commit(ctx, &a.record, e, plan.Writes...)
-	return a.record, plan.Receipt, err
+	return a.record, receipt, v.addChange(ctx, tx, &a.record, e)
 }
 
 // keyedMutex waits for the turn to write to the logbooks of ids, and then for that

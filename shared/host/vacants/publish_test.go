@@ -250,7 +250,7 @@ func TestAClosedChildIsNotPublishedByItsHostEither(t *testing.T) {
 	}
 	m := composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true,
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
-	for _, err := range []error{m.SignParent(t.Context(), parent), m.SignChild(t.Context(), child), v.Registry.AddManifest(t.Context(), m)} {
+	for _, err := range []error{m.SignParent(t.Context(), parent), m.SignChild(t.Context(), child), v.AddManifest(t.Context(), m)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,7 +382,7 @@ func TestARevocationFromElsewhereClosesTheVacantHere(t *testing.T) {
 	if _, ok, err := v.Vacant(t.Context(), id, false); !ok || err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Registry.Revoke(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature}); err != nil {
+	if _, err := v.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature}); err != nil {
 		t.Fatal(err)
 	}
 	if got, _, err := v.Vacant(t.Context(), id, false); err != nil || got.State != lifecycle.Sunk {
@@ -390,7 +390,7 @@ func TestARevocationFromElsewhereClosesTheVacantHere(t *testing.T) {
 	}
 	// The key comes back with no other vacant.
 	other := host(t, memory.New(), vault(t), c.now, hostURL)
-	if _, err := other.Registry.Revoke(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature}); err != nil {
+	if _, err := other.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := other.Create(t.Context(), vacants.Spec{Name: "back", Capability: "c", Substrate: "echo", Key: key})
@@ -417,12 +417,9 @@ func TestOnlyItsOwnAddressIsAVacantsEndpointHere(t *testing.T) {
 func TestAHostWithoutARegistryPublishesNothing(t *testing.T) {
 	c := fresh(t).Config
 	c.Registry = nil
-	v, err := vacants.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := vacants.New(c)
 	id := create(t, v, "demo").ID
-	_, _, err = v.Publish(t.Context(), id, vacants.PublishOptions{})
+	_, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{})
 	wantKind(t, "Publish()", err, problem.Conflict)
 	_, _, err = v.Unpublish(t.Context(), id)
 	wantKind(t, "Unpublish()", err, problem.Conflict)

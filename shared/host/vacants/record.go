@@ -179,17 +179,6 @@ func DecodeName(d store.Doc) (id identity.ID, err error) {
 	return id, checkFormat("name "+d.Key.Sort, int(d.Data[0]))
 }
 
-// read returns id's record from the store, strongly consistent; ok is false if
-// id is not hosted here.
-func (v *Directory) read(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
-	d, err := v.Store.Doc(ctx, RecordKey(id))
-	if err != nil || d.Version == 0 {
-		return Record{}, false, store.Problem(err)
-	}
-	r, err = DecodeRecord(id, d)
-	return r, err == nil, err
-}
-
 // Limits of what a vacant is created with.
 const (
 	MaxName       = 64

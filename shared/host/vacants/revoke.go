@@ -35,7 +35,6 @@ func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (
 	if err != nil {
 		return Record{}, none, store.Problem(err)
 	}
-	v.memory.forget()
 	// If the registry did not write the vacant's record, it is updated now.
 	r, err := v.Get(ctx, id)
 	if err == nil && !r.State.Closed() {
@@ -72,7 +71,7 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 	if err := e.Sign(ctx, signer); err != nil {
 		return registry.Receipt{}, err
 	}
-	receipt, err := v.Registry.Revoke(ctx, registry.Revocation{
+	receipt, err := v.AcceptRevocation(ctx, registry.Revocation{
 		ID: id, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: e.Key, Signature: e.Signature,
 	})
 	if err != nil {
@@ -81,22 +80,40 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 	return receipt, err
 }
 
-// RevocationWrites returns the writes by which a revocation of id's key changes
-// this host: the vacant becomes SUNK. There are none if id is not hosted here
-// or is terminal. The cached record of id is dropped until the caller's commit
-// is over.
-func (v *Directory) RevocationWrites(ctx context.Context, id identity.ID) ([]store.Write, error) {
+// AcceptRevocation stores a revocation that the holder of any key signed (see
+// registry.Revoke). If the vacant is hosted here, it becomes SUNK in the same
+// commit.
+func (v *Directory) AcceptRevocation(ctx context.Context, rev registry.Revocation) (registry.Receipt, error) {
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
+	done, err := v.keyedMutex(ctx, rev.ID)
+	if err != nil {
+		return registry.Receipt{}, err
+	}
+	defer done()
+	defer v.memory.forget()
+	var receipt registry.Receipt
+	err = v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		receipt, err = v.Registry.Revoke(ctx, tx, rev)
+		if err != nil || receipt.Replayed || v.Vault == nil {
+			return err
+		}
+		return v.addSinking(ctx, tx, rev.ID)
+	})
+	if err != nil {
+		return registry.Receipt{}, registry.Problem(err)
+	}
+	return receipt, nil
+}
+
+// addSinking adds to tx that id becomes SUNK. It adds nothing if id is not
+// hosted here or is terminal.
+func (v *Directory) addSinking(ctx context.Context, tx *store.Tx, id identity.ID) error {
 	r, ok, err := v.read(ctx, id)
 	if err != nil || !ok || r.State.Closed() {
-		return nil, err
+		return err
 	}
 	from := r.State
 	r.State = lifecycle.Sunk
-	writes, err := v.writes(ctx, &r, &entry{logbook.KindStateChanged, logbook.StateChanged(from, r.State)})
-	if err != nil {
-		return nil, err
-	}
-	now := v.Now()
-	v.memory.reloadKey(id, now, now.Add(store.DefaultPatience))
-	return writes, nil
+	return v.addChange(ctx, tx, &r, &entry{logbook.KindStateChanged, logbook.StateChanged(from, r.State)})
 }

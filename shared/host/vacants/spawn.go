@@ -92,7 +92,7 @@ func (v *Directory) spawn(ctx context.Context, first newChild) (Record, composit
 	var r Record
 	var m composite.Manifest
 	retried := false
-	err = v.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) (err error) {
+	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		if retried { // another host may have made this child meanwhile
 			if r, m, err = v.birthEntry(ctx, &first.spec); err != nil || !r.ID.IsZero() {
 				return err
@@ -100,13 +100,13 @@ func (v *Directory) spawn(ctx context.Context, first newChild) (Record, composit
 		}
 		retried = true
 		b := first
-		if err = v.makeChild(ctx, &b); err == nil {
+		if err = v.makeChild(ctx, tx, &b); err == nil {
 			r, m = b.child, b.manifest
 		}
 		return err
 	})
 	if err != nil {
-		return Record{}, none, store.Problem(err)
+		return Record{}, none, err
 	}
 	return r, m, nil
 }

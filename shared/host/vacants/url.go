@@ -30,16 +30,6 @@ func cleanURL(s string) (string, error) {
 	return strings.TrimRight(s, "/"), nil
 }
 
-// Base is the host's base URL; "" if it is kept in the store and nobody has
-// set it yet.
-func (v *Directory) Base(ctx context.Context) (string, error) {
-	if v.URL != "" {
-		return v.URL, nil
-	}
-	s, _, err := v.readURL(ctx)
-	return s.URL, err
-}
-
 // endpoint is the URL under base that id's card tells callers to post to.
 func endpoint(base string, id identity.ID) string {
 	return base + "/v/" + id.String() + "/a2a/message/send"
@@ -52,23 +42,6 @@ func (v *Directory) base(ctx context.Context) (string, error) {
 		err = problem.New(problem.Conflict, "this host does not know its public URL yet; `vacancy deploy` sets it (PUT /v1/admin/host)")
 	}
 	return u, err
-}
-
-func (v *Directory) readURL(ctx context.Context) (s storedURL, version uint64, err error) {
-	d, err := v.Store.Doc(ctx, URLKey())
-	if err != nil || d.Version == 0 {
-		return s, 0, store.Problem(err)
-	}
-	if err := json.Unmarshal(d.Data, &s); err != nil {
-		return s, 0, problem.Wrap(problem.Damaged, err, "the host's URL is not readable")
-	}
-	if err := checkFormat("the host's URL", s.Format); err != nil {
-		return s, 0, err
-	}
-	if _, err := cleanURL(s.URL); err != nil {
-		return s, 0, problem.Wrap(problem.Damaged, err, "the host's URL is none")
-	}
-	return s, d.Version, nil
 }
 
 // SetURL keeps the base URL, then re-signs the cards that name another (as

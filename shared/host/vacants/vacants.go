@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -26,24 +27,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config is what Vacants are made of. All but URL, Identity, Registry, Wait and
-// KeyTime are needed.
+// Config configures a Directory. Records and Rand are required.
 type Config struct {
-	Store      store.Store
+	*Records
+	// Registry holds the publications of the vacants; nil: this host has none.
+	Registry *registry.Registry
+	// Vault opens the vacants' keys. Without a Vault, AcceptRevocation does not
+	// update the vacant's record; calls are refused by the revocation document
+	// instead. AddManifest then refuses manifests of vacants that are hosted
+	// here. Functions that must not open keys run this way.
 	Vault      custody.Vault
 	Substrates substrate.Kinds
-	Now        func() time.Time
+	// Composites answers for vacants with a plan; nil: this host has no
+	// composites.
+	Composites Composites
 	Rand       io.Reader // safe for concurrent use
-	// URL is the host's base URL, as callers reach it: http://127.0.0.1:8080.
-	// "" means the one that SetURL keeps in the store, for a host that learns it
-	// only once it is deployed; until then no card can be signed.
-	URL string
 	// Identity gives the host's own identity where a key service keeps it. It is
 	// asked for each time and remembers what it must. nil: a software identity,
 	// sealed in the store.
 	Identity func(context.Context) (identity.Signer, error)
-	// Registry is where vacants are published; nil: nowhere. See NewWithRegistry.
-	Registry *registry.Registry
 	// Wait sleeps between tries, or ends early with ctx.
 	Wait func(ctx context.Context, d time.Duration) error
 	// KeyTime is how long an opened key stays in memory; 10 minutes if 0.
@@ -52,37 +54,32 @@ type Config struct {
 
 const defaultKeyTime = 10 * time.Minute
 
-// Directory are the vacants of one host. They are safe for concurrent use, and
+// Composites answers a question to a vacant by its plan: it asks the children in
+// v through calls.
+type Composites func(ctx context.Context, v *Directory, calls *call.Host, q substrate.Question) (string, error)
+
+// Directory manages the vacants of one host. It is safe for concurrent use, and
 // any number of hosts may share a store.
 type Directory struct {
 	Config
 	signers *sealed.Signers
-	memory  memory
 	logs    keyedMutex
 	known   atomic.Pointer[storedSelf]
 }
 
-// New makes the Vacants of a host. The error is a problem of kind Usage for a
-// URL that callers cannot use.
-func New(c Config) (*Directory, error) {
-	if c.URL != "" {
-		u, err := cleanURL(c.URL)
-		if err != nil {
-			return nil, err
-		}
-		c.URL = u
-	}
+// New makes the Directory of a host.
+func New(c Config) *Directory {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
 	}
 	if c.KeyTime == 0 {
 		c.KeyTime = defaultKeyTime
 	}
-	return &Directory{Config: c, signers: sealed.NewSigners(c.Vault, c.Now, c.KeyTime)}, nil
+	return &Directory{Config: c, signers: sealed.NewSigners(c.Vault, c.Now, c.KeyTime)}
 }
 
 // Format shows only what v is, whatever the verb.
-func (v *Directory) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "hosted.Vacants") }
+func (v *Directory) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "vacants.Directory") }
 
 // Sweep wipes the keys that have been in memory for KeyTime.
 func (v *Directory) Sweep() { v.signers.Sweep() }
@@ -90,7 +87,7 @@ func (v *Directory) Sweep() { v.signers.Sweep() }
 // Close wipes all keys from memory. The store and the vault are the caller's.
 func (v *Directory) Close() { v.signers.Close() }
 
-// now is the time as it is kept and signed.
+// now is the time in the precision in which it is stored and signed.
 func (v *Directory) now() time.Time { return v.Now().UTC().Truncate(time.Microsecond) }
 
 // updater changes the store with optimistic concurrency.

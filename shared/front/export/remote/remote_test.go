@@ -82,7 +82,7 @@ func TestTheEdgesOfARegistryAreCheckedFromElsewhere(t *testing.T) {
 	parent, child := registrytest.Key(1), registrytest.Key(2)
 	_, err := a.Vacants.Registry.Publish(a.Ctx, registrytest.Publication(t, parent, registrytest.Draft{At: a.Time}))
 	a.Must(err)
-	a.Must(a.Vacants.Registry.AddManifest(a.Ctx, registrytest.Manifest(t, parent, child, true)))
+	a.Must(a.Vacants.AddManifest(a.Ctx, registrytest.Manifest(t, parent, child, true)))
 	h, err := serve(t, a, nil)
 	a.Must(err)
 	if res, found, err := check(a, h); len(found) > 0 || res.Registered != 1 || err != nil {

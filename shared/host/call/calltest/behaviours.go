@@ -30,7 +30,7 @@ var behaviours = []fact{
 	{"a behaviour sees only what is signed", onlySigned},
 }
 
-func failing(context.Context, envelope.Envelope) (envelope.Message, error) {
+func failing(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 	return envelope.Message{}, errors.New("the behaviour's own error")
 }
 
@@ -58,14 +58,14 @@ func failures(s *scene) {
 	s.act("error", failing)
 	s.unanswered("error", problem.BehaviourFailed)
 	for text, b := range map[string]call.Behaviour{
-		"panic": func(context.Context, envelope.Envelope) (envelope.Message, error) {
+		"panic": func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 			panic("the behaviour's own error")
 		},
-		"goexit": func(context.Context, envelope.Envelope) (envelope.Message, error) {
+		"goexit": func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 			runtime.Goexit()
 			return envelope.Message{}, nil
 		},
-		"canceled": func(context.Context, envelope.Envelope) (envelope.Message, error) {
+		"canceled": func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 			return envelope.Message{}, context.Canceled
 		},
 	} {
@@ -83,11 +83,11 @@ func (s *scene) renew() {
 }
 
 func deadline(s *scene) {
-	s.act("late", func(context.Context, envelope.Envelope) (envelope.Message, error) {
+	s.act("late", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		return envelope.Message{}, problem.New(problem.Deadline, "the substrate took too long")
 	})
 	s.unanswered("late", problem.Deadline)
-	s.act("expired", func(context.Context, envelope.Envelope) (envelope.Message, error) {
+	s.act("expired", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		return envelope.Message{}, context.DeadlineExceeded
 	})
 	s.renew()
@@ -99,7 +99,7 @@ func leftBehind(s *scene) {
 	end := make(chan struct{})
 	var left sync.WaitGroup
 	left.Add(1)
-	s.act("deaf", func(context.Context, envelope.Envelope) (envelope.Message, error) {
+	s.act("deaf", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		defer left.Done()
 		<-end
 		return envelope.Message{Parts: []string{"too late"}}, nil
@@ -120,7 +120,7 @@ func unsignable(s *scene) {
 		"too many parts": {Parts: make([]string, envelope.MaxParts+1)},
 		"long context":   {ContextID: &long},
 	} {
-		s.act(text, func(context.Context, envelope.Envelope) (envelope.Message, error) { return m, nil })
+		s.act(text, func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) { return m, nil })
 		s.unanswered(text, problem.BehaviourFailed)
 		s.renew()
 	}
@@ -152,7 +152,7 @@ func signerFails(s *scene) {
 }
 
 func tooLarge(s *scene) {
-	s.act("much", func(context.Context, envelope.Envelope) (envelope.Message, error) {
+	s.act("much", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		return envelope.Message{Parts: []string{strings.Repeat("much ", 100<<10)}}, nil
 	})
 	s.unanswered("much", problem.BehaviourFailed)
@@ -161,7 +161,7 @@ func tooLarge(s *scene) {
 func roleForced(s *scene) {
 	for i, role := range []envelope.Role{envelope.RoleUser, envelope.RoleTool, "", "ROLE_KING"} {
 		text := "as " + string(role)
-		s.act(text, func(context.Context, envelope.Envelope) (envelope.Message, error) {
+		s.act(text, func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 			return envelope.Message{Role: role, Parts: []string{text}}, nil
 		})
 		e := s.call(nil, text)
@@ -199,7 +199,7 @@ func hungUpBefore(s *scene) {
 func onlySigned(s *scene) {
 	e := s.call(nil, "hi")
 	var got envelope.Envelope
-	s.act("hi", func(_ context.Context, e envelope.Envelope) (envelope.Message, error) {
+	s.act("hi", func(_ context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		got = e
 		return envelope.Message{}, nil
 	})
@@ -210,7 +210,7 @@ func onlySigned(s *scene) {
 }
 
 func clockBack(s *scene) {
-	s.act("back", func(context.Context, envelope.Envelope) (envelope.Message, error) {
+	s.act("back", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		s.clock.Advance(-time.Minute)
 		return envelope.Message{Parts: []string{"was that before"}}, nil
 	})

@@ -94,7 +94,7 @@ var scenarios = []scenario{
 			})
 			first := s.call(nil, "first")
 			x := s.start(aside, first)
-			s.act("hi", func(context.Context, envelope.Envelope) (envelope.Message, error) {
+			s.act("hi", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 				s.ok(x.finish(), first) // before e's
 				return envelope.Message{Parts: []string{"second"}}, nil
 			})

@@ -113,7 +113,7 @@ func (s *scene) hostWith(change func(*call.Config)) *call.Host {
 func (s *scene) self(context.Context) (identity.ID, error) { return identity.ID{0xaa}, nil }
 
 // behave counts, waits at the gate of this text if there is one, and acts.
-func (s *scene) behave(ctx context.Context, e envelope.Envelope) (envelope.Message, error) {
+func (s *scene) behave(ctx context.Context, host *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	text := e.Payload.Text()
 	s.mu.Lock()
 	s.runs[e.Hash()]++
@@ -124,7 +124,7 @@ func (s *scene) behave(ctx context.Context, e envelope.Envelope) (envelope.Messa
 		<-g.leave
 	}
 	if act != nil {
-		return act(ctx, e)
+		return act(ctx, host, e)
 	}
 	return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"re " + text}}, nil
 }

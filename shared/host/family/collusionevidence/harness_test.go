@@ -19,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -73,11 +74,11 @@ func newFixture(t testing.TB) *fixture {
 	must(t, err)
 	h := &fixture{TB: t, Store: memory.New(), time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), keys: map[string]*identity.Key{}}
 	speakers := func(at string) (substrate.Substrate, error) { return &speaker{manner: at}, nil }
-	h.vacants, h.registry, err = vacants.NewWithRegistry(vacants.Config{
-		Store: h.Store, Vault: vault, Now: h.now, Rand: rand.Reader, URL: "https://host.example",
+	h.vacants = hosttest.NewVacants(h, h.Store, h.now, "https://host.example", vacants.Config{
+		Vault:      vault,
 		Substrates: substrate.Kinds{echo.Kind: echo.New, "http": speakers, "composite": speakers},
-	}, nil)
-	must(t, err)
+	})
+	h.registry = h.vacants.Registry
 	h.texts = textkeys.New(h.Store, vault, h.now, rand.Reader, 30*24*time.Hour)
 	watch := callstats.New(callstats.Config{Store: h.Store, Manifests: h.registry, Now: h.now, Rand: rand.Reader})
 	h.calls = call.New(call.Config{
@@ -177,7 +178,8 @@ func (h *fixture) graduate(parent, child identity.ID) {
 	done, err := h.vacants.LockGraduation(h.Context(), parent, child)
 	must(h, err)
 	defer done()
-	writes, _, err := h.vacants.PlanGraduation(h.Context(), vacants.Graduation{Request: r, When: h.time})
-	must(h, err)
-	must(h, store.Updater{Store: h.Store}.Commit(h.Context(), writes...))
+	must(h, store.Updater{Store: h.Store, Rand: rand.Reader}.Update(h.Context(), func(ctx context.Context, tx *store.Tx) error {
+		_, err := h.vacants.AddGraduation(ctx, tx, vacants.Graduation{Request: r, When: h.time})
+		return err
+	}))
 }

@@ -39,7 +39,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Vacants are the vacants of this host: *vacants.Directory. Safe for concurrent use.
+// Vacants reads and writes the vacants of this host; *vacants.Directory
+// implements it. Safe for concurrent use.
 type Vacants interface {
 	// Plan is read from the store.
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
@@ -72,17 +73,15 @@ type Config struct {
 }
 
 // Runner answers for composites. It is safe for concurrent use.
-type Runner struct {
-	Config
-	host atomic.Pointer[host]
-}
+type Runner struct{ Config }
 
+// host is where one question is answered.
 type host struct {
 	vacants Vacants
 	calls   Calls
 }
 
-// New makes a Runner. It answers nothing before Bind.
+// New makes a Runner.
 func New(c Config) *Runner {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
@@ -93,39 +92,22 @@ func New(c Config) *Runner {
 	return &Runner{Config: c}
 }
 
-// Bind says whose plans these are and where children are called: both are made
-// of the substrates, of which this is one.
-func (r *Runner) Bind(v Vacants, c Calls) { r.host.Store(&host{v, c}) }
-
-// Open makes the substrate of kind plan.Kind: there is nothing to say after
-// composite, since the plan is the vacant's own.
-func (r *Runner) Open(argument string) (substrate.Substrate, error) {
-	if argument != "" {
-		return nil, problem.Invalid("substrate", plan.Kind+" alone", "an argument")
-	}
-	return r, nil
-}
-
-// Answer answers q by the plan of the vacant that is asked. What goes wrong
-// says so to the log alone: the pipeline tells the caller that the vacant
-// failed, or that time ran out.
-func (r *Runner) Answer(ctx context.Context, q substrate.Question) (string, error) {
-	h := r.host.Load()
-	if h == nil {
-		return "", problem.New(problem.Unavailable, "the host is not ready")
-	}
+// Answer answers q by the plan in v of the vacant that is asked, and calls its
+// children through c. Errors are for the log: the pipeline tells the caller only
+// that the vacant failed or that time ran out.
+func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Question) (string, error) {
 	ctx, w, err := deeper(ctx, q.Vacant)
 	if err != nil {
 		return "", err
 	}
-	p, ok, err := h.vacants.Plan(ctx, q.Vacant)
+	p, ok, err := v.Plan(ctx, q.Vacant)
 	if err == nil && !ok {
 		err = problem.New(problem.BehaviourFailed, "vacant %s has no plan", q.Vacant.Short())
 	}
 	if err != nil {
 		return "", err
 	}
-	one := &run{Runner: r, host: *h, walk: w, question: q, plan: &p}
+	one := &run{Runner: r, host: host{v, c}, walk: w, question: q, plan: &p}
 	results, err := one.delegateAll(ctx)
 	if err != nil {
 		return "", late(ctx, err)
@@ -140,7 +122,7 @@ func (r *Runner) Answer(ctx context.Context, q substrate.Question) (string, erro
 		a.Tasks = append(a.Tasks, identity.Sum([]byte(res.task)))
 		a.Results = append(a.Results, identity.Sum([]byte(res.text)))
 	}
-	err = h.vacants.Entries(ctx, vacants.LogEntry{ID: q.Vacant, Kind: logbook.KindAggregate, Payload: a.Payload()}, vacants.LogEntry{})
+	err = v.Entries(ctx, vacants.LogEntry{ID: q.Vacant, Kind: logbook.KindAggregate, Payload: a.Payload()}, vacants.LogEntry{})
 	return text, late(ctx, err)
 }
 

@@ -174,8 +174,7 @@ func TestWhatIsUnknownIsSentAgainAndWhatIsTakenIsSignedForTheNextPlace(t *testin
 			h, parent, children := firm(t, s, `{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"drafter"}]}`)
 			calls := &scripted{outcomes: c.outcomes}
 			runner := delegation.New(delegation.Config{Store: s, Now: time.Now, Rand: rand.Reader, Wait: noWait})
-			runner.Bind(h.vacants, calls)
-			got, err := runner.Answer(t.Context(), substrate.Question{Text: "x", Vacant: parent.ID})
+			got, err := runner.Answer(t.Context(), h.vacants, calls, substrate.Question{Text: "x", Vacant: parent.ID})
 			switch {
 			case c.fails == problem.Internal && (err != nil || got != "yes"):
 				t.Errorf("Answer() = %q, %v, want yes", got, err)
@@ -209,7 +208,7 @@ func TestWithTooLittleTimeNothingIsAsked(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), margin) // all of it is the pipeline's
 	defer cancel()
 	before := len(h.log(parent.ID))
-	if _, err := h.runner.Answer(ctx, substrate.Question{Text: "x", Vacant: parent.ID}); !problem.Is(err, problem.Deadline) {
+	if _, err := h.runner.Answer(ctx, h.vacants, h.calls, substrate.Question{Text: "x", Vacant: parent.ID}); !problem.Is(err, problem.Deadline) {
 		t.Errorf("Answer() = %v, want Deadline", err)
 	}
 	if n := len(h.log(parent.ID)) + len(h.log(children[0].ID)) - before; n != 1 {
@@ -217,14 +216,7 @@ func TestWithTooLittleTimeNothingIsAsked(t *testing.T) {
 	}
 }
 
-func TestARunnerThatIsNotBoundAndAVacantWithoutAPlanAnswerNothing(t *testing.T) {
-	loose := delegation.New(delegation.Config{Store: newStore(), Now: time.Now, Rand: rand.Reader})
-	if _, err := loose.Answer(t.Context(), substrate.Question{}); !problem.Is(err, problem.Unavailable) {
-		t.Errorf("Answer() of a runner that is not bound = %v, want Unavailable", err)
-	}
-	if _, err := loose.Open("x"); !problem.Is(err, problem.Malformed) {
-		t.Errorf("Open(x) = %v, want a refusal", err)
-	}
+func TestAVacantWithoutAPlanAnswersNothing(t *testing.T) {
 	h := open(t, newStore())
 	r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: "bare", Capability: "c", Substrate: "composite"})
 	h.must(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -107,19 +108,18 @@ func (h *fixture) over(s store.Store, work time.Duration) *fixture {
 	o := &fixture{TB: h.TB, store: s, vault: h.vault, minds: h.minds, wait: h.wait}
 	kinds := substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open}
 	o.runner = delegation.New(delegation.Config{Store: s, Substrates: kinds, Now: time.Now, Rand: rand.Reader, Margin: margin, Wait: h.wait})
-	var err error
-	o.vacants, o.reg, err = vacants.NewWithRegistry(vacants.Config{
-		Store: s, Vault: h.vault, Now: time.Now, Rand: rand.Reader, URL: "http://127.0.0.1:8080", Wait: h.wait,
-		Substrates: substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open, plan.Kind: o.runner.Open},
-	}, nil)
-	if err != nil {
-		h.Fatal(err)
-	}
+	o.vacants = hosttest.NewVacants(h, s, time.Now, "http://127.0.0.1:8080", vacants.Config{
+		Vault: h.vault, Wait: h.wait,
+		Substrates: substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open},
+		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Question) (string, error) {
+			return o.runner.Answer(ctx, v, calls, q)
+		},
+	})
+	o.reg = o.vacants.Registry
 	o.calls = call.New(call.Config{
 		Store: s, Directory: o.vacants, Texts: textkeys.New(s, h.vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader,
 		Self: o.vacants.SelfID, Revoked: o.reg.AnyRevoked, Sibling: o.reg.IsChild, Work: work, Margin: margin, Wait: h.wait,
 	})
-	o.runner.Bind(o.vacants, o.calls)
 	return o
 }
 

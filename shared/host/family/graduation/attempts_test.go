@@ -186,7 +186,7 @@ func TestWhoIsHostedNowhereHereIsNotKnown(t *testing.T) {
 	h := newFixture(t)
 	parent, child := newKey(t), newKey(t)
 	m := manifestOf(t, parent, child)
-	must(t, h.registry.AddManifest(t.Context(), m))
+	must(t, h.vacants.AddManifest(t.Context(), m))
 	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "drafts contracts"}
 	must(t, r.SignParent(t.Context(), parent))
 	must(t, r.SignChild(t.Context(), child))
@@ -257,7 +257,7 @@ func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 	parent := h.vacant(t)
 	var m composite.Manifest
 	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { m = manifestOf(t, s, child); return nil }))
-	must(t, h.registry.AddManifest(t.Context(), m))
+	must(t, h.vacants.AddManifest(t.Context(), m))
 	r := composite.Request{ParentID: parent, ChildID: child.ID(), CapabilityText: "drafts contracts"}
 	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
 	must(t, r.SignChild(t.Context(), child))

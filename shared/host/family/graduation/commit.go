@@ -12,18 +12,19 @@ import (
 // the checks is checked again, until nobody else is in the way or the attempt
 // is due.
 func (s *Service) commit(ctx context.Context, a *Attempt, found *gate.Findings) error {
-	return s.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error { return s.commitOnce(ctx, a, found) })
-}
-
-// commitOnce plans under what it reads and commits on the condition that it
-// still is so. The attempt's own document is among what is written: so two runs
-// of one attempt have one effect, and what was recorded as failed stays so.
-func (s *Service) commitOnce(ctx context.Context, a *Attempt, found *gate.Findings) error {
 	done, err := s.Vacants.LockGraduation(ctx, a.Request.ParentID, a.Child)
 	if err != nil {
 		return err
 	}
 	defer done()
+	return s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return s.decideCommit(ctx, tx, a, found) })
+}
+
+// decideCommit adds the graduation to tx, on the condition that nothing it read
+// has changed. The attempt's own document is among the writes, so two runs of
+// one attempt have one effect, and an attempt that was recorded as failed stays
+// failed.
+func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, found *gate.Findings) error {
 	st, err := s.refresh(ctx, a)
 	switch {
 	case err != nil:
@@ -33,12 +34,11 @@ func (s *Service) commitOnce(ctx context.Context, a *Attempt, found *gate.Findin
 	case st.Phase != Open:
 		return over(&st)
 	}
-	slot, err := s.slot(ctx, &st)
-	if err != nil {
+	if err := s.addSlot(ctx, tx, &st); err != nil {
 		return err
 	}
-	// Which asks for consent, for the keys and for a closed child once more.
-	planned, made, err := s.Vacants.PlanGraduation(ctx, vacants.Graduation{Request: a.Request, Artefacts: a.Artefacts, When: s.now()})
+	// AddGraduation checks consent, keys and the closed manifest once more.
+	made, err := s.Vacants.AddGraduation(ctx, tx, vacants.Graduation{Request: a.Request, Artefacts: a.Artefacts, When: s.now()})
 	if err != nil {
 		return err
 	}
@@ -47,27 +47,24 @@ func (s *Service) commitOnce(ctx context.Context, a *Attempt, found *gate.Findin
 	}
 	st.Phase, st.Step, st.Decided, st.Findings = Accepted, gate.Commit, s.now(), found
 	st.Outcome = &Outcome{Manifest: made.Manifest.Blob(), CardHash: made.Card.Hash(), Endpoint: made.Card.Endpoint, Seq: made.Receipt.Seq}
-	end, err := st.put(slot.WriteID)
-	if err != nil {
-		return err
-	}
-	return s.updater().Commit(ctx, append([]store.Write{end, slot}, planned...)...)
+	end, err := st.put(tx.ID)
+	tx.Add(end)
+	return err
 }
 
-// slot is the write that takes a slot of the parent's day, if there is one.
-func (s *Service) slot(ctx context.Context, st *Status) (store.Put, error) {
+// addSlot adds to tx the write that takes a slot of the parent's day. It refuses
+// if the parent has none left.
+func (s *Service) addSlot(ctx context.Context, tx *store.Tx, st *Status) error {
 	parent := st.Request.ParentID
 	w, version, err := s.window(ctx, parent)
 	if err != nil {
-		return store.Put{}, err
+		return err
 	}
 	now := s.now()
 	if err := gate.CheckRate(parent, w, now, st.Policy); err != nil {
-		return store.Put{}, err
+		return err
 	}
-	writeID, err := s.updater().NewWriteID()
-	if err != nil {
-		return store.Put{}, err
-	}
-	return taken(parent, w.Take(now), version, writeID)
+	slot, err := taken(parent, w.Take(now), version, tx.ID)
+	tx.Add(slot)
+	return err
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -93,14 +94,13 @@ func openFixture(t testing.TB, h *fixture, before func(store.Store) store.Store,
 	if before != nil {
 		s = before(s)
 	}
-	var err error
-	h.vacants, h.registry, err = vacants.NewWithRegistry(vacants.Config{
-		Store: s, Vault: h.vault, Now: h.clock.now, Rand: rand.Reader, URL: "http://127.0.0.1:8080",
-		Wait: noWait,
+	h.vacants = hosttest.NewVacants(t, s, h.clock.now, "http://127.0.0.1:8080", vacants.Config{
+		Vault: h.vault,
+		Wait:  noWait,
 		// Nobody is asked: what counts is what they are said to be served by.
 		Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: func(string) (substrate.Substrate, error) { return echo.New("") }, plan.Kind: echo.New},
-	}, func(context.Context, string) error { return nil })
-	must(t, err)
+	})
+	h.registry = h.vacants.Registry
 	seen := &collusionevidence.Collector{Store: s, Vacants: h.vacants, Registry: h.registry, Texts: textkeys.New(s, h.vault, h.clock.now, rand.Reader, textkeys.MinRetention), Now: h.clock.now}
 	c := graduation.Config{Store: s, Vacants: h.vacants, Registry: h.registry, Evidence: seen, Now: h.clock.now, Rand: rand.Reader, Wait: noWait}
 	for _, fn := range change {

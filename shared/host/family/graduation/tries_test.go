@@ -23,7 +23,7 @@ func (h *fixture) elsewhere(t testing.TB, parent identity.ID) graduation.Submiss
 	child := newKey(t)
 	var m composite.Manifest
 	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { m = manifestOf(t, s, child); return nil }))
-	must(t, h.registry.AddManifest(t.Context(), m))
+	must(t, h.vacants.AddManifest(t.Context(), m))
 	r := composite.Request{ParentID: parent, ChildID: child.ID(), CapabilityText: "drafts contracts"}
 	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
 	must(t, r.SignChild(t.Context(), child))

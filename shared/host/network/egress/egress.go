@@ -12,7 +12,6 @@ import (
 	"context"
 	"net/url"
 	"strings"
-	"sync/atomic"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -23,7 +22,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Vacants tells whom the host hosts, at most a second ago; *vacants.Directory does.
+// Vacants returns the records of hosted vacants, at most a second old;
+// *vacants.Records implements it.
 type Vacants interface {
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
 }
@@ -34,31 +34,19 @@ type Manifests interface {
 	Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error)
 }
 
-// Guard is the guard of a host's vacants. Its zero value refuses all until it is
-// bound: clients are made before the host that they are for. It is safe for
+// Guard decides what the vacants of one host may reach. It is safe for
 // concurrent use.
 type Guard struct {
-	bound atomic.Pointer[books]
+	Vacants   Vacants
+	Manifests Manifests
 }
 
-type books struct {
-	vacants   Vacants
-	manifests Manifests
-}
-
-// Bind says where to look vacants and manifests up, once.
-func (g *Guard) Bind(v Vacants, m Manifests) { g.bound.Store(&books{v, m}) }
-
-// Permit is outbound.Guard. A vacant without a parent costs no read but that of
-// its record, which is remembered; a child one of its manifest and, to call who
-// is not its parent, one of the callee's.
-func (g *Guard) Permit(ctx context.Context, as outbound.Actor, url string) error {
-	b := g.bound.Load()
-	if b == nil {
-		return problem.New(problem.Unavailable, "the host is not open yet")
-	}
+// Permit is an outbound.Guard. For a vacant without a parent it reads only the
+// cached record. For a child it reads the child's manifest and, unless the child
+// calls its parent, the callee's.
+func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error {
 	id, _ := as.Vacant()
-	r, ok, err := b.vacants.Show(ctx, id)
+	r, ok, err := g.Vacants.Show(ctx, id)
 	switch {
 	case err != nil:
 		return err
@@ -74,7 +62,7 @@ func (g *Guard) Permit(ctx context.Context, as outbound.Actor, url string) error
 	if r.Parent == nil {
 		return nil
 	}
-	d, ok, err := b.manifests.Manifest(ctx, id)
+	d, ok, err := g.Manifests.Manifest(ctx, id)
 	m := &d.Manifest
 	switch {
 	case err != nil:
@@ -84,7 +72,7 @@ func (g *Guard) Permit(ctx context.Context, as outbound.Actor, url string) error
 	case callee == nil:
 		return m.CheckEndpoint(url)
 	}
-	siblings, err := b.siblings(ctx, m, callee.VacantID)
+	siblings, err := g.siblings(ctx, m, callee.VacantID)
 	if err != nil {
 		return err
 	}
@@ -95,11 +83,11 @@ func (g *Guard) Permit(ctx context.Context, as outbound.Actor, url string) error
 }
 
 // siblings is callee if it is a sibling of m's child, and nobody else.
-func (b *books) siblings(ctx context.Context, m *composite.Manifest, callee identity.ID) ([]identity.ID, error) {
+func (g Guard) siblings(ctx context.Context, m *composite.Manifest, callee identity.ID) ([]identity.ID, error) {
 	if callee == m.ParentID || callee == m.ChildID {
 		return nil, nil
 	}
-	its, ok, err := b.manifests.Manifest(ctx, callee)
+	its, ok, err := g.Manifests.Manifest(ctx, callee)
 	if err != nil || !ok || its.Manifest.ParentID != m.ParentID {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func (w *fixture) bind(of, kid byte, change func(*composite.Manifest)) {
 	w.records[m.ChildID] = vacants.Record{ID: m.ChildID, Parent: &m.ParentID, Closed: m.ClosedByDefault, Kin: true}
 }
 
-func newWorld(t *testing.T, change func(*composite.Manifest)) (*fixture, *egress.Guard) {
+func newWorld(t *testing.T, change func(*composite.Manifest)) (*fixture, egress.Guard) {
 	t.Helper()
 	w := &fixture{T: t, records: map[identity.ID]vacants.Record{}, manifests: map[identity.ID]composite.Manifest{}}
 	for _, n := range []byte{parent, stranger, alone} {
@@ -85,9 +85,7 @@ func newWorld(t *testing.T, change func(*composite.Manifest)) (*fixture, *egress
 	w.bind(parent, child, change)
 	w.bind(parent, sibling, same)
 	w.bind(stranger, cousin, same)
-	g := &egress.Guard{}
-	g.Bind(w, w)
-	return w, g
+	return w, egress.Guard{Vacants: w, Manifests: w}
 }
 
 // cardOf is n's card, whose endpoint is at its own host unless another is given.
@@ -254,21 +252,19 @@ func TestWhatCannotBeLookedUpIsRefused(t *testing.T) {
 	w, g := newWorld(t, func(m *composite.Manifest) { m.Outbound = composite.Unrestricted })
 	kid := outbound.Vacant(key(t, child).ID())
 	for name, tt := range map[string]struct {
-		guard *egress.Guard
-		as    outbound.Actor
-		with  func()
-		want  problem.Kind
+		as   outbound.Actor
+		with func()
+		want problem.Kind
 	}{
-		"before the host is open":      {&egress.Guard{}, kid, func() {}, problem.Unavailable},
-		"who is not hosted here":       {g, outbound.Vacant(key(t, absent).ID()), func() {}, problem.Forbidden},
-		"the host, which is no vacant": {g, outbound.Itself(), func() {}, problem.Forbidden},
-		"storage is out of reach":      {g, kid, func() { w.failing = problem.New(problem.Unavailable, "away") }, problem.Unavailable},
-		"a manifest that is damaged":   {g, kid, func() { w.failing = problem.New(problem.Damaged, "torn") }, problem.Damaged},
-		"a manifest that is not there": {g, kid, func() { clear(w.manifests) }, problem.Damaged},
+		"who is not hosted here":       {outbound.Vacant(key(t, absent).ID()), func() {}, problem.Forbidden},
+		"the host, which is no vacant": {outbound.Itself(), func() {}, problem.Forbidden},
+		"storage is out of reach":      {kid, func() { w.failing = problem.New(problem.Unavailable, "away") }, problem.Unavailable},
+		"a manifest that is damaged":   {kid, func() { w.failing = problem.New(problem.Damaged, "torn") }, problem.Damaged},
+		"a manifest that is not there": {kid, func() { clear(w.manifests) }, problem.Damaged},
 	} {
 		w.failing = nil
 		tt.with()
-		if err := tt.guard.Permit(t.Context(), tt.as, tool); !problem.Is(err, tt.want) {
+		if err := g.Permit(t.Context(), tt.as, tool); !problem.Is(err, tt.want) {
 			t.Errorf("%s: Permit() = %v, want %v", name, err, tt.want)
 		}
 		if name == "a manifest that is not there" {

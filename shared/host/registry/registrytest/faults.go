@@ -35,15 +35,15 @@ func requests() []request {
 	}
 	revoke := func(seq int64) func(testing.TB, *registry.Registry, *identity.Key) error {
 		return func(t testing.TB, r *registry.Registry, k *identity.Key) error {
-			_, err := r.Revoke(context.Background(), Revocation(t, k, seq, "stolen", event.RevokePayload))
+			_, err := Revoke(context.Background(), r, Revocation(t, k, seq, "stolen", event.RevokePayload))
 			return err
 		}
 	}
 	manifest := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
-		return r.AddManifest(context.Background(), Manifest(t, Key(1), k, true))
+		return AddManifest(context.Background(), r, Manifest(t, Key(1), k, true))
 	}
 	openHandler := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
-		return r.AddManifest(context.Background(), Manifest(t, Key(2), k, false))
+		return AddManifest(context.Background(), r, Manifest(t, Key(2), k, false))
 	}
 	list := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
 		_, err := r.PutListing(context.Background(), Listing(t, k, 1, nil))

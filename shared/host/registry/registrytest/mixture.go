@@ -107,30 +107,19 @@ func deed(t *testing.T, r *registry.Registry, dice *rand.Rand, unique string) (s
 		}
 		return "judge", err
 	case what < 18:
-		return "state", commitState(ctx, r, k.ID(), lifecycle.States()[dice.IntN(6)])
+		return "state", SetState(ctx, r, k.ID(), lifecycle.States()[dice.IntN(6)])
 	case what < 19:
 		closed := dice.IntN(2) == 0
 		parent := firstOne - 1
 		if !closed {
 			parent--
 		}
-		return "manifest", r.AddManifest(ctx, Manifest(t, Key(parent), k, closed))
+		return "manifest", AddManifest(ctx, r, Manifest(t, Key(parent), k, closed))
 	case dice.IntN(4) == 0:
-		_, err := r.Revoke(ctx, Revocation(t, k, seq, "stolen", event.RevokePayload))
+		_, err := Revoke(ctx, r, Revocation(t, k, seq, "stolen", event.RevokePayload))
 		return "revoke", err
 	}
 	return "nothing", nil
-}
-
-func commitState(ctx context.Context, r *registry.Registry, id identity.ID, s lifecycle.State) error {
-	writes, err := r.PlanState(ctx, id, s)
-	if err != nil || len(writes) == 0 {
-		return err
-	}
-	if err := r.Store.Commit(ctx, writes...); err != nil {
-		return problem.Wrap(problem.Conflict, err, "others were quicker")
-	}
-	return nil
 }
 
 // wantRefused wants who has a closed manifest to be hidden, and nobody else to be

@@ -117,9 +117,9 @@ func closes(t *testing.T, s store.Store) {
 		open, p := Manifest(t, opener, k, false), Publication(t, k, Draft{})
 		closed := []composite.Manifest{Manifest(t, parents[0], k, true), Manifest(t, parents[1], k, true)}
 		deeds := []func(*registry.Registry) error{
-			func(r *registry.Registry) error { return r.AddManifest(ctx, closed[0]) },
-			func(r *registry.Registry) error { return r.AddManifest(ctx, closed[1]) },
-			func(r *registry.Registry) error { return r.AddManifest(ctx, open) },
+			func(r *registry.Registry) error { return AddManifest(ctx, r, closed[0]) },
+			func(r *registry.Registry) error { return AddManifest(ctx, r, closed[1]) },
+			func(r *registry.Registry) error { return AddManifest(ctx, r, open) },
 			func(r *registry.Registry) error { _, err := r.Publish(ctx, p); return err },
 		}
 		errs := make([]error, len(deeds))

@@ -57,15 +57,19 @@ const HostURL = "https://host.example/v/"
 func Open(s store.Store, c *Clock, change ...func(*registry.Config)) *registry.Registry {
 	config := registry.Config{
 		Store: s, Now: c.Now, Rand: rand.Reader,
-		Probe: func(context.Context, string) error { return nil },
-		Hosted: func(_ context.Context, id identity.ID, endpoint string) (bool, error) {
-			return strings.HasPrefix(endpoint, HostURL+id.String()), nil
-		},
+		Probe: func(context.Context, string) error { return nil }, Endpoints: endpoints{},
 	}
 	for _, f := range change {
 		f(&config)
 	}
 	return registry.New(config)
+}
+
+// endpoints are those that begin with HostURL.
+type endpoints struct{}
+
+func (endpoints) IsEndpoint(_ context.Context, id identity.ID, endpoint string) (bool, error) {
+	return strings.HasPrefix(endpoint, HostURL+id.String()), nil
 }
 
 // Key is the n-th vacant of a test.

@@ -51,7 +51,7 @@ func TestTheEchoIsTheReferences(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, step %d: %v", c.Name, i, err)
 			}
-			got, err := substrate.Behaviour(s)(context.Background(), req.Envelope)
+			got, err := substrate.Behaviour(s)(context.Background(), nil, req.Envelope)
 			if err != nil {
 				t.Fatalf("%s, step %d: %v", c.Name, i, err)
 			}

@@ -64,7 +64,7 @@ func TestTheRequestCarriesTheQuestionAndNothingElse(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"text":"yes"}`)
 	})
-	m, err := substrate.Behaviour(s)(t.Context(), e)
+	m, err := substrate.Behaviour(s)(t.Context(), nil, e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -79,15 +80,29 @@ func (h *Home) Now() time.Time { return h.Time }
 func (h *Home) Open(url string) {
 	h.Helper()
 	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
-	v, _, err := vacants.NewWithRegistry(vacants.Config{
-		Store: h.Store, Vault: h.Vault, Now: h.Now, Rand: rand.Reader, URL: url,
-		Substrates: substrate.Kinds{echo.Kind: echo.New}, Wait: noWait,
-	}, func(context.Context, string) error { return nil })
-	h.Must(err)
+	v := NewVacants(h, h.Store, h.Now, url, vacants.Config{
+		Vault: h.Vault, Substrates: substrate.Kinds{echo.Kind: echo.New}, Wait: noWait,
+	})
 	h.Vacants, h.Texts = v, textkeys.New(h.Store, h.Vault, h.Now, rand.Reader, Retention)
 	h.Host = call.New(call.Config{
 		Store: powered{h.Store, h}, Directory: failing{v}, Texts: h.Texts, Now: h.Now, Rand: rand.Reader, Wait: noWait, Self: v.SelfID,
 	})
+}
+
+// NewVacants makes a directory and its registry over s, which reaches every
+// endpoint. It sets Records, Registry and Rand of c.
+func NewVacants(t testing.TB, s store.Store, now func() time.Time, url string, c vacants.Config) *vacants.Directory {
+	t.Helper()
+	records, err := vacants.NewRecords(s, now, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Records, c.Rand = records, rand.Reader
+	c.Registry = registry.New(registry.Config{
+		Store: s, Now: now, Rand: rand.Reader, Wait: c.Wait, Endpoints: records,
+		Probe: func(context.Context, string) error { return nil },
+	})
+	return vacants.New(c)
 }
 
 // Must ends the test if err is not nil.
@@ -118,11 +133,11 @@ type failing struct{ *vacants.Directory }
 func (f failing) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
 	v, ok, err := f.Directory.Vacant(ctx, id, fresh)
 	does := v.Behaviour
-	v.Behaviour = func(ctx context.Context, e envelope.Envelope) (envelope.Message, error) {
+	v.Behaviour = func(ctx context.Context, calls *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		if e.Payload.Text() == "fail" {
 			return envelope.Message{}, errors.New("told to")
 		}
-		return does(ctx, e)
+		return does(ctx, calls, e)
 	}
 	return v, ok, err
 }

@@ -1,0 +1,65 @@
+package registrytest
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// Update commits what add adds to a transaction of r, as a directory does that
+// has no records to change beside.
+func Update(ctx context.Context, r *registry.Registry, add func(context.Context, *store.Tx) error) error {
+	done, err := r.Turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return registry.Problem(store.Updater{Store: r.Store, Rand: r.Rand, Wait: r.Wait}.Update(ctx, add))
+}
+
+// AddManifest commits a manifest.
+func AddManifest(ctx context.Context, r *registry.Registry, m composite.Manifest) error {
+	return Update(ctx, r, func(ctx context.Context, tx *store.Tx) error {
+		_, err := r.AddManifest(ctx, tx, &m)
+		return err
+	})
+}
+
+// Revoke commits a revocation.
+func Revoke(ctx context.Context, r *registry.Registry, v registry.Revocation) (receipt registry.Receipt, err error) {
+	err = Update(ctx, r, func(ctx context.Context, tx *store.Tx) error {
+		receipt, err = r.Revoke(ctx, tx, v)
+		return err
+	})
+	return receipt, err
+}
+
+// PublishHosted commits a publication of a vacant that the host runs.
+func PublishHosted(ctx context.Context, r *registry.Registry, p registry.Publication) (receipt registry.Receipt, err error) {
+	err = Update(ctx, r, func(ctx context.Context, tx *store.Tx) error {
+		receipt, err = r.PublishHosted(ctx, tx, p)
+		return err
+	})
+	return receipt, err
+}
+
+// SetState commits a state.
+func SetState(ctx context.Context, r *registry.Registry, id identity.ID, s lifecycle.State) error {
+	return Update(ctx, r, func(ctx context.Context, tx *store.Tx) error { return r.SetState(ctx, tx, id, s) })
+}
+
+// Recorder is a store that records the writes of the last commit.
+type Recorder struct {
+	store.Store
+	Writes []store.Write
+}
+
+// Commit implements store.Store.
+func (s *Recorder) Commit(ctx context.Context, writes ...store.Write) error {
+	s.Writes = writes
+	return s.Store.Commit(ctx, writes...)
+}

@@ -1,0 +1,210 @@
+package vacants
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// How long, and of how many vacants, records are cached: a paused vacant may
+// answer for this long on other instances (PROTOCOL §6).
+const (
+	memoryTime  = time.Second
+	memoryItems = 1024
+)
+
+// Records reads the records of the vacants that are hosted here, and the host's
+// base URL. It needs no keys, substrates or registry, so all of these can be
+// built on it. It is safe for concurrent use.
+type Records struct {
+	Store store.Store
+	Now   func() time.Time
+	// URL is the host's base URL, as callers reach it: http://127.0.0.1:8080.
+	// "" means the URL that SetURL keeps in the store, for a host that learns
+	// its URL only when it is deployed; until then no card can be signed.
+	URL string
+
+	memory memory
+}
+
+// NewRecords returns the records in s. The error is a problem of kind Usage for
+// a URL that callers cannot use.
+func NewRecords(s store.Store, now func() time.Time, url string) (*Records, error) {
+	if url != "" {
+		u, err := cleanURL(url)
+		if err != nil {
+			return nil, err
+		}
+		url = u
+	}
+	return &Records{Store: s, Now: now, URL: url}, nil
+}
+
+// read returns id's record from the store, strongly consistent; ok is false if
+// id is not hosted here.
+func (v *Records) read(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
+	d, err := v.Store.Doc(ctx, RecordKey(id))
+	if err != nil || d.Version == 0 {
+		return Record{}, false, store.Problem(err)
+	}
+	r, err = DecodeRecord(id, d)
+	return r, err == nil, err
+}
+
+// Show returns id's record, at most a second old; ok is false if id is not
+// hosted here.
+func (v *Records) Show(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
+	m, err := v.lookup(ctx, id, false)
+	return m.record, m.ok, err
+}
+
+// IsEndpoint reports whether callers reach id at this host, at endpoint at.
+func (v *Records) IsEndpoint(ctx context.Context, id identity.ID, at string) (bool, error) {
+	base, err := v.Base(ctx)
+	if err != nil || base == "" || at != endpoint(base, id) {
+		return false, err
+	}
+	r, ok, err := v.read(ctx, id)
+	return ok && !r.IsDeleted(), err
+}
+
+// Base is the host's base URL; "" if it is kept in the store and nobody has
+// set it yet.
+func (v *Records) Base(ctx context.Context) (string, error) {
+	if v.URL != "" {
+		return v.URL, nil
+	}
+	s, _, err := v.readURL(ctx)
+	return s.URL, err
+}
+
+func (v *Records) readURL(ctx context.Context) (s storedURL, version uint64, err error) {
+	d, err := v.Store.Doc(ctx, URLKey())
+	if err != nil || d.Version == 0 {
+		return s, 0, store.Problem(err)
+	}
+	if err := json.Unmarshal(d.Data, &s); err != nil {
+		return s, 0, problem.Wrap(problem.Damaged, err, "the host's URL is not readable")
+	}
+	if err := checkFormat("the host's URL", s.Format); err != nil {
+		return s, 0, err
+	}
+	if _, err := cleanURL(s.URL); err != nil {
+		return s, 0, problem.Wrap(problem.Damaged, err, "the host's URL is none")
+	}
+	return s, d.Version, nil
+}
+
+// lookup returns what is remembered of id, or reads it.
+func (v *Records) lookup(ctx context.Context, id identity.ID, fresh bool) (remembered, error) {
+	began := v.Now()
+	if !fresh {
+		if m, known := v.memory.get(id, began); known {
+			return m, nil
+		}
+	}
+	generation := v.memory.now()
+	r, ok, err := v.read(ctx, id)
+	if err != nil {
+		return remembered{}, err
+	}
+	m := remembered{record: r, ok: ok, until: began.Add(memoryTime)}
+	v.memory.put(id, m, generation)
+	return m, nil
+}
+
+// memory remembers records for a moment, counted from before they were read.
+type memory struct {
+	mu         sync.Mutex
+	items      map[identity.ID]remembered
+	open       openIDs
+	generation uint64 // of this instance's own writes
+}
+
+// openIDs are the first n vacants that Open looks for.
+type openIDs struct {
+	ids   []identity.ID
+	n     int // asked for; 0: nothing is remembered
+	until time.Time
+}
+
+type remembered struct {
+	record Record
+	ok     bool // hosted here
+	until  time.Time
+}
+
+func (m *memory) now() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.generation
+}
+
+func (m *memory) get(id identity.ID, now time.Time) (remembered, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.items[id]
+	return r, ok && now.Before(r.until)
+}
+
+func (m *memory) opened(n int, now time.Time) ([]identity.ID, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.open.ids, m.open.n == n && now.Before(m.open.until)
+}
+
+// putOpen is put for what Open found.
+func (m *memory) putOpen(o openIDs, generation uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if generation == m.generation {
+		m.open = o
+	}
+}
+
+// put remembers what was read in a generation. If this instance has written
+// since, the read may have come before the write, and is forgotten: after
+// `pause` returns, no call is answered here by an older record.
+func (m *memory) put(id identity.ID, r remembered, generation uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if generation != m.generation {
+		return
+	}
+	if m.items == nil {
+		m.items = make(map[identity.ID]remembered)
+	}
+	if _, there := m.items[id]; !there && len(m.items) >= memoryItems {
+		m.sweep(r.until.Add(-memoryTime))
+	}
+	m.items[id] = r
+}
+
+// sweep makes room: it removes expired items, or any item if none has expired.
+func (m *memory) sweep(now time.Time) {
+	for id, r := range m.items {
+		if !now.Before(r.until) {
+			delete(m.items, id)
+		}
+	}
+	for id := range m.items {
+		if len(m.items) < memoryItems {
+			return
+		}
+		delete(m.items, id)
+	}
+}
+
+// forget is called after every write of this instance.
+func (m *memory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.generation++
+	m.open = openIDs{}
+	clear(m.items)
+}
