@@ -7,25 +7,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// batchJobs is how many signatures are verified together: enough to keep all
-// processors busy, few enough to hold in memory. batchEvents bounds what waits
-// to be reported where there are no signatures.
+// batchJobs is how many signatures are verified together: enough to occupy all
+// processors, few enough for memory. batchEvents bounds the reports that are
+// held back if there are no signatures.
 const (
 	batchJobs   = 512
 	batchEvents = 4096
 )
 
-// report is what is to be reported next: a finding, or one that depends on a
-// signature.
+// report is a finding to report, or one that depends on a signature.
 type report struct {
 	finding Finding
-	signed  []byte // nil: the finding stands
+	signed  []byte // nil: report in any case
 	by      identity.ID
 	sig     []byte
 	ok      bool
 }
 
-// found reports a finding, after those of the signatures before it.
+// found reports a finding, after those that wait for signatures.
 func (r *run) found(f Finding) { r.reports = append(r.reports, report{finding: f}) }
 
 // verify reports f unless sig is by's signature of msg.
@@ -34,7 +33,7 @@ func (r *run) verify(msg, sig []byte, by identity.ID, f Finding) {
 	r.jobs++
 }
 
-// settle flushes when enough has come together.
+// settle flushes a full batch.
 func (r *run) settle() error {
 	if r.jobs < batchJobs && len(r.reports) < batchEvents {
 		return nil
@@ -42,7 +41,7 @@ func (r *run) settle() error {
 	return r.flush()
 }
 
-// flush verifies the signatures that wait and reports in order.
+// flush verifies the waiting signatures and reports in order.
 func (r *run) flush() error {
 	var work sync.WaitGroup
 	workers := min(runtime.GOMAXPROCS(0), r.jobs)
@@ -70,7 +69,7 @@ func (r *run) flush() error {
 	return nil
 }
 
-// counted counts a row that was read.
+// counted counts a row.
 func (r *run) counted() {
 	const often = 2048
 	r.result.Rows++

@@ -14,15 +14,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Where parent and child are both hosted here, what passes between them is in
-// both logbooks, by one commit: SPAWN and BIRTH, DELEGATE and EXECUTE, and
-// GRADUATED in both. The two are held against each other by sums, so that of
-// each child only a few numbers are kept in memory.
+// If parent and child are both hosted here, their dealings are in both
+// logbooks, written in one commit: SPAWN and BIRTH, DELEGATE and EXECUTE, and
+// GRADUATED in both. The logbooks are compared by sums, so memory holds only a
+// few numbers for each child.
 
 // edge is a parent and a child.
 type edge struct{ parent, child identity.ID }
 
-// The pairs of kinds. What is in the parent's logbook comes first.
+// Pairs of kinds; the kind in the parent's logbook comes first.
 const (
 	births = iota
 	delegations
@@ -38,7 +38,7 @@ func crossCheckNames() [crossCheckKinds][2]string {
 	}
 }
 
-// crossCheck counts entries and adds up what they say, in whatever order.
+// crossCheck counts entries and sums their content, in any order.
 type crossCheck struct {
 	n   uint64
 	sum sum
@@ -47,22 +47,22 @@ type crossCheck struct {
 func (t *crossCheck) add(said []byte) {
 	t.n++
 	h := identity.Sum(said)
-	for i := range t.sum { // not XOR: what is said twice must not vanish
+	for i := range t.sum { // not XOR: entries that occur twice must not cancel out
 		t.sum[i] += h[i]
 	}
 }
 
-// family is what the two logbooks of an edge say of each other.
+// family holds what the two logbooks of an edge say of each other.
 type family struct{ parent, child [crossCheckKinds]crossCheck }
 
-// kinship is what was read of logbooks, for the twins of their entries.
+// kinship collects from logbooks what is compared between parent and child.
 type kinship struct {
 	edges     map[edge]*family
-	tips      map[identity.ID]uint64 // position of the last entry that was heard
-	unclaimed map[identity.ID]bool   // logbooks that cannot be held against others
+	tips      map[identity.ID]uint64 // position of the last entry read
+	unclaimed map[identity.ID]bool   // logbooks that cannot be compared
 }
 
-// observe takes in an entry of owner's logbook.
+// observe records an entry of owner's logbook.
 func (k *kinship) observe(e *logbook.Entry, position uint64, owner identity.ID) {
 	kind, ofParent := births, true
 	var between edge
@@ -111,7 +111,8 @@ func (k *kinship) observe(e *logbook.Entry, position uint64, owner identity.ID) 
 	}
 }
 
-// delegated is whom an entry names, and what is the same in its twin.
+// delegated returns the vacant that an entry names, and the content that both
+// entries share.
 func delegated(payload []byte, byParent bool) (other identity.ID, said []byte, ok bool) {
 	v, err := canon.Parse(payload, canon.DefaultLimits())
 	if err != nil {
@@ -130,8 +131,9 @@ func delegated(payload []byte, byParent bool) (other identity.ID, said []byte, o
 	return other, canon.NewArray(kind, task).AppendCJ(nil), true
 }
 
-// crossChecks holds the two logbooks of each edge against each other, where both are
-// hosted here and whole. What has left the host may have gone on elsewhere.
+// crossChecks compares the two logbooks of each edge if both vacants are hosted
+// here and undamaged. A vacant that left this host may have continued
+// elsewhere.
 func (r *run) crossChecks(ctx context.Context) error {
 	order := func(a, b edge) int {
 		if by := bytes.Compare(a.parent[:], b.parent[:]); by != 0 {
@@ -151,7 +153,8 @@ func (r *run) crossChecks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Where the view is no snapshot, one of the two was read later.
+		// If the view is not a snapshot, one logbook was read later than the
+		// other.
 		for try := 1; comparable && f.parent != f.child && try <= meanwhile; try++ {
 			before := r.kin.tips[between.parent] + r.kin.tips[between.child]
 			for _, owner := range []identity.ID{between.parent, between.child} {
@@ -170,8 +173,8 @@ func (r *run) crossChecks(ctx context.Context) error {
 	return nil
 }
 
-// comparable reports whether both of an edge are hosted here, with all of their
-// logbooks.
+// comparable reports whether both vacants of an edge are hosted here with
+// complete logbooks.
 func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
 	for _, id := range []identity.ID{between.parent, between.child} {
 		if r.kin.unclaimed[id] {
@@ -191,7 +194,7 @@ func (r *run) comparable(ctx context.Context, between edge) (bool, error) {
 	return true, nil
 }
 
-// readMoreLogbooks hears the entries of owner behind those that were read.
+// readMoreLogbooks reads owner's entries after those already read.
 func (r *run) readMoreLogbooks(ctx context.Context, owner identity.ID) error {
 	s := store.StreamOf(store.KindLogbook, owner)
 	for next := r.kin.tips[owner] + 1; ; {
@@ -204,7 +207,7 @@ func (r *run) readMoreLogbooks(ctx context.Context, owner identity.ID) error {
 		}
 		for _, row := range rows {
 			if row.Position < next {
-				return nil // damaged: the next check says so
+				return nil // reported by the logbook's own check
 			}
 			next = row.Position + 1
 			var e logbook.Entry
@@ -215,7 +218,7 @@ func (r *run) readMoreLogbooks(ctx context.Context, owner identity.ID) error {
 	}
 }
 
-// unlike names the entries of an edge that are in one logbook alone.
+// unlike reports the entries of an edge that only one logbook has.
 func (r *run) unlike(between edge, f *family) {
 	s := store.StreamOf(store.KindLogbook, between.child)
 	for kind, name := range crossCheckNames() {
@@ -229,7 +232,7 @@ func (r *run) unlike(between edge, f *family) {
 	}
 }
 
-// logbookState notes whether owner's logbook can be held against others.
+// logbookState records whether owner's logbook can be compared.
 func (k *kinship) logbookState(owner identity.ID, says *logbookState) {
 	if !says.whole || says.exported {
 		k.unclaimed[owner] = true

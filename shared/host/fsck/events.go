@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// sum is the XOR of the hashes of events: equal for two readings of the same
-// events, in whatever order. So the chain of all and the actors' own are held
-// against each other without keeping either in memory.
+// sum is the XOR of event hashes: equal for two readings of the same events in
+// any order. It compares the chain of all events with the actors' chains
+// without keeping either in memory.
 type sum identity.Hash
 
 func (s *sum) add(l *registry.Leaf) {
@@ -59,11 +59,11 @@ func (r *run) chain(ctx context.Context, s store.Stream) error {
 	}
 }
 
-// published is what an actor's events say of it.
+// published is what an actor's events say about the actor.
 type published struct {
-	position uint64 // of the last that was read
-	seq      uint64 // its place in the chain of all
-	joined   uint64 // that of the first
+	position uint64 // of the last event read
+	seq      uint64 // its position in the chain of all events
+	joined   uint64 // position of the first event
 	hash     identity.Hash
 	last     event.Type
 	reason   string // of a revocation
@@ -72,19 +72,19 @@ type published struct {
 	whole    bool // nothing is unreadable
 }
 
-// actor checks an actor's own chain, and what the registry says of it.
+// actor checks an actor's own chain and its registration.
 func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
 	says := published{whole: true}
 	if err := r.readEvents(ctx, s, id, &says); err != nil {
 		return err
 	}
 	if says.position == 0 && says.whole {
-		return nil // no events: what is said without any was looked for
+		return nil // no events: registrations without events are checked elsewhere
 	}
 	return r.registration(ctx, s, id, &says)
 }
 
-// readEvents reads on where says ends.
+// readEvents continues after says.
 func (r *run) readEvents(ctx context.Context, s store.Stream, id identity.ID, says *published) error {
 	rows := r.reader(s)
 	rows.at = says.position + 1
@@ -111,7 +111,7 @@ func (r *run) readEvents(ctx context.Context, s store.Stream, id identity.ID, sa
 	}
 }
 
-// observeEvent holds an event against those before it.
+// observeEvent checks an event against those before it.
 func (r *run) observeEvent(s store.Stream, l *registry.Logged, says *published) {
 	at := uint64(l.ActorSeq)
 	if says.last == event.Revoke {
@@ -146,9 +146,9 @@ func (r *run) observeEvent(s store.Stream, l *registry.Logged, says *published) 
 	says.card, says.listed = said, true
 }
 
-// join holds the chain of all events against the actors' own, where their sums
-// differ: event by event, to name those that are in one only or not the same. A
-// row that cannot be read, or is missing within its stream, was named there.
+// join compares the chain of all events with the actors' chains event by event,
+// if their sums differ, and reports the differences. Unreadable and missing
+// rows were reported before.
 func (r *run) join(ctx context.Context) error {
 	if r.chained == r.owned {
 		return nil
@@ -192,8 +192,8 @@ func (r *run) join(ctx context.Context) error {
 	return nil
 }
 
-// joinActor names the events of an actor that are not in the chain of all. One
-// that is there, but not the same, was named there.
+// joinActor reports the events of an actor that are missing in the chain of all
+// events. An event that differs was reported before.
 func (r *run) joinActor(ctx context.Context, s store.Stream) error {
 	ids := s.IDs()
 	if len(ids) != 1 || registry.ActorStream(ids[0]) != s {
@@ -220,13 +220,13 @@ func (r *run) joinActor(ctx context.Context, s store.Stream) error {
 	})
 }
 
-// What is at a position.
+// condition is what is at a position.
 type condition uint8
 
 const (
 	there condition = iota
 	unreadable
-	beyond // the stream ends before it
+	beyond // after the end of the stream
 )
 
 // at reads one row.
@@ -252,8 +252,8 @@ func (r *run) at(ctx context.Context, s store.Stream, position uint64) (store.Ro
 	return store.Row{}, beyond, nil
 }
 
-// eachRow calls fn for the rows that can be read, and reports nothing of the
-// others: this is a second reading.
+// eachRow calls fn for readable rows. It skips the others, which the first
+// reading reported.
 func (r *run) eachRow(ctx context.Context, s store.Stream, fn func(store.Row) error) error {
 	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows}
 	quiet.Found, quiet.Progress = func(Finding) error { return nil }, nil

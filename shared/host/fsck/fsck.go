@@ -15,15 +15,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Source is what is checked: a store that can be walked. Docs lists the names, the
-// registrations and the revocations, within the walk; what they lead to is then
-// read from the view.
+// Source is the store that is checked. Docs lists names, registrations and
+// revocations within the walk; other documents are read from the view.
 type Source interface {
 	store.Walker
 	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
 }
 
-// Config is what a check needs. All but Progress is.
+// Config configures a check. All but Progress is required.
 type Config struct {
 	Source Source
 	Vault  custody.Vault // opens text keys, and seeds unless it withholds them
@@ -31,16 +30,16 @@ type Config struct {
 	// Retention is how long the host keeps text keys after their day;
 	// textkeys.MinRetention if 0.
 	Retention time.Duration
-	// Found is told each finding, in the order of the rows as far as a pair's
+	// Found receives each finding, in the order of the rows as far as a pair's
 	// two streams allow. An error ends the check.
 	Found func(Finding) error
-	// Progress, if not nil, is told every few thousand rows how far it is.
+	// Progress, if not nil, is called every few thousand rows.
 	Progress func(Result)
 }
 
-// Run walks everything and reports what is broken. The error is not nil when
-// the walk did not come to its end: an unreachable store or vault, a cancelled
-// context, an error of Found.
+// Run checks everything and reports findings. An error means that the check did
+// not complete: the store or vault failed, the context ended, or Found returned
+// an error.
 func Run(ctx context.Context, c Config) (Result, error) {
 	return runWith(ctx, c, pageRows, windowRows)
 }
@@ -59,29 +58,28 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 	return r.result, err
 }
 
-// run is one check under way.
+// run is one check in progress.
 type run struct {
 	Config
 	view         store.View
 	texts        *textkeys.Reader
 	result       Result
-	logbookState uint64          // rows when Progress was last told
+	logbookState uint64          // rows at the last Progress
 	keys         map[uint32]bool // days whose damaged key is reported
-	// Sums of the events in the chain of all, and in the actors' own.
+	// Sums of the events in the chain of all events and in the actors' chains.
 	chained, owned sum
 	reports        []report // not yet reported
 	jobs           int      // signatures among them
-	// What logbooks tell of kin, and the gate of graduations: numbers and hashes
-	// for each child.
+	// kin and gate collect numbers and hashes for each child.
 	kin  kinship
 	gate passages
 
 	pageRows   int
 	windowRows uint64
-	window     []summary // of the pair under check; kept to be used again
+	window     []summary // of the pair under check; reused
 }
 
-// walk checks documents first, then stream after stream.
+// walk checks documents first, then streams.
 func (r *run) walk(ctx context.Context) error {
 	if err := r.self(ctx); err != nil {
 		return err
@@ -116,8 +114,8 @@ func (r *run) walk(ctx context.Context) error {
 	return r.join(ctx)
 }
 
-// stream checks what a name leads to. A pair's two streams are checked
-// together, at the first of them.
+// stream checks one stream. A pair's two streams are checked together, at the
+// first of them.
 func (r *run) stream(ctx context.Context, s store.Stream) error {
 	r.result.Streams++
 	ids := s.IDs()
@@ -144,7 +142,7 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 	return r.logbook(ctx, s, ids[0])
 }
 
-// idsOf is how many ids a stream's name has; 0: no such kind.
+// idsOf is the number of ids in a stream's name; 0: unknown kind.
 func idsOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:
@@ -155,13 +153,13 @@ func idsOf(kind string) int {
 	return 0
 }
 
-// any says whether a stream has rows, readable or not.
+// any reports whether a stream has rows, readable or not.
 func (r *run) any(ctx context.Context, s store.Stream) (bool, error) {
 	rows, err := r.view.Rows(ctx, s, 1, 1, store.Ascending)
 	if damaged(err) {
 		return true, nil
 	}
-	if err == nil && len(rows) == 0 { // the first may be what is missing
+	if err == nil && len(rows) == 0 { // the first row may be missing
 		rows, err = r.view.Rows(ctx, s, last, 1, store.Descending)
 		if damaged(err) {
 			return true, nil
@@ -170,7 +168,7 @@ func (r *run) any(ctx context.Context, s store.Stream) (bool, error) {
 	return len(rows) > 0, err
 }
 
-// skip counts the rows of a stream that nothing is known about.
+// skip counts the rows of a stream of unknown kind.
 func (r *run) skip(ctx context.Context, s store.Stream) error {
 	rd := r.reader(s)
 	for {

@@ -17,24 +17,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// passage is an attempt that was accepted: somewhere between these times it
-// took a slot of its parent's day.
+// passage is an accepted attempt. It took a slot of its parent's day between
+// these times.
 type passage struct{ began, decided time.Time }
 
-// passages is what was read of the gate, to be held against windows and
-// manifests once all is read.
+// passages collects what is compared with windows and manifests at the end.
 type passages struct {
-	parents          map[identity.ID]bool          // of whom there is an attempt
+	parents          map[identity.ID]bool          // parents with attempts
 	accepted         map[identity.ID][]passage     // by parent
-	attemptsByParent map[identity.ID][]int64       // when attempts began, by the parent of the child's manifest
-	opened           map[identity.ID]identity.Hash // manifests that have graduated, by child
-	tenants          map[string]bool               // for whom vacants are hosted; "" is the host itself
+	attemptsByParent map[identity.ID][]int64       // when attempts began, by the parent in the child's manifest
+	opened           map[identity.ID]identity.Hash // graduated manifests, by child
+	tenants          map[string]bool               // tenants of hosted vacants; "" is the operator
 }
 
-// attempts checks the attempts of a child to graduate, and what has come of
-// each.
+// attempts checks a child's attempts to graduate and their outcomes.
 func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) error {
-	rows, before := r.reader(s), uint64(0) // an open one
+	rows, before := r.reader(s), uint64(0) // before is the position of an open attempt
 	tip, began := uint64(0), []try(nil)
 	for {
 		row, more, err := rows.next(ctx)
@@ -76,7 +74,7 @@ func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) e
 	}
 }
 
-// attempt checks what has come of an attempt, and reports whether it is open.
+// attempt checks the outcome of an attempt and reports whether it is open.
 func (r *run) attempt(ctx context.Context, a *graduation.Attempt) (open bool, err error) {
 	k := graduation.AttemptKey(a.Child, a.Position)
 	r.gate.parents[a.Request.ParentID] = true
@@ -103,8 +101,8 @@ func (r *run) attempt(ctx context.Context, a *graduation.Attempt) (open bool, er
 	return st.Phase == graduation.Open, nil
 }
 
-// accepted checks that the child of an attempt that was accepted is open, by
-// the manifest that the attempt has made: nothing takes the place of that.
+// accepted checks that the child of an accepted attempt is open by the manifest
+// that the attempt made: no later manifest replaces it.
 func (r *run) accepted(ctx context.Context, k store.Key, st *graduation.Status) error {
 	parent := st.Request.ParentID
 	r.gate.accepted[parent] = append(r.gate.accepted[parent], passage{st.Began, st.Decided})
@@ -115,7 +113,7 @@ func (r *run) accepted(ctx context.Context, k store.Key, st *graduation.Status) 
 	}
 	d, err := r.view.Doc(ctx, registry.ManifestKey(st.Child))
 	if damaged(err) {
-		return nil // named with the child's registration
+		return nil // reported with the child's registration
 	}
 	if err != nil {
 		return err
@@ -123,17 +121,17 @@ func (r *run) accepted(ctx context.Context, k store.Key, st *graduation.Status) 
 	m, err := registry.DecodeManifest(st.Child, d)
 	switch {
 	case d.Version > 0 && err != nil:
-		// Named with the child's registration.
+		// Reported with the child's registration.
 	case d.Version == 0 || !m.Graduated || m.Manifest.Hash() != made.Hash():
 		r.found(inDocument(registry.ManifestKey(st.Child), Graduation, fmt.Sprintf("that of graduation %s, which was accepted", st.ID), "another, or none"))
 	}
 	return nil
 }
 
-// leftOpen names an attempt that is open although another one follows: the
-// commit that begins one ends the one before.
+// leftOpen reports an attempt that is open although another follows: the commit
+// that begins an attempt ends the one before.
 func (r *run) leftOpen(ctx context.Context, s store.Stream, child identity.ID, position uint64) error {
-	// Where the view is no snapshot, it may have ended since.
+	// If the view is not a snapshot, the attempt may have ended since.
 	row, state, err := r.at(ctx, s, position)
 	if err != nil || state != there {
 		return err
@@ -156,7 +154,7 @@ func (r *run) leftOpen(ctx context.Context, s store.Stream, child identity.ID, p
 	return nil
 }
 
-// beyondAttempts names the outcome of an attempt that was never made.
+// beyondAttempts reports an outcome without an attempt.
 func (r *run) beyondAttempts(ctx context.Context, s store.Stream, child identity.ID, tip uint64) error {
 	k := graduation.AttemptKey(child, tip+1)
 	d, err := r.document(ctx, k)
@@ -170,8 +168,8 @@ func (r *run) beyondAttempts(ctx context.Context, s store.Stream, child identity
 	return nil
 }
 
-// passed holds what was tried and accepted against the tries and the windows of
-// the parents and the manifests of the children.
+// passed compares attempts with the attempt windows and slots of the parents
+// and the manifests of the children.
 func (r *run) passed(ctx context.Context) error {
 	for _, tenant := range slices.Sorted(maps.Keys(r.gate.tenants)) {
 		if err := r.policy(ctx, graduation.PolicyKey(tenant)); err != nil {
@@ -197,7 +195,7 @@ func (r *run) passed(ctx context.Context) error {
 	return nil
 }
 
-// policy checks a policy of graduations, if one was set.
+// policy checks a graduation policy, if one is set.
 func (r *run) policy(ctx context.Context, k store.Key) error {
 	d, err := r.document(ctx, k)
 	if d.Version == 0 || err != nil {
@@ -209,12 +207,12 @@ func (r *run) policy(ctx context.Context, k store.Key) error {
 	return nil
 }
 
-// slack is how far a slot may lie outside the times of its attempt, where a
-// clock was put back in between.
+// slack is how far a slot may lie outside the times of its attempt, because a
+// clock may have been set back meanwhile.
 const slack = graduation.DueAfter
 
-// slots checks that each slot of a parent's day was taken by an attempt that
-// was accepted, and that each of these has one.
+// slots checks that each slot of a parent's day belongs to an accepted attempt,
+// and each accepted attempt has a slot.
 func (r *run) slots(ctx context.Context, parent identity.ID) error {
 	k := graduation.WindowKey(parent)
 	for try := 1; ; try++ {
@@ -235,7 +233,8 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 		case leaked == 0 && unpaid == 0:
 			return nil
 		case leaked > 0 && try == 1:
-			// Where the view is no snapshot, an attempt may be the later one.
+			// If the view is not a snapshot, an attempt may be newer than the
+			// first reading.
 			if err := r.readAttempts(ctx); err != nil {
 				return err
 			}
@@ -249,8 +248,8 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 	}
 }
 
-// match counts the slots without an attempt, and the attempts without a slot
-// that no later one can have pruned.
+// match counts slots without an attempt, and attempts without a slot whose slot
+// cannot have been pruned.
 func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 	w = slices.Sorted(slices.Values(w))
 	left := slices.Clone(accepted)
@@ -265,7 +264,7 @@ func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 		left = slices.Delete(left, i, i+1)
 	}
 	for _, p := range left {
-		// Its own slot was the last to be taken, or a later one pruned it.
+		// Its own slot was the last one taken, or a later one pruned it.
 		if len(w) == 0 || p.began.Add(-slack).After(time.UnixMicro(w[len(w)-1]).Add(-gate.Day)) {
 			unpaid++
 		}
@@ -273,7 +272,7 @@ func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 	return leaked, unpaid
 }
 
-// readAttempts reads all attempts once more, and reports nothing.
+// readAttempts reads all attempts again without reporting.
 func (r *run) readAttempts(ctx context.Context) error {
 	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, kin: r.kin, gate: passages{parents: map[identity.ID]bool{}, accepted: map[identity.ID][]passage{}, attemptsByParent: map[identity.ID][]int64{}}}
 	quiet.Found, quiet.Progress = func(Finding) error { return nil }, nil
@@ -295,8 +294,8 @@ func (r *run) readAttempts(ctx context.Context) error {
 	return nil
 }
 
-// openedBy checks that a manifest that has graduated was made by an attempt
-// that was accepted: nothing else opens a child.
+// openedBy checks that a graduated manifest was made by an accepted attempt:
+// nothing else opens a child.
 func (r *run) openedBy(ctx context.Context, child identity.ID, manifest identity.Hash) error {
 	found := false
 	err := r.eachRow(ctx, graduation.Stream(child), func(row store.Row) error {
@@ -306,7 +305,7 @@ func (r *run) openedBy(ctx context.Context, child identity.ID, manifest identity
 		}
 		d, err := r.view.Doc(ctx, graduation.AttemptKey(child, row.Position))
 		if damaged(err) {
-			found = true // perhaps: it was named
+			found = true // possibly; it was reported
 			return nil
 		}
 		if err != nil {

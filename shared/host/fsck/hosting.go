@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// names checks the names, a page at a time. One that is made meanwhile may not
-// be in the view yet; its vacant is found by its logbook.
+// names checks the names page by page. A name that is created meanwhile may be
+// missing in the view; its vacant is found by its logbook.
 func (r *run) names(ctx context.Context) error {
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, next, err := r.Source.Docs(ctx, vacants.Names(), store.MaxPage, cursor)
@@ -38,7 +38,7 @@ func (r *run) names(ctx context.Context) error {
 	return nil
 }
 
-// self checks the host's own identity, if it has been made.
+// self checks the host's own identity, if it exists.
 func (r *run) self(ctx context.Context) error {
 	d, err := r.document(ctx, vacants.SelfKey())
 	if d.Version == 0 || err != nil {
@@ -56,8 +56,8 @@ func (r *run) key(k store.Key, want string, err error) error {
 	return r.broken(k, Key, want, err)
 }
 
-// document reads a document, the zero Doc if there is none or it is damaged,
-// which is reported.
+// document reads a document. It returns the zero Doc for a missing or damaged
+// one, and reports the damage.
 func (r *run) document(ctx context.Context, k store.Key) (store.Doc, error) {
 	d, err := r.view.Doc(ctx, k)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *run) document(ctx context.Context, k store.Key) (store.Doc, error) {
 	return d, nil
 }
 
-// broken reports err if it speaks of damage, and else returns it.
+// broken reports err if it means damage, and returns it otherwise.
 func (r *run) broken(k store.Key, c Check, want string, err error) error {
 	if damaged(err) {
 		r.found(inDocument(k, c, want, problem.Of(err).Error()))
@@ -75,7 +75,7 @@ func (r *run) broken(k store.Key, c Check, want string, err error) error {
 	return err
 }
 
-// name checks that a name leads to a vacant that bears it and has a logbook.
+// name checks that a name leads to a vacant that has this name and a logbook.
 func (r *run) name(ctx context.Context, name string) error {
 	if err := r.settle(); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (r *run) name(ctx context.Context, name string) error {
 	d, err = r.view.Doc(ctx, vacants.RecordKey(id))
 	switch {
 	case damaged(err):
-		// Reported where the vacant is checked.
+		// Reported with the vacant.
 	case err != nil:
 		return err
 	case d.Version == 0:
@@ -109,7 +109,7 @@ func (r *run) name(ctx context.Context, name string) error {
 	return err
 }
 
-// logbook checks a logbook and the vacant whose it is.
+// logbook checks a logbook and its vacant.
 func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) error {
 	says := logbookState{state: lifecycle.Local, whole: true}
 	rows := r.reader(s)
@@ -150,8 +150,8 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 	}
 }
 
-// entry checks an entry's link, unless the one before it is not known, and its
-// signature.
+// entry checks an entry's signature, and its link if the entry before it is
+// readable.
 func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e *logbook.Entry, linked bool) {
 	var wrong *logbook.ChainError
 	if !errors.As(chain.Next(e), &wrong) {
@@ -166,7 +166,7 @@ func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e 
 }
 
 // vacant checks the record of an id with a logbook. Without a record there is
-// no vacant: an import that broke off leaves entries only.
+// no vacant: an aborted import leaves only entries.
 func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) error {
 	k := vacants.RecordKey(id)
 	rec, ok, err := r.record(ctx, k, id, says)
@@ -186,11 +186,13 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 		return r.tombstone(ctx, k, &rec, says)
 	}
 	if says.deleted {
-		// What was destroyed is back, as from a backup of the documents.
+		// The deleted record is back, for example from a backup of the
+		// documents.
 		r.found(inDocument(k, State, "a tombstone, as its logbook ends in "+logbook.KindDeleted, "a vacant with all it had"))
 	}
 	if rec.Floor.Before(says.floor) {
-		// Without it, what was accepted before a restore could run again.
+		// Without the floor, envelopes accepted before a restore could run
+		// again.
 		r.found(inDocument(k, Floor, "not before "+canon.FormatTime(says.floor)+", as its logbook says", canon.FormatTime(rec.Floor)))
 	}
 	r.card(k, &rec, says)
@@ -200,10 +202,9 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 	return r.keyHolder(ctx, k, &rec)
 }
 
-// record reads the record of id, if there is one that reads, and checks that it
-// says of its parent what the manifest says. Where the view is no snapshot, the
-// logbook may have gone on since it was read, and the manifest since the record
-// was.
+// record reads the record of id, if it is readable, and compares its parent
+// with the manifest. If the view is not a snapshot, the logbook may have grown
+// since it was read, and the manifest may be newer than the record.
 func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *logbookState) (rec vacants.Record, ok bool, err error) {
 	for try := 1; ; try++ {
 		d, err := r.document(ctx, k)
@@ -257,7 +258,7 @@ func (r *run) card(k store.Key, rec *vacants.Record, says *logbookState) {
 	}
 }
 
-// keyHolder checks that the name of a record leads back to it.
+// keyHolder checks that the name in a record leads back to it.
 func (r *run) keyHolder(ctx context.Context, k store.Key, rec *vacants.Record) error {
 	if err := vacants.CheckName(rec.Name); err != nil {
 		r.found(inDocument(k, Name, "a name", fmt.Sprintf("%.80q", rec.Name)))

@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// manifest checks the proof of a parent, and that the registration goes by it.
+// manifest checks the proof of a parent, and that the registration follows it.
 func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registration) error {
 	at := registry.ManifestKey(g.ID)
 	for try := 1; ; try++ {
@@ -37,8 +37,8 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 		if wrong == nil {
 			return r.proven(ctx, &m)
 		}
-		// Where the view is no snapshot, the manifest may have come, or closed
-		// its child, after the registration was read.
+		// If the view is not a snapshot, the manifest may be newer than the
+		// registration.
 		now, err := r.document(ctx, k)
 		if err != nil {
 			return err
@@ -53,8 +53,8 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 	}
 }
 
-// disobeyed is what a registration does not go by of its manifest; nil if it
-// goes by all of it.
+// disobeyed reports in what a registration deviates from its manifest; nil if
+// in nothing.
 func disobeyed(k store.Key, g *registry.Registration, m *registry.ManifestDocument) *Finding {
 	var f Finding
 	switch closed := m.Closed(); {
@@ -70,8 +70,8 @@ func disobeyed(k store.Key, g *registry.Registration, m *registry.ManifestDocume
 	return &f
 }
 
-// proven checks that the edges are there that a manifest and the one that it
-// replaced have made: no host takes one away.
+// proven checks that the edges of a manifest, and of the manifest it replaced,
+// exist: no host deletes an edge.
 func (r *run) proven(ctx context.Context, m *registry.ManifestDocument) error {
 	child := m.Manifest.ChildID
 	for _, parent := range m.Parents() {
@@ -87,9 +87,9 @@ func (r *run) proven(ctx context.Context, m *registry.ManifestDocument) error {
 	return nil
 }
 
-// edges checks that each edge from a parent to a child is one that the child's
-// manifest proves, or that is left over from the one that it replaced. Nobody
-// believes the latter, and nobody can make one without the child's signature.
+// edges checks that each edge from a parent is proved by the child's manifest,
+// or by the manifest that it replaced. The latter does not count, and cannot be
+// made without the child's signature.
 func (r *run) edges(ctx context.Context, parent identity.ID) error {
 	list := registry.Edges(parent)
 	for cursor, more := "", true; more; more = cursor != "" {
@@ -120,7 +120,7 @@ func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
 		r.found(inDocument(k, Document, "the key of a child", "another"))
 		return nil
 	}
-	// One that is made meanwhile is in the list, and not in the view yet.
+	// An edge that is created meanwhile is in the list but not in the view.
 	if d, err := r.view.Doc(ctx, k); err == nil && d.Version == 0 {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
 	}
 	m, err := registry.DecodeManifest(child, d)
 	switch {
-	case err != nil: // named with the child, if it has events or is hosted here
+	case err != nil: // reported with the child, if it has events or is hosted here
 		if some, err := r.any(ctx, registry.ActorStream(child)); some || err != nil {
 			return err
 		}

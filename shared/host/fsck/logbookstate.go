@@ -14,26 +14,26 @@ import (
 // logbookState is what a logbook says of its vacant.
 type logbookState struct {
 	state lifecycle.State
-	card  string // hash, in hex; "" if no card is named
-	// capability is what its card says since it graduated, until a card is named.
+	card  string // hash in hex; "" if no card was signed
+	// capability is the capability since graduation, until a card is signed.
 	capability string
-	floor      time.Time // what was signed until then is refused
-	whole      bool      // nothing in it is unreadable
-	read       uint64    // the position of the last entry
-	// deleted: its last word is that its key is destroyed.
+	floor      time.Time // earlier signatures are refused
+	whole      bool      // every entry is readable
+	read       uint64    // position of the last entry
+	// deleted: the last entry records the deletion.
 	deleted bool
 
-	birth     *logbook.Birth // its first entry, of a child that was born
-	parental  bool           // it has had a child
+	birth     *logbook.Birth // the first entry of a child
+	parental  bool           // it had a child
 	graduated bool
-	plan      identity.Hash // by which it answers; zero if none was set
-	// exported: its key was taken elsewhere, where it may have gone on.
+	plan      identity.Hash // of its plan; zero if none was set
+	// exported: its key left this host, so it may have continued elsewhere.
 	exported bool
 }
 
-// readLogbookBeforeRecord hears the entries of owner that came after those that were read,
-// where the view is no snapshot, and reports whether there are any. They are
-// not checked: what a host writes during a check is for the next one.
+// readLogbookBeforeRecord reads the entries of owner that are newer than those
+// already read, if the view is not a snapshot, and reports whether there are
+// any. They are not checked: writes during a check are for the next check.
 func (r *run) readLogbookBeforeRecord(ctx context.Context, owner identity.ID, says *logbookState) (some bool, err error) {
 	for {
 		rows, err := r.view.Rows(ctx, store.StreamOf(store.KindLogbook, owner), says.read+1, r.pageRows, store.Ascending)
@@ -45,7 +45,7 @@ func (r *run) readLogbookBeforeRecord(ctx context.Context, owner identity.ID, sa
 		}
 		for _, row := range rows {
 			if row.Position <= says.read {
-				return some, nil // damaged: the next check says so
+				return some, nil // reported by the logbook's own check
 			}
 			says.read, some = row.Position, true
 			var e logbook.Entry
@@ -59,7 +59,7 @@ func (r *run) readLogbookBeforeRecord(ctx context.Context, owner identity.ID, sa
 	}
 }
 
-// observe takes in what an entry in the logbook of owner says.
+// observe records what an entry in owner's logbook says.
 func (t *logbookState) observe(e *logbook.Entry, owner identity.ID) error {
 	state, says, err := e.State(owner)
 	if err != nil {
@@ -90,7 +90,7 @@ func (t *logbookState) observe(e *logbook.Entry, owner identity.ID) error {
 	return t.observeKin(e, owner)
 }
 
-// observeKin takes in what an entry says of parents and children.
+// observeKin records what an entry says of parents and children.
 func (t *logbookState) observeKin(e *logbook.Entry, owner identity.ID) error {
 	switch e.Kind {
 	case logbook.KindBirth:

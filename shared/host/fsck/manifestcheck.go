@@ -12,10 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// checkManifest is the first thing that the record of a hosted vacant does not say of its
-// manifest, since calls go by the record, or its logbook not of both; nil if
-// there is none. A manifest that does not read is named where the registration
-// is checked.
+// checkManifest returns the first deviation of a hosted vacant's record from
+// its manifest (calls go by the record), or of its logbook from both; nil if
+// there is none. An unreadable manifest is reported with the registration.
 func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) (*Finding, error) {
 	d, err := r.view.Doc(ctx, registry.ManifestKey(rec.ID))
 	switch {
@@ -33,8 +32,8 @@ func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Recor
 	return unbound(k, rec, &m, says), nil
 }
 
-// unbound is the first thing that a record does not say of its manifest, or a
-// logbook not of both; nil if there is none.
+// unbound returns the first deviation of a record from its manifest, or of a
+// logbook from both; nil if there is none.
 func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, says *logbookState) *Finding {
 	differ := func(what string, want, got any) *Finding {
 		f := inDocument(k, Kin, fmt.Sprintf("%s %v, as its manifest says", what, want), fmt.Sprint(got))
@@ -75,7 +74,7 @@ func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, say
 	return marked(k, rec, says)
 }
 
-// missingLogEntry is what a logbook does not tell of a manifest.
+// missingLogEntry returns what a logbook should say of a manifest and does not.
 func missingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, says *logbookState) *Finding {
 	if !says.whole {
 		return nil
@@ -95,15 +94,16 @@ func missingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, says *lo
 	return &f
 }
 
-// spawnedChildren reports whether one of the manifests of a document is that of a birth.
+// spawnedChildren reports whether one of a document's manifests was made at a
+// birth.
 func spawnedChildren(m *registry.ManifestDocument, says *logbookState) bool {
 	return slices.ContainsFunc([]*composite.Manifest{&m.Manifest, m.Replaced, m.Before}, func(m *composite.Manifest) bool {
 		return m != nil && m.ParentID == says.birth.Parent && string(m.BirthPath) == says.birth.Path
 	})
 }
 
-// marked checks that a parent is known to be one: of others nobody asks who
-// their children are.
+// marked checks that the record of a parent says so: the children of other
+// vacants are never looked up.
 func marked(k store.Key, rec *vacants.Record, says *logbookState) *Finding {
 	if !says.parental || rec.Kin || rec.IsDeleted() {
 		return nil
@@ -112,8 +112,8 @@ func marked(k store.Key, rec *vacants.Record, says *logbookState) *Finding {
 	return &f
 }
 
-// unregistered checks the manifest and the edges of a hosted vacant that has no
-// events: of all others they are checked with those.
+// unregistered checks manifest and edges of a hosted vacant without events.
+// With events, they are checked there.
 func (r *run) unregistered(ctx context.Context, rec *vacants.Record) error {
 	some, err := r.any(ctx, registry.ActorStream(rec.ID))
 	if err != nil || some {
@@ -136,16 +136,16 @@ func (r *run) unregistered(ctx context.Context, rec *vacants.Record) error {
 	return r.edges(ctx, rec.ID)
 }
 
-// plan checks that a composite answers by the plan that its logbook names. One
-// that came from elsewhere may have left its plan behind, and of one that is
-// being deleted it goes before the record does.
+// plan checks that a composite's plan is the one its logbook names. An imported
+// vacant may have left its plan behind, and a deletion removes the plan before
+// the record.
 func (r *run) plan(ctx context.Context, rec *vacants.Record, says *logbookState) error {
 	k := vacants.PlanKey(rec.ID)
 	d, err := r.document(ctx, k)
 	if err != nil {
 		return err
 	}
-	if d.Version > 0 { // it may be later than the logbook that was read
+	if d.Version > 0 { // it may be newer than the logbook that was read
 		if _, err := r.readLogbookBeforeRecord(ctx, rec.ID, says); err != nil {
 			return err
 		}

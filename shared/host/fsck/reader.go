@@ -13,29 +13,29 @@ const (
 	pageRows = 256
 	// last is a position beyond every row.
 	last = math.MaxInt64
-	// mostLost is after how many unreadable positions in a row a stream is
-	// given up: an index that is damaged may claim any number of them.
+	// mostLost is the number of successive unreadable positions after which a
+	// stream is given up: a damaged index may claim any number of them.
 	mostLost = 1000
 )
 
-// reader reads a stream row after row, and goes on behind what cannot be read.
+// reader reads a stream row by row, and continues after unreadable rows.
 type reader struct {
 	*run
 	stream store.Stream
 	page   []store.Row
-	at     uint64 // the position to come
-	tip    uint64 // the last one; 0: not known
-	asked  bool   // for the tip
-	broken error  // what came instead of it
+	at     uint64 // the next position
+	tip    uint64 // the last position; 0: unknown
+	asked  bool   // the tip was requested
+	broken error  // the error of that request
 	ended  bool   // given up
-	single int    // so many rows are read one by one, because a page failed
-	lost   int    // positions in a row that could not be read
+	single int    // number of rows to read one by one, because a page failed
+	lost   int    // successive unreadable positions
 }
 
 func (r *run) reader(s store.Stream) *reader { return &reader{run: r, stream: s, at: 1} }
 
-// next returns the next row; the zero Row for a stretch that cannot be read,
-// which is reported. more is false at the end.
+// next returns the next row, or the zero Row for an unreadable stretch, which
+// is reported. more is false at the end.
 func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error) {
 	if err := r.settle(); err != nil {
 		return row, false, err
@@ -65,8 +65,8 @@ func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error)
 	return row, true, nil
 }
 
-// fill reads the next page. stop: there is none. broken: the next position
-// cannot be read, which is reported.
+// fill reads the next page. stop: there is none. broken: the next position is
+// unreadable and was reported.
 func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 	if err := r.findTip(ctx); err != nil {
 		return false, false, err
@@ -81,7 +81,7 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 	}
 	r.page, err = r.view.Rows(ctx, r.stream, r.at, n, store.Ascending)
 	switch {
-	case len(r.page) > 0: // what was read before an error counts
+	case len(r.page) > 0: // rows read before an error count
 		return false, false, nil
 	case err != nil && !damaged(err):
 		return false, false, err
@@ -103,8 +103,8 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 	return false, true, nil
 }
 
-// hole finds the end of the hole that begins at the next position: a host may
-// show no rows from within it.
+// hole finds the end of the gap that begins at the next position. A host may
+// return no rows from inside a gap.
 func (r *reader) hole(ctx context.Context) error {
 	for p := r.at + 1; p <= r.tip; p++ {
 		rows, err := r.view.Rows(ctx, r.stream, p, 1, store.Ascending)
@@ -126,14 +126,14 @@ func (r *reader) hole(ctx context.Context) error {
 	return nil
 }
 
-// giveUp ends the stream here.
+// giveUp ends the stream.
 func (r *reader) giveUp() {
 	r.found(inStream(r.stream, r.at, Position, "rows up to "+fmt.Sprint(r.tip), "none for long: the rest is not checked"))
 	r.ended = true
 }
 
-// findTip asks for the end of the stream, once: behind a hole a host may show
-// no rows at all.
+// findTip reads the end of the stream once. A host may return no rows after a
+// gap.
 func (r *reader) findTip(ctx context.Context) error {
 	if r.asked {
 		return nil
@@ -149,15 +149,15 @@ func (r *reader) findTip(ctx context.Context) error {
 	return nil
 }
 
-// end is where nothing follows. If the host has a last row that it cannot
-// read, and this was not met on the way, it lies somewhere beyond.
+// end handles the end of the rows. If the host has an unreadable last row that
+// was not met, it lies somewhere after them.
 func (r *reader) end() {
 	if r.broken != nil && r.lost == 0 {
 		r.found(inStream(r.stream, r.at, Row, "a last row that can be read", problem.Of(r.broken).Error()))
 	}
 }
 
-// missing reports the positions up to one, inclusive.
+// missing reports the positions up to upTo, inclusive.
 func (r *reader) missing(upTo uint64) {
 	f := inStream(r.stream, r.at, Position, "a row", "none")
 	if upTo > r.at {

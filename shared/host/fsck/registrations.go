@@ -14,10 +14,10 @@ import (
 )
 
 // meanwhile is how often a registration is read again because its vacant
-// published between the two readings, where the view is no snapshot.
+// published between two readings, if the view is not a snapshot.
 const meanwhile = 5
 
-// registration checks what the registry says of an actor against its events.
+// registration compares the registration of an actor with its events.
 func (r *run) registration(ctx context.Context, s store.Stream, id identity.ID, says *published) error {
 	k := registry.RegistrationKey(id)
 	for try := 1; ; try++ {
@@ -50,7 +50,7 @@ func (r *run) registration(ctx context.Context, s store.Stream, id identity.ID, 
 	}
 }
 
-// registered checks a registration that was read.
+// registered checks a registration.
 func (r *run) registered(ctx context.Context, k store.Key, g *registry.Registration, says *published) error {
 	if g.Joined == 0 {
 		if says.listed {
@@ -72,8 +72,8 @@ func (r *run) registered(ctx context.Context, k store.Key, g *registry.Registrat
 	return r.edges(ctx, g.ID)
 }
 
-// lastEvent holds a registration against what its events say: the first thing
-// that is not so.
+// lastEvent compares a registration with its events and reports the first
+// deviation.
 func (r *run) lastEvent(k store.Key, g *registry.Registration, says *published) {
 	status := registry.StatusActive
 	if says.last == event.Revoke {
@@ -144,7 +144,7 @@ func (r *run) revocation(ctx context.Context, id identity.ID, says *published) e
 	return nil
 }
 
-// listedRevoked checks that the list of all revocations, by which calls go,
+// listedRevoked checks that the list of all revocations, which calls consult,
 // does not rule id out.
 func (r *run) listedRevoked(ctx context.Context, id identity.ID) error {
 	k := registry.RevokedListKey()
@@ -162,8 +162,8 @@ func (r *run) listedRevoked(ctx context.Context, id identity.ID) error {
 	return nil
 }
 
-// eventsWithoutRegistration looks for registrations and revocations of which no event says
-// anything: what has events was checked with them.
+// eventsWithoutRegistration looks for registrations and revocations without
+// events. Those with events were checked already.
 func (r *run) eventsWithoutRegistration(ctx context.Context) error {
 	for _, list := range []store.Range{registry.Feed(), registry.RevocationList()} {
 		for cursor, more := "", true; more; more = cursor != "" {
@@ -186,7 +186,7 @@ func (r *run) eventsWithoutRegistration(ctx context.Context) error {
 	return nil
 }
 
-// registeredWithoutEvents checks that the document of a key has an actor with events.
+// registeredWithoutEvents checks that the vacant of a document has events.
 func (r *run) registeredWithoutEvents(ctx context.Context, k store.Key) error {
 	if err := r.settle(); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (r *run) registeredWithoutEvents(ctx context.Context, k store.Key) error {
 		r.found(inDocument(k, Document, "the key of a vacant", "another"))
 		return nil
 	}
-	// One that is made meanwhile is in the list, and not in the view yet.
+	// A document that is created meanwhile is in the list but not in the view.
 	if d, err := r.view.Doc(ctx, k); err == nil && d.Version == 0 {
 		return nil
 	}

@@ -12,18 +12,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// place is where a request chain stands.
+// place is the end of a request chain.
 type place struct {
-	rows                    bool // there are any
+	rows                    bool // the chain has rows
 	epoch, epochStart, back uint64
 	hash                    rehash // zeros at the start and after a reset
 	floor                   time.Time
 }
 
-// rehash is a row's stored hash beside what its envelope hashes to. Which of
-// them is damaged, if they differ, nobody knows: the next row may name either.
+// rehash is a row's stored hash and the hash of its envelope. If they differ,
+// either may be damaged, and the next row may name either.
 type rehash struct {
-	stored, again identity.Hash // the same where the text is sealed
+	stored, again identity.Hash // equal if the text is still sealed
 	unsure        bool          // the text does not open: neither may be right
 }
 
@@ -33,7 +33,7 @@ func (h rehash) is(x identity.Hash) bool { return x == h.stored || x == h.again 
 
 func (h rehash) whole() bool { return h.stored == h.again && !h.unsure }
 
-// claimed is the place that a row says it leaves the chain at.
+// claimed is the end of the chain according to a row.
 func claimed(q *call.RequestRow) place {
 	p := place{rows: true, epoch: q.Epoch, epochStart: q.EpochStart, back: q.PrevEpochStart, floor: q.Floor}
 	if q.Kind == call.RowCall {
@@ -42,8 +42,8 @@ func claimed(q *call.RequestRow) place {
 	return p
 }
 
-// after is the place after q by the rules. The signed time counts if q is known
-// to be whole: else it may be what is wrong.
+// after is the end of the chain after q by the rules. The signed time counts
+// only if q is known to be undamaged.
 func (p place) after(q *call.RequestRow, hash rehash) place {
 	p.rows = true
 	if hash.whole() && q.Time.After(p.floor) {
@@ -56,13 +56,13 @@ func (p place) after(q *call.RequestRow, hash rehash) place {
 	return p
 }
 
-// breach is one rule that a row does not keep.
+// breach is a rule that a row breaks.
 type breach struct {
 	check     Check
 	want, got string
 }
 
-// breaches holds q, which follows p, against the rules.
+// breaches returns the rules that q breaks as the row after p.
 func (p place) breaches(q *call.RequestRow) (b []breach) {
 	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
 	want := p.after(q, sealedHash(q.Hash))
@@ -89,32 +89,32 @@ func (p place) breaches(q *call.RequestRow) (b []breach) {
 	return b
 }
 
-// summary is what decisions are held against.
+// summary is what responses are checked against.
 type summary struct {
 	position uint64
-	kind     call.RowKind // 0: the row cannot be read
+	kind     call.RowKind // 0: the row is unreadable
 	hash     rehash
 	epoch    uint64 // by the rules
-	claim    uint64 // as the row says
+	claim    uint64 // according to the row
 	seen     uint64
 }
 
-// windowRows is how many requests are remembered behind the last one read.
+// windowRows is how many requests are kept in memory.
 const windowRows = 4096
 
-// requests checks the request stream of a pair as far as the responses lead,
-// and finds requests again.
+// requests checks the request stream of a pair as far as the responses refer to
+// it, and looks requests up.
 type requests struct {
 	*run
 	pair    call.Pair
 	rows    *reader
-	known   bool // where the chain stands: not after a row that cannot be read
+	known   bool // the end of the chain is known: false after an unreadable row
 	rule    place
 	claim   place
 	done    bool
-	older   []summary // a page from before the window
-	decided []uint64  // a bit for each request
-	tip     uint64    // last response position, when it was last asked for
+	older   []summary // a page before the window
+	decided []uint64  // one bit for each request
+	tip     uint64    // last response position when it was last read
 }
 
 func (r *run) requests(p call.Pair) *requests {
@@ -168,7 +168,7 @@ func (q *requests) check(ctx context.Context, r *call.RequestRow) error {
 				q.found(inStream(s, r.Position, b.check, b.want, b.got))
 			}
 		} else if len(b) > 0 {
-			q.rule = q.claim // the row before was wrong, and is reported
+			q.rule = q.claim // the row before was wrong, which is reported
 		}
 	} else if r.Epoch < q.rule.epoch || r.Floor.Before(q.rule.floor) {
 		q.found(inStream(s, r.Position, Epoch, fmt.Sprintf("at least %d, and a floor not before %s", q.rule.epoch, canon.FormatTime(q.rule.floor)),
@@ -188,8 +188,7 @@ func (q *requests) check(ctx context.Context, r *call.RequestRow) error {
 	return q.checkSeen(ctx, r)
 }
 
-// reread puts r's envelope together again, if its text can still be read, and
-// hashes it.
+// reread rebuilds r's envelope, if its text is still readable, and hashes it.
 func (q *requests) reread(ctx context.Context, r *call.RequestRow) (rehash, error) {
 	s := q.pair.Requests()
 	text, bound := r.Sealed(q.pair)
@@ -211,7 +210,8 @@ func (q *requests) reread(ctx context.Context, r *call.RequestRow) (rehash, erro
 	return rehash{r.Hash, q.signed(s, r.Position, &e, r.Hash), false}, nil
 }
 
-// checkSeen: the response stream was as long as r says when r was accepted.
+// checkSeen checks that the response stream had the length that r claims when r
+// was accepted.
 func (q *requests) checkSeen(ctx context.Context, r *call.RequestRow) error {
 	if r.ResponseTip <= q.tip {
 		return nil
@@ -219,7 +219,7 @@ func (q *requests) checkSeen(ctx context.Context, r *call.RequestRow) error {
 	rows, err := q.view.Rows(ctx, q.pair.Responses(), last, 1, store.Descending)
 	switch {
 	case damaged(err):
-		q.tip = last // reported where the responses are checked
+		q.tip = last // reported with the responses
 	case err != nil:
 		return err
 	case len(rows) > 0:
@@ -239,7 +239,7 @@ func (q *requests) remember(s summary) {
 	q.window[i] = s
 }
 
-// at finds the request at a position, and checks the stream up to it. ok is
+// at returns the request at a position and checks the stream up to it. ok is
 // false if there is none.
 func (q *requests) at(ctx context.Context, p uint64) (found summary, ok bool, err error) {
 	for !q.done && q.rows.at <= p {
@@ -256,8 +256,8 @@ func (q *requests) at(ctx context.Context, p uint64) (found summary, ok bool, er
 	return q.before(ctx, p)
 }
 
-// before finds a request that the window has lost, in a page read again. What
-// is wrong with the rows themselves is reported already.
+// before returns a request from before the window, by reading its page again.
+// Defects of these rows were reported.
 func (q *requests) before(ctx context.Context, p uint64) (found summary, ok bool, err error) {
 	for _, s := range q.older {
 		if s.position == p {
@@ -283,8 +283,8 @@ func (q *requests) before(ctx context.Context, p uint64) (found summary, ok bool
 	return q.older[0], true, nil
 }
 
-// decide marks the request at a position as decided; it reports false if it
-// was decided before.
+// decide marks the request at a position as decided. It returns false if it was
+// decided before.
 func (q *requests) decide(p uint64) bool {
 	word, bit := p/64, uint64(1)<<(p%64)
 	for uint64(len(q.decided)) <= word {

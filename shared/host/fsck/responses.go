@@ -14,8 +14,8 @@ import (
 
 func pairOf(ids []identity.ID) call.Pair { return call.Pair{Caller: ids[0], Vacant: ids[1]} }
 
-// pair checks both streams of a pair: the responses in order, the requests as
-// far as they lead, then the rest.
+// pair checks both streams of a pair: the responses in order, with the requests
+// they refer to, then the rest.
 func (r *run) pair(ctx context.Context, p call.Pair) error {
 	if p.Caller == p.Vacant {
 		r.found(inStream(p.Requests(), 0, Stream, "two different ids", "one twice: nobody calls itself"))
@@ -36,17 +36,17 @@ func (r *run) pair(ctx context.Context, p call.Pair) error {
 	return nil
 }
 
-// stand is where a response chain stands.
+// stand is the end of a response chain.
 type stand struct {
 	epoch uint64
 	seq   int64
 	hash  rehash
 }
 
-// stood is where a row says that it leaves the chain.
+// stood is the end of the chain according to a row.
 func stood(a *call.ResponseRow) stand { return stand{a.Epoch, a.Seq, sealedHash(a.Hash)} }
 
-// breaches holds a, which follows s, against the rules.
+// breaches returns the rules that a breaks as the row after s.
 func (s stand) breaches(a *call.ResponseRow) (b []breach) {
 	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
 	if a.Kind == call.RowVoid {
@@ -79,7 +79,7 @@ func (s stand) String() string {
 type responses struct {
 	*requests
 	rows  *reader
-	known bool // where the chain stands
+	known bool // the end of the chain is known
 	rule  stand
 	claim stand
 }
@@ -106,8 +106,8 @@ func (a *responses) step(ctx context.Context) (more bool, err error) {
 	return true, a.link(ctx, &r, &ruled)
 }
 
-// decision holds r against the request that it names, and returns the epoch
-// that r must have by it, r's own if that is not known.
+// decision compares r with the request that it names. It returns the epoch that
+// r must have, or r's own if that is unknown.
 func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch uint64, err error) {
 	epoch = r.Epoch
 	wrong := func(c Check, want, got any) {
@@ -121,7 +121,7 @@ func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch ui
 		wrong(Request, "a call that is there", fmt.Sprintf("request %d, which is not", r.Request))
 		return epoch, nil
 	case q.kind == 0:
-		return epoch, nil // the request cannot be read, which is reported there
+		return epoch, nil // the unreadable request is reported there
 	case q.kind != call.RowCall:
 		wrong(Request, "a call", fmt.Sprintf("request %d, a %v", r.Request, q.kind))
 		return epoch, nil
@@ -144,8 +144,8 @@ func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch ui
 	return epoch, nil
 }
 
-// link holds r against the chain, and its envelope against its hash. ruled is r
-// with the epoch of its request.
+// link checks r against the chain, and its envelope against its hash. ruled is
+// r with its request's epoch.
 func (a *responses) link(ctx context.Context, r, ruled *call.ResponseRow) error {
 	s := a.pair.Responses()
 	if a.known {
@@ -154,7 +154,7 @@ func (a *responses) link(ctx context.Context, r, ruled *call.ResponseRow) error 
 				a.found(inStream(s, r.Position, b.check, b.want, b.got))
 			}
 		} else if len(b) > 0 {
-			a.rule = a.claim // the row before was wrong, and is reported
+			a.rule = a.claim // the row before was wrong, which is reported
 		}
 	} else if r.Epoch < a.rule.epoch {
 		a.found(inStream(s, r.Position, Epoch, fmt.Sprintf("at least %d", a.rule.epoch), fmt.Sprint(r.Epoch)))
@@ -185,14 +185,14 @@ func (a *responses) follow(r *call.ResponseRow, hash rehash) {
 	case r.Epoch == a.rule.epoch:
 		next.seq = a.rule.seq + 1
 	default:
-		return // an epoch that is over: the chain does not move
+		return // an earlier epoch: the chain does not move
 	}
 	a.rule = next
 }
 
-// reread puts r's envelope together again, if its text can still be read, and
-// hashes it. The key that names the request is put in from the row: an answer
-// to another request has another hash.
+// reread rebuilds r's envelope, if its text is still readable, and hashes it.
+// The key that names the request is taken from the row: an answer to another
+// request has another hash.
 func (a *responses) reread(ctx context.Context, r *call.ResponseRow) (rehash, error) {
 	s := a.pair.Responses()
 	text, bound := r.Sealed(a.pair)
@@ -211,9 +211,9 @@ func (a *responses) reread(ctx context.Context, r *call.ResponseRow) (rehash, er
 	return rehash{r.Hash, a.signed(s, r.Position, &e, r.Hash), false}, nil
 }
 
-// open opens a text; it is nil when it cannot be read, which is counted or
-// reported. unsure: it ought to open, and does not, so that some byte of its
-// row is wrong.
+// open opens a text. It returns nil if the text cannot be read, which is
+// counted or reported. unsure: the text should open and does not, so some byte
+// of its row is wrong.
 func (r *run) open(ctx context.Context, s store.Stream, position uint64, text textkeys.Sealed, bound []byte) (plain []byte, unsure bool, err error) {
 	plain, err = r.texts.Open(ctx, bound, text)
 	switch {
@@ -238,8 +238,7 @@ func (r *run) open(ctx context.Context, s store.Stream, position uint64, text te
 	return nil, false, nil
 }
 
-// signed checks hash and signature of an envelope that was put together again,
-// and returns its hash.
+// signed checks hash and signature of a rebuilt envelope, and returns its hash.
 func (r *run) signed(s store.Stream, position uint64, e *envelope.Envelope, stored identity.Hash) identity.Hash {
 	b := e.AppendSigning(nil)
 	h := identity.Sum(b)

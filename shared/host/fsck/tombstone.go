@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// tombstone checks the rest of a deleted vacant: no key, a logbook whose last
-// entry is the deletion, and its reserved name. It has neither card nor floor.
+// tombstone checks a deleted vacant: no key, a logbook that ends in the
+// deletion, and its reserved name. It has neither card nor floor.
 func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) error {
 	if says.whole && !says.deleted {
 		r.found(inDocument(k, State, "a logbook that ends in "+logbook.KindDeleted, "one that does not"))

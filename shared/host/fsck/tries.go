@@ -11,15 +11,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// try is an attempt of a child of a parent.
+// try is an attempt of a child, counted against its parent.
 type try struct {
 	parent identity.ID
 	began  int64 // Unix microseconds
 }
 
-// recordAttempts notes when child began attempts, for the parent that its manifest
-// names. Where that does not read, which is named elsewhere, they are those of
-// who signed as the parent.
+// recordAttempts counts the child's attempts against the parent in its
+// manifest. If the manifest is unreadable, which is reported elsewhere, it uses
+// the parent that signed the requests.
 func (r *run) recordAttempts(ctx context.Context, child identity.ID, began []try) error {
 	if len(began) == 0 {
 		return nil
@@ -38,8 +38,8 @@ func (r *run) recordAttempts(ctx context.Context, child identity.ID, began []try
 	return nil
 }
 
-// attemptWindow checks that a parent's tries of a day are those that its children have
-// begun, all of them and no others: else it could begin more, or none.
+// attemptWindow checks that a parent's window lists exactly the attempts that
+// its children began: otherwise the parent could begin more, or none.
 func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 	k := graduation.AttemptWindowKey(parent)
 	for try := 1; ; try++ {
@@ -54,7 +54,8 @@ func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 		leaked, missed := counts(counted, r.gate.attemptsByParent[parent])
 		switch {
 		case leaked > 0 && try == 1:
-			// Where the view is no snapshot, an attempt may be the later one.
+			// If the view is not a snapshot, an attempt may be newer than the
+			// first reading.
 			if err := r.readAttempts(ctx); err != nil {
 				return err
 			}
@@ -68,8 +69,8 @@ func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 	}
 }
 
-// counts is how many of the times are of no attempt, and how many attempts have
-// none though no later one can have pruned it.
+// counts returns the number of listed times without an attempt, and of attempts
+// that are not listed though they cannot have been pruned.
 func counts(counted graduation.AttemptWindow, began []int64) (leaked, missed int) {
 	left, newest := slices.Clone(began), int64(math.MinInt64)
 	for _, at := range counted {

@@ -6,19 +6,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// asker is the reader of registrations. Its parent is read once, and only if it
-// matters.
+// asker is the reader of registrations. Its parent is read at most once.
 type asker struct {
 	registry *Registry
-	id       *identity.ID // who has proved who it is; nil is nobody
+	id       *identity.ID // the id that the reader proved; nil: anonymous
 	known    bool
 	parent   *identity.ID
 }
 
 func (r *Registry) asked(caller *identity.ID) *asker { return &asker{registry: r, id: caller} }
 
-// may reports whether the asker may know of g: as everybody, as itself or its
-// parent, or of a closed child as its sibling.
+// may reports whether the asker may see g: if g is public, if the asker is g
+// itself or its parent, or if g is a closed child and the asker its sibling.
 func (a *asker) may(ctx context.Context, g *Registration) (bool, error) {
 	if g.ReadableBy(a.id) {
 		return true, nil

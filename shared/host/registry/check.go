@@ -7,20 +7,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Feed is where all registrations are listed by their last change, for verify.
+// Feed is the range of all registrations by their last change, for fsck.
 func Feed() store.Range { return store.Range{Partition: FeedPartition, Index: true} }
 
-// RevocationList is where all revocations lie, for verify: behind the list.
+// RevocationList is the range of all revocations, without the list document,
+// for fsck.
 func RevocationList() store.Range { return store.Range{Partition: revokedPartition, First: "0"} }
 
-// Edges is where the edges from a parent to its children lie, for verify: the
-// sort of each is a child. One may be left over from a manifest that a closed
-// one replaced.
+// Edges is the range of the edges from a parent to its children, for fsck; the
+// sort key is the child. An edge may come from a replaced manifest.
 func Edges(parent identity.ID) store.Range {
 	return store.Range{Partition: kinPrefix + parent.String()}
 }
 
-// EdgesOf is the parent whose Edges lie in r; false where r is another range.
+// EdgesOf is the parent whose Edges are r; false if r is another range.
 func EdgesOf(r store.Range) (identity.ID, bool) {
 	parent, ok := strings.CutPrefix(r.Partition, kinPrefix)
 	if !ok {
@@ -30,7 +30,7 @@ func EdgesOf(r store.Range) (identity.ID, bool) {
 	return id, err == nil && Edges(id) == r
 }
 
-// IsChecked reports whether verify reads a document of this package: a
+// IsChecked reports whether fsck reads a document of this package: a
 // registration, a manifest, an edge, a revocation, or the list of revocations.
 func IsChecked(k store.Key) bool {
 	isID := func(s string) bool {

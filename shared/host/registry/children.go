@@ -13,12 +13,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// childrenIndexPrefix is the partition of the sparse index that lists the manifests of
-// a parent's children: and its id.
+// childrenIndexPrefix and a parent's id are the partition of the sparse index
+// that lists the manifests of the parent's children.
 const childrenIndexPrefix = "children#"
 
-// place is where m stands among its parent's: the graduated before the others,
-// and the latest before those that came earlier.
+// place is m's sort key in the index: graduated children first, then the
+// latest.
 func (m *ManifestDocument) place(at time.Time) store.Key {
 	rank := 1
 	if m.Graduated {
@@ -30,11 +30,11 @@ func (m *ManifestDocument) place(at time.Time) store.Key {
 	}
 }
 
-// ChildrenIndex returns up to n children of parent (1 to store.MaxPage) by their own
-// manifests: the graduated first, the latest first. It reads two pages and at
-// most n manifests whatever the number of children. The sparse index may lag
-// behind, and does not list what was kept before there was one: where it has
-// fewer than n, children that an edge leads to are put after them.
+// ChildrenIndex returns up to n children of parent (1 to store.MaxPage) by
+// their own manifests: graduated children first, the latest first. It reads two
+// pages and at most n manifests, whatever the number of children. The sparse
+// index may lag behind; if it lists fewer than n children, children found by
+// edges follow.
 func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int) ([]ManifestDocument, error) {
 	listed := store.Range{Partition: childrenIndexPrefix + parent.String(), Index: true}
 	var siblings []ManifestDocument
@@ -58,7 +58,7 @@ func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int)
 	return r.fill(ctx, siblings, parent, n)
 }
 
-// fill puts children to children index that are not in it, up to n.
+// fill appends children that are not in siblings, up to n in all.
 func (r *Registry) fill(ctx context.Context, siblings []ManifestDocument, parent identity.ID, n int) ([]ManifestDocument, error) {
 	ids, _, err := r.Children(ctx, parent, "", n)
 	if err != nil {

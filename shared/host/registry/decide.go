@@ -15,23 +15,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// remembered is how many of an actor's last events an idempotency key is
-// compared with.
+// remembered is the number of an actor's latest events that an idempotency key
+// is compared with.
 const remembered = 100
 
-// decision is what an event comes to, before it has a place in the chain.
+// decision is the effect of an event, before the event gets its position in the
+// chain.
 type decision struct {
 	event  event.Event
-	replay *Logged      // it was there already
-	reg    Registration // as it will be, or as it is for a replay
-	keep   bool         // there is a registration to write
+	replay *Logged      // the stored event that this one repeats
+	reg    Registration // as it will be; of a replay, as it is
+	keep   bool         // write reg
 }
 
-// actor is what is known of an actor when its next event comes.
+// actor is what the registry stores of an actor.
 type actor struct {
 	id     identity.ID
 	reg    Registration
-	events []Logged // the last of its events, the newest first
+	events []Logged // the latest events, newest first
 }
 
 // tip is the actor's last event; the zero Logged if there is none.
@@ -44,17 +45,17 @@ func (a *actor) tip() Logged {
 
 func (a *actor) registered() bool { return a.reg.Joined > 0 }
 
-// revoked reports whether the key is revoked: nothing ever follows a
-// revocation, so this is told even of a key that was never registered.
+// revoked reports whether the key is revoked. Nothing follows a revocation, so
+// this also holds for a key that was never registered.
 func (a *actor) revoked() bool {
 	return a.reg.Status == StatusRevoked || a.tip().Type == event.Revoke
 }
 
 // actor reads what is stored of id. Events and registration change in one
-// transaction but are read in two steps; if they do not fit, another
+// transaction but are read in two steps. If they do not match, another
 // publication came between, and both are read again.
 func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
-	var before [2]int64 // what did not fit in the reading before
+	var before [2]int64 // the mismatch of the reading before
 	for try := 1; ; try++ {
 		a := actor{id: id}
 		rows, err := r.Store.Rows(ctx, ActorStream(id), math.MaxInt64, remembered, store.Descending)
@@ -84,8 +85,8 @@ func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 	}
 }
 
-// registration reads id's registration, which may only wait for its first
-// event (Joined 0) or not be there at all (DocVersion 0).
+// registration reads id's registration. Joined is 0 if it awaits its first
+// event, DocVersion is 0 if there is none.
 func (r *Registry) registration(ctx context.Context, id identity.ID) (Registration, error) {
 	d, err := r.Store.Doc(ctx, RegistrationKey(id))
 	if err != nil {
@@ -97,9 +98,9 @@ func (r *Registry) registration(ctx context.Context, id identity.ID) (Registrati
 	return DecodeRegistration(id, d)
 }
 
-// replayed returns the event that e is again, or nil. A key belongs to what it
-// was first used for: an event of that key and another payload is refused, and
-// so is another event at a place that is taken.
+// replayed returns the stored event that e repeats, or nil. A key belongs to
+// its first use: another payload under the same key is refused, and so is
+// another event at a taken position.
 func (r *Registry) replayed(ctx context.Context, a *actor, e *event.Event) (*Logged, error) {
 	same := func(l *Logged) (*Logged, error) {
 		if l.Type == e.Type && bytes.Equal(l.Payload, e.Payload) {
@@ -122,7 +123,7 @@ func (r *Registry) replayed(ctx context.Context, a *actor, e *event.Event) (*Log
 	return nil, nil
 }
 
-// eventAt is a's event of a count; nil if there is none yet.
+// eventAt returns a's event with a count; nil if there is none yet.
 func (r *Registry) eventAt(ctx context.Context, a *actor, count int64) (*Logged, error) {
 	back := a.tip().ActorSeq - count
 	switch {
@@ -142,9 +143,8 @@ func (r *Registry) eventAt(ctx context.Context, a *actor, count int64) (*Logged,
 	return &l, err
 }
 
-// admit is the part of a decision that all events share: is it there already,
-// may this actor still say anything, is it the actor's next event, is it of
-// these days.
+// admit makes the checks that all events share: replay, revocation, sequence,
+// time.
 func (r *Registry) admit(ctx context.Context, e *event.Event) (a actor, replay *Logged, err error) {
 	if a, err = r.actor(ctx, e.Actor); err != nil {
 		return a, nil, err
@@ -165,14 +165,14 @@ func revoked(id identity.ID) error {
 	return problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
 }
 
-// publisher is on whose behalf a publication is decided: host for the host
-// itself, publishing a vacant that it runs; gate for a child whose graduation
-// is part of the commit.
+// publisher tells who publishes: host for the host itself, on behalf of a
+// vacant that it runs; gate for a child whose graduation is in the same commit.
 type publisher struct{ host, gate bool }
 
-// publish decides on p, in the order: schema, card, signature of the event,
-// replay, status, sequence, time, parent, equivocation, and what a handler asks.
-// reached remembers between two tries which endpoint has answered.
+// publish decides on p. It checks in this order: schema, card, signature of the
+// event, replay, status, sequence, time, parent, equivocation, closed child,
+// endpoint, state, listing. reached keeps the endpoint that answered, for the
+// next try.
 func (r *Registry) publish(ctx context.Context, p *Publication, reached *string, by publisher) (*decision, error) {
 	if err := p.checkSchema(); err != nil {
 		return nil, err
@@ -219,8 +219,8 @@ func (r *Registry) publish(ctx context.Context, p *Publication, reached *string,
 	return &decision{event: e, reg: g, keep: true}, nil
 }
 
-// checkParent holds a claimed parent to what was said before: it never changes,
-// and nobody is its own.
+// checkParent checks a claimed parent: it never changes, and no vacant is its
+// own parent.
 func checkParent(a *actor, parent *identity.ID) error {
 	existing := a.reg.Parent
 	switch {
@@ -240,8 +240,8 @@ func checkParent(a *actor, parent *identity.ID) error {
 	return problem.New(problem.Malformed, "publish_halo republish: parent_id is immutable; existing=%s new='%s'", was, parent)
 }
 
-// graduated keeps the handler of closed children shut: without it a child, which
-// has its own key, would publish itself and pass the gate by.
+// graduated refuses to show a closed child that has not graduated. Otherwise
+// the child, which has its own key, could publish itself and bypass the gate.
 func (r *Registry) graduated(ctx context.Context, g *Registration) error {
 	if !g.Closed {
 		return nil
@@ -288,7 +288,7 @@ func (g *Registration) claim(p *Publication, c *card.Card, r *Registry) {
 	g.change(now)
 }
 
-// receipt is that of an event that was there before.
+// receipt is the receipt of an event that was stored before.
 func (l *Logged) receipt(g *Registration) (Receipt, error) {
 	out := Receipt{ID: l.Actor, Seq: l.Seq, Visibility: g.Visibility, CardHash: g.CardHash, Replayed: true}
 	if l.Type != event.Register {
@@ -302,5 +302,5 @@ func (l *Logged) receipt(g *Registration) (Receipt, error) {
 	return out, nil
 }
 
-// clip bounds what of a foreign text goes into an error.
+// clip shortens foreign text for an error.
 func clip(s string) string { return fmt.Sprintf("%.80q", s) }

@@ -17,25 +17,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// The parts of the keys of documents.
+// Parts of the documents' keys.
 const (
-	registrationPrefix = "reg#" // partition: and the id
+	registrationPrefix = "reg#" // partition: prefix and id
 	cardSort           = "card"
 	manifestSort       = "manifest"
-	kinPrefix          = "kin#" // partition: and the parent
+	kinPrefix          = "kin#" // partition: prefix and parent
 	revokedPartition   = "revoked"
-	// FeedPartition is the partition of the sparse index that lists the
+	// FeedPartition is the partition of the sparse index that lists
 	// registrations by their last change.
 	FeedPartition = "registry"
 )
 
-// RegistrationKey is where id's registration lies.
+// RegistrationKey is the key of id's registration.
 func RegistrationKey(id identity.ID) store.Key {
 	return store.Key{Partition: registrationPrefix + id.String(), Sort: cardSort}
 }
 
-// RegistrationID is the id of whose registration lies at k; false where k is
-// not a registration's.
+// RegistrationID returns the id of the registration at k; false if k is another
+// document's key.
 func RegistrationID(k store.Key) (identity.ID, bool) {
 	digits, ok := strings.CutPrefix(k.Partition, registrationPrefix)
 	if !ok || k.Sort != cardSort {
@@ -45,35 +45,36 @@ func RegistrationID(k store.Key) (identity.ID, bool) {
 	return id, err == nil && RegistrationKey(id) == k
 }
 
-// ManifestKey is where the manifest of child lies.
+// ManifestKey is the key of child's manifest.
 func ManifestKey(child identity.ID) store.Key {
 	return store.Key{Partition: registrationPrefix + child.String(), Sort: manifestSort}
 }
 
-// KinKey is where the edge from a parent to its child lies.
+// KinKey is the key of the edge from a parent to its child.
 func KinKey(parent, child identity.ID) store.Key {
 	return store.Key{Partition: kinPrefix + parent.String(), Sort: child.String()}
 }
 
-// RevokedKey is where the revocation of id lies.
+// RevokedKey is the key of id's revocation.
 func RevokedKey(id identity.ID) store.Key {
 	return store.Key{Partition: revokedPartition, Sort: id.String()}
 }
 
-// format is the version of the documents' stored form. A reader refuses a later
-// one whole: it would lose what it does not know when it writes.
+// format is the version of the stored documents. Documents of another format
+// are refused: writing one back would lose the fields that this version does
+// not know.
 const format = 1
 
-// stored is a registration as it lies in the store. The id is the key's. What
-// has its default is left out: every KiB is paid for at each publish, and in
-// the index again.
+// stored is the stored form of a registration. The id is in the key. Default
+// values are omitted: every KiB is paid for at each publication, and again in
+// the index.
 type stored struct {
 	Format         int                  `json:"format"`
 	Card           json.RawMessage      `json:"card,omitempty"` // a signed card's blob is canonical JSON, kept byte for byte
 	CardHash       identity.Hash        `json:"hash,omitzero"`
 	Visibility     lifecycle.Visibility `json:"visibility,omitempty"`
 	State          lifecycle.State      `json:"state,omitempty"`
-	Since          int64                `json:"since,omitempty"` // Unix microseconds, as all times here
+	Since          int64                `json:"since,omitempty"` // Unix microseconds, as all times in stored documents
 	Revoked        bool                 `json:"revoked,omitempty"`
 	Hosted         bool                 `json:"hosted,omitempty"`
 	Reached        bool                 `json:"reached,omitempty"`
@@ -95,9 +96,8 @@ type stored struct {
 	Changed        int64                `json:"changed,omitempty"`
 }
 
-// put is the write of g over the version it was read at, and of its new place
-// in the feed. A registration that only waits for its vacant's first event is
-// in no feed.
+// put is the write of g, over the version that was read, with its new position
+// in the feed. A registration that awaits its first event is not in the feed.
 func (g *Registration) put(writeID store.WriteID) (store.Put, error) {
 	s := stored{
 		Format: format, Card: g.Card, CardHash: g.CardHash, Visibility: g.Signed, State: g.State,
@@ -125,7 +125,7 @@ func (g *Registration) put(writeID store.WriteID) (store.Put, error) {
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // the card's bytes are signed: they stay as they are
+	e.SetEscapeHTML(false) // the card's bytes are signed and must not change
 	if err := e.Encode(s); err != nil {
 		return p, problem.Wrap(problem.Internal, err, "registration of %s", g.ID.Short())
 	}
@@ -191,7 +191,7 @@ func DecodeRegistration(id identity.ID, d store.Doc) (Registration, error) {
 	return g, nil
 }
 
-// defaults fills in what is left out when it is kept.
+// defaults fills in what the stored form omits.
 func (g *Registration) defaults(revoked bool) {
 	if revoked {
 		g.Status = StatusRevoked
@@ -210,8 +210,8 @@ func (g *Registration) defaults(revoked bool) {
 	}
 }
 
-// capability is the capability text of a card's canonical blob, of which it is
-// the first member: the rest need not be read.
+// capability returns the capability text of a card's canonical blob. It is the
+// first member, so the rest is not read.
 func capability(blob []byte) string {
 	rest, ok := bytes.CutPrefix(blob, []byte(`{"capability_text":`))
 	if !ok {
@@ -224,8 +224,8 @@ func capability(blob []byte) string {
 	return text
 }
 
-// ManifestDocument is the document of a child's manifest. Graduated is written
-// by the gate alone.
+// ManifestDocument is the document of a child's manifest. Only the gate sets
+// Graduated.
 type ManifestDocument struct {
 	Manifest  composite.Manifest
 	Graduated bool
@@ -236,10 +236,11 @@ type ManifestDocument struct {
 	Replaced, Before *composite.Manifest
 }
 
-// Closed reports whether the child is closed, and has not graduated.
+// Closed reports whether the child is closed and has not graduated.
 func (m *ManifestDocument) Closed() bool { return m.Manifest.ClosedByDefault && !m.Graduated }
 
-// Parents are all that an edge was made from, the parent first, each once.
+// Parents returns all parents that have an edge to the child, the current
+// parent first.
 func (m *ManifestDocument) Parents() []identity.ID {
 	parents := []identity.ID{m.Manifest.ParentID}
 	for _, old := range []*composite.Manifest{m.Replaced, m.Before} {
@@ -250,7 +251,8 @@ func (m *ManifestDocument) Parents() []identity.ID {
 	return parents
 }
 
-// Born is the manifest before the child graduated, if it did.
+// Born returns the manifest that the child had before it graduated, or else the
+// current one.
 func (m *ManifestDocument) Born() *composite.Manifest {
 	if m.Graduated && m.Replaced != nil && m.Replaced.ClosedByDefault {
 		return m.Replaced
@@ -266,7 +268,7 @@ type storedManifest struct {
 	Before    json.RawMessage `json:"before,omitempty"`
 }
 
-// Encode is m as it is kept.
+// Encode returns the stored form of m.
 func (m *ManifestDocument) Encode() ([]byte, error) {
 	s := storedManifest{Format: format, Manifest: m.Manifest.Blob(), Graduated: m.Graduated}
 	if m.Replaced != nil {
@@ -322,8 +324,8 @@ func replacedBy(child identity.ID, blob []byte) (*composite.Manifest, error) {
 	return &m, err
 }
 
-// checkOrder holds a document to what can follow what: a closed manifest takes
-// the place of an open one, and graduation opens the closed one.
+// checkOrder checks the order of the manifests: a closed one replaces an open
+// one, and graduation opens the closed one.
 func (m *ManifestDocument) checkOrder() error {
 	wrong := func(what string) error { return problem.New(problem.Damaged, "%s", what) }
 	switch old := m.Replaced; {
@@ -339,7 +341,7 @@ func (m *ManifestDocument) checkOrder() error {
 	return nil
 }
 
-// signedBy reads a manifest of child that both have signed.
+// signedBy reads a manifest of child with both signatures.
 func signedBy(child identity.ID, blob []byte) (composite.Manifest, error) {
 	m, err := composite.Parse(blob)
 	if err == nil {

@@ -23,9 +23,9 @@ const (
 	probeReply = 1 << 10 // bytes; the content does not matter, and the publisher chooses the server
 )
 
-// endpoint checks the endpoint of a card: it is at this host, or over HTTPS
-// elsewhere and answers. A card without an endpoint can be registered; nobody
-// can call its vacant.
+// endpoint checks the endpoint of a card: it is at this host, or elsewhere over
+// HTTPS and answers. A card without an endpoint can be registered, but its
+// vacant cannot be called.
 func (r *Registry) endpoint(ctx context.Context, g *Registration, c *card.Card, reached *string) error {
 	if g.Joined == 0 || endpointOf(g.Card) != c.Endpoint {
 		g.reached = false
@@ -68,8 +68,8 @@ func endpointOf(blob []byte) string {
 	return c.Endpoint
 }
 
-// checkEndpoint refuses what is no HTTPS URL. Which address its name has is
-// looked at when it is dialled: it may have another by then.
+// checkEndpoint requires an HTTPS URL. The address is checked when it is
+// dialled, because a name may resolve to another address by then.
 func checkEndpoint(endpoint string) error {
 	const field = "endpoint"
 	if len(endpoint) > MaxEndpoint {
@@ -97,7 +97,7 @@ func (r *Registry) probe(ctx context.Context, endpoint string) error {
 	if err == nil || errors.Is(ctx.Err(), context.Canceled) {
 		return err
 	}
-	// Whatever it is, it is the endpoint's fault and not the store's.
+	// Whatever the cause, it lies with the endpoint and not with the store.
 	return problem.Wrap(problem.Malformed, err, "endpoint: expected one that answers: %s", problem.Of(err).Text())
 }
 
@@ -106,7 +106,7 @@ func Prober(c *outbound.Client) func(ctx context.Context, endpoint string) error
 	return func(ctx context.Context, endpoint string) error {
 		reply, err := c.Do(ctx, outbound.Itself(), outbound.Request{Method: http.MethodGet, URL: endpoint, MaxReply: probeReply})
 		if problem.Is(err, problem.TooLarge) {
-			return nil // it talks a lot, so it is there
+			return nil // a long reply is a reply
 		}
 		if err != nil {
 			return err

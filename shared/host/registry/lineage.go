@@ -10,8 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Direction is the way in which lineage is followed; its value is the word on
-// the wire.
+// Direction is the direction of a lineage; its value is the wire's term.
 type Direction string
 
 // The directions.
@@ -20,17 +19,18 @@ const (
 	Descendants Direction = "descendants"
 )
 
-// The bounds of lineage.
+// Limits of a lineage.
 const (
 	MaxDepth   = 32
-	MaxLineage = 250 // ids that are looked at, shown or not
-	// maxRead is how many bytes of registrations are read, but for the last few.
+	MaxLineage = 250 // ids that are read, visible or not
+	// maxRead bounds the bytes of registrations that are read; the last batch
+	// may exceed it.
 	maxRead = 256 << 10
 )
 
-// looks is what one walk may still read. Anybody may ask for a lineage, and
-// whoever has keys can make one of any size: every look is a read that is paid
-// for.
+// looks is the remaining read budget of a lineage. Anybody may ask for a
+// lineage and, with enough keys, make one of any size; every read costs the
+// host.
 type looks struct{ ids, bytes int }
 
 // Lineage returns the ancestors or descendants of id along proven edges,
@@ -112,8 +112,8 @@ func (g *Registration) parents() []identity.ID {
 	return []identity.ID{*g.Parent}
 }
 
-// readable returns the registrations of ids that who asks may know of, as far as
-// may be read.
+// readable returns the registrations of ids that the asker may see, within the
+// budget.
 func (r *Registry) readable(ctx context.Context, ids []identity.ID, by *asker, left *looks) ([]Registration, error) {
 	var out []Registration
 	for some := range slices.Chunk(ids, atOnce) {
@@ -143,7 +143,8 @@ func (r *Registry) readable(ctx context.Context, ids []identity.ID, by *asker, l
 	return out, nil
 }
 
-// children lists up to most children that g has an edge to, believed or not.
+// children lists up to most children that g has an edge to. The edges are not
+// verified here.
 func (r *Registry) children(ctx context.Context, g *Registration, most int) ([]identity.ID, error) {
 	var ids []identity.ID
 	for cursor := ""; len(ids) < most; {
@@ -176,8 +177,7 @@ func (r *Registry) Children(ctx context.Context, parent identity.ID, cursor stri
 	return ids, next, nil
 }
 
-// IsChild reports whether child's own manifest, which both have signed, names
-// parent.
+// IsChild reports whether child's manifest names parent.
 func (r *Registry) IsChild(ctx context.Context, parent, child identity.ID) (bool, error) {
 	m, ok, err := r.Manifest(ctx, child)
 	return ok && m.Manifest.ParentID == parent, err

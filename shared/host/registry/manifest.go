@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// PutListing keeps a listing that its vacant has signed, if it is newer than
-// the signed ones before; the same again changes nothing.
+// PutListing stores a signed listing if it is newer than the stored signed one.
+// The same listing again changes nothing.
 func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registration, error) {
 	return r.edit(ctx, l.VacantID, func(g *Registration) (bool, error) {
 		was := g.listingVersion
@@ -44,8 +44,8 @@ func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Lis
 	})
 }
 
-// take makes l, signed, g's listing. An old one is refused, or whoever recorded
-// it could put it back.
+// take makes the signed listing l g's listing. An older version is refused, or
+// anybody who recorded it could restore it.
 func (g *Registration) take(l listing.Listing) error {
 	if l.VacantID != g.ID {
 		return problem.New(problem.Malformed, "listing: expected that of %s, got that of %s", g.ID, l.VacantID)
@@ -77,7 +77,7 @@ func checkListing(l *listing.Listing) error {
 	return nil
 }
 
-// SetReputation keeps what reviews have made of a vacant's reputation.
+// SetReputation stores the reputation that reviews amount to.
 func (r *Registry) SetReputation(ctx context.Context, id identity.ID, s reputation.State) (Registration, error) {
 	if err := s.Check(); err != nil {
 		return Registration{}, err
@@ -97,7 +97,7 @@ func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registrati
 	var g Registration
 	written := false
 	err := r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		written = false // of an earlier try, which another writer overtook
+		written = false // an earlier try may have set it
 		g, err = r.registration(ctx, id)
 		switch {
 		case err != nil:
@@ -126,8 +126,8 @@ func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registrati
 	return g, nil
 }
 
-// change notes when g changed. Its place in the feed never moves back, whatever
-// the clock does.
+// change records when g changed. Its position in the feed never moves back,
+// even if the clock does.
 func (g *Registration) change(now time.Time) {
 	if now.After(g.Changed) {
 		g.Changed = now
@@ -199,8 +199,8 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	}
 	tx.Add(put)
 	tx.Put(store.Doc{Key: d.Key, Data: data, Index: doc.place(r.now())})
-	// The edge of the one that is replaced stays: nothing here is ever deleted.
-	// Nobody believes it, as the registration names another parent.
+	// The edge of the replaced manifest stays, because nothing here is deleted.
+	// It does not count: the registration names another parent.
 	if doc.Replaced == nil || doc.Replaced.ParentID != m.ParentID {
 		tx.Put(store.Doc{Key: KinKey(m.ParentID, m.ChildID), Data: []byte{format}})
 	}
@@ -230,8 +230,8 @@ func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDoc
 	return m, err == nil, err
 }
 
-// is reports whether m is the manifest that is kept, or the one that graduation
-// has opened.
+// is reports whether m is the stored manifest, or the one it was before
+// graduation.
 func (d *ManifestDocument) is(m *composite.Manifest) bool {
 	return same(&d.Manifest, m) || same(d.Born(), m)
 }
@@ -240,8 +240,8 @@ func same(a, b *composite.Manifest) bool {
 	return a.Schema == b.Schema && bytes.Equal(a.SigningBytes(), b.SigningBytes())
 }
 
-// yields refuses to have m in the place of the manifest that is kept, unless m
-// is the one that closes the handler.
+// yields refuses to replace the stored manifest by m, unless m closes the child
+// for the first time.
 func (d *ManifestDocument) yields(m *composite.Manifest) error {
 	refused := func(what string) error {
 		return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s %s already", m.ChildID.Short(), what)

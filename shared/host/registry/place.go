@@ -65,9 +65,9 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash}, nil
 }
 
-// commit places d and writes it, in this process's turn. Only the place in the
-// chain of all events is tried again here: everything else that was taken has
-// to be decided again.
+// commit places d and commits it in this process's turn. It retries only if the
+// position in the chain of all events was taken; after other conflicts the
+// caller must decide again.
 func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	done, err := r.Turn(ctx)
 	if err != nil {
@@ -90,8 +90,8 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 		if !errors.As(err, &taken) || taken.Stream != EventStream() {
 			return Receipt{}, err
 		}
-		// The others may have taken the actor's place too: look before asking
-		// for the next.
+		// Other writers may have taken the actor's position too: check before
+		// trying the next.
 		if tip, tipErr := r.Store.Tip(ctx, ActorStream(d.event.Actor)); tipErr != nil || tip.Position >= uint64(d.event.ActorSeq) {
 			return Receipt{}, errors.Join(err, tipErr)
 		}
@@ -119,7 +119,7 @@ func busy(cause error) error {
 }
 
 // Problem gives an error of the store a kind. A conflict that outlasted all
-// retries is Unavailable: the same request may be sent again.
+// retries is Unavailable: the request can be sent again.
 func Problem(err error) error {
 	if store.IsConflict(err) {
 		return busy(err)

@@ -31,37 +31,38 @@ const (
 	MaxAge   = 24 * time.Hour
 )
 
-// Publication is what a vacant sends to be registered: its card and a register
+// Publication is the request to register a vacant: its card and a register
 // event, both signed by its key, and unsigned claims.
 type Publication struct {
-	Card       []byte // the serialised card as it came
+	Card       []byte // the serialised card as it was sent
 	State      lifecycle.State
-	Visibility lifecycle.Visibility // as it is wished; the event has signed the effective one
-	// Claimed, signed by nothing. nil keeps what was claimed before; Declared
-	// alone always overwrites, and nil is the card's capability text.
+	Visibility lifecycle.Visibility // as requested; the event signs the effective visibility
+	// Claims, not signed. nil leaves a claim unchanged, except Declared: nil
+	// means the card's capability text.
 	BaseModel, Family, Owner, Version *string
 	Declared                          []string
 	Parent                            *identity.ID
-	// Of the event.
+	// The signed event.
 	Time      int64 // Unix milliseconds
 	ActorSeq  int64
 	Key       string
 	Signature []byte
-	// Listing, signed, may come along; nil leaves it as it is.
+	// Listing is an optional signed listing; nil leaves the stored one
+	// unchanged.
 	Listing *listing.Listing
 }
 
-// Receipt is what a publish or a revocation has come to.
+// Receipt is the result of a publication or a revocation.
 type Receipt struct {
 	ID         identity.ID
 	Visibility lifecycle.Visibility
 	Seq        uint64
 	CardHash   identity.Hash
-	Replayed   bool // it was there already: this is the receipt of then
+	Replayed   bool // the event was stored before; this is its receipt
 }
 
-// EquivocationError is in the chain of the refusal of a second card of one
-// version, and names both.
+// EquivocationError is in the error chain of a refused second card of one
+// version. It names both cards.
 type EquivocationError struct {
 	Known, Sent identity.Hash
 	problem     *problem.Error
@@ -83,7 +84,7 @@ func equivocation(known, sent identity.Hash) error {
 		known, sent, event.ReplacesKey(known))}
 }
 
-// checkSchema refuses what is wrong with p in itself, before its card is read.
+// checkSchema checks p's members, without parsing the card.
 func (p *Publication) checkSchema() error {
 	if _, err := lifecycle.ParseState(string(p.State)); err != nil {
 		return schema("runtime_state", "LOCAL, ACTIVE, HIBERNATING, STALE, SUNK or ARCHIVED", fmt.Sprintf("%.40q", string(p.State)))
@@ -112,7 +113,7 @@ func (p *Publication) checkSchema() error {
 		if err := checkClaim(fmt.Sprintf("declared_capabilities[%d]", i), text, MaxDeclaredOf); err != nil {
 			return err
 		}
-		// Escaped, as it is kept: a control character takes six bytes there.
+		// Count escaped bytes, as stored: a control character takes six.
 		all += len(canon.AppendString(nil, text))
 	}
 	if all > MaxDeclaredAll {
@@ -129,7 +130,7 @@ func checkVisibility(v lifecycle.Visibility) error {
 	return schema("visibility", "NONE, RESTRICTED or PUBLIC", fmt.Sprintf("%.40q", string(v)))
 }
 
-// checkSigned refuses what no event can have.
+// checkSigned checks the ranges of an event's members.
 func checkSigned(ms, actorSeq int64, key string) error {
 	switch {
 	case ms < 0:
@@ -182,7 +183,7 @@ func (p *Publication) register(c *card.Card) event.Event {
 	}
 }
 
-// checkTime refuses an event that is dated far from now.
+// checkTime refuses an event whose time is far from now.
 func checkTime(e *event.Event, now time.Time) error {
 	at := time.UnixMilli(e.Time)
 	if at.After(now.Add(MaxAhead)) || at.Before(now.Add(-MaxAge)) {

@@ -97,13 +97,13 @@ func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, ne
 	return r.add(ctx, tx, decided)
 }
 
-// UnknownChild is the refusal, in the words of the reference, of a child whose
-// manifest is not here.
+// UnknownChild is the refusal of a child whose manifest is not stored here, in
+// the reference's wording.
 func UnknownChild(child identity.ID) error {
 	return problem.New(problem.NotFound, "unknown child %s", child.Short())
 }
 
-// NextActorSeq is the count that id's next event has to carry.
+// NextActorSeq returns the count that id's next event must have.
 func (r *Registry) NextActorSeq(ctx context.Context, id identity.ID) (int64, error) {
 	tip, err := r.Store.Tip(ctx, ActorStream(id))
 	if err != nil {

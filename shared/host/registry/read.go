@@ -11,13 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// atOnce bounds how many documents are read at the same time.
+// atOnce bounds concurrent reads.
 const atOnce = 16
 
 func notRegistered(id identity.ID) error { return problem.New(problem.NotFound, "%s", id) }
 
-// Get returns id's registration whoever asks, strongly consistent; false if id
-// is not registered.
+// Get returns id's registration for any reader, strongly consistent; false if
+// id is not registered.
 func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool, error) {
 	g, err := r.registration(ctx, id)
 	if err != nil {
@@ -26,9 +26,9 @@ func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool,
 	return g, g.Joined > 0, nil
 }
 
-// GetMany is Get for up to store.MaxPage ids at once, in their order; where one
-// is not registered Joined is 0. One that is damaged is not registered either,
-// so that it spoils no list.
+// GetMany is Get for up to store.MaxPage ids, in their order. Joined is 0 for
+// an id that is not registered, or whose registration is damaged, so that one
+// damaged document does not break a list.
 func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registration, error) {
 	out := make([]Registration, len(ids))
 	errs := make([]error, len(ids))
@@ -108,7 +108,7 @@ func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identi
 }
 
 // firstAfter finds the position of actor's first event with a seq above after,
-// by halving: seqs rise along an actor's events.
+// by binary search: seqs rise along an actor's events.
 func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint64) (uint64, error) {
 	if after == 0 {
 		return 1, nil
@@ -117,8 +117,8 @@ func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint
 	if err != nil {
 		return 0, Problem(err)
 	}
-	// An event's seq is at least its position: what is looked for lies at or
-	// below after + 1.
+	// An event's seq is at least its position, so the position is at most after
+	// + 1.
 	low, high := uint64(1), tip.Position+1
 	if after < math.MaxUint64 {
 		high = min(high, after+1)
@@ -145,8 +145,8 @@ func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint
 	return low, nil
 }
 
-// Event returns the event at seq. The error is NotFound where there is none,
-// and where its actor is hidden from caller.
+// Event returns the event at seq. The error is NotFound if there is none or its
+// actor is hidden from caller.
 func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (Logged, error) {
 	missing := problem.New(problem.NotFound, "event seq=%d not found", seq)
 	if seq == 0 || seq > math.MaxInt64 {
@@ -193,7 +193,7 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 // the cursor of the previous page, and the cursor of the next page, "" after
 // the last. The feed may lag behind, and entries move while a page is read:
 // readers start some time back and compare DocVersion. A damaged registration
-// comes as a hidden one with its id only, so that it does not stop readers.
+// is returned as hidden, with its id only, so that it does not stop readers.
 func (r *Registry) Changes(ctx context.Context, since string, n int, cursor string) ([]Registration, string, error) {
 	docs, next, err := r.Store.Docs(ctx, store.Range{Partition: FeedPartition, First: since, Index: true}, n, cursor)
 	if err != nil {

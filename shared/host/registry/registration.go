@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Status says whether a key is still good; its value is the word on the wire.
+// Status tells whether a key is revoked; its value is the wire's term.
 type Status string
 
 // The statuses.
@@ -20,19 +20,19 @@ const (
 	StatusRevoked Status = "revoked"
 )
 
-// Where a listing comes from.
+// Sources of a listing.
 const (
 	SourceSigned   = "signed"   // by the vacant
 	SourceOperator = "operator" // set by the host's operator
 )
 
-// What is claimed where nothing is said.
+// Defaults of claims.
 const (
 	DefaultFamily  = "unknown"
 	DefaultVersion = "0.0.1"
 )
 
-// StaleAfter is how long a vacant may be asleep before it counts as stale.
+// StaleAfter is how long a vacant may hibernate before it counts as STALE.
 const StaleAfter = 30 * 24 * time.Hour
 
 // Registration is what the registry stores of one vacant.
@@ -45,40 +45,40 @@ type Registration struct {
 	ID       identity.ID
 	Card     []byte // the signed card's canonical blob
 	CardHash identity.Hash
-	// Visibility is that of the last event, or Hidden while Closed.
+	// Visibility is the last event's, or Hidden while Closed.
 	Visibility lifecycle.Visibility
-	// Signed is the visibility in its last register event.
+	// the visibility in the last register event
 	Signed   lifecycle.Visibility
-	State    lifecycle.State // as it was told; see EffectiveState
+	State    lifecycle.State // as published; see EffectiveState
 	Since    time.Time       // when State began
 	Status   Status
-	Hosted   bool     // its endpoint is its address at this host
-	Declared []string // never empty: the card's capability text where nothing was declared
+	Hosted   bool     // the endpoint is at this host
+	Declared []string // never empty: defaults to the card's capability text
 	Family   string
 	Owner    string
-	// BaseModel is "" where nothing was said.
+	// BaseModel is "" if it was not claimed.
 	BaseModel    string
 	Version      string
 	Parent       *identity.ID
-	ParentProven bool // by a manifest that both have signed
-	// Closed: its manifest closes it, and no graduation is recorded.
+	ParentProven bool // by a manifest with both signatures
+	// Closed: the manifest is closed, and no graduation is recorded.
 	Closed        bool
 	Listing       *listing.Listing
 	ListingSource string
-	Reputation    *reputation.State // nil where nothing was ever counted
-	Joined        uint64            // seq of its first event
-	LastSeq       uint64            // seq of its last event
-	ActorSeq      int64             // its own count at its last event
+	Reputation    *reputation.State // nil if nothing was counted
+	Joined        uint64            // seq of the first event
+	LastSeq       uint64            // seq of the last event
+	ActorSeq      int64             // the vacant's own count at its last event
 	Changed       time.Time
-	ChangeKey     string // its place in the feed of changes
+	ChangeKey     string // position in the feed of changes
 	DocVersion    uint64
 
 	reached        bool  // the card's endpoint answered, or is hosted here
 	listingVersion int64 // the highest version of a signed listing
 }
 
-// EffectiveState is g's state at a time: a vacant that has slept for StaleAfter
-// is STALE.
+// EffectiveState is g's state at a time: a vacant that has hibernated for
+// StaleAfter is STALE.
 func (g *Registration) EffectiveState(now time.Time) lifecycle.State {
 	if g.State == lifecycle.Hibernating && now.Sub(g.Since) >= StaleAfter {
 		return lifecycle.Stale
@@ -102,12 +102,12 @@ func (g *Registration) ReadableBy(caller *identity.ID) bool {
 	return caller != nil && (*caller == g.ID || g.ParentProven && *caller == *g.Parent)
 }
 
-// ChangeKeyAt is the place in the feed of changes of what changed at t.
+// ChangeKeyAt is the feed position of a change at t.
 func ChangeKeyAt(t time.Time) string { return fmt.Sprintf("%016x", max(t.UnixMicro(), 0)) }
 
-// ChangeKeyBefore is the place in the feed that lies d before key: "" if that
-// is before all. A reader begins there again, since what is written at the same
-// time does not become visible in order.
+// ChangeKeyBefore is the feed position that lies d before key, "" if that is
+// before all. Readers start there again, because concurrent writes do not
+// become visible in order.
 func ChangeKeyBefore(key string, d time.Duration) string {
 	at, err := strconv.ParseInt(key, 16, 64)
 	if err != nil || at <= d.Microseconds() {

@@ -42,7 +42,7 @@ type Endpoints interface {
 	IsEndpoint(ctx context.Context, id identity.ID, endpoint string) (bool, error)
 }
 
-// Config is what a Registry is made of. Store, Now and Rand are needed.
+// Config configures a Registry. Store, Now and Rand are required.
 type Config struct {
 	Store store.Store
 	Now   func() time.Time
@@ -61,7 +61,7 @@ type Config struct {
 // number of them may share a store.
 type Registry struct {
 	Config
-	turn chan struct{} // holds one token: whose turn it is to take a seq
+	turn chan struct{} // holds one token while it is nobody's turn
 }
 
 // New makes a Registry.
@@ -74,5 +74,5 @@ func New(c Config) *Registry {
 	return r
 }
 
-// now is the time as it is kept.
+// now is the time in stored precision.
 func (r *Registry) now() time.Time { return r.Now().UTC().Truncate(time.Microsecond) }

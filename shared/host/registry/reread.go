@@ -7,8 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Reading is a registration and the bytes that the store said it in. It is
-// shared: nobody writes into it.
+// Reading is a registration with its stored bytes. It is shared and must not be
+// changed.
 type Reading struct {
 	Registration Registration
 	Registered   bool

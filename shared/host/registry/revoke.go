@@ -13,12 +13,12 @@ import (
 
 const typeRevoke = event.Revoke
 
-// Revocation is what a vacant sends to have its key refused from now on: a
-// revoke event, signed by that key.
+// Revocation is the request to refuse a key from now on: a revoke event, signed
+// by that key.
 type Revocation struct {
 	ID     identity.ID
 	Reason string
-	// Of the event.
+	// The signed event.
 	Time      int64 // Unix milliseconds
 	ActorSeq  int64
 	Key       string
@@ -66,8 +66,9 @@ func (r *Registry) revoke(ctx context.Context, v *Revocation) (*decision, error)
 	return &decision{event: e, reg: g, keep: a.registered()}, nil
 }
 
-// event is the event that v signed: over the payload in UTF-8, or in the form
-// in which the reference signs it. It is kept in the form that was signed.
+// event returns the event that v signed: over the payload in UTF-8, or in the
+// ASCII form that the reference signs. The event is stored in the form that was
+// signed.
 func (v *Revocation) event() (event.Event, bool) {
 	e := event.Event{Type: event.Revoke, Actor: v.ID, Key: v.Key, Time: v.Time, ActorSeq: v.ActorSeq, Signature: v.Signature}
 	for _, payload := range [][]byte{event.RevokePayload(v.ID, v.Reason), event.RevokePayloadA(v.ID, v.Reason)} {
@@ -78,7 +79,7 @@ func (v *Revocation) event() (event.Event, bool) {
 	return e, false
 }
 
-// revocation is the write of the document that every call asks for.
+// revocation is the write of the document that calls read.
 func revocation(l *Logged, writeID store.WriteID) (store.Put, error) {
 	reason, err := l.Revoked()
 	if err != nil {
@@ -97,11 +98,10 @@ func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) 
 	return d.Version > 0, Problem(err)
 }
 
-// Revocations lists up to n revocations (1 to store.MaxPage) in the order of
-// ids, from the cursor of the page before ("" for the first), and the cursor of
-// the next page, "" after the last. Who is hidden is in it too: that a key is
-// not to be trusted is for everybody to know. A cursor of anything else is
-// Malformed.
+// Revocations lists up to n revocations (1 to store.MaxPage) by id, from the
+// cursor of the previous page ("" for the first), and returns the cursor of the
+// next page, "" after the last. It includes hidden vacants, because everybody
+// must learn that a key is revoked. A cursor of another list is Malformed.
 func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Revoked, string, error) {
 	if c, err := store.ParseCursor(cursor); err != nil || cursor != "" && c.Key.Partition != revokedPartition {
 		return nil, "", problem.Invalid("cursor", "what an earlier page gave as next", clip(cursor))

@@ -26,14 +26,14 @@ const (
 	prefixSize  = 8
 	maxPrefixes = 400
 	filterSize  = 3584 // bytes
-	filterBits  = 5    // of each id
+	filterBits  = 5    // bits set for each id
 
 	listHeader = 2 // format, and one of:
 	listFew    = 0
 	listMany   = 1
 )
 
-// RevokedListKey is where the list of all revocations lies.
+// RevokedListKey is the key of the list of all revocations.
 func RevokedListKey() store.Key { return store.Key{Partition: revokedPartition, Sort: revokedList} }
 
 // RevokedListed reports whether the list of all revocations fails to rule out
@@ -63,7 +63,7 @@ func RevokedListed(d store.Doc, id identity.ID) (bool, error) {
 	return false, nil
 }
 
-// readList is what follows the header of a list that is sound.
+// readList returns a valid list without its header.
 func readList(d store.Doc) ([]byte, error) {
 	if len(d.Data) >= listHeader && d.Data[0] == format {
 		list := d.Data[listHeader:]
@@ -81,8 +81,8 @@ func readList(d store.Doc) ([]byte, error) {
 	return nil, problem.New(problem.Damaged, "the list of revocations is not readable")
 }
 
-// filterOf are the bits of the filter that stand for an id, from the beginning
-// of it that a shorter list has.
+// filterOf returns the filter bits of an id, from the prefix that a shorter
+// list stores.
 func filterOf(prefix []byte) (bits [filterBits]uint32) {
 	sum := identity.Sum(prefix)
 	for i := range bits {
@@ -118,7 +118,7 @@ func (r *Registry) AnyRevoked(ctx context.Context, ids ...identity.ID) ([]bool, 
 	return out, nil
 }
 
-// listRevoked is the write that puts id on the list of all revocations.
+// listRevoked is the write that adds id to the list of all revocations.
 func (r *Registry) listRevoked(ctx context.Context, id identity.ID, writeID store.WriteID) (store.Put, error) {
 	d, err := r.Store.Doc(ctx, RevokedListKey())
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *Registry) listRevoked(ctx context.Context, id identity.ID, writeID stor
 	return store.Put{Key: RevokedListKey(), If: d.Version, WriteID: writeID, Data: data}, nil
 }
 
-// listWith is the list d with id on it.
+// listWith returns list d with id added.
 func listWith(d store.Doc, id identity.ID) ([]byte, error) {
 	if d.Version == 0 {
 		return append([]byte{format, listFew}, id[:prefixSize]...), nil

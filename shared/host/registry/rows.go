@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The kinds of stream of a registry.
+// Stream kinds of a registry.
 const (
 	KindEvents = "evt" // all events: no id, which is the zero id
 	KindActor  = "act" // an actor's events: its id
@@ -22,7 +22,7 @@ func EventStream() store.Stream { return store.StreamOf(KindEvents, identity.ID{
 // ActorStream is the stream of an actor's events.
 func ActorStream(actor identity.ID) store.Stream { return store.StreamOf(KindActor, actor) }
 
-// Leaf is an event as the stream of all events holds it.
+// Leaf is an event as the stream of all events stores it.
 type Leaf struct {
 	Seq        uint64
 	Hash, Prev identity.Hash
@@ -30,7 +30,7 @@ type Leaf struct {
 	ActorSeq   int64
 }
 
-// Logged is an event and its place in the chain.
+// Logged is an event and its position in the chain.
 type Logged struct {
 	Seq        uint64
 	Prev, Hash identity.Hash
@@ -42,7 +42,8 @@ const rowFormat = 1
 
 const leafSize = 1 + 3*identity.Size + 8
 
-// data is l as a row's bytes: format, hash, prev, actor, the actor's count.
+// data returns l as a row's bytes: format, hash, prev, actor, the actor's
+// count.
 func (l *Leaf) data() []byte {
 	b := append(make([]byte, 0, leafSize), rowFormat)
 	b = append(append(append(b, l.Hash[:]...), l.Prev[:]...), l.Actor[:]...)
@@ -67,9 +68,9 @@ func DecodeEventRow(row store.Row) (Leaf, error) {
 	return l, nil
 }
 
-// data is l as a row's bytes: format, type, seq, prev, time, then signature,
-// key and payload, the first two after their lengths. Actor, count and hash
-// follow from the row's place and these.
+// data returns l as a row's bytes: format, type, seq, prev, time, then
+// signature, key and payload, the first two after their lengths. Actor, count
+// and hash follow from the row's position and these.
 func (l *Logged) data() []byte {
 	b := make([]byte, 0, 128+len(l.Signature)+len(l.Key)+len(l.Payload))
 	b = append(b, rowFormat, typeCode(l.Type))
@@ -123,7 +124,7 @@ func DecodeActorRow(actor identity.ID, row store.Row) (Logged, error) {
 	return l, nil
 }
 
-// rowReader takes bytes off the front and notes when there are too few.
+// rowReader consumes bytes from the front and records if there are too few.
 type rowReader struct {
 	rest  []byte
 	short bool

@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Pause puts a vacant to sleep: LOCAL or ACTIVE becomes HIBERNATING. Like all
-// changes of state it succeeds without effect if the vacant is already in that
-// state, so a command whose outcome was lost can be repeated.
+// Pause makes a LOCAL or ACTIVE vacant HIBERNATING. Like all state changes it
+// succeeds without effect if the vacant is in that state already, so a command
+// whose outcome was lost can be repeated.
 func (v *Directory) Pause(ctx context.Context, id identity.ID) (Record, error) {
 	return v.move(ctx, id, lifecycle.Hibernating, "paused", func(s lifecycle.State) (lifecycle.State, error) {
 		if s.CanBeCalled() {
@@ -23,8 +23,8 @@ func (v *Directory) Pause(ctx context.Context, id identity.ID) (Record, error) {
 	})
 }
 
-// Resume wakes a vacant: HIBERNATING or STALE becomes ACTIVE, or LOCAL if a
-// manifest keeps it closed, as it was born.
+// Resume makes a HIBERNATING or STALE vacant ACTIVE, or LOCAL if its manifest
+// is closed.
 func (v *Directory) Resume(ctx context.Context, id identity.ID) (Record, error) {
 	return v.moveRecord(ctx, id, "resumed", func(r *Record) (lifecycle.State, error) {
 		goal := lifecycle.Active
@@ -41,8 +41,8 @@ func (v *Directory) Resume(ctx context.Context, id identity.ID) (Record, error) 
 	})
 }
 
-// Sink closes a vacant: every state but ARCHIVED becomes SUNK, and there is no
-// way back to answering calls.
+// Sink makes a vacant SUNK, from every state but ARCHIVED. A SUNK vacant never
+// answers calls again.
 func (v *Directory) Sink(ctx context.Context, id identity.ID) (Record, error) {
 	return v.move(ctx, id, lifecycle.Sunk, "sunk", func(s lifecycle.State) (lifecycle.State, error) {
 		if s == lifecycle.Archived {
@@ -52,15 +52,15 @@ func (v *Directory) Sink(ctx context.Context, id identity.ID) (Record, error) {
 	})
 }
 
-// Archive ends a vacant's life: SUNK becomes ARCHIVED.
+// Archive makes a SUNK vacant ARCHIVED.
 func (v *Directory) Archive(ctx context.Context, id identity.ID) (Record, error) {
 	return v.move(ctx, id, lifecycle.Archived, "archived", func(s lifecycle.State) (lifecycle.State, error) {
 		return s.Next(lifecycle.ArchiveRequested)
 	})
 }
 
-// move changes id's state to what next says of the state it is in, unless it
-// is at goal already.
+// move changes id's state to the result of next, unless the state is goal
+// already.
 func (v *Directory) move(ctx context.Context, id identity.ID, goal lifecycle.State, verb string, next func(lifecycle.State) (lifecycle.State, error)) (Record, error) {
 	return v.moveRecord(ctx, id, verb, func(r *Record) (lifecycle.State, error) {
 		if r.State == goal {
@@ -70,7 +70,8 @@ func (v *Directory) move(ctx context.Context, id identity.ID, goal lifecycle.Sta
 	})
 }
 
-// moveRecord changes id's state to what next says, if that is another.
+// moveRecord changes id's state to the result of next, if that is another
+// state.
 func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string, next func(*Record) (lifecycle.State, error)) (Record, error) {
 	return v.change(ctx, id, func(r *Record) (*entry, error) {
 		from := r.State
@@ -86,10 +87,10 @@ func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string,
 	})
 }
 
-// Restored makes every vacant that is not closed refuse what was signed until
-// now: a store that was put back from a backup does not know what it accepted
-// after the backup was made. It returns how many there are; repeated after a
-// failure it begins again, with a later floor.
+// Restored sets the floor of every vacant that is not terminal to now, so that
+// earlier signatures are refused: a store restored from a backup does not know
+// which envelopes were accepted after the backup. It returns the number of
+// vacants. After a failure it can be repeated; the floor is then later.
 func (v *Directory) Restored(ctx context.Context) (int, error) {
 	return v.each(ctx, func(n named) (bool, error) { return v.restored(ctx, n) })
 }
@@ -126,8 +127,8 @@ func (v *Directory) restored(ctx context.Context, n named) (open bool, err error
 }
 
 // change applies decide to the record of id. The record and the logbook entry
-// that decide returns are one commit; no entry means that nothing changes.
-// decide runs again after a conflict, until ctx ends.
+// that decide returns are one commit; a nil entry means no change. decide runs
+// again after a conflict, until ctx ends.
 func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()
@@ -199,7 +200,8 @@ func (r *Record) put(tx *store.Tx) error {
 	return nil
 }
 
-// entry is what a logbook entry says; when it is signed it gets its place.
+// entry is the content of a logbook entry. Position and signature are added by
+// row.
 type entry struct {
 	kind    string
 	payload []byte
@@ -214,7 +216,7 @@ func (v *Directory) addEntry(ctx context.Context, tx *store.Tx, signer identity.
 	return err
 }
 
-// row is the row that appends e to the logbook of signer's id.
+// row returns e signed as the next row in the logbook of signer's id.
 func (v *Directory) row(ctx context.Context, signer identity.Signer, e *entry) (store.Append, error) {
 	s := store.StreamOf(store.KindLogbook, signer.ID())
 	tip, err := v.Store.Tip(ctx, s)
@@ -249,12 +251,12 @@ func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
 	return e, nil
 }
 
-// Rebase re-signs the cards that name another URL than this host's, each with
-// an entry in its vacant's logbook, and returns how many. A home calls it when
-// it starts. Closed vacants keep the card they had. One vacant that fails does
-// not stop the others; the errors come joined. A card that the vacant did not
-// sign, or that says another capability than the record, is damage: signing
-// again what lies in the store would make a forger's words the vacant's own.
+// Rebase signs again every card that names another URL than this host's, each
+// with a logbook entry, and returns their number. A host calls it when it
+// starts. Terminal vacants keep their cards. Errors of single vacants are
+// joined and do not stop the others. A card that the vacant did not sign, or
+// whose capability is not the record's, is Damaged: signing it again would make
+// a forged text the vacant's own.
 func (v *Directory) Rebase(ctx context.Context) (signed int, err error) {
 	base, err := v.base(ctx)
 	if err != nil {
@@ -265,8 +267,8 @@ func (v *Directory) Rebase(ctx context.Context) (signed int, err error) {
 	})
 }
 
-// rebase re-signs id's card if it names another URL than base, and publishes
-// it where the one before was published.
+// rebase signs id's card again if it names another URL than base, and publishes
+// the new card if the old one was published.
 func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (changed bool, err error) {
 	published := false
 	_, err = v.change(ctx, id, func(r *Record) (*entry, error) {
@@ -307,7 +309,8 @@ func (v *Directory) current(ctx context.Context, r *Record, base, capability str
 	if err != nil {
 		return c, false, err
 	}
-	// What does the thinking may have changed since; the card's word for it stays.
+	// Keep the substrate that the card names, even if the record has another
+	// one by now.
 	c, err = sign(ctx, r, base, old.AllowedSubstrates[0], signer)
 	return c, err == nil, err
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Names is where all names lie, for verify.
+// Names is the range of all names, for fsck.
 func Names() store.Range { return store.Range{Partition: namePartition} }
 
-// IsChecked reports whether verify reads a document of this package: a name, a
+// IsChecked reports whether fsck reads a document of this package: a name, a
 // record or other document of a vacant, or the host's identity.
 func IsChecked(k store.Key) bool {
 	id, ofVacant := strings.CutPrefix(k.Partition, "v#")
@@ -28,7 +28,7 @@ func (r *Record) CheckKey(ctx context.Context, v custody.Vault) error {
 	return checkKey(ctx, v, r.ID, r.seed)
 }
 
-// CheckSelf says the same of the document of the host's own identity.
+// CheckSelf is CheckKey for the document of the host's own identity.
 func CheckSelf(ctx context.Context, d store.Doc, v custody.Vault) error {
 	s, err := decodeSelf(d)
 	if err != nil {

@@ -16,33 +16,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Spec says what to create. With a Key the vacant has lived elsewhere: its
-// logbook is continued, and where it stood as a caller of others is kept.
+// Spec describes a vacant to create. A Spec with a Key imports a vacant that
+// lived elsewhere: its logbook is continued, and its chains as a caller are
+// kept.
 type Spec struct {
 	Name       string
 	Capability string
 	Substrate  string // a substrate.Spec in its text form
-	Tenant     string // who it is hosted for; may be ""
+	Tenant     string // tenant that the vacant is hosted for; may be ""
 
 	Key     *identity.Key   // nil: a new one
 	Logbook []logbook.Entry // only with a Key; may be empty
-	// Manifest makes it somebody's child, only with a Key. It may be nil where
-	// the registry has it; a logbook that begins with BIRTH needs one.
+	// Manifest makes the vacant a child; only with a Key. It may be nil if the
+	// registry has the manifest. A logbook that begins with BIRTH needs one or
+	// the other.
 	Manifest *composite.Manifest
-	Chains   map[identity.ID][]byte // only with a Key; by target, documents of the caller's book
+	Chains   map[identity.ID][]byte // only with a Key; by target, documents of the caller's state
 }
 
 // Limits of an import.
 const (
 	MaxEntries = 10_000
 	MaxChains  = 1000
-	MaxChain   = 64 << 10 // bytes of one
+	MaxChain   = 64 << 10 // bytes of one chain
 )
 
-// Create makes a vacant. It is LOCAL, or for one with a logbook in the state
-// that this tells; a closed one is not taken in. The name must be free
-// (Conflict). Creating again with the same key and the same words succeeds and
-// changes nothing.
+// Create makes a vacant. Its state is LOCAL, or the state at the end of the
+// given logbook; a terminal state is refused with Gone. A taken name is refused
+// with Conflict. Repeating the call with the same key and text succeeds without
+// effect.
 func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	r, kind, err := v.plan(s)
 	if err != nil {
@@ -75,7 +77,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	}
 	first := &entry{logbook.KindGenesis, logbook.Genesis(r.Name, r.ID)}
 	if s.Key != nil {
-		began, err := v.graduationWrites(ctx, &r, s.Logbook)
+		began, err := v.importLogbook(ctx, &r, s.Logbook)
 		if err != nil {
 			return Record{}, err
 		}
@@ -97,9 +99,9 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	return v.currentCard(ctx, r, base)
 }
 
-// currentCard signs r's card again if the host got another URL while r was
-// made: SetURL looks for cards after it has kept the URL, and may not have
-// seen r yet. A crash before this leaves what SetURL, given again, finds.
+// currentCard signs r's card again if the host's URL changed while r was
+// created: SetURL stores the URL before it looks for cards and may have missed
+// r. After a crash here, a repeated SetURL finds the card.
 func (v *Directory) currentCard(ctx context.Context, r Record, signed string) (Record, error) {
 	base, err := v.base(ctx)
 	if err != nil || base == signed {
@@ -111,7 +113,7 @@ func (v *Directory) currentCard(ctx context.Context, r Record, signed string) (R
 	return v.Get(ctx, r.ID)
 }
 
-// plan checks all that can be checked without the store.
+// plan makes the checks that need no store.
 func (v *Directory) plan(s Spec) (r Record, kind string, err error) {
 	if err := CheckName(s.Name); err != nil {
 		return r, "", err
@@ -156,14 +158,14 @@ func (v *Directory) plan(s Spec) (r Record, kind string, err error) {
 		Tenant: s.Tenant, Created: v.now(),
 	}
 	if s.Key != nil {
-		r.Floor = r.Created // what its callers signed before, another host may have answered
+		r.Floor = r.Created // another host may have answered what callers signed before
 	}
 	return r, cardWord(spec.Kind), nil
 }
 
-// present looks for what is in the way of r: nothing, the very vacant that is
-// asked for (given back, if its key came along: a command given again), or
-// another one, or another's child (a Conflict).
+// present looks for what prevents r: nothing (nil), the requested vacant itself
+// (returned, if the key was given: a repeated command), another vacant or
+// another's child (Conflict).
 func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (*Record, error) {
 	named, err := v.Store.Doc(ctx, NameKey(r.Name))
 	if err != nil {
@@ -190,8 +192,8 @@ func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (*Record, e
 	return nil, nil
 }
 
-// found is the one commit that brings r into being: record, name, entry, and of
-// a key from elsewhere whose child it is.
+// found creates r in one commit: record, name, logbook entry and, for an
+// imported child, its kinship.
 func (v *Directory) found(ctx context.Context, r Record, first *entry, s *Spec) (Record, error) {
 	var there *Record
 	retried := false
@@ -257,8 +259,8 @@ func (v *Directory) addKinship(ctx context.Context, tx *store.Tx, r *Record, s *
 	return err
 }
 
-// needManifest refuses a child whose manifest is neither in the registry nor
-// with it: without one a closed child would be open here.
+// needManifest refuses a child whose manifest is neither given nor in the
+// registry: without a manifest a closed child would be open here.
 func (v *Directory) needManifest(ctx context.Context, id identity.ID, m *composite.Manifest) error {
 	if v.Registry == nil || m != nil {
 		return nil
@@ -270,7 +272,7 @@ func (v *Directory) needManifest(ctx context.Context, id identity.ID, m *composi
 	return err
 }
 
-// checkOwn says whether m, if there is one, is a manifest of child.
+// checkOwn checks that m, if not nil, is a manifest of child.
 func checkOwn(m *composite.Manifest, child identity.ID) error {
 	if m == nil {
 		return nil
@@ -284,7 +286,7 @@ func checkOwn(m *composite.Manifest, child identity.ID) error {
 	return m.Verify()
 }
 
-// stateOf is the state that the logbook of owner ends in.
+// stateOf returns the state at the end of owner's logbook.
 func stateOf(owner identity.ID, entries []logbook.Entry) (lifecycle.State, error) {
 	state := lifecycle.Local
 	for i := range entries {
@@ -302,12 +304,12 @@ func stateOf(owner identity.ID, entries []logbook.Entry) (lifecycle.State, error
 	return state, nil
 }
 
-// graduationWrites stores the entries of an imported logbook, one commit each.
-// A logbook without a record is not a vacant yet, so a crash leaves only
-// entries that the same import finds again. Stored entries must be a prefix of
-// the import, or the import a prefix of them. r gets the state in which the
-// logbook ends; began is the kind of its first entry, "" if it is empty.
-func (v *Directory) graduationWrites(ctx context.Context, r *Record, entries []logbook.Entry) (began string, err error) {
+// importLogbook stores the entries of an imported logbook, one commit each. A
+// logbook without a record is not a vacant yet, so a crash leaves only entries
+// that the repeated import finds. Stored entries must be a prefix of the
+// import, or the import a prefix of them. r gets the state at the end of the
+// logbook; began is the kind of its first entry, "" if it is empty.
+func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logbook.Entry) (began string, err error) {
 	kept, err := v.kept(ctx, r.ID)
 	if err != nil {
 		return "", err
@@ -324,11 +326,11 @@ func (v *Directory) graduationWrites(ctx context.Context, r *Record, entries []l
 	if r.State, err = stateOf(r.ID, whole); err != nil {
 		return "", err
 	}
-	// Its children may be elsewhere: that it had some its logbook alone tells.
+	// The children may be hosted elsewhere; then only the logbook shows them.
 	r.Kin = slices.ContainsFunc(whole, func(e logbook.Entry) bool { return e.Kind == logbook.KindSpawn })
 	s := store.StreamOf(store.KindLogbook, r.ID)
 	for i := len(kept); i < len(entries); i++ {
-		if err := v.graduationWrite(ctx, s, uint64(i)+1, &entries[i]); err != nil {
+		if err := v.importEntry(ctx, s, uint64(i)+1, &entries[i]); err != nil {
 			return "", err
 		}
 	}
@@ -338,7 +340,7 @@ func (v *Directory) graduationWrites(ctx context.Context, r *Record, entries []l
 	return whole[0].Kind, nil
 }
 
-// kept returns all of id's logbook that lies in the store.
+// kept returns the whole stored logbook of id.
 func (v *Directory) kept(ctx context.Context, id identity.ID) ([]logbook.Entry, error) {
 	var entries []logbook.Entry
 	for {
@@ -352,7 +354,7 @@ func (v *Directory) kept(ctx context.Context, id identity.ID) ([]logbook.Entry, 
 	}
 }
 
-func (v *Directory) graduationWrite(ctx context.Context, s store.Stream, p uint64, e *logbook.Entry) error {
+func (v *Directory) importEntry(ctx context.Context, s store.Stream, p uint64, e *logbook.Entry) error {
 	writeID, err := v.updater().NewWriteID()
 	if err != nil {
 		return err
@@ -369,8 +371,8 @@ func (v *Directory) graduationWrite(ctx context.Context, s store.Stream, p uint6
 	return store.Problem(err)
 }
 
-// keepChains stores the caller's chains before the record exists. An import
-// that broke off leaves chains that nobody uses.
+// keepChains stores the caller's chains before the record exists. An aborted
+// import leaves chains that nobody reads.
 func (v *Directory) keepChains(ctx context.Context, id identity.ID, chains map[identity.ID][]byte) error {
 	for target, data := range chains {
 		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {

@@ -36,7 +36,7 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 	if err := v.childless(ctx, &r); err != nil {
 		return Record{}, err
 	}
-	// A vault that is away must not leave a vacant half destroyed.
+	// Check the vault first, or its failure would leave a vacant half deleted.
 	if err := v.signers.Key(id, r.seed).Ready(ctx); err != nil {
 		return Record{}, err
 	}
@@ -69,7 +69,8 @@ func deletable(r *Record) error {
 	return nil
 }
 
-// childless refuses to delete r while it has children here, and names some.
+// childless refuses to delete r while it has children here, and names some of
+// them.
 func (v *Directory) childless(ctx context.Context, r *Record) error {
 	if !r.Kin {
 		return nil
@@ -88,15 +89,16 @@ func (v *Directory) childless(ctx context.Context, r *Record) error {
 }
 
 const (
-	// maxEdges is how many edges of a parent are followed. Whoever has its key can
-	// make any number of them, to children that are nowhere; where there are more
-	// all vacants here are looked at, which the operator has made.
+	// maxEdges bounds how many edges of a parent are followed. The holder of
+	// the parent's key can make any number of edges to children that do not
+	// exist; above the bound, all vacants here are read instead, whose number
+	// the operator controls.
 	maxEdges      = 1000
 	namedChildren = 3
 	readsAtOnce   = 16
 )
 
-// pages lists ids, page by page.
+// pages lists ids page by page.
 type pages func(ctx context.Context, cursor string) (ids []identity.ID, next string, err error)
 
 func (v *Directory) byEdge(parent identity.ID) pages {
@@ -114,8 +116,8 @@ func (v *Directory) byName(ctx context.Context, cursor string) ([]identity.ID, s
 	return ids, next, err
 }
 
-// someChildren returns names of parent's children from a page of ids, at most
-// most of them. all reports whether every child was seen.
+// someChildren returns the names of at most most children of parent, among
+// listed ids. all reports whether every child was seen.
 func (v *Directory) someChildren(ctx context.Context, parent identity.ID, list pages, most int) (names []string, all bool, err error) {
 	if v.Registry == nil {
 		return nil, true, nil
@@ -151,10 +153,10 @@ func (v *Directory) someChildren(ctx context.Context, parent identity.ID, list p
 	}
 }
 
-// Beside is where all documents of id lie, its record among them.
+// Beside is the range of all documents of id, including its record.
 func Beside(id identity.ID) store.Range { return store.Range{Partition: RecordKey(id).Partition} }
 
-// destroyBeside deletes all documents of id but its record.
+// destroyBeside deletes all documents of id except its record.
 func (v *Directory) destroyBeside(ctx context.Context, id identity.ID) error {
 	for cursor, more := "", true; more; more = cursor != "" {
 		docs, next, err := v.Store.Docs(ctx, Beside(id), MaxPage, cursor)
@@ -174,8 +176,8 @@ func (v *Directory) destroyBeside(ctx context.Context, id identity.ID) error {
 	return nil
 }
 
-// destroyObserved deletes what was observed of r. Nobody answers for it any
-// more, so nothing comes after.
+// destroyObserved deletes r's call statistics. r answers no calls any more, so
+// none are added.
 func (v *Directory) destroyObserved(ctx context.Context, r *Record) error {
 	if !r.Kin {
 		return nil
@@ -202,7 +204,7 @@ func (v *Directory) destroy(ctx context.Context, d store.Doc) error {
 	}))
 }
 
-// deleted is the refusal of what needs more than a tombstone.
+// deleted is the refusal of an operation that a tombstone cannot do.
 func deleted(r *Record) error {
 	return problem.New(problem.Gone, "vacant %s (%s) was deleted; its id and its name are never used again", r.Name, r.ID.Short())
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Vacant is call.Directory: the vacant as the pipeline needs it, its seed still
-// sealed. ok is false if id is not hosted here; that is remembered too, since
-// anybody may ask for any id.
+// Vacant implements call.Directory: the vacant as the pipeline needs it, with
+// its seed still sealed. ok is false if id is not hosted here; this is cached
+// too, because anybody may ask for any id.
 func (v *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
 	m, err := v.lookup(ctx, id, fresh)
 	if err != nil || !m.ok {
@@ -26,9 +26,10 @@ func (v *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (cal
 	}, true, nil
 }
 
-// Open returns the ids of up to n vacants that are not closed, neither for good
-// nor by a manifest, by name, at most a second old. Anybody may ask, and where
-// many are closed the answer is many reads. The ids may not be changed.
+// Open returns the ids of up to n vacants that are neither terminal nor closed
+// children, by name, at most a second old. The result is cached because anybody
+// may ask, and a host with many closed children needs many reads. Callers must
+// not change the ids.
 func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
 	began := v.Now()
 	if ids, known := v.memory.opened(n, began); known {

@@ -10,12 +10,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// LogEntry is what is to be written into the logbook of a vacant that is hosted
+// LogEntry is an entry to write into the logbook of a vacant that is hosted
 // here.
 type LogEntry struct {
 	ID      identity.ID
 	Kind    string
-	Payload []byte // of the constructors of package logbook
+	Payload []byte // made by the constructors of package logbook
 }
 
 // Entries appends one entry to each of two logbooks, together with other
@@ -55,7 +55,7 @@ func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside 
 }
 
 func (v *Directory) entries(ctx context.Context, writeID store.WriteID, all []LogEntry, beside []store.Write) error {
-	// Both tips at once: while they are read, others wait for their turn.
+	// Read both tips at once: other writers wait meanwhile.
 	writes := make([]store.Write, len(all), len(all)+len(beside))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, e := range all {
@@ -80,8 +80,8 @@ func (v *Directory) entries(ctx context.Context, writeID store.WriteID, all []Lo
 	return store.Problem(err)
 }
 
-// Sign has fn sign with the key of a vacant that is hosted here. For the host
-// itself: no handler hands it a signer.
+// Sign calls fn with the signer of a vacant that is hosted here. It is for the
+// host itself: no handler may give a signer to a client.
 func (v *Directory) Sign(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error {
 	signer, err := v.signer(ctx, id)
 	if err != nil {
@@ -90,8 +90,9 @@ func (v *Directory) Sign(ctx context.Context, id identity.ID, fn func(identity.S
 	return fn(signer)
 }
 
-// signer is the signer of a vacant as it was a second ago at most: a key never
-// changes, and what was deleted signs nothing that still gets a place.
+// signer returns the signer of a vacant from its record, at most a second old.
+// That is safe: a key never changes, and a commit by a deleted vacant
+// conflicts.
 func (v *Directory) signer(ctx context.Context, id identity.ID) (identity.Signer, error) {
 	m, err := v.lookup(ctx, id, false)
 	switch {

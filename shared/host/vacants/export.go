@@ -14,11 +14,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Export returns everything that id is, its key in the clear: a bundle, which
-// the caller wipes. That the key left is an entry in the logbook, written
-// before anything is returned and part of the bundle, so that no key leaves
-// unseen; an export that fails afterwards leaves an entry too many. The vacant
-// stays as it is here.
+// Export returns id as a bundle, with its key in the clear; the caller must
+// wipe it. A logbook entry records the export before anything is returned, and
+// is part of the bundle, so no key leaves without a trace. An export that fails
+// later leaves that entry. The vacant itself does not change.
 func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record, error) {
 	r, err := v.Get(ctx, id)
 	if err != nil {
@@ -27,7 +26,7 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 	if r.IsDeleted() {
 		return nil, Record{}, deleted(&r)
 	}
-	// Opened first: a vault that is away must not leave entries.
+	// Open the key first, so an unreachable vault leaves no entry.
 	key, err := sealed.Open(ctx, v.Vault, id, r.seed)
 	if err != nil {
 		return nil, Record{}, err
@@ -47,7 +46,7 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 		return nil, Record{}, err
 	}
 	b := bundle.Bundle{Name: r.Name, Key: key}
-	if c, err := card.Parse(r.Card); err == nil { // a damaged one is for verify to name
+	if c, err := card.Parse(r.Card); err == nil { // fsck reports a damaged card
 		b.Card = c.Blob()
 	}
 	m, isChild, err := v.Manifest(ctx, id)
@@ -66,7 +65,7 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 	return b.Append(nil, v.now()), r, nil
 }
 
-// chains returns the chains that id brought along, by target.
+// chains returns the caller's chains that id was imported with, by target.
 func (v *Directory) chains(ctx context.Context, id identity.ID) ([]bundle.Chain, error) {
 	var chains []bundle.Chain
 	for cursor, more := "", true; more; more = cursor != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// MaxPage is the most that List and Logbook return at once.
+// MaxPage is the longest page of List and Logbook.
 const MaxPage = 100
 
 // Get returns the record of id, read from the store; a problem of kind
@@ -29,7 +29,7 @@ func notHosted(id identity.ID) error {
 	return problem.New(problem.NotFound, "vacant %s is not hosted here", id.Short())
 }
 
-// ByName returns the record of a name.
+// ByName returns the record of the vacant with a name.
 func (v *Directory) ByName(ctx context.Context, name string) (Record, error) {
 	if err := CheckName(name); err != nil {
 		return Record{}, err
@@ -48,12 +48,12 @@ func (v *Directory) ByName(ctx context.Context, name string) (Record, error) {
 	return v.Get(ctx, id)
 }
 
-// minPrefix is how many hex digits of an id Find takes for one.
+// minPrefix is the shortest prefix of an id, in hex digits, that Find accepts.
 const minPrefix = 4
 
-// Find returns the record that a person means: by name, by id, or by the
-// beginning of an id, in this order. A beginning that fits several is refused
-// and they are named.
+// Find returns the record for what a person typed: a name, an id, or a prefix
+// of an id, tried in this order. A prefix of several ids is refused and the
+// refusal names the vacants.
 func (v *Directory) Find(ctx context.Context, what string) (Record, error) {
 	if id, err := identity.ParseID(what); err == nil {
 		return v.Get(ctx, id)
@@ -100,13 +100,13 @@ func (v *Directory) List(ctx context.Context, cursor string, n int) ([]Record, s
 	return records, next, nil
 }
 
-// Placed is a logbook entry and its place, from 1.
+// Placed is a logbook entry and its position, from 1.
 type Placed struct {
 	Position uint64
 	Entry    logbook.Entry
 }
 
-// Logbook returns up to n entries of id's logbook from place from on.
+// Logbook returns up to n entries of id's logbook, from position from on.
 func (v *Directory) Logbook(ctx context.Context, id identity.ID, from uint64, n int) ([]Placed, error) {
 	if n < 1 || n > MaxPage {
 		return nil, problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
@@ -126,7 +126,7 @@ func (v *Directory) Logbook(ctx context.Context, id identity.ID, from uint64, n 
 	return entries, nil
 }
 
-// named is a name and whose it is.
+// named is a name and the id of its vacant.
 type named struct {
 	name string
 	id   identity.ID

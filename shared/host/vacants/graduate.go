@@ -16,21 +16,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Graduation is a child that has come through the gate.
+// Graduation is a child that passed the gate.
 type Graduation struct {
-	Request   composite.Request // which both have signed
+	Request   composite.Request // signed by both parties
 	Artefacts Artefacts
 	When      time.Time // of the register event
 }
 
-// Artefacts are what a party signed in advance because this host does not hold
-// its key. Artefacts of a party that is hosted here are ignored.
+// Artefacts are the signatures that a party made in advance, because this host
+// does not hold its key. Artefacts of a hosted party are ignored.
 type Artefacts struct {
-	// ManifestParent and ManifestChild sign the manifest as it will be: what
-	// Graduated makes of the one that is registered.
+	// ManifestParent and ManifestChild sign the open manifest, as
+	// Manifest.Graduated makes it from the registered one.
 	ManifestParent, ManifestChild []byte
-	// Card is the serialised card of a child that runs elsewhere, and the rest
-	// its register event.
+	// Card is the serialised card of a child that runs elsewhere. The other
+	// fields belong to its register event.
 	Card      []byte
 	Time      int64 // Unix milliseconds
 	ActorSeq  int64
@@ -38,26 +38,26 @@ type Artefacts struct {
 	Signature []byte
 }
 
-// IsZero reports whether nothing came along.
+// IsZero reports whether there are no artefacts.
 func (a *Artefacts) IsZero() bool {
 	return len(a.ManifestParent)+len(a.ManifestChild)+len(a.Card)+len(a.Signature) == 0 && a.Time == 0 && a.ActorSeq == 0 && a.Key == ""
 }
 
-// Graduated is what a graduation comes to.
+// Graduated is the result of a graduation.
 type Graduated struct {
 	Manifest composite.Manifest
 	Card     card.Card
 	Receipt  registry.Receipt
 }
 
-// LockGraduation waits until parent and child are the caller's to change, and
-// the next place in the registry's chain is its to take: within it a graduation
-// is planned and committed. What it returns ends all that.
+// LockGraduation locks parent and child and takes the registry's turn, so that
+// the caller can plan and commit a graduation. The returned function releases
+// all three.
 func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.ID) (done func(), err error) {
 	if v.Registry == nil {
 		return nil, problem.New(problem.Conflict, "this host keeps no registry")
 	}
-	end, err := v.keyedMutex(ctx, parent, child)
+	end, err := v.lockAll(ctx, parent, child)
 	if err != nil {
 		return nil, err
 	}
@@ -93,10 +93,10 @@ func (v *Directory) AddGraduation(ctx context.Context, tx *store.Tx, g Graduatio
 	return p.made, nil
 }
 
-// graduating is a graduation as far as it is planned.
+// graduating is a graduation that is being planned.
 type graduating struct {
 	Graduation
-	parent, child     Record // as they will be; the zero Record of who is not hosted here
+	parent, child     Record // as they will be; zero if not hosted here
 	before            composite.Manifest
 	publication       registry.Publication
 	made              Graduated
@@ -104,7 +104,7 @@ type graduating struct {
 	hasParent, hasKid bool // hosted here
 }
 
-// graduating reads and checks what is to change.
+// graduating reads and checks the parties.
 func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating, error) {
 	p := &graduating{Graduation: *g}
 	r := &p.Request
@@ -159,7 +159,7 @@ func (v *Directory) showable(ctx context.Context, p *graduating) error {
 	return nil
 }
 
-// restoreState reads the record of who takes part in a graduation, if it is hosted
+// restoreState reads the record of a party of a graduation, if it is hosted
 // here.
 func (v *Directory) restoreState(ctx context.Context, id identity.ID) (Record, bool, error) {
 	r, ok, err := v.read(ctx, id)
@@ -172,8 +172,8 @@ func (v *Directory) restoreState(ctx context.Context, id identity.ID) (Record, b
 	return r, true, nil
 }
 
-// openManifest signs the manifest that opens the child, or takes the signature
-// of who is elsewhere.
+// openManifest makes the open manifest. Hosted parties sign it; the others sent
+// their signature.
 func (v *Directory) openManifest(ctx context.Context, p *graduating) error {
 	m := p.before.Graduated()
 	for _, party := range []struct {
@@ -206,8 +206,8 @@ func (v *Directory) openManifest(ctx context.Context, p *graduating) error {
 	return p.before.CheckGraduated(&m)
 }
 
-// publicCard signs the card of a child that is hosted here, with its endpoint
-// at this host, or reads the one that was sent.
+// publicCard signs the card of a hosted child, with its endpoint at this host,
+// or reads the card that was sent.
 func (v *Directory) publicCard(ctx context.Context, p *graduating) error {
 	if !p.hasKid {
 		return p.readCard()
@@ -245,7 +245,7 @@ func (p *graduating) readCard() error {
 	return nil
 }
 
-// announceChild plans the register event, the registration and the manifest's
+// announceChild adds the register event, the registration and the manifest
 // document.
 func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
 	n := &p.publication
@@ -292,8 +292,8 @@ func (v *Directory) signRegister(ctx context.Context, p *graduating) error {
 	return nil
 }
 
-// graduationEntries plans the records and the entries: the same payload in both
-// logbooks.
+// graduationEntries adds the records, and an entry with the same payload to
+// both logbooks.
 func (v *Directory) graduationEntries(ctx context.Context, p *graduating) error {
 	e := &entry{logbook.KindGraduated, logbook.Graduation{
 		Parent: p.Request.ParentID, Child: p.Request.ChildID, Capability: p.Request.CapabilityText,

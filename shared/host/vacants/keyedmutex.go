@@ -10,24 +10,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// keyedMutex has the writers of a logbook queue up, within one process: a place in a
-// logbook is taken by one, and all others would read and sign again. Writers of
-// several processes meet in the store. Who also takes the registry's turn takes
-// this one first.
+// keyedMutex makes the writers of one logbook take turns within a process.
+// Without it, writers would take positions from each other and have to read and
+// sign again. Writers of several processes meet in the store. A caller that
+// needs the registry's turn too takes this lock first.
 type keyedMutex struct {
 	mu    sync.Mutex
 	queue map[identity.ID]*keyLock
 }
 
 type keyLock struct {
-	token chan struct{} // holds one
-	users int           // who has it or waits for it
+	token chan struct{} // holds one token while unlocked
+	users int           // holders and waiters
 }
 
-// Lock waits until the logbooks of ids are the caller's to write, and returns
-// what ends that. ids may repeat.
+// Lock locks the logbooks of ids and returns the function that unlocks them.
+// ids may repeat.
 func (t *keyedMutex) Lock(ctx context.Context, ids ...identity.ID) (done func(), err error) {
-	// In one order for all, or two would wait for each other.
+	// Lock in one order, or two callers could wait for each other.
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
 	ids = slices.Compact(ids)

@@ -20,10 +20,9 @@ func (v *Directory) Manifest(ctx context.Context, child identity.ID) (registry.M
 }
 
 // Children returns a page of the records of parent's children that are hosted
-// here, in the order of their ids, and the cursor of the next page, "" after the
-// last. A page may be short, even empty, while its cursor is not: an edge may
-// lead to a child that is elsewhere, or be left over from a manifest that was
-// replaced.
+// here, ordered by id, and the cursor of the next page, "" after the last. A
+// page may be short or empty although more pages follow: an edge may lead to a
+// child elsewhere, or come from a replaced manifest.
 func (v *Directory) Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]Record, string, error) {
 	if v.Registry == nil {
 		return nil, "", nil
@@ -48,10 +47,8 @@ func (v *Directory) Children(ctx context.Context, parent identity.ID, cursor str
 	return children, next, nil
 }
 
-// StoreManifest keeps a manifest of a child that is hosted here, which parent
-// and child have signed; see registry.AddManifest. One that has a parent keeps
-// it: a manifest of another is refused with Conflict. The same again does
-// nothing, successfully.
+// StoreManifest is AddManifest for a child that must be hosted here. A manifest
+// that names another parent than the child has is refused with Conflict.
 func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) error {
 	if v.Registry == nil {
 		return problem.New(problem.Conflict, "this host keeps no registry")
@@ -115,9 +112,9 @@ func (v *Directory) addKin(ctx context.Context, tx *store.Tx, m *composite.Manif
 	return v.markParent(ctx, tx, m.ParentID)
 }
 
-// stays refuses m, if there is one, where it makes r the child of another parent
-// than it has. Whoever has the key of a child could else shed all that its parent
-// signed, by a parent of its own making.
+// stays refuses a manifest m, if not nil, that names another parent than r has.
+// Otherwise the holder of a child's key could escape what the parent signed,
+// with a new parent of its own making.
 func (r *Record) stays(m *composite.Manifest) error {
 	if m == nil || r.Parent == nil || *r.Parent == m.ParentID {
 		return nil

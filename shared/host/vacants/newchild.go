@@ -14,18 +14,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// newChild is one try at making a child.
+// newChild is one attempt to make a child.
 type newChild struct {
 	spec SpawnSpec
 	key  *identity.Key
-	box  []byte // the child's seed, sealed
+	box  []byte // the child's sealed seed
 	base string // the host's URL
 
 	parent   Record
-	above    *composite.Manifest // the parent's own; nil if it has none
+	above    *composite.Manifest // the parent's own manifest; nil if it has none
 	child    Record
 	manifest composite.Manifest
-	consent  *composite.Consent // D4
+	consent  *composite.Consent // only for path D4
 }
 
 // makeChild adds the child to tx. Errors of the store are returned unchanged.
@@ -46,7 +46,7 @@ func (v *Directory) makeChild(ctx context.Context, tx *store.Tx, b *newChild) er
 	return v.addBirth(ctx, tx, b)
 }
 
-// readParent reads what the child is to be born of.
+// readParent reads the parent and its manifest.
 func (v *Directory) readParent(ctx context.Context, b *newChild) (err error) {
 	if b.parent, err = v.canSpawn(ctx, b.spec.Parent); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (v *Directory) readParent(ctx context.Context, b *newChild) (err error) {
 	return nil
 }
 
-// canSpawn reads the record of a vacant that may have a child.
+// canSpawn reads the record of a vacant and checks that it may have children.
 func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.Get(ctx, id)
 	switch {
@@ -86,7 +86,7 @@ func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error
 	return r, err
 }
 
-// planChild makes the child's record and the manifest, unsigned.
+// planChild makes the child's record and its unsigned manifest.
 func (v *Directory) planChild(b *newChild) (kind string, err error) {
 	s := &b.spec
 	if s.Substrate == "" && b.parent.Substrate == plan.Kind {
@@ -119,7 +119,7 @@ func (v *Directory) planChild(b *newChild) (kind string, err error) {
 	return cardWord(spec.Kind), nil
 }
 
-// bind has r be the child that m says.
+// bind makes r the child that m describes.
 func (r *Record) bind(m *composite.Manifest) {
 	parent := m.ParentID
 	r.Parent, r.Closed, r.Kin, r.Reach, r.Outbound = &parent, m.ClosedByDefault, true, "", ""
@@ -135,7 +135,7 @@ func orElse(s, other string) string {
 	return other
 }
 
-// planManifest decides what parent and child are to sign.
+// planManifest fills in the manifest for both to sign.
 func (b *newChild) planManifest(spec substrate.Spec) error {
 	s := &b.spec
 	closed := s.Path == closedPath
@@ -170,9 +170,10 @@ func (b *newChild) planManifest(spec substrate.Spec) error {
 	return m.Check()
 }
 
-// planTools fills in the three lists: what the parent's own manifest lets it use
-// is inherited. Nothing is added to that of path D2, nor where the parent itself
-// reaches no more than its tools: it would by its child.
+// planTools fills in the three lists of tools. The tools of the parent's own
+// manifest are inherited. No tool is added to a child of path D2, or if the
+// parent itself is limited to its tools: the parent would reach the added tool
+// through its child.
 func (b *newChild) planTools(m *composite.Manifest, tools []string) error {
 	var above []string
 	if b.above != nil {
@@ -193,8 +194,8 @@ func (b *newChild) planTools(m *composite.Manifest, tools []string) error {
 	return nil
 }
 
-// limit is how far the parent itself reaches by its manifest; "" if that says
-// nothing. One of version 1 has signed no policy, and closes all the same.
+// limit is the outbound policy of the parent by its own manifest, "" for no
+// limit. A version 1 manifest signs no policy, but closes nevertheless.
 func (b *newChild) limit() composite.Outbound {
 	switch {
 	case b.above == nil:
@@ -207,7 +208,7 @@ func (b *newChild) limit() composite.Outbound {
 	return ""
 }
 
-// noExternal puts the policies in order.
+// noExternal orders policies from the strictest.
 func noExternal(o composite.Outbound) int {
 	return slices.Index([]composite.Outbound{composite.NoExternal, composite.ParentPermitted, composite.Unrestricted}, o)
 }
@@ -219,13 +220,13 @@ func appendOnce(list []string, one string) []string {
 	return append(list, one)
 }
 
-// without is what of list is not among others.
+// without returns the elements of list that are not in others.
 func without(list, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(one string) bool { return slices.Contains(others, one) })
 }
 
-// signManifest has parent and child sign the manifest, and of path D4 the second parent
-// its consent.
+// signManifest signs the manifest as parent and child. For path D4 the second
+// parent signs its consent.
 func (v *Directory) signManifest(ctx context.Context, b *newChild) error {
 	signer, err := v.signers.Signer(ctx, b.parent.ID, b.parent.seed)
 	if err != nil {
@@ -270,7 +271,7 @@ func (v *Directory) addBirth(ctx context.Context, tx *store.Tx, b *newChild) err
 	return b.child.put(tx)
 }
 
-// payload is what the child's first entry says.
+// payload is the child's first logbook entry.
 func (b *newChild) payload() logbook.Birth {
 	entry := logbook.Birth{
 		Parent: b.parent.ID, Path: string(b.spec.Path), Rule: b.spec.Rule, Tools: b.manifest.Tools(), Capability: b.child.Capability,

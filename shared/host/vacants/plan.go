@@ -16,7 +16,7 @@ import (
 
 const planSort = "plan"
 
-// PlanKey is where the plan of a composite lies.
+// PlanKey is the key of a composite's plan.
 func PlanKey(id identity.ID) store.Key {
 	return store.Key{Partition: "v#" + id.String(), Sort: planSort}
 }
@@ -37,7 +37,7 @@ func DecodePlan(id identity.ID, d store.Doc) (plan.Plan, error) {
 	return p, nil
 }
 
-// Plan returns the plan of id, read from the store; ok is false if it has none.
+// Plan returns the stored plan of id; ok is false if id has none.
 func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error) {
 	d, err := v.Store.Doc(ctx, PlanKey(id))
 	if err != nil || d.Version == 0 {
@@ -47,12 +47,12 @@ func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok b
 	return p, err == nil, err
 }
 
-// SetPlan makes id a composite that answers by p, and returns p as it is kept,
-// with the ids of its children. They must be id's own by their manifests, and
-// be hosted here and not be closed; with their own plans the tree must be free
-// of cycles and within plan.MaxDepth and plan.MaxCalls, also as seen from the
-// composites above. The plan, the record and the entry are one commit. What
-// id's card says stays as it is. Set again, the same plan changes nothing.
+// SetPlan makes id a composite that answers by p, and returns p with the ids of
+// its children. The children must have a manifest with id, be hosted here and
+// not be terminal. Together with the plans of children and of composites above
+// id, the plan must be free of cycles and within plan.MaxDepth and
+// plan.MaxCalls. Plan, record and logbook entry are one commit. id's card does
+// not change. Setting the same plan again has no effect.
 func (v *Directory) SetPlan(ctx context.Context, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	if err := v.offered(&p); err != nil {
 		return Record{}, p, err
@@ -76,8 +76,8 @@ func (v *Directory) SetPlan(ctx context.Context, id identity.ID, p plan.Plan) (R
 	return r, set, nil
 }
 
-// offered checks what needs no store: the form, and that this host has the
-// substrates.
+// offered makes the checks that need no store: the form of p, and that this
+// host has the substrates.
 func (v *Directory) offered(p *plan.Plan) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (v *Directory) offered(p *plan.Plan) error {
 	return nil
 }
 
-// setPlan is one try of SetPlan.
+// setPlan is one attempt of SetPlan.
 func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	r, err := v.Get(ctx, id)
 	if err == nil && r.IsDeleted() {
@@ -124,7 +124,8 @@ func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, id identity.ID, p
 	return r, p, v.addChange(ctx, tx, &r, &entry{logbook.KindPlanChanged, logbook.PlanChanged(p.Hash())})
 }
 
-// importVacant replaces names by ids, and refuses who is not r's own child.
+// importVacant replaces names by ids and refuses vacants that are not r's
+// children.
 func (v *Directory) importVacant(ctx context.Context, r *Record, p plan.Plan) (plan.Plan, error) {
 	p.Delegate = slices.Clone(p.Delegate)
 	known := map[string]identity.ID{}
@@ -166,12 +167,12 @@ func (v *Directory) own(ctx context.Context, r *Record, what string) (Record, er
 	return child, err
 }
 
-// fits walks the tree that p makes of r's children, and the trees of those
-// above that r is in.
+// fits checks the tree of plans below r with p, and the trees of the composites
+// above r.
 func (v *Directory) fits(ctx context.Context, r *Record, p *plan.Plan) error {
 	t := tree{vacants: v, id: r.ID, plan: p}
 	top := *r
-	for range plan.MaxDepth + 1 { // from further up, r would lie too deep already
+	for range plan.MaxDepth + 1 { // a composite further up would be too far above r in any case
 		if err := t.check(ctx, &top); err != nil {
 			return err
 		}
@@ -188,7 +189,7 @@ func (v *Directory) fits(ctx context.Context, r *Record, p *plan.Plan) error {
 	return nil
 }
 
-// tree is that of the plans below a composite, with one of them as it is to be.
+// tree is the plans below a composite, one of them replaced by a new plan.
 type tree struct {
 	vacants *Directory
 	id      identity.ID
@@ -201,7 +202,7 @@ func (t *tree) check(ctx context.Context, top *Record) error {
 	return t.walk(ctx, top, nil)
 }
 
-// walk goes down from r. path are those above it.
+// walk visits r and its delegates. path are the composites above r.
 func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 	if slices.ContainsFunc(path, func(above *Record) bool { return above.ID == r.ID }) {
 		return problem.New(problem.Malformed, "plan: it would ask itself: %s", names(append(path, r)))
@@ -227,7 +228,7 @@ func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 			return err
 		}
 		if !ok {
-			continue // it left: the delegation fails when it is made
+			continue // the child left this host; its delegation fails when it is made
 		}
 		if err := t.walk(ctx, &child, path); err != nil {
 			return err
@@ -236,7 +237,7 @@ func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 	return nil
 }
 
-// planOf is the plan that r has, or is to have.
+// planOf is r's plan, or the new plan if r is the changed vacant.
 func (t *tree) planOf(ctx context.Context, r *Record) (plan.Plan, bool, error) {
 	if r.ID == t.id {
 		return *t.plan, true, nil
@@ -247,7 +248,7 @@ func (t *tree) planOf(ctx context.Context, r *Record) (plan.Plan, bool, error) {
 	return t.vacants.Plan(ctx, r.ID)
 }
 
-// names are those of a path, from the top.
+// names joins the names of a path, from the top.
 func names(path []*Record) string {
 	all := make([]string, len(path))
 	for i, r := range path {
@@ -256,7 +257,7 @@ func names(path []*Record) string {
 	return strings.Join(all, " -> ")
 }
 
-// cardWord is what a card says of a substrate of a kind.
+// cardWord is the term for a kind of substrate on a card.
 func cardWord(kind string) string {
 	if kind == plan.Kind {
 		return plan.CardWord

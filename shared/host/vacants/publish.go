@@ -16,27 +16,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// PublishOptions are what a publish is to change; what is nil stays as it is.
+// PublishOptions are the changes of a publish. Nil fields are left unchanged.
 type PublishOptions struct {
-	Capability *string // another one makes another card
-	// Visibility is PUBLIC if it is nil and the vacant is not published, or is
-	// published for nobody.
+	Capability *string // a new capability makes a new card
+	// Visibility defaults to PUBLIC if the vacant is not published or hidden.
 	Visibility *lifecycle.Visibility
 	Listing    *ListingOptions
 }
 
-// ListingOptions are what a listing says, in the words and limits of package
-// listing. The whole listing is replaced.
+// ListingOptions replace the whole listing. Package listing defines the fields
+// and their limits.
 type ListingOptions struct {
 	Tags, Skills           []string
 	Summary, Family, Owner string
 	Price                  int64 // micro-dollars a call
 }
 
-// Publish lists a vacant in this host's registry: its card, an event that says
-// so and its listing, all signed by the vacant, in one commit with its record
-// and logbook. A vacant that is LOCAL and is to be found becomes ACTIVE. The
-// same published again does nothing, successfully.
+// Publish lists a vacant in this host's registry. Card, register event and
+// listing are signed by the vacant and committed together with its record and
+// logbook entry. A LOCAL vacant that becomes visible becomes ACTIVE. Repeating
+// the same publication has no effect.
 func (v *Directory) Publish(ctx context.Context, id identity.ID, w PublishOptions) (Record, registry.Receipt, error) {
 	if w.Capability != nil {
 		if err := checkCapability(*w.Capability); err != nil {
@@ -55,8 +54,8 @@ func (v *Directory) Publish(ctx context.Context, id identity.ID, w PublishOption
 	})
 }
 
-// Unpublish hides a vacant from search, from the next query on. Who knows its
-// id calls it as before.
+// Unpublish removes a vacant from search results. Callers that know its id can
+// still call it.
 func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, registry.Receipt, error) {
 	return v.publish(ctx, id, "unpublished", func(g *registry.Registration) (PublishOptions, error) {
 		if g.Joined == 0 {
@@ -67,9 +66,9 @@ func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, regi
 	})
 }
 
-// republish publishes id as it was published, with the card of the host's URL
-// of now, and reports whether that is another. Who was closed since is published
-// for nobody.
+// republish publishes id with unchanged options and a card for the host's
+// current URL, and reports whether the card changed. A child that was closed
+// meanwhile is hidden.
 func (v *Directory) republish(ctx context.Context, id identity.ID) (changed bool, err error) {
 	_, receipt, err := v.publish(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
 		as := g.Signed
@@ -80,13 +79,13 @@ func (v *Directory) republish(ctx context.Context, id identity.ID) (changed bool
 	})
 	if problem.Is(err, problem.Conflict) {
 		if r, readErr := v.Get(ctx, id); readErr == nil && r.State.Closed() {
-			return false, nil // it was closed meanwhile: it keeps the card it had
+			return false, nil // terminal since: the vacant keeps its card
 		}
 	}
 	return err == nil && !receipt.Replayed, err
 }
 
-// published reports whether id is in the registry with a key that is good.
+// published reports whether id is registered and its key not revoked.
 func (v *Directory) published(ctx context.Context, id identity.ID) (bool, error) {
 	if v.Registry == nil {
 		return false, nil
@@ -95,7 +94,7 @@ func (v *Directory) published(ctx context.Context, id identity.ID) (bool, error)
 	return ok && g.Status == registry.StatusActive, err
 }
 
-// trusted refuses a key that was revoked: it comes with no new vacant.
+// trusted refuses a revoked key, so it cannot return as a new vacant.
 func (v *Directory) trusted(ctx context.Context, key *identity.Key) error {
 	if v.Registry == nil || key == nil {
 		return nil
@@ -107,11 +106,11 @@ func (v *Directory) trusted(ctx context.Context, key *identity.Key) error {
 	return err
 }
 
-// wished returns what to publish, given the current registration.
+// wished returns the options of a publication, given the current registration.
 type wished func(*registry.Registration) (PublishOptions, error)
 
-// publish plans and commits, and retries conflicts until ctx ends. verb names
-// the operation in errors.
+// publish publishes with the options of w, and retries conflicts until ctx
+// ends. verb names the operation in errors.
 func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
 	none := registry.Receipt{}
 	if v.Registry == nil {
@@ -124,7 +123,7 @@ func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w 
 	var receipt registry.Receipt
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()
-	done, err := v.keyedMutex(ctx, id)
+	done, err := v.lockAll(ctx, id)
 	if err != nil {
 		return Record{}, none, err
 	}
@@ -139,8 +138,8 @@ func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w 
 	return r, receipt, nil
 }
 
-// late turns a refusal into a conflict if another event of id came first: what
-// was signed for the count seq must then be signed again for the next count.
+// late turns the refusal of event seq into a conflict if another event of id
+// took that position: the event must then be signed again for the next one.
 func (v *Directory) late(ctx context.Context, id identity.ID, seq int64, err error) error {
 	switch problem.Of(err).Kind {
 	case problem.Sequence, problem.Idempotency, problem.Equivocation:
@@ -155,7 +154,8 @@ func (v *Directory) late(ctx context.Context, id identity.ID, seq int64, err err
 	return err
 }
 
-// ready opens id's key before anybody waits for it in the registry's turn.
+// ready opens id's key before the registry's turn is taken, because opening may
+// be slow.
 func (v *Directory) ready(ctx context.Context, id identity.ID) error {
 	r, err := v.Get(ctx, id)
 	if err == nil && r.IsDeleted() {
@@ -180,7 +180,7 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, id identity.I
 		return Record{}, registry.Receipt{}, err
 	}
 	receipt, err := v.Registry.PublishHosted(ctx, tx, p)
-	if err == nil && receipt.Replayed { // another writer published the very same
+	if err == nil && receipt.Replayed { // another writer published the same
 		err = problem.New(problem.Sequence, "event %d of vacant %s is there already", p.ActorSeq, id.Short())
 	}
 	if err != nil {
@@ -192,9 +192,9 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, id identity.I
 	return a.record, receipt, v.addChange(ctx, tx, &a.record, e)
 }
 
-// keyedMutex waits for the turn to write to the logbooks of ids, and then for that
-// in the registry. It returns what ends both.
-func (v *Directory) keyedMutex(ctx context.Context, ids ...identity.ID) (done func(), err error) {
+// lockAll locks the logbooks of ids and takes the registry's turn. The returned
+// function releases both.
+func (v *Directory) lockAll(ctx context.Context, ids ...identity.ID) (done func(), err error) {
 	written, err := v.logs.Lock(ctx, ids...)
 	if err != nil {
 		return nil, err
@@ -207,17 +207,17 @@ func (v *Directory) keyedMutex(ctx context.Context, ids ...identity.ID) (done fu
 	return func() { placed(); written() }, nil
 }
 
-// announcement is what a vacant is about to publish.
+// announcement is a publication that is being prepared.
 type announcement struct {
 	record     Record
 	from       lifecycle.State
 	card       card.Card
-	reg        registry.Registration // as it is
+	reg        registry.Registration // as it is stored
 	visibility lifecycle.Visibility
-	listing    *listing.Listing // unsigned; nil if it stays as it is
+	listing    *listing.Listing // unsigned; nil: unchanged
 }
 
-// announce decides what is to be published of id.
+// announce decides what to publish of id.
 func (v *Directory) announce(ctx context.Context, id identity.ID, verb string, w wished) (a announcement, err error) {
 	if a.record, err = v.Get(ctx, id); err != nil {
 		return a, err
@@ -250,7 +250,7 @@ func (v *Directory) announce(ctx context.Context, id identity.ID, verb string, w
 	}
 	a.visibility = *wishes.Visibility
 	if r.State == lifecycle.Local && a.visibility != lifecycle.Hidden {
-		r.State = lifecycle.Active // LOCAL would hide it
+		r.State = lifecycle.Active // LOCAL would hide the vacant
 	}
 	a.listing = wishes.Listing.listing(&a.reg, id, v.now())
 	return a, nil
@@ -275,22 +275,22 @@ func (w *ListingOptions) listing(g *registry.Registration, id identity.ID, now t
 	return &l
 }
 
-// news reports whether the announcement changes the registry.
+// news reports whether the announcement changes anything.
 func (a *announcement) news() bool {
 	g := &a.reg
 	return g.Joined == 0 || g.Status != registry.StatusActive || g.CardHash != a.card.Hash() || g.Signed != a.visibility ||
 		g.State != a.record.State || a.record.State != a.from || a.listing != nil
 }
 
-// sign signs what is to be published.
+// sign signs the announcement.
 func (a *announcement) sign(ctx context.Context, v *Directory) (registry.Publication, error) {
 	id := a.record.ID
 	signer, err := v.signers.Signer(ctx, id, a.record.seed)
 	if err != nil {
 		return registry.Publication{}, err
 	}
-	// Of the registration that this is decided by. Asked for by itself it could
-	// be that of an event which the decision does not know.
+	// Use the count of the registration that was decided on: a fresh read could
+	// count an event that the decision does not know.
 	seq := a.reg.ActorSeq + 1
 	e := event.Event{
 		Type: event.Register, Actor: id, Time: v.now().UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("publish:%d", seq),

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Record is what a host knows of one of its vacants.
+// Record is a hosted vacant's record.
 type Record struct {
 	ID         identity.ID
 	Name       string
@@ -27,32 +27,35 @@ type Record struct {
 	Created    time.Time
 	Changed    time.Time // when the record was last written
 	// Floor refuses calls and resets signed at or before it; zero for a vacant
-	// that has all its history here. One that came from elsewhere, or back from
-	// a backup, has forgotten what it accepted since: without the floor that
-	// could be sent, and would run, again.
+	// whose whole history is here. An imported vacant, or one restored from a
+	// backup, does not know what it accepted meanwhile; without the floor such
+	// an envelope could be sent and run again.
 	Floor time.Time
-	// Tenant is the tenant it is hosted for; "" means the operator.
+	// Tenant is the tenant that the vacant is hosted for; "" means the
+	// operator.
 	Tenant string
-	// Of a child, as in its manifest in the registry, which changes in the same
-	// commit. Parent is nil for other vacants. Closed means that only parent
-	// and siblings may call it, until it graduates. Reach and Outbound are the
-	// signed values of a v2 manifest, or "".
+	// Parent, Closed, Reach and Outbound repeat the manifest in the registry,
+	// which changes in the same commit. Parent is nil unless the vacant is a
+	// child. Closed means that only parent and siblings may call it, until it
+	// graduates. Reach and Outbound are the signed values of a v2 manifest, or
+	// "".
 	Parent   *identity.ID
 	Closed   bool
 	Reach    composite.Reachability
 	Outbound composite.Outbound
-	// Kin says that it has a parent, or has or had children.
+	// Kin reports whether the vacant has a parent, or ever had children.
 	Kin bool
-	// Deleted is when all but a tombstone was destroyed; zero for every other
-	// vacant. A tombstone has an id, a name, its kin, its times and the state ARCHIVED.
+	// Deleted is when the vacant was deleted; zero if it is not. The record of
+	// a deleted vacant is a tombstone: id, name, kin, times and the state
+	// ARCHIVED.
 	Deleted time.Time
 
 	seed    []byte // sealed
-	version uint64 // of the document read
+	version uint64 // version of the document that was read
 }
 
-// Format shows name and short id, whatever the verb: the sealed seed is in no
-// log line, not even sealed.
+// Format prints name and short id for every verb, so not even the sealed seed
+// gets into a log line.
 func (r Record) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "vacant "+r.Name+" ("+r.ID.Short()+")")
 }
@@ -63,11 +66,12 @@ func (r *Record) IsDeleted() bool { return !r.Deleted.IsZero() }
 // HasKey reports whether r holds a sealed seed; a tombstone must not.
 func (r *Record) HasKey() bool { return len(r.seed) > 0 }
 
-// format is the version of a record's stored form. A reader refuses a later
-// one whole: it would lose what it does not know when it writes.
+// format is the version of the stored form. Records of another format are
+// refused: writing one back would lose the fields that this version does not
+// know.
 const format = 1
 
-// stored is a record as it lies in the store.
+// stored is the stored form of a record.
 type stored struct {
 	Format     int             `json:"format"`
 	ID         identity.ID     `json:"id"`
@@ -90,9 +94,9 @@ type stored struct {
 	Kin      bool                   `json:"kin,omitempty"`
 }
 
-// encode is r as it is kept: of a deleted vacant the tombstone alone, so that
-// nothing destroyed can be written back. Its kin stays: to strangers a closed
-// child is no more there when it is deleted.
+// encode returns the stored form of r. For a deleted vacant that is only the
+// tombstone, so nothing destroyed can be written back. The tombstone keeps the
+// kin, because a deleted closed child stays concealed from unrelated callers.
 func (r *Record) encode() ([]byte, error) {
 	s := stored{
 		Format: format, ID: r.ID, Name: r.Name, State: r.State, Created: r.Created, Changed: r.Changed, Deleted: r.Deleted,
@@ -146,20 +150,20 @@ func checkFormat(what string, got int) error {
 	return problem.New(problem.Damaged, "%s: expected format %d, got %d", what, format, got)
 }
 
-// Keys of documents. A partition of a vacant holds its record and what callers'
-// chains it brought along.
+// Keys of documents. The partition of a vacant holds its record and the
+// caller's chains it was imported with.
 const (
 	namePartition = "name"
 	recordSort    = "record"
 	chainPrefix   = "chain#"
 )
 
-// RecordKey is where id's record lies.
+// RecordKey is the key of id's record.
 func RecordKey(id identity.ID) store.Key {
 	return store.Key{Partition: "v#" + id.String(), Sort: recordSort}
 }
 
-// ChainKey is where id's chain as a caller of target lies, if it came with one.
+// ChainKey is the key of id's imported chain as a caller of target.
 func ChainKey(id, target identity.ID) store.Key {
 	return store.Key{Partition: "v#" + id.String(), Sort: chainPrefix + target.String()}
 }
@@ -167,10 +171,10 @@ func ChainKey(id, target identity.ID) store.Key {
 // NameKey is the key of the document that maps a name to its vacant.
 func NameKey(name string) store.Key { return store.Key{Partition: namePartition, Sort: name} }
 
-// encodeName is the document of a name: the format and the id.
+// encodeName is the document of a name: format and id.
 func encodeName(id identity.ID) []byte { return append([]byte{format}, id[:]...) }
 
-// DecodeName reads whose a name is from its document.
+// DecodeName reads the id from the document of a name.
 func DecodeName(d store.Doc) (id identity.ID, err error) {
 	if len(d.Data) != 1+identity.Size {
 		return id, problem.New(problem.Damaged, "name %q: expected %d bytes, got %d", d.Key.Sort, 1+identity.Size, len(d.Data))
@@ -179,15 +183,15 @@ func DecodeName(d store.Doc) (id identity.ID, err error) {
 	return id, checkFormat("name "+d.Key.Sort, int(d.Data[0]))
 }
 
-// Limits of what a vacant is created with.
+// Limits of a new vacant.
 const (
 	MaxName       = 64
 	nameLetters   = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 	MaxCapability = 16 << 10 // bytes; the whole card has at most card.MaxBlob
 )
 
-// CheckName says whether name can name a vacant: 1 to 64 of A-Z a-z 0-9 . _ -,
-// no dots alone (it is a directory's name too), and not what reads as an id.
+// CheckName checks a vacant's name: 1 to 64 of A-Z a-z 0-9 . _ -, not only dots
+// (the name is also a directory's), and not an id.
 func CheckName(name string) error {
 	_, err := identity.ParseID(name)
 	switch {
@@ -208,10 +212,10 @@ func checkCapability(text string) error {
 	case len(text) > MaxCapability:
 		return problem.Invalid("capability", fmt.Sprintf("at most %d bytes", MaxCapability), fmt.Sprint(len(text)))
 	}
-	return nil // the card refuses control characters and what is not UTF-8
+	return nil // the card refuses control characters and invalid UTF-8
 }
 
-// MaxTenant is the longest name of a tenant in bytes.
+// MaxTenant is the longest tenant name in bytes.
 const MaxTenant = 128
 
 func checkTenant(name string) error {
@@ -221,7 +225,7 @@ func checkTenant(name string) error {
 	return nil
 }
 
-// sign gives r a card for the host's URL base.
+// sign signs r's card for the host's base URL.
 func sign(ctx context.Context, r *Record, base, kind string, s identity.Signer) (card.Card, error) {
 	c, err := card.New(r.ID, r.Capability, []string{kind}, endpoint(base, r.ID))
 	if err == nil {
@@ -234,5 +238,5 @@ func sign(ctx context.Context, r *Record, base, kind string, s identity.Signer) 
 	return c, nil
 }
 
-// clip bounds what of a foreign text goes into an error.
+// clip shortens foreign text for an error.
 func clip(s string) string { return fmt.Sprintf("%.80q", s) }

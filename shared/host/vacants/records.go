@@ -63,7 +63,7 @@ func (v *Records) Show(ctx context.Context, id identity.ID) (r Record, ok bool, 
 	return m.record, m.ok, err
 }
 
-// IsEndpoint reports whether callers reach id at this host, at endpoint at.
+// IsEndpoint reports whether id is hosted here and called at endpoint at.
 func (v *Records) IsEndpoint(ctx context.Context, id identity.ID, at string) (bool, error) {
 	base, err := v.Base(ctx)
 	if err != nil || base == "" || at != endpoint(base, id) {
@@ -100,7 +100,7 @@ func (v *Records) readURL(ctx context.Context) (s storedURL, version uint64, err
 	return s, d.Version, nil
 }
 
-// lookup returns what is remembered of id, or reads it.
+// lookup returns id's cached record, or reads it.
 func (v *Records) lookup(ctx context.Context, id identity.ID, fresh bool) (remembered, error) {
 	began := v.Now()
 	if !fresh {
@@ -118,18 +118,18 @@ func (v *Records) lookup(ctx context.Context, id identity.ID, fresh bool) (remem
 	return m, nil
 }
 
-// memory remembers records for a moment, counted from before they were read.
+// memory caches records for memoryTime, counted from before they were read.
 type memory struct {
 	mu         sync.Mutex
 	items      map[identity.ID]remembered
 	open       openIDs
-	generation uint64 // of this instance's own writes
+	generation uint64 // counts this instance's own writes
 }
 
-// openIDs are the first n vacants that Open looks for.
+// openIDs caches the result of Open for one n.
 type openIDs struct {
 	ids   []identity.ID
-	n     int // asked for; 0: nothing is remembered
+	n     int // 0: nothing is cached
 	until time.Time
 }
 
@@ -158,7 +158,7 @@ func (m *memory) opened(n int, now time.Time) ([]identity.ID, bool) {
 	return m.open.ids, m.open.n == n && now.Before(m.open.until)
 }
 
-// putOpen is put for what Open found.
+// putOpen is put for the result of Open.
 func (m *memory) putOpen(o openIDs, generation uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,9 +167,9 @@ func (m *memory) putOpen(o openIDs, generation uint64) {
 	}
 }
 
-// put remembers what was read in a generation. If this instance has written
-// since, the read may have come before the write, and is forgotten: after
-// `pause` returns, no call is answered here by an older record.
+// put caches a record that was read in a generation. If this instance has
+// written since, the read may be older than the write and is dropped: after
+// `pause` returns, this instance answers no call by the older record.
 func (m *memory) put(id identity.ID, r remembered, generation uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -200,7 +200,7 @@ func (m *memory) sweep(now time.Time) {
 	}
 }
 
-// forget is called after every write of this instance.
+// forget drops everything, after every write of this instance.
 func (m *memory) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Revoke has a vacant's key refused from now on, by its own signature: the
-// event, the registration and the vacant, which becomes SUNK, change in one
-// commit. Revoked already, it does nothing, successfully. There is no way back.
+// Revoke revokes a vacant's key by the vacant's own signature. Event,
+// registration and record, which becomes SUNK, change in one commit. It cannot
+// be undone. Repeating it has no effect.
 func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (Record, registry.Receipt, error) {
 	none := registry.Receipt{}
 	if v.Registry == nil {
@@ -35,7 +35,7 @@ func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (
 	if err != nil {
 		return Record{}, none, store.Problem(err)
 	}
-	// If the registry did not write the vacant's record, it is updated now.
+	// Without a Vault the revocation did not update the record.
 	r, err := v.Get(ctx, id)
 	if err == nil && !r.State.Closed() {
 		r, err = v.Sink(ctx, id)
@@ -86,7 +86,7 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 func (v *Directory) AcceptRevocation(ctx context.Context, rev registry.Revocation) (registry.Receipt, error) {
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()
-	done, err := v.keyedMutex(ctx, rev.ID)
+	done, err := v.lockAll(ctx, rev.ID)
 	if err != nil {
 		return registry.Receipt{}, err
 	}

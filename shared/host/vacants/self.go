@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// SelfKey is where the host's own identity lies.
+// SelfKey is the key of the host's own identity.
 func SelfKey() store.Key { return store.Key{Partition: "host", Sort: "identity"} }
 
 type storedSelf struct {
@@ -33,8 +33,8 @@ func (v *Directory) Self(ctx context.Context) (identity.Signer, error) {
 	return v.signers.Signer(ctx, s.ID, s.Seed)
 }
 
-// SelfID returns the id of Self. It opens no key and reads the store once,
-// because anybody can make a host name itself.
+// SelfID returns the id of Self without opening a key. It reads the store once
+// only, because anybody can make a host name itself.
 func (v *Directory) SelfID(ctx context.Context) (identity.ID, error) {
 	if v.Identity != nil {
 		s, err := v.Identity(ctx)

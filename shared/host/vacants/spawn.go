@@ -14,25 +14,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// SpawnSpec says which child a vacant is to have.
+// SpawnSpec describes a child to create.
 type SpawnSpec struct {
 	Parent identity.ID // hosted here
 	Path   composite.BirthPath
 	Name   string
-	// Capability and Substrate are the parent's where they are "", but for the
-	// substrate of a parent that answers by a plan. Path D3 needs another
-	// capability, D5 another substrate.
+	// Capability and Substrate default to the parent's. A parent that answers
+	// by a plan has no substrate to inherit. Path D3 needs another capability,
+	// D5 another substrate.
 	Capability, Substrate string
-	Tenant                string // the parent's where it is ""
-	// Tools are, of path D2, all that the child may use, a subset of its parent's
-	// where the parent has a manifest; of the others what it may use besides.
+	Tenant                string // defaults to the parent's
+	// Tools of a D2 child are all tools that it may use, a subset of the
+	// parent's if the parent has a manifest. For the other paths they are added
+	// to the inherited tools.
 	Tools []string
-	Rule  string       // D1: the rule of conduct that is added
+	Rule  string       // D1: the added rule of conduct
 	With  *identity.ID // D4: the second parent, hosted here
-	// Reach and Outbound are by path where they are "": of a closed child
-	// parent-only and no-external, or parent-permitted where its substrate is a
-	// URL, which then is among its tools; of the others public_a2a, and
-	// unrestricted or what the parent's own manifest signs.
+	// Reach and Outbound default by path. A closed child gets parent-only and
+	// no-external, or parent-permitted if its substrate is a URL, which is then
+	// one of its tools. Other children get public_a2a, and unrestricted or the
+	// policy of the parent's own manifest.
 	Reach    composite.Reachability
 	Outbound composite.Outbound
 }
@@ -40,13 +41,13 @@ type SpawnSpec struct {
 // closedPath is the birth path of closed children.
 const closedPath composite.BirthPath = "D2"
 
-// Spawn makes a child with a key of its own. Record, name and BIRTH of the
-// child, SPAWN of the parent, the manifest that both have signed, its edge and
-// the registration that waits for the child's first publish are one commit. A
-// child of path D2 is closed and LOCAL; the others are open and ACTIVE. The
-// parent must be LOCAL or ACTIVE with a key that is good, and one that is closed
-// itself has closed children only: through an open one it would pass by the
-// gate. The same given again answers with the same child.
+// Spawn creates a child with its own key. Record, name and BIRTH entry of the
+// child, SPAWN entry of the parent, the manifest signed by both, its edge and
+// the registration that awaits the child's first publication are one commit. A
+// D2 child is closed and LOCAL; the others are open and ACTIVE. The parent must
+// be LOCAL or ACTIVE, with a key that is not revoked. A closed parent can only
+// have closed children, because an open child would bypass the gate. Repeating
+// the call returns the same child.
 func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.Manifest, error) {
 	none := composite.Manifest{}
 	if v.Registry == nil {
@@ -61,7 +62,8 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.M
 	}
 	ctx, cancel := store.WithPatience(ctx)
 	defer cancel()
-	// Of another host with this store, or of a command that was given again.
+	// Another host with this store, or an earlier run of this command, may have
+	// created the child.
 	if r, m, err := v.birthEntry(ctx, &s); err != nil || !r.ID.IsZero() {
 		return r, m, err
 	}
@@ -81,7 +83,7 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.M
 	return r, m, err
 }
 
-// spawn tries b until nobody else is in the way, or ctx ends.
+// spawn attempts the commit until it succeeds or ctx ends.
 func (v *Directory) spawn(ctx context.Context, first newChild) (Record, composite.Manifest, error) {
 	none := composite.Manifest{}
 	done, err := v.logs.Lock(ctx, first.spec.Parent)
@@ -111,7 +113,7 @@ func (v *Directory) spawn(ctx context.Context, first newChild) (Record, composit
 	return r, m, nil
 }
 
-// check checks all that can be checked without the store.
+// check makes the checks that need no store.
 func (s *SpawnSpec) check() error {
 	if err := CheckName(s.Name); err != nil {
 		return err
@@ -148,8 +150,8 @@ func (s *SpawnSpec) check() error {
 	return checkTenant(s.Tenant)
 }
 
-// birthEntry is the child that s asks for, if it is there; the zero Record if its name
-// is free.
+// birthEntry returns the child that s describes if it exists, or the zero
+// Record if its name is free.
 func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, composite.Manifest, error) {
 	none := composite.Manifest{}
 	r, err := v.ByName(ctx, s.Name)
@@ -171,8 +173,8 @@ func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, compo
 	return r, m, nil
 }
 
-// isThat reports whether r is the child that s asks for, and returns its
-// manifest as it is. What has changed since its birth is not compared.
+// isThat reports whether r is the child that s describes, and returns its
+// current manifest. What changed since the birth is not compared.
 func (v *Directory) isThat(ctx context.Context, r *Record, s *SpawnSpec) (same bool, m composite.Manifest, err error) {
 	if r.IsDeleted() || r.Parent == nil || *r.Parent != s.Parent {
 		return false, m, nil
@@ -198,8 +200,7 @@ func (v *Directory) isThat(ctx context.Context, r *Record, s *SpawnSpec) (same b
 	return same, d.Manifest, nil
 }
 
-// hasTools reports whether m, of a child with a substrate, lists the tools that
-// s asks for, and no others.
+// hasTools reports whether m lists exactly the tools that s describes.
 func (s *SpawnSpec) hasTools(m *composite.Manifest, thinks string) bool {
 	asked, got := s.Tools, m.Added
 	if s.Path == closedPath {

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// URLKey is where the host's base URL lies, in a host that learns it only once
-// it is deployed.
+// URLKey is the key of the host's base URL, for a host that learns its URL only
+// when it is deployed.
 func URLKey() store.Key { return store.Key{Partition: "host", Sort: "url"} }
 
 type storedURL struct {
@@ -20,8 +20,8 @@ type storedURL struct {
 	URL    string `json:"url"`
 }
 
-// cleanURL is a base URL without a slash at its end, or why callers cannot use
-// it: a problem of kind Usage.
+// cleanURL returns a base URL without trailing slashes. The error, of kind
+// Usage, says why callers could not use it.
 func cleanURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
@@ -35,7 +35,7 @@ func endpoint(base string, id identity.ID) string {
 	return base + "/v/" + id.String() + "/a2a/message/send"
 }
 
-// base is Base for what signs a card, and so needs one.
+// base is Base, with an error if the URL is not known yet: a card needs it.
 func (v *Directory) base(ctx context.Context) (string, error) {
 	u, err := v.Base(ctx)
 	if err == nil && u == "" {
@@ -44,9 +44,9 @@ func (v *Directory) base(ctx context.Context) (string, error) {
 	return u, err
 }
 
-// SetURL keeps the base URL, then re-signs the cards that name another (as
-// Rebase) and returns how many. Repeated after a failure it goes on where it
-// stopped. Where the host itself fixes the URL, only that one is taken.
+// SetURL stores the base URL and signs again the cards that name another (see
+// Rebase). It returns their number. After a failure it can be repeated. If the
+// configuration fixes the URL, every other URL is refused.
 func (v *Directory) SetURL(ctx context.Context, base string) (signed int, err error) {
 	base, err = cleanURL(base)
 	if err != nil {

@@ -42,11 +42,11 @@ type Config struct {
 	// composites.
 	Composites Composites
 	Rand       io.Reader // safe for concurrent use
-	// Identity gives the host's own identity where a key service keeps it. It is
-	// asked for each time and remembers what it must. nil: a software identity,
+	// Identity returns the host's own identity if a key service keeps it. It is
+	// called for each use and must cache by itself. nil: a software identity,
 	// sealed in the store.
 	Identity func(context.Context) (identity.Signer, error)
-	// Wait sleeps between tries, or ends early with ctx.
+	// Wait sleeps between tries, or returns early when ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
 	// KeyTime is how long an opened key stays in memory; 10 minutes if 0.
 	KeyTime time.Duration
@@ -78,13 +78,13 @@ func New(c Config) *Directory {
 	return &Directory{Config: c, signers: sealed.NewSigners(c.Vault, c.Now, c.KeyTime)}
 }
 
-// Format shows only what v is, whatever the verb.
+// Format prints only the type, for every verb.
 func (v *Directory) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "vacants.Directory") }
 
-// Sweep wipes the keys that have been in memory for KeyTime.
+// Sweep wipes keys that have been in memory for KeyTime.
 func (v *Directory) Sweep() { v.signers.Sweep() }
 
-// Close wipes all keys from memory. The store and the vault are the caller's.
+// Close wipes all keys from memory. It closes neither the store nor the vault.
 func (v *Directory) Close() { v.signers.Close() }
 
 // now is the time in the precision in which it is stored and signed.

@@ -12,30 +12,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// answer is what a host sent back, read without trust: what does not read as a
-// member of the protocol's table is as if it were not there. Nothing in it is
-// signed but the replies, which are verified where they are used.
+// answer is a host's reply, parsed without trust: a member that does not fit
+// the protocol is treated as absent. Only replies are signed; they are verified
+// where they are used.
 type answer struct {
-	status int // 0: not known, the answer comes from a file
+	status int // 0: unknown, the answer comes from a file
 	body   []byte
 
 	object       bool // the body is one strict JSON object
-	result       bool // it has a result: it claims to be an answer
+	result       bool // it has a result, so it claims to be an answer
 	detail, code string
 	state        string
 	tooOld       bool
 	ok           bool // of a reset
 
 	reply     []byte // result.message of a stored answer
-	replySeq  int64  // all that is left of one whose text is gone
+	replySeq  int64  // all that is left of a reply whose text is gone
 	replyHash identity.Hash
 
-	expected   int64 // 0: not told
+	expected   int64 // 0: not given
 	tip        *identity.Hash
 	floor, now time.Time
 }
 
-// States of PROTOCOL §6.
+// States (PROTOCOL §6).
 const (
 	statePending    = "pending"
 	stateAnswered   = "answered"
@@ -44,8 +44,8 @@ const (
 	stateTooOld     = "too_old"
 )
 
-// readAnswer reads a body of any kind. A body that is not one strict JSON
-// object has no members; its text may still help a person.
+// readAnswer parses a body of any kind. A body that is not one strict JSON
+// object has no members, but its text is kept for a person.
 func readAnswer(status int, body []byte) answer {
 	a := answer{status: status, body: body, object: true}
 	d := canon.NewDecoder(body, canon.AnswerLimits())
@@ -99,7 +99,7 @@ func (a *answer) member(d *canon.Decoder, key string) (err error) {
 	return err
 }
 
-// lax reads a value of kind k by read; any other is skipped.
+// lax reads a value of kind k with read, and skips values of other kinds.
 func lax[T any](d *canon.Decoder, k canon.Kind, read func() (T, error)) (T, error) {
 	var none T
 	if d.Kind() == k {
@@ -125,21 +125,20 @@ func laxTime(d *canon.Decoder) (time.Time, error) {
 	return t, err
 }
 
-// members reports whether the host speaks PROTOCOL §6: the reference sends a
-// detail and nothing else.
+// members reports whether the host sends the members of PROTOCOL §6. The
+// reference sends only a detail.
 func (a answer) members() bool {
 	return a.state != "" || a.tip != nil || a.expected > 0 || a.code != ""
 }
 
-// current reports whether the chain still ends with the envelope of number seq
-// and hash h: nobody has moved it since. A host that does not say is believed
-// to stand where we do.
+// current reports whether the chain still ends with envelope seq of hash h, so
+// nobody else has moved it. A host that does not say is assumed to agree.
 func (a answer) current(seq int64, h identity.Hash) bool {
 	return (a.tip == nil || *a.tip == h) && (a.expected == 0 || a.expected == seq+1)
 }
 
-// conflict reports a refusal by the chain. The texts are the reference's, which
-// its own grow loop reads too (PROTOCOL §6.2).
+// conflict reports a refusal by the chain. The texts are the reference's; its
+// own grow loop matches them too (PROTOCOL §6.2).
 func (a answer) conflict() bool {
 	if a.status != 0 {
 		return a.status == 409
@@ -156,20 +155,21 @@ func (a answer) conflict() bool {
 	return false
 }
 
-// belowFloor reports a refusal for a time that is not later than the floor.
+// belowFloor reports a refusal because the signed time is not after the floor.
 func (a answer) belowFloor() bool {
 	return a.conflict() && !a.floor.IsZero() && (a.code == problem.Floor.String() || a.code == "" && strings.Contains(a.detail, "<= floor"))
 }
 
-// wasTaken reads the reference's only word on an envelope it took before: its
-// own number is the last one seen (PROTOCOL §23 A5).
+// wasTaken detects that an envelope was accepted before, by the reference's
+// only sign: the last number it has seen is the envelope's own (PROTOCOL §23
+// A5).
 func (a answer) wasTaken(seq int64) bool {
 	return a.conflict() && !a.members() &&
 		strings.Contains(a.detail, fmt.Sprintf("replay/out-of-order envelope: seq %d <= last_seen %d", seq, seq))
 }
 
-// inconclusive reports that the same bytes must go out again: the host failed,
-// and does not say what became of them.
+// inconclusive reports that the same bytes must be sent again: the host failed
+// without saying what became of them.
 func (a answer) inconclusive() bool {
 	status := a.status
 	if status == 0 {
@@ -180,19 +180,19 @@ func (a answer) inconclusive() bool {
 		}
 	}
 	if status == 409 && !a.object {
-		return true // not the host's words: a chain is not reset for a page of some proxy
+		return true // not from the host itself: no chain is reset because of a proxy's page
 	}
 	return a.state == "" && !a.result && (status >= 500 && status != 501 || status == 408 || status == 425)
 }
 
-// noEndpoint reports that the host has no such route: the reference has no ask, and
-// its smallest server no reset.
+// noEndpoint reports that the host lacks the route: the reference has no ask,
+// and its smallest server no reset.
 func (a answer) noEndpoint() bool {
 	return a.state == "" && a.code != problem.Misdirected.String() && (a.status == 404 || a.status == 405 || a.status == 501)
 }
 
-// kindOf is the kind of a refusal: what the host names, if it fits the status,
-// else what the status stands for.
+// kindOf is the kind of a refusal: the code that the host names, if it fits the
+// status, else the meaning of the status.
 func kindOf(a answer) problem.Kind {
 	byStatus := problem.Unavailable
 	found := false
@@ -213,8 +213,8 @@ func kindOf(a answer) problem.Kind {
 	return refusalKind(byStatus)
 }
 
-// refusalKind maps the kind of a host's error to its meaning for the caller:
-// the host's internal error is not ours, and what the host calls malformed was
+// refusalKind maps a host's kind to its meaning for the caller: an internal
+// error of the host is not ours, and a request that it calls malformed was
 // refused.
 func refusalKind(k problem.Kind) problem.Kind {
 	switch k {
@@ -226,10 +226,10 @@ func refusalKind(k problem.Kind) problem.Kind {
 	return k
 }
 
-// shownBytes is how much of a host's text goes into an error.
+// shownBytes bounds how much of a host's text an error contains.
 const shownBytes = 300
 
-// shown is the host's text, made harmless for a terminal.
+// shown is the host's text, made safe for a terminal.
 func (a answer) shown() string {
 	s := strings.ToValidUTF8(a.detail, "?")
 	s = strings.Map(func(r rune) rune {

@@ -15,13 +15,13 @@ import (
 )
 
 // Call sends msg to t and returns the verified answer. If a call with the same
-// message is under way, its bytes go out again and its answer is returned; a
-// call under way with another message is given up, which the host may still
-// accept: what became of it comes back in Late.
+// message is under way, its bytes are sent again and its answer is returned. A
+// call under way with another message is given up, although the host may still
+// accept it; its outcome is returned in Late.
 //
-// Errors of kind Pending, Unavailable and Canceled leave the call under way:
-// the same Call resumes it. Conflict names the command that helps. Untrusted
-// says that what came back did not verify; nothing of it was believed.
+// After errors of kind Pending, Unavailable and Canceled the call is under way,
+// and the same Call resumes it. Conflict names the command that helps.
+// Untrusted means that the reply did not verify and was ignored.
 func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Result, error) {
 	return c.with(ctx, t, func(r *run) error {
 		r.calling = true
@@ -32,8 +32,8 @@ func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Resu
 	})
 }
 
-// GiveUp ends the call in hand of t without its outcome: the next Call signs its
-// message again, even the same one. What was signed stays listed, and is asked
+// GiveUp ends the call in hand of t without an outcome: the next Call signs its
+// message again, even the same one. Signed envelopes stay listed and are asked
 // for then.
 func (c *Caller) GiveUp(ctx context.Context, t Target) error {
 	_, err := c.with(ctx, t, func(r *run) error {
@@ -46,8 +46,8 @@ func (c *Caller) GiveUp(ctx context.Context, t Target) error {
 	return err
 }
 
-// begin checks the message and finds out whether it is under way already. The
-// call in hand is told by its idempotency key, which all its envelopes carry.
+// begin checks the message and finds out whether it is under way. All envelopes
+// of the call in hand carry its idempotency key.
 func (r *run) begin(msg *envelope.Message) error {
 	if msg.Role == "" {
 		msg.Role = envelope.RoleUser
@@ -72,20 +72,20 @@ func (r *run) begin(msg *envelope.Message) error {
 	return err
 }
 
-// hold makes e the envelope that the result is about.
+// hold makes e the envelope that the result describes.
 func (r *run) hold(e envelope.Envelope) identity.Hash {
 	r.res.Request, r.res.RequestHash = e, e.Hash()
 	return r.res.RequestHash
 }
 
-// call goes round until the call in hand is decided. Each turn does the first
+// call repeats until the call in hand is decided. Each turn does the first
 // thing that is due, in the order of the model.
 func (r *run) call(ctx context.Context, msg envelope.Message) error {
 	resumed := r.res.Resumed
 	for range maxTurns {
 		var err error
 		switch e := r.st.inHand(); {
-		case r.st.outcome() != nil: // maybe learnt by a run that died before it told
+		case r.st.outcome() != nil: // possibly learnt by a run that ended before reporting it
 			return r.handOver()
 		case r.st.Reset != nil:
 			err = r.finishReset(ctx)
@@ -107,8 +107,8 @@ func (r *run) call(ctx context.Context, msg envelope.Message) error {
 	return r.unresolved(nil)
 }
 
-// sign puts the message into a new envelope for the next place of the chain,
-// and keeps it.
+// sign signs the message for the next position of the chain, and saves the
+// envelope.
 func (r *run) sign(ctx context.Context, msg envelope.Message) error {
 	if r.st.Request.Seq >= envelope.MaxSeq {
 		return problem.New(problem.Conflict, "the chain is at its end: `vacancy call %s --reset`", r.t.Name)
@@ -129,7 +129,7 @@ func (r *run) sign(ctx context.Context, msg envelope.Message) error {
 	return r.save()
 }
 
-// overfull is met when too many envelopes are listed for one number.
+// overfull handles too many listed envelopes for one number.
 func (r *run) overfull(ctx context.Context) error {
 	if r.c.AutoReset {
 		return r.signReset(ctx, time.Time{})
@@ -142,16 +142,17 @@ func (r *run) tooMany() error {
 		len(r.st.Sent)+len(r.st.Live), r.t.Name, r.t.Name, r.t.Name)
 }
 
-// send posts e until something conclusive comes back, and acts on it. before:
-// the host may have seen these bytes in an earlier operation.
+// send posts e until a conclusive reply comes, and acts on it. before: the host
+// may have seen these bytes in an earlier operation.
 func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error {
 	h := r.hold(e)
 	r.sent, r.doubt = r.sent || before, r.doubt || before
 	body := envelope.AppendRequest(nil, nil, &e)
-	failed := false // its store, at some try
+	failed := false // a try failed in the host's store
 	for n, pendings := 0, 0; ; {
 		a, err := r.post(ctx, r.callURLs.send, body)
-		// After that only a word of the host itself tells that it did not accept.
+		// From now on, only the host's own statement shows that it did not
+		// accept.
 		r.doubt = r.doubt || doubtful(a, err) || failed && err == nil && !a.members()
 		failed = failed || err == nil && a.storeFailed()
 		if pointless(err) {
@@ -162,7 +163,7 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 				return r.act(ctx, h, a, v, x, err)
 			}
 		}
-		before = before || !problem.Is(err, problem.Unavailable) // it may be there now
+		before = before || !problem.Is(err, problem.Unavailable) // it may have arrived
 		if a.state == statePending {
 			if r.waited >= r.c.patience() {
 				return r.unresolved(nil)
@@ -181,9 +182,9 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 	}
 }
 
-// doubtful reports whether a target from which a or err came back for a call
-// may have accepted it without our learning that. It has not if nothing was
-// sent or if it refuses; if its store failed, it can be asked (leave).
+// doubtful reports whether the target may have accepted a call although a or
+// err came back. It has not if nothing was sent or it refused; if its store
+// failed, it can be asked (leave).
 func doubtful(a answer, err error) bool {
 	switch {
 	case err != nil:
@@ -196,16 +197,16 @@ func doubtful(a answer, err error) bool {
 	return a.status >= 200 && a.status < 300 || a.status >= 500 && a.status != http.StatusNotImplemented
 }
 
-// storeFailed reports a host's own word that its store failed: before it could
-// accept the call, or after it ran (PROTOCOL §6, steps 4, 7 and 9). The host has
-// done with the request either way.
+// storeFailed reports the host's own statement that its store failed, before it
+// could accept the call or after it ran (PROTOCOL §6, steps 4, 7 and 9). The
+// host is done with the request either way.
 func (a answer) storeFailed() bool {
 	return a.status == problem.Unavailable.Row().Status && a.code == problem.Unavailable.String()
 }
 
-// leave ends the posting of e, which nothing conclusive came of. Where others
-// can be called instead, a host whose store failed is asked once what became of
-// it; unless the host knows, nobody else may get the message.
+// leave ends the posting of e without a conclusive reply. If other vacants can
+// be called instead, a host whose store failed is asked once for the fate of e;
+// nobody else may get the message unless the host knows it.
 func (r *run) leave(ctx context.Context, e envelope.Envelope, h identity.Hash, cause error) error {
 	if r.doubt || !r.sent || r.c.brief == 0 {
 		return r.unresolved(cause)
@@ -220,7 +221,7 @@ func (r *run) leave(ctx context.Context, e envelope.Envelope, h identity.Hash, c
 	return r.unresolved(cause)
 }
 
-// act follows a verdict and saves what came of it. An error ends the call.
+// act follows a verdict and saves the result. An error ends the call.
 func (r *run) act(ctx context.Context, h identity.Hash, a answer, v verdict, x *envelope.Envelope, err error) error {
 	switch {
 	case v == other:
@@ -236,8 +237,8 @@ func (r *run) act(ctx context.Context, h identity.Hash, a answer, v verdict, x *
 	return err
 }
 
-// handOver moves what was learnt into the result. It is kept before: should we
-// die, the same call finds it again, and sends nothing.
+// handOver moves outcomes into the result and saves the state first: after a
+// crash, the same call finds the outcome and sends nothing.
 func (r *run) handOver() error {
 	l := *r.st.outcome()
 	h := r.hold(l.Request)
@@ -260,7 +261,7 @@ func (r *run) handOver() error {
 	return nil
 }
 
-// deliver hands over everything learnt late.
+// deliver hands over all late outcomes.
 func (r *run) deliver() error {
 	if r.st.outcome() != nil {
 		r.st.Job = ""
@@ -270,8 +271,8 @@ func (r *run) deliver() error {
 	return r.save()
 }
 
-// settleOther: the host's tip is another envelope of ours for the same number.
-// Its fate is asked for, never tried by sending it.
+// settleOther handles a host whose tip is another listed envelope with the same
+// number: it asks for that envelope's fate and never sends it again.
 func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.Hash) error {
 	a, err := r.ask(ctx, x, true)
 	if err != nil {
@@ -286,14 +287,16 @@ func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.H
 	case a.noEndpoint():
 		r.lost(x, h)
 	default:
-		// It changed in between, or the host contradicts itself: see again.
+		// The tip changed in between, or the host contradicts itself: look
+		// again.
 		return r.pause(ctx, 0)
 	}
 	return r.save()
 }
 
-// meetMoved: the chain is not where we left it. With AutoReset it is reset;
-// else a person decides, and what is listed is asked for even so.
+// meetMoved handles a chain that was moved by another program. With AutoReset
+// the chain is reset. Otherwise a person decides, and listed envelopes are
+// still asked for.
 func (r *run) meetMoved(ctx context.Context, h identity.Hash, a answer) error {
 	if r.c.AutoReset {
 		return r.signReset(ctx, a.floor)
@@ -329,7 +332,7 @@ func (r *run) post(ctx context.Context, url string, body []byte) (answer, error)
 	return readAnswer(status, reply), nil
 }
 
-// pointless errors of a transport are not mended by trying again.
+// pointless reports transport errors that a retry cannot mend.
 func pointless(err error) bool {
 	return problem.Is(err, problem.TooLarge) || problem.Is(err, problem.Usage)
 }
@@ -340,7 +343,7 @@ func (r *run) pause(ctx context.Context, n int) error {
 	return r.c.wait(ctx, d)
 }
 
-// unclear is the host's own word on why it has nothing conclusive to say.
+// unclear is the host's own explanation for an inconclusive reply.
 func unclear(a answer) error {
 	if a.status == 0 {
 		return nil
@@ -348,8 +351,8 @@ func unclear(a answer) error {
 	return fmt.Errorf("%d %s", a.status, a.shown())
 }
 
-// unresolved ends an operation whose call is still under way. Whatever the
-// cause, the signed bytes are kept.
+// unresolved ends an operation whose call is still under way. The signed bytes
+// are kept in every case.
 func (r *run) unresolved(cause error) error {
 	switch {
 	case errors.Is(cause, context.Canceled):

@@ -15,30 +15,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Caller calls targets on behalf of one identity. Signer, Book and Transport
-// are needed, the rest has defaults. Safe for concurrent use; calls of one
-// target go one after the other.
+// Caller calls targets with one identity. Signer, Book and Transport are
+// required, other fields have defaults. Safe for concurrent use; calls of one
+// target run one after the other.
 type Caller struct {
 	Signer    identity.Signer
 	Book      Book
 	Transport Transport
 	Now       func() time.Time
 	Rand      io.Reader
-	// Wait pauses between tries, or ends early with ctx.
+	// Wait pauses between tries, or returns early when ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
 
-	// AutoReset resets the chain without asking when others have moved it:
-	// for agents and load generators. Without it Call returns a problem of kind
+	// AutoReset resets a chain that others have moved, without asking: for
+	// agents and load generators. Without it, Call returns a problem of kind
 	// Conflict that names the command, and a person decides.
 	AutoReset bool
-	// Tries is how often the same bytes are posted while nothing conclusive
-	// comes back (6). Patience bounds the waiting for a call that is accepted
-	// and not yet answered (45 s, more than a host's deadline and grace).
+	// Tries is how often the same bytes are posted while replies are
+	// inconclusive (6). Patience bounds the wait for an accepted call's answer
+	// (45 s, more than a host's deadline and grace).
 	Tries    int
 	Patience time.Duration
 
-	// brief is Tries for a target that takes nothing, 0 for Tries: there are
-	// others to call.
+	// brief replaces Tries, if not 0, when other vacants can be called instead.
 	brief int
 }
 
@@ -50,48 +49,48 @@ const (
 	firstPause = 200 * time.Millisecond
 	longPause  = 5 * time.Second
 
-	// maxSkew is the largest fault of our clock that is corrected by the
-	// host's word. More is for a person: a lying host must not make us sign
-	// times of its choice.
+	// maxSkew is the largest clock error that is corrected by the host's word.
+	// A larger one is for a person to correct: a lying host must not make us
+	// sign times of its choice.
 	maxSkew = time.Hour
-	// resetSpan is how far off a host's clock, either way, it takes a reset
-	// (PROTOCOL §9).
+	// resetSpan is how far a reset's time may be from a host's clock (PROTOCOL
+	// §9).
 	resetSpan = 300 * time.Second
-	// maxTurns bounds one operation, whatever the host answers.
+	// maxTurns bounds one operation, whatever the host replies.
 	maxTurns = 32
 )
 
-// Result is what an operation came to. It is filled as far as things went when
-// there is an error too.
+// Result is the result of an operation. After an error it holds what was
+// reached.
 type Result struct {
 	Target identity.ID
 
-	Request     envelope.Envelope // the call that was settled, or is under way
+	Request     envelope.Envelope // the call that was settled or is under way
 	RequestHash identity.Hash
-	Resumed     bool // the call was under way already; the same bytes went out
+	Resumed     bool // the call was already under way; the same bytes were sent
 
 	Fate      Fate // empty while it is open
 	Reply     *envelope.Envelope
 	ReplyHash identity.Hash
 	ReplySeq  int64
-	// Bound: the answer names its request under the target's signature.
+	// Bound: the signed answer names its request.
 	Bound bool
-	// Status is the HTTP status of the deciding exchange, 0 if there was none.
+	// Status is the HTTP status of the deciding reply, 0 if there was none.
 	Status int
 
 	Began time.Time     // when the operation began
-	Took  time.Duration // all of it, waiting included
-	Wire  time.Duration // of it, spent in posts
+	Took  time.Duration // in all, including waits
+	Wire  time.Duration // spent in posts
 	Posts int           // requests made
 	Reset bool          // the chain was reset on the way
 
-	// Doubt: the call is not settled, and the target may have accepted it, so
-	// that it may have run or may yet run. After an error without Doubt it has
-	// not, and another vacant can be asked instead.
+	// Doubt: the call is not settled and the target may have accepted it, so it
+	// may run or have run. After an error without Doubt it has not, and another
+	// vacant can be called.
 	Doubt bool
 
-	Late []Late // outcomes of earlier calls, learnt on the way
-	// Unknown says in sentences what could not be learnt.
+	Late []Late // outcomes of earlier calls, learnt in this operation
+	// Unknown lists, in sentences, what could not be learnt.
 	Unknown []string
 }
 
@@ -106,15 +105,15 @@ type run struct {
 	res      *Result
 
 	job            string // the key of the call in hand
-	calling        bool   // it is a Call: what is of the call in hand must be learnt
-	pending        bool   // something asked for is accepted and not answered
-	corrected      bool   // the clock was corrected once already
-	floors         int    // times something was signed again for a floor
+	calling        bool   // it is a Call: the fate of the call in hand must be learnt
+	pending        bool   // an envelope that was asked for is accepted and not answered
+	corrected      bool   // the clock was corrected once
+	floors         int    // how often a floor forced a new signature
 	asked          map[identity.Hash]bool
 	waited         time.Duration
 	sent           bool  // something may have reached the target
-	doubt          bool  // of that, the call in hand, which may have been accepted
-	ignoresReplies error // why an ask went unheard: no more for what is not of this call
+	doubt          bool  // the target may have accepted the call in hand
+	ignoresReplies error // why an ask failed; further asks only for this call
 }
 
 // with runs f on the locked pair of c and t.
@@ -147,8 +146,8 @@ func (c *Caller) with(ctx context.Context, t Target, f func(*run) error) (Result
 	return res, err
 }
 
-// inDoubt reports whether the target may have accepted the call in hand: by an
-// envelope that was posted now, or by one that is still asked for.
+// inDoubt reports whether the target may have accepted the call in hand, by an
+// envelope posted now or one still asked for.
 func (r *run) inDoubt() bool {
 	of := func(e envelope.Envelope) bool { return r.job != "" && e.IdempotencyKey == r.job }
 	return r.doubt || slices.ContainsFunc(r.st.Old, of) || slices.ContainsFunc(r.st.Live, of)
@@ -200,7 +199,7 @@ func (c *Caller) patience() time.Duration {
 	return c.Patience
 }
 
-// apart is the n-th pause between tries, n from 0.
+// apart is the n-th pause between tries, from 0.
 func apart(n int) time.Duration {
 	if n > 4 {
 		return longPause
@@ -208,8 +207,8 @@ func apart(n int) time.Duration {
 	return min(firstPause<<n, longPause)
 }
 
-// save makes the state durable. After an error the operation must end: what is
-// in memory is not what is kept.
+// save makes the state durable. After an error the operation must end, because
+// memory and storage differ.
 func (r *run) save() error {
 	if err := r.session.Save(r.st); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the state of the calls to %s could not be kept", r.t.Name)

@@ -7,8 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 )
 
-// Policy says how good a choice m is among so many matches of one search. Of
-// equals the one that stands first in the search is chosen.
+// Policy rates a match among the matches of a search. Of equal ratings the
+// first in search order is chosen.
 type Policy func(m *Match, among int) float64
 
 // ByUCB is the default Policy: the capped upper confidence bound of a vacant's
@@ -20,7 +20,7 @@ func ByUCB(m *Match, among int) float64 {
 	if s == nil && m.Score > 0 {
 		s = assumed(m.Score)
 	}
-	// Without weights of ours there is nothing to refuse.
+	// Without weights there is no error.
 	v, _ := reputation.CappedUCB(s, nil, among)
 	if m.Rank > 0 {
 		v *= 0.5 + 0.5*min(m.Rank/(0.5+0.5*m.Score), 1)
@@ -28,12 +28,12 @@ func ByUCB(m *Match, among int) float64 {
 	return v
 }
 
-// assumedReviews is the evidence that a score stands for where a registry tells
-// nothing else, as the reference's do not: few enough to leave the score in
-// doubt, many enough to set its vacant apart from one that nobody tried.
+// assumedReviews is the number of reviews that a bare score is assumed to rest
+// on, if a registry reports nothing else: few enough to leave the score in
+// doubt, many enough to distinguish it from an untried vacant.
 const assumedReviews = 10
 
-// assumed is a state whose score is score, as near as reviews make it.
+// assumed returns a state whose score is nearest to score.
 func assumed(score float64) *reputation.State {
 	var s reputation.State
 	good := min(max((score*(assumedReviews+2)-1)/assumedReviews, 0), 1) * assumedReviews
@@ -45,7 +45,7 @@ func assumed(score float64) *reputation.State {
 }
 
 // ByScore is the reference's Policy: the mean of all five dimensions, or of the
-// three that a registry tells; 0 if never reviewed.
+// three that a registry reports; 0 without reviews.
 func ByScore(m *Match, _ int) float64 {
 	if m.Reputation != nil {
 		return m.Reputation.Score()
@@ -53,14 +53,14 @@ func ByScore(m *Match, _ int) float64 {
 	return m.Score
 }
 
-// Choice is a match with how good a choice it is.
+// Choice is a match and its rating.
 type Choice struct {
 	Match
 	Value float64
 }
 
 // Choose orders matches, best first. Outdated cards come last: their endpoint
-// may belong to somebody else now, who would read the message.
+// may belong to somebody else by now.
 func Choose(p Policy, matches []Match) []Choice {
 	if p == nil {
 		p = ByUCB

@@ -16,28 +16,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Client finds vacants by capability and calls them; it is what programs
-// import. Finding needs Registries, calling needs a Caller (its Transport is
-// used by Call only; matches are called by Route). Other fields have defaults.
-// A registry sees searches, but no message and no caller. Safe for concurrent
+// Client finds vacants by capability and calls them; programs import it.
+// Finding needs Registries, calling needs a Caller (its Transport is used by
+// Call only; matches are called by Route). Other fields have defaults. A
+// registry learns searches, but no message and no caller. Safe for concurrent
 // use.
 type Client struct {
 	Caller     *Caller
 	Registries []*registryclient.Client
-	// Policy chooses among matches; ByUCB if nil.
+	// Policy rates matches; ByUCB if nil.
 	Policy Policy
-	// Memory is kept for the next run. nil: Caller.Book if it is a Memory, else
-	// what this Client remembers ends with it.
+	// Memory persists what later runs need. nil: Caller.Book if it is a Memory,
+	// else nothing persists.
 	Memory Memory
-	// Route chooses what carries a call to a match's endpoint; Personal if nil.
+	// Route chooses the transport to a match's endpoint; Personal if nil.
 	Route Route
-	// SearchTime bounds the answer of one registry (10 s).
+	// SearchTime bounds one registry's answer (10 s).
 	SearchTime time.Duration
-	// MostTried bounds the vacants that one CallCapability tries (5).
+	// MostTried bounds the vacants tried by one CallCapability (5).
 	MostTried int
 
 	mu       sync.Mutex
-	routes   map[string]int // the search route that each registry has
+	routes   map[string]int // the search route that each registry supports
 	personal Route
 	own      volatile
 }
@@ -47,14 +47,14 @@ const (
 	DefaultSearchTime = 10 * time.Second
 	DefaultMostTried  = 5
 
-	// briefTries is how often a vacant that takes nothing is tried before the
-	// next one is.
+	// briefTries is how often an unavailable vacant is tried before the next
+	// one.
 	briefTries = 3
-	// endTime is how long what is decided may take to be kept.
+	// endTime bounds saving a decided call.
 	endTime = 5 * time.Second
 )
 
-// volatile is a Memory that ends with its Client.
+// volatile is a Memory that does not persist.
 type volatile struct {
 	mu sync.Mutex
 	m  Remembered
@@ -79,7 +79,7 @@ func (c *Client) memory() Memory {
 	return &c.own
 }
 
-// self is who calls; zero for who only searches.
+// self is the caller's id; zero for a client that only searches.
 func (c *Client) self() identity.ID {
 	if c.Caller == nil {
 		return identity.ID{}
@@ -106,26 +106,26 @@ func (c *Client) searchTime() time.Duration {
 	return c.SearchTime
 }
 
-// Outcome is what a CallCapability came to. The Result is that of the vacant
-// chosen last.
+// Outcome is the result of CallCapability. Result is that of the last vacant
+// called.
 type Outcome struct {
 	Result
 	Chosen  Match
-	Choices []Choice // all matches, in the order in which they are tried
-	Tried   []Try    // those that were tried before Chosen, and why they did not answer
+	Choices []Choice // all matches, in the order of trying
+	Tried   []Try    // vacants tried before Chosen, and why they did not answer
 	Found   Found
 }
 
-// Try is a vacant that was tried in vain.
+// Try is an unsuccessful call of a match.
 type Try struct {
 	ID     identity.ID
 	URL    string
-	Status int // 0 if nothing came back
+	Status int // 0 without a reply
 	Err    error
 }
 
-// Call calls a target that the caller knows, and notes its card. The Freshness
-// says how that stands to the one of the last call.
+// Call calls a known target and records its card. The Freshness compares the
+// card with that of the last call.
 func (c *Client) Call(ctx context.Context, t Target, msg envelope.Message) (Result, Freshness, error) {
 	fresh := FirstSeen
 	if t.Card != nil {
@@ -141,7 +141,7 @@ func (c *Client) Call(ctx context.Context, t Target, msg envelope.Message) (Resu
 	return res, fresh, err
 }
 
-// note remembers a card that is about to be used.
+// note records a card before it is used.
 func (c *Client) note(ctx context.Context, used *card.Card) (fresh Freshness, err error) {
 	h := used.Hash()
 	err = c.memory().Change(ctx, c.self(), func(m *Remembered) bool {
@@ -152,10 +152,10 @@ func (c *Client) note(ctx context.Context, used *card.Card) (fresh Freshness, er
 }
 
 // CallCapability finds vacants by q, chooses one by the Policy and calls it. If
-// it is unavailable (closed, asleep, busy, not paid, not there) the next one is
-// called; never while it may have accepted the call, which could then run twice.
-// Such a question is open: asked again it goes to the same vacant, as the same
-// call. Nobody found is NotFound.
+// it is unavailable (closed, asleep, busy, not paid, unknown) the next one is
+// called, but never while a vacant may have accepted the call, which could then
+// run twice. Such a question is open: asking it again calls the same vacant
+// with the same call. NotFound means that no vacant was found.
 func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Message) (Outcome, error) {
 	price := int64(-1)
 	if q.MaxPrice != nil {
@@ -171,7 +171,7 @@ func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Messa
 	})
 }
 
-// nobody is the error of a search without usable matches. It names what was
+// nobody is the error of a search without usable matches. It says what was
 // found and why it is unusable.
 func nobody(q Query, f Found) error {
 	if len(f.Dropped) == 0 {
@@ -181,9 +181,9 @@ func nobody(q Query, f Found) error {
 		q.Words, len(f.Dropped), f.Dropped[0].Reason)
 }
 
-// CallChosen calls the best of the choices that choose comes to, as
-// CallCapability does. Where the same message is under way already from an
-// earlier CallChosen, nothing is chosen again.
+// CallChosen calls the best of the choices that choose returns, like
+// CallCapability. If the same message is under way from an earlier CallChosen,
+// nothing is chosen again.
 func (c *Client) CallChosen(ctx context.Context, msg envelope.Message, choose func() ([]Choice, error)) (Outcome, error) {
 	return c.put(ctx, "chosen", msg, func() (Outcome, error) {
 		choices, err := choose()
@@ -203,7 +203,7 @@ func (c *Client) put(ctx context.Context, name string, msg envelope.Message, cho
 	if err := msg.Check(); err != nil {
 		return Outcome{}, err
 	}
-	// Who asks the same again means the same call.
+	// The same question means the same call.
 	question := identity.Sum((&envelope.Envelope{Payload: msg}).AppendSigning([]byte(name + "\x1f")))
 	open, err := c.underWay(ctx, question)
 	if err != nil {
@@ -219,7 +219,7 @@ func (c *Client) put(ctx context.Context, name string, msg envelope.Message, cho
 	return out, err
 }
 
-// underWay is the vacant that a question went to, if that is open.
+// underWay returns the vacant of an open question.
 func (c *Client) underWay(ctx context.Context, question identity.Hash) ([]Choice, error) {
 	var o OpenCall
 	var found bool
@@ -243,7 +243,8 @@ func (c *Client) underWay(ctx context.Context, question identity.Hash) ([]Choice
 	return []Choice{{Match: m}}, err
 }
 
-// tryAll calls one after the other until one answers, or may have accepted.
+// tryAll calls one match after the other until one answers or may have
+// accepted.
 func (c *Client) tryAll(ctx context.Context, question identity.Hash, out *Outcome, msg envelope.Message) error {
 	most := c.MostTried
 	if most == 0 {
@@ -266,9 +267,9 @@ func (c *Client) tryAll(ctx context.Context, question identity.Hash, out *Outcom
 	return problem.Wrap(problem.Of(failed).Kind, failed, "%d vacants were tried and none is available; the last: %s", len(out.Tried)+1, problem.Of(failed).Text())
 }
 
-// elsewhere reports that another vacant may be called after a call that came to
-// err: this one is unavailable, and did not accept it. What a vacant accepted,
-// ran and could not answer is decided, too.
+// elsewhere reports whether another vacant may be called after res and err:
+// this one is unavailable and did not accept. A call that was accepted and
+// failed is decided, too.
 func elsewhere(res Result, err error) bool {
 	if res.Doubt || problem.Is(err, problem.Canceled) {
 		return false
@@ -285,8 +286,8 @@ func elsewhere(res Result, err error) bool {
 	}, res.Status)
 }
 
-// callMatch calls one match and keeps the question open as long as its outcome
-// is.
+// callMatch calls one match and keeps the question open until its outcome is
+// known.
 func (c *Client) callMatch(ctx context.Context, question identity.Hash, m Match, msg envelope.Message) (Result, error) {
 	self := c.self()
 	if err := c.memory().Change(ctx, self, func(r *Remembered) bool {
@@ -308,10 +309,10 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m Match,
 		}
 	}
 	if err != nil && res.Doubt {
-		return res, err // open
+		return res, err // still open
 	}
-	// Decided: neither the call nor the question is under way any more. Whether
-	// the caller still waits does not matter to that.
+	// Decided: call and question are no longer under way, even if the caller
+	// stopped waiting.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	var left error
@@ -323,7 +324,7 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m Match,
 		return true
 	}))
 	if left != nil {
-		// What is decided stays so: the same question asks the same vacant again.
+		// A decided question that stays recorded calls the same vacant again.
 		res.Unknown = append(res.Unknown, fmt.Sprintf("that the call is decided could not be kept: %v", left))
 	}
 	return res, err

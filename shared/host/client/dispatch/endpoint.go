@@ -12,12 +12,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// endpointURLs are where the endpoint of a card may take calls, the likeliest
-// first. The reference posts to the endpoint verbatim in one half of its code
-// and appends the path of the message handler in the other (PROTOCOL §23 C4), so cards
-// have either form: one that ends in the handler's path is posted to as it is, one
-// without a path or with that of a vacant of a host like ours gets it appended,
-// and any other is tried as it is first.
+// endpointURLs lists the URLs at which a card's endpoint may take calls,
+// likeliest first. The reference posts to the endpoint verbatim in one half of
+// its code and appends the message path in the other (PROTOCOL §23 C4), so
+// cards have either form. An endpoint that ends in the message path is used as
+// it is. The path is appended to one without a path or with the path of a
+// vacant. Any other endpoint is tried as it is first.
 func endpointURLs(endpoint string) ([]string, error) {
 	u, err := parseURL(endpoint)
 	if err != nil {
@@ -38,16 +38,15 @@ func endpointURLs(endpoint string) ([]string, error) {
 	return []string{endpoint, whole}, nil
 }
 
-// Route chooses what carries a call to the vacant of a card that a registry
-// sent and that verified, at the card's endpoint. The error says why there may
-// be no call. Safe for concurrent use.
+// Route chooses the transport to a verified card's endpoint from a registry. An
+// error says why the vacant may not be called. Safe for concurrent use.
 type Route func(registry string, callee *card.Card) (Transport, error)
 
-// Personal is the Route of a person's own machine. An endpoint in a registry's
-// answer is a stranger's choice, so a call goes over HTTPS and through outbound,
-// into no network of this machine's. Two exceptions, for registries that are the
-// person's own: what is on this machine may be called if the registry is, and
-// what has the registry's own scheme, host and port may be called like it.
+// Personal is the Route of a person's own machine. A stranger chose the
+// endpoint in a registry's answer, so calls use HTTPS through outbound, which
+// reaches no private network. There are two exceptions for a person's own
+// registries: an endpoint on this machine may be called if the registry is on
+// it, and one with the registry's scheme, host and port like the registry.
 func Personal(timeout time.Duration) Route {
 	near := NewHTTP(HTTPOptions{Timeout: timeout})
 	far := Guarded{outbound.New(outbound.Options{Timeout: timeout}).As(outbound.Itself())}
@@ -70,7 +69,7 @@ func Personal(timeout time.Duration) Route {
 }
 
 // Hosts is the Route of a hosted vacant: HTTPS through the host's outbound
-// client, whose guard is told caller and callee.
+// client, whose guard gets caller and callee.
 func Hosts(c *outbound.Client, caller identity.ID) Route {
 	return func(_ string, callee *card.Card) (Transport, error) {
 		e, err := parseURL(callee.Endpoint)
@@ -88,8 +87,8 @@ func overTLS(e *url.URL) error {
 	return nil
 }
 
-// onThisMachine reports whether a URL's host is this machine by itself, not by
-// what a name server says.
+// onThisMachine reports whether a URL's host is this machine by its literal
+// form, without asking a name server.
 func onThisMachine(u *url.URL) bool {
 	ip, err := netip.ParseAddr(u.Hostname())
 	return IsLocalhost(u.Hostname()) || err == nil && ip.Unmap().IsLoopback()

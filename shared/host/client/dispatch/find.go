@@ -17,17 +17,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Query is what is looked for. A registry that has the reference's routes only
-// is asked for one of the words, and the rest is done here; there Family is what
-// the publisher claims, and a Tag finds nothing, for want of listings.
+// Query describes the vacants to find. A registry with only the reference's
+// routes is asked for one of the words, and the rest is filtered here; there
+// Family is the publisher's claim, and a Tag finds nothing, because listings
+// are missing.
 type Query = registryclient.Query
 
-// Found is what a search came to.
+// Found is the result of a search.
 type Found struct {
 	Matches []Match   // in the registry's order; of several registries by rank
-	Dropped []Dropped // what was sent and is not used
-	Failed  []error   // registries that did not answer
-	Next    string    // the cursor of the next page, with one registry; "" after the last
+	Dropped []Dropped // results that are not used
+	Failed  []error   // errors of registries
+	Next    string    // cursor of the next page, with one registry; "" after the last
 }
 
 // Bounds of a search.
@@ -36,8 +37,8 @@ const (
 	maxLimit     = 100
 )
 
-// Search asks the registries, which learn what is looked for and nothing of the
-// caller, and verifies what they find. It fails if all of them do.
+// Search asks the registries and verifies their matches. Registries learn the
+// query and nothing of the caller. It fails only if all registries fail.
 func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
 	local, err := localQuery(q)
 	if err != nil {
@@ -71,7 +72,7 @@ func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
 	return found, nil
 }
 
-// localQuery is q as it is checked here, before any registry sees it.
+// localQuery checks q before any registry gets it.
 func localQuery(q Query) (search.Query, error) {
 	words, err := search.ParseWords(q.Words)
 	if err != nil {
@@ -90,7 +91,7 @@ func usage(err error) error {
 	return problem.Wrap(problem.Usage, nil, "%s", problem.Of(err).Text())
 }
 
-// page is what one registry sent, judged.
+// page is one registry's judged result.
 type page struct {
 	matches []Match
 	dropped []Dropped
@@ -98,7 +99,7 @@ type page struct {
 	err     error
 }
 
-// page asks one registry, in its time.
+// page asks one registry, within SearchTime.
 func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, local search.Query) page {
 	ctx, cancel := context.WithTimeout(ctx, c.searchTime())
 	defer cancel()
@@ -116,7 +117,7 @@ func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, lo
 	seen := map[identity.ID]bool{}
 	for i := range sent.Matches {
 		m := &sent.Matches[i]
-		// More than was asked for is not read: each costs a verification.
+		// Matches beyond the limit are not read: each costs a verification.
 		if i == maxLimit {
 			drop(m.ID, problem.New(problem.Untrusted, "%d more matches than were asked for", len(sent.Matches)-i))
 			break
@@ -145,7 +146,7 @@ func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, lo
 	return out
 }
 
-// merge puts pages together.
+// merge merges pages.
 func merge(pages []page) Found {
 	var found Found
 	for _, p := range pages {
@@ -163,8 +164,8 @@ func merge(pages []page) Found {
 	return found
 }
 
-// once keeps each vacant once. Of two cards the one that was never seen is
-// newer than the one that was, and that than the one it replaced.
+// once keeps each vacant once. Of two cards, an unseen one is newer than a seen
+// one, and a seen one newer than one it replaced.
 func (f *Found) once() {
 	newest := map[identity.ID]Match{}
 	for _, m := range f.Matches {
@@ -188,7 +189,7 @@ func (f *Found) once() {
 
 func age(f Freshness) int { return slices.Index([]Freshness{Changed, Same, FirstSeen, Outdated}, f) }
 
-// freshen tells of each match whether its card is the one seen last.
+// freshen sets each match's Freshness.
 func (c *Client) freshen(ctx context.Context, matches []Match) error {
 	return c.memory().Change(ctx, c.self(), func(m *Remembered) bool {
 		for i := range matches {
@@ -198,16 +199,16 @@ func (c *Client) freshen(ctx context.Context, matches []Match) error {
 	})
 }
 
-// The search routes that a registry may have, in the order they are tried.
+// Search routes of a registry, in the order of trying.
 const (
 	routeOurs      = iota // GET /v1/search
-	routeSDK              // GET /v1/search_capability, which the reference's SDK asks for
+	routeSDK              // GET /v1/search_capability, which the reference's SDK uses
 	routeReference        // POST /v1/query_capability, which the reference has (PROTOCOL §23 C2)
 	searchRoutes
 )
 
-// ask asks a registry by the best route that it has. ours: it did all that q
-// asks for.
+// ask uses the best search route that a registry has. ours: the registry
+// applied the whole query.
 func (c *Client) ask(ctx context.Context, r *registryclient.Client, q Query, local search.Query) (p registryclient.Page, ours bool, err error) {
 	known := c.knownRoute(r.URL)
 	for i := range searchRoutes {
@@ -231,7 +232,7 @@ func askBy(ctx context.Context, r *registryclient.Client, route int, q Query, lo
 	if q.Cursor != "" {
 		return registryclient.Page{}, problem.New(problem.Usage, "its search has one page only")
 	}
-	// What is done here may drop most of what is sent.
+	// Filtering here may drop most results.
 	limit := local.Limit
 	if len(local.Words) > 1 || q.Tag != "" || q.MaxPrice != nil || q.MinReputation > 0 {
 		limit = maxLimit
@@ -243,7 +244,7 @@ func askBy(ctx context.Context, r *registryclient.Client, route int, q Query, lo
 	return r.QueryCapability(ctx, escaped(word), q.Family, limit)
 }
 
-// lacks reports that a registry has no such route.
+// lacks reports that a registry does not have a route.
 func lacks(err error) bool {
 	var s *registryclient.StatusError
 	return errors.As(err, &s) && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}, s.Status)
@@ -258,8 +259,8 @@ func longest(words []string) (best string) {
 	return best
 }
 
-// escaped is a word as it stands in the JSON that the reference searches: what
-// is not ASCII is escaped there, and found only so.
+// escaped is a word as the reference's search needs it: non-ASCII characters
+// are JSON-escaped there.
 func escaped(word string) string {
 	return strings.Trim(string(canon.AppendStringA(nil, word)), `"`)
 }

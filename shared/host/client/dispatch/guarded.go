@@ -10,12 +10,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Guarded is the Transport to endpoints that a stranger chose: it goes through
-// outbound, which opens no connection into the network that we run in. A host
-// reaches nothing else. Who acts is Client's. Safe for concurrent use.
+// Guarded is the Transport to endpoints that a stranger chose. It uses
+// outbound, which connects to no private network; hosts use nothing else.
+// Client determines who acts. Safe for concurrent use.
 type Guarded struct{ Client outbound.Acting }
 
-// Post implements Transport. What outbound refuses to dial was not sent.
+// Post implements Transport. A request that outbound refuses to dial was not
+// sent.
 func (g Guarded) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {
 	r, err := g.Client.Do(ctx, outbound.Request{
 		Method: http.MethodPost, URL: url, Body: body,
@@ -32,14 +33,14 @@ func (g Guarded) Post(ctx context.Context, url string, body []byte) (int, []byte
 	return r.Status, r.Body, err
 }
 
-// undialled gives err the kind that Transport promises: outbound says
-// Unavailable, too, of a connection that broke with the request on it.
+// undialled gives err the kind that Transport documents: outbound also returns
+// Unavailable for a connection that broke after the request was sent.
 func undialled(err error) error {
 	kind := problem.Deadline
 	var op *net.OpError
 	var name *net.DNSError
 	if errors.As(err, &name) || errors.As(err, &op) && op.Op == "dial" || problem.Is(err, problem.Untrusted) {
-		kind = problem.Unavailable // Untrusted: the certificate, before the request
+		kind = problem.Unavailable // Untrusted: the certificate was refused, before the request
 	}
 	return problem.Wrap(kind, err, "%s", problem.Of(err).Text())
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// HTTP is the Transport and Getter of a person's own machine, and what carries
-// requests to a registry of their choice. It follows no redirect, bounds time
-// and size, and reaches loopback and private addresses: whom to call is the
-// person's choice here, not a stranger's. Where a stranger chose, as in the
-// answers of a registry, Guarded is used. Safe for concurrent use.
+// HTTP is the Transport and Getter of a person's own machine, also for requests
+// to registries of their choice. It follows no redirect, bounds time and size,
+// and reaches loopback and private addresses, because the person chooses whom
+// to call. Where a stranger chooses, as in a registry's answer, use Guarded.
+// Safe for concurrent use.
 type HTTP struct {
 	client *http.Client
 }
 
-// HTTPOptions tune an HTTP. Zero means the default.
+// HTTPOptions configure an HTTP. Zero means the default.
 type HTTPOptions struct {
 	// Timeout bounds one exchange (60 s, above every host's deadline).
 	Timeout time.Duration
-	// Idle is how many connections to one host are kept open (2).
+	// Idle is the number of idle connections to one host (2).
 	Idle int
 }
 
@@ -51,7 +51,7 @@ func NewHTTP(o HTTPOptions) *HTTP {
 			ForceAttemptHTTP2:      true,
 			MaxResponseHeaderBytes: 64 << 10,
 		},
-		// A redirect could lead the signed bytes to a host of another's choice.
+		// A redirect could send the signed bytes to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -68,8 +68,8 @@ func (h *HTTP) Get(ctx context.Context, url string) (int, []byte, error) {
 	return r.Status, r.Body, err
 }
 
-// Do carries any request, in outbound's terms and with the errors of Post.
-// MaxReply is the bound of this reply's body, that of an answer if it is 0.
+// Do sends any request, in outbound's terms and with the errors of Post.
+// MaxReply bounds the reply; 0 means the bound of an answer.
 func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
@@ -104,8 +104,8 @@ func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, erro
 	return outbound.Reply{Status: res.StatusCode, Header: res.Header, Body: b}, nil
 }
 
-// exchangeError tells what never left this machine, which is Unavailable, from
-// what may have arrived.
+// exchangeError distinguishes requests that never left this machine
+// (Unavailable) from those that may have arrived.
 func exchangeError(req *http.Request, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {

@@ -10,22 +10,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// verdict is a row of the table PROTOCOL §16: what an answer means
-// for the envelope that was sent.
+// verdict is a row of the table in PROTOCOL §16: what a reply means for the
+// envelope that was sent.
 type verdict int
 
 const (
-	again   verdict = iota // nothing conclusive, or still pending: the same bytes again
-	done                   // the call is decided and settled; the error says how if there is no answer
-	other                  // another listed envelope was accepted: ask for it, settle it
+	again   verdict = iota // inconclusive or pending: send the same bytes again
+	done                   // the call is decided and settled; without an answer, the error says how
+	other                  // another listed envelope was accepted: ask for it and settle it
 	resign                 // sign again: for the host's clock, for a floor, or because an earlier call was settled
-	moved                  // others have moved the chain: reset
-	refused                // the call was not accepted; the error says why
+	moved                  // others moved the chain: reset
+	refused                // not accepted; the error says why
 )
 
-// judge applies an answer to the state: to envelope e with hash h, which may
-// have reached the host before (then a word of "taken" is about itself). What
-// it changes must be saved. x is the envelope to ask for with other.
+// judge applies a reply to the state: for envelope e with hash h, which may
+// have reached the host before (then "taken" may be about itself). The caller
+// must save the state. x is the envelope to ask for with other.
 func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool) (v verdict, x *envelope.Envelope, err error) {
 	r.res.Status = a.status
 	switch {
@@ -45,9 +45,9 @@ func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool)
 	case !a.now.IsZero():
 		return r.clock(h, a)
 	}
-	// Not accepted now. It stays listed: a copy may still be on its way.
-	// Where a question may have been accepted before, it stays in hand as well:
-	// signed again it would be another call.
+	// Not accepted now. It stays listed, because a copy may still arrive. A
+	// question that may have been accepted before stays in hand as well: signed
+	// again, it would be another call.
 	if e.IdempotencyKey == r.st.Job && !(r.c.brief > 0 && r.inDoubt()) {
 		r.st.Job = ""
 	}
@@ -61,7 +61,7 @@ func (r *run) httpStatus(a answer) string {
 	return fmt.Sprintf(" (%d)", a.status)
 }
 
-// answered: 200 with an answer in it.
+// answered handles 200 with an answer.
 func (r *run) answered(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
 	reply, err := envelope.DecodeResponse(a.body)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *run) answered(e envelope.Envelope, h identity.Hash, a answer) (verdict,
 	return r.take(e, h, &reply, r.st.nextNamed(h) != nil)
 }
 
-// stored: the answer to an envelope that was accepted before.
+// stored handles the answer to an envelope that was accepted before.
 func (r *run) stored(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
 	current := a.current(e.Seq, h) && r.st.nextNamed(h) != nil
 	if a.reply != nil {
@@ -88,7 +88,7 @@ func (r *run) stored(e envelope.Envelope, h identity.Hash, a answer) (verdict, *
 			return refused, nil, problem.New(problem.Untrusted, "the host says that the call was answered by number %d; %d is next", a.replySeq, want)
 		}
 		r.st.settle(Point{e.Seq, h}, &Point{a.replySeq, a.replyHash})
-		r.st.Bound = true // only hosts that bind keep answers
+		r.st.Bound = true // only hosts that bind answers keep them
 	} else {
 		r.outside(h)
 	}
@@ -96,7 +96,7 @@ func (r *run) stored(e envelope.Envelope, h identity.Hash, a answer) (verdict, *
 	return done, nil, nil
 }
 
-// take believes an answer or refuses it. Outside the chain it is only kept:
+// take accepts or refuses an answer. An answer outside the chain is only kept:
 // others have moved the chain on.
 func (r *run) take(e envelope.Envelope, h identity.Hash, reply *envelope.Envelope, current bool) (verdict, *envelope.Envelope, error) {
 	p, err := r.st.verify(reply, h)
@@ -125,21 +125,22 @@ func (r *run) take(e envelope.Envelope, h identity.Hash, reply *envelope.Envelop
 
 func (r *run) unanswered(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
 	if a.current(e.Seq, h) && r.st.nextNamed(h) != nil {
-		r.st.settle(Point{e.Seq, h}, nil) // the response chain stands
+		r.st.settle(Point{e.Seq, h}, nil) // the response chain does not move
 	} else {
 		r.outside(h)
 	}
 	detail := a.shown()
 	if a.detail == "" || a.conflict() || a.status != 0 && a.status < 500 {
-		// An ask gives no reason, and a resend's is why it was not taken again.
+		// An ask gives no reason, and a resend's reason is about the resend.
 		detail = "it failed, or took too long"
 	}
 	r.tell(Late{Request: e, Fate: Unanswered, Detail: detail})
 	return done, nil, nil
 }
 
-// outside closes the envelope with hash h without a place in our chain: it was
-// accepted, and others have moved the chain since, or it is of an earlier epoch.
+// outside closes the envelope with hash h without a position in our chain: it
+// was accepted, but others moved the chain since, or it belongs to an earlier
+// epoch.
 func (r *run) outside(h identity.Hash) {
 	if r.st.nextNamed(h) != nil {
 		r.st.retire(h)
@@ -149,12 +150,12 @@ func (r *run) outside(h identity.Hash) {
 	}
 }
 
-// tell notes an outcome, to be handed over.
+// tell records an outcome to hand over.
 func (r *run) tell(l Late) {
 	r.st.Late = append(r.st.Late[:len(r.st.Late):len(r.st.Late)], l)
 }
 
-// conflict: 409 for an envelope that is not known as accepted.
+// conflict handles 409 for an envelope that is not known as accepted.
 func (r *run) conflict(e envelope.Envelope, h identity.Hash, a answer, before bool) (verdict, *envelope.Envelope) {
 	if a.tip != nil {
 		if x := r.st.nextNamed(*a.tip); x != nil {
@@ -177,8 +178,8 @@ func (r *run) conflict(e envelope.Envelope, h identity.Hash, a answer, before bo
 	return moved, nil
 }
 
-// taken is the one envelope that a host of the reference can mean when it says
-// that the number of e is used up; nil if that cannot be told.
+// taken returns the envelope that a reference host means when it says that the
+// number of e is taken; nil if it could be several.
 func (r *run) taken(e envelope.Envelope, h identity.Hash, before bool) *envelope.Envelope {
 	if r.st.Bound {
 		return nil // this host would say more
@@ -197,8 +198,8 @@ func (r *run) taken(e envelope.Envelope, h identity.Hash, before bool) *envelope
 	return found[0]
 }
 
-// lost settles x, which was accepted by a host that cannot say what it
-// answered (PROTOCOL §23 A5). h is the hash of the envelope in hand.
+// lost settles x, which a host accepted that cannot return its answer (PROTOCOL
+// §23 A5). h is the hash of the envelope in hand.
 func (r *run) lost(x envelope.Envelope, h identity.Hash) (verdict, *envelope.Envelope) {
 	xh := x.Hash()
 	r.st.settle(Point{x.Seq, xh}, nil)
@@ -211,7 +212,7 @@ func (r *run) lost(x envelope.Envelope, h identity.Hash) (verdict, *envelope.Env
 	return resign, nil
 }
 
-// clock: the host says that the envelope is signed ahead of its clock.
+// clock handles a host that says the envelope is signed ahead of its clock.
 func (r *run) clock(h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
 	r.st.ahead(h)
 	if err := r.setClock(a.now); err != nil {
@@ -220,7 +221,7 @@ func (r *run) clock(h identity.Hash, a answer) (verdict, *envelope.Envelope, err
 	return resign, nil, nil
 }
 
-// setClock takes the host's clock for ours, once in an operation.
+// setClock adopts the host's clock, once in an operation.
 func (r *run) setClock(host time.Time) error {
 	now := r.c.now()
 	skew := host.Sub(now)

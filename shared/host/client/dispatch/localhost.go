@@ -14,22 +14,22 @@ import (
 // dialTime bounds one connection attempt.
 const dialTime = 10 * time.Second
 
-// loopback are the addresses of localhost, in the order they are tried.
+// loopback lists the addresses of localhost in the order of trying.
 var loopback = [...]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
 // IsLocalhost reports whether a host name is localhost or ends in ".localhost".
-// Such names mean this machine whatever DNS answers (RFC 6761 section 6.3).
+// Such names mean this machine, whatever DNS answers (RFC 6761 section 6.3).
 func IsLocalhost(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// Loopback lists the addresses that a name of IsLocalhost has.
+// Loopback lists the addresses of a name that IsLocalhost accepts.
 func Loopback() []netip.Addr { return loopback[:] }
 
-// Dial connects to addr, host:port, as a person's own machine does: to any
-// address, and with names of IsLocalhost at loopback, which Go's resolver does
-// not know. A host uses outbound instead. It fits http.Transport's DialContext.
+// Dial connects to addr, host:port, from a person's own machine: to any
+// address, and for IsLocalhost names to loopback, which Go's resolver does not
+// know. A host uses outbound instead. It fits http.Transport's DialContext.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTime}
 	host, port, err := net.SplitHostPort(addr)
@@ -47,8 +47,8 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return nil, failed
 }
 
-// Proxy is http.ProxyFromEnvironment, which passes by localhost, but for all
-// names of IsLocalhost: a proxy elsewhere would look for them on itself.
+// Proxy is http.ProxyFromEnvironment, but bypasses the proxy for all
+// IsLocalhost names: a proxy would look for them on itself.
 func Proxy(r *http.Request) (*url.URL, error) {
 	if IsLocalhost(r.URL.Hostname()) {
 		return nil, nil

@@ -13,40 +13,40 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Match is a vacant that a registry found, whose card verified and whose
-// endpoint may be called. All but Card, and a Listing that is Signed, is the
-// registry's word.
+// Match is a vacant found by a registry, with a verified card and an endpoint
+// that may be called. All other fields are the registry's word, except a Signed
+// Listing.
 type Match struct {
 	ID       identity.ID
 	Card     card.Card
 	CardHash identity.Hash
-	URL      string // that takes its calls
-	Registry string // that found it
+	URL      string // where it takes calls
+	Registry string // the registry that found it
 
-	State      lifecycle.State   // "" if not told
-	Score      float64           // 0 to 1, mean of three dimensions; 0: never reviewed
-	Reputation *reputation.State // nil if not told
+	State      lifecycle.State   // "" if not reported
+	Score      float64           // 0 to 1, mean of three dimensions; 0: no reviews
+	Reputation *reputation.State // nil if not reported
 	Rank       float64           // 0 to 1, of the query
 	Listing    *listing.Listing  // nil if there is none
-	Signed     bool              // Listing is signed by the vacant itself
-	Declared   []string          // claimed when it was published, by nobody in particular
+	Signed     bool              // Listing is signed by the vacant
+	Declared   []string          // unsigned claims of the publisher
 	Family     string            // claimed
 
 	Freshness Freshness // of Card
 
-	others []string // URLs to try where URL has no handler
+	others []string // URLs to try if URL has no handler
 	route  Transport
 }
 
-// Dropped is a match that is not used, and why.
+// Dropped is a match that is not used.
 type Dropped struct {
 	ID       identity.ID `json:"vacant_id"`
 	Registry string      `json:"registry"`
 	Reason   string      `json:"reason"`
 }
 
-// judge makes a Match of what a registry sent, or says why it is none. One bad
-// match takes no other with it (PROTOCOL §23 C3).
+// judge makes a Match of a registry's result, or says why it cannot be used.
+// One bad match does not spoil the others (PROTOCOL §23 C3).
 func (c *Client) judge(registry string, m *registryclient.HaloMatch) (Match, error) {
 	switch {
 	case m.ID == c.self():
@@ -78,7 +78,7 @@ func (c *Client) judge(registry string, m *registryclient.HaloMatch) (Match, err
 	if m.Rank != nil {
 		out.Rank = min(max(*m.Rank, 0), 1)
 	}
-	// A state that no reviews can have made is as if nothing had been told.
+	// A state that no reviews can have made is ignored.
 	if m.Reputation != nil && m.Reputation.Check() == nil {
 		out.Reputation = m.Reputation
 	}
@@ -86,8 +86,8 @@ func (c *Client) judge(registry string, m *registryclient.HaloMatch) (Match, err
 	return out, err
 }
 
-// readListing refuses a listing that says it is signed and is not: a price or a
-// tag would be another's.
+// readListing refuses a listing that claims a signature and has no valid one:
+// its price or tags could be another's.
 func readListing(m *registryclient.HaloMatch) (*listing.Listing, bool, error) {
 	if len(m.Listing) == 0 || string(m.Listing) == "null" {
 		return nil, false, nil
@@ -106,7 +106,7 @@ func readListing(m *registryclient.HaloMatch) (*listing.Listing, bool, error) {
 	return &l, true, nil
 }
 
-// Price is micro-dollars a call, as far as a listing tells.
+// Price is micro-dollars a call; 0 if no listing gives it.
 func (m *Match) Price() int64 {
 	if m.Listing == nil {
 		return 0
@@ -114,7 +114,7 @@ func (m *Match) Price() int64 {
 	return m.Listing.Price
 }
 
-// entry is m as a search sees it.
+// entry is m as an index entry.
 func (m *Match) entry(joined int) search.Entry {
 	e := search.Entry{
 		ID: m.ID, Joined: uint64(joined), Capability: m.Card.CapabilityText,
@@ -126,12 +126,12 @@ func (m *Match) entry(joined int) search.Entry {
 	return e
 }
 
-// target is whom and where m is.
+// target is m as a Target.
 func (m *Match) target(at string) Target {
 	return Target{ID: m.ID, URL: at, Card: &m.Card, Name: at}
 }
 
-// printed is a word of a registry, harmless on a terminal.
+// printed makes a registry's text safe for a terminal.
 func printed(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f {

@@ -14,51 +14,51 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Memory keeps what a Client must still know in its next run. Safe for
-// concurrent use. The books of filebook and memorybook are Memories.
+// Memory persists what later runs of a Client need. Safe for concurrent use.
+// The books of filebook and memorybook implement it.
 type Memory interface {
-	// Change calls f once with what is kept for self while nobody else changes
-	// it. If f returns true, what f left is kept, durably, before Change
-	// returns nil.
+	// Change calls f once with self's data under an exclusive lock. If f
+	// returns true, the changed data is stored durably before Change returns
+	// nil.
 	Change(ctx context.Context, self identity.ID, f func(*Remembered) bool) error
 }
 
-// Remembered is what a Client knows from before.
+// Remembered is the persistent data of a Client.
 type Remembered struct {
-	// Cards are the newest cards of the vacants that were called.
+	// Cards holds the newest card of each vacant that was called.
 	Cards map[identity.ID]SeenCard `json:"cards,omitempty"`
-	// Open says of each question under way whom it went to: asked again it must
-	// go there, or two vacants might work on it.
+	// Open maps each question under way to its vacant: asked again, it must go
+	// to the same vacant, or two might work on it.
 	Open map[identity.Hash]OpenCall `json:"open,omitempty"`
 }
 
-// SeenCard is the newest card that was seen of a vacant. A card does not say
-// how new it is (its version is always 1), so an older one is told by having
-// been seen before (PROTOCOL §23 C6).
+// SeenCard is the newest known card of a vacant. A card does not say how new it
+// is (its version is always 1), so an older card is recognised by having been
+// seen before (PROTOCOL §23 C6).
 type SeenCard struct {
 	Hash  identity.Hash   `json:"hash"`
 	At    time.Time       `json:"at"`
 	Older []identity.Hash `json:"older,omitempty"` // newest first
 }
 
-// OpenCall is where a question went.
+// OpenCall is the vacant of an open question.
 type OpenCall struct {
 	Registry string    `json:"registry"`
 	Card     []byte    `json:"card"` // the signed card
 	At       time.Time `json:"at"`
 }
 
-// Bounds of what is remembered: the oldest is forgotten.
+// Bounds of a Remembered; the oldest entries are dropped.
 const (
 	maxCards = 4096
 	maxOlder = 16
 	maxOpen  = 64
-	// openTime is how long a question stays open: as long as a host keeps the
-	// texts that would answer it, at least (PROTOCOL §21).
+	// openTime is how long a question stays open: at least as long as a host
+	// keeps the text of the answer (PROTOCOL §21).
 	openTime = 24 * time.Hour
 )
 
-// Freshness is how a card stands to those seen before.
+// Freshness compares a card with those seen before.
 type Freshness string
 
 // The freshnesses.
@@ -66,7 +66,7 @@ const (
 	FirstSeen Freshness = ""         // of a vacant that was not called before
 	Same      Freshness = "same"     // the card of the last call
 	Changed   Freshness = "changed"  // a new card
-	Outdated  Freshness = "outdated" // a card that another one has replaced
+	Outdated  Freshness = "outdated" // a card that was replaced by another
 )
 
 // freshness of a card with hash h.
@@ -83,8 +83,8 @@ func (m *Remembered) freshness(id identity.ID, h identity.Hash) Freshness {
 	return Changed
 }
 
-// see notes that the card with hash h was used. An outdated one replaces
-// nothing. It reports whether anything is new.
+// see records that the card with hash h was used. An outdated card replaces
+// nothing. It reports whether anything changed.
 func (m *Remembered) see(id identity.ID, h identity.Hash, now time.Time) bool {
 	seen := SeenCard{Hash: h, At: now}
 	switch m.freshness(id, h) {
@@ -103,7 +103,7 @@ func (m *Remembered) see(id identity.ID, h identity.Hash, now time.Time) bool {
 	return true
 }
 
-// open notes that a question went to somebody.
+// open records the vacant of a question.
 func (m *Remembered) open(question identity.Hash, c OpenCall) {
 	if m.Open == nil {
 		m.Open = map[identity.Hash]OpenCall{}
@@ -112,7 +112,7 @@ func (m *Remembered) open(question identity.Hash, c OpenCall) {
 	forget(m.Open, maxOpen, func(c OpenCall) time.Time { return c.At })
 }
 
-// forget drops the oldest of m until most are left.
+// forget drops the oldest entries of m until most are left.
 func forget[K comparable, V any](m map[K]V, most int, at func(V) time.Time) {
 	for len(m) > most {
 		oldest := slices.MinFunc(slices.Collect(maps.Keys(m)), func(a, b K) int { return cmp.Compare(at(m[a]).UnixNano(), at(m[b]).UnixNano()) })
@@ -120,8 +120,8 @@ func forget[K comparable, V any](m map[K]V, most int, at func(V) time.Time) {
 	}
 }
 
-// memoryLimits bound what is remembered as it is kept: maxOpen cards of the
-// largest size, in base64, beside the hashes.
+// memoryLimits bound the encoded form: maxOpen cards of the largest size, in
+// base64, and the hashes.
 var memoryLimits = canon.Limits{Bytes: 16 << 20, Depth: 8, Keys: 2 * maxCards}
 
 // MaxMemory is the largest encoded Remembered in bytes.
@@ -133,7 +133,7 @@ func (m *Remembered) Encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// DecodeRemembered reads what Encode wrote, and nothing else.
+// DecodeRemembered parses the output of Encode, strictly.
 func DecodeRemembered(b []byte) (Remembered, error) {
 	bad := func(err error) (Remembered, error) {
 		return Remembered{}, problem.Wrap(problem.Malformed, err, "remembered cards: %s", err)

@@ -9,28 +9,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// Fit is how well a vacant's own words fit a prompt.
+// Fit is how well a vacant's words fit a prompt.
 type Fit struct {
 	Match
-	Fit   float64  // 0 to 1: of the weight of the prompt's words that any vacant has
-	Value float64  // Fit × (0.5 + 0.5 × what the Policy says): the order
-	Words []string // of the prompt that fit, the weightiest first
+	Fit   float64  // 0 to 1: share of the weight of the prompt's words that any vacant has
+	Value float64  // Fit × (0.5 + 0.5 × the Policy's rating): the order
+	Words []string // matching words of the prompt, by falling weight
 }
 
-// Bounds of a prompt's reading: words beyond them do not count.
+// Bounds of a prompt; further words are ignored.
 const (
 	maxPromptBytes = 16 << 10
 	maxPromptWords = 256
 )
 
 // FitPrompt orders matches by how well they fit a prompt, on this machine: the
-// prompt goes nowhere. Those that share no word with it are left out.
+// prompt is not sent anywhere. Matches that share no word with it are left out.
 //
-// A word of the prompt weighs more the fewer of the vacants have it, so that
-// "the" and "please" hardly count. Its worth in a vacant is that of search.Points,
-// where it stands whole or as a beginning; half of that where two words share a
-// stem ("translate", "translation"). Claimed words count as in a search: a third
-// at most.
+// A word of the prompt weighs more the fewer vacants have it, so "the" and
+// "please" hardly count. Its value in a vacant is search.Points for a whole
+// word or a prefix, and half of that for a common stem ("translate",
+// "translation"). Claimed words count as in a search: a third at most.
 func FitPrompt(prompt string, p Policy, matches []Match) []Fit {
 	if p == nil {
 		p = ByUCB
@@ -83,8 +82,8 @@ func FitPrompt(prompt string, p Policy, matches []Match) []Fit {
 	return fits
 }
 
-// promptWords are the distinct words of a prompt. Of scripts without spaces,
-// pairs of characters stand for words.
+// promptWords returns the distinct words of a prompt. In scripts without
+// spaces, pairs of characters stand for words.
 func promptWords(prompt string) []string {
 	if len(prompt) > maxPromptBytes {
 		prompt = prompt[:maxPromptBytes]
@@ -110,7 +109,7 @@ func promptWords(prompt string) []string {
 	return out
 }
 
-// worthOf is what the best match of a word is worth in a vacant's terms, 0 to 1.
+// worthOf is the value of a word's best match in a vacant's terms, 0 to 1.
 func worthOf(word string, terms *search.Terms) (best float64) {
 	for g := range terms {
 		for _, term := range terms[g] {
@@ -127,8 +126,8 @@ func worthOf(word string, terms *search.Terms) (best float64) {
 	return best
 }
 
-// leastStem is the fewest characters that two words must begin with alike, and
-// they must be two thirds of the longer one.
+// leastStem is the fewest leading characters that two words must share; they
+// must also be two thirds of the longer word.
 const leastStem = 5
 
 func sameStem(a, b string) bool {

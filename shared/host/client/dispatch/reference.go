@@ -11,12 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// referenceLimits bound the reference's state file, which has a key per target.
+// referenceLimits bound the reference's state file, which has a key for each
+// target.
 var referenceLimits = canon.Limits{Bytes: 64 << 20, Depth: 8, Keys: 1 << 20}
 
-// ParseReference reads the reference's envelope_state.json (PROTOCOL §16): where
-// the calls of self to each target stand, so that the next call continues the
-// chain. The result is sorted by target.
+// ParseReference parses the reference's envelope_state.json (PROTOCOL §16), the
+// ends of self's chains with each target, so that the next call continues them.
+// The result is sorted by target.
 func ParseReference(self identity.ID, data []byte) ([]State, error) {
 	var states []State
 	d := canon.NewDecoder(data, referenceLimits)
@@ -45,7 +46,7 @@ func ParseReference(self identity.ID, data []byte) ([]State, error) {
 	}
 	slices.SortFunc(states, func(a, b State) int { return cmp.Compare(a.Target.String(), b.Target.String()) })
 	for i := 1; i < len(states); i++ {
-		if states[i].Target == states[i-1].Target { // spelled in two cases
+		if states[i].Target == states[i-1].Target { // the same id in upper and lower case
 			return nil, problem.New(problem.Damaged, "envelope_state.json has target %s twice", states[i].Target.Short())
 		}
 	}
@@ -72,7 +73,7 @@ func referencePoint(d *canon.Decoder) (p Point, err error) {
 	return p, err
 }
 
-// referenceHash reads a hash; the empty string and null stand for none.
+// referenceHash reads a hash; "" and null mean none.
 func referenceHash(d *canon.Decoder) (h identity.Hash, err error) {
 	if d.Kind() == canon.Null {
 		return h, d.Null()

@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Reset starts both chains with t again, by a signed reset, and then asks for
-// the fate of what was listed. A reset that was under way is finished.
+// Reset restarts both chains with t by a signed reset, and then asks for the
+// fate of listed envelopes. A pending reset is finished instead.
 func (c *Caller) Reset(ctx context.Context, t Target) (Result, error) {
 	return c.with(ctx, t, func(r *run) error {
 		if r.st.Reset == nil {
@@ -37,9 +37,9 @@ func (c *Caller) Reset(ctx context.Context, t Target) (Result, error) {
 	})
 }
 
-// signReset signs a reset later than everything signed and, as far as hosts
-// take it, later than floor, and keeps it. A newer reset replaces one whose
-// fate is open: only its effect counts, and that is the same.
+// signReset signs and saves a reset later than everything signed and, as far as
+// hosts accept it, later than floor. It replaces a pending reset: only the
+// effect counts, and that is the same.
 func (r *run) signReset(ctx context.Context, floor time.Time) error {
 	key, err := r.c.newKey()
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *run) signReset(ctx context.Context, floor time.Time) error {
 	if !floor.IsZero() {
 		least := floor.Add(time.Microsecond)
 		if most := now.Add(r.st.Ahead + resetSpan).UTC().Truncate(time.Microsecond); least.After(most) {
-			least = most // further ahead no host takes it
+			least = most // hosts accept nothing further ahead
 		}
 		if least.After(at) {
 			at = least
@@ -68,12 +68,12 @@ func (r *run) signReset(ctx context.Context, floor time.Time) error {
 	return r.save()
 }
 
-// finishReset posts the reset under way until it is confirmed or refused, or
-// signs another one in its place.
+// finishReset posts the pending reset until it is confirmed or refused, or
+// signs another in its place.
 func (r *run) finishReset(ctx context.Context) error {
 	e := *r.st.Reset
 	if age := r.c.now().Add(r.st.Ahead).Sub(e.Time); age > resetSpan {
-		return r.signReset(ctx, time.Time{}) // no host takes one as old as that
+		return r.signReset(ctx, time.Time{}) // no host accepts one as old as that
 	}
 	body := envelope.AppendRequest(nil, nil, &e)
 	for n := 0; ; n++ {
@@ -99,7 +99,7 @@ func (r *run) judgeReset(ctx context.Context, a answer) error {
 	case a.status == 200 && a.ok:
 		r.st.resetDone()
 		r.res.Reset = true
-		r.asked = map[identity.Hash]bool{} // whatever was unknown may be known now
+		r.asked = map[identity.Hash]bool{} // unknown envelopes may be known now
 		return r.save()
 	case a.status == 200:
 		return problem.New(problem.Untrusted, "%s does not confirm the reset: %s", r.t.Name, a.shown())
@@ -107,7 +107,7 @@ func (r *run) judgeReset(ctx context.Context, a answer) error {
 		if r.floors++; r.floors > r.c.tries() {
 			return problem.New(problem.Clock, "%s keeps asking for a later time: look at the clock of this machine", r.t.Name)
 		}
-		if r.floors > 1 { // it is further ahead than a reset may be: time will pass it
+		if r.floors > 1 { // the floor is further ahead than a reset may be; wait
 			if err := r.pause(ctx, r.floors); err != nil {
 				return r.resetOpen(err)
 			}
@@ -119,13 +119,13 @@ func (r *run) judgeReset(ctx context.Context, a answer) error {
 		}
 		return r.signReset(ctx, time.Time{})
 	}
-	// A refusal is final for these bytes: kept, they would stand before every
-	// later call. Should a copy pass after all, the next call meets it.
+	// A refusal is final for these bytes; kept, they would be sent before every
+	// later call. If a copy is accepted after all, the next call notices.
 	r.st.Reset = nil
 	if err := r.save(); err != nil {
 		return err
 	}
-	if strings.HasPrefix(a.detail, "stale_reset_request") { // the reference does not tell its time
+	if strings.HasPrefix(a.detail, "stale_reset_request") { // the reference does not report its time
 		return problem.New(problem.Clock, "%s refused the reset as signed too far off its clock (%s): set the clock of this machine, then run the same command again", r.t.Name, a.shown())
 	}
 	if a.noEndpoint() {

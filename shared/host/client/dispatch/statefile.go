@@ -12,15 +12,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// StateFormat is the version of the form that AppendJSON writes.
+// StateFormat is the format version of AppendJSON.
 const StateFormat = 1
 
-// stateLimits bound a state as it is kept: MaxListed envelopes of the largest
-// size, and then some.
+// stateLimits bound an encoded state: MaxListed envelopes of the largest size,
+// with a margin.
 var stateLimits = canon.Limits{Bytes: 64 << 20, Depth: 32, Keys: 1024}
 
-// AppendJSON appends s as one JSON object, a line per member so that a person
-// can read it. Envelopes have the wire's shape.
+// AppendJSON appends s as a JSON object with a member per line, readable for a
+// person. Envelopes have the wire's shape.
 func (s *State) AppendJSON(dst []byte) []byte {
 	dst = fmt.Appendf(dst, "{\n\"format\": %d,\n\"self\": %q,\n\"target\": %q", StateFormat, s.Self, s.Target)
 	dst = appendPoint(append(dst, ",\n\"request\": "...), s.Request)
@@ -73,9 +73,8 @@ func appendList(dst []byte, list []envelope.Envelope) []byte {
 	return append(dst, ']')
 }
 
-// DecodeState reads what AppendJSON wrote. Nothing is guessed: an unknown or
-// missing member, or envelopes that do not belong here, are problem.Damaged;
-// so is a newer format, which a later version of the program wrote.
+// DecodeState parses the output of AppendJSON, strictly: unknown or missing
+// members, misplaced envelopes and newer formats are problem.Damaged.
 func DecodeState(data []byte) (State, error) {
 	s, err := decodeState(data)
 	if err != nil {
@@ -84,7 +83,7 @@ func DecodeState(data []byte) (State, error) {
 	return s, nil
 }
 
-// stateMembers is how many members a state has, the format included.
+// stateMembers is the number of members of a state, including the format.
 const stateMembers = 15
 
 func decodeState(data []byte) (State, error) {
@@ -157,7 +156,7 @@ func (s *State) member(d *canon.Decoder, key string) (err error) {
 	return err
 }
 
-// check refuses what no run of this program can have written.
+// check refuses a state that no run of this program can have written.
 func (s *State) check() error {
 	for _, p := range []Point{s.Request, s.Response} {
 		if p.Seq < 0 || p.Seq > envelope.MaxSeq || (p.Seq == 0) != p.Hash.IsZero() {

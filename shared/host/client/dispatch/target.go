@@ -21,22 +21,23 @@ const (
 	resetPath = "/a2a/chain/reset"
 )
 
-// Target is whom to call and where.
+// Target is a vacant to call, and where.
 type Target struct {
 	ID identity.ID
-	// URL is posted to as it is. Empty: the card's endpoint.
+	// URL is posted to verbatim. Empty: the card's endpoint.
 	URL string
-	// Card, if there is one, must verify and be ID's before anything is sent.
+	// Card, if not nil, must verify and belong to ID, or nothing is sent.
 	Card *card.Card
-	// Name is how the person called it, for messages. Empty: the short id.
+	// Name is the person's name for the target, for messages. Empty: the short
+	// id.
 	Name string
 }
 
-// FromCard makes the target of a card, which is posted to at its endpoint,
-// verbatim (PROTOCOL §10, §23 C4).
+// FromCard makes the target of a card; its endpoint is posted to verbatim
+// (PROTOCOL §10, §23 C4).
 func FromCard(c *card.Card) Target { return Target{ID: c.VacantID, Card: c} }
 
-// checked does steps 1 and 2 of PROTOCOL §16, which need no network, and fills in
+// checked does steps 1 and 2 of PROTOCOL §16, which need no network, and sets
 // what follows from the card.
 func (t Target) checked(self identity.ID) (Target, error) {
 	if t.Card != nil {
@@ -71,7 +72,7 @@ func (t Target) checked(self identity.ID) (Target, error) {
 	return t, nil
 }
 
-// callURLs are the three URLs of a target.
+// callURLs are a target's three URLs.
 type callURLs struct{ send, ask, reset string }
 
 func callURLsOf(send string) (callURLs, error) {
@@ -88,8 +89,8 @@ func callURLsOf(send string) (callURLs, error) {
 	return callURLs{send: send, ask: at(askPath), reset: at(resetPath)}, nil
 }
 
-// SendURL is the URL to post to for a URL that a person gives: one whose path
-// does not end in /a2a/message/send gets that appended (PROTOCOL §23 C4).
+// SendURL is the URL to post to for a URL that a person typed:
+// /a2a/message/send is appended unless the path ends in it (PROTOCOL §23 C4).
 func SendURL(given string) (string, error) {
 	u, err := parseURL(given)
 	if err != nil {
@@ -107,7 +108,7 @@ func parseURL(s string) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Opaque != "":
 		return nil, &problem.Error{Kind: problem.Usage, Field: "url", Want: "an http or https URL with a host", Got: fmt.Sprintf("%.80q", s)}
 	case u.User != nil:
-		// It would travel in clear, and show in logs.
+		// It would be sent in clear and appear in logs.
 		return nil, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without user and password", Got: "one with them"}
 	case u.Fragment != "":
 		return nil, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without #", Got: fmt.Sprintf("%.80q", s)}
@@ -120,10 +121,10 @@ type Getter interface {
 	Get(ctx context.Context, url string) (status int, body []byte, err error)
 }
 
-// FetchTarget asks the host at a URL that a person gives for its card (GET
-// …/card), verifies it, and makes the target that is called at that URL. Where
-// the card's own endpoint differs the given URL wins: the person may reach the
-// host by another way, and the answers are signed in any case.
+// FetchTarget fetches the card from the host at a URL that a person typed (GET
+// …/card), verifies it, and makes the target at that URL. If the card names
+// another endpoint the typed URL wins: the person may reach the host by another
+// way, and answers are signed in any case.
 func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
 	send, err := SendURL(given)
 	if err != nil {
@@ -149,8 +150,8 @@ func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
 	return Target{ID: c.VacantID, URL: send, Card: &c, Name: given}, nil
 }
 
-// parseCardAnswer reads the body of GET …/card (PROTOCOL §6.1). The signed blob
-// counts; the members beside it must say the same.
+// parseCardAnswer parses the body of GET …/card (PROTOCOL §6.1). The signed
+// blob counts; other members must agree with it.
 func parseCardAnswer(body []byte) (card.Card, error) {
 	var id, blobHex string
 	d := canon.NewDecoder(body, canon.AnswerLimits())
@@ -184,7 +185,7 @@ func parseCardAnswer(body []byte) (card.Card, error) {
 	return c, nil
 }
 
-// idInPath finds the id of …/v/{id}/….
+// idInPath finds the id in …/v/{id}/….
 func idInPath(path string) (identity.ID, bool) {
 	_, rest, ok := strings.Cut(path, "/v/")
 	if !ok {

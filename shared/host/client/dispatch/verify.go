@@ -9,17 +9,17 @@ import (
 
 // proof is what a verified answer establishes.
 type proof struct {
-	at     Point // of the answer on the response chain
-	bound  bool  // it names its request
-	missed int64 // answers before it that never arrived
+	at     Point // the answer's position in the response chain
+	bound  bool  // the answer names its request
+	missed int64 // earlier answers that never arrived
 }
 
-// verify does steps 7 to 9 of PROTOCOL §16 for the answer to the request with hash
-// h, then the binding: a host that ever bound an answer must bind them all, or
-// a middleman could choose among old ones (PROTOCOL §23 A2). Every refusal is of
-// kind problem.Untrusted.
+// verify does steps 7 to 9 of PROTOCOL §16 for the answer to the request with
+// hash h, then checks the binding: a host that bound one answer must bind all,
+// or a middleman could choose among old ones (PROTOCOL §23 A2). Every refusal
+// is of kind problem.Untrusted.
 func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
-	got, ok := e.VerifyBy(s.Target) // under the target's key, whoever is claimed
+	got, ok := e.VerifyBy(s.Target) // by the target's key, whoever is claimed
 	switch {
 	case !ok:
 		return proof{}, problem.New(problem.Untrusted, "envelope signature did not verify for sender %s", e.From.Short())
@@ -39,8 +39,8 @@ func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
 }
 
 // follow does step 10: the answer is the next of the response chain. A host
-// that never bound an answer may have used up a number for each answer that
-// got lost, and no more (PROTOCOL §23 A9).
+// that never bound an answer may have used up a number for each lost answer,
+// and no more (PROTOCOL §23 A9).
 func (s *State) follow(e *envelope.Envelope, p *proof) error {
 	tip := chain.Tip{Seq: s.Response.Seq, Hash: s.Response.Hash}
 	if gap := e.Seq - tip.Seq - 1; gap > 0 && !s.Bound && gap <= s.Lost {
@@ -53,7 +53,7 @@ func (s *State) follow(e *envelope.Envelope, p *proof) error {
 	return nil
 }
 
-// accept takes a verified answer that follows the chain, to a call.
+// accept records a verified answer to a call.
 func (s *State) accept(call Point, p proof) {
 	s.settle(call, &p.at)
 	s.Bound = s.Bound || p.bound
