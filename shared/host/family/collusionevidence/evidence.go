@@ -1,13 +1,13 @@
-// Package collusionevidence collects what the gate's collusion check judges by:
-// what the host itself has seen of a child, its parent and its siblings.
+// Package collusionevidence collects the evidence for the gate's collusion
+// check: what the host has seen of a child, its parent and its siblings.
 //
-// The invariants: what is not there, not readable, not of the vacant or not of
-// the last seven days is missing, with the reason, and never a zero; a storage
-// that is out of reach is an error and no evidence; whatever the number of
-// children, calls and plans and the size of texts, it reads of at most ten
-// vacants, and of rows and plans no more than MaxUnits read units (read budget.go
-// says how); what is beyond is missing, the same in every host. Beside them it
-// reads four documents of each vacant. No text leaves it: a style is sixteen
+// The invariants: evidence that is absent, unreadable, not the vacant's or
+// older than seven days is missing, with the reason, and never a zero. An
+// unavailable storage is an error and not evidence. Whatever the number of
+// children, calls and plans and the size of texts, it reads at most ten
+// vacants, and at most MaxUnits read units of rows and plans (budget.go);
+// evidence beyond that is missing, equally on every host. It also reads four
+// documents of each vacant. No text leaves the package: a style is sixteen
 // numbers.
 package collusionevidence
 
@@ -29,40 +29,42 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The bounds of a collection.
+// Bounds of a collection.
 const (
-	// MaxSiblings are compared: the graduated first, the latest first.
+	// MaxSiblings bounds the siblings that are compared: graduated first, then
+	// the latest.
 	MaxSiblings = 8
-	// MaxResponses of a vacant make its style.
+	// MaxResponses bounds the responses that make a vacant's style.
 	MaxResponses = collusion.LastResponses
-	// MaxCallers are the others whose responses are read where those to the
-	// parent are too few.
+	// MaxCallers bounds the other callers whose responses are read if the
+	// responses to the parent are too few.
 	MaxCallers = 8
-	// Window is how old evidence may be.
+	// Window is the maximum age of evidence.
 	Window = callstats.Hours * time.Hour
 
 	atOnce = 4
 )
 
-// Vacants reads the records and the plans of hosted vacants; *vacants.Directory does.
+// Vacants reads records and plans of hosted vacants; *vacants.Directory
+// implements it.
 type Vacants interface {
 	Get(ctx context.Context, id identity.ID) (vacants.Record, error)
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
 }
 
-// Registry tells who the children of a parent are, and what is registered of
-// whom; *registry.Registry does.
+// Registry reads children and registrations; *registry.Registry implements it.
 type Registry interface {
 	ChildrenIndex(ctx context.Context, parent identity.ID, n int) ([]registry.ManifestDocument, error)
 	GetMany(ctx context.Context, ids []identity.ID) ([]registry.Registration, error)
 }
 
-// Texts opens the texts of rows; *textkeys.Keys does. Safe for concurrent use.
+// Texts opens the texts of rows; *textkeys.Keys implements it. Safe for
+// concurrent use.
 type Texts interface {
 	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
 }
 
-// Collector collects. It is safe for concurrent use.
+// Collector collects evidence. It is safe for concurrent use.
 type Collector struct {
 	Store    store.Store
 	Vacants  Vacants
@@ -71,22 +73,22 @@ type Collector struct {
 	Now      func() time.Time
 }
 
-// subject is one vacant that is compared.
+// subject is one of the compared vacants.
 type subject struct {
 	id     identity.ID
-	parent *identity.ID // who delegates to it; nil of the parent itself
-	owner  string       // of its signed listing
-	closed bool         // by its manifest, where it is not hosted here
+	parent *identity.ID // the delegating parent; nil for the parent itself
+	owner  string       // in its signed listing
+	closed bool         // by its manifest, if it is not hosted here
 
 	hosted    bool
 	substrate string
-	composed  bool // it answers in its children's words
+	composed  bool // its answers combine its children's
 	refs      []callstats.Reference
 }
 
-// Collect is the evidence for a graduation of child, which is parent's. What
-// costs by its size is read of one after the other, the child first, so that the
-// same is read wherever it is done.
+// Collect returns the evidence for a graduation of child under parent. Parts
+// whose cost depends on size are read one after the other, the child first, so
+// every host reads the same.
 func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gate.Evidence, error) {
 	all, err := c.subjects(ctx, child, parent)
 	if err != nil {
@@ -126,14 +128,14 @@ func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gat
 		if i == 1 {
 			role = gate.Parent
 		}
-		// No Ancestor: a child has one line, and where it meets the parent's is the
-		// edge itself, or above it.
+		// No Ancestor: a child has one line of parents, and that meets the
+		// parent's line at the edge itself or above.
 		e.Pairs = append(e.Pairs, gate.Pair{With: all[i].id, Role: role, A: seen[0], B: seen[i]})
 	}
 	return e, nil
 }
 
-// subjects are the child, the parent and the siblings.
+// subjects returns the child, the parent and the siblings.
 func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]subject, error) {
 	siblings, err := c.Registry.ChildrenIndex(ctx, parent, MaxSiblings+1)
 	if err != nil {
@@ -148,7 +150,7 @@ func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]
 	return all, c.owners(ctx, all)
 }
 
-// owners fills in whom the listings name that vacants have signed themselves.
+// owners sets the owner in each vacant's signed listing.
 func (c *Collector) owners(ctx context.Context, all []subject) error {
 	ids := make([]identity.ID, len(all))
 	for i := range all {
@@ -166,7 +168,7 @@ func (c *Collector) owners(ctx context.Context, all []subject) error {
 	return nil
 }
 
-// observe is what the documents of one vacant say.
+// observe reads the documents of one vacant.
 func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, error) {
 	o := gate.Observation{ID: s.id, Owner: s.owner, Closed: s.closed, Why: map[gate.Name]string{}}
 	r, err := c.Vacants.Get(ctx, s.id)
@@ -196,7 +198,7 @@ func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, 
 	return o, nil
 }
 
-// without is o of whom this host sees nothing.
+// without is o for a vacant of which this host sees nothing.
 func without(o gate.Observation, why string) gate.Observation {
 	for _, name := range []gate.Name{gate.Activity, gate.Substrate, gate.Style} {
 		o.Why[name] = why

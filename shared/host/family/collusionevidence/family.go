@@ -16,16 +16,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// What is not known of who answers for a vacant.
+// Reasons why the family is unknown.
 const (
 	unknown  = "its substrate is not known"
 	composed = "it answers by its children"
 	large    = "too large to read"
 )
 
-// familyOf is what a substrate, in its text form, is called where two are
-// compared: of an endpoint its host, since one model may have many paths and
-// ports. "" says nothing.
+// familyOf is the name by which two substrates, in text form, are compared: of
+// an endpoint its host, because one model may have many paths and ports. "" is
+// unknown.
 func familyOf(text string) string {
 	s, err := substrate.Parse(text)
 	if err != nil || s.Kind == plan.Kind {
@@ -45,8 +45,8 @@ func familyOf(text string) string {
 	return s.Kind + ":" + host
 }
 
-// hostOf is the one spelling of a host that a client takes for the same; ""
-// for one that is not ASCII, which no substrate is made of.
+// hostOf is the normal form of a host name; "" if it is not ASCII, which no
+// substrate has.
 func hostOf(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return ""
@@ -58,10 +58,10 @@ func hostOf(name string) string {
 	return name
 }
 
-// families fills in what serves the vacant. Of a composite parent it is who
-// puts the answers together: that its children answer is the edge that a
-// graduation lets go of. Of another composite it is its children's as well, or
-// the parent's family would be another one plan further down.
+// families sets the family of the vacant's substrate. For a composite parent it
+// is the combiner's: that its children answer is the very edge that a
+// graduation ends. For another composite it includes its children's, or a
+// parent's family could be hidden one plan further down.
 func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
 	if !s.composed {
 		if f := familyOf(s.substrate); f != "" {
@@ -84,13 +84,13 @@ func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observatio
 	return err
 }
 
-// tree is who answers for a composite, as far as that is known.
+// tree is the families behind a composite, as far as known.
 type tree struct {
 	collector  *Collector
 	readBudget *readBudget
 	seen       map[identity.ID]bool
 	families   []string
-	why        string // not all is known; the first reason
+	why        string // the first reason why not all is known
 }
 
 func (t *tree) lacks(why string) {
@@ -99,8 +99,8 @@ func (t *tree) lacks(why string) {
 	}
 }
 
-// walk adds who puts together the answers for a composite, and with deep who
-// gives them. depth is of its plan.
+// walk adds the combiner of a composite and, if deep, its children. depth is
+// the plan's.
 func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) error {
 	if depth > plan.MaxDepth || t.readBudget.empty() {
 		t.lacks("who answers for it is " + large)
@@ -137,7 +137,7 @@ func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) e
 	return nil
 }
 
-// child adds who answers for one that a plan asks.
+// child adds the families behind a child in a plan.
 func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 	if t.seen[id] {
 		return nil
@@ -156,7 +156,7 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 	case err != nil:
 		return err
 	case r.IsDeleted():
-		return nil // it answers nobody
+		return nil // it answers no calls
 	case r.Substrate == plan.Kind:
 		return t.walk(ctx, id, true, depth+1)
 	}
@@ -172,8 +172,7 @@ func (t *tree) add(spec string) {
 	t.lacks("a substrate that answers for it is not known")
 }
 
-// recordBytes is what reading a record costs, about: what may be long in it, and
-// the rest.
+// recordBytes estimates the size of a record.
 func recordBytes(r *vacants.Record) int {
 	return 2*len(r.Card) + len(r.Capability) + len(r.Substrate) + 1<<10
 }

@@ -19,13 +19,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// styles fills in how the vacants write. The others are read where the child
-// has a style to compare theirs with.
+// styles sets the vacants' styles. The others are read only if the child has a
+// style to compare.
 func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Observation, p *readBudget) error {
 	var g errgroup.Group
 	for i := range all {
 		switch s, o := &all[i], &seen[i]; {
-		case !s.hosted: // it has said why
+		case !s.hosted: // the reason was set before
 		case s.composed:
 			o.Why[gate.Style] = "it answers in its children's words"
 		case i > 0 && seen[0].Why[gate.Style] != "":
@@ -44,7 +44,7 @@ func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Obser
 	return g.Wait()
 }
 
-// responses are the last that s gave, those to its parent first.
+// responses reads the last responses of s, those to its parent first.
 func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) ([]collusion.Response, error) {
 	r := &responses{collector: c, readBudget: p, since: c.Now().Add(-Window)}
 	if s.parent != nil {
@@ -65,17 +65,17 @@ func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observati
 	return r.found, nil
 }
 
-// responses are what was found of one vacant, MaxResponses at most.
+// responses is what was found of one vacant, at most MaxResponses.
 type responses struct {
 	collector  *Collector
 	readBudget *readBudget
 	since      time.Time
 	pages      int
 	found      []collusion.Response
-	left       bool // there is more, which was not read
+	left       bool // there are more, which were not read
 }
 
-// done reports whether no more is to be read, though there is more.
+// done reports whether reading must stop although there is more.
 func (r *responses) done() bool {
 	if len(r.found) == MaxResponses {
 		return true
@@ -96,14 +96,14 @@ func (r *responses) delegated(ctx context.Context, pair call.Pair) error {
 	return nil
 }
 
-// follow reads what references lead to, those of the last callers first. What a
-// reference does not lead to is missing.
+// follow reads the referenced responses, of the latest callers first. A
+// reference to nothing is missing evidence.
 func (r *responses) follow(ctx context.Context, s *subject) error {
 	var callers []identity.ID
 	named := map[identity.ID][]uint64{}
 	for _, ref := range s.refs {
 		if s.parent != nil && ref.Caller == *s.parent {
-			continue // read already
+			continue // already read
 		}
 		if named[ref.Caller] == nil {
 			if len(callers) == MaxCallers {
@@ -116,7 +116,7 @@ func (r *responses) follow(ctx context.Context, s *subject) error {
 	for _, caller := range callers {
 		want := named[caller]
 		slices.SortFunc(want, func(a, b uint64) int { return -cmp.Compare(a, b) })
-		// Positions may lie far apart: a page goes no further than those it is for.
+		// Positions may lie far apart: a page reads no further than needed.
 		for len(want) > 0 && !r.done() {
 			n := 1
 			for n < len(want) && want[0]-want[n] < pageRows {
@@ -131,9 +131,9 @@ func (r *responses) follow(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// page adds the answers of one page of a pair's responses, the newest first; of
-// those at the named positions only, if there are any. old says that what comes
-// after it is too old.
+// page adds the answers of one page of a pair's responses, newest first; only
+// those at the given positions, if there are any. old means that everything
+// after is too old.
 func (r *responses) page(ctx context.Context, pair call.Pair, from uint64, n int, named []uint64) (rows []store.Row, old bool, err error) {
 	r.pages++
 	rows, cut, err := r.collector.page(ctx, pair, from, n, r.readBudget)
@@ -164,8 +164,8 @@ func (r *responses) page(ctx context.Context, pair call.Pair, from uint64, n int
 	return rows, old, nil
 }
 
-// open reads an answer. It is missing where it is beyond reading, or not what
-// was signed.
+// open decrypts an answer. It is missing if it is unreadable or not what was
+// signed.
 func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRow) (collusion.Response, bool, error) {
 	sealed, bound := a.Sealed(pair)
 	plain, err := r.collector.Texts.Open(ctx, bound, sealed)
@@ -175,7 +175,7 @@ func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRo
 		}
 		return collusion.Response{}, false, nil
 	}
-	// The seal binds the text to this stream and to the hash, and the hash to what
+	// The seal binds the text to this stream and the hash, and the hash to what
 	// the vacant signed.
 	e, err := a.Envelope(pair, plain)
 	if err != nil || e.Hash() != a.Hash {

@@ -14,9 +14,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ask calls a child with a task and returns what it answers. Others may call it
-// in the parent's name at the same time: whoever is overtaken signs for the
-// next place, until the deadline.
+// ask calls a child with a task and returns the answer. If another call of the
+// same parent takes the position, it signs for the next one, until the
+// deadline.
 func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, error) {
 	pair := call.Pair{Caller: r.question.Vacant, Vacant: child}
 	tip, err := r.tip(ctx, pair)
@@ -42,7 +42,7 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 		}
 		out := r.send(ctx, &e)
 		switch {
-		case out.Reply != nil: // now, or to the same bytes before
+		case out.Reply != nil: // now, or in reply to the same bytes before
 			return out.Reply.Payload.Text(), nil
 		case out.Problem == nil:
 			return "", problem.New(problem.Damaged, "it was answered with nothing")
@@ -56,7 +56,7 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 	}
 }
 
-// tip is where the chain of the pair stands.
+// tip reads the end of the pair's chain.
 func (r *run) tip(ctx context.Context, p call.Pair) (chain.Tip, error) {
 	row, err := r.Store.Tip(ctx, p.Requests())
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *run) tip(ctx context.Context, p call.Pair) (chain.Tip, error) {
 	return req.Tip(), nil
 }
 
-// after is now, but later than a floor.
+// after is now, or just after floor if that is later.
 func (r *run) after(floor time.Time) time.Time {
 	now := r.Now().UTC().Truncate(time.Microsecond)
 	if !now.After(floor) {
@@ -82,7 +82,7 @@ func (r *run) after(floor time.Time) time.Time {
 }
 
 // send sends e, and the same bytes again while their outcome is unknown: they
-// may have been accepted, and then nothing else may be sent in their place.
+// may have been accepted, and then nothing else may take their place.
 func (r *run) send(ctx context.Context, e *envelope.Envelope) call.Outcome {
 	for try := 1; ; try++ {
 		out := r.calls.Send(ctx, e.To, e)
@@ -96,8 +96,8 @@ func unknown(o *call.Outcome) bool {
 	return o.Problem != nil && o.Reply == nil && (o.State == call.Pending || o.Problem.Kind == problem.Unavailable)
 }
 
-// overtaken reports whether the place was taken by another envelope, and this
-// one was never accepted.
+// overtaken reports whether another envelope took the position and this one was
+// never accepted.
 func overtaken(o *call.Outcome) bool {
 	if o.State != "" || o.TooOld || !o.Chain {
 		return false
@@ -109,7 +109,7 @@ func overtaken(o *call.Outcome) bool {
 	return false
 }
 
-// random is a name that no other message has.
+// random is a unique message id.
 func (r *run) random() (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(r.Rand, b[:]); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// combine makes one answer of the results, of which there is at least one.
+// combine makes one answer of at least one result.
 func (r *run) combine(ctx context.Context, results []result) (text string, err error) {
 	switch a := &r.plan.Aggregate; a.How {
 	case plan.List:
@@ -34,7 +34,7 @@ func (r *run) combine(ctx context.Context, results []result) (text string, err e
 	return text, err
 }
 
-// list is a JSON array of the answers, as the reference's combiner makes one.
+// list is a JSON array of the answers, like the reference's combiner makes.
 func list(results []result) string {
 	dst := []byte{'['}
 	for i, res := range results {
@@ -46,8 +46,8 @@ func list(results []result) string {
 	return string(append(dst, ']'))
 }
 
-// vote is the answer that most gave, white space around it aside; of two that
-// as many gave, the one that was given first.
+// vote is the most frequent answer, ignoring white space around it; of equally
+// frequent ones the earliest.
 func vote(results []result) string {
 	votes := map[string]int{}
 	for _, res := range results {
@@ -62,9 +62,8 @@ func vote(results []result) string {
 	return best
 }
 
-// bySubstrate has another substrate read what was asked and answered. It is
-// told what was asked for, and not who answered: whose children they are is the
-// vacant's own business.
+// bySubstrate lets another substrate combine the answers. It is told the kinds
+// of the tasks but not the children's ids, which are the parent's own business.
 func (r *run) bySubstrate(ctx context.Context, results []result) (string, error) {
 	spec, err := substrate.Parse(r.plan.Aggregate.Substrate)
 	if err != nil {

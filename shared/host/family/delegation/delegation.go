@@ -1,24 +1,23 @@
 // Package delegation is the substrate of composites: it answers a call by
-// asking a vacant's own children, each through the same signed pipeline as
-// everybody else, and makes one answer of theirs.
+// calling the vacant's own children, through the same signed pipeline as any
+// call, and combines their answers.
 //
-// The invariants: what a parent asks is in both logbooks before it is asked,
-// and what it made of the answers is in its own before it is answered; an
-// envelope whose outcome is unknown is sent again as it is, never signed for
-// another place; nothing that a child says or fails at shows outside but
-// through the plan; no call makes more than plan.MaxCalls, plan.MaxDepth deep,
-// nor waits beyond its deadline.
+// The invariants: a task is in both logbooks before it is sent, and the
+// combined answer in the parent's before it is returned. An envelope of unknown
+// outcome is sent again unchanged and never signed for another position. A
+// child's answers and errors leave only through the plan. A call makes at most
+// plan.MaxCalls delegations, plan.MaxDepth deep, within its deadline.
 //
 // # The life of a delegation
 //
-//  1. The child's record is looked at: who is paused, closed, gone or somebody else's is not asked (callable).
+//  1. The child's record is read; a paused, terminal, deleted or foreign child is not called (callable).
 //  2. COMPOSITE_DELEGATE and COMPOSITE_EXECUTE are written in one transaction (delegate).
-//  3. The tip of the pair's requests is read, and the task is signed by the parent for the place after it (ask).
-//  4. It is sent through call.Host.Send. Overtaken, it is signed for the place that the refusal names; unknown, the same bytes are sent again (send).
+//  3. The tip of the pair's requests is read, and the parent signs the task for the next position (ask).
+//  4. It is sent through call.Host.Send. Overtaken, it is signed for the position that the refusal names; of unknown outcome, the same bytes are sent again (send).
 //  5. When all have answered, the combiner runs, and only if it succeeds COMPOSITE_AGGREGATE is written (Answer).
 //
-// A crash between any two of them leaves entries of a task that was never
-// answered, or a call that is voided once it is due: true, and complete.
+// A crash between two steps leaves entries of a task that was never answered,
+// or a call that is voided once it is due. Both are true and complete records.
 package delegation
 
 import (
@@ -42,33 +41,33 @@ import (
 // Vacants reads and writes the vacants of this host; *vacants.Directory
 // implements it. Safe for concurrent use.
 type Vacants interface {
-	// Plan is read from the store.
+	// Plan reads id's plan from the store.
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
-	// Show is the record, at most a second old.
+	// Show returns id's record, at most a second old.
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
 	// Entries writes one entry into each of two logbooks, or into the first alone
 	// if the second is zero, in one commit.
 	Entries(ctx context.Context, first, second vacants.LogEntry, beside ...store.Write) error
-	// Sign has fn sign with id's key.
+	// Sign calls fn with id's signer.
 	Sign(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
 }
 
-// Calls is the pipeline: call.Host. Safe for concurrent use.
+// Calls is the pipeline; *call.Host implements it. Safe for concurrent use.
 type Calls interface {
 	Send(ctx context.Context, route identity.ID, e *envelope.Envelope) call.Outcome
 }
 
-// Config is what a Runner is made of. Wait and Margin may be left out.
+// Config configures a Runner. Wait and Margin are optional.
 type Config struct {
 	Store store.Store
-	// Substrates are those that combine answers.
+	// Substrates can combine answers.
 	Substrates substrate.Kinds
 	Now        func() time.Time
 	Rand       io.Reader // safe for concurrent use
-	// Wait sleeps between tries, or ends early with ctx.
+	// Wait sleeps between tries, or returns early when ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Margin is what the pipeline keeps of a call's deadline; call.DefaultMargin
-	// if 0.
+	// Margin is the part of a call's deadline that the pipeline needs;
+	// call.DefaultMargin if 0.
 	Margin time.Duration
 }
 
@@ -126,8 +125,8 @@ func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Que
 	return text, late(ctx, err)
 }
 
-// late makes err one of time where the time is over: whatever it says, that is
-// why.
+// late gives err the kind Deadline if the deadline has passed, whatever it
+// says.
 func late(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || problem.Is(err, problem.Deadline) {
 		return err
@@ -135,9 +134,9 @@ func late(ctx context.Context, err error) error {
 	return problem.Wrap(problem.Deadline, err, "the plan did not come to its end in time")
 }
 
-// walk is how deep a call is in the plans of a tree, and how many delegations
-// it has made in all. The plans were checked when they were set; this holds
-// when they change while a call is under way.
+// walk is the depth of a call in a tree of plans, and the number of its
+// delegations. Plans were checked when they were set; this also holds if they
+// change during a call.
 type walk struct {
 	depth int
 	calls *atomic.Int32
@@ -145,7 +144,7 @@ type walk struct {
 
 type walkKey struct{}
 
-// deeper is ctx for the delegations of id's plan.
+// deeper returns ctx for the delegations of id's plan.
 func deeper(ctx context.Context, id identity.ID) (context.Context, walk, error) {
 	w, ok := ctx.Value(walkKey{}).(walk)
 	if !ok {

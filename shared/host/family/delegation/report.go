@@ -14,24 +14,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Recent is how many of the last decided calls of a child a Report looks at.
+// Recent is how many of a child's last decided calls a Report reads.
 const Recent = 50
 
-// atOnce bounds how many children a Report reads of at a time.
+// atOnce bounds how many children a Report reads concurrently.
 const atOnce = 8
 
-// Child is a child, and what its parent's calls of it came to.
+// Child is a child, with figures of its parent's calls to it.
 type Child struct {
 	Record vacants.Record
-	Calls  uint64 // accepted, ever
-	// Decided of them were looked at, the last ones; Failures of these got no
-	// answer, and P50 is the median of how long the others took, 0 if there are
-	// none.
+	Calls  uint64 // accepted in all
+	// Decided is the number of last decided calls that were read, Failures
+	// those without an answer. P50 is the median latency of the others, 0 if
+	// there are none.
 	Decided, Failures int
 	Median            time.Duration
 }
 
-// Kin are the vacants of a host, by their parents: *vacants.Directory.
+// Kin lists the hosted children of a parent; *vacants.Directory implements it.
 type Kin interface {
 	Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]vacants.Record, string, error)
 }
@@ -72,7 +72,7 @@ func look(ctx context.Context, s store.Store, parent identity.ID, r vacants.Reco
 	if err != nil {
 		return c, damaged(pair, err)
 	}
-	c.Calls = last.Position - last.Epoch // every reset is a row, and begins an epoch
+	c.Calls = last.Position - last.Epoch // each reset is a row and begins an epoch
 	if tip, err = s.Tip(ctx, pair.Responses()); err != nil || tip.Position == 0 {
 		return c, unavailable(err)
 	}

@@ -26,14 +26,14 @@ type run struct {
 	plan     *plan.Plan
 }
 
-// result is what a child answered.
+// result is a child's answer.
 type result struct {
 	child            identity.ID
 	kind, task, text string
 }
 
-// delegateAll makes the delegations of the plan, and returns what was answered
-// in the order of the plan.
+// delegateAll makes the delegations of the plan and returns the answers in the
+// plan's order.
 func (r *run) delegateAll(ctx context.Context) ([]result, error) {
 	all := r.sequential
 	if r.plan.Parallel {
@@ -49,7 +49,7 @@ func (r *run) delegateAll(ctx context.Context) ([]result, error) {
 	return nil, failed
 }
 
-// sequential asks one after the other, as the reference does.
+// sequential calls one child after the other, like the reference.
 func (r *run) sequential(ctx context.Context) (results []result, failed error) {
 	previous := ""
 	for i := range r.plan.Delegate {
@@ -64,14 +64,14 @@ func (r *run) sequential(ctx context.Context) (results []result, failed error) {
 		}
 		results, previous = append(results, res), res.text
 		if r.plan.Aggregate.How == plan.First {
-			break // nobody would read the others
+			break // further answers would not be used
 		}
 	}
 	return results, failed
 }
 
-// parallel asks all at once, and waits for all: a call under way cannot be
-// taken back, and a function must not sleep over it.
+// parallel calls all children at once and waits for all: a call under way
+// cannot be cancelled, and a function must not be frozen during one.
 func (r *run) parallel(ctx context.Context) (results []result, failed error) {
 	type outcome struct {
 		result
@@ -83,7 +83,7 @@ func (r *run) parallel(ctx context.Context) (results []result, failed error) {
 		d := &r.plan.Delegate[i]
 		wait.Go(func() {
 			defer func() {
-				if p := recover(); p != nil { // a call fails, not the process
+				if p := recover(); p != nil { // fail the call, not the process
 					all[i].err = fmt.Errorf("delegation panicked: %v\n%s", p, debug.Stack())
 				}
 			}()
@@ -101,7 +101,7 @@ func (r *run) parallel(ctx context.Context) (results []result, failed error) {
 	return results, failed
 }
 
-// delegate asks one child: steps 1 to 4 of the walk in the package's doc.
+// delegate calls one child: steps 1 to 4 in the package's doc.
 func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (result, error) {
 	child, err := identity.ParseID(d.Child)
 	if err != nil {
@@ -126,8 +126,8 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 	return res, about(child, err)
 }
 
-// callable refuses a child that cannot answer before anything is written: the
-// pipeline would, but a vacant that is closed signs no new entry.
+// callable refuses a child that cannot answer, before anything is written. The
+// pipeline would refuse too, but a terminal vacant signs no logbook entry.
 func (r *run) callable(ctx context.Context, child identity.ID) error {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= r.Margin {
 		return problem.New(problem.Deadline, "too little time is left to ask")
@@ -146,8 +146,8 @@ func (r *run) callable(ctx context.Context, child identity.ID) error {
 	return nil
 }
 
-// subtaskKind is what the logbooks call a delegation: with a kind the subtask
-// is an object, else a text (PROTOCOL §11).
+// subtaskKind is the name of a delegation in the logbooks: with a kind the
+// subtask is an object, else a text (PROTOCOL §11).
 func subtaskKind(d *plan.Delegation) string {
 	if d.Kind != "" {
 		return d.Kind
@@ -162,7 +162,7 @@ func about(child identity.ID, err error) error {
 	}
 	p := problem.Of(err)
 	if p.Text() == problem.BehaviourFailed.Row().Text {
-		// The pipeline says the same of the parent, in front of this.
+		// The pipeline prefixes the same words about the parent.
 		return problem.Wrap(p.Kind, p.Err, "child %s failed", child.Short())
 	}
 	return problem.Within(p.Kind, "child "+child.Short(), err)

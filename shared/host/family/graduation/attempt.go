@@ -17,15 +17,15 @@ import (
 // KindAttempts is the kind of the stream of a child's attempts.
 const KindAttempts = "grad"
 
-// Stream is where the attempts of child lie.
+// Stream is the stream of child's attempts.
 func Stream(child identity.ID) store.Stream { return store.StreamOf(KindAttempts, child) }
 
-// AttemptKey is where lies what has come of child's attempt at a position.
+// AttemptKey is the key of the status of child's attempt at a position.
 func AttemptKey(child identity.ID, position uint64) store.Key {
 	return store.Key{Partition: KindAttempts + "#" + child.String(), Sort: fmt.Sprintf("%016x", position)}
 }
 
-// ID names an attempt: in paths, and in what people are shown.
+// ID names an attempt, in paths and for people.
 type ID struct {
 	Child    identity.ID
 	Position uint64
@@ -34,8 +34,8 @@ type ID struct {
 // String is <child in hex>-<position>.
 func (id ID) String() string { return id.Child.String() + "-" + strconv.FormatUint(id.Position, 10) }
 
-// ParseID reads what String writes, and only that. The refusal is of kind
-// NotFound: what cannot be an attempt is none.
+// ParseID parses the output of String, strictly. The error is of kind NotFound,
+// because a malformed id names no attempt.
 func ParseID(text string) (ID, error) {
 	none := problem.New(problem.NotFound, "graduation %.80q is not known", text)
 	child, position, ok := strings.Cut(text, "-")
@@ -53,29 +53,29 @@ func ParseID(text string) (ID, error) {
 	return id, nil
 }
 
-// Attempt is one try of a child to pass the gate. It never changes.
+// Attempt is one attempt of a child to pass the gate. It never changes.
 type Attempt struct {
 	ID
 	Submission
-	Policy gate.Policy // by which it is judged, whatever is set meanwhile
+	Policy gate.Policy // the policy when it began
 	Began  time.Time
 	Due    time.Time // nothing is committed from then on
 }
 
-// Execution is the name that an attempt's run has in a state machine: the name
-// of one that is closed cannot be used again for 90 days, and a request that
-// was refused may come back.
+// Execution is the name of the attempt's run in a state machine. A name cannot
+// be reused for 90 days, and a refused request may be sent again, so the
+// position is part of it.
 func (a *Attempt) Execution() string {
 	return a.Request.Hash().String()[:32] + "-" + strconv.FormatUint(a.Position, 10)
 }
 
-// State is what the first step of a's run is given.
+// State is the input of the first step.
 func (a *Attempt) State() State {
 	return State{Child: a.Child, Position: a.Position, Request: a.Request.Hash()}
 }
 
-// format is the version of the stored forms here. A reader refuses a later one
-// whole.
+// format is the version of the stored documents here. Documents of another
+// format are refused.
 const format = 1
 
 type storedAttempt struct {
@@ -98,8 +98,8 @@ func (a *Attempt) encode() ([]byte, error) {
 	return encode(storedAttempt{format, submission, policy, a.Began.UnixMicro(), a.Due.UnixMicro()})
 }
 
-// DecodeAttempt reads a row of child's attempts, for verify too. A problem of
-// kind Damaged says what is wrong with it. Signatures are not verified.
+// DecodeAttempt reads a row of child's attempts. The error is of kind Damaged
+// if it is unreadable. Signatures are not verified.
 func DecodeAttempt(child identity.ID, row store.Row) (Attempt, error) {
 	a := Attempt{ID: ID{child, row.Position}}
 	var s storedAttempt
@@ -134,7 +134,7 @@ func checkFormat(got int) error {
 	return problem.New(problem.Damaged, "expected format %d, got %d", format, got)
 }
 
-// encode writes JSON as it is: what is signed in it stays byte for byte.
+// encode writes JSON without escaping, so signed parts keep their bytes.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -12,18 +12,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// kindAttemptWindow is the kind of the partition of a parent's tries. It is not that of
-// attempts: who may write one need not write the other.
+// kindAttemptWindow is the partition prefix of a parent's attempt window. It is
+// not that of attempts, so roles can be allowed one without the other.
 const kindAttemptWindow = "gradtry"
 
-// AttemptWindowKey is where the times lie at which children of parent have begun
-// attempts, the parent being the one that their manifests name.
+// AttemptWindowKey is the key of the times at which children of parent, by
+// their manifests, began attempts.
 func AttemptWindowKey(parent identity.ID) store.Key {
 	return store.Key{Partition: kindAttemptWindow + "#" + parent.String(), Sort: "times"}
 }
 
-// AttemptWindow is when children of one parent began attempts, in Unix microseconds. It
-// need not be in order: a clock may have gone back.
+// AttemptWindow lists when children of one parent began attempts, in Unix
+// microseconds. It need not be sorted: a clock may have gone back.
 type AttemptWindow []int64
 
 type storedAttemptWindow struct {
@@ -31,8 +31,8 @@ type storedAttemptWindow struct {
 	Began  AttemptWindow `json:"began"`
 }
 
-// DecodeAttemptWindow reads parent's tries, for verify too. A problem of kind Damaged
-// says what is wrong with them. What is not there is none.
+// DecodeAttemptWindow reads parent's attempt window. The error is of kind
+// Damaged if it is unreadable. An absent document is an empty window.
 func DecodeAttemptWindow(parent identity.ID, d store.Doc) (AttemptWindow, error) {
 	if d.Version == 0 {
 		return nil, nil
@@ -51,16 +51,16 @@ func DecodeAttemptWindow(parent identity.ID, d store.Doc) (AttemptWindow, error)
 	return w.Began, nil
 }
 
-// within is what of t still counts: what is exactly a day old does not.
+// within returns the times that still count: less than a day old.
 func (t AttemptWindow) within(now time.Time) AttemptWindow {
 	floor := now.Add(-Day).UnixMicro()
 	return slices.DeleteFunc(slices.Clone(t), func(at int64) bool { return at <= floor })
 }
 
-// tried is the write that counts an attempt of now against parent, unless its
-// children have begun too many: a parent makes children as it likes, also such
-// as run elsewhere, and each may try on its own account. It is to be committed
-// with the attempt.
+// tried is the write that counts an attempt at now against parent. It refuses
+// if the parent's children began too many: a parent can make any number of
+// children, also on other hosts, and each may attempt on its own. The write
+// must be committed with the attempt.
 func (s *Service) tried(ctx context.Context, parent identity.ID, now time.Time) (store.Put, error) {
 	k := AttemptWindowKey(parent)
 	d, err := s.Store.Doc(ctx, k)

@@ -13,16 +13,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Begin takes a submission in and returns the attempt that it is: the one that
-// is open, or that was accepted, if it asked the same; else a new one. Nothing
-// is written of what is refused here, in the order: form, a child that nobody
-// can graduate here (NotFound), signatures (Consent), what could not be committed
-// (Malformed, Conflict), another attempt of the child that is open (Conflict),
-// too many of a day, of the child or of its parent's children (TooMany). A handler
-// that must not tell who is a child asks for the signatures before.
+// Begin accepts a submission and returns its attempt: the open or accepted one
+// if that has the same request, else a new one. Refusals write nothing and come
+// in this order: form, a child that cannot graduate here (NotFound), signatures
+// (Consent), what could not be committed (Malformed, Conflict), another open
+// attempt of the child (Conflict), too many attempts in a day, of the child or
+// of its parent's children (TooMany). A handler that must not reveal who is a
+// child checks signatures first.
 //
-// What begins does not end by itself: walk it, or start its Execution, unless
-// its Status says that it is decided. To do so twice does no harm.
+// An attempt does not proceed by itself: walk it or start its Execution, unless
+// its Status is decided. Doing so twice is harmless.
 func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := sub.Request.Check(); err != nil {
 		return Status{}, err
@@ -53,16 +53,16 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	return st, fault(err)
 }
 
-// hosts says which of the two are hosted here, and the tenant whose policy
-// holds: the parent's, or else the child's.
+// hosts tells which parties are hosted here, and the tenant whose policy
+// applies: the parent's, or else the child's.
 type hosts struct {
 	parent, child bool
 	tenant        string
-	asleep        error // of one that takes part in no graduation now: it answers nobody, or its parent is closed
+	asleep        error // why a party cannot take part now: it answers no calls, or its parent is closed
 }
 
-// graduable refuses a child of which neither it nor its parent is hosted here,
-// as one that is not known: so the lineages of strangers cost nothing.
+// graduable refuses a child as unknown if neither it nor its parent is hosted
+// here, so strangers' families cost nothing.
 func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts, err error) {
 	for _, party := range []struct {
 		id   identity.ID
@@ -98,8 +98,8 @@ func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts
 	return h, nil
 }
 
-// asleep refuses who does not answer calls, but for a key that was revoked:
-// that is the gate's to refuse.
+// asleep refuses a party that answers no calls. A revoked key is left to the
+// gate to refuse.
 func (s *Service) asleep(ctx context.Context, r *vacants.Record) (refusal, err error) {
 	gone, err := s.Registry.IsRevoked(ctx, r.ID)
 	if err != nil || gone {
@@ -108,8 +108,8 @@ func (s *Service) asleep(ctx context.Context, r *vacants.Record) (refusal, err e
 	return problem.New(problem.Conflict, "vacant %s is %s; only one that answers calls takes part in a graduation", r.ID.Short(), r.State), nil
 }
 
-// speechless refuses a composite that answers nobody, since it has no plan: it
-// would become public as what it is not yet.
+// speechless refuses a composite without a plan: it answers no calls, and would
+// become public so.
 func (s *Service) speechless(ctx context.Context, r *vacants.Record) (refusal, err error) {
 	if r.Substrate != plan.Kind {
 		return nil, nil
@@ -120,8 +120,8 @@ func (s *Service) speechless(ctx context.Context, r *vacants.Record) (refusal, e
 	return problem.New(problem.Conflict, "child %s is a composite without a plan, and answers nobody; set one first: vacancy plan set", r.ID.Short()), nil
 }
 
-// needed is what of a is kept: nothing of a party that is hosted here, which
-// signs for itself, so that nobody has this host keep what nobody reads.
+// needed drops the artefacts of hosted parties, which sign for themselves, so
+// that nothing unused is stored.
 func (h *hosts) needed(a Artefacts) Artefacts {
 	if h.child {
 		a = Artefacts{ManifestParent: a.ManifestParent}
@@ -132,9 +132,8 @@ func (h *hosts) needed(a Artefacts) Artefacts {
 	return a
 }
 
-// possible refuses what could only fail at the very end: a party that is asleep,
-// a parent that is closed itself, and the lack of what somebody must have signed
-// who is not hosted here.
+// possible refuses what would fail at commit: a party that is asleep, a closed
+// parent, or a missing signature of a party that is not hosted here.
 func (h *hosts) possible(a *Artefacts, m *composite.Manifest) error {
 	if h.asleep != nil {
 		return h.asleep
@@ -201,9 +200,8 @@ func (s *Service) begin(ctx context.Context, sub *Submission, parent identity.ID
 	return next, s.write(ctx, &next, &last, tried)
 }
 
-// write commits the row and the document of a new attempt, and beside them what
-// counts it against the parent, and the end of the one before if nobody ended
-// it.
+// write commits the row and document of a new attempt, its count against the
+// parent, and the end of the previous attempt if nobody ended it.
 func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put) error {
 	writeID, err := s.updater().NewWriteID()
 	if err != nil {
@@ -233,8 +231,8 @@ func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put
 	return nil
 }
 
-// again is the attempt that sub is once more: the last one if it is open, or
-// the one that was accepted. It refuses while another is open.
+// again returns the attempt that sub repeats: the last one if it is open, or
+// the accepted one. It refuses while another is open.
 func (s *Service) again(ctx context.Context, last *Status, sub *Submission) (Status, error) {
 	same := last.Request.Hash() == sub.Request.Hash()
 	switch {
@@ -255,8 +253,8 @@ func (s *Service) again(ctx context.Context, last *Status, sub *Submission) (Sta
 	return before, nil
 }
 
-// often refuses a child that begins too many attempts: each is two writes that
-// the host pays for.
+// often refuses a child that begins too many attempts: each costs the host two
+// writes.
 func (s *Service) often(ctx context.Context, child identity.ID, tip uint64) error {
 	if tip < MaxAttempts {
 		return nil
@@ -284,8 +282,7 @@ func (s *Service) read(ctx context.Context, id ID) (Status, error) {
 	return s.refresh(ctx, &a)
 }
 
-// row reads an attempt, and nothing of what has come of it; NotFound if there is
-// none.
+// row reads an attempt without its status; NotFound if there is none.
 func (s *Service) row(ctx context.Context, id ID) (Attempt, error) {
 	rows, err := s.Store.Rows(ctx, Stream(id.Child), id.Position, 1, store.Ascending)
 	if err != nil {
@@ -309,7 +306,7 @@ func (s *Service) decode(ctx context.Context, child identity.ID, row store.Row) 
 	return s.refresh(ctx, &a)
 }
 
-// refresh reads what has come of an attempt.
+// refresh reads the status of an attempt.
 func (s *Service) refresh(ctx context.Context, a *Attempt) (Status, error) {
 	d, err := s.Store.Doc(ctx, AttemptKey(a.Child, a.Position))
 	if err != nil {
@@ -318,7 +315,7 @@ func (s *Service) refresh(ctx context.Context, a *Attempt) (Status, error) {
 	return DecodeStatus(*a, d)
 }
 
-// lastAccepted is the position of the last attempt up to s that was accepted.
+// lastAccepted is the position of the last accepted attempt up to s.
 func (s *Status) lastAccepted() uint64 {
 	if s.Phase == Accepted {
 		return s.Position

@@ -7,8 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// IsChecked says whether a document is one that a check of a host reads: what
-// has come of an attempt, the tries or the window of a parent, a policy.
+// IsChecked reports whether fsck reads a document of this package: a status, an
+// attempt window, a window of successes, a policy.
 func IsChecked(k store.Key) bool {
 	if tenant, ok := strings.CutPrefix(k.Sort, policySort+"#"); k == PolicyKey("") || ok && k == PolicyKey(tenant) {
 		return true

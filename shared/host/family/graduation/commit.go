@@ -8,9 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// commit makes the child public, or changes nothing. Whatever has changed since
-// the checks is checked again, until nobody else is in the way or the attempt
-// is due.
+// commit makes the child public, or changes nothing. Everything that may have
+// changed since the checks is checked again. It retries conflicts until the
+// attempt is due.
 func (s *Service) commit(ctx context.Context, a *Attempt, found *gate.Findings) error {
 	done, err := s.Vacants.LockGraduation(ctx, a.Request.ParentID, a.Child)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, fo
 	if err != nil {
 		return err
 	}
-	if err := s.due(&st); err != nil { // as late as it can be asked
+	if err := s.due(&st); err != nil { // as late as possible
 		return err
 	}
 	st.Phase, st.Step, st.Decided, st.Findings = Accepted, gate.Commit, s.now(), found

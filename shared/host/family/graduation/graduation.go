@@ -1,48 +1,46 @@
-// Package graduation keeps the gate at a host: attempts of closed children to
-// become public, walked through gate.Steps, and what has come of them.
+// Package graduation runs the gate at a host: attempts of closed children to
+// become public, through gate.Steps, and their outcomes.
 //
-// The same service stands behind a walk in one process and behind the tasks of
-// a state machine; both hand a small State from step to step. The invariants:
-// of one attempt there is one outcome, however often and wherever its steps
-// run; only commit changes anything but the attempt itself, in one transaction
-// with the attempt's outcome and its slot of the day, and all that the steps
-// before have checked it checks again under that transaction's conditions;
-// nothing is committed once an attempt is due; a child has at most one attempt
-// open, and one that nobody ended counts as failed when it is due, so that a
-// crash blocks nobody; a fault is never shown as a refusal; a child begins at
-// most MaxAttempts in a Day, and all children of a parent together at most
-// MaxOfParent, counted in the commit that begins one.
+// The same service runs all steps in one process, or each step as a task of a
+// state machine; both pass a small State from step to step. The invariants: an
+// attempt has one outcome, however often and wherever its steps run. Only
+// commit changes anything but the attempt itself, in one transaction with the
+// outcome and the slot of the day, and it repeats the earlier checks under that
+// transaction's conditions. Nothing is committed once an attempt is due. A
+// child has at most one open attempt; an attempt that was not completed in time
+// has failed, so a crash blocks nobody. A fault is never shown as a refusal. A
+// child begins at most MaxAttempts in a Day, and all children of a parent
+// together at most MaxOfParent, counted in the commit that begins an attempt.
 //
-// # Where things lie
+// # Layout
 //
-// Stream grad#<child>: a row for each attempt, which never changes: what was
-// asked, the policy it is judged by, when it began and is due. Document
-// grad#<child>/<position, 16 hex digits> is what has come of it; Begin, commit
-// and whoever ends an attempt write it. gradtry#<parent>/times holds when
-// children of the parent began attempts of the last day, which Begin alone
-// writes; gradwin#<parent>/window when they succeeded, which commit alone
-// writes: who can write attempts has no say on the limit of successes. Each has
-// a partition of its own, so that a role can be let write one and not the
-// other. host/gate and host/gate#<tenant> are the policies that were set.
+// Stream grad#<child>: an immutable row for each attempt, with the request, the
+// policy, and when it began and is due. Document grad#<child>/<position, 16 hex
+// digits> is the status; Begin, commit and Record write it.
+// gradtry#<parent>/times lists when children of the parent began attempts in
+// the last day; only Begin writes it. gradwin#<parent>/window lists when they
+// succeeded; only commit writes it, so a role that writes attempts cannot
+// change the limit of successes. Each has its own partition, so roles can be
+// limited to one of them. host/gate and host/gate#<tenant> are the policies.
 //
-// # Who counts
+// # Limits of a parent
 //
-// An attempt counts against the parent that the child's manifest names, whoever
-// signed the request as the parent: the manifest cannot be changed, and both
-// have signed it. So whoever has a parent's key makes as many children as it
-// likes, and all of them get no further than one parent. What a child's key
-// alone can use up is MaxAttempts of that.
+// An attempt counts against the parent in the child's manifest, whoever signed
+// the request as the parent: both signed the manifest, and it cannot be
+// changed. The holder of a parent's key can make any number of children, but
+// all together get no further than one parent. A child's key alone can use up
+// only MaxAttempts of that.
 //
-// # A request shown again
+// # Repeated requests
 //
-// A request has no time and no nonce: its form is the reference's. Whoever saw
-// its bytes can send them again. While its attempt is open that joins it, and
-// once accepted it is told the outcome. After a refusal or a failure it begins
-// another attempt, which counts as one more of the day and which may succeed,
-// if what was in the way is gone: a consent does not expire. It is for these
-// words of this child under this parent alone, and does its work once: a child
-// that is open is not opened again. Who thinks better of it revokes one of the
-// two keys; while either is paused nothing begins.
+// A request has neither time nor nonce, because its form is the reference's.
+// Anybody who saw its bytes can send them again. While its attempt is open,
+// that joins it; once accepted, it returns the outcome. After a refusal or a
+// failure it begins another attempt, which counts as one more of the day and
+// may succeed if the obstacle is gone: consent does not expire. It covers this
+// text of this child under this parent only, and takes effect once: an open
+// child is not opened again. To withdraw consent, revoke one of the two keys;
+// while either is paused, nothing begins.
 package graduation
 
 import (
@@ -59,32 +57,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Collector brings the evidence that the collusion check judges by.
+// Collector collects the evidence for the collusion check.
 type Collector interface {
 	Collect(ctx context.Context, child, parent identity.ID) (gate.Evidence, error)
 }
 
-// Config is what a Service is made of. Store, Vacants, Registry, Now and Rand
-// are needed.
+// Config configures a Service. Store, Vacants, Registry, Now and Rand are
+// required.
 type Config struct {
 	Store    store.Store
 	Vacants  *vacants.Directory
 	Registry *registry.Registry
-	// Evidence is needed where the collusion step runs.
+	// Evidence is required where the collusion step runs.
 	Evidence Collector
-	// Detector takes the place of the one that a policy names; nil: none does.
+	// Detector replaces the detector that a policy names, if not nil.
 	Detector gate.Detector
 	Now      func() time.Time
 	Rand     io.Reader // safe for concurrent use
-	// Running says at which step the run of an open attempt is that goes on
-	// elsewhere, "" where that cannot be said; nil: nobody knows.
+	// Running returns the step at which an open attempt's run is elsewhere, ""
+	// if unknown. nil: always unknown.
 	Running func(ctx context.Context, a *Attempt) gate.StepName
-	// Wait sleeps between tries, or ends early with ctx; retry.Sleep if nil.
+	// Wait sleeps between tries, or returns early when ctx ends; retry.Sleep if
+	// nil.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
 // Service is the gate of one host. It is safe for concurrent use, and any
-// number of them may share a store.
+// number of services may share a store.
 type Service struct{ Config }
 
 // New makes a Service.
@@ -95,18 +94,18 @@ func New(c Config) *Service {
 	return &Service{c}
 }
 
-// The limits of attempts.
+// Limits of attempts.
 const (
 	// DueAfter is how long an attempt may take.
 	DueAfter = 2 * time.Minute
-	// MaxAttempts is how many attempts of one child a Day takes, and MaxOfParent
-	// how many of all children of one parent.
+	// MaxAttempts is how many attempts of one child, and MaxOfParent how many
+	// of all children of one parent, may begin in a Day.
 	MaxAttempts = 32
 	MaxOfParent = 96
 	Day         = gate.Day
 )
 
-// detector is what judges by p.
+// detector returns p's detector.
 func (s *Service) detector(p gate.Policy) (gate.Detector, error) {
 	if s.Detector != nil {
 		return s.Detector, nil
@@ -114,7 +113,7 @@ func (s *Service) detector(p gate.Policy) (gate.Detector, error) {
 	return gate.DetectorOf(p)
 }
 
-// now is the time as it is kept.
+// now is the time in stored precision.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
 // updater changes the store with optimistic concurrency.
@@ -123,7 +122,7 @@ func (s *Service) updater() store.Updater {
 }
 
 // fault gives an error of the store a kind. A conflict that outlasted all
-// retries is Unavailable: the same request may be sent again.
+// retries is Unavailable: the request can be sent again.
 func fault(err error) error {
 	if store.IsConflict(err) {
 		return problem.Wrap(problem.Unavailable, err, "others keep changing it; send the same again")
@@ -131,7 +130,7 @@ func fault(err error) error {
 	return store.Problem(err)
 }
 
-// unknown is the refusal of a child that nobody can graduate here.
+// unknown is the refusal of a child that cannot graduate here.
 func unknown(child identity.ID) error {
 	return problem.New(problem.NotFound, "unknown child %s", child.Short())
 }

@@ -16,7 +16,7 @@ const (
 	policySort    = "gate"
 )
 
-// PolicyKey is where the policy of a tenant lies, or, for "", the host's.
+// PolicyKey is the key of a tenant's policy; "" is the host's.
 func PolicyKey(tenant string) store.Key {
 	if tenant == "" {
 		return store.Key{Partition: hostPartition, Sort: policySort}
@@ -24,15 +24,15 @@ func PolicyKey(tenant string) store.Key {
 	return store.Key{Partition: hostPartition, Sort: policySort + "#" + tenant}
 }
 
-// Where a policy comes from.
+// Sources of a policy.
 const (
 	FromTenant  = "tenant"
 	FromHost    = "host"
 	FromDefault = "default"
 )
 
-// Policy is the policy that attempts of tenant's children are judged by, and
-// where it comes from: the tenant's own, or the host's, or the default.
+// Policy returns the policy for attempts of tenant's children and its source:
+// the tenant's own, the host's, or the default.
 func (s *Service) Policy(ctx context.Context, tenant string) (p gate.Policy, from string, err error) {
 	for _, at := range []struct{ tenant, from string }{{tenant, FromTenant}, {"", FromHost}} {
 		if at.tenant == "" && at.from == FromTenant {
@@ -50,8 +50,8 @@ func (s *Service) Policy(ctx context.Context, tenant string) (p gate.Policy, fro
 	return gate.DefaultPolicy(), FromDefault, nil
 }
 
-// SetPolicy keeps the policy of a tenant, or, for "", the host's. Attempts that
-// have begun are judged by the policy of then.
+// SetPolicy stores the policy of a tenant, or of the host for "". Attempts that
+// have begun keep the policy of their beginning.
 func (s *Service) SetPolicy(ctx context.Context, tenant string, p gate.Policy) error {
 	if err := checkTenant(tenant); err != nil {
 		return err
@@ -79,8 +79,8 @@ type storedPolicy struct {
 	Policy json.RawMessage `json:"policy"`
 }
 
-// DecodePolicy reads a policy, for verify too. A problem of kind Damaged says
-// what is wrong with it.
+// DecodePolicy reads a policy. The error is of kind Damaged if it is
+// unreadable.
 func DecodePolicy(d store.Doc) (gate.Policy, error) {
 	var w storedPolicy
 	var p gate.Policy
@@ -97,8 +97,8 @@ func DecodePolicy(d store.Doc) (gate.Policy, error) {
 	return p, nil
 }
 
-// Warnings says what a host should be told when it starts: where the check for
-// collusion was switched off by name.
+// Warnings returns warnings for an operator at start: for whom the collusion
+// check was switched off by name.
 func (s *Service) Warnings(ctx context.Context) ([]string, error) {
 	var said []string
 	r := store.Range{Partition: hostPartition, First: policySort, Last: policySort + "$"} // '$' follows '#'

@@ -60,7 +60,7 @@ func (s *Service) StatusFor(ctx context.Context, who identity.ID, id ID) (Status
 	return s.tell(ctx, &a)
 }
 
-// tell is the status of an attempt, which is ended if it is overdue.
+// tell returns the status of an attempt, and ends the attempt if it is overdue.
 func (s *Service) tell(ctx context.Context, a *Attempt) (Status, error) {
 	st, err := s.refresh(ctx, a)
 	if err != nil || st.Phase != Open {
@@ -81,7 +81,7 @@ func (s *Service) tell(ctx context.Context, a *Attempt) (Status, error) {
 	})
 }
 
-// Latest is the status of child's last attempt; false if there was none.
+// Latest returns the status of child's last attempt; false if there was none.
 func (s *Service) Latest(ctx context.Context, child identity.ID) (Status, bool, error) {
 	tip, err := s.Store.Tip(ctx, Stream(child))
 	if err != nil || tip.Position == 0 {
@@ -91,16 +91,15 @@ func (s *Service) Latest(ctx context.Context, child identity.ID) (Status, bool, 
 	return st, err == nil, err
 }
 
-// errOpen: an attempt is to stay as it is.
+// errOpen: the attempt stays as it is.
 var errOpen = errors.New("it is open")
 
-// end decides an attempt that is open, and returns one that is decided as it
-// is.
+// end decides an open attempt. It returns a decided attempt unchanged.
 func (s *Service) end(ctx context.Context, id ID, decide func(*Status) error) (Status, error) {
 	var st Status
 	ended := false
 	err := s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		ended = false // by an earlier try, which another writer overtook
+		ended = false // an earlier try may have set it
 		st, err = s.read(ctx, id)
 		if err != nil || st.Phase != Open {
 			return err
@@ -128,7 +127,7 @@ func (s *Service) end(ctx context.Context, id ID, decide func(*Status) error) (S
 	return st, nil
 }
 
-// overdue is the end of an attempt that nobody ended.
+// overdue fails an attempt that was not completed in time.
 func (s *Status) overdue(now time.Time) {
 	s.Phase, s.Decided = Failed, now
 	s.Refusal = &Refusal{

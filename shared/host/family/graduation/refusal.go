@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// JudgedError is a refusal of the collusion check, and by what it was judged.
+// JudgedError is a refusal of the collusion check, with its findings.
 type JudgedError struct {
 	Findings gate.Findings
 	Err      error
@@ -19,7 +19,7 @@ func (e *JudgedError) Error() string { return e.Err.Error() }
 // Unwrap is the problem.
 func (e *JudgedError) Unwrap() error { return e.Err }
 
-// Refuse is what an error of step says of an attempt.
+// Refuse makes the Refusal for an error of step.
 func Refuse(step gate.StepName, err error) *Refusal {
 	p := problem.Of(err)
 	r := &Refusal{Error: gate.ErrorName(p.Kind), Kind: p.Kind.String(), Detail: p.Text(), Step: step}
@@ -30,13 +30,12 @@ func Refuse(step gate.StepName, err error) *Refusal {
 	return r
 }
 
-// MaxCause is how many bytes a Cause may have as a JSON string: a state machine
-// keeps 32 KiB of one, and the name of the error beside it.
+// MaxCause is the longest Cause in bytes, as a JSON string: a state machine
+// keeps 32 KiB, including the error's name.
 const MaxCause = 30 << 10
 
-// Cause is r as the text of a task's error, from which ReadCause makes r again.
-// Findings that are too long to go there are left out: those of nine pairs are
-// a third of it.
+// Cause is r as the text of a task's error, for ReadCause. Findings that do not
+// fit are left out; those of nine pairs take a third of MaxCause.
 func (r *Refusal) Cause() string {
 	if text, ok := r.fitting(); ok {
 		return text
@@ -58,9 +57,9 @@ func (r *Refusal) fitting() (string, bool) {
 	return string(b), err == nil && len(quoted) <= MaxCause
 }
 
-// ReadCause is the refusal behind what a state machine caught at step: the name
-// of the error, and its cause. What is not one of ours (a timeout, a task that
-// died) is a failure.
+// ReadCause makes a Refusal of the name and cause of the error that a state
+// machine caught at step. An unknown error (a timeout, a task that died) is a
+// failure.
 func ReadCause(step gate.StepName, name, cause string) *Refusal {
 	var task struct {
 		Message string `json:"errorMessage"`
@@ -77,8 +76,8 @@ func ReadCause(step gate.StepName, name, cause string) *Refusal {
 	return Refuse(step, problem.New(problem.Internal, "the step came to no end: %.80s", name))
 }
 
-// phase is what an attempt with r is: refused by what its step refuses, failed
-// by everything else.
+// phase is the phase of an attempt with r: Refused if the step may refuse so,
+// else Failed.
 func (r *Refusal) phase() Phase {
 	if kind, ok := gate.KindOf(r.Error); ok && gate.Refuses(r.Step, kind) {
 		return Refused

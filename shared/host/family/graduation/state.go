@@ -8,29 +8,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// State is what goes from step to step: of which attempt, and what the steps
-// before have found. It is a small JSON value: the input and the output of
-// every task of a state machine.
+// State is passed from step to step: the attempt, and the verdicts of earlier
+// steps. It is a small JSON value, the input and output of every task of a
+// state machine.
 type State struct {
 	Child    identity.ID    `json:"child"`
 	Position uint64         `json:"position"`
-	Request  identity.Hash  `json:"request"` // the hash of the request that this is about
+	Request  identity.Hash  `json:"request"` // hash of the request
 	Passed   []Verdict      `json:"passed,omitempty"`
 	Findings *gate.Findings `json:"findings,omitempty"`
 }
 
-// Verdict says that a step had nothing to refuse.
+// Verdict records that a step passed.
 type Verdict struct {
 	Step gate.StepName `json:"step"`
 	At   int64         `json:"at"` // Unix microseconds
 }
 
-// ID is the attempt that s is about.
+// ID is the attempt of s.
 func (s *State) ID() ID { return ID{s.Child, s.Position} }
 
-// fits refuses a state that is not a's, and one in which the steps before name
-// have not all passed, in their order, since a began. It is of kind Untrusted:
-// no refusal of the gate, since nobody asked for what was not asked.
+// fits refuses a state that is not a's, or in which the steps before name have
+// not all passed in order since a began. The error is of kind Untrusted: it is
+// no refusal of the gate, because no valid request was made.
 func (s *State) fits(a *Attempt, name gate.StepName) error {
 	if s.ID() != a.ID || s.Request != a.Request.Hash() {
 		return problem.New(problem.Untrusted, "graduation %s: the state is that of another attempt", a.ID)
@@ -54,15 +54,15 @@ func (s *State) fits(a *Attempt, name gate.StepName) error {
 	return problem.New(problem.Untrusted, "graduation %s: %.40q is not a step", a.ID, string(name))
 }
 
-// pass is s with the verdict of one more step. Hosts' clocks differ: no verdict
-// is older than the attempt for that.
+// pass is s with the verdict of one more step. Hosts' clocks differ, so the
+// verdict is dated no earlier than the attempt.
 func (s State) pass(a *Attempt, name gate.StepName, now time.Time) State {
 	passed := append(make([]Verdict, 0, len(s.Passed)+1), s.Passed...)
 	s.Passed = append(passed, Verdict{name, max(now.UnixMicro(), a.Began.UnixMicro())})
 	return s
 }
 
-// Next is the step that s is to be given to; "" if all have passed.
+// Next is the next step of s; "" if all have passed.
 func (s *State) Next() gate.StepName {
 	if steps := gate.Steps(); len(s.Passed) < len(steps) {
 		return steps[len(s.Passed)].Name

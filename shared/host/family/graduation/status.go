@@ -11,11 +11,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Phase says how far an attempt is; its value is the word on the wire.
+// Phase is the progress of an attempt; its value is the wire's term.
 type Phase string
 
-// The phases. Refused is what a step said; Failed is a run that came to no
-// decision: a fault, or nobody ended it in time.
+// The phases. Refused: a step refused. Failed: the run made no decision,
+// because of a fault or because it did not complete in time.
 const (
 	Open     Phase = "open"
 	Accepted Phase = "accepted"
@@ -23,40 +23,40 @@ const (
 	Failed   Phase = "failed"
 )
 
-// Refusal says why an attempt was refused or has failed.
+// Refusal says why an attempt was refused or failed.
 type Refusal struct {
-	Error  string        `json:"error"`  // gate.ErrorName of the kind: the class of the reference
-	Kind   string        `json:"kind"`   // the machine word of the kind
-	Detail string        `json:"detail"` // the failing fact
+	Error  string        `json:"error"`  // gate.ErrorName of the kind: the reference's class
+	Kind   string        `json:"kind"`   // the code of the kind
+	Detail string        `json:"detail"` // the reason
 	Step   gate.StepName `json:"step"`
-	// Findings come along where the collusion check refuses; in a Status they
-	// stand beside it.
+	// Findings are set if the collusion check refused. A Status has them beside
+	// the Refusal.
 	Findings *gate.Findings `json:"findings,omitempty"`
 }
 
-// Outcome is what an accepted attempt has made.
+// Outcome is the result of an accepted attempt.
 type Outcome struct {
-	Manifest json.RawMessage `json:"manifest"` // as it is registered now, both signatures in it
+	Manifest json.RawMessage `json:"manifest"` // as registered now, with both signatures
 	CardHash identity.Hash   `json:"card_hash"`
 	Endpoint string          `json:"endpoint"`
-	Seq      uint64          `json:"event_seq"` // of its register event in the registry
+	Seq      uint64          `json:"event_seq"` // seq of the register event
 }
 
-// Status is what may be known of an attempt.
+// Status is the state of an attempt.
 type Status struct {
 	Attempt
 	Phase    Phase
-	Step     gate.StepName // where it ended, or, while it is open, where it is if that is known
-	Refusal  *Refusal      // of one that was refused or has failed
+	Step     gate.StepName // where it ended, or where it is if that is known
+	Refusal  *Refusal      // of a refused or failed attempt
 	Findings *gate.Findings
-	Outcome  *Outcome  // of an accepted one
+	Outcome  *Outcome  // of an accepted attempt
 	Decided  time.Time // zero while it is open
 
-	accepted uint64 // the position of an accepted one before it, 0 if there is none
+	accepted uint64 // the position of an earlier accepted attempt, or 0
 	version  uint64 // of the document
 }
 
-// View is a status as it is shown to both parties.
+// View is a status as both parties see it.
 type View struct {
 	ID         string         `json:"id"`
 	Child      identity.ID    `json:"child_id"`
@@ -75,7 +75,7 @@ type View struct {
 	Outcome    *Outcome       `json:"outcome,omitempty"`
 }
 
-// View is s as it is shown.
+// View returns the View of s.
 func (s *Status) View() View {
 	return View{
 		ID: s.ID.String(), Child: s.Child, Parent: s.Request.ParentID, Position: s.Position, State: s.Phase, Step: s.Step,
@@ -95,7 +95,7 @@ type storedStatus struct {
 	Accepted uint64         `json:"accepted,omitempty"`
 }
 
-// put is the write of s over the version that it was read at.
+// put is the write of s over the version that was read.
 func (s *Status) put(writeID store.WriteID) (store.Put, error) {
 	w := storedStatus{Format: format, State: s.Phase, Step: s.Step, Refusal: s.Refusal, Findings: s.Findings, Outcome: s.Outcome, Accepted: s.accepted}
 	if !s.Decided.IsZero() {
@@ -105,8 +105,8 @@ func (s *Status) put(writeID store.WriteID) (store.Put, error) {
 	return store.Put{Key: AttemptKey(s.Child, s.Position), If: s.version, WriteID: writeID, Data: data}, err
 }
 
-// DecodeStatus reads what has come of a, for verify too. A problem of kind
-// Damaged says what is wrong with it.
+// DecodeStatus reads the status of a. The error is of kind Damaged if it is
+// unreadable.
 func DecodeStatus(a Attempt, d store.Doc) (Status, error) {
 	damaged := func(err error, why string) (Status, error) {
 		return Status{}, problem.Wrap(problem.Damaged, err, "what came of graduation %s is not readable: %s", a.ID, why)

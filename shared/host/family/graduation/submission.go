@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Submission is a request that both have signed, and what this host's keys
+// Submission is a request signed by both parties, with artefacts that this host
 // cannot sign.
 type Submission struct {
 	Request   composite.Request
@@ -24,11 +24,10 @@ type Submission struct {
 // Artefacts of hosted parties are neither needed nor stored.
 type Artefacts = vacants.Artefacts
 
-// MaxSubmission is the most bytes of a submission.
+// MaxSubmission is the largest submission in bytes.
 const MaxSubmission = 128 << 10
 
-// wire is a submission as it is sent; the names of an event's members are those
-// of a publish.
+// wire is the JSON form; an event's members are named as in a publication.
 type wire struct {
 	Request   json.RawMessage `json:"request"`
 	Artefacts *wireArtefacts  `json:"artefacts,omitempty"`
@@ -44,7 +43,7 @@ type wireArtefacts struct {
 	Signature      string `json:"event_signature_hex,omitempty"`
 }
 
-// Blob is s as it is sent and kept.
+// Blob is the JSON form, as sent and stored.
 func (s *Submission) Blob() ([]byte, error) {
 	w := wire{Request: s.Request.Blob()}
 	if a := &s.Artefacts; !a.IsZero() {
@@ -54,8 +53,9 @@ func (s *Submission) Blob() ([]byte, error) {
 	return encode(w)
 }
 
-// CheckWords refuses words that no card bears: both may have signed them
-// elsewhere, and the commit would fail. A handler asks before anything is kept.
+// CheckWords refuses a capability text that no card can have: both may have
+// signed it elsewhere, and the commit would fail. A handler checks before
+// anything is stored.
 func (s *Submission) CheckWords() error {
 	const field = "capability_text"
 	if canon.IsBlank(s.Request.CapabilityText) {
@@ -64,9 +64,9 @@ func (s *Submission) CheckWords() error {
 	return canon.CheckText(field, s.Request.CapabilityText)
 }
 
-// ParseSubmission reads what a Blob is, strictly: an unknown member is refused,
-// and so is one that comes twice. It checks the form, not the signatures.
-// Refusals are of kind Malformed or TooLarge.
+// ParseSubmission parses a Blob strictly: unknown and repeated members are
+// refused. Signatures are not verified. Errors are of kind Malformed or
+// TooLarge.
 func ParseSubmission(blob []byte) (Submission, error) {
 	if len(blob) > MaxSubmission {
 		return Submission{}, &problem.Error{Kind: problem.TooLarge, Field: "graduation", Want: fmt.Sprintf("at most %d bytes", MaxSubmission), Got: fmt.Sprint(len(blob))}

@@ -8,12 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Task runs one step of an attempt. The state that it returns is what the next
-// step is given; an error is a refusal of the step (its kinds are in
-// gate.Steps), or a fault. Every task may be run again, with the same state: so
-// often as it likes a machine delivers one again. Of an attempt that was
-// accepted every step passes and changes nothing; of one that was refused, has
-// failed or is due none does.
+// Task runs one step of an attempt and returns the state for the next step. An
+// error is a refusal (its kinds are in gate.Steps) or a fault. A task may run
+// more than once with the same state: Step Functions may deliver it again.
+// After acceptance every step passes without effect; after a refusal, a failure
+// or the due time none does.
 func (s *Service) Task(ctx context.Context, name gate.StepName, state State) (State, error) {
 	st, err := s.read(ctx, state.ID())
 	if err != nil {
@@ -31,8 +30,8 @@ func (s *Service) Task(ctx context.Context, name gate.StepName, state State) (St
 	return s.step(ctx, name, &st, state)
 }
 
-// step runs a step of an attempt that was open when it was read. Whatever became
-// of it since, commit finds.
+// step runs a step of an attempt that was open when it was read. Later changes
+// are found at commit.
 func (s *Service) step(ctx context.Context, name gate.StepName, st *Status, state State) (State, error) {
 	err := s.due(st)
 	if err != nil {
@@ -54,7 +53,7 @@ func (s *Service) step(ctx context.Context, name gate.StepName, st *Status, stat
 	return state.pass(&st.Attempt, name, s.now()), nil
 }
 
-// over says that an attempt is decided, and not as it is asked for.
+// over is the error of a decided attempt that is not in the requested state.
 func over(st *Status) error {
 	return problem.New(problem.Conflict, "graduation %s is over: it was %s", st.ID, st.Phase)
 }
@@ -66,7 +65,7 @@ func (s *Service) due(st *Status) error {
 	return problem.New(problem.Deadline, "graduation %s: expected its end before %s", st.ID, st.Due.Format("15:04:05Z07:00"))
 }
 
-// consent asks whether both parties want it, with keys that are good.
+// consent checks that both parties signed and neither key is revoked.
 func (s *Service) consent(ctx context.Context, st *Status) error {
 	m, err := s.manifest(ctx, st.Child)
 	if err != nil {
@@ -87,8 +86,8 @@ func (s *Service) consent(ctx context.Context, st *Status) error {
 	return nil
 }
 
-// rateLimit asks whether the parent has a slot left, and then whether there is
-// anything to open.
+// rateLimit checks that the parent has a slot left and that the child is still
+// closed.
 func (s *Service) rateLimit(ctx context.Context, st *Status) error {
 	w, _, err := s.window(ctx, st.Request.ParentID)
 	if err != nil {
@@ -104,8 +103,7 @@ func (s *Service) rateLimit(ctx context.Context, st *Status) error {
 	return gate.CheckOpen(m)
 }
 
-// collusion judges the evidence. What it found is returned beside a refusal,
-// too.
+// collusion judges the evidence. It returns the findings with a refusal, too.
 func (s *Service) collusion(ctx context.Context, st *Status) (*gate.Findings, error) {
 	detector, err := s.detector(st.Policy)
 	if err != nil {

@@ -8,20 +8,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Gate is what stands behind the handler of graduations.
+// Gate is the service behind the graduation routes.
 type Gate interface {
-	// Submit begins what is sent and starts its run, if it is not decided. The
-	// run may be over when it returns.
+	// Submit begins an attempt and starts its run, unless it is decided. The
+	// run may be over when Submit returns.
 	Submit(ctx context.Context, sub Submission) (Status, error)
-	// StatusFor tells the parent or the child of an attempt of it; NotFound if
-	// there is none, and to everybody else.
+	// StatusFor returns an attempt to its parent or child; NotFound if there is
+	// none, and for everybody else.
 	StatusFor(ctx context.Context, who identity.ID, id ID) (Status, error)
 }
 
-// Service is the Gate of one process.
+// Service is the Gate of a single process.
 var _ Gate = (*Service)(nil)
 
-// Submit begins what is sent and walks it.
+// Submit begins an attempt and runs it to its end.
 func (s *Service) Submit(ctx context.Context, sub Submission) (Status, error) {
 	st, err := s.Begin(ctx, sub)
 	if err != nil || st.Phase != Open {
@@ -30,12 +30,12 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Status, error) {
 	return s.Walk(ctx, st.Attempt)
 }
 
-// maxWalkTries is how often a step is tried whose storage cannot be reached.
+// maxWalkTries is how often a step is tried while storage is unavailable.
 const maxWalkTries = 3
 
-// Walk takes an attempt through all steps, in this process, and records what it
-// came to. A refusal is no error: the status has it. Whoever asked may be gone
-// meanwhile; the attempt is walked to its end all the same.
+// Walk runs all steps of an attempt in this process and records the outcome. A
+// refusal is not an error: the status has it. The attempt is completed even if
+// the caller's context ends.
 func (s *Service) Walk(ctx context.Context, a Attempt) (Status, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(a.Due.Sub(s.now()), 0))
 	defer cancel()
@@ -50,7 +50,7 @@ func (s *Service) Walk(ctx context.Context, a Attempt) (Status, error) {
 	return s.Record(context.WithoutCancel(ctx), state, nil)
 }
 
-// try runs a step, and again while storage cannot be reached.
+// try runs a step, and again while storage is unavailable.
 func (s *Service) try(ctx context.Context, name gate.StepName, st *Status, state State) (State, error) {
 	for try := 1; ; try++ {
 		next, err := s.step(ctx, name, st, state)

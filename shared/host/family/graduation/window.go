@@ -10,11 +10,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// kindWindow is the kind of the partition of a parent's window, which is no
-// other's: only commit writes there.
+// kindWindow is the partition prefix of a parent's window; only commit writes
+// there.
 const kindWindow = "gradwin"
 
-// WindowKey is where the times of parent's successes lie.
+// WindowKey is the key of the times of parent's successes.
 func WindowKey(parent identity.ID) store.Key {
 	return store.Key{Partition: kindWindow + "#" + parent.String(), Sort: "window"}
 }
@@ -24,8 +24,8 @@ type storedWindow struct {
 	Taken  gate.Window `json:"taken"`
 }
 
-// DecodeWindow reads parent's window, for verify too. A problem of kind Damaged
-// says what is wrong with it. What is not there is empty.
+// DecodeWindow reads parent's window. The error is of kind Damaged if it is
+// unreadable. An absent document is an empty window.
 func DecodeWindow(parent identity.ID, d store.Doc) (gate.Window, error) {
 	if d.Version == 0 {
 		return nil, nil
@@ -51,7 +51,7 @@ func (s *Service) window(ctx context.Context, parent identity.ID) (gate.Window, 
 	return w, d.Version, err
 }
 
-// taken is the write of a window with a slot taken.
+// taken is the write of a window after a slot was taken.
 func taken(parent identity.ID, w gate.Window, version uint64, writeID store.WriteID) (store.Put, error) {
 	data, err := encode(storedWindow{format, w})
 	return store.Put{Key: WindowKey(parent), If: version, WriteID: writeID, Data: data}, err

@@ -9,10 +9,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Parse reads a plan and checks its form; children may be names. What is left
-// out has its default: sequential, abort, list, and the task {input}. An
-// unknown member is refused, since it would be a wish that nobody heeds.
-// Refusals are of kind Malformed, NotJSON or TooLarge, and name the field.
+// Parse parses a plan and checks its form; children may be names. Defaults:
+// sequential, abort, list, and the task {input}. Unknown members are refused,
+// because they would be ignored silently. Errors are of kind Malformed, NotJSON
+// or TooLarge, and name the field.
 func Parse(data []byte) (Plan, error) {
 	if len(data) > MaxBlob {
 		return Plan{}, &problem.Error{Kind: problem.TooLarge, Field: "plan",
@@ -108,8 +108,7 @@ func unknown(before, key, of string) error {
 	return &problem.Error{Kind: problem.Malformed, Field: before + fmt.Sprintf("%.40s", key), Detail: fmt.Sprintf("%.40q is not a member of %s", key, of)}
 }
 
-// at names the whole way to a value that is wrong, where the decoder has named
-// its last step.
+// at prefixes the path to the wrong value, whose last step the decoder named.
 func at(path string, err error) error {
 	if p := problem.Of(err); p != nil && p.Detail == "" && p.Field != "" {
 		return &problem.Error{Kind: p.Kind, Field: path, Detail: path + strings.TrimPrefix(p.Text(), p.Field)}

@@ -21,47 +21,45 @@ import (
 // Kind is the kind of the substrate that answers by a plan.
 const Kind = "composite"
 
-// CardWord is what the card of a composite says of its substrate: that it has
-// children is nobody's business.
+// CardWord is the substrate on a composite's card. That it has children is not
+// public.
 const CardWord = "vacancy"
 
-// Version is that of the form that Parse reads.
+// Version is the format version of a plan.
 const Version = 1
 
-// Limits of a plan, and of the tree that the plans of its children make.
+// Limits of a plan, and of the tree of plans below it.
 const (
 	MaxBlob        = 64 << 10 // bytes of a whole plan
 	MaxDelegations = 32
 	MaxTask        = 8 << 10 // bytes
 	MaxKind        = 64      // bytes
 	MaxSeparator   = 256     // bytes
-	// MaxDepth is how many plans may lie above each other: a composite of plain
-	// children has depth 1.
+	// MaxDepth bounds nested plans: a composite of plain children has depth 1.
 	MaxDepth = 4
-	// MaxCalls is how many delegations one call may make in all, those of the
-	// children's plans included: else a caller of a deep tree would get a
-	// million calls for the price of one.
+	// MaxCalls bounds the delegations of one call, including those of
+	// children's plans. Otherwise a caller of a deep tree could get a million
+	// calls for the price of one.
 	MaxCalls = 128
 )
 
-// OnFailure says what a delegation that fails does to the call.
+// OnFailure is the effect of a failed delegation on the call.
 type OnFailure string
 
-// Abort fails the call, as the reference does; Skip goes on without the answer,
+// Abort fails the call, like the reference. Skip continues without the answer,
 // unless none is left.
 const (
 	Abort OnFailure = "abort"
 	Skip  OnFailure = "skip"
 )
 
-// How says what is made of the answers.
+// How is the way to combine answers.
 type How string
 
-// The combiners. List is the reference's: the answers in the order of the plan,
-// as a JSON array. Join puts a separator between them. First is the first of
-// them; a sequential plan asks nobody after it. Vote is the answer that most
-// children gave, the earlier of two. BySubstrate has another substrate read
-// them all.
+// The combiners. List is the reference's: the answers in the plan's order, as a
+// JSON array. Join puts a separator between them. First is the first answer; a
+// sequential plan calls no child after it. Vote is the most frequent answer, of
+// equals the earliest. BySubstrate lets another substrate combine them.
 const (
 	List        How = "list"
 	Join        How = "join"
@@ -70,32 +68,32 @@ const (
 	BySubstrate How = "substrate"
 )
 
-// DefaultSeparator is that of a Join that names none.
+// DefaultSeparator is Join's default.
 const DefaultSeparator = "\n\n"
 
 // Plan is how a composite answers.
 type Plan struct {
-	Parallel  bool // ask all at once; else one after the other, as the reference
+	Parallel  bool // all at once; else one after the other, like the reference
 	Delegate  []Delegation
 	OnFailure OnFailure
 	Aggregate Aggregate
 }
 
-// Delegation asks one child.
+// Delegation calls one child.
 type Delegation struct {
 	Child string // its name until the plan is set, then its id
 	Kind  string // the subtask's kind, for the logbooks; "": the task is a text
-	Task  string // {input} is what the caller said, {previous} the answer before
+	Task  string // {input} is the caller's text, {previous} the answer before
 }
 
-// Aggregate makes one answer of several.
+// Aggregate combines answers.
 type Aggregate struct {
 	How       How
-	Separator string // of Join
-	Substrate string // of BySubstrate, a substrate.Spec in its text form
+	Separator string // for Join
+	Substrate string // for BySubstrate, in substrate.Spec text form
 }
 
-// Check says whether p has the form of a plan: nil, or the field that is wrong.
+// Check checks the form of p; the error names the field.
 func (p *Plan) Check() error {
 	switch n := len(p.Delegate); {
 	case n == 0:
@@ -134,7 +132,7 @@ func (d *Delegation) check(at string, follows bool) error {
 			return problem.Invalid(at+text.field, "UTF-8", "other bytes")
 		}
 	}
-	// The kind goes into signed logbooks; a task may have lines.
+	// The kind goes into signed logbooks; a task may have line breaks.
 	if err := canon.CheckText(at+"kind", d.Kind); err != nil {
 		return err
 	}
@@ -183,8 +181,8 @@ func (a *Aggregate) check() error {
 	return nil
 }
 
-// Children are the ids that p asks, each once, in the order of the plan; a
-// problem of kind Damaged for one that was never set, which still has names.
+// Children returns the distinct ids of p's children, in the plan's order. The
+// error is of kind Damaged for a plan that still has names.
 func (p *Plan) Children() ([]identity.ID, error) {
 	var ids []identity.ID
 	seen := map[identity.ID]bool{}
@@ -201,7 +199,7 @@ func (p *Plan) Children() ([]identity.ID, error) {
 	return ids, nil
 }
 
-// Hash is that of the canonical form.
+// Hash is the hash of the canonical form.
 func (p *Plan) Hash() identity.Hash { return identity.Sum(p.Blob()) }
 
 // Blob is the canonical form: canonical JSON of all members.
@@ -229,13 +227,13 @@ func (p *Plan) Blob() []byte {
 	return append(strconv.AppendInt(append(dst, `,"version":`...), Version, 10), '}')
 }
 
-// Fill is the task with what the caller said and the answer before in place:
-// both once, as they are, so that braces in them mean nothing.
+// Fill inserts the caller's text and the answer before into the task, once and
+// unparsed, so braces in them mean nothing.
 func (d *Delegation) Fill(input, previous string) string {
 	return strings.NewReplacer("{input}", input, "{previous}", previous).Replace(d.Task)
 }
 
-// placeholders are the words in braces of a task.
+// placeholders returns the names in braces in a task.
 func placeholders(task string) (names []string) {
 	for {
 		_, rest, found := strings.Cut(task, "{")
@@ -251,5 +249,5 @@ func placeholders(task string) (names []string) {
 	}
 }
 
-// clip bounds what of a foreign text goes into an error.
+// clip shortens foreign text for an error.
 func clip(s string) string { return fmt.Sprintf("%.40q", s) }

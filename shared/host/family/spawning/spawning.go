@@ -23,39 +23,40 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The limits of requests.
+// Limits of requests.
 const (
 	// Skew is how far a request's time may be from the host's clock.
 	Skew = 300 * time.Second
-	// Most is how many requests of a parent are taken within Window, which is
-	// longer than a request's time passes.
+	// Most is how many requests of a parent are accepted within Window, which
+	// is longer than a request stays valid.
 	Most   = 10
 	Window = time.Hour
-	// MostChildren is how many children a parent has by its requests. Those that
-	// are gone are looked for once in Recount at most: it is a read for each.
+	// MostChildren is how many children a parent may have by its requests.
+	// Deleted ones are looked up at most once in Recount, with a read for each.
 	MostChildren = 100
 	Recount      = time.Minute
 )
 
-// Key is where the requests of parent lie that were taken.
+// Key is the key of parent's accepted requests.
 func Key(parent identity.ID) store.Key {
 	return store.Key{Partition: "v#" + parent.String(), Sort: "spawns"}
 }
 
-// Requests takes requests. It is safe for concurrent use if Rand is.
+// Requests accepts spawn requests. It is safe for concurrent use if Rand is.
 type Requests struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader
-	// Wait sleeps between tries, or ends early with ctx; retry.Sleep if nil.
+	// Wait sleeps between tries, or returns early when ctx ends; retry.Sleep if
+	// nil.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
 // format is the version of the stored document.
 const format = 1
 
-// stored is the document: at most Most requests, each till it is a Window old,
-// and at most MostChildren names that were asked for.
+// stored is the document: at most Most requests, each until it is a Window old,
+// and at most MostChildren requested names.
 type stored struct {
 	Format    int     `json:"format"`
 	Taken     []taken `json:"taken"`
@@ -68,8 +69,8 @@ type child struct {
 	At   int64  `json:"at"` // Unix microseconds
 }
 
-// Gone reports that the parent has no child of a requested name, or no longer
-// has one.
+// Gone reports whether the parent has no child of a requested name, or no
+// longer has one.
 type Gone func(ctx context.Context, name string) (bool, error)
 
 type taken struct {
@@ -78,8 +79,8 @@ type taken struct {
 	At    int64         `json:"at"` // Unix microseconds
 }
 
-// Check says whether r is of now and signed by its parent: nil, or a problem of
-// kind Clock or BadSignature. It reads nothing.
+// Check checks that r is current and signed by its parent. The error is of kind
+// Clock or BadSignature. It reads nothing.
 func (q *Requests) Check(r *composite.SpawnRequest) error {
 	now := q.Now()
 	if off := r.Time.Sub(now); off > Skew || off < -Skew {
@@ -89,11 +90,11 @@ func (q *Requests) Check(r *composite.SpawnRequest) error {
 	return r.Verify()
 }
 
-// Take takes a request that passed Check: nil for one that is new, and for the
-// very same sent again. Otherwise the problem is of kind Replay, for a nonce
-// that stands for another request, TooMany, or Unavailable.
+// Take accepts a request that passed Check: a new one, or exactly the same
+// again. Otherwise the error is Replay, for a nonce of another request,
+// TooMany, or Unavailable.
 func (q *Requests) Take(ctx context.Context, r *composite.SpawnRequest, gone Gone) error {
-	var refusal error // may come with something to keep
+	var refusal error // a refusal may still write
 	u := store.Updater{Store: q.Store, Rand: q.Rand, Wait: q.Wait}
 	err := u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		next, version, err := q.decide(ctx, r, gone)
@@ -118,8 +119,8 @@ func unavailable(err error) error {
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
 }
 
-// decide says what is to be kept, over which version, and refuses r or not. It is
-// nil where nothing changes: r was taken before, or is refused.
+// decide returns the document to store and the version it replaces, or nil if
+// nothing changes: r was accepted before, or is refused.
 func (q *Requests) decide(ctx context.Context, r *composite.SpawnRequest, gone Gone) (next *stored, version uint64, err error) {
 	d, err := q.Store.Doc(ctx, Key(r.ParentID))
 	if err != nil {
@@ -161,9 +162,9 @@ func (q *Requests) decide(ctx context.Context, r *composite.SpawnRequest, gone G
 	return &s, d.Version, nil
 }
 
-// count puts name behind the others, and leaves out who is gone if they are too
-// many and were not counted lately. What was asked for within a Window is there,
-// or may be about to be.
+// count appends name. If there are too many names and they were not counted
+// lately, it drops those of deleted children. A name that was requested within
+// Window counts, because its child may be about to be created.
 func (s *stored) count(ctx context.Context, now time.Time, name string, gone Gone) (counted bool, err error) {
 	others := slices.DeleteFunc(slices.Clone(s.Children), func(c child) bool { return c.Name == name })
 	counted = len(others) >= MostChildren && now.Sub(time.UnixMicro(s.Recounted)).Abs() >= Recount

@@ -12,23 +12,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Reader is what Check reads: a store, or a view of one.
+// Reader is the store or view that Check reads.
 type Reader interface {
 	Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error)
 	Doc(ctx context.Context, k store.Key) (store.Doc, error)
 }
 
-// Fault is a document of a log that is not what the rows make it.
+// Fault is a document of a log that does not follow from the rows.
 type Fault struct {
 	Key  store.Key
 	Want string
 	Got  string
 }
 
-// Check holds all that a registry's log has stored against the events that it
-// sealed: tiles, epochs, checkpoints, signatures and the head. It returns how
-// many events are sealed, tells what does not fit to found, and goes on behind
-// it. The error is the reader's. Memory does not grow with the log.
+// Check compares everything that a log stores with the events that it sealed:
+// tiles, epochs, checkpoints, signatures and the head. It returns the number of
+// sealed events, passes faults to found, and continues after each. An error is
+// the reader's. Memory does not grow with the log.
 func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (leaf, prev identity.Hash, err error), found func(Fault)) (sealed uint64, err error) {
 	c := &checking{reader: r, ctx: ctx, found: found}
 	d, err := c.doc(HeadKey())
@@ -54,18 +54,18 @@ func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (
 	return h.size, nil
 }
 
-// IsChecked reports whether a document is one that Check may read.
+// IsChecked reports whether Check may read a document.
 func IsChecked(k store.Key) bool {
 	return k.Partition == Partition && k.Sort != leaseKey().Sort || k.Partition == CosignedPartition
 }
 
-// CheckRegistry is Check of the log of a registry's events.
+// CheckRegistry is Check for the log of a registry's events.
 func CheckRegistry(ctx context.Context, r Reader, found func(Fault)) (sealed uint64, err error) {
 	return Check(ctx, r, registryStream(), readEvent, found)
 }
 
-// checking is one Check under way: the tree as its rows make it, and the epoch
-// that these belong to.
+// checking is a Check in progress: the tree of the rows so far, and their
+// epoch.
 type checking struct {
 	reader Reader
 	ctx    context.Context
@@ -74,15 +74,14 @@ type checking struct {
 
 	tree    frontier
 	last    identity.Hash
-	current Epoch // by its document; zero if that cannot be used
+	current Epoch // as stored; zero if unusable
 	number  uint64
 	covered uint64 // the end of the last whole epoch
-	lost    bool   // an epoch's document is damaged, and all behind it not looked at
+	lost    bool   // an epoch's document is damaged, so later ones are not checked
 	padded  EpochTree
 }
 
-// doc reads a document. One that the store itself finds damaged is told as a
-// fault, and is as good as none.
+// doc reads a document. A damaged one is reported and treated as absent.
 func (c *checking) doc(k store.Key) (store.Doc, error) {
 	d, err := c.reader.Doc(c.ctx, k)
 	if damaged(err) {
@@ -92,8 +91,8 @@ func (c *checking) doc(k store.Key) (store.Doc, error) {
 	return d, err
 }
 
-// damaged reports whether an error speaks of the data, and not of the way to
-// it.
+// damaged reports whether an error means damaged data rather than a failure to
+// read it.
 func damaged(err error) bool {
 	return problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable)
 }
@@ -122,7 +121,7 @@ func (c *checking) rows(s store.Stream, leaf func(store.Row) (leaf, prev identit
 	return nil
 }
 
-// add takes a leaf, and looks at what is stored of the tree that it completes.
+// add adds a leaf and checks what is stored of the tree that it completes.
 func (c *checking) add(event identity.Hash) error {
 	if err := c.tree.add(event, c.tile); err != nil {
 		return err
@@ -147,7 +146,7 @@ func (c *checking) tile(t tileID, hashes []byte) error {
 	return err
 }
 
-// epoch reads the document of the next one.
+// epoch reads the next epoch's document.
 func (c *checking) epoch() error {
 	c.current, c.padded = Epoch{}, EpochTree{}
 	if c.number == c.head.epochs || c.lost {
@@ -163,7 +162,7 @@ func (c *checking) epoch() error {
 		err = problem.New(problem.Damaged, "epoch %d of events %d to %d", e.ID, e.FirstSeq, e.LastSeq)
 	}
 	if err != nil {
-		// Where it ends is not known, and so neither is where the next begins.
+		// Its end is unknown, and so is the start of the next.
 		c.found(Fault{d.Key, fmt.Sprintf("epoch %d from event %d", c.number, c.tree.size+1), problem.Of(err).Error()})
 		c.lost = true
 		return nil
@@ -172,7 +171,7 @@ func (c *checking) epoch() error {
 	return nil
 }
 
-// sealed holds the epoch that ends here against its events.
+// sealed compares the epoch that ends here with its events.
 func (c *checking) sealed() {
 	e, key := c.current, epochKey(c.current.ID)
 	c.covered = e.LastSeq
@@ -187,8 +186,8 @@ func (c *checking) sealed() {
 	}
 }
 
-// checkpoint holds the one of a size, with its cosignatures, against the tree
-// as it is here. The empty log has one, if it was ever sealed empty.
+// checkpoint compares the checkpoint of a size and its cosignatures with the
+// tree. The empty log has one if it was sealed.
 func (c *checking) checkpoint(size uint64) error {
 	key := checkpointKey(size)
 	d, err := c.doc(key)
@@ -217,7 +216,7 @@ func (c *checking) checkpoint(size uint64) error {
 	return c.cosignatures(want, s)
 }
 
-// cosignatures verifies those of a checkpoint that is known to be right.
+// cosignatures verifies the cosignatures of a valid checkpoint.
 func (c *checking) cosignatures(of Checkpoint, s storedCheckpoint) error {
 	d, err := c.doc(cosignedKey(of.Size))
 	if err != nil {
@@ -237,10 +236,10 @@ func (c *checking) cosignatures(of Checkpoint, s storedCheckpoint) error {
 	return nil
 }
 
-// ended holds the head against the tree of all that is sealed.
+// ended compares the head with the tree of all sealed events.
 func (c *checking) ended() {
 	if c.tree.size != c.head.size {
-		return // it was told why
+		return // the reason was reported
 	}
 	if !c.lost && (c.covered != c.head.size || c.number != c.head.epochs) {
 		c.found(Fault{HeadKey(), fmt.Sprintf("%d epochs up to event %d", c.head.epochs, c.head.size), fmt.Sprintf("%d up to %d", c.number, c.covered)})

@@ -19,13 +19,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Names in signed notes: of a host's log, and of a vacant that witnesses.
+// Name prefixes in signed notes: of a host's log, and of a vacant that
+// witnesses.
 const (
 	originPrefix  = "vacancy/"
 	witnessPrefix = "vacant/"
 )
 
-// The key types of signed notes.
+// Key types of signed notes.
 const (
 	keyEd25519     = 1
 	keyCosignature = 4 // Ed25519 with a time: cosignature/v1
@@ -34,15 +35,14 @@ const (
 // cosignature is the time in seconds (8 bytes, big endian) and a signature.
 const cosignatureSize = 8 + ed25519.SignatureSize
 
-// Checkpoint is what a host says of its log: how many leaves, under which
-// root.
+// Checkpoint is a host's statement about its log: number of leaves and root.
 type Checkpoint struct {
 	Host identity.ID
 	Size uint64
 	Root [sha256.Size]byte
 }
 
-// Origin is the name of a host's log: vacancy/ and its id.
+// Origin is the name of a host's log: vacancy/ and the host's id.
 func Origin(host identity.ID) string { return originPrefix + host.String() }
 
 // Text is the checkpoint's signed text, of three lines.
@@ -50,8 +50,8 @@ func (c Checkpoint) Text() string {
 	return string(log.Checkpoint{Origin: Origin(c.Host), Size: c.Size, Hash: c.Root[:]}.Marshal())
 }
 
-// ParseText reads a checkpoint's text. What is not exactly what Text writes is
-// refused, so that there is one text for each checkpoint.
+// ParseText parses a checkpoint's text strictly, so that each checkpoint has
+// one text.
 func ParseText(text string) (c Checkpoint, err error) {
 	var raw log.Checkpoint
 	if rest, err := raw.Unmarshal([]byte(text)); err != nil || len(rest) > 0 {
@@ -73,7 +73,7 @@ func ParseText(text string) (c Checkpoint, err error) {
 
 func clip(s string) string { return s[:min(len(s), 120)] }
 
-// sign writes the checkpoint as a note that its host signed.
+// sign returns the checkpoint as a note signed by its host.
 func (c Checkpoint) sign(ctx context.Context, host identity.Signer) ([]byte, error) {
 	text := c.Text()
 	sig, err := host.Sign(ctx, []byte(text))
@@ -83,20 +83,19 @@ func (c Checkpoint) sign(ctx context.Context, host identity.Signer) ([]byte, err
 	return note.Sign(&note.Note{Text: text}, signed{hostVerifier(c.Host), sig})
 }
 
-// Signature is one that a note carries.
+// Signature is a signature on a note.
 type Signature struct {
 	Name string
-	// Witness is the vacant whose name it is; zero for a configured witness.
+	// Witness is the witnessing vacant; zero for a configured witness.
 	Witness identity.ID
-	// Time is when a witness says it signed, in Unix seconds.
+	// Time is when the witness signed by its own word, in Unix seconds.
 	Time int64
 }
 
-// Open reads a checkpoint with its signatures as somebody outside reads it: the
-// text has its one form and the host that it names signed it. Of the
-// cosignatures, those of vacants are verified and returned, one that does not
-// verify refuses the note; all others are ignored. The error is a problem of
-// kind Untrusted.
+// Open parses a checkpoint with its signatures without trusting the host. The
+// text must be canonical and signed by the host that it names. Cosignatures of
+// vacants are verified and returned; an invalid one refuses the note. Other
+// cosignatures are ignored. Errors are of kind Untrusted.
 func Open(msg []byte) (Checkpoint, []Signature, error) {
 	c, n, err := open(msg, nil)
 	if err != nil {
@@ -120,13 +119,13 @@ func Open(msg []byte) (Checkpoint, []Signature, error) {
 }
 
 // open parses a note whose text is a checkpoint. It verifies every signature by
-// a known key and every signature whose key is in its name.
+// a known key or by a key in its name.
 func open(msg []byte, known map[string]note.Verifier) (Checkpoint, *note.Note, error) {
 	if len(msg) > MaxNote {
 		return Checkpoint{}, nil, problem.Invalid("checkpoint", fmt.Sprintf("at most %d bytes", MaxNote), strconv.Itoa(len(msg)))
 	}
 	text, _, ok := strings.Cut(string(msg), "\n\n")
-	// The names of keys that nobody knows are shown as they came.
+	// Names of unknown keys are shown as they came.
 	if !ok || strings.ContainsFunc(string(msg), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 		return Checkpoint{}, nil, problem.Invalid("checkpoint", "a signed note", strconv.Quote(clip(string(msg))))
 	}
@@ -138,30 +137,30 @@ func open(msg []byte, known map[string]note.Verifier) (Checkpoint, *note.Note, e
 	if err != nil {
 		return c, nil, err
 	}
-	// A checkpoint has no blank line within, so both cuts are at the same place.
+	// A checkpoint has no blank line, so both cuts agree.
 	if n.Text != c.Text() {
 		return c, nil, errors.New("the note's text is no checkpoint")
 	}
 	return c, n, nil
 }
 
-// reason is an error as far as the other side may read it.
+// reason is an error's text, as far as the other side may see it.
 func reason(err error) string {
 	var known *problem.Error
 	if errors.As(err, &known) {
 		return known.Text()
 	}
-	return err.Error() // of the note library: it repeats names of keys, no more
+	return err.Error() // from the note library: it contains key names only
 }
 
-// verifiers finds the key of a signature: the host's by the origin, a vacant's
-// by its name, and those of known.
+// verifiers finds the key of a signature: the host's by origin, a vacant's by
+// its name, and those in known.
 type verifiers struct {
 	host  identity.ID
 	known map[string]note.Verifier
 }
 
-// Verifier is for note.Open.
+// Verifier implements note.Verifiers.
 func (v verifiers) Verifier(name string, hash uint32) (note.Verifier, error) {
 	if own := hostVerifier(v.host); name == own.name && hash == own.hash {
 		return own, nil
@@ -177,14 +176,14 @@ func (v verifiers) Verifier(name string, hash uint32) (note.Verifier, error) {
 	return nil, &note.UnknownVerifierError{Name: name, KeyHash: hash}
 }
 
-// witnessOf reads the vacant out of a witness's name.
+// witnessOf parses the vacant's id in a witness's name.
 func witnessOf(name string) (identity.ID, bool) {
 	text, ok := strings.CutPrefix(name, witnessPrefix)
 	id, err := identity.ParseID(text)
 	return id, ok && err == nil && id.String() == text
 }
 
-// verifier is a note.Verifier with the strict verification of identity.
+// verifier is a note.Verifier with identity's strict verification.
 type verifier struct {
 	name   string
 	hash   uint32
@@ -195,8 +194,8 @@ func (v verifier) Name() string                { return v.name }
 func (v verifier) KeyHash() uint32             { return v.hash }
 func (v verifier) Verify(msg, sig []byte) bool { return v.verify(msg, sig) }
 
-// signed is a note.Signer of a signature that was made before, since keys sign
-// with a context and notes do not know one.
+// signed is a note.Signer that returns a given signature: keys sign with a
+// context, which note.Signer lacks.
 type signed struct {
 	verifier
 	sig []byte
@@ -209,11 +208,11 @@ func hostVerifier(host identity.ID) verifier {
 	return verifier{name, keyHash(name, keyEd25519, host), func(msg, sig []byte) bool { return identity.Verify(host, msg, sig) }}
 }
 
-// VerifierKey is the host's public key in the form that tools of signed notes
-// read.
+// VerifierKey is the host's public key in the verifier-key form of signed
+// notes.
 func VerifierKey(host identity.ID) string { return encodeKey(Origin(host), keyEd25519, host) }
 
-// WitnessKey is the verifier key of a vacant that witnesses.
+// WitnessKey is the verifier key of a witnessing vacant.
 func WitnessKey(id identity.ID) string {
 	return encodeKey(witnessPrefix+id.String(), keyCosignature, id)
 }
@@ -222,7 +221,7 @@ func encodeKey(name string, kind byte, id identity.ID) string {
 	return fmt.Sprintf("%s+%08x+%s", name, keyHash(name, kind, id), base64.StdEncoding.EncodeToString(append([]byte{kind}, id[:]...)))
 }
 
-// keyHash is the short hash by which a note's signature line names its key.
+// keyHash is the short hash that names a key in a signature line.
 func keyHash(name string, kind byte, id identity.ID) uint32 {
 	h := sha256.New()
 	h.Write([]byte(name))

@@ -15,21 +15,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// cosignedBytes are what a witness signs: its time and the checkpoint's text.
+// cosignedBytes are the bytes that a witness signs: its time and the
+// checkpoint's text.
 func cosignedBytes(seconds uint64, text []byte) []byte {
 	return append(fmt.Appendf(nil, "cosignature/v1\ntime %d\n", seconds), text...)
 }
 
-// cosigner verifies a witness's signatures with their time.
+// cosigner verifies a witness's timed signatures.
 func cosigner(name string, id identity.ID) verifier {
 	return verifier{name, keyHash(name, keyCosignature, id), func(text, sig []byte) bool {
 		return len(sig) == cosignatureSize && identity.Verify(id, cosignedBytes(binary.BigEndian.Uint64(sig), text), sig[8:])
 	}}
 }
 
-// cosignerOfKey reads a verifier key: name+hash+key. A key of the plain
-// Ed25519 type is taken as the same key for cosignatures, as witnesses publish
-// both.
+// cosignerOfKey parses a verifier key: name+hash+key. A plain Ed25519 key is
+// accepted as the same key for cosignatures, because witnesses publish both.
 func cosignerOfKey(key string) (verifier, error) {
 	name, rest, _ := strings.Cut(key, "+")
 	hash, encoded, _ := strings.Cut(rest, "+")
@@ -47,8 +47,8 @@ func cosignerOfKey(key string) (verifier, error) {
 	return cosigner(name, id), id.Check()
 }
 
-// Cosign writes a witness's note of a checkpoint: its text and the witness's
-// line alone. What the text says must have been verified before.
+// Cosign returns a witness's note of a checkpoint: its text and the witness's
+// signature line. The caller must have verified the text.
 func Cosign(ctx context.Context, c Checkpoint, witness identity.Signer, now time.Time) ([]byte, error) {
 	text, seconds := c.Text(), uint64(now.Unix())
 	sig, err := witness.Sign(ctx, cosignedBytes(seconds, []byte(text)))
@@ -59,7 +59,7 @@ func Cosign(ctx context.Context, c Checkpoint, witness identity.Signer, now time
 	return note.Sign(&note.Note{Text: text}, signed{who, append(binary.BigEndian.AppendUint64(nil, seconds), sig...)})
 }
 
-// readSignature reads a cosignature that was verified.
+// readSignature parses a verified cosignature.
 func readSignature(s note.Signature) (Signature, error) {
 	raw, err := base64.StdEncoding.DecodeString(s.Base64)
 	if err != nil || len(raw) != 4+cosignatureSize {

@@ -9,9 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Epoch is a stretch of the log as the reference seals it: a tree over the
-// epoch's own leaves, padded with its last leaf to a power of two, so that
-// TreeSize alone tells some trees apart. Ask for trust in checkpoints.
+// Epoch is a range of the log as the reference seals it: a tree of the epoch's
+// own leaves, padded with its last leaf to a power of two, so only TreeSize
+// distinguishes some trees. Use checkpoints for trust.
 type Epoch struct {
 	ID         uint64 // from 1
 	FirstSeq   uint64
@@ -20,14 +20,15 @@ type Epoch struct {
 	Root       identity.Hash
 	SealedAt   int64 // Unix milliseconds
 	Signature  []byte
-	Host       identity.ID // who signed
-	Checkpoint Checkpoint  // sealed with it: the log up to LastSeq
+	Host       identity.ID // the signer
+	Checkpoint Checkpoint  // sealed with the epoch: the log up to LastSeq
 }
 
-// epochDomain begins what the host signs of an epoch (PROTOCOL §19.3).
+// epochDomain prefixes the bytes that the host signs of an epoch (PROTOCOL
+// §19.3).
 const epochDomain = "vacant:registry:epoch:"
 
-// EpochBytes are what a host signs of an epoch.
+// EpochBytes are the bytes that a host signs of an epoch.
 func EpochBytes(root identity.Hash) []byte { return append([]byte(epochDomain), root[:]...) }
 
 // EpochTree computes an epoch's root from its leaves one by one, in memory that
@@ -35,7 +36,7 @@ func EpochBytes(root identity.Hash) []byte { return append([]byte(epochDomain), 
 type EpochTree struct {
 	size uint64
 	last identity.Hash   // the last leaf's node
-	full []identity.Hash // roots of perfect trees, largest first: the one bits of size
+	full []identity.Hash // roots of perfect trees, largest first: one for each set bit of size
 }
 
 // Add appends the leaf of an event.
@@ -58,8 +59,8 @@ func (t *EpochTree) Root() identity.Hash {
 	if t.size == 0 {
 		return identity.Sum([]byte{0})
 	}
-	// What is missing on the right is the last leaf over and over: pad is the
-	// perfect tree of it at the height that is being joined.
+	// On the right, the last leaf is repeated: pad is the perfect tree of it at
+	// the current height.
 	pad, height := t.last, 0
 	rest := t.full
 	root := rest[len(rest)-1]
@@ -71,7 +72,8 @@ func (t *EpochTree) Root() identity.Hash {
 		for ; height < at; height++ {
 			pad = epochNode(pad, pad)
 		}
-		// root covers 2^at leaves at an index of its level: right child or left.
+		// root covers 2^at leaves at an index of its level: right child or
+		// left.
 		index := (t.size - 1) >> at
 		if index&1 == 1 {
 			root = epochNode(rest[len(rest)-1], root)
@@ -100,8 +102,8 @@ func epochNode(left, right identity.Hash) identity.Hash {
 	return blake2b.Sum256(b[:])
 }
 
-// WitnessStatement is what a witness of the reference signs of an epoch: its
-// hash binds number, range and time to the root (PROTOCOL §19.3).
+// WitnessStatement is what a witness of the reference signs of an epoch: it
+// binds number, range and time to the root (PROTOCOL §19.3).
 func (e Epoch) WitnessStatement() identity.Hash {
 	b := []byte("vacant:registry:epoch:witness")
 	number := func(n uint64) { b = binary.BigEndian.AppendUint64(append(b, 0x1f), n) }

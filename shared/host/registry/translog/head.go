@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The partitions of the log's documents: what is sealed, and the cosignatures,
-// which come from outside.
+// Partitions of the log's documents: sealed state, and cosignatures, which come
+// from outside.
 const (
 	Partition         = "tlog"
 	CosignedPartition = "cosigned"
@@ -21,7 +21,7 @@ const (
 // format is the version of the stored documents.
 const format = 1
 
-// HeadKey is where the head lies.
+// HeadKey is the key of the head.
 func HeadKey() store.Key { return store.Key{Partition: Partition, Sort: "head"} }
 
 func leaseKey() store.Key { return store.Key{Partition: Partition, Sort: "lease"} }
@@ -42,15 +42,15 @@ func epochKey(id uint64) store.Key {
 	return store.Key{Partition: Partition, Sort: fmt.Sprintf("epoch#%08x", id)}
 }
 
-// head is what is sealed, and the document that says so.
+// head is the sealed state and the version of its document.
 type head struct {
 	frontier
 	host    identity.ID
 	root    [hashSize]byte
-	last    identity.Hash // the last leaf: the next Seal finds it in its row again
+	last    identity.Hash // the last leaf, which the next Seal compares with its row
 	epochs  uint64
 	sealed  int64  // Unix milliseconds
-	version uint64 // of the document; 0 if nothing was ever sealed
+	version uint64 // 0 if nothing was ever sealed
 }
 
 type storedHead struct {
@@ -64,7 +64,7 @@ type storedHead struct {
 	Tails  [][]byte      `json:"tails"`
 }
 
-// head reads what is sealed; version 0 if nothing ever was.
+// head reads the sealed state; version 0 if nothing was ever sealed.
 func (l *Log) head(ctx context.Context) (*head, error) {
 	d, err := l.Store.Doc(ctx, HeadKey())
 	if err != nil {
@@ -76,7 +76,7 @@ func (l *Log) head(ctx context.Context) (*head, error) {
 	return decodeHead(d)
 }
 
-// sealedHead reads what is sealed, and refuses if nothing is.
+// sealedHead is head, but refuses if nothing was sealed.
 func (l *Log) sealedHead(ctx context.Context) (*head, error) {
 	h, err := l.head(ctx)
 	if err == nil && h.version == 0 {
@@ -100,7 +100,7 @@ func decodeHead(d store.Doc) (*head, error) {
 	if err := h.check(); err != nil {
 		return nil, err
 	}
-	// What is signed next builds on these hashes, so they are not taken on trust.
+	// The next signature builds on these hashes, so check them.
 	root, err := h.frontier.root()
 	if err == nil && root != h.root {
 		err = problem.New(problem.Damaged, "the hashes of the log's head do not make its root")
@@ -109,7 +109,8 @@ func decodeHead(d store.Doc) (*head, error) {
 }
 
 func (h *head) put(a store.WriteID) (store.Put, error) {
-	// An empty tail and none are one to the tree, and so they are to the bytes.
+	// An empty tail and an absent tail are the same tree, and must be the same
+	// bytes.
 	tails := slices.Clone(h.tails)
 	for i := range tails {
 		if len(tails[i]) == 0 {

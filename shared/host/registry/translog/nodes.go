@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// nodes reads the hashes of nodes of the sealed tree: full tiles from their
-// documents, the others from the head. Each tile is read once.
+// nodes reads the hashes of nodes of the sealed tree: from full tiles, each
+// read once, or from the head.
 func (l *Log) nodes(ctx context.Context, h *head, ids []compact.NodeID) ([][]byte, error) {
 	read := map[tileID][]byte{}
 	hashes := make([][]byte, len(ids))
@@ -28,7 +28,7 @@ func (l *Log) nodes(ctx context.Context, h *head, ids []compact.NodeID) ([][]byt
 	return hashes, nil
 }
 
-// tile is a full tile, or what there is of the last one of its level.
+// tile returns a full tile, or the incomplete last tile of its level.
 func (l *Log) tile(ctx context.Context, h *head, t tileID) ([]byte, error) {
 	if full := h.size >> (tileHeight * (t.level + 1)); t.index >= full {
 		return h.tails[t.level], nil
@@ -43,7 +43,7 @@ func (l *Log) tile(ctx context.Context, h *head, t tileID) ([]byte, error) {
 	return d.Data, nil
 }
 
-// tree is the log as it was when it had size leaves.
+// tree is the log's checkpoint when it had size leaves.
 func (l *Log) tree(ctx context.Context, h *head, size uint64) (Checkpoint, error) {
 	if size == h.size {
 		return Checkpoint{h.host, size, h.root}, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Proof is an inclusion or a consistency proof of RFC 6962: nodes from below
+// Proof is an inclusion or consistency proof of RFC 6962: nodes from the leaf
 // upward.
 type Proof [][]byte
 
@@ -21,7 +21,7 @@ type Proof [][]byte
 type Inclusion struct {
 	Seq  uint64        // of the event, from 1; its leaf's index is one less
 	Leaf identity.Hash // the event's hash
-	Tree Checkpoint    // of the size that was asked for, sealed or not
+	Tree Checkpoint    // of the requested size, which need not be sealed
 	Proof
 }
 
@@ -31,8 +31,8 @@ type Consistency struct {
 	Proof
 }
 
-// CheckInclusion verifies that the event of a hash is the one at seq in the
-// tree of c.
+// CheckInclusion verifies that the event with a hash is at seq in the tree of
+// c.
 func CheckInclusion(c Checkpoint, seq uint64, event identity.Hash, p Proof) error {
 	if seq == 0 {
 		return problem.New(problem.Untrusted, "event 0 is in no log")
@@ -45,7 +45,7 @@ func CheckInclusion(c Checkpoint, seq uint64, event identity.Hash, p Proof) erro
 
 // CheckConsistency verifies that the tree of to begins with the tree of from.
 func CheckConsistency(from, to Checkpoint, p Proof) error {
-	if from.Size == 0 { // every tree begins with the empty one, if it is that
+	if from.Size == 0 { // every tree continues the empty tree, if it is that
 		if empty, err := rootOf(0, nil); err != nil || from.Root != empty || len(p) > 0 {
 			return problem.New(problem.Untrusted, "the checkpoint of 0 events has a root that is not the empty log's")
 		}
@@ -126,7 +126,7 @@ func beyond(field string, most, got uint64) error {
 	return problem.Invalid(field, "at most "+strconv.FormatUint(most, 10)+", which is sealed", strconv.FormatUint(got, 10))
 }
 
-// rehash reads the nodes of a proof and joins those of its ragged edge.
+// rehash reads the nodes of a proof and joins those at the ragged edge.
 func (l *Log) rehash(ctx context.Context, h *head, nodes proof.Nodes) (Proof, error) {
 	hashes, err := l.nodes(ctx, h, nodes.IDs)
 	if err != nil {
@@ -139,8 +139,8 @@ func (l *Log) rehash(ctx context.Context, h *head, nodes proof.Nodes) (Proof, er
 	return p, nil
 }
 
-// Leaves returns the hashes of up to n sealed events from seq on, and how many
-// are sealed.
+// Leaves returns the hashes of up to n sealed events from seq on, and the
+// number of sealed events.
 func (l *Log) Leaves(ctx context.Context, seq uint64, n int) (leaves []identity.Hash, size uint64, err error) {
 	h, err := l.sealedHead(ctx)
 	if err != nil {
@@ -156,8 +156,7 @@ func (l *Log) Leaves(ctx context.Context, seq uint64, n int) (leaves []identity.
 	return leaves, h.size, err
 }
 
-// rows reads leaves that are sealed: a page may be shorter than asked for, but
-// never empty.
+// rows reads sealed leaves. A page may be short but is never empty.
 func (l *Log) rows(ctx context.Context, seq uint64, n int) ([]identity.Hash, error) {
 	rows, err := l.Store.Rows(ctx, l.Stream, seq, n, store.Ascending)
 	if err != nil {
@@ -175,7 +174,7 @@ func (l *Log) rows(ctx context.Context, seq uint64, n int) ([]identity.Hash, err
 	return leaves, nil
 }
 
-// Epoch returns one epoch of the reference's kind; number 0 means the last.
+// Epoch returns an epoch in the reference's form; number 0 means the last.
 func (l *Log) Epoch(ctx context.Context, number uint64) (Epoch, error) {
 	if number == 0 {
 		h, err := l.head(ctx)

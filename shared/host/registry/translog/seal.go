@@ -10,18 +10,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Sealed is what a Seal leaves behind.
+// Sealed is the result of Seal.
 type Sealed struct {
 	Checkpoint
 	Added  uint64 // leaves that were not sealed before
 	Epochs uint64 // epochs sealed so far
 }
 
-// Seal takes all rows that are there into the log and signs what it has become:
-// a checkpoint and an epoch for every 25,600 leaves at most. The first Seal of a
-// host signs the empty log, if there is nothing yet; later ones do nothing when
-// nothing is new. While another process seals, the error is a problem of kind
-// Conflict; after any error the same call may be made again.
+// Seal adds all new rows to the log and signs the result: a checkpoint and an
+// epoch for every 25,600 leaves at most. The first Seal of a host signs the
+// empty log if there are no rows; later ones do nothing without new rows. While
+// another process seals, the error is a problem of kind Conflict; after any
+// error the call can be repeated.
 func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 	if s, idle, err := l.idle(ctx); idle || err != nil {
 		return s, err
@@ -30,7 +30,7 @@ func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 	if err != nil {
 		return s, err
 	}
-	// A lease that is not given back ends by itself, and what was sealed stays.
+	// An unreleased lease expires, and sealed state stays.
 	defer func() { _ = l.release(context.WithoutCancel(ctx), held) }()
 	signer, err := l.Identity(ctx)
 	if err != nil {
@@ -62,8 +62,8 @@ func (l *Log) Seal(ctx context.Context) (s Sealed, err error) {
 	}
 }
 
-// idle reports whether nothing is new, at the price of two reads: most Seals on
-// a schedule find it so.
+// idle reports whether there are no new rows, with two reads: most scheduled
+// Seals find none.
 func (l *Log) idle(ctx context.Context) (Sealed, bool, error) {
 	h, err := l.head(ctx)
 	if err != nil || h.version == 0 {
@@ -77,8 +77,7 @@ func (h *head) sealedResult() Sealed {
 	return Sealed{Checkpoint: Checkpoint{h.host, h.size, h.root}, Epochs: h.epochs}
 }
 
-// grow reads what lies behind the head, one batch at most, and writes the tiles
-// that are full.
+// grow reads at most one batch of rows after the head, and writes full tiles.
 func (l *Log) grow(ctx context.Context, before *head) (*head, *EpochTree, error) {
 	after, epoch := &head{
 		frontier: before.clone(), host: before.host, root: before.root, last: before.last,
@@ -112,9 +111,9 @@ func (l *Log) grow(ctx context.Context, before *head) (*head, *EpochTree, error)
 	return after, epoch, err
 }
 
-// page reads the rows behind h. It begins with the last one that is sealed: if
-// that is gone, or is another, the stream was changed under the log, by a
-// backup of it say, and nothing more is signed.
+// page reads the rows after h. It begins with the last sealed row: if that is
+// gone or different, the stream was changed under the log, for example by a
+// backup, and nothing more is signed.
 func (l *Log) page(ctx context.Context, h *head, n int) ([]store.Row, error) {
 	rows, err := l.Store.Rows(ctx, l.Stream, max(h.size, 1), n, store.Ascending)
 	if err != nil || h.size == 0 {
@@ -130,7 +129,7 @@ func (l *Log) page(ctx context.Context, h *head, n int) ([]store.Row, error) {
 	return rows[1:], err
 }
 
-// leaf reads a row that must be at a position.
+// leaf reads the row that must be at a position.
 func (l *Log) leaf(row store.Row, position uint64) (leaf, prev identity.Hash, err error) {
 	if row.Position != position {
 		return leaf, prev, problem.New(problem.Damaged, "event %d is missing: the next row is %d", position, row.Position)
@@ -139,8 +138,8 @@ func (l *Log) leaf(row store.Row, position uint64) (leaf, prev identity.Hash, er
 	return leaf, prev, fault(err)
 }
 
-// keep writes a full tile. One that is there was written by a checkpointer that came
-// no further, from the same rows: if it is another, nothing is signed.
+// keep writes a full tile. An existing tile was written from the same rows by a
+// checkpointer that did not finish; if it differs, nothing is signed.
 func (l *Log) keep(ctx context.Context, t tileID, hashes []byte) error {
 	a, err := l.updater().NewWriteID()
 	if err != nil {
@@ -157,11 +156,10 @@ func (l *Log) keep(ctx context.Context, t tileID, hashes []byte) error {
 	return fault(err)
 }
 
-// commit signs what the log has become, and keeps it: from here on it is
-// sealed.
+// commit signs the new state and stores it. From then on it is sealed.
 func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, tree *EpochTree) error {
 	after.host = signer.ID()
-	// The clock may have gone back; what is sealed later says no earlier time.
+	// The clock may have gone back; sealed times never do.
 	after.sealed = max(after.sealed, l.Now().UnixMilli())
 	checkpoint := Checkpoint{after.host, after.size, after.root}
 	signed, err := checkpoint.sign(ctx, signer)
@@ -212,12 +210,12 @@ func busy(cause error) error {
 }
 
 // lease is the document that lets one process at a time seal. It only saves
-// work: two checkpointers at once would be decided by the head's version.
+// work: without it, the head's version would decide between two checkpointers.
 type lease struct {
 	Format int       `json:"format"`
 	Holder string    `json:"holder"`
 	Until  int64     `json:"until_ms"`
-	put    store.Put // as it was written
+	put    store.Put // as written
 }
 
 func (l *Log) acquire(ctx context.Context) (lease, error) {
@@ -226,7 +224,7 @@ func (l *Log) acquire(ctx context.Context) (lease, error) {
 		return lease{}, fault(err)
 	}
 	var held lease
-	// One that cannot be read holds nobody off: the head decides.
+	// An unreadable lease blocks nobody: the head decides.
 	if d.Version > 0 && json.Unmarshal(d.Data, &held) == nil && held.Until > l.Now().UnixMilli() {
 		return lease{}, busy(nil)
 	}

@@ -13,7 +13,7 @@ type InclusionShape struct {
 	Leaf  identity.Hash `json:"event_hash_hex"`
 	Size  uint64        `json:"tree_size"`
 	Root  identity.Hash `json:"root_hash_hex"`
-	Proof []string      `json:"proof"` // hex, from below upward
+	Proof []string      `json:"proof"` // hex, from the leaf upward
 }
 
 // ConsistencyShape is the JSON of GET /v1/proof/consistency.
@@ -32,7 +32,7 @@ type LeavesShape struct {
 }
 
 // EpochShape is the JSON of GET /v1/epoch/{n}: the reference's members, and the
-// checkpoint that was sealed with it.
+// epoch's checkpoint.
 type EpochShape struct {
 	ID             uint64        `json:"epoch_id"`
 	First          uint64        `json:"first_seq"`
@@ -51,7 +51,7 @@ type WitnessShape struct {
 	Note string `json:"note"`
 }
 
-// WitnessedShape answers it.
+// WitnessedShape is the answer to POST /v1/witness.
 type WitnessedShape struct {
 	Size         uint64        `json:"tree_size"`
 	Root         identity.Hash `json:"root_hash_hex"`

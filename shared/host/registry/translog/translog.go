@@ -9,13 +9,14 @@
 //
 // # The life of a leaf
 //
-// A row of the stream is a leaf from its commit on, at the index of its
-// position less one. The next Seal takes the lease, reads the rows behind the
-// head in pages, and fills tiles: 256 hashes of one level each, written once
-// when full. What is not full lies in the head. Then it signs the new root and
+// A row of the stream is a leaf from its commit on; its index is its position
+// less one. The next Seal takes the lease, reads the rows after the head in
+// pages, and fills tiles of 256 hashes of one level, each written once when
+// full. Incomplete tiles are in the head. Then it signs the new root and
 // commits head, checkpoint and epoch under the head's version. A checkpointer
-// that dies before has written tiles that the next one finds as it would write
-// them; one that was overtaken fails at the version and changes nothing.
+// that crashes before has written tiles that the next one would write
+// identically. An overtaken one conflicts at the head's version and changes
+// nothing.
 package translog
 
 import (
@@ -32,58 +33,58 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config is what a Log is made of. Identity and Rand are for Seal alone,
-// Witness and Witnesses for Cosign, and may be missing where these are not
-// called; Wait may always be.
+// Config configures a Log. Identity and Rand are needed by Seal only, Witness
+// and Witnesses by Cosign only; Wait is optional.
 type Config struct {
 	Store store.Store
-	// Stream holds the leaves, in the order of its positions.
+	// Stream holds the leaves in order.
 	Stream store.Stream
-	// Leaf reads a row: its leaf, which is the hash of an event, and the hash of
-	// the event before it, zeros at the first.
+	// Leaf decodes a row: its leaf, which is an event's hash, and the hash of
+	// the event before, zeros at the first.
 	Leaf func(store.Row) (leaf, prev identity.Hash, err error)
-	// Identity is the host's own, which signs what is sealed.
+	// Identity returns the host's identity, which signs.
 	Identity func(context.Context) (identity.Signer, error)
 	// Witness reports whether a vacant may cosign here; nil: none may.
 	Witness func(context.Context, identity.ID) (bool, error)
-	// Witnesses are verifier keys (name+hash+key) of those that may cosign
-	// without being registered here.
+	// Witnesses are verifier keys (name+hash+key) of unregistered witnesses
+	// that may cosign.
 	Witnesses []string
 	Now       func() time.Time
 	Rand      io.Reader // safe for concurrent use
-	// Wait sleeps between tries, or ends early with ctx.
+	// Wait sleeps between tries, or returns early when ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// Log is one host's log. It is safe for concurrent use, and any number of
-// processes may share a store.
+// Log is one host's log. It is safe for concurrent use, and any number of logs
+// may share a store.
 type Log struct {
 	Config
-	configured map[string]note.Verifier // by verifier key's name and hash
-	batch      uint64                   // leaves that one checkpoint seals at most
+	configured map[string]note.Verifier // by name and hash of the verifier key
+	batch      uint64                   // the most leaves of one checkpoint
 }
 
 // Limits of a log.
 const (
-	// MaxLeaves is how many leaves one answer of Leaves has at most.
+	// MaxLeaves is the most leaves in one answer of Leaves.
 	MaxLeaves = store.MaxPage
-	// MaxCosignatures is how many registered witnesses a checkpoint has at most.
-	// Configured ones come on top: strangers cannot crowd them out.
+	// MaxCosignatures is the most registered witnesses of a checkpoint.
+	// Configured witnesses are extra, so strangers cannot crowd them out.
 	MaxCosignatures = 32
 	// MaxNote bounds a checkpoint with its signatures, in bytes.
 	MaxNote = 16 << 10
 )
 
 const (
-	// leaseTime is how long a checkpointer may be silent before another takes over.
+	// leaseTime is how long a checkpointer may be silent before another takes
+	// over.
 	leaseTime = time.Minute
-	// perBatch is what one checkpoint seals at most, so that a backlog is sealed
-	// in steps that are kept even if the process ends between them.
+	// perBatch is the most leaves of one checkpoint, so a backlog is sealed in
+	// steps that survive the process.
 	perBatch = 100 * tileWidth
 )
 
-// New makes a Log. The error is a problem of kind Usage for a witness's key
-// that cannot be read.
+// New makes a Log. The error is a problem of kind Usage for an unreadable
+// witness key.
 func New(c Config) (*Log, error) {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
@@ -104,7 +105,7 @@ func (l *Log) updater() store.Updater {
 	return store.Updater{Store: l.Store, Rand: l.Rand, Wait: l.Wait}
 }
 
-// fault gives an error of the store its kind; problems have theirs.
+// fault gives an error of the store a kind; problems keep theirs.
 func fault(err error) error {
 	var known *problem.Error
 	if err == nil || errors.As(err, &known) {

@@ -12,23 +12,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A tile holds 256 hashes of nodes that lie side by side, on every eighth level
-// from the leaves up: the levels between are computed from them. So a leaf
-// costs little more than its own hash, and a proof a few reads.
+// A tile holds 256 adjacent node hashes of every eighth level, from the leaves
+// up; the levels between are computed. So a leaf costs little more than its own
+// hash, and a proof few reads.
 const (
 	tileHeight = 8
 	tileWidth  = 1 << tileHeight
 	hashSize   = sha256.Size
 )
 
-// tileID names a tile: its level counts tiles, its index goes from the left.
+// tileID names a tile: a level of tiles, and an index from the left.
 type tileID struct {
 	level uint
 	index uint64
 }
 
-// frontier is a tree as it grows: how many leaves, and of each level of tiles
-// the hashes of the tile that is not full yet.
+// frontier is a growing tree: the number of leaves, and the incomplete tile of
+// each level of tiles.
 type frontier struct {
 	size  uint64
 	tails [][]byte
@@ -37,7 +37,7 @@ type frontier struct {
 // hashLeaf is the leaf's node: RFC 6962 over the 32 bytes of an event's hash.
 func hashLeaf(event identity.Hash) []byte { return rfc6962.DefaultHasher.HashLeaf(event[:]) }
 
-// add appends a leaf, and hands every tile that is full now to fill.
+// add appends a leaf and passes each tile that becomes full to fill.
 func (f *frontier) add(event identity.Hash, fill func(tileID, []byte) error) error {
 	node := hashLeaf(event)
 	for level := uint(0); ; level++ {
@@ -59,7 +59,7 @@ func (f *frontier) add(event identity.Hash, fill func(tileID, []byte) error) err
 	return nil
 }
 
-// clone is a copy that grows on its own.
+// clone returns an independent copy.
 func (f *frontier) clone() frontier {
 	c := frontier{size: f.size, tails: make([][]byte, len(f.tails))}
 	for i, tail := range f.tails {
@@ -68,7 +68,7 @@ func (f *frontier) clone() frontier {
 	return c
 }
 
-// check refuses tails that are not those of size leaves.
+// check refuses tails that do not fit size.
 func (f *frontier) check() error {
 	for level := 0; level < len(f.tails) || f.size>>(tileHeight*level) > 0; level++ {
 		want := int(f.size>>(tileHeight*level)) % tileWidth * hashSize
@@ -83,7 +83,7 @@ func (f *frontier) check() error {
 	return nil
 }
 
-// root is the tree's root, of checked tails.
+// root is the tree's root; tails must be checked.
 func (f *frontier) root() ([hashSize]byte, error) {
 	var hashes [][]byte
 	for _, id := range compact.RangeNodes(0, f.size, nil) {
@@ -93,7 +93,7 @@ func (f *frontier) root() ([hashSize]byte, error) {
 	return rootOf(f.size, hashes)
 }
 
-// rootOf is the root over the perfect trees that make up size leaves.
+// rootOf is the root of the perfect trees that make up size leaves.
 func rootOf(size uint64, hashes [][]byte) (root [hashSize]byte, err error) {
 	if size == 0 {
 		return [hashSize]byte(rfc6962.DefaultHasher.EmptyRoot()), nil
@@ -113,21 +113,20 @@ func factory() *compact.RangeFactory {
 	return &compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
 }
 
-// tileOf is the tile in whose hashes a node lies.
+// tileOf is the tile that determines a node.
 func tileOf(id compact.NodeID) tileID {
 	level := id.Level / tileHeight
 	return tileID{level, id.Index << (id.Level % tileHeight) / tileWidth}
 }
 
-// within computes a node from the hashes of its tile.
+// within computes a node from its tile.
 func within(tile []byte, id compact.NodeID) []byte {
 	span := uint64(1) << (id.Level % tileHeight)
 	first := id.Index * span % tileWidth
 	return fold(tile[first*hashSize : (first+span)*hashSize])
 }
 
-// fold is the root of a perfect tree over hashes, whose number is a power of
-// two.
+// fold is the root of the perfect tree over a power of two of hashes.
 func fold(hashes []byte) []byte {
 	if len(hashes) == hashSize {
 		return slices.Clone(hashes)
@@ -139,8 +138,8 @@ func fold(hashes []byte) []byte {
 func (t tileID) String() string { return fmt.Sprintf("tile %d of level %d", t.index, t.level) }
 
 // Tree computes the log's root from its leaves one by one, in memory that grows
-// with the logarithm of their number: for who recomputes it outside. The zero
-// Tree is empty.
+// with the logarithm of their number, for verifiers outside. The zero Tree is
+// empty.
 type Tree struct {
 	over *compact.Range
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// maxAhead is how far a cosignature's time may lie ahead of the host's clock,
-// in seconds.
+// maxAhead is how far a cosignature's time may be ahead of the host's clock, in
+// seconds.
 const maxAhead = 300
 
-// storedCheckpoint is a checkpoint's document: the note that the host signed.
+// storedCheckpoint is a checkpoint's document: the signed note.
 type storedCheckpoint struct {
 	Format int    `json:"format"`
 	Note   string `json:"note"`
 }
 
-// storedWitnesses are the lines of a checkpoint's witnesses. They lie apart from
-// what is sealed, so that the process that takes them from strangers need not
-// be one that can write the log.
+// storedWitnesses are the signature lines of a checkpoint's witnesses. They
+// have their own document, so the process that accepts them from strangers
+// needs no write access to the log.
 type storedWitnesses struct {
 	Format int             `json:"format"`
 	Lines  []storedWitness `json:"witnesses"`
@@ -37,8 +37,7 @@ type storedWitness struct {
 	Configured bool   `json:"configured,omitempty"`
 }
 
-// Published is a checkpoint as it is handed out: the signed note with all
-// cosignatures.
+// Published is a signed checkpoint with all cosignatures.
 type Published struct {
 	Checkpoint
 	Note         []byte
@@ -53,7 +52,7 @@ func published(c Checkpoint, s storedCheckpoint, w storedWitnesses) Published {
 	return Published{c, b, len(w.Lines)}
 }
 
-// Latest is the newest checkpoint.
+// Latest returns the newest checkpoint.
 func (l *Log) Latest(ctx context.Context) (Published, error) {
 	h, err := l.sealedHead(ctx)
 	if err != nil {
@@ -62,7 +61,7 @@ func (l *Log) Latest(ctx context.Context) (Published, error) {
 	return l.At(ctx, h.size)
 }
 
-// At is the checkpoint of a size.
+// At returns the checkpoint of a size.
 func (l *Log) At(ctx context.Context, size uint64) (Published, error) {
 	s, c, err := l.checkpoint(ctx, size)
 	if err != nil {
@@ -72,7 +71,7 @@ func (l *Log) At(ctx context.Context, size uint64) (Published, error) {
 	return published(c, s, w), err
 }
 
-// checkpoint reads what the host signed at a size.
+// checkpoint reads the host's note of a size.
 func (l *Log) checkpoint(ctx context.Context, size uint64) (s storedCheckpoint, c Checkpoint, err error) {
 	d, err := l.Store.Doc(ctx, checkpointKey(size))
 	if err != nil {
@@ -91,7 +90,7 @@ func (l *Log) checkpoint(ctx context.Context, size uint64) (s storedCheckpoint, 
 	return s, c, err
 }
 
-// cosigned reads the lines of a checkpoint's witnesses, which may be none.
+// cosigned reads the witnesses' lines of a checkpoint; there may be none.
 func (l *Log) cosigned(ctx context.Context, size uint64) (d store.Doc, w storedWitnesses, err error) {
 	d, err = l.Store.Doc(ctx, cosignedKey(size))
 	if err != nil {
@@ -111,10 +110,9 @@ func decodeWitnesses(d store.Doc) (w storedWitnesses, err error) {
 	return w, nil
 }
 
-// Cosign adds the cosignatures of a note to the checkpoint that it is of: those
-// of vacants that may witness here, and of configured witnesses. The host's own
-// line may be in it, or not. A witness's first signature of a checkpoint is
-// kept; a second one changes nothing.
+// Cosign adds the cosignatures of a note to its checkpoint: of vacants that may
+// witness here and of configured witnesses. The note may include the host's own
+// line. Only a witness's first signature of a checkpoint is kept.
 func (l *Log) Cosign(ctx context.Context, msg []byte) (Published, error) {
 	claimed, n, err := open(msg, l.configured)
 	if err != nil {
@@ -152,7 +150,7 @@ func (l *Log) Cosign(ctx context.Context, msg []byte) (Published, error) {
 	return p, fault(err)
 }
 
-// refused says why a note is not taken.
+// refused is the refusal of a note.
 func refused(err error) error {
 	var wrong *note.InvalidSignatureError
 	var none *note.UnverifiedNoteError
@@ -171,7 +169,7 @@ func unknownWitness() error {
 	return problem.New(problem.Forbidden, "the note has no cosignature of a witness known here: a vacant that is registered, by the name %s<id>, or one that the host is configured with", witnessPrefix)
 }
 
-// witnesses are the cosignatures of n that count here.
+// witnesses returns the cosignatures of n that count here.
 func (l *Log) witnesses(ctx context.Context, c Checkpoint, n *note.Note) ([]storedWitness, error) {
 	var lines []storedWitness
 	for _, sig := range n.Sigs {
@@ -214,8 +212,8 @@ func (l *Log) registered(ctx context.Context, s Signature) error {
 	return fault(err)
 }
 
-// add takes lines that are not there. Registered witnesses share a bounded
-// number of places; configured ones have their own.
+// add adds new lines. Registered witnesses share a bounded number of places;
+// configured ones have their own.
 func (s *storedWitnesses) add(lines []storedWitness) (changed bool, err error) {
 	have, registered := map[string]bool{}, s.registered()
 	for _, w := range s.Lines {
@@ -236,8 +234,7 @@ func (s *storedWitnesses) add(lines []storedWitness) (changed bool, err error) {
 	return changed, nil
 }
 
-// registered counts the lines of witnesses that are registered here, and not
-// configured.
+// registered counts the lines of registered witnesses that are not configured.
 func (s *storedWitnesses) registered() (n int) {
 	for _, w := range s.Lines {
 		if !w.Configured {
@@ -247,7 +244,7 @@ func (s *storedWitnesses) registered() (n int) {
 	return n
 }
 
-// Witnesses names who cosigned a published checkpoint, one line each.
+// Witnesses lists the cosigners of a published checkpoint.
 func (p Published) Witnesses() []string {
 	_, signatures, _ := strings.Cut(string(p.Note), "\n\n")
 	var names []string

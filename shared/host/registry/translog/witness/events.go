@@ -8,17 +8,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// atOnce is how many events are asked for at the same time.
+// atOnce bounds concurrent requests for events.
 const atOnce = 8
 
-// verdicts on one event.
+// Verdicts on an event.
 const (
 	checked = 1 + iota
 	hidden
 )
 
-// events verifies the events from one on, against hashes that are known to be
-// those that the host signed.
+// events verifies the events from one on against verified leaf hashes.
 func (f Follower) events(ctx context.Context, r *Report, leaves []identity.Hash, from uint64) error {
 	for from <= r.Size {
 		last := min(from+page-1, r.Size)
@@ -48,8 +47,8 @@ func (f Follower) events(ctx context.Context, r *Report, leaves []identity.Hash,
 	return nil
 }
 
-// event verifies one. The hash that is sealed covers all of it, the link to the
-// one before included; the signature says that its actor meant it.
+// event verifies one event. The sealed hash covers all of it, including the
+// link to the event before; the signature proves the actor.
 func (f Follower) event(ctx context.Context, leaves []identity.Hash, seq uint64) (int, error) {
 	e, prev, err := f.Log.Event(ctx, seq)
 	if err != nil {

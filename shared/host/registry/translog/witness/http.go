@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// HTTP is the log of a host at an address.
+// HTTP is the Log of a host at a URL.
 type HTTP struct {
 	Client *registryclient.Client
 }

@@ -17,12 +17,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Memory is a directory with the checkpoint that was verified last of each host, as
-// the signed note that it is. Without it a host could show everybody another
-// past each time.
+// Memory is a directory that keeps the last verified checkpoint of each host,
+// as a signed note. Without it, a host could show a different past each time.
 type Memory struct{ Dir string }
 
-// Path is the file of the host at a URL.
+// Path is the file for the host at a URL.
 func (m Memory) Path(base string) string {
 	name := "host"
 	if u, err := url.Parse(base); err == nil && u.Host != "" {
@@ -33,11 +32,11 @@ func (m Memory) Path(base string) string {
 			return '_'
 		}, strings.ToLower(u.Host))
 	}
-	// Two URLs may read alike; the hash tells them apart.
+	// Two URLs may look alike as file names; the hash distinguishes them.
 	return filepath.Join(m.Dir, name[:min(len(name), 100)]+"-"+identity.Sum([]byte(base)).String()[:16]+".checkpoint")
 }
 
-// Load returns the note, nil if none is known.
+// Load returns the note, or nil if there is none.
 func (m Memory) Load(base string) ([]byte, error) {
 	note, err := os.ReadFile(m.Path(base))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,8 +51,8 @@ func (m Memory) Load(base string) ([]byte, error) {
 	return note, nil
 }
 
-// Save remembers a checkpoint that was verified against the one before. Another
-// process may have verified a later one meanwhile: that stays.
+// Save stores a checkpoint that was verified against the one before. A later
+// one, verified by another process meanwhile, stays.
 func (m Memory) Save(ctx context.Context, base string, r Report) error {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return unwritten(err)
@@ -72,8 +71,7 @@ func (m Memory) Save(ctx context.Context, base string, r Report) error {
 	return write(path, r.Note)
 }
 
-// Accuse keeps the two checkpoints of a Fork beside the memory, and returns the
-// file's name.
+// Accuse stores the two checkpoints of a Fork and returns the file's name.
 func (m Memory) Accuse(base string, f *Fork) (string, error) {
 	c, _, err := translog.Open(f.Now)
 	if err != nil {
@@ -86,13 +84,13 @@ func (m Memory) Accuse(base string, f *Fork) (string, error) {
 	return path, write(path, append(append(append([]byte(nil), f.Before...), '\n'), f.Now...))
 }
 
-// write puts a file in place whole, or not at all.
+// write replaces a file atomically.
 func write(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".next-*")
 	if err != nil {
 		return unwritten(err)
 	}
-	defer os.Remove(f.Name()) // once renamed there is none
+	defer os.Remove(f.Name()) // after the rename there is nothing to remove
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync()

@@ -1,9 +1,9 @@
 // Package witness follows a host's transparency log from outside. It verifies
-// everything the host shows against what it signed, now and before.
+// what the host shows against what it signed, now and before.
 //
-// The invariants: only signatures and hashes count. An inconsistency is an
-// error of kind Untrusted that names it, and nothing else is. The remembered
-// state advances only after every check passed.
+// The invariants: only signatures and hashes count. Every inconsistency is an
+// error of kind Untrusted, and nothing else is. The remembered state advances
+// only after every check passed.
 package witness
 
 import (
@@ -17,54 +17,54 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Log is what a host answers. Errors of kind Untrusted say that an answer could
-// not be read. Safe for concurrent use.
+// Log is a host's log. Errors of kind Untrusted mean that an answer could not
+// be parsed. Safe for concurrent use.
 type Log interface {
 	Checkpoint(ctx context.Context) (note []byte, err error)
 	Consistency(ctx context.Context, from, to uint64) (translog.Proof, error)
 	Inclusion(ctx context.Context, seq, size uint64) (translog.Proof, error)
-	// Leaves returns the hashes of events from seq on, up to n; fewer, or none,
-	// where the host has no more.
+	// Leaves returns the hashes of up to n events from seq on; fewer, or none,
+	// if there are no more.
 	Leaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, error)
-	// Event returns an event and the hash of the one before; nil for one that is
-	// not for everybody.
+	// Event returns an event and the hash of the one before; nil if the event
+	// is not public.
 	Event(ctx context.Context, seq uint64) (*event.Event, identity.Hash, error)
-	// Witness hands a cosigned checkpoint in, and returns how many cosignatures
-	// that has now.
+	// Witness submits a cosigned checkpoint and returns its number of
+	// cosignatures.
 	Witness(ctx context.Context, note []byte) (int, error)
 }
 
-// MaxSize is the largest log that one Verify reads: its hashes are kept in
-// memory until the root over them is known to be the signed one.
+// MaxSize is the largest log that Verify reads: its hashes stay in memory until
+// their root is known to be signed.
 const MaxSize = 10_000_000
 
 // Follower verifies one host's log.
 type Follower struct {
 	Log Log
-	// Host is whose log it must be; zero: whoever signs, and the same as in the
-	// checkpoint that is remembered.
+	// Host is the expected signer; zero accepts any, but the same as in the
+	// remembered checkpoint.
 	Host identity.ID
-	// Known is one more checkpoint that the log must continue, or that must
-	// continue the one that the host shows; nil: there is none.
+	// Known is another checkpoint that the log must continue, or that must
+	// continue the shown one; may be nil.
 	Known []byte
-	// Progress is told now and then how many of how many events are done; may be
-	// nil.
+	// Progress, if not nil, is called now and then with the number of events
+	// done and in all.
 	Progress func(doing string, done, all uint64)
 }
 
-// Report is what a Verify found out.
+// Report is the result of Verify.
 type Report struct {
 	translog.Checkpoint
 	Note         []byte
 	Cosignatures []translog.Signature
-	Since        *translog.Checkpoint // the checkpoint before, which this one continues
+	Since        *translog.Checkpoint // the previous checkpoint, which this one continues
 	Leaves       uint64               // hashes that make the signed root
-	Checked      uint64               // events whose signature, hash and place were verified
-	Hidden       uint64               // events that are not for everybody: their hashes alone
+	Checked      uint64               // events whose signature, hash and position were verified
+	Hidden       uint64               // events that are not public: only their hashes
 }
 
-// Fork is an error that carries its own proof: two checkpoints that one host
-// signed, and that cannot both be true.
+// Fork is an error that carries its proof: two checkpoints signed by one host
+// that cannot both be true.
 type Fork struct {
 	Before, Now []byte // signed notes
 	err         error
@@ -77,7 +77,7 @@ func (f *Fork) Unwrap() error { return f.err }
 
 func lie(format string, args ...any) error { return problem.New(problem.Untrusted, format, args...) }
 
-// OtherHost is an error that says that another host signs than before.
+// OtherHost is the error for a changed signer.
 type OtherHost struct{ Was, Is identity.ID }
 
 func (o *OtherHost) Error() string {
@@ -87,11 +87,11 @@ func (o *OtherHost) Error() string {
 // Unwrap is the problem, of kind Untrusted.
 func (o *OtherHost) Unwrap() error { return lie("%s", o.Error()) }
 
-// Verify reads the newest checkpoint and verifies all that hangs on it: the
-// host's signature, that it continues the checkpoint before (nil: none is
-// known), that the hashes of all events make its root, proofs of inclusion, and
-// the events after the checkpoint before, or all of them: signature, hash,
-// place and the link to the one before.
+// Verify reads the newest checkpoint and verifies the host's signature, that it
+// continues the checkpoint before (nil: unknown), that the hashes of all events
+// make its root, proofs of inclusion, and events: signature, hash, position and
+// the link to the one before. With all it verifies every event, otherwise those
+// after the checkpoint before.
 func (f Follower) Verify(ctx context.Context, before []byte, all bool) (Report, error) {
 	var r Report
 	note, err := f.Log.Checkpoint(ctx)
@@ -143,8 +143,8 @@ func (f Follower) continues(ctx context.Context, before []byte, r *Report) error
 	forked := func(err error) error { return &Fork{before, r.Note, err} }
 	switch {
 	case r.Size < since.Size:
-		// A cache may answer with an older checkpoint. Then it is one that the tree
-		// before continues, and no lie.
+		// A cache may return an older checkpoint, which the one before
+		// continues: that is no fork.
 		older, err := f.older(ctx, r.Checkpoint, since)
 		if err != nil {
 			return err
@@ -168,9 +168,9 @@ func (f Follower) continues(ctx context.Context, before []byte, r *Report) error
 	return nil
 }
 
-// older reports whether the tree before is proved to continue the one that is
-// shown now. A host that refuses to say does not prove it; one that cannot be
-// reached is not accused.
+// older reports whether the checkpoint before is proved to continue the one
+// shown now. A host that refuses the proof has not proved it; an unreachable
+// host is not accused.
 func (f Follower) older(ctx context.Context, now, since translog.Checkpoint) (bool, error) {
 	proof, err := f.Log.Consistency(ctx, now.Size, since.Size)
 	for _, away := range []problem.Kind{problem.Unavailable, problem.Deadline, problem.Canceled, problem.TooMany} {
@@ -181,10 +181,10 @@ func (f Follower) older(ctx context.Context, now, since translog.Checkpoint) (bo
 	return err == nil && translog.CheckConsistency(now, since, proof) == nil, nil
 }
 
-// page is how many hashes are asked for at once.
+// page is the number of hashes requested at once.
 const page = translog.MaxLeaves
 
-// leaves reads the hashes of all events and holds them against the signed root.
+// leaves reads the hashes of all events and compares them with the signed root.
 func (f Follower) leaves(ctx context.Context, r *Report) ([]identity.Hash, error) {
 	if r.Size > MaxSize {
 		return nil, problem.New(problem.TooLarge, "the log has %d events; at most %d are verified at once", r.Size, MaxSize)
@@ -222,8 +222,8 @@ func (f Follower) leaves(ctx context.Context, r *Report) ([]identity.Hash, error
 	return leaves, nil
 }
 
-// included asks for proofs of a few events: they hold already, so what is
-// checked is that the host proves what others will ask it to prove.
+// included requests proofs of a few events. They follow from the verified
+// hashes; this checks that the host serves proofs to others.
 func (f Follower) included(ctx context.Context, r *Report, leaves []identity.Hash) error {
 	asked := uint64(0)
 	for _, seq := range []uint64{1, r.Size/2 + 1, r.Size} {
@@ -250,8 +250,8 @@ func (f Follower) progress(doing string, done, all uint64) {
 
 func short(root [32]byte) string { return fmt.Sprintf("%x…", root[:6]) }
 
-// Cosign signs what a Verify found to hold, and hands the signature in. It
-// returns how many cosignatures the checkpoint has now.
+// Cosign signs a verified checkpoint and submits the signature. It returns the
+// checkpoint's number of cosignatures.
 func (f Follower) Cosign(ctx context.Context, r Report, key identity.Signer, now time.Time) (int, error) {
 	note, err := translog.Cosign(ctx, r.Checkpoint, key, now)
 	if err != nil {
