@@ -21,7 +21,7 @@ func TestAChainOfAHundredIsAnsweredInOrder(t *testing.T) {
 			t.Fatalf("reply %d has seq %d", i+1, a.Reply.Seq)
 		}
 	}
-	s.whole(t)
+	s.wholeOverHTTP(t)
 }
 
 // What does not fit is refused by the word for it, and the chain stands where

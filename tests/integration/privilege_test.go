@@ -83,7 +83,7 @@ func (s *deployed) everything(t *testing.T) {
 	}
 	s.looked(t)
 	s.grown(t)
-	s.verify(t, s.URL)
+	s.wholeOverHTTP(t)
 	s.sweep(t)
 	since := time.Now()
 	if _, exit := s.vacancy(t, "invoke", "tamper", filepath.Join(root(t), "events", "tamper-changed.json")); exit != 0 {

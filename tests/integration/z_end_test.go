@@ -105,6 +105,9 @@ func (s *deployed) destroy(t *testing.T, typed string) int {
 // A stage that keeps nothing leaves nothing, whatever lies in its tables and
 // its bucket; its keys are on the way out.
 func TestAStageThatKeepsNothingLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a second stage: tests/run deep")
+	}
 	s := &deployed{Record: stage.Record{Stage: "gone"}, home: t.TempDir(), aws: local(t)}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -30,24 +30,25 @@ const MaxAnswer = 8 << 20
 // limits of an answer: a page of matches is wide, not deep.
 func limits() canon.Limits { return canon.Limits{Bytes: MaxAnswer, Depth: 32, Keys: 1024} }
 
-// Transport carries one request: outbound.Acting on a host, dispatch.HTTP on a
-// person's machine. Whatever comes back is a Reply; errors are problems, of
-// kind Unavailable where nothing was sent. Safe for concurrent use.
+// Transport sends one request: outbound.Acting on a host, dispatch.HTTP on a
+// person's machine. Any answer is a Reply; errors are problems, of kind
+// Unavailable if nothing was sent. Safe for concurrent use.
 type Transport interface {
 	Do(ctx context.Context, r outbound.Request) (outbound.Reply, error)
 }
 
-// Client speaks to one registry. It is safe for concurrent use.
+// Client is a client of one registry. It is safe for concurrent use.
 type Client struct {
 	Transport Transport
-	URL       string // the base URL, without a slash at its end
-	// Reader proves who reads, for data that is not public. nil: anonymous.
+	URL       string // base URL without a trailing slash
+	// Reader proves the reader's identity, for data that is not public. nil:
+	// anonymous.
 	Reader identity.Signer
-	Now    func() time.Time // the time of a proof; needed with a Reader
+	Now    func() time.Time // the time of proofs; required with a Reader
 }
 
-// CheckURL says whether base can be a registry's base URL, and returns it
-// without a slash at its end. The refusal is of kind Usage.
+// CheckURL checks a registry's base URL and returns it without trailing
+// slashes. The error is of kind Usage.
 func CheckURL(base string) (string, error) {
 	u, err := outbound.ParseURL(base)
 	if err == nil && (u.RawQuery != "" || u.Fragment != "") {
@@ -59,7 +60,7 @@ func CheckURL(base string) (string, error) {
 	return strings.TrimRight(u.String(), "/"), nil
 }
 
-// get reads path with its query.
+// get reads a path with a query.
 func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
 	b, err := c.fetch(ctx, http.MethodGet, path, query, nil)
 	if err != nil {
@@ -83,22 +84,22 @@ func (c *Client) post(ctx context.Context, path string, query url.Values, body, 
 	return c.read(b, path, into)
 }
 
-// Raw fetches a route whose answer is no JSON, such as a checkpoint.
+// Raw reads a route whose answer is not JSON, such as a checkpoint.
 func (c *Client) Raw(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	return c.fetch(ctx, http.MethodGet, path, query, nil)
 }
 
-// Get reads a route into a shape, with the bounds of every answer.
+// Get reads a route into a shape, within MaxAnswer.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, into any) error {
 	return c.get(ctx, path, query, into)
 }
 
-// Post sends JSON to a route; a nil into ignores the answer.
+// Post sends JSON to a route; with a nil into it ignores the answer.
 func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 	return c.post(ctx, path, nil, body, into)
 }
 
-// fetch returns the body of a success.
+// fetch returns the body of a successful answer.
 func (c *Client) fetch(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
 	u, err := url.Parse(c.URL + path)
 	if err != nil {
@@ -126,8 +127,7 @@ func (c *Client) fetch(ctx context.Context, method, path string, query url.Value
 	return reply.Body, nil
 }
 
-// read takes JSON apart: first as strictly as any stranger's (no duplicate
-// keys, bounded), then into its shape.
+// read parses JSON strictly (no duplicate keys, bounded), then decodes it.
 func (c *Client) read(b []byte, path string, into any) error {
 	d := canon.NewDecoder(b, limits())
 	err := d.Skip()
@@ -143,18 +143,18 @@ func (c *Client) read(b []byte, path string, into any) error {
 	return nil
 }
 
-// StatusError is in the chain of every refusal of a registry: the status as it
-// came, for those who try another route.
+// StatusError is in the error chain of every refusal, with the HTTP status, for
+// callers that try another route.
 type StatusError struct {
 	Status int
-	// Known and Sent are the two card hashes of an equivocation, else zero.
+	// Known and Sent are the card hashes of an equivocation, else zero.
 	Known, Sent identity.Hash
 }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("(%d)", e.Status) }
 
-// refusal makes a problem of an answer that is no success. A registry of the
-// reference sends no code: the status then says the kind.
+// refusal makes a problem of an unsuccessful answer. The reference sends no
+// code; the status then determines the kind.
 func refusal(host string, r *outbound.Reply) error {
 	var body struct {
 		Detail json.RawMessage `json:"detail"`
@@ -163,13 +163,13 @@ func refusal(host string, r *outbound.Reply) error {
 		Known  string          `json:"card_hash_known"`
 		Sent   string          `json:"card_hash_sent"`
 	}
-	_ = json.Unmarshal(r.Body[:min(len(r.Body), 64<<10)], &body) // what cannot be read says nothing
+	_ = json.Unmarshal(r.Body[:min(len(r.Body), 64<<10)], &body) // an unreadable body says nothing
 	status := &StatusError{Status: r.Status}
 	status.Known, _ = identity.ParseHash(body.Known)
 	status.Sent, _ = identity.ParseHash(body.Sent)
 	var detail string
 	if json.Unmarshal(body.Detail, &detail) != nil {
-		detail = "" // a framework's list of what is wrong
+		detail = "" // a framework's list of validation errors
 	}
 	p := problem.Wrap(kindOf(r.Status, body.Code), status, "%s %v: %s", host, status, shown(detail))
 	if body.Field != "" {
@@ -178,8 +178,7 @@ func refusal(host string, r *outbound.Reply) error {
 	return p
 }
 
-// shown is what a person sees of a detail: a line of it, without what moves a
-// terminal's cursor.
+// shown is one line of a detail, without terminal control characters.
 func shown(detail string) string {
 	detail = strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
@@ -220,7 +219,7 @@ func kindOf(status int, code string) problem.Kind {
 		return problem.Schema
 	case http.StatusTooManyRequests:
 		return problem.TooMany
-	case http.StatusNotImplemented: // the reference's answer to a revocation; it will not change
+	case http.StatusNotImplemented: // the reference's answer to a revocation, which is final
 		return problem.Forbidden
 	}
 	if status >= 500 {

@@ -10,18 +10,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Publish sends what a vacant signed.
+// Publish sends a signed publication.
 func (c *Client) Publish(ctx context.Context, h Halo) (r Receipt, err error) {
 	return r, c.post(ctx, "/v1/halo", nil, h, &r)
 }
 
-// Revoke ends a key for good.
+// Revoke sends a signed revocation.
 func (c *Client) Revoke(ctx context.Context, v Revocation) (r Receipt, err error) {
 	return r, c.post(ctx, "/v1/revoke_halo", nil, v, &r)
 }
 
 // Card returns a vacant by id, whatever its state. An answer for another id is
-// refused; the card in it is verified where it is used.
+// refused; callers must verify the card.
 func (c *Client) Card(ctx context.Context, id identity.ID) (m HaloMatch, err error) {
 	if err := c.get(ctx, "/v1/capability_card/"+id.String(), nil, &m); err != nil {
 		return HaloMatch{}, err
@@ -32,7 +32,7 @@ func (c *Client) Card(ctx context.Context, id identity.ID) (m HaloMatch, err err
 	return m, nil
 }
 
-// Query is what GET /v1/search takes; a zero member is not sent.
+// Query are the parameters of GET /v1/search; zero members are not sent.
 type Query struct {
 	Words         string
 	Tag           string
@@ -62,8 +62,8 @@ func (q *Query) values() url.Values {
 	return v
 }
 
-// Search is GET /v1/search, which a registry of the reference does not have: a
-// StatusError of 404 or 405.
+// Search is GET /v1/search. A registry of the reference lacks it: the error is
+// a StatusError of 404 or 405.
 func (c *Client) Search(ctx context.Context, q Query) (Page, error) {
 	var answer rawPage
 	if err := c.get(ctx, "/v1/search", q.values(), &answer); err != nil {
@@ -73,7 +73,7 @@ func (c *Client) Search(ctx context.Context, q Query) (Page, error) {
 }
 
 // SearchCapability is GET /v1/search_capability, as the reference's SDK sends
-// it: limit 0 is the registry's own.
+// it; limit 0 means the registry's default.
 func (c *Client) SearchCapability(ctx context.Context, q string, limit int) (Page, error) {
 	v := url.Values{"q": {q}, "include_local": {"false"}}
 	if limit != 0 {
@@ -86,8 +86,8 @@ func (c *Client) SearchCapability(ctx context.Context, q string, limit int) (Pag
 	return answer.page(), nil
 }
 
-// QueryCapability is POST /v1/query_capability, which every registry has. It
-// takes its arguments in the query string.
+// QueryCapability is POST /v1/query_capability, which every registry has. Its
+// arguments are in the query string.
 func (c *Client) QueryCapability(ctx context.Context, capability, family string, limit int) (Page, error) {
 	v := url.Values{}
 	if capability != "" {
@@ -106,13 +106,13 @@ func (c *Client) QueryCapability(ctx context.Context, capability, family string,
 	return answer.page(), nil
 }
 
-// rawPage is a page whose matches are not read yet.
+// rawPage is a page with undecoded matches.
 type rawPage struct {
 	Matches []json.RawMessage `json:"matches"`
 	Next    string            `json:"next"`
 }
 
-// page reads one match after the other.
+// page decodes each match by itself.
 func (r *rawPage) page() Page {
 	p := Page{Matches: make([]HaloMatch, 0, len(r.Matches)), Next: r.Next}
 	for i, raw := range r.Matches {
@@ -139,11 +139,11 @@ func (c *Client) EventLog(ctx context.Context, id identity.ID, after uint64, lim
 	return events, c.get(ctx, "/v1/event_log/"+id.String(), v, &events)
 }
 
-// maxPages bounds the reading of a log that a registry never ends.
+// maxPages bounds the reading of an endless log.
 const maxPages = 200
 
-// Events calls f for each event that id itself signed, from the first, until
-// the registry's log of it ends or f returns false.
+// Events calls f for each event that id signed, from the first, until the log
+// ends or f returns false.
 func (c *Client) Events(ctx context.Context, id identity.ID, f func(Event) bool) error {
 	after := uint64(0)
 	for range maxPages {
@@ -156,8 +156,8 @@ func (c *Client) Events(ctx context.Context, id identity.ID, f func(Event) bool)
 				return problem.New(problem.Untrusted, "%s: the event log of %s is not in order", c.URL, id.Short())
 			}
 			after = page[i].Seq
-			// The reference shows rows, too, whose subject is id: they have
-			// another actor's numbers (PROTOCOL §19).
+			// The reference also lists rows whose subject is id, with another
+			// actor's numbers (PROTOCOL §19).
 			if page[i].Actor == id && !f(page[i]) {
 				return nil
 			}
@@ -169,7 +169,7 @@ func (c *Client) Events(ctx context.Context, id identity.ID, f func(Event) bool)
 	return problem.New(problem.Untrusted, "%s: the event log of %s has no end", c.URL, id.Short())
 }
 
-// NextActorSeq is the number that the next event of id must have.
+// NextActorSeq returns the count of id's next event.
 func (c *Client) NextActorSeq(ctx context.Context, id identity.ID) (int64, error) {
 	last := int64(0)
 	err := c.Events(ctx, id, func(e Event) bool {
@@ -179,7 +179,7 @@ func (c *Client) NextActorSeq(ctx context.Context, id identity.ID) (int64, error
 	return last + 1, err
 }
 
-// Event returns one event by its place in the registry's chain.
+// Event returns the event at a position of the registry's chain.
 func (c *Client) Event(ctx context.Context, seq uint64) (e Event, err error) {
 	return e, c.get(ctx, "/v1/event/"+strconv.FormatUint(seq, 10), nil, &e)
 }
@@ -190,8 +190,7 @@ func (c *Client) Lineage(ctx context.Context, id identity.ID, direction string, 
 	return l, c.get(ctx, "/v1/lineage/"+id.String(), v, &l)
 }
 
-// Revocations is the list of revoked keys: its first page, as many as the
-// registry shows at once.
+// Revocations returns the first page of the revocation list.
 func (c *Client) Revocations(ctx context.Context) (list []Revoked, err error) {
 	return list, c.get(ctx, "/v1/revocation_list", nil, &list)
 }

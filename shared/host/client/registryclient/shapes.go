@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Halo is the body of POST /v1/halo: two signatures of the vacant's own key,
-// one in the card and one of the register event.
+// Halo is the body of POST /v1/halo, with two signatures of the vacant's key:
+// in the card and of the register event.
 type Halo struct {
 	Card       string               `json:"capability_card_blob_hex"`
 	State      lifecycle.State      `json:"runtime_state"`
@@ -28,23 +28,23 @@ type Halo struct {
 	ActorSeq   int64                `json:"event_actor_seq"`
 	Key        string               `json:"event_idempotency_key"`
 	Signature  string               `json:"event_signature_hex"`
-	// Listing is ours: a signed listing, committed with the card. A registry of
-	// the reference refuses members that it does not know.
+	// Listing is an extension: a signed listing, committed with the card. The
+	// reference refuses unknown members.
 	Listing json.RawMessage `json:"listing,omitempty"`
 }
 
-// Receipt answers a publish and a revocation.
+// Receipt answers a publication and a revocation.
 type Receipt struct {
 	ID         identity.ID          `json:"vacant_id"`
 	Visibility lifecycle.Visibility `json:"visibility"`
 	Seq        uint64               `json:"event_seq"`
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
-	Status     string               `json:"status,omitempty"`   // ours: active, revoked
-	Replayed   bool                 `json:"replayed,omitempty"` // ours: it was there already, nothing changed
+	Status     string               `json:"status,omitempty"`   // extension: active, revoked
+	Replayed   bool                 `json:"replayed,omitempty"` // extension: stored before, nothing changed
 }
 
-// Revocation is the body of POST /v1/revoke_halo. The reference has no shape
-// of its own for it (it answers 501), so it is that of a publish without card.
+// Revocation is the body of POST /v1/revoke_halo. The reference defines none
+// (it answers 501), so it is a publication without a card.
 type Revocation struct {
 	ID        identity.ID `json:"vacant_id"`
 	Reason    string      `json:"reason"`
@@ -54,8 +54,8 @@ type Revocation struct {
 	Signature string      `json:"event_signature_hex"`
 }
 
-// HaloMatch is one vacant as the routes show it. The first eight members are
-// the reference's; a registry of the reference sends no others.
+// HaloMatch is one vacant in an answer. The first eight members are the
+// reference's, which sends no others.
 type HaloMatch struct {
 	ID         identity.ID          `json:"vacant_id"`
 	CardHash   string               `json:"capability_card_hash_hex"`
@@ -66,8 +66,8 @@ type HaloMatch struct {
 	Visibility lifecycle.Visibility `json:"visibility"`
 	Score      float64              `json:"score"`
 
-	// CapabilityCard is CardBlob again, as the reference's SDK looks for it at
-	// GET /v1/search_capability.
+	// CapabilityCard repeats CardBlob for the reference's SDK, which reads it
+	// at GET /v1/search_capability.
 	CapabilityCard string `json:"capability_card,omitempty"`
 
 	State      lifecycle.State   `json:"state,omitempty"`
@@ -80,7 +80,7 @@ type HaloMatch struct {
 	Listing    json.RawMessage   `json:"listing,omitempty"`
 	Source     string            `json:"listing_source,omitempty"` // signed, operator
 	Reputation *reputation.State `json:"reputation,omitempty"`
-	// Parent is the parent that signed for it; Claimed one that did not.
+	// Parent is the proven parent; Claimed is an unproven one.
 	Parent    *identity.ID `json:"parent_id,omitempty"`
 	Claimed   *identity.ID `json:"parent_claimed,omitempty"`
 	BaseModel string       `json:"base_model,omitempty"`
@@ -88,8 +88,8 @@ type HaloMatch struct {
 	Version   string       `json:"version,omitempty"`
 }
 
-// Verified returns the card of m, if it is readable, verifies, and is of the
-// vacant that m names: all else in m is the registry's word.
+// Verified returns m's card if it is readable, verifies and belongs to m's
+// vacant. Everything else in m is the registry's word.
 func (m *HaloMatch) Verified() (card.Card, error) {
 	text := m.CardBlob
 	if text == "" {
@@ -114,14 +114,13 @@ func (m *HaloMatch) Verified() (card.Card, error) {
 	return c, nil
 }
 
-// Page is a page of matches: what GET /v1/search answers, and what is made of
-// the answers of the reference's two routes. Next is the cursor of the next
-// page, "" after the last.
+// Page is a page of matches, from GET /v1/search or the reference's two routes.
+// Next is the cursor of the next page, "" after the last.
 type Page struct {
 	Matches []HaloMatch `json:"matches"`
 	Next    string      `json:"next,omitempty"`
-	// Dropped says what was left out because it cannot be read as a match: one
-	// bad row is no reason to find nothing (PROTOCOL §23 C3).
+	// Dropped lists why matches were left out: one unreadable row must not hide
+	// the others (PROTOCOL §23 C3).
 	Dropped []error `json:"-"`
 }
 
@@ -132,9 +131,9 @@ type Matches struct {
 	NotImplemented []string    `json:"not_implemented_in_p4"`
 }
 
-// Event is one event of the registry's chain. Subject is always null here: the
-// log of a vacant holds its own events alone, so that the next actor_seq can
-// be read off it.
+// Event is an event of the registry's chain. Subject is always null here: a
+// vacant's log holds its own events only, so the next actor_seq can be read
+// from it.
 type Event struct {
 	Seq      uint64       `json:"seq"`
 	Type     string       `json:"event_type"`
@@ -144,7 +143,7 @@ type Event struct {
 	Hash     string       `json:"event_hash_hex"`
 	ActorSeq int64        `json:"actor_seq"`
 	Time     int64        `json:"ts"`
-	// Ours: what it takes to verify the event.
+	// Extensions: what is needed to verify the event.
 	Prev      string `json:"prev_event_hash_hex,omitempty"`
 	Key       string `json:"idempotency_key,omitempty"`
 	PublicKey string `json:"signed_by_pubkey_hex,omitempty"`
@@ -174,7 +173,7 @@ type Revoked struct {
 	Time   int64       `json:"ts"` // as signed, Unix milliseconds
 }
 
-// DeclaredList is the list in m.Declared; nil if that cannot be read.
+// DeclaredList parses m.Declared; nil if it is unreadable.
 func (m *HaloMatch) DeclaredList() (list []string) {
 	if json.NewDecoder(strings.NewReader(m.Declared)).Decode(&list) != nil {
 		return nil

@@ -15,22 +15,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Draft is what a vacant publishes before its event is signed.
+// Draft is a publication before its event is signed.
 type Draft struct {
 	Card       card.Card // signed
 	State      lifecycle.State
-	Visibility lifecycle.Visibility // as wished; the state may hide it
+	Visibility lifecycle.Visibility // as requested; the state may hide it
 	BaseModel  *string
 	Family     *string
 	Owner      *string
 	Version    *string
 	Declared   []string
 	Parent     *identity.ID
-	Listing    *listing.Listing // signed; for a registry of Vacancy only
+	Listing    *listing.Listing // signed; only for registries of Vacancy
 }
 
-// Sign makes the request of d: the register event is the vacant's own, at its
-// count seq, under an idempotency key.
+// Sign makes the request: the register event is signed by the vacant, with
+// count seq and an idempotency key.
 func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key string, now time.Time) (Halo, error) {
 	e := event.Event{
 		Type: event.Register, Actor: d.Card.VacantID, Key: key, Time: now.UnixMilli(), ActorSeq: seq,
@@ -50,18 +50,17 @@ func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key stri
 	return h, nil
 }
 
-// Standing is where a vacant stands in a registry, by the events that it signed
-// itself: what somebody else wrote there is not counted.
+// Standing is a vacant's state in a registry, by the events that it signed.
 type Standing struct {
 	NextSeq int64
 	// Card is the hash in its last register event, zero if it has none.
 	Card identity.Hash
-	// Revoked: it has ended its key.
+	// Revoked: its key is revoked.
 	Revoked bool
 }
 
 // Standing reads the event log of id. It believes the registry's numbers; a
-// wrong one is refused when the next event comes.
+// wrong number is refused at the next event.
 func (c *Client) Standing(ctx context.Context, id identity.ID) (Standing, error) {
 	s := Standing{NextSeq: 1}
 	var bad error
@@ -88,13 +87,13 @@ func (c *Client) Standing(ctx context.Context, id identity.ID) (Standing, error)
 	return s, err
 }
 
-// tries at a request whose outcome is unknown, and at a count that somebody
-// else took meanwhile (the vacant's own key on another machine).
+// tries at requests of unknown outcome, and at counts that the vacant's key
+// took on another machine.
 const tries = 3
 
 // PublishAs publishes d under the vacant's own key: it finds the next count,
-// says which card the new one follows, and sends the very same bytes again
-// while the outcome is unknown, which changes nothing a second time.
+// names the card that the new one replaces, and sends the same bytes again
+// while the outcome is unknown, which is idempotent.
 func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, random io.Reader) (Receipt, error) {
 	for try := 1; ; try++ {
 		at, err := c.Standing(ctx, s.ID())
@@ -120,7 +119,7 @@ func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, rand
 	}
 }
 
-// RevokeAs ends the vacant's key for good, for a reason.
+// RevokeAs revokes the vacant's key, with a reason.
 func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string, random io.Reader) (Receipt, error) {
 	for try := 1; ; try++ {
 		at, err := c.Standing(ctx, s.ID())
@@ -147,8 +146,8 @@ func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string,
 	}
 }
 
-// freshKey is an idempotency key that nobody guesses: in the reference, where
-// one counts for all actors, a known key can be burned.
+// freshKey is an unguessable idempotency key: in the reference keys are shared
+// by all actors, so a known key can be blocked.
 func freshKey(t event.Type, random io.Reader) (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -157,8 +156,8 @@ func freshKey(t event.Type, random io.Reader) (string, error) {
 	return fmt.Sprintf("%s:%x", t, b), nil
 }
 
-// again asks once more while the outcome is unknown: nobody answered, or the
-// registry says that its storage did not.
+// again repeats a request while its outcome is unknown: there was no answer, or
+// the registry's storage failed.
 func again(ctx context.Context, send func() (Receipt, error)) (r Receipt, err error) {
 	for range tries {
 		r, err = send()

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// texts are an entry's texts as they are compared.
+// texts are an entry's normalised texts.
 type texts struct {
 	groups   [Groups][]string
 	tags     []string
@@ -17,8 +17,9 @@ func (e *Entry) prepare() texts {
 	return texts{groups: e.GroupTexts(), tags: e.NormalTags(), declared: e.Texts()}
 }
 
-// Match gives the rank of an entry and whether it matches: what every index
-// has to compute, said plainly. Service asks it again of what the store has.
+// Match returns the rank of an entry and whether it matches: the definition
+// that every index must implement. Service applies it again to what the store
+// has.
 func (q *Query) Match(e *Entry) (rank float64, ok bool) {
 	t := e.prepare()
 	return q.match(e, &t)
@@ -35,7 +36,7 @@ func (q *Query) match(e *Entry, t *texts) (rank float64, ok bool) {
 	return q.Rank(q.Weight(points, ScoreStep(e.Score))), true
 }
 
-// passes asks the filters.
+// passes applies the filters.
 func (q *Query) passes(e *Entry, t *texts) bool {
 	switch {
 	case q.Tag != "" && !slices.Contains(t.tags, q.Tag),
@@ -48,8 +49,8 @@ func (q *Query) passes(e *Entry, t *texts) bool {
 	return q.Text == "" || slices.ContainsFunc(t.declared, func(t string) bool { return strings.Contains(t, q.Text) })
 }
 
-// Points gives what the words of q are worth in the texts of an entry, summed;
-// ok is false if one is worth nothing.
+// Points returns the summed value of q's words in the texts of an entry; ok is
+// false if one word has no value.
 func (q *Query) Points(texts [Groups][]string) (sum int, ok bool) {
 	for _, w := range q.Words {
 		best := 0
@@ -66,8 +67,8 @@ func (q *Query) Points(texts [Groups][]string) (sum int, ok bool) {
 	return sum, true
 }
 
-// kindIn gives the best way in which w matches a word of some texts. Cutting a
-// text into words is left for those that have w at all.
+// kindIn returns the best kind in which w matches a word of texts. It cuts only
+// texts that contain w into words.
 func kindIn(texts []string, w string) (best Kind, ok bool) {
 	for _, t := range texts {
 		if !strings.Contains(t, w) {
@@ -82,7 +83,7 @@ func kindIn(texts []string, w string) (best Kind, ok bool) {
 	return best, ok
 }
 
-// Matches tells how a word of a query matches a word of an entry.
+// Matches returns how a word of a query matches a word of an entry.
 func Matches(word, term string) (Kind, bool) {
 	switch {
 	case word == term:

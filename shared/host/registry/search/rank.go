@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// Group is how much the texts of some fields are worth.
+// Group is a group of fields of equal value.
 type Group int
 
-// The groups, strongest first. A word that is in a stronger group need not be
-// indexed in a weaker one: it can never be worth more there.
+// The groups, strongest first. A word in a stronger group need not be indexed
+// in a weaker one, where its value is always lower.
 const (
 	Signed  Group = iota // capability of the card, tags, skills
 	Summary              // summary of the listing
@@ -30,17 +30,17 @@ const (
 )
 
 const (
-	// MaxPoints are what the best match of one word is worth.
+	// MaxPoints is the value of a word's best match.
 	MaxPoints = 16
-	// ScoreSteps is how finely a score is told apart.
+	// ScoreSteps is the resolution of a score.
 	ScoreSteps = 4096
 )
 
-// Points is what one match is worth.
+// Points is the value of a match.
 func Points(g Group, k Kind) int { return (4 - int(g)) * (4 - int(k)) }
 
-// ScoreStep is a score in steps of 1/ScoreSteps, as an index keeps it. What is
-// no number from 0 to 1 becomes the nearer end, NaN becomes 0.
+// ScoreStep is a score in steps of 1/ScoreSteps, as an index stores it. Values
+// outside 0 to 1 are clamped, NaN becomes 0.
 func ScoreStep(score float64) int {
 	if !(score > 0) {
 		return 0
@@ -48,9 +48,9 @@ func ScoreStep(score float64) int {
 	return int(math.Round(min(score, 1) * ScoreSteps))
 }
 
-// Weight is the integer that a query's hits are ordered by: the points of its
-// words, summed, and the step of the score. It stays below 2^21, so that it is
-// exact also in an index that computes with 32-bit floats.
+// Weight is the integer that orders a query's hits: the summed points of its
+// words, and the step of the score. It is below 2^21, so that 32-bit floats
+// represent it exactly.
 func (q *Query) Weight(points, step int) int {
 	if q.ByScore {
 		return step
@@ -69,8 +69,7 @@ func (q *Query) Rank(weight int) float64 {
 	return float64(weight) / float64(max(len(q.Words), 1)*MaxPoints*2*ScoreSteps)
 }
 
-// WeightOf gives back the weight of a rank of this query: the nearest one, for
-// a rank that none has.
+// WeightOf is the inverse of Rank, to the nearest weight.
 func (q *Query) WeightOf(rank float64) int {
 	if q.ByScore {
 		return int(math.Round(rank * ScoreSteps))
@@ -78,16 +77,16 @@ func (q *Query) WeightOf(rank float64) int {
 	return int(math.Round(rank * float64(max(len(q.Words), 1)*MaxPoints*2*ScoreSteps)))
 }
 
-// Terms are the distinct words of an entry by group, each in its strongest one
-// only, sorted.
+// Terms are the distinct words of an entry, sorted, each in its strongest group
+// only.
 type Terms [Groups][]string
 
-// MaxText is how many bytes of a group's texts are indexed, normalised: the
-// first ones. Who says more wants to be found by everything, and every index
-// would pay for it: 25 KB of Chinese takes it half a second and a megabyte.
+// MaxText bounds the indexed bytes of a group's normalised texts; the rest is
+// cut. A longer text would match everything and burden every index: 25 KB of
+// Chinese takes half a second and a megabyte.
 const MaxText = 4 << 10
 
-// Terms gives the words that an entry is found by.
+// Terms returns the indexed words of an entry.
 func (e *Entry) Terms() Terms {
 	var t Terms
 	seen := make(map[string]bool)
@@ -105,20 +104,21 @@ func (e *Entry) Terms() Terms {
 	return t
 }
 
-// GroupTexts gives the distinct texts of each group, normalised and cut to MaxText.
+// GroupTexts returns the distinct normalised texts of each group, cut to
+// MaxText.
 func (e *Entry) GroupTexts() [Groups][]string {
 	return [Groups][]string{
 		normalised(slices.Concat(e.Tags, e.Skills, []string{e.Capability})), normalised([]string{e.Summary}), e.Texts(),
 	}
 }
 
-// Texts are the normalised Declared texts, which Query.Text is looked for in.
+// Texts are the normalised Declared texts, which Query.Text is compared with.
 func (e *Entry) Texts() []string { return normalised(e.Declared) }
 
 // NormalTags are the normalised tags, which Query.Tag is compared with.
 func (e *Entry) NormalTags() []string { return normalised(e.Tags) }
 
-// normalised gives the distinct texts as they are compared, up to MaxText.
+// normalised returns the distinct normal forms of texts, up to MaxText.
 func normalised(texts []string) []string {
 	out, room := make([]string, 0, len(texts)), MaxText
 	for _, t := range texts {

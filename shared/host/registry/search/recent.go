@@ -2,8 +2,8 @@ package search
 
 import "sync"
 
-// recent remembers what was used last, in two generations of at most most
-// each. It is safe for concurrent use.
+// recent is a cache in two generations of at most most items each. It is safe
+// for concurrent use.
 type recent[K comparable, V any] struct {
 	most     int
 	mu       sync.Mutex
@@ -32,8 +32,8 @@ func (r *recent[K, V]) put(key K, v V) {
 	r.add(key, v)
 }
 
-// add forgets the older generation when the newer is full: what is asked for
-// moves to the newer, so that what is in use stays.
+// add drops the older generation when the newer is full. Items that are read
+// move to the newer one, so items in use stay.
 func (r *recent[K, V]) add(key K, v V) {
 	if len(r.new) >= r.most {
 		r.old, r.new = r.new, make(map[K]V)

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// parse gives the query of r. none is true where nothing can match: somebody
-// looks for text that has no word in it.
+// parse returns the query of r. none is true if nothing can match: the text to
+// find has no word.
 func (r *Request) parse() (q Query, none bool, err error) {
 	if q.Words, err = ParseWords(r.Query); err != nil {
 		return q, false, err
@@ -66,10 +66,9 @@ func (r *Request) filters(q *Query) error {
 	return nil
 }
 
-// cursor is a place as callers hold it: its numbers, and a check that binds
-// them to the query. The check has no key. A place gives no right to anything,
-// so there is nothing to gain by making one; the check tells a cursor that was
-// cut, changed or taken from another query.
+// cursor encodes a place with a checksum that binds it to the query. The
+// checksum has no key, because a place gives no access; it detects a cursor
+// that was cut, changed or taken from another query.
 func (q *Query) cursor(p Place) string {
 	b := binary.AppendUvarint(nil, uint64(q.WeightOf(p.Rank)))
 	b = binary.AppendUvarint(b, p.Joined)
@@ -79,7 +78,7 @@ func (q *Query) cursor(p Place) string {
 
 const checkSize = 12
 
-// check binds a place to what was asked; the size of the page may change.
+// check is the checksum of a place and the query, without the page size.
 func (q *Query) check(place []byte) (c [checkSize]byte) {
 	b := []byte("vacancy:search-cursor:v1")
 	add := func(s string) {
@@ -130,7 +129,7 @@ func (q *Query) parseCursor(s string) (Place, error) {
 	return Place{Rank: q.Rank(int(weight)), Joined: joined}, nil
 }
 
-// clip keeps what an error repeats short.
+// clip shortens text for an error.
 func clip(s string) string {
 	if len(s) > 40 {
 		return s[:40]

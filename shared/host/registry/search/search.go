@@ -69,21 +69,21 @@ type Entry struct {
 type Batch struct {
 	Put    []Entry
 	Remove []identity.ID
-	// Mark, when set, is kept with the batch: how far in the registry's changes
-	// the index has come.
+	// Mark, if set, is stored with the batch: the position in the registry's
+	// changes that the index reached.
 	Mark string
 }
 
-// Query is what an index is asked. The zero Query is every entry by rank.
+// Query selects and orders entries. The zero Query returns every entry by rank.
 type Query struct {
-	// Words are normalised, as ParseWords gives them. All have to match.
+	// Words are normalised, as ParseWords returns them. All must match.
 	Words []string
-	// Text is normalised and has to be a part of one Declared text, which is
-	// normalised in the same way; "" is a part of any, also of none.
+	// Text is normalised and must be a substring of one normalised Declared
+	// text; "" matches every entry.
 	Text string
-	// Tag is normalised and has to be one of the listing's, normalised.
+	// Tag is normalised and must equal one of the listing's normalised tags.
 	Tag string
-	// Family and ClaimedFamily are compared as they are, byte by byte.
+	// Family and ClaimedFamily are compared byte by byte.
 	Family, ClaimedFamily string
 	// MaxPrice, if set, is the highest price.
 	MaxPrice *int64
@@ -91,14 +91,14 @@ type Query struct {
 	MinScore float64
 	// ByScore ranks by score alone.
 	ByScore bool
-	// After is the place that the page begins behind; nil for the first.
+	// After is the place after which the page begins; nil for the first page.
 	After *Place
 	// Limit is the size of the page, 1 to MaxPage.
 	Limit int
 }
 
-// MaxPage is the most hits that an index gives at once. It is more than a page
-// of answers has, since hits may fall away when they are read again.
+// MaxPage bounds the hits of one query. It is more than a page of answers,
+// because hits may be dropped when they are verified.
 const MaxPage = 500
 
 // Hit is one match of a query.
@@ -107,8 +107,8 @@ type Hit struct {
 	Place
 }
 
-// Place is where a hit stands in its query's order: by Rank descending, then
-// by Joined ascending. It does not change while the entry does not.
+// Place is the position of a hit in its query's order: by Rank descending, then
+// by Joined ascending. It changes only with the entry.
 type Place struct {
 	Rank   float64
 	Joined uint64
@@ -123,13 +123,13 @@ func (p Place) Before(q Place) bool {
 }
 
 // Index is a full-text index over entries. All methods are safe for concurrent
-// use and honour their context. What Apply was given, a Query that begins after
-// it returned sees. Errors are of kind Unavailable, or Malformed for a query
-// that the index cannot be asked.
+// use and honour their context. A Query that begins after Apply returned sees
+// its changes. Errors are of kind Unavailable, or Malformed for a query that
+// the index does not support.
 type Index interface {
 	Apply(ctx context.Context, b Batch) error
 	Query(ctx context.Context, q Query) ([]Hit, error)
-	// Mark is the last one that Apply was given; "" if none was.
+	// Mark returns the last mark given to Apply; "" if there was none.
 	Mark(ctx context.Context) (string, error)
 	// Count is the number of entries.
 	Count(ctx context.Context) (int, error)

@@ -14,44 +14,45 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Registry is where hits are read again: host/registry's Reread, strongly
-// consistent.
+// Registry reads hits again, strongly consistent; *registry.Registry implements
+// it.
 type Registry interface {
 	Reread(ctx context.Context, id identity.ID, last *registry.Reading) (*registry.Reading, error)
 }
 
-// Config is what a Service is made of. Index, Registry, Now and Log are needed.
+// Config configures a Service. Index, Registry, Now and Log are required.
 type Config struct {
 	Index    Index
 	Registry Registry
 	Now      func() time.Time
 	Log      *slog.Logger
-	// Refresh brings the index up to date before it is asked, as far as that is
-	// due; live's does. Where it fails, the index is asked as it is: its hits
-	// are read again anyhow, and what is new is missing for a moment.
+	// Refresh brings the index up to date if that is due; live.Live's does. If
+	// it fails, the query uses the index as it is: hits are verified anyway,
+	// and new entries are missing for a moment.
 	Refresh func(context.Context) error
-	// Timeout is the most time that one Find takes; 5 seconds if 0.
+	// Timeout bounds one Find; 5 seconds if 0.
 	Timeout time.Duration
 }
 
 const (
-	// MaxLimit is the largest page that a caller gets (PROTOCOL §21).
+	// MaxLimit is the largest page (PROTOCOL §21).
 	MaxLimit = 100
-	// DefaultLimit is the page where nobody says.
+	// DefaultLimit is the page size if none is requested.
 	DefaultLimit = 20
 
 	timeout = 5 * time.Second
-	// spare hits are fetched with a page, for those that fall away.
+	// spare is the number of extra hits fetched with a page, to replace dropped
+	// ones.
 	spare = 8
-	// maxLooked is the most hits that one Find looks at: an index full of lies
-	// gives a short page with a cursor, not a long wait.
+	// maxLooked bounds the hits that one Find verifies: an index full of
+	// invalid entries gives a short page with a cursor, not a long wait.
 	maxLooked = 1000
-	// readers at a time of the registrations of a page.
+	// readers bounds concurrent reads of registrations.
 	readers = 16
-	// maxRead is how many bytes of registrations one Find reads, but for the last
-	// few: a hundred of an ordinary size. Reading is what a search costs, and who
-	// searches is nobody in particular: large cards make a short page with a
-	// cursor, not a dear one.
+	// maxRead bounds the bytes of registrations that one Find reads, except for
+	// the last few: a hundred of ordinary size. Reads are the cost of a search,
+	// which anybody may make: large cards give a short page with a cursor, not
+	// an expensive one.
 	maxRead = 256 << 10
 )
 
@@ -74,27 +75,27 @@ func New(c Config) *Service {
 	}
 }
 
-// Request is what somebody looks for. The zero Request is everything that is
-// listed, by rank.
+// Request is a search. The zero Request returns everything that is listed, by
+// rank.
 type Request struct {
-	// Query is words, all of which have to match.
+	// Query contains words, all of which must match.
 	Query string
-	// Text has to be a part of one declared text, as it stands but normalised:
-	// what the reference's search does.
+	// Text must be a substring of one declared text, after normalisation, like
+	// the reference's search.
 	Text string
-	// Tag and Family are of the listing, which the vacant has signed or the
-	// operator has set; ClaimedFamily is what whoever published claims.
+	// Tag and Family are the listing's, signed by the vacant or set by the
+	// operator; ClaimedFamily is the publisher's claim.
 	Tag, Family, ClaimedFamily string
 	MaxPrice                   *int64 // micro-dollars a call
 	MinReputation              float64
-	// ByScore ranks by reputation alone, as the reference does.
+	// ByScore ranks by reputation alone, like the reference.
 	ByScore bool
 	// Limit is 1 to MaxLimit; DefaultLimit if 0.
 	Limit  int
-	Cursor string // of the page before
+	Cursor string // from the previous page
 }
 
-// Match is one answer: what the store says now.
+// Match is one result, as the store has it now.
 type Match struct {
 	Registration registry.Registration
 	Card         card.Card // parsed and verified
@@ -102,15 +103,15 @@ type Match struct {
 	Rank         float64
 }
 
-// Page is one page of answers. Next is the cursor of the next page; "" after
-// the last.
+// Page is a page of results. Next is the cursor of the next page; "" after the
+// last.
 type Page struct {
 	Matches []Match
 	Next    string
 }
 
 // Find answers r. Errors are of kind Malformed for a request beyond its limits
-// or a cursor that is not of this request, Unavailable or Deadline.
+// or another request's cursor, Unavailable or Deadline.
 func (s *Service) Find(ctx context.Context, r Request) (Page, error) {
 	q, none, err := r.parse()
 	if err != nil || none {
@@ -122,8 +123,8 @@ func (s *Service) Find(ctx context.Context, r Request) (Page, error) {
 	return s.fill(ctx, q)
 }
 
-// refresh brings the index up to date, and leaves time to ask it as it is:
-// who publishes a lot makes searches old, not fail.
+// refresh refreshes the index but leaves time to query it as it is: a flood of
+// publications makes searches stale, not fail.
 func (s *Service) refresh(ctx context.Context) {
 	if s.Refresh == nil {
 		return
@@ -135,7 +136,7 @@ func (s *Service) refresh(ctx context.Context) {
 	}
 }
 
-// fill asks the index until the page is full or there is nothing more.
+// fill queries the index until the page is full or the index has no more hits.
 func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 	want, page := q.Limit, Page{}
 	var read atomic.Int64
@@ -145,7 +146,7 @@ func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 		if err != nil {
 			return Page{}, late(ctx, err)
 		}
-		// The spare hits are read only if others fall away.
+		// Spare hits are verified only if others are dropped.
 		for rest := hits; len(rest) > 0; {
 			some := rest[:min(len(rest), want-len(page.Matches), readers)]
 			rest = rest[len(some):]
@@ -172,8 +173,8 @@ func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 	}
 }
 
-// read reads hits again, and leaves out each that falls away. It adds to size
-// what it has read.
+// read verifies hits and drops the invalid ones. It adds the bytes that it read
+// to size.
 func (s *Service) read(ctx context.Context, q *Query, hits []Hit, size *atomic.Int64) ([]Match, error) {
 	all := make([]*Match, len(hits))
 	g, ctx := errgroup.WithContext(ctx)
@@ -195,7 +196,7 @@ func (s *Service) read(ctx context.Context, q *Query, hits []Hit, size *atomic.I
 	return matches, nil
 }
 
-// late says Deadline for what failed because Find's own time was over.
+// late returns Deadline for an error after Find's own timeout.
 func late(ctx context.Context, err error) error {
 	if ctx.Err() == context.DeadlineExceeded {
 		return problem.Wrap(problem.Deadline, err, "the search took too long")

@@ -13,9 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// EntryOf is what an index holds of g at a time, and the card in it. ok is
-// false for what search does not show: an index removes it. A registration
-// whose card does not read is not shown either.
+// EntryOf returns the index entry of g at a time, and its card. ok is false if
+// search does not show g, or its card is unreadable: indexes then remove it.
 func EntryOf(g *registry.Registration, now time.Time) (e Entry, c card.Card, ok bool) {
 	if !g.Listed(now) {
 		return Entry{}, card.Card{}, false
@@ -38,22 +37,23 @@ func entryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	return e, c, true
 }
 
-// prepared is a registration made ready to be matched: what it takes is done
-// once for each that the store has. Nobody writes into it.
+// prepared is a registration prepared for matching, once for each stored
+// version. It is immutable.
 type prepared struct {
 	*registry.Reading
 	entry Entry
 	texts texts
 	card  card.Card
-	own   bool // the card is the vacant's own and verified
+	own   bool // the card is the vacant's own and verifies
 	size  int64
 }
 
-// keptReadings is how many registrations one of two generations remembers:
-// some 20 MB of ordinary ones.
+// keptReadings is the number of registrations in one of two cache generations:
+// about 20 MB.
 const keptReadings = 1 << 12
 
-// prepare reads id again and makes it ready, or finds it ready.
+// prepare reads id again and returns its prepared form, cached if the version
+// is unchanged.
 func (s *Service) prepare(ctx context.Context, id identity.ID) (*prepared, error) {
 	known, ok := s.readings.get(id)
 	var last *registry.Reading
@@ -78,17 +78,16 @@ func (s *Service) prepare(ctx context.Context, id identity.ID) (*prepared, error
 	return p, nil
 }
 
-// maxKept is the largest registration that is kept ready, in bytes: those who
-// register large ones fill no memory.
+// maxKept is the largest registration in bytes that is cached, so large ones do
+// not fill memory.
 const maxKept = 8 << 10
 
-// verify reads a hit again. It is nil if the store does not bear it out: the
-// vacant is not there, not listed now, no longer matches, or its card is not
-// its own.
+// verify reads a hit again. It returns nil if the store disagrees: the vacant
+// is not registered or not listed, no longer matches, or its card is invalid.
 func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int64) (*Match, error) {
 	p, err := s.prepare(ctx, h.ID)
 	if problem.Is(err, problem.Damaged) || problem.Is(err, problem.Untrusted) {
-		// One poisoned registration does not stop the search (PROTOCOL §23 C).
+		// One damaged registration does not stop the search (PROTOCOL §23 C).
 		s.drop(ctx, h, "its registration is damaged")
 		return nil, nil
 	}
@@ -117,7 +116,7 @@ func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int6
 	return &Match{Registration: *g, Card: p.card, Score: p.entry.Score, Rank: rank}, nil
 }
 
-// sizeOf is about what a registration takes in the store, in bytes.
+// sizeOf estimates a registration's stored size in bytes.
 func sizeOf(g *registry.Registration) int64 {
 	size := len(g.Card)
 	for _, text := range g.Declared {
@@ -136,12 +135,12 @@ func (s *Service) drop(ctx context.Context, h Hit, why string) {
 	s.Log.DebugContext(ctx, "a hit fell away", "vacant", h.ID, "why", why)
 }
 
-// keptVerdicts is how many cards one of two generations remembers: some 5 MB.
+// keptVerdicts is the number of cards in one of two cache generations: about 5
+// MB.
 const keptVerdicts = 1 << 15
 
-// own reports whether c is what g's owner has signed. A verdict is remembered
-// under the hash of the whole blob, signature included: the card's own hash
-// leaves that out.
+// own reports whether g's vacant signed c. The result is cached under the hash
+// of the whole blob including the signature, which the card's own hash omits.
 func (s *Service) own(c *card.Card, g *registry.Registration) bool {
 	if c.Hash() != g.CardHash {
 		return false

@@ -62,7 +62,7 @@ func ascii(s string) bool {
 	return true
 }
 
-// tidy reports whether the spaces of s need no folding, as far as bytes tell.
+// tidy reports whether the spaces of s need no folding, judging by bytes.
 func tidy(s string) bool {
 	after := byte(' ')
 	for i := range len(s) {
@@ -85,7 +85,8 @@ func fold(s string) string {
 	}), " ")
 }
 
-// visible drops what shows nothing, so that nobody hides a word behind it.
+// visible removes invisible characters, so that no word can be hidden behind
+// them.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r) {
@@ -95,16 +96,16 @@ func visible(s string) string {
 	}, s)
 }
 
-// class is what a rune does in a word.
+// class is the role of a rune in a word.
 type class int
 
 const (
 	separates class = iota
 	spaced          // letters and digits of scripts with spaces
-	unspaced        // letters of scripts without
-	joins           // marks: part of whatever they follow
+	unspaced        // letters of scripts without spaces
+	joins           // marks: part of what they follow
 	ends            // + and #, which may end a word
-	alone           // symbols, a word each
+	alone           // symbols, each a word
 )
 
 func classOf(r rune) class {
@@ -136,11 +137,11 @@ func Unspaced(r rune) bool {
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) && !unicode.IsMark(r)
 }
 
-// Words cuts a normalised text into words, in order.
+// Words cuts a normalised text into its words, in order.
 func Words(s string) []string {
 	var (
 		words []string
-		start = -1 // of the word that is open
+		start = -1 // start of the open word
 		is    class
 		tail  bool // in the + and # at the end of a word
 	)
@@ -166,7 +167,7 @@ func Words(s string) []string {
 	return words
 }
 
-// goesOn reports whether a rune of class next goes on with a word of class is.
+// goesOn reports whether a rune of class next continues a word of class is.
 func goesOn(is, next class, tail bool) bool {
 	switch next {
 	case joins:
@@ -177,9 +178,9 @@ func goesOn(is, next class, tail bool) bool {
 	return next == is && is != alone && !tail
 }
 
-// ParseWords gives the words of what somebody looks for. The error is of kind
-// Malformed, for a text beyond MaxQuery or MaxWords or one that is not UTF-8.
-// A text may have no word at all: "" and "%_*" have none.
+// ParseWords returns the words of a query. The error is of kind Malformed for a
+// text beyond MaxQuery or MaxWords, or invalid UTF-8. A text may have no words:
+// "" and "%_*" have none.
 func ParseWords(q string) ([]string, error) {
 	text, err := ParseText(q)
 	if err != nil {
@@ -192,8 +193,8 @@ func ParseWords(q string) ([]string, error) {
 	return words, nil
 }
 
-// ParseText gives the normal form of what somebody looks for as it stands. The
-// error is of kind Malformed.
+// ParseText returns the normal form of a text to find as a substring. The error
+// is of kind Malformed.
 func ParseText(q string) (string, error) {
 	if len(q) > MaxQuery {
 		return "", problem.Invalid("q", fmt.Sprintf("at most %d bytes", MaxQuery), fmt.Sprint(len(q)))
@@ -205,8 +206,8 @@ func ParseText(q string) (string, error) {
 }
 
 // Short is the least number of runes of word that may match inside another
-// word: three, so that "a" does not match nearly everything, and one where
-// words are not written apart.
+// word: three, so that "a" does not match nearly everything, and one in scripts
+// without spaces.
 func Short(word string) int {
 	if r, _ := utf8.DecodeRuneInString(word); Unspaced(r) {
 		return 1

@@ -27,16 +27,16 @@ import (
 // maxFile bounds a state file, as dispatch.DecodeState does.
 const maxFile = 64 << 20
 
-// pollPause is how long a busy lock is left alone. The system's own queue of
-// lock waiters cannot be left when ctx ends; polling can.
+// pollPause is the pause between tries to lock. Polling can end with ctx, which
+// waiting in the system's queue cannot.
 const pollPause = 5 * time.Millisecond
 
-// Book is a dispatch.Book over the directory Dir, which is made (0700) when it is
+// Book is a dispatch.Book in the directory Dir, which is created (0700) when
 // needed. Safe for concurrent use, also by other processes.
 type Book struct {
 	Dir string
-	// Wait pauses between looks at a busy lock, or ends early with ctx. Nil: by
-	// the clock.
+	// Wait pauses between tries to lock, or returns early when ctx ends. nil:
+	// by the clock.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
@@ -52,9 +52,9 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 	return &session{dir: b.Dir, path: filepath.Join(b.Dir, target.String()+".json"), self: self, target: target, lock: lock}, nil
 }
 
-// lock waits for the lock of a name, which has a file of its own: the state's
-// file is another one after each Save. It stays; to remove it would let two
-// processes hold locks on two files of one name.
+// lock locks a name by a file of its own, because each Save replaces the
+// state's file. The lock file stays: after a removal, two processes could hold
+// locks on two files of one name.
 func (b *Book) lock(ctx context.Context, name string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(b.Dir, name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -83,7 +83,7 @@ func (b *Book) wait(ctx context.Context, d time.Duration) error {
 	return retry.Sleep(ctx, d)
 }
 
-// Targets lists the targets that have a state, in the order of their ids.
+// Targets lists the targets with a state, sorted by id.
 func (b *Book) Targets() ([]identity.ID, error) {
 	files, err := os.ReadDir(b.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -129,12 +129,11 @@ func (s *session) Load() (dispatch.State, error) {
 	return st, nil
 }
 
-// Save implements dispatch.Session; the lock keeps others away meanwhile.
+// Save implements dispatch.Session; the lock excludes others.
 func (s *session) Save(st dispatch.State) error { return replace(s.dir, s.path, st.AppendJSON(nil)) }
 
-// replace writes a temporary file, makes it durable and renames it. A crash
-// before the rename leaves a file that the next write replaces; the name is
-// locked.
+// replace writes a temporary file durably and renames it. After a crash before
+// the rename, the next write replaces the temporary file; the name is locked.
 func replace(dir, path string, data []byte) error {
 	next := path + ".next"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -152,7 +151,7 @@ func replace(dir, path string, data []byte) error {
 		err = os.Rename(next, path)
 	}
 	if err == nil {
-		err = durable.Dir(dir) // or the rename itself may be lost
+		err = durable.Dir(dir) // or a crash could undo the rename
 	}
 	return unavailable(err)
 }

@@ -13,12 +13,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// known is the name, less its ending, of the file of what a client remembers.
-// No target has it: theirs are 64 hexadecimal digits.
+// known is the base name of the file of a client's Remembered. It cannot be a
+// target's, which has 64 hexadecimal digits.
 const known = "known"
 
-// Change implements dispatch.Memory. The directory is one identity's, as it is for
-// the states of its calls.
+// Change implements dispatch.Memory. The directory belongs to one identity.
 func (b *Book) Change(ctx context.Context, _ identity.ID, f func(*dispatch.Remembered) bool) error {
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return unavailable(err)

@@ -27,7 +27,7 @@ type Book struct {
 type pair struct{ self, target identity.ID }
 
 type entry struct {
-	lock  chan struct{} // holds one token while nobody has the pair
+	lock  chan struct{} // holds one token while the pair is unlocked
 	state dispatch.State
 }
 
@@ -57,7 +57,7 @@ func (b *Book) Change(ctx context.Context, self identity.ID, f func(*dispatch.Re
 		m = &dispatch.Remembered{}
 		b.known[self] = m
 	}
-	// A copy, so that what f leaves without wanting it kept is not.
+	// A copy, so that changes are dropped if f returns false.
 	next := dispatch.Remembered{Cards: maps.Clone(m.Cards), Open: maps.Clone(m.Open)}
 	if f(&next) {
 		*m = next

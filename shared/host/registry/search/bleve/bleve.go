@@ -7,18 +7,17 @@
 //
 // # How a query is answered
 //
-// Each entry is a document whose terms say what the query can ask at once: its
-// words by group, the 1-, 2- and 3-grams that its words begin with and have
-// inside, the grams of its declared texts, its tags and families (terms.go). So
-// a word, a prefix, a substring costs a few lookups in the dictionary and a few
-// intersections of bitmaps, never a walk over the dictionary. Grams can lie:
-// they may be there without being next to one another. Of those documents only
-// the ones that come far enough up are read and looked at (pick.go), which is a
-// page or two of them, not all.
+// The terms of a document cover what a query can ask: its words by group, the
+// 1-, 2- and 3-grams at the start of and inside its words, the grams of its
+// declared texts, its tags and families (terms.go). So a word, a prefix or a
+// substring costs a few dictionary lookups and bitmap intersections, and never
+// a walk over the dictionary. A gram match is not certain: the grams may occur
+// without being adjacent. Of such documents, only those that rank high enough
+// are read and checked (pick.go): a page or two.
 //
-// What ranks (score, price, joined) lies in columns in memory, 18 bytes an
+// Ranking data (score, price, joined) lies in memory in columns of 18 bytes an
 // entry, read once for each segment (columns.go). bleve's own scorers are not
-// used: theirs depend on how often words are in the other documents.
+// used, because their scores depend on the other documents.
 package bleve
 
 import (
@@ -43,35 +42,37 @@ type Index struct {
 	mu      sync.RWMutex // held to read while in use, to write by Close
 	closed  bool
 	scorch  *scorch.Scorch
-	path    string // of the segments; "" in memory
+	path    string // of the segments; "": in memory
 	queue   *index.AnalysisQueue
 	columns columnCache
 	saved   sync.Mutex // one Apply at a time
 }
 
 const (
-	// store is the directory of the segments, where scorch's own copies put it.
+	// store is the directory of the segments, where scorch's own copies put
+	// them.
 	store = "store"
-	// format is raised when the terms change: an index of another format is
-	// refused, and made again by whoever opens it.
+	// format changes with the terms. An index of another format is refused and
+	// must be rebuilt.
 	format = "2"
-	// workers that cut documents into terms.
+	// workers cut documents into terms.
 	workers = 2
 )
 
-// The keys of what is kept with the documents.
+// Keys of values stored beside the documents.
 var (
 	markKey   = []byte("mark")
 	formatKey = []byte("format")
 )
 
-// ErrFormat is in the chain of the error of an index whose format is not this
-// program's. It has to be made again.
+// ErrFormat is in the error chain for an index of another format. It must be
+// rebuilt.
 var ErrFormat = errors.New("the search index has another format")
 
-// Open opens the index in dir, made if absent. One process at a time has it: a
-// second one is refused after a moment. The error is of kind Damaged for what
-// is no index of this format, else Unavailable.
+// Open opens the index in dir and creates it if absent. Only one process at a
+// time can open it: a second one is refused after a moment. The error is of
+// kind Damaged for anything else than an index of this format, otherwise
+// Unavailable.
 func Open(dir string) (*Index, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "the search index's folder cannot be made")
@@ -79,8 +80,8 @@ func Open(dir string) (*Index, error) {
 	return open(filepath.Join(dir, store))
 }
 
-// Memory makes an index that is gone when it is closed. Its segments are never
-// merged, so it is for few entries.
+// Memory makes an index in memory. Its segments are never merged, so it suits
+// few entries.
 func Memory() (*Index, error) { return open("") }
 
 func open(path string) (*Index, error) {
@@ -105,8 +106,8 @@ func open(path string) (*Index, error) {
 	return x, nil
 }
 
-// openError tells an index that another process has, and a directory that cannot
-// be used, from one that is damaged and has to be made again.
+// openError distinguishes an index in use and an unusable directory from a
+// damaged index, which must be rebuilt.
 func openError(err error) error {
 	if problem.Is(err, problem.Damaged) {
 		return err
@@ -181,8 +182,8 @@ func (x *Index) Count(context.Context) (n int, err error) {
 	return n, err
 }
 
-// Close waits for what is under way. Later calls say Unavailable; a later
-// Close does nothing.
+// Close waits for running calls. Later calls return Unavailable; a second Close
+// does nothing.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -198,7 +199,7 @@ func (x *Index) Close() error {
 }
 
 // using runs fn while the index cannot be closed: a batch given to a closed
-// scorch would never return.
+// scorch never returns.
 func (x *Index) using(fn func() error) error {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -208,8 +209,8 @@ func (x *Index) using(fn func() error) error {
 	return fn()
 }
 
-// reading runs fn over the index as it is now. What fn reads is mapped memory
-// that is gone afterwards.
+// reading runs fn over the current state of the index. fn reads mapped memory
+// that is invalid afterwards.
 func (x *Index) reading(fn func(*scorch.IndexSnapshot) error) error {
 	return x.using(func() (err error) {
 		r, err := x.scorch.Reader()
@@ -225,9 +226,9 @@ func (x *Index) reading(fn func(*scorch.IndexSnapshot) error) error {
 	})
 }
 
-// guarded makes an error of a panic: a segment file that is cut or overwritten
-// is not told from a good one when it is opened, and makes the reader of
-// segments panic. Who gets the error makes the index again.
+// guarded turns a panic into an error: a truncated or overwritten segment file
+// is not detected at open and makes its reader panic. The caller then rebuilds
+// the index.
 func guarded(fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -9,21 +9,21 @@ import (
 	"fmt"
 )
 
-// columns are the numbers of a segment's documents, by their number in it.
+// columns holds the numbers of a segment's documents, by document number.
 type columns struct {
 	step   []uint16
 	price  []int64
 	joined []uint64
 }
 
-// columnCache keeps the columns of the segments in use. A segment never
-// changes, so they are read once.
+// columnCache caches the columns of segments in use. A segment is immutable, so
+// they are read once.
 type columnCache struct {
 	mu   sync.Mutex
 	kept map[segment.Segment]*columns
 }
 
-// of gives the columns of a snapshot's segments, in order, and forgets those of
+// of returns the columns of a snapshot's segments, in order, and drops those of
 // other segments.
 func (c *columnCache) of(s *scorch.IndexSnapshot) ([]*columns, error) {
 	c.mu.Lock()

@@ -10,14 +10,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// The fields of a document besides its terms.
+// Fields of a document besides its terms.
 const (
 	idField     = "_id" // scorch's own
 	columnField = "c"   // score, price and joined, as doc value
-	proofField  = "v"   // stored, to be looked at
+	proofField  = "v"   // stored, for checking
 )
 
-// document is an entry as scorch takes it.
+// document adapts an entry for scorch.
 type document struct {
 	entry  *search.Entry
 	fields []*field
@@ -78,16 +78,16 @@ func (f *field) AnalyzedLength() int                              { return len(f
 func (f *field) AnalyzedTokenFrequencies() index.TokenFrequencies { return f.terms }
 func (f *field) NumPlainTextBytes() uint64                        { return uint64(len(f.value)) }
 
-// Analyze makes the terms. scorch calls it on the workers of its queue.
+// Analyze makes the terms. scorch calls it on its queue's workers.
 func (f *field) Analyze() { f.terms = f.analyse() }
 
-// only is the one term of a field.
+// only returns the single term of a field.
 func only(term string) func() index.TokenFrequencies {
 	return func() index.TokenFrequencies { return index.TokenFrequencies{term: new(index.TokenFreq)} }
 }
 
-// column is the numbers of an entry as one term of fixed width. Joined makes
-// it unique. Doc values are separated by 0xff, so no raw bytes.
+// column encodes an entry's numbers as one term of fixed width. Joined makes it
+// unique. It has no raw bytes, because doc values are separated by 0xff.
 func column(e *search.Entry) string {
 	b := make([]byte, 0, 18)
 	b = binary.BigEndian.AppendUint16(b, uint16(search.ScoreStep(e.Score)))
@@ -96,10 +96,10 @@ func column(e *search.Entry) string {
 	return hex.EncodeToString(b)
 }
 
-// columnSize is the bytes of a column term.
+// columnSize is the size of a column term in bytes.
 const columnSize = 2 * (2 + 8 + 8)
 
-// parseColumn reads what column wrote.
+// parseColumn decodes a column.
 func parseColumn(b []byte) (step uint16, price int64, joined uint64, err error) {
 	if len(b) != columnSize {
 		return 0, 0, 0, strconv.ErrSyntax

@@ -12,25 +12,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// part is what one segment has of a query's matches.
+// part is the matches of a query in one segment.
 type part struct {
 	segment *scorch.SegmentSnapshot
 	columns *columns
-	// docs may match. points is by document: what its words are worth at most;
-	// doubt is set where that, or that it matches, is for its proof to say.
+	// docs may match. points is the highest possible value of each document;
+	// doubt marks documents whose value or match must be checked by their
+	// proof.
 	docs   *roaring.Bitmap
 	points []uint8
 	doubt  []bool
 }
 
-// tier is documents that a word matches in one way.
+// tier is the documents that a word matches in one kind.
 type tier struct {
 	points  int
 	docs    *roaring.Bitmap
 	certain bool
 }
 
-// match looks a query up in one segment.
+// match evaluates a query in one segment.
 func match(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *search.Query) (*part, error) {
 	dict, err := seg.Segment().Dictionary(termField)
 	if err != nil {
@@ -64,8 +65,8 @@ func match(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *s
 	return p, nil
 }
 
-// filter leaves the documents that pass what is looked up besides words. It
-// reports whether that is certain.
+// filter keeps the documents that pass the filters. It reports whether that is
+// certain.
 func (p *part) filter(r *reader, q *search.Query) (certain bool) {
 	for _, f := range []struct {
 		kind  rune
@@ -90,7 +91,7 @@ func (p *part) filter(r *reader, q *search.Query) (certain bool) {
 	return certain
 }
 
-// add counts the points of one word: of the best tier that a document is in.
+// add adds the points of one word, by the best tier of each document.
 func (p *part) add(tiers []tier) {
 	rest := p.docs
 	for _, t := range tiers {
@@ -132,14 +133,14 @@ func union(tiers []tier) *roaring.Bitmap {
 	return roaring.FastOr(sets...)
 }
 
-// reader looks terms up in one segment. It keeps the first error.
+// reader looks up terms in one segment. It keeps the first error.
 type reader struct {
 	dict segment.TermDictionary
 	err  error
 }
 
-// tiers gives the ways in which a word matches, the most valuable first. A
-// document is in all that are below its best, or not: only the best counts.
+// tiers returns the kinds in which a word matches, most valuable first. A
+// document may also be in lower tiers; only its best counts.
 func (r *reader) tiers(w string) []tier {
 	var all []tier
 	add := func(l *look, k search.Kind, docs *roaring.Bitmap, certain bool) {
@@ -171,7 +172,7 @@ func (r *reader) tiers(w string) []tier {
 	return all
 }
 
-// all gives the documents that have every one of terms.
+// all returns the documents that have all terms.
 func (r *reader) all(terms []string) *roaring.Bitmap {
 	sets := make([]*roaring.Bitmap, len(terms))
 	for i, t := range terms {
@@ -189,8 +190,8 @@ func (r *reader) all(terms []string) *roaring.Bitmap {
 	return docs
 }
 
-// docs gives the documents that have a term. They are the segment's own memory:
-// nobody changes them.
+// docs returns the documents that have a term. The bitmap is the segment's
+// memory and must not be changed.
 func (r *reader) docs(term string) *roaring.Bitmap {
 	if r.err != nil {
 		return roaring.New()
@@ -202,7 +203,7 @@ func (r *reader) docs(term string) *roaring.Bitmap {
 	}
 	it, ok := list.Iterator(false, false, false, nil).(segment.OptimizablePostingsIterator)
 	if !ok {
-		return roaring.New() // what scorch gives for a term that is not there
+		return roaring.New() // scorch's result for an absent term
 	}
 	if doc, ok := it.DocNum1Hit(); ok {
 		return roaring.BitmapOf(uint32(doc))

@@ -42,7 +42,7 @@ func (x *Index) Query(ctx context.Context, q search.Query) (hits []search.Hit, e
 	return hits, err
 }
 
-// place is a search.Place with its weight instead of its rank.
+// place is a search.Place with the weight instead of the rank.
 type place struct {
 	weight int
 	joined uint64
@@ -55,37 +55,36 @@ func (p place) before(o place) bool {
 	return p.joined < o.joined
 }
 
-// found is a document and where it stands; as long as it is in doubt, where it
-// stands at best.
+// found is a document and its place; in doubt, its best possible place.
 type found struct {
 	place
 	part *part
 	doc  uint32
 }
 
-// picker takes the best of all parts' documents.
+// picker selects the best documents of all parts.
 type picker struct {
 	q     *search.Query
 	limit int
-	after *place // where the page begins
+	after *place // the page begins after it
 	parts []*part
-	// best are those that are certain, in order, up to limit.
+	// best holds the certain documents, in order, up to limit.
 	best []found
-	// looked is the place down to which all documents have been looked at.
+	// looked is the place down to which all documents were checked.
 	looked *place
 }
 
 const (
-	// round is how many more documents than a page are taken at first.
+	// round is how many documents beyond a page are selected at first.
 	round = 32
-	// maxRound is the most at a time.
+	// maxRound is the most selected at once.
 	maxRound = 1 << 14
-	// checkEvery documents that are read, the context is asked.
+	// checkEvery is how many documents are read between checks of the context.
 	checkEvery = 64
 )
 
-// pick takes the documents that stand highest at best, looks at those that are
-// in doubt, and goes on until no other can stand before the last of the page.
+// pick selects the documents with the highest possible places, checks those in
+// doubt, and continues until no other can come before the end of the page.
 func (p *picker) pick(ctx context.Context) ([]search.Hit, error) {
 	for size := p.limit + round; ; size = min(2*size, maxRound) {
 		top := p.top(size)
@@ -107,7 +106,7 @@ func (p *picker) pick(ctx context.Context) ([]search.Hit, error) {
 	}
 }
 
-// top gives the documents that stand highest below what has been looked at.
+// top returns the highest documents below looked.
 func (p *picker) top(size int) []found {
 	h := make(heapOf, 0, min(size, 1024))
 	for _, part := range p.parts {
@@ -134,8 +133,8 @@ func (p *picker) top(size int) []found {
 	return h
 }
 
-// placed gives where a document stands at best; ok is false if it is not to be
-// looked at.
+// placed returns the best possible place of a document; ok is false if the
+// document is not needed.
 func (p *picker) placed(part *part, d uint32) (place, bool) {
 	c := part.columns
 	if p.q.MaxPrice != nil && c.price[d] > *p.q.MaxPrice || int(c.step[d]) < search.ScoreStep(p.q.MinScore) {
@@ -148,7 +147,7 @@ func (p *picker) placed(part *part, d uint32) (place, bool) {
 	return at, part.doubt[d] || p.after == nil || p.after.before(at)
 }
 
-// look takes a document into the page if it is to be there.
+// look adds a document to the page if it belongs there.
 func (p *picker) look(f found) error {
 	if f.part.doubt[f.doc] {
 		points, ok, err := p.prove(f)
@@ -208,7 +207,7 @@ func damaged(doc uint64, errs ...error) error {
 	return problem.Wrap(problem.Damaged, errors.Join(errs...), "document %d of the search index is damaged", doc)
 }
 
-// heapOf is a heap with the document at its root that stands last.
+// heapOf is a heap with the lowest document at its root.
 type heapOf []found
 
 func (h heapOf) Len() int           { return len(h) }

@@ -8,16 +8,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// A proof is what is kept of an entry to see whether grams told the truth: the
-// texts of its groups. Normalised texts have no control characters.
+// A proof is the stored texts of an entry's groups, which show whether gram
+// matches are real. Normalised texts contain no control characters.
 const (
 	groupEnd = "\x1e"
 	textEnd  = "\x1f"
-	again    = "\x1d" // and the number of the same text in the first group
+	again    = "\x1d" // and the index of the same text in the first group
 )
 
-// proof gives the proof of an entry. What is declared mostly repeats the
-// capability, which is kept once.
+// proof encodes the proof of an entry. Declared texts mostly repeat the
+// capability, which is stored once.
 func proof(e *search.Entry) []byte {
 	var b strings.Builder
 	texts := e.GroupTexts()
@@ -34,8 +34,7 @@ func proof(e *search.Entry) []byte {
 	return []byte(b.String())
 }
 
-// parseProof reads what proof wrote; what it did not write gives texts that
-// match less.
+// parseProof decodes a proof; other input gives texts that match less.
 func parseProof(s string) (texts [search.Groups][]string) {
 	for g := range texts {
 		group, rest, _ := strings.Cut(s, groupEnd)
@@ -52,7 +51,7 @@ func parseProof(s string) (texts [search.Groups][]string) {
 	return texts
 }
 
-// proved asks a proof for the points of a query; ok is false if it does not
+// proved returns the points of a query by a proof; ok is false if it does not
 // match.
 func proved(q *search.Query, s string) (sum int, ok bool) {
 	texts := parseProof(s)

@@ -14,8 +14,8 @@ import (
 	segment "github.com/blevesearch/scorch_segment_api/v2"
 )
 
-// Snapshot writes the index as it is now as a tar of regular files, which Open
-// opens once they are in a directory. The index stays in use meanwhile.
+// Snapshot writes the current index as a tar of regular files, which Open opens
+// from a directory. The index stays in use.
 func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
 	return x.using(func() (err error) {
 		r := x.scorch.CopyReader()
@@ -39,8 +39,8 @@ func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
 	})
 }
 
-// sizes gives the sizes of the segments that are files, by name. Of one that is
-// only about to be written a file may be there too, but not all of it.
+// sizes returns the sizes of segment files by name. A segment about to be
+// written may have an incomplete file.
 func sizes(r index.CopyReader) (map[string]int64, error) {
 	s, ok := r.(*scorch.IndexSnapshot)
 	if !ok {
@@ -59,19 +59,19 @@ func sizes(r index.CopyReader) (map[string]int64, error) {
 	return all, nil
 }
 
-// archive is where scorch copies itself to. Segments are written through, since
-// a copy of them all beside the index may find no room; what is no file yet, and
-// the root, are kept in dir first, for their sizes.
+// archive is the Directory that scorch copies itself to. Segments are streamed,
+// because there may be no room for a second copy. Segments in memory and the
+// root are spooled in dir first, for their sizes.
 type archive struct {
 	ctx   context.Context
 	tar   *tar.Writer
 	sizes map[string]int64
 	dir   string
-	err   error // of a Close, which scorch does not look at
+	err   error // of a Close, which scorch ignores
 }
 
-// rootFile is the file that names the segments. It is written by name, so it
-// has to be a file, and is complete only when all is copied.
+// rootFile names the segments. scorch writes it by name, so it must be a file,
+// and it is complete only after all segments are copied.
 const rootFile = "root.bolt"
 
 // GetWriter implements bleve's Directory. Writers are used one at a time.
@@ -95,7 +95,7 @@ func (a *archive) header(name string, size int64) error {
 	})
 }
 
-// root adds the root last: without it what is there is no index.
+// root adds the root file last: without it, the files are no index.
 func (a *archive) root() error {
 	f, err := os.Open(filepath.Join(a.dir, rootFile))
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *archive) add(name string, f *os.File) error {
 	return err
 }
 
-// through writes the contents of a file whose size is known.
+// through streams a file of known size.
 type through struct{ a *archive }
 
 func (t through) Write(b []byte) (int, error) {
@@ -128,7 +128,7 @@ func (t through) Write(b []byte) (int, error) {
 
 func (t through) Close() error { return nil }
 
-// spool keeps what it is given until it is closed, then adds it.
+// spool buffers a file and adds it when closed.
 type spool struct {
 	*os.File
 	a    *archive
@@ -146,7 +146,7 @@ func (s *spool) Close() error {
 }
 
 // Compact merges the segments into one, which makes the index smaller and
-// queries faster. It takes about as long as building the index did.
+// queries faster. It takes about as long as building the index.
 func (x *Index) Compact(ctx context.Context) error {
 	return x.using(func() error {
 		if x.path == "" {

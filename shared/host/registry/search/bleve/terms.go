@@ -8,14 +8,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// All terms of a document are in one field, so that a segment has one
-// dictionary. The first byte says what a term is; of the first two kinds the
-// second byte is the group.
+// All terms of a document are in one field, so a segment has one dictionary.
+// The first byte is the kind of a term; for words and grams the second byte is
+// the group.
 const (
 	termField = "t"
 
 	word    = 'w' // a word
-	gram    = 'g' // three runes that a word has inside, in scripts without spaces also one and two
+	gram    = 'g' // three runes inside a word; in scripts without spaces also one and two
 	edge    = 'e' // the first one, two or three runes of a word
 	letter  = 'l' // one rune of a declared text
 	tag     = 'T'
@@ -25,11 +25,11 @@ const (
 
 const (
 	n     = 3 // runes of a gram
-	edges = 3 // runes of the longest edge: two would leave too many in doubt
+	edges = 3 // runes of the longest edge: with two, too many matches would be in doubt
 )
 
-// terms gives the terms of an entry. How often one is there does not matter,
-// so they all have the same entry, which nobody changes.
+// terms returns the terms of an entry. Frequencies do not matter, so all share
+// one immutable entry.
 func terms(e *search.Entry) index.TokenFrequencies {
 	t, there := make(index.TokenFrequencies, 512), new(index.TokenFreq)
 	for g, group := range e.Terms() {
@@ -63,7 +63,7 @@ func wordTerm(kind byte, group int, s string) string {
 	return string([]byte{kind, '0' + byte(group)}) + s
 }
 
-// firstRunes is the first k runes of s; "" if it has fewer.
+// firstRunes returns the first k runes of s; "" if it has fewer.
 func firstRunes(s string, k int) string {
 	for i := range s {
 		if k == 0 {
@@ -89,19 +89,19 @@ func grams(s string, k int, fn func(string)) {
 	}
 }
 
-// look says which terms show the documents that one word may match in one
-// group. Documents with all grams may have the word inside, and those that have
-// the edge besides may have a word that begins with it.
+// look lists the terms that find the documents that a word may match in one
+// group. Documents with all grams may contain the word; with the edge too, they
+// may have a word that begins with it.
 type look struct {
 	group int
 	word  string
 	edge  string
-	grams []string // empty if too short to match inside a word
-	// begins and inside are set where one term says it all, for certain.
+	grams []string // empty if the word is too short to match inside another
+	// begins and inside mean that one term is a certain match.
 	begins, inside bool
 }
 
-// looks gives what to look up for a word, by group.
+// looks returns what to look up for a word, by group.
 func looks(w string) (all [search.Groups]look) {
 	runes := utf8.RuneCountInString(w)
 	for g := range all {
@@ -118,12 +118,12 @@ func looks(w string) (all [search.Groups]look) {
 	return all
 }
 
-// piece is a part of a word that a declared text has to have: its grams in any
-// one group, since the words of a text are indexed in their strongest only.
+// piece is a part of a word that a declared text must contain: its grams in any
+// group, because a text's words are indexed in their strongest group only.
 type piece [search.Groups][]string
 
-// pieces gives what to look up for a part of a declared text: all letters, and
-// the parts of words in it. A single letter is certain by itself.
+// pieces returns what to look up for a substring of a declared text: all its
+// letters, and its parts of words. A single letter is certain.
 func pieces(text string) (letters []string, parts []piece, certain bool) {
 	grams(text, 1, func(s string) { letters = append(letters, string(letter)+s) })
 	for _, w := range search.Words(text) {

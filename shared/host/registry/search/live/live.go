@@ -18,36 +18,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Overlap is how far behind the mark a reader begins: more than the sparse
-// index lags in any host, and than clocks of hosts differ.
+// Overlap is how far before the mark a reader starts: more than any store's
+// sparse index lags, and more than hosts' clocks differ.
 const Overlap = 30 * time.Second
 
 const (
 	every = time.Second     // between refreshes
-	stale = 5 * time.Second // a search waits for an index that is older
+	stale = 5 * time.Second // a search waits if the index is older
 	page  = 500             // registrations at a time
 )
 
-// Feed is host/registry's Changes: registrations in the order of their last
-// change, from since on ("" for all).
+// Feed returns registrations in the order of their last change, from since on
+// ("" for all); *registry.Registry implements it.
 type Feed interface {
 	Changes(ctx context.Context, since string, n int, cursor string) ([]registry.Registration, string, error)
 }
 
-// Live keeps one index up to date. It is safe for concurrent use; several of
-// one index are not.
+// Live keeps one index up to date. It is safe for concurrent use, but an index
+// must have only one Live.
 type Live struct {
 	index search.Index
 	feed  Feed
 	now   func() time.Time
-	last  atomic.Pointer[time.Time] // when the last refresh that ended well began
-	turn  chan struct{}             // holds one token: who may write; it guards seen
+	last  atomic.Pointer[time.Time] // when the last successful refresh began
+	turn  chan struct{}             // holds one token: the right to write, and to use seen
 	seen  map[identity.ID]seen
 }
 
-// seen is the version of a registration that the index has.
+// seen is the version of a registration in the index.
 type seen struct {
-	key     string // its place in the feed
+	key     string // position in the feed
 	version uint64
 }
 

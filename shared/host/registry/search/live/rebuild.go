@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// Progress is how far Rebuild has come.
+// Progress is the progress of Rebuild.
 type Progress struct {
 	Read   int // registrations
 	Listed int // of them in the index

@@ -11,13 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// maxBulk is about how large one request of a batch gets: managed clusters
-// refuse 10 MB.
+// maxBulk is the approximate size of one bulk request: managed clusters refuse
+// 10 MB.
 const maxBulk = 4 << 20
 
-// Apply implements search.Index. The mark is written once the rest is there
-// and can be found; a failure before that leaves what was written unseen until
-// the next Apply, which brings the same changes.
+// Apply implements search.Index. The mark is written after the rest is stored
+// and visible; a failure before that leaves writes invisible until the next
+// Apply, which repeats them.
 func (x *Index) Apply(ctx context.Context, b search.Batch) error {
 	return x.using(func() error {
 		changed, err := x.write(ctx, b)
@@ -37,7 +37,7 @@ func (x *Index) Apply(ctx context.Context, b search.Batch) error {
 	})
 }
 
-// write sends the documents in requests of about maxBulk.
+// write sends documents in requests of about maxBulk.
 func (x *Index) write(ctx context.Context, b search.Batch) (changed bool, err error) {
 	var bulk bytes.Buffer
 	lines := json.NewEncoder(&bulk)
@@ -74,8 +74,8 @@ func (x *Index) write(ctx context.Context, b search.Batch) (changed bool, err er
 	return changed, flush(0)
 }
 
-// bulk sends lines and looks at the outcome of each: a bulk request succeeds
-// when none of its lines does.
+// bulk sends lines and checks the result of each: a bulk request succeeds even
+// if all lines fail.
 func (x *Index) bulk(ctx context.Context, lines []byte) error {
 	var answer struct {
 		Errors bool

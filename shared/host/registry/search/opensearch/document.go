@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// groups are the groups of words, as they are in the names of fields.
+// groups lists the word groups, as they occur in field names.
 func groups() []string {
 	all := make([]string, search.Groups)
 	for g := range all {
@@ -18,7 +18,7 @@ func groups() []string {
 	return all
 }
 
-// document is what the cluster gets of an entry.
+// document is the cluster's document of an entry.
 func document(e *search.Entry) object {
 	d := object{
 		fieldJoined: e.Joined,
@@ -53,8 +53,9 @@ func set(d object, field string, values []string) {
 	}
 }
 
-// exactly gives values as they are compared byte by byte. A long one is its
-// digest: one value beyond 32 KiB makes a cluster refuse the whole document.
+// exactly returns values for byte-by-byte comparison. A long value is replaced
+// by its digest: a value beyond 32 KiB makes a cluster refuse the whole
+// document.
 func exactly(values ...string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {

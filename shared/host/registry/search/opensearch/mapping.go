@@ -1,23 +1,23 @@
 package opensearch
 
-// The fields of an entry. Those of the words are one for each group.
+// Fields of an entry. The fields of words exist once for each group.
 const (
 	fieldJoined  = "joined"
 	fieldPrice   = "price"
 	fieldWeight  = "weight"  // ScoreSteps + the score's step: a factor of the rank
 	fieldWords   = "words"   // words0 …: keywords, and their trigrams below
 	fieldRuns    = "runs"    // runs0 …: the words of scripts without spaces
-	fieldTexts   = "texts"   // the declared texts, for parts of any length
+	fieldTexts   = "texts"   // the declared texts, for substrings of any length
 	fieldTag     = "tag"     // exactly
 	fieldFamily  = "family"  // the listing's, exactly
 	fieldClaimed = "claimed" // the claimed one, exactly
 
-	fieldMark = "mark" // of the one document that is no entry
+	fieldMark = "mark" // of the document with the mark, which is no entry
 	markID    = "mark"
 )
 
-// The analyzers, which are also the names of the fields below a text: all of
-// its grams of one length, with positions, so that following grams are a phrase.
+// The analyzers, which also name the subfields of a text: all grams of one
+// length with positions, so that successive grams are a phrase.
 var grams = []string{"", "g1", "g2", "g3"}
 
 func mapping(alias string, shards, replicas int) object {
@@ -49,7 +49,7 @@ func mapping(alias string, shards, replicas int) object {
 		},
 		"mappings": object{
 			"dynamic": "strict",
-			// What is asked for is ids. The texts are the store's.
+			// Only ids are returned. The store has the texts.
 			"_source":    object{"includes": []string{fieldMark}},
 			"properties": properties,
 		},
@@ -57,7 +57,7 @@ func mapping(alias string, shards, replicas int) object {
 	}
 }
 
-// keyword is found as it stands, and never sorted by.
+// keyword is a field that is found as it is, and never sorted by.
 func keyword(below object) object {
 	k := object{"type": "keyword", "doc_values": false}
 	if below != nil {
@@ -66,7 +66,7 @@ func keyword(below object) object {
 	return k
 }
 
-// gram is a text of grams of one length, with texts of others below it.
+// gram is a text field of grams of one length, with subfields.
 func gram(length string, below ...string) object {
 	text := object{"type": "text", "analyzer": length, "norms": false}
 	if len(below) > 0 {

@@ -4,19 +4,18 @@
 // The invariants are search.Index's. Ranks are this project's own: every clause
 // of a query has a constant score, independent of other entries.
 //
-// # What the cluster does, and what not
+// # What the cluster does
 //
-// Texts are normalised and cut into words before they get there: the cluster's
-// own analysis differs between versions and plugins. It gets the words of an
-// entry by group as keywords, which it finds exactly and by prefix, and cuts
-// them into trigrams with positions (single letters and bigrams too where words
-// are not written apart), which it finds as phrases. So a part of a word costs
-// the reading of a few postings, not a walk over the dictionary.
+// Texts are normalised and cut into words here, because the cluster's own
+// analysis differs between versions and plugins. The cluster gets the words of
+// an entry by group as keywords, which it finds exactly and by prefix, and as
+// trigrams with positions (letters and bigrams too in scripts without spaces),
+// which it finds as phrases. So a substring costs the reading of a few
+// postings, not a walk over the dictionary.
 //
-// A cluster has no batch that is whole or not at all. Instead nothing written
-// is shown before Apply has written all of it, since the index is refreshed by
-// Apply alone; and the mark is written last. After a failed Apply the same
-// changes come again, because the mark says so.
+// A cluster has no atomic batches. Instead, only Apply refreshes the index, so
+// writes are invisible until all are done, and the mark is written last. After
+// a failed Apply the mark makes the same changes come again.
 package opensearch
 
 import (
@@ -37,29 +36,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Config is where the index is.
+// Config describes the cluster and the index.
 type Config struct {
 	// URL is the cluster's: https, or http on a loopback address.
 	URL string
-	// Username and Password are sent with every request, if set.
+	// Username and Password are sent with every request if set.
 	Username, Password string
-	// Name is the index's, of a-z, 0-9 and '-'; "vacancy-cards" if empty.
+	// Name is the index's name, of a-z, 0-9 and '-'; "vacancy-cards" if empty.
 	Name string
-	// Shards and Replicas are those of an index that Open makes. Shards of 0
-	// mean one: good for some millions of cards.
+	// Shards and Replicas apply to an index that Open creates. Shards of 0 mean
+	// one: good for some millions of cards.
 	Shards, Replicas int
-	// Transport does the requests; nil: one of this package's own. Whoever has
-	// to sign them does it there.
+	// Transport sends the requests; nil: this package's own. A caller that must
+	// sign requests does it there.
 	Transport http.RoundTripper
 }
 
 const (
 	defaultName = "vacancy-cards"
-	// format is raised when the mapping changes. It is part of the index's real
-	// name, so that a program finds an index of its own format or makes one,
-	// empty and without a mark, which is then filled from the store.
+	// format changes with the mapping. It is part of the index's real name, so
+	// a program finds an index of its own format or creates an empty one
+	// without a mark, which is then filled from the store.
 	format = "1"
-	// Of a request that hangs the next try finds another node.
+	// A try after a hanging request uses another node.
 	firstByte = 10 * time.Second
 	retries   = 2
 )
@@ -67,8 +66,8 @@ const (
 // Index is a search.Index in a cluster.
 type Index struct {
 	client *opensearch.Client
-	// name is an alias. Nothing is ever written to what is not one, so that a
-	// cluster never makes an index with a mapping of its own devising.
+	// name is an alias. Writes require it to exist, so a cluster never creates
+	// an index with a mapping of its own.
 	name string
 	own  *http.Transport // nil if the caller's
 
@@ -76,7 +75,7 @@ type Index struct {
 	closed bool
 }
 
-// Open finds the index, or makes it.
+// Open finds or creates the index.
 func Open(ctx context.Context, cfg Config) (*Index, error) {
 	name, err := cfg.check()
 	if err != nil {
@@ -114,7 +113,7 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	return x, nil
 }
 
-// check gives the index's name.
+// check returns the index's name.
 func (c *Config) check() (string, error) {
 	at, err := url.Parse(c.URL)
 	if err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
@@ -141,7 +140,7 @@ func (c *Config) check() (string, error) {
 	return name, nil
 }
 
-// create makes the index and its alias in one step, unless they are there.
+// create creates the index and its alias in one step, unless they exist.
 func (x *Index) create(ctx context.Context, cfg Config) error {
 	settings := mapping(x.name, max(cfg.Shards, 1), cfg.Replicas)
 	err := x.do(ctx, http.MethodPut, "/"+x.name+"-"+format, nil, settings, nil)
@@ -171,7 +170,7 @@ func (x *Index) Mark(ctx context.Context) (string, error) {
 	}
 	err := x.using(func() error {
 		err := x.do(ctx, http.MethodGet, "/"+x.name+"/_doc/"+markID, nil, nil, &answer)
-		// No document of this id is no error; no index is.
+		// A missing document is no error; a missing index is.
 		if refused, ok := errors.AsType[*answerError](err); ok && refused.Status == http.StatusNotFound && refused.Type == "" {
 			return nil
 		}
@@ -180,8 +179,8 @@ func (x *Index) Mark(ctx context.Context) (string, error) {
 	return answer.Source.Mark, err
 }
 
-// Close waits for what is under way. Later calls say Unavailable; a later
-// Close does nothing. What is in the cluster stays there.
+// Close waits for running calls. Later calls return Unavailable; a second Close
+// does nothing. The cluster keeps the index.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// slowest is when the cluster gives up a query, which then has no answer: half
-// of one would look like a whole.
+// slowest is when the cluster abandons a query without an answer: a partial
+// answer would look complete.
 const slowest = "3s"
 
 // Query implements search.Index.
@@ -58,7 +58,7 @@ func check(q *search.Query) error {
 	return nil
 }
 
-// answer is that of a search.
+// answer is the cluster's answer to a search.
 type answer struct {
 	TimedOut bool `json:"timed_out"`
 	Hits     struct {
@@ -66,7 +66,7 @@ type answer struct {
 	} `json:"hits"`
 }
 
-// hit is one of an answer. Sort is its score and when it joined.
+// hit is one result. Sort is its score and Joined.
 type hit struct {
 	ID   string        `json:"_id"`
 	Sort []json.Number `json:"sort"`
@@ -88,8 +88,8 @@ func (h *hit) read(q *search.Query) (search.Hit, error) {
 	return out, nil
 }
 
-// A query by score has the field's own value for its score, which is
-// ScoreSteps above the step.
+// A query by score uses the field's value as the score, which is ScoreSteps
+// above the step.
 func weightOf(q *search.Query, score float64) int {
 	weight := int(math.Round(score))
 	if q.ByScore {
@@ -106,8 +106,8 @@ func scoreOf(q *search.Query, place *search.Place) int {
 	return score
 }
 
-// ask is the body of a search. The score of a hit is an integer below 2^21,
-// which a 32-bit float has exactly: the points of the words, times the weight.
+// ask is the body of a search. A hit's score is an integer below 2^21, exact in
+// a 32-bit float: the points of the words, times the weight.
 func ask(q *search.Query) object {
 	must, filter := words(q), filters(q)
 	switch {
@@ -135,7 +135,7 @@ func ask(q *search.Query) object {
 	return body
 }
 
-// words asks for each word the best of its matches.
+// words matches each word by its best kind.
 func words(q *search.Query) (must []any) {
 	for _, w := range q.Words {
 		var any []any
@@ -151,7 +151,7 @@ func words(q *search.Query) (must []any) {
 	return must
 }
 
-// matches are the ways in which a word matches those of a group.
+// matches lists the kinds in which a word matches those of a group.
 func matches(w, group string) (m [search.Kinds]object) {
 	m[search.Exact] = object{"term": object{fieldWords + group: w}}
 	m[search.Prefix] = object{"prefix": object{fieldWords + group: w}}
@@ -167,7 +167,7 @@ func matches(w, group string) (m [search.Kinds]object) {
 	return m
 }
 
-// part asks for what has text in it: its grams one after the other.
+// part matches fields that contain text: its grams in sequence.
 func part(field, text string) object {
 	return object{"match_phrase": object{field: text}}
 }
@@ -176,7 +176,7 @@ func constant(filter object, boost int) object {
 	return object{"constant_score": object{"filter": filter, "boost": boost}}
 }
 
-// entriesOnly leaves out the document of the mark.
+// entriesOnly excludes the document of the mark.
 func entriesOnly() object { return object{"exists": object{"field": fieldJoined}} }
 
 func filters(q *search.Query) []any {

@@ -13,10 +13,10 @@ import (
 	"github.com/opensearch-project/opensearch-go/v4"
 )
 
-// object is a JSON object of a request.
+// object is a JSON object in a request.
 type object map[string]any
 
-// request is one that opensearch-go can send.
+// request is a request for opensearch-go.
 type request struct {
 	method, path string
 	params       url.Values
@@ -47,9 +47,9 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("OpenSearch answered %d %s: %s", e.Status, e.Type, e.Reason)
 }
 
-// do sends a body as JSON and reads the answer into into, if that is not nil.
-// All errors are Unavailable: a refusal of what this package asks is either the
-// cluster's state or nothing that a caller can mend.
+// do sends a body as JSON and decodes the answer into into, if not nil. All
+// errors are Unavailable: a refused request of this package is due to the
+// cluster's state, or cannot be mended by the caller.
 func (x *Index) do(ctx context.Context, method, path string, params url.Values, body any, into any) error {
 	var text []byte
 	if body != nil {
@@ -67,7 +67,7 @@ func (x *Index) send(ctx context.Context, r request, into any) error {
 	}
 	answer, err := x.client.Do(ctx, r, nil)
 	if err != nil {
-		// The client's error of an ended request need not name its context's.
+		// The client's error need not wrap the context's.
 		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 			err = errors.Join(err, ended)
 		}
@@ -89,8 +89,8 @@ func (x *Index) send(ctx context.Context, r request, into any) error {
 	return nil
 }
 
-// refusal reads as much of an error answer as is there: a proxy before the
-// cluster answers with anything.
+// refusal reads what it can of an error answer: a proxy before the cluster may
+// answer anything.
 func refusal(status int, text []byte) *answerError {
 	var answer struct {
 		Error struct{ Type, Reason string }
@@ -105,10 +105,10 @@ func refusal(status int, text []byte) *answerError {
 	return e
 }
 
-// maxAnswer is far more than a page of hits or the answer to a batch has.
+// maxAnswer is far larger than a page of hits or the answer to a batch.
 const maxAnswer = 16 << 20
 
-// bounded refuses answers without end.
+// bounded limits the size of answers.
 type bounded struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

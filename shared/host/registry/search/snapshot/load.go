@@ -35,7 +35,7 @@ func (s *Snapshots) Load(ctx context.Context) (Version, string, error) {
 		if !errors.Is(err, blob.ErrAbsent) {
 			return v, "", err
 		}
-		missing = err // replaced and swept since the manifest was read
+		missing = err // replaced and removed since the manifest was read
 	}
 	v, err := s.Latest(ctx)
 	if err != nil {
@@ -69,8 +69,8 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 	if errors.Is(err, blob.ErrUnavailable) {
 		return dir, failed(err, "loading the search index")
 	}
-	// The sum covers what follows the last file too. A damaged archive is
-	// called so, whatever it did to the tar.
+	// The checksum covers what follows the last file too. A damaged archive is
+	// reported as such, even if the tar reader failed first.
 	if _, rest := io.Copy(io.Discard, body); rest != nil {
 		return dir, failed(rest, "loading the search index")
 	}
@@ -80,9 +80,9 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 	return dir, err
 }
 
-// extract writes the files below dir. The archive is not yet known to be good,
-// so a name may not lead elsewhere, and all files together have at most the
-// room of the archive: a sparse one would unpack to any size.
+// extract writes the files below dir. The archive is not verified yet, so names
+// must not lead outside, and all files together are limited to the size of the
+// archive: a sparse file could unpack to any size.
 func extract(t *tar.Reader, dir string, room int64) error {
 	for {
 		h, err := t.Next()
@@ -93,7 +93,7 @@ func extract(t *tar.Reader, dir string, room int64) error {
 			return unpacking(err)
 		}
 		if h.Typeflag == tar.TypeDir {
-			continue // a file makes its directories
+			continue // directories are created for files
 		}
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) {
 			return damaged(fmt.Errorf("the archive holds %q of type %q", h.Name, h.Typeflag))
@@ -128,7 +128,8 @@ func write(from io.Reader, path string) error {
 	return nil
 }
 
-// unpacking tells a host that broke off, and a full disk, from a bad archive.
+// unpacking distinguishes a broken connection and a full disk from a bad
+// archive.
 func unpacking(err error) error {
 	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return problem.Wrap(problem.Internal, path, "unpacking the search index")

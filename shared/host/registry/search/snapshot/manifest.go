@@ -13,13 +13,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Manifest says which archive is the index, and what it holds.
+// Manifest names the current archive and describes it.
 type Manifest struct {
 	Format    int       `json:"format"`
-	Archive   string    `json:"archive"` // its blob's key
+	Archive   string    `json:"archive"` // key of its blob
 	SHA256    string    `json:"sha256"`  // of the archive, hex
 	Size      int64     `json:"size"`    // of the archive, bytes
-	Mark      string    `json:"mark"`    // the feed's cursor, at the latest that of the archive
+	Mark      string    `json:"mark"`    // cursor in the feed, not after the archive's state
 	Entries   int       `json:"entries"`
 	Published time.Time `json:"published"`
 }
@@ -35,8 +35,8 @@ func (m Manifest) text() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// parseManifest takes what text wrote, and nothing that would lead a loader
-// out of the snapshots' own place.
+// parseManifest parses a manifest strictly, so that no name leads a loader
+// outside Prefix.
 func parseManifest(text []byte) (Manifest, error) {
 	if len(text) > maxManifest {
 		return Manifest{}, fmt.Errorf("longer than %d bytes", maxManifest)

@@ -15,14 +15,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Publish makes the index the one that others load, if base is still the
-// newest version: the one that the index was loaded from and caught up, or
-// the zero Version for the first. Otherwise ErrOvertaken, and nothing that
-// others see has changed. A crash, or an Unavailable, leaves an archive that
-// nobody names at worst; a publisher removes it once it is an hour old.
+// Publish publishes the index if base is still the newest version: the version
+// that the index was loaded from and brought up to date, or the zero Version
+// for the first. Otherwise it returns ErrOvertaken and changes nothing that
+// others see. A crash or an Unavailable may leave an unreferenced archive; a
+// publisher removes it after an hour.
 func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Version, error) {
-	// Read before anything is written: what is older than this by orphanAge
-	// cannot be of a publisher that builds upon the version made here.
+	// Read the time before anything is written: an archive that is older by
+	// orphanAge cannot belong to a publisher that builds upon this version.
 	now := s.cfg.Now()
 	m, err := s.upload(ctx, index)
 	if err != nil {
@@ -32,22 +32,23 @@ func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Ve
 	v, err := s.name(ctx, m, base)
 	if err != nil {
 		if errors.Is(err, ErrOvertaken) {
-			// Nobody names it, so nobody loads it. If this fails it is an orphan.
+			// No manifest names it, so nobody loads it. If the deletion fails
+			// it is removed later.
 			_ = s.cfg.Blobs.Delete(ctx, m.Archive)
 		}
 		return Version{}, err
 	}
 	s.watch.saw(v.Tag, s.cfg.Now())
-	// What is published is published; an orphan that stays is found again.
+	// The publication is complete; a remaining orphan is found again.
 	_ = s.sweep(ctx, m.Archive, now)
 	return v, nil
 }
 
-// upload puts the index's archive under a fresh name.
+// upload stores the index's archive under a new name.
 func (s *Snapshots) upload(ctx context.Context, index Source) (Manifest, error) {
 	m := Manifest{Format: manifestFormat}
 	var err error
-	// The mark before the archive: it must not be ahead of what is in there.
+	// Read the mark before the archive: it must not be ahead of the archive.
 	if m.Mark, err = index.Mark(ctx); err != nil {
 		return Manifest{}, err
 	}
@@ -81,8 +82,8 @@ func (s *Snapshots) upload(ctx context.Context, index Source) (Manifest, error) 
 	return m, nil
 }
 
-// name replaces the manifest. When it is not known whether that happened, the
-// manifest tells: no other has this archive's name.
+// name replaces the manifest. After an unknown outcome it reads the manifest:
+// no other names this archive.
 func (s *Snapshots) name(ctx context.Context, m Manifest, base Version) (Version, error) {
 	text, err := m.text()
 	if err != nil {
@@ -110,8 +111,8 @@ func (s *Snapshots) name(ctx context.Context, m Manifest, base Version) (Version
 	return Version{}, failed(unknown, "publishing the search index")
 }
 
-// sweep removes the archives that no manifest names any more, or never did,
-// once nobody can be loading or about to name them.
+// sweep removes archives that no manifest names, once nobody can be loading or
+// about to publish them.
 func (s *Snapshots) sweep(ctx context.Context, current string, now time.Time) error {
 	var errs []error
 	for cursor, more := "", true; more; more = cursor != "" {

@@ -18,55 +18,55 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Prefix is where all blobs of this package are, in whatever bucket or directory.
+// Prefix of all blobs of this package.
 const Prefix = "search/"
 
 const manifestKey = Prefix + "manifest.json"
 
 const (
-	// orphanAge is when an archive that no manifest names is removed. A loader
-	// has read the manifest that named it within the time of one download.
+	// orphanAge is when an unreferenced archive is removed. A loader reads the
+	// archive within one download after the manifest.
 	orphanAge = time.Hour
-	// checkEvery is how often Newer asks the host: a request a second of
+	// checkEvery is how often Newer reads the manifest: a request a second from
 	// thousands of processes would cost more than the index.
 	checkEvery = 10 * time.Second
-	// tries at what others change meanwhile, and at an unknown outcome.
+	// tries at conflicts and unknown outcomes.
 	tries = 4
 )
 
-// Source is an index that can be copied while it is in use: search/bleve.
+// Source is an index that can be copied while in use; search/bleve implements
+// it.
 type Source interface {
-	// Snapshot writes one consistent state of the index as a tar of regular
+	// Snapshot writes a consistent state of the index as a tar of regular
 	// files.
 	Snapshot(ctx context.Context, w io.Writer) error
-	// Mark is the cursor of the feed of changes up to which the index stands.
-	// It lives in the index too; the manifest's copy is to be looked at.
+	// Mark is the cursor in the feed of changes that the index reached. It is
+	// in the archive too; the manifest's copy is for people.
 	Mark(ctx context.Context) (string, error)
 	Count(ctx context.Context) (int, error)
 }
 
-// Version is one published snapshot, as its manifest tells it. The zero
-// Version means that none was published yet.
+// Version is a published snapshot. The zero Version means that there is none.
 type Version struct {
 	Manifest Manifest
 	Tag      string // of the manifest
 }
 
 // ErrOvertaken: another indexer published since the version that was built
-// upon. Load the new one, catch up and publish that.
+// upon. Load the new one, bring it up to date and publish again.
 var ErrOvertaken = errors.New("another indexer published a snapshot meanwhile")
 
-// Config is what Snapshots are made of; all is needed.
+// Config configures Snapshots; all fields are required.
 type Config struct {
 	Blobs blob.Blobs
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// Dir is a directory of this process alone: archives on their way out and
-	// loaded indexes are in it, each under a fresh name.
+	// Dir is a directory of this process alone, for archives being uploaded and
+	// loaded indexes.
 	Dir string
 }
 
-// Snapshots are those of one host. They are safe for concurrent use.
+// Snapshots are the snapshots of one host. They are safe for concurrent use.
 type Snapshots struct {
 	cfg   Config
 	watch watch
@@ -75,9 +75,9 @@ type Snapshots struct {
 // New returns the snapshots of cfg.Blobs.
 func New(cfg Config) *Snapshots { return &Snapshots{cfg: cfg} }
 
-// Latest reads the newest published version; the zero Version if there is
-// none. A manifest that cannot be read is Damaged, and the Version has its Tag,
-// so that a rebuilt index can be published over it.
+// Latest reads the newest version; the zero Version if there is none. For an
+// unreadable manifest the error is Damaged and the Version has its Tag, so that
+// a rebuilt index can replace it.
 func (s *Snapshots) Latest(ctx context.Context) (Version, error) {
 	o, err := s.cfg.Blobs.Get(ctx, manifestKey)
 	if errors.Is(err, blob.ErrAbsent) {
@@ -98,7 +98,7 @@ func (s *Snapshots) Latest(ctx context.Context) (Version, error) {
 	return Version{Manifest: m, Tag: o.Tag}, nil
 }
 
-// failed gives an error of the blobs its kind.
+// failed gives an error of the blobs a kind.
 func failed(err error, doing string) error {
 	if errors.Is(err, blob.ErrUnavailable) || errors.Is(err, blob.ErrAbsent) {
 		return problem.Wrap(problem.Unavailable, err, "%s", doing)

@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// watch remembers when the manifest was last looked at, and its tag then.
+// watch caches the manifest's tag and when it was read.
 type watch struct {
 	mu  sync.Mutex
 	at  time.Time
@@ -22,9 +22,9 @@ func (w *watch) saw(tag string, at time.Time) {
 	w.at, w.tag = at, tag
 }
 
-// Newer reports whether another version than held is published. It asks the
-// home at most once in ten seconds and repeats the last answer in between, so
-// it can stand before every query. Unavailable counts as an answer too: a host
+// Newer reports whether another version than held is published. It reads the
+// manifest at most once in ten seconds and otherwise repeats the last answer,
+// so it can precede every query. Unavailable counts as an answer too: a store
 // in trouble is not asked more often.
 func (s *Snapshots) Newer(ctx context.Context, held Version) (bool, error) {
 	now := s.cfg.Now()
@@ -33,7 +33,7 @@ func (s *Snapshots) Newer(ctx context.Context, held Version) (bool, error) {
 		defer s.watch.mu.Unlock()
 		return s.watch.tag != "" && s.watch.tag != held.Tag, nil
 	}
-	s.watch.at = now // others go on while this one asks
+	s.watch.at = now // others continue while this one reads
 	s.watch.mu.Unlock()
 
 	info, err := s.cfg.Blobs.Head(ctx, manifestKey)
