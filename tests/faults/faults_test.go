@@ -12,6 +12,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
@@ -58,8 +59,12 @@ func (h *fixture) faulty(url string, patience time.Duration) *dynamo.Store {
 // the same bytes sent again get the same answer, the next call passes.
 func TestFaultInOneRequestOfACall(t *testing.T) {
 	base := newFixture(t)
+	n := 0
 	for _, r := range requests {
 		for _, f := range faultproxy.Faults() {
+			if n++; !storetest.Sampled(n) {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s, %v", r.name, f), func(t *testing.T) {
 				t.Parallel()
 				h, proxy := base.another(t)
@@ -89,6 +94,7 @@ func TestFaultInOneRequestOfACall(t *testing.T) {
 // there decides what the same bytes read when they come again.
 func TestFaultThatLasts(t *testing.T) {
 	base := newFixture(t)
+	n := 0
 	for _, r := range requests {
 		for _, f := range faultproxy.Faults() {
 			if !r.writes() || slices.Contains(harmless, f) || f == faultproxy.Conflict {
@@ -97,6 +103,9 @@ func TestFaultThatLasts(t *testing.T) {
 			for _, order := range []string{"released, sent again", "sent again, released"} {
 				if order == "sent again, released" && f != faultproxy.Late {
 					continue // there is nothing to release
+				}
+				if n++; !storetest.Sampled(n) {
+					continue
 				}
 				t.Run(fmt.Sprintf("%s, %v, %s", r.name, f, order), func(t *testing.T) {
 					t.Parallel()

@@ -9,5 +9,5 @@ import (
 )
 
 func TestPipelineOverDynamoDBLocal(t *testing.T) {
-	calltest.Run(t, func(t *testing.T) store.Store { return dynamolocal.Store(t) })
+	calltest.RunSampled(t, func(t *testing.T) store.Store { return dynamolocal.Store(t) })
 }

@@ -45,8 +45,9 @@ func lint(ctx context.Context, c *counts, _ depth) error {
 	return c.one(command(ctx, nil, staticcheckPath(), packages...))
 }
 
-// heavy packages have a stage of their own.
-var heavy = regexp.MustCompile(`/(shared/store/dynamo|shared/host/registry/search/opensearch|tests/(e2e|dynamolocal|opensearch|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
+// heavy packages have a stage of their own, or run without the race detector
+// because they only read source files (tests/layers).
+var heavy = regexp.MustCompile(`/(tests/layers|shared/store/dynamo|shared/host/registry/search/opensearch|tests/(e2e|dynamolocal|opensearch|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
 
 func unit(ctx context.Context, c *counts, d depth) error {
 	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)
@@ -54,9 +55,10 @@ func unit(ctx context.Context, c *counts, d depth) error {
 		return err
 	}
 	list := slices.DeleteFunc(strings.Fields(all), heavy.MatchString)
-	args := []string{"-race", "-short", "-skip=" + onAWS}
+	read := goTest(ctx, c, d.args("./tests/layers")...)
+	args := d.args("-race", "-skip="+onAWS)
 	if d == deep {
-		return goTest(ctx, c, append(args, list...)...)
+		return errors.Join(read, goTest(ctx, c, append(args, list...)...))
 	}
 	// Property tests draw a random seed unless they are given one.
 	seeded, err := packagesOf(propertyTests)
@@ -73,6 +75,7 @@ func unit(ctx context.Context, c *counts, d depth) error {
 		return false
 	})
 	return errors.Join(
+		read,
 		goTest(ctx, c, append(args, list...)...),
 		goTest(ctx, c, append(append(args, fixed...), "-rapid.seed=1")...),
 	)

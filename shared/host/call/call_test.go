@@ -17,7 +17,7 @@ func TestPipelineInMemory(t *testing.T) {
 
 func TestPipelineOverBolt(t *testing.T) {
 	t.Parallel()
-	calltest.Run(t, func(t *testing.T) store.Store {
+	calltest.RunSampled(t, func(t *testing.T) store.Store {
 		s, err := bolt.Open(filepath.Join(t.TempDir(), "vacancy.db"), bolt.Options{})
 		if err != nil {
 			t.Fatal(err)

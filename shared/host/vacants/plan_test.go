@@ -252,10 +252,7 @@ func TestAPlanBrokenOffAnywhereIsSetOrNot(t *testing.T) {
 	va := vault(t)
 	ops := planBrokenOff(t, va, -1, storetest.Fine, false)
 	for at, op := range ops {
-		for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
-			if op != "Commit" && fate != storetest.Lost {
-				continue
-			}
+		for _, fate := range storetest.FatesOf(op) {
 			for _, crash := range []bool{false, true} {
 				t.Run(fmt.Sprintf("store call %d %s, crash %t", at, fate, crash), func(t *testing.T) {
 					planBrokenOff(t, va, at, fate, crash)

@@ -17,7 +17,7 @@ var faultFacts = []fact{
 	{"a late write that nobody resent still fits or is refused", proveLateAlone},
 }
 
-var bad = []Fate{Lost, Unheard, Late, Twice}
+var bad = FatesOf("Commit")
 
 // insist sends the same writes until they are acknowledged.
 func insist(t *testing.T, s store.Store, writes ...store.Write) {

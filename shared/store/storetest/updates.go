@@ -61,7 +61,7 @@ func raceUpdates(t *testing.T, h Adapter) {
 // its late writes have arrived.
 func proveLossyUpdates(t *testing.T, h Adapter) {
 	s := h.Open(t)
-	for _, fate := range []Fate{Lost, Unheard, Late, Twice} {
+	for _, fate := range FatesOf("Commit") {
 		for n := 1; n <= 3; n++ {
 			t.Run(fmt.Sprintf("call %d %s", n, fate), func(t *testing.T) {
 				k, calls := newKey(), 0

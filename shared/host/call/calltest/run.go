@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
 )
 
 // fact is something the pipeline keeps to, and its proof. The name states the
@@ -16,6 +17,14 @@ type fact struct {
 // Run proves the pipeline over the stores that open makes: one for each test,
 // closed by open's own clean-up.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
+	run(t, open, func(int) bool { return true })
+}
+
+// RunSampled is Run with a sample of the faults in a default run, for stores that
+// are known by the store's contract to behave as one that is proved by Run.
+func RunSampled(t *testing.T, open func(t *testing.T) store.Store) { run(t, open, storetest.Sampled) }
+
+func run(t *testing.T, open func(t *testing.T) store.Store, covers func(n int) bool) {
 	for _, group := range []struct {
 		name  string
 		facts []fact
@@ -32,5 +41,5 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 			}
 		})
 	}
-	t.Run("faults", func(t *testing.T) { Faults(t, open) })
+	t.Run("faults", func(t *testing.T) { proveFaults(t, open, covers) })
 }

@@ -110,7 +110,7 @@ func TestADamagedDocumentIsNoRefusalEither(t *testing.T) {
 // gives a key that counts or none at all.
 func TestARotationBrokenOffGivesNoKeyThatDoesNotCount(t *testing.T) {
 	for at := range 2 {
-		for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
+		for _, fate := range storetest.FatesOf("Commit") {
 			t.Run(fmt.Sprintf("call %d %s", at, fate), func(t *testing.T) {
 				s := memory.New()
 				n := -1

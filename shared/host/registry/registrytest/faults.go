@@ -85,17 +85,21 @@ func requests() []request {
 func brokenOff(t *testing.T, home store.Store) {
 	next := 10_000
 	for _, q := range requests() {
-		play := func(at int, fate storetest.Fate, crash, lateLast bool) int {
+		play := func(at int, fate storetest.Fate, crash, lateLast bool) []string {
 			next++
 			return q.play(t, home, Key(next), at, fate, crash, lateLast)
 		}
-		calls := play(-1, storetest.Fine, false, false)
-		if calls < 2 {
-			t.Fatalf("%s makes %d store calls, want some to fail", q.name, calls)
+		ops := play(-1, storetest.Fine, false, false)
+		if len(ops) < 2 {
+			t.Fatalf("%s makes %d store calls, want some to fail", q.name, len(ops))
 		}
-		for at := range calls {
-			for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
+		n := 0
+		for at, op := range ops {
+			for _, fate := range storetest.FatesOf(op) {
 				for _, crash := range []bool{false, true} {
+					if n++; !storetest.Sampled(n) {
+						continue
+					}
 					play(at, fate, crash, false)
 					if fate == storetest.Late {
 						play(at, fate, crash, true)
@@ -108,9 +112,9 @@ func brokenOff(t *testing.T, home store.Store) {
 }
 
 // play is one request of k whose store call number at meets its fate, after
-// which, in a crash, nothing gets through. It returns how many store calls the
-// request made.
-func (q *request) play(t *testing.T, home store.Store, k *identity.Key, at int, fate storetest.Fate, crash, lateLast bool) (calls int) {
+// which, in a crash, nothing gets through. It returns the store calls that
+// the request made.
+func (q *request) play(t *testing.T, home store.Store, k *identity.Key, at int, fate storetest.Fate, crash, lateLast bool) (ops []string) {
 	t.Helper()
 	name := fmt.Sprintf("%s, call %d %s, crash %t, late last %t", q.name, at, fate, crash, lateLast)
 	clean := Open(home, NewClock())
@@ -121,8 +125,8 @@ func (q *request) play(t *testing.T, home store.Store, k *identity.Key, at int, 
 	}
 	commit := false
 	lossy := &storetest.Lossy{Store: home, Decide: func(op string, _ []store.Write) storetest.Fate {
-		calls++
-		switch n := calls - 1; {
+		ops = append(ops, op)
+		switch n := len(ops) - 1; {
 		case n == at:
 			commit = op == "Commit"
 			return fate
@@ -149,7 +153,7 @@ func (q *request) play(t *testing.T, home store.Store, k *identity.Key, at int, 
 	}
 	lossy.AwaitPending(context.Background())
 	q.check(t, name, clean, k.ID())
-	return calls
+	return ops
 }
 
 func (q *request) check(t *testing.T, name string, r *registry.Registry, id identity.ID) {

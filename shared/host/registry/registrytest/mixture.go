@@ -41,7 +41,7 @@ func mixture(t *testing.T, home store.Store) {
 			if fates.IntN(10) > 0 {
 				return storetest.Fine
 			}
-			return []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice}[fates.IntN(4)]
+			return storetest.FatesOf("Commit")[fates.IntN(4)]
 		}}
 		r := Open(lossy[i], NewClock(), func(c *registry.Config) {
 			c.Wait = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }

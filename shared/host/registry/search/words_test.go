@@ -91,6 +91,12 @@ func TestALongTextIsIndexedInItsFirstPart(t *testing.T) {
 
 func TestNormaliseIsIdempotentForEveryRune(t *testing.T) {
 	for r := rune(0); r <= unicode.MaxRune; r++ {
+		switch r { // nothing folds where nothing is assigned, or for private use
+		case 0x40000:
+			r = 0xE0000
+		case 0xE1000:
+			r = unicode.MaxRune
+		}
 		once := search.Normalise("a" + string(r) + "b")
 		if again := search.Normalise(once); again != once {
 			t.Errorf("Normalise of %U = %q, and of that %q", r, once, again)

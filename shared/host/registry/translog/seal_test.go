@@ -114,9 +114,13 @@ func (w *fixture) documents() map[string]string {
 // TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext fails every store call of
 // a Seal in every way, once and from there on.
 func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
-	for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
+	n := 0
+	for _, fate := range storetest.FatesOf("Commit") {
 		for _, forGood := range []bool{false, true} {
 			for broken := 1; ; broken++ {
+				if n++; !storetest.Sampled(n) {
+					continue
+				}
 				reached := false
 				t.Run(fmt.Sprintf("call %d %v, for good %v", broken, fate, forGood), func(t *testing.T) {
 					w := newWorld(t)

@@ -199,7 +199,7 @@ func TestWitnessesAtOnceAreAllKept(t *testing.T) {
 }
 
 func TestACosignatureSurvivesEveryFaultOfTheStore(t *testing.T) {
-	for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Late, storetest.Twice} {
+	for _, fate := range storetest.FatesOf("Commit") {
 		for broken := 1; broken <= 3; broken++ {
 			w, l := sealedAt(t, 10)
 			msg := w.cosigned(w.latest(l).Checkpoint, w.witness())
