@@ -24,7 +24,7 @@ import (
 )
 
 // SocketHost is the Host of requests at the admin socket of one machine. The
-// name resolves nowhere (RFC 6761), so no page can be served from it, and no
+// name never resolves (RFC 6761), so no page can be served from it, and no
 // other name can be rebound to reach the handler.
 const SocketHost = "control.vacancy.invalid"
 
@@ -34,24 +34,25 @@ const Prefix = "/v1/admin/"
 // Config is what the handler needs.
 type Config struct {
 	Vacants *vacants.Directory
-	// Host is the only Host header accepted; "" accepts any, where a key and
-	// not the address guards the handler.
+	// Host is the only accepted Host header; "" accepts any, where a key guards
+	// the handler.
 	Host string
-	// Verify answers GET /v1/admin/verify, Chain GET /v1/admin/chain/{from}/{to} (path
-	// values from and to); both stream. nil: not there.
+	// Verify answers GET /v1/admin/verify, Chain GET
+	// /v1/admin/chain/{from}/{to} (path values from and to); both stream. nil:
+	// no such route.
 	Verify, Chain http.Handler
-	// Seal answers POST /v1/admin/log/seal. nil: not there.
+	// Seal answers POST /v1/admin/log/seal. nil: no such route.
 	Seal http.Handler
-	// Graduations answers POST /v1/graduations for who would else have to find
-	// the public handler of a host that may not even run. nil: not there.
+	// Graduations answers POST /v1/graduations, for operators whose host may
+	// not serve its public listener. nil: no such route.
 	Graduations http.Handler
-	// Gate tells of graduations and keeps their policy; nil: not there.
+	// Gate reads graduations and the gate's policy; nil: no such routes.
 	Gate Gate
-	// ChildReport tells of a page of a vacant's children, and how its calls to them
-	// went; nil: not there.
+	// ChildReport returns a page of a vacant's children, with figures of its
+	// calls to them; nil: no such route.
 	ChildReport func(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
-	// KeyService says that the host's identity lies in one, Stage and Version
-	// which deployment this is: GET /v1/admin/host tells them.
+	// GET /v1/admin/host reports KeyService (whether a key service holds the
+	// host's identity), Stage and Version.
 	KeyService     bool
 	Stage, Version string
 	Log            *slog.Logger
@@ -116,15 +117,16 @@ func Handler(c Config) http.Handler {
 
 type api struct{ Config }
 
-// http is the API's routing and log. Reads change nothing and are logged at Debug.
+// http is the API's routing and log. Requests that change nothing are logged at
+// Debug.
 func (d *api) http() httpapi.API {
 	return httpapi.API{Name: "control", Log: d.Log, ReadLevel: slog.LevelDebug}
 }
 
-// guard turns away what did not come from a command-line client. Browsers say
-// where a request comes from (Origin, Sec-Fetch-Site); a name that was rebound
-// to this machine shows in Host. No answer carries a CORS header, so that a
-// page could not even read a refusal.
+// guard refuses requests that do not come from a command-line client. Browsers
+// say where a request comes from (Origin, Sec-Fetch-Site), and a rebound name
+// shows in Host. No answer has a CORS header, so a page could not even read a
+// refusal.
 func (d *api) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -204,7 +206,7 @@ func (d *api) change(command func(context.Context, identity.ID) (vacants.Record,
 	}
 }
 
-// export hands out a key. Nothing between here and the person may keep it.
+// export returns a key. Nothing between here and the operator may store it.
 func (d *api) export(w http.ResponseWriter, r *http.Request) error {
 	if err := noBody(r); err != nil {
 		return err
@@ -218,7 +220,7 @@ func (d *api) export(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer clear(b)
-	w.Header().Set("Cache-Control", "no-store") // it holds the key
+	w.Header().Set("Cache-Control", "no-store") // it contains the key
 	httpapi.Send(w, http.StatusOK, b)
 	return nil
 }

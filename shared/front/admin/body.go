@@ -16,18 +16,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// limits of a body: that of a creation may carry a logbook and chains.
+// limits of a body: a creation may contain a logbook and chains.
 func limits() canon.Limits { return canon.Limits{Bytes: 16 << 20, Depth: 32, Keys: 4096} }
 
-// defaultSubstrate of a vacant whose creator names none.
+// defaultSubstrate applies if a creation names none.
 const defaultSubstrate = "echo"
 
-// readSpec reads the body of a creation:
+// readSpec parses the body of a creation:
 //
 //	{"name", "capability", "substrate": "echo", "tenant": "", "import": null}
 //
-// where import is what `vacancy export` wrote; of that seed_hex, manifest,
-// logbook and chains are used, and id is checked.
+// import is the output of `vacancy export`; its seed_hex, manifest, logbook and
+// chains are used, and its id is checked.
 func readSpec(w http.ResponseWriter, r *http.Request) (vacants.Spec, error) {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -110,7 +110,7 @@ func readManifest(d *canon.Decoder) (*composite.Manifest, error) {
 	return &m, nil
 }
 
-// readSeed names no part of what it refuses: it may be most of a seed.
+// readSeed's errors quote nothing of the input, which may be most of a seed.
 func readSeed(d *canon.Decoder) (*identity.Key, error) {
 	wrong := &problem.Error{Kind: problem.Malformed, Field: "import.seed_hex", Want: "64 hex digits"}
 	if d.Kind() != canon.String {
@@ -185,7 +185,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return httpapi.Body(w, r, limits().Bytes)
 }
 
-// noBody refuses a body where none is expected, because it would be ignored.
+// noBody refuses a body that would be ignored.
 func noBody(r *http.Request) error {
 	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 {
 		return problem.Invalid("body", "none", "some")
@@ -193,7 +193,7 @@ func noBody(r *http.Request) error {
 	return nil
 }
 
-// number reads a positive number of the query.
+// number reads a positive number in the query.
 func number(q url.Values, name string, missing uint64) (uint64, error) {
 	s := q.Get(name)
 	if s == "" {
@@ -206,7 +206,8 @@ func number(q url.Values, name string, missing uint64) (uint64, error) {
 	return n, nil
 }
 
-// unknown refuses a member of a body, or of the object in it that before names.
+// unknown refuses an unknown member of a body, or of the object in it named by
+// before.
 func unknown(before, key, want string) error {
 	return &problem.Error{Kind: problem.Malformed, Field: before + fmt.Sprintf("%.80s", key), Detail: fmt.Sprintf("%s%s: expected %s, got another member", before, clip(key), want)}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// spawn makes a child on the word of who runs the host.
+// spawn makes a child at the operator's request.
 func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -60,7 +60,7 @@ func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusCreated, made)
 }
 
-// result makes the child and shows it.
+// result makes the child and answers with it.
 func (d *api) result(w http.ResponseWriter, r *http.Request, spec vacants.SpawnSpec) error {
 	made, err := d.makeChild(r.Context(), spec)
 	if err != nil {
@@ -69,8 +69,8 @@ func (d *api) result(w http.ResponseWriter, r *http.Request, spec vacants.SpawnS
 	return httpapi.Answer(w, http.StatusCreated, made)
 }
 
-// makeChild makes the child. One that is to think as its parent does, and whose parent
-// answers by a plan, echoes.
+// makeChild makes the child. A child that inherits the substrate of a parent
+// with a plan gets echo.
 func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, error) {
 	thinks := spec.Substrate
 	if thinks == "" {
@@ -78,7 +78,7 @@ func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, e
 		if err != nil {
 			return Spawned{}, err
 		}
-		if thinks = parent.Substrate; thinks == plan.Kind { // the plan is the parent's own
+		if thinks = parent.Substrate; thinks == plan.Kind { // the plan belongs to the parent
 			thinks, spec.Substrate = defaultSubstrate, defaultSubstrate
 		}
 	}
@@ -92,13 +92,13 @@ func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, e
 	return Spawned{Vacant: vacantOf(&rec), Manifest: Manifest{Manifest: m.Blob()}}, nil
 }
 
-// reaches has a child reach the endpoint that thinks for it: one that may reach
-// nothing could never answer, and one that reaches what its tools name has it
-// among them, as it has where nothing is said.
+// reaches allows a child to reach its own substrate's endpoint: it adds the
+// endpoint to the tools of a child that reaches only its tools, and of one
+// without a policy. A child that may reach nothing could never answer.
 func reaches(spec *vacants.SpawnSpec, thinks string) error {
 	s, err := substrate.Parse(thinks)
 	if err != nil || s.Kind != substrate.KindHTTP {
-		return nil // what is wrong with it is said where it is opened
+		return nil // opening it reports what is wrong
 	}
 	switch spec.Outbound {
 	case composite.NoExternal:
@@ -111,8 +111,8 @@ func reaches(spec *vacants.SpawnSpec, thinks string) error {
 	return nil
 }
 
-// asSent names what is wrong by the member that was sent, where the manifest
-// has another word for it.
+// asSent renames a field to the name that was sent, if the manifest has another
+// name for it.
 func asSent(err error) error {
 	for member, sent := range map[string]string{"endpoint_reachability": "reach", "outbound_policy": "outbound"} {
 		p := problem.Of(err)
@@ -123,7 +123,8 @@ func asSent(err error) error {
 	return err
 }
 
-// children shows a page of a vacant's children, and how its calls to them went.
+// children answers with a page of a vacant's children and figures of its calls
+// to them.
 func (d *api) children(w http.ResponseWriter, r *http.Request) error {
 	limit, err := number(r.URL.Query(), "limit", vacants.MaxPage)
 	if err != nil {
@@ -168,7 +169,7 @@ func (d *api) child(r *http.Request, one *delegation.Child) (Child, error) {
 	return c, err
 }
 
-// manifest shows what binds a child to its parent.
+// manifest answers with a child's manifest.
 func (d *api) manifest(w http.ResponseWriter, r *http.Request) error {
 	child, err := d.childOf(r)
 	if err != nil {
@@ -196,7 +197,7 @@ func manifestPage(m *registry.ManifestDocument) Manifest {
 	return page
 }
 
-// storeManifest keeps a manifest that both parties have signed.
+// storeManifest stores a manifest that both parties signed.
 func (d *api) storeManifest(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -219,7 +220,7 @@ func (d *api) storeManifest(w http.ResponseWriter, r *http.Request) error {
 	return d.showManifest(w, r, rec.ID)
 }
 
-// readSpawning reads the body of a spawn.
+// readSpawning parses the body of a spawn.
 func readSpawning(body []byte) (s Spawning, err error) {
 	d := canon.NewDecoder(body, limits())
 	err = d.Document(func(key string) (err error) {
@@ -255,7 +256,7 @@ func word[T ~string](d *canon.Decoder, field string) (T, error) {
 	return T(s), err
 }
 
-// plan shows what a composite does with a call.
+// plan answers with a composite's plan.
 func (d *api) plan(w http.ResponseWriter, r *http.Request) error {
 	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Client is the other side of the handler. Refusals come back as problems of the
-// kind that the handler gave them; a handler that cannot be reached is Unavailable.
+// Client is a client of Handler. Refusals are problems of the handler's kind;
+// an unreachable handler is Unavailable.
 type Client struct {
 	HTTP *http.Client
 	URL  string // the base URL of the routes
-	Key  string // the operator key; "" where the address guards the handler
+	Key  string // the operator's key; "" if the address guards the handler
 }
 
-// Format shows where the handler is, whatever the verb: not the key.
+// Format prints only the handler's URL for every verb, never the key.
 func (c Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "client of "+c.URL) }
 
-// Creation is the body of a creation. Import is what `vacancy export` wrote,
+// Creation is the body of a creation. Import is the output of `vacancy export`,
 // nil for a new vacant.
 type Creation struct {
 	Name       string          `json:"name"`
@@ -39,16 +39,16 @@ type Creation struct {
 	Import     json.RawMessage `json:"import,omitempty"`
 }
 
-// Format shows the name only, whatever the verb: an import holds a seed.
+// Format prints only the name for every verb: an import contains a seed.
 func (n Creation) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "creation of %q", n.Name) }
 
-// Create makes a vacant.
+// Create creates a vacant.
 func (c *Client) Create(ctx context.Context, n Creation) (v Vacant, err error) {
 	body, err := json.Marshal(n)
 	if err != nil {
 		return v, problem.Wrap(problem.Usage, err, "what is imported is no JSON")
 	}
-	defer clear(body) // it may hold a seed
+	defer clear(body) // it may contain a seed
 	return c.vacant(ctx, http.MethodPost, "/v1/admin/vacants", body)
 }
 
@@ -69,7 +69,7 @@ func (c *Client) List(ctx context.Context, cursor string) (p Page, err error) {
 	return p, nil
 }
 
-// Show returns a vacant by name, id or the beginning of an id.
+// Show returns a vacant by name, id or a prefix of its id.
 func (c *Client) Show(ctx context.Context, vacant string) (Vacant, error) {
 	return c.vacant(ctx, http.MethodGet, pathOf(vacant), nil)
 }
@@ -82,12 +82,12 @@ const (
 	Archive = "archive"
 )
 
-// Change gives a command to a vacant.
+// Change sends a command to a vacant.
 func (c *Client) Change(ctx context.Context, vacant, command string) (Vacant, error) {
 	return c.vacant(ctx, http.MethodPost, pathOf(vacant)+"/"+command, nil)
 }
 
-// Delete destroys all of an archived vacant but its rows and a tombstone.
+// Delete deletes an archived vacant. Its rows and a tombstone stay.
 func (c *Client) Delete(ctx context.Context, vacant string) (Vacant, error) {
 	return c.vacant(ctx, http.MethodDelete, pathOf(vacant), nil)
 }
@@ -97,12 +97,12 @@ func (c *Client) Publish(ctx context.Context, vacant string, p Publication) (Pub
 	return c.published(ctx, vacant, "publish", p)
 }
 
-// Unpublish hides a vacant from search.
+// Unpublish removes a vacant from search.
 func (c *Client) Unpublish(ctx context.Context, vacant string) (Published, error) {
 	return c.published(ctx, vacant, "unpublish", nil)
 }
 
-// Revoke has a vacant's key refused, for good.
+// Revoke revokes a vacant's key.
 func (c *Client) Revoke(ctx context.Context, vacant, reason string) (Published, error) {
 	return c.published(ctx, vacant, "revoke", struct {
 		Reason string `json:"reason"`
@@ -123,13 +123,13 @@ func (c *Client) published(ctx context.Context, vacant, command string, what any
 		return Published{}, err
 	}
 	switch p.Receipt.Visibility {
-	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public, "": // "": of a key that was never registered
+	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public, "": // "": the key was never registered
 		return p, nil
 	}
 	return Published{}, problem.New(problem.Untrusted, "the host's answer is no receipt: its visibility is none")
 }
 
-// SetListing keeps what the operator says of a registration.
+// SetListing sets the operator's listing of a registration.
 func (c *Client) SetListing(ctx context.Context, id identity.ID, l Listing) (out Listed, err error) {
 	body, err := json.Marshal(l)
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *Client) SetListing(ctx context.Context, id identity.ID, l Listing) (out
 	return out, c.do(ctx, http.MethodPut, "/v1/admin/listings/"+id.String(), body, &out)
 }
 
-// vacant sends a request that a vacant answers.
+// vacant sends a request whose answer is a vacant.
 func (c *Client) vacant(ctx context.Context, method, path string, body []byte) (v Vacant, err error) {
 	if err := c.do(ctx, method, path, body, &v); err != nil {
 		return Vacant{}, err
@@ -149,11 +149,11 @@ func (c *Client) vacant(ctx context.Context, method, path string, body []byte) (
 	return v, nil
 }
 
-// maxExport is the largest export in bytes that a client takes in.
+// maxExport is the largest accepted export in bytes.
 const maxExport = 128 << 20
 
-// Export returns a vacant as a bundle, its key in the clear: the caller wipes
-// it. An answer that was cut off is no bundle.
+// Export returns a vacant as a bundle with its key in the clear, which the
+// caller must wipe. An incomplete answer is an error.
 func (c *Client) Export(ctx context.Context, vacant string) ([]byte, error) {
 	resp, err := c.send(ctx, http.MethodPost, pathOf(vacant)+"/export", nil)
 	if err != nil {
@@ -168,8 +168,8 @@ func (c *Client) Export(ctx context.Context, vacant string) ([]byte, error) {
 	return b, nil
 }
 
-// Host returns the host's identity. With a challenge the answer holds the
-// host's signature of it.
+// Host returns the host's identity. With a challenge, the answer contains the
+// host's signature.
 func (c *Client) Host(ctx context.Context, challenge string) (h Host, err error) {
 	path := "/v1/admin/host"
 	if challenge != "" {
@@ -178,7 +178,7 @@ func (c *Client) Host(ctx context.Context, challenge string) (h Host, err error)
 	return h, c.do(ctx, http.MethodGet, path, nil, &h)
 }
 
-// SetHost tells the host its public URL.
+// SetHost sets the host's public URL.
 func (c *Client) SetHost(ctx context.Context, base string) (h Host, err error) {
 	body, err := json.Marshal(struct {
 		URL string `json:"url"`
@@ -189,7 +189,8 @@ func (c *Client) SetHost(ctx context.Context, base string) (h Host, err error) {
 	return h, c.do(ctx, http.MethodPut, "/v1/admin/host", body, &h)
 }
 
-// Logbook returns a page of a vacant's logbook from a place (from 1) on.
+// Logbook returns a page of a vacant's logbook, starting at a position (from
+// 1).
 func (c *Client) Logbook(ctx context.Context, vacant string, from uint64) (l Logbook, err error) {
 	if err := c.do(ctx, http.MethodGet, pathOf(vacant)+"/logbook?from="+strconv.FormatUint(max(from, 1), 10), nil, &l); err != nil {
 		return Logbook{}, err
@@ -202,8 +203,7 @@ func (c *Client) Logbook(ctx context.Context, vacant string, from uint64) (l Log
 	return l, nil
 }
 
-// pathOf is the path of a vacant. Dots are no name, but as a path they would
-// lead elsewhere.
+// pathOf is the path of a vacant. Dots are no name, but would change the path.
 func pathOf(vacant string) string {
 	if strings.Trim(vacant, ".") == "" {
 		vacant = strconv.Quote(vacant)
@@ -211,8 +211,7 @@ func pathOf(vacant string) string {
 	return "/v1/admin/vacants/" + url.PathEscape(vacant)
 }
 
-// Stream opens one of the streaming routes, with its query. The caller closes
-// the body.
+// Stream opens a streaming route with its query. The caller closes the body.
 func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
 	resp, err := c.send(ctx, http.MethodGet, path, nil)
 	if err != nil {
@@ -233,7 +232,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 	return nil
 }
 
-// send returns the response to a request if it is a success.
+// send returns the response to a successful request.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
 	if err != nil {
@@ -256,7 +255,7 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < http.StatusBadRequest {
-		// What opens the handler is for this handler alone.
+		// The credentials are for this handler alone.
 		return nil, problem.New(problem.Forbidden, "the host redirects to %.200q, which is not followed", resp.Header.Get("Location"))
 	}
 	var r httpapi.Refusal

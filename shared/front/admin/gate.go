@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Gate is what the handler asks of the gate: it begins nothing.
+// Gate is the part of the gate that the handler uses; it begins no attempts.
 type Gate interface {
 	Status(ctx context.Context, child identity.ID, position uint64) (graduation.Status, error)
 	Latest(ctx context.Context, child identity.ID) (graduation.Status, bool, error)
@@ -22,17 +22,17 @@ type Gate interface {
 	SetPolicy(ctx context.Context, tenant string, p gate.Policy) error
 }
 
-// GatePolicy is the policy that graduations are judged by, and where it comes
-// from: "tenant", "host" or "default".
+// GatePolicy is the policy for graduations and its source: "tenant", "host" or
+// "default".
 type GatePolicy struct {
 	Tenant string      `json:"tenant,omitempty"`
 	From   string      `json:"from"`
 	Policy gate.Policy `json:"policy"`
 }
 
-// signGraduation has a vacant that is hosted here sign a request for a
-// graduation, as the party of it that it is. The gate decides; this only says
-// that the operator wants it.
+// signGraduation lets a hosted vacant sign a graduation request, as the party
+// that it is. The signature says only that the operator wants it; the gate
+// decides.
 func (d *api) signGraduation(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -97,8 +97,8 @@ func id(d *canon.Decoder, field string) (identity.ID, error) {
 	return out, nil
 }
 
-// graduation shows what has come of an attempt of a child, with all evidence
-// that counted: the latest, or that at ?position=.
+// graduation answers with an attempt of a child and all its evidence: the
+// latest, or the one at ?position=.
 func (d *api) graduation(w http.ResponseWriter, r *http.Request) error {
 	if d.Gate == nil {
 		return problem.New(problem.NotFound, "this host has no gate")
@@ -128,8 +128,7 @@ func (d *api) graduation(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusOK, st.View())
 }
 
-// childOf is whose attempts the path names: by its id also a child that runs
-// elsewhere.
+// childOf is the child that the path names; by id also one that runs elsewhere.
 func (d *api) childOf(r *http.Request) (identity.ID, error) {
 	if id, err := identity.ParseID(r.PathValue("vacant")); err == nil {
 		return id, nil
@@ -150,7 +149,7 @@ func (d *api) policy(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusOK, GatePolicy{tenant, from, p})
 }
 
-// setPolicy keeps a policy: that of a tenant with ?tenant=, else the host's.
+// setPolicy sets the policy of a tenant (?tenant=) or of the host.
 func (d *api) setPolicy(w http.ResponseWriter, r *http.Request) error {
 	if d.Gate == nil {
 		return problem.New(problem.NotFound, "this host has no gate")

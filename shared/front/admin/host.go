@@ -11,15 +11,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Where a host's own identity key lies.
+// Where the host's identity key is.
 const (
-	KeyService  = "kms"      // in a key service, which it never leaves
+	KeyService  = "kms"      // in a key service, which never reveals it
 	KeySoftware = "software" // sealed in the store
 )
 
 // Host is the identity of a host. URL is "" until it is set. Signed is the
-// number of cards that a change of the URL signed again; only the answer to
-// that change has it.
+// number of cards signed again because the URL changed; only the answer to that
+// change has it.
 type Host struct {
 	ID             identity.ID `json:"host_id"`
 	Key            string      `json:"key"`
@@ -33,17 +33,17 @@ type Host struct {
 // maxChallenge is the longest challenge in bytes.
 const maxChallenge = 128
 
-// challengeLetters are those of hex and of both base64 forms.
+// challengeLetters are the letters of hex and both base64 forms.
 const challengeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 
-// Proof is what the host signs for a challenge. It begins like nothing else
-// that any key of this project signs, and names the host and its URL, so that
-// the proof of one host does for no other.
+// Proof is what the host signs for a challenge. No other signature of this
+// project has its prefix. It names the host and its URL, so one host's proof is
+// not valid for another.
 func (h *Host) Proof(challenge string) []byte {
 	return []byte(strings.Join([]string{"vacancy-host-proof/1", h.ID.String(), h.URL, challenge}, "\x1f"))
 }
 
-// Proves reports whether h's signature is that of its id for challenge.
+// Proves reports whether h's signature for challenge is valid under h's id.
 func (h *Host) Proves(challenge string) bool {
 	sig, err := hex.DecodeString(h.Signature)
 	return err == nil && identity.Verify(h.ID, h.Proof(challenge), sig)
@@ -96,7 +96,7 @@ func (d *api) describe(r *http.Request) (Host, error) {
 	return h, err
 }
 
-// setHost keeps the public URL, and signs again the cards that name another.
+// setHost sets the public URL, and signs cards again that name another.
 func (d *api) setHost(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {

@@ -9,17 +9,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Checker says whether a key is the operator's: nil, a problem of kind
-// Unauthorized, or Unavailable if it cannot tell now. It compares in constant
-// time.
+// Checker checks the operator's key, in constant time: nil, a problem of kind
+// Unauthorized, or Unavailable if it cannot tell.
 type Checker interface {
 	Check(ctx context.Context, key string) error
 }
 
-// RequireKey lets requests through that carry the operator's key, as
-// "Authorization: Bearer KEY" (RFC 6750). Others get 401 with
-// WWW-Authenticate, and learn nothing more; 503 if the key cannot be checked,
-// so that a client never takes a fault for a wrong key.
+// RequireKey admits requests with the operator's key, as "Authorization: Bearer
+// KEY" (RFC 6750). Others get 401 with WWW-Authenticate and no more
+// information. If the key cannot be checked they get 503, so that a client does
+// not take a fault for a wrong key.
 func RequireKey(keys Checker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, err := bearer(r)
@@ -41,8 +40,8 @@ func RequireKey(keys Checker, next http.Handler) http.Handler {
 	})
 }
 
-// bearer is the request's key. What it refuses it never repeats: a key with a
-// blank too many is still most of a key.
+// bearer is the request's key. Errors never quote it: a key with a blank too
+// many is still most of a key.
 func bearer(r *http.Request) (string, error) {
 	given := r.Header["Authorization"]
 	if len(given) == 0 {

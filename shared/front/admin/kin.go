@@ -8,31 +8,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Spawning is the body of a spawn: what the child shall be, in the words of a
-// composite.SpawnRequest. With is the other parent of a D4, by name or id; it is
-// hosted here too, as both sign.
+// Spawning is the body of a spawn, with the members of a
+// composite.SpawnRequest. With is the second parent of a D4, by name or id; it
+// must be hosted here too, because both sign.
 type Spawning struct {
 	Path       composite.BirthPath    `json:"path"`
 	Name       string                 `json:"name"`
 	Capability string                 `json:"capability"`
 	Substrate  string                 `json:"substrate,omitempty"`
 	Tools      []string               `json:"tools,omitempty"`
-	Rule       string                 `json:"rule,omitempty"` // what D1 adds
+	Rule       string                 `json:"rule,omitempty"` // the rule that D1 adds
 	With       string                 `json:"with,omitempty"`
 	Reach      composite.Reachability `json:"reach,omitempty"`
 	Outbound   composite.Outbound     `json:"outbound,omitempty"`
 }
 
-// Spawned is a child, just born, and what binds it to its parent. Unchanged says
-// to who runs the host that it was there already, as it was asked for.
+// Spawned is a new child with its manifest. Unchanged tells the operator that
+// the child existed as requested.
 type Spawned struct {
 	Vacant    Vacant   `json:"vacant"`
 	Manifest  Manifest `json:"manifest"`
 	Unchanged bool     `json:"unchanged,omitempty"`
 }
 
-// Check says whether a host's answer is a child, whose words can be shown as they
-// are, and is bound by a manifest that it and its parent have signed.
+// Check checks a host's answer: its text is safe to print, and the child is
+// bound by a manifest signed by itself and its parent.
 func (s *Spawned) Check() error {
 	if err := s.Vacant.sound(); err != nil {
 		return err
@@ -44,16 +44,15 @@ func (s *Spawned) Check() error {
 	return err
 }
 
-// Manifest is the manifest of a child as it is kept: both signatures are in it.
-// Graduated says that the gate has opened it, Replaced is the one before then.
+// Manifest is a child's stored manifest with both signatures. Graduated means
+// that the gate opened it; Replaced is the one before.
 type Manifest struct {
 	Manifest  json.RawMessage `json:"manifest"`
 	Graduated bool            `json:"graduated"`
 	Replaced  json.RawMessage `json:"replaced,omitempty"`
 }
 
-// Open parses m and says whether it is signed by both, which nobody needs to
-// take the host's word for.
+// Open parses m and verifies both signatures, so the host need not be trusted.
 func (m *Manifest) Open() (composite.Manifest, error) {
 	out, err := composite.Parse(m.Manifest)
 	if err == nil {
@@ -90,14 +89,14 @@ type Children struct {
 	Next     string  `json:"next"`
 }
 
-// Plan is the plan that a vacant answers by.
+// Plan is a vacant's plan.
 type Plan struct {
 	Vacant Vacant          `json:"vacant"`
 	Plan   json.RawMessage `json:"plan"`
 	Hash   identity.Hash   `json:"plan_hash"`
 }
 
-// GraduationSignature is a vacant's signature of a request for a graduation.
+// GraduationSignature is a vacant's signature of a graduation request.
 type GraduationSignature struct {
 	ID        identity.ID `json:"vacant_id"`
 	Party     string      `json:"party"`     // parent or child

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Spawn makes a child of a vacant.
+// Spawn creates a child of a vacant.
 func (c *Client) Spawn(ctx context.Context, parent string, s Spawning) (out Spawned, err error) {
 	if err := c.put(ctx, http.MethodPost, pathOf(parent)+"/children", s, &out); err != nil {
 		return Spawned{}, err
@@ -44,12 +44,12 @@ func (c *Client) Manifest(ctx context.Context, child string) (out Manifest, err 
 	return out, c.do(ctx, http.MethodGet, pathOf(child)+"/manifest", nil, &out)
 }
 
-// StoreManifest keeps a manifest that both have signed already.
+// StoreManifest stores a manifest with both signatures.
 func (c *Client) StoreManifest(ctx context.Context, child string, m *composite.Manifest) (out Manifest, err error) {
 	return out, c.do(ctx, http.MethodPost, pathOf(child)+"/manifest", m.Blob(), &out)
 }
 
-// SetPlan gives a vacant the plan that it answers by.
+// SetPlan sets a vacant's plan.
 func (c *Client) SetPlan(ctx context.Context, vacant string, plan []byte) (out Plan, err error) {
 	if err := c.do(ctx, http.MethodPut, pathOf(vacant)+"/plan", plan, &out); err != nil {
 		return Plan{}, err
@@ -57,7 +57,7 @@ func (c *Client) SetPlan(ctx context.Context, vacant string, plan []byte) (out P
 	return out, out.Vacant.sound()
 }
 
-// Plan returns the plan that a vacant answers by.
+// Plan returns a vacant's plan.
 func (c *Client) Plan(ctx context.Context, vacant string) (out Plan, err error) {
 	if err := c.do(ctx, http.MethodGet, pathOf(vacant)+"/plan", nil, &out); err != nil {
 		return Plan{}, err
@@ -65,15 +65,15 @@ func (c *Client) Plan(ctx context.Context, vacant string) (out Plan, err error) 
 	return out, out.Vacant.sound()
 }
 
-// SignGraduation has a hosted vacant sign the request for a graduation, as the
-// parent or as the child of it.
+// SignGraduation lets a hosted vacant sign a graduation request as parent or
+// child.
 func (c *Client) SignGraduation(ctx context.Context, vacant string, r *composite.Request) (out GraduationSignature, err error) {
 	body := graduationRequest{Parent: r.ParentID, Child: r.ChildID, Capability: r.CapabilityText}
 	return out, c.put(ctx, http.MethodPost, pathOf(vacant)+"/graduation-signature", body, &out)
 }
 
-// Graduation returns what has come of an attempt of a child, as the host shows
-// it to both parties; position is 0 for the latest.
+// Graduation returns an attempt of a child, as both parties see it; position 0
+// means the latest.
 func (c *Client) Graduation(ctx context.Context, child string, position uint64) (out graduation.View, err error) {
 	path := pathOf(child) + "/graduation"
 	if position > 0 {
@@ -82,17 +82,17 @@ func (c *Client) Graduation(ctx context.Context, child string, position uint64) 
 	return out, c.do(ctx, http.MethodGet, path, nil, &out)
 }
 
-// GraduationsPath is where a request for a graduation goes, here as at the
-// public handler.
+// GraduationsPath is the route for graduation requests, here and on the public
+// listener.
 const GraduationsPath = "/v1/graduations"
 
-// Submit sends a request for a graduation that both have signed, in the form of
-// graduation.Submission's Blob, and returns what has come of it.
+// Submit sends a submission (graduation.Submission.Blob) signed by both parties
+// and returns its attempt.
 func (c *Client) Submit(ctx context.Context, submission []byte) (out graduation.View, err error) {
 	return out, c.do(ctx, http.MethodPost, GraduationsPath, submission, &out)
 }
 
-// Gate returns the gate's policy, of a tenant or ("") of the host.
+// Gate returns the gate's policy for a tenant, or the host's for "".
 func (c *Client) Gate(ctx context.Context, tenant string) (out GatePolicy, err error) {
 	return out, c.do(ctx, http.MethodGet, gatePath(tenant), nil, &out)
 }
@@ -109,7 +109,7 @@ func gatePath(tenant string) string {
 	return "/v1/admin/gate?tenant=" + url.QueryEscape(tenant)
 }
 
-// put sends a body and reads the answer.
+// put sends a body and decodes the answer.
 func (c *Client) put(ctx context.Context, method, path string, body, into any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *Client) put(ctx context.Context, method, path string, body, into any) e
 	return c.do(ctx, method, path, b, into)
 }
 
-// graduationRequest is what both parties of a graduation sign.
+// graduationRequest is the request that both parties of a graduation sign.
 type graduationRequest struct {
 	Parent     identity.ID `json:"parent_id"`
 	Child      identity.ID `json:"child_id"`

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Receipt is what a publish or a revocation has come to. Unchanged: the
-// registry said all of it already.
+// Receipt is the result of a publication or a revocation. Unchanged: it was
+// stored already.
 type Receipt struct {
 	Seq        uint64               `json:"event_seq"`
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
@@ -22,20 +22,20 @@ type Receipt struct {
 	Unchanged  bool                 `json:"unchanged,omitempty"`
 }
 
-// Published is a hosted vacant and the receipt of what it published.
+// Published is a hosted vacant and the receipt of its publication.
 type Published struct {
 	Vacant  Vacant  `json:"vacant"`
 	Receipt Receipt `json:"receipt"`
 }
 
-// Listed is the listing of a registration as an operator has set it.
+// Listed is a registration's listing as the operator set it.
 type Listed struct {
 	ID      identity.ID `json:"vacant_id"`
 	Source  string      `json:"listing_source"`
 	Listing Listing     `json:"listing"`
 }
 
-// Listing is what a vacant is to be found by besides its card. Price is in
+// Listing is what a vacant is found by besides its card. Price is in
 // micro-dollars a call.
 type Listing struct {
 	Tags    []string `json:"tags,omitempty"`
@@ -46,7 +46,7 @@ type Listing struct {
 	Price   int64    `json:"price"`
 }
 
-// Publication is the body of a publish; what is nil stays as it is.
+// Publication is the body of a publish; nil members are left unchanged.
 type Publication struct {
 	Capability *string               `json:"capability,omitempty"`
 	Visibility *lifecycle.Visibility `json:"visibility,omitempty"`
@@ -113,7 +113,7 @@ func published(w http.ResponseWriter, r *vacants.Record, receipt registry.Receip
 	return httpapi.Answer(w, http.StatusOK, Published{vacantOf(r), Receipt{receipt.Seq, receipt.CardHash, receipt.Visibility, receipt.Replayed}})
 }
 
-// setListing keeps what the operator says of a registration, hosted here or not.
+// setListing sets the operator's listing of a registration, hosted here or not.
 func (d *api) setListing(w http.ResponseWriter, r *http.Request) error {
 	if d.Vacants.Registry == nil {
 		return problem.New(problem.NotFound, "this host keeps no registry")
@@ -144,7 +144,7 @@ func (d *api) setListing(w http.ResponseWriter, r *http.Request) error {
 	}})
 }
 
-// readPublishOptions reads the body of a publish.
+// readPublishOptions parses the body of a publish.
 func readPublishOptions(body []byte) (w vacants.PublishOptions, err error) {
 	d := canon.NewDecoder(body, limits())
 	err = d.Document(func(key string) error {

@@ -10,21 +10,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Restored says how many open vacants of a page refuse what was signed until
-// now, and why others of it do not. Next is the cursor of the next page, ""
-// after the last.
+// Restored is the number of vacants of a page whose floor was raised, and the
+// errors of others. Next is the cursor of the next page, "" after the last.
 type Restored struct {
 	Vacants int               `json:"vacants"`
 	Next    string            `json:"next"`
 	Failed  []httpapi.Refusal `json:"failed,omitempty"`
 }
 
-// restoredPage is how many vacants one request changes. A function has half a
-// minute for it, and each takes some tens of milliseconds.
+// restoredPage is the number of vacants of one request. A function has half a
+// minute, and each vacant takes some tens of milliseconds.
 const restoredPage = 50
 
-// restored serves POST /v1/admin/restored?cursor=: what the host keeps came back from
-// a backup (vacants.Directory.Restored).
+// restored serves POST /v1/admin/restored?cursor=: the host's data was restored
+// from a backup (vacants.Directory.Restored).
 func (d *api) restored(w http.ResponseWriter, r *http.Request) error {
 	if err := noBody(r); err != nil {
 		return err
@@ -42,9 +41,9 @@ func (d *api) restored(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusOK, page)
 }
 
-// Restored tells the host, page by page, that what it keeps came back from a
-// backup, and returns how many vacants refuse what was signed until now. An
-// error of single vacants is the first of them, and keeps no other from it.
+// Restored tells the host, page by page, that its data was restored from a
+// backup. It returns the number of vacants whose floor was raised. Errors of
+// single vacants do not stop the others; the first is returned.
 func (c *Client) Restored(ctx context.Context) (vacants int, err error) {
 	failed, first := 0, error(nil)
 	for cursor, more := "", true; more; more = cursor != "" {

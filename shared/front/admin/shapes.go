@@ -12,23 +12,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Vacant is a hosted vacant as the handler shows it. Times are in wire form (UTC,
-// PROTOCOL §3).
+// Vacant is the JSON of a hosted vacant. Times are in wire form (UTC, PROTOCOL
+// §3).
 type Vacant struct {
 	ID         identity.ID     `json:"vacant_id"`
 	Name       string          `json:"name"`
 	State      lifecycle.State `json:"state"`
 	Capability string          `json:"capability_text"`
 	Substrate  string          `json:"substrate"`
-	Endpoint   string          `json:"endpoint"` // where callers post; its card's
+	Endpoint   string          `json:"endpoint"` // where callers post; the card's endpoint
 	Card       json.RawMessage `json:"card"`     // the signed card
 	Created    string          `json:"created"`
 	Changed    string          `json:"changed"`
-	// Parent is whose child it is; Closed says that its manifest closes it.
+	// Parent is the child's parent; Closed means that its manifest is closed.
 	Parent *identity.ID `json:"parent_id,omitempty"`
 	Closed bool         `json:"closed,omitempty"`
-	Tenant string       `json:"tenant,omitempty"` // who it is hosted for
-	// Deleted is when all else was destroyed; "" for every other vacant.
+	Tenant string       `json:"tenant,omitempty"` // tenant that it is hosted for
+	// Deleted is when the vacant was deleted; "" if it is not.
 	Deleted string `json:"deleted,omitempty"`
 }
 
@@ -38,7 +38,7 @@ func vacantOf(r *vacants.Record) Vacant {
 		Card: json.RawMessage("null"), Created: canon.FormatTime(r.Created), Changed: canon.FormatTime(r.Changed),
 		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant,
 	}
-	if c, err := card.Parse(r.Card); err == nil { // a damaged one is for verify to name
+	if c, err := card.Parse(r.Card); err == nil { // fsck reports a damaged card
 		v.Card, v.Endpoint = r.Card, c.Endpoint
 	}
 	if r.IsDeleted() {
@@ -47,8 +47,8 @@ func vacantOf(r *vacants.Record) Vacant {
 	return v
 }
 
-// sound says whether a host's answer is a vacant: the person's terminal shows
-// these words as they are, and a file is named after the name.
+// sound checks a host's answer: its text is printed on a terminal, and its name
+// becomes a file name.
 func (v *Vacant) sound() error {
 	_, err := lifecycle.ParseState(string(v.State))
 	if bad := vacants.CheckName(v.Name); bad != nil {
@@ -72,7 +72,7 @@ type Page struct {
 	Next    string   `json:"next"`
 }
 
-// Entry is a logbook entry: its place (from 1) and hash beside what is signed.
+// Entry is a logbook entry with its position (from 1) and hash.
 type Entry struct {
 	Position  uint64          `json:"position"`
 	Hash      identity.Hash   `json:"hash"`
@@ -90,8 +90,8 @@ func entryOf(p *vacants.Placed) Entry {
 	}
 }
 
-// Logbook is a page of a logbook. Next is the place to go on from, 0 after an
-// empty page.
+// Logbook is a page of a logbook. Next is the position of the next page, 0
+// after an empty page.
 type Logbook struct {
 	Entries []Entry `json:"entries"`
 	Next    uint64  `json:"next"`

@@ -17,9 +17,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ChildrenPath reports whether path is where a parent asks for children by its
-// own signature: the one route of this handler that others than the operator may
-// use, and so the one that a public listener has.
+// ChildrenPath reports whether path is the route where a parent requests
+// children by its own signature. It is the only route here for others than the
+// operator, and the only one that the public listener serves.
 func ChildrenPath(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/v1/admin/vacants/")
 	name, tail, _ := strings.Cut(rest, "/")
@@ -54,7 +54,7 @@ func (d *api) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawnin
 		return err
 	}
 	if q.SecondaryID != nil {
-		// Its consent would be this host's to sign, and nobody has asked it.
+		// This host would sign for the second parent, which has not been asked.
 		return problem.New(problem.Forbidden, "with: a child of two parents is for who runs the host: one parent does not sign for the other")
 	}
 	parent, err := d.Vacants.Get(r.Context(), q.ParentID)
@@ -77,16 +77,16 @@ func (d *api) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawnin
 	})
 	if problem.Is(err, problem.Conflict) || problem.Is(err, problem.Gone) {
 		if had, found := d.Vacants.ByName(r.Context(), name); found == nil && (had.Parent == nil || *had.Parent != q.ParentID) {
-			// Whose it is, or was, is for who runs the host, who alone can have given it.
+			// Only the operator may learn whose name it is or was.
 			return problem.New(problem.Conflict, "the name %s is taken", name)
 		}
 	}
 	return err
 }
 
-// thinks refuses a substrate that is not the parent's to choose. The host asks
-// it in its own name and from where it stands, which reaches further than who
-// holds the parent's key; and the tools of a manifest are words of who signed it.
+// thinks refuses another substrate than the parent's. The host would call it
+// from its own network, which reaches further than the holder of the parent's
+// key; and the tools of a manifest are the signer's words.
 func thinks(q *composite.SpawnRequest, parent *vacants.Record) error {
 	if q.Substrate == "" {
 		return nil
@@ -116,7 +116,7 @@ func childName(parent identity.ID, spawnRequest string) (string, error) {
 	return name, nil
 }
 
-// conflictOr tells which children that parent has asked for are no more.
+// conflictOr tells which of the children that parent requested are deleted.
 func (d *api) conflictOr(parent identity.ID) spawning.Gone {
 	return func(ctx context.Context, spawnRequest string) (bool, error) {
 		name, err := childName(parent, spawnRequest)

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// halo is the body of a publish, decoded.
+// halo is the decoded body of a publication.
 type halo struct {
 	cardHex, signatureHex    string
 	state                    lifecycle.State
@@ -25,11 +25,11 @@ type halo struct {
 	listing                  *listing.Listing
 }
 
-// maxDeclared bounds the list before anybody looks into it.
+// maxDeclared bounds the list before its elements are checked.
 const maxDeclared = 1024
 
-// readHalo decodes the body of a publish. Whatever is wrong with its shape is
-// of kind Schema, which is 422 as in the reference.
+// readHalo decodes the body of a publication. A wrong shape is of kind Schema,
+// 422 like the reference.
 func readHalo(body []byte) (h halo, err error) {
 	h.visibility = lifecycle.Public
 	need := newNeed("capability_card_blob_hex", "runtime_state", "event_ts_ms", "event_actor_seq", "event_idempotency_key", "event_signature_hex")
@@ -88,7 +88,7 @@ func (h *halo) event(d *canon.Decoder, key string) (err error) {
 	return err
 }
 
-// revocation is the body of a revocation, decoded.
+// revocation is the decoded body of a revocation.
 type revocation struct {
 	halo
 	id     identity.ID
@@ -116,8 +116,8 @@ func readRevocation(body []byte) (v revocation, err error) {
 	return v, schema(err)
 }
 
-// unhex refuses as the reference does: with 400, once the body's shape is known
-// to be right.
+// unhex refuses invalid hex with 400 like the reference, after the shape was
+// checked.
 func unhex(field, s string) ([]byte, error) {
 	b, err := identity.ParseHex(s)
 	if err != nil {
@@ -126,7 +126,7 @@ func unhex(field, s string) ([]byte, error) {
 	return b, nil
 }
 
-// need knows which members must come.
+// need records which required members are missing.
 type need struct {
 	names []string
 	seen  map[string]bool
@@ -145,7 +145,7 @@ func (n need) all() error {
 	return nil
 }
 
-// schema makes what is wrong with a body's shape a problem of kind Schema.
+// schema gives an error about a body's shape the kind Schema.
 func schema(err error) error {
 	if err == nil || problem.Is(err, problem.TooLarge) {
 		return err
@@ -245,7 +245,7 @@ func optionalID(d *canon.Decoder, field string) (*identity.ID, error) {
 	return &id, err
 }
 
-// listed reads a listing that stands inside another body.
+// listed decodes a listing inside another body.
 func listed(d *canon.Decoder, field string) (*listing.Listing, error) {
 	if d.Kind() == canon.Null {
 		return nil, d.Null()
@@ -261,7 +261,7 @@ func listed(d *canon.Decoder, field string) (*listing.Listing, error) {
 	return &l, nil
 }
 
-// within names the member that an error is about by where it stands.
+// within prefixes an error's field with its position.
 func within(field string, err error) error {
 	p := *problem.Of(err)
 	if p.Detail = field + ": " + p.Text(); p.Field != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// caller finds out who reads.
+// caller determines the reader of a request.
 type caller struct {
 	url     func(context.Context) (string, error)
 	routed  bool
@@ -42,15 +42,15 @@ func (c *caller) of(r *http.Request) (*identity.ID, error) {
 	switch gone, err := c.revoked(r.Context(), p.ID); {
 	case err != nil:
 		return nil, err
-	case gone: // whoever has the key now
+	case gone: // the key may be in other hands
 		return nil, problem.New(problem.Revoked, "%s: the key of %s was revoked", readproof.Header, p.ID.Short())
 	}
 	return &p.ID, nil
 }
 
-// verify says whether p was made for r at this host. A caller signs for the
-// authority that it asked. Behind an edge the request comes under another Host;
-// there the host's own URL says how it is reached.
+// verify checks that p was made for r at this host. A caller signs for the
+// authority that it requested. Behind CloudFront the request has another Host;
+// then the host's own URL is the authority.
 func (c *caller) verify(p readproof.Proof, r *http.Request) error {
 	if c.own(r.Host) && c.verifyFor(p, r, r.Host) == nil {
 		return nil
@@ -62,9 +62,9 @@ func (c *caller) verify(p readproof.Proof, r *http.Request) error {
 	return c.verifyFor(p, r, public)
 }
 
-// own reports whether the Host of a request is this host's for certain. Whom a
-// caller has asked for something can send its proof on, with the Host that it
-// was made for: at most another program of this machine is then taken in.
+// own reports whether the Host of a request certainly is this host. Otherwise a
+// server that a caller asked could forward the caller's proof with its Host;
+// with this check only another program on this machine could.
 func (c *caller) own(host string) bool {
 	if c.routed {
 		return true
@@ -101,8 +101,8 @@ func (c *caller) public(ctx context.Context) (string, error) {
 	return u.Host, nil
 }
 
-// show sends what a reader asked for: cacheable where nobody in particular
-// asked, since then everybody gets the same.
+// show sends an answer to a reader. Anonymous answers are the same for
+// everybody, so they are cacheable.
 func show(w http.ResponseWriter, r *http.Request, who *identity.ID, v any) error {
 	w.Header().Set("Vary", readproof.Header)
 	if who != nil {

@@ -12,13 +12,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// GraduationsConfig is what the handler of the gate needs.
+// GraduationsConfig configures the handler of the gate.
 type GraduationsConfig struct {
 	Gate graduation.Gate
-	// Revoked tells of a key: a reader's proof made with one that is counts for
-	// nothing.
+	// Revoked reports revoked keys: a reader's proof by one is invalid.
 	Revoked func(context.Context, identity.ID) (bool, error)
-	// URL and Routed are those of Config.
+	// URL and TrustedHost are as in Config.
 	URL         func(context.Context) (string, error)
 	TrustedHost bool
 	Now         func() time.Time
@@ -27,22 +26,22 @@ type GraduationsConfig struct {
 
 // Graduations returns the handler of the gate:
 //
-//	POST /v1/graduations       a request that both have signed, and what this host cannot sign
-//	GET  /v1/graduations/{id}  what has come of it; for the parent and the child alone
+//	POST /v1/graduations       a request signed by both parties, and artefacts that this host cannot sign
+//	GET  /v1/graduations/{id}  the attempt; for the parent and the child only
 //
-// Who sends a request need not be one of the two, so the answer leaves out what
-// is told to them alone: with whom they were compared, and what came of it.
+// The sender of a request need not be a party, so the answer omits what only
+// the parties may see: the compared vacants and the findings.
 //
-// A request has no time and no nonce (its form is the reference's), so whoever
-// saw its bytes can send them again: that joins the attempt that is open, is told
-// the outcome of the one that was accepted, or tries once more what was refused
-// or has failed. It can have done what both have signed, later than they thought
-// but only once, and use up attempts; it can change no word and nobody's parent.
-// Both keep a request to themselves until they mean it to be decided, and who
-// thinks better of it revokes a key.
+// A request has neither time nor nonce (its form is the reference's), so
+// anybody who saw its bytes can send them again. That joins an open attempt,
+// returns the outcome of an accepted one, or begins another attempt after a
+// refusal or failure. A repeated request can do what both parties signed,
+// possibly later than they intended but only once, and can use up attempts; it
+// cannot change the text or the parent. Parties should keep a request to
+// themselves until it is to be decided, and revoke a key to withdraw.
 //
 // A child begins at most 32 attempts in 24 hours, and all children of a parent
-// together 96: more are answered 429 too_many, and nothing is kept of them.
+// together 96. Further attempts get 429 too_many, and nothing is stored.
 func Graduations(c GraduationsConfig) http.Handler {
 	d := &gateAPI{c, caller{url: c.URL, routed: c.TrustedHost, revoked: c.Revoked, now: c.Now}}
 	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(map[string]httpapi.Methods{
@@ -56,9 +55,9 @@ type gateAPI struct {
 	caller caller
 }
 
-// submit begins an attempt, or joins the one that it is. 200 says that the child
-// has graduated, 202 everything else: whoever follows the attempt reads its
-// state, which at a host of one process is decided at once.
+// submit begins an attempt or joins an existing one. 200 means that the child
+// has graduated, 202 anything else: the status tells the state, which a host of
+// a single process decides at once.
 func (d *gateAPI) submit(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -71,7 +70,7 @@ func (d *gateAPI) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return schema(err)
 	}
-	// Before anybody learns whether there is such a child.
+	// Before the answer reveals whether there is such a child.
 	if err := sub.Request.Verify(); err != nil {
 		return err
 	}
@@ -95,8 +94,8 @@ func (d *gateAPI) submit(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// unjudged leaves out with whom a child was compared: siblings are closed
-// children, too.
+// unjudged removes the vacants that a child was compared with: siblings may be
+// closed children, too.
 func unjudged(v *graduation.View) {
 	v.Findings = nil
 	if v.Refusal != nil && v.Refusal.Kind == problem.Collusion.String() {

@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Log is the transparency log, as far as its handler asks: a translog.Log.
+// Log is the transparency log; *translog.Log implements it.
 type Log interface {
 	Latest(ctx context.Context) (translog.Published, error)
 	At(ctx context.Context, size uint64) (translog.Published, error)
@@ -32,8 +32,8 @@ type Log interface {
 //	GET  /v1/epoch/{n}, /v1/epoch_root/latest
 //	POST /v1/witness                     a cosigned checkpoint
 //
-// What is sealed never changes, so an answer that names its size is kept by
-// caches for good.
+// Sealed state never changes, so answers to requests that name a size are
+// cacheable without limit.
 func logRoutes(l Log) map[string]httpapi.Methods {
 	if l == nil {
 		return nil
@@ -52,11 +52,11 @@ func logRoutes(l Log) map[string]httpapi.Methods {
 
 type logAPI struct{ log Log }
 
-// forGood is what caches are told of an answer that never changes.
+// forGood is the Cache-Control of an answer that never changes.
 const forGood = "public, max-age=31536000, immutable"
 
-// checkpoint is a signed note, which is text. Cosignatures come later than the
-// checkpoint, so that not even one of a given size is kept for good.
+// checkpoint answers with a signed note, which is text. Cosignatures are added
+// later, so even the checkpoint of a given size is not cached for good.
 func (d logAPI) checkpoint(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	size := q.number("size", -1, 0, maxNumber)
@@ -132,7 +132,7 @@ func (d logAPI) epoch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return &problem.Error{Kind: problem.Schema, Field: "epoch", Want: "a number", Got: clip(r.PathValue("n"))}
 	}
-	if number == 0 { // which asks the log for the last one
+	if number == 0 { // 0 means the last one
 		return problem.New(problem.NotFound, "no epoch 0")
 	}
 	e, err := d.log.Epoch(r.Context(), number)
@@ -183,7 +183,8 @@ func readWitness(body []byte) (note string, err error) {
 	return note, schema(err)
 }
 
-// sealed sends what never changes, if what was asked for leaves nothing open.
+// sealed sends sealed state, cacheable for good if the request determined it
+// completely.
 func sealed(w http.ResponseWriter, r *http.Request, always bool, v any) error {
 	if !always {
 		return public(w, r, v)

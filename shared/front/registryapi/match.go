@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 )
 
-// matchOf is a registration as the routes show it.
+// matchOf is the JSON of a registration.
 func matchOf(g *registry.Registration, now time.Time) registryclient.HaloMatch {
 	m := registryclient.HaloMatch{
 		ID: g.ID, CardHash: g.CardHash.String(), CardBlob: hex.EncodeToString(g.Card),
@@ -21,7 +21,7 @@ func matchOf(g *registry.Registration, now time.Time) registryclient.HaloMatch {
 		Joined: g.Joined, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
 		Reputation: g.Reputation, BaseModel: g.BaseModel, Owner: g.Owner, Version: g.Version,
 	}
-	// One that cannot be read is for verify to name; it is shown without.
+	// An unreadable card is omitted; fsck reports it.
 	if c, err := card.Parse(g.Card); err == nil {
 		m.CardSig = hex.EncodeToString(c.Signature)
 	} else {
@@ -38,8 +38,8 @@ func matchOf(g *registry.Registration, now time.Time) registryclient.HaloMatch {
 	return m
 }
 
-// declared is a list as Python's json.dumps writes it, which is what the
-// reference keeps and shows: a string within the answer.
+// declared is a list in the form of Python's json.dumps, which the reference
+// stores and returns as a string in the answer.
 func declared(list []string) []byte {
 	b := []byte{'['}
 	for i, s := range list {

@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// publish takes what a vacant signed, as the reference's client sends it.
+// publish accepts a publication in the reference's form.
 func (d *api) publish(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -41,12 +41,13 @@ func (d *api) publish(w http.ResponseWriter, r *http.Request) error {
 	}
 	status := registry.StatusActive
 	if receipt.Replayed {
-		status = "" // it says what was true then, and the key may be revoked since
+		status = "" // the receipt's status was true then; the key may be revoked since
 	}
 	return answer(w, receiptOf(&receipt, status))
 }
 
-// revoke ends a key. The reference answers 501 here and has no shape for it.
+// revoke accepts a revocation. The reference answers 501 here and defines no
+// shape.
 func (d *api) revoke(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -69,16 +70,16 @@ func (d *api) revoke(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, receiptOf(&receipt, registry.StatusRevoked))
 }
 
-// receiptOf shows who was revoked without having been registered as NONE: a
-// member of the reference's shape is never empty.
+// receiptOf reports a revoked key that was never registered as NONE: no member
+// of the reference's shape may be empty.
 func receiptOf(r *registry.Receipt, status registry.Status) registryclient.Receipt {
 	return registryclient.Receipt{
 		ID: r.ID, Visibility: cmp.Or(r.Visibility, lifecycle.Hidden), Seq: r.Seq, CardHash: r.CardHash, Status: string(status), Replayed: r.Replayed,
 	}
 }
 
-// listing takes a listing that its vacant signed: {vacant_id, version, …,
-// signature}. The one of an operator comes through the control plane.
+// listing accepts a listing signed by its vacant: {vacant_id, version, …,
+// signature}. The operator's listing has an admin route.
 func (d *api) listing(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
@@ -100,15 +101,15 @@ func (d *api) listing(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	m := matchOf(&g, d.Now())
-	// Whoever sends a listing need not be who signed it: it is shown, signature
-	// and all, and the same sent again is taken.
+	// The sender of a listing need not be its signer, and a stored listing sent
+	// again is accepted: show it only to those who may see it.
 	if !g.ReadableBy(nil) {
 		m = registryclient.HaloMatch{ID: m.ID, Visibility: m.Visibility, Listing: m.Listing, Source: m.Source}
 	}
 	return answer(w, m)
 }
 
-// manifest takes a parent's edge, which both sides have signed.
+// manifest accepts a manifest signed by parent and child.
 func (d *api) manifest(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The pages of the reference, and the most that it gives.
+// Page sizes of the reference, default and maximum.
 const (
 	defaultEvents, maxEvents = 100, 500
 	defaultDepth, maxDepth   = 8, 32
@@ -36,9 +36,9 @@ func (d *api) card(w http.ResponseWriter, r *http.Request) error {
 	return show(w, r, who, matchOf(&g, d.Now()))
 }
 
-// eventLog shows a vacant's own events alone: the reference adds those whose
-// subject it is, and its command line then takes their numbers for its own
-// (PROTOCOL §19).
+// eventLog returns only events whose actor is the vacant. The reference adds
+// those whose subject it is, and its command line takes their numbers for the
+// vacant's (PROTOCOL §19).
 func (d *api) eventLog(w http.ResponseWriter, r *http.Request) error {
 	id, err := pathID(r)
 	if err != nil {
@@ -55,7 +55,7 @@ func (d *api) eventLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page := make([]registryclient.Event, len(events)) // [] and not null for nobody
+	page := make([]registryclient.Event, len(events)) // [] and not null for an empty page
 	for i := range events {
 		page[i] = eventOf(&events[i])
 	}
@@ -108,8 +108,8 @@ func (d *api) lineage(w http.ResponseWriter, r *http.Request) error {
 	return show(w, r, who, registryclient.Lineage{ID: id, Direction: direction, Chain: chain})
 }
 
-// revocations answers with a bare list, as the reference does. That is cut at
-// a length without a word; here a Link header leads on.
+// revocations answers with a bare list, like the reference. The reference
+// truncates a long list silently; here a Link header names the next page.
 func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	limit := q.number("limit", maxRevocations, 1, maxRevocations)
@@ -131,7 +131,7 @@ func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
 	return public(w, r, page)
 }
 
-// pathID is the vacant that a path names. What cannot be an id is nobody's.
+// pathID is the vacant in the path. An invalid id is NotFound.
 func pathID(r *http.Request) (identity.ID, error) {
 	id, err := identity.ParseID(r.PathValue("id"))
 	if err != nil {
@@ -140,11 +140,12 @@ func pathID(r *http.Request) (identity.ID, error) {
 	return id, nil
 }
 
-// maxNumber is the highest number of a query: what every reader of JSON holds.
+// maxNumber is the largest number in a query: the largest exact integer of
+// every JSON reader.
 const maxNumber = 1<<53 - 1
 
-// query reads the parameters of a URL; the first that is wrong is kept in err,
-// of kind Schema as in the reference.
+// query reads URL parameters. err is the first invalid one, of kind Schema like
+// the reference.
 type query struct {
 	values url.Values
 	err    error
@@ -173,13 +174,13 @@ func (q *query) fraction(name string) float64 {
 		return 0
 	}
 	f, err := strconv.ParseFloat(q.values.Get(name), 64)
-	if err != nil || !(f >= 0 && f <= 1) { // nor NaN
+	if err != nil || !(f >= 0 && f <= 1) { // also excludes NaN
 		q.refuse(name, "a number from 0 to 1", q.values.Get(name))
 	}
 	return f
 }
 
-// word reads one of a few words.
+// word reads one of the given words.
 func (q *query) word(name, missing string, words ...string) string {
 	if !q.values.Has(name) {
 		return missing
@@ -194,7 +195,7 @@ func (q *query) word(name, missing string, words ...string) string {
 	return missing
 }
 
-// boolean reads what the reference's framework takes for one.
+// boolean reads the forms that the reference's framework accepts.
 func (q *query) boolean(name string) bool {
 	switch got := q.values.Get(name); got {
 	case "", "false", "False", "0", "no", "off":

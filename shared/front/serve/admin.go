@@ -16,20 +16,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// adminOverLoopback is where the admin socket listens on loopback with a token,
-// because a socket file has no owner there that keeps others out.
+// adminOverLoopback makes the admin socket listen on loopback with a token,
+// where a socket file cannot be restricted to its owner.
 const adminOverLoopback = runtime.GOOS == "windows"
 
-// AdminListener is an open admin socket: a listener that only the user of the
-// data directory gets through.
+// AdminListener is an open admin socket, accessible only to the user of the
+// data directory.
 type AdminListener struct {
 	net.Listener
-	token string // empty on a socket
+	token string // empty for a Unix socket
 	file  string // removed at Close
 }
 
-// ListenAdmin opens the admin socket of the host over dataDir. The caller
-// has locked the data file, and closes the handler before it gives the lock back:
+// ListenAdmin opens the admin socket of the host over dataDir. The caller must
+// hold the lock of the data file, and close the listener before it unlocks:
 // otherwise the next host's socket could be taken for a stale one.
 func ListenAdmin(dataDir string, rand io.Reader) (*AdminListener, error) {
 	return listenAdmin(dataDir, rand, adminOverLoopback)
@@ -53,12 +53,13 @@ func listenAdmin(dir string, rand io.Reader, loopback bool) (*AdminListener, err
 	return &AdminListener{Listener: l}, nil // the listener removes its own file
 }
 
-// Format shows where the handler is, whatever the verb: not its token.
+// Format prints only the address for every verb, never the token.
 func (d *AdminListener) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "admin socket at "+d.Addr().String())
 }
 
-// Close stops listening and removes what the handler left in the data directory.
+// Close stops listening and removes the listener's files from the data
+// directory.
 func (d *AdminListener) Close() error {
 	if d.file != "" {
 		os.Remove(d.file)
@@ -66,8 +67,8 @@ func (d *AdminListener) Close() error {
 	return d.Listener.Close()
 }
 
-// ErrNoHost means that no host is running over a data directory, so a command
-// may open the data file itself.
+// ErrNoHost means that no host runs over the data directory, so a command may
+// open the data file itself.
 var ErrNoHost = errors.New("no host is running over this data directory")
 
 // DialAdmin returns a client of the running host's admin socket and the base
@@ -90,7 +91,7 @@ func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return nil, "", problem.Wrap(problem.Unavailable, err, "the host over %s does not answer", dir)
 	case err != nil:
-		// Nobody listens: the file is what a killed host left.
+		// Nobody listens: the file is left over from a killed host.
 		return nil, "", ErrNoHost
 	}
 	c.Close()
@@ -104,7 +105,7 @@ func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
 	return adminClient(t), adminURL, nil
 }
 
-// adminURL is the base URL of the admin socket in every host of one machine.
+// adminURL is the base URL of the admin socket of every host.
 const adminURL = "http://" + admin.SocketHost
 
 func adminClient(t http.RoundTripper) *http.Client {
@@ -144,7 +145,7 @@ type bearer struct {
 	next  http.RoundTripper
 }
 
-// Format hides the token from who prints a client.
+// Format prints no token.
 func (bearer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "bearer") }
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// newGate makes the gate of a server that is put together but for its handlers.
+// newGate makes the gate of a server.
 func (h Config) newGate(server *Server) *graduation.Service {
 	return graduation.New(graduation.Config{
 		Store: h.Store, Vacants: server.Vacants, Registry: server.Registry, Now: h.Now, Rand: h.Rand,
@@ -22,8 +22,8 @@ func (h Config) newGate(server *Server) *graduation.Service {
 	})
 }
 
-// LogGateWarnings says in the log where the check for collusion was switched off. A
-// home calls it when it starts.
+// LogGateWarnings logs for whom the collusion check was switched off. A host
+// calls it when it starts.
 func (h *Server) LogGateWarnings(ctx context.Context, log *slog.Logger) {
 	said, err := h.Gate.Warnings(ctx)
 	for _, text := range said {
@@ -34,8 +34,8 @@ func (h *Server) LogGateWarnings(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// GateHandler is the public handler of the gate: nil is the server's own, which walks
-// an attempt to its end before it answers.
+// GateHandler is the public handler of the gate. nil means the server's own
+// gate, which completes an attempt before it answers.
 func (h *Server) GateHandler(gate graduation.Gate) http.Handler {
 	if gate == nil {
 		gate = h.Gate
@@ -45,19 +45,20 @@ func (h *Server) GateHandler(gate graduation.Gate) http.Handler {
 	})
 }
 
-// ChildrenHandler is where a parent asks for children by its own signature.
+// ChildrenHandler is the route where a parent requests children by its own
+// signature.
 func (h *Server) ChildrenHandler() http.Handler {
 	return admin.SignedChildren(admin.Config{Vacants: h.Vacants, Log: h.config.Log},
 		&spawning.Requests{Store: h.config.Store, Now: h.config.Now, Rand: h.config.Rand})
 }
 
-// report is what the admin socket tells of children.
+// report returns the children for the admin socket.
 func (h *Server) report(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
 	return delegation.Report(ctx, h.Vacants, h.config.Store, parent, cursor, n)
 }
 
-// requireOperatorKey is the admin socket of a host with an operator: by the operator's key
-// alone, but for parents, which ask for their children by their own.
+// requireOperatorKey admits holders of the operator's key to all routes, and
+// parents to the one where they request children by their own signature.
 func (h Config) requireOperatorKey(routes, children http.Handler) http.Handler {
 	operators := admin.RequireKey(h.Operator, routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -5,10 +5,9 @@ import (
 	"net/http"
 )
 
-// InProcess returns a client of h, and its base URL, for a command that has
-// opened the data file itself because no host runs: it takes the same handler as
-// through a socket. Answers stream: the reader of a body paces the handler,
-// and closing the body makes its writes fail.
+// InProcess returns a client of h and its base URL, for a command that opened
+// the data file itself because no host runs. Answers stream: reading the body
+// paces the handler, and closing it makes the handler's writes fail.
 func InProcess(h http.Handler) (*http.Client, string) {
 	return adminClient(direct{h}), adminURL
 }
@@ -26,7 +25,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	go func() {
 		defer func() {
-			// As net/http does for a server's handler: one request fails, not the process.
+			// Like net/http's server: one request fails, not the process.
 			if p := recover(); p != nil {
 				w.WriteHeader(http.StatusInternalServerError)
 				pipe.CloseWithError(io.ErrUnexpectedEOF)
@@ -74,5 +73,5 @@ func (w *piped) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// Flush is for handlers that stream: every write is out at once anyway.
+// Flush sends the header; every write is visible at once.
 func (w *piped) Flush() { w.WriteHeader(http.StatusOK) }

@@ -13,8 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// SealEvery seals a log every so often until ctx ends, if something is new.
-// What fails is logged and tried again; that another process seals is no fault.
+// SealEvery seals a log at intervals until ctx ends, if there are new events.
+// Failures are logged and tried again; a lease held by another process is not a
+// failure.
 func SealEvery(ctx context.Context, l *translog.Log, every time.Duration, log *slog.Logger) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

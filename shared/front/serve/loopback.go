@@ -15,16 +15,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// tokenName is the file that tells a client where the admin socket listens on
-// loopback, and the token that opens it: two lines. Its mode is 0600; on
-// Windows, where modes mean nothing, the directory lies in the user's profile.
+// tokenName is the file with the address and the token of the admin socket on
+// loopback, in two lines. Its mode is 0600; on Windows, which ignores modes,
+// the directory is in the user's profile.
 const tokenName = "control.token"
 
-// tokenSize in bytes: not to be guessed by whoever reaches the port.
+// tokenSize in bytes, too many to guess.
 const tokenSize = 32
 
-// listenLoopback opens the admin socket on a free loopback port. Everybody on
-// the machine reaches the port, so a request must carry the token.
+// listenLoopback opens the admin socket on a free loopback port. Every user of
+// the machine reaches the port, so requests must have the token.
 func listenLoopback(dir string, rand io.Reader) (l net.Listener, token string, err error) {
 	raw := make([]byte, tokenSize)
 	if _, err := io.ReadFull(rand, raw); err != nil {
@@ -42,8 +42,8 @@ func listenLoopback(dir string, rand io.Reader) (l net.Listener, token string, e
 	return l, token, nil
 }
 
-// writeToken replaces the file at once: CreateTemp makes it 0600, and a reader
-// sees the token of the last host or this one's, never half a token.
+// writeToken replaces the file atomically, with mode 0600: a reader sees the
+// token of the last host or of this one.
 func writeToken(path, text string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), tokenName+".*")
 	if err != nil {
@@ -62,7 +62,7 @@ func writeToken(path, text string) error {
 	return err
 }
 
-// readToken is the other side of writeToken.
+// readToken reads the file of writeToken.
 func readToken(dir string) (addr, token string, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, tokenName))
 	if err != nil {
@@ -73,9 +73,8 @@ func readToken(dir string) (addr, token string, err error) {
 	return addr, token, nil
 }
 
-// authorized lets requests with the bearer token through. The two are hashed
-// before they are compared, so that the time taken tells neither a common
-// prefix nor the length.
+// authorized admits requests with the bearer token. Both are hashed before they
+// are compared, so the duration reveals neither a common prefix nor the length.
 func authorized(token string, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte("Bearer " + token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -8,19 +8,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// ChangeNotifier is a store that notices commits which change what search shows. A
-// server over one finds at once what it has published itself, and need not wait
-// until it is time to look what others have done.
+// ChangeNotifier is a store that notices its own commits to the search feed, so
+// that a server finds its own publications at once instead of at the next poll.
 type ChangeNotifier struct {
 	store.Store
 	changed atomic.Bool
 }
 
-// NewChangeNotifier makes a Noticed over s.
+// NewChangeNotifier returns a ChangeNotifier over s.
 func NewChangeNotifier(s store.Store) *ChangeNotifier { return &ChangeNotifier{Store: s} }
 
-// Commit implements store.Store. Whatever the outcome, it may have been
-// applied: noticing too much costs one look.
+// Commit implements store.Store. After any outcome the commit may have been
+// applied; noticing too much costs one poll.
 func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) error {
 	err := n.Store.Commit(ctx, writes...)
 	for _, w := range writes {
@@ -31,8 +30,8 @@ func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) erro
 	return err
 }
 
-// refresher brings an index up to date: at once after a change that was
-// noticed, else when it is time.
+// refresher brings an index up to date: at once after a noticed change, else at
+// intervals.
 func refresher(s store.Store, atOnce, inTime func(context.Context) error) func(context.Context) error {
 	n, ok := s.(*ChangeNotifier)
 	if !ok {

@@ -10,23 +10,23 @@ import (
 )
 
 // OpenLog opens the transparency log of the server's registry. witnesses are
-// the verifier keys of those that may cosign without being registered here.
+// verifier keys of unregistered witnesses that may cosign.
 func (h *Server) OpenLog(witnesses []string) (*translog.Log, error) {
 	return translog.OfRegistry(translog.Config{
 		Store: h.config.Store, Identity: h.Vacants.Self, Witnesses: witnesses, Now: h.config.Now, Rand: h.config.Rand,
 	}, h.Registry)
 }
 
-// RegistryHandler is the public handler of the registry and of its log; a nil log
-// leaves that one's routes out.
+// RegistryHandler is the public handler of the registry and its log; a nil log
+// leaves out the log's routes.
 func (h *Server) RegistryHandler(log registryapi.Log) http.Handler {
 	return registryapi.Registry(registryapi.Config{
 		Registry: h.Registry, Vacants: h.Vacants, Log: log, URL: h.Vacants.Base, TrustedHost: h.config.TrustedHost, Now: h.config.Now, Logger: h.config.Log,
 	})
 }
 
-// OpenSearch makes the search of the server over an index, which it brings up to
-// date when it is asked. The index is the caller's to close.
+// OpenSearch makes the search of the server over an index, which queries bring
+// up to date. The caller closes the index.
 func (h *Server) OpenSearch(index search.Index) *Search {
 	l := live.New(index, h.Registry, h.config.Now)
 	s := search.New(search.Config{
@@ -36,8 +36,7 @@ func (h *Server) OpenSearch(index search.Index) *Search {
 	return &Search{Service: s, Live: l, server: h}
 }
 
-// Search is a server's search: what answers, and what keeps its index up to
-// date.
+// Search is a server's search service and the updater of its index.
 type Search struct {
 	*search.Service
 	Live *live.Live

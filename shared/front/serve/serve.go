@@ -26,9 +26,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of a host's HTTP servers. A client gets little time for what it
-// sends, so that slow ones hold connections and nothing else; the write limit
-// leaves room for the slowest call (call.DefaultWork and what follows it).
+// Limits of a host's HTTP servers. Clients get little time to send, so slow
+// ones hold only connections. The write limit covers the slowest call
+// (call.DefaultWork and what follows).
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 30 * time.Second
@@ -37,28 +37,28 @@ const (
 	maxHeader     = 16 << 10
 )
 
-// Handlers are the public handlers of a host. Message is needed; where another is nil
-// its routes are not there.
+// Handlers are the public handlers of a host. Message is required; a nil
+// handler's routes do not exist.
 type Handlers struct {
 	Message, Registry, Search http.Handler
 	Gate                      http.Handler // of graduations
-	// Children is where parents ask for children by their own signatures: the one
-	// route of the admin socket that is here too.
+	// Children is the route where parents request children by their own
+	// signatures: the only admin route that is public.
 	Children http.Handler
 }
 
-// Public is the handler of the public listener of a host with calls alone.
+// Public is the public handler of a host that serves calls only.
 func Public(message http.Handler) http.Handler { return Handlers{Message: message}.Public() }
 
-// Public is the handler of the public listener. What begins like a control
-// route is not found there, whatever message would make of its ending.
+// Public is the handler of the public listener. Admin paths are not found
+// there, whatever their suffix.
 func (d Handlers) Public() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.route(r.URL.Path).ServeHTTP(w, r)
 	})
 }
 
-// route returns the handler of a path. Endings of signed calls come before the
+// route returns the handler of a path. Suffixes of signed calls come before the
 // registry's routes, because callers append them to any base URL.
 func (d Handlers) route(path string) http.Handler {
 	switch {
@@ -81,12 +81,12 @@ func (d Handlers) route(path string) http.Handler {
 	return d.Message
 }
 
-// adminRoute reports whether path is the operator's, whatever follows the prefix.
+// adminRoute reports whether path has the operator's prefix.
 func adminRoute(path string) bool {
 	return path+"/" == admin.Prefix || strings.HasPrefix(path, admin.Prefix)
 }
 
-// AdminHandler is the handler of an open admin socket over the account routes.
+// AdminHandler is the handler of an admin socket over the admin routes.
 func AdminHandler(d *AdminListener, routes http.Handler) http.Handler {
 	if d.token == "" {
 		return routes
@@ -94,18 +94,18 @@ func AdminHandler(d *AdminListener, routes http.Handler) http.Handler {
 	return authorized(d.token, routes)
 }
 
-// Endpoint is a listener and what it serves.
+// Endpoint is a listener and its handler.
 type Endpoint struct {
 	Listener net.Listener
 	Handler  http.Handler
-	// Streams lets answers take as long as they need, for the admin socket.
+	// Streams removes the write limit, for the admin socket.
 	Streams bool
 }
 
-// Run serves handlers until ctx ends or one of them fails, then gives what is
-// under way the grace and closes. Connections that are still open after it are
-// cut: an accepted call loses its answer on the way, not its row. The error is
-// nil after an orderly end.
+// Run serves endpoints until ctx ends or one of them fails, then gives running
+// requests the grace period and closes. Connections still open after it are
+// cut: an accepted call's answer is stored but not delivered. The error is nil
+// after an orderly end.
 func Run(ctx context.Context, log *slog.Logger, grace time.Duration, handlers ...Endpoint) error {
 	g, failed := errgroup.WithContext(ctx)
 	for _, d := range handlers {

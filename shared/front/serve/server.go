@@ -36,8 +36,8 @@ type Config struct {
 	AllowLoopback bool
 	// Substrates are offered besides echo and http.
 	Substrates substrate.Kinds
-	// URL is the base URL, as callers reach the host; "" reads the one that PUT
-	// /v1/admin/host keeps in the store.
+	// URL is the base URL, as callers reach the host; "" means the URL that PUT
+	// /v1/admin/host stores.
 	URL string
 	// Identity returns the host's own identity if a key service keeps it; nil: a
 	// software identity, sealed in the store.
@@ -45,8 +45,8 @@ type Config struct {
 	// Operator checks the operator's key in requests to Admin, under any Host.
 	// nil: the listener of Admin admits only the operator.
 	Operator  admin.Checker
-	Stage     string        // told at GET /v1/admin/host; "" outside a stage
-	Version   string        // of Vacancy, told there too
+	Stage     string        // reported by GET /v1/admin/host; "" outside a stage
+	Version   string        // of Vacancy, reported there too
 	Retention time.Duration // of texts; textkeys.MinRetention if 0
 	Log       *slog.Logger
 	Now       func() time.Time
@@ -57,11 +57,11 @@ type Config struct {
 	// before the vacant is listed. nil: vacants that run elsewhere are not
 	// listed here.
 	Probe func(ctx context.Context, endpoint string) error
-	// TrustedHost: requests come from a router that found this host by their Host; else
-	// their Host is what the sender wrote.
+	// TrustedHost: a router chose this host by the request's Host, so it is
+	// this host's; otherwise the sender chose it freely.
 	TrustedHost bool
-	// SealsLog lets the admin socket seal the registry's log; without it that is for
-	// a process that has the host's identity and little else.
+	// SealsLog lets the admin socket seal the registry's log. On AWS only the
+	// checkpointer has the host's identity.
 	SealsLog bool
 }
 
@@ -76,7 +76,7 @@ type Server struct {
 	Registry *registry.Registry
 	Gate     *graduation.Service
 	Message  http.Handler // for Public
-	Admin    http.Handler // for Control or InProcess; with an Operator for anybody
+	Admin    http.Handler // for AdminHandler or InProcess; with an Operator for any listener
 
 	config Config
 }
@@ -144,8 +144,8 @@ func (h *Server) Maintain(ctx context.Context) (days int, err error) {
 	return h.Texts.Sweep(ctx)
 }
 
-// MaintainEvery runs Upkeep at once and then every so often, until ctx ends. What fails
-// is logged and tried again.
+// MaintainEvery runs Maintain at once and then at intervals, until ctx ends.
+// Failures are logged and tried again.
 func (h *Server) MaintainEvery(ctx context.Context, every time.Duration, log *slog.Logger) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

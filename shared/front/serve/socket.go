@@ -13,14 +13,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// socketName is the admin socket's file in the data directory.
+// socketName is the admin socket's file name in the data directory.
 const socketName = "control.sock"
 
-// maxSocketPath is what the address of a Unix socket holds on every system
-// (macOS: 104 bytes, the last one 0).
+// maxSocketPath is the longest address of a Unix socket on every system (macOS:
+// 104 bytes with a final 0).
 const maxSocketPath = 103
 
-// dialTime bounds the question whether anybody listens.
+// dialTime bounds the check whether a host listens.
 const dialTime = 2 * time.Second
 
 // EnsurePrivate creates the data directory with mode 0700, or refuses a
@@ -40,9 +40,9 @@ func EnsurePrivate(dir string) error {
 	return nil
 }
 
-// listenSocket opens the admin socket on a Unix socket in dir. Two hosts over
-// one data file do not exist (the file is locked before), so a socket that
-// refuses connections is what a killed host left behind.
+// listenSocket opens the admin socket in dir. The data file is locked, so no
+// other host runs, and a socket that refuses connections is left over from a
+// killed host.
 func listenSocket(dir string) (net.Listener, error) {
 	path := filepath.Join(dir, socketName)
 	if len(path) > maxSocketPath {
@@ -64,7 +64,7 @@ func listenSocket(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be made", path)
 	}
-	// Between these two lines the directory's mode keeps others out.
+	// Until the mode is set, the directory's mode keeps others out.
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
 		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be made private", path)
@@ -72,8 +72,7 @@ func listenSocket(dir string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeSocket removes what a dead host left, and nothing else that happens to
-// bear the name.
+// removeSocket removes a stale socket, and no other kind of file.
 func removeSocket(path string) error {
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode().Type() != fs.ModeSocket {
