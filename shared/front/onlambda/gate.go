@@ -17,15 +17,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// Step runs a step of the gate whenever the state machine asks for it, for ever.
-// It is given the state of an attempt, and gives the one after.
+// Step runs a step of the gate for each invocation by the state machine: it
+// receives the state of an attempt and returns the next. It does not return.
 func Step(f Function, name gate.StepName) {
 	env, _ := begin(f, os.Stdout)
 	lambda.Start((&step{name: name, task: env.Server.Gate.Task, log: env.Log}).invoke)
 }
 
-// step is a task of the state machine. What it refuses, and what it breaks on,
-// is an error by the name that the machine catches it under.
+// step is a task of the state machine. Refusals and faults are errors with the
+// name under which the machine catches them.
 type step struct {
 	name    gate.StepName
 	task    func(context.Context, gate.StepName, graduation.State) (graduation.State, error)
@@ -48,8 +48,7 @@ func (s *step) invoke(ctx context.Context, state graduation.State) (next graduat
 	return s.task(ctx, s.name, state)
 }
 
-// stepped writes the line of a step: a refusal is what it is there for, anything
-// else a fault.
+// stepped logs a step. A refusal is the step's job; anything else is a fault.
 func stepped(ctx context.Context, log *slog.Logger, id graduation.ID, name gate.StepName, err error) {
 	attrs := []slog.Attr{slog.String("graduation", id.String()), slog.String("step", string(name))}
 	verdict, level := "ok", slog.LevelInfo
@@ -68,14 +67,14 @@ func panicked(cause any) error {
 	return problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), "")
 }
 
-// Recorder writes down how attempts ended that did not pass, whenever the state
-// machine asks for it, for ever.
+// Recorder records failed and refused attempts for each invocation by the state
+// machine. It does not return.
 func Recorder() {
 	Run(Record, func(h *Env) Work { return recorder(h.Server.Gate) })
 }
 
-// caught is what the machine hands over: the state that the step was given, and
-// the error that it ended in.
+// caught is the state machine's input: the state that the step got, and its
+// error.
 type caught struct {
 	State graduation.State `json:"state"`
 	Error struct {

@@ -27,31 +27,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Serve runs a handler behind a Function URL, for ever.
+// Serve serves a handler behind a Function URL. It does not return.
 func Serve(f Function, handler func(*Env) http.Handler) {
 	env, _ := begin(f, os.Stdout)
 	lambda.Start(newFront(env, handler(env), wall).invoke)
 }
 
-// front answers the requests of a Function URL.
+// front answers requests of a Function URL.
 type front struct {
 	proxy   *httpadapter.HandlerAdapterV2
 	log     *slog.Logger
-	after   func() // each request
+	after   func() // runs after each request
 	started starts
 }
 
 func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 	f := &front{log: env.Log, after: func() {}}
 	if env.Server != nil {
-		f.after = env.Server.Vacants.Sweep // nothing runs between requests that could
+		f.after = env.Server.Vacants.Sweep // nothing else runs between requests
 	}
 	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, Now: now}
 	f.proxy = httpadapter.NewV2(answered(edge.Guard(env.Secrets, edge.Limit(limits, handler))))
 	return f
 }
 
-// answered makes an answer of silence, as net/http does; the proxy knows none.
+// answered sends the header if the handler wrote nothing, like net/http; the
+// proxy does not.
 func answered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := &statusWriter{ResponseWriter: w}
@@ -62,7 +63,7 @@ func answered(next http.Handler) http.Handler {
 	})
 }
 
-// statusWriter keeps the first status, as net/http does.
+// statusWriter keeps the first status, like net/http.
 type statusWriter struct {
 	http.ResponseWriter
 	written bool
@@ -80,10 +81,10 @@ func (s *statusWriter) Write(b []byte) (int, error) {
 	return s.ResponseWriter.Write(b)
 }
 
-// starts tells the first invocation of a process from the others.
+// starts detects the first invocation of a process.
 type starts struct{ warm atomic.Bool }
 
-// usage begins the usage of an invocation.
+// usage starts recording an invocation's usage.
 func (s *starts) usage(ctx context.Context) (context.Context, *obs.Usage) {
 	c := obs.Call{Cold: !s.warm.Swap(true), Now: wall}
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
@@ -100,8 +101,8 @@ type (
 	response = events.APIGatewayV2HTTPResponse
 )
 
-// invoke answers one event. There is no error: Lambda would make a 502 of it,
-// and of a panic the end of the process.
+// invoke answers one event. It returns no error, because Lambda would answer
+// 502, and a panic would end the process.
 func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer response, _ error) {
 	ctx, usage := f.started.usage(ctx)
 	var in request
@@ -127,8 +128,8 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 	return answer, nil
 }
 
-// sound refuses what no HTTP request can be made of, before the proxy does: it
-// would print the path as it came.
+// sound refuses a malformed request before the proxy does, because the proxy
+// would log the path unescaped.
 func sound(in *request) error {
 	path := in.RawPath
 	if path == "" {
@@ -152,7 +153,7 @@ func sound(in *request) error {
 	return nil
 }
 
-// refusal is what httpapi.Fail writes, for where no handler runs.
+// refusal is the answer of httpapi.Fail, where no handler runs.
 func refusal(err error) response {
 	w := &plain{header: http.Header{}}
 	httpapi.Fail(w, err)
@@ -176,8 +177,8 @@ func (p *plain) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// line writes the line of a request that no handler told of: it was refused
-// before, or only looked.
+// line logs a request that no handler logged: it was refused earlier, or
+// changed nothing.
 func (f *front) line(ctx context.Context, in *request, status int, cause error) {
 	verdict, level := "ok", slog.LevelInfo
 	attrs := []slog.Attr{slog.String("method", clip(in.RequestContext.HTTP.Method)), slog.String("path", clip(in.RawPath))}
@@ -193,8 +194,8 @@ func (f *front) line(ctx context.Context, in *request, status int, cause error) 
 	f.log.LogAttrs(context.WithoutCancel(ctx), level, "request", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
 }
 
-// clip bounds what a stranger writes into the log, as long as it is there: JSON
-// makes six bytes of a control character, and a line is paid for by the byte.
+// clip shortens a stranger's text for the log: a control character takes six
+// bytes in JSON, and lines are paid for by the byte.
 func clip(s string) string {
 	const most, escaped = 100, 6
 	room := most

@@ -15,18 +15,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Work is what a function does with an event when nobody waits for it. It says
-// for the log what came of it.
+// Work handles an event that nobody waits for. It returns attributes for the
+// log.
 type Work func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error)
 
-// Run does the work of f whenever it is invoked, for ever.
+// Run runs work for each invocation of f. It does not return.
 func Run(f Function, work func(*Env) Work) {
 	env, _ := begin(f, os.Stdout)
 	lambda.Start((&job{log: env.Log, work: work(env)}).invoke)
 }
 
-// Sweep runs the host's upkeep whenever it is invoked, for ever. The event says
-// nothing that matters.
+// Sweep runs the host's maintenance for each invocation. It ignores the event
+// and does not return.
 func Sweep() {
 	Run(Sweeper, func(env *Env) Work {
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
@@ -36,7 +36,7 @@ func Sweep() {
 	})
 }
 
-// Watch tells of rows that were changed or removed, for ever.
+// Watch reports changed and removed rows. It does not return.
 func Watch() {
 	env, lines := begin(Tamper, os.Stdout)
 	watcher := tamper.New(lines, wall)
@@ -46,7 +46,7 @@ func Watch() {
 	}}).invoke)
 }
 
-// job is work that nobody waits for. Its error makes Lambda try again.
+// job is work that nobody waits for. An error makes Lambda try again.
 type job struct {
 	log     *slog.Logger
 	work    Work
@@ -65,7 +65,7 @@ func (j *job) invoke(ctx context.Context, event json.RawMessage) (err error) {
 			p := problem.Of(err)
 			verdict, level = p.Kind.String(), slog.LevelError
 			attrs = append(attrs, slog.String("cause", p.Error()))
-			err = problem.New(p.Kind, "%s", p.Text()) // Lambda keeps it beside the event: no cause in it
+			err = problem.New(p.Kind, "%s", p.Text()) // Lambda stores the error with the event, so it must not contain the cause
 		}
 		j.log.LogAttrs(context.WithoutCancel(ctx), level, "done", append(attrs, slog.String(obs.Verdict, verdict))...)
 	}()

@@ -41,9 +41,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Env is what a function's handler is made of: the parts that its settings
-// name, and the server over them. A function without tables has a Log alone, one
-// of the search index no server.
+// Env is what a function's handler is built from: the parts that its settings
+// name, and the server. A function without tables has only a Log, one of the
+// search index no server.
 type Env struct {
 	Settings
 	*serve.Server
@@ -54,7 +54,8 @@ type Env struct {
 	Log      *slog.Logger
 }
 
-// open makes the Home of f and warms it. It fails for wrong settings only.
+// open makes the Env of f and opens its connections. It fails only for wrong
+// settings.
 func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Env, error) {
 	h := &Env{Settings: s, Log: log}
 	if s.Tables == (dynamo.Tables{}) {
@@ -88,21 +89,21 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Env, 
 	if h.Server, err = env.Open(); err != nil {
 		return nil, err
 	}
-	if f != Sweeper && f != Checkpointer && !f.step() { // nobody waits for them
+	if f != Sweeper && f != Checkpointer && !f.step() { // nobody waits for these
 		h.warm(ctx)
 	}
 	return h, nil
 }
 
-// warmTime bounds what a start waits for its connections: longer than
-// DynamoDB ever takes, and short of what Lambda allows a start.
+// warmTime bounds how long a start waits for connections: longer than DynamoDB
+// takes, shorter than Lambda's limit for a start.
 const warmTime = 2 * time.Second
 
-// somewhere is the key of a document that every role may read, and that is not
-// there: of the registry, which all handlers look into.
+// somewhere is the key of an absent document in the registry, which every role
+// may read.
 var somewhere = store.Key{Partition: "reg#", Sort: "warm"}
 
-// warm opens connections to the tables, and tells what is wrong with them.
+// warm opens connections to the tables and logs what is wrong with them.
 func (h *Env) warm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
 	defer cancel()

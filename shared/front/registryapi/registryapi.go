@@ -19,21 +19,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
-// Config is what the registry's handler needs.
+// Config configures the registry's handler.
 type Config struct {
 	Registry *registry.Registry
 	// Vacants stores revocations and manifests, which also change the records of
 	// hosted vacants.
 	Vacants *vacants.Directory
-	// Log is the transparency log of the registry's events; nil: its routes are
-	// not there.
+	// Log is the transparency log of the registry's events; nil: no log routes.
 	Log Log
-	// URL is the host's base URL, for which callers may sign their proofs; nil:
-	// none.
+	// URL returns the host's base URL, for which callers may sign their proofs;
+	// nil: none.
 	URL func(context.Context) (string, error)
-	// TrustedHost: whoever handed the request over has found this host by its Host, so
-	// that callers may sign for that too. Where it is false, the Host is what the
-	// sender wrote, and nothing but a loopback address is taken.
+	// TrustedHost: a router chose this host by the request's Host, so callers
+	// may sign for that Host too. Otherwise the sender chose the Host freely,
+	// and only a loopback address is accepted.
 	TrustedHost bool
 	Now         func() time.Time
 	Logger      *slog.Logger

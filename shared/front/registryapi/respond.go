@@ -9,13 +9,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// answer sends what is not for keeping: the answer to a change, or what only
-// its reader may see.
+// answer sends an answer that is not cacheable: to a change, or for one reader
+// only.
 func answer(w http.ResponseWriter, v any) error { return httpapi.Answer(w, http.StatusOK, v) }
 
-// public sends what everybody gets alike. Caches may keep it, and ask each time
-// whether it still holds: a vacant that was unpublished or revoked must be
-// gone, or shown as it is, from the next request on.
+// public sends an answer that is the same for everybody. Caches may store it
+// and must revalidate it each time, so that a vacant that was unpublished or
+// revoked changes from the next request on.
 func public(w http.ResponseWriter, r *http.Request, v any) error {
 	b, err := httpapi.Encode(v)
 	if err != nil {
@@ -25,12 +25,12 @@ func public(w http.ResponseWriter, r *http.Request, v any) error {
 	return nil
 }
 
-// revalidated sends bytes that caches keep and ask about each time.
+// revalidated sends bytes that caches store and revalidate each time.
 func revalidated(w http.ResponseWriter, r *http.Request, b []byte) {
 	etag := `"` + identity.Sum(b).String()[:32] + `"`
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Cache-Control", "public, no-cache")
-	// In Lambda a list comes as several values.
+	// In Lambda a header list comes as several values.
 	if matches(strings.Join(r.Header.Values("If-None-Match"), ","), etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return

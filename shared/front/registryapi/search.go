@@ -12,12 +12,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// Finder answers searches; search.Service is one. Safe for concurrent use.
+// Finder answers searches; *search.Service implements it. Safe for concurrent
+// use.
 type Finder interface {
 	Find(ctx context.Context, r search.Request) (search.Page, error)
 }
 
-// SearchConfig is what the search handler needs.
+// SearchConfig configures the search handler.
 type SearchConfig struct {
 	Finder Finder
 	Now    func() time.Time
@@ -30,9 +31,9 @@ type SearchConfig struct {
 //	GET  /v1/search_capability?q=&limit=&include_local=
 //	POST /v1/query_capability?capability=&family=&limit=
 //
-// The first is ours: words, filters by what a listing says, and a cursor. The
+// The first is an extension: words, filters by the listing, and a cursor. The
 // others are the reference's: one substring of the declared capabilities, the
-// claimed family, by score, no second page.
+// claimed family, by score, without further pages.
 func Search(c SearchConfig) http.Handler {
 	s := &searchAPI{c}
 	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(map[string]httpapi.Methods{
@@ -68,7 +69,7 @@ func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	matches := s.shown(page.Matches, true)
 	if fit := fitting(matches); fit < len(matches) {
-		// The cursor has to lead on from the last that is shown.
+		// The cursor must continue after the last match shown.
 		req.Limit = fit
 		if page, err = s.Finder.Find(r.Context(), req); err != nil {
 			return err
@@ -78,10 +79,10 @@ func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
 	return public(w, r, registryclient.Page{Matches: matches, Next: page.Next})
 }
 
-// searchCapability answers as the reference's SDK expects, which asks for a
-// route that its own registry does not have (PROTOCOL §23 C2): a bare list, the
-// card in a member of another name. include_local is read and means nothing, as
-// in the reference: nobody gets to see who hides.
+// searchCapability answers in the form that the reference's SDK expects of a
+// route that its own registry lacks (PROTOCOL §23 C2): a bare list, with the
+// card in another member. include_local is parsed and ignored, like in the
+// reference: nobody sees hidden vacants.
 func (s *searchAPI) searchCapability(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	q.boolean("include_local")
@@ -130,12 +131,12 @@ func (s *searchAPI) shown(found []search.Match, ranked bool) []registryclient.Ha
 	return matches
 }
 
-// maxPage bounds what the cards and listings of one answer take, in bytes: a
-// hundred cards may be 6 MB in hexadecimal, which neither Lambda nor a careful
-// client takes. Of cards of an ordinary size a hundred fit.
+// maxPage bounds the cards and listings of one answer in bytes: a hundred cards
+// may take 6 MB in hexadecimal, which neither Lambda nor a careful client
+// accepts. A hundred cards of ordinary size fit.
 const maxPage = 1 << 20
 
-// fitting is how many of matches one answer holds, one at least.
+// fitting is the number of matches that fit one answer, at least one.
 func fitting(matches []registryclient.HaloMatch) int {
 	size := 0
 	for i := range matches {

@@ -1,4 +1,4 @@
-// Package substrate is the port to what thinks for a vacant: an echo, an HTTP
+// Package substrate is the port to what answers for a vacant: an echo, an HTTP
 // endpoint, later a model. Each adapter is a package below this one.
 //
 // The invariant: a substrate sees the caller's text and both ids, never an
@@ -17,15 +17,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// MaxText bounds an answer's text in bytes: what still fits into one row of
-// every host (shared/README §3).
+// MaxText bounds an answer's text in bytes, so that it fits into one row of
+// every store (shared/README §3).
 const MaxText = 300 << 10
 
 // Question is one call as a substrate sees it.
 type Question struct {
 	Text      string // the message's texts, joined by one space
 	Caller    identity.ID
-	Vacant    identity.ID // who is asked
+	Vacant    identity.ID // the vacant that is asked
 	ContextID *string     // the caller's thread; nil if it named none
 }
 
@@ -49,15 +49,15 @@ func Behaviour(s Substrate) call.Behaviour {
 	}
 }
 
-// Spec names a substrate: a kind, and what the kind wants to know. Its text
-// form, kept in a vacant's record, is KIND or KIND:ARGUMENT.
+// Spec names a substrate by kind and argument. Its text form, stored in a
+// vacant's record, is KIND or KIND:ARGUMENT.
 type Spec struct{ Kind, Argument string }
 
-// KindHTTP is the kind that a bare URL means.
+// KindHTTP is the kind of a bare URL.
 const KindHTTP = "http"
 
-// Parse reads a Spec: echo, http:https://example.com/answer, and as a
-// convenience https://example.com/answer alone.
+// Parse parses a Spec: echo, http:https://example.com/answer, or as a shorthand
+// https://example.com/answer.
 func Parse(s string) (Spec, error) {
 	const want = "KIND or KIND:ARGUMENT, such as echo or http:https://example.com/answer"
 	if strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") {
@@ -78,11 +78,11 @@ func (s Spec) String() string {
 	return s.Kind + ":" + s.Argument
 }
 
-// Kinds are the substrates that a host offers: what makes each of its argument.
+// Kinds maps the substrate kinds that a host offers to their constructors.
 type Kinds map[string]func(argument string) (Substrate, error)
 
-// Open makes the substrate of s; a problem of kind Malformed names what is
-// wrong with it.
+// Open makes the substrate of s; a problem of kind Malformed says what is wrong
+// with it.
 func (k Kinds) Open(s Spec) (Substrate, error) {
 	make, ok := k[s.Kind]
 	if !ok {

@@ -9,15 +9,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/collusion"
 )
 
-// Detector makes findings of evidence. It must not keep the evidence, and be
-// safe for concurrent use.
+// Detector makes findings of evidence. It must not keep the evidence, and must
+// be safe for concurrent use.
 type Detector interface {
-	// Detect fails with a problem of kind Damaged for evidence that is none,
-	// like a number that is not one.
+	// Detect fails with a problem of kind Damaged for invalid evidence, such as
+	// NaN.
 	Detect(Evidence, Policy) (Findings, error)
 }
 
-// DetectorOf is the detector that p names.
+// DetectorOf returns p's detector.
 func DetectorOf(p Policy) (Detector, error) {
 	switch p.Detector {
 	case ByObservation:
@@ -28,19 +28,19 @@ func DetectorOf(p Policy) (Detector, error) {
 	return nil, problem.Invalid("detector", "observed or zeros", fmt.Sprintf("%.20q", p.Detector))
 }
 
-// Zeros is a detector that finds nothing, whatever there is, like the one the
-// reference has by default. A host with it has no third check.
+// Zeros is a detector without findings, the reference's default. A host with it
+// has no third check.
 type Zeros struct{}
 
-// Detect finds nothing.
+// Detect returns no findings.
 func (Zeros) Detect(e Evidence, p Policy) (Findings, error) {
 	return Given(p, e.Parent, 0, 0, 0), nil
 }
 
-// Observed is the detector that weighs what the host has observed.
+// Observed is the detector that compares the host's observations.
 type Observed struct{}
 
-// Detect weighs each pair by the policy's mode.
+// Detect judges each pair by the policy's mode.
 func (Observed) Detect(e Evidence, p Policy) (Findings, error) {
 	f := Findings{Policy: p}
 	for _, pair := range e.Pairs {
@@ -71,7 +71,7 @@ func weigh(p *Pair, m Mode) (Finding, error) {
 	}
 	signals := []Signal{p.declared(m), p.ancestor(m), activity, p.substrate(m), style}
 	if m == Reference {
-		// There the same vectors are its second layer of same_controller.
+		// There the same vectors are the second layer of same_controller.
 		behaviour := style
 		behaviour.Name = Behaviour
 		signals = append(signals, behaviour)
@@ -79,7 +79,7 @@ func weigh(p *Pair, m Mode) (Finding, error) {
 	return Finding{With: p.With, Role: p.Role, Signals: signals}, nil
 }
 
-// declared compares whom the two are hosted for and whom their listings name.
+// declared compares tenants and the owners in listings.
 func (p *Pair) declared(m Mode) Signal {
 	s := Signal{Name: Declared, State: SignalObserved, Blocks: m != Default}
 	tenants, owners := p.A.Tenant != "" && p.B.Tenant != "", p.A.Owner != "" && p.B.Owner != ""
@@ -97,7 +97,7 @@ func (p *Pair) declared(m Mode) Signal {
 }
 
 // ancestor is recorded and never refuses by default: the edge that graduation
-// lets go of is not evidence, and siblings have one parent by definition.
+// ends is not evidence, and siblings share a parent by definition.
 func (p *Pair) ancestor(m Mode) Signal {
 	s := Signal{Name: Ancestor, State: SignalObserved, Blocks: m == Reference}
 	switch {
@@ -134,9 +134,9 @@ func (p *Pair) activity(m Mode) (Signal, error) {
 	return s, nil
 }
 
-// substrate compares what the two are served by: a family in common is the same,
-// however many others there are. That a child runs on what its parent runs on
-// refuses; that siblings share it does so in strict mode.
+// substrate compares the families of the substrates: one common family is a
+// match, however many others there are. A child on its parent's substrate is
+// refused; siblings on one substrate only in strict mode.
 func (p *Pair) substrate(m Mode) Signal {
 	s := Signal{Name: Substrate, State: SignalObserved, Blocks: p.Role == Parent || m == Strict}
 	a, b := p.A.known(), p.B.known()
@@ -150,13 +150,13 @@ func (p *Pair) substrate(m Mode) Signal {
 	return s
 }
 
-// known are the families of o that are evidence: a composite speaks with its
+// known returns the families that are evidence: a composite answers in its
 // children's words.
 func (o *Observation) known() []string {
 	return slices.DeleteFunc(slices.Clone(o.Families), func(f string) bool { return f == "" || f == "unknown" || f == "composite" })
 }
 
-// shortened names one family of some, so that findings stay small.
+// shortened names one of several families, so that findings stay small.
 func shortened(families []string) string {
 	if n := len(families) - 1; n > 0 {
 		return fmt.Sprintf("%s and %d more", families[0], n)
@@ -197,8 +197,8 @@ func rounded(v []float64) []float64 {
 	return out
 }
 
-// missing is s without evidence, for the reason that the host gave, or else
-// for the one that shows.
+// missing is s without evidence, with the host's reason or else the apparent
+// one.
 func (p *Pair) missing(s Signal, why string) Signal {
 	s.State, s.Strength, s.Why = SignalMissing, 0, why
 	for _, o := range []Observation{p.A, p.B} {

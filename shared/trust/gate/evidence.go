@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Role is what the other of a pair is to the child.
+// Role is the relation of a compared vacant to the child.
 type Role string
 
 // The roles.
@@ -19,43 +19,44 @@ const (
 	Sibling Role = "sibling"
 )
 
-// MinResponses is how many responses of each a comparison of style asks for.
+// MinResponses is how many responses of each vacant a comparison of style
+// needs.
 const MinResponses = 50
 
-// Buckets is how many hours of activity a comparison asks for: seven days.
+// Buckets is how many hours of activity a comparison needs: seven days.
 const Buckets = 7 * 24
 
-// Observation is what a host itself has seen of a vacant. What it has not seen
-// is empty or nil, and Why says, by the name of the signal, for what reason. With
-// families Why says that there are others, which are not known.
+// Observation is what a host itself has seen of a vacant. Missing parts are
+// empty or nil, and Why has the reason by the signal's name. For families, Why
+// means that there are unknown others.
 type Observation struct {
 	ID            identity.ID
-	Closed        bool            // a closed child, whom nobody outside its tree calls
-	Tenant, Owner string          // whom it is hosted for; whom its signed listing names
-	Families      []string        // what serves it, each once; "unknown" and "composite" are missing
-	Activity      []float64       // Buckets hourly counts of calls from outside the tree
-	Responses     int             // how many Style is made of
+	Closed        bool            // a closed child, which nobody outside its tree calls
+	Tenant, Owner string          // for whom it is hosted; owner in its signed listing
+	Families      []string        // of its substrates, distinct; "unknown" and "composite" are missing evidence
+	Activity      []float64       // hourly counts of calls from outside the tree, Buckets in all
+	Responses     int             // number of responses that Style is made of
 	Style         []float64       // collusion.Vec16, not centred
-	Why           map[Name]string // of what is missing
+	Why           map[Name]string // reasons for missing parts
 }
 
-// Pair is a child beside one other.
+// Pair is a child and a vacant compared with it.
 type Pair struct {
 	With identity.ID
 	Role Role
-	A, B Observation // the child, the other
-	// Ancestor says that their lineages meet elsewhere than in the edge between
-	// parent and child.
+	A, B Observation // of the child and of the other
+	// Ancestor means that their lineages meet elsewhere than in the edge
+	// between parent and child.
 	Ancestor bool
 }
 
-// Evidence is all that a detector gets.
+// Evidence is a detector's input.
 type Evidence struct {
 	Child, Parent identity.ID
 	Pairs         []Pair
 }
 
-// Name is the name of a signal.
+// Name names a signal.
 type Name string
 
 // The signals. Declared, Ancestor, Activity and Behaviour are layers of
@@ -69,17 +70,17 @@ const (
 	Style     Name = "style"
 )
 
-// SignalState says whether a signal was there to be seen.
+// SignalState tells whether a signal has evidence.
 type SignalState string
 
 // The states of a signal.
 const (
 	SignalObserved SignalState = "observed"
-	SignalMissing  SignalState = "missing"  // strict refuses on it where it could block
-	SignalExcluded SignalState = "excluded" // the policy does not ask for it
+	SignalMissing  SignalState = "missing"  // refused in strict mode if the signal could block
+	SignalExcluded SignalState = "excluded" // not part of the policy
 )
 
-// Inputs are what a signal was computed from, as far as numbers and words go.
+// Inputs are the values that a signal was computed from.
 type Inputs struct {
 	Similarity float64 `json:"similarity,omitempty"` // before the threshold
 	A          string  `json:"a,omitempty"`          // of the child
@@ -91,31 +92,31 @@ type Inputs struct {
 	StyleB []float64 `json:"style_b,omitempty"`
 }
 
-// Signal is one likeness of a pair.
+// Signal is one similarity of a pair.
 type Signal struct {
 	Name     Name        `json:"name"`
 	State    SignalState `json:"state"`
 	Strength float64     `json:"strength"`
-	Blocks   bool        `json:"blocks"` // under this policy it may refuse
+	Blocks   bool        `json:"blocks"` // it may refuse under this policy
 	Why      string      `json:"why,omitempty"`
 	Inputs   *Inputs     `json:"inputs,omitempty"`
 }
 
-// Finding is what was found of one pair.
+// Finding is the result for one pair.
 type Finding struct {
 	With    identity.ID `json:"with"`
 	Role    Role        `json:"role"`
 	Signals []Signal    `json:"signals"`
 }
 
-// Findings is what a detector found, and under which policy.
+// Findings are a detector's results, with the policy.
 type Findings struct {
 	Policy Policy    `json:"policy"`
 	Pairs  []Finding `json:"pairs"`
 }
 
-// Given is the findings of a detector that says no more than the three
-// strengths of the reference's interface.
+// Given makes findings of a detector that has only the three strengths of the
+// reference's interface.
 func Given(p Policy, parent identity.ID, controller, substrate, stylo float64) Findings {
 	return Findings{Policy: p, Pairs: []Finding{{With: parent, Role: Parent, Signals: []Signal{
 		{Name: Declared, State: SignalObserved, Strength: controller, Blocks: true},
@@ -124,8 +125,8 @@ func Given(p Policy, parent identity.ID, controller, substrate, stylo float64) F
 	}}}}
 }
 
-// Check says whether f can be judged: nil, or Damaged, naming the signal that
-// is no strength.
+// Check checks f; the error is Damaged and names the signal with an invalid
+// strength.
 func (f Findings) Check() error {
 	if err := f.Policy.Check(); err != nil {
 		return problem.Wrap(problem.Damaged, err, "findings: %s", problem.Of(err).Text())
@@ -145,7 +146,7 @@ func (f Findings) Check() error {
 	return nil
 }
 
-// strengths are the three that the reference has names for.
+// strengths are the three named by the reference.
 type strengths struct{ controller, substrate, stylo float64 }
 
 func (s strengths) max() float64 { return max(s.controller, s.substrate, s.stylo) }
@@ -167,10 +168,9 @@ func (f *Finding) strengths() (s strengths) {
 	return s
 }
 
-// Judge is the third check: nil, a refusal of kind Collusion in the words of
-// the reference for the pair that is most alike, or Damaged for findings that
-// cannot be judged. In strict mode evidence that is missing refuses too, and is
-// named.
+// Judge is the third check: nil, a refusal of kind Collusion in the reference's
+// wording for the most similar pair, or Damaged for invalid findings. In strict
+// mode missing evidence refuses too, and is named.
 func (f Findings) Judge() error {
 	if err := f.Check(); err != nil {
 		return err

@@ -1,12 +1,10 @@
-// Package gate judges graduations: whether a child that has proved itself may
-// leave its parent's tree (PROTOCOL §13). It is a list of steps, each a check of
-// evidence that somebody else has fetched; none of them reads or writes
-// anything.
+// Package gate judges graduations: whether a child may leave its parent's tree
+// (PROTOCOL §13). It is a list of steps, each a check of given evidence; no
+// step reads or writes anything.
 //
-// Pure layer 2: it imports collusion, composite, canon, identity and problem.
 // The invariants: the order of the steps is the order of the refusals, wherever
-// they are walked; what is missing is said to be missing and is never a zero;
-// a signal that is no strength fails the run and never passes it.
+// they run. Missing evidence is reported as missing and never as zero. An
+// invalid strength fails the run and never passes it.
 package gate
 
 import (
@@ -19,8 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// StepName is the name of a step, in records, in a state machine and in what
-// people read.
+// StepName names a step, in records, in the state machine and for people.
 type StepName string
 
 // The steps.
@@ -34,15 +31,15 @@ const (
 // Step is one step of the gate.
 type Step struct {
 	Name StepName
-	// Refuses lists the kinds of refusal the step may end in. Whatever else it
-	// returns is a failure: of the store, of the clock, of the evidence.
+	// Refuses lists the kinds of the step's refusals. Any other error is a
+	// failure: of the store, the clock or the evidence.
 	Refuses []problem.Kind
-	// Says is what the step does, for a person.
+	// Says describes the step for a person.
 	Says string
 }
 
-// Steps lists the steps in the order in which they run. Only the last one
-// changes anything; it asks again what may have changed since.
+// Steps lists the steps in their order. Only the last one changes anything, and
+// it repeats the checks whose facts may have changed.
 func Steps() []Step {
 	return []Step{
 		{Consent, []problem.Kind{problem.NotFound, problem.Consent, problem.Revoked}, "parent and child have both signed, and neither key is revoked"},
@@ -57,8 +54,8 @@ type errorName struct {
 	name string
 }
 
-// errorNames has the reference's class for what it refuses, and a name of ours
-// for the rest of what a step returns.
+// errorNames maps kinds to names: the reference's classes for its refusals, own
+// names for others.
 func errorNames() []errorName {
 	return []errorName{
 		{problem.NotFound, "CompositeError"},
@@ -73,11 +70,10 @@ func errorNames() []errorName {
 	}
 }
 
-// Failed is the name of an error that is no row of the table.
+// Failed is the name of an error without its own name.
 const Failed = "Failed"
 
-// ErrorName is the name of a kind in a state machine; Failed for one that no
-// step means to return.
+// ErrorName is the name of a kind in a state machine; Failed if it has none.
 func ErrorName(k problem.Kind) string {
 	for _, e := range errorNames() {
 		if e.kind == k {
@@ -87,7 +83,7 @@ func ErrorName(k problem.Kind) string {
 	return Failed
 }
 
-// KindOf is the kind of a name, and whether it is one.
+// KindOf returns the kind of a name; false if there is none.
 func KindOf(name string) (problem.Kind, bool) {
 	for _, e := range errorNames() {
 		if e.name == name {
@@ -97,8 +93,8 @@ func KindOf(name string) (problem.Kind, bool) {
 	return problem.Internal, false
 }
 
-// Refuses reports whether an error of kind k is a refusal of the step of that
-// name, and not a failure.
+// Refuses reports whether an error of kind k is a refusal of the step, rather
+// than a failure.
 func Refuses(name StepName, k problem.Kind) bool {
 	i := slices.IndexFunc(Steps(), func(s Step) bool { return s.Name == name })
 	return i >= 0 && slices.Contains(Steps()[i].Refuses, k)

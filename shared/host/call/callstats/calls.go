@@ -14,39 +14,39 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The bounds of what is kept of a vacant.
+// Bounds of a vacant's statistics.
 const (
 	Hours         = 168 // buckets: seven days
 	MaxReferences = 50
 )
 
-// Reference is where an answer lies: in the responses of a pair, at a position.
-// It is no proof of one: who follows it looks at what is there.
+// Reference is the position of an answer in a pair's responses. It is not
+// verified; readers check what is there.
 type Reference struct {
 	Caller   identity.ID
 	Position uint64
 }
 
-// Calls is what was observed of a vacant. The zero Calls are of one that never
-// was.
+// Calls is the statistics of a vacant. The zero Calls mean that nothing was
+// observed.
 type Calls struct {
-	since  int64         // the first hour of what is known, in hours since 1970
-	newest int64         // the hour of counts[0]
-	counts [Hours]uint32 // of calls from outside the tree, the newest hour first
-	refs   []Reference   // the newest first, at most MaxReferences, none twice
+	since  int64         // first hour of the observation, in hours since 1970
+	newest int64         // hour of counts[0]
+	counts [Hours]uint32 // calls from outside the tree, newest hour first
+	refs   []Reference   // newest first, distinct, at most MaxReferences
 }
 
-// Key is where the calls of a vacant lie.
+// Key is the key of a vacant's statistics.
 func Key(id identity.ID) store.Key {
 	return store.Key{Partition: "obs#" + id.String(), Sort: "calls"}
 }
 
-// Documents is where calls lie: a store.
+// Documents is the store that statistics are read from.
 type Documents interface {
 	Doc(ctx context.Context, k store.Key) (store.Doc, error)
 }
 
-// Read returns what was observed of id. What does not decode is Damaged.
+// Read returns id's statistics. An undecodable document is Damaged.
 func Read(ctx context.Context, d Documents, id identity.ID) (Calls, error) {
 	c, _, err := read(ctx, d, id)
 	return c, err
@@ -67,7 +67,7 @@ func read(ctx context.Context, from Documents, id identity.ID) (Calls, store.Doc
 	return c, d, err
 }
 
-// References are where its last answers lie, the newest first.
+// References returns where the last answers are, newest first.
 func (c *Calls) References() []Reference { return slices.Clone(c.refs) }
 
 // Activity returns the number of calls from outside the tree in each of the
@@ -98,14 +98,14 @@ func (c *Calls) Activity(now time.Time) (series []float64, missing string) {
 
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 
-// add puts what was noted into c.
+// add adds notes to c.
 func (c *Calls) add(n noted) {
 	for _, hour := range slices.Sorted(maps.Keys(n.counts)) {
 		c.touch(hour)
 		i := c.newest - hour
 		c.counts[i] = uint32(min(uint64(c.counts[i])+uint64(n.counts[hour]), math.MaxUint32))
 	}
-	for _, r := range n.refs { // the oldest first
+	for _, r := range n.refs { // oldest first
 		if at := slices.Index(c.refs, r); at >= 0 {
 			c.refs = slices.Delete(c.refs, at, at+1)
 		}
@@ -114,8 +114,8 @@ func (c *Calls) add(n noted) {
 	c.refs = c.refs[:min(len(c.refs), MaxReferences)]
 }
 
-// has reports whether n would change nothing that can be read of c: it counts no
-// call, names no answer and lies within the time that is known.
+// has reports whether n adds nothing to c: no call, no reference, and no time
+// outside the observation.
 func (c *Calls) has(n noted) bool {
 	if c.since == 0 || len(n.refs) > 0 {
 		return false
@@ -128,8 +128,8 @@ func (c *Calls) has(n noted) bool {
 	return true
 }
 
-// touch makes room for an hour. One that lies more than all buckets before the
-// newest says that a clock was wrong, then or now: all begins again, or nothing
+// touch makes room for an hour. An hour more than all buckets before the newest
+// means that a clock was wrong, then or now: all counts are reset, or nothing
 // would be counted until that clock was right.
 func (c *Calls) touch(hour int64) {
 	if c.since == 0 || c.newest-hour >= Hours {
@@ -148,11 +148,11 @@ func (c *Calls) touch(hour int64) {
 	c.newest, c.counts = hour, moved
 }
 
-// format is the version of the stored form. A reader refuses a later one.
+// format is the version of the stored form. Other formats are refused.
 const format = 1
 
-// Encode is c as it is kept: some 2 KB where 50 callers were answered once each,
-// a few hundred bytes where it was few.
+// Encode returns the stored form: about 2 KB for 50 callers with one answer
+// each, a few hundred bytes for few callers.
 func (c *Calls) Encode() []byte {
 	b := binary.AppendUvarint([]byte{format}, uint64(c.since))
 	b = binary.AppendUvarint(b, uint64(c.newest-c.since))
@@ -186,7 +186,7 @@ func (c *Calls) Encode() []byte {
 	return b
 }
 
-// Decode reads what Encode wrote, for verify too.
+// Decode decodes the stored form.
 func Decode(b []byte) (Calls, error) {
 	d := &decoder{b: b}
 	if f := d.byte(); f != format || d.bad {

@@ -1,12 +1,12 @@
-// Package callstats keeps what the host itself sees of a vacant that has kin:
-// in which hours it was called from outside its tree, and where its last
-// answers lie. The gate judges by it.
+// Package callstats counts the calls of a vacant that has kin: in which hours
+// it was called from outside its tree, and where its last answers are. The gate
+// uses it as evidence.
 //
-// The invariants: it keeps no text; it fails no call, and a call waits for it
-// no longer than the pipeline lets it; a vacant costs one document, written by
-// each process at most every Every, and only where it changes. What a process
-// noted since its last write is lost with it, and so is what could not be
-// written: evidence may be missing, and is never made up.
+// The invariants: it stores no text. It fails no call, and delays one only
+// within the pipeline's margin. A vacant costs one document, written by each
+// process at most once in Every, and only if it changes. Notes since the last
+// write are lost with the process, and so are failed writes: evidence may be
+// missing, but is never invented.
 package callstats
 
 import (
@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// Every is how often a process writes what it noted of one vacant at most.
+	// Every is the minimum time between a process's writes for one vacant.
 	Every = 10 * time.Second
 
 	tries      = 3
@@ -39,7 +39,7 @@ type Manifests interface {
 	Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error)
 }
 
-// Config is what an Observer is made of.
+// Config configures an Observer.
 type Config struct {
 	Store     store.Store
 	Manifests Manifests
@@ -47,7 +47,7 @@ type Config struct {
 	Rand      io.Reader // safe for concurrent use
 }
 
-// Observer notes what call.Host tells it. It is safe for concurrent use.
+// Observer records observations of call.Host. It is safe for concurrent use.
 type Observer struct {
 	Config
 	mu      sync.Mutex
@@ -60,13 +60,13 @@ func New(c Config) *Observer {
 	return &Observer{Config: c, vacants: make(map[identity.ID]*vacant), callers: make(map[identity.ID]caller)}
 }
 
-// noted is what is not written yet.
+// noted is what was not written yet.
 type noted struct {
 	counts map[int64]uint32 // by hour
-	refs   []Reference      // the oldest first
+	refs   []Reference      // oldest first
 }
 
-// add takes the later note into n.
+// add adds the later notes to n.
 func (n *noted) add(later noted) {
 	if n.counts == nil {
 		n.counts = make(map[int64]uint32)
@@ -80,27 +80,27 @@ func (n *noted) add(later noted) {
 	n.refs = slices.Clone(n.refs[max(len(n.refs)-MaxReferences, 0):])
 }
 
-// vacant is what a process knows of one: what it noted, and the document as it
-// last wrote it, which only who is writing looks at.
+// vacant is a process's notes about a vacant, and the document as last written,
+// which only the current writer uses.
 type vacant struct {
 	noted   noted
 	tried   time.Time
 	writing bool
 
-	known   bool // calls and version are those of the store, if nobody else wrote
+	known   bool // calls and version are the store's, unless another process wrote
 	calls   Calls
 	version uint64
 }
 
-// caller is whose child a caller is, if it is one.
+// caller is a caller's parent, if it has one.
 type caller struct {
 	parent identity.ID
 	until  time.Time
 }
 
-// Note is call.Config's Observe. It counts the answers to callers from outside
-// the tree, which is the vacant's parent, the parent's other children and the
-// vacant's own; answers to the parent are found without a reference.
+// Note is call.Config's Observe. It counts answers to callers from outside the
+// tree: the vacant's parent, the parent's other children and the vacant's own
+// children are inside. Answers to the parent need no reference.
 func (o *Observer) Note(ctx context.Context, seen call.Observation) {
 	n := noted{counts: map[int64]uint32{hourOf(seen.Time): 0}}
 	if o.outside(ctx, seen) {
@@ -124,8 +124,8 @@ func (o *Observer) Note(ctx context.Context, seen call.Observation) {
 	v.noted = due
 }
 
-// keep adds n to what is to be written of id. Where that is due, and nobody is
-// at it, it is the caller's to write: v is not nil then.
+// keep adds n to the pending notes of id. If a write is due and no other is in
+// progress, the caller must write: then v is not nil.
 func (o *Observer) keep(id identity.ID, n noted) (v *vacant, due noted) {
 	now := o.Now()
 	o.mu.Lock()
@@ -137,7 +137,7 @@ func (o *Observer) keep(id identity.ID, n noted) (v *vacant, due noted) {
 				break
 			}
 			if !one.writing {
-				delete(o.vacants, other) // any one: what it noted is lost
+				delete(o.vacants, other) // any vacant: its notes are lost
 			}
 		}
 		v = &vacant{}
@@ -152,10 +152,10 @@ func (o *Observer) keep(id identity.ID, n noted) (v *vacant, due noted) {
 	return v, due
 }
 
-// write adds due to the document, if that says anything new: a closed child that
-// only its parent calls costs one write in all. It reports whether that certainly was not
-// done, so that it can be tried later; what may have been done is not tried
-// again: it would be counted twice.
+// write adds due to the document, if that changes anything: a closed child that
+// only its parent calls costs one write in all. It reports whether the write
+// certainly failed, so that it can be repeated; after an unknown outcome it is
+// not, or calls would be counted twice.
 func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due noted) (lost bool) {
 	var writeID store.WriteID
 	if _, err := io.ReadFull(o.Rand, writeID[:]); err != nil {
@@ -167,7 +167,7 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due not
 			if err != nil && !problem.Is(err, problem.Damaged) {
 				return true
 			}
-			v.calls, v.version, v.known = calls, d.Version, true // damaged: begun again
+			v.calls, v.version, v.known = calls, d.Version, true // damaged: start again
 		}
 		if v.calls.has(due) {
 			return false
@@ -188,8 +188,9 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due not
 	return true
 }
 
-// outside reports whether the caller is from outside the vacant's tree. Where
-// that cannot be read it counts as inside: no evidence is better than wrong.
+// outside reports whether the caller is from outside the vacant's tree. If that
+// cannot be read the answer is false: missing evidence is better than wrong
+// evidence.
 func (o *Observer) outside(ctx context.Context, seen call.Observation) bool {
 	if seen.Parent != nil && *seen.Parent == seen.Pair.Caller {
 		return false
@@ -198,7 +199,7 @@ func (o *Observer) outside(ctx context.Context, seen call.Observation) bool {
 	return ok && parent != seen.Pair.Vacant && (seen.Parent == nil || parent != *seen.Parent)
 }
 
-// parentOf is whose child id is, zero if it is nobody's; false if that cannot be
+// parentOf returns id's parent, zero if it has none; false if it cannot be
 // read.
 func (o *Observer) parentOf(ctx context.Context, id identity.ID) (identity.ID, bool) {
 	now := o.Now()

@@ -12,18 +12,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// minPrefix is how many hex digits are taken for the beginning of an id, as
-// vacants.Find does.
+// minPrefix is the shortest prefix of an id in hex digits, like vacants.Find's.
 const minPrefix = 4
 
-// end is one end of a pair as a person names it: an id, or how it begins.
+// end is one vacant of a pair as a person names it: an id or a prefix.
 type end struct{ digits string } // lowercase hex
 
 func (e end) fits(id identity.ID) bool { return strings.HasPrefix(id.String(), e.digits) }
 
-// Find returns the pair of a caller and a vacant, each named by the name of a
-// vacant hosted here, by an id, or by the beginning of one that fits one pair
-// only.
+// Find returns the pair of a caller and a vacant, each given by the name of a
+// hosted vacant, by an id, or by a prefix of an id that fits only one pair.
 func Find(ctx context.Context, v store.View, from, to string) (call.Pair, error) {
 	caller, err := endOf(ctx, v, "from", from)
 	if err != nil {
@@ -69,12 +67,11 @@ func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
 	return end{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the beginning of one", Got: fmt.Sprintf("%.80q", word)}
 }
 
-// mostPairs is how many pairs are named when several fit.
+// mostPairs is how many pairs the error lists if several fit.
 const mostPairs = 4
 
-// pairs lists the pairs with requests that fit, a few of them. Two whole ids
-// are one pair, which is looked for where it lies: to list the streams of a
-// table costs a read of all of it.
+// pairs lists some pairs with requests that fit. Two complete ids are looked up
+// directly, because listing the streams of a table reads all of it.
 func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.Pair, err error) {
 	from, errFrom := identity.ParseID(caller.digits)
 	to, errTo := identity.ParseID(vacant.digits)
@@ -82,7 +79,7 @@ func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.
 		p := call.Pair{Caller: from, Vacant: to}
 		rows, err := v.Rows(ctx, p.Requests(), 1<<62, 1, store.Descending)
 		if err == nil && len(rows) > 0 || problem.Is(err, problem.Damaged) {
-			return []call.Pair{p}, nil // what is damaged is told when it is read
+			return []call.Pair{p}, nil // damage is reported when it is read
 		}
 		return nil, err
 	}
@@ -94,7 +91,7 @@ func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.
 		}
 		for _, s := range page {
 			ids := s.IDs()
-			if len(ids) == 2 && caller.fits(ids[0]) && vacant.fits(ids[1]) { // another name is for verify to tell
+			if len(ids) == 2 && caller.fits(ids[0]) && vacant.fits(ids[1]) { // fsck reports other names
 				found = append(found, call.Pair{Caller: ids[0], Vacant: ids[1]})
 			}
 			if len(found) == mostPairs {
@@ -105,7 +102,7 @@ func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.
 	return found, nil
 }
 
-// wholeBytes are the bytes that digits spell, without a half one at the end.
+// wholeBytes returns the bytes that digits spell, without an incomplete one.
 func wholeBytes(digits string) []byte {
 	b, _ := identity.ParseHex(digits[:len(digits)/2*2])
 	return b

@@ -20,30 +20,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Fate is what a call came to.
+// Fate is the outcome of a call.
 type Fate string
 
 // The fates. A reset has none.
 const (
 	Answered Fate = "answered"
-	Void     Fate = "void"    // decided: it will never be answered
-	Closed   Fate = "closed"  // a newer epoch has answers: it will never be answered
+	Void     Fate = "void"    // decided: it is never answered
+	Closed   Fate = "closed"  // a newer epoch has answers: it is never answered
 	Pending  Fate = "pending" // not decided yet
 )
 
-// Text is what was said, or why it cannot be told.
+// Text is a message's text, or why it is unreadable.
 type Text struct {
 	Said    string
-	Sealed  bool // the key of its day is destroyed
-	Damaged bool // it does not open, or does not read
+	Sealed  bool // the key of its day was destroyed
+	Damaged bool // it does not open or decode
 }
 
-// Entry is one call or reset, and what became of it.
+// Entry is a call with its outcome, or a reset.
 type Entry struct {
 	Position uint64
 	Reset    bool
 	Epoch    uint64
-	Seq      int64 // 0 of a reset
+	Seq      int64 // 0 for a reset
 	Time     time.Time
 	Hash     identity.Hash
 	Text     Text
@@ -62,17 +62,17 @@ type Decision struct {
 	Took     time.Duration // whole milliseconds
 }
 
-// Opener opens texts; textkeys.Reader is one.
+// Opener opens texts; *textkeys.Reader implements it.
 type Opener interface {
 	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
 }
 
-// pageRows is how many rows are read at once.
+// pageRows is the number of rows read at once.
 const pageRows = 256
 
-// Read tells the history of a pair to fn, the last so many entries of it (0:
-// all). It keeps 8 bytes for each of them in memory. A row that does not read
-// is a problem of kind Damaged.
+// Read passes the history of a pair to fn, its last entries only if last is not
+// 0. It needs 8 bytes of memory for each. An undecodable row is a problem of
+// kind Damaged.
 func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, last uint64, fn func(Entry) error) error {
 	r := &reader{view: v, texts: o, pair: pair}
 	tip, err := r.view.Rows(ctx, pair.Requests(), 1<<62, 1, store.Descending)
@@ -99,21 +99,21 @@ func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, last uint
 	})
 }
 
-// reader is one reading.
+// reader is one Read in progress.
 type reader struct {
 	view  store.View
 	texts Opener
 	pair  call.Pair
 
-	first     uint64   // position of the first request told
-	decisions []uint64 // of each from there on: position of its decision, 0: none
+	first     uint64   // position of the first request to report
+	decisions []uint64 // for each request from there: position of its decision, or 0
 	epoch     uint64   // of the last response
 
-	page []call.ResponseRow // decisions around the last one looked at
+	page []call.ResponseRow // decisions around the last one used
 }
 
-// decide finds the decisions. Those of a request and of all after it lie
-// behind what the first call among them had seen when it was accepted.
+// decide finds the decisions. Those of a request and all later ones are after
+// the response tip that the first call among them saw.
 func (r *reader) decide(ctx context.Context) error {
 	from, calls := uint64(1), false
 	err := each(ctx, r.view, r.pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {
@@ -157,7 +157,7 @@ func (r *reader) entry(ctx context.Context, q *call.RequestRow) (e Entry, err er
 	return e, nil
 }
 
-// told puts the decision at a position into e.
+// told sets e's decision from the response at a position.
 func (r *reader) told(ctx context.Context, e *Entry, at uint64) error {
 	a, err := r.decision(ctx, at)
 	if err != nil {
@@ -174,8 +174,8 @@ func (r *reader) told(ctx context.Context, e *Entry, at uint64) error {
 	return err
 }
 
-// decision reads the response at a position. They come nearly in order, so
-// that mostly it is in the page already.
+// decision reads the response at a position. Decisions come nearly in order, so
+// it is mostly in the page.
 func (r *reader) decision(ctx context.Context, at uint64) (*call.ResponseRow, error) {
 	if n := uint64(len(r.page)); n == 0 || at < r.page[0].Position || at >= r.page[0].Position+n {
 		r.page = r.page[:0]
@@ -193,7 +193,7 @@ func (r *reader) decision(ctx context.Context, at uint64) (*call.ResponseRow, er
 	return &r.page[at-r.page[0].Position], nil
 }
 
-// text opens what was said.
+// text opens a message's text.
 func (r *reader) text(ctx context.Context, s textkeys.Sealed, bound []byte, read func([]byte) (envelope.Envelope, error)) (Text, error) {
 	plain, err := r.texts.Open(ctx, bound, s)
 	switch {
@@ -211,7 +211,7 @@ func (r *reader) text(ctx context.Context, s textkeys.Sealed, bound []byte, read
 	return Text{Said: e.Payload.Text()}, nil
 }
 
-// each reads a stream from a position on until fn has enough.
+// each reads a stream from a position until fn returns false.
 func each[R any](ctx context.Context, v store.View, s store.Stream, from uint64, decode func(store.Row) (R, error), fn func(*R) (enough bool, err error)) error {
 	for {
 		rows, err := v.Rows(ctx, s, from, pageRows, store.Ascending)

@@ -21,8 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Prefix begins every key, so that one that got into the open is found by who
-// searches for it.
+// Prefix begins every key, so that a leaked key can be found by a search.
 const Prefix = "vop_"
 
 // size of a key in random bytes.
@@ -34,28 +33,28 @@ const keySize = len(Prefix) + 43
 // format is the version of the stored document.
 const format = 1
 
-// Key is where the hash lies.
+// Key is the key of the document with the hash.
 func Key() store.Key { return store.Key{Partition: "host", Sort: "operator"} }
 
-// Keys mints and checks the operator key of the host over a store. It is safe
-// for concurrent use if Rand is.
+// Keys creates and checks the operator's key in a store. It is safe for
+// concurrent use if Rand is.
 type Keys struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader
 }
 
-// stored is the document. A key has 256 random bits, so a plain hash of it
-// tells nothing that could be guessed.
+// stored is the document. A key has 256 random bits, so its plain hash reveals
+// nothing.
 type stored struct {
 	Format int       `json:"format"`
 	Hash   string    `json:"sha256"` // of the key's text, hex
 	Made   time.Time `json:"made"`
 }
 
-// Rotate makes a new key, which alone is good from now on, and returns it. On
-// an error no key is returned; if it is Unavailable the key before may be good
-// or not, and Rotate is called again.
+// Rotate creates a new key, which replaces the previous one, and returns it.
+// After an error no key is returned; if it is Unavailable the previous key may
+// or may not be valid, and Rotate must be repeated.
 func (k Keys) Rotate(ctx context.Context) (string, error) {
 	secret := make([]byte, size)
 	defer clear(secret)
@@ -68,7 +67,7 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", problem.Wrap(problem.Internal, err, "operator key")
 	}
-	// Of two rotations at once the later one counts.
+	// Of two concurrent rotations the later one counts.
 	err = store.Updater{Store: k.Store, Rand: k.Rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		_, err := tx.Doc(ctx, Key())
 		tx.Put(store.Doc{Key: Key(), Data: data})
@@ -93,7 +92,7 @@ func (k Keys) Check(ctx context.Context, key string) error {
 		return problem.Wrap(problem.Unavailable, err, "the operator key cannot be checked now")
 	}
 	if d.Version == 0 {
-		return refused() // none was minted yet
+		return refused() // no key was created yet
 	}
 	want, err := decode(d.Data)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// The document of a day: format, state and, while the key lives, the key's box
-// of the vault.
+// The document of a day: format, state and, until the key is destroyed, the
+// vault's box of the key.
 const (
 	partition = "textkey" // sorted by the day, YYYY-MM-DD
 
@@ -25,10 +25,10 @@ const (
 
 	keySize  = 32
 	pageSize = 100
-	lastDay  = 2932896 // 9999-12-31: the last that sorts as text
+	lastDay  = 2932896 // 9999-12-31, the last date that sorts as text
 )
 
-// errAbsent: there is no document of that day. To a reader that is ErrGone.
+// errAbsent: the day has no document. Readers get ErrGone.
 var errAbsent = fmt.Errorf("%w: it was never made", ErrGone)
 
 func dayOf(t time.Time) (uint32, error) {
@@ -46,19 +46,18 @@ func sortOf(day uint32) string { return startOf(day).Format(time.DateOnly) }
 
 func keyOf(day uint32) store.Key { return store.Key{Partition: partition, Sort: sortOf(day)} }
 
-// bound is what the vault binds a day's key to: a box copied to the document
-// of another day does not open.
+// bound is the context that the vault binds a day's key to: a box copied to
+// another day's document does not open.
 func bound(day uint32) string { return partition + ":" + sortOf(day) }
 
-// IsBound reports whether a box is bound to a text key and nothing else that a
-// vault seals.
+// IsBound reports whether a box's context is that of a text key.
 func IsBound(to string) bool {
 	day, ok := strings.CutPrefix(to, partition+":")
 	t, err := time.Parse(time.DateOnly, day)
 	return ok && err == nil && t.Format(time.DateOnly) == day
 }
 
-// IsKey says whether a document is the key of a day.
+// IsKey reports whether k is the key of a day's document.
 func IsKey(k store.Key) bool { return k.Partition == partition }
 
 // load reads the key of a day: errAbsent if it has no document, ErrGone if
@@ -83,9 +82,9 @@ func (k *Keys) load(ctx context.Context, day uint32) (cipher.AEAD, error) {
 	return newAEAD(key)
 }
 
-// create makes the key of a day that has no document. Nothing is sealed under a
-// key before its document is known to be there: if the outcome of the Put is
-// unknown, the next caller reads what came of it.
+// create creates the key of a day. A text is sealed only under a key whose
+// document is known to be stored: if the outcome of the Put is unknown, the
+// next caller reads it.
 func (k *Keys) create(ctx context.Context, day uint32) (cipher.AEAD, error) {
 	key := make([]byte, keySize)
 	defer clear(key)
@@ -101,15 +100,15 @@ func (k *Keys) create(ctx context.Context, day uint32) (cipher.AEAD, error) {
 	var conflict *store.ConflictError
 	switch {
 	case errors.As(err, &conflict):
-		return k.load(ctx, day) // another host was faster: its key is the day's
+		return k.load(ctx, day) // another host was faster: use its key
 	case err != nil:
 		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
 	}
 	return newAEAD(key)
 }
 
-// bury turns the document of a key into a tombstone. It reports whether it
-// did: not if it is one already, or if another host is at it.
+// bury replaces a key by a tombstone. It reports whether it did: false if it is
+// a tombstone already, or another host is doing it.
 func (k *Keys) bury(ctx context.Context, d store.Doc) (bool, error) {
 	if len(d.Data) >= 2 && d.Data[0] == docFormat && d.Data[1] == destroyed {
 		return false, nil
@@ -129,7 +128,7 @@ func (k *Keys) bury(ctx context.Context, d store.Doc) (bool, error) {
 	return true, nil
 }
 
-// random fills key and returns an attempt.
+// random fills key and returns a WriteID.
 func (k *Keys) random(key []byte) (a store.WriteID, err error) {
 	_, err = io.ReadFull(k.rand, key)
 	if err == nil {

@@ -11,26 +11,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// ErrNoKey: a row names a day of which there is no key, and never was: keys
-// that are destroyed leave their document. It is of kind problem.Damaged.
+// ErrNoKey: a row names a day that never had a key; destroyed keys leave their
+// document. It is of kind problem.Damaged.
 var ErrNoKey error = problem.New(problem.Damaged, "there never was a text key of that day")
 
-// ErrKey: the document of a day's key is damaged, or does not open. It says
-// nothing about the texts of the day.
+// ErrKey: the document of a day's key is damaged or does not open. It says
+// nothing about the day's texts.
 var ErrKey = errors.New("the text key of that day is damaged")
 
-// Documents is where a Reader finds the keys: a store, or a view of one.
+// Documents is where a Reader finds the keys: a store or a view.
 type Documents interface {
 	Doc(ctx context.Context, k store.Key) (store.Doc, error)
 }
 
-// Reader opens texts and makes, changes and destroys no key: for verify and
-// for who reads histories, in the one view that they read the rows in. It is
-// for one goroutine.
+// Reader opens texts and never changes keys, for fsck and transcripts. It reads
+// keys from the view that the rows are read from. It is for one goroutine.
 type Reader struct {
 	docs Documents
 	keys *Keys
-	days map[uint32]error // what is known of a day's document
+	days map[uint32]error // errors of days' documents
 }
 
 // NewReader returns a Reader of the keys in d, sealed by v.
@@ -38,8 +37,8 @@ func NewReader(d Documents, v custody.Vault, now func() time.Time, retention tim
 	return &Reader{docs: d, keys: New(readOnly{docs: d}, v, now, nil, retention), days: map[uint32]error{}}
 }
 
-// Open is Keys.Open, but tells a key that never was (ErrNoKey) from one that is
-// destroyed, and a key that is damaged (ErrKey) from a text that is.
+// Open is Keys.Open, but distinguishes a key that never existed (ErrNoKey) from
+// a destroyed one, and a damaged key (ErrKey) from a damaged text.
 func (r *Reader) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 	if s.Day > lastDay || len(s.Box) < Overhead {
 		return nil, ErrDamaged
@@ -68,7 +67,7 @@ func (r *Reader) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error)
 	return plain, err
 }
 
-// mostDays bounds what a reader remembers: damaged rows name days at random.
+// mostDays bounds a reader's memory: damaged rows name random days.
 const mostDays = 4096
 
 func (r *Reader) note(day uint32, verdict error) {
@@ -78,10 +77,10 @@ func (r *Reader) note(day uint32, verdict error) {
 	r.days[day] = verdict
 }
 
-// Key is where the key of a day lies, for who reports on it.
+// Key is the key of a day's document, for reports.
 func Key(day uint32) store.Key { return keyOf(day) }
 
-// readOnly is the store of a Reader's Keys, which only ever asks for documents.
+// readOnly is the store of a Reader's Keys, which only read documents.
 type readOnly struct {
 	store.Store
 	docs Documents

@@ -21,37 +21,37 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// MinRetention is how long texts are kept at least, from the end of their day
+// MinRetention is the minimum retention of texts, from the end of their day
 // (PROTOCOL §21).
 const MinRetention = 24 * time.Hour
 
-// mostCached bounds the keys in memory. A host that keeps texts for longer
-// than so many days reads older keys again and again.
+// mostCached bounds the keys in memory. A host with a longer retention in days
+// reads older keys repeatedly.
 const mostCached = 64
 
-// ErrGone: the key of that day is destroyed, or there never was one. The text
-// cannot be read any more; the row that holds it is not damaged.
+// ErrGone: the key of that day was destroyed, or never existed. The text is
+// unreadable; its row is not damaged.
 var ErrGone = errors.New("the key of that day is destroyed")
 
-// ErrDamaged: the text does not open under its key and the bytes it is bound
-// to. It is of kind problem.Damaged.
+// ErrDamaged: the text does not open under its key and bound bytes. It is of
+// kind problem.Damaged.
 var ErrDamaged error = problem.New(problem.Damaged, "a sealed text does not open")
 
-// Sealed is a text as it lies in a row.
+// Sealed is a sealed text as stored in a row.
 type Sealed struct {
-	Day uint32 // whose key: days since 1970-01-01 UTC
+	Day uint32 // of the key: days since 1970-01-01 UTC
 	Box []byte // nonce, ciphertext and tag of AES-256-GCM
 }
 
-// Overhead is how many bytes Box is longer than the text.
+// Overhead is the size of Box less that of the text, in bytes.
 const Overhead = nonceSize + 16
 
 const nonceSize = 12
 
-// Keys are the keys of the days. They are safe for concurrent use.
+// Keys manages the keys of the days. It is safe for concurrent use.
 //
-// A key in memory cannot be wiped, since the cipher hides its expansion; it is
-// dropped for the collector when its time is over, and not used from then on.
+// A key in memory cannot be wiped, because the cipher does not expose its
+// expansion. It is dropped when it expires and not used from then on.
 type Keys struct {
 	store     store.Store
 	vault     custody.Vault
@@ -62,12 +62,12 @@ type Keys struct {
 	mu   sync.RWMutex
 	keys map[uint32]cipher.AEAD
 
-	turn chan struct{} // holds a token while a key is being read or made
+	turn chan struct{} // holds a token unless a key is being read or created
 }
 
-// New returns the keys kept in s, sealed by v. They are destroyed retention
-// after the end of their day, MinRetention at least. rand must be safe for
-// concurrent use: crypto/rand.Reader outside tests.
+// New returns the keys in s, sealed by v. They are destroyed when retention, at
+// least MinRetention, has passed since the end of their day. rand must be safe
+// for concurrent use: crypto/rand.Reader outside tests.
 func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader, retention time.Duration) *Keys {
 	return &Keys{
 		store: s, vault: v, now: now, rand: rand,
@@ -100,9 +100,9 @@ func (k *Keys) Seal(ctx context.Context, aad, plain []byte) (Sealed, error) {
 	return Sealed{Day: day, Box: aead.Seal(box, box, plain, aad)}, nil
 }
 
-// Open opens a text that was sealed with the same aad: ErrGone when the key of
-// its day is destroyed, ErrDamaged when it does not open under it,
-// store.ErrUnavailable when the key cannot be read.
+// Open opens a text that was sealed with the same aad. The error is ErrGone if
+// the key of its day was destroyed, ErrDamaged if the text does not open,
+// store.ErrUnavailable if the key cannot be read.
 func (k *Keys) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 	if s.Day > lastDay || len(s.Box) < Overhead {
 		return nil, ErrDamaged
@@ -118,9 +118,9 @@ func (k *Keys) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 	return plain, nil
 }
 
-// Sweep destroys the keys whose day ended more than the retention ago, and
-// says how many. Their documents stay as tombstones. Several hosts may sweep
-// at once; a sweep that failed half-way is simply done again.
+// Sweep destroys the keys whose retention has passed and returns their number.
+// Their documents stay as tombstones. Several hosts may sweep at once; a failed
+// sweep can be repeated.
 func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 	at := k.now()
 	k.forget(at)

@@ -82,7 +82,7 @@ func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error 
 	return m.CheckPolicy(callee.VacantID, siblings)
 }
 
-// siblings is callee if it is a sibling of m's child, and nobody else.
+// siblings returns callee if it is a sibling of m's child, otherwise nothing.
 func (g Guard) siblings(ctx context.Context, m *composite.Manifest, callee identity.ID) ([]identity.ID, error) {
 	if callee == m.ParentID || callee == m.ChildID {
 		return nil, nil
@@ -94,12 +94,13 @@ func (g Guard) siblings(ctx context.Context, m *composite.Manifest, callee ident
 	return []identity.ID{callee}, nil
 }
 
-// callPaths are the paths that a host answers calls of a vacant at (PROTOCOL §6.1).
+// callPaths are the paths at which a host answers calls of a vacant (PROTOCOL
+// §6.1).
 func callPaths() []string {
 	return []string{"/a2a/message/send", "/a2a/message/ask", "/a2a/chain/reset"}
 }
 
-// atItsEndpoint reports whether target is an endpoint of the callee's own card.
+// atItsEndpoint checks that target is at the endpoint in the callee's own card.
 // Any other address under a parent's name would be an escape.
 func atItsEndpoint(callee *card.Card, target string) error {
 	if !callee.Verify() {
@@ -119,7 +120,7 @@ func atItsEndpoint(callee *card.Card, target string) error {
 	return nil
 }
 
-// base is a URL without the handler that it ends in.
+// base is a URL without its call path.
 func base(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil {

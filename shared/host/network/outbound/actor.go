@@ -17,34 +17,32 @@ type Actor struct {
 	callee *card.Card
 }
 
-// Itself is the host, for probes and searches of its own; and on a person's own
-// machine that person. No guard is asked.
+// Itself is the host, for its own probes and searches, or the person on their
+// own machine. No guard is asked.
 func Itself() Actor { return Actor{host: true} }
 
-// Vacant is a hosted vacant that reaches an endpoint which is no vacant's, such
-// as that of its substrate.
+// Vacant is a hosted vacant that calls an endpoint other than a vacant's, such
+// as its substrate's.
 func Vacant(id identity.ID) Actor { return Actor{vacant: id} }
 
-// Calling is a with the vacant that it calls, by the card that names where.
+// Calling is a with the vacant that it calls, by the callee's card.
 func (a Actor) Calling(callee *card.Card) Actor {
 	a.callee = callee
 	return a
 }
 
-// Vacant is the id of who acts, and false where that is no vacant.
+// Vacant is the acting vacant's id; false if the actor is not a vacant.
 func (a Actor) Vacant() (identity.ID, bool) { return a.vacant, !a.host && !a.vacant.IsZero() }
 
-// Callee is the card of the vacant that is called; nil where none is. Nobody has
-// verified it yet.
+// Callee is the called vacant's card, unverified; nil if there is none.
 func (a Actor) Callee() *card.Card { return a.callee }
 
-// Guard decides whether a hosted vacant may reach url, which is asked for as it
-// is written and is a URL by ParseURL: nil, or a refusal that names the rule. It
-// is asked for every request, before its host's name is looked up. Safe for
-// concurrent use.
+// Guard decides whether a hosted vacant may reach url, which passed ParseURL
+// and is given as written. A refusal names the rule. It is asked for every
+// request, before the host name is resolved. Safe for concurrent use.
 type Guard func(ctx context.Context, as Actor, url string) error
 
-// permit asks the guard where a vacant acts.
+// permit asks the guard if a vacant acts.
 func (c *Client) permit(ctx context.Context, as Actor, url string) error {
 	if as.host {
 		return nil
@@ -59,7 +57,7 @@ func (c *Client) permit(ctx context.Context, as Actor, url string) error {
 	return c.guard(ctx, as, url)
 }
 
-// Acting is a Client with who acts by it, for what takes a client of one actor.
+// Acting is a Client for one actor.
 type Acting struct {
 	client *Client
 	as     Actor

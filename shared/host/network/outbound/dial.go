@@ -10,14 +10,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Resolver looks a name up. *net.Resolver is one.
+// Resolver resolves names; *net.Resolver implements it.
 type Resolver interface {
 	// LookupNetIP returns the addresses of host; network is "ip".
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// attemptTime bounds one connection attempt, so that a first address that
-// never answers leaves time for the next.
+// attemptTime bounds one connection attempt, so that an unresponsive address
+// leaves time for the next.
 const attemptTime = 5 * time.Second
 
 // dialer resolves, checks and dials.
@@ -26,9 +26,9 @@ type dialer struct {
 	allowLoopback bool
 }
 
-// dial connects to addr, which is host:port. One refused candidate refuses the
-// name: a name that points inside and outside at once is an attack or a
-// mistake, and picking the public half would hide it.
+// dial connects to addr, host:port. One refused address refuses the name: a
+// name that resolves to inside and outside addresses is an attack or a mistake,
+// and using the public address would hide it.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -57,9 +57,9 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return nil, last
 }
 
-// resolve lists the addresses of host, which may be an address itself. The
-// resolver hands A records out in their v4-mapped form on some systems, so its
-// answers are unmapped; a v4-mapped literal is not, and is refused.
+// resolve lists the addresses of host, which may itself be an address. Some
+// systems' resolvers return A records in v4-mapped form, so answers are
+// unmapped; a v4-mapped literal is not, and is refused.
 func (d *dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
@@ -77,8 +77,8 @@ func (d *dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return found, nil
 }
 
-// connect dials an address with its share of the time that ctx leaves for it
-// and the candidates after it.
+// connect dials an address within its share of the time that ctx leaves for it
+// and the remaining addresses.
 func connect(ctx context.Context, network, addr string, left int) (net.Conn, error) {
 	limit := attemptTime
 	if deadline, ok := ctx.Deadline(); ok && left > 1 {
@@ -90,5 +90,5 @@ func connect(ctx context.Context, network, addr string, left int) (net.Conn, err
 	return d.DialContext(ctx, network, addr)
 }
 
-// quote shows at most the first bytes of what came from outside.
+// quote quotes the first bytes of foreign text.
 func quote(s string) string { return fmt.Sprintf("%.*q", 80, s) }

@@ -1,15 +1,14 @@
-// Package outbound is the only HTTP client of a host: every request that leaves
-// it goes to an address that somebody else chose, and through here. (Whom a
-// person calls from their own machine is their choice: dispatch.HTTP.)
+// Package outbound is the only HTTP client of a host: every request goes to an
+// address that somebody else chose. (A person's own machine uses dispatch.HTTP,
+// because the person chooses whom to call.)
 //
-// The invariants: whatever reaches out says who it is, and a vacant reaches
-// only what its Guard permits; no connection is ever opened to an address
-// inside the network the host runs in (loopback, private, link-local, metadata,
-// and every other spelling of them), whatever a name resolves to now or
-// resolved to before. The name is resolved here, every candidate address is
-// checked, and the very address that was checked is dialled; redirects are not
-// followed and no proxy is taken from the environment, since either would move
-// the request past the check.
+// The invariants: every request has an actor, and a vacant reaches only what
+// its Guard permits. No connection is opened to an address inside the host's
+// network (loopback, private, link-local, metadata, and every other notation of
+// them), whatever a name resolves to. Names are resolved here, every address is
+// checked, and the checked address itself is dialled. Redirects are not
+// followed and no proxy is used, because either would move the request past the
+// check.
 package outbound
 
 import (
@@ -30,31 +29,31 @@ import (
 // Defaults of Options.
 const (
 	DefaultMaxReply = 2 << 20          // bytes of a reply's body
-	DefaultTimeout  = 30 * time.Second // a whole request, when its context allows more
+	DefaultTimeout  = 30 * time.Second // of a whole request, if its context allows more
 	maxHeader       = 64 << 10         // bytes of a reply's header
 	maxURL          = 4 << 10          // bytes of a URL
 	maxIdlePerHost  = 64
-	maxIdle         = 256 // hosts are chosen by strangers: all together hold so many
+	maxIdle         = 256 // strangers choose the hosts; this bounds all connections together
 	idleTimeout     = 90 * time.Second
 )
 
-// Options of a Client. The zero Options reach public addresses only.
+// Options of a Client. The zero Options allow public addresses only.
 type Options struct {
-	// AllowLoopback opens 127.0.0.0/8 and ::1, for a host on a person's own
-	// machine. Nothing opens the other ranges.
+	// AllowLoopback allows 127.0.0.0/8 and ::1, for a host on a person's own
+	// machine. Nothing allows the other ranges.
 	AllowLoopback bool
-	// Resolver looks names up; nil is the system's.
+	// Resolver resolves names; nil means the system's.
 	Resolver Resolver
 	// MaxReply bounds a reply's body in bytes; 0 is DefaultMaxReply.
 	MaxReply int64
-	// Timeout bounds a request beside its context; 0 is DefaultTimeout.
+	// Timeout bounds a request in addition to its context; 0 is DefaultTimeout.
 	Timeout time.Duration
-	// Guard decides for vacants; nil: a vacant reaches nothing.
+	// Guard decides for vacants; nil: vacants reach nothing.
 	Guard Guard
 }
 
 // Client sends requests. It is safe for concurrent use and keeps connections
-// open between requests to the same host.
+// open.
 type Client struct {
 	http     *http.Client
 	guard    Guard
@@ -80,17 +79,18 @@ func New(o Options) *Client {
 		timeout:  o.Timeout,
 		http: &http.Client{
 			Transport: &http.Transport{
-				Proxy:                  nil, // a proxy would do the resolving and dialling
+				Proxy:                  nil, // a proxy would resolve and dial
 				DialContext:            d.dial,
 				ForceAttemptHTTP2:      true,
-				DisableCompression:     true, // so that the cap counts bytes of the network
+				DisableCompression:     true, // so that the limit counts bytes on the network
 				MaxResponseHeaderBytes: maxHeader,
 				MaxIdleConns:           maxIdle,
 				MaxIdleConnsPerHost:    maxIdlePerHost,
 				IdleConnTimeout:        idleTimeout,
 				TLSHandshakeTimeout:    10 * time.Second,
 			},
-			// A redirect is an answer like any other: its status is the caller's to refuse.
+			// A redirect is an answer like any other; callers refuse its
+			// status.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
@@ -106,20 +106,19 @@ type Request struct {
 	MaxReply int64
 }
 
-// Reply is what came back, whatever its status.
+// Reply is an answer of any status.
 type Reply struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Do sends r for who acts and reads the whole reply. The errors are problems:
+// Do sends r for an actor and reads the whole reply. The errors are problems:
 // Malformed for a URL that is not absolute http or https without user and
-// password, what the Guard says of what a vacant may not reach, Forbidden for an
-// address that may not be reached (naming host and reason), Deadline for a
-// time-out, Canceled when ctx was cancelled, Untrusted for a certificate that did
-// not verify, TooLarge for a reply above its bound, Unavailable for everything
-// else that the network does.
+// password, the Guard's refusals, Forbidden for an address that may not be
+// reached (naming host and reason), Deadline for a timeout, Canceled when ctx
+// was cancelled, Untrusted for an invalid certificate, TooLarge for a reply
+// above the limit, Unavailable for all other network errors.
 func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 	u, err := ParseURL(r.URL)
 	if err != nil {
@@ -162,7 +161,7 @@ func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 	return Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 }
 
-// Post sends a JSON body for who acts and returns status and reply.
+// Post sends a JSON body for an actor and returns status and reply.
 func (c *Client) Post(ctx context.Context, as Actor, url string, body []byte) (status int, reply []byte, err error) {
 	r, err := c.Do(ctx, as, Request{
 		Method: http.MethodPost, URL: url, Body: body,
@@ -171,9 +170,9 @@ func (c *Client) Post(ctx context.Context, as Actor, url string, body []byte) (s
 	return r.Status, r.Body, err
 }
 
-// ParseURL reads a URL that a Client would send to: absolute, http or https,
-// with a host, without user and password (they would be kept and shown with
-// the URL), of at most 4 KiB.
+// ParseURL parses a URL that a Client can send to: absolute, http or https,
+// with a host, without user and password (which would be stored and shown with
+// the URL), at most 4 KiB.
 func ParseURL(s string) (*url.URL, error) {
 	const want = "an absolute http or https URL"
 	if len(s) > maxURL {
@@ -192,9 +191,9 @@ func ParseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// failure gives an error of the transport its kind. The cause stays inside:
-// it may name internal addresses. It is logged without the URL, whose path and
-// query may hold what opens the endpoint.
+// failure gives a transport error a kind. The cause is kept for the log,
+// because it may name internal addresses. It is logged without the URL, whose
+// path and query may contain credentials.
 func failure(ctx context.Context, host string, err error) error {
 	var sent *url.Error
 	if errors.As(err, &sent) {

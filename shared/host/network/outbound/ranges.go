@@ -2,24 +2,24 @@ package outbound
 
 import "net/netip"
 
-// span is a stretch of addresses that a host never connects to.
+// span is a range of addresses that a host never connects to.
 type span struct {
 	prefix netip.Prefix
 	reason string
 	source string // the RFC, or whose convention it is
 }
 
-// loopbackReason marks the spans that AllowLoopback opens.
+// loopbackReason marks the ranges that AllowLoopback allows.
 const loopbackReason = "loopback"
 
-// The table. The first span that holds an address gives the reason, so the
-// narrow ones stand before the wide ones around them. Everything an internal
-// service, a metadata service or a translator back into one can hide behind is
-// here; what is left is global unicast.
+// The table. The first span that contains an address gives the reason, so
+// narrow spans precede the wide ones around them. It covers everything behind
+// which an internal service, a metadata service or a translator may be; the
+// rest is global unicast.
 //
-// A translated or tunnelled form (v4-mapped, NAT64, 6to4, Teredo, …) is
-// refused whole, whatever address it embeds: no public name needs one, and
-// each is a second spelling of 127.0.0.1 or 169.254.169.254.
+// Translated and tunnelled forms (v4-mapped, NAT64, 6to4, Teredo, …) are
+// refused entirely, whatever address they embed: no public name needs them, and
+// each is another notation of 127.0.0.1 or 169.254.169.254.
 var refused = []span{
 	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified, \"this network\": many systems connect it to themselves", "RFC 1122 §3.2.1.3"},
 	{netip.MustParsePrefix("10.0.0.0/8"), "private", "RFC 1918"},
@@ -67,9 +67,9 @@ var refused = []span{
 	{netip.MustParsePrefix("8000::/1"), "not global unicast", "RFC 4291 §2.4"},
 }
 
-// check says why a may not be connected to: "" if it may. An address that is
-// invalid or has a zone (fe80::1%eth0, and any other: a prefix never contains
-// a zoned address) is refused outright.
+// check returns why a may not be connected to, "" if it may. An invalid address
+// and one with a zone (fe80::1%eth0; a prefix never contains a zoned address)
+// are refused.
 func check(a netip.Addr, allowLoopback bool) string {
 	if !a.IsValid() {
 		return "not an address"

@@ -1,9 +1,9 @@
 // Package httpagent is the substrate behind an HTTP endpoint: it POSTs the
-// question as JSON and takes the answer as JSON or as plain text.
+// question as JSON and accepts the answer as JSON or plain text.
 //
-// The invariant: the request carries the four members of the question and
-// nothing else: no envelope, no signature, no key, no header of the caller's
-// making. (X-Ray's trace id, where there is one, is added by outbound.)
+// The invariant: the request contains the four members of the question and
+// nothing else: no envelope, no signature, no key, no header chosen by the
+// caller. (outbound adds X-Ray's trace id.)
 package httpagent
 
 import (
@@ -21,19 +21,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Deadline bounds one request. Shorter hosts bound it further: the context of
-// a behaviour ends 2 s before the host's own deadline (call.Config), which is
-// what signing and keeping the answer may take.
+// Deadline bounds one request. The context of a behaviour ends 2 s before the
+// host's own deadline (call.Config), which is reserved for signing and storing
+// the answer.
 const Deadline = 25 * time.Second
 
-// Substrate asks one URL.
+// Substrate calls one URL.
 type Substrate struct {
 	client *outbound.Client
 	url    string
 }
 
-// New returns what makes substrates that ask through client, for
-// substrate.Kinds. It is the vacant that asks, so client's guard may refuse.
+// New returns a constructor for substrate.Kinds. Requests go through client as
+// the vacant, so client's guard may refuse them.
 func New(client *outbound.Client) func(url string) (substrate.Substrate, error) {
 	return func(url string) (substrate.Substrate, error) {
 		u, err := outbound.ParseURL(url)
@@ -42,17 +42,18 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 			return nil, &problem.Error{Kind: p.Kind, Field: "substrate", Want: "http: and " + p.Want, Got: p.Got, Err: p.Err}
 		}
 		if host := u.Hostname(); strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
-			// One host must have one spelling: whom a vacant is served by is evidence.
+			// A host must have one spelling, because substrates are compared as
+			// evidence.
 			return nil, problem.Invalid("substrate", "a host in ASCII, as in xn--bcher-kva.example", fmt.Sprintf("%.80q", host))
 		}
 		return &Substrate{client: client, url: url}, nil
 	}
 }
 
-// Answer POSTs {message, caller, vacant, context_id} and returns the text that
-// comes back: member text of a JSON object, or the body if it is text/plain.
-// Time out is a problem of kind Deadline; everything else that goes wrong is
-// BehaviourFailed and says what was expected and what came.
+// Answer POSTs {message, caller, vacant, context_id} and returns the text of
+// the answer: member text of a JSON object, or the body if it is text/plain. A
+// timeout is a problem of kind Deadline; all other errors are BehaviourFailed
+// and say what was expected and what came.
 func (s *Substrate) Answer(ctx context.Context, q substrate.Question) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, Deadline)
 	defer cancel()
@@ -95,7 +96,7 @@ func appendQuestion(b []byte, q substrate.Question) []byte {
 	return append(b, '}')
 }
 
-// read takes the text out of a reply by its media type.
+// read extracts the text of a reply by its media type.
 func read(r outbound.Reply) (string, error) {
 	const want = "application/json or text/plain in UTF-8"
 	header := r.Header.Get("Content-Type")
@@ -120,7 +121,7 @@ func read(r outbound.Reply) (string, error) {
 	return "", failed("Content-Type", want, fmt.Sprintf("%.80q", header))
 }
 
-// parse reads member text; other members are nobody's business.
+// parse reads member text and ignores other members.
 func parse(body []byte) (string, error) {
 	d := canon.NewDecoder(body, canon.AnswerLimits())
 	text, found := "", false

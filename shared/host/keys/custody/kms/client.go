@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// As in store/dynamo: short tries with short waits between, since a caller is
-// waiting who will come again.
+// Short tries with short waits, as in store/dynamo: a caller is waiting and
+// will come again.
 const (
 	perTry       = 3 * time.Second
 	maxTries     = 3
@@ -35,18 +35,18 @@ func settings(o *kms.Options) {
 	})
 }
 
-// foreign reports whether the service has looked at a box with its key and
-// refused it: a wrong context, other bytes, another key. All else that can go
-// wrong says nothing of the box. (AWS answers AccessDenied to some boxes of
-// keys that are not ours; such a box counts as one that cannot be looked at.)
+// foreign reports whether KMS refused a box after using its key on it: another
+// context, other bytes, another key. Any other error says nothing about the
+// box. (AWS answers AccessDenied to some boxes of foreign keys; they count as
+// unchecked.)
 func foreign(err error) bool {
 	var invalid *types.InvalidCiphertextException
 	var incorrect *types.IncorrectKeyException
 	return errors.As(err, &invalid) || errors.As(err, &incorrect)
 }
 
-// reasons are what an operator can do something about, by error code. The
-// others — throttling, timeouts, an internal failure — pass by themselves.
+// reasons are causes that an operator can remove, by error code. Others
+// (throttling, timeouts, internal failures) pass.
 func reason(code string) string {
 	switch code {
 	case "DisabledException":
@@ -67,11 +67,11 @@ func reason(code string) string {
 }
 
 // denied is the error code for a key that may not be used with a context. A key
-// policy may let an operator open text keys but no seeds: for verify that means
+// policy may let an operator open text keys but no seeds: for fsck that means
 // withheld, which says nothing about the box.
 const denied = "AccessDeniedException"
 
-// unavailable is an error of the service that is none of the data's.
+// unavailable is an error of the service, not of the data.
 func unavailable(err error, what string) error {
 	var api smithy.APIError
 	code := ""
@@ -84,5 +84,5 @@ func unavailable(err error, what string) error {
 	return problem.Wrap(problem.Unavailable, err, "%s: %s", what, reason(code))
 }
 
-// count adds one request to the usage of the call under way.
+// count adds a request to the call's usage.
 func count(ctx context.Context) { obs.UsageOf(ctx).AskedKMS() }

@@ -16,14 +16,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxMessage is the largest message in bytes that the service signs raw.
+// maxMessage is the largest message in bytes that KMS signs raw.
 const maxMessage = 4096
 
-// NewSigner returns what gives the identity.Signer of an Ed25519 key (spec
-// ECC_NIST_EDWARDS25519): its id, ARN or alias. The public key is fetched when
-// it is first asked for, and once only, because the key behind an id never
-// changes. The error is Unavailable if it cannot be fetched now, Damaged if
-// the key is not one that can be a host's identity.
+// NewSigner returns a function that returns the identity.Signer of an Ed25519
+// key (spec ECC_NIST_EDWARDS25519): its id, ARN or alias. The public key is
+// fetched once, on first use, because the key behind an id never changes. The
+// error is Unavailable if it cannot be fetched, Damaged if the key cannot be a
+// host's identity.
 func NewSigner(client *kms.Client, keyID string) func(context.Context) (identity.Signer, error) {
 	var known atomic.Pointer[signer]
 	return func(ctx context.Context) (identity.Signer, error) {
@@ -55,8 +55,8 @@ func publicKey(ctx context.Context, client *kms.Client, key string) (id identity
 	return parsePublicKey(out.PublicKey)
 }
 
-// parsePublicKey reads a SubjectPublicKeyInfo in DER. What is no id by the
-// strict rules would make signatures that nobody accepts, or everybody can.
+// parsePublicKey parses a DER SubjectPublicKeyInfo. A key that is not a strict
+// id would make signatures that nobody accepts, or that everybody can make.
 func parsePublicKey(der []byte) (id identity.ID, err error) {
 	parsed, err := x509.ParsePKIXPublicKey(der)
 	if err != nil {
@@ -73,7 +73,7 @@ func parsePublicKey(der []byte) (id identity.ID, err error) {
 	return id, nil
 }
 
-// signer is the identity.Signer of a key in the service.
+// signer is the identity.Signer of a KMS key.
 type signer struct {
 	client *kms.Client
 	key    string
@@ -83,9 +83,9 @@ type signer struct {
 // ID is the id signed for.
 func (s *signer) ID() identity.ID { return s.id }
 
-// Sign signs msg of 1 to 4,096 bytes. The signature is verified before it is
-// returned: one that the service made with another key, or that came damaged,
-// must not go out under this id.
+// Sign signs msg of 1 to 4,096 bytes. It verifies the signature before it
+// returns it: one made with another key, or damaged, must not be used under
+// this id.
 func (s *signer) Sign(ctx context.Context, msg []byte) ([]byte, error) {
 	switch {
 	case len(msg) == 0:
@@ -107,5 +107,5 @@ func (s *signer) Sign(ctx context.Context, msg []byte) ([]byte, error) {
 	return out.Signature, nil
 }
 
-// Format shows the id's short form, whatever the verb.
+// Format prints the id's short form for every verb.
 func (s *signer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "kms key of "+s.id.Short()) }

@@ -1,10 +1,10 @@
 // Package kms keeps small secrets under a key of AWS KMS, and signs with an
 // Ed25519 key that never leaves it.
 //
-// The invariants: a box opens only under the key and the context it was sealed
-// for, and only that is called damage — a key service that is away, throttles,
-// or refuses access is Unavailable, because the box may be whole; no secret and
-// no key id shows in an error's text or in what fmt prints.
+// The invariants: a box opens only under the key and context it was sealed for,
+// and only a failure of that is called damage. If KMS is away, throttles or
+// denies access the error is Unavailable, because the box may be intact. No
+// secret and no key id appears in an error's text or in what fmt prints.
 package kms
 
 import (
@@ -20,38 +20,37 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// The first byte of a box: what follows is the key service's own ciphertext.
-// The service encrypts no empty text, so an empty secret is a zero byte under
-// a context that says so, and the two cannot be exchanged.
+// The first byte of a box; KMS's ciphertext follows. KMS encrypts no empty
+// text, so an empty secret is a zero byte under a context that says so, and
+// neither can replace the other.
 const (
 	formatSecret = 1
 	formatEmpty  = 2
 )
 
-// The encryption context of a box. It is authenticated and, in the service's
-// audit trail, readable: who opened which vacant's seed, and when.
-// It has this one key, which is all that the key's policy allows.
+// The encryption context of a box. It is authenticated and readable in
+// CloudTrail: which vacant's seed was opened, and when. It has this one key,
+// and the key policy allows no other.
 const contextKey = "vacancy"
 
-// emptySuffix marks the context of an empty secret. No other ends so.
+// emptySuffix marks the context of an empty secret. No other context ends so.
 const emptySuffix = "#empty"
 
-// maxBox is the largest ciphertext in bytes that the service takes.
+// maxBox is the largest ciphertext in bytes that KMS accepts.
 const maxBox = 6144
 
-// Vault is a custody.Vault over Encrypt and Decrypt with a symmetric key. What
-// the SDK holds of a secret while it sends or reads it is not wiped; what
-// Open returns is the only copy made here.
+// Vault is a custody.Vault over Encrypt and Decrypt with a symmetric key. The
+// SDK's copies of a secret are not wiped; Open returns the only copy made here.
 type Vault struct {
 	client *kms.Client
 	key    string
 }
 
 // New returns the vault under a symmetric key: its id, ARN or alias. With an
-// ARN a box of another key is refused for certain.
+// ARN, boxes of another key are certainly refused.
 func New(client *kms.Client, keyID string) *Vault { return &Vault{client: client, key: keyID} }
 
-// Seal seals secret for the context bound, which is not empty.
+// Seal seals secret for the non-empty context bound.
 func (v *Vault) Seal(ctx context.Context, bound string, secret []byte) ([]byte, error) {
 	switch {
 	case len(secret) > custody.MaxSecret:
@@ -85,8 +84,8 @@ func (v *Vault) Open(ctx context.Context, bound string, box []byte) ([]byte, err
 		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected format %d or %d, got %d", bound, formatSecret, formatEmpty, box[0])
 	}
 	count(ctx)
-	// The key is named although the box says which it is: a box that somebody
-	// sealed under a key of theirs must not be taken for one of this host's.
+	// Name the key although the box names it too: a box that somebody sealed
+	// under their own key must not be accepted.
 	out, err := v.client.Decrypt(ctx, &kms.DecryptInput{KeyId: &v.key, CiphertextBlob: box[1:], EncryptionContext: contextOf(box[0], bound)})
 	switch {
 	case foreign(err):
@@ -110,14 +109,13 @@ func contextOf(format byte, bound string) map[string]string {
 
 func bindable(bound string) bool { return bound != "" && !strings.HasSuffix(bound, emptySuffix) }
 
-// Format shows a vault as its type's name, whatever the verb.
+// Format prints only the type's name for every verb.
 func (v Vault) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "kms.Vault") }
 
 var _ custody.Vault = (*Vault)(nil)
 
-// NewClient makes a client with the retries and timeouts that suit a call
-// under way: all that is asked of the key service may be asked again. opts
-// change it afterwards.
+// NewClient makes a client with retries and timeouts that suit a call: all
+// requests to KMS may be repeated. opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*kms.Options)) *kms.Client {
 	return kms.NewFromConfig(cfg, append([]func(*kms.Options){settings}, opts...)...)
 }

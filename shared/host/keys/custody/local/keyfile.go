@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// loadOrMake returns the key at path, which it makes if there is none.
+// loadOrMake returns the key at path and creates it if absent.
 func loadOrMake(path string, rand io.Reader) ([]byte, error) {
 	key, err := load(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -22,12 +22,12 @@ func loadOrMake(path string, rand io.Reader) ([]byte, error) {
 	if err := install(path, rand); err != nil {
 		return nil, err
 	}
-	// Read back what is there: it may be the key of a process that was faster.
+	// Read it back: it may be the key of a process that was faster.
 	return load(path)
 }
 
-// load reads the key file. Mode and size are those of the open file, so that
-// nobody can exchange it between the check and the read.
+// load reads the key file. Mode and size are those of the open file, so the
+// file cannot be exchanged between check and read.
 func load(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -54,10 +54,9 @@ func load(path string) ([]byte, error) {
 	return key, nil
 }
 
-// install puts a new key at path unless a file is there. The key is written
-// and synced under another name and then linked: a crash at any point leaves
-// either no key file or a whole one, and a link, unlike a rename, never
-// replaces what is there.
+// install creates a key at path unless the file exists. The key is written and
+// synced under another name and then linked: a crash leaves either no key file
+// or a complete one, and a link, unlike a rename, never replaces a file.
 func install(path string, rand io.Reader) error {
 	failed := func(err error) error {
 		return problem.Wrap(problem.Unavailable, err, "key file %s cannot be made", path)
@@ -80,7 +79,8 @@ func install(path string, rand io.Reader) error {
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return failed(err)
 	}
-	// Before anything is sealed under the key its name must survive a crash.
+	// The key file's name must survive a crash before anything is sealed under
+	// the key.
 	if err := durable.Dir(dir); err != nil {
 		return failed(err)
 	}

@@ -1,9 +1,9 @@
 // Package local is the vault of a host on one machine: secrets are sealed with
-// XChaCha20-Poly1305 under a random key in a file that only its owner reads.
+// XChaCha20-Poly1305 under a random key in a file that only its owner can read.
 //
-// The invariants: a key file is whole or absent, made once and never
-// overwritten, because all that lies under it dies with it; the key shows
-// nowhere.
+// The invariants: a key file is complete or absent, created once and never
+// overwritten, because everything sealed under it would be lost. The key is
+// never printed.
 package local
 
 import (
@@ -18,8 +18,8 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// format is the first byte of a box. It is authenticated with the context, so
-// that a later format cannot be passed off as this one.
+// format is the first byte of a box. It is authenticated with the context, so a
+// later format cannot be passed off as this one.
 const format = 1
 
 // Vault is a custody.Vault under a key file.
@@ -28,8 +28,8 @@ type Vault struct {
 	rand io.Reader
 }
 
-// FromHex makes the vault of a 32-byte key in 64 hex digits, for hosts that
-// keep no file. The error never shows the key.
+// FromHex makes the vault of a 32-byte key in 64 hex digits, for hosts without
+// a key file. The error never contains the key.
 func FromHex(key string, rand io.Reader) (*Vault, error) {
 	b, err := hex.DecodeString(key)
 	if err != nil || len(b) != chacha20poly1305.KeySize {
@@ -50,7 +50,7 @@ func Open(path string, rand io.Reader) (*Vault, error) {
 	return newVault(key, rand)
 }
 
-// newVault makes the vault of a key, whose bytes it wipes.
+// newVault makes the vault of a key and wipes key.
 func newVault(key []byte, rand io.Reader) (*Vault, error) {
 	defer clear(key)
 	aead, err := chacha20poly1305.NewX(key)
@@ -60,8 +60,8 @@ func newVault(key []byte, rand io.Reader) (*Vault, error) {
 	return &Vault{aead: aead, rand: rand}, nil
 }
 
-// Seal seals secret for the context bound: the format, a random nonce, the
-// ciphertext. With 24 random bytes nonces do not repeat, however many boxes.
+// Seal seals secret for the context bound: format, random nonce, ciphertext.
+// Nonces of 24 random bytes do not repeat.
 func (v *Vault) Seal(_ context.Context, bound string, secret []byte) ([]byte, error) {
 	if len(secret) > custody.MaxSecret {
 		return nil, problem.New(problem.TooLarge, "a secret has at most %d bytes, got %d", custody.MaxSecret, len(secret))
@@ -93,6 +93,6 @@ func (v *Vault) Open(_ context.Context, bound string, box []byte) ([]byte, error
 
 func aad(bound string) []byte { return append([]byte{format}, bound...) }
 
-// Format shows a vault as its type's name, whatever the verb: without it %d
-// would print the cipher, and the key in it.
+// Format prints only the type's name for every verb: without it %d would print
+// the cipher with its key.
 func (v Vault) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "local.Vault") }

@@ -17,11 +17,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// most is how many keys are open at once; one more closes the one that would
-// expire first. It bounds what a memory dump of a large host gives away.
+// most is how many keys are open at once; opening another closes the one that
+// expires first. It bounds what a memory dump of a large host reveals.
 const most = 1024
 
-// Seal seals k's seed so that only a Signer of k's id opens it.
+// Seal seals k's seed so that only a Signer of k's id can open it.
 func Seal(ctx context.Context, v custody.Vault, k *identity.Key) ([]byte, error) {
 	seed := k.Seed()
 	defer clear(seed)
@@ -30,7 +30,7 @@ func Seal(ctx context.Context, v custody.Vault, k *identity.Key) ([]byte, error)
 
 func bound(id identity.ID) string { return "vacant:" + id.String() }
 
-// Open returns the key that was sealed for id. The caller wipes it.
+// Open returns the key that was sealed for id. The caller must wipe it.
 func Open(ctx context.Context, v custody.Vault, id identity.ID, box []byte) (*identity.Key, error) {
 	seed, err := v.Open(ctx, bound(id), box)
 	if err != nil {
@@ -42,18 +42,17 @@ func Open(ctx context.Context, v custody.Vault, id identity.ID, box []byte) (*id
 		return nil, problem.New(problem.Damaged, "sealed seed of vacant %s: expected %d bytes, got %d", id.Short(), identity.Size, len(seed))
 	}
 	if k.ID() != id {
-		// The vault vouches for the box, not for what was put in: signing with
-		// it would make signatures of somebody else.
+		// The vault authenticates the box, not its content: with another's
+		// seed, signatures would be another's.
 		k.Wipe()
 		return nil, problem.New(problem.Damaged, "sealed seed of vacant %s is that of another id", id.Short())
 	}
 	return k, nil
 }
 
-// Signers opens sealed seeds and keeps the keys for a time, fixed from the
-// opening, so that a vault's refusal takes effect within it. It is safe for
-// concurrent use. Keys are wiped when their time is over and any Signer is
-// used, or at a Sweep.
+// Signers opens sealed seeds and keeps the keys for a fixed time after opening,
+// so that a vault's refusal takes effect within it. It is safe for concurrent
+// use. Expired keys are wiped when any Signer is used, or by Sweep.
 type Signers struct {
 	vault custody.Vault
 	now   func() time.Time
@@ -61,15 +60,15 @@ type Signers struct {
 
 	mu      sync.Mutex
 	keys    map[identity.ID]*opened
-	opening map[identity.ID]chan struct{} // closed when that opening has ended
-	due     time.Time                     // no key expires before it
+	opening map[identity.ID]chan struct{} // closed when that opening ends
+	due     time.Time                     // no key expires earlier
 }
 
 // opened is a key in memory. Signers.mu guards all but the key itself.
 type opened struct {
 	key   *identity.Key
 	until time.Time
-	users int  // signatures under way
+	users int  // signatures in progress
 	gone  bool // expired while in use: the last user wipes it
 }
 
@@ -83,7 +82,7 @@ func NewSigners(v custody.Vault, now func() time.Time, ttl time.Duration) *Signe
 }
 
 // Signer opens the seed that was sealed for id, unless its key is in memory,
-// and returns its signer.
+// and returns the signer.
 func (s *Signers) Signer(ctx context.Context, id identity.ID, box []byte) (identity.Signer, error) {
 	k := s.Key(id, box)
 	if err := k.Ready(ctx); err != nil {
@@ -92,14 +91,14 @@ func (s *Signers) Signer(ctx context.Context, id identity.ID, box []byte) (ident
 	return k, nil
 }
 
-// Key returns the signer of the seed that was sealed for id, and opens nothing
-// before it is Ready or signs: strangers can make a host look for a key. It
-// keeps box, which nobody may change.
+// Key returns the signer of the seed that was sealed for id without opening it
+// before Ready or Sign: strangers can make a host look up any key. It keeps
+// box, which must not be changed.
 func (s *Signers) Key(id identity.ID, box []byte) *Key {
 	return &Key{signers: s, id: id, box: box}
 }
 
-// Forget wipes id's key, if it is in memory, for a seed that is destroyed.
+// Forget wipes id's key, for a seed that was destroyed.
 func (s *Signers) Forget(id identity.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,15 +107,15 @@ func (s *Signers) Forget(id identity.ID) {
 	}
 }
 
-// Sweep wipes the keys whose time is over. A home calls it now and then, so
-// that an idle host keeps no key.
+// Sweep wipes expired keys. A host calls it at intervals, so that an idle host
+// keeps no key.
 func (s *Signers) Sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire(s.now())
 }
 
-// Close wipes every key. Signers still work, by opening their seeds again.
+// Close wipes every key. Signers still work by opening seeds again.
 func (s *Signers) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +124,8 @@ func (s *Signers) Close() {
 	}
 }
 
-// acquire returns id's key with one more user, opening it if need be. One
-// opening per id is under way at a time: a key service charges for each.
+// acquire returns id's key with one more user, and opens it if needed. Only one
+// opening per id is in progress at a time, because KMS charges for each.
 func (s *Signers) acquire(ctx context.Context, id identity.ID, box []byte) (*opened, error) {
 	for {
 		s.mu.Lock()
@@ -145,14 +144,14 @@ func (s *Signers) acquire(ctx context.Context, id identity.ID, box []byte) (*ope
 		}
 		s.mu.Unlock()
 		select {
-		case <-wait: // opened, or failed for reasons of its caller: look again
+		case <-wait: // opened, or failed because of its caller: look again
 		case <-ctx.Done():
 			return nil, problem.Wrap(problem.Unavailable, ctx.Err(), "the key of vacant %s was not opened in time", id.Short())
 		}
 	}
 }
 
-// open is acquire's slow path. The caller has put done into s.opening.
+// open is acquire's slow path. The caller has added done to s.opening.
 func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done chan struct{}) (*opened, error) {
 	defer func() {
 		s.mu.Lock()
@@ -186,8 +185,8 @@ func (s *Signers) release(o *opened) {
 	}
 }
 
-// expire drops the keys whose time is over. It looks at them only when one may
-// be due, because it runs for every signature.
+// expire drops expired keys. It scans only when one may be due, because it runs
+// for every signature.
 func (s *Signers) expire(now time.Time) {
 	if len(s.keys) == 0 || now.Before(s.due) {
 		return
@@ -202,7 +201,7 @@ func (s *Signers) expire(now time.Time) {
 	}
 }
 
-// drop forgets id's key, and wipes it unless a signature is under way.
+// drop removes id's key, and wipes it unless a signature is in progress.
 func (s *Signers) drop(id identity.ID) {
 	o := s.keys[id]
 	delete(s.keys, id)
@@ -224,11 +223,11 @@ func (s *Signers) first() identity.ID {
 	return first
 }
 
-// Format shows only what s is, whatever the verb.
+// Format prints only the type for every verb.
 func (s *Signers) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sealed.Signers") }
 
 // Key is the identity.Signer of a sealed seed. It holds no key itself, so it
-// stays good when the time of an opened one is over.
+// stays valid when the opened key expires.
 type Key struct {
 	signers *Signers
 	id      identity.ID
@@ -257,5 +256,5 @@ func (k *Key) Sign(ctx context.Context, msg []byte) ([]byte, error) {
 	return o.key.Sign(ctx, msg)
 }
 
-// Format shows the id's short form, whatever the verb.
+// Format prints the id's short form for every verb.
 func (k *Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sealed key of "+k.id.Short()) }
