@@ -2,6 +2,7 @@ package stage
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -30,6 +31,7 @@ func (r Record) encode() ([]byte, error) {
 func parse(b []byte) (Record, error) {
 	var rec Record
 	var form, key string
+	var unknown error // reported after the format, whose next version may have more members
 	d := canon.NewDecoder(b, canon.DefaultLimits())
 	texts := map[string]*string{
 		"format": &form, "stage": &rec.Stage, "region": &rec.Region, "account": &rec.Account,
@@ -53,7 +55,8 @@ func parse(b []byte) (Record, error) {
 				return err
 			})
 		default:
-			err = problem.New(problem.Malformed, "%.40q is no member of a record", name)
+			unknown = errors.Join(unknown, problem.New(problem.Malformed, "%.40q is not a member of a record", name))
+			err = d.Skip()
 		}
 		return err
 	})
@@ -63,15 +66,19 @@ func parse(b []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
+	if form != format {
+		return Record{}, problem.New(problem.Conflict, "it has format %s, this vacancy reads %s: "+
+			"use the vacancy that wrote it, or remove the file and deploy the stage again", quoted(form), format)
+	}
+	if unknown != nil {
+		return Record{}, unknown
+	}
 	rec.OperatorKey = Key(key)
-	return rec, rec.check(form)
+	return rec, rec.check()
 }
 
 // check refuses what no deploy writes.
-func (r *Record) check(form string) error {
-	if form != format {
-		return problem.Invalid("format", format, quoted(form))
-	}
+func (r *Record) check() error {
 	if err := CheckName(r.Stage); err != nil {
 		return err
 	}

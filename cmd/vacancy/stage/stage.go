@@ -113,8 +113,11 @@ func (r Records) Read(name string) (Record, error) {
 		return Record{}, err
 	}
 	rec, err := parse(b)
+	if problem.Is(err, problem.Conflict) {
+		return Record{}, problem.Within(problem.Conflict, path, err)
+	}
 	if err != nil {
-		return Record{}, problem.Wrap(problem.Damaged, err, "%s is no record of a stage", path)
+		return Record{}, problem.Wrap(problem.Damaged, err, "%s is not a record of a stage", path)
 	}
 	if rec.Stage != name {
 		return Record{}, problem.New(problem.Damaged, "%s is the record of stage %s", path, rec.Stage)

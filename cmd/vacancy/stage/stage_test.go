@@ -2,6 +2,7 @@ package stage_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -121,8 +122,6 @@ func TestWhatIsNoRecordIsRefusedAndNotShown(t *testing.T) {
 		"more after it":     whole + "}{}",
 		"a foreign member":  whole + `,"x":1}`,
 		"a member twice":    whole + `,"stage":"dev"}`,
-		"another format":    strings.Replace(whole, "stage/2", "stage/3", 1) + "}",
-		"no format":         `{"stage":"dev"}`,
 		"a bad name":        strings.Replace(whole, `"dev"`, `"../dev"`, 1) + "}",
 		"of another stage":  strings.Replace(whole, `"dev"`, `"prod"`, 1) + "}",
 		"a number as text":  whole + `,"region":1}`,
@@ -141,6 +140,28 @@ func TestWhatIsNoRecordIsRefusedAndNotShown(t *testing.T) {
 		}
 		if _, err := r.Read("dev"); !problem.Is(err, problem.Damaged) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: Read() = %v, want Damaged without the key", name, err)
+		}
+	}
+}
+
+func TestARecordOfAnotherFormatIsRefusedNamingBothAndNotChanged(t *testing.T) {
+	for format, text := range map[string]string{
+		`"vacancy-stage/1"`: `{"format":"vacancy-stage/1","stage":"dev","account_url":"https://x","operator_key":"` + secret + `"}`,
+		`"vacancy-stage/3"`: `{"format":"vacancy-stage/3","stage":"dev","operator_key":"` + secret + `","new":[1]}`,
+		`""`:                `{"stage":"dev","operator_key":"` + secret + `"}`,
+	} {
+		r := records(t)
+		file := filepath.Join(r.Dir, "dev.json")
+		if err := errors.Join(os.MkdirAll(r.Dir, 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.Read("dev")
+		if !problem.Is(err, problem.Conflict) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "\n") ||
+			!strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "it has format "+format+", this vacancy reads vacancy-stage/2: use ") {
+			t.Errorf("Read() of format %s = %v, want one line with the file and both formats", format, err)
+		}
+		if after, err := os.ReadFile(file); err != nil || string(after) != text {
+			t.Errorf("after Read() the file is %q, %v, want it unchanged", after, err)
 		}
 	}
 }

@@ -125,9 +125,8 @@ func (r recent) upTo(record uint64) recent {
 	return r
 }
 
-// Open opens the file at path, or makes it with mode 0600. An older file is
-// upgraded after a copy; a newer one, and one that another process holds, is
-// refused.
+// Open opens the file at path, or makes it with mode 0600. A file of another
+// Format, and one that another process holds, is refused and not changed.
 func Open(path string, o Options) (*Store, error) {
 	s := &Store{limit: o.recentRows, ended: make(chan struct{}), recent: map[store.Stream]recent{}}
 	if s.limit == 0 {
@@ -146,7 +145,7 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare brings a file of any age to where commits may start.
+// prepare brings an open file to where commits may start.
 func (s *Store) prepare() error {
 	// A process that was killed between its last write and the sync of it left
 	// what this one can read, and a power cut can still take away: the file's
@@ -154,7 +153,7 @@ func (s *Store) prepare() error {
 	if err := errors.Join(s.db.Sync(), syncFolder(filepath.Dir(s.db.Path()))); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "cannot write %s", s.db.Path())
 	}
-	if err := upgrade(s.db); err != nil {
+	if err := checkFormat(s.db); err != nil {
 		return err
 	}
 	behind := false

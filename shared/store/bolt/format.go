@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"go.etcd.io/bbolt"
 )
 
-// Format is the version of the file's layout that this code writes, and the
-// newest that it reads.
-const Format = 1
+// Format is the version of the file's layout that this code reads and writes.
+const Format = 2
 
 // The buckets of a file.
 var (
@@ -197,4 +198,47 @@ func cloneDoc(d store.Doc) store.Doc {
 
 func damaged(format string, args ...any) error {
 	return problem.Wrap(problem.Damaged, fmt.Errorf(format, args...), "the data file is damaged: "+format, args...)
+}
+
+// checkFormat makes an empty file a data file of this Format, and refuses a file
+// of another one before anything is written to it.
+func checkFormat(db *bbolt.DB) error {
+	format, err := formatOf(db)
+	switch {
+	case err != nil, format == Format:
+		return err
+	case format > Format:
+		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: use a newer vacancy", db.Path(), format, Format)
+	case format >= 0:
+		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: use the vacancy that wrote it, or a new data directory", db.Path(), format, Format)
+	}
+	if err := db.Update(makeBuckets); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "cannot write %s", db.Path())
+	}
+	return nil
+}
+
+// formatOf reads a file's format; -1 if the file is empty.
+func formatOf(db *bbolt.DB) (format int, err error) {
+	err = db.View(func(tx *bbolt.Tx) error {
+		if k, _ := tx.Cursor().First(); k == nil {
+			format = -1
+			return nil
+		}
+		if b := tx.Bucket(metaBucket); b != nil && len(b.Get(formatKey)) == 8 {
+			format = int(min(parseNumber(b.Get(formatKey)), math.MaxInt32))
+			return nil
+		}
+		return problem.New(problem.Damaged, "%s is not a vacancy data file, or is damaged", db.Path())
+	})
+	return format, err
+}
+
+func makeBuckets(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{metaBucket, journalBucket, namesBucket, indexBucket, documentsBucket, listedBucket} {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	return tx.Bucket(metaBucket).Put(formatKey, number(Format))
 }

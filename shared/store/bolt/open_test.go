@@ -143,122 +143,32 @@ func TestWhatIsNoDataFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestANewerFormatIsRefusedNamingBoth(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "vacancy.db")
-	s := open(t, path, bolt.Options{})
-	fill(t, s, "stream", 1, 3)
-	err := s.DB().Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte("meta")).Put([]byte("format"), binary.BigEndian.AppendUint64(nil, 42))
-	})
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = bolt.Open(path, bolt.Options{})
-	if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "42") || !strings.Contains(err.Error(), fmt.Sprint(bolt.Format)) {
-		t.Errorf("Open() = %v, want Conflict that names 42 and %d", err, bolt.Format)
-	}
-	after, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(before) != string(after) {
-		t.Error("the refused file was changed")
-	}
-}
-
-// writeFormat0 makes a file as format 0 had it.
-func writeFormat0(t *testing.T, path string, streams map[store.Stream]int) {
-	t.Helper()
-	db, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{"meta", "rows", "documents", "listed"} {
-			if _, err := tx.CreateBucket([]byte(name)); err != nil {
-				return err
-			}
+func TestAnotherFormatIsRefusedNamingBothAndNotChanged(t *testing.T) {
+	for _, format := range []uint64{0, bolt.Format - 1, bolt.Format + 1, 42} {
+		path := filepath.Join(t.TempDir(), "vacancy.db")
+		s := open(t, path, bolt.Options{})
+		fill(t, s, "stream", 1, 3)
+		err := s.DB().Update(func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte("meta")).Put([]byte("format"), binary.BigEndian.AppendUint64(nil, format))
+		})
+		if err := errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
 		}
-		for name, n := range streams {
-			for p := 1; p <= n; p++ {
-				k := binary.BigEndian.AppendUint16(nil, uint16(len(name)))
-				k = binary.BigEndian.AppendUint64(append(k, name...), uint64(p))
-				writeID := store.WriteID{byte(p), 1}
-				if err := tx.Bucket([]byte("rows")).Put(k, fmt.Append(writeID[:], p)); err != nil {
-					return err
-				}
-			}
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return tx.Bucket([]byte("meta")).Put([]byte("format"), make([]byte, 8))
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestAnOlderFormatIsUpgradedAfterACopy(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "vacancy.db")
-	streams := map[store.Stream]int{"req#a": 1, "req#ab": 25_000, "rsp#\x00\xff": 7}
-	writeFormat0(t, path, streams)
-	s := open(t, path, bolt.Options{})
-	for name, n := range streams {
-		wantRows(t, s, name, n)
-		fill(t, s, name, n, n+2) // a resend of the last row, and two more
-		wantRows(t, s, name, n+2)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, path, bolt.Options{})
-	for name, n := range streams {
-		wantRows(t, s, name, n+2)
-	}
-	info, err := os.Stat(path + ".v0.bak")
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("the copy = %v, %v, want mode 600", info, err)
-	}
-	// The copy is the old file: it can be put back and upgraded again.
-	back := filepath.Join(t.TempDir(), "back.db")
-	if err := os.Rename(path+".v0.bak", back); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, back, bolt.Options{})
-	for name, n := range streams {
-		wantRows(t, s, name, n)
-	}
-}
-
-func TestAnUpgradeThatWasInterruptedBeginsFresh(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "vacancy.db")
-	writeFormat0(t, path, map[store.Stream]int{"a": 30, "b": 3})
-	// What a first try may have left: new buckets with something in them.
-	db, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{"journal", "names", "index"} {
-			b, err := tx.CreateBucket([]byte(name))
-			if err != nil {
-				return err
-			}
-			if err := errors.Join(b.Put([]byte("12345678"), []byte("half done")), b.SetSequence(9)); err != nil {
-				return err
-			}
+		_, err = bolt.Open(path, bolt.Options{})
+		want := fmt.Sprintf("has format %d, this vacancy reads format %d: use ", format, bolt.Format)
+		if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Open() = %v, want Conflict that says %q", err, want)
 		}
-		return tx.Bucket([]byte("meta")).Put([]byte("indexed"), []byte("12345678"))
-	})
-	if err := errors.Join(err, db.Close(), os.WriteFile(path+".v0.bak", []byte("half"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, path, bolt.Options{})
-	wantRows(t, s, "a", 30)
-	wantRows(t, s, "b", 3)
-	if left, err := filepath.Glob(path + "*"); err != nil || len(left) != 2 {
-		t.Errorf("files = %v, %v, want the file and its copy", left, err)
+		after, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(before) != string(after) {
+			t.Errorf("the refused file of format %d was changed", format)
+		}
 	}
 }
