@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ask puts a question on standard error and wants exactly the given word.
+// ask prints a question on standard error and requires exactly the given word.
 func (a *app) ask(ctx context.Context, question, word string) error {
 	got, err := a.askLine(ctx, question)
 	if err != nil {
@@ -20,9 +20,9 @@ func (a *app) ask(ctx context.Context, question, word string) error {
 	return nil
 }
 
-// askLine puts a question on standard error and returns the answer without the
-// space around it; an input that has ended answers nothing. It gives up when
-// the person interrupts: a read from a terminal does not end by itself then.
+// askLine prints a question on standard error and returns the trimmed answer,
+// "" at the end of the input. It returns when the person interrupts; a read
+// from a terminal would not.
 func (a *app) askLine(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(a.err, "%s ", question)
 	type line struct {

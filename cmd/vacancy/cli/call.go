@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// callTimeout is how long one call may take: longer than a host's deadline for
-// a vacant and its grace.
+// callTimeout bounds one call: more than a host's deadline for a vacant and its
+// grace.
 const callTimeout = time.Minute
 
 // callFlags are the flags of one call.
@@ -26,7 +26,7 @@ type callFlags struct {
 	reset, ask, print  bool
 	timeout            time.Duration
 
-	capability, policy string // of a call to whoever can do something
+	capability, policy string // for a call to the best match of a search
 	find               findFlags
 }
 
@@ -89,7 +89,7 @@ be https, and in no network of this machine unless the registry is on it, too.`,
 	return cmd
 }
 
-// callMessage is what is said, in the thread of --context if that is given.
+// callMessage is the message of a call, in the thread of --context if given.
 func (a *app) callMessage(f callFlags, words []string, threaded bool) (envelope.Message, error) {
 	text, err := a.callText(words)
 	if err != nil {
@@ -102,7 +102,7 @@ func (a *app) callMessage(f callFlags, words []string, threaded bool) (envelope.
 	return msg, nil
 }
 
-// call does what the flags ask: send, ask, reset, print or accept.
+// call does what the flags request: send, ask, reset, print or accept.
 func (a *app) call(ctx context.Context, f callFlags, what string, words []string, threaded bool) error {
 	if err := f.check(len(words) > 0); err != nil {
 		return err
@@ -111,7 +111,8 @@ func (a *app) call(ctx context.Context, f callFlags, what string, words []string
 	if err != nil {
 		return err
 	}
-	// The target first: a call that goes nowhere makes no identity.
+	// Find the target first: a call without a target must not create an
+	// identity.
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
@@ -153,7 +154,7 @@ func (a *app) call(ctx context.Context, f callFlags, what string, words []string
 	return a.showCall(f.shown(a, known), known, err)
 }
 
-// shown is how what is known of the call is printed.
+// shown is how a call's result is printed.
 func (f callFlags) shown(a *app, known callResult) result {
 	switch {
 	case f.ask:
@@ -171,7 +172,7 @@ func (a *app) dispatcher(self signer, web *dispatch.HTTP, timeout time.Duration)
 	}
 }
 
-// check refuses flags that do not go together.
+// check refuses incompatible flags.
 func (f callFlags) check(text bool) error {
 	var modes []string
 	for name, on := range map[string]bool{"--ask": f.ask, "--reset": f.reset, "--accept": f.accept != "", "--print": f.print} {
@@ -192,7 +193,7 @@ func (f callFlags) check(text bool) error {
 	return nil
 }
 
-// callText is what the words of the command line say.
+// callText joins the words of the command line.
 func (a *app) callText(words []string) (string, error) {
 	if len(words) != 1 || words[0] != "-" {
 		return strings.Join(words, " "), nil
@@ -208,8 +209,7 @@ func (a *app) callText(words []string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
 }
 
-// printCall writes the signed request, which is a JSON object with or without
-// --json.
+// printCall writes the signed request, a JSON object with or without --json.
 func (a *app) printCall(ctx context.Context, caller *dispatch.Caller, self signer, target dispatch.Target, msg envelope.Message) error {
 	body, res, err := caller.Print(ctx, target, msg)
 	if err != nil {

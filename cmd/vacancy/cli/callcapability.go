@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The policies that --policy names.
+// Values of --policy.
 const (
 	policyUCB   = "ucb"
 	policyScore = "score"
@@ -24,7 +24,7 @@ func policy(name string) (dispatch.Policy, error) {
 	return nil, problem.New(problem.Usage, "--policy: expected %s or %s, got %.40q", policyUCB, policyScore, name)
 }
 
-// callCapability calls the best vacant that a registry finds.
+// callCapability calls the best match of a search.
 func (a *app) callCapability(ctx context.Context, f callFlags, words []string, threaded bool) error {
 	if f.ask || f.reset || f.print || f.accept != "" {
 		return withHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept are about one TARGET, and do not go with --capability"), "vacancy call URL --ask")
@@ -54,7 +54,7 @@ func (a *app) callCapability(ctx context.Context, f callFlags, words []string, t
 	return a.showOutcome(self, out, err)
 }
 
-// registryClient is a client that calls whom a registry finds.
+// registryClient is a client that calls matches of a search.
 func (a *app) registryClient(ctx context.Context, f callFlags) (*dispatch.Client, signer, error) {
 	chosen, err := policy(f.policy)
 	if err != nil {
@@ -65,7 +65,8 @@ func (a *app) registryClient(ctx context.Context, f callFlags) (*dispatch.Client
 	if err != nil {
 		return nil, signer{}, err
 	}
-	// The registry first: a call that goes nowhere makes no identity.
+	// Find the registry first: a call without a target must not create an
+	// identity.
 	if h, err := a.dataHome(); err != nil {
 		return nil, signer{}, err
 	} else if names, _ := h.Names(); len(names) == 0 {
@@ -82,7 +83,7 @@ func (a *app) registryClient(ctx context.Context, f callFlags) (*dispatch.Client
 	return client, self, nil
 }
 
-// triedResult is a vacant that was tried in vain.
+// triedResult is an unsuccessful call of a match.
 type triedResult struct {
 	ID     identity.ID `json:"vacant_id"`
 	URL    string      `json:"url"`
@@ -90,7 +91,7 @@ type triedResult struct {
 	Detail string      `json:"detail"`
 }
 
-// showOutcome prints the answer of whoever was chosen, and how that came about.
+// showOutcome prints the answer of the chosen vacant and how it was chosen.
 func (a *app) showOutcome(self signer, out dispatch.Outcome, err error) error {
 	known := newCallResult(self, dispatch.Target{ID: out.Chosen.ID, URL: out.Chosen.URL}, out.Result)
 	known.Dropped = out.Found.Dropped
@@ -100,7 +101,7 @@ func (a *app) showOutcome(self signer, out dispatch.Outcome, err error) error {
 		a.note("not %s: %s", printable(t.URL), printable(p.Text()))
 	}
 	if out.Chosen.URL == "" {
-		return err // nobody was called
+		return err // no vacant was called
 	}
 	m := newMatchResult(&out.Chosen)
 	known.Chosen = &m
@@ -108,7 +109,7 @@ func (a *app) showOutcome(self signer, out dispatch.Outcome, err error) error {
 	return a.showCall(answerResult{known, a.answerText}, known, err)
 }
 
-// news is what is told of a card besides.
+// news is the note about a card's freshness.
 func news(f dispatch.Freshness) string {
 	switch f {
 	case dispatch.Changed:

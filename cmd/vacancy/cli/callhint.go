@@ -11,7 +11,7 @@ import (
 )
 
 // callHint explains a failed call to the operator of the host. The admin socket
-// tells what callers are not told: that the vacant has children, one of which
+// shows what callers may not see: that the vacant has children, one of which
 // may have failed, or that it is a closed child, which looks like an unknown
 // vacant in public.
 func (a *app) callHint(ctx context.Context, err error, w where, id identity.ID) error {
@@ -43,7 +43,7 @@ func (a *app) callHint(ctx context.Context, err error, w where, id identity.ID) 
 	return err
 }
 
-// planeAt is the admin socket of a host that runs; nil if the person has none.
+// planeAt is the admin API of a running host; nil if the person has no access.
 func (a *app) planeAt(w where) *admin.Client {
 	at, err := a.find(w)
 	if err != nil {

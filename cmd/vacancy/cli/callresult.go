@@ -12,11 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// callResult is what an operation on a target came to, as --json shows it. The
-// envelopes have the wire's shape.
+// callResult is the JSON of an operation on a target. Envelopes have the wire's
+// shape.
 type callResult struct {
-	As          string          `json:"as"`                      // the identity that signs
-	Made        bool            `json:"made_identity,omitempty"` // it was made for this call
+	As          string          `json:"as"`                      // the signing identity
+	Made        bool            `json:"made_identity,omitempty"` // it was created for this call
 	Target      identity.ID     `json:"target"`
 	URL         string          `json:"url"`
 	Fate        dispatch.Fate   `json:"fate,omitempty"`
@@ -34,7 +34,7 @@ type callResult struct {
 	Late        []lateResult    `json:"late,omitempty"`
 	Unknown     []string        `json:"unknown,omitempty"`
 
-	// Of a call to whom a registry found.
+	// For a call to a match of a search.
 	Chosen  *matchResult       `json:"chosen,omitempty"`
 	Tried   []triedResult      `json:"tried,omitempty"`
 	Dropped []dispatch.Dropped `json:"dropped,omitempty"`
@@ -102,7 +102,7 @@ func spoken(reply *envelope.Envelope) (json.RawMessage, *string) {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// text says what became of an earlier call, on one line.
+// text is the outcome in one line.
 func (l lateResult) text() string {
 	line := fmt.Sprintf("call %d (%s): ", l.seq, printable(clip(l.Asked, 40)))
 	switch l.Fate {
@@ -124,7 +124,7 @@ func clip(s string, n int) string {
 	return s
 }
 
-// answerResult prints as the answer's text alone, so that it can be piped on.
+// answerResult prints only the answer's text, for pipes.
 type answerResult struct {
 	callResult
 	show func(string) string
@@ -136,7 +136,7 @@ func (r answerResult) text(w io.Writer) {
 	}
 }
 
-// askResult prints what was learnt of earlier calls.
+// askResult prints the outcomes of earlier calls.
 type askResult struct{ callResult }
 
 func (r askResult) text(w io.Writer) {
@@ -148,7 +148,7 @@ func (r askResult) text(w io.Writer) {
 	}
 }
 
-// resetResult prints that the chain begins again.
+// resetResult prints that the chain was reset.
 type resetResult struct{ callResult }
 
 func (r resetResult) text(w io.Writer) {
@@ -176,7 +176,7 @@ func (a *app) showCall(r result, known callResult, err error) error {
 	return a.show(r)
 }
 
-// callError is the failure of a call with all that is known of it.
+// callError is the error of a call with its result.
 type callError struct {
 	error
 	result callResult

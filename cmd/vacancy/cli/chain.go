@@ -81,9 +81,8 @@ func (a *app) chain(ctx context.Context, c *reports, from, to string, last uint6
 	return errors.Join(err, out.Flush())
 }
 
-// callerID is the id of the identity of a name. Any other word is left for the
-// host to read; one that names an identity here and another vacant there is
-// refused.
+// callerID is the id of the named identity. Other words are for the host to
+// interpret; a name of an identity here and of another vacant there is refused.
 func (a *app) callerID(ctx context.Context, c *reports, word string) (string, error) {
 	h, err := a.dataHome()
 	if err != nil {
@@ -91,7 +90,7 @@ func (a *app) callerID(ctx context.Context, c *reports, word string) (string, er
 	}
 	self, err := h.Open(word)
 	if err != nil {
-		return word, nil // what is wrong with an identity matters to who uses it
+		return word, nil // an unreadable identity does not matter here
 	}
 	id := self.ID()
 	v, err := c.named(ctx, word)
@@ -104,10 +103,10 @@ func (a *app) callerID(ctx context.Context, c *reports, word string) (string, er
 	return "", problem.New(problem.Usage, "%q may be your identity %s, or the vacant %s hosted here: give the id", word, id.Short(), v.ID.Short())
 }
 
-// chainEntry prints as two lines: what was said, and what became of it.
+// chainEntry prints as two lines: the message, and its outcome.
 type chainEntry struct{ export.Entry }
 
-// shownText is how much of a text is shown on a line.
+// shownText is how much of a text is printed.
 const shownText = 160
 
 func (e chainEntry) text(w io.Writer) error {
@@ -124,7 +123,7 @@ func (e chainEntry) text(w io.Writer) error {
 	return err
 }
 
-// number is a sequence number in its epoch.
+// number is a sequence number within its epoch.
 func (e chainEntry) number(seq int64) string { return fmt.Sprintf("%d.%d", e.Epoch, seq) }
 
 func (e chainEntry) outcome() string {

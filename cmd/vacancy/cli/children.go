@@ -37,7 +37,7 @@ answer" means that its parent's plan runs without it.`,
 					}
 					r.Children = append(r.Children, page.Children...)
 					if cursor = page.Next; cursor == "" {
-						// Their pages come in the order of ids.
+						// Pages are ordered by id.
 						slices.SortFunc(r.Children, func(a, b admin.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })
 						return a.show(r)
 					}
@@ -85,7 +85,7 @@ func (r childrenResult) text(w io.Writer) {
 	}
 }
 
-// failed says how many of the calls that were looked at got no answer.
+// failed is the share of the recent calls without an answer.
 func failed(c *admin.Child) string {
 	if uint64(c.Decided) < c.Calls {
 		return fmt.Sprintf("%d of the last %d failed", c.Failures, c.Decided)

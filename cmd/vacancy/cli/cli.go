@@ -1,12 +1,11 @@
-// Package cli is the command line of Vacancy: one file per command, and the
-// habits they share — flags, confirmation, one JSON object for machines, one
-// exit code per kind of error.
+// Package cli is the command line of Vacancy: one file per command, and what
+// they share: flags, confirmation, one JSON object for machines, one exit code
+// per kind of error.
 //
-// It may import everything below cmd. The invariants: standard output carries
-// the result and nothing else (with --json exactly one object); prompts, logs
-// and errors go to standard error (with --json the error as one object there
-// too); nothing is coloured; nothing here keeps state between two runs in one
-// process, so that tests drive it in process.
+// The invariants: standard output carries only the result (with --json exactly
+// one object). Prompts, logs and errors go to standard error (with --json the
+// error is one object). Nothing is coloured. No state is kept between two runs
+// in one process, so tests can run commands in process.
 package cli
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// app is what every command of one run shares.
+// app is the state that all commands of one run share.
 type app struct {
 	in   *bufio.Reader
 	out  io.Writer
@@ -56,14 +55,14 @@ func (s Seams) Run(ctx context.Context, args []string, stdin io.Reader, stdout, 
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// Once the first interrupt is heard the signals get back their usual
-	// meaning, so that a person can leave a command that does not end.
+	// After the first interrupt signals get their default effect, so that a
+	// second one ends a command that hangs.
 	context.AfterFunc(ctx, stop)
 	a := &app{in: bufio.NewReader(stdin), out: stdout, err: stderr, env: environment(env), now: s.Now, rand: rand.Reader, seams: s}
 	return a.run(ctx, args)
 }
 
-// run is Run with clock and randomness as the app has them.
+// run is Run with the app's clock and randomness.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.rootCommand()
 	root.SetArgs(args)
@@ -77,8 +76,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if ctx.Err() != nil && !errors.As(err, new(*problem.Error)) {
 		err = problem.Wrap(problem.Canceled, err, "interrupted")
 	}
-	// A flag that does not parse stops the parser before it may have seen
-	// --json; whoever asked for JSON gets the error as JSON all the same.
+	// A flag that does not parse may hide a later --json; print the error as
+	// JSON anyway.
 	a.json = a.json || asksJSON(args)
 	return a.fail(cmd, err)
 }
@@ -123,7 +122,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	return root
 }
 
-// The groups of the command list.
+// Groups of the command list.
 const (
 	groupHost  = "host"
 	groupSelf  = "self"
@@ -135,7 +134,7 @@ const helpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
 
 {{end}}{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}`
 
-// knownCommand refuses what is not a command, with the ones that look alike.
+// knownCommand refuses an unknown command and suggests similar ones.
 func (a *app) knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -147,8 +146,8 @@ func (a *app) knownCommand(cmd *cobra.Command, args []string) error {
 	return withHint(err, "vacancy --help")
 }
 
-// arguments refuses any number of arguments outside least and most (most < 0:
-// no end) and shows what is expected.
+// arguments refuses a number of arguments outside least and most (most < 0:
+// unlimited) and shows the usage.
 func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && (most < 0 || len(args) <= most) {
@@ -165,7 +164,7 @@ func arguments(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// dataHome opens the person's identities under $VACANCY_HOME.
+// dataHome opens the identities under $VACANCY_HOME.
 func (a *app) dataHome() (*datadir.Dir, error) {
 	dir, err := a.dataHomeDir()
 	if err != nil {
@@ -174,7 +173,8 @@ func (a *app) dataHome() (*datadir.Dir, error) {
 	return &datadir.Dir{Dir: filepath.Join(dir, "identities"), Now: a.now, Rand: a.rand}, nil
 }
 
-// dataHomeDir is $VACANCY_HOME, by default .vacancy in the user's own directory.
+// dataHomeDir is $VACANCY_HOME, by default .vacancy in the user's home
+// directory.
 func (a *app) dataHomeDir() (string, error) {
 	if dir := a.env["VACANCY_HOME"]; dir != "" {
 		return filepath.Abs(dir)

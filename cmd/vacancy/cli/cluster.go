@@ -11,8 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/opensearch"
 )
 
-// The environment for an OpenSearch cluster that asks who comes. A password is
-// no argument: those are for everybody on the machine to see.
+// Environment variables for the credentials of an OpenSearch cluster. A
+// password is not an argument, because arguments are visible to every user of
+// the machine.
 const (
 	clusterUser     = "VACANCY_OPENSEARCH_USER"
 	clusterPassword = "VACANCY_OPENSEARCH_PASSWORD"
@@ -22,8 +23,8 @@ func clusterFlag(flags *pflag.FlagSet, cluster *string) {
 	flags.StringVar(cluster, "opensearch", "", "keep the search index in an OpenSearch cluster: `URL/INDEX`, one index for each host")
 }
 
-// openCluster opens the index that a URL names with its path; without one it is
-// the adapter's own name.
+// openCluster opens the index that a URL names with its path; without a path,
+// the adapter's default.
 func (a *app) openCluster(ctx context.Context, cluster string) (*opensearch.Index, error) {
 	cfg := opensearch.Config{URL: cluster, Username: a.env[clusterUser], Password: a.env[clusterPassword]}
 	if at, err := url.Parse(cluster); err == nil && at.Path != "" {
@@ -34,13 +35,13 @@ func (a *app) openCluster(ctx context.Context, cluster string) (*opensearch.Inde
 	return opensearch.Open(ctx, cfg)
 }
 
-// reindexCluster reads all registrations into the index once more. Searches go
-// on meanwhile, over what is there.
+// reindexCluster reads all registrations into the index again. Searches
+// continue over the existing entries.
 func (a *app) reindexCluster(ctx context.Context, cluster string, feed live.Feed, r *reindexResult) (err error) {
 	index, err := a.openCluster(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = index.Close() }() // it has nothing to write
+	defer func() { _ = index.Close() }() // there is nothing to flush
 	return a.rebuild(ctx, index, feed, r)
 }

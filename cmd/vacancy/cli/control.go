@@ -11,16 +11,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// control is the control-plane handler: of the host that runs over a data directory,
-// of the data file itself if none does, or of a host elsewhere.
+// control is the admin API: of the host that runs over a data directory, of the
+// data file itself if none runs, or of a remote host.
 type control struct {
 	admin.Client
-	at    *remoteHost // nil: a data directory's
+	at    *remoteHost // nil: of a data directory
 	close func() error
 }
 
-// openControl finds the handler of a host. With create a data directory that is not
-// there is made; otherwise it is an error, which a mistyped --data should be.
+// openControl finds the admin API of a host. With create, a missing data
+// directory is created; otherwise it is an error, because --data may be
+// mistyped.
 func (a *app) openControl(w where, create bool) (*control, error) {
 	at, err := a.find(w)
 	switch {
@@ -55,7 +56,7 @@ func (a *app) openControl(w where, create bool) (*control, error) {
 	return &control{admin.Client{HTTP: client, URL: base}, nil, host.Close}, nil
 }
 
-// withControl runs f on the handler of a host.
+// withControl runs f on the admin API of a host.
 func (a *app) withControl(w where, create bool, f func(*control) error) (err error) {
 	c, err := a.openControl(w, create)
 	if err != nil {
@@ -65,7 +66,7 @@ func (a *app) withControl(w where, create bool, f func(*control) error) (err err
 	return keyHint(c.at, f(c))
 }
 
-// keyHint helps who has the wrong key.
+// keyHint adds a hint to the error of a wrong key.
 func keyHint(at *remoteHost, err error) error {
 	if at == nil || !problem.Is(err, problem.Unauthorized) {
 		return err
@@ -76,17 +77,16 @@ func keyHint(at *remoteHost, err error) error {
 	return withHint(err, "vacancy keys rotate-operator --stage %s", at.stage)
 }
 
-// reports is where whole reports come from: the admin socket of a data directory,
-// or this process, over the pages or tables of a host elsewhere.
+// reports is the source of verify and chain reports: the admin socket of a data
+// directory, or this process over the pages or tables of a remote host.
 type reports struct {
 	admin.Client
-	// named finds whose a word is at the host; NotFound if no vacant's.
+	// named finds the vacant of a word at the host; NotFound if there is none.
 	named func(ctx context.Context, word string) (admin.Vacant, error)
 	close func() error
 }
 
-// withReports runs f on the reports of a host. read bounds what is read of
-// tables.
+// withReports runs f on the reports of a host. read limits how tables are read.
 func (a *app) withReports(ctx context.Context, w where, read readFlags, f func(*reports) error) (err error) {
 	at, err := a.find(w)
 	if err != nil {

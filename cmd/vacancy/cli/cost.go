@@ -108,7 +108,7 @@ func (a *app) estimate(ctx context.Context, f costFlags) (costResult, error) {
 	return r, nil
 }
 
-// readTemplates reads what a synthesis wrote of one stage.
+// readTemplates reads a stage's synthesized templates.
 func readTemplates(dir, name string) ([][]byte, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "vacancy-"+name+"-*.template.json"))
 	if err != nil {
@@ -128,8 +128,8 @@ func readTemplates(dir, name string) ([][]byte, error) {
 	return found, nil
 }
 
-// synthesis is the command that writes a stage's templates to cdk.out, for who
-// has no CDK installed.
+// synthesis is the command that writes a stage's templates to cdk.out, for
+// persons without an installed CDK.
 func synthesis(name string) string {
 	return fmt.Sprintf("npx --yes aws-cdk@%s synth --quiet -c stage=%s", cdk.Version, name)
 }
@@ -152,7 +152,7 @@ func (a *app) deployed(ctx context.Context, rec stage.Record, since time.Duratio
 
 type costResult struct {
 	cost.Report
-	More bool `json:"more_lines,omitempty"` // not all log lines were read
+	More bool `json:"more_lines,omitempty"` // more log lines exist than were read
 }
 
 func (r costResult) text(w io.Writer) {
@@ -170,7 +170,7 @@ func (r costResult) text(w io.Writer) {
 		{"the worst day, by the limits", cost.Lines{Lines: r.WorstDay.Lines, USD: r.WorstDay.USD}, ""},
 	} {
 		if len(part.lines.Lines) == 0 {
-			continue // a stage that was deployed without a gate
+			continue // a stage without a gate
 		}
 		fmt.Fprintf(w, "\n%s: $%s%s\n", part.title, inDollars(part.lines.USD), part.note)
 		for _, l := range part.lines.Lines {
@@ -203,7 +203,7 @@ func (r costResult) realText(w io.Writer) {
 	}
 }
 
-// inDollars is in cents, but where a cent is too coarse.
+// inDollars rounds to cents, or to more digits below a cent.
 func inDollars(usd float64) string {
 	if usd > 0 && usd < 0.01 {
 		return fmt.Sprintf("%.4f", usd)
@@ -218,7 +218,7 @@ func assumed(s string) string {
 	return " (" + s + ")"
 }
 
-// plural is a number of calls in words.
+// plural is a number of calls with its noun.
 func plural(n float64) string {
 	s := fmt.Sprintf("%.0f", n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -62,8 +62,8 @@ NAME FILE" says what it asks them. Until then it answers nothing.`,
 	return cmd
 }
 
-// exportOf is what --import names, in the form of an export, which is what the
-// handler takes; nil without --import.
+// exportOf is the import of --import in the form of an export; nil without
+// --import.
 func (a *app) exportOf(from, seed, name string) (json.RawMessage, error) {
 	if from == "" && seed == "" {
 		return nil, nil

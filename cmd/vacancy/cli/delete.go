@@ -47,13 +47,14 @@ func (a *app) deleteVacant(ctx context.Context, c *control, what string, yes boo
 	if err != nil {
 		return err
 	}
-	// What is not archived is refused by the host; nobody need confirm that.
+	// The host refuses a vacant that is not archived, so that needs no
+	// confirmation.
 	if !yes && before.Deleted == "" && before.State.Closed() {
 		if err := a.ask(ctx, fmt.Sprintf("The key of %s will be destroyed, and nothing brings it back. Type its name to delete it:", before.Name), before.Name); err != nil {
 			return withHint(err, "vacancy delete %s --yes", what)
 		}
 	}
-	// By id: the name has been shown, and what it named must not change.
+	// By id: the name was shown, and must not be resolved again.
 	after, err := c.Delete(ctx, before.ID.String())
 	if err != nil {
 		return deleteHint(err, before)
@@ -77,7 +78,7 @@ func deleteHint(err error, v admin.Vacant) error {
 // deleteResult is the tombstone of a vacant.
 type deleteResult struct {
 	admin.Vacant
-	before bool // it was deleted before this command
+	before bool // it was deleted before
 }
 
 func (r deleteResult) text(w io.Writer) {

@@ -13,14 +13,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// The vacant that dev makes on its first start.
+// The vacant that dev creates at its first start.
 const (
 	demoName       = "demo"
 	demoCapability = "echoes what it hears"
 	demoText       = "hello"
 )
 
-// devResult is what dev prints when it is ready.
+// devResult is printed when dev is ready.
 type devResult struct {
 	URL   string      `json:"url"`
 	Data  string      `json:"data"`
@@ -38,9 +38,9 @@ type demoResult struct {
 	State lifecycle.State `json:"state"`
 }
 
-// tryDemo makes sure that there is a demo vacant and calls it as any caller
-// would, over HTTP. A call that fails is told and stops nothing: a person may
-// have put the demo to sleep, or moved its chain.
+// tryDemo makes sure that there is a demo vacant and calls it over HTTP like
+// any caller. A failed call is reported and stops nothing: the person may have
+// paused the demo or moved its chain.
 func (a *app) tryDemo(ctx context.Context, host *localHost, dir, url string) (devResult, error) {
 	demo, err := demoVacant(ctx, host)
 	if err != nil {
@@ -53,8 +53,8 @@ func (a *app) tryDemo(ctx context.Context, host *localHost, dir, url string) (de
 	return r, nil
 }
 
-// demoVacant is the demo, made if there never was one: a name belongs to its
-// vacant for ever, so a demo that was sunk stays so.
+// demoVacant returns the demo, and creates it if it never existed: a name
+// belongs to one vacant for ever, so a demo that was sunk stays sunk.
 func demoVacant(ctx context.Context, host *localHost) (vacants.Record, error) {
 	demo, err := host.Vacants.ByName(ctx, demoName)
 	if problem.Is(err, problem.NotFound) {
@@ -86,8 +86,8 @@ func (a *app) callDemo(ctx context.Context, demo vacants.Record, r *devResult) e
 	return nil
 }
 
-// demoCaller is who signs dev's own call: as for any call, but among several
-// identities it takes default rather than asking.
+// demoCaller is the identity for dev's own call, chosen like for any call, but
+// among several identities it takes default instead of asking.
 func (a *app) demoCaller(ctx context.Context) (signer, error) {
 	h, err := a.dataHome()
 	if err != nil {

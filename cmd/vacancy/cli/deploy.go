@@ -62,18 +62,17 @@ code changed. The next full deploy puts CloudFormation's word back above it.`,
 	return cmd
 }
 
-// deployment is one run of deploy: what it found out, and what it works with.
+// deployment is one run of deploy.
 type deployment struct {
 	*app
 	flags deployFlags
-	top   string // of the checkout
+	top   string // top directory of the checkout
 	cdk   *cdk.CLI
 	cloud *cloud.Cloud
 	rec   stage.Record // with the context values of this run
 }
 
-// values are the context values that the flags give. What is in them is for the
-// stacks to judge.
+// values are the context values in the flags. The stacks validate them.
 func (f deployFlags) values() (map[string]string, error) {
 	given := map[string]string{}
 	for _, kv := range f.context {
@@ -142,7 +141,8 @@ func (a *app) deploy(ctx context.Context, f deployFlags) error {
 	return d.finish(ctx, changed)
 }
 
-// checkout finds the project's directory: the working directory or one above it.
+// checkout finds the project's directory: the working directory or one above
+// it.
 func (a *app) checkout() (string, error) {
 	at, err := os.Getwd()
 	if err != nil {
@@ -159,7 +159,7 @@ func (a *app) checkout() (string, error) {
 	}
 }
 
-// tools makes sure that what a deploy runs is there.
+// tools makes sure that the tools of a deploy are installed.
 func (a *app) tools(ctx context.Context) (*cdk.CLI, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil, problem.Wrap(problem.NotFound, err, "go was not found, and the functions are built with it: install Go from https://go.dev/dl and put it into PATH")
@@ -175,8 +175,8 @@ func (a *app) tools(ctx context.Context) (*cdk.CLI, error) {
 	return cdk.Install(ctx, dir, progress)
 }
 
-// choose settles the context values: those of the stage's last deploy, and what
-// the flags say now. It asks for the mail address once.
+// choose determines the context values: those of the stage's last deploy,
+// changed by the flags. It asks once for the mail address.
 func (d *deployment) choose(ctx context.Context) error {
 	chosen := maps.Clone(d.rec.Context)
 	if chosen == nil {
@@ -198,9 +198,9 @@ func (d *deployment) choose(ctx context.Context) error {
 	return nil
 }
 
-// bootstrapped makes sure that CDK's own stack is in the account and Region.
-// It is made for an answer or a flag, never silently: it is the account's, not
-// this project's.
+// bootstrapped makes sure that CDK's bootstrap stack is in the account and
+// Region. It is created only after confirmation or a flag, because it belongs
+// to the account and not to this project.
 func (d *deployment) bootstrapped(ctx context.Context) error {
 	s, err := d.cloud.Stack(ctx, "CDKToolkit")
 	if err != nil && !problem.Is(err, problem.NotFound) {
@@ -221,7 +221,7 @@ func (d *deployment) bootstrapped(ctx context.Context) error {
 			return hint(err)
 		}
 	}
-	// In a directory without cdk.json: CDK would build the stacks first, for nothing.
+	// Use a directory without cdk.json, or CDK would build the stacks first.
 	dir, err := os.MkdirTemp("", "vacancy-bootstrap-")
 	if err != nil {
 		return err
@@ -230,8 +230,8 @@ func (d *deployment) bootstrapped(ctx context.Context) error {
 	return d.watched(ctx, dir, []string{"CDKToolkit"}, "bootstrap", target)
 }
 
-// quiet waits until CloudFormation is done with what an earlier deploy began,
-// and refuses a stage whose stacks cannot be deployed over.
+// quiet waits until CloudFormation has finished an earlier deploy, and refuses
+// a stage whose stacks are in a state that cannot be deployed.
 func (d *deployment) quiet(ctx context.Context) error {
 	for _, name := range stackNames(d.rec.Stage) {
 		s, err := d.cloud.Stack(ctx, name)
@@ -258,8 +258,8 @@ func (d *deployment) quiet(ctx context.Context) error {
 	return nil
 }
 
-// stuckHint is what gets a stack out of a state that no deploy gets it out of;
-// "" for every other state.
+// stuckHint is the remedy for a stack in a state that no deploy can leave; ""
+// for other states.
 func stuckHint(s cloud.Stack) string {
 	switch s.Status {
 	case "UPDATE_ROLLBACK_FAILED":
@@ -270,7 +270,7 @@ func stuckHint(s cloud.Stack) string {
 	return ""
 }
 
-// edgeWanted says whether the stage is to have an edge.
+// edgeWanted reports whether the stage should have an edge.
 func (d *deployment) edgeWanted() (bool, error) {
 	if v, ok := d.rec.Context["edge"]; ok {
 		return v == "true", nil
@@ -290,7 +290,7 @@ func (d *deployment) edgeWanted() (bool, error) {
 	return defaults.Context.Edge == nil || *defaults.Context.Edge, nil
 }
 
-// environ is the environment of CDK, which has no need of the operator's key.
+// environ is CDK's environment, without the operator's key.
 func (d *deployment) environ() []string {
 	env := maps.Clone(d.env)
 	delete(env, "VACANCY_OPERATOR_KEY")

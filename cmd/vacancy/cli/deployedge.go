@@ -11,17 +11,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// rotation is one exchange of the edge's secret: the functions accept the new
-// value and the one before, then the edge sends the new one. At every moment,
-// wherever it breaks off, the functions accept what the edge sends. The zero
-// rotation exchanges nothing.
+// rotation is one rotation of the edge's secret: the functions accept the new
+// and the previous value, then the edge sends the new one. Whenever it stops,
+// the functions accept what the edge sends. The zero rotation changes nothing.
 type rotation struct {
 	secret string // ARN
-	next   string // id of the version that the edge will send
-	before string // id of the version that it sends now
+	next   string // version id that the edge will send
+	before string // version id that it sends now
 }
 
-// rotation plans an exchange if there is an edge that sends a secret already.
+// rotation plans a rotation if an edge already sends a secret.
 func (d *deployment) rotation(ctx context.Context) (rotation, error) {
 	wanted, err := d.edgeWanted()
 	if err != nil || !wanted {
@@ -40,9 +39,9 @@ func (d *deployment) rotation(ctx context.Context) (rotation, error) {
 		return rotation{}, problem.New(problem.Damaged, "stack %s has no output EdgeSecret, and there is an edge", functions.Name)
 	}
 	version, _ := assembly.SecretVersion(edge)
-	if version == "" { // the edge was made with the current version, and that is it still
+	if version == "" { // the edge was created with the current version, which is still in use
 		version, err = d.cloud.Version(ctx, r.secret)
-	} else { // the last deploy may have ended before it said so
+	} else { // the last deploy may have ended before it recorded this
 		err = d.cloud.Promote(ctx, r.secret, version)
 	}
 	if err != nil {
@@ -53,7 +52,7 @@ func (d *deployment) rotation(ctx context.Context) (rotation, error) {
 	return r, err
 }
 
-// context is what the templates need to know.
+// context returns the context values for the templates.
 func (r rotation) context() map[string]string {
 	if r.secret == "" {
 		return nil
@@ -61,7 +60,7 @@ func (r rotation) context() map[string]string {
 	return map[string]string{"edgeSecretVersion": r.next, "edgeSecretBefore": r.before}
 }
 
-// begin makes the new value, which the templates name already.
+// begin creates the new value, which the templates already reference.
 func (r rotation) begin(ctx context.Context, c *cloud.Cloud) error {
 	if r.secret == "" {
 		return nil
@@ -69,7 +68,7 @@ func (r rotation) begin(ctx context.Context, c *cloud.Cloud) error {
 	return c.PutVersion(ctx, r.secret, r.next)
 }
 
-// end says that the edge sends the new value.
+// end records that the edge sends the new value.
 func (r rotation) end(ctx context.Context, c *cloud.Cloud) error {
 	if r.secret == "" {
 		return nil
@@ -77,7 +76,7 @@ func (r rotation) end(ctx context.Context, c *cloud.Cloud) error {
 	return c.Promote(ctx, r.secret, r.next)
 }
 
-// newUUID is a random UUID, which is what AWS takes for the id of a version.
+// newUUID is a random UUID, which AWS requires as a version id.
 func newUUID(random io.Reader) (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {

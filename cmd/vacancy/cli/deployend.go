@@ -18,14 +18,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// The vacant that a first deploy makes, so that there is one to call.
+// The vacant that a first deploy creates, so that there is one to call.
 const (
 	helloName       = "hello"
 	helloCapability = "echoes what it hears"
 	helloText       = "hello"
 )
 
-// deployResult is what a deploy came to.
+// deployResult is the result of a deploy.
 type deployResult struct {
 	Stage   string        `json:"stage"`
 	Region  string        `json:"region"`
@@ -33,7 +33,7 @@ type deployResult struct {
 	URL     string        `json:"url"`
 	Edge    bool          `json:"edge"`
 	Changes []stackChange `json:"changes"`
-	Key     *keyResult    `json:"operator_key,omitempty"` // minted by this deploy
+	Key     *keyResult    `json:"operator_key,omitempty"` // created by this deploy
 	Call    *callResult   `json:"call,omitempty"`
 	NoCall  string        `json:"no_call,omitempty"` // why the host was not called
 
@@ -54,8 +54,8 @@ func (r deployResult) text(w io.Writer) {
 	fmt.Fprintf(w, "next:\n  vacancy list --host aws --stage %s\n  vacancy tail --stage %s\n", r.Stage, r.Stage)
 }
 
-// finish makes a host of the deployed stacks: its record here, its operator
-// key, its URL, and a first call.
+// finish turns deployed stacks into a usable host: record, operator key, URL,
+// and a first call.
 func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	if err := d.learnURLs(ctx, d.cloud, &d.rec); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 		return err
 	}
 	if err := d.greet(ctx, &r); err != nil {
-		// The key is shown whatever comes after: this was the once.
+		// Print the key even if a later step fails: it is shown only once.
 		if r.Key != nil && !d.json {
 			r.Key.text(d.out)
 		}
@@ -84,8 +84,8 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	return d.show(r)
 }
 
-// learnURLs reads where a stage's handlers are from its stacks. Behind an edge
-// all of them are: the functions' own URLs refuse who does not come through it.
+// learnURLs reads the URLs of a stage's handlers from its stacks. Behind an
+// edge all have the edge's URL: the functions' own URLs refuse other requests.
 func (a *app) learnURLs(ctx context.Context, c *cloud.Cloud, rec *stage.Record) error {
 	functions, err := c.Stack(ctx, stage.Whole(rec.Stage, "functions"))
 	if problem.Is(err, problem.NotFound) {
@@ -112,15 +112,15 @@ func (a *app) learnURLs(ctx context.Context, c *cloud.Cloud, rec *stage.Record) 
 	return nil
 }
 
-// operatorKey makes the host's operator key if it never had one, and else makes
-// sure that there is one here.
+// operatorKey creates the host's operator key if it never had one; otherwise it
+// makes sure that the key is known here.
 func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
 	if d.rec.OperatorKey == "" {
 		given, err := keyOf(d.env["VACANCY_OPERATOR_KEY"])
 		if err != nil {
 			return nil, err
 		}
-		d.rec.OperatorKey = given // used by this run, and not written: who set it keeps it
+		d.rec.OperatorKey = given // used by this run and not stored: it stays where the person keeps it
 	}
 	keys, err := d.operatorKeys(ctx, d.cloud, d.rec.Stage)
 	if err != nil {
@@ -150,8 +150,8 @@ func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
 	return nil, err
 }
 
-// settleTime bounds how long a new host may take until it answers: CloudFront's
-// new name spreads, Lambda puts a new function to work.
+// settleTime bounds how long a new host may take to answer: CloudFront's name
+// propagates, Lambda starts new functions.
 const settleTime = 3 * time.Minute
 
 // greet tells the host its URL and calls it.
@@ -184,7 +184,7 @@ func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 	return nil
 }
 
-// patiently does something until the host answers.
+// patiently repeats do until the host answers.
 func patiently(ctx context.Context, do func() error) error {
 	for {
 		err := do()
@@ -197,8 +197,8 @@ func patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// hello is the vacant to call; nil and why not if there is none that may be
-// called: a person's own vacant may cost, and its caller would be a stranger.
+// hello is the vacant to call; nil with a reason if none may be called: a
+// person's own vacant may cost money, and its caller would be a stranger.
 func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.Vacant, string, error) {
 	v, err := handler.Show(ctx, helloName)
 	if err == nil {
@@ -221,8 +221,8 @@ func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.V
 	return &v, "", err
 }
 
-// callVacant calls a vacant as any caller would, with the person's identity,
-// and verifies the answer.
+// callVacant calls a vacant like any caller, with the person's identity, and
+// verifies the answer.
 func (a *app) callVacant(ctx context.Context, v admin.Vacant) (callResult, int64, error) {
 	c, err := card.Parse(v.Card)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// swapResult is what --fast did.
+// swapResult is the result of --fast.
 type swapResult struct {
 	Stage   string   `json:"stage"`
 	Swapped []string `json:"swapped"` // functions with new code
-	Same    []string `json:"same"`    // functions that had it
+	Same    []string `json:"same"`    // functions that had this code
 }
 
 func (r swapResult) text(w io.Writer) {
@@ -28,7 +28,7 @@ func (r swapResult) text(w io.Writer) {
 	fmt.Fprintf(w, "new code: %s\n", strings.Join(r.Swapped, ", "))
 }
 
-// swap gives the deployed functions the checkout's code, past CloudFormation.
+// swap gives the deployed functions the checkout's code without CloudFormation.
 func (d *deployment) swap(ctx context.Context, dir string) error {
 	name := stage.Whole(d.rec.Stage, "functions")
 	before, err := d.deployed(ctx, name)
@@ -54,8 +54,8 @@ func (d *deployment) swap(ctx context.Context, dir string) error {
 	return d.swapCode(ctx, built, name)
 }
 
-// pinnedVersions are the context values with which a functions' template was
-// made, so that the same secret stands in the new one.
+// pinnedVersions are the secret's versions in the deployed template, so that
+// the new template has the same.
 func pinnedVersions(template []byte) map[string]string {
 	found := map[string]string{}
 	var t struct {
@@ -66,7 +66,7 @@ func pinnedVersions(template []byte) map[string]string {
 		}
 	}
 	if json.Unmarshal(template, &t) != nil {
-		return nil // the comparison will say so
+		return nil // the comparison reports it
 	}
 	for _, r := range t.Resources {
 		for variable, name := range map[string]string{"VACANCY_EDGE_SECRET": "edgeSecretVersion", "VACANCY_EDGE_SECRET_BEFORE": "edgeSecretBefore"} {
@@ -78,8 +78,8 @@ func pinnedVersions(template []byte) map[string]string {
 	return found
 }
 
-// swapCode puts the zips to work. That the stage has such code is noted first:
-// a full deploy that came between would not know.
+// swapCode uploads the zips. The record is marked first: otherwise a full
+// deploy in between would not know.
 func (d *deployment) swapCode(ctx context.Context, built *assembly.Assembly, name string) error {
 	records, err := d.stages()
 	if err != nil {
@@ -127,8 +127,8 @@ func (d *deployment) swapCode(ctx context.Context, built *assembly.Assembly, nam
 	return d.show(r)
 }
 
-// restoreCode gives the functions the code that their template names, where a
-// swap has given them another: to CloudFormation nothing changed.
+// restoreCode gives functions the code of their template, if a swap replaced
+// it: for CloudFormation nothing changed.
 func (d *deployment) restoreCode(ctx context.Context, built *assembly.Assembly) error {
 	if !d.rec.Swapped {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// roll brings the stacks to what the checkout says: it synthesizes, compares,
-// refuses, shows, asks and deploys. It says what changed.
+// roll deploys the checkout's stacks: it synthesizes, compares, refuses losses
+// of data, shows the changes, asks and deploys. It returns what changed.
 func (d *deployment) roll(ctx context.Context, dir string) ([]stackChange, error) {
 	edge, err := d.rotation(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (d *deployment) roll(ctx context.Context, dir string) ([]stackChange, error
 	if err != nil {
 		return nil, err
 	}
-	if err := records.Write(d.rec); err != nil { // what was chosen, for the next try too
+	if err := records.Write(d.rec); err != nil { // keep the choices for the next try
 		return nil, err
 	}
 	if dropped.ID != "" {
@@ -76,7 +76,7 @@ func (d *deployment) roll(ctx context.Context, dir string) ([]stackChange, error
 	return changes, edge.end(ctx, d.cloud)
 }
 
-// stackChange is a stack with what changes in it.
+// stackChange is a stack and its changes.
 type stackChange struct {
 	Stack   string            `json:"stack"`
 	New     bool              `json:"new,omitempty"`
@@ -107,7 +107,7 @@ func (d *deployment) synth(ctx context.Context, dir string, more map[string]stri
 	return assembly.Read(dir)
 }
 
-// alive runs what is silent for long and shows on a terminal how long it takes.
+// alive runs a silent command and shows on a terminal how long it takes.
 func (d *deployment) alive(doing string, cmd *exec.Cmd) ([]byte, error) {
 	var out output
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -117,11 +117,11 @@ func (d *deployment) alive(doing string, cmd *exec.Cmd) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// refusedValues is what a build says of values that a person chose: nil if it
-// failed for another reason.
+// refusedValues returns the values that the build refused, of those a person
+// chose; nil if it failed for another reason.
 func refusedValues(out []byte) error {
-	// Not from the line's beginning: the app's runtime may have said something
-	// there, without a line's end, about its own.
+	// Not anchored: the app's runtime may have printed something before it on
+	// the same line.
 	refused := regexp.MustCompile(`(?:context value )?(` + strings.Join(stage.Chosen(), "|") + `): ((?:expected|needs) .*)$`)
 	var said []string
 	for line := range strings.Lines(string(out)) {
@@ -135,7 +135,7 @@ func refusedValues(out []byte) error {
 	return problem.New(problem.Usage, "%s", strings.Join(said, "; "))
 }
 
-// compare holds each built template against the deployed one.
+// compare compares each built template with the deployed one.
 func (d *deployment) compare(ctx context.Context, built *assembly.Assembly) (all []stackChange, losses []string, err error) {
 	for _, s := range built.Stacks {
 		before, err := d.deployed(ctx, s.Name)
@@ -178,9 +178,8 @@ func (d *deployment) refuse(losses []string) error {
 	return withHint(err, "the checkout as it was, or vacancy deploy with another --stage")
 }
 
-// dropsEdge is the edge's stack if it is deployed and the checkout, or a flag,
-// wants none any more. It then goes before the functions, whose outputs it
-// holds.
+// dropsEdge is the edge's stack if it is deployed but no longer wanted. It is
+// deleted before the functions, whose outputs it imports.
 func (d *deployment) dropsEdge(ctx context.Context, built *assembly.Assembly) (cloud.Stack, error) {
 	name := stage.Whole(d.rec.Stage, "edge")
 	if slices.ContainsFunc(built.Stacks, func(s assembly.Stack) bool { return s.Name == name }) {
@@ -193,11 +192,11 @@ func (d *deployment) dropsEdge(ctx context.Context, built *assembly.Assembly) (c
 	return s, err
 }
 
-// eventPause is between two looks at what the stacks do.
+// eventPause is the pause between two polls of stack events.
 const eventPause = 2 * time.Second
 
-// watched runs CDK in a directory and tells what happens to the stacks meanwhile, a
-// line per resource. Its error has the first cause and the state that the stacks are in.
+// watched runs CDK in a directory and prints stack events, a line per resource.
+// Its error has the first cause and the state of the stacks.
 func (d *deployment) watched(ctx context.Context, dir string, stacks []string, args ...string) error {
 	watch, err := d.cloud.Watch(ctx, stacks...)
 	if err != nil {
@@ -210,8 +209,7 @@ func (d *deployment) watched(ctx context.Context, dir string, stacks []string, a
 	go func() { done <- cmd.Run() }()
 	var events []cloud.Event
 	look := func(ctx context.Context) {
-		// A look that fails costs lines of progress, not the deployment; the
-		// next one has them.
+		// A failed poll costs progress lines only; the next one has them.
 		fresh, _ := watch.Next(ctx)
 		for _, e := range fresh {
 			d.noteEvent(e)
@@ -225,7 +223,7 @@ func (d *deployment) watched(ctx context.Context, dir string, stacks []string, a
 		case <-tick.C:
 			look(ctx)
 		case err := <-done:
-			// After an interrupt the last look has no context left to use.
+			// After an interrupt ctx is over; the last poll needs another.
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
 			look(last)
@@ -237,8 +235,8 @@ func (d *deployment) watched(ctx context.Context, dir string, stacks []string, a
 	}
 }
 
-// failed is the one-line cause of a run of CDK that went wrong, and what state
-// that left.
+// failed is the cause of a failed run of CDK in one line, and the resulting
+// state.
 func (d *deployment) failed(ctx context.Context, interrupted bool, what string, stacks []string, events []cloud.Event, out []byte) error {
 	state, next := d.state(ctx, stacks)
 	if interrupted {
@@ -256,8 +254,8 @@ func (d *deployment) failed(ctx context.Context, interrupted bool, what string, 
 	return err
 }
 
-// state says in a line what the stacks of a failed run are, and what to do
-// about one that needs it.
+// state is the state of the stacks after a failed run, in one line with a
+// remedy.
 func (d *deployment) state(ctx context.Context, stacks []string) (line, next string) {
 	var parts []string
 	for _, name := range stacks {
@@ -281,7 +279,7 @@ func (d *deployment) state(ctx context.Context, stacks []string) (line, next str
 	return strings.Join(parts, "; "), next
 }
 
-// output keeps what a run says, for when it fails.
+// output keeps a run's output for its error.
 type output struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -294,9 +292,9 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.Buffer.Write(p)
 }
 
-// lastWord is the line of a failed run that says why: the last one that speaks
-// of an error, else the last. That CDK's app failed says less than what the app
-// said before it.
+// lastWord is the line that explains a failed run: the last one with an error,
+// else the last. That CDK's app failed says less than the app's own output
+// before it.
 func lastWord(out []byte) string {
 	var last, worst, ended string
 	for line := range strings.Lines(string(out)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// confirm shows what would change and asks.
+// confirm shows the changes and asks.
 func (d *deployment) confirm(ctx context.Context, built *assembly.Assembly, changes []stackChange, dropped cloud.Stack) error {
 	if dropped.ID != "" {
 		d.note("stack %s would be deleted: the host moves from CloudFront to its Function URL", dropped.Name)
@@ -34,8 +34,8 @@ func (d *deployment) confirm(ctx context.Context, built *assembly.Assembly, chan
 	return nil
 }
 
-// tellNew says of each stack that is new what would be made: CDK's diff of it
-// would be all of its policies, of which a person reads none.
+// tellNew summarizes each new stack. CDK's diff of it would list all policies,
+// which nobody reads.
 func (d *deployment) tellNew(built *assembly.Assembly, changes []stackChange) error {
 	for _, s := range built.Stacks {
 		if !slices.ContainsFunc(changes, func(c stackChange) bool { return c.Stack == s.Name && c.New }) {
@@ -62,8 +62,7 @@ func (d *deployment) tellNew(built *assembly.Assembly, changes []stackChange) er
 	return nil
 }
 
-// together puts into one what the same resource opens in the same way, one after
-// the other: it is one thing to whoever reads it.
+// together merges successive openings of one resource of the same kind.
 func together(openings []assembly.Opening) (all []assembly.Opening) {
 	for _, o := range openings {
 		if n := len(all) - 1; n >= 0 && all[n].Resource == o.Resource && all[n].ByURL == o.ByURL && slices.Equal(all[n].Where, o.Where) {
@@ -75,7 +74,7 @@ func together(openings []assembly.Opening) (all []assembly.Opening) {
 	return all
 }
 
-// openLine says what a statement opens, and to whom.
+// openLine says what a statement allows, and to whom.
 func openLine(o assembly.Opening) string {
 	to, way := "to anybody", ""
 	if len(o.Where) > 0 {
@@ -87,7 +86,7 @@ func openLine(o assembly.Opening) string {
 	return fmt.Sprintf("open %s: %s of %s%s", to, strings.Join(o.Actions, ", "), o.Resource, way)
 }
 
-// noteWrapped writes a list, indented, on lines that a terminal has room for.
+// noteWrapped prints a list, indented and wrapped.
 func (d *deployment) noteWrapped(list []string) {
 	const most = 100
 	line := ""
@@ -104,7 +103,7 @@ func (d *deployment) noteWrapped(list []string) {
 	d.note("    %s", line)
 }
 
-// tellDiff shows CDK's diff of the stacks that are there and change.
+// tellDiff prints CDK's diff of existing stacks that change.
 func (d *deployment) tellDiff(ctx context.Context, built *assembly.Assembly, changes []stackChange) error {
 	args := []string{"diff", "--app", built.Dir, "--method", "template", "--no-color", "--exclusively"}
 	var changed []stackChange
@@ -128,7 +127,7 @@ func (d *deployment) tellDiff(ctx context.Context, built *assembly.Assembly, cha
 	return nil
 }
 
-// tellChanges counts what changes, a line per stack.
+// tellChanges counts the changes, a line per stack.
 func (d *deployment) tellChanges(changes []stackChange) {
 	for _, s := range changes {
 		count := map[string]int{}

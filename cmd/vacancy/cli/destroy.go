@@ -42,18 +42,18 @@ stays, and have typed the stage's name.`,
 	return cmd
 }
 
-// doomed is a stack that goes, and what becomes of the data in it.
+// doomed is a stack to delete, with the fate of its data.
 type doomed struct {
 	cloud.Stack
-	goes  []cloud.Resource // data that goes with the stack
-	stays []cloud.Resource // data that outlives it
+	goes  []cloud.Resource // data deleted with the stack
+	stays []cloud.Resource // data that outlives the stack
 	count int              // all resources
 }
 
-// destroyResult is what became of a stage.
+// destroyResult is the result of destroy.
 type destroyResult struct {
 	Stage  string       `json:"stage"`
-	Stacks []string     `json:"stacks"` // those deleted, in that order
+	Stacks []string     `json:"stacks"` // deleted, in this order
 	Kept   []keptResult `json:"kept"`
 }
 
@@ -118,8 +118,8 @@ func (a *app) destroy(ctx context.Context, stageName string, yes bool) error {
 	return a.show(r)
 }
 
-// destroyPlan is the stacks that are there, in the order in which they go:
-// none is needed by one that goes later.
+// destroyPlan lists the existing stacks in the order of their deletion: later
+// ones do not depend on earlier ones.
 func destroyPlan(ctx context.Context, c *cloud.Cloud, stageName string) ([]doomed, error) {
 	var plan []doomed
 	names := stackNames(stageName)
@@ -160,14 +160,14 @@ func destroyPlan(ctx context.Context, c *cloud.Cloud, stageName string) ([]doome
 	return plan, nil
 }
 
-// The types of resources whose content is looked at and emptied.
+// Types of resources whose content is checked and emptied.
 const (
 	bucketType = "AWS::S3::Bucket"
 	tableType  = "AWS::DynamoDB::Table"
 	globalType = "AWS::DynamoDB::GlobalTable"
 )
 
-// hasData says whether anything lies in what goes.
+// hasData reports whether the resources to delete contain anything.
 func hasData(ctx context.Context, c *cloud.Cloud, plan []doomed) (bool, error) {
 	for _, d := range plan {
 		for _, r := range d.goes {
@@ -187,7 +187,7 @@ func hasData(ctx context.Context, c *cloud.Cloud, plan []doomed) (bool, error) {
 	return false, nil
 }
 
-// tellPlan says what goes and what stays.
+// tellPlan prints what is deleted and what stays.
 func (a *app) tellPlan(stageName string, c *cloud.Cloud, plan []doomed, full bool) {
 	a.note("stage %s in Region %s:", stageName, c.Region())
 	for _, d := range plan {
@@ -204,8 +204,8 @@ func (a *app) tellPlan(stageName string, c *cloud.Cloud, plan []doomed, full boo
 	}
 }
 
-// deleteStack empties the buckets that go with a stack and deletes it. It
-// follows a deletion that is under way already, as after an interrupt.
+// deleteStack empties a stack's buckets and deletes it. It follows a deletion
+// that is already in progress, for example after an interrupt.
 func (a *app) deleteStack(ctx context.Context, c *cloud.Cloud, d doomed) error {
 	progress := a.progressLine()
 	defer progress.clear()
@@ -239,7 +239,7 @@ func (a *app) deleteStack(ctx context.Context, c *cloud.Cloud, d doomed) error {
 	return notDeleted(d.Name, s, events)
 }
 
-// notDeleted names what of a stack is still there, and why.
+// notDeleted names the remaining resources of a stack, and why.
 func notDeleted(name string, s cloud.Stack, events []cloud.Event) error {
 	var left []string
 	for _, e := range events {
@@ -253,7 +253,7 @@ func notDeleted(name string, s cloud.Stack, events []cloud.Event) error {
 	return problem.New(problem.Conflict, "%s is %s; not deleted: %s", name, s.Status, strings.Join(left, "; "))
 }
 
-// noteEvent tells one step of a stack.
+// noteEvent prints one event of a stack.
 func (a *app) noteEvent(e cloud.Event) {
 	if e.OfStack() {
 		a.note("  %-28s %s", e.Status, printable(e.Stack))

@@ -17,16 +17,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// grace is what calls under way get to end after the interrupt.
+// grace is how long running calls may take to end after the interrupt.
 const grace = 10 * time.Second
 
-// sweepEvery is how often expired keys are looked for: the keys of texts
-// outlive their day by hours, those in memory are kept for minutes.
+// sweepEvery is the interval of looking for expired keys: text keys expire
+// after hours, keys in memory after minutes.
 const sweepEvery = time.Minute
 
-// gcPercent lets the heap, which is a few megabytes, grow to five times what
-// is alive before it is collected: measured, a tenth less CPU for each call at
-// 15 MB more memory.
+// gcPercent lets the heap, which is a few megabytes, grow to five times the
+// live data: measured, a tenth less CPU for each call at 15 MB more memory.
 const gcPercent = 400
 
 func (a *app) devCommand() *cobra.Command {
@@ -62,10 +61,10 @@ $VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
 	return cmd
 }
 
-// devOptions are how a host of this machine is run.
+// devOptions configure a local host.
 type devOptions struct {
 	listen    string
-	cluster   string // whose index it searches; "" for one in the data directory
+	cluster   string // URL of the search index; "" for one in the data directory
 	witnesses []string
 }
 
@@ -105,7 +104,7 @@ func (a *app) dev(ctx context.Context, data string, o devOptions) (err error) {
 		serve.Endpoint{Listener: public, Handler: found.endpoints(host).Public()},
 		serve.Endpoint{Listener: handler, Handler: serve.AdminHandler(handler, host.Admin), Streams: true},
 	)
-	// Whatever ends the person's part ends the handlers, and the other way round.
+	// When either the person or a handler ends the run, both end.
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	served := make(chan error, 1)
@@ -123,8 +122,8 @@ func (a *app) dev(ctx context.Context, data string, o devOptions) (err error) {
 	return errors.Join(err, <-served)
 }
 
-// listenLoopback listens on an address of this machine alone: dev has no
-// limits and no accounts that would make it fit for others.
+// listenLoopback listens on loopback only: dev has no limits and no accounts
+// that would make it fit for others.
 func listenLoopback(listen string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -153,9 +152,8 @@ func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.err, nil))
 }
 
-// prepare brings cards that name another address up to date. One damaged
-// vacant does not keep the others from answering: it is told in the log, and
-// for verify to look into.
+// prepare signs cards again that name another address. One damaged vacant does
+// not keep the others from answering: it is logged, and fsck reports it.
 func prepare(ctx context.Context, host *localHost, log *slog.Logger) {
 	signed, err := host.Vacants.Rebase(ctx)
 	if signed > 0 {

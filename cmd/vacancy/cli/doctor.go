@@ -58,8 +58,8 @@ It reports every check and ends with 1 if one says FAIL.`,
 	return cmd
 }
 
-// stageOrName is the record of the stage that a flag names; of one that was not
-// deployed from here it has the name only.
+// stageOrName is the record of the stage in the flag; for a stage not deployed
+// from here, only its name.
 func (a *app) stageOrName(flag string) (stage.Record, error) {
 	name, err := a.stageName(flag)
 	if err != nil {
@@ -72,10 +72,10 @@ func (a *app) stageOrName(flag string) (stage.Record, error) {
 	return rec, err
 }
 
-// visitTime is how long a host may take for one answer.
+// visitTime bounds a host's answer.
 const visitTime = 20 * time.Second
 
-// facts gathers what is known of a stage.
+// facts collects the facts of a stage.
 func (a *app) facts(ctx context.Context, rec stage.Record) doctor.Facts {
 	var f doctor.Facts
 	c, err := cloud.Open(ctx, "")
@@ -95,8 +95,8 @@ func (a *app) facts(ctx context.Context, rec stage.Record) doctor.Facts {
 	return f
 }
 
-// builtOf is the commit or the release that this command was built of, "" if
-// it was not told.
+// builtOf is the commit or release that this command was built from, "" if
+// unknown.
 func builtOf() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -110,8 +110,8 @@ func builtOf() string {
 	return strings.TrimSuffix(info.Main.Version, "(devel)")
 }
 
-// endpoints are where the stage's host is: as its stacks say, else as the record.
-// The key goes along only where nobody reads it on the way.
+// endpoints returns the URLs of a stage's host, from its stacks or else the
+// record. The key is included only for URLs that nobody can read on the way.
 func (a *app) endpoints(f doctor.Facts, rec stage.Record) doctor.URLs {
 	d := doctor.URLs{URL: rec.URL, Admin: rec.AdminURL, Key: string(rec.OperatorKey)}
 	if key := a.env["VACANCY_OPERATOR_KEY"]; key != "" {
@@ -124,7 +124,7 @@ func (a *app) endpoints(f doctor.Facts, rec stage.Record) doctor.URLs {
 			d.Raw[function] = strings.TrimRight(at, "/")
 		}
 	}
-	// Without the stacks nothing says where the functions are behind an edge.
+	// Without the stacks, the functions behind an edge are unknown.
 	d.Edge = functions["EdgeSecret"] != ""
 	public := strings.TrimRight(f.Stacks["edge"].Outputs["Url"], "/")
 	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")
@@ -137,8 +137,8 @@ func (a *app) endpoints(f doctor.Facts, rec stage.Record) doctor.URLs {
 	return d
 }
 
-// wantedConcurrency is what the stage would reserve: nothing at all where its
-// context says 0.
+// wantedConcurrency is the concurrency that the stage would reserve: none if
+// its context says 0.
 func wantedConcurrency(rec stage.Record) int {
 	n, err := strconv.Atoi(rec.Context["concurrency"])
 	switch {
@@ -154,7 +154,7 @@ type doctorResult struct{ doctor.Report }
 
 func (r doctorResult) text(w io.Writer) {
 	fmt.Fprintf(w, "stage %s\n", r.Stage)
-	alike := map[string]int{} // checks that do not apply, by why; several of one reason are one line
+	alike := map[string]int{} // checks that do not apply, by reason; one line for each reason
 	for _, c := range r.Checks {
 		if c.Verdict == doctor.NotApplicable {
 			alike[c.Detail]++

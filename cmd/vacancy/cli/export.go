@@ -67,8 +67,7 @@ pause or sink it before it is used elsewhere, for two that sign with one key par
 	return cmd
 }
 
-// exportFile is the file that the export of a name goes to, once the person has
-// agreed to it.
+// exportFile is the file for an export, once the person has agreed.
 func (a *app) exportFile(ctx context.Context, name, out string, sure bool) (string, error) {
 	if out == "" {
 		out = name + ".vacancy.json"
@@ -80,8 +79,8 @@ func (a *app) exportFile(ctx context.Context, name, out string, sure bool) (stri
 	return out, a.askForKey(ctx, name, out)
 }
 
-// exportHosted exports a vacant of a host. What could refuse the file is looked
-// at first: the vacant's logbook keeps that its key left.
+// exportHosted exports a vacant of a host. It checks the file first, because
+// the logbook records every export.
 func (a *app) exportHosted(ctx context.Context, c *control, what, out string, sure bool) error {
 	v, err := c.Show(ctx, what)
 	if err != nil {

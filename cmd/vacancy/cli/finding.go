@@ -14,24 +14,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// searchDir is the directory of the search index in a host's data directory. All in
-// it is made from the data file, and can be made again.
+// searchDir is the directory of the search index in a data directory. It can be
+// rebuilt from the data file.
 const searchDir = "search"
 
-// sealEvery is how often dev seals the registry's log, if something is new.
+// sealEvery is how often dev seals the registry's log, if there are new events.
 const sealEvery = time.Minute
 
-// finding is what a host of this machine needs to be found by: its search and
-// its log.
+// finding is the search and the log of a local host.
 type finding struct {
 	search *serve.Search
 	log    *translog.Log
 	index  search.Index
 }
 
-// openFinding opens the search index of a data directory, which this process has
-// locked, or that in a cluster if one is named, and the log of its registry,
-// with its configured witnesses.
+// openFinding opens the search index of a data directory, which this process
+// has locked, or the one in a cluster, and the log of the registry with its
+// configured witnesses.
 func (a *app) openFinding(ctx context.Context, dir, cluster string, host *localHost, witnesses []string, log *slog.Logger) (*finding, error) {
 	l, err := host.OpenLog(witnesses)
 	if err != nil {
@@ -49,8 +48,8 @@ func (a *app) openFinding(ctx context.Context, dir, cluster string, host *localH
 	return &finding{search: host.OpenSearch(index), log: l, index: index}, nil
 }
 
-// openIndex opens the index in a directory. One that is damaged, or of another
-// format, is thrown away: nothing is lost, and a person would do the same.
+// openIndex opens the index in a directory. A damaged one, or one of another
+// format, is deleted and rebuilt; nothing is lost.
 func openIndex(dir string, log *slog.Logger) (*bleve.Index, error) {
 	index, err := bleve.Open(dir)
 	if !problem.Is(err, problem.Damaged) {
@@ -63,7 +62,7 @@ func openIndex(dir string, log *slog.Logger) (*bleve.Index, error) {
 	return bleve.Open(dir)
 }
 
-// endpoints are all that the public listener serves.
+// endpoints are all handlers of the public listener.
 func (f *finding) endpoints(host *localHost) serve.Handlers {
 	return serve.Handlers{
 		Message: host.Message, Registry: host.RegistryHandler(f.log), Search: f.search.Endpoint(),
@@ -71,8 +70,8 @@ func (f *finding) endpoints(host *localHost) serve.Handlers {
 	}
 }
 
-// keep brings the index up to date, so that the first search need not, and
-// seals the log now and then, until ctx ends.
+// keep updates the index, so that the first search need not, and seals the log
+// at intervals, until ctx ends.
 func (f *finding) keep(ctx context.Context, log *slog.Logger) {
 	if err := f.search.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {
 		log.LogAttrs(ctx, slog.LevelError, "the search index is not up to date", slog.String("cause", err.Error()))

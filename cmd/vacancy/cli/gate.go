@@ -34,8 +34,8 @@ func tenantFlag(fs *pflag.FlagSet, tenant *string) {
 	fs.StringVar(tenant, "tenant", "", "the policy of a tenant, instead of the host's")
 }
 
-// checkTenant refuses a tenant that is given and is nobody: a script whose
-// variable is empty would set the host's policy.
+// checkTenant refuses an empty --tenant: a script with an empty variable would
+// set the host's policy.
 func checkTenant(cmd *cobra.Command, tenant string) error {
 	if cmd.Flags().Changed("tenant") && tenant == "" {
 		return problem.New(problem.Usage, "--tenant: expected a tenant, got none; without it the policy is the host's")
@@ -140,7 +140,7 @@ therefore refuses every child of a composite whose plan has no combining substra
 // gateResult is the policy of the gate.
 type gateResult struct{ admin.GatePolicy }
 
-// MarshalJSON is that of the page: the policy inside has its own.
+// MarshalJSON is that of the page, because the embedded policy has its own.
 func (r gateResult) MarshalJSON() ([]byte, error) { return json.Marshal(r.GatePolicy) }
 
 func (r gateResult) text(w io.Writer) {

@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
-// defaultGraduation is how long a graduation is followed by default: longer than
-// a run may take.
+// defaultGraduation is how long a graduation is followed by default: longer
+// than a run may take.
 const defaultGraduation = 2*time.Minute + 10*time.Second
 
 // graduateFlags are the flags of a graduation.
@@ -30,7 +30,7 @@ type graduateFlags struct {
 	explain    bool
 	wait       time.Duration
 
-	// For two who sign apart.
+	// For two parties who sign separately.
 	print              bool
 	registry, manifest string
 	with               string
@@ -93,7 +93,7 @@ Where nobody can sign for both, CHILD is whichever identity of yours is one of t
 	return cmd
 }
 
-// check refuses flags that do not go together.
+// check refuses incompatible flags.
 func (f *graduateFlags) check(name string) error {
 	switch {
 	case f.print && f.explain:
@@ -108,7 +108,7 @@ func (f *graduateFlags) check(name string) error {
 	return nil
 }
 
-// graduate asks for a graduation, follows it and shows what has come of it.
+// graduate submits a graduation, follows it and shows its outcome.
 func (a *app) graduate(ctx context.Context, c *control, f graduateFlags, name string) error {
 	half, err := readHalf(f.with)
 	if err != nil {
@@ -143,7 +143,7 @@ func (a *app) graduate(ctx context.Context, c *control, f graduateFlags, name st
 }
 
 // submit sends a request to the gate: through the admin socket of a data
-// directory, whose host may not run, or to the public handler of one elsewhere.
+// directory, whose host may not run, or to the public handler of a remote host.
 func (a *app) submit(ctx context.Context, c *control, sub graduation.Submission) (graduation.View, error) {
 	body, err := sub.Blob()
 	if err != nil {
@@ -160,9 +160,9 @@ func (a *app) submit(ctx context.Context, c *control, sub graduation.Submission)
 	return view, registry.Post(ctx, admin.GraduationsPath, json.RawMessage(body), &view)
 }
 
-// gateAt is the public handler of the gate of a host elsewhere.
+// gateAt is the public gate handler of a remote host.
 func (a *app) gateAt(at *remoteHost) (*registryclient.Client, error) {
-	// Without an edge the gate's function has a URL apart.
+	// Without an edge the gate's function has its own URL.
 	url, err := at.urlOf(cmp.Or(at.record.GraduateURL, at.record.RegistryURL, at.record.URL))
 	if err != nil {
 		return nil, err
@@ -174,15 +174,15 @@ func (a *app) gateAt(at *remoteHost) (*registryclient.Client, error) {
 	return &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Now: a.now}, nil
 }
 
-// followEvery is how often a run is looked at.
+// followEvery is the interval between two polls of a run.
 const followEvery = time.Second
 
-// followRun looks at an attempt until it is decided, and tells the person of each
-// step that is passed. It ends without an error when the time is over.
+// followRun polls an attempt until it is decided, and reports each step that
+// passed. It ends without an error when the time is over.
 func (a *app) followRun(ctx context.Context, c *control, view graduation.View, wait time.Duration) (graduation.View, error) {
 	var line gate.StepName
 	for end := a.now().Add(wait); ; {
-		// Of the handler where it was sent nobody but the two is told the evidence.
+		// Only the admin API returns the evidence.
 		next, err := c.Graduation(ctx, view.Child.String(), view.Position)
 		if err != nil {
 			return view, err
@@ -201,8 +201,8 @@ func (a *app) followRun(ctx context.Context, c *control, view graduation.View, w
 	}
 }
 
-// submission collects both signatures, and what a party that runs elsewhere
-// signs beside the request.
+// submission collects both signatures, and the artefacts of a party that runs
+// elsewhere.
 func (a *app) submission(ctx context.Context, c *control, f graduateFlags, child party, half *graduation.Submission) (graduation.Submission, error) {
 	var sub graduation.Submission
 	kept, err := c.Manifest(ctx, child.id.String())

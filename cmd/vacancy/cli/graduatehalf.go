@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// printHalf signs a request as one party alone, with all that follows from it,
-// for who can sign for the other.
+// printHalf signs a request and its artefacts as one party, for the person who
+// signs as the other.
 func (a *app) printHalf(ctx context.Context, f graduateFlags, name string) error {
 	if f.capability == "" || f.with != "" {
 		return withHint(problem.New(problem.Usage, "--print goes with --capability, and not --with"), `vacancy graduate %s --capability "TEXT" --print`, name)
@@ -53,7 +53,7 @@ func (a *app) printHalf(ctx context.Context, f graduateFlags, name string) error
 	return a.show(halfResult{b})
 }
 
-// manifestFor is the manifest of a party, from a file or as the identity has it.
+// manifestFor is the manifest of a party, from a file or from the identity.
 func (a *app) manifestFor(ctx context.Context, p party, file string) (*composite.Manifest, error) {
 	bundle, err := p.own.Bundle(ctx)
 	if err != nil {
@@ -79,12 +79,12 @@ func (a *app) manifestFor(ctx context.Context, p party, file string) (*composite
 	return m, nil
 }
 
-// halfResult is what one party has signed.
+// halfResult is what one party signed.
 type halfResult struct{ json.RawMessage }
 
 func (r halfResult) text(w io.Writer) { fmt.Fprintf(w, "%s\n", r.RawMessage) }
 
-// readHalf reads what a party has printed; nil without a file.
+// readHalf reads what a party printed; nil without a file.
 func readHalf(path string) (*graduation.Submission, error) {
 	if path == "" {
 		return nil, nil
@@ -105,7 +105,7 @@ func readHalf(path string) (*graduation.Submission, error) {
 	return &sub, nil
 }
 
-// signedBy is the signature of id in what was printed; nil if there is none.
+// signedBy is id's signature in a half; nil if there is none.
 func signedBy(half *graduation.Submission, id identity.ID) []byte {
 	switch {
 	case half == nil:

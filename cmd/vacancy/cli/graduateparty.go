@@ -16,15 +16,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// party is the parent or the child of a graduation: hosted where the gate is,
-// or an identity of the person.
+// party is the parent or child of a graduation: hosted at the gate's host, or a
+// local identity.
 type party struct {
 	id    identity.ID
-	own   *datadir.Identity // nil: hosted, or has signed already
-	given []byte            // the signature of one that has signed already
+	own   *datadir.Identity // nil: hosted, or has signed
+	given []byte            // signature of a party that has signed
 }
 
-// partyNamed finds whom a person means: a vacant of the host, else an identity.
+// partyNamed finds a party by name: a vacant of the host, else an identity.
 func (a *app) partyNamed(ctx context.Context, c *control, name string, half *graduation.Submission) (party, error) {
 	v, err := c.Show(ctx, name)
 	if err == nil {
@@ -68,7 +68,7 @@ func (a *app) partyOf(ctx context.Context, c *control, id identity.ID, half *gra
 		return party{}, err
 	}
 	for _, name := range names {
-		// One that does not open is told to whoever uses it.
+		// An identity that does not open is reported when it is used.
 		if own, err := h.Open(name); err == nil && own.ID() == id {
 			return party{id: id, own: own}, nil
 		}
@@ -76,7 +76,7 @@ func (a *app) partyOf(ctx context.Context, c *control, id identity.ID, half *gra
 	return party{}, problem.New(problem.NotFound, "vacant %s is neither hosted there nor an identity of yours: nobody here can sign for it", id.Short())
 }
 
-// consent has a party sign the request.
+// consent signs the request as a party.
 func (a *app) consent(ctx context.Context, c *control, p party, r *composite.Request) error {
 	if p.given != nil {
 		return take(p, r, p.given)
@@ -98,7 +98,7 @@ func (a *app) consent(ctx context.Context, c *control, p party, r *composite.Req
 	return take(p, r, sig)
 }
 
-// take keeps a signature that was made elsewhere, if it is one.
+// take adds a signature that was made elsewhere, if it is valid.
 func take(p party, r *composite.Request, sig []byte) error {
 	if !identity.Verify(p.id, r.SigningBytes(), sig) {
 		return problem.New(problem.Untrusted, "what came along is not the signature of %s", p.id.Short())
@@ -135,8 +135,8 @@ func (a *app) artefacts(ctx context.Context, where func() (string, error), f gra
 	return a.publication(ctx, url, f, child.own, &sub.Artefacts)
 }
 
-// publication has a child that runs elsewhere sign its card and its register
-// event as they will be once the gate has opened it.
+// publication signs the card and register event of a child that runs elsewhere,
+// as they will be after the gate.
 func (a *app) publication(ctx context.Context, url string, f graduateFlags, child *datadir.Identity, out *graduation.Artefacts) error {
 	registry := &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: url, Reader: child.Key, Now: a.now}
 	o := &own{Identity: child, registry: registry}
@@ -179,7 +179,7 @@ func (a *app) publication(ctx context.Context, url string, f graduateFlags, chil
 	return err
 }
 
-// registryHere is the registry of the host where the gate is.
+// registryHere is the registry of the gate's host.
 func (a *app) registryHere(ctx context.Context, c *control, w where) (string, error) {
 	if c.at == nil {
 		return a.localURL(ctx, w.data)

@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// graduateResult is what has come of an attempt.
+// graduateResult is an attempt's outcome.
 type graduateResult struct {
 	graduation.View
 	name    string
@@ -22,7 +22,7 @@ func (r graduateResult) text(w io.Writer) {
 		fmt.Fprintf(w, "%s has graduated, attempt %d\n", printable(r.name), r.Position)
 	case graduation.Open:
 		fmt.Fprintf(w, "%s: attempt %d is open, until %s at the latest\n", printable(r.name), r.Position, r.Due.UTC().Format("15:04:05Z"))
-	case graduation.Failed: // no step has decided
+	case graduation.Failed: // no step decided
 		fmt.Fprintf(w, "%s has not graduated: attempt %d has failed\n", printable(r.name), r.Position)
 	default:
 		fmt.Fprintf(w, "%s has not graduated: attempt %d was %s\n", printable(r.name), r.Position, printable(string(r.State)))
@@ -36,7 +36,7 @@ func (r graduateResult) text(w io.Writer) {
 	}
 }
 
-// steps prints the list of the gate's steps, as far as the attempt is.
+// steps prints the gate's steps up to the attempt's.
 func (r graduateResult) steps(w io.Writer) {
 	passed := r.Step != "" || r.State == graduation.Accepted
 	for _, s := range gate.Steps() {
@@ -58,7 +58,7 @@ func (r graduateResult) steps(w io.Writer) {
 	}
 }
 
-// explanation prints the policy, and every signal with what it was made of.
+// explanation prints the policy, and every signal with its inputs.
 func (r graduateResult) explanation(w io.Writer) {
 	p := r.Policy
 	fmt.Fprintf(w, "policy %s: %d of one parent within 24 hours, threshold %g, mode %s, detector %s\n",
@@ -89,7 +89,7 @@ func (r graduateResult) explanation(w io.Writer) {
 	}
 }
 
-// strengthOf is the name, in a refusal, of the strength that a signal is of.
+// strengthOf is the strength that a signal belongs to, as refusals name it.
 func strengthOf(n gate.Name) string {
 	switch n {
 	case gate.Substrate:
@@ -100,8 +100,7 @@ func strengthOf(n gate.Name) string {
 	return "controller"
 }
 
-// because says in words why a signal that was observed is as strong as it is,
-// where the host has not.
+// because explains the strength of an observed signal, if the host did not.
 func because(role gate.Role, s *gate.Signal) string {
 	switch {
 	case s.Why != "" || s.Name != gate.Substrate || s.State != gate.SignalObserved:
@@ -142,7 +141,7 @@ func signalText(role gate.Role, s *gate.Signal) string {
 	return printable(said)
 }
 
-// refusalOf is the error of an attempt that was not accepted, with what helps.
+// refusalOf is the error of an attempt that was not accepted, with a hint.
 func refusalOf(v *graduation.View, name string) error {
 	if v.Refusal == nil {
 		return nil

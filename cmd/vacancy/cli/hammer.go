@@ -105,8 +105,8 @@ func (a *app) hammer(ctx context.Context, url string, f hammerFlags) error {
 	return r.verdict(err)
 }
 
-// hammerResult is what a run came to. Times are in milliseconds, from the first
-// byte sent to the last received.
+// hammerResult is the result of a run. Times are in milliseconds, from the
+// first byte sent to the last received.
 type hammerResult struct {
 	URL         string                  `json:"url"`
 	Vacant      identity.ID             `json:"vacant_id"`
@@ -123,10 +123,10 @@ type hammerResult struct {
 	Interrupted bool                    `json:"interrupted"`
 }
 
-// hammerErrors counts the calls that failed in one way.
+// hammerErrors counts calls that failed in one way.
 type hammerErrors struct {
 	Count uint64 `json:"count"`
-	First string `json:"first"` // what was said the first time
+	First string `json:"first"` // the first error's text
 }
 
 func newHammerResult(t hammer.Target, pairs int, s hammer.Summary) hammerResult {
@@ -141,7 +141,7 @@ func newHammerResult(t hammer.Target, pairs int, s hammer.Summary) hammerResult 
 	return r
 }
 
-// verdict is how the command ends.
+// verdict is the command's error.
 func (r hammerResult) verdict(err error) error {
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (r hammerResult) text(w io.Writer) {
 	}
 }
 
-// counted is the errors of a live line.
+// counted is the errors in a progress line.
 func counted(errors map[string]uint64) string {
 	var b strings.Builder
 	for _, code := range slices.Sorted(maps.Keys(errors)) {

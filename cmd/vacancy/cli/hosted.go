@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// vacantResult is a hosted vacant, as the handler shows it.
+// vacantResult is a hosted vacant.
 type vacantResult struct {
 	admin.Vacant
 	Logbook []admin.Entry `json:"logbook,omitempty"`
@@ -45,8 +45,7 @@ func (r vacantResult) text(w io.Writer) {
 	}
 }
 
-// cardResult is the signed card alone, so that it can be written to a file and
-// handed on.
+// cardResult is the signed card alone, for files.
 type cardResult struct{ json.RawMessage }
 
 func (r cardResult) text(w io.Writer) { fmt.Fprintf(w, "%s\n", r.RawMessage) }
@@ -107,9 +106,9 @@ func (a *app) hostedTarget(ctx context.Context, web dispatch.Getter, what string
 	return t, err
 }
 
-// targetElsewhere finds a vacant of another host: by its id through its public
-// card, or else through the operator's API. It is called at the host's URL,
-// whatever its card says.
+// targetElsewhere finds a vacant of a remote host: by id through its public
+// card, or else through the admin API. It is called at the host's URL, whatever
+// its card says.
 func (a *app) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *remoteHost) (*dispatch.Target, error) {
 	public, err := at.urlOf(at.record.URL)
 	if err != nil {
@@ -140,7 +139,7 @@ func (a *app) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 	return t, err
 }
 
-// shownTarget is the target of what a control plane finds.
+// shownTarget is the target of a vacant found by the admin API.
 func shownTarget(ctx context.Context, plane *admin.Client, what string) (*dispatch.Target, error) {
 	v, err := plane.Show(ctx, what)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// defaultIdentity is the name of the identity that is made when a call needs
-// one and there is none.
+// defaultIdentity is the identity that is created when a call needs one and
+// there is none.
 const defaultIdentity = "default"
 
-// openIdentity opens an identity; when there is none of that name the error
-// says which there are.
+// openIdentity opens an identity; if there is none of that name, the error
+// lists the existing ones.
 func (a *app) openIdentity(h *datadir.Dir, name string) (*datadir.Identity, error) {
 	id, err := h.Open(name)
 	if !problem.Is(err, problem.NotFound) {
@@ -25,9 +25,9 @@ func (a *app) openIdentity(h *datadir.Dir, name string) (*datadir.Identity, erro
 	return nil, withHint(problem.New(problem.NotFound, "no identity %q; there is none yet", name), "vacancy init %s", name)
 }
 
-// caller chooses who signs: --as, $VACANCY_AS, the only identity there is, or
-// a new one named default. Several without a choice are an error that lists
-// them: signing as the wrong one cannot be taken back.
+// caller chooses the signer: --as, $VACANCY_AS, the only identity, or a new one
+// named default. Several without a choice are an error that lists them, because
+// signing with the wrong one cannot be undone.
 func (a *app) caller(ctx context.Context, as string) (signer, error) {
 	h, err := a.dataHome()
 	if err != nil {
@@ -55,13 +55,13 @@ func (a *app) caller(ctx context.Context, as string) (signer, error) {
 	return signer{}, withHint(err, "--as %s, or set VACANCY_AS", names[0])
 }
 
-// signer is the identity that signs a call, and whether it was made for it.
+// signer is the identity that signs a call.
 type signer struct {
 	*datadir.Identity
 	made bool
 }
 
-// makeDefault makes the identity named default, and says so.
+// makeDefault creates the identity named default, and says so.
 func (a *app) makeDefault(ctx context.Context, h *datadir.Dir) (signer, error) {
 	bundle, _, err := datadir.NewBundle(a.rand)
 	if err != nil {

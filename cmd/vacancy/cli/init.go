@@ -60,7 +60,7 @@ with a signed GENESIS entry. An identity is never overwritten.
 	return cmd
 }
 
-// bundleFrom is what a new identity or vacant begins with: a new key, or what
+// bundleFrom is the start of a new identity or vacant: a new key, or what
 // --import and --seed name.
 func (a *app) bundleFrom(from, seed string) (datadir.Bundle, datadir.Source, error) {
 	switch {

@@ -40,7 +40,7 @@ answer has a status of 500 or more, and 5 for a status of 400 to 499.`,
 	return cmd
 }
 
-// invokeResult is what an invocation came to.
+// invokeResult is the result of an invocation.
 type invokeResult struct {
 	Function string          `json:"function"`
 	Status   int             `json:"status,omitempty"` // of an HTTP answer
@@ -97,16 +97,16 @@ func (a *app) invoke(ctx context.Context, stageFlag, function, path string) erro
 	return r.failure()
 }
 
-// loggedLine is a line of a function's log as tail shows it. Its time is what
-// it says itself: of the log's end Lambda gives the text alone.
+// loggedLine formats a function's log line like tail. Its time is in the line,
+// because Lambda returns only the text of the log's end.
 func loggedLine(text, stageName, function string) string {
 	line := readLine(cloud.Line{Group: function, Text: text})
 	line.At = timestampOf(line.fields)
 	return line.text(stage.Whole(stageName, ""))
 }
 
-// timestampOf is when a line says that it was written; zero if it does not. The
-// line of a call says it in its block of metrics.
+// timestampOf is the time in a line; zero if there is none. The line of a call
+// has it in its metrics.
 func timestampOf(fields map[string]any) time.Time {
 	if at, err := time.Parse(time.RFC3339Nano, textOf(fields["time"])); err == nil {
 		return at.UTC()
@@ -118,18 +118,17 @@ func timestampOf(fields map[string]any) time.Time {
 	return time.Time{}
 }
 
-// httpStatus is the status of an answer to a Function URL's event; 0 for
-// another event's.
+// httpStatus is the status of an answer to a Function URL's event; 0 for other
+// events.
 func httpStatus(answer []byte) int {
 	var http struct {
 		StatusCode int `json:"statusCode"`
 	}
-	_ = json.Unmarshal(answer, &http) // an answer that is no object has none
+	_ = json.Unmarshal(answer, &http) // an answer that is not an object has none
 	return http.StatusCode
 }
 
-// failure is the outcome as an error: the answer has been shown, and it is what
-// a person reads.
+// failure is the error of the invocation; the answer itself was printed.
 func (r invokeResult) failure() error {
 	switch {
 	case r.Error != "":

@@ -48,7 +48,7 @@ has it in $VACANCY_OPERATOR_KEY needs the new one.`,
 	return cmd
 }
 
-// keyResult is a new operator key, shown this once.
+// keyResult is a new operator key, shown only once.
 type keyResult struct {
 	Stage string `json:"stage"`
 	Key   string `json:"operator_key"`
@@ -80,9 +80,9 @@ func (a *app) rotateOperator(ctx context.Context, flag string) error {
 	return a.show(r)
 }
 
-// mint makes a stage's operator key and keeps it in the stage's record. The
-// record is written once before, so that a directory that cannot be written costs
-// no key.
+// mint creates a stage's operator key and stores it in the stage's record. The
+// record is written once before, so that an unwritable directory does not lose
+// a key.
 func (a *app) mint(ctx context.Context, c *cloud.Cloud, rec *stage.Record) (keyResult, error) {
 	records, err := a.stages()
 	if err != nil {
@@ -102,15 +102,15 @@ func (a *app) mint(ctx context.Context, c *cloud.Cloud, rec *stage.Record) (keyR
 	rec.OperatorKey = stage.Key(key)
 	r := keyResult{Stage: rec.Stage, Key: key, Kept: filepath.Join(records.Dir, rec.Stage+".json")}
 	if err := records.Write(*rec); err != nil {
-		// The only copy is here: better on the screen than lost.
+		// This is the only copy: better on the screen than lost.
 		r.text(a.err)
 		return r, err
 	}
 	return r, nil
 }
 
-// operatorKeys reaches the operator key of a stage in its tables, with the
-// person's own AWS credentials.
+// operatorKeys accesses a stage's operator key in its tables, with the person's
+// AWS credentials.
 func (a *app) operatorKeys(ctx context.Context, c *cloud.Cloud, stageName string) (operator.Keys, error) {
 	data, err := c.Stack(ctx, stage.Whole(stageName, "data"))
 	if problem.Is(err, problem.NotFound) {

@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// logTimeout bounds one question to a log.
+// logTimeout bounds one request to a log.
 const logTimeout = 30 * time.Second
 
 func (a *app) logCommand() *cobra.Command {
@@ -38,7 +38,7 @@ one can prove for ever what the host said.`,
 	return cmd
 }
 
-// logFlags are those of the commands that follow a log.
+// logFlags are the flags of the commands that follow a log.
 type logFlags struct {
 	where         where
 	as            string
@@ -150,7 +150,7 @@ func first(args []string) string {
 	return args[0]
 }
 
-// followed is a log that a command follows, and what is remembered of it.
+// followed is a log that a command follows, with its remembered checkpoint.
 type followed struct {
 	witness.Follower
 	app    *app
@@ -182,8 +182,8 @@ func (a *app) openLog(ctx context.Context, f logFlags, args []string) (*followed
 	case f.forget && f.since != "":
 		return nil, problem.New(problem.Usage, "--forget and --since do not go together")
 	case f.since != "":
-		// What is remembered counts beside the file, or a host with two pasts could
-		// show each to who comes with its checkpoint.
+		// The remembered checkpoint counts beside the file, or a forked host
+		// could show each reader the branch of their checkpoint.
 		if l.before, err = datadir.ReadInput(f.since, a.in); err == nil {
 			l.Known, err = l.memory.Load(url)
 		}
@@ -198,7 +198,8 @@ func (a *app) logAt(url string) witness.HTTP {
 	return witness.HTTP{Client: &registryclient.Client{Transport: web, URL: url, Now: a.now}}
 }
 
-// verify verifies, remembers what held, and keeps the proof of what did not.
+// verify verifies the log, remembers the checkpoint, and stores the proof of a
+// fork.
 func (l *followed) verify(ctx context.Context) (logResult, error) {
 	r, err := l.Verify(ctx, l.before, l.all)
 	l.line.clear()
@@ -221,8 +222,8 @@ func (l *followed) verify(ctx context.Context) (logResult, error) {
 	return newLogResult(l.url, r), l.memory.Save(ctx, l.url, r)
 }
 
-// present is the identity that signs; none is made for it, as no host would
-// know that one.
+// present is the signing identity; none is created, because no host would know
+// it.
 func (a *app) present(ctx context.Context, as string) (*datadir.Identity, error) {
 	h, err := a.dataHome()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// checkpointResult is a checkpoint that its host signed.
+// checkpointResult is a checkpoint signed by its host.
 type checkpointResult struct {
 	URL       string          `json:"url"`
 	Host      identity.ID     `json:"host_id"`
@@ -40,7 +40,7 @@ func newCheckpointResult(url string, note []byte) (checkpointResult, error) {
 
 func (r checkpointResult) text(w io.Writer) { fmt.Fprint(w, r.Note) }
 
-// logResult is a log that held.
+// logResult is a verified log.
 type logResult struct {
 	URL       string          `json:"url"`
 	Host      identity.ID     `json:"host_id"`
@@ -102,7 +102,7 @@ func events(n uint64) string {
 	return fmt.Sprintf("%d events", n)
 }
 
-// cosignResult is a log that held, and who signed for it.
+// cosignResult is a verified log and its cosigners.
 type cosignResult struct {
 	logResult
 	As           string      `json:"as"`

@@ -56,9 +56,9 @@ func (a *app) seal(ctx context.Context, w where) (s admin.Sealed, err error) {
 	return s, err
 }
 
-// sealStage has the stage's checkpointer run, and reads what it signed.
+// sealStage runs the stage's checkpointer and reads the result.
 func (a *app) sealStage(ctx context.Context, at *remoteHost) (s admin.Sealed, err error) {
-	// Without an edge the registry's functions have a URL apart.
+	// Without an edge the registry's function has its own URL.
 	url, err := at.urlOf(cmp.Or(at.record.RegistryURL, at.record.URL))
 	if err != nil {
 		return s, err
@@ -82,12 +82,11 @@ func (a *app) sealStage(ctx context.Context, at *remoteHost) (s admin.Sealed, er
 	if err != nil {
 		return s, err
 	}
-	// A cache between may still show the checkpoint before.
+	// A cache may still return the previous checkpoint.
 	return admin.Sealed{Host: after.Host, Size: after.Size, Root: after.Root, Added: after.Size - min(before.Size, after.Size)}, nil
 }
 
-// sealedAt is the newest checkpoint of the host at a URL, with its signature
-// verified.
+// sealedAt is the newest checkpoint of the host at a URL, verified.
 func (a *app) sealedAt(ctx context.Context, url string) (translog.Checkpoint, error) {
 	note, err := a.logAt(url).Checkpoint(ctx)
 	if err != nil {
@@ -97,7 +96,7 @@ func (a *app) sealedAt(ctx context.Context, url string) (translog.Checkpoint, er
 	return c, err
 }
 
-// sealResult is a log as it is sealed now.
+// sealResult is a sealed log.
 type sealResult struct{ admin.Sealed }
 
 func (r sealResult) text(w io.Writer) {

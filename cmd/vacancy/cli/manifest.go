@@ -64,8 +64,8 @@ With --take FILE a manifest is kept that both have signed elsewhere.`,
 	return cmd
 }
 
-// manifestNamed is the manifest that a host keeps of a child: of a vacant that
-// is hosted there, by name or id, or of an identity of the person.
+// manifestNamed is the manifest of a child at a host: of a hosted vacant by
+// name or id, or of a local identity.
 func (a *app) manifestNamed(ctx context.Context, c *control, name string) (admin.Manifest, error) {
 	kept, err := c.Manifest(ctx, name)
 	if !problem.Is(err, problem.NotFound) {
@@ -106,7 +106,7 @@ func readManifest(path string) (composite.Manifest, error) {
 	return m, nil
 }
 
-// manifestResult is a manifest whose signatures were verified.
+// manifestResult is a manifest with verified signatures.
 type manifestResult struct {
 	admin.Manifest
 	manifest composite.Manifest
@@ -185,7 +185,7 @@ func orNone(list []string) string {
 	return printable(strings.Join(list, ", "))
 }
 
-// manifestOf is the manifest in what --json prints; nil in anything else.
+// manifestOf is the manifest in the output of --json; nil in anything else.
 func manifestOf(b []byte) []byte {
 	var page struct {
 		Manifest json.RawMessage `json:"manifest"`

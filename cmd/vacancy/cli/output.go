@@ -16,13 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// result is what a command found out: a JSON object for machines by its
-// fields, and lines for a person.
+// result is the result of a command: its fields are the JSON object, its text
+// is for people.
 type result interface {
 	text(w io.Writer)
 }
 
-// show prints r as the flags ask.
+// show prints r as JSON or text.
 func (a *app) show(r result) error {
 	if !a.json {
 		r.text(a.out)
@@ -31,9 +31,8 @@ func (a *app) show(r result) error {
 	return writeJSON(a.out, r)
 }
 
-// note tells the person something beside the result. It is for eyes only:
-// standard output is for the result, and with --json standard error is for the
-// error, so what a program needs to know is a member of the result as well.
+// note prints a remark for people on standard error. It is suppressed with
+// --json, so a program must find the same fact in the result.
 func (a *app) note(format string, args ...any) {
 	if a.json {
 		return
@@ -55,12 +54,12 @@ type hinted struct {
 
 func (h *hinted) Unwrap() error { return h.error }
 
-// withHint adds the command to try to err.
+// withHint adds a hint to err.
 func withHint(err error, format string, args ...any) error {
 	return &hinted{err, fmt.Sprintf(format, args...)}
 }
 
-// errorObject is an error as --json shows it.
+// errorObject is the JSON of an error.
 type errorObject struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
@@ -71,21 +70,21 @@ type errorObject struct {
 	Exit   int    `json:"exit"`
 }
 
-// errorReport is what --json prints on standard error. Call tells what is known
-// of the call that failed.
+// errorReport is printed on standard error with --json. Call is the result of
+// the failed call.
 type errorReport struct {
 	Error errorObject `json:"error"`
 	Call  *callResult `json:"call,omitempty"`
 }
 
-// fail reports err, from cmd, on standard error and returns the exit code.
+// fail prints err, from cmd, on standard error and returns the exit code.
 func (a *app) fail(cmd *cobra.Command, err error) int {
 	if r := new(reported); errors.As(err, &r) {
 		return cmp.Or(r.exit, problem.ExitFailed)
 	}
 	p := kindOf(err)
 	exit := p.Kind.Row().Exit
-	// The person at the command line is inside: the cause is theirs to read.
+	// The command line's user may see the cause.
 	o := errorObject{Code: p.Kind.String(), Detail: whole(p), Field: p.Field, Want: p.Want, Got: p.Got, Exit: exit}
 	if h := new(hinted); errors.As(err, &h) {
 		o.Hint = h.hint
@@ -105,16 +104,16 @@ func (a *app) fail(cmd *cobra.Command, err error) int {
 	return exit
 }
 
-// reported is the error of a command whose standard output already names the
-// problem: it sets the exit code and prints nothing.
+// reported is an error that standard output already shows: it sets the exit
+// code and prints nothing.
 type reported struct {
 	exit int // 0: problem.ExitFailed
 }
 
 func (*reported) Error() string { return "broken" }
 
-// kindOf finds the kind of err. What the operating system says about files
-// gets the kind a person expects; all else is internal and shown whole.
+// kindOf determines the kind of err. Errors of files get the kind a person
+// expects; others are internal and printed in full.
 func kindOf(err error) *problem.Error {
 	if e := new(problem.Error); errors.As(err, &e) {
 		return e
@@ -128,8 +127,7 @@ func kindOf(err error) *problem.Error {
 	return problem.New(problem.Internal, "%s", err)
 }
 
-// whole is the text of p with its causes, without what it quotes of them
-// already.
+// whole is the text of p with its causes, without repetitions.
 func whole(p *problem.Error) string {
 	text, cause := p.Text(), p.Err
 	for cause != nil && !strings.Contains(text, cause.Error()) {
@@ -145,14 +143,13 @@ func whole(p *problem.Error) string {
 	return text
 }
 
-// printable makes text that came from elsewhere safe to show on a line of a
-// terminal: control characters, which may move the cursor or hide what is
-// written, and those that turn the direction of writing appear as escapes.
+// printable makes foreign text safe for one line of a terminal: control
+// characters, which may move the cursor or hide text, and characters that
+// change the direction of writing are escaped.
 func printable(s string) string { return escapeControls(s, "") }
 
-// answerText is a vacant's answer as it is printed: untouched into a file or a
-// pipe, and with all control characters but line ends and tabs escaped on a
-// terminal.
+// answerText is a vacant's answer for output: unchanged into a file or pipe; on
+// a terminal control characters other than line ends and tabs are escaped.
 func (a *app) answerText(s string) string {
 	if isTerminal(a.out) {
 		return escapeControls(s, "\n\t")
@@ -169,7 +166,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && st.Mode()&fs.ModeCharDevice != 0
 }
 
-// steers reports whether r shows nothing, and changes how a terminal shows what
+// steers reports whether r is invisible and changes how a terminal shows what
 // follows.
 func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 

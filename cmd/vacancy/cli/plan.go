@@ -89,7 +89,7 @@ func (a *app) planShowCommand() *cobra.Command {
 	return cmd
 }
 
-// document reads what a person wrote, as JSON.
+// document reads a person's document as JSON.
 func (a *app) document(path string) (json.RawMessage, error) {
 	var in io.Reader = a.in
 	if path != "-" {

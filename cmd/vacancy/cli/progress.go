@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// progressLine is a line on the person's terminal that is written over.
-// Elsewhere, and with --json, it is nothing.
+// progressLine is a line on a terminal that is overwritten. Without a terminal
+// and with --json it prints nothing.
 type progressLine struct {
 	w     io.Writer // nil: no terminal
 	shown bool
@@ -24,7 +24,7 @@ func (a *app) progressLine() *progressLine {
 	return &progressLine{}
 }
 
-// eraseLine goes to the line's beginning and erases it.
+// eraseLine moves to the line's start and erases it.
 const eraseLine = "\r\x1b[K"
 
 func (p *progressLine) show(format string, args ...any) {
@@ -41,7 +41,7 @@ func (p *progressLine) clear() {
 	}
 }
 
-// during runs something and says at each tick for how long it has.
+// during runs something and prints at each tick how long it has taken.
 func (p *progressLine) during(doing string, ticks <-chan time.Time, run func() error) error {
 	defer p.clear()
 	done := make(chan error, 1)
@@ -60,9 +60,9 @@ func (p *progressLine) during(doing string, ticks <-chan time.Time, run func() e
 	}
 }
 
-// streamLines reads JSON lines of a report until take has seen the last
-// one. A stream that ends without it is not whole: the host was stopped, or
-// the connection cut.
+// streamLines reads the JSON lines of a report until take has seen the last
+// one. A stream that ends earlier is incomplete: the host stopped, or the
+// connection was cut.
 func streamLines[L any](ctx context.Context, c *reports, path string, take func(*L) (last bool, err error)) error {
 	body, err := c.Stream(ctx, path)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// publishFlags are the flags of a publish. What was not given stays as it is.
+// publishFlags are the flags of publish. Flags that are not given change
+// nothing.
 type publishFlags struct {
 	where                where
 	registry, endpoint   string
@@ -71,7 +72,7 @@ them replaces all of it. A price above 0 is refused until there are accounts.`,
 	return cmd
 }
 
-// ownFlag adds --registry as the commands have it that publish.
+// ownFlag adds --registry for the commands that publish.
 func ownFlag(fs *pflag.FlagSet, url *string) {
 	fs.StringVar(url, "registry", "", "a registry's URL: NAME is an identity of yours then, and its own key signs")
 }
@@ -101,7 +102,7 @@ func (a *app) publish(ctx context.Context, f publishFlags, name string) error {
 	})
 }
 
-// ownHint helps who means an identity of their own.
+// ownHint helps a person who means a local identity.
 func (a *app) ownHint(err error, verb, name string) error {
 	h, homeErr := a.dataHome()
 	if !problem.Is(err, problem.NotFound) || homeErr != nil {
@@ -113,7 +114,7 @@ func (a *app) ownHint(err error, verb, name string) error {
 	return withHint(err, "vacancy %s %s --registry URL, for your identity %s", verb, name, name)
 }
 
-// publication is what the flags wish.
+// publication is the changes in the flags.
 func (f *publishFlags) publication() (p admin.Publication, err error) {
 	if f.given("capability") {
 		p.Capability = &f.capability
@@ -174,7 +175,7 @@ key signs. Callers that know its id can still call it. It can be published again
 	return cmd
 }
 
-// publishedResult is a vacant after a publish or a revocation.
+// publishedResult is a vacant after a publication or revocation.
 type publishedResult struct {
 	ID         identity.ID          `json:"vacant_id"`
 	Name       string               `json:"name"`
@@ -184,7 +185,7 @@ type publishedResult struct {
 	Visibility lifecycle.Visibility `json:"visibility"`
 	Seq        uint64               `json:"event_seq"`
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
-	Registry   string               `json:"registry,omitempty"` // of one's own identity
+	Registry   string               `json:"registry,omitempty"` // of a local identity
 	Unchanged  bool                 `json:"unchanged"`
 	Revoked    bool                 `json:"revoked"`
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// own is an identity of the person at a registry.
+// own is a local identity at a registry.
 type own struct {
 	*datadir.Identity
 	registry *registryclient.Client
-	card     *card.Card // as it is registered, else as the identity has it; nil for neither
+	card     *card.Card // as registered, else as stored in the identity; may be nil
 	there    bool       // it is registered
 	shown    lifecycle.Visibility
 }
 
-// openOwn opens an identity and looks where it stands in a registry.
+// openOwn opens an identity and reads its standing in a registry.
 func (a *app) openOwn(ctx context.Context, registry, name string) (*own, error) {
 	base, err := registryclient.CheckURL(registry)
 	if err != nil {
@@ -42,8 +42,7 @@ func (a *app) openOwn(ctx context.Context, registry, name string) (*own, error) 
 	return o, o.look(ctx)
 }
 
-// look finds the card that is registered. What a registry shows of it counts
-// only if this very key has signed it.
+// look reads the registered card. It counts only if this key signed it.
 func (o *own) look(ctx context.Context) error {
 	m, err := o.registry.Card(ctx, o.ID())
 	switch {
@@ -54,12 +53,12 @@ func (o *own) look(ctx context.Context) error {
 		}
 		o.card, o.there, o.shown = &c, true, m.Visibility
 		return nil
-	// A revoked key proves nothing any more, not even who reads.
+	// A revoked key proves nothing, not even the reader.
 	case problem.Is(err, problem.Revoked) && o.registry.Reader != nil:
 		o.registry.Reader = nil
 		return o.look(ctx)
-	// A registry of the reference knows no proof of who reads, and does not show
-	// even to itself who is hidden.
+	// A registry of the reference does not verify readers, and shows a hidden
+	// vacant not even to itself.
 	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Forbidden):
 		bundle, err := o.Bundle(ctx)
 		o.card = bundle.Card
@@ -68,7 +67,7 @@ func (o *own) look(ctx context.Context) error {
 	return err
 }
 
-// draft is the card of o with what is wished of it.
+// draft is o's card with the requested changes.
 func (o *own) draft(ctx context.Context, capability, endpoint *string) (registryclient.Draft, error) {
 	c := card.Card{VacantID: o.ID(), HaloVersion: card.Version}
 	if o.card != nil {
@@ -128,7 +127,8 @@ func (a *app) publishOwn(ctx context.Context, f publishFlags, name string, p adm
 	return a.sendOwn(ctx, o, d)
 }
 
-// listing signs what is wished. Its version is the time, which rises.
+// listing signs the requested listing. Its version is the time, which
+// increases.
 func (o *own) listing(ctx context.Context, wish *admin.Listing, version int64) (*listing.Listing, error) {
 	l := listing.New(o.ID(), version)
 	l.Tags, l.Skills, l.Summary, l.Family, l.Owner, l.Price = wish.Tags, wish.Skills, wish.Summary, wish.Family, wish.Owner, wish.Price

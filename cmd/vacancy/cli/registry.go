@@ -21,9 +21,9 @@ func registryFlag(fs *pflag.FlagSet, url *string) {
 	fs.StringVar(url, "registry", "", "the registry: a URL (default that of --host, else $VACANCY_REGISTRY, $VACANT_REGISTRY_URL, else the host here)")
 }
 
-// registryURL says which registry is meant: --registry, the host that --host
-// names, $VACANCY_REGISTRY, $VACANT_REGISTRY_URL (as tools of the reference
-// have it), the host of $VACANCY_HOST, or the one that runs here.
+// registryURL determines the registry: --registry, the host of --host,
+// $VACANCY_REGISTRY, $VACANT_REGISTRY_URL (as in the reference's tools), the
+// host of $VACANCY_HOST, or the local host.
 func (a *app) registryURL(ctx context.Context, given string, w where) (string, error) {
 	if given == "" && w.host == "" {
 		given = a.env["VACANCY_REGISTRY"]
@@ -44,8 +44,8 @@ func (a *app) registryURL(ctx context.Context, given string, w where) (string, e
 	return a.localURL(ctx, w.data)
 }
 
-// carried is web for the requests to a registry. A stage without an edge has a
-// URL for searches apart, which one who knows the stage need not be told.
+// carried is web for requests to a registry. A stage without an edge has a
+// separate URL for searches, which is taken from its record.
 func (a *app) carried(registry string, web registryclient.Transport) registryclient.Transport {
 	records, err := a.stages()
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *app) carried(registry string, web registryclient.Transport) registrycli
 	return searchesApart{web, registry, rec.SearchURL}
 }
 
-// searchesApart sends searches elsewhere than all else.
+// searchesApart sends searches to another URL.
 type searchesApart struct {
 	registryclient.Transport
 	registry, search string
@@ -74,7 +74,7 @@ func (s searchesApart) Do(ctx context.Context, r outbound.Request) (outbound.Rep
 	return s.Transport.Do(ctx, r)
 }
 
-// localURL is where the host that runs over a data directory is reached.
+// localURL is the URL of the host that runs over a data directory.
 func (a *app) localURL(ctx context.Context, data string) (string, error) {
 	dir, err := a.dataDir(data)
 	if err != nil {

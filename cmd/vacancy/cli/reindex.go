@@ -58,7 +58,7 @@ and searches go on over the old index meanwhile.`,
 	return cmd
 }
 
-// reindexResult is what reindex came to.
+// reindexResult is the result of reindex.
 type reindexResult struct {
 	Index         string `json:"index,omitempty"` // its directory or URL
 	Stage         string `json:"stage,omitempty"`
@@ -105,8 +105,8 @@ func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err erro
 	return a.show(r)
 }
 
-// buildIndex builds an index beside the old one, and puts it in its place when
-// it is whole. A crash between the two leaves no index, which dev makes again.
+// buildIndex builds an index beside the old one, and replaces it when complete.
+// A crash in between leaves no index; dev then builds one.
 func (a *app) buildIndex(ctx context.Context, feed live.Feed, r *reindexResult) error {
 	fresh := r.Index + ".new"
 	if err := os.RemoveAll(fresh); err != nil {
@@ -126,7 +126,7 @@ func (a *app) buildIndex(ctx context.Context, feed live.Feed, r *reindexResult) 
 	return nil
 }
 
-// rebuild reads all registrations into an index, and tells how far it is.
+// rebuild reads all registrations into an index and prints its progress.
 func (a *app) rebuild(ctx context.Context, index search.Index, feed live.Feed, r *reindexResult) error {
 	line := a.progressLine()
 	defer line.clear()
@@ -136,7 +136,7 @@ func (a *app) rebuild(ctx context.Context, index search.Index, feed live.Feed, r
 	})
 }
 
-// reindexEvent asks indexer for an index made again.
+// reindexEvent makes the indexer rebuild the index.
 const reindexEvent = `{"reindex":true}`
 
 func (a *app) reindexStage(ctx context.Context, name string) error {

@@ -17,9 +17,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// readFlags bound what a report reads.
+// readFlags limit what a report reads.
 type readFlags struct {
-	units float64 // read units a second; 0: no bound
+	units float64 // read units a second; 0: unlimited
 }
 
 func readUnits(fs *pflag.FlagSet, r *readFlags) {
@@ -36,9 +36,8 @@ func (r readFlags) check(at *remoteHost) error {
 	return nil
 }
 
-// reportsElsewhere makes the reports of a host elsewhere in this process: over
-// the tables with the person's own AWS credentials, or over the pages that the
-// host exports.
+// reportsElsewhere makes the reports of a remote host in this process: over its
+// tables with the person's AWS credentials, or over its export pages.
 func (a *app) reportsElsewhere(ctx context.Context, at *remoteHost, read readFlags) (*reports, error) {
 	if at.aws {
 		_, mine, err := a.openStage(ctx, at.stage)
@@ -72,7 +71,7 @@ func (a *app) reportsOf(c export.Config, named func(context.Context, string) (ad
 	return &reports{admin.Client{HTTP: client, URL: base}, named, end}
 }
 
-// namedIn looks a name up where the host keeps it.
+// namedIn looks a name up in the host's documents.
 func namedIn(docs interface {
 	Doc(context.Context, store.Key) (store.Doc, error)
 }) func(context.Context, string) (admin.Vacant, error) {

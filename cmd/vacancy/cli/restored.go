@@ -76,8 +76,8 @@ func (a *app) restored(ctx context.Context, w where) (err error) {
 	return a.show(restoredResult{Data: dir, Vacants: n})
 }
 
-// restored is the outcome at a host elsewhere, by the name that the person
-// knows it by: its admin socket may be another.
+// restored is the result for a remote host, under the name that the person
+// used.
 func (e *remoteHost) restored(vacants int) restoredResult {
 	if e.aws {
 		return restoredResult{Host: hostAWS, Stage: e.stage, Vacants: vacants}
@@ -85,10 +85,10 @@ func (e *remoteHost) restored(vacants int) restoredResult {
 	return restoredResult{Host: e.record.URL, Vacants: vacants}
 }
 
-// restoredResult says how many vacants have a floor now.
+// restoredResult is the number of vacants whose floor was raised.
 type restoredResult struct {
 	Data    string `json:"data,omitempty"`
-	Host    string `json:"host,omitempty"`  // as it was given
+	Host    string `json:"host,omitempty"`  // as given
 	Stage   string `json:"stage,omitempty"` // of aws
 	Vacants int    `json:"vacants"`
 }

@@ -39,7 +39,7 @@ it when somebody else may have the key.`,
 				if err := a.askToRevoke(cmd.Context(), v.Name, yes); err != nil {
 					return err
 				}
-				// By id: the name has been shown, and what it named must not change.
+				// By id: the name was shown, and must not be resolved again.
 				done, err := c.Revoke(cmd.Context(), v.ID.String(), reason)
 				if err != nil {
 					return err

@@ -89,7 +89,7 @@ func (a *app) route(ctx context.Context, f routeFlags, args []string) error {
 	return a.show(newRouteResult(fits, compared, f.show))
 }
 
-// routeAndCall calls the best for the prompt.
+// routeAndCall calls the best match for the prompt.
 func (a *app) routeAndCall(ctx context.Context, f routeFlags, q dispatch.Query, prompt string) error {
 	client, self, err := a.registryClient(ctx, f.callFlags)
 	if err != nil {
@@ -128,7 +128,7 @@ func (a *app) fits(ctx context.Context, client *dispatch.Client, q dispatch.Quer
 	}
 }
 
-// fitResult is a vacant with how well it fits.
+// fitResult is a vacant and how well it fits.
 type fitResult struct {
 	matchResult
 	Fit   float64  `json:"fit"`
@@ -136,7 +136,7 @@ type fitResult struct {
 	Words []string `json:"words"`
 }
 
-// routeResult is whom a prompt fits, best first.
+// routeResult is the matches for a prompt, best first.
 type routeResult struct {
 	Compared int         `json:"compared"`
 	Choices  []fitResult `json:"choices"`

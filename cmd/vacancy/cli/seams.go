@@ -7,12 +7,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Seams are where a test stands between a command and what it is made of, to
-// kill the process at a chosen call and to move its clock. One that is nil
-// changes nothing.
+// Seams let a test stand between a command and its parts, to kill the process
+// at a chosen call and to move its clock. A nil seam changes nothing.
 type Seams struct {
-	Store   func(store.Store) store.Store       // before the data file
-	Handler func(serve.Endpoint) serve.Endpoint // before each handler of dev: the public one, then the admin socket
+	Store   func(store.Store) store.Store       // wraps the data file
+	Handler func(serve.Endpoint) serve.Endpoint // wraps each handler of dev: the public one, then the admin socket
 	Now     func() time.Time
 }
 

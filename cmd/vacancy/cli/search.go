@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// findFlags are the flags of whatever looks for vacants.
+// findFlags are the flags of commands that search.
 type findFlags struct {
 	registry, tag, family, maxPrice string
 	reputation                      float64
@@ -33,7 +33,7 @@ func (f *findFlags) add(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.reputation, "min-reputation", 0, "the least reputation, 0 to 1")
 }
 
-// query is what the flags and words ask for.
+// query is the query of flags and words.
 func (f *findFlags) query(words string) (dispatch.Query, error) {
 	q := dispatch.Query{Words: words, Tag: f.tag, Family: f.family, MinReputation: f.reputation}
 	if math.IsNaN(f.reputation) || f.reputation < 0 || f.reputation > 1 {
@@ -49,7 +49,7 @@ func (f *findFlags) query(words string) (dispatch.Query, error) {
 	return q, nil
 }
 
-// microDollars reads dollars with at most six decimals, as millionths of one.
+// microDollars parses dollars with at most six decimals into millionths.
 func microDollars(flag, s string) (int64, error) {
 	bad := &problem.Error{Kind: problem.Usage, Field: flag, Want: "dollars with at most six decimals, like 0.002", Got: fmt.Sprintf("%.40q", s)}
 	whole, part, _ := strings.Cut(s, ".")
@@ -63,7 +63,7 @@ func microDollars(flag, s string) (int64, error) {
 	return n, nil
 }
 
-// dollars is a price as a person reads it.
+// dollars formats a price.
 func dollars(micro int64) string {
 	if micro == 0 {
 		return "free"
@@ -72,8 +72,8 @@ func dollars(micro int64) string {
 	return "$" + strings.TrimSuffix(s, ".")
 }
 
-// finder is a client for the registry that the flags mean. It signs nothing
-// until it has a caller.
+// finder is a client of the registry in the flags. It signs nothing without a
+// caller.
 func (a *app) finder(ctx context.Context, f findFlags, w where, web *dispatch.HTTP) (*dispatch.Client, error) {
 	url, err := a.registryURL(ctx, f.registry, w)
 	if err != nil {
@@ -131,7 +131,7 @@ or the host that runs here. It sees the search, and no key of yours.`,
 	return cmd
 }
 
-// noteDropped says what a registry sent that is not used.
+// noteDropped prints why results are not used.
 func (a *app) noteDropped(dropped []dispatch.Dropped) {
 	const most = 5
 	for i, d := range dropped {
@@ -143,7 +143,7 @@ func (a *app) noteDropped(dropped []dispatch.Dropped) {
 	}
 }
 
-// matchResult is a match, as --json shows it.
+// matchResult is the JSON of a match.
 type matchResult struct {
 	ID         identity.ID        `json:"vacant_id"`
 	URL        string             `json:"url"`
@@ -157,7 +157,7 @@ type matchResult struct {
 	Summary    string             `json:"summary,omitempty"`
 	Family     string             `json:"family,omitempty"`
 	Owner      string             `json:"owner,omitempty"`
-	Signed     bool               `json:"listing_signed"` // of price to owner: by the vacant itself
+	Signed     bool               `json:"listing_signed"` // price to owner are signed by the vacant
 	CardHash   identity.Hash      `json:"card_hash"`
 	Freshness  dispatch.Freshness `json:"card_since_last_call,omitempty"`
 	Registry   string             `json:"registry"`
@@ -175,7 +175,7 @@ func newMatchResult(m *dispatch.Match) matchResult {
 	return r
 }
 
-// line is a match for a person: what it costs, what it does, and what to call.
+// line is a match for people: price, capability and how to call it.
 func (r matchResult) line(value float64) string {
 	reviews := "no reviews"
 	if r.Score > 0 {

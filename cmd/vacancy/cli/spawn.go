@@ -83,7 +83,7 @@ for who runs the host. The beginning of its parent's id is put behind its name.`
 	return cmd
 }
 
-// spawnByOperator makes a child of a vacant of the host.
+// spawnByOperator creates a child of a hosted vacant.
 func (a *app) spawnByOperator(ctx context.Context, c *control, s admin.Spawning, name string) error {
 	parent, err := c.Show(ctx, name)
 	if err != nil {
@@ -102,7 +102,7 @@ func (a *app) spawnByOperator(ctx context.Context, c *control, s admin.Spawning,
 	return nil
 }
 
-// spawnMissing says what every birth needs and s does not have.
+// spawnMissing names a missing flag that every birth needs.
 func spawnMissing(s *admin.Spawning) string {
 	switch {
 	case s.Path == "" && s.Name == "":
@@ -115,7 +115,7 @@ func spawnMissing(s *admin.Spawning) string {
 	return ""
 }
 
-// spawnHint helps who has given too little or too much for the path.
+// spawnHint explains which flags a path needs.
 func spawnHint(err error, s *admin.Spawning, parent string) error {
 	p := problem.Of(err)
 	again := fmt.Sprintf("vacancy spawn %s --path %s --name %s", parent, s.Path, s.Name)
@@ -136,7 +136,7 @@ func spawnHint(err error, s *admin.Spawning, parent string) error {
 	return err
 }
 
-// once is list without what comes again.
+// once removes duplicates.
 func once(list []string) (out []string) {
 	for _, one := range list {
 		if !slices.Contains(out, one) {
@@ -146,8 +146,8 @@ func once(list []string) (out []string) {
 	return out
 }
 
-// servedAlike is what serves both of two substrates, as the gate compares them;
-// "" if they differ, or if either speaks with its children's words.
+// servedAlike is the common family of two substrates, as the gate compares
+// them; "" if they differ or either is a composite.
 func servedAlike(a, b string) string {
 	of := func(text string) string {
 		s, err := substrate.Parse(text)
@@ -177,7 +177,7 @@ func (a *app) showBirth(made *admin.Spawned, parent string) error {
 	return a.show(spawnResult{*made, m, parent})
 }
 
-// spawnResult is a child that was just born, or was there.
+// spawnResult is a child that was just created, or existed.
 type spawnResult struct {
 	admin.Spawned
 	manifest composite.Manifest

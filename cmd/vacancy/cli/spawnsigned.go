@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
-// spawnSigned asks for a child by the parent's own signature: nothing but its
-// key is needed, which is that of an identity here and of a vacant there.
+// spawnSigned requests a child by the parent's own signature: it needs only the
+// parent's key, of an identity here and a vacant there.
 func (a *app) spawnSigned(ctx context.Context, w where, s admin.Spawning, name string) (admin.Spawned, error) {
 	var made admin.Spawned
 	if s.With != "" {
@@ -49,7 +49,7 @@ func (a *app) spawnSigned(ctx context.Context, w where, s admin.Spawning, name s
 	return made, made.Check()
 }
 
-// childrenURL is where parents ask a host for children.
+// childrenURL is where parents request children from a host.
 func (a *app) childrenURL(ctx context.Context, w where) (string, error) {
 	at, err := a.find(w)
 	if err != nil {

@@ -26,8 +26,8 @@ func stageFlag(fs *pflag.FlagSet, p *string) {
 	fs.StringVar(p, "stage", "", "the stage (default $VACANCY_STAGE, else dev)")
 }
 
-// checkFunction refuses what is no name of a function: a typing error, for
-// which the logs or AWS have no better word than that there is no such thing.
+// checkFunction refuses an unknown function name, for which the logs or AWS
+// would report only that nothing was found.
 func checkFunction(name string) error {
 	if slices.Contains(stage.Functions(), name) {
 		return nil
@@ -35,20 +35,20 @@ func checkFunction(name string) error {
 	return &problem.Error{Kind: problem.Usage, Field: "the function", Want: "one of " + strings.Join(stage.Functions(), ", "), Got: fmt.Sprintf("%.40q", name)}
 }
 
-// stageName is what --stage means.
+// stageName is the stage of --stage.
 func (a *app) stageName(flag string) (string, error) {
 	name := cmp.Or(flag, a.env["VACANCY_STAGE"], stage.Default)
 	return name, stage.CheckName(name)
 }
 
-// stages are the records of what was deployed from this machine.
+// stages are the records of stages deployed from this machine.
 func (a *app) stages() (stage.Records, error) {
 	dir, err := a.dataHomeDir()
 	return stage.Records{Dir: filepath.Join(dir, "stages")}, err
 }
 
-// stageRecord is the record of a stage. When there is none the error says how
-// to get one.
+// stageRecord is the record of a stage. If there is none the error says how to
+// get one.
 func (a *app) stageRecord(name string) (stage.Record, error) {
 	records, err := a.stages()
 	if err != nil {
@@ -61,8 +61,8 @@ func (a *app) stageRecord(name string) (stage.Record, error) {
 	return rec, err
 }
 
-// openStage is a stage's record and the account that it is in. A stage without
-// a record, deployed from elsewhere, is looked for where the credentials lead.
+// openStage returns a stage's record and account. A stage without a record,
+// deployed from elsewhere, is looked up with the current credentials.
 func (a *app) openStage(ctx context.Context, name string) (stage.Record, *cloud.Cloud, error) {
 	rec, err := a.stageRecord(name)
 	if err != nil && !problem.Is(err, problem.NotFound) {
@@ -82,8 +82,8 @@ func (a *app) openStage(ctx context.Context, name string) (stage.Record, *cloud.
 	return rec, c, sameAccount(rec, who.Account, c.Region())
 }
 
-// sameAccount refuses to take one account's stage for another's: the names are
-// the same everywhere, and so is what would be done to them.
+// sameAccount refuses to take one account's stage for another's: names are the
+// same everywhere.
 func sameAccount(rec stage.Record, account, region string) error {
 	if rec.Account == account && rec.Region == region {
 		return nil
@@ -93,7 +93,7 @@ func sameAccount(rec stage.Record, account, region string) error {
 	return withHint(err, "AWS_PROFILE or AWS_REGION of that account, or another --stage")
 }
 
-// stackNames are the stacks of a stage, in the order of their deployment.
+// stackNames are the stacks of a stage in deployment order.
 func stackNames(stageName string) []string {
 	names := stage.Stacks()
 	for i := range names {
@@ -102,18 +102,17 @@ func stackNames(stageName string) []string {
 	return names
 }
 
-// handlerTime bounds one request to a deployed handler: longer than its function's
-// own time.
+// handlerTime bounds one request to a deployed handler: more than its
+// function's timeout.
 const handlerTime = time.Minute
 
-// adminClient is the control plane of a deployed stage, opened with the
-// operator key.
+// adminClient is the admin API of a deployed stage, with the operator's key.
 func adminClient(rec stage.Record) *admin.Client {
 	return &admin.Client{HTTP: keyedClient(rec.OperatorKey), URL: rec.AdminURL}
 }
 
-// keyedClient sends an operator key with each request, and nowhere but where
-// the request goes: it follows no redirect.
+// keyedClient sends an operator key with each request. It follows no redirect,
+// so the key goes nowhere else.
 func keyedClient(key stage.Key) *http.Client {
 	return &http.Client{
 		Timeout: handlerTime,
@@ -130,7 +129,7 @@ type operatorKey struct {
 	next http.RoundTripper
 }
 
-// Format hides the key from who prints a client.
+// Format prints no key.
 func (*operatorKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "operator key") }
 
 // RoundTrip implements http.RoundTripper.
@@ -143,7 +142,7 @@ func (o *operatorKey) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.next.RoundTrip(r)
 }
 
-// cloudCommands are the commands about a host on AWS.
+// cloudCommands are the commands for hosts on AWS.
 func (a *app) cloudCommands() []*cobra.Command {
 	return []*cobra.Command{a.deployCommand(), a.destroyCommand(), a.tailCommand(), a.invokeCommand(), a.keysCommand()}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
-// stateChange is one of the commands that move a vacant to another state.
+// stateChange is a command that changes a vacant's state.
 type stateChange struct {
 	verb, short, long string
 	question          string // asked first, if not empty; %s is the name
@@ -71,7 +71,7 @@ func (a *app) changeState(ctx context.Context, c *control, s stateChange, what s
 			return withHint(err, "vacancy %s %s --yes", s.verb, what)
 		}
 	}
-	// By id: the name has been shown, and what it named must not change.
+	// By id: the name was shown, and must not be resolved again.
 	after, err := c.Change(ctx, before.ID.String(), s.verb)
 	if err != nil {
 		return err

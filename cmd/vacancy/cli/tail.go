@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// tailFlags choose the lines of a tail.
+// tailFlags select log lines.
 type tailFlags struct {
 	stage, pair, status, function string
 	since                         time.Duration
@@ -54,7 +54,7 @@ with "at" and "log_group".`,
 	return cmd
 }
 
-// tailPause is between two looks at the logs; it grows to tailLongest while AWS
+// tailPause is the pause between two polls; it grows to tailLongest while AWS
 // throttles or cannot be reached.
 const (
 	tailPause   = 2 * time.Second
@@ -92,8 +92,8 @@ func (a *app) tail(ctx context.Context, f tailFlags) error {
 	return a.follow(ctx, f, c.Tail(groups, a.now().Add(-f.since)), prefix)
 }
 
-// follow shows lines until the person interrupts, which is how a tail ends
-// well. A fault that may pass is waited out: what was shown is not shown again.
+// follow prints lines until the person interrupts, which is the normal end.
+// Transient faults are waited out; no line is printed twice.
 func (a *app) follow(ctx context.Context, f tailFlags, t *cloud.Tail, prefix string) error {
 	pause := tailPause
 	for {
@@ -123,7 +123,7 @@ func (a *app) follow(ctx context.Context, f tailFlags, t *cloud.Tail, prefix str
 	}
 }
 
-// logLine is one line of a log; fields is nil if it is no JSON object.
+// logLine is one log line; fields is nil if it is not a JSON object.
 type logLine struct {
 	cloud.Line
 	fields map[string]any
@@ -132,12 +132,12 @@ type logLine struct {
 func readLine(l cloud.Line) logLine {
 	line := logLine{Line: l}
 	line.Text = strings.TrimRight(line.Text, "\r\n")
-	_ = json.Unmarshal([]byte(line.Text), &line.fields) // what is no JSON is shown as text
+	_ = json.Unmarshal([]byte(line.Text), &line.fields) // other text is printed as it is
 	return line
 }
 
 // wants reports whether a line passes the filters. A line without a pair or
-// status fails a filter for one.
+// status does not pass a filter for it.
 func (f tailFlags) wants(fields map[string]any) bool {
 	if f.pair != "" && !pairFits(f.pair, textOf(fields["pair"])) {
 		return false
@@ -145,8 +145,8 @@ func (f tailFlags) wants(fields map[string]any) bool {
 	return f.status == "" || statusFits(f.status, fields)
 }
 
-// pairFits compares what a person typed with a line's pair, whose ids are
-// shortened: either may be the beginning of the other.
+// pairFits compares a typed pair with a line's shortened ids: either may be a
+// prefix of the other.
 func pairFits(want, pair string) bool {
 	from, to, ok := strings.Cut(pair, ">")
 	if !ok {
@@ -162,12 +162,12 @@ func pairFits(want, pair string) bool {
 	return fits(want, from) || fits(want, to)
 }
 
-// verdicts are the words of a line that are no kind of error: that a call went
-// well, and what the front says of requests that reached no handler.
+// verdicts are verdicts that are no kind of error: success, and those of
+// requests that reached no handler.
 var verdicts = []string{"ok", "refused", "failed"}
 
-// checkStatus refuses what no line can have: waiting for it would look like a
-// host that nobody calls.
+// checkStatus refuses an impossible status: waiting for it would look like a
+// host without calls.
 func checkStatus(want string) error {
 	if want == "" || statusForm.MatchString(want) || slices.Contains(verdicts, want) {
 		return nil
@@ -192,7 +192,7 @@ func statusFits(want string, fields map[string]any) bool {
 	return status == want && status != "" || textOf(fields["verdict"]) == want
 }
 
-// textOf is a JSON value as a person reads it; "" for none.
+// textOf is a JSON value as text; "" for none.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -218,15 +218,14 @@ func (a *app) showLine(l logLine, prefix string) error {
 	return err
 }
 
-// firstFields come first, in this order; hiddenFields are of no use to a person
-// at a terminal; all others follow by name.
+// firstFields are printed first, in this order; hiddenFields are not printed;
+// other fields follow by name.
 var (
 	firstFields  = []string{"pair", "seq", "state", "status", "verdict", "ms", "trips", "wcu", "rcu", "kms", "cold", "cause", "error"}
 	hiddenFields = []string{"time", "level", "msg", "stage", "function", "version", "_aws", "calls", "refused", "failed", "trace", "request"}
 )
 
-// text is a line for a person: time if it is known, function, what, and the
-// fields that are there.
+// text is a line for people: time, function, message and fields.
 func (l logLine) text(prefix string) string {
 	var b strings.Builder
 	at := ""
@@ -247,7 +246,7 @@ func (l logLine) text(prefix string) string {
 	return b.String()
 }
 
-// orderedFields are the names of the fields to show, in the order to show them.
+// orderedFields returns the names of the fields to print, in order.
 func orderedFields(fields map[string]any) []string {
 	var names []string
 	for _, name := range firstFields {

@@ -14,13 +14,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 )
 
-// target finds whom the person means: a card file, a URL, or a vacant of the
-// host that w is of. What is two of them is refused: the wrong one would get
-// what was meant for the other.
+// target finds the target that a person means: a card file, a URL, or a vacant
+// of w's host. An ambiguous word is refused, because the wrong vacant would get
+// the message.
 func (a *app) target(ctx context.Context, web *dispatch.HTTP, what string, w where) (dispatch.Target, error) {
 	c, fileErr := cardFile(what)
 	url := isURL(what)
-	// Of a card or a URL the host here may know nothing, or not even be ours.
+	// A card or URL may be of another host.
 	hosted, err := a.hostedTarget(ctx, web, what, w)
 	var readings []string
 	if c != nil {
@@ -62,13 +62,14 @@ func isURL(s string) bool {
 }
 
 // cardFile reads a card. The card is nil if there is no such file; the error
-// says why a file that is there is no card, for when nothing else fits either.
+// then says why an existing file is not a card, for when nothing else fits
+// either.
 func cardFile(path string) (*card.Card, error) {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() {
 		return nil, nil
 	}
-	// Twice the largest card: the answer of GET /card has it in hex.
+	// Twice the largest card, because the answer of GET /card has it in hex.
 	if st.Size() > 4*card.MaxBlob {
 		return nil, problem.New(problem.Usage, "%s is too large for a card", path)
 	}
@@ -76,7 +77,7 @@ func cardFile(path string) (*card.Card, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "read card", Path: path, Err: err}
 	}
-	// What a host shows at GET /card holds the signed card.
+	// The answer of GET /card contains the signed card.
 	if page, err := canon.Parse(b, canon.DefaultLimits()); err == nil {
 		if blob, ok := page.Get("capability_card_blob_hex"); ok {
 			b, _ = hex.DecodeString(blob.Text())

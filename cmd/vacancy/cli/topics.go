@@ -20,8 +20,8 @@ func exitCodesTopic() *cobra.Command {
 	}
 }
 
-// exitCodes renders the table: each code, its meaning, and the words that
-// "code" has in an error for it.
+// exitCodes renders the table: each code, its meaning, and its values of "code"
+// in errors.
 func exitCodes() string {
 	words := map[int][]string{}
 	for _, k := range problem.Kinds() {
@@ -39,8 +39,8 @@ func exitCodes() string {
 	return b.String()
 }
 
-// version says which build this is: the module's version, or the commit of the
-// checkout, and what it was built with.
+// version is the build: the module's version or the checkout's commit, and the
+// Go release.
 func version() string {
 	v, commit := "(devel)", ""
 	if info, ok := debug.ReadBuildInfo(); ok {

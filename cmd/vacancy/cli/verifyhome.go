@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 )
 
-// verifyHost has all that a host keeps checked, and tells what is broken as it
-// is found.
+// verifyHost checks everything that a host stores, and prints findings as they
+// come.
 func (a *app) verifyHost(ctx context.Context, w where, read readFlags) error {
 	return a.withReports(ctx, w, read, func(c *reports) error {
 		r := &homeReport{app: a, progress: a.progressLine()}
@@ -24,7 +24,7 @@ func (a *app) verifyHost(ctx context.Context, w where, read readFlags) error {
 	})
 }
 
-// homeReport prints a check as it goes on. With --json that is one object: the
+// homeReport prints a check in progress. With --json it is one object: the
 // findings, a line each, and then the counts.
 type homeReport struct {
 	*app
@@ -104,7 +104,7 @@ func (r homeResult) text(w io.Writer) {
 	}
 }
 
-// compact is v as JSON without a line end.
+// compact is v as JSON in one line.
 func compact(v any) (string, error) {
 	var b bytes.Buffer
 	err := writeJSON(&b, v)

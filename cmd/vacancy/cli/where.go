@@ -14,13 +14,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// The hosts that are no URL.
+// Hosts that are not URLs.
 const (
 	hostLocal = "local"
 	hostAWS   = "aws"
 )
 
-// where says which host a command is about, as its flags do.
+// where is the host that the flags of a command choose.
 type where struct {
 	host, stage, data string
 }
@@ -37,17 +37,17 @@ func elsewhereFlags(fs *pflag.FlagSet, w *where) {
 	fs.StringVar(&w.stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
 }
 
-// remoteHost is a host that is not of this machine's data directories.
+// remoteHost is a host other than a local data directory's.
 type remoteHost struct {
 	aws    bool
 	stage  string       // of aws
-	record stage.Record // its three handlers, and the operator's key if it is known
-	// The environment's key goes to the host that the person names; a record's
-	// only to that record's handlers.
+	record stage.Record // its handlers' URLs, and the operator's key if it is known
+	// The key in the environment is for the host that the person names; a
+	// record's key only for that record's handlers.
 	given stage.Key
 }
 
-// find says which host w is of: nil for a data directory.
+// find determines w's host: nil for a data directory.
 func (a *app) find(w where) (*remoteHost, error) {
 	host := w.host
 	if host == "" {
@@ -87,8 +87,8 @@ func (a *app) find(w where) (*remoteHost, error) {
 	return &remoteHost{stage: found.Stage, record: found, given: given}, err
 }
 
-// stageHost is the host of a stage. That there is no record of it matters only
-// to who needs one.
+// stageHost is the host of a stage. A missing record is an error only when it
+// is needed.
 func (a *app) stageHost(name string, given stage.Key) (*remoteHost, error) {
 	name, err := a.stageName(name)
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *app) stageHost(name string, given stage.Key) (*remoteHost, error) {
 	return &remoteHost{aws: true, stage: name, record: found, given: given}, nil
 }
 
-// urlOf is one of the host's handlers.
+// urlOf is the URL of one of the host's handlers.
 func (e *remoteHost) urlOf(url string) (string, error) {
 	if url != "" {
 		return url, nil
@@ -116,7 +116,7 @@ func (e *remoteHost) urlOf(url string) (string, error) {
 	return "", withHint(problem.New(problem.NotFound, "the record of stage %s does not say where its host is: its deployment did not end", e.stage), "vacancy deploy --stage %s", e.stage)
 }
 
-// keyed is a handler that takes the operator's key, and the key.
+// keyed returns a handler that needs the operator's key, and the key.
 func (e *remoteHost) keyed(at string) (string, stage.Key, error) {
 	at, err := e.urlOf(at)
 	if err != nil {
@@ -140,17 +140,17 @@ func (e *remoteHost) keyed(at string) (string, stage.Key, error) {
 	return at, key, nil
 }
 
-// inClear says whether what is sent to u can be read on the way.
+// inClear reports whether requests to u can be read on the way.
 func inClear(u *url.URL) bool { return u.Scheme != "https" && !thisMachine(u.Hostname()) }
 
-// thisMachine says whether a host name stays on this machine, by itself and not
-// by what a name server says.
+// thisMachine reports whether a host name is this machine by its form, without
+// a name server.
 func thisMachine(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return dispatch.IsLocalhost(host) || err == nil && ip.Unmap().IsLoopback()
 }
 
-// hostURL is the base URL of a host that a person gives.
+// hostURL is the base URL of a host that a person typed.
 func hostURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
@@ -162,8 +162,8 @@ func hostURL(s string) (string, error) {
 	return strings.TrimRight(u.String(), "/"), nil
 }
 
-// keyOf takes the key out of the environment. What is wrong with it is not
-// shown: it may be most of a key.
+// keyOf reads the key from the environment. Errors do not quote it, because it
+// may be most of a key.
 func keyOf(s string) (stage.Key, error) {
 	s = strings.TrimSpace(s)
 	if strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" || len(s) > 200 {
