@@ -1,10 +1,10 @@
 // Package asl renders the gate's list of steps into a state machine of Step
 // Functions, in the Amazon States Language.
 //
-// The invariants: the states come in the order of the list, and each catches
-// the refusals that the list says of it, one by one and by name; a refusal ends
-// an execution well, so that an alarm on executions that fail is about faults;
-// only what is passing or unknown is tried again.
+// The invariants: the states have the order of the list, and each catches its
+// step's refusals by name. A refusal ends an execution successfully, so an
+// alarm on failed executions is about faults. Only transient and unknown errors
+// are retried.
 package asl
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// Times in seconds. A task ends by itself before the machine gives it up, and
-// the machine before the attempt is overdue (two minutes after it began).
+// Times in seconds. A task times out before the machine gives it up, and the
+// machine before the attempt is overdue (two minutes after its beginning).
 const (
 	TaskSeconds    = 10 // of a function
 	taskSeconds    = TaskSeconds + 2
 	MachineSeconds = 90
 )
 
-// The states beside the steps.
+// States beside the steps.
 const (
 	recordRefusal = "record refusal"
 	recordFailure = "record failure"
@@ -32,14 +32,13 @@ const (
 	failed        = "failed"
 )
 
-// Function is the function of a step: the name of its directory.
+// Function is the function of a step: its directory's name.
 func Function(s gate.StepName) string { return strings.ReplaceAll(string(s), "_", "") }
 
-// Recorder is the function that writes down how an attempt ended.
+// Recorder is the function that records an attempt's end.
 const Recorder = "record"
 
-// Machine is a state machine. Its members stand in the order in which a person
-// reads them.
+// Machine is a state machine. Its members have a readable order.
 type Machine struct {
 	Comment        string
 	StartAt        string
@@ -47,7 +46,7 @@ type Machine struct {
 	States         states
 }
 
-// State is one of its states.
+// State is a state.
 type State struct {
 	Type           string
 	Comment        string  `json:",omitempty"`
@@ -76,7 +75,7 @@ type catch struct {
 	Next        string
 }
 
-// states keeps their order, which a map would not.
+// states keeps the order of states.
 type states []named
 
 type named struct {
@@ -104,12 +103,10 @@ func (s states) MarshalJSON() ([]byte, error) {
 	return []byte(b.String() + "}"), nil
 }
 
-// Gate is the state machine of a list of steps. In the place of a function's ARN
-// stands its Placeholder.
+// Gate is the state machine of a list of steps. Function ARNs are Placeholders.
 //
-// An execution is given {"state": …}; each step is given the state and gives
-// the next one. What a step refuses or breaks on lies beside the state, where
-// the recorder finds both.
+// The input of an execution is {"state": …}. Each step gets the state and
+// returns the next. An error is stored beside the state, for the recorder.
 func Gate(steps []gate.Step) Machine {
 	m := Machine{
 		Comment:        "The gate: a closed child asks to become public. Made of gate.Steps by infra/asl.",
@@ -133,7 +130,7 @@ func Gate(steps []gate.Step) Machine {
 	return m
 }
 
-// step is the state of one: it refuses by name, and all else is a failure.
+// step is the state of one step: refusals by name, everything else a failure.
 func step(s gate.Step, next string) State {
 	return State{
 		Type: "Task", Comment: s.Says, Resource: Placeholder(Function(s.Name)),
@@ -143,8 +140,8 @@ func step(s gate.Step, next string) State {
 	}
 }
 
-// catches has one for each refusal, so that each says for itself where it leads,
-// and one for everything else, which must be the last.
+// catches has an entry for each refusal with its target, and one for everything
+// else, which must be the last.
 func catches(refuses []problem.Kind) (all []catch) {
 	for _, k := range refuses {
 		all = append(all, catch{ErrorEquals: []string{gate.ErrorName(k)}, ResultPath: "$.error", Next: recordRefusal})
@@ -152,8 +149,8 @@ func catches(refuses []problem.Kind) (all []catch) {
 	return append(all, catch{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.error", Next: recordFailure})
 }
 
-// record writes down what ended the attempt. Where even that fails the attempt
-// is overdue soon, and whoever looks at it then says so.
+// record records what ended the attempt. If that fails, the attempt becomes
+// overdue, and its next reader ends it.
 func record(says, next string) State {
 	return State{
 		Type: "Task", Comment: says, Resource: Placeholder(Recorder), ResultPath: path("$.status"), TimeoutSeconds: taskSeconds, Retry: retries(),
@@ -164,8 +161,8 @@ func record(says, next string) State {
 
 func path(p string) *string { return &p }
 
-// retries: what passes is waited for; a function that died or hung may have done
-// its work or not, and is given it once more. Each step may be done twice.
+// retries: transient errors are waited out; a function that died or hung may
+// have done its work, and gets it once more. Each step may run twice.
 func retries() []retry {
 	return []retry{
 		{ErrorEquals: []string{"Lambda.ServiceException", "Lambda.AWSLambdaException", "Lambda.SdkClientException", "Lambda.TooManyRequestsException",
@@ -174,10 +171,11 @@ func retries() []retry {
 	}
 }
 
-// Placeholder stands for the ARN of a function, until CloudFormation has it.
+// Placeholder stands for the ARN of a function, which CloudFormation
+// substitutes.
 func Placeholder(function string) string { return "${" + Substitution(function) + "}" }
 
-// Substitution is the name that CloudFormation knows the ARN by.
+// Substitution is the substitution's name of the ARN.
 func Substitution(function string) string { return function + "Arn" }
 
 // JSON is the machine for people and for Step Functions.

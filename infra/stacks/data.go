@@ -9,13 +9,13 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// data is what must not be lost: the tables, the bucket and the keys.
+// data is what must not be lost: tables, bucket and keys.
 type data struct {
 	stack      awscdk.Stack
 	rows, docs ddb.TableV2
 	blobs      awss3.Bucket
 	atRest     awskms.Key // encrypts tables, bucket, logs and alarms
-	seal       awskms.Key // seals what the host keeps secret
+	seal       awskms.Key // seals the host's secrets
 	host       awskms.Key // signs as the host; nil: a software key, sealed in docs
 }
 
@@ -39,7 +39,7 @@ func newData(app constructs.Construct, in Input) data {
 	return d
 }
 
-// stream is that of a table by its short name.
+// stream is the stream of a table by its short name.
 func (d data) stream(table string) *string {
 	if table == "docs" {
 		return d.docs.TableStreamArn()
@@ -47,9 +47,9 @@ func (d data) stream(table string) *string {
 	return d.rows.TableStreamArn()
 }
 
-// rowsTable is the table of rows as shared/store/dynamo lays them out: the
-// stream's name as bytes, and the position. It has no expiry: rows are never
-// deleted. Its stream is how a row that was changed all the same is found out.
+// rowsTable is the table of rows of shared/store/dynamo, keyed by the stream's
+// name as bytes and the position. It has no expiry, because rows are never
+// deleted. Its stream reveals changed rows.
 func rowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props := tableProps(in, key, ofRows(in.Settings.ReadCeiling), in.Settings.WriteCeiling)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_BINARY}
@@ -84,22 +84,22 @@ func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	return t
 }
 
-// ofIndex is the index's share of a ceiling. Documents with a place in it are
-// written by who publishes, not by calls, and what it may cost a day counts too.
+// ofIndex is the index's share of a ceiling. Publications write indexed
+// documents, calls do not, and its daily cost is limited too.
 func ofIndex(ceiling int) int { return max(1, ceiling/5) }
 
-// ofRows is the share of the ceiling for reads that rows have: the two tips of a
-// call are less than half of what it reads, and a search reads documents alone.
+// ofRows is the rows' share of the read ceiling: a call's two tips are less
+// than half of what it reads, and a search reads only documents.
 func ofRows(ceiling int) int { return max(1, ceiling*3/5) }
 
-// ofDocs is the share of the ceiling for writes that docs have: calls write rows
-// alone, and what is published takes two units of documents for one of the index.
+// ofDocs is the documents' share of the write ceiling: calls write only rows,
+// and a publication takes two units of documents for one of the index.
 func ofDocs(ceiling int) int { return max(1, ceiling*2/5) }
 
 // tableProps are common to both tables: paid by request up to the ceilings,
 // encrypted under our key, restorable to any second of the last 35 days, and
-// not to be deleted by a slip. They have no names of their own, so that a table
-// restored or kept beside a new one is in nobody's way.
+// protected from deletion. The tables have generated names, so a restored or
+// kept table is in nobody's way.
 func tableProps(in Input, key awskms.IKey, reads, writes int) *ddb.TablePropsV2 {
 	return &ddb.TablePropsV2{
 		Billing: ddb.Billing_OnDemand(&ddb.MaxThroughputProps{
@@ -113,15 +113,13 @@ func tableProps(in Input, key awskms.IKey, reads, writes int) *ddb.TablePropsV2 
 	}
 }
 
-// snapshots is the beginning of the names under which the search index lies in
-// the bucket.
+// snapshots is the key prefix of search indexes in the bucket.
 const snapshots = "search/"
 
-// blobBucket keeps the search index, and replies too large for a row once there
-// are some: no function has a grant before it uses it. An index that another has
-// replaced is of no use to anybody after a day, a reply may be asked for. The
-// bucket is not emptied by the stack: that takes a custom resource, so `vacancy
-// destroy` does it.
+// blobBucket stores the search index, and later replies that are too large for
+// a row: no function has a grant before it uses it. A replaced index is useless
+// after a day. The stack does not empty the bucket, which would need a custom
+// resource; `vacancy destroy` does.
 func blobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 	b := awss3.NewBucket(s, str("Blobs"), &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),

@@ -11,11 +11,11 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 )
 
-// SecretHeader is the header by which a function knows the edge.
+// SecretHeader is the header with the edge's secret.
 const SecretHeader = "X-Vacancy-Edge"
 
-// newEdge is CloudFront before the functions: one name for all handlers, the
-// public pages from its caches, everything else passed on as it came.
+// newEdge is CloudFront before the functions: one name for all handlers, public
+// pages cached, everything else forwarded unchanged.
 func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront before the functions")
 	e := edge{stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[string]awscloudfront.IOrigin{}}
@@ -29,7 +29,8 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 		Comment:         str("Vacancy " + in.Settings.Stage),
 		DefaultBehavior: e.behaviour("message"),
 		AdditionalBehaviors: &map[string]*awscloudfront.BehaviorOptions{
-			// CloudFront takes the first pattern that matches: the narrower one comes first.
+			// CloudFront takes the first matching pattern, so narrower ones
+			// come first.
 			"/v1/admin/export*": control("export"),
 			"/v1/admin/*":       control("admin"),
 		},
@@ -67,7 +68,7 @@ type edge struct {
 	origins        map[string]awscloudfront.IOrigin
 }
 
-// origin is a function, once for all behaviours that lead to it.
+// origin is a function's origin, shared by its behaviours.
 func (e edge) origin(function string) awscloudfront.IOrigin {
 	if e.origins[function] == nil {
 		e.origins[function] = awscloudfrontorigins.NewFunctionUrlOrigin(e.f.urls[function], &awscloudfrontorigins.FunctionUrlOriginProps{
@@ -79,7 +80,7 @@ func (e edge) origin(function string) awscloudfront.IOrigin {
 	return e.origins[function]
 }
 
-// behaviour passes everything on to a function, and keeps nothing.
+// behaviour forwards everything to a function without caching.
 func (e edge) behaviour(function string) *awscloudfront.BehaviorOptions {
 	return &awscloudfront.BehaviorOptions{
 		Origin:                e.origin(function),
@@ -99,7 +100,7 @@ func (e edge) addRegistry(d awscloudfront.Distribution) {
 	found, pages := searchCache(e.stack, e.in), logCache(e.stack, e.in)
 	for _, b := range []struct {
 		path, function string
-		cache          awscloudfront.ICachePolicy // nil: nothing is kept, and every method passes
+		cache          awscloudfront.ICachePolicy // nil: no caching, all methods
 	}{
 		{"/v1/search*", "search", found},
 		{"/v1/query_capability", "search", nil},
@@ -121,10 +122,10 @@ func (e edge) addRegistry(d awscloudfront.Distribution) {
 	}
 }
 
-// addPages leads to the public pages. Of several patterns that fit the first
-// counts, so these come last: a vacant may be named card. Behaviours are
-// few (CloudFront allows 25), so answers that are cheap to make are not cached:
-// health, and the epoch roots that tools of the reference read.
+// addPages adds the public pages. The first matching pattern counts, so these
+// come last: a vacant may be named card. CloudFront allows 25 behaviours, so
+// answers that are cheap to make are not cached: health, and the epoch roots
+// for the reference's tools.
 func (e edge) addPages(d awscloudfront.Distribution) {
 	b, cache := e.behaviour("message"), pageCache(e.stack, e.in)
 	for _, path := range []string{"*/card", "*/.well-known/agent-card.json"} {
@@ -142,8 +143,8 @@ func pageCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, "pages", "cards as long as they say", 60)
 }
 
-// searchCache keeps what a search found for as long as it says, and two seconds
-// at most: who unpublishes is to be gone at once.
+// searchCache caches search results as long as they allow, two seconds at most,
+// because unpublished vacants must disappear.
 func searchCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, "found", "what searches found, for a moment", 2)
 }
@@ -154,7 +155,7 @@ func logCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, "log", "the transparency log as long as it says", 86400)
 }
 
-// cachePolicy keeps what says so, for so many seconds at most.
+// cachePolicy caches answers that allow it, for at most most seconds.
 func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int) awscloudfront.ICachePolicy {
 	p := awscloudfront.NewCachePolicy(s, str(logical(name)), &awscloudfront.CachePolicyProps{
 		CachePolicyName: str(in.Settings.Name(name)), Comment: str(comment),
@@ -167,21 +168,21 @@ func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int) awscl
 	return p
 }
 
-// callRequests are what message sees of a request: the headers that matter to
-// it, and the caller's address as CloudFront saw it. That one cannot be asked
-// for together with all headers of the caller, unless Host is among them, which
-// a Function URL refuses.
+// callRequests is what message sees of a request: the headers that it needs,
+// and the caller's address as CloudFront saw it. The address cannot be combined
+// with all of the caller's headers unless Host is among them, which a Function
+// URL refuses.
 func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "calls", "what signed calls need", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address")
 }
 
-// registryRequests are what registry and search see of a request: what message
-// sees, and by whom a read is signed.
+// registryRequests is what registry and search see of a request: what message
+// sees, and the reader's proof.
 func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "reads", "what the registry needs", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller")
 }
 
-// someHeaders passes those headers on, and the whole query.
+// someHeaders forwards some headers and the whole query.
 func someHeaders(s awscdk.Stack, in Input, name, comment string, headers ...string) awscloudfront.OriginRequestPolicy {
 	p := awscloudfront.NewOriginRequestPolicy(s, str(logical(name)), &awscloudfront.OriginRequestPolicyProps{
 		OriginRequestPolicyName: str(in.Settings.Name(name)), Comment: str(comment),
@@ -193,9 +194,9 @@ func someHeaders(s awscdk.Stack, in Input, name, comment string, headers ...stri
 	return p
 }
 
-// controlRequests are what the admin API see: all headers but Host, for
-// Authorization may be passed on in no other way. The caller's address is not
-// among them: one that a caller sends by that name must not pass for it.
+// controlRequests is what the admin API sees: all headers but Host, because
+// Authorization cannot be forwarded otherwise. The caller's address is not
+// included: a header of that name from the caller must not be taken for it.
 func controlRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	p := awscloudfront.NewOriginRequestPolicy(s, str("Control"), &awscloudfront.OriginRequestPolicyProps{
 		OriginRequestPolicyName: str(in.Settings.Name("control")), Comment: str("what the admin API need"),
@@ -207,7 +208,7 @@ func controlRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy
 	return p
 }
 
-// securityHeaders keep browsers from taking an answer for what it is not.
+// securityHeaders keep browsers from misinterpreting an answer.
 func securityHeaders(s awscdk.Stack, in Input) awscloudfront.ResponseHeadersPolicy {
 	p := awscloudfront.NewResponseHeadersPolicy(s, str("Headers"), &awscloudfront.ResponseHeadersPolicyProps{
 		ResponseHeadersPolicyName: str(in.Settings.Name("headers")),
@@ -224,8 +225,8 @@ func securityHeaders(s awscdk.Stack, in Input) awscloudfront.ResponseHeadersPoli
 	return p
 }
 
-// forgetErrors: CloudFront keeps an error for ten seconds unless told. A host
-// that was just deployed, or a vacant just made, would seem absent for long.
+// forgetErrors: by default CloudFront caches an error for ten seconds, so a new
+// host or vacant would seem absent.
 func forgetErrors() *[]*awscloudfront.ErrorResponse {
 	var all []*awscloudfront.ErrorResponse
 	for _, status := range []int{400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504} {

@@ -14,11 +14,11 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 )
 
-// functions are the host's, with what starts them.
+// functions are the host's functions and their triggers.
 type functions struct {
 	stack  awscdk.Stack
 	urls   map[string]awslambda.FunctionUrl
-	secret awssecretsmanager.Secret // what the edge proves itself with; nil without an edge
+	secret awssecretsmanager.Secret // the edge's secret; nil without an edge
 }
 
 func newFunctions(app constructs.Construct, in Input, d data) functions {
@@ -48,8 +48,8 @@ func newFunctions(app constructs.Construct, in Input, d data) functions {
 	return f
 }
 
-// add makes one function. The CDK is kept from adding to its role: whatever it
-// would grant is in table already.
+// add makes one function. The CDK must not add to its role: table lists all
+// grants.
 func (f functions) add(in Input, d data, spec function, lost awssqs.IQueue) awslambda.Function {
 	role := newRole(f.stack, in, d, spec, lost)
 	props := &awslambda.FunctionProps{
@@ -61,7 +61,7 @@ func (f functions) add(in Input, d data, spec function, lost awssqs.IQueue) awsl
 		MemorySize:   num(spec.memory), Timeout: awscdk.Duration_Seconds(num(spec.timeout)),
 		Environment: f.environment(in, d, spec),
 		Role:        role.WithoutPolicyUpdates(nil),
-		// A line for each start and end would double what logs cost.
+		// A line for each start and end would double the cost of logs.
 		LoggingFormat: awslambda.LoggingFormat_JSON, SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
 		ApplicationLogLevelV2: awslambda.ApplicationLogLevel_INFO,
 		LogGroup:              awslogs.LogGroup_FromLogGroupName(f.stack, str("Log-"+spec.name), str(in.Settings.LogGroup(spec.name))),
@@ -76,15 +76,16 @@ func (f functions) add(in Input, d data, spec function, lost awssqs.IQueue) awsl
 	made := awslambda.NewFunction(f.stack, str(spec.name), props)
 	named(made, logical(spec.name))
 	if spec.url {
-		// No signature of AWS's is asked for: envelopes have their own, and the
-		// operator's key is checked by the function.
+		// No AWS signature is required: envelopes are signed, and the function
+		// checks the operator's key.
 		f.urls[spec.name] = made.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE})
 		output(f.stack, logical(spec.name)+"Url", f.urls[spec.name].Url(), "Function URL of "+spec.name)
 	}
 	return made
 }
 
-// environment is what the function's list says, as far as this stage has it.
+// environment is the function's environment variables, as far as this stage has
+// them.
 func (f functions) environment(in Input, d data, spec function) *map[string]*string {
 	has := map[string]*string{
 		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
@@ -110,8 +111,8 @@ func (f functions) environment(in Input, d data, spec function) *map[string]*str
 	return &env
 }
 
-// publicURL is where the host is found, as far as it is known before the edge
-// is made: the edge's own name is not, and `vacancy deploy` tells the host.
+// publicURL is the host's URL, if it is known before the edge exists: not the
+// edge's own name, which `vacancy deploy` tells the host.
 func (f functions) publicURL(in Input) *string {
 	switch message := f.urls["message"]; {
 	case in.Settings.Domain != "":
@@ -130,11 +131,11 @@ func architecture(arch string) awslambda.Architecture {
 	return awslambda.Architecture_ARM_64()
 }
 
-// logical is a function's name as a logical id: letters only, the first large.
+// logical is a function's name as a logical id.
 func logical(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
-// edgeSecret is made by Secrets Manager and read by CloudFormation: no template
-// ever has it.
+// edgeSecret is created by Secrets Manager and read by CloudFormation; no
+// template contains it.
 func edgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
 	secret := awssecretsmanager.NewSecret(s, str("EdgeSecret"), &awssecretsmanager.SecretProps{
 		Description:          str("What CloudFront sends with each request, so that functions know it"),
@@ -147,8 +148,8 @@ func edgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
 }
 
 // secretText is a reference to a version of the secret. CloudFormation reads
-// the secret again only if the text of the reference changes, so that a
-// rotation names versions; the first deployment has none to name.
+// the secret again only if the reference changes, so a rotation names versions;
+// the first deployment has none.
 func secretText(secret awssecretsmanager.ISecret, version string) *string {
 	options := &awscdk.SecretsManagerSecretOptions{}
 	if version != "" {
@@ -157,7 +158,7 @@ func secretText(secret awssecretsmanager.ISecret, version string) *string {
 	return awscdk.SecretValue_SecretsManager(secret.SecretArn(), options).UnsafeUnwrap()
 }
 
-// schedule starts a function every so often.
+// schedule starts a function at intervals.
 func schedule(s awscdk.Stack, in Input, function, id string, every awscdk.Duration, f awslambda.Function) {
 	rule := awsevents.NewRule(s, str(id), &awsevents.RuleProps{
 		RuleName:    str(in.Settings.Name(function)),
@@ -168,8 +169,8 @@ func schedule(s awscdk.Stack, in Input, function, id string, every awscdk.Durati
 	rule.AddTarget(awseventstargets.NewLambdaFunction(f, nil))
 }
 
-// deadLetters keeps for two weeks what tells of records that the tamper detector failed
-// to look at. An alarm watches it.
+// deadLetters keeps events that the tamper detector failed to handle, for two
+// weeks. An alarm watches it.
 func deadLetters(s awscdk.Stack, in Input) awssqs.Queue {
 	q := awssqs.NewQueue(s, str("Lost"), &awssqs.QueueProps{
 		QueueName:  str(in.Settings.Name("lost")),
@@ -181,8 +182,8 @@ func deadLetters(s awscdk.Stack, in Input) awssqs.Queue {
 	return q
 }
 
-// watchRows feeds the tamper detector what it is for, changes and removals. Rows put
-// for the first time are passed over by Lambda, and cost nothing.
+// watchRows feeds the tamper detector with changes and removals of rows. Lambda
+// filters new rows without charge.
 func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue) {
 	m := awslambda.NewEventSourceMapping(s, str("RowsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.rows.TableStreamArn(),
@@ -195,10 +196,10 @@ func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue)
 	named(m, "RowsChanged")
 }
 
-// watchDocs wakes the indexer when registrations have changed: a thousand of
-// them, or after a while. What is not of the registry is passed over by Lambda.
-// The records say only that something changed: the indexer reads for itself what
-// changed since its last index, so that none of them is lost with one that fails.
+// watchDocs starts the indexer when registrations change: after a thousand
+// changes, or after a while. Lambda filters other documents. Records say only
+// that something changed: the indexer reads the changes since its last index,
+// so a failure loses none.
 func watchDocs(s awscdk.Stack, in Input, d data, f awslambda.Function) {
 	m := awslambda.NewEventSourceMapping(s, str("RegistrationsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.docs.TableStreamArn(),

@@ -13,20 +13,20 @@ import (
 // theGate names the state machine, its role and its log.
 const theGate = "gate"
 
-// gateARN is known by its name before the machine is made: the functions that
-// start it and watch it are there first.
+// gateARN is known by its name before the machine exists: the functions that
+// start and watch it come first.
 func gateARN(s awscdk.Stack, in Input) *string {
 	return s.FormatArn(&awscdk.ArnComponents{
 		Service: str("states"), Resource: str("stateMachine"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(theGate))})
 }
 
-// executions are those of the gate, whatever their names.
+// executions is the ARN pattern of the gate's executions.
 func executions(s awscdk.Stack, in Input) *string {
 	return s.FormatArn(&awscdk.ArnComponents{
 		Service: str("states"), Resource: str("execution"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(theGate) + ":*")})
 }
 
-// gateStatements allow to start the gate, or to look how far it is.
+// gateStatements allow to start the gate, or to read its progress.
 func gateStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStatement) {
 	for _, operation := range g.gate {
 		on := executions
@@ -39,14 +39,13 @@ func gateStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStat
 }
 
 // newGate renders the steps of the gate into a Standard state machine: it keeps
-// what it has done for 90 days, and runs each step at least once, which the
-// steps are made for. Its log has no data of executions, only what came after
-// what.
+// its history for 90 days and runs each step at least once, for which the steps
+// are made. Its log has only the order of events, no data.
 func newGate(s awscdk.Stack, in Input, made map[string]awslambda.Function) {
 	machine := asl.Gate(gate.Steps())
 	text, err := machine.JSON()
 	if err != nil {
-		panic(err) // texts and numbers always marshal; the app says what a panic holds
+		panic(err) // texts and numbers always marshal
 	}
 	substitutions, functions := map[string]*string{}, []*string{}
 	for _, f := range steps() {
@@ -71,8 +70,8 @@ func newGate(s awscdk.Stack, in Input, made map[string]awslambda.Function) {
 	output(s, "Gate", m.AttrArn(), "state machine of the gate")
 }
 
-// gateRole may start the functions of the steps, and have its log written.
-// CloudWatch offers no resource for the delivery of logs.
+// gateRole may start the step functions and write its log. CloudWatch has no
+// resource for log delivery.
 func gateRole(s awscdk.Stack, in Input, functions *[]*string) awsiam.Role {
 	source := map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": s.Account()}, "ArnLike": map[string]any{"aws:SourceArn": gateARN(s, in)}}
 	statements := []awsiam.PolicyStatement{

@@ -8,10 +8,10 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 )
 
-// In a key's policy the resource "*" is the key itself and nothing else.
+// In a key's policy the resource "*" means the key itself.
 
-// administration is what the account's administrators may do with every key:
-// all but to use it, or to let others use it by a grant.
+// administration allows administrators everything with a key but to use it, or
+// to let others use it by a grant.
 func administration() awsiam.PolicyStatement {
 	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid:        str("Administration"),
@@ -24,8 +24,8 @@ func administration() awsiam.PolicyStatement {
 	})
 }
 
-// newKey is a key with a policy of its own. One that is not kept is destroyed
-// after a week, the shortest that KMS offers.
+// newKey is a key with its own policy. A key that is not kept is destroyed
+// after a week, KMS's minimum.
 func newKey(s awscdk.Stack, in Input, id string, props *awskms.KeyProps, statements ...awsiam.PolicyStatement) awskms.Key {
 	all := append([]awsiam.PolicyStatement{administration()}, statements...)
 	props.Policy = awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &all})
@@ -38,16 +38,16 @@ func newKey(s awscdk.Stack, in Input, id string, props *awskms.KeyProps, stateme
 	return k
 }
 
-// roleOf is the ARN of a function's role. It is known before the role is made:
+// roleOf is the ARN of a function's role, known before the role exists, because
 // data is deployed first.
 func roleOf(s awscdk.Stack, in Input, function string) *string {
 	return s.FormatArn(&awscdk.ArnComponents{Service: str("iam"), Region: str(""), Resource: str("role"), ResourceName: str(roleName(s, in, function))})
 }
 
-// sealKey seals seeds and the keys of texts. Only the functions named here may
-// use it, and only for a box that is bound to something: the encryption
-// context `vacancy` and no other. A person whom the account allows it may open
-// the keys of texts, to verify the tables from elsewhere, and never a seed.
+// sealKey seals seeds and text keys. Only the functions named here may use it,
+// and only for bound boxes: with the encryption context `vacancy` and no other.
+// An authorized person may open text keys, to verify the tables from elsewhere,
+// and never a seed.
 func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	use := func(sid string, actions *[]*string, functions ...string) awsiam.PolicyStatement {
 		roles := make([]*string, len(functions))
@@ -81,7 +81,7 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	}))
 }
 
-// boundOnly are conditions that hold for a request with the encryption context
+// boundOnly are the conditions for requests with the encryption context
 // `vacancy` and no other key.
 func boundOnly() map[string]any {
 	return map[string]any{
@@ -90,7 +90,7 @@ func boundOnly() map[string]any {
 	}
 }
 
-// textKeysOnly is the condition that holds for the keys of texts.
+// textKeysOnly is the condition for text keys.
 func textKeysOnly() map[string]any {
 	return map[string]any{"kms:EncryptionContext:vacancy": textKeys}
 }
@@ -117,15 +117,14 @@ func hostKey(s awscdk.Stack, in Input) awskms.Key {
 	}))
 }
 
-// signOnly are conditions that hold for plain Ed25519, the kind that others
-// verify, not the one over a digest.
+// signOnly are the conditions for plain Ed25519, which others verify, not the
+// variant over a digest.
 func signOnly() map[string]any {
 	return map[string]any{"StringEquals": map[string]any{"kms:SigningAlgorithm": "ED25519_SHA_512"}}
 }
 
-// atRestKey encrypts what lies in tables, bucket, log groups and the alarms'
-// topic. Who may use those may use it through them, and nobody by itself; so no
-// role needs a grant on it.
+// atRestKey encrypts tables, bucket, log groups and the alarms' topic. Users of
+// those use it through them, so no role needs a grant.
 func atRestKey(s awscdk.Stack, in Input) awskms.Key {
 	region, suffix := *s.Region(), *s.UrlSuffix()
 	service := func(name string) *string { return str(name + "." + region + "." + suffix) }

@@ -9,17 +9,17 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 )
 
-// roleName is the physical name of a function's role: the keys' policies name
-// it before it is there. Roles live in no Region, so theirs is in the name.
+// roleName is the physical name of a function's role, which the keys' policies
+// need before it exists. Roles have no Region, so the Region is in the name.
 func roleName(s awscdk.Stack, in Input, function string) string {
 	return in.Settings.Name(function) + "-" + *s.Region()
 }
 
-// everyWrite are the operations that change items, whatever the language.
+// everyWrite are all operations that change items, in every API.
 var everyWrite = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "PartiQLInsert", "PartiQLUpdate", "PartiQLDelete"}
 
-// newRole is the role of a function: one inline policy, all of it here. The
-// golden files in infra/policies show what comes out.
+// newRole is the role of a function, with one inline policy. The golden files
+// in infra/policies show the result.
 func newRole(s awscdk.Stack, in Input, d data, f function, lost awssqs.IQueue) awsiam.Role {
 	statements := slices.Concat(rowStatements(d, f.grants), docStatements(d, f.grants), keyStatements(d, f.grants),
 		snapshotStatements(d, f.grants), streamStatements(d, f.grants, lost), gateStatements(s, in, f.grants))
@@ -56,10 +56,10 @@ func reasonForStars(g grants) string {
 	return reason
 }
 
-// rowStatements allow what the function does with rows. What nothing may do
-// with them is denied on top, so that no later grant, here or by hand, lets a
-// row be changed: rows are put once. (Which streams a function appends to no
-// policy can say: IAM's word for partitions is not for keys that are bytes.)
+// rowStatements allow what the function does with rows. Changes of rows are
+// denied explicitly, so no later grant, here or by hand, allows them: rows are
+// written once. (A policy cannot say which streams a function may append to,
+// because IAM's conditions on partitions do not support binary keys.)
 func rowStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	rows := d.rows.TableArn()
 	if len(g.rows) > 0 {
@@ -75,8 +75,8 @@ func rowStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	return append(out, statement("DenyRowMutation", awsiam.Effect_DENY, "dynamodb", denied, rows, nil))
 }
 
-// docStatements allow what the function does with documents, and deny every
-// write to one that makes none.
+// docStatements allow what the function does with documents, and deny all
+// writes to a function that makes none.
 func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	docs, writes := d.docs.TableArn(), false
 	for _, a := range g.docs {
@@ -98,8 +98,7 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	return out
 }
 
-// partitionsOnly is the condition that holds for items of some partitions; nil
-// for those of any.
+// partitionsOnly is the condition for items of some partitions; nil for all.
 func partitionsOnly(patterns []string) map[string]any {
 	if len(patterns) == 0 {
 		return nil
@@ -143,11 +142,9 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 }
 
 // snapshotStatements allow what the function does with the search index in the
-// bucket. Without the right to list, S3 answers that it forbids, and not that
-// there is none, where an object is missing; it asks for that right without a
-// prefix, so the right is on names alone, and on those below ours where one is
-// given. Nothing is encrypted or opened here: the bucket's key lets S3 do that
-// for whoever may use the bucket.
+// bucket. Without s3:ListBucket, S3 returns 403 instead of 404 for a missing
+// object. The right covers names only, below our prefix where one is given. The
+// bucket's key needs no grant: S3 uses it for everybody who may use the bucket.
 func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 	if len(g.snapshots) == 0 {
 		return nil
@@ -159,15 +156,15 @@ func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 	}
 }
 
-// streamStatements are what Lambda itself does in the function's name to feed
-// it the stream of a table, and to keep what tamper could not be fed.
+// streamStatements are what Lambda does in the function's name to read a
+// table's stream and to keep events that failed.
 func streamStatements(d data, g grants, lost awssqs.IQueue) []awsiam.PolicyStatement {
 	if g.stream == "" {
 		return nil
 	}
 	out := []awsiam.PolicyStatement{
 		statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.stream(g.stream), nil),
-		// ListStreams has no resource: Lambda asks for it before it polls.
+		// ListStreams has no resource: Lambda calls it before it polls.
 		statement("Streams", awsiam.Effect_ALLOW, "dynamodb", []string{"ListStreams"}, str("*"), nil),
 	}
 	if g.stream == "rows" {
@@ -176,8 +173,8 @@ func streamStatements(d data, g grants, lost awssqs.IQueue) []awsiam.PolicyState
 	return out
 }
 
-// statement takes its conditions as one value: added one after the other, in
-// the order of a map, they would make every template another.
+// statement takes its conditions as one value: added one by one in map order,
+// they would change the template at each synthesis.
 func statement(sid string, effect awsiam.Effect, service string, operations []string, resource *string, conditions map[string]any) awsiam.PolicyStatement {
 	actions := make([]*string, len(operations))
 	for i, o := range operations {

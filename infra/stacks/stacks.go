@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/infra/settings"
 )
 
-// Input is what a host is made of.
+// Input is the input of a synthesis.
 type Input struct {
 	Settings settings.Settings
 	Region   string              // of the stacks
@@ -24,18 +24,18 @@ type Input struct {
 	Zip      func(string) string // path of a function's zip
 }
 
-// Stacks are a stage's. Edge is nil without an edge.
+// Stacks are a stage's stacks. Edge may be nil.
 type Stacks struct {
 	Data, Watch, Functions, Edge awscdk.Stack
 }
 
-// NewApp is an app without what would differ from one synthesis to the next:
-// traces, a tree for tools, figures for AWS. It writes into dir, or where the
-// CDK's command line says.
+// NewApp is an app whose synthesis is reproducible: without traces, tree and
+// metrics. It writes into dir, or where the CDK's command line says.
 func NewApp(dir string) awscdk.App {
 	props := &awscdk.AppProps{
 		AnalyticsReporting: jsii.Bool(false), PerformanceReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false), StackTraces: jsii.Bool(false),
-		// What another stack uses cannot be taken away under it, tables first.
+		// Values that another stack imports cannot be removed, tables first of
+		// all.
 		PostCliContext: &map[string]any{"@aws-cdk/core:defaultCrossStackReferences": "strong"},
 	}
 	if dir != "" {
@@ -57,8 +57,8 @@ func New(app constructs.Construct, in Input) Stacks {
 	return out
 }
 
-// newStack is a stack of a Region, which the encryption of a table must know,
-// and of no certain account. Its tag lets a bill be told by stage.
+// newStack is a stack for a Region, which table encryption must know, and for
+// any account. Its tag separates bills by stage.
 func newStack(app constructs.Construct, in Input, name, description string) awscdk.Stack {
 	s := awscdk.NewStack(app, str(in.Settings.Name(name)), &awscdk.StackProps{
 		Description: str(description),
@@ -71,18 +71,18 @@ func newStack(app constructs.Construct, in Input, name, description string) awsc
 
 // output is a value that the command line reads by its name.
 func output(s awscdk.Stack, name string, value *string, description string) {
-	// The construct is named apart: beside a resource of the same name, such
-	// as the table Rows, the CDK would refuse it.
+	// The construct has another name, because the CDK refuses an output beside
+	// a resource of the same name, such as the table Rows.
 	o := awscdk.NewCfnOutput(s, str("Output"+name), &awscdk.CfnOutputProps{Value: value, Description: str(description)})
 	o.OverrideLogicalId(str(name))
 }
 
-// named gives a resource a logical id that people can read.
+// named gives a resource a readable logical id.
 func named(c constructs.Construct, id string) {
 	c.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(str(id))
 }
 
-// removal is what becomes of data when its stack goes.
+// removal is the fate of data when its stack is deleted.
 func removal(s settings.Settings) awscdk.RemovalPolicy {
 	if s.Keep {
 		return awscdk.RemovalPolicy_RETAIN
@@ -90,7 +90,7 @@ func removal(s settings.Settings) awscdk.RemovalPolicy {
 	return awscdk.RemovalPolicy_DESTROY
 }
 
-// accept tells cdk-nag why one of its rules does not hold for a construct.
+// accept tells cdk-nag why a rule does not apply to a construct.
 func accept(c constructs.Construct, rule, reason string) {
 	cdknag.NagSuppressions_AddResourceSuppressions(c, &[]*cdknag.NagPackSuppression{{Id: str(rule), Reason: str(reason)}}, jsii.Bool(true))
 }

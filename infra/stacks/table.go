@@ -9,71 +9,71 @@ import (
 	"github.com/vacancy-host/vacancy/infra/settings"
 )
 
-// function is a directory of functions/ and how it is run.
+// function is a directory of functions/ and how it runs.
 type function struct {
 	name, description string
 	memory            int // MB
 	timeout           int // seconds
-	disk              int // MB of the temporary directory; 0: the 512 that are free
-	concurrency       int // reserved, unless nothing is reserved at all; 0: none
+	disk              int // MB of the temporary directory; 0: the free 512
+	concurrency       int // reserved, unless nothing is reserved; 0: none
 	url               bool
 	environment       []string // beside VACANCY_STAGE
 	grants            grants
 }
 
-// grants are what a function's role may do beside writing its own log.
+// grants are what a function's role may do beside writing its log.
 type grants struct {
 	rows            []string // operations on the table of rows
 	docs            []access // on documents
-	listed          bool     // Query of the sparse index of docs, where registrations lie
-	childrenIndexes bool     // Query of the part of it where a parent's children lie
+	listed          bool     // Query of the sparse index of docs, for registrations
+	childrenIndexes bool     // Query of the index of parents' children
 	snapshots       []string // operations on the bucket's objects of the search index
 	seals           bool     // Encrypt under the sealing key
-	opens           bool     // Decrypt of what is sealed under it
-	textsOnly       bool     // and Decrypt of the keys of texts only
-	seedsOnly       bool     // and Decrypt of anything but the keys of texts
-	textKeys        bool     // Encrypt for the keys of texts only
+	opens           bool     // Decrypt of boxes under it
+	textsOnly       bool     // and Decrypt of text keys only
+	seedsOnly       bool     // and Decrypt of anything but text keys
+	textKeys        bool     // Encrypt of text keys only
 	host            []string // operations on the host's key
 	stream          string   // the table whose stream feeds it: rows, docs, or none
-	gate            []string // operations on the gate and on its executions
+	gate            []string // operations on the gate and its executions
 }
 
-// access is operations on documents of some partitions; of any if none is said.
+// access is operations on documents of some partitions; of all if none are
+// given.
 type access struct {
 	sid        string
 	operations []string
 	partitions []string // patterns
 }
 
-// The timeout of what callers wait for is below the 30 seconds that CloudFront
-// waits, so that they get our answer and not CloudFront's.
+// The timeout for callers is below the 30 seconds of CloudFront, so that they
+// get our answer.
 const urlTimeout = 28
 
-// The keys of texts: a pattern of what they are sealed for, and the partition of
-// docs that they lie in.
+// Text keys: a pattern of their context, and their partition of docs.
 const (
 	textKeys         = "textkey:*"
 	textKeyPartition = "textkey"
 )
 
-// The partitions of docs that belong to the registry: registrations and
-// manifests, edges to children, revocations, and the transparency log.
+// Partitions of the registry: registrations and manifests, edges to children,
+// revocations, and the transparency log.
 const (
 	registrations = "reg#*"
 	kin           = "kin#*"
 	revoked       = "revoked"
 	log           = "tlog"
-	// cosigned are the cosignatures of the log, which come from strangers.
+	// cosigned holds the log's cosignatures, which come from strangers.
 	cosigned = "cosigned"
-	// inIndex is the part of the sparse index that registrations lie in.
+	// inIndex is the index partition of registrations.
 	inIndex = "registry"
-	// readChildrenIndex are its parts that list the manifests of a parent's children.
+	// readChildrenIndex are the index partitions of parents' children.
 	readChildrenIndex = "children#*"
-	// What the host knows of itself, and of the vacants that it hosts.
+	// The host's own data, and its vacants.
 	aboutHost = "host"
 	records   = "v#*"
-	// The gate's: attempts by child, how often children of a parent have tried,
-	// how often they have succeeded, and what the host saw of who is called.
+	// The gate's: attempts by child, attempt windows and successes of parents,
+	// and call statistics.
 	attempts  = "grad#*"
 	tries     = "gradtry#*"
 	successes = "gradwin#*"
@@ -82,49 +82,49 @@ const (
 
 // table lists the functions.
 //
-// Memory buys a share of a core: 256 MB are a seventh. A call needs about two
-// milliseconds of it between its waits for DynamoDB, and the programs take less
-// than 64 MB, so more would be paid for in waiting. export holds pages of a
-// megabyte, several times over, and takes 512; so do search and indexer, whose
-// index lies on the disk: 244 MB of 100,000 cards, beside the one that takes its
-// place, and with the indexer beside its archive and what it merges. What nobody
-// waits for has the least that Lambda offers.
+// Memory determines the share of a core: 256 MB are a seventh. A call needs
+// about two milliseconds of it between its waits for DynamoDB, and the programs
+// need less than 64 MB, so more would be paid for waiting. export holds several
+// pages of a megabyte and takes 512; so do search and indexer, whose index is
+// on disk: 244 MB for 100,000 cards, beside the one that replaces it, and for
+// the indexer also the archive and the merge. Functions that nobody waits for
+// have Lambda's minimum.
 //
-// Of documents message makes the keys of texts, and notes who was called, and no
-// other: whoever takes it over changes neither the operator's key nor a vacant's
-// record. A software identity it would have to make as well, if strangers come
-// before the operator. registry makes those of the registry and takes
-// cosignatures, but writes nothing of the log; search none at all.
+// message creates text keys and writes call statistics, and no other documents:
+// whoever takes it over can change neither the operator's key nor a vacant's
+// record. It also creates a software identity, if strangers come before the
+// operator. registry writes the registry's documents and accepts cosignatures,
+// but writes nothing of the log; search writes nothing.
 func table(s settings.Settings) []function {
 	return slices.Concat(urlFunctions(s), jobs(s), steps())
 }
 
-// appends are all operations that rows ever allow.
+// appends are all operations that rows allow.
 func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 
 // readerConcurrency is what registry and search each have of instances: two, or a quarter
 // of message's where there are more.
 func readerConcurrency(s settings.Settings) int { return max(2, s.Concurrency/4) }
 
-// graduates is what graduate has of instances. Who asks to graduate waits for
-// an answer of a tenth of a second, and asks seldom.
+// graduates is graduate's reserved concurrency. Its answers take a tenth of a
+// second and are rare.
 const graduates = 1
 
-// reads is what an instance of registry, search or graduate may read of the
-// tables, as units-per-second:burst. All of them together take half of the
-// ceiling of documents, and those that read rows, all but search, less than half
-// of theirs: the rest is for calls. What they save up is two seconds of the
-// ceiling. Where nothing is reserved it is as for two of the first two each, and
-// more of them take more.
+// reads is what an instance of registry, search or graduate may read, as
+// units-per-second:burst. Together they take half of the documents' ceiling,
+// and those that read rows (all but search) less than half of the rows': the
+// rest is for calls. The burst is two seconds of the ceiling. Without
+// reservations it is computed for two instances each of the first two; more
+// instances take more.
 func reads(s settings.Settings) string {
 	const saved = 4 // seconds of the instance's share
 	all := 2*readerConcurrency(s) + graduates
 	share := float64(s.ReadCeiling) / 2 / float64(all)
-	share = max(math.Floor(share*1000), 1) / 1000 // the function takes a thousandth at least
+	share = max(math.Floor(share*1000), 1) / 1000 // the function accepts at least a thousandth
 	return strconv.FormatFloat(share, 'f', -1, 64) + ":" + strconv.Itoa(max(1, int(saved*share)))
 }
 
-// urlFunctions are the functions that callers reach by URL.
+// urlFunctions are the functions with a URL.
 func urlFunctions(s settings.Settings) []function {
 	tables := []string{"VACANCY_ROWS", "VACANCY_DOCS"}
 	edge := []string{"VACANCY_EDGE_SECRET", "VACANCY_EDGE_SECRET_BEFORE", "VACANCY_RATE", "VACANCY_PAIR_RATE"}
@@ -177,11 +177,10 @@ func urlFunctions(s settings.Settings) []function {
 	}}
 }
 
-// steps are the functions of the gate, which its state machine alone starts:
-// they reserve nothing, for no more of them run than there are attempts. Each
-// check reads what it judges by, and writes nothing. collusion opens the keys of
-// texts and no seed, commit seeds and no text; record writes attempts alone, and
-// nobody but commit what a parent's successes are.
+// steps are the functions of the gate, started by its state machine only. They
+// reserve nothing, because attempts limit them. Each check only reads.
+// collusion opens text keys and no seed, commit seeds and no text; record
+// writes only attempts, and only commit writes a parent's successes.
 func steps() []function {
 	tables := []string{"VACANCY_ROWS", "VACANCY_DOCS"}
 	reads := func(operations []string, partitions ...string) []access {
@@ -212,7 +211,7 @@ func jobs(s settings.Settings) []function {
 	checkpointer := grants{rows: []string{"Query"}, host: []string{"GetPublicKey", "Sign"}, docs: []access{
 		{"Log", []string{"GetItem", "PutItem"}, []string{log}}}}
 	checkpointerReads := []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY"}
-	if s.HostKey != "kms" { // the identity lies sealed in docs
+	if s.HostKey != "kms" { // the identity is sealed in docs
 		checkpointer.opens = true
 		checkpointer.docs = append(checkpointer.docs, access{"Identity", []string{"GetItem"}, []string{aboutHost}})
 		checkpointerReads = append(checkpointerReads, "VACANCY_SEAL_KEY")

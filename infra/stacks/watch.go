@@ -15,8 +15,8 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 )
 
-// newWatch is deployed before the functions, so that their lines find log
-// groups with our retention; what is watched it knows by name.
+// newWatch is deployed before the functions, so that they find log groups with
+// our retention; it knows what it watches by name.
 func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	s := newStack(app, in, "watch", "Vacancy "+in.Settings.Stage+": logs, alarms and dashboard")
 	s.AddDependency(d.stack, str("it watches the tables"))
@@ -37,19 +37,19 @@ func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	return s
 }
 
-// newLogGroup has a name that the function is told. A group that outlived its
-// stack would be in the way of the next one of that name.
+// newLogGroup has the name that the function is told. A group that outlives its
+// stack would block the next one of that name.
 func newLogGroup(s awscdk.Stack, in Input, d data, function string) {
 	g := awslogs.NewLogGroup(s, str("Log-"+function), &awslogs.LogGroupProps{
 		LogGroupName: str(in.Settings.LogGroup(function)), EncryptionKey: d.atRest,
 		RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
 	named(g, logical(function)+"Log")
-	// The CDK has words for retentions, CloudFormation numbers of days.
+	// The CDK has constants for retentions, CloudFormation numbers of days.
 	g.Node().DefaultChild().(awslogs.CfnLogGroup).SetRetentionInDays(num(in.Settings.RetentionDays))
 }
 
-// alarmTopic takes alarms from CloudWatch of this account, over TLS.
+// alarmTopic accepts alarms of CloudWatch in this account, over TLS.
 func alarmTopic(s awscdk.Stack, in Input, d data) awssns.Topic {
 	t := awssns.NewTopic(s, str("Alarms"), &awssns.TopicProps{
 		TopicName: str(in.Settings.Name("alarms")), DisplayName: str("Vacancy " + in.Settings.Stage),
@@ -67,7 +67,7 @@ func alarmTopic(s awscdk.Stack, in Input, d data) awssns.Topic {
 	return t
 }
 
-// metric is one of a name, over five minutes unless said otherwise.
+// metric is a metric, over five minutes unless given.
 func metric(namespace, name, statistic string, minutes int, dimensions map[string]*string) awscloudwatch.Metric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
 		Namespace: str(namespace), MetricName: str(name), Statistic: str(statistic),
@@ -75,17 +75,17 @@ func metric(namespace, name, statistic string, minutes int, dimensions map[strin
 	})
 }
 
-// counted is a metric that a function writes with its lines.
+// counted is a metric in a function's log lines.
 func counted(in Input, function, name, statistic string, minutes int) awscloudwatch.Metric {
 	return metric("Vacancy", name, statistic, minutes, map[string]*string{"stage": str(in.Settings.Stage), "function": str(function)})
 }
 
-// lambda is a metric that Lambda keeps of a function.
+// lambda is a metric of Lambda's.
 func lambda(in Input, function, name, statistic string, minutes int) awscloudwatch.Metric {
 	return metric("AWS/Lambda", name, statistic, minutes, map[string]*string{"FunctionName": str(in.Settings.Name(function))})
 }
 
-// sum adds metrics up; what is absent counts as nothing.
+// sum adds metrics; missing data counts as 0.
 func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
 	using, expression := map[string]awscloudwatch.IMetric{}, ""
 	for i, m := range metrics {
@@ -98,8 +98,8 @@ func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
 	})
 }
 
-// alarms are few, and each asks for somebody. Missing data is good news in all
-// of them: there were no calls, or no failures.
+// alarms are few, and each needs a person. Missing data is good in all of them:
+// no calls, or no failures.
 func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	throttled := func(table *string) awscloudwatch.IMetric {
 		of := map[string]*string{"TableName": table}
@@ -107,12 +107,12 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}
 	var refused []awscloudwatch.IMetric
 	for _, f := range table(in.Settings) {
-		if f.concurrency > 0 { // what the gate refused it tries again, and tells of it if it fails
+		if f.concurrency > 0 { // the state machine retries the gate's functions, and reports failures itself
 			refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
 		}
 	}
 	machine := map[string]*string{"StateMachineArn": gateARN(s, in)}
-	// scheduled is what went wrong with a function that a rule starts.
+	// scheduled is the failures of a scheduled function.
 	scheduled := func(function string) awscloudwatch.IMetric {
 		rule := map[string]*string{"RuleName": str(in.Settings.Name(function))}
 		return sum(60, lambda(in, function, "Errors", "Sum", 60), metric("AWS/Events", "FailedInvocations", "Sum", 60, rule))
@@ -121,7 +121,7 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	for _, a := range []struct {
 		id, says string
 		metric   awscloudwatch.IMetric
-		least    float64 // from here on it is an alarm
+		least    float64 // threshold of the alarm
 		times    int     // in a row
 	}{
 		{"tampered", "A row was changed or removed, which nothing of the host ever does. Run vacancy verify.", counted(in, "tamper", "tampered", "Sum", 1), 1, 1},
@@ -154,8 +154,7 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}
 }
 
-// dashboard shows the stage on one page: what was called, how it went, how
-// long it took and what it cost.
+// dashboard shows calls, results, latency and costs of the stage on one page.
 func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 	graph := func(title string, left ...awscloudwatch.IMetric) awscloudwatch.IWidget {
 		return awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{Title: str(title), Width: num(8), Left: &left})
@@ -193,9 +192,9 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 	return board
 }
 
-// budget mails when a day of the whole account costs more than is meant. A
-// budget by tag would need the tag to be activated in the bill, by hand, and
-// stay silent until it is.
+// budget sends mail when a day of the whole account costs more than the limit.
+// A budget by tag needs the tag to be activated by hand, and is silent until
+// then.
 func budget(s awscdk.Stack, in Input) {
 	b := awsbudgets.NewCfnBudget(s, str("Budget"), &awsbudgets.CfnBudgetProps{
 		Budget: &awsbudgets.CfnBudget_BudgetDataProperty{

@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Empty deletes every object of a bucket with all its versions and markers,
-// page by page, and tells after each page how many are gone. One that is not
-// there is empty.
+// Empty deletes all objects of a bucket with all versions and markers, and
+// calls gone after each page with the number deleted. An absent bucket is
+// empty.
 func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)) error {
 	total := 0
 	for {
@@ -38,7 +38,8 @@ func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)
 		if err != nil {
 			return Problem(err)
 		}
-		// Listing begins again each time, so one that stays would be met for ever.
+		// Each listing starts anew, so an object that cannot be deleted would
+		// be listed for ever.
 		if len(out.Errors) > 0 {
 			e := out.Errors[0]
 			return problem.New(problem.Forbidden, "%d objects of bucket %s cannot be deleted; the first is %s: %s", len(out.Errors), bucket, aws.ToString(e.Key), aws.ToString(e.Message))
@@ -48,8 +49,8 @@ func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)
 	}
 }
 
-// HasObjects says whether anything lies in a bucket; one that is not there has
-// nothing.
+// HasObjects reports whether a bucket contains anything; an absent one does
+// not.
 func (c *Cloud) HasObjects(ctx context.Context, bucket string) (bool, error) {
 	page, err := c.buckets.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{Bucket: &bucket, MaxKeys: aws.Int32(1)})
 	if err = Problem(err); problem.Is(err, problem.NotFound) {
@@ -61,8 +62,8 @@ func (c *Cloud) HasObjects(ctx context.Context, bucket string) (bool, error) {
 	return len(page.Versions)+len(page.DeleteMarkers) > 0, nil
 }
 
-// HasItems says whether anything lies in a table; one that is not there has
-// nothing. It looks for one item: the count that AWS keeps is hours old.
+// HasItems reports whether a table contains anything; an absent one does not.
+// It looks for one item, because AWS's count is hours old.
 func (c *Cloud) HasItems(ctx context.Context, table string) (bool, error) {
 	page, err := c.tables.Scan(ctx, &dynamodb.ScanInput{TableName: &table, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
 	if err = Problem(err); problem.Is(err, problem.NotFound) {

@@ -1,11 +1,10 @@
-// Package cloud is the command line's adapter to AWS: whose account it is, what
-// its stacks are, have and do, the functions, their logs, buckets and secrets.
+// Package cloud is the command line's adapter to AWS: the account, its stacks,
+// functions, logs, buckets and secrets.
 //
-// Credentials, Region and endpoint come from the ordinary chain of the SDK
-// (environment, shared files, SSO, container, instance; AWS_ENDPOINT_URL), so
-// that a server on the laptop is the same path. The invariants: every error is
-// a problem that names what to do; nothing here asks a person, and nothing
-// prints.
+// Credentials, Region and endpoint come from the SDK's chain (environment,
+// shared files, SSO, container, instance; AWS_ENDPOINT_URL), so a local server
+// is used in the same way. The invariants: every error is a problem that names
+// what to do. Nothing here asks or prints.
 package cloud
 
 import (
@@ -41,14 +40,14 @@ type Cloud struct {
 	tables  *dynamodb.Client
 }
 
-// Open finds credentials and Region in the ordinary chain; region, unless
-// empty, stands in for what the chain says. The errors: Unauthorized without
-// credentials that can be had, Usage without a Region.
+// Open finds credentials and Region in the SDK's chain; a non-empty region
+// replaces the chain's. The errors: Unauthorized without credentials, Usage
+// without a Region.
 func Open(ctx context.Context, region string) (*Cloud, error) {
 	web := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.DialContext, t.Proxy = dispatch.Dial, dispatch.Proxy
 	})
-	// The SDK's own remarks would stand on standard error between ours.
+	// The SDK's own remarks would appear on standard error between ours.
 	opts := []func(*config.LoadOptions) error{config.WithHTTPClient(web), config.WithLogger(logging.Nop{})}
 	if region != "" {
 		opts = append(opts, config.WithRegion(region))
@@ -66,39 +65,38 @@ func Open(ctx context.Context, region string) (*Cloud, error) {
 	return With(cfg), nil
 }
 
-// With makes a Cloud of a configuration that was found elsewhere.
+// With makes a Cloud of a given configuration.
 func With(cfg aws.Config) *Cloud {
 	return &Cloud{
 		cfg:    cfg,
 		stacks: cloudformation.NewFromConfig(cfg),
 		lambda: lambda.NewFromConfig(cfg),
 		logs:   cloudwatchlogs.NewFromConfig(cfg),
-		// A server that is no AWS has no name for each bucket.
+		// Local servers have no host name for each bucket.
 		buckets: s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = o.BaseEndpoint != nil }),
 		secrets: secretsmanager.NewFromConfig(cfg),
 		tables:  dynamo.NewClient(cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }),
 	}
 }
 
-// Config is the configuration that every client is made of.
+// Config is the configuration of all clients.
 func (c *Cloud) Config() aws.Config { return c.cfg }
 
-// Region is the Region that all calls go to.
+// Region is the Region of all calls.
 func (c *Cloud) Region() string { return c.cfg.Region }
 
-// Store opens the two tables of a host with the person's own credentials.
+// Store opens a host's two tables with the person's credentials.
 func (c *Cloud) Store(rows, docs string) *dynamo.Store {
 	return dynamo.New(c.tables, dynamo.Tables{Rows: rows, Docs: docs})
 }
 
-// Caller is whose credentials are in use.
+// Caller is the owner of the credentials.
 type Caller struct {
 	Account string `json:"account"` // twelve digits
 	ARN     string `json:"arn"`
 }
 
-// Caller asks AWS who the person is, which also proves that the credentials
-// are good.
+// Caller asks AWS for the identity, which also verifies the credentials.
 func (c *Cloud) Caller(ctx context.Context) (Caller, error) {
 	out, err := sts.NewFromConfig(c.cfg).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
@@ -107,8 +105,7 @@ func (c *Cloud) Caller(ctx context.Context) (Caller, error) {
 	return Caller{aws.ToString(out.Account), aws.ToString(out.Arn)}, nil
 }
 
-// Wait waits between two looks at something that takes its time. Its error is
-// that the person interrupted.
+// Wait waits between two polls. An error means that the person interrupted.
 func Wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Templates are those of a stage's stacks that are deployed: NotFound if none
-// is.
+// Templates returns the templates of a stage's deployed stacks: NotFound if
+// there are none.
 func (c *Cloud) Templates(ctx context.Context, stageName string) ([][]byte, error) {
 	var found [][]byte
 	for _, short := range stage.Stacks() {
@@ -34,8 +34,9 @@ func (c *Cloud) Templates(ctx context.Context, stageName string) ([][]byte, erro
 	return found, nil
 }
 
-// CallLines reads the log lines of a stage's calls since a time, most lines at
-// most, and whether there were more. A stage without the log has no calls.
+// CallLines reads the log lines of a stage's calls since a time, at most most
+// lines, and reports whether there were more. A stage without the log has no
+// calls.
 func (c *Cloud) CallLines(ctx context.Context, stage string, since time.Time, most int) (r cost.Real, more bool, err error) {
 	n := 0
 	err = c.lines(ctx, "/vacancy/"+stage+"/message", "wcu", since, func(_ time.Time, line []byte) bool {

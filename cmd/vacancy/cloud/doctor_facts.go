@@ -23,9 +23,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Examine gathers the facts of AWS about a stage. wanted is the concurrency
-// that a stage reserves that is not deployed yet. What cannot be had stands in
-// the facts as an error: nothing fails here.
+// Examine collects the facts about a stage. wanted is the concurrency of a
+// stage that is not deployed yet. Facts that cannot be read are recorded as
+// errors.
 func (c *Cloud) Examine(ctx context.Context, name string, wanted int, now func() time.Time) doctor.Facts {
 	f := doctor.Facts{Stage: name}
 	f.Account, f.Clock = c.who(ctx, now)
@@ -50,18 +50,18 @@ func (c *Cloud) Examine(ctx context.Context, name string, wanted int, now func()
 	return f
 }
 
-// Blind are the facts where no Cloud could be opened: err is Open's.
+// Blind returns the facts if no Cloud could be opened: err is Open's.
 func Blind(stage string, err error) doctor.Facts {
 	return doctor.Facts{Stage: stage, Account: doctor.Account{Trouble: trouble(err), Err: err}}
 }
 
-// trouble sorts what is wrong with credentials by the problem that it is.
+// trouble classifies an error of the credentials.
 func trouble(err error) doctor.Trouble {
 	if err == nil {
 		return doctor.NoTrouble
 	}
 	var api smithy.APIError
-	answered := errors.As(err, &api) // AWS said it; else the chain did
+	answered := errors.As(err, &api) // AWS said so; otherwise the chain did
 	var profile config.SharedConfigProfileNotExistError
 	switch kind := problem.Of(err).Kind; {
 	case answered && slices.Contains(expired, api.ErrorCode()):
@@ -80,8 +80,8 @@ func trouble(err error) doctor.Trouble {
 	return doctor.Unreachable
 }
 
-// who asks whose credentials these are, and looks at the clock of the answer,
-// which a refusal has too.
+// who asks for the identity, and reads AWS's clock in the answer; refusals have
+// it too.
 func (c *Cloud) who(ctx context.Context, now func() time.Time) (doctor.Account, doctor.Clock) {
 	inner := c.cfg.HTTPClient
 	if inner == nil {
@@ -131,7 +131,7 @@ func (c *Cloud) bootstrapFacts(ctx context.Context) doctor.Bootstrap {
 	case err != nil:
 		return doctor.Bootstrap{Err: err}
 	}
-	version, _ := strconv.Atoi(s.Outputs["BootstrapVersion"]) // none is 0, and too old
+	version, _ := strconv.Atoi(s.Outputs["BootstrapVersion"]) // 0, which is too old, if there is none
 	return doctor.Bootstrap{Version: version}
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// lines gives take every line of a log group that has a word in it, oldest
-// first, since a time (zero: all that is kept), until take says that it has
-// enough. A group that is not there is NotFound.
+// lines passes the lines of a log group that contain a word to take, oldest
+// first, since a time (zero: all), until take returns false. An absent group is
+// NotFound.
 func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, take func(at time.Time, line []byte) (more bool)) error {
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: aws.String(`"` + word + `"`)}
 	if !since.IsZero() {
@@ -35,7 +35,7 @@ func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, 
 	return nil
 }
 
-// tamperedFacts sums up what the tamper detector counted.
+// tamperedFacts sums the tamper detector's counts.
 func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.Tampered {
 	var t doctor.Tampered
 	err := c.lines(ctx, "/vacancy/"+stage+"/tamper", "tampered", time.Time{}, func(at time.Time, line []byte) bool {
@@ -54,11 +54,11 @@ func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.Tampered
 	return t
 }
 
-// jobsSince is how far back the runs of functions are looked for that nobody
-// waits for: indexer may have had nothing to do for long.
+// jobsSince is how far back runs of functions are searched that nobody waits
+// for: the indexer may have had nothing to do.
 const jobsSince = 24 * time.Hour
 
-// jobFacts are how those functions last ended.
+// jobFacts returns how those functions last ended.
 func (c *Cloud) jobFacts(ctx context.Context, stage string, since time.Time, functions ...string) map[string]doctor.Job {
 	jobs := map[string]doctor.Job{}
 	for _, f := range functions {

@@ -62,7 +62,8 @@ func tableOf(d *types.TableDescription) doctor.Table {
 	return t
 }
 
-// ceilings of a table or an index, 0 for none: AWS says -1.
+// ceilings returns the ceilings of a table or an index, 0 for none; AWS uses
+// -1.
 func ceilings(o *types.OnDemandThroughput) (read, write int) {
 	if o == nil {
 		return 0, 0

@@ -13,18 +13,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Answer is what an invocation came to.
+// Answer is the result of an invocation.
 type Answer struct {
 	Payload []byte
-	Error   string // "" or AWS's word for how the function failed, Unhandled for example
-	Log     string // the last 4 KB of what it logged
+	Error   string // "" or AWS's term for the failure, for example Unhandled
+	Log     string // the last 4 KB of the log
 }
 
-// Invoke runs a function with an event and waits for its answer. A function
-// that failed is an Answer with Error, not an error.
+// Invoke invokes a function with an event and waits for its answer. A failed
+// function is an Answer with Error, not an error.
 func (c *Cloud) Invoke(ctx context.Context, function string, event []byte) (Answer, error) {
 	out, err := c.lambda.Invoke(ctx, &lambda.InvokeInput{FunctionName: &function, Payload: event, LogType: types.LogTypeTail},
-		func(o *lambda.Options) { o.RetryMaxAttempts = 1 }) // an event is sent once: a function may act on each
+		func(o *lambda.Options) { o.RetryMaxAttempts = 1 }) // send an event once: a function may act on each
 	if err != nil {
 		return Answer{}, Problem(err)
 	}
@@ -35,8 +35,8 @@ func (c *Cloud) Invoke(ctx context.Context, function string, event []byte) (Answ
 	return Answer{out.Payload, aws.ToString(out.FunctionError), string(log)}, nil
 }
 
-// UpdateCode gives a function the code of a zip, waits until that serves, and
-// says whether anything changed.
+// UpdateCode gives a function the code in a zip, waits until the code is
+// active, and reports whether it changed.
 func (c *Cloud) UpdateCode(ctx context.Context, function string, zip []byte) (changed bool, err error) {
 	now, err := c.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &function})
 	if err != nil {
@@ -49,8 +49,8 @@ func (c *Cloud) UpdateCode(ctx context.Context, function string, zip []byte) (ch
 	return true, c.update(ctx, &lambda.UpdateFunctionCodeInput{FunctionName: &function, ZipFile: zip})
 }
 
-// RestoreCode gives a function the code of an object in a bucket, as its
-// template names it.
+// RestoreCode gives a function the code of an object in a bucket, as in its
+// template.
 func (c *Cloud) RestoreCode(ctx context.Context, function, bucket, key string) error {
 	return c.update(ctx, &lambda.UpdateFunctionCodeInput{FunctionName: &function, S3Bucket: &bucket, S3Key: &key})
 }

@@ -38,38 +38,37 @@ type Line struct {
 	id string
 }
 
-// The bounds of a Tail. Lines come up to some seconds after their time, in any
-// order; whoever reads on from the last line it saw would miss those.
+// Limits of a Tail. Lines appear up to some seconds after their time, in any
+// order, so a reader must start again before the last line it saw.
 const (
-	late      = 10 * time.Second // how long after its time a line may still come
+	late      = 10 * time.Second // how late a line may appear
 	pageLines = 500              // lines of a group in memory
-	known     = 20_000           // lines that are remembered as told
+	known     = 20_000           // lines remembered as shown
 )
 
-// Tail reads the lines of several log groups in the order of their times. Its
-// memory is bounded: a page per group, and the ids of the lines told last. It
-// is for one goroutine.
+// Tail reads the lines of several log groups in the order of time. Its memory
+// is bounded: a page per group, and the ids of the lines shown last. It is for
+// one goroutine.
 type Tail struct {
 	cloud  *Cloud
 	groups []string
 	from   time.Time
 	told   map[string]bool
-	order  []string // the ids in told, oldest first from next on
+	order  []string // the ids in told, oldest first from next
 	next   int
 }
 
-// Tail begins at a time.
+// Tail starts at a time.
 func (c *Cloud) Tail(groups []string, from time.Time) *Tail {
 	return &Tail{cloud: c, groups: groups, from: from, told: map[string]bool{}, order: make([]string, known)}
 }
 
-// Next hands every line that is new to show, in the order of time, and returns
-// when there are no more by now. A line that came later than others of its time
-// is shown by a later Next. When AWS throttles or cannot be reached the error
-// is Unavailable, and Next can be called again.
+// Next passes new lines to show in the order of time, and returns when there
+// are no more. A late line is shown by a later Next. If AWS throttles or cannot
+// be reached the error is Unavailable, and Next can be called again.
 func (t *Tail) Next(ctx context.Context, show func(Line) error) error {
 	newest := t.from
-	defer func() { // also on an error: what was told by then need not be read again
+	defer func() { // also after an error: shown lines need not be read again
 		if from := newest.Add(-late); from.After(t.from) {
 			t.from = from
 		}
@@ -98,7 +97,7 @@ func (t *Tail) Next(ctx context.Context, show func(Line) error) error {
 	}
 }
 
-// remember notes a line as told and forgets the one told longest ago.
+// remember records a shown line and forgets the oldest.
 func (t *Tail) remember(id string) {
 	if old := t.order[t.next]; old != "" {
 		delete(t.told, old)
@@ -107,8 +106,8 @@ func (t *Tail) remember(id string) {
 	t.next = (t.next + 1) % len(t.order)
 }
 
-// earliest is the source whose next line is the earliest; nil if all are at
-// their end.
+// earliest is the source with the earliest next line; nil if all are at their
+// end.
 func earliest(ctx context.Context, sources []*source) (*source, error) {
 	var first *source
 	for _, s := range sources {
@@ -136,15 +135,15 @@ type source struct {
 	ended bool
 }
 
-// fill reads pages until there is a line or the end. AWS hands out empty pages
-// on the way.
+// fill reads pages until there is a line or the end. AWS may return empty
+// pages.
 func (s *source) fill(ctx context.Context) error {
 	for len(s.lines) == 0 && !s.ended {
 		page, err := s.cloud.logs.FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{
 			LogGroupName: &s.group, StartTime: aws.Int64(s.from.UnixMilli()), Limit: aws.Int32(pageLines), NextToken: s.token,
 		})
 		if err = Problem(err); problem.Is(err, problem.NotFound) {
-			s.ended = true // the group went away, as in a destroy
+			s.ended = true // the group was deleted, as by destroy
 			return nil
 		}
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// What AWS calls the faults that a person can mend, by service and age.
+// AWS's error codes for faults that a person can mend, by service and age.
 var (
 	expired = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}
 	unknown = []string{"InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId", "AuthFailure", "InvalidSignatureException", "SignatureDoesNotMatch", "IncompleteSignature", "MissingAuthenticationToken"}
@@ -25,8 +25,8 @@ var (
 	missing = []string{"ResourceNotFoundException", "NoSuchBucket", "NoSuchKey", "NotFound", "TableNotFoundException", "StackNotFoundException"}
 )
 
-// Problem gives an error of the SDK its kind and the words that help. The cause
-// stays inside. What is a problem already is returned as it is.
+// Problem gives an error of the SDK a kind and a helpful text; the cause stays
+// in the chain. A problem is returned unchanged.
 func Problem(err error) error {
 	var known *problem.Error
 	if err == nil || errors.As(err, &known) {
@@ -54,15 +54,15 @@ func Problem(err error) error {
 	return problem.Wrap(problem.Internal, err, "%s failed", serviceOf(err))
 }
 
-// answer is what AWS answered, as a cause: its code, since the message stands in
-// the problem's text.
+// answer is AWS's answer as a cause: only its code, because the problem's text
+// has the message.
 type answer struct{ smithy.APIError }
 
 // Error implements error.
 func (a answer) Error() string { return a.ErrorCode() }
 
-// apiProblem is the problem of what AWS answered. Of the chain below it only
-// that answer is kept: the rest says what the text says, at length.
+// apiProblem is the problem of AWS's answer. It keeps only the answer of the
+// chain, because the rest repeats the text.
 func apiProblem(whole error, api smithy.APIError) error {
 	code, said := api.ErrorCode(), strings.TrimSuffix(api.ErrorMessage(), ".")
 	what, err := serviceOf(whole), answer{api}
@@ -89,7 +89,7 @@ func apiProblem(whole error, api smithy.APIError) error {
 	return problem.Wrap(problem.Internal, err, "%s: %s: %s", what, code, said)
 }
 
-// credentialsProblem is the problem of a chain that had no credentials to give.
+// credentialsProblem is the problem of a chain without credentials.
 func credentialsProblem(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return problem.Wrap(problem.Canceled, err, "interrupted")
@@ -99,15 +99,15 @@ func credentialsProblem(ctx context.Context, err error) error {
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
-		return apiProblem(err, api) // of the role that is to be assumed
+		return apiProblem(err, api) // of the role to assume
 	}
 	if strings.Contains(err.Error(), "no EC2 IMDS role found") {
-		err = nil // the end of the chain: nothing is set up, and why this is no machine of EC2 helps nobody
+		err = nil // the end of the chain: nothing is configured, and why this is not an EC2 machine helps nobody
 	}
 	return problem.Wrap(problem.Unauthorized, err, "no AWS credentials were found: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run aws configure")
 }
 
-// serviceOf names the operation that an error is of, as IAM does:
+// serviceOf names the operation of an error in IAM's form:
 // Lambda:InvokeFunction.
 func serviceOf(err error) string {
 	var op *smithy.OperationError
@@ -117,7 +117,7 @@ func serviceOf(err error) string {
 	return "AWS"
 }
 
-// innermost is what the network said, without what tried how often to send what.
+// innermost is the network's error, without retries and operations.
 func innermost(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

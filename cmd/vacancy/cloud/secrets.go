@@ -9,15 +9,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// The labels of a secret's versions. AWSCURRENT is what the edge sends; the
-// value on its way there has a label of its own until the edge sends it, so
-// that a rotation which broke off leaves AWSCURRENT true.
+// Labels of a secret's versions. AWSCURRENT is what the edge sends. A value
+// that the edge does not send yet has its own label, so AWSCURRENT stays true
+// if a rotation stops.
 const (
 	current = "AWSCURRENT"
 	coming  = "VACANCY_COMING"
 )
 
-// Version is the id of the version of a secret that is current.
+// Version is the id of a secret's current version.
 func (c *Cloud) Version(ctx context.Context, secret string) (string, error) {
 	labels, err := c.versions(ctx, secret)
 	if err != nil {
@@ -44,9 +44,9 @@ func (c *Cloud) versions(ctx context.Context, secret string) (map[string]string,
 	return labels, nil
 }
 
-// PutVersion makes the next version of a secret, with an id of the caller's
-// choice, of 43 random letters and digits, and leaves the current one current.
-// The value stays inside AWS and this call.
+// PutVersion creates the next version of a secret, with the caller's id and a
+// value of 43 random letters and digits. The current version stays current. The
+// value is known only to AWS and this call.
 func (c *Cloud) PutVersion(ctx context.Context, secret, version string) error {
 	random, err := c.secrets.GetRandomPassword(ctx, &secretsmanager.GetRandomPasswordInput{
 		PasswordLength: aws.Int64(43), ExcludePunctuation: aws.Bool(true),
@@ -60,7 +60,7 @@ func (c *Cloud) PutVersion(ctx context.Context, secret, version string) error {
 	return Problem(err)
 }
 
-// Promote makes a version of a secret the current one, if it is not.
+// Promote makes a version of a secret the current one.
 func (c *Cloud) Promote(ctx context.Context, secret, version string) error {
 	labels, err := c.versions(ctx, secret)
 	if err != nil {

@@ -13,23 +13,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Stack is a CloudFormation stack as it stands.
+// Stack is a CloudFormation stack.
 type Stack struct {
-	ID      string // its ARN, which names it also once it is deleted
+	ID      string // its ARN, which also names a deleted stack
 	Name    string
-	Status  string // as CloudFormation says it, UPDATE_COMPLETE for example
+	Status  string // CloudFormation's, for example UPDATE_COMPLETE
 	Reason  string
 	Outputs map[string]string
 }
 
-// Busy says whether CloudFormation is at work on the stack. A change set that
-// waits for a decision is no work.
+// Busy reports whether CloudFormation is changing the stack. A change set that
+// awaits a decision is no change.
 func (s Stack) Busy() bool {
 	return strings.HasSuffix(s.Status, "_IN_PROGRESS") && s.Status != string(types.StackStatusReviewInProgress)
 }
 
-// Deployed says whether the stack has resources: it was made, or is being
-// changed, and did not end in its own creation's failure.
+// Deployed reports whether the stack has resources: it exists, and its creation
+// did not fail.
 func (s Stack) Deployed() bool {
 	switch types.StackStatus(s.Status) {
 	case "", types.StackStatusReviewInProgress, types.StackStatusRollbackComplete:
@@ -38,8 +38,8 @@ func (s Stack) Deployed() bool {
 	return true
 }
 
-// Stack returns a stack by name or ARN: NotFound if there is none, or none any
-// more.
+// Stack returns a stack by name or ARN: NotFound if it does not exist or was
+// deleted.
 func (c *Cloud) Stack(ctx context.Context, name string) (Stack, error) {
 	out, err := c.stacks.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Cloud) Stack(ctx context.Context, name string) (Stack, error) {
 	return found, nil
 }
 
-// Template is the template of a deployed stack, as it was given.
+// Template is the original template of a deployed stack.
 func (c *Cloud) Template(ctx context.Context, stack string) ([]byte, error) {
 	out, err := c.stacks.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &stack, TemplateStage: types.TemplateStageOriginal})
 	if err != nil {
@@ -74,7 +74,7 @@ type Resource struct {
 	Reason   string
 }
 
-// Resources lists the resources of a stack that are there.
+// Resources lists the existing resources of a stack.
 func (c *Cloud) Resources(ctx context.Context, stack string) ([]Resource, error) {
 	var found []Resource
 	pages := cloudformation.NewListStackResourcesPaginator(c.stacks, &cloudformation.ListStackResourcesInput{StackName: &stack})
@@ -93,13 +93,13 @@ func (c *Cloud) Resources(ctx context.Context, stack string) ([]Resource, error)
 	return found, nil
 }
 
-// Delete begins the deletion of a stack. Settle follows it.
+// Delete starts the deletion of a stack. AwaitStack follows it.
 func (c *Cloud) Delete(ctx context.Context, stack string) error {
 	_, err := c.stacks.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &stack})
 	return Problem(err)
 }
 
-// Event is a step of a stack's change.
+// Event is an event of a stack's change.
 type Event struct {
 	ID       string
 	Stack    string // its name
@@ -110,18 +110,18 @@ type Event struct {
 	At       time.Time
 }
 
-// OfStack says whether the event is of the stack as a whole.
+// OfStack reports whether the event is about the stack itself.
 func (e Event) OfStack() bool { return e.Type == "AWS::CloudFormation::Stack" && e.Resource == e.Stack }
 
-// Failed says whether the step went wrong.
+// Failed reports whether the step failed.
 func (e Event) Failed() bool { return strings.HasSuffix(e.Status, "_FAILED") }
 
-// cancelled are the reasons of resources that failed only because another had:
-// what CloudFormation says of them names no cause.
+// cancelled are the reasons of resources that failed only because another did:
+// they name no cause.
 var cancelled = []string{"resource creation cancelled", "resource update cancelled", "resource deletion cancelled", "resource creation canceled", "resource update canceled"}
 
-// Cause is the first real failure among the events of a change, in time order;
-// false if none failed.
+// Cause is the first real failure among the events of a change, in the order of
+// time; false if none failed.
 func Cause(events []Event) (Event, bool) {
 	var found Event
 	for _, e := range events {
@@ -132,21 +132,21 @@ func Cause(events []Event) (Event, bool) {
 			return e, true
 		}
 		if found.ID == "" {
-			found = e // the stack's own words, if no resource has any
+			found = e // the stack's own reason, if no resource has one
 		}
 	}
 	return found, found.ID != ""
 }
 
-// Watch reads the events of some stacks as they come. It is for one goroutine.
+// Watch reads the events of stacks. It is for one goroutine.
 type Watch struct {
 	cloud  *Cloud
 	stacks []string
-	last   map[string]string // stack: the newest event that was told
+	last   map[string]string // stack: the newest event returned
 }
 
-// Watch watches stacks, by name or ARN, from what has happened to them by now.
-// By events and not by time: this machine's clock may be off.
+// Watch watches stacks, by name or ARN, from their latest event on. It does not
+// use time, because this machine's clock may be off.
 func (c *Cloud) Watch(ctx context.Context, stacks ...string) (*Watch, error) {
 	w := &Watch{c, stacks, map[string]string{}}
 	for _, stack := range stacks {
@@ -161,8 +161,8 @@ func (c *Cloud) Watch(ctx context.Context, stacks ...string) (*Watch, error) {
 	return w, nil
 }
 
-// Next returns the events since the last Next, in time order. A stack that is
-// not there yet has none.
+// Next returns the events since the last Next, in the order of time. An absent
+// stack has none.
 func (w *Watch) Next(ctx context.Context) ([]Event, error) {
 	var all []Event
 	for _, stack := range w.stacks {
@@ -176,7 +176,7 @@ func (w *Watch) Next(ctx context.Context) ([]Event, error) {
 	return all, nil
 }
 
-// of reads a stack's events, which come newest first, back to what was told.
+// of reads a stack's events, newest first, back to the last one returned.
 func (w *Watch) of(ctx context.Context, stack string) ([]Event, error) {
 	var found []Event
 	pages := cloudformation.NewDescribeStackEventsPaginator(w.cloud.stacks, &cloudformation.DescribeStackEventsInput{StackName: &stack})
@@ -200,9 +200,9 @@ pages:
 	return found, nil
 }
 
-// AwaitStack follows a stack until CloudFormation is done with it and returns it
-// as it then is, with the events on the way; a stack that is gone has status
-// DELETE_COMPLETE. show gets each event as it comes.
+// AwaitStack waits until CloudFormation is done with a stack. It returns the
+// stack with its events; a deleted stack has the status DELETE_COMPLETE. show
+// gets each event as it comes.
 func (c *Cloud) AwaitStack(ctx context.Context, watch *Watch, stack string, show func(Event)) (Stack, []Event, error) {
 	var all []Event
 	for {
@@ -213,7 +213,7 @@ func (c *Cloud) AwaitStack(ctx context.Context, watch *Watch, stack string, show
 		if err != nil {
 			return s, all, err
 		}
-		// Events after the status: the last of them are then seen as well.
+		// Read events after the status, so that the last ones are included.
 		events, err := watch.Next(ctx)
 		if err != nil {
 			return s, all, err
@@ -231,6 +231,6 @@ func (c *Cloud) AwaitStack(ctx context.Context, watch *Watch, stack string, show
 	}
 }
 
-// pollTime is between two looks at a stack: CloudFormation throttles those who
-// look more often at several.
+// pollTime is the pause between two polls: CloudFormation throttles frequent
+// polls of several stacks.
 const pollTime = 2 * time.Second

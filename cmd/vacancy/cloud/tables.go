@@ -15,17 +15,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Tables is what a stage's host keeps, read with the person's own credentials.
-// It is a home for checks and histories: what AWS refuses is told as Problem
-// tells it.
+// Tables are a stage's tables, read with the person's credentials, for checks
+// and transcripts. AWS's refusals are reported like Problem does.
 type Tables struct {
 	store *dynamo.Store
-	Vault custody.Vault // opens under the stage's sealing key
+	Vault custody.Vault // opens boxes under the stage's sealing key
 }
 
-// Tables opens the tables of a stage for who reads much of them: at most so
-// many read units a second (0: no bound), patient where they are throttled.
-// NotFound if the stage is not deployed.
+// Tables opens a stage's tables for bulk reads: at most units read units a
+// second (0: unlimited), with patience when throttled. NotFound if the stage is
+// not deployed.
 func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now func() time.Time) (*Tables, error) {
 	s, err := c.Stack(ctx, stage.Whole(stageName, "data"))
 	if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
@@ -46,21 +45,21 @@ func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now
 	}, nil
 }
 
-// Close is as store.Store says.
+// Close implements store.Store.
 func (t *Tables) Close() error { return t.store.Close() }
 
-// Walk is as store.Walker says.
+// Walk implements store.Walker.
 func (t *Tables) Walk(ctx context.Context, fn func(store.View) error) error {
 	return explained(t.store.Walk(ctx, func(v store.View) error { return fn(tablesView{v}) }))
 }
 
-// Doc is as store.Store says.
+// Doc implements store.Store.
 func (t *Tables) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	d, err := t.store.Doc(ctx, k)
 	return d, explained(err)
 }
 
-// Docs is as store.Store says.
+// Docs implements store.Store.
 func (t *Tables) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	docs, next, err := t.store.Docs(ctx, r, n, cursor)
 	return docs, next, explained(err)
@@ -83,8 +82,8 @@ func (v tablesView) Streams(ctx context.Context, prefix store.Stream, n int, cur
 	return names, next, explained(err)
 }
 
-// explained gives what AWS said of a read its kind; the store knows only that
-// it cannot be reached.
+// explained gives AWS's error of a read its kind; the store only knows that it
+// is unavailable.
 func explained(err error) error {
 	if !errors.Is(err, store.ErrUnavailable) {
 		return err

@@ -10,32 +10,32 @@ const (
 	aDay   = 86_400
 	aMonth = 30.4
 
-	// perConcurrency is the most requests a second that Lambda takes for each
-	// unit of reserved concurrency; it refuses the others without a charge.
+	// perConcurrency is Lambda's limit of requests a second for each unit of
+	// reserved concurrency. It refuses the others free of charge.
 	perConcurrency = 10
-	// largestPage is the largest card that a host takes (the limits of the
-	// design); all larger answers come out of rows, which the ceilings bound.
+	// largestPage is the largest card of a host. All larger answers come from
+	// rows, which the ceilings limit.
 	largestPage    = 32 << 10
 	largestRefusal = 1 << 10
-	// What one unit reads, strongly consistent, and writes at most.
+	// Bytes that one unit reads, strongly consistent, and writes.
 	readUnitBytes  = 4 << 10
 	writeUnitBytes = 1 << 10
 )
 
-// Bounds are what the worst day takes for granted beside the templates.
+// Bounds are assumptions of the worst day beside the templates.
 type Bounds struct {
-	LineBytes float64 `json:"line_bytes"` // largest log line
+	LineBytes float64 `json:"line_bytes"` // longest log line
 	Vacants   float64 `json:"vacants"`    // hosted vacants that are called
-	Openings  float64 `json:"openings"`   // times a day that an instance opens each one's seed
-	Parents   float64 `json:"parents"`    // of them who have children, all of whom try to graduate
+	Openings  float64 `json:"openings"`   // how often a day an instance opens each seed
+	Parents   float64 `json:"parents"`    // vacants with children, all of which attempt to graduate
 	Attempts  float64 `json:"attempts"`   // a day, of all children of a parent together
 }
 
-// DefaultBounds are those of a stage as deployed by default: a hundred vacants,
-// whose keys an instance forgets after ten minutes. A third of them are parents
-// of the others, or of children elsewhere. The gate allows 96 attempts a day to
-// all children of one parent, and 32 to a child whose parent is elsewhere, so
-// three such children count as a parent.
+// DefaultBounds fit a stage with default settings: a hundred vacants, whose
+// keys an instance drops after ten minutes. A third of them are parents of the
+// others, or of children elsewhere. The gate allows 96 attempts a day to all
+// children of one parent, and 32 to a child whose parent is elsewhere, so three
+// such children count as a parent.
 func DefaultBounds() Bounds {
 	return Bounds{LineBytes: 700, Vacants: 100, Openings: 144, Parents: 33, Attempts: 96}
 }
@@ -44,11 +44,11 @@ func DefaultBounds() Bounds {
 type Day struct {
 	Lines []Line  `json:"lines"`
 	USD   float64 `json:"usd"`
-	// Unbounded says what no limit of the stage bounds, in sentences.
+	// Unbounded lists, in sentences, what no limit of the stage bounds.
 	Unbounded []string `json:"not_bounded"`
 }
 
-// WorstDay is the most that one day can cost by the limits in the templates.
+// WorstDay is the highest cost of one day by the limits in the templates.
 func WorstDay(s Shape, l List, b Bounds) Day {
 	var d Day
 	for _, f := range s.Functions {
@@ -85,7 +85,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	d.Lines = append(d.Lines, l.line(f.Name+": compute", compute(f), n*gigabytes(f)*aDay, "every instance busy all day",
 		"%d x %d MB x 86,400 s", *f.Reserved, f.MemoryMB))
 	if !f.URL {
-		return // a schedule, and a stream that wakes it for what must not happen: nobody else can call it
+		return // started by a schedule, or by a stream of events that must not happen: callers cannot start it
 	}
 	d.Lines = append(d.Lines,
 		l.line(f.Name+": requests", LambdaRequests, requests, "what Lambda refuses above that costs nothing", rate, *f.Reserved, perConcurrency),
@@ -96,7 +96,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 			"%d instances x %s vacants x %s a day", *f.Reserved, number(b.Vacants), number(b.Openings)))
 	}
 	if s.Edge {
-		return // to CloudFront transfer is free; what CloudFront costs is said below
+		return // transfer to CloudFront is free; CloudFront's own price follows
 	}
 	page, assumes := float64(largestRefusal), "without the operator's key an answer is a refusal"
 	if strings.HasSuffix(f.Name, "message") {
@@ -106,9 +106,8 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		"%s bytes x "+rate, number(page), *f.Reserved, perConcurrency))
 }
 
-// step is a function that a state machine starts: once for each attempt that
-// comes so far, and no more of them than the gate's handler takes of children of
-// the parents.
+// step is a function of the state machine: it runs once for each attempt that
+// gets so far, and the gate limits the attempts.
 func (d *Day) step(f Function, l List, b Bounds) {
 	attempts := b.Parents * b.Attempts
 	of := "%s parents x %s attempts"
@@ -120,7 +119,7 @@ func (d *Day) step(f Function, l List, b Bounds) {
 			number(b.Parents), number(b.Attempts), number(b.LineBytes), logOverhead))
 }
 
-// gate is what the attempts at it cost beside the functions of its steps.
+// gate is the cost of attempts without the functions of its steps.
 func (d *Day) gate(s Shape, l List, b Bounds) {
 	if s.Transitions == 0 {
 		return
@@ -143,13 +142,13 @@ func (d *Day) table(t Table, l List) {
 	one("read", ReadUnits, t.Read)
 }
 
-// grown is what one day's rows cost that day, and what is read out of them and
-// sent to the Internet.
+// grown is the cost of one day's rows on that day, and of what is read and sent
+// to the Internet.
 func (d *Day) grown(s Shape, l List) {
 	var written, read float64 // bytes a second
 	for _, t := range s.Tables {
 		if t.Index || t.Read == nil || t.Write == nil {
-			continue // an unbounded table is said already
+			continue // reported as unbounded already
 		}
 		written += float64(*t.Write) * writeUnitBytes
 		read += float64(*t.Read) * readUnitBytes

@@ -1,9 +1,8 @@
-// Package cost says what a stage costs, before the bill does: a million calls
-// line by line, the month of a stage that nobody calls, and the most that one
-// day can cost by the limits in the templates.
+// Package cost computes what a stage costs: a million calls line by line, the
+// month of a stage without calls, and the highest cost of one day by the limits
+// in the templates.
 //
-// It reads CloudFormation templates and log lines that others fetch, and
-// imports nothing of the project but problem. The invariant: every amount is
-// units times a price of one list, and its line says both, with what was
-// assumed. Free tiers and discounts count for nothing.
+// It reads given CloudFormation templates and log lines. The invariant: every
+// amount is units times a price of one list, and its line shows both, with the
+// assumptions. Free tiers and discounts do not count.
 package cost

@@ -2,28 +2,28 @@ package cost
 
 import "slices"
 
-// GraduationModel is an attempt at the gate that is accepted, as the estimate
-// takes it. Its numbers of units are no fewer than those that the tests of the
-// gate count, and leave room for a page of answers of each vacant compared.
+// GraduationModel is an accepted attempt at the gate in the estimate. Its units
+// are at least those counted by the gate's tests, with room for a page of
+// answers of each compared vacant.
 type GraduationModel struct {
 	WriteUnits float64 `json:"write_units"`
 	ReadUnits  float64 `json:"read_units"`
 	Lines      float64 `json:"log_lines"`
 	HandlerMS  float64 `json:"billed_ms_of_the_door"`
-	StepMS     float64 `json:"billed_ms_of_a_step"` // most are cold: nobody graduates all day
-	Looks      float64 `json:"looks"`               // how often who waits asks how far it is
+	StepMS     float64 `json:"billed_ms_of_a_step"` // most are cold starts: graduations are rare
+	Looks      float64 `json:"looks"`               // how often the waiting party polls
 	KMS        float64 `json:"kms_requests"`
 }
 
-// DefaultGraduation is one of a child and a parent that are both hosted here.
+// DefaultGraduation has a child and a parent that are both hosted here.
 func DefaultGraduation() GraduationModel {
 	return GraduationModel{WriteUnits: 60, ReadUnits: 120, Lines: 30, HandlerMS: 50, StepMS: 400, Looks: 5, KMS: 3}
 }
 
-// graduations is the unit of its formulas.
+// graduations is the unit in formulas.
 const graduations = "graduations"
 
-// Graduations are the lines for n of them.
+// Graduations returns the lines for n graduations.
 func (m GraduationModel) Graduations(s Shape, l List, n float64) []Line {
 	if s.Transitions == 0 {
 		return nil
@@ -33,7 +33,7 @@ func (m GraduationModel) Graduations(s Shape, l List, n float64) []Line {
 	if i := slices.IndexFunc(s.Functions, func(f Function) bool { return f.Step }); i >= 0 {
 		step = s.Functions[i]
 	}
-	steps := float64(s.Transitions - 2) // all but its start and its end
+	steps := float64(s.Transitions - 2) // all but start and end
 	started := 1 + m.Looks + steps
 	busy := (1+m.Looks)*gigabytes(handler)*m.HandlerMS + steps*gigabytes(step)*m.StepMS
 	return []Line{

@@ -1,23 +1,23 @@
 package cost
 
-// Model is a call as the estimate takes it. Its numbers of units are counted,
-// not chosen: the tests read them off a real call.
+// Model is a call in the estimate. Its units are counted by tests of a real
+// call.
 type Model struct {
-	WriteUnits  float64 `json:"write_units"`  // the request row and the answer row
+	WriteUnits  float64 `json:"write_units"`  // the request row and the response row
 	ReadUnits   float64 `json:"read_units"`   // the vacant's record, the list of revocations, the tips of both streams
 	LineBytes   float64 `json:"line_bytes"`   // the log line of a call
-	BilledMS    float64 `json:"billed_ms"`    // of a warm call: three round trips and its work
-	AnswerBytes float64 `json:"answer_bytes"` // answer with its headers
-	AskBytes    float64 `json:"ask_bytes"`    // request with its headers
-	ColdShare   float64 `json:"cold_share"`   // of calls that start an instance
-	ColdMS      float64 `json:"cold_ms"`      // billed for starting one
+	BilledMS    float64 `json:"billed_ms"`    // of a warm call: three round trips and CPU time
+	AnswerBytes float64 `json:"answer_bytes"` // answer with headers
+	AskBytes    float64 `json:"ask_bytes"`    // request with headers
+	ColdShare   float64 `json:"cold_share"`   // share of calls that start an instance
+	ColdMS      float64 `json:"cold_ms"`      // billed for a start
 	ColdKMS     float64 `json:"cold_kms"`     // KMS requests of a cold call
-	ColdReads   float64 `json:"cold_reads"`   // read units more of a cold call: the key of the day's texts, which an instance keeps
-	RowBytes    float64 `json:"row_bytes"`    // what one row takes in the table
+	ColdReads   float64 `json:"cold_reads"`   // additional read units of a cold call: the text key, which an instance caches
+	RowBytes    float64 `json:"row_bytes"`    // size of a row in the table
 }
 
-// DefaultModel is a call with a text of one line, TextBytes long, to a host that
-// remembers nothing of its caller and vacant: every read of theirs is made.
+// DefaultModel is a call with texts of TextBytes to a host that has cached
+// nothing about the caller and the vacant.
 func DefaultModel() Model {
 	return Model{
 		WriteUnits: 2, ReadUnits: 4, LineBytes: 500, BilledMS: 15, AnswerBytes: 1250, AskBytes: 1300,
@@ -25,29 +25,27 @@ func DefaultModel() Model {
 	}
 }
 
-// ColdTrips are the requests to DynamoDB, one after another, of a call that
-// knows nothing.
+// ColdTrips are the successive requests to DynamoDB of a cold call.
 const ColdTrips = 3
 
-// What goes over the wire beside the bodies: headers of HTTP, names of the
-// request and of its trace, and a share of the TLS handshake.
+// Transfer beside the bodies: HTTP headers, request and trace ids, and a share
+// of the TLS handshake.
 const (
 	AskHeaders    = 450
 	AnswerHeaders = 330
 )
 
-// TextBytes is the length of the texts of the default model. Two units are
-// written up to about eight times that.
+// TextBytes is the length of the default model's texts. Up to about eight times
+// that, two units are written.
 const TextBytes = 64
 
-// logOverhead is what CloudWatch Logs adds to each event it is sent.
+// logOverhead is what CloudWatch Logs adds to each event.
 const logOverhead = 26
 
-// calls is the unit of most formulas.
+// calls is the unit in most formulas.
 const calls = "calls"
 
-// Calls are the lines for n calls of the stage by Function URL, or through
-// CloudFront.
+// Calls returns the lines for n calls by Function URL, or through CloudFront.
 func (m Model) Calls(s Shape, l List, n float64, edge bool) []Line {
 	f, ok := s.Function("message")
 	if !ok {
@@ -95,7 +93,7 @@ func compute(f Function) Item {
 
 func gigabytes(f Function) float64 { return float64(f.MemoryMB) / 1024 }
 
-// Kept is what n calls go on costing every month after: rows are never deleted.
+// Kept is the monthly cost of n calls' rows, which are never deleted.
 func (m Model) Kept(l List, n float64) []Line {
 	gb := n * 2 * m.RowBytes / gib
 	return []Line{
@@ -105,10 +103,10 @@ func (m Model) Kept(l List, n float64) []Line {
 }
 
 // metricsPerFunction are calls, ms, trips, wcu, rcu, failed and refused, by
-// stage and function; tampered is one more of the stage.
+// stage and function; tampered is one more for the stage.
 const metricsPerFunction = 7
 
-// Month are the lines of a month in which nobody calls.
+// Month returns the lines of a month without calls.
 func Month(s Shape, l List) []Line {
 	var lines []Line
 	count := func(what string, item Item, n int, assumes string) {

@@ -13,7 +13,7 @@ import (
 // Item names a price.
 type Item string
 
-// The items that a stage is billed for.
+// The items on a stage's bill.
 const (
 	LambdaRequests    Item = "lambda-requests"
 	LambdaArm         Item = "lambda-arm64"
@@ -43,7 +43,7 @@ const (
 	Transitions       Item = "states-transitions"
 )
 
-// Price is what Per units of an item cost.
+// Price is the price of Per units of an item.
 type Price struct {
 	USD  float64 `json:"usd"`
 	Per  float64 `json:"per"`
@@ -53,21 +53,21 @@ type Price struct {
 // List is a price list: one price per item.
 type List struct {
 	Region string         `json:"region"`
-	Taken  string         `json:"taken"` // when the prices were read, year and month
+	Taken  string         `json:"taken"` // year and month of the prices
 	Prices map[Item]Price `json:"prices"`
 }
 
 const (
 	million = 1e6
-	gib     = 1 << 30 // what AWS bills as a GB
+	gib     = 1 << 30 // AWS's GB
 )
 
 // ListPrices are the list prices of us-east-1, first tier, without free tiers,
-// as they stood in November 2025. Those of Lambda, DynamoDB on demand,
-// CloudFront's transfer to viewers, CloudWatch, KMS keys and WAF were compared
-// with published copies of the price pages; requests to CloudFront and to KMS,
-// transfer out, backups, S3, Secrets Manager, CloudFront's transfer to its origin
-// and the transitions of Step Functions are as they were known then.
+// of November 2025. Those of Lambda, DynamoDB on demand, CloudFront's transfer
+// to viewers, CloudWatch, KMS keys and WAF were compared with published copies
+// of the price pages; requests to CloudFront and to KMS, transfer out, backups,
+// S3, Secrets Manager, CloudFront's transfer to its origin and Step Functions'
+// transitions are as known then.
 func ListPrices() List {
 	return List{Region: "us-east-1", Taken: "2025-11", Prices: map[Item]Price{
 		LambdaRequests:    {0.20, million, "requests"},
@@ -99,9 +99,9 @@ func ListPrices() List {
 	}}
 }
 
-// ReadPrices puts the prices of a file over the list: a JSON object with
-// "region", "taken" and "prices", a map from items to {"usd", "per"}. An item
-// that the file leaves out keeps its price, and all keep their unit.
+// ReadPrices replaces prices in the list by those of a file: a JSON object with
+// "region", "taken" and "prices", a map from items to {"usd", "per"}. Omitted
+// items keep their price; units do not change.
 func ReadPrices(b []byte, l List) (List, error) {
 	var in List
 	d := json.NewDecoder(strings.NewReader(string(b)))
@@ -127,15 +127,15 @@ func ReadPrices(b []byte, l List) (List, error) {
 	return out, nil
 }
 
-// Line is one amount: units of an item times its price.
+// Line is an amount: units of an item times its price.
 type Line struct {
 	What    string  `json:"what"`
 	Item    Item    `json:"item"`
 	Units   float64 `json:"units"`
 	Unit    string  `json:"unit"`
 	USD     float64 `json:"usd"`
-	Formula string  `json:"formula"` // how the units come about
-	Price   string  `json:"price"`   // of the list, in words
+	Formula string  `json:"formula"` // how the units are computed
+	Price   string  `json:"price"`   // in words
 	Assumes string  `json:"assumes,omitempty"`
 }
 
@@ -148,7 +148,7 @@ func (l List) line(what string, item Item, units float64, assumes, formula strin
 	}
 }
 
-// words are a price as a person reads it.
+// words formats a price.
 func (p Price) words() string {
 	switch p.Per {
 	case 1:
@@ -159,7 +159,7 @@ func (p Price) words() string {
 	return fmt.Sprintf("$%s per %s %s", number(p.USD), number(p.Per), p.Unit)
 }
 
-// number is a count or a price without zeros at its end.
+// number formats a count or price without trailing zeros.
 func number(f float64) string {
 	s := fmt.Sprintf("%.10f", f)
 	s = strings.TrimRight(strings.TrimRight(s, "0"), ".")

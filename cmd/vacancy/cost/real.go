@@ -6,21 +6,21 @@ import (
 	"math"
 )
 
-// Real is what calls took that were made, as their log lines say.
+// Real is the usage of real calls by their log lines.
 type Real struct {
 	Calls   int     `json:"calls"`   // lines of accepted calls
-	Others  int     `json:"others"`  // lines of refused, failed and reading requests
-	Cold    int     `json:"cold"`    // of the calls, those that started an instance
-	Trips   float64 `json:"trips"`   // round trips, all calls together, as are the others below
+	Others  int     `json:"others"`  // lines of other requests: refused, failed, reading
+	Cold    int     `json:"cold"`    // calls that started an instance
+	Trips   float64 `json:"trips"`   // round trips of all calls, as are the others below
 	Writes  float64 `json:"wcu"`     //
 	Reads   float64 `json:"rcu"`     //
 	KMS     float64 `json:"kms"`     //
 	MS      float64 `json:"ms"`      //
 	Bytes   float64 `json:"bytes"`   // of the log lines
-	Skipped int     `json:"skipped"` // lines that are no JSON object or tell of no call
+	Skipped int     `json:"skipped"` // lines that are not JSON objects or not of calls
 }
 
-// Add takes one log line. A line that tells of no call is counted as skipped.
+// Add adds a log line. A line that is not of a call counts as skipped.
 func (r *Real) Add(line []byte) {
 	var c struct {
 		Calls, Trips, WCU, RCU, KMS, MS float64
@@ -32,8 +32,8 @@ func (r *Real) Add(line []byte) {
 		r.Skipped++
 		return
 	}
-	// Whatever accepts nothing writes nothing, so that pages, refusals and
-	// resends do not thin out the average of a call.
+	// Requests that accept nothing write nothing; they must not dilute the
+	// average of a call.
 	if c.WCU == 0 || c.Failed > 0 || c.Refused > 0 {
 		r.Others++
 		return
@@ -50,7 +50,7 @@ func (r *Real) Add(line []byte) {
 	r.Bytes += float64(len(line))
 }
 
-// sane refuses counts that no call has.
+// sane refuses impossible counts.
 func sane(counts ...float64) bool {
 	for _, c := range counts {
 		if !(c >= 0 && c < 1e9) || math.IsInf(c, 0) {
@@ -60,7 +60,7 @@ func sane(counts ...float64) bool {
 	return true
 }
 
-// Compared is one unit of a call: the model's, the real one and the difference.
+// Compared is one unit of a call: by the model, in reality, and the difference.
 type Compared struct {
 	What  string  `json:"what"`
 	Model float64 `json:"model"`
@@ -68,7 +68,8 @@ type Compared struct {
 	Diff  float64 `json:"difference"`
 }
 
-// Compare puts the averages of real calls beside the model; nil without calls.
+// Compare compares the averages of real calls with the model; nil without
+// calls.
 func (r Real) Compare(m Model) []Compared {
 	if r.Calls == 0 {
 		return nil
@@ -88,15 +89,14 @@ func (r Real) Compare(m Model) []Compared {
 	}
 }
 
-// Adjusted is the model with the units of real calls in it, so that the same
-// lines say what these calls cost.
+// Adjusted is the model with the units of real calls.
 func (r Real) Adjusted(m Model) Model {
 	if r.Calls == 0 {
 		return m
 	}
 	n := float64(r.Calls)
 	m.WriteUnits, m.ReadUnits, m.BilledMS, m.LineBytes = r.Writes/n, r.Reads/n, r.MS/n, r.Bytes/n
-	m.ColdShare, m.ColdReads = float64(r.Cold)/n, 0 // those of cold calls are among the reads
+	m.ColdShare, m.ColdReads = float64(r.Cold)/n, 0 // the reads of cold calls are included
 	if r.Cold > 0 {
 		m.ColdKMS = r.KMS / float64(r.Cold)
 	}

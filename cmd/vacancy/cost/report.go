@@ -1,6 +1,6 @@
 package cost
 
-// Report is all that is said of a stage's cost.
+// Report is the cost of a stage.
 type Report struct {
 	Stage  string `json:"stage"`
 	From   string `json:"from"` // where the templates were read
@@ -11,14 +11,14 @@ type Report struct {
 
 	CallCount float64 `json:"call_count"`
 	Direct    Lines   `json:"function_url"`
-	Before    float64 `json:"function_url_before_transfer_usd"` // Direct without the way of answers to the Internet
+	Before    float64 `json:"function_url_before_transfer_usd"` // Direct without transfer to the Internet
 	Edge      Lines   `json:"cloudfront"`
 	Kept      Lines   `json:"kept_a_month"`
-	Graduated Lines   `json:"graduation"` // one, on AWS's own state machine; none without a gate
+	Graduated Lines   `json:"graduation"` // for one, with AWS's state machine; empty without a gate
 	Month     Lines   `json:"month"`
 	WorstDay  Day     `json:"worst_day"`
 
-	Real     *Real      `json:"real,omitempty"` // nil: not asked for
+	Real     *Real      `json:"real,omitempty"` // nil: not requested
 	Compared []Compared `json:"compared,omitempty"`
 	RealUSD  float64    `json:"real_usd,omitempty"` // of CallCount calls with the real units
 }
@@ -31,8 +31,7 @@ type Lines struct {
 
 func sum(lines []Line) Lines { return Lines{Lines: lines, USD: Sum(lines)} }
 
-// Estimate makes the report on a stage for n calls. real is nil where log lines
-// were not read.
+// Estimate reports the cost of a stage for n calls. real may be nil.
 func Estimate(s Shape, l List, n float64, real *Real) Report {
 	m := DefaultModel()
 	r := Report{
@@ -48,7 +47,7 @@ func Estimate(s Shape, l List, n float64, real *Real) Report {
 	return r
 }
 
-// only are the lines of one item.
+// only returns the lines of one item.
 func only(lines []Line, item Item) (found []Line) {
 	for _, l := range lines {
 		if l.Item == item {

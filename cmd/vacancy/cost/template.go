@@ -10,7 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Shape is what the templates of a stage hold that costs money or bounds it.
+// Shape is what the templates of a stage contain that costs money or limits
+// costs.
 type Shape struct {
 	Functions  []Function `json:"functions"`
 	Tables     []Table    `json:"tables"` // and their indexes
@@ -21,11 +22,11 @@ type Shape struct {
 	Edge       bool       `json:"edge"` // a CloudFront distribution
 	ACLs       int        `json:"web_acls"`
 	Rules      int        `json:"waf_rules"`
-	// Transitions of an attempt at the gate that is accepted, its start and its
-	// end included; 0: there is no gate.
+	// Transitions is the number of transitions of an accepted attempt, with
+	// start and end; 0 without a gate.
 	Transitions int     `json:"gate_transitions"`
 	BudgetUSD   float64 `json:"budget_usd_a_day"` // 0: none
-	LogDays     int     `json:"log_days"`         // longest retention; 0: no log group says one
+	LogDays     int     `json:"log_days"`         // longest retention; 0: no log group has one
 }
 
 // Function is one Lambda function.
@@ -34,14 +35,14 @@ type Function struct {
 	MemoryMB int    `json:"memory_mb"`
 	Arm      bool   `json:"arm64"`
 	Seconds  int    `json:"timeout_seconds"`
-	// Reserved is the reserved concurrency; nil: bounded by the account only.
+	// Reserved is the reserved concurrency; nil: limited by the account only.
 	Reserved *int `json:"reserved_concurrency"`
 	URL      bool `json:"function_url"`
-	Seeds    bool `json:"opens_seeds"` // it is told of the sealing key
-	Step     bool `json:"gate_step"`   // a state machine starts it, and nothing else
+	Seeds    bool `json:"opens_seeds"` // it has the sealing key in its environment
+	Step     bool `json:"gate_step"`   // only a state machine starts it
 }
 
-// Table is a DynamoDB table or an index, which has ceilings of its own.
+// Table is a DynamoDB table or an index, which has its own ceilings.
 type Table struct {
 	Name  string `json:"name"`
 	Index bool   `json:"index"`
@@ -50,7 +51,7 @@ type Table struct {
 	Write *int `json:"write_ceiling"`
 }
 
-// Function finds a function by the end of its name.
+// Function finds a function by the suffix of its name.
 func (s Shape) Function(name string) (Function, bool) {
 	i := slices.IndexFunc(s.Functions, func(f Function) bool { return f.Name == name || strings.HasSuffix(f.Name, "-"+name) })
 	if i < 0 {
@@ -96,7 +97,7 @@ type resource struct {
 	Properties json.RawMessage
 }
 
-// target is the logical id that a Ref or the Fn::GetAtt of an ARN names.
+// target is the logical id in a Ref or the Fn::GetAtt of an ARN.
 func target(b json.RawMessage) string {
 	var in struct {
 		Ref string          `json:"Ref"`
@@ -112,7 +113,7 @@ func target(b json.RawMessage) string {
 	return ""
 }
 
-// add takes one resource. What has no part in the bill is passed over.
+// add adds a resource. Resources without cost are skipped.
 func (s *Shape) add(id string, r resource, public, step bool) error {
 	into := func(v any) error {
 		if len(r.Properties) == 0 {
@@ -163,8 +164,8 @@ func (s *Shape) add(id string, r resource, public, step bool) error {
 	return nil
 }
 
-// addAlarm counts the metrics that an alarm looks at: in an expression they
-// have a MetricStat, the expression itself has none.
+// addAlarm counts an alarm's metrics: metrics in an expression have a
+// MetricStat, the expression has none.
 func (s *Shape) addAlarm(into func(any) error) error {
 	var p struct {
 		Metrics []struct{ MetricStat json.RawMessage }
@@ -180,11 +181,10 @@ func (s *Shape) addAlarm(into func(any) error) error {
 	return err
 }
 
-// What CloudFormation takes for granted.
+// CloudFormation's defaults.
 const defaultMemory = 128
 
-// addMachine follows a state machine from its start, along the ways that no
-// state leaves by an error.
+// addMachine follows a state machine from its start, without error transitions.
 func (s *Shape) addMachine(into func(any) error) error {
 	var p struct{ DefinitionString string }
 	if err := into(&p); err != nil {
@@ -229,7 +229,7 @@ func (s *Shape) addFunction(id string, public, step bool, into func(any) error) 
 	return nil
 }
 
-// throughput is a ceiling as it stands at a table, a replica or an index.
+// throughput is a ceiling of a table, a replica or an index.
 type throughput struct {
 	Read  struct{ MaxReadRequestUnits *int }  `json:"ReadOnDemandThroughputSettings"`
 	Write struct{ MaxWriteRequestUnits *int } `json:"WriteOnDemandThroughputSettings"`
@@ -274,7 +274,7 @@ func (s *Shape) addTable(id string, into func(any) error) error {
 	return nil
 }
 
-// plain is a name that the template spells out, else the logical id.
+// plain is a name that is literal in the template, else the logical id.
 func plain(b json.RawMessage, id string) string {
 	var name string
 	if json.Unmarshal(b, &name) != nil || name == "" {

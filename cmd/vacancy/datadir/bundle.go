@@ -18,25 +18,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Bundle is everything that an identity is: what an export holds, and what an
-// import brings.
+// Bundle is a whole identity: the content of an export or import.
 type Bundle struct {
 	Key  *identity.Key
-	Card *card.Card // nil if there is none
-	// Manifest makes it somebody's child; nil if it is none.
+	Card *card.Card // may be nil
+	// Manifest is a child's; may be nil.
 	Manifest *composite.Manifest
 	Logbook  []logbook.Entry
-	Chains   []dispatch.State // by target, each once
+	Chains   []dispatch.State // by target, distinct
 }
 
-// NewBundle is a new key and nothing else.
+// NewBundle returns a bundle with a new key only.
 func NewBundle(rand io.Reader) (Bundle, Source, error) {
 	key, err := identity.NewKey(rand)
 	return Bundle{Key: key}, FromNew, err
 }
 
-// MakeCard signs a card that says what the vacant can do. It names no
-// endpoint: the identity is not hosted anywhere.
+// MakeCard signs a card with a capability. It has no endpoint, because the
+// identity is not hosted.
 func (b *Bundle) MakeCard(ctx context.Context, capability string) error {
 	c, err := card.New(b.Key.ID(), capability, nil, "")
 	if err != nil {
@@ -49,7 +48,7 @@ func (b *Bundle) MakeCard(ctx context.Context, capability string) error {
 	return nil
 }
 
-// Bundle reads everything of i that is on disk.
+// Bundle reads all files of i.
 func (i *Identity) Bundle(ctx context.Context) (Bundle, error) {
 	b := Bundle{Key: i.Key}
 	path := filepath.Join(i.Dir, logbookFile)
@@ -95,14 +94,14 @@ func (i *Identity) readManifest() (*composite.Manifest, error) {
 	return &m, nil
 }
 
-// genesis is the first entry of a logbook.
+// genesis returns the first entry of a logbook.
 func genesis(ctx context.Context, key *identity.Key, name string, now time.Time) (logbook.Entry, error) {
 	e := logbook.Next(nil, logbook.KindGenesis, now, logbook.Genesis(name, key.ID()))
 	_, err := e.Sign(ctx, key)
 	return e, err
 }
 
-// appendLogbook is the logbook file: the reference's disk form.
+// appendLogbook appends the logbook file, in the reference's form.
 func (b *Bundle) appendLogbook(dst []byte) []byte {
 	for i := range b.Logbook {
 		dst = append(b.Logbook[i].AppendLine(dst), '\n')

@@ -8,10 +8,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/filebook"
 )
 
-// Book is where i's calls to each target stand.
+// Book is the book of i's calls.
 func (i *Identity) Book() *filebook.Book { return &filebook.Book{Dir: i.ChainsDir()} }
 
-// writeChains puts what an import brought into a new directory.
+// writeChains writes imported chains into a new directory.
 func (b *Bundle) writeChains(ctx context.Context, dir string) error {
 	book := &filebook.Book{Dir: dir}
 	for _, state := range b.Chains {
@@ -27,7 +27,7 @@ func (b *Bundle) writeChains(ctx context.Context, dir string) error {
 }
 
 // readChains reads the states of all targets, each under its lock, so that a
-// call under way is either not yet or wholly in what is read.
+// call in progress is read before or after its change.
 func (i *Identity) readChains(ctx context.Context) ([]dispatch.State, error) {
 	book := i.Book()
 	targets, err := book.Targets()

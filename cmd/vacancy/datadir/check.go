@@ -13,14 +13,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Finding is the verdict on one part of an export.
+// Finding is the result for one part of an export.
 type Finding struct {
 	Part   string `json:"part"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 }
 
-// Whole reports whether all parts are right.
+// Whole reports whether all parts are valid.
 func Whole(findings []Finding) bool {
 	for _, f := range findings {
 		if !f.OK {
@@ -39,9 +39,9 @@ func ReadExport(path string) (Export, error) {
 	return ParseExport(b)
 }
 
-// Check verifies e offline, part by part, and goes on after a broken one: key
-// and id, the card's signature, the logbook's chain, the chain states' form and
-// the signatures of the envelopes in them.
+// Check verifies e offline, part by part, and continues after an invalid one:
+// key and id, the card's signature, the logbook's chain, the form of the chain
+// states and the signatures of their envelopes.
 func (e *Export) Check() []Finding {
 	id, err := identity.ParseID(e.ID)
 	if err != nil {
@@ -109,7 +109,8 @@ func (e *Export) checkLogbook(id identity.ID) Finding {
 	return Finding{"logbook", true, fmt.Sprintf("entries: %d, each linked and signed by the id", len(entries))}
 }
 
-// checkChains reports every broken chain state by its target, or all as one.
+// checkChains reports each invalid chain state by its target, or one finding
+// for all.
 func (e *Export) checkChains(id identity.ID) []Finding {
 	var broken []Finding
 	seen := map[identity.ID]bool{}
@@ -133,8 +134,8 @@ func (e *Export) checkChains(id identity.ID) []Finding {
 	return []Finding{{"chains", true, fmt.Sprintf("targets: %d", len(e.Chains))}}
 }
 
-// checkListed verifies the envelopes that a chain state lists: they may be sent
-// again, or be all there is to ask for an answer with.
+// checkListed verifies the envelopes in a chain state: they may be sent again,
+// or be needed to ask for an answer.
 func checkListed(s *dispatch.State) error {
 	listed := slices.Concat(s.Sent, s.Live, s.Old)
 	if s.Reset != nil {
@@ -148,7 +149,7 @@ func checkListed(s *dispatch.State) error {
 	return nil
 }
 
-// bundle is what e holds; Check must have found it whole.
+// bundle returns e's content; Check must have accepted it.
 func (e *Export) bundle() (Bundle, error) {
 	key, err := e.key()
 	if err != nil {

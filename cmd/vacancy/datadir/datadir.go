@@ -1,14 +1,14 @@
-// Package datadir keeps the identities of the person at this machine: for each
-// a directory with its key, its logbook, its card and where its calls stand.
+// Package datadir stores the identities of a person: a directory for each, with
+// key, logbook, card and the state of its calls.
 //
 //	$VACANCY_HOME/identities/NAME/   0700
 //	    key.json                     0600, the seed in the clear: the directory's owner is the vacant
-//	    logbook.jsonl                the reference's disk form
+//	    logbook.jsonl                the reference's form
 //	    card.json                    the signed card, if there is one
-//	    chains/<target id>.json      kept by dispatch/filebook
+//	    chains/<target id>.json      of dispatch/filebook
 //
-// The invariants: an identity is there as a whole or not at all; a key file is
-// made once and never written again; what is imported has been verified first.
+// The invariants: an identity exists completely or not at all. A key file is
+// written once and never changed. Imports are verified before they are stored.
 package datadir
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The files of an identity.
+// Files of an identity.
 const (
 	keyFile      = "key.json"
 	logbookFile  = "logbook.jsonl"
@@ -41,7 +41,7 @@ type Dir struct {
 	Rand io.Reader
 }
 
-// Identity is one of them.
+// Identity is one identity.
 type Identity struct {
 	Name string
 	Dir  string
@@ -54,11 +54,11 @@ func (i *Identity) ID() identity.ID { return i.Key.ID() }
 // KeyFile is the path of the key.
 func (i *Identity) KeyFile() string { return filepath.Join(i.Dir, keyFile) }
 
-// ChainsDir is the directory for dispatch/filebook.
+// ChainsDir is the directory of dispatch/filebook.
 func (i *Identity) ChainsDir() string { return filepath.Join(i.Dir, chainsDir) }
 
-// CheckName refuses what cannot be the name of an identity, which is also the
-// name of its directory: 1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot.
+// CheckName checks a name of an identity, which is also a directory's name: 1
+// to 64 of A-Z a-z 0-9 . _ -, not starting with a dot.
 func CheckName(name string) error {
 	bad := name == "" || len(name) > 64 || name[0] == '.' || strings.IndexFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
@@ -77,7 +77,7 @@ func (h *Dir) Names() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		// A directory that begins with a dot is one that was never finished.
+		// A directory whose name starts with a dot was not completed.
 		if e.IsDir() && CheckName(e.Name()) == nil {
 			names = append(names, e.Name())
 		}
@@ -85,7 +85,7 @@ func (h *Dir) Names() ([]string, error) {
 	return names, nil
 }
 
-// Open reads the identity of a name.
+// Open reads an identity by name.
 func (h *Dir) Open(name string) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (h *Dir) Open(name string) (*Identity, error) {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat() // of the opened file, even if its name now means another
+	st, err := f.Stat() // of the open file, even if the name now means another
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (h *Dir) Open(name string) (*Identity, error) {
 	return &Identity{Name: name, Dir: dir, Key: key}, nil
 }
 
-// quote shortens and quotes what a person typed, for an error.
+// quote shortens and quotes a person's input for an error.
 func quote(s string) string {
 	if len(s) > 40 {
 		s = s[:40] + "..."

@@ -10,11 +10,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// exportLimits are those of a file the person keeps, not of a stranger's
-// message: a logbook and the chains may be long.
+// exportLimits are wide, because the file is the person's own: logbook and
+// chains may be long.
 func exportLimits() canon.Limits { return canon.Limits{Bytes: maxFile, Depth: 32, Keys: 1 << 20} }
 
-// Export is an export file as it was read, nothing of it believed yet.
+// Export is a parsed export file, not verified.
 type Export struct {
 	Format   string
 	Exported string
@@ -22,12 +22,12 @@ type Export struct {
 	ID       string
 	Seed     string
 	Card     []byte // the card's JSON, nil if null
-	Manifest []byte // the manifest's JSON, nil if there is none
+	Manifest []byte // the manifest's JSON, may be nil
 	Logbook  [][]byte
 	Chains   []ExportedChain
 }
 
-// ExportedChain is where the calls to one target stand.
+// ExportedChain is the state of the calls to one target.
 type ExportedChain struct {
 	Target string
 	State  []byte
@@ -48,7 +48,7 @@ func (b *Bundle) AppendExport(dst []byte, name string, now time.Time) []byte {
 	return out.Append(dst, now)
 }
 
-// ParseExport reads the form of an export. What is in it is for Check.
+// ParseExport parses the form of an export. Check verifies the content.
 func ParseExport(b []byte) (Export, error) {
 	var e Export
 	d := canon.NewDecoder(b, exportLimits())
@@ -103,7 +103,7 @@ func ParseExport(b []byte) (Export, error) {
 	return e, nil
 }
 
-// state reads where the calls of owner to the chain's target stand.
+// state decodes the state of owner's calls to the chain's target.
 func (c *ExportedChain) state(owner identity.ID) (dispatch.State, error) {
 	target, err := identity.ParseID(c.Target)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Source is where an identity came from.
+// Source is the origin of an identity.
 type Source string
 
 // The sources.
@@ -26,13 +26,13 @@ const (
 	FromExport    Source = "export"
 )
 
-// stdinName is the path that stands for standard input.
+// stdinName is the path that means standard input.
 const stdinName = "-"
 
 // Import reads what path names: a seed (64 hex digits or 32 bytes, in a file or
-// on stdin), a home directory of the reference, or an export. seed, if not empty,
-// names the seed of a home that keeps it elsewhere. All that is returned has
-// been verified.
+// on stdin), a home directory of the reference, or an export. seed, if not
+// empty, names the seed of a home that stores it elsewhere. The result is
+// verified.
 func Import(path, seed string, stdin io.Reader) (Bundle, Source, error) {
 	if path != stdinName {
 		st, err := os.Stat(path)
@@ -75,7 +75,7 @@ func importExport(path string, b []byte) (Bundle, error) {
 	return e.bundle()
 }
 
-// parseSeed reads a seed of 32 bytes, or in hex with white space around it.
+// parseSeed parses a seed of 32 bytes, or hex with surrounding white space.
 func parseSeed(path string, b []byte) (*identity.Key, error) {
 	if len(b) != identity.Size {
 		seed := make([]byte, hex.DecodedLen(len(b)))
@@ -89,7 +89,7 @@ func parseSeed(path string, b []byte) (*identity.Key, error) {
 	return identity.KeyFromSeed(b)
 }
 
-// importReference reads the directory ~/.vacant/NAME of the reference.
+// importReference reads the reference's directory ~/.vacant/NAME.
 func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 	key, err := referenceKey(dir, seed, stdin)
 	if err != nil {
@@ -110,7 +110,7 @@ func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 	path = filepath.Join(dir, "envelope_state.json")
 	state, err := readSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return b, nil // it has called nobody yet
+		return b, nil // it has made no calls
 	}
 	if err != nil {
 		return Bundle{}, err
@@ -121,8 +121,8 @@ func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 	return b, nil
 }
 
-// referenceKey takes the key from the home or, where the reference keeps it in
-// the keyring of the operating system, from the given seed.
+// referenceKey reads the key from the home or, if the reference keeps it in the
+// operating system's keyring, from seed.
 func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 	path := filepath.Join(dir, keyFile)
 	b, err := readSmall(path)

@@ -9,17 +9,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// keyFormat names the form of our key files. Beside "format" they have the
-// members of the reference's key.json, so that the reference can read them.
+// keyFormat names the form of our key files. They have the members of the
+// reference's key.json too, so the reference can read them.
 const keyFormat = "vacancy-key/1"
 
-// storageOf says where the reference keeps a seed: in the file, or elsewhere.
+// Where the reference stores a seed: in the file, or elsewhere.
 const (
 	storagePlain   = "plaintext"
 	storageKeyring = "keyring"
 )
 
-// appendKey is the key file of k.
+// appendKey appends k's key file.
 func appendKey(dst []byte, k *identity.Key) []byte {
 	seed := k.Seed()
 	defer clear(seed)
@@ -62,7 +62,7 @@ func parseKeyDoc(path string, b []byte) (keyDoc, error) {
 	return k, nil
 }
 
-// parseKey reads a key file that holds its seed.
+// parseKey parses a key file that contains its seed.
 func parseKey(path string, b []byte) (*identity.Key, error) {
 	doc, err := parseKeyDoc(path, b)
 	if err != nil {
@@ -74,8 +74,8 @@ func parseKey(path string, b []byte) (*identity.Key, error) {
 	return doc.key(path)
 }
 
-// key makes the key of the document's seed and holds it against the document's
-// id: a seed pasted into the wrong file would sign as somebody else.
+// key makes the key of the document's seed and compares it with the document's
+// id: a seed pasted into the wrong file would sign as another.
 func (k keyDoc) key(path string) (*identity.Key, error) {
 	seed, err := hex.DecodeString(k.seed)
 	if err != nil || len(seed) != identity.Size {

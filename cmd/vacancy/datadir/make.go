@@ -11,12 +11,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Make makes the identity of a name from b, whose key must be set; an empty
-// logbook gets its GENESIS.
+// Make creates an identity from b, whose key must be set; an empty logbook gets
+// a GENESIS entry.
 //
-// All files are written and synced in a directory of another name, which is then
-// renamed: after a crash there is a whole identity or none. A name that is
-// taken is refused before the key is written, and the rename refuses it again.
+// All files are written and synced in a directory of another name, which is
+// then renamed: after a crash the identity exists completely or not at all. A
+// taken name is refused before the key is written, and again by the rename.
 func (h *Dir) Make(ctx context.Context, name string, b Bundle) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -62,15 +62,15 @@ func taken(name, dir string) error {
 	return problem.New(problem.Conflict, "identity %q is there already, in %s; a key is never overwritten", name, dir)
 }
 
-// checkNewKey refuses a key that is here under another name: each of the two
-// would keep chains of its own, and move those of the other.
+// checkNewKey refuses a key that exists here under another name: the two would
+// keep separate chains and move each other's.
 func (h *Dir) checkNewKey(b Bundle) error {
 	names, err := h.Names()
 	if err != nil {
 		return err
 	}
 	for _, other := range names {
-		// One that does not open is told to whoever uses it.
+		// An identity that does not open is reported when it is used.
 		if i, err := h.Open(other); err == nil && i.ID() == b.Key.ID() {
 			return problem.New(problem.Conflict, "this key is that of identity %q already, in %s", other, i.Dir)
 		}
@@ -78,7 +78,7 @@ func (h *Dir) checkNewKey(b Bundle) error {
 	return nil
 }
 
-// write puts all files of b into dir, durably.
+// write writes all files of b durably.
 func (b *Bundle) write(ctx context.Context, dir string) error {
 	if err := WriteNew(filepath.Join(dir, keyFile), appendKey(nil, b.Key)); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (b *Bundle) write(ctx context.Context, dir string) error {
 	return errors.Join(durable.Dir(chains), durable.Dir(dir))
 }
 
-// Free says whether WriteNew could make a file at path: it is not there, and
-// its directory is.
+// Free reports whether WriteNew could create a file at path: it does not exist,
+// and its directory does.
 func Free(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return inTheWay(path)
@@ -122,8 +122,7 @@ func inTheWay(path string) error {
 	return problem.New(problem.Conflict, "%s is there already; it is not overwritten", path)
 }
 
-// WriteNew writes b to a file that must not exist, for its owner only, and
-// returns when it is on disk.
+// WriteNew writes b durably to a new file for its owner only.
 func WriteNew(path string, b []byte) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -135,7 +134,7 @@ func WriteNew(path string, b []byte) (err error) {
 	defer func() {
 		err = errors.Join(err, f.Close())
 		if err != nil {
-			_ = os.Remove(path) // a half file would refuse the next try
+			_ = os.Remove(path) // an incomplete file would refuse the next try
 		}
 	}()
 	if _, err := f.Write(b); err != nil {

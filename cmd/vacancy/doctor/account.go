@@ -6,8 +6,8 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 )
 
-// leastBootstrap is the version of the CDK's own stack that the templates ask
-// for: the first whose assets are published by roles.
+// leastBootstrap is the CDK bootstrap version that the templates need: the
+// first whose assets are published by roles.
 const leastBootstrap = 6
 
 func (f Facts) account() []Check { return []Check{f.bootstrap(), f.quota()} }
@@ -17,7 +17,7 @@ func (f Facts) bootstrap() Check {
 	if why := f.blind(); why != "" {
 		return none(name, "%s", why)
 	}
-	// A deploy makes a bootstrap where there is none, and lets one be that is old.
+	// deploy creates a missing bootstrap stack, but does not renew an old one.
 	renew := fmt.Sprintf("npx --yes aws-cdk@%s bootstrap aws://%s/%s", cdk.Version, f.Account.ID, f.Account.Region)
 	switch b := f.Bootstrap; {
 	case b.Err != nil:
@@ -31,9 +31,8 @@ func (f Facts) bootstrap() Check {
 	}
 }
 
-// unreserved is what Lambda wants left for functions that reserve nothing. It
-// says 100, and of accounts that are new and may run but 10 at once it wants
-// those 10.
+// unreserved is how much concurrency Lambda requires to stay unreserved: 100,
+// but 10 in new accounts with a limit of 10.
 func unreserved(limit int) int {
 	if limit <= 100 {
 		return 10
@@ -41,7 +40,7 @@ func unreserved(limit int) int {
 	return 100
 }
 
-// wantedQuota is asked for where there is less: Lambda's usual one.
+// wantedQuota is requested if there is less: Lambda's usual quota.
 const wantedQuota = 1000
 
 func (f Facts) quota() Check {
@@ -64,8 +63,8 @@ func (f Facts) quota() Check {
 	}
 }
 
-// What a stage reserves unless its context says otherwise: for calls, and for
-// the other functions together.
+// Default reservations of a stage: for calls, and for the other functions
+// together.
 const (
 	MessageReserved = 5
 	OtherReserved   = 12

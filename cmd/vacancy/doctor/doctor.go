@@ -1,16 +1,15 @@
-// Package doctor says what is wrong with a stage, or with the machine that
+// Package doctor finds what is wrong with a stage, or with the machine that
 // deploys it: named checks, each with its cause and the command that mends it.
 //
-// The checks are pure functions of Facts; what gathers the facts over the
-// network stands apart (Visit and Look here, the AWS ones in package cloud).
-// The invariants: nothing is changed; a fact that could not be had is no fact,
-// so that a check without its facts never says ok; every check is in every
+// The checks are pure functions of Facts, which are collected elsewhere (Visit
+// and Look here, the AWS facts in package cloud). The invariants: nothing is
+// changed. A check without its facts never says ok. Every check is in every
 // report, in the same order.
 package doctor
 
 import "fmt"
 
-// Verdict is what a check comes to.
+// Verdict is the result of a check.
 type Verdict string
 
 // The verdicts.
@@ -22,7 +21,7 @@ const (
 )
 
 // Check is one line of a report. Fix is a command, or what to do before one;
-// only checks that are not well have it.
+// only failing checks have it.
 type Check struct {
 	Name    string  `json:"check"`
 	Verdict Verdict `json:"verdict"`
@@ -86,7 +85,7 @@ func fail(name, fix, cause string, args ...any) Check {
 	return Check{Name: name, Verdict: Fail, Detail: fmt.Sprintf(cause, args...), Fix: fix}
 }
 
-// unread is a check whose facts AWS did not give.
+// unread is a check whose facts AWS did not return.
 func unread(name string, err error) Check {
 	return fail(name, "aws sts get-caller-identity    # these credentials need leave to read it", "it cannot be read: %s", err)
 }

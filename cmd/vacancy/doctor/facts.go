@@ -6,15 +6,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
-// Facts are what is known of a machine, an account and a stage. An Err explains
-// why the facts beside it are missing.
+// Facts are facts about a machine, an account and a stage. An Err explains why
+// the facts beside it are missing.
 type Facts struct {
 	Stage string
-	// Version is the commit or release that this command is of, as far as it is
-	// part of the stacks' output Version; "" if it does not know.
+	// Version is the commit or release of this command, as in the stacks'
+	// output Version; "" if unknown.
 	Version string
-	// Keep is what the stage was deployed with: false is a stage that may be
-	// lost, whose tables nothing protects.
+	// Keep is the stage's setting: a stage with false may be lost, and nothing
+	// protects its tables.
 	Keep bool
 	// Region is where the stage was deployed from here; "" if it was not.
 	Region string
@@ -24,20 +24,20 @@ type Facts struct {
 	Clock     Clock
 	Bootstrap Bootstrap
 	Quota     Quota
-	Stacks    map[string]Stack // by their short names
+	Stacks    map[string]Stack // by short name
 	Rows      Table
 	Docs      Table
 	Seal      Key
 	Tampered  Tampered
-	Jobs      map[string]Job // by the names of the functions that nobody waits for
+	Jobs      map[string]Job // by the names of functions that nobody waits for
 	Gate      Gate
 	Visit     Visit
 }
 
-// Tool is a program that a deployment runs.
+// Tool is a program that a deployment needs.
 type Tool struct {
 	Name    string
-	Version string // as the program says it, without words; "" if it said none
+	Version string // as printed, without words; "" if none was printed
 	Missing bool
 }
 
@@ -55,7 +55,7 @@ const (
 	Unreachable Trouble = "unreachable"
 )
 
-// Account is whose credentials are in use.
+// Account is the owner of the credentials.
 type Account struct {
 	ID, ARN string
 	Region  string
@@ -63,24 +63,25 @@ type Account struct {
 	Err     error // with Trouble
 }
 
-// Clock is this machine's clock beside that of AWS. Seen false: no answer came.
+// Clock compares this machine's clock with AWS's. Seen is false without an
+// answer.
 type Clock struct {
 	Seen bool
 	Skew time.Duration // how far this machine is ahead
 }
 
-// Bootstrap is the stack that the CDK puts its assets in.
+// Bootstrap is the CDK's bootstrap stack.
 type Bootstrap struct {
 	Missing bool
 	Version int
 	Err     error
 }
 
-// Quota is how many functions may run at once.
+// Quota is the quota of concurrent functions.
 type Quota struct {
 	Limit      int // of the account
-	Unreserved int // what no function has reserved
-	Wanted     int // what the stage reserves, all functions together
+	Unreserved int // not reserved by any function
+	Wanted     int // reserved by all functions of the stage
 	Deployed   bool
 	Err        error
 }
@@ -94,8 +95,8 @@ type Stack struct {
 	Err     error
 }
 
-// Table is a DynamoDB table. Absent: there is no name to look for, since the
-// stack that would say it is not there.
+// Table is a DynamoDB table. Absent: its name is unknown, because the stack
+// with the name does not exist.
 type Table struct {
 	Absent             bool
 	Name               string
@@ -106,8 +107,7 @@ type Table struct {
 	DeletionProtection bool
 	Stream             string // the view type; "" if off
 	Key                string // ARN of the customer managed key; "" if AWS owns it
-	// Ceilings in units a second, the table's and those of indexes by name;
-	// 0: none.
+	// Ceilings in units a second, of the table and of indexes by name; 0: none.
 	Read, Write int
 	Indexes     []Index
 	Err         error
@@ -127,7 +127,7 @@ type Key struct {
 	Err    error
 }
 
-// Tampered is how many rows the tamper detector saw changed or removed.
+// Tampered is how many changed or removed rows the tamper detector saw.
 type Tampered struct {
 	Absent bool // no log to read
 	Rows   int
@@ -135,7 +135,7 @@ type Tampered struct {
 	Err    error
 }
 
-// Job is how the last run of a function that nobody waits for ended.
+// Job is the end of the last run of a function that nobody waits for.
 type Job struct {
 	Absent  bool // no run is in the log
 	Last    time.Time
@@ -145,7 +145,7 @@ type Job struct {
 
 // Gate is the state machine of the gate.
 type Gate struct {
-	Absent  bool   // there is no name to look for: no stack says one
+	Absent  bool   // its name is unknown: no stack has it
 	Status  string // ACTIVE, DELETING; "" if it is gone
 	Missing bool
 	Failed  int // executions of the last day that ended without a verdict
@@ -153,30 +153,30 @@ type Gate struct {
 	Err     error
 }
 
-// Visit is what the host says to who calls it.
+// Visit is what the host answers to callers.
 type Visit struct {
 	Absent bool // there is no URL
-	Edge   bool // CloudFront stands before the functions
-	// Raw are the answers of the Function URLs to who does not come through
-	// CloudFront, by the names of the functions.
+	Edge   bool // CloudFront is before the functions
+	// Raw are the answers of the Function URLs to requests that bypass
+	// CloudFront, by function.
 	Raw    map[string]Answer
 	Health Answer
-	// Registry, Log and Search are the answers of those routes. Unregistered is
-	// set if the stage has no registry.
+	// Registry, Log and Search are the answers of those routes. Unregistered
+	// means that the stage has no registry.
 	Registry, Log, Search Answer
 	Unregistered          bool
-	// Graduate is the answer of the gate's route. Ungated is set if the stage
+	// Graduate is the answer of the gate's route. Ungated means that the stage
 	// has no gate.
 	Graduate Answer
 	Ungated  bool
 	Host     admin.Host
-	// Operator is what the admin API says to the operator key.
+	// Operator is the admin API's answer to the operator's key.
 	Operator Answer
 	NoKey    bool // there is no key to try
 	Proved   bool // the host signed our challenge with its own key
 }
 
-// Answer is an HTTP answer: its status and the code that a handler of ours gives.
+// Answer is an HTTP answer: status and error code.
 type Answer struct {
 	Status int
 	Code   string

@@ -7,11 +7,11 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// gate are the checks of what lets a child graduate: its handler, and the state
-// machine behind it.
+// gate checks the gate: its handler and its state machine.
 func (f Facts) gate() []Check { return []Check{f.graduate(), f.statemachine()} }
 
-// graduate: the handler answers what it answers of a graduation that never was.
+// graduate: the handler answers a request for an unknown graduation as
+// expected.
 func (f Facts) graduate() Check {
 	const name, function = "graduations", "graduate"
 	switch a := f.Visit.Graduate; {
@@ -28,7 +28,7 @@ func (f Facts) graduate() Check {
 	}
 }
 
-// statemachine: an execution fails only where a step broke or hung.
+// statemachine: an execution fails only if a step crashed or hung.
 func (f Facts) statemachine() Check {
 	const name = "gate"
 	if why := f.blind(); why != "" {

@@ -18,7 +18,7 @@ func (f Facts) host() []Check {
 	return append([]Check{f.edge(), f.health(), f.operator(), f.identity(), f.seal(), f.tampered()}, append(f.registry(), f.gate()...)...)
 }
 
-// edge: CloudFront keeps the handler only if the raw URL is shut.
+// edge: CloudFront protects the host only if the raw URL is closed.
 func (f Facts) edge() Check {
 	const name = "edge"
 	v := f.Visit

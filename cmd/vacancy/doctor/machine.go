@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The oldest that do.
+// Oldest supported versions.
 const (
 	leastGo   = "1.26"
 	leastNode = 20
@@ -57,8 +57,8 @@ func (f Facts) npm() Check {
 	return ok("npm", "%s", t.Version)
 }
 
-// older compares versions number by number. What is no version is not older:
-// a build of one's own calls itself as it likes.
+// older compares versions number by number. Anything else than a version is not
+// older: custom builds choose their own names.
 func older(version, least string) bool {
 	have, want := numbers(version), numbers(least)
 	for i := range want {
@@ -123,8 +123,8 @@ func (f Facts) region() Check {
 
 const (
 	skewWarns = 60 * time.Second
-	// AWS refuses signatures that are off by more, and so does a vacant's host
-	// to what was signed that far ahead.
+	// AWS refuses signatures that are off by more, and hosts refuse envelopes
+	// signed that far ahead.
 	skewFails = 300 * time.Second
 
 	timeFix = "sudo timedatectl set-ntp true"
@@ -149,7 +149,7 @@ func (f Facts) clock() Check {
 	return ok(name, "%s %s AWS", skew, side)
 }
 
-// blind says why nothing of AWS is known; "" if something is.
+// blind is why nothing is known of AWS; "" if something is.
 func (f Facts) blind() string {
 	if f.Account.Trouble != NoTrouble {
 		return "needs AWS credentials and a Region"

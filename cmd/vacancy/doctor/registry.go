@@ -2,8 +2,8 @@ package doctor
 
 import "net/http"
 
-// registry are the checks of what finds vacants: two handlers, the log, and the two
-// functions behind them that nobody waits for.
+// registry checks the registry: two handlers, the log, and the two functions
+// behind them that nobody waits for.
 func (f Facts) registry() []Check {
 	return []Check{
 		f.endpoint("registry", "registry", f.Visit.Registry), f.endpoint("search", "search", f.Visit.Search), f.log(),
@@ -12,7 +12,7 @@ func (f Facts) registry() []Check {
 	}
 }
 
-// noURL says why nothing is known of the registry's handlers; "" if something is.
+// noURL is why nothing is known of the registry's handlers; "" if something is.
 func (f Facts) noURL() string {
 	switch {
 	case f.Visit.Absent:
@@ -40,7 +40,8 @@ func (f Facts) endpoint(name, function string, a Answer) Check {
 	return fail(name, f.logs(function), "%s answers %d", function, a.Status)
 }
 
-// log: the first run of checkpointer signs the empty log, so there is soon a checkpoint.
+// log: the checkpointer's first run signs the empty log, so there is soon a
+// checkpoint.
 func (f Facts) log() Check {
 	const name = "log"
 	if why := f.noURL(); why != "" {

@@ -17,8 +17,8 @@ func (f Facts) stacks() []Check {
 	return append(checks, f.versions())
 }
 
-// edged says whether the stage was deployed with CloudFront before it: then
-// its functions have the secret of the edge.
+// edged reports whether the stage was deployed with CloudFront: then its
+// functions have the edge's secret.
 func (f Facts) edged() bool { return f.Stacks["functions"].Outputs["EdgeSecret"] != "" }
 
 func (f Facts) stack(short string) Check {
@@ -56,8 +56,8 @@ func (f Facts) stack(short string) Check {
 	return ok(name, "%s", s.Status)
 }
 
-// versions compares the stacks with each other, and with this command where it
-// knows what it was built of.
+// versions compares the stacks with each other, and with this command if it
+// knows its version.
 func (f Facts) versions() Check {
 	const name = "version"
 	if why := f.blind(); why != "" {

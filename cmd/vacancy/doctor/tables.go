@@ -8,13 +8,13 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// The tables by their short names.
+// Short names of the tables.
 const (
 	RowsTable = "rows"
 	DocsTable = "docs"
 )
 
-// layout is the key schema that the store reads and writes.
+// layout is the key schema of the store.
 func layout(short string) []string {
 	if short == RowsTable {
 		return []string{"pk B HASH", "sk N RANGE"}
@@ -22,9 +22,8 @@ func layout(short string) []string {
 	return []string{"pk S HASH", "sk S RANGE"}
 }
 
-// streamView is what the stream of a table shows: to the tamper detector what a row was,
-// and what became of it; to the indexer that a document changed, and nothing of
-// what it says.
+// streamView is the view of a table's stream: the tamper detector sees a row
+// before and after its change; the indexer sees only that a document changed.
 func streamView(short string) string {
 	if short == RowsTable {
 		return "NEW_AND_OLD_IMAGES"
@@ -32,14 +31,13 @@ func streamView(short string) string {
 	return "KEYS_ONLY"
 }
 
-// atRest is the logical id, in stack data, of the key that the tables lie
-// under.
+// atRest is the logical id, in stack data, of the key that encrypts the tables.
 const atRest = "AtRestKey"
 
 // index is the sparse index of docs.
 const index = "listed"
 
-// table are the checks of one table, each flag by its own name.
+// table checks one table, each setting under its own name.
 func (f Facts) table(short string, t Table) []Check {
 	checks := []Check{f.tableThere(short, t)}
 	flags := []struct {
@@ -135,7 +133,7 @@ func (f Facts) tableKey(name string, t Table) Check {
 	return fail(name, fix, "%s is encrypted under a key of AWS, not under the stage's", t.Name)
 }
 
-// ceilings are put where there are none: those of a stage with the defaults.
+// ceilings are the defaults for tables without ceilings.
 func ceilings(short string) (read, write int) {
 	if short == RowsTable {
 		return 60, 50

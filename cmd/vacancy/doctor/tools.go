@@ -10,7 +10,7 @@ import (
 // Ask runs a program and returns what it prints.
 type Ask func(ctx context.Context, program string, args ...string) (string, error)
 
-// Tools asks the programs that a deployment runs for their versions.
+// Tools asks the programs that a deployment needs for their versions.
 func Tools(ctx context.Context, ask Ask) []Tool {
 	var tools []Tool
 	for _, t := range []struct{ name, arg string }{{"go", "version"}, {"node", "--version"}, {"npm", "--version"}} {
@@ -21,7 +21,7 @@ func Tools(ctx context.Context, ask Ask) []Tool {
 	return tools
 }
 
-// Run is the Ask of this machine.
+// Run runs a program on this machine.
 func Run(ctx context.Context, program string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, program, args...).Output()
 	return string(out), err

@@ -11,24 +11,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// URLs are where a stage's host is to be found.
+// URLs are the URLs of a stage's host.
 type URLs struct {
 	URL   string            // where callers call
 	Raw   map[string]string // Function URLs by the names of the functions
-	Admin string            // of the control plane
-	// Registry and Search are where vacants are published and found; "" for a
-	// stage without them.
+	Admin string            // of the admin API
+	// Registry and Search are for publishing and finding; "" for a stage
+	// without them.
 	Registry, Search string
 	Graduate         string // of the gate; "" for a stage without one
 	Edge             bool
 	Key              string // operator key; "" if there is none
 }
 
-// maxAnswer is all that is read of an answer.
+// maxAnswer bounds what is read of an answer.
 const maxAnswer = 64 << 10
 
-// Look calls the host at its handlers. random gives the challenge that the host is
-// to sign. Nothing is an error of Look: what fails is in the Visit.
+// Look calls the handlers of the host. random makes the challenge that the host
+// signs. Failures are recorded in the Visit.
 func Look(ctx context.Context, web *http.Client, d URLs, random io.Reader) Visit {
 	v := Visit{Absent: d.URL == "" && len(d.Raw) == 0, Edge: d.Edge, NoKey: d.Key == "", Raw: map[string]Answer{}}
 	if v.Absent {
@@ -71,10 +71,11 @@ func Look(ctx context.Context, web *http.Client, d URLs, random io.Reader) Visit
 	return v
 }
 
-// nobodys is a graduation that never was: its handler answers 404, with a code.
+// nobodys is a graduation that does not exist: its handler answers 404 with a
+// code.
 const nobodys = "/v1/graduations/0000000000000000000000000000000000000000000000000000000000000000-1"
 
-// look asks the gate, the registry, its log and search for what anybody may see.
+// look calls the public routes of gate, registry, log and search.
 func (v *Visit) look(ctx context.Context, web *http.Client, d URLs) {
 	if v.Ungated = d.Graduate == ""; !v.Ungated {
 		v.Graduate, _ = get(ctx, web, d.Graduate+nobodys, "")
@@ -88,7 +89,8 @@ func (v *Visit) look(ctx context.Context, web *http.Client, d URLs) {
 	v.Search, _ = get(ctx, web, d.Search+"/v1/search?limit=1", "")
 }
 
-// get asks once, follows nothing, and takes the code out of a refusal.
+// get sends one request without following redirects, and reads the code of a
+// refusal.
 func get(ctx context.Context, web *http.Client, url, key string) (Answer, []byte) {
 	in, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -109,6 +111,6 @@ func get(ctx context.Context, web *http.Client, url, key string) (Answer, []byte
 		return Answer{Err: err}, nil
 	}
 	var refusal struct{ Code string }
-	_ = json.Unmarshal(body, &refusal) // a page of another's has no code
+	_ = json.Unmarshal(body, &refusal) // a page from elsewhere has no code
 	return Answer{Status: out.StatusCode, Code: refusal.Code}, body
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// How long a caller waits before it sends again or begins again.
+// Pauses before a caller sends again or starts again.
 const (
 	shortest = 20 * time.Millisecond
 	longest  = 2 * time.Second
@@ -44,8 +44,8 @@ func (r *run) caller(n int) (*caller, error) {
 	return c, c.newIdentity()
 }
 
-// newIdentity begins again as somebody who was never heard of: for when the chain
-// with the target is in a state that this caller does not know.
+// newIdentity starts with a new identity, when the state of the chain with the
+// target is unknown.
 func (c *caller) newIdentity() (err error) {
 	c.key, err = identity.NewKey(c.Rand)
 	c.request, c.response = chain.Tip{}, chain.Tip{}
@@ -84,7 +84,7 @@ func (c *caller) sign(ctx context.Context) error {
 	return nil
 }
 
-// resolvePending sends the request until it is known what became of it.
+// resolvePending sends the request until its outcome is known.
 func (c *caller) resolvePending(ctx context.Context) {
 	apart := shortest
 	for try := 1; ; try++ {
@@ -108,8 +108,8 @@ func (c *caller) resolvePending(ctx context.Context) {
 	}
 }
 
-// judge looks at what came back. again: it is not settled, the same bytes must
-// be sent again.
+// judge handles a reply. again: the call is not settled, and the same bytes
+// must be sent again.
 func (c *caller) judge(status int, answer []byte, took time.Duration, err error) (again bool) {
 	if err != nil {
 		c.failed("no_answer", err.Error())
@@ -146,8 +146,8 @@ func (c *caller) judge(status int, answer []byte, took time.Duration, err error)
 	return false
 }
 
-// reply settles the call by an answer, if that verifies: in the order of PROTOCOL
-// §16, and bound to the request.
+// reply settles the call by an answer, if it verifies in the order of PROTOCOL
+// §16 and is bound to the request.
 func (c *caller) reply(e *envelope.Envelope, err error, took time.Duration) {
 	var hash identity.Hash
 	if err == nil {
@@ -178,7 +178,7 @@ func (c *caller) verify(e *envelope.Envelope) (identity.Hash, error) {
 	return hash, c.response.Fit(e)
 }
 
-// giveUpPair ends a chain whose state is not known, and begins another.
+// giveUpPair ends a chain of unknown state and starts another.
 func (c *caller) giveUpPair() {
 	if err := c.newIdentity(); err != nil {
 		c.refuse(err)
@@ -186,13 +186,13 @@ func (c *caller) giveUpPair() {
 	}
 }
 
-// refusal is what a host says beside a status that is not 200.
+// refusal is the body of a refusal.
 type refusal struct {
 	code, state, detail string
 	reply               []byte
 }
 
-// read takes a refusal apart; what does not read as a member is not there.
+// read parses a refusal; invalid members are treated as absent.
 func read(body []byte) (r refusal) {
 	d := canon.NewDecoder(body, canon.AnswerLimits())
 	err := d.Document(func(key string) (err error) {
@@ -220,7 +220,7 @@ func read(body []byte) (r refusal) {
 	return r
 }
 
-// kind is the kind of the host's word; Conflict for one that is not known.
+// kind is the kind of the host's code; Conflict for an unknown one.
 func (r refusal) kind() problem.Kind {
 	for _, k := range problem.Kinds() {
 		if k.String() == r.code {
@@ -230,7 +230,7 @@ func (r refusal) kind() problem.Kind {
 	return problem.Conflict
 }
 
-// word is the host's word for a refusal, else its status.
+// word is the host's code, else its status.
 func (r refusal) word(status int) string {
 	if r.code != "" {
 		return r.code

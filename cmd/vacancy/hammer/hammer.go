@@ -1,16 +1,15 @@
-// Package hammer is the load generator: it makes callers in memory, has each of
-// them call a vacant as fast as it answers, one call at a time on a connection
-// of its own, and verifies every answer.
+// Package hammer is the load generator: it makes callers in memory, each of
+// which calls a vacant as fast as it answers, one call at a time on its own
+// connection, and verifies every answer.
 //
-// The invariants: an answer counts only when the target signed it for this
-// caller, for this request, at the next place of the response chain; a call
-// whose answer is lost is sent again by the same bytes, never signed again;
-// nothing is sent to an address that was not checked; a run ends, in time and
-// in count.
+// The invariants: an answer counts only if the target signed it for this
+// caller, for this request, at the next position of the response chain. A call
+// whose answer is lost is sent again with the same bytes, never signed again.
+// Only checked addresses are dialled. A run is bounded in time and number.
 //
-// The generator shares the machine with what it measures, so it does without
-// what costs time and proves nothing: requests are written by hand into one
-// buffer for each caller, and no JSON goes through reflection.
+// The generator shares the machine with what it measures, so it avoids cost
+// that proves nothing: requests are written into one buffer for each caller,
+// without reflection.
 package hammer
 
 import (
@@ -31,24 +30,25 @@ const (
 	MaxSize  = 100_000 // bytes of a text
 )
 
-// grace is what calls under way get to end after the time is over.
+// grace is how long running calls may take to end after the time is over.
 const grace = 5 * time.Second
 
-// Config is what a run needs.
+// Config configures a run.
 type Config struct {
 	Target Target
 	Pairs  int           // callers, each a pair with the target
 	For    time.Duration // how long calls are started
-	Calls  uint64        // how many are started at most; 0: MaxCalls
+	Calls  uint64        // most calls to start; 0: MaxCalls
 	Size   int           // bytes of each text
 	Now    func() time.Time
 	Rand   io.Reader // safe for concurrent use
-	// Live, if not nil, is told every Every (a second if 0) how it goes.
+	// Live, if not nil, is called every Every (a second if 0) with the
+	// progress.
 	Live  func(Interval)
 	Every time.Duration
 }
 
-// check refuses what no run may be.
+// check refuses an invalid run.
 func (c *Config) check() error {
 	switch {
 	case c.Pairs < 1 || c.Pairs > MaxPairs:
@@ -63,18 +63,18 @@ func (c *Config) check() error {
 	return nil
 }
 
-// run is a run under way.
+// run is a run in progress.
 type run struct {
 	Config
 	Results
 	left    atomic.Int64       // calls that may still be started
 	over    atomic.Bool        // no more are started
-	abandon context.CancelFunc // gives up calls under way
+	abandon context.CancelFunc // aborts running calls
 }
 
-// Run hammers the target until the time is over, the calls are made, ctx ends
-// or the target refuses for good. The Summary tells what was measured so far,
-// whatever the error.
+// Run calls the target until the time is over, all calls are made, ctx ends or
+// the target refuses for good. The Summary has what was measured, even with an
+// error.
 func Run(ctx context.Context, c Config) (Summary, error) {
 	if err := c.check(); err != nil {
 		return Summary{}, err
@@ -116,8 +116,8 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 	return s, nil
 }
 
-// watch tells how it goes until all callers have ended, and ends them when
-// their time is over.
+// watch reports progress until all callers have ended, and ends them when their
+// time is over.
 func (r *run) watch(ctx context.Context, began time.Time, done <-chan struct{}) {
 	tick := time.NewTicker(r.Every)
 	defer tick.Stop()
@@ -134,7 +134,7 @@ func (r *run) watch(ctx context.Context, began time.Time, done <-chan struct{}) 
 			return
 		case <-end.C:
 			if r.over.Swap(true) {
-				r.abandon() // calls under way had their grace
+				r.abandon() // running calls had their grace
 			}
 			end.Reset(grace)
 		case at := <-tick.C:

@@ -12,7 +12,7 @@ import (
 // two of microseconds.
 const (
 	bucketBits = 7
-	maxShift   = 24 // some 35 minutes
+	maxShift   = 24 // about 35 minutes
 	buckets    = (maxShift + 1) << bucketBits
 )
 
@@ -27,7 +27,7 @@ func bucketOf(d time.Duration) int {
 	return shift<<bucketBits | int(us>>shift)
 }
 
-// upper is the longest duration that falls into a bucket.
+// upper is the longest duration in a bucket.
 func upper(bucket int) time.Duration {
 	shift := bucket >> bucketBits
 	us := (uint64(bucket)&(1<<bucketBits-1) + 1) << shift
@@ -49,21 +49,21 @@ func (h *histogram) quantile(q float64) time.Duration {
 	return 0
 }
 
-// Results is what a run has counted. Answered calls, which are many, are
-// counted in shards; all else is rare.
+// Results are the counts of a run. Answered calls, which are many, are counted
+// in shards; others are rare.
 type Results struct {
 	shards []shard
 
 	mu     sync.Mutex
 	errors map[string]uint64
-	first  map[string]string // of each code: what was said first
+	first  map[string]string // by code: the first text
 	resent uint64
 	fatal  error
 }
 
 type shard struct {
 	counts [buckets]atomic.Uint64
-	_      [64]byte // off the next one's cache line
+	_      [64]byte // pads to the next cache line
 }
 
 func newResults(pairs int) Results {
@@ -74,7 +74,7 @@ func (r *Results) answered(caller int, took time.Duration) {
 	r.shards[caller%len(r.shards)].counts[bucketOf(took)].Add(1)
 }
 
-// failed counts a call that was not answered, or not as it must be.
+// failed counts a call without a valid answer.
 func (r *Results) failed(code, detail string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,14 +83,14 @@ func (r *Results) failed(code, detail string) {
 	}
 }
 
-// sentAgain counts a request that was sent once more.
+// sentAgain counts a repeated request.
 func (r *Results) sentAgain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.resent++
 }
 
-// refuse keeps the refusal that makes all further calls pointless.
+// refuse records the refusal that ends the run.
 func (r *Results) refuse(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +105,7 @@ func (r *Results) refused() error {
 	return r.fatal
 }
 
-// counts is a moment of the results.
+// counts is a snapshot of the results.
 type counts struct {
 	calls  uint64
 	took   histogram
@@ -129,7 +129,7 @@ func (r *Results) take() *counts {
 	return c
 }
 
-// Interval is how it went lately.
+// Interval is the progress in an interval.
 type Interval struct {
 	Elapsed   time.Duration // since the start
 	Calls     uint64        // answered and verified, since the start
@@ -149,16 +149,16 @@ func (c *counts) since(before *counts, interval, elapsed time.Duration) Interval
 	}
 }
 
-// Summary is what a run came to. Durations are from the first byte sent to the
-// last one received, of answered calls.
+// Summary is the result of a run. Durations are from the first byte sent to the
+// last received, of answered calls.
 type Summary struct {
 	Elapsed            time.Duration
 	Calls              uint64 // answered and verified
 	PerSecond          float64
 	P50, P90, P99, Max time.Duration
-	Resent             uint64            // requests sent again by the same bytes
+	Resent             uint64            // requests sent again with the same bytes
 	Errors             map[string]uint64 // by code
-	First              map[string]string // of each code: what was said first
+	First              map[string]string // by code: the first text
 	Interrupted        bool
 }
 

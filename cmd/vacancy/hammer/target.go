@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Target is whom to hammer: an id, and the addresses that were checked.
+// Target is the vacant to call: id and checked addresses.
 type Target struct {
 	ID    identity.ID
 	URL   *url.URL // posted to
@@ -27,10 +27,10 @@ type Target struct {
 // dialTime bounds a connection's start.
 const dialTime = 5 * time.Second
 
-// Find finds the target of a URL that a person gives: of a host, of a vacant
-// (…/v/ID), or of its handler. The id is the given one, else that of the card
-// there. A host that is not this machine is refused unless it is said to be
-// the person's own.
+// Find finds the target of a URL that a person typed: of a host, of a vacant
+// (…/v/ID), or of its message route. The id is the given one, else that of the
+// card there. A host on another machine is refused unless the person says that
+// it is their own.
 func Find(ctx context.Context, given string, id identity.ID, own bool) (Target, error) {
 	send, err := dispatch.SendURL(given)
 	if err != nil {
@@ -55,7 +55,7 @@ func Find(ctx context.Context, given string, id identity.ID, own bool) (Target, 
 	return t, nil
 }
 
-// named makes the target of an id: at its own route, if the URL names none.
+// named makes the target of an id, at its own route if the URL names none.
 func (t Target) named() (Target, error) {
 	const handler = "/a2a/message/send"
 	base := strings.TrimSuffix(t.URL.Path, handler)
@@ -67,7 +67,7 @@ func (t Target) named() (Target, error) {
 	return t, t.ID.Check()
 }
 
-// addresses resolves the host once: what is checked here is what is dialled.
+// addresses resolves the host once: the checked addresses are dialled.
 func addresses(ctx context.Context, u *url.URL, own bool) ([]netip.AddrPort, error) {
 	ips := dispatch.Loopback()
 	if !dispatch.IsLocalhost(u.Hostname()) {

@@ -35,7 +35,8 @@ func newWire(t *Target) *wire {
 	return &wire{target: t, head: head}
 }
 
-// open connects, unless a connection is open. It is closed when ctx ends.
+// open connects unless a connection is open. The connection is closed when ctx
+// ends.
 func (w *wire) open(ctx context.Context) error {
 	if w.conn != nil {
 		return nil
@@ -60,9 +61,9 @@ func (w *wire) close() {
 	}
 }
 
-// post sends a body and returns status and answer, which is good until the next
-// one. After an error the connection is closed: what comes later on it would
-// be taken for the answer to another request.
+// post sends a body and returns status and answer, which is valid until the
+// next call. After an error the connection is closed: later bytes could be
+// taken for the answer to another request.
 func (w *wire) post(ctx context.Context, body []byte) (status int, answer []byte, took time.Duration, err error) {
 	if err := w.open(ctx); err != nil {
 		return 0, nil, 0, err
@@ -82,7 +83,7 @@ func (w *wire) post(ctx context.Context, body []byte) (status int, answer []byte
 	if err := w.conn.SetDeadline(began.Add(exchangeTime)); err != nil {
 		return 0, nil, 0, err
 	}
-	if ctx.Err() != nil { // it ended before the deadline was set, which the watch cannot see
+	if ctx.Err() != nil { // ctx ended before the deadline was set, which the watch cannot see
 		return 0, nil, 0, ctx.Err()
 	}
 	if _, err := w.conn.Write(w.out); err != nil {
