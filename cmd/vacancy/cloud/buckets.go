@@ -38,7 +38,7 @@ func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)
 		if err != nil {
 			return Problem(err)
 		}
-		// Each listing starts anew, so an object that cannot be deleted would
+		// Each listing starts from the beginning, so an object that cannot be deleted would
 		// be listed for ever.
 		if len(out.Errors) > 0 {
 			e := out.Errors[0]
