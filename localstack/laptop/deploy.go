@@ -21,10 +21,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// deploy puts a stage on the server as `vacancy deploy` puts one on AWS: the
-// same command, in an environment that leads here.
+// deploy deploys a stage to the server with the command `vacancy deploy`, in an
+// environment that leads here.
 func (l laptop) deploy(ctx context.Context, name string) error {
-	if err := stage.CheckName(name); err != nil { // before anything that takes long
+	if err := stage.CheckName(name); err != nil { // before slow steps
 		return err
 	}
 	s, err := l.running(ctx)
@@ -49,8 +49,8 @@ func (l laptop) deploy(ctx context.Context, name string) error {
 	return nil
 }
 
-// operatorHome keeps the records and keys of the stages here. It goes with the
-// server, as they do, and a stage of the same name on AWS keeps its own.
+// operatorHome stores the records and keys of the stages here. It is removed
+// with the server; stages on AWS have their own.
 func operatorHome(s *server.Server) string { return filepath.Join(s.Dir, "operator") }
 
 func environment(s *server.Server) []string {
@@ -60,7 +60,7 @@ func environment(s *server.Server) []string {
 	return slices.Concat(env, s.Env(), []string{"VACANCY_HOME=" + operatorHome(s)})
 }
 
-// vacancy builds and runs the command of this checkout.
+// vacancy builds and runs this checkout's command.
 func (l laptop) vacancy(ctx context.Context, s *server.Server, args ...string) error {
 	program := filepath.Join(s.Dir, "vacancy")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/vacancy")
@@ -77,13 +77,13 @@ func (l laptop) vacancy(ctx context.Context, s *server.Server, args ...string) e
 	switch {
 	case ctx.Err() != nil:
 		return problem.Wrap(problem.Canceled, ctx.Err(), "interrupted")
-	case errors.As(err, &ended): // it has said why
+	case errors.As(err, &ended): // it has printed why
 		return problem.New(problem.Internal, "the deployment failed; the cause is above")
 	}
 	return err
 }
 
-// bootstrap makes what the CDK needs in an account, once.
+// bootstrap runs CDK's bootstrap, once.
 func (l laptop) bootstrap(ctx context.Context, s *server.Server) error {
 	stacks, err := stacksOf(ctx, s)
 	if err != nil {
@@ -104,8 +104,8 @@ func (l laptop) bootstrap(ctx context.Context, s *server.Server) error {
 	return nil
 }
 
-// restartIfStuck starts the server again if a stack cannot be deployed over any
-// more: there is no other way out of a failed update here.
+// restartIfStuck restarts the server if a stack cannot be deployed any more: a
+// failed update has no other remedy here.
 func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName string) error {
 	stacks, err := stacksOf(ctx, s)
 	if err != nil {

@@ -1,8 +1,6 @@
-// Command laptop is AWS on a laptop: localstack/up, down, deploy and status run
-// it. It may import localstack/server, cmd/vacancy/cdk, cmd/vacancy/cache,
-// cmd/vacancy/stage and the AWS SDK. The invariant: there is one server of the
-// name "laptop" in a cache, and what is deployed to it never touches the records
-// of stages that are on AWS.
+// Command laptop is AWS on a laptop, run by localstack/up, down, deploy and
+// status. The invariants: a cache has one server with the name "laptop".
+// Deployments to it never touch the records of stages on AWS.
 package main
 
 import (
@@ -27,9 +25,9 @@ func main() {
 	}
 }
 
-// laptop is where things are.
+// laptop knows the directories.
 type laptop struct {
-	cache string // of downloads and runs
+	cache string // downloads and runs
 	top   string // of the checkout
 	out   io.Writer
 }

@@ -12,11 +12,10 @@ import (
 
 const (
 	name = "laptop" // of the run
-	port = 4566     // if it is free: the one that every guide to LocalStack names
+	port = 4566     // if free; the port in every guide to LocalStack
 )
 
-// patience is how long a start may take on a machine under load; it takes two
-// seconds on an idle one.
+// patience bounds a start on a loaded machine; an idle one takes two seconds.
 const patience = 2 * time.Minute
 
 // up makes sure that the server runs.
@@ -58,7 +57,7 @@ func (l laptop) start(ctx context.Context, installed *server.Installed) (*server
 	return s, nil
 }
 
-// down ends the server and what killed runs left.
+// down ends the server and removes what killed runs left.
 func (l laptop) down() error {
 	s, err := server.Find(l.cache, name)
 	switch {
@@ -75,7 +74,7 @@ func (l laptop) down() error {
 	return server.Clean(l.cache)
 }
 
-// running is the server, which must be up.
+// running is the server, which must run.
 func (l laptop) running(ctx context.Context) (*server.Server, error) {
 	s, err := server.Find(l.cache, name)
 	if problem.Is(err, problem.NotFound) {

@@ -18,15 +18,15 @@ import (
 	"time"
 )
 
-// Region is the one that everything is in, and Account the account.
+// Region and Account of everything on the server.
 const (
 	Region  = "us-east-1"
 	Account = "000000000000"
 )
 
-// Env is what a command needs in its environment to speak to this server and to
-// no other: the endpoints, the Region, credentials that are none, and no file of
-// the user's. The caller must leave the user's AWS_PROFILE out.
+// Env is the environment that makes a command use this server and no other:
+// endpoints, Region, dummy credentials, and none of the user's files. The
+// caller must omit the user's AWS_PROFILE.
 func (s *Server) Env() []string {
 	return []string{
 		"AWS_ENDPOINT_URL=" + s.URL, "AWS_ENDPOINT_URL_S3=" + s.URL,
@@ -37,8 +37,8 @@ func (s *Server) Env() []string {
 	}
 }
 
-// Dial connects names under localhost, as those of Function URLs, to the
-// loopback address, for resolvers that do not; all else as usual. It is an
+// Dial connects names under localhost, such as Function URLs, to the loopback
+// address, for resolvers that do not; other names as usual. It is an
 // http.Transport's DialContext.
 func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
@@ -51,38 +51,38 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// Call is an AWS call that was made with a function's role.
+// Call is an AWS call made with a function's role.
 type Call struct {
 	Time       time.Time         `json:"time"`
 	Function   string            `json:"function"`
 	Role       string            `json:"role"`       // ARN
-	Instance   string            `json:"instance"`   // the execution environment; empty if Lambda itself made the call for the function
+	Instance   string            `json:"instance"`   // the execution environment; empty if Lambda made the call for the function
 	Invocation string            `json:"invocation"` // request id; empty in init
 	Service    string            `json:"service"`    // as in dynamodb
 	Operation  string            `json:"operation"`  // as in PutItem
 	Actions    []Action          `json:"actions"`
 	Context    map[string]string `json:"context"`    // encryption context, of KMS calls
-	Keys       map[string]string `json:"keys"`       // other condition keys of IAM, as in kms:SigningAlgorithm
-	Parameters []string          `json:"parameters"` // the names of those given, never the values
+	Keys       map[string]string `json:"keys"`       // other IAM condition keys, as in kms:SigningAlgorithm
+	Parameters []string          `json:"parameters"` // names only, never values
 	Status     int               `json:"status"`     // of HTTP; 0 if the call was not answered
 	Error      string            `json:"error"`      // code, or empty
-	Fault      string            `json:"fault"`      // what was done to the call on purpose, or empty
+	Fault      string            `json:"fault"`      // what was injected, or empty
 }
 
-// Action is what IAM asks a permission for: one for each call, or for each part
+// Action is a permission that IAM checks: one for each call, or for each part
 // of a transaction.
 type Action struct {
 	Name      string `json:"action"`    // as in dynamodb:PutItem
 	Resource  string `json:"resource"`  // ARN, or *
 	Condition string `json:"condition"` // the condition expression's text, without values
-	// Keys are the condition keys of IAM that each part of a transaction has of
-	// its own, as in dynamodb:LeadingKeys.
+	// Keys are the IAM condition keys of one part of a transaction, as in
+	// dynamodb:LeadingKeys.
 	Keys map[string]string `json:"keys"`
 }
 
-// Calls returns all AWS calls made with a role of a function since the start,
-// in order. Each is there before its caller has the answer. Those that Lambda
-// makes itself (logs, polling a stream) are there once for each kind.
+// Calls returns all AWS calls made with roles of functions since the start, in
+// order. A call is listed before its caller has the answer. Calls that Lambda
+// makes itself (logs, polling a stream) are listed once for each kind.
 func (s *Server) Calls(ctx context.Context) ([]Call, error) {
 	f, err := os.Open(filepath.Join(s.Dir, "calls.jsonl"))
 	if err != nil {
@@ -98,7 +98,7 @@ func parseCalls(ctx context.Context, r io.Reader) ([]Call, error) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return calls, nil // a line without its end is still being written
+			return calls, nil // an incomplete line is still being written
 		}
 		if err != nil {
 			return nil, err
@@ -114,10 +114,10 @@ func parseCalls(ctx context.Context, r io.Reader) ([]Call, error) {
 	}
 }
 
-// Kind of a fault.
+// Kind is a kind of fault.
 type Kind string
 
-// The kinds of faults. The error codes are those of the service that is called.
+// The kinds of faults. Error codes are those of the called service.
 const (
 	Throttled Kind = "throttled" // not carried out; ProvisionedThroughputExceededException, ThrottlingException
 	Internal  Kind = "internal"  // not carried out; HTTP 500
@@ -128,67 +128,67 @@ const (
 	Refused   Kind = "refused"   // not carried out, and the connection is cut
 )
 
-// Fault is done to the next calls that match. Empty fields match all.
+// Fault affects the next matching calls. Empty fields match all.
 type Fault struct {
 	Kind      Kind    `json:"kind"`
 	Function  string  `json:"function,omitempty"`
 	Service   string  `json:"service,omitempty"`
 	Operation string  `json:"operation,omitempty"`
-	Table     string  `json:"table,omitempty"`   // as the call names it
-	Skip      int     `json:"skip,omitempty"`    // matching calls to let pass first
-	Times     int     `json:"times,omitempty"`   // calls to fail; 0 is 1. The SDK tries again by itself.
+	Table     string  `json:"table,omitempty"`   // as named in the call
+	Skip      int     `json:"skip,omitempty"`    // matching calls to skip
+	Times     int     `json:"times,omitempty"`   // calls to fail; 0 means 1. The SDK retries by itself.
 	Seconds   float64 `json:"seconds,omitempty"` // of Slow
 }
 
-// Fault plans f. Of several that match, the first planned that is not used up
-// counts.
+// Fault adds f to the plan. Of several matching faults, the first one that is
+// not used up applies.
 func (s *Server) Fault(ctx context.Context, f Fault) error {
 	f.Times = max(f.Times, 1)
 	return s.do(ctx, http.MethodPost, "/_vacancy/faults", f, nil)
 }
 
-// ClearFaults forgets all faults and kills that have not happened.
+// ClearFaults drops all faults and kills that have not happened.
 func (s *Server) ClearFaults(ctx context.Context) error {
 	return s.do(ctx, http.MethodDelete, "/_vacancy/faults", nil, nil)
 }
 
-// Waiting counts the faults and kills that are planned and not used up.
+// Waiting counts the planned faults and kills that are not used up.
 func (s *Server) Waiting(ctx context.Context) (int, error) {
 	var all []json.RawMessage
 	err := s.do(ctx, http.MethodGet, "/_vacancy/faults", nil, &all)
 	return len(all), err
 }
 
-// Moment says when a process is to be killed.
+// Moment is when a process is killed.
 type Moment struct {
 	when, service, operation, table string
 	call                            int
 }
 
-// Now is at once: every process of the function, idle or at work.
+// Now kills every process of the function at once, idle or busy.
 func Now() Moment { return Moment{when: "now"} }
 
-// Before is before the n-th AWS call (from 1) of one invocation is carried out.
+// Before is before the n-th AWS call (from 1) of an invocation.
 func Before(n int) Moment { return Moment{when: "before", call: n} }
 
-// After is when the n-th AWS call (from 1) of one invocation has been carried
-// out and its answer has not been heard.
+// After is after the n-th AWS call (from 1) of an invocation, before its answer
+// arrives.
 func After(n int) Moment { return Moment{when: "after", call: n} }
 
-// Of narrows the calls that are counted to those of a service and operation.
+// Of counts only calls of a service and operation.
 func (m Moment) Of(service, operation string) Moment {
 	m.service, m.operation = service, operation
 	return m
 }
 
-// On narrows the calls that are counted to those of a table.
+// On counts only calls to a table.
 func (m Moment) On(table string) Moment {
 	m.table = table
 	return m
 }
 
-// Kill ends the process of a function as kill -9 does: now, or once, in the
-// first invocation that comes to the moment. Now returns the number of killed
+// Kill ends the process of a function like kill -9: now, or once, in the first
+// invocation that reaches the moment. Now returns the number of killed
 // processes.
 func (s *Server) Kill(ctx context.Context, function string, when Moment) (int, error) {
 	plan := map[string]any{"function": function, "when": when.when}
@@ -218,12 +218,12 @@ func (s *Server) Instances(ctx context.Context) ([]Instance, error) {
 	return all, err
 }
 
-// skipped are the words by which LocalStack's log, and nothing else, tells that
-// a resource was not made or an update not carried out.
+// skipped matches the lines in LocalStack's log that are its only sign of a
+// resource that was not made or an update that was not made.
 var skipped = regexp.MustCompile(`No resource provider found|Unable to update resource type`)
 
-// Skipped returns the log lines of resources that were silently not made and of
-// updates that were silently not carried out, since the start.
+// Skipped returns the log lines of silently skipped resources and updates since
+// the start.
 func (s *Server) Skipped() ([]string, error) {
 	content, err := os.ReadFile(s.Log)
 	if err != nil {
@@ -238,7 +238,7 @@ func (s *Server) Skipped() ([]string, error) {
 	return lines, nil
 }
 
-// do asks the server for path and fills out with its answer, if out is not nil.
+// do requests path from the server and decodes its answer into out, if not nil.
 func (s *Server) do(ctx context.Context, method, path string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {

@@ -15,23 +15,23 @@ import (
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
-// recipe of the virtual environment: a change of it is a new install.
+// recipe of the virtual environment; a change makes a new install.
 var recipe = []string{"install", "--require-hashes", "--no-deps", "--no-input", "--disable-pip-version-check", "--quiet"}
 
-// Installed is LocalStack, this project's plugin and DynamoDB Local in a cache
-// directory, ready to start.
+// Installed is LocalStack, this project's plugin and DynamoDB Local, installed
+// in a cache directory.
 type Installed struct {
 	Cache    string // the cache directory
 	Python   string // of the virtual environment
 	Plugin   string // the plugin's directory, a Python path
-	DynamoDB string // the install of DynamoDB Local
-	Java     string // the program
+	DynamoDB string // the installed DynamoDB Local
+	Java     string // the java program
 }
 
-// Install makes sure that the cache dir holds all that a server needs, and
-// tells on progress what takes long. It is idempotent; of two at once one waits
-// for the other; what an interrupted one left half done is done again. Errors
-// are of kind NotFound where a tool is missing, and say how to get it.
+// Install makes sure that the cache directory has everything a server needs,
+// and reports slow steps on progress. It is idempotent and safe to run
+// concurrently; it repairs an interrupted install. The error is of kind
+// NotFound for a missing tool, and says how to get it.
 func Install(ctx context.Context, dir string, progress io.Writer) (*Installed, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -70,8 +70,8 @@ func present(path string) bool {
 	return err == nil
 }
 
-// makeVenv fills dir with a virtual environment of the locked packages. It is
-// used as "bin/python -m" only, so it survives being renamed.
+// makeVenv creates a virtual environment of the locked packages in dir. It is
+// used only as "bin/python -m", so it survives a rename.
 func makeVenv(ctx context.Context, dir string, progress io.Writer) error {
 	python, err := findPython(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func digest(content []byte, words []string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q %s", words, content)))[:12]
 }
 
-// sourceDigest is over the names and contents of the plugin.
+// sourceDigest is a digest of the plugin's file names and contents.
 func sourceDigest() (string, error) {
 	var names []string
 	var all []byte

@@ -12,28 +12,27 @@ import (
 	"time"
 )
 
-// process is one of the machine's, as far as it may be known.
+// process is a process of the machine.
 type process struct {
 	pid  int
 	args []string
 }
 
-// The marks by which the processes of a run are known: LocalStack and DynamoDB
-// Local carry them as an option, a function's program lies in the directory.
+// Marks of a run's processes: LocalStack and DynamoDB Local have them as an
+// option, a function's program is in the directory.
 const (
 	pythonMark = "vacancy="
 	javaMark   = "-Dvacancy.run="
 )
 
-// of reports whether p belongs to the run in dir. Nothing else does: an editor
-// or a pager that has a file of the run open is not of it.
+// of reports whether p belongs to the run in dir. An editor with a file of the
+// run open does not.
 func (p process) of(dir string) bool {
 	return len(p.args) > 0 && (strings.HasPrefix(p.args[0], dir+string(filepath.Separator)) ||
 		slices.Contains(p.args, pythonMark+dir) || slices.Contains(p.args, javaMark+dir))
 }
 
-// processes lists all of the machine that this user may see. One that has ended
-// and is not yet waited for is not among them.
+// processes lists the processes that this user may see, without zombies.
 func processes() ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil || !present("/proc/self/cmdline") {
@@ -47,14 +46,14 @@ func processes() ([]process, error) {
 		}
 		line, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
 		if err != nil || len(line) == 0 {
-			continue // gone meanwhile, or of the kernel
+			continue // ended meanwhile, or a kernel thread
 		}
 		all = append(all, process{pid, strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")})
 	}
 	return all, nil
 }
 
-// fromPS is for systems without /proc. It cuts arguments at spaces, which the
+// fromPS is for systems without /proc. It splits arguments at spaces, which the
 // paths of a run do not have.
 func fromPS() ([]process, error) {
 	out, err := exec.Command("ps", "-axww", "-o", "pid=,command=").Output()
@@ -83,10 +82,10 @@ func running(dir string) ([]process, error) {
 	return slices.DeleteFunc(all, func(p process) bool { return !p.of(dir) }), err
 }
 
-// sweep ends every process of the run in dir, also stopped ones, and returns
-// when there is none left.
+// sweep ends every process of the run in dir, also stopped ones, and waits
+// until there are none.
 func sweep(dir string) error {
-	// Twice as long as a machine under load took to end a Java process.
+	// Twice the time that a loaded machine took to end a Java process.
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		left, err := running(dir)
 		if err != nil || len(left) == 0 {

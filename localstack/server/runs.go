@@ -10,11 +10,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// runs is the directory of all runs of a cache.
+// runs is the directory of all runs in a cache.
 func runs(cache string) string { return filepath.Join(cache, "localstack-runs") }
 
-// Find returns the server of a name that runs in the cache, or NotFound. Its
-// process was started by another one, so Stop works and nothing is waited for.
+// Find returns the named server that runs in the cache, or NotFound. Another
+// process started it, so Stop does not wait.
 func Find(cache, name string) (*Server, error) {
 	dir := filepath.Join(runs(cache), name)
 	r, ok := read(dir)
@@ -26,8 +26,8 @@ func Find(cache, name string) (*Server, error) {
 	return s, nil
 }
 
-// Clean ends the processes that killed runs left in the cache and removes their
-// directories. A run whose server lives is left alone.
+// Clean ends the processes of killed runs in the cache and removes their
+// directories. It leaves live runs alone.
 func Clean(cache string) error {
 	entries, err := os.ReadDir(runs(cache))
 	if errors.Is(err, os.ErrNotExist) {
@@ -48,9 +48,9 @@ func Clean(cache string) error {
 	return nil
 }
 
-// read returns what the run in dir says of itself, if its server lives: a
-// process of that number which is not of this run is another one's, to which
-// the system gave the number again.
+// read returns the record of the run in dir, if its server lives. A process
+// with its number that is not of this run is unrelated: the system reused the
+// number.
 func read(dir string) (record, bool) {
 	var r record
 	content, err := os.ReadFile(filepath.Join(dir, "run.json"))

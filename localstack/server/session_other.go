@@ -4,5 +4,5 @@ package server
 
 import "os/exec"
 
-// detach does nothing here, where LocalStack does not run either.
+// detach does nothing here, where LocalStack does not run.
 func detach(*exec.Cmd) {}

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// detach lets cmd outlive the terminal and an interrupt meant for its starter.
+// detach lets cmd survive the terminal and interrupts meant for its starter.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

@@ -18,12 +18,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Options of a server. The zero value is a test's server.
+// Options of a server. The zero value suits tests.
 type Options struct {
-	Name     string // of the run; empty: a fresh one
+	Name     string // of the run; empty: a new one
 	Port     int    // 0: a free one
-	Detached bool   // it outlives the process that starts it; else it ends with it
-	Freeze   bool   // function processes are stopped between invocations, as on AWS
+	Detached bool   // survives the starting process
+	Freeze   bool   // stop function processes between invocations, like AWS
 }
 
 // Server is a running LocalStack with its DynamoDB Local and function processes.
@@ -31,28 +31,28 @@ type Server struct {
 	URL  string // http://127.0.0.1:PORT
 	Port int
 	PID  int
-	Dir  string // the directory of the run, gone after Stop
+	Dir  string // the directory of the run, removed by Stop
 	Log  string // LocalStack's log, in Dir
 
-	Plugin string // the directory of the plugin it runs with
+	Plugin string // the plugin's directory
 
-	stdin  io.Closer     // whose end ends the server, unless it is detached
-	exited chan struct{} // closed when the process has been waited for; nil if another started it
+	stdin  io.Closer     // closing it ends the server, unless it is detached
+	exited chan struct{} // closed when the process has ended; nil if another process started it
 	client *http.Client
 }
 
-// record is what the directory of a run says about it, in the file run.json.
+// record is the file run.json in the directory of a run.
 type record struct {
 	PID    int    `json:"pid"`
 	Port   int    `json:"port"`
 	Plugin string `json:"plugin"`
 }
 
-// Start starts a server in a directory of its own and returns when it is healthy.
-// Before, it ends and removes what killed runs left in the cache. ctx bounds
-// the start, not the server's life. A name in use is a Conflict.
+// Start starts a server in its own directory and returns when it is healthy.
+// Before, it removes what killed runs left in the cache. ctx bounds the start,
+// not the server's life. A name in use is a Conflict.
 func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
-	const tries = 5 // a free port may be another's by the time it is listened at
+	const tries = 5 // another process may take a free port before it is used
 	for n := 1; ; n++ {
 		s, err := i.begin(ctx, o)
 		if err != nil {
@@ -68,8 +68,8 @@ func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
 	}
 }
 
-// begin makes the directory and starts the process, under a lock: whoever looks
-// for the leftovers of killed runs meanwhile would take this for one.
+// begin makes the directory and starts the process, under a lock: otherwise a
+// concurrent search for killed runs could take this one for such.
 func (i *Installed) begin(ctx context.Context, o Options) (*Server, error) {
 	release, err := lockfile.Acquire(ctx, filepath.Join(i.Cache, "localstack-runs.lock"))
 	if err != nil {
@@ -121,7 +121,7 @@ func (i *Installed) launch(dir string, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the process has its own
+	defer log.Close() // the process has its own copy
 	cmd := exec.Command(i.Python, "-X", pythonMark+dir, "-m", "localstack.runtime.main")
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, i.environment(dir, port, o), log, log
 	if o.Detached {
@@ -134,7 +134,7 @@ func (i *Installed) launch(dir string, o Options) (*Server, error) {
 	}
 	s.PID, s.Plugin, s.exited = cmd.Process.Pid, i.Plugin, make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // however it ended, it has; its last words are in the log
+		_ = cmd.Wait() // the log has its last words
 		close(s.exited)
 	}()
 	content, err := json.Marshal(record{s.PID, port, i.Plugin})
@@ -147,28 +147,30 @@ func (i *Installed) launch(dir string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// environment is the whole environment of LocalStack's process: nothing of the
-// user's reaches it, and what it writes stays in dir.
+// environment is the complete environment of LocalStack's process: nothing of
+// the user's reaches it, and it writes only into dir.
 func (i *Installed) environment(dir string, port int, o Options) []string {
 	flag := func(b bool) string { return map[bool]string{true: "1", false: "0"}[b] }
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "PYTHONPATH=" + i.Plugin,
 		"HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + filepath.Join(dir, "tmp"), "FILESYSTEM_ROOT=" + filepath.Join(dir, "root"),
 		"XDG_CACHE_HOME=" + filepath.Join(i.Cache, "localstack-index"), // of entry points, by digest of the path
-		"OVERRIDE_IN_DOCKER=0", // else, beside a /.dockerenv, it takes itself for its image and writes everywhere
+		"OVERRIDE_IN_DOCKER=0", // otherwise, beside a /.dockerenv, it assumes to be in its image and writes everywhere
 		"GATEWAY_LISTEN=127.0.0.1:" + strconv.Itoa(port), "LOCALSTACK_HOST=localhost:" + strconv.Itoa(port),
 		"DNS_ADDRESS=0", "SKIP_SSL_CERT_DOWNLOAD=1", "DISABLE_EVENTS=1", "EAGER_SERVICE_LOADING=0", "DEBUG=0",
-		// Streams straight from DynamoDB Local; by default they go through a program to be fetched.
+		// Streams directly from DynamoDB Local; by default they need another
+		// download.
 		"PROVIDER_OVERRIDE_DYNAMODB=v2", "PROVIDER_OVERRIDE_DYNAMODBSTREAMS=v2", "DYNAMODB_IN_MEMORY=1", "DYNAMODB_SHARE_DB=1",
 		"LAMBDA_RUNTIME_EXECUTOR=process", "LAMBDA_RUNTIME_ENVIRONMENT_TIMEOUT=10",
-		// Else an idle stream is polled every ten seconds, and a failed event tried again after a minute.
+		// By default an idle stream is polled every ten seconds, and a failed
+		// event retried after a minute.
 		"LAMBDA_EVENT_SOURCE_MAPPING_POLL_INTERVAL_SEC=0.2", "LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC=1", "LAMBDA_RETRY_BASE_DELAY=1",
 		"VACANCY_RUN=" + dir, "VACANCY_DYNAMODB=" + i.DynamoDB, "VACANCY_JAVA=" + i.Java,
 		"VACANCY_FREEZE=" + flag(o.Freeze), "VACANCY_OWNED=" + flag(!o.Detached),
 	}
 }
 
-// pickPort returns want if it is free on the loopback address, or any free one.
+// pickPort returns want if it is free on loopback, or any free port.
 func pickPort(want int) (int, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(want)))
 	if err != nil {
@@ -209,7 +211,8 @@ func (s *Server) lastWords() string {
 	return string(content[max(0, len(content)-most):])
 }
 
-// Healthy returns nil if the server answers, and Conflict if another one does.
+// Healthy returns nil if the server answers, and Conflict if another server
+// does.
 func (s *Server) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -226,11 +229,11 @@ func (s *Server) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the server and every process of it, stopped ones too, and removes
-// its directory. Nothing in it is worth a slow goodbye: all state is in memory.
-// A second Stop does nothing.
+// Stop ends the server and all its processes, also stopped ones, and removes
+// its directory. All state is in memory, so no graceful end is needed. A second
+// Stop does nothing.
 func (s *Server) Stop() error {
-	// The server first, for it starts others.
+	// The server first, because it starts others.
 	if p, err := running(s.Dir); err != nil {
 		return err
 	} else if alive(p, s.PID) {

@@ -11,12 +11,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// findPython returns a Python 3.13 that runs: LocalStack's last free release
+// findPython returns a working Python 3.13: LocalStack's last free release
 // fails on 3.12 and older. It looks for python3.13, then pyenv's, then uv's.
 func findPython(ctx context.Context) (string, error) {
 	for _, path := range pythons() {
 		out, err := exec.CommandContext(ctx, path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").Output()
-		// A shim of pyenv is there for versions that are not chosen, and fails.
+		// pyenv has shims for versions that are not selected, which fail.
 		if err == nil && strings.TrimSpace(string(out)) == "3.13" {
 			return path, nil
 		}
@@ -25,7 +25,7 @@ func findPython(ctx context.Context) (string, error) {
 		"get it with pyenv install 3.13, or uv python install 3.13, or your system's package python3.13 with python3.13-venv")
 }
 
-// pythons are the places to look at, best first.
+// pythons lists the candidates, best first.
 func pythons() []string {
 	var found []string
 	if path, err := exec.LookPath("python3.13"); err == nil {
@@ -43,7 +43,7 @@ func pythons() []string {
 	} {
 		matches, err := filepath.Glob(pattern)
 		if err != nil {
-			continue // a path with a bracket in it is no pattern
+			continue // a path with a bracket is an invalid pattern
 		}
 		slices.Reverse(matches)
 		found = append(found, matches...)
@@ -51,7 +51,7 @@ func pythons() []string {
 	return found
 }
 
-// findJava returns the java of JAVA_HOME, or of the path.
+// findJava returns the java of JAVA_HOME or of the path.
 func findJava() (string, error) {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		if path, err := exec.LookPath(filepath.Join(home, "bin", "java")); err == nil {

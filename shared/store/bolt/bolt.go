@@ -1,34 +1,34 @@
-// Package bolt keeps a store in one file of bbolt, for a host of one process.
+// Package bolt stores everything in one bbolt file, for a host of one process.
 //
-// The invariant: what Commit acknowledged, or a read returned, is on disk, and
-// survives kill -9 and, as far as fsync goes, a power cut.
+// The invariant: what Commit acknowledged or a read returned is on disk, and
+// survives kill -9 and, as far as fsync works, a power cut.
 //
 // # The life of a row
 //
 // Commit copies the row into a record and queues it. One goroutine, the
-// committer, takes all that is queued, judges each commit against the
-// transaction and those before it in the queue, writes the records of those
-// that fit, syncs once for them all, and only then acknowledges. While it syncs
-// the next group gathers: nobody ever waits for company.
+// committer, takes the whole queue, judges each commit against the transaction
+// and earlier commits in the queue, writes the records of those that fit, syncs
+// once for all, and then acknowledges. While it syncs, the next group gathers:
+// no commit waits for others to join.
 //
-// A record goes to the right edge of the journal, whatever its stream, so that
-// a group of 64 rows of 64 pairs fills a dozen pages and does not touch 64.
-// Where a row is, is known from the index: kept in memory for the last few
-// thousand rows (recent), in the file for all others. When recent is full, the
-// transaction that writes the next rows moves it into the file; after a crash
-// it is read back from the journal. Measured with 64 pairs and two rows of 900
-// bytes a call: keyed by pair and position the rows cost 95 to 125 µs of CPU a
-// call and 2.1 KB of disk each; this way a third of that, and 1.1 KB.
+// A record goes to the right edge of the journal, whatever its stream, so a
+// group of 64 rows of 64 pairs fills a dozen pages and does not touch 64. The
+// index says where a row is: in memory for the last few thousand rows (recent),
+// in the file for the others. When recent is full, the transaction that writes
+// the next rows moves it into the file; after a crash it is read back from the
+// journal. Measured with 64 pairs and two rows of 900 bytes a call: keyed by
+// pair and position, rows cost 95 to 125 µs of CPU a call and 2.1 KB of disk
+// each; this way a third of that, and 1.1 KB.
 //
-// A reader takes what memory knows of its stream, then begins a transaction,
-// and looks at no record beyond it. Rows are made known in memory before their
-// transaction can be seen, and dropped from it after their index can: so what
-// was written together is seen together. A reader also waits for a transaction
-// that is not on disk yet (disk).
+// A reader takes the stream's recent rows from memory, then begins a
+// transaction, and uses no record beyond it. Rows are added to memory before
+// their transaction becomes visible, and removed after their index entry is, so
+// rows written together become visible together. A reader also waits for a
+// transaction that is not on disk yet (disk).
 //
-// # What was measured and rejected
+// # Measured and rejected
 //
-// Pages larger than 4 KB gain nothing. Not to sync the free list saves a tenth,
+// Pages larger than 4 KB gain nothing. Not syncing the free list saves a tenth,
 // but then every start reads the whole file. bbolt's own Batch waits for
 // company, and runs a group again when one of it is refused.
 package bolt
@@ -51,55 +51,54 @@ import (
 )
 
 const (
-	// pageSize is fixed so that a file moves between machines; larger pages
-	// were measured and gain nothing.
+	// pageSize is fixed, so that a file can move between machines.
 	pageSize = 4096
-	// headroom is the address space mapped beyond the file, so that a growing
-	// file is mapped again, with all its pages, once in so many bytes.
+	// headroom is address space mapped beyond the file, so that a growing file
+	// is mapped again only once in so many bytes.
 	headroom = 1 << 30
-	// recentRows is how many rows are kept out of the index in the file: at
-	// most so many are read back at the start.
+	// recentRows is how many rows are kept out of the file's index: at most so
+	// many are read back at the start.
 	recentRows = 4096
-	// lockWait is how long another process may still hold the file, as when
-	// one ends while the next starts.
+	// lockWait is how long to wait for another process's lock, as when one ends
+	// while the next starts.
 	lockWait = time.Second
 )
 
-// Options are the choices at opening; the zero Options are right for a host.
+// Options of Open; the zero Options suit a host.
 type Options struct {
-	// MaxSize in bytes, if not 0, keeps the file from growing beyond: Commit
-	// then says ErrUnavailable, as with a full disk, and reads go on.
+	// MaxSize, if not 0, bounds the file in bytes: beyond, Commit returns
+	// ErrUnavailable, as with a full disk, and reads continue.
 	MaxSize int
 
-	recentRows int // 0: the usual
+	recentRows int // 0: the default
 	openFile   func(string, int, os.FileMode) (*os.File, error)
 }
 
-// Store is an open file. Make one with Open.
+// Store is an open file.
 type Store struct {
 	db    *bbolt.DB
 	limit int // of recent rows
 	queue queue
-	ended chan struct{} // the committer has ended
+	ended chan struct{} // closed when the committer has ended
 
 	disk disk
 
-	// mu guards what follows. It is held over nothing that waits.
+	// mu guards the fields below. It is never held while waiting.
 	mu     sync.RWMutex
 	closed bool
 	recent map[store.Stream]recent
 	// takenBack counts the groups that were published and then failed.
 	takenBack uint64
 
-	// between is held by the committer over each group, and by a walk as it
-	// begins and ends: between two groups.
+	// between is held by the committer during each group, and by a walk at its
+	// begin and end.
 	between sync.Mutex
 	views   []*view
 }
 
-// recent says where the rows of a stream are that the index in the file does
-// not have: first is the position of the first, records are in order. The
-// committer only ever appends to records, so a copy is a view.
+// recent lists the rows of a stream that the file's index lacks: first is the
+// position of the first, records are in order. The committer only appends to
+// records, so a copy is a view.
 type recent struct {
 	number  uint64
 	first   uint64
@@ -108,7 +107,7 @@ type recent struct {
 
 func (r recent) last() uint64 { return r.first + uint64(len(r.records)) - 1 }
 
-// record returns where the row at a position is, 0 if r does not say.
+// record returns where the row at a position is, 0 if unknown.
 func (r recent) record(position uint64) uint64 {
 	if position < r.first || position-r.first >= uint64(len(r.records)) {
 		return 0
@@ -116,8 +115,8 @@ func (r recent) record(position uint64) uint64 {
 	return r.records[position-r.first]
 }
 
-// upTo is r without what came after a record: what a transaction has whose
-// last record that is.
+// upTo is r without records after record: the view of a transaction whose last
+// record that is.
 func (r recent) upTo(record uint64) recent {
 	for n := len(r.records); n > 0 && r.records[n-1] > record; n-- {
 		r.records = r.records[:n-1]
@@ -145,11 +144,11 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare brings an open file to where commits may start.
+// prepare brings an open file to the state in which commits can start.
 func (s *Store) prepare() error {
-	// A process that was killed between its last write and the sync of it left
-	// what this one can read, and a power cut can still take away: the file's
-	// name, when it was new, and its last transaction.
+	// A process that was killed between its last write and the sync left data
+	// that is readable but can be lost in a power cut: the name of a new file,
+	// and its last transaction.
 	if err := errors.Join(s.db.Sync(), syncFolder(filepath.Dir(s.db.Path()))); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "cannot write %s", s.db.Path())
 	}
@@ -181,7 +180,7 @@ func (s *Store) open(path string, o Options) error {
 		NoStatistics: true,
 		OpenFile:     o.openFile,
 	}
-	// On Windows the file is made as large as its map.
+	// On Windows the file would be as large as its map.
 	if runtime.GOOS != "windows" && ^uint(0)>>63 == 1 {
 		options.InitialMmapSize = headroom
 		if info, err := os.Stat(path); err == nil {
@@ -205,9 +204,9 @@ func (s *Store) open(path string, o Options) error {
 	return problem.Wrap(problem.Unavailable, err, "cannot open %s", path)
 }
 
-// guarded runs fn and makes an error of its panic: bbolt asserts what it reads,
-// and the map of a file that was cut short faults. What fn holds, it must give
-// back in a defer.
+// guarded runs fn and turns its panic into an error: bbolt asserts what it
+// reads, and the map of a truncated file faults. fn must release locks with
+// defer.
 func guarded(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -218,7 +217,7 @@ func guarded(fn func() error) (err error) {
 	return fn()
 }
 
-// atPath says of a panic at opening which file it is about.
+// atPath adds the file's path to a panic at opening.
 func atPath(err error, path string) error {
 	var p panicked
 	if errors.As(err, &p) {
@@ -236,8 +235,8 @@ func isPanic(err error) bool {
 	return errors.As(err, &p)
 }
 
-// Close lets the committer finish what is queued, waits for reads, and closes
-// the file. The reads of a walk that still goes on say ErrUnavailable.
+// Close lets the committer finish the queue, waits for reads, and closes the
+// file. Later reads of a running walk return ErrUnavailable.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -247,9 +246,8 @@ func (s *Store) Close() error {
 	return s.closeFile(s.disk.fault())
 }
 
-// closeFile closes the file after an end that err tells of. After a panic
-// bbolt's locks may be held, and its Close would wait for ever: the file is
-// left to the end of the process.
+// closeFile closes the file after err. After a panic bbolt's locks may be held
+// and its Close would hang: then the file stays open until the process ends.
 func (s *Store) closeFile(err error) error {
 	if isPanic(err) {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// errNothing ends a transaction in which every commit was refused, or had been
-// applied before: there is nothing to sync.
+// errNothing ends a transaction in which every commit was refused or had been
+// applied: there is nothing to sync.
 var errNothing = errors.New("nothing to commit")
 
 // run is the committer: the only writer of the file, group after group.
@@ -24,7 +24,8 @@ func (s *Store) run() {
 		outcomes, err := s.commitGroup(group)
 		for i, r := range group {
 			if err != nil {
-				// Also of those refused: by what may not have come to be.
+				// Refused commits fail too: what refused them may not be on
+				// disk.
 				r.done <- err
 			} else {
 				r.done <- outcomes[i]
@@ -33,7 +34,7 @@ func (s *Store) run() {
 	}
 }
 
-// commitGroup brings a group to disk. The outcomes hold once err is nil.
+// commitGroup brings a group to disk. The outcomes are valid if err is nil.
 func (s *Store) commitGroup(requests []*request) (outcomes []error, err error) {
 	s.between.Lock()
 	defer s.between.Unlock()
@@ -67,8 +68,8 @@ func (s *Store) update(fn func(*bbolt.Tx) error) error {
 	return guarded(func() error { return s.db.Update(fn) })
 }
 
-// publish makes a group's rows known before its transaction can be seen: a
-// reader looks only at records that its own transaction has.
+// publish adds a group's rows to memory before its transaction becomes visible:
+// readers use only records in their own transaction.
 func (s *Store) publish(g *group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +86,8 @@ func (s *Store) publish(g *group) {
 	}
 }
 
-// succeeded lets readers go on who saw the transaction before it was synced,
-// and forgets what the index in the file now has.
+// succeeded releases readers that saw the transaction before it was synced, and
+// drops rows that the file's index now has.
 func (s *Store) succeeded(g *group) {
 	s.disk.reached(g.id)
 	if !g.flushed {
@@ -97,9 +98,9 @@ func (s *Store) succeeded(g *group) {
 	s.recent = map[store.Stream]recent{}
 }
 
-// failed takes a group back that did not come to disk. If its transaction
-// shows nevertheless, it was its last sync that failed: then nobody knows what
-// is on disk, and nothing is served until the file is opened again. Nor after a
+// failed takes back a group that is not on disk. If its transaction is visible
+// nevertheless, its last sync failed: then it is unknown what is on disk, and
+// nothing is served until the file is opened again. The same holds after a
 // panic, which may have left bbolt's lock held.
 func (s *Store) failed(g *group, cause error) error {
 	if isPanic(cause) {
@@ -125,7 +126,7 @@ func (s *Store) view(fn func(*bbolt.Tx) error) error {
 	return guarded(func() error { return s.db.View(fn) })
 }
 
-// unpublish makes unknown what publish made known.
+// unpublish reverts publish.
 func (s *Store) unpublish(g *group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +140,7 @@ func (s *Store) unpublish(g *group) {
 			delete(s.recent, name)
 			continue
 		}
-		// The next append must not write where a reader may still look.
+		// The next append must not overwrite what a reader may use.
 		r.records = r.records[:n:n]
 		s.recent[name] = r
 	}

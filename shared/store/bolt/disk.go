@@ -8,19 +8,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// disk knows which transactions are on disk. bbolt shows a transaction to
-// readers before its last sync is done: an answer read then could leave the
-// host, and be gone after a power cut. So a reader waits for its transaction.
+// disk knows which transactions are on disk. bbolt shows a transaction before
+// its last sync is done; an answer read from it could leave the host and be
+// lost in a power cut. So a reader waits for its transaction.
 type disk struct {
-	last    atomic.Int64 // the last transaction that is on disk
+	last    atomic.Int64 // the last transaction on disk
 	mu      sync.Mutex
 	changed *sync.Cond
-	broken  error // not nil: what is on disk is unknown, nothing is served
+	broken  error // if not nil, it is unknown what is on disk, and nothing is served
 }
 
 func (d *disk) init() { d.changed = sync.NewCond(&d.mu) }
 
-// reached says that a transaction is on disk.
+// reached records that a transaction is on disk.
 func (d *disk) reached(id int) {
 	d.mu.Lock()
 	d.last.Store(int64(id))
@@ -28,8 +28,8 @@ func (d *disk) reached(id int) {
 	d.changed.Broadcast()
 }
 
-// lost says that nobody knows what is on disk, and returns the error that all
-// will get.
+// lost records that it is unknown what is on disk, and returns the error for
+// everybody.
 func (d *disk) lost(cause error) error {
 	d.mu.Lock()
 	d.broken = fmt.Errorf("%w: writing failed, open the store again: %w", store.ErrUnavailable, cause)
@@ -51,7 +51,7 @@ func (d *disk) await(id int) error {
 	return d.broken
 }
 
-// fault returns why nothing is served, nil if all is well.
+// fault returns why nothing is served, or nil.
 func (d *disk) fault() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

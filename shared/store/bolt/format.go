@@ -14,17 +14,17 @@ import (
 // Format is the version of the file's layout that this code reads and writes.
 const Format = 2
 
-// The buckets of a file.
+// Buckets of a file.
 var (
 	// metaBucket holds the format and how far the index goes.
 	metaBucket = []byte("meta")
 	// journalBucket holds every row in the order of acceptance: record number
-	// -> record. Its right edge is the one place that an accept writes to.
+	// -> record. Commits write only at its right edge.
 	journalBucket = []byte("journal")
-	// namesBucket gives a stream a number: name -> number. So a name costs its
-	// bytes once, and a list of the streams passes over no rows.
+	// namesBucket numbers the streams: name -> number. So a name is stored
+	// once, and listing streams passes over no rows.
 	namesBucket = []byte("names")
-	// indexBucket says where a row is: stream's number, position -> record.
+	// indexBucket locates rows: stream's number, position -> record.
 	indexBucket = []byte("index")
 	// documentsBucket holds the documents: partition, sort -> document.
 	documentsBucket = []byte("documents")
@@ -33,13 +33,13 @@ var (
 	listedBucket = []byte("listed")
 
 	formatKey  = []byte("format")  // in metaBucket: the format
-	indexedKey = []byte("indexed") // in metaBucket: records up to this one are in the index
+	indexedKey = []byte("indexed") // in metaBucket: the last record in the index
 )
 
 // rowFormat is the first byte of every record and every document.
 const rowFormat = 1
 
-// headerSize is what a record holds before the row's bytes: format, attempt,
+// headerSize is the size of a record without the row's data: format, WriteID,
 // stream's number, position.
 const headerSize = 1 + 16 + 8 + 8
 
@@ -52,13 +52,13 @@ func parseNumber(b []byte) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// indexKey puts a stream's rows side by side in order.
+// indexKey keeps a stream's rows adjacent and in order.
 func indexKey(stream, position uint64) []byte {
 	return binary.BigEndian.AppendUint64(number(stream), position)
 }
 
-// newRecord is the record of a row but for its stream's number, which the
-// committer knows first: setStream.
+// newRecord is the record of a row without its stream's number, which only the
+// committer knows: setStream.
 func newRecord(a store.Append) []byte {
 	b := make([]byte, headerSize, headerSize+len(a.Data))
 	b[0] = rowFormat
@@ -69,8 +69,8 @@ func newRecord(a store.Append) []byte {
 
 func setStream(record []byte, stream uint64) { binary.BigEndian.PutUint64(record[17:], stream) }
 
-// parseRecord reads a row that stands, as the index has it, at a position of a
-// stream. The row's bytes are the record's own.
+// parseRecord parses the row that the index locates at a stream and position.
+// The row's bytes are the record's own.
 func parseRecord(record []byte, stream, position uint64) (store.Row, error) {
 	switch {
 	case record == nil:
@@ -86,8 +86,8 @@ func parseRecord(record []byte, stream, position uint64) (store.Row, error) {
 	return store.Row{Position: position, WriteID: store.WriteID(record[1:17]), Data: record[headerSize:]}, nil
 }
 
-// prefix begins every key of a partition. The length comes first, so that no
-// partition begins another.
+// prefix is the start of every key of a partition. The length comes first, so
+// that no partition is a prefix of another.
 func prefix(partition string) []byte {
 	b := make([]byte, 0, 2+len(partition)+64)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(partition)))
@@ -107,8 +107,8 @@ func parseDocumentKey(b []byte) (store.Key, error) {
 }
 
 // listedKey sorts by the index's sort, then by the document's key. A zero byte
-// in the sort becomes 0 255 and its end is 0 1, below any further byte, so
-// that the order of the sorts is kept.
+// in the sort becomes 0 255 and its end is 0 1, below any further byte, which
+// keeps the order.
 func listedKey(index, document store.Key) []byte {
 	return append(append(listedSort(index.Partition, index.Sort), 0, 1), documentKey(document)...)
 }
@@ -123,7 +123,7 @@ func listedSort(partition, sort string) []byte {
 	return b
 }
 
-// parseListed returns the document's key of an entry of the sparse index.
+// parseListed returns the document's key in an entry of the sparse index.
 func parseListed(entry []byte, prefixSize int) (store.Key, error) {
 	for at := prefixSize; at+1 < len(entry); at++ {
 		if entry[at] != 0 {
@@ -137,7 +137,7 @@ func parseListed(entry []byte, prefixSize int) (store.Key, error) {
 	return store.Key{}, damaged("%q is no entry of the index", entry)
 }
 
-// newDocument is the value of a document: format, version, number, attempt,
+// newDocument is the value of a document: format, version, number, WriteID,
 // index, data.
 func newDocument(d store.Doc) []byte {
 	b := make([]byte, 0, 48+len(d.Index.Partition)+len(d.Index.Sort)+len(d.Data))
@@ -154,7 +154,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// parseDocument reads a document's value. Its Data are the value's own bytes.
+// parseDocument parses a document's value. Its Data are the value's own bytes.
 func parseDocument(k store.Key, b []byte) (store.Doc, error) {
 	if b == nil {
 		return store.Doc{Key: k}, nil

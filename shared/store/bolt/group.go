@@ -10,12 +10,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// group is the transaction of the commits that are synced together.
+// group is a transaction of commits that are synced together.
 type group struct {
 	buckets
 	s       *Store
 	id      int    // of the transaction
-	before  uint64 // the last record of the transaction before
+	before  uint64 // the last record of the previous transaction
 	record  uint64 // the last record now
 	ends    map[store.Stream]*end
 	applied bool
@@ -32,17 +32,17 @@ func openBuckets(tx *bbolt.Tx) buckets {
 	}
 }
 
-// indexed is the last record that the index in the file has.
+// indexed is the last record in the file's index.
 func (b buckets) indexed() uint64 { return parseNumber(b.meta.Get(indexedKey)) }
 
-// end is where a stream ends: its number, 0 if it is new, and its last
-// position; added are the records that this group added.
+// end is the end of a stream: its number, 0 if it is new, and its last
+// position; added are the records of this group.
 type end struct {
 	number, last uint64
 	added        []uint64
 }
 
-// run is what the group added to the stream.
+// run is the records that the group added to the stream.
 func (e *end) run() recent {
 	return recent{number: e.number, first: e.last - uint64(len(e.added)) + 1, records: e.added}
 }
@@ -51,13 +51,13 @@ func newGroup(s *Store, tx *bbolt.Tx) *group {
 	g := &group{buckets: openBuckets(tx), s: s, id: tx.ID(), ends: map[store.Stream]*end{}}
 	g.before = g.journal.Sequence()
 	g.record = g.before
-	// Only ever written at its right edge: a page that is full stays full.
+	// Only the right edge is written: a full page stays full.
 	g.journal.FillPercent = 1
 	return g
 }
 
-// commit applies one commit of the group, or says why not. An error ends the
-// group.
+// commit applies one commit of the group, or returns its refusal. An error ends
+// the group.
 func (g *group) commit(r *request) (outcome, err error) {
 	own, refusal := store.Decide(r.writes, g)
 	switch {
@@ -66,7 +66,7 @@ func (g *group) commit(r *request) (outcome, err error) {
 	case isRefusal(refusal):
 		return refusal, nil
 	case refusal != nil:
-		// Damage that this commit met; the others need not.
+		// Damage affects only this commit.
 		return store.NotApplied(refusal), nil
 	}
 	g.applied = true
@@ -96,8 +96,8 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// end finds where a stream ends, first among what the group did. recent is
-// read without its lock: only this goroutine writes it.
+// end finds the end of a stream, first in the group. It reads recent without
+// the lock, because only this goroutine writes it.
 func (g *group) end(name store.Stream) *end {
 	e := g.ends[name]
 	if e == nil {
@@ -128,7 +128,7 @@ func lastIndexed(index *bbolt.Bucket, stream uint64) uint64 {
 	return parseNumber(k[8:])
 }
 
-// Held is as store.State says.
+// Held implements store.State.
 func (g *group) Held(name store.Stream, position uint64) (store.Row, bool, error) {
 	e := g.end(name)
 	if position > e.last {
@@ -144,7 +144,7 @@ func (g *group) Held(name store.Stream, position uint64) (store.Row, bool, error
 	return row, false, err
 }
 
-// At is as store.State says.
+// At implements store.State.
 func (g *group) At(k store.Key) (store.Doc, error) {
 	return parseDocument(k, g.documents.Get(documentKey(k)))
 }
@@ -171,8 +171,8 @@ func (g *group) append(a store.Append, record []byte) error {
 	return nil
 }
 
-// change returns a document that is about to be changed, when the walks that
-// go on have been given what it was.
+// change returns a document that is about to change, after it has given running
+// walks its old value.
 func (g *group) change(k store.Key) (store.Doc, error) {
 	value := g.documents.Get(documentKey(k))
 	for _, v := range g.s.views {
@@ -181,7 +181,7 @@ func (g *group) change(k store.Key) (store.Doc, error) {
 	return parseDocument(k, value)
 }
 
-// put writes a document's value and keeps the sparse index in step.
+// put writes a document's value and updates the sparse index.
 func (g *group) put(p store.Put, value []byte) error {
 	old, err := g.change(p.Key)
 	if err != nil {
@@ -228,8 +228,8 @@ func (g *group) add(a store.Add) error {
 	return g.documents.Put(documentKey(a.Key), newDocument(d))
 }
 
-// finish is the last of a transaction: the index in the file is brought up to
-// date if recent is full, and the group's rows are made known.
+// finish ends a transaction: it updates the file's index if recent is full, and
+// publishes the group's rows.
 func (g *group) finish() error {
 	if !g.applied {
 		return errNothing
@@ -246,8 +246,8 @@ func (g *group) finish() error {
 	return nil
 }
 
-// flush writes recent and the group's rows into the index, in the order of
-// the keys, so that each page is found and filled once.
+// flush writes recent and the group's rows into the index in key order, so that
+// each page is visited once.
 func (g *group) flush() error {
 	g.flushed = true
 	runs := slices.Collect(maps.Values(g.s.recent))
@@ -270,7 +270,7 @@ func (g *group) flush() error {
 	return g.meta.Put(indexedKey, number(g.record))
 }
 
-// catchUp brings the index up to date from the journal, as after a crash.
+// catchUp updates the index from the journal, as after a crash.
 func catchUp(tx *bbolt.Tx) error {
 	b := openBuckets(tx)
 	c := b.journal.Cursor()

@@ -13,8 +13,8 @@ type listing struct {
 	r           store.Range
 	n           int
 	prefix      []byte // of the partition
-	first, last []byte // where the range begins and ends, if it has an end
-	after       []byte // the entry before the page, if there is one
+	first, last []byte // bounds of the range; last may be nil
+	after       []byte // the entry before the page; may be nil
 }
 
 func (l *listing) page(tx *bbolt.Tx) (docs []store.Doc, next string, err error) {
@@ -60,12 +60,12 @@ func (l *listing) seek(c *bbolt.Cursor) (k, v []byte) {
 	return k, v
 }
 
-// holds says whether an entry is within the range.
+// holds reports whether an entry is in the range.
 func (l *listing) holds(k []byte) bool {
 	return k != nil && bytes.HasPrefix(k, l.prefix) && (l.r.Last == "" || bytes.Compare(k, l.last) < 0)
 }
 
-// key is the key of the document that an entry stands for.
+// key is the key of an entry's document.
 func (l *listing) key(k []byte) (store.Key, error) {
 	if l.r.Index {
 		return parseListed(k, len(l.prefix))

@@ -9,14 +9,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Limits of one group: what is beyond waits for the next, so that memory and
-// the wait of the first stay bounded.
+// Limits of one group: further commits wait for the next, which bounds memory
+// and the first commit's wait.
 const (
 	groupCommits = 1024
 	groupBytes   = 8 << 20
 )
 
-// request is one commit in the queue, with its own copy of all bytes.
+// request is a commit in the queue, with its own copy of all bytes.
 type request struct {
 	writes []store.Write
 	values [][]byte // per write: the record, or the document's value; nil for others
@@ -72,8 +72,8 @@ func (q *queue) put(r *request) error {
 	return nil
 }
 
-// take waits for commits and moves those of one group into group; none when
-// the queue is closed and empty. Those withdrawn are left out.
+// take waits for commits and moves those of one group into group; none if the
+// queue is closed and empty. Withdrawn commits are left out.
 func (q *queue) take(group []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -104,9 +104,9 @@ func (q *queue) close() {
 	q.filled.Broadcast()
 }
 
-// Commit is as store.Store says. A commit whose context ends while it waits is
-// withdrawn; once the committer has taken it, its outcome is unknown to a
-// caller who no longer waits.
+// Commit implements store.Store. A commit whose context ends while it waits is
+// withdrawn; once the committer has taken it, a caller that stops waiting does
+// not learn the outcome.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := store.Check(writes); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 // pageBytes ends a page after the row that reaches it.
 const pageBytes = 1 << 20
 
-// Tip is as store.Store says.
+// Tip implements store.Store.
 func (s *Store) Tip(ctx context.Context, name store.Stream) (row store.Row, err error) {
 	err = s.readStream(ctx, name, everything, func(st stream) error {
 		if last := st.last(); last > 0 {
@@ -28,7 +28,7 @@ func (s *Store) Tip(ctx context.Context, name store.Stream) (row store.Row, err 
 	return row, err
 }
 
-// Rows is as store.Store says.
+// Rows implements store.Store.
 func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int, d store.Direction) (rows []store.Row, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
@@ -40,15 +40,15 @@ func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int,
 	return rows, err
 }
 
-// everything is no limit to the records that are read.
+// everything means no limit of records.
 const everything = math.MaxUint64
 
-// readStream runs fn over one stream, up to a record, in a read transaction.
-// What is known of the stream's recent rows is taken before the transaction
-// begins: they are dropped from memory only when the index in the file has
-// them, so that the transaction has whatever was dropped before. If a group was
-// taken back in between, what was taken may hold its records, whose numbers go
-// to the next group: then it is taken again.
+// readStream runs fn over one stream, up to a record, in a read transaction. It
+// takes the stream's recent rows before the transaction begins: rows leave
+// memory only when the file's index has them, so the transaction has all that
+// were dropped before. If a group was taken back in between, the recent rows
+// may contain its records, whose numbers the next group reuses: then they are
+// taken again.
 func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64, fn func(stream) error) error {
 	for {
 		r, takenBack := s.known(name)
@@ -66,8 +66,8 @@ func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64,
 	}
 }
 
-// known is what memory knows of a stream, and how many groups were taken back
-// until then.
+// known returns a stream's rows in memory, and the number of groups taken back
+// so far.
 func (s *Store) known(name store.Stream) (r recent, takenBack uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -80,7 +80,7 @@ func (s *Store) read(ctx context.Context, fn func(*bbolt.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	// A read transaction's Rollback cannot fail but on one already ended.
+	// A read transaction's Rollback fails only if it has ended.
 	defer func() { _ = tx.Rollback() }()
 	return guarded(func() error { return fn(tx) })
 }
@@ -108,13 +108,13 @@ func (s *Store) begin(ctx context.Context) (*bbolt.Tx, error) {
 	return tx, nil
 }
 
-// stream is a stream as one transaction has it, up to a record.
+// stream is a stream in one transaction, up to a record.
 type stream struct {
 	journal *bbolt.Bucket
 	index   *bbolt.Bucket // nil if recent has all rows
-	recent  recent        // what of it may be read
+	recent  recent        // rows that may be read
 	number  uint64        // 0: no such stream
-	limit   uint64        // records beyond are not looked at
+	limit   uint64        // later records are ignored
 }
 
 func openStream(tx *bbolt.Tx, name store.Stream, r recent, limit uint64) stream {
@@ -144,11 +144,11 @@ func (st *stream) last() uint64 {
 	if st.recordOf(last) <= st.limit {
 		return last
 	}
-	// Records follow the order of the positions.
+	// Records are in the order of positions.
 	return uint64(sort.Search(int(last), func(i int) bool { return st.recordOf(uint64(i)+1) > st.limit }))
 }
 
-// recordOf returns which record holds a position, 0 if none.
+// recordOf returns the record at a position, 0 if none.
 func (st *stream) recordOf(position uint64) uint64 {
 	record := st.recent.record(position)
 	if record == 0 && st.index != nil {
@@ -191,7 +191,7 @@ func (st *stream) page(from uint64, n int, d store.Direction) (rows []store.Row,
 	return rows, nil
 }
 
-// Doc is as store.Store says.
+// Doc implements store.Store.
 func (s *Store) Doc(ctx context.Context, k store.Key) (d store.Doc, err error) {
 	err = s.readDocument(ctx, k, func(value []byte) error {
 		d, err = parseDocument(k, value)
@@ -207,7 +207,7 @@ func (s *Store) readDocument(ctx context.Context, k store.Key, fn func(value []b
 	})
 }
 
-// Docs is as store.Store says.
+// Docs implements store.Store.
 func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) (docs []store.Doc, next string, err error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err

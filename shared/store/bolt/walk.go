@@ -11,13 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Walk is as store.Walker says: the view never changes. It is not one long
-// read transaction, which would keep every page that commits replace: measured
-// under full load, calls went down to a tenth in 15 seconds and did not recover
-// for minutes. Rows do not change, so a view is the number of the last record
-// of its moment; of documents it is given what each was before its first
-// change. So a walk costs the memory of the documents that change meanwhile,
-// and the wait for one group of commits when it begins and when it ends.
+// Walk implements store.Walker: the view never changes. It is not one long read
+// transaction, which would keep every page that commits replace: measured under
+// full load, throughput fell to a tenth in 15 seconds and did not recover for
+// minutes. Rows do not change, so a view is the number of the last record; for
+// documents it collects the values before their first change. So a walk costs
+// the memory of the documents that change meanwhile, and waits for one group of
+// commits at its begin and end.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	v, err := s.viewNow(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	return fn(v)
 }
 
-// viewNow makes a view of the moment between two groups.
+// viewNow makes a view between two groups.
 func (s *Store) viewNow(ctx context.Context) (*view, error) {
 	s.between.Lock()
 	defer s.between.Unlock()
@@ -50,18 +50,18 @@ func (s *Store) forget(v *view) {
 	s.views = slices.DeleteFunc(s.views, func(other *view) bool { return other == v })
 }
 
-// view is the store as it was between two groups of commits.
+// view is the store between two groups of commits.
 type view struct {
 	s       *Store
 	records uint64 // the last record
 	streams uint64 // the number of the last stream
 
 	mu     sync.Mutex
-	before map[store.Key][]byte // values of documents that have changed since; nil: was absent
+	before map[store.Key][]byte // values of changed documents; nil: was absent
 }
 
-// keep takes what a document was, before it is changed in a transaction. Only
-// the first change counts.
+// keep records a document's value before a change. Only the first change
+// counts.
 func (v *view) keep(k store.Key, value []byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -70,7 +70,7 @@ func (v *view) keep(k store.Key, value []byte) {
 	}
 }
 
-// Rows is as store.View says.
+// Rows implements store.View.
 func (v *view) Rows(ctx context.Context, name store.Stream, from uint64, n int, d store.Direction) (rows []store.Row, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func (v *view) Rows(ctx context.Context, name store.Stream, from uint64, n int, 
 	return rows, err
 }
 
-// Doc is as store.View says. What was kept is looked at after the transaction
-// has begun: a change that the transaction has was kept before.
+// Doc implements store.View. It checks kept values after the transaction has
+// begun: values are kept before a change becomes visible.
 func (v *view) Doc(ctx context.Context, k store.Key) (d store.Doc, err error) {
 	err = v.s.readDocument(ctx, k, func(value []byte) error {
 		v.mu.Lock()
@@ -98,7 +98,7 @@ func (v *view) Doc(ctx context.Context, k store.Key) (d store.Doc, err error) {
 	return d, err
 }
 
-// Streams is as store.View says, in byte order.
+// Streams implements store.View, in byte order.
 func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) (names []store.Stream, next string, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", err

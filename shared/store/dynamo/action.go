@@ -13,12 +13,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// returnOld asks a refusal for the item that stood in the way: whose row it is
-// tells a lost acknowledgement from a lost race, without another read that
-// could see a later state.
+// returnOld makes a refusal return the existing item: its WriteID distinguishes
+// a lost acknowledgement from a lost race, without another read that could see
+// a later state.
 const returnOld = types.ReturnValuesOnConditionCheckFailureAllOld
 
-// action is a write as DynamoDB takes it, in a transaction or alone.
+// action is a write in DynamoDB's form.
 func (s *Store) action(w store.Write) types.TransactWriteItem {
 	switch w := w.(type) {
 	case store.Append:
@@ -54,8 +54,8 @@ func (s *Store) action(w store.Write) types.TransactWriteItem {
 	return types.TransactWriteItem{}
 }
 
-// update adds within bounds. The condition is on the number before the sum:
-// Min - Delta to Max - Delta, which needs more than 64 bits.
+// update adds within bounds. The condition is on the number before the sum: Min
+// - Delta to Max - Delta, which needs more than 64 bits.
 func (s *Store) update(a store.Add) *types.Update {
 	delta := big.NewInt(a.Delta)
 	least := new(big.Int).Sub(big.NewInt(a.Min), delta)
@@ -75,15 +75,15 @@ func (s *Store) update(a store.Add) *types.Update {
 	}
 }
 
-// token names a transaction by all that is in it. DynamoDB then applies it
-// once, however often it comes within ten minutes; after that the attempts in
-// the rows and documents say the same. A digest of everything and not of the
-// attempts alone: two commits that share an attempt are then judged by their
-// conditions, and not refused for their token.
+// token names a transaction by its content. DynamoDB applies a token once
+// within ten minutes; after that, the WriteIDs in rows and documents show the
+// same. The token is a digest of everything and not only of WriteIDs: two
+// commits that share a WriteID are judged by their conditions, and not refused
+// for their token.
 //
-// Deletes alone have no token: without an attempt, deleting the same versions
-// of documents that were made again would look like the deletion before, and
-// DynamoDB would do nothing.
+// Deletes alone have no token: without a WriteID, deleting the same versions of
+// recreated documents would look like the earlier deletion, and DynamoDB would
+// do nothing.
 func token(writes []store.Write) string {
 	h, owned := sha256.New(), false
 	part := func(kind byte, texts ...string) {

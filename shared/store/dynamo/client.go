@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// perTry ends a request that hangs, so that the next try finds another
+	// perTry ends a hanging request, so that the next try uses another
 	// connection: DynamoDB answers in milliseconds or not at all.
 	perTry = 3 * time.Second
-	// A failure that outlasts three tries within a fraction of a second is
-	// the caller's to know: it answers 503 and the same writes come again.
+	// After three tries within a fraction of a second the caller gets the
+	// error: it answers 503, and the same writes come again.
 	maxTries     = 3
 	shortestWait = 25 * time.Millisecond
-	// The SDK keeps 10 idle connections, less than a busy process has calls
-	// under way; the others would dial each time.
+	// The SDK keeps 10 idle connections, fewer than a busy process has
+	// concurrent calls; the others would dial each time.
 	idleConnections = 128
 )
 
-// NewClient makes a client with the retries and timeouts that suit the store:
-// every write is safe to repeat, so the SDK may. What its operations cost is
-// counted into the obs.Usage of their context. opts change it afterwards.
+// NewClient makes a client with retries and timeouts for the store: every write
+// is safe to repeat. Costs are counted in the obs.Usage of the context. opts
+// are applied last.
 func NewClient(cfg aws.Config, opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	settings := func(o *dynamodb.Options) {
 		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry).WithTransportOptions(func(t *http.Transport) {
@@ -42,15 +42,15 @@ func NewClient(cfg aws.Config, opts ...func(*dynamodb.Options)) *dynamodb.Client
 	return dynamodb.NewFromConfig(cfg, append([]func(*dynamodb.Options){settings}, opts...)...)
 }
 
-// backoff waits before try attempt+1, with full jitter. The SDK's own waits
-// seconds, which is longer than a caller of ours has.
+// backoff waits before try attempt+1, with full jitter. The SDK waits seconds,
+// which our callers do not have.
 func backoff(attempt int, _ error) (time.Duration, error) {
 	return rand.N(shortestWait << min(attempt, 4)), nil
 }
 
-// Local points a client at DynamoDB Local, or at a proxy before it, with
-// credentials that it takes. It answers errors with a checksum of 0, hence no
-// check of that.
+// Local points a client at DynamoDB Local, or at a proxy before it, with dummy
+// credentials. DynamoDB Local's errors have a wrong checksum, so it is not
+// checked.
 func Local(endpoint string) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.BaseEndpoint = &endpoint

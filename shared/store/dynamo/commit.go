@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// maxTransaction is what DynamoDB takes in one transaction, keys and names
-	// included.
+	// maxTransaction is DynamoDB's limit of a transaction, including keys and
+	// names.
 	maxTransaction = 4 << 20
-	// tries and firstPause bound how long a commit insists when others write
-	// the same items: about a second and a half in all.
+	// tries and firstPause bound how long a commit retries when others write
+	// the same items: about a second and a half.
 	tries      = 8
 	firstPause = 25 * time.Millisecond
 )
 
-// Commit is as store.Store says. An Append at position p > 1 needs proof that
-// p-1 exists; where this process has none it costs one read more, and when
-// p-1 does not exist the append is refused without a write. All that a call
-// does has proof: it has read the tip that it appends to.
+// Commit implements store.Store. An Append at position p > 1 needs proof that
+// p-1 exists; without proof in this process it costs an extra read, and if p-1
+// does not exist the append is refused without a write. Calls always have
+// proof, because they have read the tip.
 //
-// A transaction that was applied is known by its token for ten minutes, also
-// when what it wrote was changed or deleted since.
+// An applied transaction is recognised by its token for ten minutes, even if
+// its items were changed or deleted since.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := store.Check(writes); err != nil {
 		return err
@@ -57,10 +57,9 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	return s.settle(ctx, writes, send)
 }
 
-// settle sends until there is an answer to give. A refusal is that of the last
-// try; an earlier one that got lost on its way is a late write like any other,
-// and lands if its conditions hold by then. Those of a taken position never
-// do; bounds may be left again.
+// settle sends until the outcome is known. A refusal is that of the last try;
+// an earlier try that got lost is a late write like any other, and applies if
+// its conditions still hold. Those of a taken position never do; bounds may.
 func (s *Store) settle(ctx context.Context, writes []store.Write, send func() error) error {
 	pause := firstPause
 	for try := 1; ; try++ {
@@ -80,7 +79,7 @@ func (s *Store) settle(ctx context.Context, writes []store.Write, send func() er
 		if !contended(err) || try == tries {
 			return unavailable(ctx, "committing", err)
 		}
-		// Full jitter: those who collided must not meet again.
+		// Full jitter, so that writers that collided do not collide again.
 		timer := time.NewTimer(rand.N(pause))
 		pause *= 2
 		select {
@@ -92,7 +91,7 @@ func (s *Store) settle(ctx context.Context, writes []store.Write, send func() er
 	}
 }
 
-// prove makes sure that every append has its row below.
+// prove makes sure that the row below every append exists.
 func (s *Store) prove(ctx context.Context, writes []store.Write) error {
 	for i, w := range writes {
 		a, ok := w.(store.Append)
@@ -111,7 +110,7 @@ func (s *Store) prove(ctx context.Context, writes []store.Write) error {
 }
 
 // beyond refuses an append that does not follow on, after the appends before
-// it: the first refusal in the order of the writes is the one to tell.
+// it. The first refusal in the order of writes is returned.
 func (s *Store) beyond(ctx context.Context, before []store.Write, a store.Append) error {
 	for _, w := range before {
 		earlier, ok := w.(store.Append)
@@ -137,7 +136,7 @@ func (s *Store) remember(writes []store.Write) {
 	}
 }
 
-// one sends a commit of a single write as the plain request: half the price of
+// one sends a commit of a single write as a plain request, at half the price of
 // a transaction.
 func (s *Store) one(ctx context.Context, a types.TransactWriteItem) error {
 	var err error

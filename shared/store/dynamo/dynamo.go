@@ -1,12 +1,12 @@
-// Package dynamo is the store over two tables of Amazon DynamoDB: rows, which
-// are only ever put, and docs.
+// Package dynamo is the store over two Amazon DynamoDB tables: rows, which are
+// only ever put, and docs.
 //
 // Each commit is one request: a conditional put or delete for a single write, a
-// transaction for several. The invariant of the port, that no position is
-// written before the one below it, is kept without a head item: a row is put
-// only where no row is, and only with proof that the row below exists. Rows are
-// never deleted, so a proof never expires: this process has read or written
-// such a row (lengths.go), or reads it first.
+// transaction for several. The contract that no position is written before the
+// one below it is kept without a head item: a row is put only where no row is,
+// and only with proof that the row below exists. Rows are never deleted, so a
+// proof never expires: this process has read or written such a row
+// (lengths.go), or reads it first.
 package dynamo
 
 import (
@@ -20,11 +20,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Tables names the two tables. Nothing is asked about them at the start: a
-// missing one shows at the first call, or in what Warm says.
+// Tables names the two tables. They are not checked at the start: a missing
+// table shows at the first call, or in Warm's error.
 type Tables struct{ Rows, Docs string }
 
-// Store keeps rows and documents in DynamoDB. Make one with New.
+// Store is a store in DynamoDB.
 type Store struct {
 	client *dynamodb.Client
 	tables Tables
@@ -32,7 +32,7 @@ type Store struct {
 
 	mu     sync.Mutex
 	closed bool
-	under  sync.WaitGroup // calls under way
+	under  sync.WaitGroup // running calls
 }
 
 var (
@@ -40,11 +40,11 @@ var (
 	_ store.Walker = (*Store)(nil)
 )
 
-// New returns the store in those tables. The client should come from
-// NewClient, for its retries and timeouts. The role behind it needs GetItem,
-// Query and PutItem on both tables, UpdateItem and DeleteItem on docs alone,
-// Query on the index of docs, and only an operator's Scan on rows, for Walk. A
-// transaction needs no right beyond those of its writes.
+// New returns the store in those tables. The client should come from NewClient,
+// for its retries and timeouts. Its role needs GetItem, Query and PutItem on
+// both tables, UpdateItem and DeleteItem on docs, Query on the index of docs,
+// and for Walk, which only operators use, Scan on rows. A transaction needs
+// only the rights of its writes.
 func New(client *dynamodb.Client, tables Tables) *Store {
 	return &Store{client: client, tables: tables, known: lengths{most: knownStreams}}
 }
@@ -65,7 +65,7 @@ func (s *Store) enter(ctx context.Context) error {
 
 func (s *Store) leave() { s.under.Done() }
 
-// Close is as store.Store says. The client is the caller's and stays open.
+// Close implements store.Store. It does not close the client.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -74,9 +74,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// unavailable is what every failure of the network or the service becomes: the
-// outcome is unknown. A request that ended with its context says so in the
-// chain, whatever the SDK made of it.
+// unavailable is the error of every failure of network or service: the outcome
+// is unknown. A request that ended with its context has the context's error in
+// the chain.
 func unavailable(ctx context.Context, doing string, err error) error {
 	err = shortened(err)
 	if end := ctx.Err(); end != nil && !errors.Is(err, end) {

@@ -11,8 +11,8 @@ import (
 )
 
 // The attributes. Their names are paid for in every item, so they are short.
-// They are also the version of the layout: a later layout uses other names,
-// and a reader that misses an attribute refuses the item, never guesses.
+// They also version the layout: a later layout uses other names, and a reader
+// that misses an attribute refuses the item.
 const (
 	attrPK      = "pk" // rows: the stream, as bytes; docs: the partition
 	attrSK      = "sk" // rows: the position; docs: the sort
@@ -20,7 +20,7 @@ const (
 	attrData    = "d"
 	attrVersion = "v"  // docs
 	attrNumber  = "n"  // docs; absent is 0
-	attrIndexPK = "xp" // docs; only with an index key: the index is sparse
+	attrIndexPK = "xp" // docs with an index key only: the index is sparse
 	attrIndexSK = "xs"
 )
 
@@ -33,8 +33,8 @@ func str(s string) types.AttributeValue     { return &types.AttributeValueMember
 func num(n uint64) types.AttributeValue     { return numText(strconv.FormatUint(n, 10)) }
 func numText(n string) types.AttributeValue { return &types.AttributeValueMemberN{Value: n} }
 
-// bin is bytes, also when there are none: the SDK sends nil as no value at
-// all, which DynamoDB refuses.
+// bin is a binary value, also for no bytes: the SDK sends nil as no value,
+// which DynamoDB refuses.
 func bin(b []byte) types.AttributeValue {
 	if b == nil {
 		b = []byte{}
@@ -86,7 +86,7 @@ func readDoc(it item) (store.Doc, error) {
 		Key:     store.Key{Partition: r.text(attrPK), Sort: r.text(attrSK)},
 		Version: r.uint(attrVersion),
 	}
-	// An Add may have made the document: then it has neither of these.
+	// A document made by Add has neither of these.
 	if r.has(attrWriteID) || r.has(attrData) {
 		doc.WriteID, doc.Data = r.attempt(), r.bytes(attrData)
 	}
@@ -99,8 +99,7 @@ func readDoc(it item) (store.Doc, error) {
 	return doc, r.err
 }
 
-// reader takes attributes out of an item and keeps the first that was not as
-// it must be.
+// reader reads attributes of an item and keeps the first error.
 type reader struct {
 	item item
 	err  error

@@ -6,30 +6,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// knownStreams bounds the memory of a process: twice as many streams at about
-// 150 bytes are 5 MB. A stream that falls out costs one read at its next
-// append, unless its tip is read anyway.
+// knownStreams bounds memory: twice as many streams at about 150 bytes are 5
+// MB. A stream that is dropped costs one read at its next append, unless its
+// tip is read anyway.
 const knownStreams = 1 << 14
 
-// lengths remembers, per stream, the highest position that this process has
-// seen to exist. Rows are never deleted, so what it says stays true; it may be
-// behind, never ahead. Two generations make it bounded: when the young one is
-// full it becomes the old one, and the old one's unused streams are forgotten.
+// lengths remembers, for each stream, the highest position known to exist. Rows
+// are never deleted, so it stays true; it may be behind, never ahead. Two
+// generations bound it: when the young one is full it becomes the old one, and
+// unused streams of the old one are dropped.
 type lengths struct {
 	mu         sync.Mutex
 	most       int
 	young, old map[store.Stream]uint64
 }
 
-// saw notes that position p of s exists.
+// saw records that position p of s exists.
 func (l *lengths) saw(s store.Stream, p uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note(s, max(p, l.at(s)))
 }
 
-// reaches says whether position p of s is known to exist. Position 0, below
-// the first row, always does.
+// reaches reports whether position p of s is known to exist. Position 0 always
+// is.
 func (l *lengths) reaches(s store.Stream, p uint64) bool {
 	if p == 0 {
 		return true

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
-// meter counts every operation of a client into the usage of its context. An
-// operation is one step with whatever retries the SDK makes of it.
+// meter counts every operation of a client in the usage of its context. An
+// operation counts once, with all its retries.
 func meter(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("usage", func(
 		ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
@@ -27,7 +27,7 @@ func meter(stack *middleware.Stack) error {
 	}), middleware.After)
 }
 
-// askForUnits has an answer say what it cost.
+// askForUnits makes the answer include its cost.
 func askForUnits(parameters any) {
 	const total = types.ReturnConsumedCapacityTotal
 	switch in := parameters.(type) {
@@ -71,10 +71,9 @@ func unitsOf(parameters, result any, err error) (reads, writes float64) {
 	return 0, 0
 }
 
-// unitsRefused is what an operation that failed cost. DynamoDB charges for a
-// write that its condition refused and tells no cost with the refusal: that is
-// computed, of the larger of the item that was to be put and the one that was
-// there.
+// unitsRefused is the cost of a failed operation. DynamoDB charges for a
+// refused write and does not report the cost: it is computed from the larger of
+// the new and the existing item.
 func unitsRefused(parameters any, err error) float64 {
 	refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {

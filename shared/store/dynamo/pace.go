@@ -12,19 +12,19 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// An operator's reader beside a host that goes on: throttled or cut off it
-// waits and asks for the same page again, for some six minutes in all, where a
-// caller of the host would be told at once.
+// An operator's reader beside a running host: when throttled or cut off it
+// waits and requests the same page again, for about six minutes in all, where a
+// caller would get an error at once.
 const (
 	paceTries   = 40
 	paceShort   = 50 * time.Millisecond
 	paceLongest = 20 * time.Second
 )
 
-// Pace makes a client read at most so many units a second, over a second or
-// two, as what each answer says that it cost (DynamoDB charges a strongly
-// consistent read of 4 KB as one unit). wait sleeps, or ends early with its
-// context. A rate of 0 or less has no limit.
+// Pace limits a client to units read units a second, over a second or two, by
+// the cost in each answer (one unit for a strongly consistent read of 4 KB).
+// wait sleeps, or returns early with its context. A rate of 0 or less is
+// unlimited.
 func Pace(units float64, now func() time.Time, wait func(context.Context, time.Duration) error) func(*dynamodb.Options) {
 	p := &pace{units: units, now: now}
 	return func(o *dynamodb.Options) {
@@ -76,7 +76,7 @@ func (p *pace) due() time.Duration {
 	return p.paid.Sub(p.now())
 }
 
-// charge pays for a read. What was not used before is not saved up.
+// charge pays for a read. Unused time is not saved.
 func (p *pace) charge(units float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,15 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// failure is a condition that did not hold, and the item that it met; no item
-// where there was none.
+// failure is a failed condition and the existing item, if there is one.
 type failure struct {
 	failed bool
 	met    item
 }
 
-// failures takes out of an error what became of the condition of each of n
-// writes. It is certain if conditions alone are why nothing was applied.
+// failures extracts from an error the failed conditions of n writes. certain
+// means that conditions are the only reason why nothing was applied.
 func failures(err error, n int) (failed []failure, certain bool) {
 	if single, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok && n == 1 {
 		return []failure{{failed: true, met: single.Item}}, true
@@ -43,8 +42,8 @@ func failures(err error, n int) (failed []failure, certain bool) {
 	return failed, conditions > 0 && others == 0
 }
 
-// applied says whether a row or document that stood in the way is the commit's
-// own: then an earlier try was applied, and all of it.
+// applied reports whether an existing row or document is the commit's own: then
+// an earlier try was applied completely.
 func applied(writes []store.Write, failed []failure) bool {
 	for i, f := range failed {
 		if f.met[attrWriteID] == nil {
@@ -65,7 +64,7 @@ func applied(writes []store.Write, failed []failure) bool {
 	return false
 }
 
-// refusal is what failed conditions mean, in the contract's order: Taken,
+// refusal maps failed conditions to errors in the contract's order: Taken,
 // Bounds, Conflict; the first of its kind.
 func (s *Store) refusal(writes []store.Write, failed []failure) error {
 	var bounds, conflict error
@@ -125,10 +124,9 @@ func conflictError(k store.Key, met item) error {
 	return e
 }
 
-// contended says whether a request failed because others were at the same
-// items or at the same partition, in this Region or another, so that the same
-// request may pass soon. What any request can be retried for, the client has
-// retried already.
+// contended reports whether a request failed because others use the same items
+// or partition, in this Region or another, so that it may succeed soon. The
+// client has retried already what any request can be retried for.
 func contended(err error) bool {
 	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		for _, reason := range canceled.CancellationReasons {

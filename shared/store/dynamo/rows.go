@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Tip is as store.Store says: one query that reads one item.
+// Tip implements store.Store: one query that reads one item.
 func (s *Store) Tip(ctx context.Context, stream store.Stream) (store.Row, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Row{}, err
@@ -24,7 +24,8 @@ func (s *Store) Tip(ctx context.Context, stream store.Stream) (store.Row, error)
 	return rows[0], nil
 }
 
-// Rows is as store.Store says. A page is one query, so it ends early at 1 MB.
+// Rows implements store.Store. A page is one query, so it may end early at 1
+// MB.
 func (s *Store) Rows(ctx context.Context, stream store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	condition := " AND sk >= :from"
 	if d == store.Descending {
@@ -33,7 +34,7 @@ func (s *Store) Rows(ctx context.Context, stream store.Stream, from uint64, n in
 	return s.page(ctx, stream, from, n, d, condition, item{":from": num(from)})
 }
 
-// page is Rows by a condition of the sort key and its values.
+// page is Rows with a condition on the sort key.
 func (s *Store) page(ctx context.Context, stream store.Stream, from uint64, n int, d store.Direction, condition string, values item) ([]store.Row, error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
@@ -63,8 +64,8 @@ func (s *Store) rowsQuery(stream store.Stream, n int, d store.Direction) *dynamo
 	}
 }
 
-// queryRows runs a query over one stream. What it returns exists, which proves
-// all below it.
+// queryRows runs a query over one stream. A returned row proves all rows below
+// it.
 func (s *Store) queryRows(ctx context.Context, in *dynamodb.QueryInput, stream store.Stream) ([]store.Row, error) {
 	out, err := s.client.Query(ctx, in)
 	if err != nil {
@@ -82,8 +83,8 @@ func (s *Store) queryRows(ctx context.Context, in *dynamodb.QueryInput, stream s
 	return rows, nil
 }
 
-// contiguous cuts a page at its first hole. A query is no snapshot: it may
-// have passed position 7 before 7 was written and still meet 8, written later.
+// contiguous cuts a page at its first gap. A query is no snapshot: it may pass
+// position 7 before it is written and still return 8, written later.
 func contiguous(rows []store.Row, from uint64, d store.Direction) []store.Row {
 	for i, row := range rows {
 		whole := true

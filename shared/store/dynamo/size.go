@@ -8,12 +8,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// unit is what one write unit pays for; a started one counts whole.
+// unit is the bytes of one write unit, rounded up.
 const unit = 1 << 10
 
-// ItemSize is the size by which DynamoDB charges an item and limits it
-// (Developer Guide, "DynamoDB item sizes and formats"): the UTF-8 bytes of the
-// attribute names and the sizes of the values.
+// ItemSize is the size by which DynamoDB charges and limits an item (Developer
+// Guide, "DynamoDB item sizes and formats"): the UTF-8 bytes of attribute names
+// and the sizes of values.
 func ItemSize(it map[string]types.AttributeValue) int {
 	size := 0
 	for name, value := range it {
@@ -22,9 +22,9 @@ func ItemSize(it map[string]types.AttributeValue) int {
 	return size
 }
 
-// WriteUnits is what a commit of items of these sizes costs: one unit per
-// started KB for a single item, two in a transaction. A document listed in the
-// index pays for its entry there as well.
+// WriteUnits is the cost of a commit of items of these sizes: one unit per
+// started KB for a single item, two in a transaction. An indexed document costs
+// its index entry too.
 func WriteUnits(sizes ...int) int {
 	units := 0
 	for _, size := range sizes {
@@ -39,7 +39,7 @@ func WriteUnits(sizes ...int) int {
 // RowSize is the ItemSize of the row that an append makes.
 func RowSize(a store.Append) int { return ItemSize(rowItem(a)) }
 
-// A container has 3 bytes of its own and 1 for each of its elements.
+// A container has 3 bytes and 1 for each element.
 const (
 	containerSize = 3
 	elementSize   = 1
@@ -83,8 +83,8 @@ func valueSize(v types.AttributeValue) int {
 }
 
 // numberSize counts one byte per pair of digits, one more, and one for a minus
-// sign. The pairs are those of base 100, to both sides of the decimal point;
-// pairs of zeros before and after the others cost nothing.
+// sign. Pairs are base-100 digits on both sides of the decimal point; leading
+// and trailing zero pairs are free.
 func numberSize(n string) int {
 	digits, negative := strings.CutPrefix(n, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")

@@ -11,10 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// CreateTables makes the two tables, for tests and for adapters on one machine,
-// and returns when they can be used. Tables that are there stay as they are.
-// Deployed tables are the infrastructure's, with backups and deletion
-// protection.
+// CreateTables creates the two tables, for tests and local adapters, and
+// returns when they can be used. Existing tables are not changed. Deployed
+// tables are made by the stacks, with backups and deletion protection.
 func CreateTables(ctx context.Context, client *dynamodb.Client, tables Tables) error {
 	for _, in := range schema(tables) {
 		_, err := client.CreateTable(ctx, in)

@@ -9,10 +9,9 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// throttled is an error of the service that says no more than that, and which
-// limit it was. What AWS says about it are five hundred bytes; strangers can
-// bring it about as often as they may ask, and each is a line in a log that is
-// paid for by the byte.
+// throttled is a short form of a throttling error, with the limit. AWS's text
+// has five hundred bytes; strangers can cause it often, and log lines are paid
+// for by the byte.
 type throttled struct {
 	error
 	limit string
@@ -29,7 +28,7 @@ func (t *throttled) Error() string {
 // Unwrap gives the SDK's error.
 func (t *throttled) Unwrap() error { return t.error }
 
-// shortened is err, with few words if it is a throttling.
+// shortened is err, in short form if it is a throttling.
 func shortened(err error) error {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
@@ -41,8 +40,8 @@ func shortened(err error) error {
 	return &throttled{err, limitOf(api)}
 }
 
-// limitOf is the limit that was met, as in TableWriteMaxOnDemand: a ceiling of
-// the table for writes. "" if the service does not say.
+// limitOf is the limit that was met, as in TableWriteMaxOnDemand, the table's
+// ceiling for writes. "" if the service does not say.
 func limitOf(err error) string {
 	var reasons []types.ThrottlingReason
 	switch e := err.(type) {

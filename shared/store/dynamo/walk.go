@@ -12,10 +12,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Walk is as store.Walker says, for who audits a host only: no function that
-// answers callers may Scan. It keeps nothing: names, rows and documents are as
-// they are when they are read. A stream without its first row is listed too:
-// finding that is what a walk is for.
+// Walk implements store.Walker, for operators only: no function that answers
+// callers may Scan. It is no snapshot: names, rows and documents are read as
+// they are. A stream without its first row is listed too, because a walk should
+// find it.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -26,9 +26,9 @@ func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 
 type view struct{ *Store }
 
-// Rows is as store.View says. A page from the beginning, or down from the end,
-// also meets what lies at positions that no row has, where somebody put it by
-// hand: as damage, which a host itself reads past where it can.
+// Rows implements store.View. A page from the start, or down from the end, also
+// finds items at invalid positions, put there by hand, as damage; a host itself
+// reads past them if it can.
 func (v view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	condition, values := " AND sk BETWEEN :from AND :last", item{":from": num(from), ":last": num(math.MaxInt64)}
 	switch {
@@ -43,19 +43,17 @@ func (v view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d st
 	return v.page(ctx, s, from, n, d, condition, values)
 }
 
-// scanned is how many rows one request looks at. More would read far into a
-// long stream for its name alone.
+// scanned is how many rows one request reads. More would read far into a long
+// stream only for its name.
 const scanned = 128
 
-// beyond is the largest number that DynamoDB keeps: no row of a stream comes
-// after it.
+// beyond is DynamoDB's largest number, after every row of a stream.
 const beyond = "9.9999999999999999999999999999999999999E+125"
 
-// Streams is as store.View says, in the order of the table, which is that of
-// hashed keys with the rows of one stream together. Each page goes on behind
-// the last row that the last stream could have, whether it has one or not, so
-// that of a long stream no more is read than the rest of one page, and the
-// cursor is a name.
+// Streams implements store.View, in the table's order: hashed keys, with the
+// rows of one stream together. Each page starts after the last possible row of
+// the last stream, so only the rest of one page is read of a long stream, and
+// the cursor is a name.
 func (v view) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) (names []store.Stream, next string, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", err
@@ -106,7 +104,7 @@ func (v view) Streams(ctx context.Context, prefix store.Stream, n int, cursor st
 	return names, store.StreamCursor(last), nil
 }
 
-// streamOf reads the stream's name of an item or a key.
+// streamOf reads the stream's name in an item or a key.
 func streamOf(it item) (store.Stream, error) {
 	pk, ok := it[attrPK].(*types.AttributeValueMemberB)
 	if !ok || len(pk.Value) == 0 {

@@ -15,20 +15,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// warmReads is how many reads Warm sends to each table. A call's first step
-// has four requests under way, and each takes a connection of its own.
+// warmReads is how many reads Warm sends to each table. A call's first step has
+// four concurrent requests, each on its own connection.
 const warmReads = 2
 
-// Warm opens the connections that a call needs, by reading items that are not
-// there: half a read unit each. Of documents it reads the one of key, which need
-// not be there but must be one that the role may read. A table without a name is
-// passed over. Warm writes nothing, and whatever it meets, the store may be
-// used: every call asks the tables again.
+// Warm opens the connections that a call needs, by reading absent items: half a
+// read unit each. It reads the document of key, which the role must be allowed
+// to read. A table without a name is skipped. After any error the store may be
+// used: every call tries the tables again.
 //
 // The error is a problem of kind Unavailable that says of each table what is
-// wrong, as far as the answer to a read tells: that it is missing or still
-// being created, that its key is another, that access is refused, that the
-// credentials are expired or wrong, or that DynamoDB cannot be reached.
+// wrong, as far as the answer tells: missing or still being created, wrong key,
+// access refused, expired or wrong credentials, or DynamoDB unreachable.
 func (s *Store) Warm(ctx context.Context, key store.Key) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -62,7 +60,7 @@ func (s *Store) Warm(ctx context.Context, key store.Key) error {
 	return problem.Wrap(problem.Unavailable, errors.Join(errs...), "%s", strings.Join(told, "; "))
 }
 
-// diagnosis is what an operator can do something about.
+// diagnosis is a fault that an operator can mend.
 func diagnosis(err error) string {
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
 		return "it is missing, or still being created"

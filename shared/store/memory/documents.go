@@ -89,7 +89,7 @@ func take(m map[string][]*store.Doc, partition string, doc *store.Doc, order fun
 	}
 }
 
-// Doc is as store.Store says.
+// Doc implements store.Store.
 func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Doc{}, store.NotApplied(err)
@@ -104,7 +104,7 @@ func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return doc, nil
 }
 
-// Docs is as store.Store says. The cursor is the place in the order of the
+// Docs implements store.Store. The cursor is the place in the order of the
 // last document given out: its sort and, in the index, its key.
 func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {

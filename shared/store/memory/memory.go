@@ -74,7 +74,7 @@ func (s *Store) rows(ctx context.Context, name store.Stream) ([]store.Row, error
 	return nil, nil
 }
 
-// Tip is as store.Store says.
+// Tip implements store.Store.
 func (s *Store) Tip(ctx context.Context, name store.Stream) (store.Row, error) {
 	rows, err := s.rows(ctx, name)
 	if err != nil || len(rows) == 0 {
@@ -83,7 +83,7 @@ func (s *Store) Tip(ctx context.Context, name store.Stream) (store.Row, error) {
 	return store.CloneRow(rows[len(rows)-1]), nil
 }
 
-// Rows is as store.Store says.
+// Rows implements store.Store.
 func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func page(rows []store.Row, from uint64, n int, d store.Direction) []store.Row {
 	return out
 }
 
-// Commit is as store.Store says. Its outcome is always known.
+// Commit implements store.Store. Its outcome is always known.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := store.Check(writes); err != nil {
 		return err

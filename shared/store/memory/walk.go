@@ -17,7 +17,7 @@ type view struct {
 	docs    map[store.Key]*store.Doc
 }
 
-// Walk is as store.Walker says. All commits wait while the lists are copied,
+// Walk implements store.Walker. All commits wait while the lists are copied,
 // none while fn runs.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := ctx.Err(); err != nil {
@@ -73,7 +73,7 @@ func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return store.Doc{Key: k}, nil
 }
 
-// Streams is as store.View says, in byte order.
+// Streams implements store.View, in byte order.
 func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", err

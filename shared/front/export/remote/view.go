@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Walk is as store.Walker says. The view is no snapshot: each page is the host
+// Walk implements store.Walker. The view is no snapshot: each page is the host
 // at the time it is asked for.
 func (h *Host) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := ctx.Err(); err != nil {
@@ -42,7 +42,7 @@ type head struct {
 	had  [2]store.Stream // those before, of which no head is asked for again
 }
 
-// Rows is as store.View says.
+// Rows implements store.View.
 func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func rowsOf(part *export.RowsPart, from uint64, n int, d store.Direction) ([]sto
 	return rows, damage(part.Damaged)
 }
 
-// Doc is as store.View says.
+// Doc implements store.View.
 func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if ctx.Err() != nil {
 		return store.Doc{}, store.NotApplied(ctx.Err())
@@ -118,7 +118,7 @@ func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return docOf(d), damage(page.Damaged)
 }
 
-// Streams is as store.View says.
+// Streams implements store.View.
 func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", err
