@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/lockfile"
+	"github.com/gofrs/flock"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -68,14 +68,17 @@ func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
 	}
 }
 
+// lockPoll is the pause between two tries to lock.
+const lockPoll = 50 * time.Millisecond
+
 // begin makes the directory and starts the process, under a lock: otherwise a
 // concurrent search for killed runs could take this one for such.
 func (i *Installed) begin(ctx context.Context, o Options) (*Server, error) {
-	release, err := lockfile.Acquire(ctx, filepath.Join(i.Cache, "localstack-runs.lock"))
-	if err != nil {
+	lock := flock.New(filepath.Join(i.Cache, "localstack-runs.lock"), flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return nil, err
 	}
-	defer release()
+	defer func() { _ = lock.Unlock() }()
 	if err := Clean(i.Cache); err != nil {
 		return nil, err
 	}

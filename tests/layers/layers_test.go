@@ -28,7 +28,7 @@ func floor(path string) int {
 
 // pipes may be imported from anywhere, and import nothing of the floors.
 func pipe(path string) bool {
-	return slices.Contains([]string{"problem", "obs", "durable", "lockfile", "retry"}, strings.TrimPrefix(path, module+"shared/"))
+	return slices.Contains([]string{"problem", "obs", "durable", "retry"}, strings.TrimPrefix(path, module+"shared/"))
 }
 
 // adapters are the only packages, with those below them, that may import the

@@ -9,8 +9,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 
-	"github.com/vacancy-host/vacancy/shared/lockfile"
+	"github.com/gofrs/flock"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -36,6 +37,9 @@ type Install struct {
 	Build func(folder string) error
 }
 
+// lockPoll is the pause between two tries to lock.
+const lockPoll = 50 * time.Millisecond
+
 // In returns the install's directory in a cache, NAME-VERSION, and builds it if it
 // is not there. Of two at once, in one process or in two, one waits for the
 // other, as long as ctx lasts. Errors of Build come back as they are.
@@ -47,11 +51,11 @@ func (i Install) In(ctx context.Context, cache string) (folder string, err error
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", err
 	}
-	release, err := lockfile.Acquire(ctx, filepath.Join(cache, i.Name+".lock"))
-	if err != nil {
+	lock := flock.New(filepath.Join(cache, i.Name+".lock"), flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return "", err
 	}
-	defer release()
+	defer func() { _ = lock.Unlock() }()
 	if i.whole(folder) { // built by another while this one waited
 		return folder, nil
 	}

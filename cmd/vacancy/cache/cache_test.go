@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gofrs/flock"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
-	"github.com/vacancy-host/vacancy/shared/lockfile"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -111,11 +111,11 @@ func TestAFailedInstallLeavesNothingThatCountsAsOne(t *testing.T) {
 
 func TestWhoeverWaitsForAnInstallMayGiveUp(t *testing.T) {
 	dir := t.TempDir()
-	release, err := lockfile.Acquire(t.Context(), filepath.Join(dir, "thing.lock"))
-	if err != nil {
+	lock := flock.New(filepath.Join(dir, "thing.lock"))
+	if err := lock.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	defer release()
+	defer func() { _ = lock.Unlock() }()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var built atomic.Int32

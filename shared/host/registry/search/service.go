@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -59,8 +60,17 @@ const (
 // Service answers searches. It is safe for concurrent use.
 type Service struct {
 	Config
-	verified *recent[identity.Hash, bool]
-	readings *recent[identity.ID, *prepared]
+	verified *lru.Cache[identity.Hash, bool]
+	readings *lru.Cache[identity.ID, *prepared]
+}
+
+// newCache returns a cache of the most recently used items.
+func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
+	c, err := lru.New[K, V](size)
+	if err != nil {
+		panic(err) // for a size that is not positive
+	}
+	return c
 }
 
 // New makes a Service.
@@ -70,8 +80,8 @@ func New(c Config) *Service {
 	}
 	return &Service{
 		Config:   c,
-		verified: newRecent[identity.Hash, bool](keptVerdicts),
-		readings: newRecent[identity.ID, *prepared](keptReadings),
+		verified: newCache[identity.Hash, bool](keptVerdicts),
+		readings: newCache[identity.ID, *prepared](keptReadings),
 	}
 }
 

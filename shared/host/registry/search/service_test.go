@@ -459,19 +459,6 @@ func TestACardIsVerifiedOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsInUseIsRemembered(t *testing.T) {
-	r := search.NewRecent[int, bool](100)
-	for i := range 250 {
-		r.Put(i, true)
-		if _, ok := r.Get(0); !ok {
-			t.Fatalf("what is in use is forgotten after %d others", i)
-		}
-	}
-	if _, ok := r.Get(1); ok {
-		t.Error("what is not in use is kept for ever")
-	}
-}
-
 func TestMatchSaysWhatAScanSays(t *testing.T) {
 	c := searchtest.NewCorpus(11)
 	entries := c.Entries(40)

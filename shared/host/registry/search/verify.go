@@ -48,14 +48,14 @@ type prepared struct {
 	size  int64
 }
 
-// keptReadings is the number of registrations in one of two cache generations:
-// about 20 MB.
-const keptReadings = 1 << 12
+// keptReadings is the number of cached registrations: about 40 MB of ordinary
+// ones.
+const keptReadings = 1 << 13
 
 // prepare reads id again and returns its prepared form, cached if the version
 // is unchanged.
 func (s *Service) prepare(ctx context.Context, id identity.ID) (*prepared, error) {
-	known, ok := s.readings.get(id)
+	known, ok := s.readings.Get(id)
 	var last *registry.Reading
 	if ok {
 		last = known.Reading
@@ -73,7 +73,7 @@ func (s *Service) prepare(ctx context.Context, id identity.ID) (*prepared, error
 		p.texts, p.own = p.entry.prepare(), s.own(&p.card, g)
 	}
 	if p.size <= maxKept {
-		s.readings.put(id, p)
+		s.readings.Add(id, p)
 	}
 	return p, nil
 }
@@ -135,9 +135,8 @@ func (s *Service) drop(ctx context.Context, h Hit, why string) {
 	s.Log.DebugContext(ctx, "a hit fell away", "vacant", h.ID, "why", why)
 }
 
-// keptVerdicts is the number of cards in one of two cache generations: about 5
-// MB.
-const keptVerdicts = 1 << 15
+// keptVerdicts is the number of cards whose verification is cached: about 10 MB.
+const keptVerdicts = 1 << 16
 
 // own reports whether g's vacant signed c. The result is cached under the hash
 // of the whole blob including the signature, which the card's own hash omits.
@@ -146,10 +145,10 @@ func (s *Service) own(c *card.Card, g *registry.Registration) bool {
 		return false
 	}
 	key := identity.Sum(g.Card)
-	if good, ok := s.verified.get(key); ok {
+	if good, ok := s.verified.Get(key); ok {
 		return good
 	}
 	good := c.Verify()
-	s.verified.put(key, good)
+	s.verified.Add(key, good)
 	return good
 }

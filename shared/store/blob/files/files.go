@@ -19,8 +19,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/vacancy-host/vacancy/shared/durable"
-	"github.com/vacancy-host/vacancy/shared/lockfile"
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
@@ -161,6 +161,9 @@ func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size
 	return tag, nil
 }
 
+// lockPoll is the pause between two tries to lock.
+const lockPoll = 50 * time.Millisecond
+
 // acquire waits until this is the one writer of the directory.
 func (f *Files) acquire(ctx context.Context) (release func(), err error) {
 	// A free turn is taken by chance even after the end.
@@ -172,12 +175,12 @@ func (f *Files) acquire(ctx context.Context) (release func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	unlock, err := lockfile.Acquire(ctx, filepath.Join(f.dir, lock))
-	if err != nil {
+	l := flock.New(filepath.Join(f.dir, lock), flock.SetPermissions(0o600))
+	if _, err := l.TryLockContext(ctx, lockPoll); err != nil {
 		<-f.turn
 		return nil, err
 	}
-	return func() { unlock(); <-f.turn }, nil
+	return func() { _ = l.Unlock(); <-f.turn }, nil
 }
 
 // aside writes and syncs a file that is no object yet.

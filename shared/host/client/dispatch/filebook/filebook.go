@@ -16,9 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/vacancy-host/vacancy/shared/durable"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
-	"github.com/vacancy-host/vacancy/shared/lockfile"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -55,22 +55,16 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 // lock locks a name by a file of its own, because each Save replaces the
 // state's file. The lock file stays: after a removal, two processes could hold
 // locks on two files of one name.
-func (b *Book) lock(ctx context.Context, name string) (*os.File, error) {
-	lock, err := os.OpenFile(filepath.Join(b.Dir, name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, unavailable(err)
-	}
+func (b *Book) lock(ctx context.Context, name string) (*flock.Flock, error) {
+	lock := flock.New(filepath.Join(b.Dir, name+".lock"), flock.SetPermissions(0o600))
 	for {
-		ok, err := lockfile.Try(lock)
-		if ok {
+		switch ok, err := lock.TryLock(); {
+		case err != nil:
+			return nil, unavailable(err)
+		case ok:
 			return lock, nil
 		}
-		if err == nil {
-			err = b.wait(ctx, pollPause)
-		} else {
-			err = unavailable(err)
-		}
-		if err != nil {
+		if err := b.wait(ctx, pollPause); err != nil {
 			return nil, errors.Join(err, lock.Close())
 		}
 	}
@@ -102,7 +96,7 @@ func (b *Book) Targets() ([]identity.ID, error) {
 type session struct {
 	dir, path    string
 	self, target identity.ID
-	lock         *os.File
+	lock         *flock.Flock
 }
 
 func (s *session) Load() (dispatch.State, error) {
@@ -162,11 +156,7 @@ func (s *session) Close() error {
 	}
 	lock := s.lock
 	s.lock = nil
-	return release(lock)
-}
-
-func release(lock *os.File) error {
-	return unavailable(errors.Join(lockfile.Release(lock), lock.Close()))
+	return unavailable(lock.Unlock())
 }
 
 func unavailable(err error) error {

@@ -26,7 +26,7 @@ func (b *Book) Change(ctx context.Context, _ identity.ID, f func(*dispatch.Remem
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.change(f), release(lock))
+	return errors.Join(b.change(f), unavailable(lock.Unlock()))
 }
 
 func (b *Book) change(f func(*dispatch.Remembered) bool) error {

@@ -9,10 +9,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/vacancy-host/vacancy/shared/durable"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
-	"github.com/vacancy-host/vacancy/shared/lockfile"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -51,6 +52,9 @@ func (m Memory) Load(base string) ([]byte, error) {
 	return note, nil
 }
 
+// lockPoll is the pause between two tries to lock.
+const lockPoll = 50 * time.Millisecond
+
 // Save stores a checkpoint that was verified against the one before. A later
 // one, verified by another process meanwhile, stays.
 func (m Memory) Save(ctx context.Context, base string, r Report) error {
@@ -58,11 +62,11 @@ func (m Memory) Save(ctx context.Context, base string, r Report) error {
 		return unwritten(err)
 	}
 	path := m.Path(base)
-	release, err := lockfile.Acquire(ctx, path+".lock")
-	if err != nil {
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return unwritten(err)
 	}
-	defer release()
+	defer func() { _ = lock.Unlock() }()
 	if known, err := os.ReadFile(path); err == nil {
 		if c, _, err := translog.Open(known); err == nil && c.Host == r.Host && c.Size > r.Size {
 			return nil
