@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
@@ -127,15 +126,6 @@ func (c *Client) published(ctx context.Context, vacant, command string, what any
 		return p, nil
 	}
 	return Published{}, problem.New(problem.Untrusted, "the host's answer is no receipt: its visibility is none")
-}
-
-// SetListing sets the operator's listing of a registration.
-func (c *Client) SetListing(ctx context.Context, id identity.ID, l Listing) (out Listed, err error) {
-	body, err := json.Marshal(l)
-	if err != nil {
-		return out, problem.Wrap(problem.Usage, err, "the listing is no JSON")
-	}
-	return out, c.do(ctx, http.MethodPut, "/v1/admin/listings/"+id.String(), body, &out)
 }
 
 // vacant sends a request whose answer is a vacant.

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -85,19 +86,26 @@ func TestTheOperatorListsAnyRegistration(t *testing.T) {
 	h := newTestServer(t)
 	made, c := create(t, h, "demo"), client(t, h)
 	l := admin.Listing{Tags: []string{"curated"}, Summary: "of the host"}
-	if _, err := c.SetListing(t.Context(), made.ID, l); !problem.Is(err, problem.NotFound) {
-		t.Errorf("SetListing() of one that is not published = %v, want not found", err)
+	set := func(l admin.Listing) *httptest.ResponseRecorder {
+		body, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.ask("PUT", "/v1/admin/listings/"+made.ID.String(), string(body))
 	}
+	wantRefusal(t, set(l), problem.NotFound, "")
 	if _, err := c.Publish(t.Context(), "demo", admin.Publication{Listing: &admin.Listing{Tags: []string{"own"}}}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.SetListing(t.Context(), made.ID, l)
-	if diff := cmp.Diff(admin.Listed{ID: made.ID, Source: "operator", Listing: l}, got); err != nil || diff != "" {
-		t.Errorf("SetListing() = %v (-want +got):\n%s", err, diff)
+	var got admin.Listed
+	answer := set(l)
+	err := json.Unmarshal(answer.Body.Bytes(), &got)
+	if diff := cmp.Diff(admin.Listed{ID: made.ID, Source: "operator", Listing: l}, got); err != nil || diff != "" || answer.Code != http.StatusOK {
+		t.Errorf("PUT of a listing = %d, %v (-want +got):\n%s", answer.Code, err, diff)
 	}
 	l.Price = 1
-	if _, err := c.SetListing(t.Context(), made.ID, l); !problem.Is(err, problem.Malformed) || !strings.Contains(problem.Of(err).Text(), "accounts") {
-		t.Errorf("SetListing() with a price = %v, want that there are no accounts", err)
+	if answer := set(l); answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), "accounts") {
+		t.Errorf("PUT of a price = %d %s, want that there are no accounts", answer.Code, answer.Body)
 	}
 	wantRefusal(t, h.ask("PUT", "/v1/admin/listings/demo", "{}"), problem.Malformed, "vacant")
 	wantRefusal(t, h.ask("PUT", "/v1/admin/listings/"+made.ID.String(), "[]"), problem.Malformed, "listing")

@@ -37,29 +37,6 @@ func fill(t testing.TB, s store.Store, name store.Stream, from, to int) {
 	}
 }
 
-// wantRows reads a stream that fill wrote.
-func wantRows(t testing.TB, s store.Store, name store.Stream, n int) {
-	t.Helper()
-	seen := 0
-	for {
-		rows, err := s.Rows(t.Context(), name, uint64(seen)+1, store.MaxPage, store.Ascending)
-		if err != nil {
-			t.Fatalf("Rows() = %v, want nil", err)
-		}
-		for _, r := range rows {
-			if seen++; int(r.Position) != seen || string(r.Data) != fmt.Sprint(seen) || r.WriteID != (store.WriteID{byte(seen), 1}) {
-				t.Fatalf("row %d = %d %q %s", seen, r.Position, r.Data, r.WriteID)
-			}
-		}
-		if len(rows) == 0 {
-			break
-		}
-	}
-	if seen != n {
-		t.Fatalf("%d rows, want %d", seen, n)
-	}
-}
-
 func TestANewFileIsItsOwnersAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vacancy.db")
 	open(t, path, bolt.Options{})

@@ -1,27 +1,23 @@
-// Package collusion says how much two vacants look like one: by who controls
-// them, by what they run on and by how they write.
+// Package collusion measures how much two vacants look like one: by when they
+// are active, by their substrates and by how they write.
 //
-// Pure layer 2: it imports canon, identity and problem. The invariants: a strength
-// is in [0, 1]; evidence of unequal length is an error and never a strength; a
-// number that is none (NaN, infinite) is refused wherever it comes in.
+// The invariants: a strength is in [0, 1]. Evidence of unequal length is an
+// error and never a strength. NaN and infinite numbers are refused.
 package collusion
 
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The thresholds above which a likeness counts, and the least that is left of
-// a review after its discount.
+// Thresholds above which a similarity counts.
 const (
 	ActivityThreshold = 0.70 // of Pearson
 	StyleThreshold    = 0.88 // of Cosine
-	DiscountFloor     = 0.1
 )
 
 // Cosine is the cosine of the angle between x and y; 0 if either is zero.
@@ -107,65 +103,6 @@ type Signal struct {
 	Why      string  // for a person
 }
 
-// Fires reports whether s says anything.
-func (s Signal) Fires() bool { return s.Strength > 0 }
-
-// ControllerEvidence is what SameController looks at. A nil list is missing
-// and skips its layer.
-type ControllerEvidence struct {
-	Declared               bool // both name the same controller
-	Ancestor               bool // their lineages meet
-	ActivityA, ActivityB   []float64
-	BehaviourA, BehaviourB []float64
-}
-
-// SameController is how much a and b look controlled by one: by declaration,
-// by a common ancestor, by when they are active or by how they behave. Any
-// layer alone suffices.
-func SameController(a, b identity.ID, e ControllerEvidence) (Signal, error) {
-	if a == b {
-		return self(), nil
-	}
-	var layers []Signal
-	if e.Declared {
-		layers = append(layers, Signal{1, "declared controller_id match"})
-	}
-	if e.Ancestor {
-		layers = append(layers, Signal{1, "common parent_id ancestor"})
-	}
-	if e.ActivityA != nil && e.ActivityB != nil {
-		r, err := Pearson(e.ActivityA, e.ActivityB)
-		if err != nil {
-			return Signal{}, err
-		}
-		layers = append(layers, Signal{Ramp(r, ActivityThreshold), fmt.Sprintf("heartbeat corr %.2f > %.2f", r, ActivityThreshold)})
-	}
-	if e.BehaviourA != nil && e.BehaviourB != nil {
-		c, err := Cosine(e.BehaviourA, e.BehaviourB)
-		if err != nil {
-			return Signal{}, err
-		}
-		layers = append(layers, Signal{Ramp(c, StyleThreshold), fmt.Sprintf("behaviour sim %.2f > %.2f", c, StyleThreshold)})
-	}
-	return strongest(layers), nil
-}
-
-// strongest is as strong as the strongest layer, for the reasons of all that
-// say anything.
-func strongest(layers []Signal) Signal {
-	var all Signal
-	var why []string
-	for _, s := range layers {
-		if s.Fires() {
-			all.Strength, why = max(all.Strength, s.Strength), append(why, s.Why)
-		}
-	}
-	if all.Why = strings.Join(why, " + "); len(why) == 0 {
-		all.Why = "no signal"
-	}
-	return all
-}
-
 // SameSubstrate is whether a and b run on one family of models. What an
 // unknown family means is for the caller to say: here it equals itself.
 func SameSubstrate(a, b identity.ID, familyA, familyB string) Signal {
@@ -178,31 +115,4 @@ func SameSubstrate(a, b identity.ID, familyA, familyB string) Signal {
 	return Signal{0, fmt.Sprintf("distinct families (%s vs %s)", familyA, familyB)}
 }
 
-// SameStylo is how much a and b write alike.
-func SameStylo(a, b identity.ID, styleA, styleB []float64) (Signal, error) {
-	if a == b {
-		return self(), nil
-	}
-	c, err := Cosine(styleA, styleB)
-	if err != nil {
-		return Signal{}, err
-	}
-	if s := Ramp(c, StyleThreshold); s > 0 {
-		return Signal{s, fmt.Sprintf("STYLO sim %.2f > %.2f", c, StyleThreshold)}, nil
-	}
-	return Signal{0, fmt.Sprintf("sim %.2f <= %.2f", c, StyleThreshold)}, nil
-}
-
 func self() Signal { return Signal{0, "self-pair (a == b)"} }
-
-// Discount is what is left of a review between two that show these signals.
-func Discount(signals ...Signal) float64 {
-	if len(signals) == 0 {
-		return 1
-	}
-	strength := 0.0
-	for _, s := range signals {
-		strength = max(strength, s.Strength)
-	}
-	return max(DiscountFloor, 1-strength)
-}

@@ -7,23 +7,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Siblings lists the other children of the parent that the first manifest of
-// child names, in the order of the manifests; none if no manifest names child.
-// A child that has graduated is still a sibling (PROTOCOL §14).
-func Siblings(child identity.ID, manifests []Manifest) []identity.ID {
-	i := slices.IndexFunc(manifests, func(m Manifest) bool { return m.ChildID == child })
-	if i < 0 {
-		return nil
-	}
-	var siblings []identity.ID
-	for _, m := range manifests {
-		if m.ParentID == manifests[i].ParentID && m.ChildID != child && !slices.Contains(siblings, m.ChildID) {
-			siblings = append(siblings, m.ChildID)
-		}
-	}
-	return siblings
-}
-
 // inTree reports whether other is m's parent or one of the siblings. Nobody is
 // in its own tree: a call to oneself is none (PROTOCOL §14).
 func (m *Manifest) inTree(other identity.ID, siblings []identity.ID) bool {

@@ -51,11 +51,6 @@ const (
 	SpawnRequested   Event = "SPAWN_REQUESTED"
 )
 
-// Events lists every event, in the order of PROTOCOL §18.
-func Events() []Event {
-	return []Event{Tick, Heartbeat, CallReceived, ReviewReceived, ReviveRequested, ArchiveRequested, SpawnRequested}
-}
-
 // table has the 23 valid cells of the 42; a missing cell is an error. Nothing
 // here leads from Local or Active to another state: an owner moves those from
 // outside the table (pause, sink).

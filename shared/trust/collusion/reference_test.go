@@ -1,0 +1,95 @@
+package collusion_test
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/trust/collusion"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The detectors of the reference, made of this package's measures: its vectors
+// prove the measures. The gate combines the same measures in its own way.
+
+// controllerEvidence is what sameController looks at. A nil list is missing
+// and skips its layer.
+type controllerEvidence struct {
+	Declared               bool // both name the same controller
+	Ancestor               bool // their lineages meet
+	ActivityA, ActivityB   []float64
+	BehaviourA, BehaviourB []float64
+}
+
+// sameController is how much a and b look controlled by one: by declaration,
+// by a common ancestor, by when they are active or by how they behave. Any
+// layer alone suffices.
+func sameController(a, b identity.ID, e controllerEvidence) (collusion.Signal, error) {
+	if a == b {
+		return collusion.Signal{Strength: 0, Why: "self-pair (a == b)"}, nil
+	}
+	var layers []collusion.Signal
+	if e.Declared {
+		layers = append(layers, collusion.Signal{Strength: 1, Why: "declared controller_id match"})
+	}
+	if e.Ancestor {
+		layers = append(layers, collusion.Signal{Strength: 1, Why: "common parent_id ancestor"})
+	}
+	if e.ActivityA != nil && e.ActivityB != nil {
+		r, err := collusion.Pearson(e.ActivityA, e.ActivityB)
+		if err != nil {
+			return collusion.Signal{}, err
+		}
+		layers = append(layers, collusion.Signal{Strength: collusion.Ramp(r, collusion.ActivityThreshold), Why: fmt.Sprintf("heartbeat corr %.2f > %.2f", r, collusion.ActivityThreshold)})
+	}
+	if e.BehaviourA != nil && e.BehaviourB != nil {
+		c, err := collusion.Cosine(e.BehaviourA, e.BehaviourB)
+		if err != nil {
+			return collusion.Signal{}, err
+		}
+		layers = append(layers, collusion.Signal{Strength: collusion.Ramp(c, collusion.StyleThreshold), Why: fmt.Sprintf("behaviour sim %.2f > %.2f", c, collusion.StyleThreshold)})
+	}
+	return strongest(layers), nil
+}
+
+// strongest is as strong as the strongest layer, for the reasons of all that
+// say anything.
+func strongest(layers []collusion.Signal) collusion.Signal {
+	var all collusion.Signal
+	var why []string
+	for _, s := range layers {
+		if s.Strength > 0 {
+			all.Strength, why = max(all.Strength, s.Strength), append(why, s.Why)
+		}
+	}
+	if all.Why = strings.Join(why, " + "); len(why) == 0 {
+		all.Why = "no signal"
+	}
+	return all
+}
+
+// sameStylo is how much a and b write alike.
+func sameStylo(a, b identity.ID, styleA, styleB []float64) (collusion.Signal, error) {
+	if a == b {
+		return collusion.Signal{Strength: 0, Why: "self-pair (a == b)"}, nil
+	}
+	c, err := collusion.Cosine(styleA, styleB)
+	if err != nil {
+		return collusion.Signal{}, err
+	}
+	if s := collusion.Ramp(c, collusion.StyleThreshold); s > 0 {
+		return collusion.Signal{Strength: s, Why: fmt.Sprintf("STYLO sim %.2f > %.2f", c, collusion.StyleThreshold)}, nil
+	}
+	return collusion.Signal{Strength: 0, Why: fmt.Sprintf("sim %.2f <= %.2f", c, collusion.StyleThreshold)}, nil
+}
+
+// discount is what is left of a review between two that show these signals.
+func discount(signals ...collusion.Signal) float64 {
+	if len(signals) == 0 {
+		return 1
+	}
+	strength := 0.0
+	for _, s := range signals {
+		strength = max(strength, s.Strength)
+	}
+	return max(0.1, 1-strength)
+}
