@@ -49,6 +49,23 @@ type Config struct {
 	BodyTimeout time.Duration
 }
 
+// NewPairLimit limits what opens a pair, or opens it again: calls with seq 1 and
+// resets. It returns true if it has refused the request and answered it.
+type NewPairLimit func(w http.ResponseWriter) (refused bool)
+
+type newPairLimitKey struct{}
+
+// WithNewPairLimit returns a context in which Handler asks limit, before it
+// verifies a signature. The handler asks because it has decoded the envelope.
+func WithNewPairLimit(ctx context.Context, limit NewPairLimit) context.Context {
+	return context.WithValue(ctx, newPairLimitKey{}, limit)
+}
+
+func newPairRefused(w http.ResponseWriter, r *http.Request) bool {
+	limit, ok := r.Context().Value(newPairLimitKey{}).(NewPairLimit)
+	return ok && limit(w)
+}
+
 // Handler returns the handler. Every path that is not its own is 404.
 func Handler(c Config) http.Handler {
 	if c.BodyTimeout == 0 {
@@ -134,6 +151,9 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		d.refuse(w, r, began, err)
 		return
 	}
+	if req.Envelope.Seq == 1 && newPairRefused(w, r) {
+		return
+	}
 	o := d.Host.Send(r.Context(), route, &req.Envelope)
 	if o.Problem == nil {
 		write(w, http.StatusOK, envelope.AppendResponse(nil, req.ID, o.Reply))
@@ -160,6 +180,9 @@ func (d *api) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
 }
 
 func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
+	if newPairRefused(w, r) {
+		return
+	}
 	began := d.Now()
 	var req envelope.Request
 	body, err := d.body(w, r) // of any media type (PROTOCOL §9)
