@@ -81,6 +81,7 @@ func (a *app) dev(ctx context.Context, data string, o devOptions) (err error) {
 		return err
 	}
 	defer public.Close()
+	a.note("Starting a host over %s …", dir) // a large index may take seconds to open
 	log := a.logger()
 	host, err := a.openHost(dir, "http://"+public.Addr().String(), log)
 	if err != nil {
