@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Rate is how many tokens a bucket gets in a second, and how many it holds.
+// Rate is the refill rate of a bucket in tokens per second, and its capacity.
 type Rate struct {
 	PerSecond float64
 	Burst     int
 }
 
-// size is how many buckets there are: 1.5 MiB, of which only what is used is
-// ever touched.
+// size is the number of buckets: 1.5 MiB, of which only used pages are
+// resident.
 const size = 1 << 16
 
 // buckets are token buckets by address. Their number is fixed, and an address
@@ -31,18 +31,19 @@ type buckets struct {
 	all []bucket
 }
 
-// bucket is full at first, and whenever nobody asked for long: then it is the
-// same as none.
+// bucket is a token bucket. The zero value is full, so an idle bucket equals an
+// unused one.
 type bucket struct {
-	spent float64 // tokens below full
-	at    int64   // of this, in nanoseconds of the wall clock
+	spent float64 // tokens below capacity
+	at    int64   // time of the last refill, in nanoseconds of the wall clock
 }
 
 func newBuckets(r Rate, now func() time.Time) *buckets {
 	return &buckets{rate: r, now: now, seed: maphash.MakeSeed(), all: make([]bucket, size)}
 }
 
-// take takes a token, or says how long it is until there is one.
+// take takes a token. If there is none, ok is false and wait is the time until
+// the next token.
 func (b *buckets) take(who netip.Prefix) (wait time.Duration, ok bool) {
 	now := b.now()
 	b.mu.Lock()
@@ -57,11 +58,11 @@ func (b *buckets) take(who netip.Prefix) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// fill lets in what came since the bucket was looked at.
+// fill adds the tokens since the last refill.
 //
-// Time is the wall clock's: the monotonic one may stand still while a function
-// is frozen. When the wall clock steps back, time stands still for a bucket;
-// when it leaps ahead, the bucket is full.
+// It uses the wall clock, because the monotonic clock may stop while a function
+// is frozen. If the wall clock steps back, the bucket gains nothing until the
+// clock catches up; if it leaps ahead, the bucket is full.
 func (k *bucket) fill(r Rate, now time.Time) {
 	at := now.UnixNano()
 	if passed := at - k.at; passed > 0 {
@@ -70,14 +71,14 @@ func (k *bucket) fill(r Rate, now time.Time) {
 	k.at = at
 }
 
-// within is how long it takes until so many tokens have come.
+// within returns the time in which r yields so many tokens.
 func (r Rate) within(tokens float64) time.Duration {
 	return time.Duration(math.Ceil(tokens / r.PerSecond * 1e9))
 }
 
 // origin returns the prefix whose bucket an address uses: the address itself,
-// or for IPv6 its /64, because one customer has all of it. Texts that are no
-// address share one bucket.
+// or its /64 for IPv6, because one customer has the whole /64. All texts that
+// are not addresses share one bucket.
 func origin(remote string) netip.Prefix {
 	addr, err := netip.ParseAddr(remote)
 	if err != nil {

@@ -18,19 +18,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// SecretHeader holds the secret that CloudFront adds to a request, and that
-// nobody else knows.
+// SecretHeader carries the secret that CloudFront adds to every request.
 const SecretHeader = "X-Vacancy-Edge"
 
 // viewerHeader is the caller's address and port as CloudFront saw them.
 const viewerHeader = "CloudFront-Viewer-Address"
 
-// Guard lets through what carries one of the secrets: the edge's own, and the
-// one before it while a rotation is under way. All else is 403. Empty secrets
-// count as none; without any, everything passes as it is.
+// Guard accepts requests with one of the secrets: the current one, or the
+// previous one during a rotation. It refuses others with 403. Empty secrets are
+// ignored; without any secret, Guard accepts everything unchanged.
 //
-// What passes by a secret came from CloudFront: RemoteAddr becomes the address
-// that it saw. Neither that header nor the secret goes further.
+// A request with a secret came through CloudFront, so RemoteAddr is set to the
+// viewer's address. Guard removes both headers before the next handler.
 func Guard(secrets []string, next http.Handler) http.Handler {
 	var known [][sha256.Size]byte
 	for _, s := range secrets {
@@ -57,8 +56,8 @@ func Guard(secrets []string, next http.Handler) http.Handler {
 	})
 }
 
-// opens compares hashes, all of them and to their ends, so that neither the
-// length nor the beginning of a secret shows in the time it takes.
+// opens compares hashes of all secrets in constant time, so that the timing
+// reveals neither length nor prefix of a secret.
 func opens(known [][sha256.Size]byte, given []string) bool {
 	if len(given) != 1 {
 		return false
@@ -70,8 +69,8 @@ func opens(known [][sha256.Size]byte, given []string) bool {
 	return found == 1
 }
 
-// viewerAddr reads an address and port. CloudFront writes those of IPv6
-// without brackets: the port is what follows the last colon.
+// viewerAddr parses an address and port. CloudFront writes IPv6 addresses
+// without brackets, so the port is what follows the last colon.
 func viewerAddr(s string) (netip.Addr, bool) {
 	if at, err := netip.ParseAddrPort(s); err == nil {
 		return at.Addr(), true

@@ -15,10 +15,10 @@ import (
 type Config struct {
 	// Rate bounds all requests of an address.
 	Rate Rate
-	// PairRate bounds the envelopes of an address that open a pair, or open it
-	// again: calls with seq 1 and resets. message.Handler enforces it.
+	// PairRate limits an address's envelopes that open or reopen a pair: calls
+	// with seq 1 and resets. message.Handler enforces it.
 	PairRate Rate
-	// Reads bounds the read units of all requests together.
+	// Reads limits the read units of all requests together.
 	Reads Rate
 	Now   func() time.Time
 }

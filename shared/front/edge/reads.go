@@ -8,11 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
-// reads is one bucket of read units for all requests, and lets them through
-// while it holds any. What a request reads is known when it has its answer: the
-// last one may take more than there is, and the others wait until that is paid
-// back. Those that are served at the same time may all be the last; Lambda gives
-// an instance one at a time.
+// reads is one bucket of read units for all requests. The units of a request
+// are known only after its answer, so a request is admitted while any unit is
+// left and may overdraw the bucket; later requests wait until the debt is
+// refilled. Concurrent requests may all overdraw, but Lambda gives an instance
+// one request at a time.
 type reads struct {
 	next http.Handler
 	rate Rate
@@ -29,19 +29,19 @@ func (l *reads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	usage := obs.UsageOf(r.Context())
 	before := usage.Counts().Reads
-	// A handler that panics has read as well.
+	// A handler that panics has spent reads too.
 	defer func() { l.spend(usage.Counts().Reads - before) }()
 	l.next.ServeHTTP(w, r)
 }
 
-// open reports whether anything is left, or how long it is until it is.
+// open reports whether units are left, or how long until there are.
 func (l *reads) open() (wait time.Duration, ok bool) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.bucket.fill(l.rate, now)
 	if over := l.bucket.spent - float64(l.rate.Burst); over >= 0 {
-		return l.rate.within(over) + 1, false // a nanosecond after it is paid back
+		return l.rate.within(over) + 1, false // one nanosecond after the debt is refilled
 	}
 	return 0, true
 }

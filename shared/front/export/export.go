@@ -1,11 +1,10 @@
-// Package export is the part of the operator's API that reads everything: a
-// check of the whole host and the history of a pair, as JSON lines from one
-// view, while the host continues to answer; and pages, from which package
-// remote does the same elsewhere.
+// Package export serves the operator's reads of a whole host while the host
+// keeps answering: a consistency check and the history of a pair as JSON lines,
+// and pages from which package remote runs the same check elsewhere.
 //
-// The invariants: it writes nothing. A report without its last line is
-// incomplete, and the reader can tell. A reader that is gone or stalls ends the
-// transaction. No vacant's seed is opened for a page.
+// Invariants: no handler writes to the store. A report without its last line is
+// incomplete, so the reader can tell. If the reader disconnects or stalls, the
+// transaction ends. No page opens a vacant's seed.
 package export
 
 import (
@@ -25,24 +24,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Config is what the reports and pages need.
+// Config holds the dependencies of the reports and pages.
 type Config struct {
 	Source fsck.Source
 	Vault  custody.Vault
 	Now    func() time.Time
-	// Retention is how long the host keeps text keys after their day;
+	// Retention is how long the host keeps a text key after its day ends;
 	// textkeys.MinRetention if 0.
 	Retention time.Duration
-	// Log gets a line for each page of Pages; nil: none.
+	// Log gets a line for each request of Pages; nil means no log.
 	Log *slog.Logger
 }
 
-// patience is how long a reader may leave a line unread: who pages through a
-// history does not keep the transaction, and so the file, open for the day.
+// patience is how long a reader may leave a line unread. The limit keeps a
+// reader that pages through a history by hand from holding the transaction, and
+// with it the file, open for a day.
 const patience = 10 * time.Minute
 
-// VerifyLine is a line of a check. The last one has a result, or the error
-// that kept the check from its end.
+// VerifyLine is a line of a check. The last line has a result, or the error
+// that ended the check early.
 type VerifyLine struct {
 	Finding  *fsck.Finding    `json:"finding,omitempty"`
 	Progress *fsck.Result     `json:"progress,omitempty"`
@@ -50,7 +50,8 @@ type VerifyLine struct {
 	Error    *httpapi.Refusal `json:"error,omitempty"`
 }
 
-// Verify returns the handler of GET /v1/admin/verify: a check of the host, in lines.
+// Verify handles GET /v1/admin/verify: a check of the whole host, as JSON
+// lines.
 func Verify(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := newLines(w)
@@ -67,8 +68,8 @@ func Verify(c Config) http.Handler {
 	})
 }
 
-// ChainLine is a line of a history. The first one has the pair, the last one
-// the count of the entries, or the error that kept the history from its end.
+// ChainLine is a line of a history. The first line has the pair. The last line
+// has the number of entries, or the error that ended the history early.
 type ChainLine struct {
 	Pair  *Pair            `json:"pair,omitempty"`
 	Entry *Entry           `json:"entry,omitempty"`
@@ -76,8 +77,8 @@ type ChainLine struct {
 	Error *httpapi.Refusal `json:"error,omitempty"`
 }
 
-// Chain returns the handler of GET /v1/admin/chain/{from}/{to}?last=: the history of
-// a pair, in lines. Who is not found is refused before the first line.
+// Chain handles GET /v1/admin/chain/{from}/{to}?last=: the history of a pair,
+// as JSON lines. An unknown vacant is refused before the first line.
 func Chain(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		last, err := lastOf(r)
@@ -124,8 +125,8 @@ func lastOf(r *http.Request) (uint64, error) {
 	return n, nil
 }
 
-// refusal is an error as the last line shows it. The reader is the operator:
-// what is wrong with the data is theirs to know.
+// refusal is an error as the last line shows it. The reader is the operator, so
+// details of damaged data are shown.
 func refusal(err error) *httpapi.Refusal {
 	p := problem.Of(fault(err))
 	detail := p.Text()
@@ -135,7 +136,7 @@ func refusal(err error) *httpapi.Refusal {
 	return &httpapi.Refusal{Detail: detail, Code: p.Kind.String(), Field: p.Field}
 }
 
-// fault gives an error of the store its kind; problems have theirs.
+// fault adds a kind to an error of the store; a problem keeps its own.
 func fault(err error) error {
 	if errors.Is(err, store.ErrUnavailable) && !errors.As(err, new(*problem.Error)) {
 		return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same command may be run again")
@@ -159,11 +160,12 @@ func newLines(w http.ResponseWriter) *lines {
 	return l
 }
 
-// put writes a line, and with now sends it off.
+// put writes a line; with now set, it also flushes.
 func (l *lines) put(v any, now bool) error {
-	const often = 64 // lines, which are less than what is buffered on the way
+	const often = 64 // lines between flushes; fewer than a buffer holds
 	if now || l.n%often == 0 {
-		// In one process there is no deadline to set: the reader is this one.
+		// In-process tests have no connection and no deadline to set, so the
+		// error is ignored.
 		_ = l.rc.SetWriteDeadline(time.Now().Add(patience))
 	}
 	l.n++

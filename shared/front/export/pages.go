@@ -26,17 +26,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// pageBytes is how much stored data a page holds at most, its first row aside:
-// with base64 and what stands around it that is some 1.5 MB, where a function
-// may answer 6.
+// pageBytes is the most stored data in a page after its first row. With base64
+// and JSON, a page is about 1.5 MB; a function may answer 6 MB.
 const pageBytes = 1 << 20
 
-// pageLimit is how many rows, documents or names a page holds if the query does
-// not say.
+// pageLimit is the default number of rows, documents or names in a page.
 const pageLimit = 256
 
-// Pages returns the handler of the paged export, for a check of this host on
-// the operator's machine:
+// Pages returns the handler of the paged export, from which the operator's
+// machine checks this host:
 //
 //	GET  /v1/admin/export                                  about this export
 //	GET  /v1/admin/export/streams?prefix=&limit=&cursor=   names of streams
@@ -45,12 +43,11 @@ const pageLimit = 256
 //	GET  /v1/admin/export/docs?list=&of=&limit=&cursor=    the names' documents, or the keys of other lists
 //	POST /v1/admin/export/open                             a sealed text key
 //
-// Names of streams are base64url of their bytes, cursors opaque. Each page is
-// read by itself, so that a host that goes on answers is met as it is then.
-// It gives out what a check needs and nothing else: of documents the names, the
-// vacants, what the registry and its log keep, the text keys and the host's identity; of
-// sealed boxes it opens those of text keys, never one with a seed. It is for the
-// operator alone: wrap it in admin.RequireKey.
+// Names of streams are base64url; cursors are opaque. Each page is read at its
+// own time, so pages of a busy host show different moments. The export contains
+// only what a check needs: the documents of names, vacants, registry, log, text
+// keys and the host's identity. It decrypts text keys and never a seed. Only
+// the operator may call it: wrap it in admin.RequireKey.
 func Pages(c Config) http.Handler {
 	p := &pages{c}
 	get := func(answer func(*http.Request) (any, error)) httpapi.Methods {
@@ -68,7 +65,7 @@ func Pages(c Config) http.Handler {
 
 type pages struct{ Config }
 
-// serve answers a page, or refuses.
+// serve adapts a function that returns a page or an error to a handler.
 func serve(answer func(*http.Request) (any, error)) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		page, err := answer(r)
@@ -80,7 +77,7 @@ func serve(answer func(*http.Request) (any, error)) httpapi.Handler {
 	}
 }
 
-// view reads one page from a view of its own.
+// view runs read over its own view of the store.
 func (p *pages) view(r *http.Request, read func(ctx context.Context, v store.View) error) error {
 	return p.Source.Walk(r.Context(), func(v store.View) error { return read(r.Context(), v) })
 }
@@ -163,15 +160,15 @@ func (p *pages) rows(r *http.Request) (any, error) {
 	})
 }
 
-// readRows reads the rows of a page. Damage is reported beside the rows before
-// it, so that a check continues after it.
+// readRows reads a page of rows. Damage is reported beside the rows before it,
+// so that a check continues after the damage.
 func readRows(ctx context.Context, v store.View, name store.Stream, from uint64, n int, d store.Direction) (part RowsPart, err error) {
 	rows, err := v.Rows(ctx, name, from, n, d)
 	part.Rows = make([]Row, 0, len(rows))
 	room := pageBytes
 	for i, row := range rows {
 		if room -= len(row.Data); i > 0 && room < 0 {
-			return part, nil // what is wrong behind it is met by the next page
+			return part, nil // the next page reports damage after this row
 		}
 		part.Rows = append(part.Rows, Row{row.Position, row.WriteID[:], row.Data})
 	}
@@ -179,7 +176,8 @@ func readRows(ctx context.Context, v store.View, name store.Stream, from uint64,
 	return part, err
 }
 
-// damage takes an error that speaks of the data out, as a text.
+// damage splits an error about stored data from other errors and returns its
+// text.
 func damage(err error) (string, error) {
 	if problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable) {
 		return problem.Of(err).Error(), nil
@@ -231,7 +229,7 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	page := DocsPage{Docs: make([]Doc, len(docs)), Next: next}
 	for i := range docs {
 		if page.Docs[i] = docOf(&docs[i]); list != vacants.Names() {
-			// A registration may be large, and is read by itself.
+			// A registration may be large, so each document is read by itself.
 			page.Docs[i] = Doc{Partition: docs[i].Key.Partition, Sort: docs[i].Key.Sort, Version: docs[i].Version, Index: docs[i].Index.Sort}
 		}
 	}
@@ -239,11 +237,11 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	return &page, err
 }
 
-// maxOpen bounds the body of open: a box of the largest secret in base64.
+// maxOpen bounds the body of open: a box with the largest secret, in base64.
 const maxOpen = 32 << 10
 
-// open opens the sealed key of a day's texts. A seed's box is bound to its
-// vacant, so it does not open as a text key either: custody.Vault.
+// open decrypts the sealed key of a day's texts. A seed cannot be decrypted as
+// a text key, because the vault binds its box to the vacant.
 func (p *pages) open(r *http.Request) (any, error) {
 	if _, err := queryOf(r); err != nil {
 		return nil, err
@@ -272,7 +270,7 @@ func (p *pages) open(r *http.Request) (any, error) {
 	return Secret{secret}, nil
 }
 
-// readBox reads the body of open: {"bound", "box"}.
+// readBox parses the body of open: {"bound", "box"}.
 func readBox(body []byte) (bound string, box []byte, err error) {
 	d := canon.NewDecoder(body, canon.Limits{Bytes: maxOpen, Depth: 2, Keys: 2})
 	texts := map[string]*string{"bound": &bound, "box": new(string)}
@@ -296,11 +294,11 @@ func readBox(body []byte) (bound string, box []byte, err error) {
 	return bound, box, nil
 }
 
-// query is the members of a query, each once.
+// query holds the parameters of a query, each at most once.
 type query map[string]string
 
-// queryOf reads a query that has these members at most. What is misspelt would
-// otherwise be another page than the one asked for.
+// queryOf parses a query and refuses unknown parameters: ignoring a misspelt
+// one would return a different page.
 func queryOf(r *http.Request, known ...string) (query, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -321,7 +319,7 @@ func queryOf(r *http.Request, known ...string) (query, error) {
 	return q, nil
 }
 
-// number reads a number from 1 to most.
+// number parses a number from 1 to most.
 func (q query) number(name string, missing, most uint64) (uint64, error) {
 	s, there := q[name]
 	if !there {
@@ -334,7 +332,7 @@ func (q query) number(name string, missing, most uint64) (uint64, error) {
 	return n, nil
 }
 
-// list reads which documents are asked for.
+// list parses which documents are requested.
 func (q query) list() (store.Range, error) {
 	name := q["list"]
 	if name == ListChildren {
@@ -359,7 +357,7 @@ func (q query) list() (store.Range, error) {
 	}
 }
 
-// stream reads the name of a stream, or how it begins.
+// stream parses the name or the prefix of a stream.
 func (q query) stream(name string) (store.Stream, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(q[name])
 	if err != nil || len(b) > store.MaxKey {

@@ -7,43 +7,43 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// ExportFormat is the version of the pages. A reader refuses another.
+// ExportFormat is the version of the pages. Readers refuse other versions.
 const ExportFormat = 1
 
-// About is what a reader of the pages needs to know first.
+// About is the first page a reader fetches.
 type About struct {
 	Format           int   `json:"format"`
 	RetentionSeconds int64 `json:"retention_seconds"` // of texts, after the end of their day
 }
 
-// StreamsPage is a page of names, as bytes.
+// StreamsPage is a page of stream names, as bytes.
 type StreamsPage struct {
 	Streams [][]byte `json:"streams"`
 	Next    string   `json:"next,omitempty"`
 }
 
-// Row is a row as it is kept.
+// Row is a stored row.
 type Row struct {
 	Position uint64 `json:"position"`
 	WriteID  []byte `json:"attempt"` // 16 bytes
 	Data     []byte `json:"data"`
 }
 
-// RowsPart is a stretch of a stream, in the order asked for. Damaged says what
-// keeps it from going on, if the host's own data do.
+// RowsPart is a range of a stream in the requested order. Damaged is the reason
+// why the range ends early, if stored data is damaged.
 type RowsPart struct {
 	Rows    []Row  `json:"rows"`
 	Damaged string `json:"damaged,omitempty"`
 }
 
-// RowsPage is the stretch that was asked for, and the first rows if head asked
-// for so many of them: who begins with a stream's end reads its beginning next.
+// RowsPage is the requested range. If head is set, Head holds the first rows of
+// the stream too: a reader that starts at the end needs the beginning next.
 type RowsPage struct {
 	Rows RowsPart  `json:"page"`
 	Head *RowsPart `json:"head,omitempty"`
 }
 
-// Doc is a version of a document; version 0 if there is none.
+// Doc is a version of a document; version 0 means absent.
 type Doc struct {
 	Partition string `json:"partition"`
 	Sort      string `json:"sort"`
@@ -51,42 +51,42 @@ type Doc struct {
 	WriteID   []byte `json:"attempt,omitempty"`
 	Data      []byte `json:"data,omitempty"`
 	Number    int64  `json:"number,omitempty"`
-	Index     string `json:"index,omitempty"` // the sort by which a list has it, if that is not its own
+	Index     string `json:"index,omitempty"` // the sort key in the list, if it differs from Sort
 }
 
 // The lists of documents.
 const (
 	ListNames    = "names"
-	ListRegistry = "registry" // keys of registrations, by their last change
+	ListRegistry = "registry" // keys of registrations, ordered by last change
 	ListRevoked  = "revoked"  // keys of revocations
-	ListChildren = "children" // keys of the edges from one parent, named by of
+	ListChildren = "children" // keys of the edges from the parent in of
 )
 
-// DocPage is a document, or what is wrong with it.
+// DocPage is a document, or a description of its damage.
 type DocPage struct {
 	Doc     Doc    `json:"doc"`
 	Damaged string `json:"damaged,omitempty"`
 }
 
-// DocsPage is a page of documents in the order of their keys, or of the list.
+// DocsPage is a page of documents, ordered by key or by the list.
 type DocsPage struct {
 	Docs    []Doc  `json:"docs"`
 	Next    string `json:"next,omitempty"`
 	Damaged string `json:"damaged,omitempty"`
 }
 
-// Sealed is what open opens: a box of the vault, and what it is bound to.
+// Sealed is the request of open: an encrypted box and the name it is bound to.
 type Sealed struct {
 	Bound string `json:"bound"`
 	Box   []byte `json:"box"`
 }
 
-// Secret is what was in it.
+// Secret is the decrypted content of a box.
 type Secret struct {
 	Secret []byte `json:"secret"`
 }
 
-// Format shows only what s is, whatever the verb.
+// Format hides the secret for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "secret") }
 
 func docOf(d *store.Doc) Doc {

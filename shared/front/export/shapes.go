@@ -6,51 +6,50 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Pair is whose history it is.
+// Pair names a caller and a vacant.
 type Pair struct {
 	From identity.ID `json:"from"`
 	To   identity.ID `json:"to"`
 }
 
-// Said is what was said. Text is nil when it cannot be told: Sealed, because
-// the key of its day is destroyed; or Damaged.
+// Said is a recorded text. Text is nil if it is unreadable: Sealed, because the
+// key of its day was destroyed; or Damaged.
 type Said struct {
 	Text    *string `json:"text,omitempty"`
 	Sealed  bool    `json:"sealed,omitempty"`
 	Damaged bool    `json:"damaged,omitempty"`
 }
 
-// Entry is a call or reset and what became of it. Times are in wire form (UTC,
+// Entry is a call or a reset with its outcome. Times are in wire form (UTC,
 // PROTOCOL §3).
 type Entry struct {
 	Position uint64        `json:"position"`
 	Kind     string        `json:"kind"` // call or reset
 	Epoch    uint64        `json:"epoch"`
-	Seq      int64         `json:"seq"` // 0 of a reset
+	Seq      int64         `json:"seq"` // 0 for a reset
 	Time     string        `json:"time"`
 	Hash     identity.Hash `json:"hash"`
 	Said
-	Fate     transcript.Fate `json:"fate,omitempty"` // of a call: answered, void, closed or pending
+	Fate     transcript.Fate `json:"fate,omitempty"` // for a call: answered, void, closed or pending
 	Decision *Decision       `json:"decision,omitempty"`
 }
 
-// Decision is the row that decided a call; of a void there is its position
-// only.
+// Decision is the row that decided a call. For a void it has only the position.
 type Decision struct {
 	Position uint64  `json:"position"`
 	Answer   *Answer `json:"answer,omitempty"`
 }
 
-// Answer is what an answered call got.
+// Answer is the answer to a call.
 type Answer struct {
 	Seq  int64         `json:"seq"`
 	Time string        `json:"time"`
 	Hash identity.Hash `json:"hash"`
 	Said
-	TookMS int64 `json:"took_ms"` // from accept to answer
+	TookMS int64 `json:"took_ms"` // from acceptance to answer
 }
 
-// End closes a history.
+// End is the last line of a history.
 type End struct {
 	Entries uint64 `json:"entries"`
 }

@@ -1,9 +1,9 @@
-// Package message is the handler of signed calls: message/send, chain/reset,
-// message/ask, and the card and health pages (PROTOCOL §6, §9).
+// Package message handles signed calls: message/send, chain/reset, message/ask,
+// and the card and health pages (PROTOCOL §6, §9).
 //
-// It translates HTTP to host/call and decides nothing. The invariants: a body
-// is read once, and at most 256 KiB of it. Malformed input is a 4xx with a
-// detail, never a 500. No secret and no message text reaches the log.
+// It translates HTTP to host/call and decides nothing. Invariants: a body is
+// read once, and at most 256 KiB of it. Malformed input is a 4xx with a detail,
+// never a 500. Neither secrets nor message texts reach the log.
 package message
 
 import (
@@ -26,9 +26,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The paths that end a call, a reset and an ask. Anything may stand before
-// them: reference callers append them to whatever an endpoint says (PROTOCOL §23
-// C4).
+// The path suffixes of a call, a reset and an ask. Any prefix is accepted:
+// reference callers append the suffix to whatever an endpoint says (PROTOCOL
+// §23 C4).
 const (
 	SendPath  = "/a2a/message/send"
 	ResetPath = "/a2a/chain/reset"
@@ -38,25 +38,27 @@ const (
 // DefaultBodyTimeout is how long a client may take to send a body.
 const DefaultBodyTimeout = 10 * time.Second
 
-// Config is what the handler needs. Without a Directory there are no card and
-// health pages.
+// Config holds the handler's dependencies. Without a Directory there are no
+// card and health pages.
 type Config struct {
 	Host      *call.Host
 	Directory Directory
 	Log       *slog.Logger
 	Now       func() time.Time
-	// BodyTimeout bounds a slow body; 0 means DefaultBodyTimeout.
+	// BodyTimeout bounds the time to receive a body; 0 means
+	// DefaultBodyTimeout.
 	BodyTimeout time.Duration
 }
 
-// NewPairLimit limits what opens a pair, or opens it again: calls with seq 1 and
-// resets. It returns true if it has refused the request and answered it.
+// NewPairLimit limits requests that open or reopen a pair: calls with seq 1 and
+// resets. It returns true if it refused and answered the request.
 type NewPairLimit func(w http.ResponseWriter) (refused bool)
 
 type newPairLimitKey struct{}
 
-// WithNewPairLimit returns a context in which Handler asks limit, before it
-// verifies a signature. The handler asks because it has decoded the envelope.
+// WithNewPairLimit returns a context whose limit Handler applies before it
+// verifies a signature. Handler applies it because Handler has decoded the
+// envelope.
 func WithNewPairLimit(ctx context.Context, limit NewPairLimit) context.Context {
 	return context.WithValue(ctx, newPairLimitKey{}, limit)
 }
@@ -66,7 +68,7 @@ func newPairRefused(w http.ResponseWriter, r *http.Request) bool {
 	return ok && limit(w)
 }
 
-// Handler returns the handler. Every path that is not its own is 404.
+// Handler returns the handler. All other paths are 404.
 func Handler(c Config) http.Handler {
 	if c.BodyTimeout == 0 {
 		c.BodyTimeout = DefaultBodyTimeout
@@ -76,10 +78,10 @@ func Handler(c Config) http.Handler {
 
 type api struct{ Config }
 
-// ServeHTTP routes by the end of the path; what stands before it matters only
-// if it is /v/{id}. It does so itself, because http.ServeMux redirects what is
-// not clean: //a2a/message/send is what callers make of a base URL with a
-// slash at its end, and a redirected POST is lost (PROTOCOL §23 B6, C4).
+// ServeHTTP routes by path suffix and accepts /v/{id} as the prefix.
+// http.ServeMux cannot do this: it redirects paths that are not clean, such as
+// //a2a/message/send, which callers build from a base URL with a trailing
+// slash, and a redirected POST loses its body (PROTOCOL §23 B6, C4).
 func (d *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer d.rescue(w, r)
 	var post func(http.ResponseWriter, *http.Request, identity.ID)
@@ -113,16 +115,16 @@ func notAllowed(w http.ResponseWriter, r *http.Request, allowed string) {
 	fail(w, problem.New(problem.MethodNotAllowed, "%s is not allowed here; use %s", r.Method, allowed))
 }
 
-// rescue makes a panic one failed request, with its line in the log. In Lambda
-// it would end the process, and with it what others wait for.
+// rescue turns a panic into a 500 with a log line. In Lambda a panic would end
+// the process and the other requests in it.
 func (d *api) rescue(w http.ResponseWriter, r *http.Request) {
 	if cause := recover(); cause != nil {
 		d.fault(w, r, problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
 	}
 }
 
-// fault renders a fault of the host that no envelope stands behind: opaque
-// outside, whole in the log.
+// fault renders an internal error before an envelope is known: opaque to the
+// caller, complete in the log.
 func (d *api) fault(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem.Of(err)
 	fail(w, p)
@@ -130,7 +132,8 @@ func (d *api) fault(w http.ResponseWriter, r *http.Request, err error) {
 		slog.String("verdict", p.Kind.String()), slog.Int("status", p.Kind.Row().Status), slog.String("cause", p.Error()))
 }
 
-// route is the vacant that the path names, zero for the host route.
+// route returns the vacant that the path names, or zero for the host's own
+// route.
 func route(path string) identity.ID {
 	rest, ok := strings.CutPrefix(path, "/v/")
 	if !ok {
@@ -216,7 +219,7 @@ func (d *api) refuse(w http.ResponseWriter, r *http.Request, began time.Time, er
 	d.line(r, "refused", began, p.Kind.Row().Status, p)
 }
 
-// request reads and decodes the body of a call or an ask.
+// request reads and decodes the envelope of a call or an ask.
 func (d *api) request(w http.ResponseWriter, r *http.Request) (envelope.Request, error) {
 	if ct := r.Header.Get("Content-Type"); !isJSON(ct) {
 		return envelope.Request{}, unsupported("content-type", ct, "application/json")
@@ -228,16 +231,16 @@ func (d *api) request(w http.ResponseWriter, r *http.Request) (envelope.Request,
 	return envelope.DecodeRequest(body)
 }
 
-// unsupported repeats what a header says, which may be any bytes.
+// unsupported quotes the header, which may contain any bytes.
 func unsupported(header, got, want string) error {
 	return problem.New(problem.UnsupportedMedia, "unsupported %s '%.80s'; expected %s", header, strings.ToValidUTF8(got, "\uFFFD"), want)
 }
 
-// bodyRoom is what a body gets before it is there. Most fit; a larger one gets
-// more as it comes, so that announcing 256 KiB costs the host no memory.
+// bodyRoom is the initial size of a body's buffer. The buffer grows with the
+// bytes that arrive, so announcing 256 KiB costs the host no memory.
 const bodyRoom = 16 << 10
 
-// body takes the body in.
+// body reads the body, at most 256 KiB.
 func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := canon.DefaultLimits().Bytes
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
@@ -246,8 +249,9 @@ func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge(limit)
 	}
-	// A slow body holds one connection, not for longer than this. In Lambda the
-	// body is whole before the handler runs, and there is no deadline to set.
+	// The deadline bounds how long a slow body holds its connection. In Lambda
+	// the body is complete before the handler runs, and there is no deadline to
+	// set.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.BodyTimeout))
 	body := make([]byte, 0, min(max(r.ContentLength, 512), bodyRoom)+1)
 	body, err := appendAll(body, http.MaxBytesReader(w, r.Body, int64(limit)))
@@ -263,7 +267,7 @@ func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// appendAll reads r to its end, and grows b only when it is full.
+// appendAll reads r to its end and grows b only when b is full.
 func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
@@ -281,7 +285,7 @@ func appendAll(b []byte, r io.Reader) ([]byte, error) {
 }
 
 func isJSON(contentType string) bool {
-	if contentType == "application/json" { // what nearly everybody sends
+	if contentType == "application/json" { // the common case
 		return true
 	}
 	media, _, err := mime.ParseMediaType(contentType)
@@ -292,7 +296,8 @@ func tooLarge(limit int) error {
 	return problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
 }
 
-// log writes the one line of a call: who, where in the chain, what came of it.
+// log writes one line per call: who called, where in the chain, and the
+// outcome.
 func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Envelope, o *call.Outcome) {
 	status := http.StatusOK
 	if o.Problem != nil {

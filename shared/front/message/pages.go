@@ -13,19 +13,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Directory shows the host's vacants. Safe for concurrent use.
+// Directory gives access to the hosted vacants. Safe for concurrent use.
 type Directory interface {
-	// Show returns one; ok is false for an id that is not hosted here.
+	// Show returns a vacant's record; ok is false if the host has no such
+	// vacant.
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
-	// Open returns the ids of the vacants that are not closed, neither for good nor
-	// by a manifest, at most n.
+	// Open returns the ids of at most n vacants that are in service and not
+	// child-only.
 	Open(ctx context.Context, n int) ([]identity.ID, error)
 }
 
 type page func(http.ResponseWriter, *http.Request, vacants.Record)
 
-// page finds the page at a path: /card and /health, or one of them under
-// /v/{id}. nil: there is none.
+// page returns the handler of a page at a path: /card or /health, alone or
+// under /v/{id}. It returns nil for other paths.
 func (d *api) page(path string) http.HandlerFunc {
 	name, under := "", false
 	if name, under = strings.CutPrefix(path, "/v/"); under {
@@ -49,8 +50,8 @@ func (d *api) page(path string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { d.show(w, r, name, p) }
 }
 
-// sole serves a page without /v/{id}: of ?vacant=, or of the one vacant that is
-// not closed.
+// sole serves a page without /v/{id}: for ?vacant=, or for the only open vacant
+// of the host.
 func (d *api) sole(p page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if name := r.URL.Query().Get("vacant"); name != "" {
@@ -81,7 +82,7 @@ func (d *api) show(w http.ResponseWriter, r *http.Request, name string, p page) 
 	switch {
 	case err != nil:
 		d.fault(w, r, err)
-	case !ok || s.Closed: // a page asks for no signature: nobody here is its parent
+	case !ok || s.Closed: // page requests are unsigned, so a child-only vacant cannot recognise its parent
 		fail(w, problem.New(problem.NotFound, "vacant %s is not hosted here", id.Short()))
 	default:
 		p(w, r, s)
@@ -115,7 +116,7 @@ func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
 	etag := `"` + identity.Sum(s.Card).String()[:32] + `"`
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Cache-Control", "public, max-age=10")
-	// In Lambda a list comes as several values.
+	// Lambda may pass a list as several values.
 	if matches(strings.Join(r.Header.Values("If-None-Match"), ","), etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return

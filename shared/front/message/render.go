@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// retryAfter is the pause in seconds that a pending call asks of its caller.
+// retryAfter is the Retry-After of a pending call, in seconds.
 const retryAfter = "1"
 
 func write(w http.ResponseWriter, status int, body []byte) {
@@ -19,10 +19,10 @@ func write(w http.ResponseWriter, status int, body []byte) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the caller is gone: the row is there, a resend finds it
+	_, _ = w.Write(body) // the caller may be gone; the row is stored, and a resend finds it
 }
 
-// fail renders a refusal that no envelope stands behind.
+// fail renders a refusal of a request without a decoded envelope.
 func fail(w http.ResponseWriter, p *problem.Error) {
 	write(w, p.Kind.Row().Status, append(appendDetail(nil, p), '}'))
 }
@@ -41,8 +41,8 @@ func appendCode(b []byte, p *problem.Error) []byte {
 	return canon.AppendString(append(b, `,"code":`...), p.Kind.String())
 }
 
-// outcome renders what the pipeline says beside a refusal, or as the answer to
-// an ask (b empty). Reference callers ignore all of it but the detail.
+// outcome renders the pipeline's members beside a refusal, or the answer to an
+// ask if b is empty. Reference callers read only the detail.
 func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	status := http.StatusOK
 	if o.Problem != nil {
@@ -78,7 +78,8 @@ func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	write(w, status, append(m.b, '}'))
 }
 
-// members appends to an object that is open in b, or opens one.
+// members appends members to the JSON object in b, and opens the object if b is
+// empty.
 type members struct{ b []byte }
 
 func (m *members) raw(key string, value []byte) {

@@ -1,8 +1,8 @@
-// Package collusion measures how much two vacants look like one: by when they
-// are active, by their substrates and by how they write.
+// Package collusion measures how similar two vacants are: by when they are
+// active, by the model family of their substrates, and by how they write.
 //
-// The invariants: a strength is in [0, 1]. Evidence of unequal length is an
-// error and never a strength. NaN and infinite numbers are refused.
+// Invariants: a strength is in [0, 1]. Series of different lengths are an
+// error, never a strength. NaN and infinite numbers are refused.
 package collusion
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Thresholds above which a similarity counts.
+// A similarity at or below its threshold has strength 0.
 const (
 	ActivityThreshold = 0.70 // of Pearson
 	StyleThreshold    = 0.88 // of Cosine
@@ -34,8 +34,8 @@ func Cosine(x, y []float64) (float64, error) {
 	return quotient(xy, math.Sqrt(xx), math.Sqrt(yy))
 }
 
-// Pearson is the correlation of x and y at lag 0; 0 if there is none, since one
-// of them is empty or does not vary.
+// Pearson is the correlation of x and y at lag 0. It is 0 if either series is
+// empty or constant.
 func Pearson(x, y []float64) (float64, error) {
 	if err := sameLength("series", x, y); err != nil {
 		return 0, err
@@ -76,8 +76,8 @@ func sameLength(what string, x, y []float64) error {
 	return nil
 }
 
-// quotient is xy / (x·y), 0 where x or y is, within [-1, 1]. Sums that have
-// left the range of numbers say nothing.
+// quotient returns xy / (x·y), clipped to [-1, 1]; 0 if x or y is 0. It returns
+// an error if a sum overflowed.
 func quotient(xy, x, y float64) (float64, error) {
 	if x == 0 || y == 0 {
 		return 0, nil
@@ -89,7 +89,7 @@ func quotient(xy, x, y float64) (float64, error) {
 	return min(max(q, -1), 1), nil
 }
 
-// Ramp is 0 up to the threshold and rises from there to 1 at 1.
+// Ramp is 0 up to the threshold and rises linearly to 1 at v = 1.
 func Ramp(v, threshold float64) float64 {
 	if v <= threshold {
 		return 0
@@ -97,14 +97,14 @@ func Ramp(v, threshold float64) float64 {
 	return min(max((v-threshold)/max(1-threshold, 1e-9), 0), 1)
 }
 
-// Signal is what a detector says of a pair.
+// Signal is the result of one detector for one pair.
 type Signal struct {
 	Strength float64 // in [0, 1]
-	Why      string  // for a person
+	Why      string  // an explanation for the operator
 }
 
-// SameSubstrate is whether a and b run on one family of models. What an
-// unknown family means is for the caller to say: here it equals itself.
+// SameSubstrate compares the model families of a and b. Two unknown families
+// compare equal, so the caller decides about those first.
 func SameSubstrate(a, b identity.ID, familyA, familyB string) Signal {
 	switch {
 	case a == b:

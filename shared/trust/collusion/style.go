@@ -9,9 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// The places of a style vector. Each is clipped to [0, 1].
+// The indexes of a style vector. Each feature is clipped to [0, 1].
 const (
-	tokens = iota // of a response, in thousands
+	tokens = iota // per response, in thousands
 	typeToken
 	entropy // of its ten most frequent tokens
 	sentences
@@ -26,23 +26,24 @@ const (
 	confidenceSpread
 	latencyMedian // of all responses, in 5 s
 	latencyTail   // the 95th percentile, in 10 s
-	toolCalls     // a host does not see any
+	toolCalls     // always 0: a host cannot see tool calls
 	// Features is the length of a style vector.
 	Features
 )
 
-// LastResponses is how many responses a style vector is made of at most.
+// LastResponses is the largest number of responses that a style vector is
+// computed from.
 const LastResponses = 50
 
-// Response is an answer as the host saw it.
+// Response is an answer as the host recorded it.
 type Response struct {
 	Text       string
 	Took       time.Duration
-	Confidence *float64 // in its answer, if it said so
+	Confidence *float64 // nil if the vacant stated none
 }
 
-// Vec16 is the style of the last responses, each feature a mean over them; nil
-// of none.
+// Vec16 computes the style vector of the last responses: the mean of each
+// feature. It is nil without responses.
 func Vec16(responses []Response) ([]float64, error) {
 	if len(responses) == 0 {
 		return nil, nil
@@ -54,7 +55,7 @@ func Vec16(responses []Response) ([]float64, error) {
 		r := &responses[i]
 		one := measure(r.Text)
 		for j, f := range one {
-			v[j] = clip(v[j] + f/float64(len(responses))) // sums of shares may round above 1
+			v[j] = clip(v[j] + f/float64(len(responses))) // rounding may push a sum of shares above 1
 		}
 		took = append(took, r.Took.Seconds())
 		if c := r.Confidence; c != nil {
@@ -73,7 +74,7 @@ func Vec16(responses []Response) ([]float64, error) {
 
 func clip(f float64) float64 { return min(max(f, 0), 1) }
 
-// spread is the mean and the standard deviation.
+// spread returns the mean and the standard deviation.
 func spread(list []float64) (m, deviation float64) {
 	if len(list) == 0 {
 		return 0, 0
@@ -89,9 +90,9 @@ func percentile(sorted []float64, p float64) float64 {
 	return sorted[int(math.Ceil(p*float64(len(sorted))))-1]
 }
 
-// baseline is what the roots of the features of ordinary answers have for mean
-// and scale. The roots, since most features are rates near 0. A scale of 0
-// leaves a feature out.
+// baseline holds the mean and scale of each feature's square root over ordinary
+// answers. Square roots are used because most features are rates near 0. A
+// scale of 0 excludes the feature.
 func baseline() (means, scales [Features]float64) {
 	return [Features]float64{
 			tokens: 0.35, typeToken: 0.65, entropy: 0.92, sentences: 0.55, sentenceLength: 0.35, punctuation: 0.30, questions: 0.25,
@@ -102,16 +103,17 @@ func baseline() (means, scales [Features]float64) {
 		}
 }
 
-// farthest is how many scales from the mean a feature counts at most. Without
-// it, two that are far off in one feature would look alike whatever the others.
+// farthest clips a centred feature, in scales from the mean. Without the clip,
+// one extreme feature shared by two vectors would make them similar whatever
+// their other features are.
 const farthest = 2
 
-// Centre is how a style differs from that of ordinary answers. Two vectors of
-// numbers that are never negative point in much the same direction; centred
-// ones do not. Of pairs of unrelated synthetic authors 0.1 to 2 in 100 come out
-// above StyleThreshold (9 to 48 if not centred), at most 3 in 1000 as strong as
-// refuses by default; one and the same author does in 95 of 100 cases.
-// Confidence that was never told is no difference.
+// Centre returns the difference between a style and that of ordinary answers.
+// Vectors without negative components all point in similar directions; centred
+// vectors do not. Measured on synthetic authors: of unrelated pairs, 0.1 to 2 %
+// exceed StyleThreshold (9 to 48 % without centring) and at most 0.3 % reach
+// the default refusal strength; of pairs by one author, 95 % do. A missing
+// confidence counts as no difference.
 func Centre(v []float64) ([]float64, error) {
 	if len(v) != Features {
 		return nil, problem.New(problem.Damaged, "style: expected %d features, got %d", Features, len(v))

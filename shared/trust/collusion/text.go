@@ -8,13 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// most is how much of a response is looked at, in bytes.
+// most is the number of bytes of a response that are analysed.
 const most = 64 << 10
 
-// topTokens is how many of the most frequent tokens make the entropy.
+// topTokens is the number of most frequent tokens in the entropy.
 const topTokens = 10
 
-// measure is the features of one text; those of time and confidence stay 0.
+// measure computes the features of one text. The features of time and
+// confidence stay 0.
 func measure(text string) (v [Features]float64) {
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "")
@@ -59,8 +60,8 @@ func containsAny(s string, list []string) bool {
 	return slices.ContainsFunc(list, func(w string) bool { return strings.Contains(s, w) })
 }
 
-// tokenize cuts text into words, in lower case. Where a script has no spaces
-// between words, each character is one.
+// tokenize splits text into lower-case words. In scripts without spaces, each
+// character is a word.
 func tokenize(text string) []string {
 	list := make([]string, 0, len(text)/5)
 	start := -1
@@ -79,7 +80,7 @@ func tokenize(text string) []string {
 				start = i
 			}
 		case r == '\'' || r == '’':
-			// of a word
+			// part of a word
 		default:
 			end(i)
 		}
@@ -88,8 +89,8 @@ func tokenize(text string) []string {
 	return list
 }
 
-// variety is how many of the words differ, and how even the most frequent ones
-// are, 1 for ten that are equally frequent.
+// variety returns the share of distinct words, and the evenness of the most
+// frequent words: 1 if ten words are equally frequent.
 func variety(words []string) (ratio, even float64) {
 	if len(words) == 0 {
 		return 0, 0
@@ -115,7 +116,7 @@ func variety(words []string) (ratio, even float64) {
 	return float64(len(counts)) / float64(len(words)), clip(even / math.Log2(topTokens))
 }
 
-// split cuts text into sentences, with the sign that ends them.
+// split splits text into sentences, each with its final punctuation.
 func split(text string) []string {
 	var list []string
 	start := 0
@@ -137,7 +138,8 @@ func split(text string) []string {
 	return list
 }
 
-// share is how much of what is no space is punctuation.
+// share returns the share of punctuation among the characters that are not
+// spaces.
 func share(text string) float64 {
 	marks, all := 0, 0
 	for _, r := range text {
@@ -155,7 +157,8 @@ func share(text string) float64 {
 	return float64(marks) / float64(all)
 }
 
-// layout is how many of the lines are items of a list, and how many are code.
+// layout returns the share of lines that are list items, and the share that are
+// code.
 func layout(text string) (items, coded float64) {
 	lines, fenced := 0.0, false
 	for line := range strings.Lines(text) {

@@ -7,28 +7,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Posterior is a Beta distribution over how good a vacant is in one dimension.
+// Posterior is a Beta distribution over the quality of a vacant in one
+// dimension.
 type Posterior struct {
 	Alpha    float64 `json:"alpha"`
 	Beta     float64 `json:"beta"`
-	Alpha0   float64 `json:"alpha0"` // of the prior, which Alpha fades back to
+	Alpha0   float64 `json:"alpha0"` // of the prior; Alpha decays towards it
 	Beta0    float64 `json:"beta0"`
-	Evidence float64 `json:"n_eff"`          // the weight of all signals, faded
+	Evidence float64 `json:"n_eff"`          // the decayed weight of all signals
 	Updated  float64 `json:"last_update_ts"` // Unix seconds
 	HalfLife float64 `json:"half_life_days"`
 }
 
-// Prior is what is believed in d before the first signal.
+// Prior is the distribution in d before the first signal.
 func Prior(d Dimension, at time.Time) Posterior {
 	p := priors[d]
 	return Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, Updated: seconds(at), HalfLife: p.halfLife}
 }
 
-// seconds is t as the reference keeps it.
+// seconds converts t to the reference's unit, Unix seconds as a float.
 func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
-// Decay is p as it has faded by the time at; a time before the last update
-// changes nothing.
+// Decay returns p decayed to the time at. A time before the last update changes
+// nothing.
 func (p Posterior) Decay(at time.Time) Posterior {
 	days := (seconds(at) - p.Updated) / 86400
 	if days <= 0 {
@@ -42,8 +43,9 @@ func (p Posterior) Decay(at time.Time) Posterior {
 	return p
 }
 
-// Update is p after a signal from 0, bad, to 1, good, of a weight: faded to the
-// signal's time first. A refused signal is Malformed, in the reference's words.
+// Update decays p to the time at and adds a signal from 0 (bad) to 1 (good)
+// with a weight. An invalid signal is refused as Malformed, in the reference's
+// words.
 func (p Posterior) Update(signal, weight float64, at time.Time) (Posterior, error) {
 	// Written so that NaN is refused too.
 	if !(signal >= 0 && signal <= 1) {
@@ -59,17 +61,18 @@ func (p Posterior) Update(signal, weight float64, at time.Time) (Posterior, erro
 	return p, nil
 }
 
-// Mean is the expected goodness.
+// Mean is the expected quality.
 func (p Posterior) Mean() float64 { return p.Alpha / (p.Alpha + p.Beta) }
 
-// Variance is how unsure Mean is.
+// Variance is the uncertainty of Mean.
 func (p Posterior) Variance() float64 {
 	n := p.Alpha + p.Beta
 	return p.Alpha * p.Beta / (n * n * (n + 1))
 }
 
-// check refuses what no signals in d can have made of its prior. Without it a
-// posterior from a stranger's registry could score above 1, or be no number.
+// check refuses parameters that no sequence of signals can produce from the
+// prior of d. Without this check, a posterior from another registry could score
+// above 1 or be NaN.
 func (p Posterior) check(d Dimension) error {
 	switch {
 	case !finite(p.Alpha) || !finite(p.Beta) || !finite(p.Evidence) || !finite(p.Updated):

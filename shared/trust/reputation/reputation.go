@@ -1,10 +1,9 @@
-// Package reputation is what reviews say of a vacant: five Beta posteriors, one
-// for each dimension, that fade with time, and the scores made of them.
+// Package reputation turns reviews of a vacant into scores: five Beta
+// posteriors, one for each dimension, that decay with time.
 //
-// Pure layer 2: it imports canon and problem. The invariants: a posterior is
-// never below its prior nor worth more than the evidence that went in; a
-// refused update leaves it as it was; a vacant without a review scores 0,
-// whoever has looked at it.
+// Invariants: a posterior is never below its prior and never worth more than
+// its evidence; a refused update changes nothing; a vacant without reviews
+// scores 0, even after its reputation was read.
 package reputation
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Dimension is one of the five things that a review judges.
+// Dimension is one of the five qualities that a review rates.
 type Dimension uint8
 
 // The dimensions.
@@ -31,7 +30,7 @@ const (
 
 var words = [dimensions]string{"factual", "logical", "relevance", "honesty", "adoption"}
 
-// String is the word of d in reviews and answers.
+// String is the name of d in reviews and answers.
 func (d Dimension) String() string {
 	if int(d) < len(words) {
 		return words[d]
@@ -39,7 +38,7 @@ func (d Dimension) String() string {
 	return fmt.Sprintf("dimension %d", uint8(d))
 }
 
-// ParseDimension reads the word of a dimension.
+// ParseDimension parses the name of a dimension.
 func ParseDimension(word string) (Dimension, error) {
 	for i, w := range words {
 		if w == word {
@@ -49,20 +48,20 @@ func ParseDimension(word string) (Dimension, error) {
 	return 0, problem.Invalid("dimension", "factual, logical, relevance, honesty or adoption", fmt.Sprintf("%.40q", word))
 }
 
-// All lists the five dimensions; dispatch scores by all of them.
+// All lists the five dimensions. Clients rank by all of them.
 func All() []Dimension { return []Dimension{Factual, Logical, Relevance, Honesty, Adoption} }
 
-// Searched lists the three dimensions that a registry's search ranks by. The
-// other two say how a vacant behaves, not how well it answers.
+// Searched lists the three dimensions that a registry ranks search results by.
+// The other two describe conduct, not the quality of answers.
 func Searched() []Dimension { return []Dimension{Factual, Logical, Relevance} }
 
-// priors are what is believed of a vacant before its first review, and how
-// many days it takes for half of what was learned to fade.
+// priors holds, for each dimension, the parameters before the first review and
+// the half-life of evidence in days.
 var priors = [dimensions]struct{ alpha, beta, halfLife float64 }{
 	{1, 1, 90}, {1, 1, 180}, {1, 1, 60}, {2, 1, 30}, {1, 3, 90},
 }
 
-// State is what is known of one vacant in all dimensions. Its JSON has the
+// State is the reputation of one vacant in all dimensions. Its JSON has the
 // reference's names.
 type State struct {
 	Factual   Posterior `json:"factual"`
@@ -72,7 +71,7 @@ type State struct {
 	Adoption  Posterior `json:"adoption"`
 }
 
-// NewState is the state of a vacant that nobody has reviewed.
+// NewState is the state of a vacant without reviews.
 func NewState(at time.Time) State {
 	var s State
 	for _, d := range All() {
@@ -101,7 +100,7 @@ func (s State) Update(d Dimension, signal, weight float64, at time.Time) (State,
 	return s, nil
 }
 
-// At is s as it has faded by the time at.
+// At returns s decayed to the time at.
 func (s State) At(at time.Time) State {
 	for _, d := range All() {
 		*s.in(d) = s.In(d).Decay(at)
@@ -109,8 +108,8 @@ func (s State) At(at time.Time) State {
 	return s
 }
 
-// Check refuses a state that no reviews can have made: one that came from
-// outside, or out of a damaged document.
+// Check refuses a state that no reviews can produce. Call it on a state from
+// outside or from a document that may be damaged.
 func (s *State) Check() error {
 	for _, d := range All() {
 		if err := s.In(d).check(d); err != nil {
@@ -130,10 +129,10 @@ func (s *State) Reviewed() bool {
 	return false
 }
 
-// Score is the mean of the posterior means of dims, of all five if there are
-// none: the reference's score(). It is 0 for a vacant without a state or
-// without a review, where the reference's rises from 0 to the prior's mean as
-// soon as somebody reads that vacant's reputation.
+// Score is the mean of the posterior means of dims, or of all five dimensions
+// if dims is empty: the reference's score(). It is 0 for a nil state and
+// without reviews. The reference's score instead rises from 0 to the prior's
+// mean once somebody reads the vacant's reputation.
 func (s *State) Score(dims ...Dimension) float64 {
 	if s == nil || !s.Reviewed() {
 		return 0
@@ -148,8 +147,8 @@ func (s *State) Score(dims ...Dimension) float64 {
 	return sum / float64(len(dims))
 }
 
-// finite reports whether f is a number that can be reckoned with.
+// finite reports whether f is neither NaN nor infinite.
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
-// number is f as the reference prints it.
+// number formats f as the reference prints it.
 func number(f float64) string { return string(canon.AppendFloat(nil, f)) }

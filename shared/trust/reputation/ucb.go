@@ -7,11 +7,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Weights say how much each dimension counts. Nil, and nothing but zeros, is
-// all the same.
+// Weights are the relative weights of the dimensions. Nil or all zeros means
+// equal weights.
 type Weights map[Dimension]float64
 
-// normal is w made to sum to 1.
+// normal returns w scaled to the sum 1.
 func (w Weights) normal() ([dimensions]float64, error) {
 	var out [dimensions]float64
 	var sum float64
@@ -34,14 +34,14 @@ func (w Weights) normal() ([dimensions]float64, error) {
 }
 
 const (
-	exploit = 1.0   // of one standard deviation
-	explore = 0.5   // of the exploration term
-	counted = 0.05  // a dimension below this weight does not bound the evidence
-	least   = 1e-6  // evidence of a dimension that has none
-	floor   = 0.001 // evidence of them all together
+	exploit = 1.0   // weight of the standard deviation
+	explore = 0.5   // weight of the exploration term
+	counted = 0.05  // dimensions with a smaller weight do not limit the evidence
+	least   = 1e-6  // lower bound of a dimension's evidence
+	floor   = 0.001 // lower bound of the combined evidence
 )
 
-// belief is the weighted mean and standard deviation of s.
+// belief returns the weighted mean and standard deviation of s.
 func belief(s *State, w [dimensions]float64) (mean, deviation float64) {
 	for _, d := range All() {
 		p := s.In(d)
@@ -51,8 +51,8 @@ func belief(s *State, w [dimensions]float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation)
 }
 
-// evidence is the harmonic mean of the evidence in the dimensions that count,
-// none below min.
+// evidence returns the harmonic mean of the evidence in the counted dimensions,
+// each at least min.
 func evidence(s *State, w [dimensions]float64, min float64) float64 {
 	var n, inverse float64
 	for _, d := range All() {
@@ -68,10 +68,11 @@ func exploration(n float64, known int) float64 {
 	return explore * math.Sqrt(math.Log(math.Max(float64(known), 2))/n)
 }
 
-// UCB is the upper confidence bound of the reference: what is believed of a
-// vacant, plus how unsure that is, plus a bonus for what is little tried among
-// the known vacants. One weighted dimension without evidence makes that bonus
-// so large (22 and more) that no proven vacant can win: choose by Tamed.
+// UCB is the upper confidence bound of the reference: the mean, plus its
+// uncertainty, plus an exploration bonus for a vacant that is rarely tried
+// among the known vacants. A single weighted dimension without evidence makes
+// the bonus so large (22 and more) that no reviewed vacant can win. Use
+// CappedUCB to choose a vacant.
 func UCB(s *State, w Weights, known int) (float64, error) {
 	weights, err := w.normal()
 	if err != nil {
@@ -82,23 +83,23 @@ func UCB(s *State, w Weights, known int) (float64, error) {
 	return mean + exploit*deviation + exploration(n, known), nil
 }
 
-// MaxExploration is the most that Tamed gives to a vacant for being untried.
-// With it a vacant that nobody reviewed stands at 0.85: among a hundred it comes
-// before those of 100 reviews at 0.7, which is how it gets its first calls, and
-// after those of 100 at 0.8. Without it the bonus grows with the number of
-// vacants, and whoever makes the most of them wins.
+// MaxExploration is the largest exploration bonus of CappedUCB. With it, a
+// vacant without reviews scores 0.85: among a hundred vacants it comes before
+// one with 100 reviews at 0.7, so it gets its first calls, and after one with
+// 100 reviews at 0.8. Without a cap the bonus grows with the number of vacants,
+// and whoever creates the most vacants wins.
 const MaxExploration = 0.25
 
-// CappedUCB is UCB without its explosion:
+// CappedUCB is UCB with three changes:
 //
-//   - only dimensions with evidence are weighted (nearly nobody has any in
-//     adoption, and one empty dimension bounds them all); without any evidence
-//     they all are, at their priors
-//   - a dimension counts as one review at least, so a trace of evidence is
-//     worth no more exploration than a whole one
-//   - the bonus for the untried is at most MaxExploration
+//   - only dimensions with evidence are weighted, because nearly all vacants
+//     lack evidence in adoption, and one empty dimension limits all others;
+//     without any evidence all dimensions are weighted, at their priors
+//   - each dimension counts as at least one review, so a trace of evidence
+//     earns no larger bonus than a whole review
+//   - the exploration bonus is at most MaxExploration
 //
-// A nil state is one that nobody reviewed.
+// A nil state is that of a vacant without reviews.
 func CappedUCB(s *State, w Weights, known int) (float64, error) {
 	weights, err := w.normal()
 	if err != nil {
@@ -132,10 +133,10 @@ func unreviewed() *State {
 	return &s
 }
 
-// Level is how well a vacant is attested.
+// Level is the attestation level of a vacant.
 type Level uint8
 
-// ParseLevel reads L0 to L3.
+// ParseLevel parses L0 to L3.
 func ParseLevel(s string) (Level, error) {
 	if len(s) != 2 || s[0] != 'L' || s[1] < '0' || s[1] > '3' {
 		return 0, problem.Invalid("attestation_level", "L0, L1, L2 or L3", fmt.Sprintf("%.40q", s))
@@ -143,16 +144,17 @@ func ParseLevel(s string) (Level, error) {
 	return Level(s[1] - '0'), nil
 }
 
-// Standing is what backs a vacant beside its reviews.
+// Standing is the backing of a vacant besides its reviews.
 type Standing struct {
 	Level       Level
 	Stake       float64
-	Portability float64 // 0.10 at most counts
+	Portability float64 // counted up to 0.10
 }
 
 const maxPortability = 0.10
 
-// CallScore is UCB with what backs the vacant: the reference's order of choice.
+// CallScore is UCB plus the standing of a vacant: the reference's ranking of
+// candidates.
 func CallScore(s *State, w Weights, known int, b Standing) (float64, error) {
 	score, err := UCB(s, w, known)
 	if err != nil {
