@@ -1,33 +1,34 @@
-// Command infra is the CDK app of a host on AWS. cdk.json runs it; nobody
-// imports it. It reads what the operator chose, builds the functions and puts
-// the stacks together: data, watch, functions, edge.
+// Command infra is the CDK app of a host on AWS. cdk.json runs it; no package
+// imports it. It reads the context values, builds the functions and assembles
+// the stacks: data, watch, functions, edge.
 //
-// What can be chosen, by `cdk deploy -c NAME=VALUE` or in cdk.json, which holds
+// Context values, set by `cdk deploy -c NAME=VALUE` or in cdk.json, which holds
 // the defaults:
 //
-//	stage          part of every name; several stages live side by side
-//	arch           arm64 or amd64: what the functions run on
-//	edge           true: CloudFront before the functions
+//	stage          part of every name; several stages can coexist
+//	arch           arm64 or amd64: the functions' architecture
+//	edge           true: serve through CloudFront
 //	domain         host name of the edge; needs certificate
 //	certificate    ARN of the domain's certificate, in us-east-1
-//	waf            true: a web ACL before the edge, in us-east-1
-//	concurrency    instances reserved for message; 0 reserves none at all
+//	waf            true: a web ACL for the edge, in us-east-1
+//	concurrency    reserved concurrency of message; 0 reserves none at all
 //	readCeiling    read units a second of docs; rows have three fifths, the
 //	               index a fifth; registry and search take half at most
 //	writeCeiling   write units a second of rows; docs have two fifths, the
 //	               index a fifth
-//	rate           requests of an address, tokens-per-second:burst; empty: any
-//	pairRate       of these, ones that open a pair
-//	email          whom alarms and the budget write to
+//	rate           requests of an address, tokens-per-second:burst; empty: no limit
+//	pairRate       the same for requests that open a pair
+//	email          address for alarms and budget mail
 //	budget         USD a day of the account above which mail is sent
-//	keep           true: data outlives its stack, tables refuse deletion
+//	keep           true: data is retained when its stack is deleted, and
+//	               tables refuse deletion
 //	indexSeconds   from a change of a registration to a new search index
 //	hostKey        kms, or software where KMS has no Ed25519
 //	dashboard      true: a CloudWatch dashboard
 //	retentionDays  of logs
 //
-// edgeSecretVersion and edgeSecretBefore are for `vacancy deploy`: the versions
-// of the edge's secret that are sent, and still accepted.
+// `vacancy deploy` also sets edgeSecretVersion and edgeSecretBefore: the
+// versions of the edge's secret that are sent, and still accepted.
 package main
 
 import (
@@ -57,7 +58,7 @@ func main() {
 func run(ctx context.Context) (err error) {
 	defer jsii.Close()
 	defer func() {
-		if cause := recover(); cause != nil { // how the CDK says that a construct is wrong
+		if cause := recover(); cause != nil { // the CDK panics if a construct is wrong
 			err = fmt.Errorf("%v", cause)
 		}
 	}()
@@ -91,13 +92,14 @@ func run(ctx context.Context) (err error) {
 	return nil
 }
 
-// version names the checkout: its tag or commit, and whether it was changed.
+// version describes the checkout: its tag or commit, and whether it has
+// changes.
 func version(ctx context.Context, top string) string {
 	cmd := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12")
 	cmd.Dir = top
 	out, err := cmd.Output()
 	if err != nil {
-		return "unknown" // a copy without its history
+		return "unknown" // a copy without git history
 	}
 	return string(bytes.TrimSpace(out))
 }

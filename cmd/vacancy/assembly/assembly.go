@@ -1,10 +1,8 @@
-// Package assembly reads what `cdk synth` wrote and says what its deployment
-// would change: compared with the templates that are deployed, before anything
-// starts.
+// Package assembly reads the output of `cdk synth` and compares it with the
+// deployed templates, before a deployment starts.
 //
-// The invariant: a comparison errs on the side of the data. A template that
-// might replace or let go of a table, a key or a bucket is named, whatever else
-// it says.
+// Invariant: a comparison errs on the side of the data. It reports every
+// template that might replace or drop a table, a key or a bucket.
 package assembly
 
 import (
@@ -20,17 +18,17 @@ import (
 // Assembly is the output directory of a synthesis.
 type Assembly struct {
 	Dir    string
-	Stacks []Stack // in an order in which they can be deployed
+	Stacks []Stack // in deployment order
 }
 
 // Stack is one stack of an assembly.
 type Stack struct {
 	ID       string // CDK's name, for its command line
-	Name     string // CloudFormation's
+	Name     string // CloudFormation's name
 	Template []byte
-	Zips     map[string]string // asset hash: path of the zip
+	Zips     map[string]string // path of each zip by asset hash
 
-	needs []string // ids of the artifacts to be deployed before
+	needs []string // ids of the artifacts to deploy first
 }
 
 // Read reads the assembly in dir.
@@ -76,7 +74,7 @@ func Read(dir string) (*Assembly, error) {
 	return &Assembly{dir, ordered(found)}, nil
 }
 
-// readAssets adds the zips of an asset manifest to those known.
+// readAssets adds the zips of an asset manifest to zips.
 func readAssets(dir, file string, zips map[string]string) error {
 	var assets struct {
 		Files map[string]struct {
@@ -108,7 +106,7 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// ordered puts each stack after those that it needs, else by name.
+// ordered sorts stacks by name, each after the stacks it needs.
 func ordered(stacks map[string]Stack) []Stack {
 	var ids []string
 	for id := range stacks {

@@ -11,18 +11,18 @@ import (
 
 const functionType = "AWS::Lambda::Function"
 
-// Code is a function and where its code lies.
+// Code is a function and the location of its code.
 type Code struct {
 	Function string // physical name
-	Bucket   string // as the template names it, with account and Region filled in
+	Bucket   string // with account and region filled in
 	Key      string // <asset hash>.zip
 }
 
-// Hash is the asset's.
+// Hash is the hash of the asset.
 func (c Code) Hash() string { return strings.TrimSuffix(c.Key, ".zip") }
 
-// Functions lists the functions of a template that have a name and their code
-// in a bucket, sorted by name.
+// Functions lists the functions of a template that have a name and code in a
+// bucket, sorted by name.
 func (t Template) Functions(account, region string) []Code {
 	var out []Code
 	for _, id := range slices.Sorted(maps.Keys(t.resources)) {
@@ -39,7 +39,7 @@ func (t Template) Functions(account, region string) []Code {
 	return out
 }
 
-// filled is a text of a template with the pseudo parameters filled in.
+// filled returns a text of a template with the pseudo parameters replaced.
 func filled(v any, account, region string) string {
 	if sub, ok := v.(map[string]any); ok {
 		v = sub["Fn::Sub"]
@@ -48,8 +48,8 @@ func filled(v any, account, region string) string {
 	return strings.NewReplacer("${AWS::AccountId}", account, "${AWS::Region}", region, "${AWS::Partition}", "aws").Replace(s)
 }
 
-// CodeOnly returns nil if changes are to the code of functions and to nothing
-// else; outputs, which serve no function, may change.
+// CodeOnly returns nil if only the code of functions changes. Outputs may
+// change too, because no function depends on them.
 func CodeOnly(stack string, changes []Change) error {
 	for _, c := range changes {
 		switch {
@@ -64,11 +64,12 @@ func CodeOnly(stack string, changes []Change) error {
 	return nil
 }
 
-// pinned finds the version id in a dynamic reference to a secret.
+// pinned matches the version id in a dynamic reference to a secret.
 var pinned = regexp.MustCompile(`:SecretString:[^:}]*:[^:}]*:([A-Za-z0-9-]+)\}\}`)
 
-// SecretVersion is the version of a secret that a template pins, "" if it
-// refers to the current one, and whether it refers to any.
+// SecretVersion returns the version of a secret that a template pins, or "" if
+// the template refers to the current one; refers is false without any
+// reference.
 func SecretVersion(template []byte) (version string, refers bool) {
 	if found := pinned.FindSubmatch(template); found != nil {
 		return string(found[1]), true

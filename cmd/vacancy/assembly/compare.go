@@ -18,13 +18,13 @@ const (
 	Remove = "remove"
 )
 
-// Change is what a deployment would do to one resource, or to a section of the
-// template beside the resources, which has no Type.
+// Change is the change of one resource, or of another section of the template,
+// which has no Type.
 type Change struct {
 	Verb       string   `json:"verb"`
 	Resource   string   `json:"resource"` // logical id, or the section's name
 	Type       string   `json:"type,omitempty"`
-	Properties []string `json:"properties,omitempty"` // those that change, sorted
+	Properties []string `json:"properties,omitempty"` // changed properties, sorted
 }
 
 // Template is a CloudFormation template in JSON.
@@ -36,10 +36,10 @@ type Template struct {
 type resource struct {
 	Type       string
 	Properties map[string]any
-	rest       map[string]any // policies, dependencies and what else is no property
+	rest       map[string]any // policies, dependencies and other attributes
 }
 
-// Parse reads a template. One of no bytes has no resources.
+// Parse parses a template. Empty input is a template without resources.
 func Parse(b []byte) (Template, error) {
 	t := Template{resources: map[string]resource{}, sections: map[string]any{}}
 	if len(b) == 0 {
@@ -59,7 +59,7 @@ func Parse(b []byte) (Template, error) {
 		res.Type, _ = r["Type"].(string)
 		res.Properties, _ = r["Properties"].(map[string]any)
 		for _, name := range []string{"Type", "Properties", "Metadata"} {
-			delete(res.rest, name) // of the rest, Metadata is for readers alone
+			delete(res.rest, name) // Metadata has no effect on the resource
 		}
 		t.resources[id] = res
 	}
@@ -94,7 +94,7 @@ func Compare(before, after Template) []Change {
 	return out
 }
 
-// Loss is data that a deployment would replace or let go of.
+// Loss is data that a deployment would replace or drop.
 type Loss struct {
 	Resource string `json:"resource"`
 	Type     string `json:"type"`
@@ -103,9 +103,9 @@ type Loss struct {
 
 func (l Loss) String() string { return fmt.Sprintf("%s (%s) %s", l.Resource, l.Type, l.Why) }
 
-// fixed are the types of resources that hold what cannot be made again, each
-// with the properties that CloudFormation can change only by a new resource, or
-// not at all, and the values of those that are not given.
+// fixed lists the resource types that hold data. For each it has the properties
+// that cannot change without replacing the resource, or at all, with their
+// default values.
 var fixed = map[string]map[string]any{
 	"AWS::DynamoDB::GlobalTable": {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil},
 	"AWS::DynamoDB::Table":       {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil, "ImportSourceSpecification": nil},
@@ -114,12 +114,12 @@ var fixed = map[string]map[string]any{
 	"AWS::S3::Bucket":            {"BucketName": nil, "BucketNamePrefix": nil, "ObjectLockEnabled": false},
 }
 
-// IsData says whether a type of resource holds what cannot be made again.
+// IsData reports whether resources of a type hold data.
 func IsData(resourceType string) bool { return fixed[resourceType] != nil }
 
-// Losses lists the data of before that the step to after would replace or let
-// go of. That a table would be kept when it leaves its stack (DeletionPolicy
-// Retain) is no way out: the host would stand before a new, empty one.
+// Losses lists the data resources of before that the change to after would
+// replace or drop. DeletionPolicy Retain does not help: the table would be
+// kept, but the host would use a new, empty one.
 func Losses(before, after Template) []Loss {
 	var out []Loss
 	for _, id := range slices.Sorted(maps.Keys(before.resources)) {
@@ -144,8 +144,7 @@ func Losses(before, after Template) []Loss {
 	return out
 }
 
-// replaced says why a resource of data would not stay the one it is; "" if it
-// does.
+// replaced returns why a data resource would be replaced, or "".
 func replaced(before, after resource) string {
 	var names []string
 	for name, absent := range fixed[before.Type] {
@@ -168,8 +167,8 @@ func replaced(before, after resource) string {
 	return ""
 }
 
-// retyped says whether an attribute that a table's key or index is made of
-// would have another type.
+// retyped reports whether a key attribute of a table or of its index changes
+// its type.
 func retyped(before, after resource) bool {
 	types := map[any]any{}
 	defs, _ := after.Properties["AttributeDefinitions"].([]any)
@@ -191,7 +190,7 @@ func retyped(before, after resource) bool {
 	return false
 }
 
-// listed is a member of each object in a list.
+// listed returns one member of each object in a list.
 func listed(list any, member string) []any {
 	var out []any
 	all, _ := list.([]any)
@@ -210,7 +209,7 @@ func or(v, absent any) any {
 	return v
 }
 
-// differing lists the names of members that are not the same in both.
+// differing lists the members that differ, by name.
 func differing(a, b map[string]any) []string {
 	var out []string
 	for name := range union(a, b) {
@@ -231,8 +230,8 @@ func union[V any](a, b map[string]V) map[string]V {
 	return all
 }
 
-// same compares two JSON values. CloudFormation hands a template out with '?'
-// for every character beyond ASCII, so such a character equals one.
+// same compares two JSON values. CloudFormation returns '?' for characters
+// outside ASCII, so '?' equals any of them.
 func same(a, b any) bool {
 	if reflect.DeepEqual(a, b) {
 		return true
@@ -265,7 +264,7 @@ func ascii(v any) any {
 	return v
 }
 
-// Kept says whether a resource outlives its stack.
+// Kept reports whether a resource is retained when its stack is deleted.
 func (t Template) Kept(id string) bool {
 	policy, _ := t.resources[id].rest["DeletionPolicy"].(string)
 	return policy == "Retain" || policy == "RetainExceptOnCreate"

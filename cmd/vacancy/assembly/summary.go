@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Count is how many resources of a type a template has.
+// Count is the number of resources of a type.
 type Count struct {
 	Type string
 	N    int
 }
 
-// Counts are those of every type, sorted by it.
+// Counts counts the resources of each type, sorted by type.
 func (t Template) Counts() []Count {
 	n := map[string]int{}
 	for _, r := range t.resources {
@@ -27,8 +27,8 @@ func (t Template) Counts() []Count {
 	return out
 }
 
-// Roles lists the names of the roles in a template, sorted; one that
-// CloudFormation names has its logical id.
+// Roles lists the roles of a template, sorted: by name, or by logical id if
+// CloudFormation chooses the name.
 func (t Template) Roles() []string {
 	var out []string
 	for id, r := range t.resources {
@@ -41,18 +41,17 @@ func (t Template) Roles() []string {
 	return out
 }
 
-// Opening is a statement that allows something to anybody.
+// Opening is a statement that grants public access.
 type Opening struct {
-	Resource string // physical name where the template has one, else logical id
+	Resource string // physical name if the template has one, else logical id
 	Actions  []string
-	ByURL    bool     // of a function, by its Function URL
-	Where    []string // the keys of its conditions, sorted
+	ByURL    bool     // granted for a Function URL
+	Where    []string // the condition keys, sorted
 }
 
-// Openings lists what a template allows to anybody: permissions of functions,
-// and statements of policies wherever they stand. A condition does not take a
-// statement off the list, for whether it keeps anybody out is not for a
-// command to judge.
+// Openings lists what a template allows to everybody: permissions of functions,
+// and statements in any policy. A statement with a condition is listed too,
+// because the command cannot judge whether the condition restricts anybody.
 func (t Template) Openings() []Opening {
 	var out []Opening
 	for _, id := range slices.Sorted(maps.Keys(t.resources)) {
@@ -81,12 +80,12 @@ func (t Template) Openings() []Opening {
 	return out
 }
 
-// viaURL says whether a permission is one for a Function URL.
+// viaURL reports whether a permission is for a Function URL.
 func viaURL(permission map[string]any) bool {
 	return permission["InvokedViaFunctionUrl"] == true || permission["FunctionUrlAuthType"] != nil
 }
 
-// named is the physical name of the function that a reference is to.
+// named returns the physical name of the function that a reference points to.
 func (t Template) named(reference any) string {
 	id, _ := reference.(string)
 	if ref, ok := reference.(map[string]any); ok {
@@ -98,7 +97,7 @@ func (t Template) named(reference any) string {
 	return cmp.Or(name, id, fmt.Sprint(reference))
 }
 
-// allowed finds the statements within a value that allow something to anybody.
+// allowed finds the public Allow statements within a value.
 func allowed(v any) []map[string]any {
 	var out []map[string]any
 	switch v := v.(type) {
@@ -118,7 +117,7 @@ func allowed(v any) []map[string]any {
 	return out
 }
 
-// anybody says whether a principal is everybody there is.
+// anybody reports whether a principal is everybody.
 func anybody(principal any) bool {
 	if kinds, ok := principal.(map[string]any); ok {
 		for _, who := range kinds {
@@ -131,7 +130,7 @@ func anybody(principal any) bool {
 	return slices.Contains(texts(principal), "*")
 }
 
-// texts are those of a value that may be one text or several.
+// texts returns a value that is one text or a list of texts as a list.
 func texts(v any) []string {
 	if s, ok := v.(string); ok {
 		return []string{s}

@@ -3,7 +3,7 @@ package cdk
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed" // of npm's two files
+	_ "embed" // for npm's two files
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// leastNode is the oldest major version of Node that CDK and its libraries for
-// Go are run with here.
+// leastNode is the oldest supported major version of Node.
 const leastNode = 20
 
 // script is CDK's entry point in an install.
@@ -31,15 +30,14 @@ var (
 	lockfile []byte
 )
 
-// Install makes sure that the cache dir holds the pinned command line, and returns it.
-// npm fetches it (about 10 MB, once) and checks its digest; the directory's name
-// is a digest of the recipe, so another version is another install. Two
-// processes may install at once: one waits for the other. A line on progress
-// says when there is something to wait for.
+// Install ensures that the cache directory dir holds the pinned command line,
+// and returns it. npm fetches it once (about 10 MB) and checks its digest. The
+// directory's name is a digest of the recipe, so each version has its own
+// install. Concurrent installs wait for each other. If there is something to
+// wait for, a line is written to progress.
 //
-// It fails with problem.NotFound, saying what to install, where Node is
-// missing or older than version 20 or npm is missing, and with
-// problem.Unavailable where npm cannot fetch.
+// Errors: problem.NotFound, with what to install, if Node or npm is missing or
+// Node is older than version 20; problem.Unavailable if npm cannot fetch.
 func Install(ctx context.Context, dir string, progress io.Writer) (*CLI, error) {
 	node, err := findNode(ctx)
 	if err != nil {
@@ -60,7 +58,7 @@ func Install(ctx context.Context, dir string, progress io.Writer) (*CLI, error) 
 	return &CLI{node: node, script: filepath.Join(home, script)}, nil
 }
 
-// build lets npm fill the directory dir.
+// build runs npm install in dir.
 func build(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
@@ -79,13 +77,13 @@ func build(ctx context.Context, dir string) error {
 	return nil
 }
 
-// tail is the end of what npm printed, where the cause stands.
+// tail returns the end of npm's output, which has the cause.
 func tail(out []byte) string {
 	const most = 1 << 10
 	return strings.TrimSpace(string(out[max(0, len(out)-most):]))
 }
 
-// findNode looks for Node on PATH and asks for its version.
+// findNode finds Node on PATH and its version.
 func findNode(ctx context.Context) (string, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -102,7 +100,8 @@ func findNode(ctx context.Context) (string, error) {
 	return node, nil
 }
 
-// nodeMajor reads the first number of what `node --version` prints: v20.20.2.
+// nodeMajor parses the major version in the output of `node --version`, such as
+// v20.20.2.
 func nodeMajor(version string) (int, bool) {
 	rest, ok := strings.CutPrefix(version, "v")
 	if !ok {

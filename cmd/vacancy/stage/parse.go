@@ -11,10 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// format names the form of a record.
+// format names the format of a record.
 const format = "vacancy-stage/2"
 
-// encode is the file of a record.
+// encode returns the file content of a record.
 func (r Record) encode() ([]byte, error) {
 	if r.Context == nil {
 		r.Context = map[string]string{}
@@ -26,12 +26,12 @@ func (r Record) encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// parse reads a record: one JSON object with the members of Record, each at
+// parse parses a record: one JSON object with the members of Record, each at
 // most once, and "format".
 func parse(b []byte) (Record, error) {
 	var rec Record
 	var form, key string
-	var unknown error // reported after the format, whose next version may have more members
+	var unknown error // reported after the format, because a later format may have other members
 	d := canon.NewDecoder(b, canon.DefaultLimits())
 	texts := map[string]*string{
 		"format": &form, "stage": &rec.Stage, "region": &rec.Region, "account": &rec.Account,
@@ -77,7 +77,7 @@ func parse(b []byte) (Record, error) {
 	return rec, rec.check()
 }
 
-// check refuses what no deploy writes.
+// check refuses records that no deployment writes.
 func (r *Record) check() error {
 	if err := CheckName(r.Stage); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (r *Record) check() error {
 	for field, s := range map[string]string{"url": r.URL, "admin_url": r.AdminURL, "export_url": r.ExportURL,
 		"registry_url": r.RegistryURL, "search_url": r.SearchURL, "graduate_url": r.GraduateURL} {
 		if s == "" {
-			continue // a deploy was interrupted before it knew
+			continue // a deployment was interrupted before it knew the value
 		}
 		u, err := url.Parse(s)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.HasSuffix(s, "/") {

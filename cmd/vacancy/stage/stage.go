@@ -1,11 +1,11 @@
-// Package stage keeps what this machine knows of the stages that were deployed
-// from it: one file per stage, with where the host is and the key that
-// administers it. It knows what a stage's stacks and functions are called.
+// Package stage stores what this machine knows about the stages deployed from
+// it: one file per stage, with the host's address and its operator key. It also
+// names a stage's stacks and functions.
 //
 //	$VACANCY_HOME/stages/<stage>.json    0600
 //
-// The invariants: a record is there whole or not at all; one that others can
-// read is refused; a key is shown by nothing that prints a record.
+// Invariants: a record is written whole or not at all; a record that other
+// users can read is refused; printing a record never shows its key.
 package stage
 
 import (
@@ -24,15 +24,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Default is the stage of who names none.
+// Default is the stage of commands without --stage.
 const Default = "dev"
 
-// maxName is the longest name of a stage: it is part of the names of functions
-// and roles, which AWS bounds.
+// maxName limits a stage's name, because it is part of the names of functions
+// and roles, which AWS limits.
 const maxName = 20
 
-// CheckName refuses what cannot be the name of a stage: a lower-case letter,
-// then up to 19 of a-z 0-9 -.
+// CheckName refuses an invalid name of a stage. A name is a lower-case letter
+// and then up to 19 of a-z 0-9 -.
 func CheckName(name string) error {
 	ok := name != "" && len(name) <= maxName && name[0] >= 'a' && name[0] <= 'z'
 	for i := range len(name) {
@@ -45,7 +45,7 @@ func CheckName(name string) error {
 	return &problem.Error{Kind: problem.Usage, Field: "stage", Want: "a lower-case letter, then up to 19 of a-z 0-9 -", Got: fmt.Sprintf("%.40q", name)}
 }
 
-// Key is an operator key in the clear. It prints as a word and not as itself;
+// Key is an operator key in the clear. Formatting a Key shows a placeholder;
 // string(k) is the key.
 type Key string
 
@@ -62,32 +62,32 @@ func (k Key) Format(f fmt.State, _ rune) {
 // key, as the record's file does.
 func (k Key) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(k)) }
 
-// Record is what is known of a stage.
+// Record is the local record of a stage.
 type Record struct {
 	Stage   string `json:"stage"`
 	Region  string `json:"region"`
 	Account string `json:"account"` // AWS account, twelve digits
-	// The handlers: absolute URLs, without a slash at their end. Those of the
-	// registry, of search and of the gate are unknown for a stage that was
-	// deployed before it had them.
+	// Absolute URLs of the handlers, without a trailing slash.
 	URL         string `json:"url"`
 	AdminURL    string `json:"admin_url"`
 	ExportURL   string `json:"export_url"`
 	RegistryURL string `json:"registry_url"`
 	SearchURL   string `json:"search_url"`
 	GraduateURL string `json:"graduate_url"`
-	// OperatorKey opens the account and export handlers; empty until it was minted.
+	// OperatorKey opens the admin and export handlers; empty until it is
+	// created.
 	OperatorKey Key `json:"operator_key"`
-	// Edge says that CloudFront stands before the functions.
+	// Edge reports whether CloudFront serves the stage.
 	Edge bool `json:"edge"`
-	// Swapped says that functions have code that CloudFormation does not know of.
+	// Swapped reports whether functions run code that CloudFormation does not
+	// know (deploy --fast).
 	Swapped bool `json:"swapped"`
-	// Context are the CDK context values of the last deploy that was asked for,
-	// which the next one begins with.
+	// Context holds the CDK context values of the last requested deployment;
+	// the next deployment starts with them.
 	Context map[string]string `json:"context"`
 }
 
-// LogValue implements slog.LogValuer, for the reason that Key does.
+// LogValue implements slog.LogValuer, for the same reason as Key.
 func (r Record) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("stage", r.Stage), slog.String("region", r.Region), slog.String("account", r.Account), slog.String("url", r.URL))
 }
@@ -95,11 +95,12 @@ func (r Record) LogValue() slog.Value {
 // Records is the directory of all records.
 type Records struct{ Dir string }
 
-// path is the file of a stage, whose name must have been checked.
+// path is the file of a stage. The name must have been checked.
 func (r Records) path(name string) string { return filepath.Join(r.Dir, name+".json") }
 
 // Read returns the record of a stage: NotFound if there is none, Forbidden if
-// others can read its file, Damaged if it is no record of that stage.
+// other users can read its file, Damaged if the file is not a record of that
+// stage.
 func (r Records) Read(name string) (Record, error) {
 	if err := CheckName(name); err != nil {
 		return Record{}, err
@@ -140,9 +141,9 @@ func (r Records) Names() ([]string, error) {
 	return names, nil
 }
 
-// ByURL returns the record of the host at url, which may end in a slash:
-// NotFound if none has it. A record that cannot be read is passed over unless
-// no other fits; then its error is returned.
+// ByURL returns the record of the host at url, which may have a trailing slash:
+// NotFound if no record matches. The error of an unreadable record is returned
+// only if no other record matches.
 func (r Records) ByURL(url string) (Record, error) {
 	names, err := r.Names()
 	if err != nil {
@@ -166,8 +167,7 @@ func (r Records) ByURL(url string) (Record, error) {
 	return Record{}, problem.New(problem.NotFound, "no stage that was deployed from here is at %s", url)
 }
 
-// Write puts the record of a stage in the place of the one before, and returns
-// when it is on disk.
+// Write replaces the record of a stage and returns when it is durable.
 func (r Records) Write(rec Record) error {
 	if err := CheckName(rec.Stage); err != nil {
 		return err
@@ -179,9 +179,9 @@ func (r Records) Write(rec Record) error {
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
 		return err
 	}
-	// A name of its own, which CheckName refuses: two writers do not share it,
-	// and what a crash leaves is no record.
-	f, err := os.CreateTemp(r.Dir, ".new-*") // 0600
+	// CheckName refuses this temporary name, so a file left by a crash is not
+	// taken for a record. Each writer has its own temporary file.
+	f, err := os.CreateTemp(r.Dir, ".new-*") // mode 0600
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (r Records) Write(rec Record) error {
 	return durable.Dir(r.Dir)
 }
 
-// Remove takes the record of a stage away. One that is not there is no error.
+// Remove deletes the record of a stage. Removing a missing record succeeds.
 func (r Records) Remove(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -208,11 +208,12 @@ func (r Records) Remove(name string) error {
 	return err
 }
 
-// maxFile bounds a record.
+// maxFile limits the size of a record.
 const maxFile = 256 << 10
 
-// readPrivate reads a file that its owner alone may read. The mode is that of
-// the open file, so that nobody can exchange it between the check and the read.
+// readPrivate reads a file that only its owner can read. It checks the mode of
+// the open file, so the file cannot be exchanged between the check and the
+// read.
 func readPrivate(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

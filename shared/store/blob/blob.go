@@ -1,10 +1,9 @@
-// Package blob is the port behind which large bodies live: whole objects under
-// a key, replaced as a whole and on a condition.
+// Package blob is the port for large objects: whole objects under a key,
+// replaced as a whole and on a condition.
 //
-// Adapters are packages of their own; blobtest is this contract, executable.
-// The invariant: a reader sees one whole version of an object, never a part of
-// one nor a mix of two, and of any number of writers with one condition exactly
-// one wins.
+// Adapters are separate packages; blobtest is their contract suite. Invariant:
+// a reader sees exactly one version of an object, whole. Of concurrent writers
+// with one condition exactly one succeeds.
 package blob
 
 import (
@@ -18,9 +17,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Info is what is known of an object without its body. Tag names the version:
-// two versions of different bytes have different tags. It is opaque, never
-// empty but in a List, which does not tell it.
+// Info describes an object without its body. Tag identifies the version: two
+// versions with different bytes have different tags. Tag is opaque and not
+// empty, except in results of List, which have no tags.
 type Info struct {
 	Key      string
 	Size     int64
@@ -28,39 +27,40 @@ type Info struct {
 	Modified time.Time // by the clock of the adapter
 }
 
-// Object is an object being read. Whoever got it closes Body.
+// Object is an open object. The caller must close Body.
 type Object struct {
 	Info
 	Body io.ReadCloser
 }
 
-// If is the condition of a Put; at most one of its members. The zero If holds
-// always.
+// If is the condition of a Put; set at most one member. The zero If always
+// holds.
 type If struct {
-	Absent bool   // there is no object of this key
-	Tag    string // the object is at this version
+	Absent bool   // the object must not exist
+	Tag    string // the object must be at this version
 }
 
-// Blobs keeps objects. All methods are safe for concurrent use and honour their
-// context. Keys are checked by CheckKey; a wrong one is refused with an error
-// that is none of those below.
+// Blobs stores objects. All methods are safe for concurrent use and honour
+// their context. Keys are checked by CheckKey; the error of a wrong key is none
+// of the errors below.
 type Blobs interface {
-	// Get opens an object; ErrAbsent if there is none. A body that breaks off
-	// or that the adapter cannot read ends with ErrUnavailable, not with io.EOF.
+	// Get opens an object; ErrAbsent if it does not exist. If the adapter
+	// cannot read the body to its end, Read returns ErrUnavailable, not io.EOF.
 	Get(ctx context.Context, key string) (Object, error)
 
-	// Head tells an object without its body; ErrAbsent if there is none.
+	// Head describes an object without its body; ErrAbsent if it does not
+	// exist.
 	Head(ctx context.Context, key string) (Info, error)
 
-	// Put makes or replaces an object from all of body, which is size bytes
-	// from where it stands, and returns the new version's tag. ErrConflict: the
+	// Put creates or replaces an object with size bytes of body from its
+	// current offset, and returns the tag of the new version. ErrConflict: the
 	// condition did not hold and nothing changed. ErrUnavailable: the outcome
-	// is unknown; what is there now tells. A retry within the adapter of a Put
-	// that was applied succeeds. Bytes of one version are durable before any
-	// reader sees them.
+	// is unknown; read the object to learn it. If the adapter retries a Put
+	// that was applied, the retry succeeds. A version is durable before any
+	// reader sees it.
 	Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond If) (tag string, err error)
 
-	// Delete removes an object. Deleting what is absent succeeds.
+	// Delete removes an object. It succeeds if the object does not exist.
 	Delete(ctx context.Context, key string) error
 
 	// List returns up to n (1 to MaxPage) objects whose keys begin with prefix,
@@ -71,27 +71,28 @@ type Blobs interface {
 
 // Limits of every adapter.
 const (
-	MaxKey  = 512 // bytes
+	MaxKey  = 512 // in bytes
 	MaxPage = 1000
-	MaxSize = 5 << 30 // bytes of an object, what one PUT of S3 takes
+	MaxSize = 5 << 30 // in bytes, the limit of one S3 PUT
 
-	maxName = 128 // bytes between two '/'
+	maxName = 128 // in bytes, between two slashes
 )
 
 var (
-	// ErrAbsent: there is no object of this key.
+	// ErrAbsent means that no object has this key.
 	ErrAbsent = errors.New("no such object")
-	// ErrConflict: the condition of a Put does not hold.
+	// ErrConflict means that the condition of a Put does not hold.
 	ErrConflict = errors.New("the object is not at the expected version")
-	// ErrUnavailable: the adapter cannot be reached, or an outcome is unknown. It
-	// is the store's, so that whoever shows the one as 503 shows both so.
+	// ErrUnavailable means that the adapter cannot be reached or an outcome is
+	// unknown. It is the store's error, so handlers answer 503 for both.
 	ErrUnavailable = store.ErrUnavailable
 )
 
-// CheckKey refuses what is not a key of every adapter: one or more names joined
-// by '/', each of 1 to 128 lower-case letters, digits, '.', '_' and '-', not
-// beginning or ending with '.'. So no key leaves a directory, two keys are never
-// one file where file systems fold case, and none needs escaping in a URL.
+// CheckKey refuses a key that some adapter cannot store. A key is one or more
+// names joined by '/', each with 1 to 128 lower-case letters, digits, '.', '_'
+// and '-', not beginning or ending with '.'. Such keys cannot leave a
+// directory, never collide on file systems that fold case, and need no escaping
+// in a URL.
 func CheckKey(key string) error {
 	if key == "" || len(key) > MaxKey {
 		return fmt.Errorf("a key has 1 to %d bytes, got %d", MaxKey, len(key))
@@ -113,8 +114,8 @@ func notOfName(c rune) bool {
 	return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-')
 }
 
-// CheckPut refuses a Put that no adapter would take alike. It leaves body where
-// it stands.
+// CheckPut refuses arguments of Put that adapters would treat differently. It
+// restores the offset of body.
 func CheckPut(key string, body io.Seeker, size int64, cond If) error {
 	if err := CheckKey(key); err != nil {
 		return err
@@ -142,8 +143,8 @@ func CheckPut(key string, body io.Seeker, size int64, cond If) error {
 	return nil
 }
 
-// CheckList refuses a page that no adapter would give alike. A prefix need not be
-// a key; it is made of a key's bytes.
+// CheckList refuses arguments of List that adapters would treat differently. A
+// prefix consists of the characters of a key but need not be a key.
 func CheckList(prefix string, n int) error {
 	if n < 1 || n > MaxPage {
 		return fmt.Errorf("a page has 1 to %d objects, got %d", MaxPage, n)

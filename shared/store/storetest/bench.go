@@ -10,11 +10,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// rowBytes is what a request row with 500 bytes of text comes to.
+// rowBytes is the size of a request row with 500 bytes of text.
 const rowBytes = 900
 
-// Benchmark measures an adapter: commits of one row from 1, 16 and 64 writers,
-// each on a stream of its own; the accept at the end of short and long streams
+// Benchmark measures an adapter: commits of one row by 1, 16 and 64 writers,
+// each on its own stream; appends at the end of short and long streams
 // (lengths); and reads.
 func Benchmark(b *testing.B, h Adapter, lengths ...int) {
 	for _, writers := range []int{1, 16, 64} {
@@ -45,7 +45,7 @@ func Benchmark(b *testing.B, h Adapter, lengths ...int) {
 	})
 }
 
-// fillLarge writes rows 1 to n, each of the usual size.
+// fillLarge writes rows 1 to n of the usual size.
 func fillLarge(b *testing.B, s store.Store, name store.Stream, n int) {
 	data := make([]byte, rowBytes)
 	random(data)
@@ -77,7 +77,8 @@ func benchCommit(b *testing.B, h Adapter, writers int) {
 	wg.Wait()
 }
 
-// benchAppend is an accept: the tip is read, then the next row written.
+// benchAppend reads the tip and writes the next row, as the acceptance of a
+// call does.
 func benchAppend(b *testing.B, h Adapter, length int) {
 	s := h.Open(b)
 	var pair identity.ID

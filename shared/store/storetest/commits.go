@@ -16,14 +16,14 @@ var commitFacts = []fact{
 	{"the priced accept, its settling and its refund hold together", proveLedger},
 }
 
-// scene is one of each write, all of which would be let pass.
+// scene has one write of each kind, all of which would succeed.
 type scene struct {
 	s              store.Store
 	a, b           store.Append
 	put            store.Put
 	del            store.Delete
 	add            store.Add
-	present, money store.Doc // what del and add find
+	present, money store.Doc // the documents that del and add expect
 }
 
 func newScene(t *testing.T, h Adapter) scene {
@@ -72,8 +72,8 @@ func proveTogether(t *testing.T, h Adapter) {
 	c.wantApplied(t, h)
 }
 
-// proveNothing puts a write that is refused at each place among writes that
-// would pass.
+// proveNothing puts one refused write at each position among writes that would
+// succeed.
 func proveNothing(t *testing.T, h Adapter) {
 	c := newScene(t, h)
 	taken := newRow(newStream(), 1, "")
@@ -105,7 +105,7 @@ func proveNothing(t *testing.T, h Adapter) {
 		wantConflict(t, c.s.Commit(t.Context(), slices.Insert(c.writes(), at, store.Write(store.Delete{Key: stale.Key, If: 2}))...), 1)
 		c.wantNothing(t, h)
 	}
-	// The refused ones disturbed nobody, and the same writes still pass.
+	// The refused commits changed nothing, so the same writes still succeed.
 	commit(t, c.s, c.writes()...)
 	c.wantApplied(t, h)
 }
@@ -166,8 +166,9 @@ func proveMaxWrites(t *testing.T, h Adapter) {
 	wantTip(t, s, writes[0].(store.Append).Stream, store.Row{})
 }
 
-// proveLedger is the shape of shared/README §7: the row, the debit and the reminder
-// go in together; the void row refunds and takes the reminder away.
+// proveLedger is the ledger of shared/README §7: one commit appends the row,
+// debits the account and writes the reminder; the void row refunds the debit
+// and deletes the reminder.
 func proveLedger(t *testing.T, h Adapter) {
 	s, balance, reminder := h.Open(t), newKey(), newKey()
 	requests, responses := newStream(), newStream()
@@ -179,7 +180,7 @@ func proveLedger(t *testing.T, h Adapter) {
 	wantBounds(t, s.Commit(t.Context(), newRow(requests, 2, "no money"), debit, newPut(second, 0, "due")), 3)
 	wantTip(t, s, requests, rowOf(accept))
 	wantAbsent(t, s, second)
-	// Taken is told before an empty account.
+	// Taken takes precedence over an exceeded bound.
 	wantTaken(t, s.Commit(t.Context(), newRow(requests, 1, "replay"), debit), rowOf(accept))
 
 	void := []store.Write{newRow(responses, 1, "void"), store.Add{Key: balance, Delta: 7, Max: 1 << 40}, store.Delete{Key: reminder, If: 1}}

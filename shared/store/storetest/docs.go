@@ -101,7 +101,7 @@ func proveAdds(t *testing.T, h Adapter) {
 	wantBounds(t, add(94, 0, 100), 7)
 	wantDoc(t, s, store.Doc{Key: k, Version: 5, Number: 7})
 
-	// An add keeps all else, a put sets the number.
+	// An add keeps the data; a put sets the number.
 	p := store.Put{Key: k, If: 5, WriteID: newWriteID(), Data: []byte("data"), Number: -3, Index: newKey()}
 	commit(t, s, p)
 	if err := add(-4, math.MinInt64, math.MaxInt64); err != nil {
@@ -151,7 +151,7 @@ func proveAddOverflow(t *testing.T, h Adapter) {
 	}
 }
 
-// strange are sorts that break naive encodings, in the order of their bytes.
+// strange holds sort keys that break naive encodings, in byte order.
 var strange = []string{
 	"\x00", "\x00\x00", "\x00\x01", "\x01", " ", "#", "#a", "-", "/", "0", "00", "1", "A", "Z", "a", "a\x00", "a\x00b", "a#", "a#b", "aa", "b",
 	"~", "\u00e9", "\u00ff", "\u4e16", "\ufffd", "\U0001f600", "\U0010ffff",
@@ -165,7 +165,7 @@ func proveKeys(t *testing.T, h Adapter) {
 	partitions := []string{base, base + "\x00", base + "#", base + "\u00ff", strings.Repeat("p", store.MaxKey-len(base)) + base}
 	for _, partition := range partitions {
 		for i := range strange {
-			// Written in another order than they sort.
+			// Write order differs from sort order.
 			k := store.Key{Partition: partition, Sort: strange[(i*11)%len(strange)]}
 			commit(t, s, newPut(k, 0, k.String()))
 		}
@@ -185,7 +185,7 @@ func proveKeys(t *testing.T, h Adapter) {
 	}
 }
 
-// list reads a range to its end, in pages of n.
+// list reads a whole range in pages of n.
 func list(t testing.TB, s store.Store, r store.Range, n int) []store.Doc {
 	t.Helper()
 	var out []store.Doc
@@ -255,7 +255,8 @@ func proveDocPages(t *testing.T, h Adapter) {
 	if err != nil || sorts(page) != "abc" || cursor == "" {
 		t.Fatalf("Docs() = %q, cursor %q, %v, want abc and a cursor", sorts(page), cursor, err)
 	}
-	// The document of the cursor goes, one is written before it and one after.
+	// The cursor's document is deleted, and documents are written before and
+	// after it.
 	commit(t, s, store.Delete{Key: store.Key{Partition: partition, Sort: "c"}, If: 1})
 	commit(t, s, newPut(store.Key{Partition: partition, Sort: "bb"}, 0, ""))
 	commit(t, s, newPut(store.Key{Partition: partition, Sort: "cc"}, 0, ""))
@@ -303,7 +304,7 @@ func proveKeyLimits(t *testing.T, h Adapter) {
 			t.Errorf("Commit(Add to %q) = nil, want a refusal of the key", k.String())
 		}
 		if k == (store.Key{}) {
-			continue // no index at all
+			continue // the document has no index
 		}
 		indexed := newPut(newKey(), 0, "")
 		indexed.Index = k

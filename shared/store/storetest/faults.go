@@ -19,7 +19,7 @@ var faultFacts = []fact{
 
 var bad = FatesOf("Commit")
 
-// insist sends the same writes until they are acknowledged.
+// insist repeats the same writes until they are acknowledged.
 func insist(t *testing.T, s store.Store, writes ...store.Write) {
 	t.Helper()
 	for range 10 {
@@ -34,7 +34,8 @@ func insist(t *testing.T, s store.Store, writes ...store.Write) {
 	t.Fatal("Commit() failed ten times")
 }
 
-// first lets the first tries of a commit meet the fates, and all others pass.
+// first gives the first tries of a commit these fates and lets later tries
+// pass.
 func first(s store.Store, fates ...Fate) *Lossy {
 	return &Lossy{Store: s, Decide: func(op string, _ []store.Write) Fate {
 		if op != "Commit" || len(fates) == 0 {

@@ -13,21 +13,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// A history is what a few clients did at once to two streams and two
-// documents, with faults. porcupine looks for an order of its operations, each
-// between its call and its return, in which the little store below says the
-// same. An operation whose outcome is unknown may take effect any time until
-// the end: it returns then, and as it is the last to be ordered it may as well
-// never have happened.
+// A history records concurrent operations of a few clients on two streams and
+// two documents, with faults. porcupine searches for an order of the
+// operations, each between its call and its return, in which the model below
+// returns the same results. An operation with an unknown outcome may take
+// effect at any time, or never: its return is recorded at the end of the
+// history.
 
 const (
 	clients      = 5
 	opsPerClient = 12
 )
 
-// world is the whole little store. It is a value that porcupine compares.
+// world is the state of the model. It is a value, so porcupine can compare it.
 type world struct {
-	rows [2]string // the attempts of the rows, a byte each
+	rows [2]string // the write ids of the rows, one byte each
 	docs [2]worldDoc
 }
 
@@ -37,7 +37,8 @@ type worldDoc struct {
 	number  int64
 }
 
-// opIn is an operation: a commit, or a read of stream or document `of`.
+// opIn is an operation: a commit, or a read of the stream or document with
+// index `of`.
 type opIn struct {
 	read   string // "tip", "rows" or "doc"; "" is a commit
 	of     int
@@ -52,7 +53,7 @@ type worldWrite struct {
 	delta    int64
 }
 
-// opOut is what the client saw.
+// opOut is the result that the client saw.
 type opOut struct {
 	unknown bool
 	outcome string // of a commit
@@ -80,7 +81,7 @@ func (out opOut) String() string {
 
 const worldMax = 9 // the upper bound of every add
 
-// apply is the contract of Commit in its shortest form.
+// apply is the model of Commit.
 func (w world) apply(writes []worldWrite) (world, string) {
 	next, refusal, rank := w, "applied", 4
 	refuse := func(r int, text string) {
@@ -146,7 +147,7 @@ var model = porcupine.Model{
 	DescribeOperation: func(in, out any) string { return in.(opIn).String() + " -> " + out.(opOut).String() },
 }
 
-// play is one history in the making.
+// play records one history.
 type play struct {
 	t       *testing.T
 	s       *Lossy
@@ -188,8 +189,8 @@ func proveLinearizable(t *testing.T, h Adapter) {
 	}
 }
 
-// lossy gives some commits a bad fate; of the late ones some are delivered
-// while the clients still run.
+// lossy gives some commits a bad fate and delivers some of the late ones while
+// clients still run.
 func (p *play) lossy(s store.Store, seed uint64) *Lossy {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 99))
@@ -201,9 +202,9 @@ func (p *play) lossy(s store.Store, seed uint64) *Lossy {
 			return Fine
 		}
 		f := Fate(rnd.IntN(5))
-		// A put or delete alone may be refused by its own first delivery's
-		// effect; only a row is there for good. And each unknown outcome
-		// doubles what porcupine has to search.
+		// A second delivery of a put or delete alone may be refused because of
+		// the first delivery's effect; only rows are permanent. Each unknown
+		// outcome also doubles porcupine's search.
 		if f == Twice {
 			if _, isRow := writes[0].(store.Append); !isRow {
 				return Fine
@@ -252,7 +253,7 @@ func (p *play) client(id int, rnd *rand.Rand) {
 	}
 }
 
-// choose makes a commit that fits what the client knows, more or less.
+// choose builds a commit that usually matches what the client has read.
 func (p *play) choose(rnd *rand.Rand, of int, tips, versions [2]uint64) []worldWrite {
 	p.mu.Lock()
 	p.attempts++
@@ -295,7 +296,7 @@ func (p *play) writes(writes []worldWrite) []store.Write {
 	return out
 }
 
-// record runs an operation and writes down when, and what came of it.
+// record runs an operation and records its interval and result.
 func (p *play) record(client int, in opIn, run func() (opOut, error)) opOut {
 	call := time.Since(p.start).Nanoseconds()
 	out, err := run()
@@ -359,7 +360,7 @@ func (p *play) doc(client, of int) worldDoc {
 	}).doc
 }
 
-// readAtTheEnd makes what was left behind part of the history.
+// readAtTheEnd adds reads of the final state to the history.
 func (p *play) readAtTheEnd() {
 	for of := range 2 {
 		p.rows(clients, of)

@@ -18,7 +18,7 @@ var indexFacts = []fact{
 	{"an index of any text is sorted by its bytes", proveIndexKeys},
 }
 
-// wantListed waits for the index to list exactly these documents.
+// wantListed waits until the index lists exactly these documents.
 func (h Adapter) wantListed(t *testing.T, s store.Store, r store.Range, n int, want ...store.Doc) {
 	t.Helper()
 	byKey := func(a, b store.Doc) int { return strings.Compare(a.Key.String(), b.Key.String()) }
@@ -59,7 +59,7 @@ func proveListing(t *testing.T, h Adapter) {
 	h.wantListed(t, s, store.Range{Partition: here}, 10)
 	h.wantListed(t, s, store.Range{Partition: there}, 10, moved)
 
-	// An add beside an append shows in the list as well.
+	// An add in a commit with an append appears in the index too.
 	commit(t, s, newRow(newStream(), 1, ""), store.Add{Key: p.Key, Delta: 5, Max: 5})
 	moved.Version, moved.Number = moved.Version+1, 5
 	p.If++
@@ -72,7 +72,8 @@ func proveListing(t *testing.T, h Adapter) {
 	commit(t, s, store.Delete{Key: p.Key, If: moved.Version})
 	h.wantListed(t, s, store.Range{Partition: here}, 10)
 
-	// A document of the index partition's own name is not in the index.
+	// A document in a partition with the index partition's name is not in the
+	// index.
 	commit(t, s, newPut(store.Key{Partition: here, Sort: "z"}, 0, "not indexed"))
 	h.wantListed(t, s, store.Range{Partition: here}, 10)
 }

@@ -24,12 +24,13 @@ var lifeFacts = []fact{
 	{"bytes handed in are not kept and bytes handed out are the caller's", proveAliasing},
 }
 
-// durableFacts are of adapters that outlive their process.
+// durableFacts apply to adapters that outlive their process.
 var durableFacts = []fact{
 	{"what was acknowledged is there after reopening, exactly as it was left", proveReopened},
 }
 
-// calls are all methods with a context, each made to do something.
+// calls returns every method with a context, each with arguments that take
+// effect.
 func calls(s store.Store, name store.Stream, k store.Key) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Tip":  func(ctx context.Context) error { _, err := s.Tip(ctx, name); return err },
@@ -77,7 +78,7 @@ func proveCancelling(t *testing.T, h Adapter) {
 		for i := worker; i < len(tries); i += 8 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(3000))*time.Microsecond)
 			tr := try{row: newRow(newStream(), 1, "row"), put: newPut(newKey(), 0, "put")}
-			// An adapter that gave up must not read these bytes any more.
+			// An adapter must not read these bytes after it returned an error.
 			rowData, putData := slices.Clone(tr.row.Data), slices.Clone(tr.put.Data)
 			tr.err = s.Commit(ctx, tr.row, tr.put)
 			copy(tr.row.Data, "XXX")
@@ -92,7 +93,7 @@ func proveCancelling(t *testing.T, h Adapter) {
 		if tr.err != nil && !errors.Is(tr.err, store.ErrUnavailable) {
 			t.Fatalf("try %d: Commit() = %v, want nil or ErrUnavailable", i, tr.err)
 		}
-		// Sending it again brings every one to the same end.
+		// Resending leads to the same final state for every write.
 		applied := tr.err == nil
 		if tip, err := s.Tip(t.Context(), tr.row.Stream); err != nil {
 			t.Fatalf("Tip() = %v, want nil", err)
@@ -247,7 +248,7 @@ func proveReopened(t *testing.T, h Adapter) {
 		}
 		wantAbsent(t, s, docs[4].Key)
 		h.wantListed(t, s, store.Range{Partition: partition}, 2, docs[:4]...)
-		commit(t, s, last, add) // a resend from before is known again
+		commit(t, s, last, add) // a resend from before the restart is recognised
 		wantDoc(t, s, docs[3])
 		for name, want := range rows {
 			wantTaken(t, s.Commit(t.Context(), newRow(name, uint64(len(want)), "late")), want[len(want)-1])

@@ -9,25 +9,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Fate is what becomes of one call to a store.
+// Fate is what happens to one call of a store.
 type Fate int
 
-// The fates. To a read, Lost, Unheard and Late are one and the same.
+// The fates. For a read, Lost, Unheard and Late are the same.
 const (
 	Fine    Fate = iota // applied and acknowledged
-	Lost                // never applied; the writer hears an error
-	Unheard             // applied; the writer hears an error
-	Late                // the writer hears an error; applied by Settle, any time later
-	Twice               // delivered twice, as a network client does; the second outcome is heard
+	Lost                // never applied; the writer gets an error
+	Unheard             // applied; the writer gets an error
+	Late                // the writer gets an error; AwaitPending applies it, any time later
+	Twice               // delivered twice, as a network client may; the writer gets the second outcome
 )
 
 var fates = map[Fate]string{Fine: "fine", Lost: "lost", Unheard: "unheard", Late: "late", Twice: "twice"}
 
 func (f Fate) String() string { return fates[f] }
 
-// Lossy stands before a store and lets calls fail in the ways that real adapters
-// fail. Decide is asked before every call of Tip, Rows, Doc, Docs and Commit;
-// writes is nil for a read. It must be safe for concurrent use.
+// Lossy wraps a store and makes calls fail in the ways real adapters fail. It
+// asks Decide before every call of Tip, Rows, Doc, Docs and Commit; writes is
+// nil for a read. Decide must be safe for concurrent use.
 type Lossy struct {
 	store.Store
 	Decide func(op string, writes []store.Write) Fate
@@ -45,7 +45,7 @@ func (l *Lossy) read(op string) error {
 	return nil
 }
 
-// Tip is the store's, if it is let pass.
+// Tip calls the store unless the fate is an error.
 func (l *Lossy) Tip(ctx context.Context, s store.Stream) (store.Row, error) {
 	if err := l.read("Tip"); err != nil {
 		return store.Row{}, err
@@ -53,7 +53,7 @@ func (l *Lossy) Tip(ctx context.Context, s store.Stream) (store.Row, error) {
 	return l.Store.Tip(ctx, s)
 }
 
-// Rows are the store's, if they are let pass.
+// Rows calls the store unless the fate is an error.
 func (l *Lossy) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if err := l.read("Rows"); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (l *Lossy) Rows(ctx context.Context, s store.Stream, from uint64, n int, d 
 	return l.Store.Rows(ctx, s, from, n, d)
 }
 
-// Doc is the store's, if it is let pass.
+// Doc calls the store unless the fate is an error.
 func (l *Lossy) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if err := l.read("Doc"); err != nil {
 		return store.Doc{}, err
@@ -69,7 +69,7 @@ func (l *Lossy) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return l.Store.Doc(ctx, k)
 }
 
-// Docs are the store's, if they are let pass.
+// Docs calls the store unless the fate is an error.
 func (l *Lossy) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := l.read("Docs"); err != nil {
 		return nil, "", err
@@ -77,19 +77,19 @@ func (l *Lossy) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 	return l.Store.Docs(ctx, r, n, cursor)
 }
 
-// Commit meets its fate.
+// Commit applies its fate.
 func (l *Lossy) Commit(ctx context.Context, writes ...store.Write) error {
 	switch l.Decide("Commit", writes) {
 	case Lost:
 	case Unheard:
-		// A refusal is an outcome too, and is not heard either.
+		// A refusal is dropped as well: the writer does not learn it.
 		_ = l.Store.Commit(ctx, writes...)
 	case Late:
 		l.mu.Lock()
 		l.late = append(l.late, writes)
 		l.mu.Unlock()
 	case Twice:
-		// Only the second outcome is heard.
+		// Only the second outcome is returned.
 		_ = l.Store.Commit(ctx, writes...)
 		return l.Store.Commit(ctx, writes...)
 	default:
@@ -98,8 +98,8 @@ func (l *Lossy) Commit(ctx context.Context, writes ...store.Write) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, errLost)
 }
 
-// AwaitPending delivers the late writes, in the order in which they were sent, and
-// returns what would have been heard of each.
+// AwaitPending applies the late writes in the order they were sent and returns
+// the error of each.
 func (l *Lossy) AwaitPending(ctx context.Context) []error {
 	l.mu.Lock()
 	late := l.late

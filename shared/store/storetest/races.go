@@ -23,7 +23,7 @@ var raceFacts = []fact{
 	{"histories are linearizable", proveLinearizable},
 }
 
-// race runs one function per racer at once and returns what each came to.
+// race runs n functions at once and returns their errors.
 func race(n int, run func(i int) error) []error {
 	out := make([]error, n)
 	var wg sync.WaitGroup
@@ -98,8 +98,8 @@ func raceForVersion(t *testing.T, h Adapter) {
 	}
 }
 
-// raceCrossing has writers that name two streams in opposite orders: one of
-// each pair of commits wins both streams.
+// raceCrossing has writers that name two streams in opposite orders: one commit
+// of each pair wins both streams.
 func raceCrossing(t *testing.T, h Adapter) {
 	s, a, b := h.Open(t), newStream(), newStream()
 	for round := range uint64(h.rounds()/50 + 1) {
@@ -184,8 +184,8 @@ func raceReaders(t *testing.T, h Adapter) {
 	}
 }
 
-// readPrefix reads in one of four ways and returns how many rows there are at
-// least; it never gets fewer than before.
+// readPrefix reads a stream in one of four ways and returns the number of rows
+// seen; the number never falls.
 func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) int {
 	var rows []store.Row
 	var err error
@@ -222,7 +222,7 @@ func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) 
 	return max(most, least)
 }
 
-// countedWrites runs until stop: rows, and beside each an add of one to a
+// countedWrites appends rows until stop, each in a commit that also adds 1 to a
 // document.
 func countedWrites(t *testing.T, s store.Store, name store.Stream, k store.Key, stop <-chan struct{}) {
 	for p := uint64(1); ; p++ {
