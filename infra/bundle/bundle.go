@@ -1,9 +1,9 @@
 // Package bundle builds the Lambda functions and packs each into the zip that
 // is deployed.
 //
-// The invariant: the same sources and the same release of Go give the same
-// bytes, on every machine and in every directory, so that a second deployment
-// changes nothing.
+// Invariant: the same sources and the same release of Go give the same bytes,
+// on every machine and in every directory, so that a second deployment changes
+// nothing.
 package bundle
 
 import (
@@ -21,7 +21,8 @@ import (
 	"time"
 )
 
-// Top finds the top of the checkout that dir lies in: the directory with go.mod.
+// Top returns the top of the checkout that contains dir: the directory with
+// go.mod.
 func Top(dir string) (string, error) {
 	at, err := filepath.Abs(dir)
 	if err != nil {
@@ -40,15 +41,15 @@ func Top(dir string) (string, error) {
 }
 
 // Functions builds the named directories of functions/ in the checkout top for
-// Linux on arch (arm64 or amd64), and writes NAME.zip for each into dir, which
-// exists. environ is the environment of the go command (os.Environ).
+// Linux on arch (arm64 or amd64) and writes NAME.zip for each into dir, which
+// must exist. environ is the environment of the go command (os.Environ).
 func Functions(ctx context.Context, top, arch string, names []string, dir string, environ []string) error {
 	binaries, err := os.MkdirTemp("", "vacancy-functions-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(binaries)
-	// One command for all: they share most packages and link in parallel.
+	// One go command builds all: they share most packages and link in parallel.
 	args := append(flags(), "-o", binaries+string(filepath.Separator))
 	for _, name := range names {
 		args = append(args, "./functions/"+name)
@@ -66,14 +67,14 @@ func Functions(ctx context.Context, top, arch string, names []string, dir string
 	return nil
 }
 
-// flags build without Lambda's old RPC entry, and without what differs between
+// flags omits Lambda's old RPC entry point and everything that differs between
 // machines: paths, the state of the repository, build ids.
 func flags() []string {
 	return []string{"build", "-tags", "lambda.norpc", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid="}
 }
 
-// environment is environ without what could change the binary, and with what
-// Lambda's machines are.
+// environment returns environ without variables that could change the binary,
+// and with the target system.
 func environment(environ []string, arch string) []string {
 	fixed := []string{
 		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOARM64=v8.0", "GOAMD64=v1",
@@ -87,7 +88,7 @@ func environment(environ []string, arch string) []string {
 }
 
 // pack writes a zip with one file, bootstrap, which Lambda runs. Its time and
-// mode are fixed: those of the build would make every zip another.
+// mode are fixed, so that equal binaries give equal zips.
 func pack(binary, path string) (err error) {
 	in, err := os.Open(binary)
 	if err != nil {

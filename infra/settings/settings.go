@@ -1,9 +1,9 @@
 // Package settings reads an operator's settings of a stage: the context values
-// of the CDK app, with defaults. For each wrong value it reports what was
-// expected and what came.
+// of the CDK app, with defaults. It reports for each wrong value what was
+// expected and what was given.
 //
-// The invariant: settings that Read returns can be deployed, as far as their
-// values can tell.
+// Invariant: settings returned by Read can be deployed, as far as their values
+// can tell.
 package settings
 
 import (
@@ -16,28 +16,28 @@ import (
 	"strings"
 )
 
-// Settings are a stage's.
+// Settings are the settings of one stage.
 type Settings struct {
-	Stage string // part of every name; several stages live side by side
-	Arch  string // arm64 or amd64: what the functions run on
+	Stage string // part of every name; several stages can coexist
+	Arch  string // arm64 or amd64: the functions' architecture
 
-	Edge        bool   // CloudFront before the functions
-	Domain      string // of the edge; empty: the name that CloudFront gives
+	Edge        bool   // serve through CloudFront
+	Domain      string // of the edge; empty: CloudFront chooses
 	Certificate string // ARN of the domain's certificate in us-east-1
-	WAF         bool   // a web ACL before the edge
+	WAF         bool   // a web ACL for the edge
 
-	Concurrency  int // of message, reserved; 0 reserves none for any function
+	Concurrency  int // reserved concurrency of message; 0 reserves none for any function
 	ReadCeiling  int // request units a second; each table has a share of them
 	WriteCeiling int
 	Rate         string // per address, tokens-per-second:burst; empty: no limit
-	PairRate     string // per address, for envelopes that open a pair
+	PairRate     string // per address, for envelopes that open or reopen a pair
 
-	Email  string // whom alarms and the budget write to; empty: nobody
+	Email  string // for alarms and the budget; empty: no mail
 	Budget int    // USD a day above which mail is sent
 
-	Keep          bool   // data outlives its stack, and tables refuse deletion
+	Keep          bool   // data is retained with its stack deleted, and tables refuse deletion
 	HostKey       string // kms or software
-	IndexSeconds  int    // at most between a change and the index that has it
+	IndexSeconds  int    // at most, from a change to an index that contains it
 	Dashboard     bool
 	RetentionDays int // of logs
 
@@ -69,13 +69,13 @@ const (
 	EdgeSecretBefore  = "edgeSecretBefore"
 )
 
-// Defaults are the values of a context that says nothing. cdk.json repeats
-// them, for people to read and change.
+// Defaults are the values of an empty context. cdk.json repeats them for people
+// to read and change.
 //
-// The guard of money is in four of them. Lambda gives each of five instances of
-// message at most ten requests a second. A call writes two units of rows, and
-// reads two of rows and three of docs at most, so the ceilings let twenty-five
-// calls a second through, and bound what a day of a table can cost.
+// Four of them bound the cost. Lambda gives each of five instances of message
+// at most ten requests a second. A call writes two units of rows, and reads at
+// most two of rows and three of docs, so the ceilings admit twenty-five calls a
+// second and bound the cost of a table for a day.
 func Defaults() map[string]any {
 	return map[string]any{
 		Stage: "dev", Arch: "arm64", Edge: true, WAF: false,
@@ -90,10 +90,10 @@ func Names() []string {
 	return slices.Sorted(slices.Values(append(rest, slices.Collect(maps.Keys(Defaults()))...)))
 }
 
-// Read makes settings of a context: values from cdk.json or, as strings, from
-// the command line. Other tools keep values in the same context under names
-// with other characters than letters; a name of letters only that is not ours
-// is taken for a slip. Its error names every value that is wrong.
+// Read parses a context: values from cdk.json or, as strings, from the command
+// line. Other tools keep values in the same context under names with characters
+// other than letters; an unknown name with letters only is refused as a
+// misspelling. The error names every wrong value.
 func Read(context map[string]any) (Settings, error) {
 	r := reader{context: context}
 	for _, name := range slices.Sorted(maps.Keys(context)) {
@@ -123,7 +123,7 @@ func Read(context map[string]any) (Settings, error) {
 	return s, errors.Join(append(r.errs, s.together()...)...)
 }
 
-// together says which values do not go with each other.
+// together refuses values that exclude each other.
 func (s Settings) together() (errs []error) {
 	says := func(bad bool, text string) {
 		if bad {
@@ -139,7 +139,7 @@ func (s Settings) together() (errs []error) {
 	return errs
 }
 
-// InRegion says whether the settings go with the Region of the stacks.
+// InRegion refuses settings that the Region of the stacks does not support.
 func (s Settings) InRegion(region string) error {
 	const edges = "us-east-1"
 	if s.WAF && region != edges {
@@ -148,7 +148,7 @@ func (s Settings) InRegion(region string) error {
 	return nil
 }
 
-// Name is the physical name of a thing of the stage.
+// Name is the physical name of a resource of the stage.
 func (s Settings) Name(thing string) string { return "vacancy-" + s.Stage + "-" + thing }
 
 // LogGroup is the name of a function's log group.
@@ -164,10 +164,10 @@ var (
 	version     = regexp.MustCompile(`^[A-Za-z0-9-]{32,64}$`)
 )
 
-// logDays are the retentions that CloudWatch Logs offers.
+// logDays are the retention periods of CloudWatch Logs.
 var logDays = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
 
-// reader takes values out of a context and keeps what is wrong with them.
+// reader reads values of a context and collects errors.
 type reader struct {
 	context map[string]any
 	errs    []error
@@ -178,8 +178,8 @@ func (r *reader) wrong(name, want, got string) {
 	r.errs = append(r.errs, fmt.Errorf("context value %s: expected %s, got %s", name, want, got[:min(len(got), most)]))
 }
 
-// value is the text of a context value, or of its default: the command line
-// gives text for everything.
+// value returns a context value, or its default, as text: the command line
+// passes text for everything.
 func (r *reader) value(name string) string {
 	v, ok := r.context[name]
 	if !ok {
@@ -192,7 +192,7 @@ func (r *reader) value(name string) string {
 		return strconv.FormatBool(v)
 	case int:
 		return strconv.Itoa(v)
-	case float64: // JSON has no other numbers
+	case float64: // JSON numbers decode as float64
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	if ok && r.context[name] != nil {
@@ -201,7 +201,8 @@ func (r *reader) value(name string) string {
 	return ""
 }
 
-// match is a text of a pattern. One without a default may be empty.
+// match returns a text that matches a pattern. A value without a default may be
+// empty.
 func (r *reader) match(name string, pattern *regexp.Regexp, want string) string {
 	v := r.value(name)
 	_, needed := Defaults()[name]

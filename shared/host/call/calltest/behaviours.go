@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// What a behaviour can do to the pipeline.
+// The ways in which a behaviour can end.
 var behaviours = []fact{
 	{"a failing behaviour is a void and a 500", failures},
 	{"a behaviour that ends by its deadline is a void and a 504", deadline},
@@ -34,7 +34,7 @@ func failing(context.Context, *call.Host, envelope.Envelope) (envelope.Message, 
 	return envelope.Message{}, errors.New("the behaviour's own error")
 }
 
-// unanswered plays one call that fails, a resend, and the next call.
+// unanswered proves one call that fails, its resend, and the next call.
 func (s *scene) unanswered(text string, kind problem.Kind) {
 	s.t.Helper()
 	e := s.call(nil, text)
@@ -75,7 +75,7 @@ func failures(s *scene) {
 	}
 }
 
-// renew turns to a fresh caller.
+// renew continues with a new caller.
 func (s *scene) renew() {
 	s.verify()
 	s.caller = s.key()
@@ -128,7 +128,7 @@ func unsignable(s *scene) {
 	s.unanswered("last", problem.BehaviourFailed)
 }
 
-// noSigner is the vacant's id without its key.
+// noSigner has the vacant's id but not its key.
 type noSigner struct{ identity.Signer }
 
 func (noSigner) Sign(context.Context, []byte) ([]byte, error) {

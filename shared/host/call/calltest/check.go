@@ -12,15 +12,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Streams are all rows of a pair.
+// Streams holds all rows of a pair.
 type Streams struct {
 	Pair      call.Pair
 	Requests  []call.RequestRow
 	Responses []call.ResponseRow
 }
 
-// Decision is the response row that decides the request at a position, nil if
-// there is none.
+// Decision returns the response row that decides the request at a position, or
+// nil.
 func (s *Streams) Decision(position uint64) *call.ResponseRow {
 	for i := range s.Responses {
 		if s.Responses[i].Request == position {
@@ -59,9 +59,9 @@ func readAll[R any](ctx context.Context, st store.Store, name store.Stream, deco
 	}
 }
 
-// CheckStreams reads both streams of a pair and returns all that is wrong with
-// them: positions, epochs, floors, sequence numbers, prev links, decisions and,
-// with keys to the texts, hashes and signatures.
+// CheckStreams reads both streams of a pair and returns every violation: of
+// positions, epochs, floors, sequence numbers, prev links and decisions and, if
+// keys is set, of hashes and signatures.
 func CheckStreams(ctx context.Context, st store.Store, pair call.Pair, keys call.Texts) []error {
 	s, err := ReadStreams(ctx, st, pair)
 	if err != nil {
@@ -74,7 +74,7 @@ func CheckStreams(ctx context.Context, st store.Store, pair call.Pair, keys call
 	return wrong
 }
 
-// Check returns all that is wrong with the rows, texts aside. The numbers are
+// Check returns every violation in the rows, texts excepted. The numbers are
 // the invariants of the model.
 func (s *Streams) Check() []error {
 	c := checker{}
@@ -112,7 +112,7 @@ func (c *checker) wrong(format string, args ...any) {
 	c.found = append(c.found, fmt.Errorf(format, args...))
 }
 
-// request: r follows before (zero at the start).
+// request checks r, which follows before (zero at the start).
 func (c *checker) request(before, r *call.RequestRow) {
 	floor := before.Floor
 	if r.Time.After(floor) {
@@ -142,7 +142,7 @@ func (c *checker) request(before, r *call.RequestRow) {
 	}
 }
 
-// decision: r decides q.
+// decision checks r, which decides q.
 func (c *checker) decision(q *call.RequestRow, r *call.ResponseRow) {
 	if q.Kind != call.RowCall || r.RequestHash != q.Hash || r.RequestEpoch != q.Epoch {
 		c.wrong("I4: row %d decides request %d as %.8s of epoch %d, which is a %v, %.8s of epoch %d", r.Position, r.Request, r.RequestHash, r.RequestEpoch, q.Kind, q.Hash, q.Epoch)
@@ -152,7 +152,7 @@ func (c *checker) decision(q *call.RequestRow, r *call.ResponseRow) {
 	}
 }
 
-// response: r follows last (zero at the start).
+// response checks r, which follows last (zero at the start).
 func (c *checker) response(last, r *call.ResponseRow) {
 	if r.Kind == call.RowVoid {
 		if r.Epoch != last.Epoch || r.Seq != last.Seq || r.Hash != last.Hash {
@@ -175,8 +175,8 @@ func (c *checker) response(last, r *call.ResponseRow) {
 	}
 }
 
-// verify opens the texts, puts the envelopes together again and checks their
-// hashes and signatures. A text whose key is gone is sealed, not wrong.
+// verify decrypts the texts, rebuilds the envelopes and checks their hashes and
+// signatures. A text whose key was destroyed is sealed, which is no violation.
 func (s *Streams) verify(ctx context.Context, keys call.Texts) []error {
 	c := checker{}
 	for i := range s.Requests {

@@ -20,32 +20,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// scenario is one request and all the calls to the store that it makes. Each of
-// them is made to fail in every way of the table faults.
+// scenario is one request and every store call that it makes. proveFaults makes
+// each of these calls fail in every way of the table faults.
 type scenario struct {
 	name string
-	// calls to the store, by name, in the order of the names.
+	// calls are the names of the store calls, sorted.
 	calls []string
-	// prepare brings the scene to where the request comes, and returns it. It
-	// goes to host a.
+	// prepare brings the scene to the point before the request and returns the
+	// request, which goes to host a.
 	prepare func(s *scene) *envelope.Envelope
-	// what the request comes to without a fault.
-	kind  problem.Kind // 0: 200
+	// kind is the expected outcome without a fault.
+	kind  problem.Kind // 0 means 200
 	state call.State
-	// beside: whether the keys are good is read beside the accept, and tried again.
+	// beside means that revocations are read concurrently with the accept, and
+	// retried.
 	beside bool
 }
 
-// scenarios is the fault table's list of places. A call to the store that is
-// in none of them fails the test.
+// scenarios lists every store call of the pipeline. A call that is in no
+// scenario fails the test.
 var scenarios = []scenario{
 	{
 		name: "a cold call",
 		calls: []string{
 			"Commit req",     // the accept
 			"Commit rsp",     // the answer
-			"Commit textkey", // the first text of the day makes the day's key
-			"Doc revoked",    // whose keys are good
+			"Commit textkey", // the first text of the day creates the day's key
+			"Doc revoked",    // whether keys are revoked
 			"Doc textkey",
 			"Doc v", // the vacant's record
 			"Tip req", "Tip rsp",
@@ -89,13 +90,13 @@ var scenarios = []scenario{
 		calls: []string{"Commit req", "Commit rsp", "Commit rsp", "Doc revoked", "Doc v", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			aside := s.hostWith(func(c *call.Config) {
-				c.Store = s.store.Store // whose calls have no faults
+				c.Store = s.store.Store // without faults
 				c.Texts = s.a.Texts
 			})
 			first := s.call(nil, "first")
 			x := s.start(aside, first)
 			s.act("hi", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
-				s.ok(x.finish(), first) // before e's
+				s.ok(x.finish(), first) // the answer before e's
 				return envelope.Message{Parts: []string{"second"}}, nil
 			})
 			return s.call(first, "hi")
@@ -161,16 +162,16 @@ var scenarios = []scenario{
 	},
 }
 
-// fault is a way in which one call to the store fails.
+// fault is one way in which a store call fails.
 type fault struct {
 	name  string
 	steps func(late *Late) []Step
-	// heals: a write comes through none the less, since it is settled.
+	// heals means that a write succeeds in the end, because it is retried.
 	heals bool
-	// fine: nobody notices.
+	// fine means that the caller notices nothing.
 	fine bool
-	// lands: the write is carried out before (1) or after (2) the request is
-	// sent again.
+	// lands is when the write is applied: before (1) or after (2) the request
+	// is resent.
 	lands int
 }
 
@@ -194,7 +195,7 @@ func times(s Step, n int) func(*Late) []Step {
 	return func(*Late) []Step { return Repeat(s, n) }
 }
 
-// hang is a call that ends with its context.
+// hang blocks until its context ends.
 func hang(ctx context.Context, _ func(context.Context) error) error {
 	<-ctx.Done()
 	return fmt.Errorf("%w: injected: %w", store.ErrUnavailable, ctx.Err())
@@ -209,13 +210,13 @@ func overtaken(l *Late) []Step {
 
 func muchLater(l *Late) []Step { return append([]Step{l.Step}, Repeat(NotApplied, 5)...) }
 
-// settled are the writes that are sent again at the same position.
+// settled reports whether a write is retried at the same position.
 func settled(name string) bool { return name == "Commit req" || name == "Commit rsp" }
 
-// proveFaults makes every call to the store that a request makes fail in every way,
-// and proves of each: the request gets 503, never 409, or what it would have
-// got; nothing runs twice; the rows are sound; the request sent again gets the
-// stored reply or a clear word; the next one passes.
+// proveFaults makes every store call of a request fail in every way, and proves
+// for each: the request gets 503, never 409, or its normal outcome; nothing
+// runs twice; the rows are sound; a resend gets the stored reply or a definite
+// refusal; the next request succeeds.
 func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(n int) bool) {
 	inner := open(t)
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -225,7 +226,7 @@ func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(
 	day, number := 0, 0
 	stage := func(t *testing.T, sc scenario) (*scene, *envelope.Envelope) {
 		s := newScene(t, inner)
-		day++ // each scene has its day, and makes that day's key
+		day++ // each scene has its own day, and creates that day's key
 		s.clock.Advance(time.Duration(day) * 24 * time.Hour)
 		s.vault = vault
 		s.keyed()
@@ -254,7 +255,7 @@ func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(
 					n := nth[name]
 					t.Run(fmt.Sprintf("%s %d %s", name, n, f.name), func(t *testing.T) {
 						s, e := stage(t, sc)
-						s.opener = nil // what is signed does not depend on the fault
+						s.opener = nil // signed bytes do not depend on the fault
 						f.prove(s, sc, e, name, n)
 					})
 				}
@@ -263,12 +264,12 @@ func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(
 	}
 }
 
-// keyed lets both hosts keep their texts as the real ones do.
+// keyed gives both hosts the real textkeys, instead of plain texts.
 func (s *scene) keyed() {
 	host := func() *call.Host {
 		return s.hostWith(func(c *call.Config) {
 			c.Texts = textkeys.New(s.store, s.vault, c.Now, rand.Reader, 0)
-			c.Margin = time.Millisecond // hang needs a deadline that is near
+			c.Margin = time.Millisecond // hang needs a near deadline
 			c.Revoked = s.revoked
 		})
 	}
@@ -276,13 +277,14 @@ func (s *scene) keyed() {
 	s.opener = textkeys.New(s.store, s.vault, s.clock.Now(0), rand.Reader, 0)
 }
 
-// revoked reads what a host reads to know whose keys are good: here all are.
+// revoked reads the documents that a host reads to check keys; no key is
+// revoked.
 func (s *scene) revoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
 	_, err := s.store.Doc(ctx, store.Key{Partition: "revoked", Sort: "#all"})
 	return make([]bool, len(ids)), err
 }
 
-// warm brings the key of the day into host a's memory.
+// warm loads the day's key into host a's memory.
 func (s *scene) warm() error { return s.a.Texts.Warm(s.ctx) }
 
 // deliver sends e by its route.
@@ -295,7 +297,7 @@ func (s *scene) deliver(h *call.Host, e *envelope.Envelope, patience time.Durati
 	return h.Send(ctx, identity.ID{}, e)
 }
 
-// fine wants what the scenario comes to without a fault.
+// fine requires the scenario's outcome without a fault.
 func (sc scenario) fine(s *scene, out call.Outcome, e *envelope.Envelope) {
 	s.t.Helper()
 	if sc.kind == 0 {
@@ -305,7 +307,7 @@ func (sc scenario) fine(s *scene, out call.Outcome, e *envelope.Envelope) {
 	s.refused(out, sc.kind, sc.state)
 }
 
-// prove plays the scenario with the fault at the n-th call of a name.
+// prove runs the scenario with the fault at the n-th call of a name.
 func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n int) {
 	var late Late
 	s.store.Next(name, append(Repeat(Pass, n-1), f.steps(&late)...)...)
@@ -314,12 +316,12 @@ func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n
 		patience = 10 * time.Millisecond
 	}
 	out := s.deliver(s.a, e, patience)
-	s.store.Drop() // a read is not tried again, nor is a write after success
+	s.store.Drop() // reads, and writes after success, are not retried
 	switch {
 	case f.fine, f.heals && settled(name), f.heals && sc.beside && name == "Doc revoked":
 		sc.fine(s, out, e)
 	case patience < time.Minute && out.Problem != nil && problem.Is(out.Problem, problem.Deadline):
-		// A slow machine: the deadline came before the call did.
+		// On a slow machine the deadline comes before the call.
 	default:
 		s.refused(out, problem.Unavailable, "")
 	}
@@ -336,13 +338,13 @@ func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n
 	})
 }
 
-// again sends e once more, as its caller would, until its fate is known; then
-// the next one. between runs after the first try.
+// again resends e, as its caller would, until its outcome is known, and then
+// sends the next call. between runs after the first try.
 func (s *scene) again(e *envelope.Envelope, first call.Outcome, between func()) {
 	s.t.Helper()
 	if e.IsReset() {
 		if out := s.deliver(s.b, e, time.Minute); out.Problem != nil {
-			s.refused(out, problem.Floor, "") // it is there
+			s.refused(out, problem.Floor, "") // the row exists
 		}
 		between()
 		s.clock.Advance(time.Second)
@@ -373,7 +375,7 @@ func (s *scene) again(e *envelope.Envelope, first call.Outcome, between func()) 
 	s.books()
 }
 
-// sound wants rows that obey their rules.
+// sound requires rows without violations.
 func (s *scene) sound() {
 	s.t.Helper()
 	for _, err := range CheckStreams(s.ctx, s.store, s.pair, nil) {
@@ -381,7 +383,7 @@ func (s *scene) sound() {
 	}
 }
 
-// books wants the balance to be what the rows say.
+// books requires the balance that follows from the rows.
 func (s *scene) books() {
 	s.t.Helper()
 	if s.ledger == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// The holes of the first draft of the design, as the model found them: each
-// test plays the trace that went wrong without the rule in its name.
+// The defects that model checking found in the first draft of the design. Each
+// test runs the trace that failed without the rule in its name.
 var holes = []fact{
 	{"Hole01_an unknown answer write is settled at its own position", hole01},
 	{"Hole01_an unknown accept is settled at its own position", hole01Accept},
@@ -43,7 +43,8 @@ var holes = []fact{
 	{"Hole15_two answers in a race have two numbers", hole15Race},
 }
 
-// answer applied, ack lost: the host would take its own row for another's.
+// The answer is applied and the acknowledgement lost: the host would take its
+// own row for another host's.
 func hole01(s *scene) {
 	e := s.call(nil, "hi")
 	s.store.Next("Commit rsp", Unacked, Unacked)
@@ -70,7 +71,7 @@ func hole01Unsettled(s *scene) {
 	s.ran(e, 1)
 }
 
-// void at 1, late answer at 2: one request decided twice.
+// A void at 1 and a late answer at 2 would decide one request twice.
 func hole02VoidFirst(s *scene) {
 	e := s.call(nil, "slow")
 	x := s.start(s.a, e)
@@ -88,13 +89,13 @@ func hole02AnswerFirst(s *scene) {
 	x := s.start(s.a, e)
 	s.clock.Advance(due + time.Second)
 	var late call.Outcome
-	s.store.Next("Commit rsp", After(func() { late = x.finish() })) // the void's
+	s.store.Next("Commit rsp", After(func() { late = x.finish() })) // before the void's own write
 	out := s.send(s.b, e)
 	s.told(out, call.Answered, s.ok(late, e))
 	s.rows("call | answer 1")
 }
 
-// The void's writer has seen row 0; since then others have been answered.
+// The void's writer has read row 0; since then other requests were answered.
 func hole02Between(s *scene) {
 	first := s.call(nil, "slow")
 	x := s.start(s.a, first)
@@ -111,7 +112,8 @@ func hole02Between(s *scene) {
 	}
 }
 
-// After the deadline the clock says that nobody will answer. Only a row may.
+// After the deadline, the clock alone suggests that the request will not be
+// answered. Only a row may decide that.
 func hole03(s *scene) {
 	e := s.call(nil, "slow")
 	x := s.start(s.a, e)
@@ -127,7 +129,8 @@ func hole03(s *scene) {
 	s.told(s.send(s.b, e), call.Answered, reply)
 }
 
-// credit applied, row lost, or the row retried: refunded twice.
+// If the credit is applied and the row lost, or the row is retried, the refund
+// would be given twice.
 func hole04(s *scene) {
 	s.charge(30)
 	e := s.call(nil, "slow")
@@ -150,8 +153,8 @@ func hole04Race(s *scene) {
 	s.charge(30)
 	e := s.call(nil, "bad")
 	s.act("bad", failing)
-	// As the executor voids the failed call, the sweeper of a host whose clock
-	// is far ahead has voided it.
+	// While the executor voids the failed call, the sweeper of a host whose
+	// clock is far ahead has already voided it.
 	fast := s.host(time.Hour)
 	s.store.Next("Commit rsp", After(func() {
 		left, err := s.ledger.Sweep(s.ctx, fast, s.pair.Caller)
@@ -165,8 +168,8 @@ func hole04Race(s *scene) {
 	s.rows("call | void 1")
 }
 
-// The executor sees epoch 0 open; a reset and epoch 1's answer land; epoch 0's
-// answer would follow.
+// The executor reads epoch 0 as open; a reset and epoch 1's answer are written;
+// epoch 0's answer would follow.
 func hole05(s *scene) {
 	old := s.call(nil, "slow")
 	x := s.start(s.a, old)
@@ -193,7 +196,7 @@ func hole05Priced(s *scene) {
 	s.clock.Advance(time.Second)
 	next := s.call(nil, "new")
 	s.ok(s.send(s.b, next), next)
-	s.told(s.ask(s.b, old), call.Pending, nil) // its price is still out
+	s.told(s.ask(s.b, old), call.Pending, nil) // its price is not refunded yet
 	s.refused(x.finish(), problem.Deadline, call.Unanswered)
 	s.rows("call, reset, call | answer 3, void 1")
 	s.balance(20)
@@ -215,7 +218,7 @@ func hole05ResetAlone(s *scene) {
 	s.rows("call, reset, call | answer 1, answer 3")
 }
 
-// call, reset, same call again: accepted twice.
+// After a call, a reset and the same call, the call would be accepted twice.
 func hole06Call(s *scene) {
 	e := s.call(nil, "hi")
 	reply := s.ok(s.send(s.a, e), e)
@@ -261,8 +264,8 @@ func hole06Reset(s *scene) {
 	s.rows("call, reset, call | answer 1, answer 3")
 }
 
-// A call signed in the year 1 comes after one of today: the distance to the
-// floor does not fit a Duration.
+// A call signed in year 1 follows one of today: the distance to the floor
+// overflows a Duration.
 func hole06Year1(s *scene) {
 	e := s.call(nil, "hi")
 	s.ok(s.send(s.a, e), e)
@@ -280,7 +283,8 @@ func hole06Year1(s *scene) {
 	}
 }
 
-// One call signed far ahead lifts the floor; no reset fits any more.
+// One call signed far ahead raises the floor, so that no reset would be
+// accepted.
 func hole07(s *scene) {
 	now := s.clock.Now(0)()
 	far := s.sign(nil, "far", now.Add(call.MaxSkew+time.Microsecond))
@@ -293,16 +297,17 @@ func hole07(s *scene) {
 	s.refused(s.resetAt(s.a, s.sign(nil, envelope.ResetText, now.Add(call.MaxSkew+time.Microsecond))), problem.Clock, "")
 	s.refused(s.resetAt(s.a, s.sign(nil, envelope.ResetText, now.Add(-call.MaxSkew-time.Microsecond))), problem.Clock, "")
 	s.rows("none | none")
-	s.told(s.ask(s.a, far), call.Unknown, nil) // the bound is not on asking
+	s.told(s.ask(s.a, far), call.Unknown, nil) // the bound does not apply to asks
 	edge := s.sign(nil, "edge", now.Add(call.MaxSkew))
 	s.ok(s.send(s.a, edge), edge)
-	s.clock.Advance(time.Second) // and within the bound a reset fits a second later
+	s.clock.Advance(time.Second) // within the bound, a reset succeeds a second later
 	r := s.sign(nil, envelope.ResetText, edge.Time.Add(time.Microsecond))
 	s.ok(s.resetAt(s.b, r), r)
 	s.rows("call, reset | answer 1")
 }
 
-// call charged, reply lost, balance now 0: the resend reads only "402".
+// The call is charged, its reply is lost and the balance is 0: the resend would
+// only get 402.
 func hole08Balance(s *scene) {
 	s.charge(price)
 	e := s.call(nil, "hi")
@@ -345,8 +350,8 @@ func hole08State(s *scene) {
 	s.rows("call | answer 1")
 }
 
-// One copy gets 423, the caller signs again, the other copy is accepted: the
-// tip says whose answer to ask for.
+// One copy gets 423, the caller signs again, and the other copy is accepted:
+// the tip names the call to ask about.
 func hole09(s *scene) {
 	e := s.call(nil, "first try")
 	s.state(lifecycle.Hibernating)
@@ -364,7 +369,7 @@ func hole09(s *scene) {
 	s.ok(s.send(s.a, next), next)
 }
 
-// call answered, reply lost, another device resets.
+// The call is answered, its reply is lost, and another device resets the chain.
 func hole10(s *scene) {
 	e := s.call(nil, "hi")
 	reply := s.ok(s.send(s.a, e), e)
@@ -390,7 +395,7 @@ func hole10TooOld(s *scene) {
 		s.clock.Advance(time.Second)
 		r := s.reset()
 		s.ok(s.resetAt(s.a, r), r)
-		if n%2 == 0 { // some epochs have calls, some have none
+		if n%2 == 0 { // some epochs have calls, others none
 			s.clock.Advance(time.Second)
 			c := s.call(nil, "epoch")
 			s.ok(s.send(s.b, c), c)
@@ -410,8 +415,8 @@ func hole10TooOld(s *scene) {
 	s.ran(e, 1)
 }
 
-// Refused at 409, another device resets with a slower clock, the resend fits
-// and would run. An ask does not.
+// The call is refused with 409, another device with a slower clock resets, and
+// a resend would be accepted and run. An ask does not run.
 func hole11(s *scene) {
 	abandoned := s.sign(nil, "abandoned", s.clock.Now(0)().Add(10*time.Second))
 	abandoned.Seq = 1
@@ -433,7 +438,7 @@ func hole11(s *scene) {
 	s.rows("call, reset | answer 1")
 }
 
-// The first reset of a fresh pair, diverted to message/send.
+// The first reset of a new pair is diverted to message/send.
 func hole12(s *scene) {
 	s.charge(30)
 	r := s.reset()
@@ -445,7 +450,7 @@ func hole12(s *scene) {
 	s.rows("none | none")
 	s.balance(30)
 	s.ok(s.resetAt(s.a, r), r)
-	s.refused(s.send(s.b, r), problem.Floor, "") // spent on all routes
+	s.refused(s.send(s.b, r), problem.Floor, "") // spent for all routes
 	s.clock.Advance(time.Second)
 	again := s.reset()
 	s.refused(s.send(s.b, again), problem.Malformed, "") // it would be the first of this epoch
@@ -453,7 +458,7 @@ func hole12(s *scene) {
 	s.rows("reset | none")
 }
 
-// An answer posted to the other side's host runs as a request.
+// An answer posted to the other side's host would run as a request.
 func hole13(s *scene) {
 	e := s.call(nil, "hi")
 	reply := s.ok(s.send(s.a, e), e)
@@ -479,7 +484,7 @@ func hole13(s *scene) {
 	r := s.reset()
 	r.IdempotencyKey = "re:anything"
 	s.refused(s.resetAt(s.a, s.resign(r)), problem.Malformed, "")
-	r.IdempotencyKey, r.Payload.Role = "", envelope.RoleAgent // on a reset the role does not matter
+	r.IdempotencyKey, r.Payload.Role = "", envelope.RoleAgent // a reset's role is not checked
 	s.ok(s.resetAt(s.a, s.resign(r)), r)
 	s.clock.Advance(time.Second)
 	tool := s.call(nil, "a tool speaks")
@@ -488,22 +493,22 @@ func hole13(s *scene) {
 	s.rows("call, reset, call | answer 1, answer 3")
 }
 
-// A warm instance refuses the honest next call.
+// A warm instance would refuse the caller's valid next call.
 func hole14(s *scene) {
 	first := s.call(nil, "first")
 	s.ok(s.send(s.a, first), first)
 	second := s.call(first, "second")
 	s.ok(s.send(s.b, second), second)
 	third := s.call(second, "third")
-	s.ok(s.send(s.a, third), third) // a remembers first
+	s.ok(s.send(s.a, third), third) // host a caches first
 	s.clock.Advance(time.Second)
 	r := s.reset()
 	s.ok(s.resetAt(s.a, r), r)
 	s.clock.Advance(time.Second)
 	fourth := s.call(nil, "fourth")
-	s.ok(s.send(s.b, fourth), fourth) // b remembers second
+	s.ok(s.send(s.b, fourth), fourth) // host b caches second
 	far := s.sign(fourth, "far ahead", s.clock.Now(0)().Add(time.Hour))
-	out := s.send(s.a, far) // a remembers less
+	out := s.send(s.a, far) // host a has cached less
 	s.refused(out, problem.Clock, "")
 	s.chain(out, fourth)
 }
@@ -513,10 +518,10 @@ func hole14State(s *scene) {
 	s.state(lifecycle.Hibernating)
 	s.refused(s.send(s.a, e), problem.NotAccepting, "")
 	s.state(lifecycle.Active)
-	s.ok(s.send(s.a, e), e) // a has remembered the state for less than a second
+	s.ok(s.send(s.a, e), e) // host a cached the state less than a second ago
 }
 
-// race for a position: two signed answers with one seq are out.
+// In a race for a position, two signed answers with one seq would be sent.
 func hole15(s *scene) {
 	e := s.call(nil, "hi")
 	s.store.Next("Commit rsp", Repeat(NotApplied, 6)...)
@@ -542,7 +547,7 @@ func hole15Race(s *scene) {
 	if theirs.Seq != 1 || mine.Seq != 2 || mine.Prev != theirs.Hash() {
 		s.t.Fatalf("answers are numbered %d and %d", theirs.Seq, mine.Seq)
 	}
-	// The same with a write that lands late, when its position is gone.
+	// The same with a late write, whose position is taken when it is applied.
 	third := s.call(second, "third")
 	fourth := s.call(third, "fourth")
 	var late Late

@@ -7,24 +7,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Op is one call to a store, as an Intercept sees it.
+// Op is one store call, as an Intercept gets it.
 type Op struct {
-	// Name is the method and what it is about: "Tip req", "Rows rsp",
-	// "Doc textkey", "Commit req", "Commit balance". Of several writes the first
-	// names the commit.
+	// Name is the method and its subject: "Tip req", "Rows rsp", "Doc textkey",
+	// "Commit req", "Commit balance". A commit is named by its first write.
 	Name   string
 	Writes []store.Write // of a commit
 }
 
-// Intercept stands before a store. Around is called instead of each call; do
-// makes the call, any number of times, now or later. What Around returns is
-// what the caller hears; rows and documents come from the last do.
+// Intercept wraps a store. It calls Around instead of each method; do makes the
+// real call, any number of times, at once or later. The caller gets the error
+// that Around returns, and the rows and documents of the last do.
 type Intercept struct {
 	store.Store
 	Around func(ctx context.Context, op Op, do func(context.Context) error) error
 }
 
-// Tip is the store's, as Around lets it be.
+// Tip calls the store through Around.
 func (i *Intercept) Tip(ctx context.Context, s store.Stream) (row store.Row, err error) {
 	err = i.Around(ctx, Op{Name: "Tip " + s.Kind()}, func(ctx context.Context) (err error) {
 		row, err = i.Store.Tip(ctx, s)
@@ -33,7 +32,7 @@ func (i *Intercept) Tip(ctx context.Context, s store.Stream) (row store.Row, err
 	return row, err
 }
 
-// Rows are the store's, as Around lets them be.
+// Rows calls the store through Around.
 func (i *Intercept) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) (rows []store.Row, err error) {
 	err = i.Around(ctx, Op{Name: "Rows " + s.Kind()}, func(ctx context.Context) (err error) {
 		rows, err = i.Store.Rows(ctx, s, from, n, d)
@@ -42,7 +41,7 @@ func (i *Intercept) Rows(ctx context.Context, s store.Stream, from uint64, n int
 	return rows, err
 }
 
-// Doc is the store's, as Around lets it be.
+// Doc calls the store through Around.
 func (i *Intercept) Doc(ctx context.Context, k store.Key) (doc store.Doc, err error) {
 	err = i.Around(ctx, Op{Name: "Doc " + kindOf(k)}, func(ctx context.Context) (err error) {
 		doc, err = i.Store.Doc(ctx, k)
@@ -51,7 +50,7 @@ func (i *Intercept) Doc(ctx context.Context, k store.Key) (doc store.Doc, err er
 	return doc, err
 }
 
-// Docs are the store's, as Around lets them be.
+// Docs calls the store through Around.
 func (i *Intercept) Docs(ctx context.Context, r store.Range, n int, cursor string) (docs []store.Doc, next string, err error) {
 	err = i.Around(ctx, Op{Name: "Docs " + kindOf(store.Key{Partition: r.Partition})}, func(ctx context.Context) (err error) {
 		docs, next, err = i.Store.Docs(ctx, r, n, cursor)
@@ -60,7 +59,7 @@ func (i *Intercept) Docs(ctx context.Context, r store.Range, n int, cursor strin
 	return docs, next, err
 }
 
-// Commit is the store's, as Around lets it be.
+// Commit calls the store through Around.
 func (i *Intercept) Commit(ctx context.Context, writes ...store.Write) error {
 	return i.Around(ctx, Op{Name: "Commit " + target(writes), Writes: writes}, func(ctx context.Context) error {
 		return i.Store.Commit(ctx, writes...)
@@ -84,7 +83,7 @@ func target(writes []store.Write) string {
 	return "unknown"
 }
 
-// kindOf is a partition without the id in it.
+// kindOf returns a partition's name without the id in it.
 func kindOf(k store.Key) string {
 	kind, _, _ := strings.Cut(k.Partition, "#")
 	return kind

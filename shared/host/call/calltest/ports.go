@@ -16,16 +16,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Clock is a clock that moves when told to. Safe for concurrent use.
+// Clock is a clock that moves only by Advance. Safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock returns a clock that shows now.
+// NewClock returns a clock set to now.
 func NewClock(now time.Time) *Clock { return &Clock{now: now} }
 
-// Now is the time of one who is ahead by skew.
+// Now returns the time function of a host whose clock is ahead by skew.
 func (c *Clock) Now(skew time.Duration) func() time.Time {
 	return func() time.Time {
 		c.mu.Lock()
@@ -41,19 +41,19 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Texts is a call.Texts without secrets: the box is what it is bound to, and
-// the text.
+// Texts is a call.Texts without encryption: a box is the name it is bound to,
+// followed by the text.
 type Texts struct{}
 
 // Warm does nothing.
 func (*Texts) Warm(context.Context) error { return nil }
 
-// Seal puts bound and plain one after the other.
+// Seal appends plain to bound.
 func (*Texts) Seal(_ context.Context, bound, plain []byte) (textkeys.Sealed, error) {
 	return textkeys.Sealed{Box: append(bytes.Clone(bound), plain...)}, nil
 }
 
-// Open takes them apart again.
+// Open splits a box again.
 func (*Texts) Open(_ context.Context, bound []byte, s textkeys.Sealed) ([]byte, error) {
 	plain, ok := bytes.CutPrefix(s.Box, bound)
 	if !ok {
@@ -62,13 +62,13 @@ func (*Texts) Open(_ context.Context, bound []byte, s textkeys.Sealed) ([]byte, 
 	return bytes.Clone(plain), nil
 }
 
-// Directory keeps the state of its vacants in the store, like the real one: a
-// document each, remembered for a second. Each host has its own. Safe for
-// concurrent use.
+// Directory stores the states of its vacants in the store, like the real
+// directory: one document each, cached for a second. Each host has its own.
+// Safe for concurrent use.
 type Directory struct {
 	Store   store.Store
 	Now     func() time.Time
-	Vacants map[identity.ID]call.Vacant // State aside; not changed while in use
+	Vacants map[identity.ID]call.Vacant // without State; not changed while in use
 
 	mu     sync.Mutex
 	states map[identity.ID]remembered
@@ -79,7 +79,7 @@ type remembered struct {
 	at    time.Time
 }
 
-// Vacant is as call.Directory says.
+// Vacant implements call.Directory.
 func (d *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
 	v, ok := d.Vacants[id]
 	if !ok {
@@ -110,7 +110,7 @@ func recordKey(id identity.ID) store.Key {
 	return store.Key{Partition: "v#" + id.String(), Sort: "record"}
 }
 
-// SetState writes the state of a vacant where Directory reads it.
+// SetState writes the state of a vacant for Directory.
 func SetState(ctx context.Context, st store.Store, id identity.ID, s lifecycle.State) error {
 	doc, err := st.Doc(ctx, recordKey(id))
 	if err != nil {
@@ -119,15 +119,15 @@ func SetState(ctx context.Context, st store.Store, id identity.ID, s lifecycle.S
 	return st.Commit(ctx, store.Put{Key: recordKey(id), If: doc.Version, WriteID: store.WriteID{byte(doc.Version), 1}, Data: []byte(s)})
 }
 
-// Ledger charges every call the same price, from one balance for each caller.
-// The reminder of a call is a document; Sweep follows reminders. Safe for
+// Ledger charges the same price for every call, from one balance per caller.
+// The reminder of a call is a document, and Sweep follows reminders. Safe for
 // concurrent use.
 type Ledger struct {
 	Store store.Store
 	Price uint64
 }
 
-// A partition for each caller: many scenes may share a store.
+// Each caller has a partition, so that scenes can share a store.
 func reminders(caller identity.ID) string { return "due#" + caller.String() }
 
 func balanceKey(caller identity.ID) store.Key {
@@ -138,7 +138,7 @@ func reminderKey(pair call.Pair, position uint64) store.Key {
 	return store.Key{Partition: reminders(pair.Caller), Sort: fmt.Sprintf("%s#%d", pair.Requests(), position)}
 }
 
-// Quote refuses who cannot pay.
+// Quote refuses callers without the price.
 func (l *Ledger) Quote(ctx context.Context, pair call.Pair) (call.Charge, error) {
 	balance, err := l.Balance(ctx, pair.Caller)
 	if err != nil {
@@ -151,7 +151,7 @@ func (l *Ledger) Quote(ctx context.Context, pair call.Pair) (call.Charge, error)
 	return c, nil
 }
 
-// Debit takes the price and leaves a reminder.
+// Debit takes the price and writes a reminder.
 func (l *Ledger) Debit(pair call.Pair, r *call.RequestRow) []store.Write {
 	return []store.Write{
 		store.Add{Key: balanceKey(pair.Caller), Delta: -int64(r.Price), Min: 0, Max: math.MaxInt64},
@@ -159,12 +159,12 @@ func (l *Ledger) Debit(pair call.Pair, r *call.RequestRow) []store.Write {
 	}
 }
 
-// Refund gives the price back.
+// Refund returns the price.
 func (l *Ledger) Refund(pair call.Pair, r *call.RequestRow) []store.Write {
 	return []store.Write{store.Add{Key: balanceKey(pair.Caller), Delta: int64(r.Price), Min: 0, Max: math.MaxInt64}}
 }
 
-// Balance is what a caller has left.
+// Balance returns a caller's balance.
 func (l *Ledger) Balance(ctx context.Context, caller identity.ID) (int64, error) {
 	doc, err := l.Store.Doc(ctx, balanceKey(caller))
 	return doc.Number, err
@@ -179,8 +179,8 @@ func (l *Ledger) Deposit(ctx context.Context, caller identity.ID, amount int64) 
 	return l.Store.Commit(ctx, store.Put{Key: balanceKey(caller), If: doc.Version, WriteID: store.WriteID{byte(doc.Version), 2}, Number: doc.Number + amount})
 }
 
-// Sweep has h decide what the reminders of a caller's calls lead to, and removes
-// those of decided calls. It reports how many are left.
+// Sweep makes h decide the calls in a caller's reminders, and deletes the
+// reminders of decided calls. It returns the number of reminders left.
 func (l *Ledger) Sweep(ctx context.Context, h *call.Host, caller identity.ID) (left int, err error) {
 	for cursor := ""; ; {
 		docs, next, err := l.Store.Docs(ctx, store.Range{Partition: reminders(caller)}, 100, cursor)

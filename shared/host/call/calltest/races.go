@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// Many at once.
+// Concurrent requests.
 var races = []fact{
 	{"of 64 calls for one number exactly one is accepted", raceForNumber},
 	{"of 64 copies of one call exactly one runs", raceOfCopies},
@@ -36,10 +36,10 @@ func race(f func(i int)) {
 	done.Wait()
 }
 
-// hosts are a, b and two with memories of their own.
+// hosts returns a, b and two hosts with caches of their own.
 func (s *scene) hosts() []*call.Host { return []*call.Host{s.a, s.b, s.host(0), s.host(0)} }
 
-// winner wants exactly one success, and refusals of a kind.
+// winner requires exactly one success and otherwise refusals of one kind.
 func (s *scene) winner(outs []call.Outcome, kind problem.Kind) (at int) {
 	s.t.Helper()
 	at = -1
@@ -120,7 +120,7 @@ func raceOfResets(s *scene) {
 	s.rows("reset | none")
 }
 
-// The calls are accepted one after the other and answered all at once.
+// The calls are accepted one after the other and answered concurrently.
 func raceOfAnswers(s *scene) {
 	hosts := s.hosts()
 	var last *envelope.Envelope

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// What is told of envelopes that were sent before, and who is refused how.
+// Resends of known envelopes: what they return and which refusals others get.
 var resends = []fact{
 	{"a resend gets its answer back, with the same status and text", resendAnswered},
 	{"a refusal that arrives after an acceptance tells of it", refusalAfter},
@@ -44,7 +44,7 @@ func resendAnswered(s *scene) {
 	bare := *first
 	bare.Time = bare.Time.Add(time.Microsecond)
 	s.resign(&bare)
-	other := s.send(s.a, &bare) // another envelope with this number
+	other := s.send(s.a, &bare) // another envelope with this seq
 	for range 2 {
 		out := s.send(s.a, first)
 		s.refused(out, problem.Replay, call.Answered)
@@ -63,7 +63,8 @@ func resendAnswered(s *scene) {
 	}
 }
 
-// The second copy is refused by what it reads while the first is accepted.
+// The second copy is refused because of what it reads while the first is being
+// accepted.
 func refusalAfter(s *scene) {
 	e := s.call(nil, "slow")
 	s.state(lifecycle.Hibernating)
@@ -121,7 +122,7 @@ func statePending(s *scene) {
 
 func deadExecutor(s *scene) {
 	e := s.call(nil, "hi")
-	s.store.Next("Commit req", Repeat(Unacked, 6)...) // accepted, and the host gives up
+	s.store.Next("Commit req", Repeat(Unacked, 6)...) // accepted; then the host gives up
 	s.refused(s.send(s.a, e), problem.Unavailable, "")
 	s.ran(e, 0)
 	s.clock.Advance(due)
@@ -134,7 +135,8 @@ func deadExecutor(s *scene) {
 	s.ran(e, 0)
 }
 
-// With the host's real keys: the day ends, the retention passes, the key goes.
+// With the host's real keys: the day ends, the retention passes, the key is
+// destroyed.
 func textGone(s *scene) {
 	vault, err := local.Open(filepath.Join(s.t.TempDir(), "seal.key"), rand.Reader)
 	s.must(err)
@@ -158,7 +160,7 @@ func textGone(s *scene) {
 	s.ok(s.send(s.a, next), next)
 }
 
-// More decisions than a page lie between a request and its own.
+// More decisions than fit on a page lie between a request and its decision.
 func farBehind(s *scene) {
 	slow := s.call(nil, "slow")
 	x := s.start(s.a, slow)
@@ -174,7 +176,7 @@ func farBehind(s *scene) {
 	}
 }
 
-// A page shows row 2 and not yet row 1, which was written first.
+// A page contains row 2 but not row 1, which was written earlier.
 func holeInPage(s *scene) {
 	first := s.call(nil, "slow")
 	x := s.start(s.a, first)
@@ -198,13 +200,13 @@ func holeInPage(s *scene) {
 	}
 }
 
-// hiding lets hide choose among the rows of a page.
+// hiding wraps a store and lets hide remove rows from a page.
 type hiding struct {
 	store.Store
 	hide func([]store.Row) []store.Row
 }
 
-// Rows are what hide leaves of a page of responses.
+// Rows returns a page of responses without the rows that hide removed.
 func (h *hiding) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	rows, err := h.Store.Rows(ctx, s, from, n, d)
 	if s.Kind() == store.KindResponse {
@@ -243,8 +245,8 @@ func sweeper(s *scene) {
 	}
 }
 
-// The caller's deadline, less the margin, is all that a behaviour gets, and
-// with it the time after which others may void the call comes nearer.
+// A behaviour gets the caller's deadline less the margin. The time after which
+// other hosts may void the call moves with the deadline.
 func shortDeadline(s *scene) {
 	s.a = s.hostWith(func(c *call.Config) { c.Work = 5 * time.Second })
 	e := s.call(nil, "hi")
@@ -285,7 +287,7 @@ func chainRefusals(s *scene) {
 		}
 		s.ran(e, 0)
 	}
-	third := s.call(second, "third") // and the legitimate next one passes
+	third := s.call(second, "third") // and the valid next call succeeds
 	s.ok(s.send(s.a, third), third)
 }
 
@@ -302,7 +304,7 @@ func strangers(s *scene) {
 	}
 	forged := *s.call(e, "next")
 	forged.Payload.Parts = []string{"changed"}
-	s.state(lifecycle.Sunk) // 401 comes before the state
+	s.state(lifecycle.Sunk) // 401 takes precedence over the state
 	s.clock.Advance(2 * time.Second)
 	s.store.Trace()
 	learnt(s.send(s.a, &forged), problem.BadSignature)
@@ -349,8 +351,8 @@ func refusalsAreFree(s *scene) {
 	s.balance(20)
 }
 
-// A vacant that came from elsewhere, or back from a backup, has a floor: what
-// was accepted before it is not known.
+// A vacant that was imported or restored from a backup has a floor: the host
+// does not know the calls accepted before it.
 func vacantFloor(s *scene) {
 	floor := s.clock.Now(0)()
 	known := s.call(nil, "known")
@@ -371,11 +373,11 @@ func vacantFloor(s *scene) {
 	}
 	below(s.send(s.a, s.call(known, "at the floor")), known)
 	below(s.resetAt(s.a, s.reset()), known)
-	s.told(s.send(s.a, known), call.Answered, reply) // it was accepted here
+	s.told(s.send(s.a, known), call.Answered, reply) // accepted on this host
 	s.clock.Advance(time.Second)
 	next := s.call(known, "later")
 	s.ok(s.send(s.a, next), next)
-	s.renew() // also where there are no rows yet
+	s.renew() // also for pairs without rows
 	below(s.send(s.a, s.sign(nil, "first", floor)), nil)
 	below(s.resetAt(s.a, s.sign(nil, envelope.ResetText, floor)), nil)
 	first := s.call(nil, "first, later")

@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Resets, and what they race with.
+// Resets, and races with resets.
 var resets = []fact{
 	{"a reset on an empty stream begins epoch 1", resetEmpty},
 	{"resets follow one another by their times", resetChain},
@@ -45,7 +45,7 @@ func resetChain(s *scene) {
 	s.refused(s.resetAt(s.b, s.sign(nil, envelope.ResetText, r.Time)), problem.Floor, "")
 	for range 3 {
 		r = s.sign(nil, envelope.ResetText, r.Time.Add(time.Microsecond))
-		r.Seq, r.Prev[0] = 77, 1 // free of meaning
+		r.Seq, r.Prev[0] = 77, 1 // without meaning in a reset
 		s.ok(s.resetAt(s.b, s.resign(r)), r)
 	}
 	s.rows("reset, reset, reset, reset | none")
@@ -72,7 +72,7 @@ func resetReplayed(s *scene) {
 func resetLosesToCall(s *scene) {
 	r := s.reset()
 	s.clock.Advance(time.Second)
-	e := s.call(nil, "hi") // later than the reset: once it is there, the reset is old
+	e := s.call(nil, "hi") // later than the reset, so the reset is older than the accepted call
 	s.store.Next("Commit req", After(func() { s.ok(s.send(s.b, e), e) }))
 	s.refused(s.resetAt(s.a, r), problem.Floor, "")
 	s.clock.Advance(time.Second)
@@ -84,7 +84,7 @@ func resetLosesToCall(s *scene) {
 	r = s.reset()
 	third := s.sign(next, "signed before", r.Time.Add(-time.Microsecond))
 	s.store.Next("Commit req", After(func() { s.ok(s.send(s.b, third), third) }))
-	s.ok(s.resetAt(s.a, r), r) // at the second try, one position on
+	s.ok(s.resetAt(s.a, r), r) // at the second try, one position further
 	s.rows("call, call, call, reset | answer 1, answer 2, answer 3")
 }
 
@@ -110,7 +110,7 @@ func resetUnacked(s *scene) {
 	r = s.sign(nil, envelope.ResetText, r.Time.Add(time.Second))
 	s.store.Next("Commit req", Repeat(Unacked, 6)...)
 	s.refused(s.resetAt(s.a, r), problem.Unavailable, "")
-	s.refused(s.resetAt(s.a, r), problem.Floor, "") // it is there: a newer one replaces it
+	s.refused(s.resetAt(s.a, r), problem.Floor, "") // stored; a newer reset has replaced it
 	s.rows("reset, reset | none")
 }
 
@@ -132,12 +132,12 @@ func oldContinuation(s *scene) {
 	s.ok(s.resetAt(s.b, r), r)
 	s.clock.Advance(time.Second)
 	old := s.call(e, "continues the old epoch")
-	out := s.send(s.a, old) // a remembers the old tip, the position is gone
+	out := s.send(s.a, old) // host a has cached the old tip, and the position is taken
 	s.refused(out, problem.Gap, "")
 	s.chain(out, nil)
 	first := s.call(nil, "begins the new one")
 	s.ok(s.send(s.a, first), first)
-	out = s.send(s.b, old) // now its number fits, its prev does not
+	out = s.send(s.b, old) // now its seq fits and its prev does not
 	s.refused(out, problem.Fork, "")
 	s.chain(out, first)
 	s.ran(old, 0)
@@ -153,7 +153,7 @@ func lateOfClosed(s *scene) {
 	s.ok(s.resetAt(s.b, r), r)
 	s.clock.Advance(time.Second)
 	next := s.call(nil, "new")
-	// The answer goes out into the network, and lands after the new epoch's.
+	// The answer is sent and arrives after the new epoch's answer.
 	s.store.Next("Commit rsp", late.Step, After(func() { s.ok(s.send(s.b, next), next) }))
 	s.refused(x.finish(), problem.Deadline, call.Unanswered)
 	if err := late.Land(s.ctx); err == nil {
@@ -176,7 +176,7 @@ func voidAcrossEpochs(s *scene) {
 	failed := s.call(nil, "bad")
 	s.refused(s.send(s.b, failed), problem.BehaviourFailed, call.Unanswered)
 	s.rows("call, call, reset, call | answer 1, void 4")
-	reply := s.ok(x.finish(), bad) // a void of the new epoch closes nothing
+	reply := s.ok(x.finish(), bad) // a void of the new epoch decides nothing
 	if reply.Seq != 2 {
 		s.t.Fatalf("Seq = %d, want 2", reply.Seq)
 	}
@@ -204,7 +204,7 @@ func resetStates(s *scene) {
 	s.rows("reset, reset | none")
 }
 
-// Each envelope has the fault of its row and all those below it.
+// Each envelope has the defect of its row and of all rows below it.
 func resetRefusals(s *scene) {
 	s.state(lifecycle.Sunk)
 	stranger := s.key().ID()
@@ -229,6 +229,6 @@ func resetRefusals(s *scene) {
 	e.To = s.pair.Vacant
 	s.refused(s.resetAt(s.a, s.resign(e)), problem.Gone, "")
 	e.To = s.pair.Caller
-	s.refused(s.resetAt(s.a, s.resign(e)), problem.Malformed, "") // to oneself
+	s.refused(s.resetAt(s.a, s.resign(e)), problem.Malformed, "") // sender and recipient are the same
 	s.rows("none | none")
 }

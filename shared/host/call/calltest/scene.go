@@ -20,14 +20,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// due is how long after its accept a call may be voided by others.
+// due is the time after its accept when other hosts may void a call.
 const due = call.DefaultWork + call.Grace
 
-// price of a call in the scenes that charge.
+// price of a call in scenes with a ledger.
 const price = 10
 
-// scene is two hosts A and B over one store, and one pair. Both hosts host both
-// ends of the pair, so that an envelope turned round has somewhere to go.
+// scene has two hosts, A and B, over one store, and one pair. Both hosts host
+// both vacants of the pair, so a reversed envelope has a recipient.
 type scene struct {
 	t      *testing.T
 	ctx    context.Context
@@ -36,20 +36,20 @@ type scene struct {
 	texts  *Texts
 	ledger *Ledger // nil: calls are free
 	vault  custody.Vault
-	opener call.Texts // opens what the hosts sealed
+	opener call.Texts // decrypts the hosts' texts
 	a, b   *call.Host
 	pair   call.Pair
 
 	caller, vacant *identity.Key
 
 	mu    sync.Mutex
-	acts  map[string]call.Behaviour // by text; others echo
+	acts  map[string]call.Behaviour // by text; other texts are echoed
 	gates map[string]*gate
-	runs  map[identity.Hash]int // executions, by hash of the request
+	runs  map[identity.Hash]int // executions by request hash
 }
 
-// gate holds a behaviour: entered is closed once it runs, it ends when leave
-// is closed.
+// gate holds a behaviour: entered is closed when the behaviour runs, and the
+// behaviour ends when leave is closed.
 type gate struct{ entered, leave chan struct{} }
 
 func newScene(t *testing.T, inner store.Store) *scene {
@@ -68,7 +68,7 @@ func newScene(t *testing.T, inner store.Store) *scene {
 	return s
 }
 
-// charge lets every call cost price, from a balance.
+// charge gives the caller a balance and makes every call cost price.
 func (s *scene) charge(balance int64) {
 	s.t.Helper()
 	s.ledger = &Ledger{Store: s.store, Price: price}
@@ -82,7 +82,7 @@ func (s *scene) key() *identity.Key {
 	return k
 }
 
-// host makes another host over the store, its clock ahead by skew.
+// host returns another host over the store, with its clock ahead by skew.
 func (s *scene) host(skew time.Duration) *call.Host {
 	now := s.clock.Now(skew)
 	return s.hostWith(func(c *call.Config) {
@@ -91,7 +91,7 @@ func (s *scene) host(skew time.Duration) *call.Host {
 	})
 }
 
-// hostWith makes another host, configured differently.
+// hostWith returns another host with a changed configuration.
 func (s *scene) hostWith(change func(*call.Config)) *call.Host {
 	now := s.clock.Now(0)
 	c := call.Config{
@@ -109,10 +109,11 @@ func (s *scene) hostWith(change func(*call.Config)) *call.Host {
 	return call.New(c)
 }
 
-// self is the hosts' own identity.
+// self is the hosts' own id.
 func (s *scene) self(context.Context) (identity.ID, error) { return identity.ID{0xaa}, nil }
 
-// behave counts, waits at the gate of this text if there is one, and acts.
+// behave counts the execution, waits at the gate of this text if there is one,
+// and runs the behaviour.
 func (s *scene) behave(ctx context.Context, host *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	text := e.Payload.Text()
 	s.mu.Lock()
@@ -129,14 +130,14 @@ func (s *scene) behave(ctx context.Context, host *call.Host, e envelope.Envelope
 	return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"re " + text}}, nil
 }
 
-// act sets what the vacant does when it is told text.
+// act sets the behaviour for a text.
 func (s *scene) act(text string, b call.Behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acts[text] = b
 }
 
-// hold makes the behaviour stop when it is told text.
+// hold makes the behaviour of a text wait at the returned gate.
 func (s *scene) hold(text string) *gate {
 	g := &gate{make(chan struct{}), make(chan struct{})}
 	s.mu.Lock()
@@ -145,13 +146,13 @@ func (s *scene) hold(text string) *gate {
 	return g
 }
 
-// sending is a Send under way.
+// sending is a Send in progress.
 type sending struct {
 	gate *gate
 	out  chan call.Outcome
 }
 
-// start sends e to h and returns once its behaviour runs, held at a gate.
+// start sends e to h and returns when its behaviour waits at a gate.
 func (s *scene) start(h *call.Host, e *envelope.Envelope) *sending {
 	s.t.Helper()
 	x := &sending{s.hold(e.Payload.Text()), make(chan call.Outcome, 1)}
@@ -164,13 +165,14 @@ func (s *scene) start(h *call.Host, e *envelope.Envelope) *sending {
 	return x
 }
 
-// finish lets the behaviour go and returns what the sender hears.
+// finish opens the gate and returns the outcome of the Send.
 func (x *sending) finish() call.Outcome {
 	close(x.gate.leave)
 	return <-x.out
 }
 
-// call signs the next message after the envelope before (nil: seq 1), now.
+// call signs the next message after the envelope before (nil: seq 1), with the
+// current time.
 func (s *scene) call(before *envelope.Envelope, text string) *envelope.Envelope {
 	return s.sign(before, text, s.clock.Now(0)())
 }
@@ -187,7 +189,7 @@ func (s *scene) sign(before *envelope.Envelope, text string, at time.Time) *enve
 	return s.resign(e)
 }
 
-// resign signs e as it is now.
+// resign signs e in its current form.
 func (s *scene) resign(e *envelope.Envelope) *envelope.Envelope {
 	s.t.Helper()
 	_, err := e.Sign(s.ctx, s.caller)
@@ -195,7 +197,7 @@ func (s *scene) resign(e *envelope.Envelope) *envelope.Envelope {
 	return e
 }
 
-// reset signs a chain reset, now.
+// reset signs a chain reset with the current time.
 func (s *scene) reset() *envelope.Envelope {
 	return s.sign(nil, envelope.ResetText, s.clock.Now(0)())
 }
@@ -212,7 +214,7 @@ func (s *scene) must(err error) {
 	}
 }
 
-// send, ask and resetAt go by the host route.
+// send, ask and resetAt use the host route.
 func (s *scene) send(h *call.Host, e *envelope.Envelope) call.Outcome {
 	return h.Send(s.ctx, identity.ID{}, e)
 }
@@ -225,7 +227,7 @@ func (s *scene) resetAt(h *call.Host, e *envelope.Envelope) call.Outcome {
 	return h.Reset(s.ctx, identity.ID{}, e)
 }
 
-// ok wants a 200, with the verified answer to e when it was a Send.
+// ok requires a 200, with a verified answer to e if the outcome is a Send's.
 func (s *scene) ok(out call.Outcome, e *envelope.Envelope) *envelope.Envelope {
 	s.t.Helper()
 	if out.Problem != nil {
@@ -235,7 +237,7 @@ func (s *scene) ok(out call.Outcome, e *envelope.Envelope) *envelope.Envelope {
 	return out.Reply
 }
 
-// bound wants a reply that the vacant signed for e.
+// bound requires a reply signed by the vacant for e.
 func (s *scene) bound(reply, e *envelope.Envelope) {
 	s.t.Helper()
 	if reply == nil {
@@ -249,7 +251,7 @@ func (s *scene) bound(reply, e *envelope.Envelope) {
 	}
 }
 
-// refused wants a refusal of a kind, with a state (or none).
+// refused requires a refusal of a kind, with a state (or none).
 func (s *scene) refused(out call.Outcome, kind problem.Kind, state call.State) {
 	s.t.Helper()
 	if out.Problem == nil {
@@ -263,8 +265,8 @@ func (s *scene) refused(out call.Outcome, kind problem.Kind, state call.State) {
 	}
 }
 
-// told wants the state that an ask or a refused resend reports, and with
-// Answered the same reply as want.
+// told requires the state of an ask or a refused resend and, with Answered, the
+// same reply as want.
 func (s *scene) told(out call.Outcome, state call.State, want *envelope.Envelope) {
 	s.t.Helper()
 	if out.State != state {
@@ -278,7 +280,7 @@ func (s *scene) told(out call.Outcome, state call.State, want *envelope.Envelope
 	}
 }
 
-// wire is an envelope as it leaves the host.
+// wire encodes an envelope as the host sends it.
 func wire(e *envelope.Envelope) string {
 	if e == nil {
 		return ""
@@ -286,8 +288,7 @@ func wire(e *envelope.Envelope) string {
 	return string(envelope.AppendMessage(nil, e))
 }
 
-// chain wants what an outcome tells of the chain: it stands after tip (nil:
-// empty).
+// chain requires that an outcome reports the chain's tip (nil: an empty chain).
 func (s *scene) chain(out call.Outcome, tip *envelope.Envelope) {
 	s.t.Helper()
 	seq, hash := int64(1), identity.Hash{}
@@ -299,8 +300,8 @@ func (s *scene) chain(out call.Outcome, tip *envelope.Envelope) {
 	}
 }
 
-// rows wants the rows of the pair, as words: "call, reset | answer 1, void 3"
-// with the position of the request, "none" for no rows.
+// rows requires the rows of the pair, in words: "call, reset | answer 1, void
+// 3" with the position of the request, or "none".
 func (s *scene) rows(want string) {
 	s.t.Helper()
 	got, err := ReadStreams(s.ctx, s.store, s.pair)
@@ -323,7 +324,7 @@ func (s *scene) rows(want string) {
 	}
 }
 
-// balance wants what the caller has left.
+// balance requires the caller's balance.
 func (s *scene) balance(want int64) {
 	s.t.Helper()
 	got, err := s.ledger.Balance(s.ctx, s.pair.Caller)
@@ -333,7 +334,7 @@ func (s *scene) balance(want int64) {
 	}
 }
 
-// ran wants how often the behaviour ran for e.
+// ran requires the number of executions for e.
 func (s *scene) ran(e *envelope.Envelope, want int) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -343,13 +344,13 @@ func (s *scene) ran(e *envelope.Envelope, want int) {
 	}
 }
 
-// verify is done after each test: all prepared steps were taken, the rows obey
-// their rules, nothing ran twice, nothing ran on the pair turned round.
+// verify runs after each test: all prepared steps were taken, the rows have no
+// violations, nothing ran twice, nothing ran for the reversed pair.
 func (s *scene) verify() {
 	if s.t.Failed() {
 		return
 	}
-	ctx := context.WithoutCancel(s.ctx) // which has ended with the test
+	ctx := context.WithoutCancel(s.ctx) // the test's context has ended
 	if n := s.store.Pending(); n > 0 {
 		s.t.Errorf("%d prepared steps were not taken: the test has not met what it is about", n)
 	}
