@@ -123,7 +123,7 @@ func TestEachRefusalOfAStepIsCaughtByNameAndEndsWell(t *testing.T) {
 }
 
 // What is tried again is no word of a step: what it refuses it refuses once.
-func TestNoRefusalIsTriedAgain(t *testing.T) {
+func TestRefusalsAreNotRetried(t *testing.T) {
 	for name, s := range read(t).States {
 		for _, r := range s.Retry {
 			for _, e := range r.ErrorEquals {
@@ -137,7 +137,7 @@ func TestNoRefusalIsTriedAgain(t *testing.T) {
 
 // The function ends first, then its task, then the machine, and only then is
 // the attempt overdue: so whatever hangs is told of by what is closest to it.
-func TestWhatHangsIsEndedFromTheInside(t *testing.T) {
+func TestInnermostTimeoutComesFirst(t *testing.T) {
 	m := read(t)
 	for name, s := range m.States {
 		if s.Type == "Task" && s.TimeoutSeconds <= asl.TaskSeconds {

@@ -43,7 +43,7 @@ func digest(t *testing.T, path string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(b))
 }
 
-func TestTwoBuildsInTwoFoldersGiveTheSameZip(t *testing.T) {
+func TestBuildsInDifferentDirectoriesAreIdentical(t *testing.T) {
 	here := top(t)
 	first := digest(t, build(t, here, "amd64", os.Environ()))
 

@@ -104,7 +104,7 @@ func TestAPageIsKeptUnderAllThatChoosesIt(t *testing.T) {
 }
 
 // The first pattern that fits counts, and a vacant may be named card or health.
-func TestNoPageStandsBeforeTheOperatorsHandlers(t *testing.T) {
+func TestAdminRoutesAreNotShadowed(t *testing.T) {
 	config := at(synth(t, standard).template(t, "edge").Resources["Distribution"].Properties, "DistributionConfig")
 	page := ""
 	for _, b := range at(config, "CacheBehaviors").([]any) {

@@ -321,7 +321,7 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 // Whoever looks, searches and asks to graduate without a name leaves half of what
 // may be read to calls: of documents, which all three read, and of rows, which
 // search does not.
-func TestWhatStrangersReadLeavesHalfToCalls(t *testing.T) {
+func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 	for _, test := range []struct {
 		context map[string]any
 		want    string

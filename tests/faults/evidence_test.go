@@ -60,7 +60,7 @@ func delegateAll(t *testing.T, server *serve.Server, from, to identity.ID, says 
 	}
 }
 
-func TestWhatEvidenceConsumes(t *testing.T) {
+func TestEvidenceCapacity(t *testing.T) {
 	h := awshome.New(t)
 	server := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
 	f := &family{server: server}
@@ -106,7 +106,7 @@ func TestWhatEvidenceConsumes(t *testing.T) {
 
 // The siblings' last answers nearly exhaust what is read of each, and those
 // before are as large as a row may be. The bound holds whoever fills the rows.
-func TestWhatEvidenceConsumesAtMost(t *testing.T) {
+func TestEvidenceCapacityIsBounded(t *testing.T) {
 	h := awshome.New(t)
 	server := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
 	parent := (&family{server: server}).vacant(t)
@@ -148,7 +148,7 @@ func TestWhatEvidenceConsumesAtMost(t *testing.T) {
 // every ten seconds of each process that answers for it.
 const maxObservedUnits = 3
 
-func TestWhatObservingConsumes(t *testing.T) {
+func TestObservationCapacity(t *testing.T) {
 	h := awshome.New(t)
 	counter := &roundtrips.Counter{}
 	now := time.Now().Add(-time.Hour)

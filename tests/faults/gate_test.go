@@ -180,7 +180,7 @@ const (
 	maxGraduationReads  = 50
 )
 
-func TestWhatAGraduationConsumes(t *testing.T) {
+func TestGraduationCapacity(t *testing.T) {
 	h := awshome.New(t)
 	f := &family{server: h.Open(t, h.Store(h.Endpoint), time.Now, nil)}
 	parent := f.vacant(t)

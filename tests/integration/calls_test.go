@@ -26,7 +26,7 @@ func TestAChainOfAHundredIsAnsweredInOrder(t *testing.T) {
 
 // What does not fit is refused by the word for it, and the chain stands where
 // it stood.
-func TestWhatDoesNotFitTheChainIsRefused(t *testing.T) {
+func TestCallsOutOfOrderAreRefused(t *testing.T) {
 	s := shared(t)
 	p := s.pair(t, s.vacant(t))
 	e, _ := p.say("one")
@@ -58,7 +58,7 @@ func TestWhatDoesNotFitTheChainIsRefused(t *testing.T) {
 	s.whole(t)
 }
 
-func TestWhoIsNotHostedHereIsMisdirected(t *testing.T) {
+func TestUnknownVacantIsMisdirected(t *testing.T) {
 	s := shared(t)
 	nobody, err := identity.NewKey(rand.Reader)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Out of the box an address may ask 20 times a second and open one pair a
 // second, after a burst; others are served meanwhile.
-func TestWhoAsksTooOftenIsToldWhenAndOthersAreServed(t *testing.T) {
+func TestRateLimitReturnsRetryAfterAndServesOtherAddresses(t *testing.T) {
 	s := secondStage(t)
 	v := s.vacant(t)
 	floods := map[string]func(*pair) heard{

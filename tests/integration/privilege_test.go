@@ -296,7 +296,7 @@ func TestEverySampleEventIsReplayedByInvoke(t *testing.T) {
 	}
 }
 
-func TestNothingWasSkippedInSilence(t *testing.T) {
+func TestLocalAWSSkippedNothing(t *testing.T) {
 	skipped, err := shared(t).aws.Skipped()
 	if err != nil {
 		t.Fatal(err)

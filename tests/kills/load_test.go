@@ -55,7 +55,7 @@ func (l *link) post(path string, e *envelope.Envelope) (caller.Answer, error) {
 
 // A host under load is killed at a moment that nobody chose. What it had
 // acknowledged, accepts and answers, is there when it is back.
-func TestWhatWasAcknowledgedSurvivesKill9(t *testing.T) {
+func TestAcknowledgedWritesSurviveKill9(t *testing.T) {
 	const callers, rounds, answers = 16, 3, 400
 	s := &stage{t: t, ctx: t.Context(), target: newDevTarget(t, false)}
 	vacant := s.target.vacant(t, "echo")

@@ -286,7 +286,7 @@ func (k *kin) broken(t *testing.T, all *steps) string {
 
 // A machine that cannot be reached leaves an attempt that the same request
 // starts later.
-func TestWhatCouldNotBeStartedIsStartedByTheSameRequest(t *testing.T) {
+func TestResentRequestStartsAnUnstartedMachine(t *testing.T) {
 	k := newKin(t)
 	machine, env := newMachines(t)
 	handler := run(t, "graduate", k.home, env...)

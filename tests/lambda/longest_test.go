@@ -18,7 +18,7 @@ import (
 // A line is paid for by the byte, and strangers choose how many are written:
 // by asking for odd paths, and by asking so often that the tables' ceilings
 // hold. The worst day counts on the longest that comes of it.
-func TestNoLineThatAStrangerCausesIsLongerThanTheWorstDaySays(t *testing.T) {
+func TestLogLinesFitTheWorstDay(t *testing.T) {
 	home := awshome.New(t)
 	id := home.Create(t, "besieged", nil)
 	proxy := faultproxy.Start(t, home.Endpoint)

@@ -43,7 +43,7 @@ func publish(t *testing.T, registry *Function, halo registryclient.Halo, status 
 
 // From a stranger's POST to a signed proof of it, through the functions as they
 // are deployed.
-func TestWhatIsPublishedIsFoundSealedAndIndexed(t *testing.T) {
+func TestPublishedVacantIsSearchableAndSealed(t *testing.T) {
 	home := registered(t)
 	store, blobs := bucket(t)
 	id := sampleVacant.ID().String()

@@ -147,7 +147,7 @@ func TestOnlyOutboundOpensConnectionsOutOfAHost(t *testing.T) {
 
 // A host that called by dispatch's Client without a Route would call as a person
 // does.
-func TestNoHostCallsAsAPersonDoes(t *testing.T) {
+func TestHostsDoNotCallAsClients(t *testing.T) {
 	for _, f := range source(t) {
 		if f.test || !strings.HasPrefix(f.path, "shared/front/") && !strings.HasPrefix(f.path, "functions/") {
 			continue
@@ -160,7 +160,7 @@ func TestNoHostCallsAsAPersonDoes(t *testing.T) {
 	}
 }
 
-func TestWhatOpensAConnectionIsFound(t *testing.T) {
+func TestDialsAreFound(t *testing.T) {
 	for body, want := range map[string][]string{
 		`import "net"; var c, _ = net.Dial("tcp", "x:1")`:                            {"net.Dial"},
 		`import n "net"; var d = n.Dialer{}`:                                         {"net.Dialer"},

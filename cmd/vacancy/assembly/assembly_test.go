@@ -180,7 +180,7 @@ func TestAnAssemblyIsReadInTheOrderOfItsDependencies(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAssemblyIsDamaged(t *testing.T) {
+func TestReadRefusesAnInvalidAssembly(t *testing.T) {
 	dir := t.TempDir()
 	for _, manifest := range []string{"", "[]", `{"artifacts":{"a":{"type":"aws:cloudformation:stack","properties":{"templateFile":"absent.json"}}}}`, `{"artifacts":{"a":{"type":"cdk:asset-manifest","properties":{"file":"absent"}}}}`} {
 		write(t, dir, "manifest.json", manifest)

@@ -73,7 +73,7 @@ func TestManyInstallsAtOnceBuildOnce(t *testing.T) {
 	}
 }
 
-func TestWhatAKilledInstallOrAHandLeftIsReplaced(t *testing.T) {
+func TestInterruptedOrAlteredInstallIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	for _, left := range []string{"thing-building-1/half", "thing-abc/bin"} {
 		if err := os.MkdirAll(filepath.Join(dir, left), 0o755); err != nil {
@@ -109,7 +109,7 @@ func TestAFailedInstallLeavesNothingThatCountsAsOne(t *testing.T) {
 	}
 }
 
-func TestWhoeverWaitsForAnInstallMayGiveUp(t *testing.T) {
+func TestWaitForAnInstallCanBeCancelled(t *testing.T) {
 	dir := t.TempDir()
 	lock := flock.New(filepath.Join(dir, "thing.lock"))
 	if err := lock.Lock(); err != nil {

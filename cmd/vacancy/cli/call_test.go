@@ -140,7 +140,7 @@ func TestACardFileMustVerify(t *testing.T) {
 	}
 }
 
-func TestWhatOthersWroteMovesNoCursor(t *testing.T) {
+func TestPrintableEscapesControlCharacters(t *testing.T) {
 	if got, want := printable("a\x1b[2Jb\r\nc\u0085"), `a\u001b[2Jb\u000d\u000ac\u0085`; got != want {
 		t.Errorf("printable() = %q, want %q", got, want)
 	}

@@ -54,7 +54,7 @@ func TestChildrenAndTheirGateAreShownAsWritten(t *testing.T) {
 	golden(t, "manifest-graduated", s.must("manifest", "kid"))
 }
 
-func TestWhatIsNoFamilyExitsByItsKind(t *testing.T) {
+func TestFamilyCommandsExitByErrorKind(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "firm", "--capability", "answers questions")
 	s.must("spawn", "firm", "--path", "D2", "--name", "kid")

@@ -59,7 +59,7 @@ func TestProgressIsWrittenOverAndErased(t *testing.T) {
 	}
 }
 
-func TestWhatIsSilentIsShownToBeAlive(t *testing.T) {
+func TestProgressOfSilentWork(t *testing.T) {
 	var out strings.Builder
 	ticks, failed := make(chan time.Time), errors.New("no")
 	run := func() error {

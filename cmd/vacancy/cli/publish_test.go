@@ -7,7 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func TestWhatIsPublishedIsShownAsWritten(t *testing.T) {
+func TestPublishOutput(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "repeats what it hears")
 	golden(t, "publish", s.must("publish", "scribe", "--tag", "echo", "--summary", "patient"))

@@ -28,7 +28,7 @@ func TestDollarsAreReadExactly(t *testing.T) {
 	}
 }
 
-func TestWhichRegistryIsMeant(t *testing.T) {
+func TestChooseRegistry(t *testing.T) {
 	const a, b, c, d = "https://a.example", "https://b.example", "https://c.example", "https://d.example"
 	for name, v := range map[string]struct {
 		given string

@@ -36,7 +36,7 @@ func TestARefusedBirthNamesTheCommandThatHelps(t *testing.T) {
 	}
 }
 
-func TestWhatServesTwoIsComparedAsTheGateDoes(t *testing.T) {
+func TestSubstratesAreComparedAsByTheGate(t *testing.T) {
 	for _, tc := range [][3]string{
 		{"echo", "echo", "echo"},
 		{"echo", "http:https://mind.example/a", ""},

@@ -26,7 +26,7 @@ func TestADocumentOfYAMLIsTheJSONThatItSays(t *testing.T) {
 	}
 }
 
-func TestWhatJSONDoesNotHaveIsRefused(t *testing.T) {
+func TestYAMLBeyondJSONIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ doc, want string }{
 		"nothing":          {"", "empty"},
 		"a comment":        {"# no\n", "empty"},

@@ -144,7 +144,7 @@ func TestARowFarBehindOrOfAForeignNameIsFound(t *testing.T) {
 	}
 }
 
-func TestWhatAWSRefusesIsToldInItsWords(t *testing.T) {
+func TestAWSErrorsKeepTheirText(t *testing.T) {
 	client := dynamolocal.Client(dynamolocal.Start(t))
 	tables := &Tables{store: dynamo.New(client, dynamo.Tables{Rows: "gone-rows", Docs: "gone-docs"})}
 	_, err := tables.Doc(t.Context(), store.Key{Partition: "p", Sort: "s"})

@@ -119,7 +119,7 @@ func TestTheWorstDayIsTheLimitsTimesADay(t *testing.T) {
 	}
 }
 
-func TestWhatNoLimitBoundsIsSaid(t *testing.T) {
+func TestUnboundedCostsAreListed(t *testing.T) {
 	says := func(s cost.Shape, words string) bool {
 		d := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds())
 		return slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, words) })

@@ -139,7 +139,7 @@ func TestABrokenExportIsNotImported(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoExportIsSaidSo(t *testing.T) {
+func TestParseExportRefusesOtherFiles(t *testing.T) {
 	for _, text := range []string{"", "{}", "[]", "{", `{"format":"vacancy-export/2"}`, exported(t) + "x", `{"format":1}`} {
 		if _, err := ParseExport([]byte(text)); !problem.Is(err, problem.Damaged) {
 			t.Errorf("ParseExport(%.30q) = %v, want damaged", text, err)

@@ -226,7 +226,7 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 }
 
 // A fault that hides others leaves them not applicable: none says ok.
-func TestWhatCannotBeKnownIsNotApplicable(t *testing.T) {
+func TestChecksHiddenByAFaultAreNotApplicable(t *testing.T) {
 	blind := []string{"bootstrap", "quota", "stack data", "version", "table rows", "rows: keys", "docs: ceilings", "sealing key", "rows untouched", "gate"}
 	for _, tt := range []struct {
 		fault string

@@ -113,7 +113,7 @@ func TestARecordThatOthersCanReadIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRecordIsRefusedAndNotShown(t *testing.T) {
+func TestInvalidRecordIsRefusedAndNotShown(t *testing.T) {
 	const whole = `{"format":"vacancy-stage/2","stage":"dev","operator_key":"` + secret + `","url":"https://x"`
 	for name, text := range map[string]string{
 		"empty":             "",
@@ -184,7 +184,7 @@ func TestNamesOfStages(t *testing.T) {
 	}
 }
 
-func TestNothingThatPrintsARecordShowsItsKey(t *testing.T) {
+func TestPrintedRecordHidesItsKey(t *testing.T) {
 	rec := record("dev")
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		for _, v := range []any{rec, &rec, rec.OperatorKey, []stage.Record{rec}, map[string]any{"r": rec}} {

@@ -79,7 +79,7 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoChildIsNotBorn(t *testing.T) {
+func TestSpawnRefusesInvalidBodies(t *testing.T) {
 	h := newFamilyServer(t)
 	create(t, h, "parent")
 	for name, c := range map[string]struct {
@@ -266,7 +266,7 @@ func (o *oneAttempt) SetPolicy(_ context.Context, tenant string, p gate.Policy) 
 	return nil
 }
 
-func TestWhatCameOfAGraduationIsToldWithItsEvidence(t *testing.T) {
+func TestGraduationStatusHasItsEvidence(t *testing.T) {
 	child := identity.ID{7}
 	refused := graduation.Status{
 		Attempt: graduation.Attempt{ID: graduation.ID{Child: child, Position: 2}, Policy: gate.DefaultPolicy(), Began: at, Due: at.Add(time.Minute)},

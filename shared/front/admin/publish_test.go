@@ -112,7 +112,7 @@ func TestTheOperatorListsAnyRegistration(t *testing.T) {
 	wantRefusal(t, h.ask("PUT", "/v1/admin/listings/"+made.ID.String(), "{}{}"), problem.NotJSON, "")
 }
 
-func TestWhatIsPublishedIsStrictJSON(t *testing.T) {
+func TestPublishRequiresStrictJSON(t *testing.T) {
 	h := newTestServer(t)
 	create(t, h, "demo")
 	for name, c := range map[string]struct {

@@ -106,7 +106,7 @@ func TestAParentHasAChildByItsOwnSignature(t *testing.T) {
 	}
 }
 
-func TestWhatAParentDidNotSignMakesNoChild(t *testing.T) {
+func TestSpawnRequestNeedsTheParentsSignature(t *testing.T) {
 	f := newFamily(t)
 	own := f.key.ID()
 	forged := f.spawnRequest(t, 1, nil)

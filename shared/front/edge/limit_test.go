@@ -61,7 +61,7 @@ func (f *front) send(from, path string, body []byte, headers ...string) (int, st
 	return w.Code, w.Header().Get("Retry-After")
 }
 
-func TestWhoAsksTooOftenIsToldWhenToComeAgain(t *testing.T) {
+func TestRateLimitReturnsRetryAfter(t *testing.T) {
 	f := limited(Rate{PerSecond: 0.5, Burst: 3}, Rate{})
 	want := func(status int, after string) {
 		t.Helper()
@@ -238,7 +238,7 @@ func messages(t *testing.T) http.Handler {
 	return message.Handler(message.Config{Host: host, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 }
 
-func TestWhatOpensAPairHasATighterLimit(t *testing.T) {
+func TestNewPairsHaveALowerLimit(t *testing.T) {
 	c := caller.New(t, identity.ID{7})
 	first := c.Call("one", time.Now())
 	c.Accepted(first)

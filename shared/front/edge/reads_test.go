@@ -96,7 +96,7 @@ func TestRequestsWaitUntilWhatWasReadIsPaidBack(t *testing.T) {
 
 // In any stretch of time no more is read than the bucket holds, what flows in and
 // the one request that went into debt; and nobody waits longer than told.
-func TestNoMoreIsReadThanFlowsIn(t *testing.T) {
+func TestReadsAreBoundedByTheRefill(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := Rate{PerSecond: rapid.Float64Range(0.1, 100).Draw(t, "rate"), Burst: rapid.IntRange(1, 200).Draw(t, "burst")}
 		f := reading(rate)
@@ -181,7 +181,7 @@ func TestAnAddressThatIsHeldBackReadsNothing(t *testing.T) {
 }
 
 // Without a usage nothing was counted, and nothing is owed.
-func TestWhatNobodyCountsIsNotOwed(t *testing.T) {
+func TestUncountedReadsAreNotCharged(t *testing.T) {
 	f := reading(Rate{PerSecond: 0.001, Burst: 1})
 	for range 3 {
 		w := httptest.NewRecorder()

@@ -103,7 +103,7 @@ func TestAHistoryComesAsLines(t *testing.T) {
 	}
 }
 
-func TestWhoIsNotThereIsRefused(t *testing.T) {
+func TestChainOfAnUnknownVacantIsRefused(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	for path, want := range map[string]problem.Kind{
 		"/v1/admin/chain/nobody/demo":                                                     problem.NotFound,

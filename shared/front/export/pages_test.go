@@ -231,7 +231,7 @@ func (k keys) Check(_ context.Context, key string) error {
 	return nil
 }
 
-func TestNobodyWithoutTheKeyGetsAPage(t *testing.T) {
+func TestPagesNeedTheOperatorKey(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	h := admin.RequireKey(keys("vop_right"), pagesOf(a))
 	for _, path := range []string{"/v1/admin/export", "/v1/admin/export/streams", "/v1/admin/export/doc?partition=name&sort=demo"} {
@@ -256,7 +256,7 @@ func (vaultAway) Open(context.Context, string, []byte) ([]byte, error) {
 	return nil, problem.New(problem.Unavailable, "the vault is away")
 }
 
-func TestWhatIsAwayIs503AndOneLineOfLog(t *testing.T) {
+func TestUnavailableStoreIs503WithOneLogLine(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	var log bytes.Buffer
 	h := export.Pages(export.Config{Source: away{a.Store}, Vault: vaultAway{}, Now: a.Now, Log: slog.New(slog.NewJSONHandler(&log, nil))})

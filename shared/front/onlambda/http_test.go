@@ -79,7 +79,7 @@ func event(method, path, body string) string {
 	return string(b)
 }
 
-func TestWhateverComesIsAnsweredAndTold(t *testing.T) {
+func TestEveryRequestIsAnsweredAndLogged(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/panic":

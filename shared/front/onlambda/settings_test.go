@@ -64,7 +64,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotNeededMayBeMissing(t *testing.T) {
+func TestOptionalToolsMayBeMissing(t *testing.T) {
 	env := map[string]string{"VACANCY_STAGE": "dev", "VACANCY_ROWS": "rows", "VACANCY_DOCS": "docs", "VACANCY_SEAL_KEY": hexKey}
 	got, err := read(Admin, env)
 	want := Settings{Stage: "dev", Tables: dynamo.Tables{Rows: "rows", Docs: "docs"}, SealKey: hexKey, Retention: 24 * time.Hour}

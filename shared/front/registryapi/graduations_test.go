@@ -177,9 +177,9 @@ func TestAnAttemptIsThereForItsPartiesAlone(t *testing.T) {
 	}
 }
 
-// TestWhoIsAChildIsNotTold: what a stranger can send is answered alike for a
-// closed child and for an id that nobody knows.
-func TestWhoIsAChildIsNotTold(t *testing.T) {
+// TestRefusalsDoNotRevealChildren: a request without the family's signatures gets the
+// same answer for a closed child and for an unknown id.
+func TestRefusalsDoNotRevealChildren(t *testing.T) {
 	s := newGate(t)
 	nobody, forger := newKey(t), newKey(t)
 	answers := map[string]string{}
@@ -206,7 +206,7 @@ func TestWhoIsAChildIsNotTold(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRequestIsRefusedByTheField(t *testing.T) {
+func TestInvalidGraduationRequestNamesItsField(t *testing.T) {
 	s := newGate(t)
 	body := s.request(s.parent, s.child, "drafts contracts")
 	for name, c := range map[string]struct {

@@ -118,7 +118,7 @@ func TestEpochsHaveTheReferencesShape(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoQuestionToTheLogIsRefused(t *testing.T) {
+func TestLogRoutesRefuseInvalidRequests(t *testing.T) {
 	d := newTestServer(t)
 	refused(t, d.send("GET", "/v1/checkpoint", nil, nil), 404, "not_found", "nothing is sealed yet")
 	d.publish(newKey(t), "one")
@@ -168,7 +168,7 @@ func TestWhatIsNoQuestionToTheLogIsRefused(t *testing.T) {
 	refused(t, d.do(r), 415, "unsupported_media_type", "application/json")
 }
 
-func TestWhatIsSealedIsKeptByCachesForGood(t *testing.T) {
+func TestSealedPagesAreCacheableForEver(t *testing.T) {
 	d := newTestServer(t)
 	for range 3 {
 		d.publish(newKey(t), "one")

@@ -119,7 +119,7 @@ func TestOneActorsKeyIsNoOthers(t *testing.T) {
 	refused(t, d.send("POST", "/v1/halo", h, nil), 409, "idempotency_conflict", "idempotency_key k-1 reused with different payload")
 }
 
-func TestWhoReadsIsWhoSigned(t *testing.T) {
+func TestReaderIsTheSigner(t *testing.T) {
 	d, key, stranger := newTestServer(t), newKey(t), newKey(t)
 	d.publish(key, "secret work", hidden)
 	path := "/v1/capability_card/" + key.ID().String()
@@ -224,7 +224,7 @@ func TestABodyOfAPublishIsStrict(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRequestOfAHandlerIsRefused(t *testing.T) {
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	d := newTestServer(t)
 	refused(t, d.send("POST", "/v1/halo", []byte(strings.Repeat(" ", 300<<10)), nil), 413, "too_large", "262144")
 	refused(t, d.send("GET", "/v1/halo", nil, nil), 405, "method_not_allowed", "use POST")
@@ -253,7 +253,7 @@ func TestAPlaceholderOfTheReferenceIsNotFound(t *testing.T) {
 	}
 }
 
-func TestWhatEverybodyMayReadIsKeptByCaches(t *testing.T) {
+func TestPublicPagesAreCacheable(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "open work")
 	id := key.ID().String()

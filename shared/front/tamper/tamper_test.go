@@ -76,7 +76,7 @@ type broken struct{ slog.Handler }
 
 func (broken) Handle(context.Context, slog.Record) error { return errors.New("no room") }
 
-func TestWhatCannotBeToldIsTriedAgain(t *testing.T) {
+func TestUnreportedFindingIsRetried(t *testing.T) {
 	for _, event := range []string{`{"Records":[{"eventName":"MODIFY"}]}`, `[]`} {
 		_, err := tamper.New(broken{}, now).Look(t.Context(), []byte(event))
 		if !problem.Is(err, problem.Unavailable) {

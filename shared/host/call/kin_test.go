@@ -205,7 +205,7 @@ func TestParentAndSiblingsCallAClosedChild(t *testing.T) {
 	}
 }
 
-func TestWhoIsASiblingIsAskedOnceASecondAndNotGuessed(t *testing.T) {
+func TestSiblingsAreReadOnceASecond(t *testing.T) {
 	f := newFamily(t)
 	h := f.host(t, true)
 	f.away = errors.New("away")
@@ -260,7 +260,7 @@ func TestAnOpenChildOfItsTreeAloneRefusesStrangersByName(t *testing.T) {
 	}
 }
 
-func TestWhatAVacantWithKinAnswersIsObserved(t *testing.T) {
+func TestCallsOfRelatedVacantsAreObserved(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kinCache bool
 		observe  func(context.Context, call.Observation)

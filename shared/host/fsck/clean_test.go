@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-func TestWhatAHostWritesIsWhole(t *testing.T) {
+func TestHostDataPassesTheCheck(t *testing.T) {
 	for name, open := range map[string]func() hosttest.Store{
 		"memory": func() hosttest.Store { return memory.New() },
 		"bolt": func() hosttest.Store {

@@ -104,16 +104,16 @@ func (c *caller) damagedBy(t *rapid.T, kinds []int, more ...store.Stream) *alter
 	return damaged
 }
 
-// TestAnyDamageIsFoundOverPagesAsInTheHome: but for rows in another order than
+// TestDamageIsFoundOverPagesToo: but for rows in another order than
 // that of their positions, which no host lists and a page is refused for.
-func TestAnyDamageIsFoundOverPagesAsInTheHome(t *testing.T) {
+func TestDamageIsFoundOverPagesToo(t *testing.T) {
 	a := published(t, memory.New())
 	rapid.Check(t, func(t *rapid.T) {
 		a.check(a.damagedBy(t, []int{0, 1, 2, 4, 5, 6}, registry.EventStream(), registry.ActorStream(a.Demo.ID), registry.ActorStream(a.stranger.ID())))
 	})
 }
 
-func TestNoRowsMakeACheckPanicOrEnd(t *testing.T) {
+func TestDamagedRowsNeverEndACheck(t *testing.T) {
 	a := published(t, memory.New())
 	rapid.Check(t, func(t *rapid.T) {
 		damaged := a.damagedBy(t, []int{0, 1, 2, 3, 4, 5, 6}, registry.EventStream(), registry.ActorStream(a.Demo.ID), registry.ActorStream(a.stranger.ID()))

@@ -299,7 +299,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 }
 
 // What passes between parent and child is in both logbooks, or in none.
-func TestWhatOneLogbookAloneTellsIsNamed(t *testing.T) {
+func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 	alone := func(f *firm, e vacants.LogEntry) { f.Must(f.Vacants.Entries(f.Ctx, e, vacants.LogEntry{})) }
 	task := func(f *firm, text string) logbook.Delegation {
 		return logbook.Delegation{Parent: f.parent, Child: f.junior, Kind: "str", Task: identity.Sum([]byte(text))}
@@ -364,9 +364,9 @@ func TestWhatOneLogbookAloneTellsIsNamed(t *testing.T) {
 	}
 }
 
-// TestNoDamageOfKinMakesACheckPanicOrEnd damages logbooks, attempts and the
+// TestDamagedFamilyNeverEndsACheck damages logbooks, attempts and the
 // documents beside them.
-func TestNoDamageOfKinMakesACheckPanicOrEnd(t *testing.T) {
+func TestDamagedFamilyNeverEndsACheck(t *testing.T) {
 	f := newFirm(t, memory.New())
 	streams := []store.Stream{graduation.Stream(f.junior), graduation.Stream(f.clerk)}
 	for _, id := range []identity.ID{f.parent, f.clerk, f.junior, f.partner} {
@@ -406,7 +406,7 @@ func TestNoDamageOfKinMakesACheckPanicOrEnd(t *testing.T) {
 
 // Where a view is no snapshot, the logbook of a child may have been read before
 // its parent went on, and attempts before a window.
-func TestWhatHappensDuringACheckIsNoDamage(t *testing.T) {
+func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 	f := newFirm(t, memory.New())
 	late := false
 	before := func(r []store.Row) []store.Row {

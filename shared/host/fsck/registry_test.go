@@ -79,7 +79,7 @@ func (l *listed) revoke(k *identity.Key, seq int64) {
 	l.Must(err)
 }
 
-func TestWhatARegistryWritesIsWhole(t *testing.T) {
+func TestRegistryDataPassesTheCheck(t *testing.T) {
 	l := published(t, memory.New())
 	res, found := l.check(l.Store)
 	if len(found) > 0 {

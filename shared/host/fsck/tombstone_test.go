@@ -33,7 +33,7 @@ func ended(t *testing.T) (*caller, store.Doc) {
 	return a, before
 }
 
-func TestWhatADeletionLeavesIsWhole(t *testing.T) {
+func TestDeletedVacantPassesTheCheck(t *testing.T) {
 	a, _ := ended(t)
 	res, found := a.check(a.Store)
 	if len(found) > 0 || res.Vacants != 2 {

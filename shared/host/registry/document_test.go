@@ -52,7 +52,7 @@ func doc(t testing.TB, home store.Store, k store.Key) store.Doc {
 	return d
 }
 
-func TestWhatIsSignedIsKeptByteForByte(t *testing.T) {
+func TestSignedBytesAreStoredUnchanged(t *testing.T) {
 	home, id := kept(t)
 	g, err := registry.DecodeRegistration(id, doc(t, home, registry.RegistrationKey(id)))
 	if err != nil {

@@ -194,7 +194,7 @@ func TestSetStateChangesTheRegistrationOnly(t *testing.T) {
 	wantWhole(t, home)
 }
 
-func TestWhoSleepsForThirtyDaysIsStale(t *testing.T) {
+func TestVacantHibernatingForThirtyDaysIsStale(t *testing.T) {
 	c, k := newClock(), key(1)
 	r := open(memory.New(), c)
 	mustPublish(t, r, k, draft{State: lifecycle.Hibernating})

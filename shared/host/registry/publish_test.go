@@ -52,7 +52,7 @@ func TestAPublicationIsKeptWithWhatItClaims(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSaidHasADefaultOrStaysAsItWas(t *testing.T) {
+func TestPublishDefaultsAndUnchangedFields(t *testing.T) {
 	r, k := open(memory.New(), newClock()), key(1)
 	mustPublish(t, r, k, draft{})
 	g := get(t, r, k.ID())
@@ -70,7 +70,7 @@ func TestWhatIsNotSaidHasADefaultOrStaysAsItWas(t *testing.T) {
 	}
 }
 
-func TestWhoIsLocalIsHiddenWhateverItWishes(t *testing.T) {
+func TestLocalVacantIsHidden(t *testing.T) {
 	r, k := open(memory.New(), newClock()), key(1)
 	if got := mustPublish(t, r, k, draft{State: lifecycle.Local}); got.Visibility != lifecycle.Hidden {
 		t.Errorf("Publish() of a LOCAL vacant = %s, want NONE", got.Visibility)

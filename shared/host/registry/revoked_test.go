@@ -26,7 +26,7 @@ func (a *asked) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return a.Store.Doc(ctx, k)
 }
 
-func TestThatNoneOfManyIsRevokedIsOneRead(t *testing.T) {
+func TestCheckingManyRevocationsIsOneRead(t *testing.T) {
 	home := &asked{Store: memory.New()}
 	r := open(home, newClock())
 	bad, good, other := key(1), key(2), key(3)

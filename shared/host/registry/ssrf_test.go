@@ -29,7 +29,7 @@ func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 
 // An endpoint is whatever a stranger writes, and the probe dials it: no
 // spelling of an address inside may be reached, and none is listed.
-func TestNoEndpointLeadsInside(t *testing.T) {
+func TestInternalEndpointsAreRefused(t *testing.T) {
 	known := names{}
 	inside := map[string]string{
 		"127.0.0.1": "loopback (RFC 1122", "10.1.2.3": "private (RFC 1918)", "172.16.0.1": "private (RFC 1918)", "192.168.1.1": "private (RFC 1918)",
@@ -91,7 +91,7 @@ func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
 
 // A closed child that may reach nobody does not have the host reach out for it,
 // and tell a stranger something by the address that it looks at.
-func TestNoEndpointOfAClosedChildIsProbed(t *testing.T) {
+func TestEndpointsOfClosedChildrenAreNotProbed(t *testing.T) {
 	probed := 0
 	r := open(memory.New(), newClock(), func(c *registry.Config) {
 		c.Probe = func(context.Context, string) error {

@@ -261,7 +261,7 @@ func book(t testing.TB, key *identity.Key, s lifecycle.State) []logbook.Entry {
 	return []logbook.Entry{first, second}
 }
 
-func TestWhatCannotBeCreated(t *testing.T) {
+func TestCreateRefusals(t *testing.T) {
 	v := fresh(t)
 	create(t, v, "taken")
 	good := vacants.Spec{Name: "x", Capability: "c", Substrate: "echo"}
@@ -433,7 +433,7 @@ func TestAForgedCapabilityIsNotSignedWhenTheHostMoves(t *testing.T) {
 	}
 }
 
-func TestOneVacantThatFailsDoesNotKeepTheOthersFromTheirCards(t *testing.T) {
+func TestFailedVacantDoesNotBlockOtherCards(t *testing.T) {
 	s, va, at := memory.New(), vault(t), newClock()
 	v := host(t, s, va, at.now, hostURL)
 	a, _ := create(t, v, "a"), create(t, v, "b")

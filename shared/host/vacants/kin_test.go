@@ -217,7 +217,7 @@ func wantConsent(t *testing.T, parent, child, other identity.ID, payload []byte)
 	}
 }
 
-func TestWhatIsNotBorn(t *testing.T) {
+func TestSpawnRefusals(t *testing.T) {
 	v := fresh(t)
 	parent := create(t, v, "demo")
 	if _, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "kid", Tools: []string{"a", "b"}}); err != nil {
@@ -340,7 +340,7 @@ func TestAVacantThatGraduatesIsPublicWithItsKeyItsLogAndItsChains(t *testing.T) 
 	wantWhole(t, s, v, identity.ID{})
 }
 
-func TestWhoWasPublicAndWasClosedGraduatesWithAllThatItSigned(t *testing.T) {
+func TestOncePublicChildGraduatesWithItsLogbook(t *testing.T) {
 	s := memory.New()
 	v := host(t, s, vault(t), newClock().now, hostURL)
 	parent, child := create(t, v, "demo"), create(t, v, "child")
@@ -379,7 +379,7 @@ func TestWhoWasPublicAndWasClosedGraduatesWithAllThatItSigned(t *testing.T) {
 
 func second1(r vacants.Record, _ error) vacants.Record { return r }
 
-func TestWhatDoesNotGraduate(t *testing.T) {
+func TestGraduateRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*testing.T, *vacants.Directory, *vacants.Graduation)
 		want   problem.Kind
@@ -513,7 +513,7 @@ func TestOfManyWhoSpawnOneChildAllGetTheSame(t *testing.T) {
 	wantWhole(t, s, v, identity.ID{})
 }
 
-func TestNothingFollowsTheEntryOfADeletion(t *testing.T) {
+func TestDeletionIsTheLastEntry(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
 	for _, command := range []string{"sink", "archive", "delete"} {
@@ -561,7 +561,7 @@ func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
 	wantWhole(t, s, v, identity.ID{})
 }
 
-func TestWhoWasPublicAndIsClosedMovesWithItsHostForNobody(t *testing.T) {
+func TestMovedHostKeepsAClosedChildHidden(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, hostURL)
 	id := create(t, v, "demo").ID
@@ -853,7 +853,7 @@ func TestAPairOfWhichOneIsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 	}
 }
 
-func TestWhatAnAbsentPartyHasNotSignedGraduatesNobody(t *testing.T) {
+func TestGraduationNeedsTheSignatureOfAPartyElsewhere(t *testing.T) {
 	parent, child := newKey(t), newKey(t)
 	for name, c := range map[string]struct {
 		here   *identity.Key

@@ -263,7 +263,7 @@ func TestAClosedChildIsNotPublishedByItsHostEither(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePublished(t *testing.T) {
+func TestPublishRefusals(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
 	closed := create(t, v, "closed").ID

@@ -68,7 +68,7 @@ func writeUntilKilled(path string) {
 	wg.Wait()
 }
 
-func TestWhatWasAcknowledgedSurvivesKill9(t *testing.T) {
+func TestAcknowledgedWritesSurviveKill9(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vacancy.db")
 	rounds := 8
 	if testing.Short() {

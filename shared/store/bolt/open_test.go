@@ -64,7 +64,7 @@ func TestAFileThatIsHeldIsRefusedSoon(t *testing.T) {
 	open(t, path, bolt.Options{})
 }
 
-func TestWhatIsNoDataFileIsRefused(t *testing.T) {
+func TestOpenRefusesOtherFiles(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name string, b []byte) string {
 		path := filepath.Join(folder, name)

@@ -107,7 +107,7 @@ func TestTheReferencePointsOfTheRamp(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoNumberIsRefused(t *testing.T) {
+func TestNonFiniteNumbersAreRefused(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		x, y := []float64{1, bad}, []float64{1, 2}
 		if got, err := collusion.Cosine(x, y); !problem.Is(err, problem.Damaged) || got != 0 {

@@ -210,7 +210,7 @@ const (
 	toolCalls
 )
 
-func TestWhatAStyleIsMadeOf(t *testing.T) {
+func TestStyleFeatures(t *testing.T) {
 	half, one := 0.5, 1.0
 	for _, c := range []struct {
 		name  string

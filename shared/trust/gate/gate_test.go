@@ -262,7 +262,7 @@ func share(p *gate.Pair, n gate.Name) {
 	}
 }
 
-func TestWhatEachModeRefuses(t *testing.T) {
+func TestSignalsRefusedByMode(t *testing.T) {
 	all := []gate.Mode{gate.Default, gate.Strict, gate.Reference}
 	for _, c := range []struct {
 		signal gate.Name
@@ -379,7 +379,7 @@ func signal(t *testing.T, f *gate.Findings, pair int, n gate.Name) gate.Signal {
 	return f.Pairs[pair].Signals[i]
 }
 
-func TestWhatIsNotAskedFor(t *testing.T) {
+func TestUnusedSignals(t *testing.T) {
 	e, p := childrenIndex(t), gate.DefaultPolicy()
 	p.Mode = gate.Strict
 	// A closed child is not called from outside its tree, so that its hours say

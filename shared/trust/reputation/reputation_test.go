@@ -92,7 +92,7 @@ func TestPosteriorsMoveAndFadeAsTheReferences(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSignalIsRefused(t *testing.T) {
+func TestInvalidSignalIsRefused(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
 	s := NewState(at)
 	for name, c := range map[string]struct {
@@ -164,7 +164,7 @@ func TestAStateKeepsTheNamesOfTheReference(t *testing.T) {
 	}
 }
 
-func TestNobodyReviewedScoresZeroHoweverOftenLookedAt(t *testing.T) {
+func TestUnreviewedVacantScoresZero(t *testing.T) {
 	var none *State
 	prior := NewState(time.Unix(1_700_000_000, 0))
 	if a, b := none.Score(), prior.Score(Searched()...); a != 0 || b != 0 {

@@ -88,7 +88,7 @@ func escapeLen(c rune) int {
 	return 0
 }
 
-func TestWhatIsWrittenIsReadBack(t *testing.T) {
+func TestStringsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "s")
 		for _, form := range []func([]byte, string) []byte{canon.AppendString, canon.AppendStringA} {

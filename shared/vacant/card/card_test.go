@@ -247,7 +247,7 @@ func TestAnEndpointThatIsEmptyIsNullAndSignsAlike(t *testing.T) {
 	}
 }
 
-func TestWhatHasTwoReadingsIsNotSignedButStillVerifies(t *testing.T) {
+func TestAmbiguousCardVerifiesButIsNotSigned(t *testing.T) {
 	key := keyOf(t, seedB)
 	tests := map[string]struct {
 		change func(*Card)

@@ -187,7 +187,7 @@ func TestAManifestThatGraduatesIsTheReferences(t *testing.T) {
 	}
 }
 
-func TestWhatGraduationDoesNotChangeIsCompared(t *testing.T) {
+func TestGraduationComparesUnchangedMembers(t *testing.T) {
 	parent, child, m := pair(t)
 	m.Inherited = []string{"b", "a"}
 	sign := func(next *composite.Manifest) {

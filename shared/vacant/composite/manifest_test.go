@@ -156,7 +156,7 @@ func TestAManifestThatIsMissingASignatureSaysWhose(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoManifestIsNeitherSignedNorRead(t *testing.T) {
+func TestInvalidManifestIsNeitherSignedNorParsed(t *testing.T) {
 	parent, _, _ := pair(t)
 	many := strings.Split(strings.Repeat("a,", composite.MaxTools)+"a", ",")
 	for name, c := range map[string]struct {

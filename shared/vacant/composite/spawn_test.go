@@ -81,7 +81,7 @@ func TestAnyChangeOfASpawnRequestIsSeen(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSpawnRequestIsNeitherSignedNorRead(t *testing.T) {
+func TestInvalidSpawnRequestIsNeitherSignedNorParsed(t *testing.T) {
 	for want, change := range map[string]func(*composite.SpawnRequest){
 		"parent_id":  func(r *composite.SpawnRequest) { r.ParentID = identity.ID{} },
 		"path":       func(r *composite.SpawnRequest) { r.Path = "D6" },

@@ -188,9 +188,9 @@ func TestEveryRowOfTheParsingRules(t *testing.T) {
 	}
 }
 
-// TestWhatIsTakenAsTheReferenceTakesIt is the right column of PROTOCOL §5.4 where
+// TestDecodeAcceptsWhatTheReferenceAccepts is the right column of PROTOCOL §5.4 where
 // it accepts. All of these sign like the envelope of the right.
-func TestWhatIsTakenAsTheReferenceTakesIt(t *testing.T) {
+func TestDecodeAcceptsWhatTheReferenceAccepts(t *testing.T) {
 	change := func(f func(*envelope.Envelope)) envelope.Envelope {
 		e := e1(t)
 		f(&e)

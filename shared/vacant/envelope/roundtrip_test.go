@@ -45,7 +45,7 @@ func drawEnvelope(t *rapid.T) envelope.Envelope {
 	return e
 }
 
-func TestWhatIsWrittenReadsBackTheSame(t *testing.T) {
+func TestEnvelopesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEnvelope(t)
 		if err := e.Payload.Check(); err != nil {

@@ -209,7 +209,7 @@ func keyOrder(t testing.TB, doc []byte) []string {
 	return keys
 }
 
-func TestWhatVerifiesForTheReference(t *testing.T) {
+func TestVerifyAgreesWithTheReference(t *testing.T) {
 	for _, c := range vectors[verifyCase](t, "testdata/envelope_verify.json") {
 		t.Run(c.Name, func(t *testing.T) {
 			req, err := envelope.DecodeRequest(c.Input.Request)

@@ -124,7 +124,7 @@ func TestTheShapesOnTheWire(t *testing.T) {
 	}
 }
 
-func TestWhatReadsAsAReset(t *testing.T) {
+func TestIsReset(t *testing.T) {
 	for text, want := range map[string]bool{
 		"RESET_CHAIN": true, " RESET_CHAIN\n": true, "\u00a0\x1cRESET_CHAIN\u3000": true,
 		"reset_chain": false, "RESET_CHAIN!": false, "": false, "RESET CHAIN": false, "\u200bRESET_CHAIN": false,

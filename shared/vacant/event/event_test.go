@@ -127,7 +127,7 @@ func signed(t testing.TB, key *identity.Key) event.Event {
 	return e
 }
 
-func TestWhatIsNoEventIsNotSigned(t *testing.T) {
+func TestSignRefusesInvalidEvents(t *testing.T) {
 	key := seeded(t, 1)
 	for name, c := range map[string]struct {
 		change func(*event.Event)

@@ -256,7 +256,7 @@ func TestAnIDReadsBackFromItsText(t *testing.T) {
 	})
 }
 
-func TestWhatIsSignedVerifiesOnlyAsItWasSigned(t *testing.T) {
+func TestSignatureVerifiesOnlyTheSignedBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k, err := identity.KeyFromSeed(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "seed"))
 		if err != nil {

@@ -135,7 +135,7 @@ func TestEveryLimitIsHeldAndNamed(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoListingIsNotRead(t *testing.T) {
+func TestParseRefusesInvalidListings(t *testing.T) {
 	id := seeded(t, 1).ID().String()
 	for name, c := range map[string]struct{ blob, want string }{
 		"no JSON":             {`{`, "listing:"},

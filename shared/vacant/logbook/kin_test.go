@@ -134,7 +134,7 @@ func ids(t *testing.T) (parent, child, second identity.ID) {
 	return keyOf(t, strings.Repeat("11", 32)).ID(), keyOf(t, strings.Repeat("22", 32)).ID(), keyOf(t, strings.Repeat("33", 32)).ID()
 }
 
-func TestWhatParentAndChildSay(t *testing.T) {
+func TestFamilyEntryPayloads(t *testing.T) {
 	parent, child, second := ids(t)
 	one, two := identity.Sum([]byte("one")), identity.Sum([]byte("two"))
 	for name, c := range map[string]struct {
@@ -166,7 +166,7 @@ func TestWhatParentAndChildSay(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfKinIsReadBack(t *testing.T) {
+func TestFamilyEntriesRoundTrip(t *testing.T) {
 	parent, child, second := ids(t)
 	for _, want := range []Birth{
 		{Parent: parent, Path: "D1", Rule: "be brief"}, {Parent: parent, Path: "D2", Tools: []string{}}, {Parent: parent, Path: "D2", Tools: []string{"a"}},
@@ -195,7 +195,7 @@ func TestWhatIsToldOfKinIsReadBack(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfKinBadly(t *testing.T) {
+func TestMalformedFamilyEntriesAreRefused(t *testing.T) {
 	parent, child, _ := ids(t)
 	p, c := `"parent_id":"`+parent.String()+`"`, `"child_id":"`+child.String()+`"`
 	birth := func(b []byte) error { _, err := ParseBirth(b); return err }

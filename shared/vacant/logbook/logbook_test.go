@@ -288,7 +288,7 @@ func TestTimesAreSignedInUTCAndWholeMicroseconds(t *testing.T) {
 	}
 }
 
-func TestWhatMustNotBeSignedIsRefusedAndLeavesTheEntryAsItWas(t *testing.T) {
+func TestSignRefusalLeavesTheEntryUnchanged(t *testing.T) {
 	a := keyOf(t, seedA)
 	tests := map[string]struct {
 		kind, payload string

@@ -85,7 +85,7 @@ func TestAnEntryThatHasNoRowIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhateverIsSignedReadsBackFromItsRowAndItsLine(t *testing.T) {
+func TestSignedEntriesRoundTrip(t *testing.T) {
 	key := keyOf(t, seedA)
 	rapid.Check(t, func(rt *rapid.T) {
 		text := rapid.StringOfN(rapid.Rune().Filter(func(r rune) bool { return r != '\ufffd' }), 0, 20, -1)

@@ -107,7 +107,7 @@ func TestAHeaderHasOneForm(t *testing.T) {
 	}
 }
 
-func TestWhatHasTwoReadingsIsNotSigned(t *testing.T) {
+func TestAmbiguousRequestIsNotSigned(t *testing.T) {
 	if _, err := Sign(t.Context(), keyOf(t, 1), Request{Authority: "a\x1fGET", Method: "GET", Target: "/"}, now); err == nil {
 		t.Error("Sign(a separator in the authority) = nil, want a refusal")
 	}

@@ -65,7 +65,7 @@ func TestARequestPassesByAnAllowAndNoDeny(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownHereIsRefused(t *testing.T) {
+func TestUnknownPolicyElementsAreRefused(t *testing.T) {
 	for _, tt := range []struct{ name, doc, says string }{
 		{"an older language", `{"Version":"2008-10-17","Statement":[]}`, "version"},
 		{"an unknown operator", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"a:b","Resource":"*","Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}}}`, "IpAddress"},

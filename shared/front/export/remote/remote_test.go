@@ -357,7 +357,7 @@ func encode(rows []store.Row) []any {
 	return out
 }
 
-func TestWhatPassesIsWaitedForAndWhatDoesNotIsTold(t *testing.T) {
+func TestTransientRefusalsAreRetriedAndOthersReported(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	refuse := func(status int, header, body string, times int64) func(http.Handler) http.Handler {
 		return func(honest http.Handler) http.Handler {

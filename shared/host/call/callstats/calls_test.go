@@ -68,7 +68,7 @@ func TestActivityIsWhatTheLastSevenDaysSaw(t *testing.T) {
 	}
 }
 
-func TestWhatChangesNothingIsKnownAlready(t *testing.T) {
+func TestCallsRecogniseAddsWithoutEffect(t *testing.T) {
 	var c Calls
 	c.add(one(100))
 	c.add(one(300))
@@ -114,7 +114,7 @@ func TestReferencesAreTheLastAndNoneTwice(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptIsReadAgainAndSmall(t *testing.T) {
+func TestEncodedCallsAreSmallAndDecode(t *testing.T) {
 	few, many := Calls{}, Calls{}
 	for i := range 400 {
 		few.add(one(i*3, Reference{identity.ID{1}, uint64(i + 1)}))
@@ -141,7 +141,7 @@ func TestWhatIsKeptIsReadAgainAndSmall(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotDecodeIsDamaged(t *testing.T) {
+func TestUndecodableCallsAreDamaged(t *testing.T) {
 	var c Calls
 	c.add(one(0, Reference{identity.ID{1}, 1}, Reference{identity.ID{2}, 2}))
 	good := c.Encode()

@@ -152,7 +152,7 @@ func TestABurstIsWrittenOnceInTenSeconds(t *testing.T) {
 }
 
 // Of a closed child that its parent alone calls nothing is kept but since when.
-func TestWhatCountsNothingIsWrittenOnce(t *testing.T) {
+func TestUncountedCallsAreWrittenOnce(t *testing.T) {
 	h := &fixture{Store: memory.New(), time: start}
 	o := h.observer()
 	for i := range uint64(100) {
@@ -230,7 +230,7 @@ func TestAFaultOfTheStoreLosesAtMostWhatWasNotedAndCountsNothingTwice(t *testing
 	}
 }
 
-func TestWhatIsDamagedIsBegunFresh(t *testing.T) {
+func TestDamagedCallsStartOver(t *testing.T) {
 	h := newFixture(t)
 	if err := h.Store.Commit(t.Context(), store.Put{Key: callstats.Key(child), If: 1, WriteID: store.WriteID{1}, Data: []byte("torn")}); err != nil {
 		t.Fatal(err)
@@ -258,7 +258,7 @@ func TestAnObserverIsBounded(t *testing.T) {
 	}
 }
 
-func TestWhoHasNoRandomnessOrStorageFailsNoCall(t *testing.T) {
+func TestCallsSucceedWithoutRandomnessOrStorage(t *testing.T) {
 	h := newFixture(t)
 	o := callstats.New(callstats.Config{Store: h, Manifests: h, Now: h.now, Rand: strings.NewReader("")})
 	o.Note(t.Context(), h.seen(stranger, 1))

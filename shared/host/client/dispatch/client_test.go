@@ -422,7 +422,7 @@ func TestARefusedCallIsNotResumedLater(t *testing.T) {
 	}
 }
 
-func TestNobodyFoundSaysWhy(t *testing.T) {
+func TestEmptySearchSaysWhy(t *testing.T) {
 	m := newMarket(t)
 	_, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
 	wantKind(t, err, problem.NotFound, `no vacant was found for "translate"`)
@@ -587,7 +587,7 @@ func TestASlowRegistryIsGivenUpInItsTime(t *testing.T) {
 	wantKind(t, err, problem.Deadline)
 }
 
-func TestWhatIsRememberedIsBounded(t *testing.T) {
+func TestClientStateIsBounded(t *testing.T) {
 	book := &filebook.Book{Dir: t.TempDir()}
 	var m dispatch.Remembered
 	m.Cards = map[identity.ID]dispatch.SeenCard{{1}: {Hash: identity.Hash{2}, At: t0, Older: []identity.Hash{{3}}}}

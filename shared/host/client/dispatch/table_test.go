@@ -272,7 +272,7 @@ func TestPendingForLongIsResumedByTheSameCall(t *testing.T) {
 	}
 }
 
-func TestNothingConclusiveKeepsTheCall(t *testing.T) {
+func TestInconclusiveAnswersKeepTheCall(t *testing.T) {
 	for fault, kind := range map[string]problem.Kind{"503": problem.Pending, "request lost": problem.Pending, "unreachable": problem.Unavailable} {
 		t.Run(fault, func(t *testing.T) {
 			w := newWorld(t)

@@ -142,7 +142,7 @@ func TestAnAnswerThatCannotBeReadIsNone(t *testing.T) {
 	}
 }
 
-func TestOneBadMatchIsLeftOutAndTold(t *testing.T) {
+func TestInvalidMatchIsOmittedAndReported(t *testing.T) {
 	a, b := keyOf(t, 1).ID().String(), keyOf(t, 2).ID().String()
 	list := fmt.Sprintf(`[{"vacant_id":%q},{"vacant_id":5},null,"x",{"score":"high","vacant_id":%q},{"vacant_id":%q,"score":0.5,"unheard":[1]}]`, a, a, b)
 	c, s := client(says(200, `{"matches":`+list+`,"next":"n"}`), says(200, list), says(200, `{"matches":`+list+`,"not_implemented_in_p4":[]}`))

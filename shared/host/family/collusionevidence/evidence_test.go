@@ -90,7 +90,7 @@ func TestEvidenceIsWhatTheHostHasSeen(t *testing.T) {
 
 // What the default detector makes of it: two generators are told apart, one
 // under two names is not.
-func TestOneThatSpeaksForTwoIsFound(t *testing.T) {
+func TestSharedSubstrateIsFound(t *testing.T) {
 	for name, tt := range map[string]struct {
 		child   string
 		refused string
@@ -115,7 +115,7 @@ func TestOneThatSpeaksForTwoIsFound(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsMissingWithItsReason(t *testing.T) {
+func TestMissingEvidenceHasAReason(t *testing.T) {
 	const away, gone = "it is not hosted here", "it was deleted"
 	h := newFixture(t)
 	parent := h.create("parent", "composite", "")

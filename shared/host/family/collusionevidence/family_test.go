@@ -30,7 +30,7 @@ func (h *fixture) plans(id identity.ID, combiner string, children ...identity.ID
 	must(h, err)
 }
 
-func TestOneHostIsOneFamilyHoweverItIsSpelt(t *testing.T) {
+func TestSpellingsOfAHostAreOneFamily(t *testing.T) {
 	for spec, want := range map[string]string{
 		"http:https://model.example/b":          "http:model.example",
 		"https://model.example/b":               "http:model.example",
@@ -154,7 +154,7 @@ func TestACompositeSiblingIsOfTheFamiliesOfItsLeaves(t *testing.T) {
 
 // The largest tree that plans may make of a child is read whole, if its plans
 // are of a usual length; that of a sibling as far as its share goes.
-func TestWhatATreeCostsIsBounded(t *testing.T) {
+func TestCostOfATreeIsBounded(t *testing.T) {
 	h := newFixture(t)
 	parent := h.create("parent", "http:https://model.example/a", "")
 	grow := func(name string, task string) identity.ID {

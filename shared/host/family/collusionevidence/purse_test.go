@@ -93,7 +93,7 @@ func (h *fixture) heap(call func(n int)) {
 	h.says = ""
 }
 
-func TestWhatIsReadIsBoundedInBytesHoweverLargeTheTexts(t *testing.T) {
+func TestBytesReadAreBoundedForLargeTexts(t *testing.T) {
 	h := newFixture(t)
 	parent := h.create("parent", "echo", "")
 	child := h.spawn(parent.ID, "D2", "child", "echo")

@@ -171,7 +171,7 @@ func TestAChildIsCalledInAChainOfItsOwnWithAReceipt(t *testing.T) {
 	wantClean(t, h, s)
 }
 
-func TestNothingOfAFailingChildShowsOutside(t *testing.T) {
+func TestErrorsOfAChildAreNotShown(t *testing.T) {
 	t.Parallel()
 	s := newStore()
 	h, parent, _ := firm(t, s, both)

@@ -114,7 +114,7 @@ func refusal(k problem.Kind) call.Outcome {
 	return call.Outcome{Problem: problem.New(k, "%s", k.Row().Text)}
 }
 
-func TestWhatIsUnknownIsSentAgainAndWhatIsTakenIsSignedForTheNextPlace(t *testing.T) {
+func TestUnknownOutcomeIsResentAndTakenPositionIsResigned(t *testing.T) {
 	hash := func(b byte) identity.Hash { return identity.Hash{b} }
 	unknown := func(*envelope.Envelope) call.Outcome { return refusal(problem.Unavailable) }
 	pending := func(*envelope.Envelope) call.Outcome {

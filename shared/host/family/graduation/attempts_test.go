@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-func TestWhatTheRateLimitRefusedIsAcceptedADayLaterByTheVerySameBytes(t *testing.T) {
+func TestRequestRefusedByTheRateLimitIsAcceptedADayLater(t *testing.T) {
 	h := newFixture(t)
 	p := gate.DefaultPolicy()
 	p.Limit = 1
@@ -86,7 +86,7 @@ func TestTheSameRequestJoinsItsOpenAttemptAndAnotherWaits(t *testing.T) {
 	}
 }
 
-func TestWhatWasAcceptedIsAnsweredWhateverWasAskedSince(t *testing.T) {
+func TestResentSubmissionReturnsItsAttempt(t *testing.T) {
 	h := newFixture(t)
 	sub := h.family(t)
 	first, err := h.gate.Submit(t.Context(), sub)
@@ -182,7 +182,7 @@ func stamp(passed []graduation.Verdict, now time.Time) []graduation.Verdict {
 	return out
 }
 
-func TestWhoIsHostedNowhereHereIsNotKnown(t *testing.T) {
+func TestFamilyHostedElsewhereIsNotFound(t *testing.T) {
 	h := newFixture(t)
 	parent, child := newKey(t), newKey(t)
 	m := manifestOf(t, parent, child)

@@ -135,7 +135,7 @@ func faulty(t *testing.T) (*fixture, *fates, graduation.Submission) {
 	return h, f, h.family(t)
 }
 
-func TestWhateverBecomesOfOneCallToTheStoreAGraduationIsWhole(t *testing.T) {
+func TestGraduationIsWholeAfterAnyStoreFault(t *testing.T) {
 	h, f, sub := faulty(t)
 	var ops []string
 	f.arm(func(_ int, op string) storetest.Fate {

@@ -31,7 +31,7 @@ func TestAnAttemptsNameReadsBackAndNothingElseIsOne(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSubmissionIsNotRead(t *testing.T) {
+func TestInvalidSubmissionIsRefused(t *testing.T) {
 	h := newFixture(t)
 	sub := h.family(t)
 	blob, err := sub.Blob()
@@ -114,7 +114,7 @@ func FuzzStoredAttemptsAreReadOrRefusedAsDamaged(f *testing.F) {
 	})
 }
 
-func TestWhatCannotHaveComeOfAnAttemptIsDamaged(t *testing.T) {
+func TestImpossibleAttemptIsDamaged(t *testing.T) {
 	h := newFixture(t)
 	st, err := h.gate.Submit(t.Context(), h.family(t))
 	must(t, err)

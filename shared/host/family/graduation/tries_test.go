@@ -100,7 +100,7 @@ func (h *fixture) attemptWindow(t testing.TB, parent identity.ID) graduation.Att
 	return got
 }
 
-func TestWhatJoinsAnAttemptIsNotCounted(t *testing.T) {
+func TestJoiningAnAttemptIsNotCounted(t *testing.T) {
 	h := newFixture(t)
 	sub := h.family(t)
 	for range 3 {
@@ -149,7 +149,7 @@ func TestOfManyThatBeginAtOnceNoMoreThan96Do(t *testing.T) {
 	h.wantClean(t)
 }
 
-func TestWhatAHostedPartySentIsNotKept(t *testing.T) {
+func TestArtefactsOfHostedPartiesAreNotStored(t *testing.T) {
 	sent := graduation.Artefacts{
 		ManifestParent: make([]byte, 64), ManifestChild: make([]byte, 64), Card: make([]byte, 60<<10), Time: 1, ActorSeq: 1, Key: "a", Signature: make([]byte, 64),
 	}

@@ -147,7 +147,7 @@ func TestARefusalOfAPlanCarriesTheWayToItsField(t *testing.T) {
 	}
 }
 
-func TestWhatACallerSaysIsNoPartOfATask(t *testing.T) {
+func TestCallerTextIsNotExpandedAsATemplate(t *testing.T) {
 	d := plan.Delegation{Task: "of {input}: {previous}, {input} and { input } {Input}"}
 	if got, want := d.Fill("{previous}", "{input}"), "of {previous}: {input}, {previous} and { input } {Input}"; got != want {
 		t.Errorf("Fill() = %q, want %q", got, want)

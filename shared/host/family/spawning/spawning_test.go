@@ -211,7 +211,7 @@ func TestAChildThatIsAboutToBeBornKeepsItsPlace(t *testing.T) {
 	}
 }
 
-func TestWhoIsGoneMustBeKnown(t *testing.T) {
+func TestUnknownStateOfAChildKeepsItsPlace(t *testing.T) {
 	q, now := desk(memory.New())
 	parent, away := keyOf(t, 1), problem.New(problem.Unavailable, "away")
 	fill(t, q, now, parent, spawning.MostChildren)

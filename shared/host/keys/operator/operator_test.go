@@ -50,7 +50,7 @@ func TestTheLastKeyMintedIsTheOnlyOne(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotTheKeyIsUnauthorizedAndNotRepeated(t *testing.T) {
+func TestWrongKeyIsUnauthorizedAndNotQuoted(t *testing.T) {
 	k := keys(memory.New())
 	if err := k.Check(t.Context(), "vop_"+strings.Repeat("A", 43)); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("Check() before a key was minted = %v, want unauthorized", err)

@@ -127,7 +127,7 @@ func (w *fixture) gone(k *Keys, s Sealed) {
 	}
 }
 
-func TestWhatIsSealedOpensHereAndOnAnotherHost(t *testing.T) {
+func TestSealedTextOpensOnEveryHost(t *testing.T) {
 	w := newWorld(t)
 	k, _ := w.host()
 	for _, text := range []string{"", "x", strings.Repeat("long ", 10000)} {
@@ -582,7 +582,7 @@ func TestAVaultOutOfReachIsNotDamage(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsForAKeyKeepsHisOwnDeadline(t *testing.T) {
+func TestWaitForAKeyEndsWithTheCallersDeadline(t *testing.T) {
 	w := newWorld(t)
 	k, _ := w.host()
 	reading, goOn := make(chan struct{}), make(chan struct{})
@@ -632,7 +632,7 @@ func TestAClockThatShowsNoDayIsRefused(t *testing.T) {
 	}
 }
 
-func TestNothingOfAKeyIsPrinted(t *testing.T) {
+func TestKeysAreNotPrinted(t *testing.T) {
 	w := newWorld(t)
 	k := New(w.store, w.vault, newClock(noon).now, constant(0xab), 0)
 	s := w.sealed(k, "a private text")

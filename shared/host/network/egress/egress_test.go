@@ -105,7 +105,7 @@ func cardOf(t testing.TB, n byte, endpoint ...string) *card.Card {
 	return &c
 }
 
-func TestWhomAChildCallsIsItsTreeAndWhatItsManifestSigns(t *testing.T) {
+func TestOutboundCallsOfAChild(t *testing.T) {
 	const no, tree, named = "no-external", "cannot call", "parent-permitted"
 	for name, tt := range map[string]struct {
 		manifest func(*composite.Manifest)
@@ -141,7 +141,7 @@ func TestWhomAChildCallsIsItsTreeAndWhatItsManifestSigns(t *testing.T) {
 	}
 }
 
-func TestWhatAChildReachesThatIsNoVacant(t *testing.T) {
+func TestOutboundURLsOfAChild(t *testing.T) {
 	const closed, named = "outbound_policy no-external", "not among its tools"
 	urls := []string{tool, "https://model.example/answer/", "https://MODEL.example/answer", "https://model.example:443/answer",
 		"https://model.example/answer?x", "https://model.example/answer#", "https://model.example/a/../answer", "http://model.example/answer",
@@ -225,7 +225,7 @@ func TestAVacantIsCalledAtTheEndpointOfItsOwnCardAlone(t *testing.T) {
 	}
 }
 
-func TestWhoHasNoParentIsNotLimitedAndCostsNoRead(t *testing.T) {
+func TestVacantWithoutAParentIsUnrestrictedWithoutARead(t *testing.T) {
 	w, g := newWorld(t, func(*composite.Manifest) {})
 	c := cardOf(t, stranger)
 	for _, as := range []outbound.Actor{outbound.Vacant(key(t, alone).ID()), outbound.Vacant(key(t, alone).ID()).Calling(c)} {
@@ -248,7 +248,7 @@ func TestWhoHasNoParentIsNotLimitedAndCostsNoRead(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeLookedUpIsRefused(t *testing.T) {
+func TestOutboundRefusesWhenLookupFails(t *testing.T) {
 	w, g := newWorld(t, func(m *composite.Manifest) { m.Outbound = composite.Unrestricted })
 	kid := outbound.Vacant(key(t, child).ID())
 	for name, tt := range map[string]struct {

@@ -27,7 +27,7 @@ func counted(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.Int64)
 	}), &n
 }
 
-func TestWhoDoesNotSayWhoActsReachesNothing(t *testing.T) {
+func TestRequestWithoutAnActorIsRefused(t *testing.T) {
 	s, reached := counted(t, func(http.ResponseWriter, *http.Request) {})
 	open := func(context.Context, outbound.Actor, string) error { return nil }
 	for name, tt := range map[string]struct {

@@ -90,7 +90,7 @@ func TestNothingReachesAServerOnLoopbackUnlessAllowed(t *testing.T) {
 	}
 }
 
-func TestOneRefusedCandidateRefusesTheName(t *testing.T) {
+func TestNameIsRefusedIfOneCandidateIs(t *testing.T) {
 	s := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was reached") })
 	for _, list := range [][]netip.Addr{
 		addrs("10.0.0.1"),

@@ -135,7 +135,7 @@ func ids(p search.Page) (all []identity.ID) {
 	return all
 }
 
-func TestWhatAnIndexLiesAboutReachesNobody(t *testing.T) {
+func TestFalseIndexEntriesAreNotReturned(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		request search.Request
@@ -214,7 +214,7 @@ func TestWhatAnIndexLiesAboutReachesNobody(t *testing.T) {
 	}
 }
 
-func TestOnePoisonedCardDoesNotSpoilAPage(t *testing.T) {
+func TestInvalidCardIsOmittedFromItsPage(t *testing.T) {
 	w := newTown(t, 21)
 	w.errs[w.keys[4].ID()] = problem.New(problem.Damaged, "it does not read")
 	page := w.find(w.service(), search.Request{Query: "contract"})

@@ -177,7 +177,7 @@ func (s torn) Rows(ctx context.Context, name store.Stream, from uint64, n int, d
 	return rows, err
 }
 
-func TestWhatTheStoreItselfFindsDamagedIsAFaultAndNoEnd(t *testing.T) {
+func TestCheckContinuesAfterDamageFoundByTheStore(t *testing.T) {
 	for _, sort := range []string{"head", "tile#00#00000000000001", "cp#0000000000000258", "cp#0000000000000000", "epoch#00000001"} {
 		w, _ := sealedAt(t, 0, 600)
 		w.Store = torn{w.Store, sort}

@@ -120,7 +120,7 @@ func TestAProofOfAnythingElseDoesNotVerify(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSealedIsRefused(t *testing.T) {
+func TestProofOfAnUnsealedEntryIsRefused(t *testing.T) {
 	w := newWorld(t)
 	l := w.log(w.Store, 0)
 	w.events(10)

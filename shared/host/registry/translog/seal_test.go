@@ -303,7 +303,7 @@ func TestOneLeaseIsHeldAtATime(t *testing.T) {
 	w.seal(w.log(w.Store, 0)) // it was given back
 }
 
-func TestNothingIsSignedOverWhatWasChanged(t *testing.T) {
+func TestAlteredLogIsNotSigned(t *testing.T) {
 	fails := errors.New("the key service is away")
 	tests := []struct {
 		name  string

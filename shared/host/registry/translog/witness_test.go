@@ -79,7 +79,7 @@ func lines(msg []byte) []byte {
 	return []byte(signatures)
 }
 
-func TestWhoDoesNotWitnessHereIsRefused(t *testing.T) {
+func TestUnknownWitnessIsRefused(t *testing.T) {
 	w, l := sealedAt(t, 10, 20)
 	c := w.latest(l).Checkpoint
 	key, stranger := w.witness(), keyOf(t, 3)

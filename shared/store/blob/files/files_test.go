@@ -89,7 +89,7 @@ func TestAWriterThatIsKilledLeavesAWholeVersionAndNoLock(t *testing.T) {
 	}
 }
 
-func TestWhatWritersLeftHalfWrittenIsRemovedADayLater(t *testing.T) {
+func TestPartialWritesAreRemovedAfterADay(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	left := filepath.Join(dir, "incoming", "put-1")

@@ -138,7 +138,7 @@ func TestAConditionThatS3CannotJudgeIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestWhatS3SaysOfItselfIsUnavailableAndNeverAbsent(t *testing.T) {
+func TestS3ErrorsAreUnavailableNotAbsent(t *testing.T) {
 	for _, answer := range []struct {
 		status int
 		code   string

@@ -95,7 +95,7 @@ func TestASignatureThatDoesNotVerifyNeverLeaves(t *testing.T) {
 	}
 }
 
-func TestWhatTheServiceCannotSignIsRefusedUnasked(t *testing.T) {
+func TestUnsignableMessageIsRefusedWithoutACallToKMS(t *testing.T) {
 	k := newKey(t)
 	s, client := scripted(t, publicOf(t, k.ID()))
 	signer, err := kms.NewSigner(client, keyARN)(t.Context())

@@ -62,7 +62,7 @@ func TestAnEmptySecretIsNotAZeroByte(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeABoxIsDamagedAndAsksNobody(t *testing.T) {
+func TestMalformedBoxIsDamagedWithoutACallToKMS(t *testing.T) {
 	s, client := scripted(t, `{}`)
 	v := kms.New(client, keyARN)
 	for name, c := range map[string]struct {

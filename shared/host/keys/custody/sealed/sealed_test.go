@@ -303,7 +303,7 @@ func TestASeedOpensForItsOwnIdOnly(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSeedIsRefused(t *testing.T) {
+func TestInvalidSeedIsRefused(t *testing.T) {
 	v, c := newVault(t), newClock()
 	id, _ := newKey(t, v)
 	short, err := v.Seal(t.Context(), bound(id), []byte("top secret"))
@@ -327,7 +327,7 @@ func TestAVaultOutOfReachIsNotDamage(t *testing.T) {
 	}
 }
 
-func TestNoMoreThanSoManyKeysAreOpenAtOnce(t *testing.T) {
+func TestOpenKeysAreBounded(t *testing.T) {
 	v, c := newVault(t), newClock()
 	s := c.signers(v)
 	first, box := newKey(t, v)
@@ -348,7 +348,7 @@ func TestNoMoreThanSoManyKeysAreOpenAtOnce(t *testing.T) {
 	}
 }
 
-func TestNothingOfAKeyIsPrinted(t *testing.T) {
+func TestKeysAreNotPrinted(t *testing.T) {
 	v, c := newVault(t), newClock()
 	s := c.signers(v)
 	seed := []byte(strings.Repeat("\xab", identity.Size))

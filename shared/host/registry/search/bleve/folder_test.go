@@ -85,7 +85,7 @@ func onDisk(t *testing.T, dir string) string {
 	return ""
 }
 
-func TestOneProcessHasAFolder(t *testing.T) {
+func TestIndexDirectoryIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	x := open(t, dir)
 	defer x.Close()

@@ -285,7 +285,7 @@ func TestAChangeThatBecomesVisibleLateIsNotLost(t *testing.T) {
 	want(t, x, 1, 2, 3)
 }
 
-func TestWhatWasSeenIsNotWrittenAgain(t *testing.T) {
+func TestUnchangedDocumentsAreNotIndexedAgain(t *testing.T) {
 	f, x := newFeed(t, 4), newIndex(t)
 	l := live.New(x, f, f.clock)
 	for i := range 4 {
@@ -366,7 +366,7 @@ func TestAWaitForTheIndexEndsWithItsContext(t *testing.T) {
 	first.Wait()
 }
 
-func TestWhatIsLongOverIsNotReadAgain(t *testing.T) {
+func TestOldEventsAreNotReadTwice(t *testing.T) {
 	f, x := newFeed(t, 3), newIndex(t)
 	l := live.New(x, f, f.clock)
 	for i := range 3 {

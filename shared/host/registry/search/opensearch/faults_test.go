@@ -224,7 +224,7 @@ func TestTwoProcessesShareOneIndex(t *testing.T) {
 	}
 }
 
-func TestNoEntryIsTooMuchForTheNode(t *testing.T) {
+func TestLargestEntryFitsTheNode(t *testing.T) {
 	x := opened(t, nil, fresh())
 	long := strings.Repeat("x", 100<<10)
 	var strange strings.Builder

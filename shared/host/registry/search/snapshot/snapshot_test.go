@@ -18,7 +18,7 @@ import (
 
 const manifestKey = snapshot.Prefix + "manifest.json"
 
-func TestWhatIsPublishedIsLoadedElsewhere(t *testing.T) {
+func TestPublishedSnapshotIsLoadedByOtherProcesses(t *testing.T) {
 	h := newFixture(t)
 	s, dir := h.process()
 	if v, got := h.loaded(); got != "" || v != (snapshot.Version{}) {

@@ -13,7 +13,7 @@ import (
 
 const base = "https://vacancy.example:8443/a"
 
-func TestWhatWasVerifiedIsRememberedAndNeverAnEarlierOne(t *testing.T) {
+func TestVerifiedCheckpointIsKeptAndNeverReplacedByAnOlder(t *testing.T) {
 	m := witness.Memory{Dir: filepath.Join(t.TempDir(), "logs")}
 	h := newHost(t, newKey(t)).publish(3, "a")
 	verify := func() witness.Report {
