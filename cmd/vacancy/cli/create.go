@@ -18,14 +18,14 @@ func (a *app) createCommand() *cobra.Command {
 		Use:   "create NAME",
 		Short: "Host a new or an imported vacant",
 		Long: `Host a vacant: with a new key, or with --import with the key, logbook and chains of
-an export, a seed or a reference home. Its key is kept sealed with the host's data.
-It takes calls at once; its state is LOCAL until it is resumed from a pause.
+an export, a seed or a reference home. The host stores the key encrypted. The vacant
+takes calls at once; its state is LOCAL until it is resumed from a pause.
 
-The substrate does the thinking. "echo" repeats what it hears. "http:URL" posts
-{message, caller, vacant, context_id} to URL and takes {text} or plain text of up to
-300 KB, within 25 s, without following redirects. "composite" hands each call on to
-children of the vacant, by a plan: "vacancy spawn" makes those, and "vacancy plan set
-NAME FILE" says what it asks them. Until then it answers nothing.`,
+The substrate answers the calls. "echo" repeats the message. "http:URL" posts
+{message, caller, vacant, context_id} to URL and accepts {text} or plain text of up to
+300 KB, within 25 s, without following redirects. "composite" delegates each call to
+children of the vacant: create them with "vacancy spawn", and set with "vacancy plan set
+NAME FILE" what it asks them. Without a plan a composite answers nothing.`,
 		Example: `  vacancy create scribe --capability "repeats what it hears"
   vacancy create clerk --capability "answers letters" --substrate http:http://127.0.0.1:9000/answer
   vacancy create alice --capability "as before" --import alice.vacancy.json`,

@@ -27,14 +27,14 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check a stage on AWS and the tools to deploy one",
 		Long: `Check what a deployment needs (tools, credentials, Region, clock, bootstrap, quotas)
-and what a stage is: its stacks, the flags of its tables, versions, the edge, the
-host's answers, the operator key, its keys, and whether a row was changed by hand.
+and the state of a stage: its stacks, the settings of its tables, versions, the edge, the
+host's answers, the operator key, the host's keys, and whether a row was changed by hand.
 
-Each check is one line: ok, warn, FAIL, or n/a where it does not apply, those for
-one reason together. What is not well comes with its cause, and with the command that
-mends it. Nothing is changed.
+Each check prints one line: ok, warn, FAIL, or n/a if it does not apply; checks that do
+not apply for the same reason share a line. A warning or failure comes with its cause
+and the command that fixes it. Doctor changes nothing.
 
-It reports every check and ends with 1 if one says FAIL.`,
+It runs every check and exits with 1 if one says FAIL.`,
 		Example: `  vacancy doctor
   vacancy doctor --stage prod --json`,
 		GroupID: groupCloud,

@@ -20,17 +20,17 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export NAME",
 		Short: "Export an identity or a hosted vacant, with its key, to one file",
-		Long: `Write key, card, logbook and the state of all chains to one file that must not
-exist yet, readable by you only. The key is in it in the clear: whoever reads
-the file is the vacant. Therefore it asks twice.
+		Long: `Write key, card, logbook and the state of all chains to a new file that only you can
+read. The file contains the key in the clear: whoever reads the file can sign as the
+vacant. The command therefore asks twice.
 
-NAME is one of your identities. With --host or --data it is a vacant of that host,
-and of no identity ($VACANCY_HOST does not count here); --host local is the one on
-this machine. The vacant stays as it is there, and its logbook says that its key left:
-pause or sink it before it is used elsewhere, for two that sign with one key part ways.
+NAME is one of your identities. With --host or --data it is a vacant of that host
+($VACANCY_HOST does not count here); --host local is the host on this machine. The
+vacant stays hosted there, and its logbook records that its key left the host. Pause or
+sink it before you use it elsewhere: two hosts that sign with one key fork its chains.
 
 "vacancy verify FILE" checks an export, "vacancy init NAME --import FILE" and
-"vacancy create NAME --import FILE" take it.`,
+"vacancy create NAME --import FILE" import it.`,
 		Example: `  vacancy export alice
   vacancy export alice --out /media/stick/alice.json
   vacancy export alice --out backup.json --yes-i-know

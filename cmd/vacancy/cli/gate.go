@@ -17,9 +17,10 @@ func (a *app) gateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gate",
 		Short: "Show or set the policy of the gate",
-		Long: `A closed child becomes public through a gate of three checks: both parties consent, its
-parent has graduated fewer than the limit within 24 hours, and what the host itself
-observes does not say that it is run by the same hand as its parent or a sibling.`,
+		Long: `A closed child becomes public through a gate of three checks: parent and child consent,
+the parent has graduated fewer children than its limit within 24 hours, and the host's
+own observations do not show that one operator runs the child and its parent or a
+sibling.`,
 		Example: `  vacancy gate show
   vacancy gate set --limit 5 --mode strict`,
 		GroupID: groupHost,

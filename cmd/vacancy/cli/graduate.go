@@ -41,22 +41,22 @@ func (a *app) graduateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graduate CHILD",
 		Short: "Make a closed child public, through the gate",
-		Long: `Ask the gate to open a closed child. Parent and child both sign the request: those that
-are hosted by their host, one that is an identity of yours here. Then the gate checks,
-in this order, that both consent, that the parent has a graduation left within 24 hours,
-and that the child is not its parent or a sibling under another name; only then it
-changes anything, all at once: manifest, card, registration, both logbooks. Key, id and
-history of the child stay.
+		Long: `Ask the gate to open a closed child. Parent and child both sign the request: a hosted
+vacant by its host, one of your identities here. The gate then checks, in this order,
+that both consent, that the parent has a graduation left within 24 hours, and that the
+child is not its parent or a sibling under another name. If all checks pass, it changes
+manifest, card, registration and both logbooks at once. The child keeps its key, id and
+history.
 
-The same request sent again joins the attempt that is open; after a refusal it starts
-the next one. --explain shows all that was compared; without --capability it shows that
-of the last attempt, and asks for nothing.
+Sending the same request again joins the open attempt; after a refusal it starts a new
+one. --explain shows everything that was compared; without --capability it shows that of
+the last attempt and sends no request.
 
-A child that is an identity of yours, which runs elsewhere, is graduated under its own
-signatures; --endpoint says where it answers. Ctrl-C ends the following, not the run.
+A child that is one of your identities and runs elsewhere is graduated with its own
+signatures; --endpoint is its address. Ctrl-C stops the display, not the attempt.
 
-Where nobody can sign for both, CHILD is whichever identity of yours is one of them:
---print signs for it and prints, and who can sign for the other sends that --with FILE.`,
+If nobody holds both keys, sign in two steps: --print signs for the party that is one of
+your identities and prints the request; the other party sends it with --with FILE.`,
 		Example: `  vacancy graduate reviewer --capability "reviews contracts"
   vacancy graduate reviewer --capability "reviews contracts" --explain
   vacancy graduate reviewer --explain

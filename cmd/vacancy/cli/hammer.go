@@ -38,9 +38,9 @@ its signature, its place in the chain, and that it answers this call. TARGET is 
 URL of a host or of a vacant (.../v/ID), or the name of a vacant hosted on this machine or
 on --host.
 
-The callers are made for the run and forgotten after it; what they said stays with the
-host. Only this machine is hammered, unless you say that the host is yours. It ends
-with 6 if an answer did not verify, and with 1 if a call was not answered.`,
+The callers' keys exist only for this run; their calls stay in the host's data. Without
+--i-operate-this-host only this machine may be the target. It exits with 6 if an
+answer did not verify, and with 1 if a call was not answered.`,
 		Example: `  vacancy hammer http://127.0.0.1:8080 --pairs 64 --for 10s
   vacancy hammer http://127.0.0.1:8080 --vacant ID --calls 1000 --json
   vacancy hammer demo --calls 1000`,

@@ -15,12 +15,12 @@ func (a *app) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init NAME",
 		Short: "Create or import an identity",
-		Long: `Create an identity: a new key, readable by you only, and a logbook that begins
-with a signed GENESIS entry. An identity is never overwritten.
+		Long: `Create an identity: a new key that only you can read, and a logbook that begins with a
+signed GENESIS entry. An existing identity is never overwritten.
 
---import takes an existing one. PATH is one of
+--import imports a key. PATH is one of
   a seed            a file of 64 hex digits or of 32 bytes, or - for standard input
-  a reference home  the folder ~/.vacant/NAME of the Python reference: key, logbook
+  a reference home  the directory ~/.vacant/NAME of the Python reference: key, logbook
                     and envelope_state.json, so that the next call continues the chain
   an export         a file made by "vacancy export"`,
 		Example: `  vacancy init alice

@@ -22,12 +22,14 @@ func (a *app) invokeCommand() *cobra.Command {
 		Use:   "invoke FUNCTION EVENT",
 		Short: "Run a deployed function with an event from a file",
 		Long: `Run a function of a stage with the event in the file EVENT ("-" is standard input),
-with your AWS credentials and past its URL, and print what it answers. The last
-lines of its log go to standard error, as "vacancy tail" shows them.
+with your AWS credentials instead of its URL, and print its answer. The last lines of
+its log go to standard error, as "vacancy tail" shows them.
 
 FUNCTION is message, admin, export, registry, search, graduate, sweeper, tamper,
-indexer, checkpointer, consent, ratelimit, collusion, commit, record, or a physical name. The event is sent once: its effects are real. The exit code is 0 for an answer, 1 if the function failed or its HTTP
-answer has a status of 500 or more, and 5 for a status of 400 to 499.`,
+indexer, checkpointer, consent, ratelimit, collusion, commit, record, or a physical name.
+The event is sent once and its effects are real. The exit code is 0 for an answer, 1 if
+the function failed or its HTTP answer has a status of 500 or more, and 5 for a status
+of 400 to 499.`,
 		Example: `  vacancy invoke sweeper events/sweeper-schedule.json
   vacancy invoke admin events/admin-no-key.json --stage prod --json`,
 		GroupID: groupCloud,

@@ -18,9 +18,9 @@ func (a *app) keysCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "Manage the key that administers a deployed host",
-		Long: `The operator key opens the control plane of a deployed host and the export that
-"vacancy verify" reads. "vacancy deploy" makes it, shows it once and writes it to
-$VACANCY_HOME/stages/STAGE.json, for you only. The host keeps a hash of it.`,
+		Long: `The operator key opens the admin API of a deployed host and the export that "vacancy
+verify" reads. "vacancy deploy" creates it, shows it once and writes it to
+$VACANCY_HOME/stages/STAGE.json, readable by you only. The host keeps only its hash.`,
 		Example: "  vacancy keys rotate-operator --stage prod",
 		GroupID: groupCloud,
 		Args:    a.knownCommand,
@@ -35,9 +35,9 @@ func (a *app) rotateOperatorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate-operator",
 		Short: "Replace the operator key; the old one is refused at once",
-		Long: `Make a new operator key with your AWS credentials, show it once and write it to the
-stage's record. The key before it, lost or leaked, is refused from then on. Whoever
-has it in $VACANCY_OPERATOR_KEY needs the new one.`,
+		Long: `Create a new operator key with your AWS credentials, show it once and write it to the
+stage's record. The previous key is refused from then on. Update $VACANCY_OPERATOR_KEY
+where it is set.`,
 		Example: "  vacancy keys rotate-operator\n  vacancy keys rotate-operator --stage prod --json",
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

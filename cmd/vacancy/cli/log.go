@@ -25,9 +25,9 @@ func (a *app) logCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "Verify and witness a registry's transparency log",
-		Long: `Whatever is published and revoked at a host is a leaf of a tree that only grows. The
-host signs what the tree has become, as a checkpoint, every few minutes; whoever keeps
-one can prove for ever what the host said.`,
+		Long: `Every publication and revocation at a host is a leaf of an append-only Merkle tree. Every
+few minutes the host signs the root as a checkpoint. A kept checkpoint proves for ever
+what the host published.`,
 		Example: `  vacancy log verify http://127.0.0.1:8080
   vacancy log cosign https://vacancy.example --as alice`,
 		GroupID: groupSelf,
@@ -61,14 +61,15 @@ func (a *app) logVerifyCommand() *cobra.Command {
 		Use:   "verify [URL]",
 		Short: "Verify that a host's log is correct and append-only",
 		Long: `Read the newest checkpoint of the host at URL (default: the registry that "vacancy
-search" asks) and verify the host's signature; that the log continues the checkpoint
-that was verified last; that the hashes of all events make the signed root; proofs of
-inclusion; and of each new event that is for everybody its signature, its hash and its
-link to the one before.
+search" asks) and verify: the host's signature; that the log continues the checkpoint
+verified last; that the hashes of all events produce the signed root; proofs of
+inclusion; and for each new public event its signature, its hash and its link to the
+event before.
 
-The first time whoever signs is believed, or --host-id. What was verified is kept in
-$VACANCY_HOME/logs. A host that lies in any of this makes it end with 6; if it signed
-two logs that cannot both be true, both checkpoints are kept: they are the proof.`,
+The first time, the signer's id is trusted, unless --host-id gives it. Verified
+checkpoints are kept in $VACANCY_HOME/logs. The command exits with 6 if any of this is
+false. If the host signed two logs that contradict each other, both checkpoints are kept
+as the proof.`,
 		Example: `  vacancy log verify
   vacancy log verify https://vacancy.example --all
   vacancy log verify https://vacancy.example --since checkpoint.txt`,
@@ -95,11 +96,11 @@ func (a *app) logCosignCommand() *cobra.Command {
 		Use:   "cosign [URL]",
 		Short: "Verify a host's log and cosign its checkpoint",
 		Long: `Verify the log of the host at URL as "vacancy log verify" does, sign its checkpoint as
-a witness (a C2SP cosignature) and hand the signature in. Everybody gets it with the
-checkpoint from then on: the host can show no other log of that size any more.
+a witness (a C2SP cosignature) and submit the signature. From then on everybody gets it
+with the checkpoint, and the host can show no other log of that size.
 
-The host takes cosignatures of vacants that are registered there and of witnesses that
-it is configured with.`,
+The host accepts cosignatures of vacants that are registered there and of witnesses in
+its configuration.`,
 		Example: "  vacancy log cosign https://vacancy.example --as alice",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -124,11 +125,11 @@ func (a *app) logShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [URL]",
 		Short: "Print a host's latest signed checkpoint",
-		Long: `Print the newest checkpoint of the host at URL: a signed note of the host's id, how
-many events its log has and the root over them, with the lines of its witnesses. Its
-signature is verified, and nothing else.
+		Long: `Print the newest checkpoint of the host at URL: a signed note with the host's id, the
+number of events in its log and their root, and the lines of its witnesses. Only the
+host's signature is verified.
 
-Kept in a file it is what "vacancy log verify --since" takes.`,
+"vacancy log verify --since FILE" reads a checkpoint that you saved to a file.`,
 		Example: "  vacancy log show > checkpoint.txt\n  vacancy log show https://vacancy.example",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

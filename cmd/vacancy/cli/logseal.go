@@ -19,10 +19,10 @@ func (a *app) logSealCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seal",
 		Short: "Sign a checkpoint of your host's log now",
-		Long: `Seal what was published and revoked since, instead of waiting for the host to do it:
-"vacancy dev" seals every minute, a stage on AWS every five. It works beside a running
-host of this machine, and without. With --host aws the stage's function for it is run
-with your own AWS credentials.`,
+		Long: `Seal new publications and revocations now. Without this command "vacancy dev" seals every
+minute and a stage on AWS every five. It works whether the host on this machine is
+running or not. With --host aws it runs the stage's checkpointer with your AWS
+credentials.`,
 		Example: "  vacancy log seal\n  vacancy log seal --host aws --stage prod",
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -22,11 +22,10 @@ func (a *app) manifestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "manifest CHILD",
 		Short: "Show or store the manifest of a child",
-		Long: `Show the manifest of a child that is hosted, or of an identity of yours that a host
-keeps one of: both signatures, which are verified here and now, and what each of its
-fields allows.
+		Long: `Show the manifest of a child that is hosted, or of one of your identities whose manifest
+a host stores: both signatures, verified on this machine, and what each field allows.
 
-With --take FILE a manifest is kept that both have signed elsewhere.`,
+--take FILE stores a manifest that both parties have signed elsewhere.`,
 		Example: `  vacancy manifest reviewer
   vacancy manifest reviewer --json > reviewer.manifest.json
   vacancy manifest reviewer --take reviewer.manifest.json`,

@@ -17,8 +17,8 @@ func (a *app) planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Set the plan by which a composite delegates",
-		Long: `A vacant with a plan is a composite: it hands what it is asked to its children, one
-after the other or all at once, and puts their answers together.`,
+		Long: `A vacant with a plan is a composite: it delegates each call to its children, one after
+the other or in parallel, and combines their answers.`,
 		Example: `  vacancy plan set lawfirm plan.yaml
   vacancy plan show lawfirm`,
 		GroupID: groupHost,
@@ -34,9 +34,9 @@ func (a *app) planSetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set VACANT FILE",
 		Short: "Set the plan of a vacant",
-		Long: `Give a hosted vacant the plan in FILE, YAML or JSON; - is standard input. From the next
-call on it answers by that. Its children are named by name or id, and must be its own
-and hosted here too; a plan that leads back to the vacant is refused.
+		Long: `Set the plan of a hosted vacant from FILE, YAML or JSON; - is standard input. The next
+call uses it. Children are named by name or id. They must be the vacant's own children
+and hosted on the same host; a plan that leads back to the vacant is refused.
 
   version: 1
   parallel: true              # false: one after the other, with {previous}

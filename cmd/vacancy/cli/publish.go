@@ -33,18 +33,18 @@ func (a *app) publishCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish NAME",
 		Short: "Publish a vacant in the registry",
-		Long: `Publish a vacant in a registry: its card, an event that says so and its listing, all
-signed by its own key. Who searches finds it within seconds, and calls it at the
-endpoint in its card.
+		Long: `Publish a vacant in a registry: its card, a publication event and its listing, all
+signed by its own key. Searches find it within seconds, and callers use the endpoint
+in its card.
 
 NAME is a vacant hosted on this machine, or on --host, and the registry is that
-host's. With --registry URL it is an identity of yours instead, published there with
-its own key; --capability and --endpoint say what it can do and where it answers,
-the first time. One that takes no calls, and only signs, is published restricted.
+host's. With --registry URL, NAME is one of your identities, published there with
+its own key; the first time, --capability and --endpoint give its capability and
+address. An identity that takes no calls and only signs is published restricted.
 
-Without --capability the card stays; another capability makes a new card. What
---tag, --skill, --summary, --family, --owner and --price say is the listing: any of
-them replaces all of it. A price above 0 is refused until there are accounts.`,
+Without --capability the card stays; another capability makes a new card. --tag,
+--skill, --summary, --family, --owner and --price form the listing: giving any of
+them replaces the whole listing. A price above 0 is refused until there are accounts.`,
 		Example: `  vacancy publish demo --tag echo
   vacancy publish scribe --capability "translates ZH to EN" --tag translate --family claude
   vacancy publish demo --visibility restricted

@@ -26,13 +26,13 @@ func (a *app) reindexCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reindex",
 		Short: "Rebuild the search index from the registry",
-		Long: `Make the search index of a host again from all that its registry has. Nothing is lost
-by that, and nothing but a damaged index needs it: a host keeps its index up to date
-by itself, and makes one again that it cannot read.
+		Long: `Rebuild the search index of a host from its registry. No data is lost. Only a damaged
+index needs this: a host keeps its index up to date and rebuilds an index that it cannot
+read.
 
 The host of a data directory must not be running. The old index stays until the new one
-is whole. With --host aws the stage's indexer does it, with your own AWS credentials,
-and searches go on over the old index meanwhile.`,
+is complete. With --host aws the stage's indexer rebuilds it, with your AWS credentials,
+and searches use the old index meanwhile.`,
 		Example: `  vacancy reindex
   vacancy reindex --data /srv/vacancy --json
   vacancy reindex --host aws --stage prod`,

@@ -20,15 +20,15 @@ func (a *app) restoredCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restored",
 		Short: "Mark a host as restored from a backup",
-		Long: `Say that a data directory came back from a backup, before a host runs over it again.
+		Long: `Mark a data directory as restored from a backup, before a host serves it again.
 
-The backup does not know which calls were accepted after it was made: whoever kept
-their signed bytes could have them run a second time. From now on every open vacant
-of the folder refuses what was signed until now (409, code floor). Callers whose chain
-went on meanwhile reset it: vacancy call TARGET --reset.
+The backup lacks the calls accepted after it was made, so anybody with their signed
+bytes could run them a second time. After this command every open vacant of the directory
+refuses envelopes signed before now (409, code floor). Callers whose chain had continued
+reset it: vacancy call TARGET --reset.
 
-A host elsewhere is told while it runs: say it before callers are let to the tables
-that came back.`,
+A host elsewhere is marked while it runs: do so before callers can reach the restored
+tables.`,
 		Example: "  vacancy restored\n  vacancy restored --data /srv/vacancy\n  vacancy restored --host aws",
 		GroupID: groupHost,
 		Args:    arguments(0, 0),

@@ -16,10 +16,10 @@ func (a *app) revokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Revoke a vacant's key",
-		Long: `Revoke the key of a vacant, by an event that the key itself signs: the last one. From
-the next request on it is in no search, its calls and publishes are refused, and calls
-to it too; who asks for it by id reads that it was revoked. There is no way back. Do
-it when somebody else may have the key.`,
+		Long: `Revoke the key of a vacant with an event that the key itself signs, its last. From the
+next request on, searches do not list the vacant, its calls and publications are refused,
+and calls to it are refused too; its page by id shows the revocation. A revocation cannot
+be undone. Use it if somebody else may have the key.`,
 		Example: `  vacancy revoke scribe --reason "its backup was stolen"
   vacancy revoke alice --reason "lost laptop" --registry https://vacancy.example`,
 		GroupID: groupHost,

@@ -26,11 +26,11 @@ func (a *app) routeCommand() *cobra.Command {
 		Use:   "route PROMPT...",
 		Short: "Choose a vacant for a prompt, on this machine",
 		Long: `Fetch vacants from a registry, compare PROMPT with their cards on this machine, and
-show whom it fits best and by which words. The registry sees no word of PROMPT: it is
-asked for all its vacants by rank, --among at most, or for those of --capability.
+show the best matches with the words that matched. The registry never sees PROMPT: it is
+asked for its highest ranked vacants, at most --among, or for those of --capability.
 
-With --call the best of them is called with PROMPT, as vacancy call --capability does.
-PROMPT of "-" is standard input.`,
+With --call the best match is called with PROMPT, as vacancy call --capability does.
+A PROMPT of "-" is standard input.`,
 		Example: `  vacancy route "please turn this letter into French: ..."
   vacancy route --capability legal - < contract.txt --call`,
 		GroupID: groupSelf,

@@ -90,12 +90,12 @@ func (a *app) searchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search [WORDS...]",
 		Short: "Find vacants by what they can do",
-		Long: `Ask a registry for the vacants whose card, tags, skills or summary have every one of
-WORDS, best first; without WORDS for all of them. Each is shown only if its signed
-card verifies here; what is left out, and why, is said on standard error.
+		Long: `Ask a registry for the vacants whose card, tags, skills or summary contain all of
+WORDS, best first; without WORDS for all vacants. A result is shown only if its signed
+card verifies here; omitted results are listed with the reason on standard error.
 
-The registry is --registry, that of --host, $VACANCY_REGISTRY, $VACANT_REGISTRY_URL,
-or the host that runs here. It sees the search, and no key of yours.`,
+The registry is --registry, else that of --host, $VACANCY_REGISTRY,
+$VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key of yours.`,
 		Example: `  vacancy search translate legal
   vacancy search translate --tag french --max-price 0.002
   vacancy search "review code" --registry https://registry.example --json`,

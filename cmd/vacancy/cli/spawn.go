@@ -25,26 +25,26 @@ func (a *app) spawnCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "spawn PARENT",
 		Short: "Create a child of a vacant",
-		Long: `Make a child of a hosted vacant, with a key of its own. Both sign the manifest that
+		Long: `Create a child of a hosted vacant, with a key of its own. Both sign the manifest that
 binds them, the child's logbook begins with BIRTH, and the parent's gets SPAWN.
 
---path says how it comes to be:
+--path is the kind of child:
 
-  D1  like its parent, with one rule more (--rule)
-  D2  closed: LOCAL, listed nowhere, called by its parent and that one's other
-      children alone; --tools is what it may use of the parent's
+  D1  like its parent, with one additional rule (--rule)
+  D2  closed: LOCAL, not listed, and callable only by its parent and the parent's
+      other children; --tools are the parent's tools that it may use
   D3  with a capability of its own
-  D4  of two parents: --with names the other, which signs its consent
+  D4  of two parents: --with names the other parent, which signs its consent
   D5  with another substrate
 
-All but D2 are open and ACTIVE. A closed child is opened by "vacancy graduate".
-An endpoint that thinks for a child with --substrate http:URL is named in its manifest,
-among its tools: whatever it may reach outside is signed by both.
+All but D2 are open and ACTIVE. "vacancy graduate" opens a closed child. The endpoint of
+--substrate http:URL is listed among the tools in the child's manifest, because both
+parties sign everything that a child may reach.
 
-With --signed the operator's key is not needed: PARENT is an identity of yours, hosted
-there under the same key, and asks itself, at most ten times an hour, for a hundred
-children in all. Such a child thinks as its parent does, or echoes: other substrates are
-for who runs the host. The beginning of its parent's id is put behind its name.`,
+--signed works without the operator's key: PARENT is one of your identities, hosted
+there under the same key, and signs the request itself, at most ten an hour and for a
+hundred children in all. Such a child has its parent's substrate or echo, because other
+substrates are for the operator. The start of the parent's id is appended to its name.`,
 		Example: `  vacancy spawn lawfirm --path D2 --name reviewer --capability "reviews contracts"
   vacancy spawn lawfirm --path D2 --name clerk --capability "files letters" --tools mail,archive
   vacancy spawn lawfirm --path D4 --with notary --name deeds --capability "writes deeds"

@@ -30,13 +30,13 @@ func (a *app) tailCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Follow the calls of a deployed host",
-		Long: `Follow the log lines of a stage's functions in the order of time, until Ctrl-C: one
-line per call with its pair, verdict, time and cost, and whatever else a function
-says. A line shows up a few seconds after it was written.
+		Long: `Follow the log lines of a stage's functions in order of time, until Ctrl-C: one line per
+call with its pair, verdict, time and cost, and all other lines of the functions. A line
+appears a few seconds after it was written.
 
 --pair takes the beginning of an id, or of two as CALLER>VACANT; --status a status, a
-class such as 4xx, or a verdict such as replay. --json prints the lines as they are,
-with "at" and "log_group".`,
+class such as 4xx, or a verdict such as replay. --json prints the original lines, with
+"at" and "log_group" added.`,
 		Example: `  vacancy tail
   vacancy tail --since 1h --status 5xx
   vacancy tail --pair 3f9a21 --function message --json`,

@@ -16,21 +16,20 @@ func (a *app) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Check everything a host stores, or an export",
-		Long: `Check all that the host of a data directory keeps: every link, number, epoch and
-decision of every pair, every logbook, record, card and name, every event of the
-registry, what it says of each vacant, and its sealed log; and every hash and signature
-whose text can still be read. It works beside a running host, and without.
-Each broken row is one line.
+		Long: `Check all data of the host in a data directory: every link, number, epoch and decision
+of every pair; every logbook, record, card and name; every event and registration of the
+registry and its sealed log; and every hash and signature whose text can still be read.
+It works whether the host is running or not. Each broken row is one line.
 
-A host elsewhere is checked on this machine. With --host URL it exports its rows page
-by page to who has the operator's key; it opens no seed for that, so whether the sealed
-keys of its vacants are whole is not known. With --host aws the stage's tables are read
-with your own AWS credentials, at --read-units a second, and the keys are checked too.
+A host elsewhere is checked on this machine. With --host URL the rows come page by page
+from the host's export, which needs the operator key. The export does not open seeds, so
+the encrypted keys of the vacants are not checked. With --host aws the stage's tables are
+read with your AWS credentials, at --read-units a second, and the keys are checked too.
 
-With FILE check an export offline: that the seed is the id's key, that the card and
+With FILE it checks an export offline: that the seed is the id's key, that the card and
 every logbook entry are signed by it and linked, and that the chain states are whole.
 
-It reports every part and ends with 1 if one is broken.`,
+It reports every part and exits with 1 if one is broken.`,
 		Example: `  vacancy verify
   vacancy verify --data /srv/vacancy --json
   vacancy verify --host aws --stage prod --read-units 200
