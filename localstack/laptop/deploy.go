@@ -127,7 +127,7 @@ func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName 
 	if _, err := l.start(ctx, installed); err != nil {
 		return err
 	}
-	fmt.Fprintln(l.out, "The server was started again and is empty: a stack whose update failed cannot be deployed over. Deploy again when the cause is gone.")
+	fmt.Fprintln(l.out, "The server was started again and is empty: a stack whose update failed cannot be deployed again. Deploy again when the cause is fixed.")
 	return nil
 }
 

@@ -28,7 +28,7 @@ func (l laptop) up(ctx context.Context) (*server.Server, error) {
 	if err == nil && s.Healthy(ctx) == nil {
 		fmt.Fprintf(l.out, "already up: %s\n", s.URL)
 		if s.Plugin != installed.Plugin {
-			fmt.Fprintln(l.out, "it runs with another version of the plugin than this checkout has; localstack/down and localstack/up take this one, and lose what is deployed")
+			fmt.Fprintln(l.out, "it runs with another version of the plugin than this checkout has; localstack/down and localstack/up switch to this one and lose the deployment")
 		}
 		return s, nil
 	}

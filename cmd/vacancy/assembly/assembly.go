@@ -59,7 +59,7 @@ func Read(dir string) (*Assembly, error) {
 		case "aws:cloudformation:stack":
 			template, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(a.Properties.TemplateFile)))
 			if err != nil {
-				return nil, problem.Wrap(problem.Damaged, err, "what CDK wrote has no template of %s", id)
+				return nil, problem.Wrap(problem.Damaged, err, "CDK's output has no template of %s", id)
 			}
 			s := Stack{ID: id, Name: id, Template: template, Zips: zips, needs: a.Dependencies}
 			if a.DisplayName != "" {
@@ -101,7 +101,7 @@ func readJSON(path string, into any) error {
 		err = json.Unmarshal(b, into)
 	}
 	if err != nil {
-		return problem.Wrap(problem.Damaged, err, "what CDK wrote cannot be read: %s", filepath.Base(path))
+		return problem.Wrap(problem.Damaged, err, "CDK's output cannot be read: %s", filepath.Base(path))
 	}
 	return nil
 }

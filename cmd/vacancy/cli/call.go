@@ -78,7 +78,7 @@ be https, and in no network of this machine unless the registry is on it, too.`,
 	fs.StringVar(&f.as, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
 	fs.StringVar(&f.thread, "context", "", "the thread that the call belongs to (contextId)")
 	fs.DurationVar(&f.timeout, "timeout", callTimeout, "how long to wait for the answer")
-	fs.BoolVar(&f.ask, "ask", false, "ask what became of earlier calls; send none")
+	fs.BoolVar(&f.ask, "ask", false, "ask for the outcome of earlier calls; send none")
 	fs.BoolVar(&f.reset, "reset", false, "start the chain with the target again, by a signed reset")
 	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it")
 	fs.StringVar(&f.accept, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")

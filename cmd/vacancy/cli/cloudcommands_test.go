@@ -102,7 +102,7 @@ func TestAContextValueOfAnotherNameIsRefusedBeforeAnythingElse(t *testing.T) {
 	t.Chdir(t.TempDir()) // no checkout, which would be the next thing to be missed
 	for bad, want := range map[string]string{
 		"x": "NAME=VALUE with one of arch, budget, ", "=x": "NAME=VALUE", "edeg=false": `--context: expected one of arch, budget, certificate, concurrency, dashboard, domain, edge, email, `,
-		"stage=prod": "try: --stage prod", "edgeSecretVersion=1": "--context edgeSecretVersion is set by the deploy itself; what may be given is arch, ", "Keep=true": "one of arch",
+		"stage=prod": "try: --stage prod", "edgeSecretVersion=1": "--context edgeSecretVersion is set by deploy itself; expected one of arch, ", "Keep=true": "one of arch",
 	} {
 		code, out, errs := s.run("", "deploy", "--yes", "--context", bad)
 		if code != problem.ExitUsage || out != "" || !strings.Contains(errs, want) {
@@ -389,7 +389,7 @@ func TestDestroyTellsAndAsksBeforeAnythingGoes(t *testing.T) {
 		if code != problem.ExitUsage || out != "" || len(*deleted) > 0 {
 			t.Errorf("destroy answered %q = exit %d, %q, deleted %v; want nothing done", answer, code, out, *deleted)
 		}
-		for _, want := range []string{"goes   AWS::S3::Bucket blobs-1", "stays  AWS::DynamoDB::GlobalTable rows-1", "There is data in what goes", "nothing was done", "try: vacancy destroy --stage dev --yes"} {
+		for _, want := range []string{"goes   AWS::S3::Bucket blobs-1", "stays  AWS::DynamoDB::GlobalTable rows-1", "The deletion includes data", "nothing was done", "try: vacancy destroy --stage dev --yes"} {
 			if !strings.Contains(errs, want) {
 				t.Errorf("destroy does not say %q:\n%s", want, errs)
 			}

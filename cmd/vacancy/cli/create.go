@@ -54,7 +54,7 @@ NAME FILE" what it asks them. Without a plan a composite answers nothing.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&capability, "capability", "", "what the vacant can do, for its card (required)")
-	fs.StringVar(&substrate, "substrate", "echo", "what does the thinking: echo, http:URL or composite")
+	fs.StringVar(&substrate, "substrate", "echo", "its substrate: echo, http:URL or composite")
 	fs.StringVar(&tenant, "tenant", "", "the tenant it is hosted for, if not you")
 	fs.StringVar(&from, "import", "", "an export, a seed or a home directory of the reference, instead of a new key")
 	fs.StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")

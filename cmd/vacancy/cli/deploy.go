@@ -82,9 +82,9 @@ func (f deployFlags) values() (map[string]string, error) {
 		case !ok || name == "":
 			return nil, &problem.Error{Kind: problem.Usage, Field: "--context", Want: "NAME=VALUE with one of " + names, Got: fmt.Sprintf("%.40q", kv)}
 		case name == "stage":
-			return nil, withHint(problem.New(problem.Usage, "--context stage is set by the deploy itself; what may be given is %s", names), "--stage %s", printable(value))
+			return nil, withHint(problem.New(problem.Usage, "--context stage is set by deploy itself; expected one of %s", names), "--stage %s", printable(value))
 		case slices.Contains(stage.Set(), name):
-			return nil, problem.New(problem.Usage, "--context %s is set by the deploy itself; what may be given is %s", name, names)
+			return nil, problem.New(problem.Usage, "--context %s is set by deploy itself; expected one of %s", name, names)
 		case !slices.Contains(stage.Chosen(), name):
 			return nil, &problem.Error{Kind: problem.Usage, Field: "--context", Want: "one of " + names, Got: fmt.Sprintf("%.40q", name)}
 		}
@@ -216,7 +216,7 @@ func (d *deployment) bootstrapped(ctx context.Context) error {
 		if d.flags.yes {
 			return hint(missing)
 		}
-		d.note("CDK keeps what it uploads in a bucket, and deploys by roles, that it makes once per account and Region (stack CDKToolkit).\n%s.", missing.Text())
+		d.note("CDK needs a bucket for its uploads and roles for deployments, once per account and Region (stack CDKToolkit).\n%s.", missing.Text())
 		if err := d.ask(ctx, "Make it? Type yes:", "yes"); err != nil {
 			return hint(err)
 		}
@@ -265,7 +265,7 @@ func stuckHint(s cloud.Stack) string {
 	case "UPDATE_ROLLBACK_FAILED":
 		return "aws cloudformation continue-update-rollback --stack-name " + s.Name
 	case "DELETE_FAILED", "ROLLBACK_FAILED":
-		return "aws cloudformation delete-stack --stack-name " + s.Name + " (what has the policy Retain stays)"
+		return "aws cloudformation delete-stack --stack-name " + s.Name + " (resources with the policy Retain stay)"
 	}
 	return ""
 }

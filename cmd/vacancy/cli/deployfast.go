@@ -36,7 +36,7 @@ func (d *deployment) swap(ctx context.Context, dir string) error {
 		return err
 	}
 	if before == nil {
-		return withHint(problem.New(problem.NotFound, "stage %s is not deployed: --fast changes what is", d.rec.Stage), "vacancy deploy --stage %s", d.rec.Stage)
+		return withHint(problem.New(problem.NotFound, "stage %s is not deployed: --fast changes deployed stages only", d.rec.Stage), "vacancy deploy --stage %s", d.rec.Stage)
 	}
 	built, err := d.synth(ctx, dir, pinnedVersions(before))
 	if err != nil {
@@ -104,7 +104,7 @@ func (d *deployment) swapCode(ctx context.Context, built *assembly.Assembly, nam
 		for _, code := range template.Functions(d.rec.Account, d.rec.Region) {
 			zip, err := os.ReadFile(s.Zips[code.Hash()])
 			if err != nil {
-				return problem.Wrap(problem.Damaged, err, "what CDK wrote has no code of %s", code.Function)
+				return problem.Wrap(problem.Damaged, err, "CDK's output has no code of %s", code.Function)
 			}
 			progress.show("new code for %s", code.Function)
 			changed, err := d.cloud.UpdateCode(ctx, code.Function, zip)

@@ -240,7 +240,7 @@ func (d *deployment) watched(ctx context.Context, dir string, stacks []string, a
 func (d *deployment) failed(ctx context.Context, interrupted bool, what string, stacks []string, events []cloud.Event, out []byte) error {
 	state, next := d.state(ctx, stacks)
 	if interrupted {
-		err := problem.New(problem.Canceled, "interrupted; what CloudFormation has begun it goes on with. %s", state)
+		err := problem.New(problem.Canceled, "interrupted; CloudFormation continues what it has begun. %s", state)
 		return withHint(err, "the same command again: it waits for that and goes on")
 	}
 	cause := lastWord(out)

@@ -55,7 +55,7 @@ func (d *deployment) tellNew(built *assembly.Assembly, changes []stackChange) er
 			d.note("  %s", printable(openLine(o)))
 		}
 		if roles := t.Roles(); len(roles) > 0 {
-			d.note("  roles, each with what infra/policies says:")
+			d.note("  roles, each with the policy in infra/policies:")
 			d.noteWrapped(roles)
 		}
 	}

@@ -200,7 +200,7 @@ func (a *app) tellPlan(stageName string, c *cloud.Cloud, plan []doomed, full boo
 		}
 	}
 	if full {
-		a.note("There is data in what goes: vacants, their keys and all that was said. Nobody can bring it back.")
+		a.note("The deletion includes data: vacants, their keys and all messages. It cannot be undone.")
 	}
 }
 

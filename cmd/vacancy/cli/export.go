@@ -105,7 +105,7 @@ func (a *app) exportHosted(ctx context.Context, c *control, what, out string, su
 		return err
 	}
 	if e.ID != v.ID.String() || !datadir.Whole(e.Check()) {
-		return problem.New(problem.Untrusted, "what the host exported as %s does not verify; nothing was written", v.Name)
+		return problem.New(problem.Untrusted, "the host's export of %s does not verify; nothing was written", v.Name)
 	}
 	if err := datadir.WriteNew(out, b); err != nil {
 		return err

@@ -55,7 +55,7 @@ func openIndex(dir string, log *slog.Logger) (*bleve.Index, error) {
 	if !problem.Is(err, problem.Damaged) {
 		return index, err
 	}
-	log.Warn("the search index is made again", "folder", dir, "cause", err.Error())
+	log.Warn("the search index is rebuilt", "folder", dir, "cause", err.Error())
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "the damaged search index in %s cannot be removed", dir)
 	}

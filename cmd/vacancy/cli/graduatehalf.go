@@ -68,7 +68,7 @@ func (a *app) manifestFor(ctx context.Context, p party, file string) (*composite
 		m = &read
 	}
 	if m == nil {
-		return nil, withHint(problem.New(problem.Usage, "%s has no manifest here: whose child is it?", p.own.Name), "--manifest FILE, which who runs the host gets by vacancy manifest CHILD --json")
+		return nil, withHint(problem.New(problem.Usage, "%s has no manifest here, so its parent is unknown", p.own.Name), "--manifest FILE; the host's operator gets the file with vacancy manifest CHILD --json")
 	}
 	if err := m.Verify(); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func readHalf(path string) (*graduation.Submission, error) {
 	}
 	sub, err := graduation.ParseSubmission(b)
 	if err != nil {
-		return nil, problem.New(problem.Usage, "%s is not what a party has printed: %s", path, problem.Of(err).Text())
+		return nil, problem.New(problem.Usage, "%s is not a request printed with --print: %s", path, problem.Of(err).Text())
 	}
 	return &sub, nil
 }

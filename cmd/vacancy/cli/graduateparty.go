@@ -101,7 +101,7 @@ func (a *app) consent(ctx context.Context, c *control, p party, r *composite.Req
 // take adds a signature that was made elsewhere, if it is valid.
 func take(p party, r *composite.Request, sig []byte) error {
 	if !identity.Verify(p.id, r.SigningBytes(), sig) {
-		return problem.New(problem.Untrusted, "what came along is not the signature of %s", p.id.Short())
+		return problem.New(problem.Untrusted, "the file does not contain a valid signature of %s", p.id.Short())
 	}
 	if p.id == r.ParentID {
 		r.SignatureParent = sig

@@ -85,7 +85,7 @@ func (r graduateResult) explanation(w io.Writer) {
 		}
 	}
 	if len(r.Findings.Pairs) == 0 {
-		fmt.Fprintln(w, "nobody was compared")
+		fmt.Fprintln(w, "nothing was compared")
 	}
 }
 
@@ -108,9 +108,9 @@ func because(role gate.Role, s *gate.Signal) string {
 	case s.Strength == 0:
 		return "they are served by different ones"
 	case role == gate.Parent:
-		return "the child is served by what serves its parent"
+		return "the child and its parent have the same substrate"
 	}
-	return "the child is served by what serves its sibling"
+	return "the child and its sibling have the same substrate"
 }
 
 func signalText(role gate.Role, s *gate.Signal) string {

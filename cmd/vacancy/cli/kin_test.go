@@ -68,7 +68,7 @@ func TestFamilyCommandsExitByErrorKind(t *testing.T) {
 		{"spawn nobody --path D2 --name x", problem.ExitNotFound, "nobody"},
 		{"spawn firm --path D3 --name kid --capability x", problem.ExitConflict, "kid"},
 		{"children nobody", problem.ExitNotFound, "nobody"},
-		{"manifest firm", problem.ExitNotFound, "nobody's child"},
+		{"manifest firm", problem.ExitNotFound, "not a known child"},
 		{"manifest kid --take absent", problem.ExitNotFound, "absent"},
 		{"plan show firm", problem.ExitNotFound, "no plan"},
 		{"plan set firm absent.yaml", problem.ExitNotFound, "absent.yaml"},
@@ -86,7 +86,7 @@ func TestFamilyCommandsExitByErrorKind(t *testing.T) {
 		{"graduate kid", problem.ExitUsage, "--capability is missing"},
 		{"graduate kid --explain", problem.ExitNotFound, "has not asked"},
 		{"graduate nobody --capability x", problem.ExitNotFound, "nobody"},
-		{"graduate firm --capability x", problem.ExitNotFound, "nobody's child"},
+		{"graduate firm --capability x", problem.ExitNotFound, "not a known child"},
 		{"graduate kid --capability x --endpoint https://x.example", problem.ExitUsage, "runs elsewhere"},
 	} {
 		code, out, errs := s.run("", strings.Fields(tc.args)...)

@@ -50,7 +50,7 @@ func (f *logFlags) following(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.since, "since", "", "a file with a checkpoint that the log must continue, beside the one verified last")
 	fs.StringVar(&f.hostID, "host-id", "", "the id that must have signed (default: the one that signed before)")
-	fs.BoolVar(&f.forget, "forget", false, "forget the previous state and trust what the host shows now")
+	fs.BoolVar(&f.forget, "forget", false, "discard the previous state and trust what the host shows now")
 	fs.BoolVar(&f.all, "all", false, "verify every event, not only new ones")
 	hostFlags(fs, &f.where)
 }

@@ -123,7 +123,7 @@ func TestLogVerifyEndsWithSixOnALie(t *testing.T) {
 				}
 				return b
 			})
-		}, problem.ExitUntrusted, "are not those that it signed", false},
+		}, problem.ExitUntrusted, "but its checkpoint has the root", false},
 		"hidden leaves": {func(h *loggedHost) http.Handler {
 			return alter(h.publish(1), "/v1/log/leaves", func([]byte) []byte { return []byte(`{"from":1,"event_hashes_hex":[]}`) })
 		}, problem.ExitUntrusted, "signed for 4 events, and shows only 0", false},

@@ -140,9 +140,9 @@ func (r manifestResult) text(w io.Writer) {
 
 func closedMeans(m *composite.Manifest) string {
 	if m.ClosedByDefault {
-		return "its parent and that one's other children may call it and be called by it, nobody else; it is listed nowhere"
+		return "it may call, and be called by, only its parent and the parent's other children; it is not listed"
 	}
-	return "the tree does not limit whom it calls, nor where it is listed"
+	return "the tree limits neither its calls nor its listing"
 }
 
 // reachMeans explains which callers a child answers. Unsigned restrictions are
@@ -154,7 +154,7 @@ func reachMeans(m *composite.Manifest) string {
 	case m.Reachability == composite.PublicA2A && !m.ClosedByDefault:
 		return "anybody may call it"
 	}
-	return "its parent and that one's other children may call it"
+	return "its parent and the parent's other children may call it"
 }
 
 func outboundMeans(m *composite.Manifest) string {
@@ -162,13 +162,13 @@ func outboundMeans(m *composite.Manifest) string {
 	case m.Schema == composite.V1:
 		return "not signed, and not enforced"
 	case m.Outbound == composite.NoExternal:
-		return "it calls its parent and that one's other children"
+		return "it calls its parent and the parent's other children"
 	case m.Outbound == composite.ParentPermitted && m.ClosedByDefault:
-		return "it calls its parent and that one's other children, and the endpoints that its tools name"
+		return "it calls its parent and the parent's other children, and the endpoints that its tools name"
 	case m.Outbound == composite.ParentPermitted:
-		return "it calls its parent, that one's other children, and what its tools name"
+		return "it calls its parent, the parent's other children, and what its tools name"
 	case m.ClosedByDefault:
-		return "it calls its parent, that one's other children and any endpoint that thinks for it"
+		return "it calls its parent, the parent's other children and any endpoint that answers for it"
 	}
 	return "it calls anybody"
 }

@@ -211,6 +211,6 @@ func (r publishedResult) text(w io.Writer) {
 	case r.Visibility == lifecycle.Restricted:
 		fmt.Fprintf(w, "%s is found by its id alone, event %d%s\n", r.Name, r.Seq, was)
 	default:
-		fmt.Fprintf(w, "%s is found by nobody, event %d%s\n", r.Name, r.Seq, was)
+		fmt.Fprintf(w, "%s is removed from search, event %d%s\n", r.Name, r.Seq, was)
 	}
 }

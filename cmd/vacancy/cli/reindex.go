@@ -68,10 +68,10 @@ type reindexResult struct {
 
 func (r reindexResult) text(w io.Writer) {
 	if r.Stage != "" {
-		fmt.Fprintf(w, "the index of stage %s is made again\n", r.Stage)
+		fmt.Fprintf(w, "the index of stage %s is rebuilt\n", r.Stage)
 		return
 	}
-	fmt.Fprintf(w, "%s is made again: %d of %d registrations are listed\n", printable(r.Index), r.Listed, r.Registrations)
+	fmt.Fprintf(w, "%s is rebuilt: %d of %d registrations are listed\n", printable(r.Index), r.Listed, r.Registrations)
 }
 
 func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err error) {

@@ -99,8 +99,8 @@ func (r restoredResult) text(w io.Writer) {
 		in = "stage " + r.Stage + " on AWS"
 	}
 	if r.Vacants == 1 {
-		fmt.Fprintf(w, "1 open vacant in %s refuses what was signed until now\n", in)
+		fmt.Fprintf(w, "1 open vacant in %s refuses envelopes signed before now\n", in)
 		return
 	}
-	fmt.Fprintf(w, "%d open vacants in %s refuse what was signed until now\n", r.Vacants, in)
+	fmt.Fprintf(w, "%d open vacants in %s refuse envelopes signed before now\n", r.Vacants, in)
 }

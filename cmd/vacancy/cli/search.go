@@ -27,8 +27,8 @@ type findFlags struct {
 
 func (f *findFlags) add(fs *pflag.FlagSet) {
 	registryFlag(fs, &f.registry)
-	fs.StringVar(&f.tag, "tag", "", "only those whose listing has this tag")
-	fs.StringVar(&f.family, "family", "", "only those whose listing names this model family")
+	fs.StringVar(&f.tag, "tag", "", "only vacants whose listing has this tag")
+	fs.StringVar(&f.family, "family", "", "only vacants whose listing names this model family")
 	fs.StringVar(&f.maxPrice, "max-price", "", "the most that a call may cost, in dollars: 0.002")
 	fs.Float64Var(&f.reputation, "min-reputation", 0, "the least reputation, 0 to 1")
 }
@@ -126,7 +126,7 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
 	fs := cmd.Flags()
 	f.add(fs)
 	fs.IntVar(&limit, "limit", 20, "the most to show, 1 to 100")
-	fs.StringVar(&cursor, "cursor", "", "show what comes after an earlier page")
+	fs.StringVar(&cursor, "cursor", "", "continue after an earlier page")
 	hostFlags(fs, &w)
 	return cmd
 }

@@ -72,7 +72,7 @@ substrates are for the operator. The start of the parent's id is appended to its
 	fs.StringVar(&path, "path", "", "D1, D2, D3, D4 or D5 (required)")
 	fs.StringVar(&s.Name, "name", "", "the child's name (required)")
 	fs.StringVar(&s.Capability, "capability", "", "what the child can do (default: as its parent)")
-	fs.StringVar(&s.Substrate, "substrate", "", "what does its thinking: echo, http:URL or composite (default: as its parent, a composite's child echo)")
+	fs.StringVar(&s.Substrate, "substrate", "", "its substrate: echo, http:URL or composite (default: as its parent, a composite's child echo)")
 	fs.StringSliceVar(&s.Tools, "tools", nil, "`TOOLS` it may use, with commas between; may be repeated")
 	fs.StringVar(&s.Rule, "rule", "", "with D1: the rule that it has beside its parent's")
 	fs.StringVar(&s.With, "with", "", "with D4: the other `PARENT`, hosted here too")
@@ -192,6 +192,6 @@ func (r spawnResult) text(w io.Writer) {
 	fmt.Fprintf(w, "%s is a child of %s (%s), by %s%s\n", r.Vacant.Name, printable(r.parent), m.ParentID.Short(), m.BirthPath, was)
 	fmt.Fprintf(w, "  id          %s\n  state       %s\n  capability  %s\n", r.Vacant.ID, r.Vacant.State, printable(r.Vacant.Capability))
 	if m.ClosedByDefault {
-		fmt.Fprintf(w, "  closed      its parent and that one's other children may call it, nobody else\n")
+		fmt.Fprintf(w, "  closed      only its parent and the parent's other children may call it\n")
 	}
 }

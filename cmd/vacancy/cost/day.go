@@ -88,7 +88,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		return // started by a schedule, or by a stream of events that must not happen: callers cannot start it
 	}
 	d.Lines = append(d.Lines,
-		l.line(f.Name+": requests", LambdaRequests, requests, "what Lambda refuses above that costs nothing", rate, *f.Reserved, perConcurrency),
+		l.line(f.Name+": requests", LambdaRequests, requests, "requests beyond this limit are refused and cost nothing", rate, *f.Reserved, perConcurrency),
 		l.line(f.Name+": log lines", LogBytes, requests*(b.LineBytes+logOverhead)/gib, "one line a request, refused ones too",
 			"(%s + %d bytes) x "+rate, number(b.LineBytes), logOverhead, *f.Reserved, perConcurrency))
 	if f.Seeds {
@@ -155,11 +155,11 @@ func (d *Day) grown(s Shape, l List) {
 	}
 	gb := written * aDay / gib
 	d.Lines = append(d.Lines,
-		l.line("what was written, kept that day", TableStorage, gb/aMonth, "", "%s GB / %v days", number(round(gb)), aMonth),
+		l.line("storage of that day's writes", TableStorage, gb/aMonth, "", "%s GB / %v days", number(round(gb)), aMonth),
 		l.line("its backup", TableBackups, gb/aMonth, "", "%s GB / %v days", number(round(gb)), aMonth))
 	if !s.Edge {
 		d.Lines = append(d.Lines, l.line("texts to the Internet", TransferOut, (read+written)*aDay/gib,
-			"what is answered was read or written before, 4 KB and 1 KB a unit", "(%s + %s bytes a second) x 86,400 s / 2^30", number(read), number(written)))
+			"answers were read or written before, 4 KB and 1 KB a unit", "(%s + %s bytes a second) x 86,400 s / 2^30", number(read), number(written)))
 	}
 }
 
@@ -178,6 +178,6 @@ func (d *Day) open(s Shape, l List) {
 	}
 	d.Unbounded = append(d.Unbounded,
 		"DynamoDB keeps its ceilings as targets: bursts of saved-up capacity may pass them for minutes",
-		"every month after: rows are never deleted, so storage and backup grow with what was accepted",
-		"what a substrate costs that a vacant's answers are made by, and what an operator reads or exports")
+		"every month after: rows are never deleted, so storage and backup grow with every accepted call",
+		"the cost of the vacants' substrates, and of the operator's reads and exports")
 }

@@ -36,10 +36,10 @@ func (f Facts) edge() Check {
 			return fail(name, f.logs(function), "the Function URL of %s does not answer: %s", function, a.Err)
 		case a.Status != http.StatusForbidden:
 			return fail(name, f.deploy()+"    # gives both sides a new secret",
-				"the Function URL of %s answers %d to who does not come through CloudFront, expected 403", function, a.Status)
+				"the Function URL of %s answers %d to requests that bypass CloudFront, expected 403", function, a.Status)
 		}
 	}
-	return ok(name, "%d Function URLs refuse who does not come through CloudFront", len(v.Raw))
+	return ok(name, "%d Function URLs refuse requests that bypass CloudFront", len(v.Raw))
 }
 
 func (f Facts) health() Check {
@@ -54,7 +54,7 @@ func (f Facts) health() Check {
 	case a.Status == http.StatusOK:
 		return ok(name, "the host answers")
 	case a.Status == http.StatusNotFound && a.Code != "":
-		return ok(name, "the host answers; it has no vacant of whom health could be asked without a name")
+		return ok(name, "the host answers; no vacant of it shows its health without an id")
 	case a.Status == http.StatusForbidden:
 		return fail(name, f.deploy(), "the host refuses CloudFront: their secrets differ")
 	case a.Status == http.StatusTooManyRequests:
@@ -96,7 +96,7 @@ func (f Facts) identity() Check {
 		return ok(name, "%s, kept by KMS", v.Host.ID.Short())
 	}
 	return warn(name, f.deploy()+" --context hostKey=kms    # where KMS offers Ed25519; the host's id changes",
-		"%s is a software key, sealed in docs: a reader of docs who may decrypt has it", v.Host.ID.Short())
+		"%s is a software key, encrypted in docs: principals that may read docs and decrypt can read the key", v.Host.ID.Short())
 }
 
 func (f Facts) seal() Check {

@@ -7,7 +7,7 @@ import "net/http"
 func (f Facts) registry() []Check {
 	return []Check{
 		f.endpoint("registry", "registry", f.Visit.Registry), f.endpoint("search", "search", f.Visit.Search), f.log(),
-		f.job("sealing", "checkpointer", "what was published or revoked is not sealed"),
+		f.job("sealing", "checkpointer", "publications and revocations are not sealed"),
 		f.job("search index", "indexer", "no new index is published, and searches read ever more changes"),
 	}
 }
@@ -49,7 +49,7 @@ func (f Facts) log() Check {
 	}
 	switch a := f.Visit.Log; {
 	case a.Err == nil && a.Status == http.StatusOK:
-		return ok(name, "it has a checkpoint; vacancy log verify checks what it says")
+		return ok(name, "it has a checkpoint; vacancy log verify checks it")
 	case a.Err == nil && a.Status == http.StatusNotFound:
 		return warn(name, "vacancy invoke checkpointer events/checkpointer-schedule.json --stage "+f.Stage, "nothing is sealed yet; checkpointer runs every five minutes")
 	case f.Visit.Registry.Err != nil || f.Visit.Registry.Status != http.StatusOK:

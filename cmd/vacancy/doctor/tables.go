@@ -94,7 +94,7 @@ func (f Facts) tableBackups(name string, t Table) Check {
 		return ok(name, "point-in-time recovery is on")
 	}
 	fix := fmt.Sprintf("aws dynamodb update-continuous-backups --table-name %s --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true", t.Name)
-	return fail(name, fix, "point-in-time recovery of %s is off: what is lost stays lost", t.Name)
+	return fail(name, fix, "point-in-time recovery of %s is off: deleted or overwritten data cannot be restored", t.Name)
 }
 
 func (f Facts) tableProtection(name string, t Table) Check {
@@ -109,7 +109,7 @@ func (f Facts) tableProtection(name string, t Table) Check {
 
 func (f Facts) tableStream(name string, t Table) Check {
 	short, _, _ := strings.Cut(name, ":")
-	view, off := streamView(short), "nobody sees a row changed by hand"
+	view, off := streamView(short), "a row changed by hand is not noticed"
 	if short == DocsTable {
 		off = "no search index is published"
 	}
@@ -151,12 +151,12 @@ func (f Facts) tableCeilings(name string, t Table) Check {
 	readCeiling, writeCeiling := ceilings(short)
 	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --on-demand-throughput MaxReadRequestUnits=%d,MaxWriteRequestUnits=%d", t.Name, readCeiling, writeCeiling)
 	if t.Read == 0 || t.Write == 0 {
-		return fail(name, fix, "%s has no ceiling for %s: what it costs in a day is not bounded", t.Name, which(t.Read, t.Write))
+		return fail(name, fix, "%s has no ceiling for %s: its daily cost is not bounded", t.Name, which(t.Read, t.Write))
 	}
 	for _, i := range t.Indexes {
 		if i.Read == 0 || i.Write == 0 {
 			fix := fmt.Sprintf(`aws dynamodb update-table --table-name %s --global-secondary-index-updates '[{"Update":{"IndexName":%q,"OnDemandThroughput":{"MaxReadRequestUnits":%d,"MaxWriteRequestUnits":%d}}}]'`, t.Name, i.Name, indexReadCeiling, indexWriteCeiling)
-			return fail(name, fix, "index %s of %s has no ceiling for %s: what it costs in a day is not bounded", i.Name, t.Name, which(i.Read, i.Write))
+			return fail(name, fix, "index %s of %s has no ceiling for %s: its daily cost is not bounded", i.Name, t.Name, which(i.Read, i.Write))
 		}
 	}
 	return ok(name, "%d reads and %d writes a second", t.Read, t.Write)

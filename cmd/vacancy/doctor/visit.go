@@ -64,7 +64,7 @@ func Look(ctx context.Context, web *http.Client, d URLs, random io.Reader) Visit
 		return v
 	}
 	if err := json.Unmarshal(body, &v.Host); err != nil {
-		v.Operator = Answer{Err: fmt.Errorf("what answers at %s is no admin API: %w", d.Admin, err)}
+		v.Operator = Answer{Err: fmt.Errorf("the answer at %s is not an admin API's: %w", d.Admin, err)}
 		return v
 	}
 	v.Proved = v.Host.Proves(challenge)

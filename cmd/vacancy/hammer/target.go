@@ -89,7 +89,7 @@ func addresses(ctx context.Context, u *url.URL, own bool) ([]netip.AddrPort, err
 		ip = ip.Unmap()
 		if !ip.IsLoopback() && !own {
 			return nil, &problem.Error{Kind: problem.Forbidden, Detail: fmt.Sprintf(
-				"%s is %s, which is not this machine: whoever hammers another's host attacks it", u.Hostname(), ip)}
+				"%s is %s, which is not this machine: hammering the host of another operator is an attack", u.Hostname(), ip)}
 		}
 		addrs[i] = netip.AddrPortFrom(ip, uint16(number))
 	}

@@ -184,7 +184,7 @@ func (d *api) showManifest(w http.ResponseWriter, r *http.Request, child identit
 	case err != nil:
 		return err
 	case !ok:
-		return problem.New(problem.NotFound, "vacant %s is nobody's child that this host knows of", child.Short())
+		return problem.New(problem.NotFound, "vacant %s is not a known child on this host", child.Short())
 	}
 	return httpapi.Answer(w, http.StatusOK, manifestPage(&m))
 }

@@ -45,7 +45,7 @@ func (n Creation) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "creation 
 func (c *Client) Create(ctx context.Context, n Creation) (v Vacant, err error) {
 	body, err := json.Marshal(n)
 	if err != nil {
-		return v, problem.Wrap(problem.Usage, err, "what is imported is no JSON")
+		return v, problem.Wrap(problem.Usage, err, "the import is not JSON")
 	}
 	defer clear(body) // it may contain a seed
 	return c.vacant(ctx, http.MethodPost, "/v1/admin/vacants", body)
@@ -112,7 +112,7 @@ func (c *Client) published(ctx context.Context, vacant, command string, what any
 	var body []byte
 	if what != nil {
 		if body, err = json.Marshal(what); err != nil {
-			return p, problem.Wrap(problem.Usage, err, "what is published is no JSON")
+			return p, problem.Wrap(problem.Usage, err, "the publication is not JSON")
 		}
 	}
 	if err := c.do(ctx, http.MethodPost, pathOf(vacant)+"/"+command, body, &p); err != nil {

@@ -113,7 +113,7 @@ func gatePath(tenant string) string {
 func (c *Client) put(ctx context.Context, method, path string, body, into any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
-		return problem.Wrap(problem.Usage, err, "what is sent is no JSON")
+		return problem.Wrap(problem.Usage, err, "the body is not JSON")
 	}
 	return c.do(ctx, method, path, b, into)
 }

@@ -55,7 +55,7 @@ func (d *api) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawnin
 	}
 	if q.SecondaryID != nil {
 		// This host would sign for the second parent, which has not been asked.
-		return problem.New(problem.Forbidden, "with: a child of two parents is for who runs the host: one parent does not sign for the other")
+		return problem.New(problem.Forbidden, "with: only the operator may create a child of two parents, because one parent does not sign for the other")
 	}
 	parent, err := d.Vacants.Get(r.Context(), q.ParentID)
 	if err != nil {
@@ -98,7 +98,7 @@ func thinks(q *composite.SpawnRequest, parent *vacants.Record) error {
 	if s := spec.String(); s == defaultSubstrate || s == parent.Substrate && s != plan.Kind {
 		return nil
 	}
-	return problem.New(problem.Forbidden, "substrate: expected none, for that of the parent, or %s; got %s; who runs the host may choose others",
+	return problem.New(problem.Forbidden, "substrate: expected none, for the parent's, or %s; got %s; only the operator may choose others",
 		defaultSubstrate, clip(q.Substrate))
 }
 

@@ -167,7 +167,7 @@ func TestAParentChoosesNoEndpointForItsChild(t *testing.T) {
 	for i, thinks := range []string{"http:" + inside, inside, model, "composite", "oracle", "echo:x"} {
 		r := f.spawnRequest(t, i, func(r *composite.SpawnRequest) { r.Substrate = thinks })
 		w := f.ask(own, string(r.Blob()))
-		if got := decode[httpapi.Refusal](t, w); w.Code != http.StatusForbidden || !strings.Contains(got.Detail, "substrate: expected none") || !strings.Contains(got.Detail, "who runs the host") {
+		if got := decode[httpapi.Refusal](t, w); w.Code != http.StatusForbidden || !strings.Contains(got.Detail, "substrate: expected none") || !strings.Contains(got.Detail, "only the operator") {
 			t.Errorf("POST children that think by %s = %d %+v, want 403", thinks, w.Code, got)
 		}
 	}

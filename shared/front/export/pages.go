@@ -104,7 +104,7 @@ func (p *pages) streams(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if _, err := store.ParseStreamCursor(q["cursor"]); err != nil {
-		return nil, problem.Invalid("cursor", "what an earlier page gave as next", clip(q["cursor"]))
+		return nil, problem.Invalid("cursor", "the next of an earlier page", clip(q["cursor"]))
 	}
 	page := StreamsPage{Streams: [][]byte{}}
 	return &page, p.view(r, func(ctx context.Context, v store.View) error {
@@ -223,7 +223,7 @@ func (p *pages) docs(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if _, err := store.ParseCursor(q["cursor"]); err != nil {
-		return nil, problem.Invalid("cursor", "what an earlier page gave as next", clip(q["cursor"]))
+		return nil, problem.Invalid("cursor", "the next of an earlier page", clip(q["cursor"]))
 	}
 	docs, next, err := p.Source.Docs(r.Context(), list, int(limit), q["cursor"])
 	page := DocsPage{Docs: make([]Doc, len(docs)), Next: next}

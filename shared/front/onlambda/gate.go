@@ -87,7 +87,7 @@ func recorder(service *graduation.Service) Work {
 	return func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
 		var c caught
 		if err := json.Unmarshal(event, &c); err != nil {
-			return nil, problem.Wrap(problem.Malformed, err, "the event is not what the state machine sends")
+			return nil, problem.Wrap(problem.Malformed, err, "the event is not one of the state machine's")
 		}
 		id := c.State.ID()
 		attrs := []slog.Attr{slog.String("graduation", id.String()), slog.String("error", clip(c.Error.Error))}

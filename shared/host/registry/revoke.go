@@ -104,7 +104,7 @@ func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) 
 // must learn that a key is revoked. A cursor of another list is Malformed.
 func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Revoked, string, error) {
 	if c, err := store.ParseCursor(cursor); err != nil || cursor != "" && c.Key.Partition != revokedPartition {
-		return nil, "", problem.Invalid("cursor", "what an earlier page gave as next", clip(cursor))
+		return nil, "", problem.Invalid("cursor", "the next of an earlier page", clip(cursor))
 	}
 	docs, next, err := r.Store.Docs(ctx, RevocationList(), n, cursor)
 	if err != nil {

@@ -157,7 +157,7 @@ func checkPage(cursor string, n int) error {
 		return problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
 	}
 	if _, err := store.ParseCursor(cursor); err != nil {
-		return problem.Invalid("cursor", "what an earlier page gave as next", clip(cursor))
+		return problem.Invalid("cursor", "the next of an earlier page", clip(cursor))
 	}
 	return nil
 }

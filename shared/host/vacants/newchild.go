@@ -183,7 +183,7 @@ func (b *newChild) planTools(m *composite.Manifest, tools []string) error {
 	bound := b.above != nil && m.ClosedByDefault || b.limit() == composite.ParentPermitted
 	switch {
 	case bound && len(more) > 0:
-		return problem.New(problem.Forbidden, "tools: expected some of those of the parent %s, got %s", b.parent.Name, clip(more[0]))
+		return problem.New(problem.Forbidden, "tools: expected some of the parent's tools %s, got %s", b.parent.Name, clip(more[0]))
 	case !m.ClosedByDefault:
 		m.Inherited, m.Added = above, more
 	case b.above == nil:

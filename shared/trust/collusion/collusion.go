@@ -84,7 +84,7 @@ func quotient(xy, x, y float64) (float64, error) {
 	}
 	q := xy / x / y
 	if math.IsNaN(q) || math.IsInf(x, 0) || math.IsInf(y, 0) {
-		return 0, problem.New(problem.Damaged, "similarity: expected numbers whose squares can be added")
+		return 0, problem.New(problem.Damaged, "similarity: expected numbers whose squares have a finite sum")
 	}
 	return min(max(q, -1), 1), nil
 }

@@ -55,14 +55,14 @@ func Read(ctx context.Context, d Documents, id identity.ID) (Calls, error) {
 func read(ctx context.Context, from Documents, id identity.ID) (Calls, store.Doc, error) {
 	d, err := from.Doc(ctx, Key(id))
 	if err != nil {
-		return Calls{}, d, problem.Wrap(problem.Unavailable, err, "storage is unavailable; what was observed of %s cannot be read", id.Short())
+		return Calls{}, d, problem.Wrap(problem.Unavailable, err, "storage is unavailable; observations of %s cannot be read", id.Short())
 	}
 	if d.Version == 0 {
 		return Calls{}, d, nil
 	}
 	c, err := Decode(d.Data)
 	if err != nil {
-		err = problem.Wrap(problem.Damaged, err, "what was observed of %s is not readable", id.Short())
+		err = problem.Wrap(problem.Damaged, err, "observations of %s are not readable", id.Short())
 	}
 	return c, d, err
 }

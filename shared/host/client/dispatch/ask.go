@@ -85,16 +85,16 @@ func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
 			return err
 		}
 		if v != done {
-			r.note(fmt.Sprintf("what %s shows as the answer to call %d did not verify: %s", r.t.Name, q.Seq, problem.Of(err).Text()))
+			r.note(fmt.Sprintf("the answer of %s to call %d did not verify: %s", r.t.Name, q.Seq, problem.Of(err).Text()))
 			return nil
 		}
 	case a.state == stateUnknown:
 		r.forget(&q, h, a)
 	case a.noEndpoint() && !r.st.Bound:
 		r.st.drop(h)
-		r.note(fmt.Sprintf("%s does not tell what became of a call: whether call %d was accepted cannot be learnt", r.t.Name, q.Seq))
+		r.note(fmt.Sprintf("%s does not report outcomes of calls: whether call %d was accepted cannot be learnt", r.t.Name, q.Seq))
 	case ours:
-		return problem.New(kindOf(a), "%s does not say what became of the call%s: %s", r.t.Name, r.httpStatus(a), a.shown())
+		return problem.New(kindOf(a), "%s does not report the outcome of the call%s: %s", r.t.Name, r.httpStatus(a), a.shown())
 	case a.state == statePending:
 		r.pending = true
 		r.note(fmt.Sprintf("call %d is accepted and not answered yet", q.Seq))

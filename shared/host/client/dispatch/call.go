@@ -138,7 +138,7 @@ func (r *run) overfull(ctx context.Context) error {
 }
 
 func (r *run) tooMany() error {
-	return problem.New(problem.Conflict, "%d calls to %s are listed whose fate is open: `vacancy call %s --ask` asks for them, `vacancy call %s --reset` starts the chain again",
+	return problem.New(problem.Conflict, "%d listed calls to %s have no known outcome: `vacancy call %s --ask` asks for them, `vacancy call %s --reset` starts a new chain",
 		len(r.st.Sent)+len(r.st.Live), r.t.Name, r.t.Name, r.t.Name)
 }
 

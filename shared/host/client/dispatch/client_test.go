@@ -520,7 +520,7 @@ func TestOfTwoRegistriesTheNewerCardCounts(t *testing.T) {
 		t.Errorf("dropped %+v, want the old one", found.Dropped)
 	}
 	_, err = m.Search(t.Context(), dispatch.Query{Cursor: "x"})
-	wantKind(t, err, problem.Usage, "one registry's")
+	wantKind(t, err, problem.Usage, "belongs to one registry")
 }
 
 func TestOneRegistryOfTwoIsEnough(t *testing.T) {

@@ -48,7 +48,7 @@ func (c *Client) Search(ctx context.Context, q Query) (Found, error) {
 	case len(c.Registries) == 0:
 		return Found{}, problem.New(problem.Usage, "there is no registry to ask")
 	case len(c.Registries) > 1 && q.Cursor != "":
-		return Found{}, problem.New(problem.Usage, "a cursor is one registry's: ask that one alone")
+		return Found{}, problem.New(problem.Usage, "a cursor belongs to one registry: ask only that registry")
 	}
 	pages := make([]page, len(c.Registries))
 	var all sync.WaitGroup

@@ -205,7 +205,7 @@ func (r *run) lost(x envelope.Envelope, h identity.Hash) (verdict, *envelope.Env
 	r.st.settle(Point{x.Seq, xh}, nil)
 	r.st.Lost++
 	r.tell(Late{Request: x, Fate: AnswerLost})
-	r.note(fmt.Sprintf("%s accepted call %d and does not keep answers: what it answered, and whether it did, cannot be learnt", r.t.Name, x.Seq))
+	r.note(fmt.Sprintf("%s accepted call %d and does not keep answers: the outcome cannot be learnt", r.t.Name, x.Seq))
 	if xh == h {
 		return done, nil
 	}

@@ -107,7 +107,7 @@ func TestReferenceHostEarlierCallWasTaken(t *testing.T) {
 	}
 	found := false
 	for _, u := range res.Unknown {
-		found = found || strings.Contains(u, "does not tell what became of a call")
+		found = found || strings.Contains(u, "does not report outcomes of calls")
 	}
 	if !found {
 		t.Errorf("Unknown = %q, want it said", res.Unknown)

@@ -117,7 +117,7 @@ func (s *Service) speechless(ctx context.Context, r *vacants.Record) (refusal, e
 	if _, ok, err := s.Vacants.Plan(ctx, r.ID); err != nil || ok {
 		return nil, err
 	}
-	return problem.New(problem.Conflict, "child %s is a composite without a plan, and answers nobody; set one first: vacancy plan set", r.ID.Short()), nil
+	return problem.New(problem.Conflict, "child %s is a composite without a plan and answers no call; set one first: vacancy plan set", r.ID.Short()), nil
 }
 
 // needed drops the artefacts of hosted parties, which sign for themselves, so

@@ -109,7 +109,7 @@ func (s *Status) put(writeID store.WriteID) (store.Put, error) {
 // unreadable.
 func DecodeStatus(a Attempt, d store.Doc) (Status, error) {
 	damaged := func(err error, why string) (Status, error) {
-		return Status{}, problem.Wrap(problem.Damaged, err, "what came of graduation %s is not readable: %s", a.ID, why)
+		return Status{}, problem.Wrap(problem.Damaged, err, "the outcome of graduation %s is not readable: %s", a.ID, why)
 	}
 	if d.Version == 0 {
 		return damaged(nil, "there is nothing")

@@ -151,7 +151,7 @@ func (q *Requests) decide(ctx context.Context, r *composite.SpawnRequest, gone G
 	case err != nil:
 		return nil, 0, err
 	case len(s.Children) > MostChildren:
-		full := problem.New(problem.TooMany, "parent %s has %d children that it has asked for itself, which is the limit; who runs the host may delete some", r.ParentID.Short(), MostChildren)
+		full := problem.New(problem.TooMany, "parent %s has %d children that it requested itself, which is the limit; the operator may delete some", r.ParentID.Short(), MostChildren)
 		if !counted {
 			return nil, 0, full
 		}

@@ -50,7 +50,7 @@ func (c *Client) permit(ctx context.Context, as Actor, url string) error {
 	id, ok := as.Vacant()
 	switch {
 	case !ok:
-		return problem.New(problem.Forbidden, "nobody says who reaches out")
+		return problem.New(problem.Forbidden, "no actor is given")
 	case c.guard == nil:
 		return problem.New(problem.Forbidden, "vacant %s reaches nothing from here", id.Short())
 	}

@@ -35,9 +35,9 @@ func TestRequestWithoutAnActorIsRefused(t *testing.T) {
 		guard outbound.Guard
 		want  string
 	}{
-		"nobody":                       {outbound.Actor{}, open, "nobody says who reaches out"},
-		"the zero vacant":              {outbound.Vacant(identity.ID{}), open, "nobody says who reaches out"},
-		"nobody that calls somebody":   {outbound.Actor{}.Calling(&card.Card{}), open, "nobody says who reaches out"},
+		"nobody":                       {outbound.Actor{}, open, "no actor is given"},
+		"the zero vacant":              {outbound.Vacant(identity.ID{}), open, "no actor is given"},
+		"nobody that calls somebody":   {outbound.Actor{}.Calling(&card.Card{}), open, "no actor is given"},
 		"a vacant where none is let":   {outbound.Vacant(identity.ID{1}), nil, "reaches nothing from here"},
 		"a vacant that a guard let":    {outbound.Vacant(identity.ID{1}), open, ""},
 		"the host where none is let":   {outbound.Itself(), nil, ""},

@@ -151,7 +151,7 @@ func (l *Log) keep(ctx context.Context, t tileID, hashes []byte) error {
 	}
 	d, err := l.Store.Doc(ctx, tileKey(t))
 	if err == nil && !bytes.Equal(d.Data, hashes) {
-		err = problem.New(problem.Damaged, "%s is not what its events make it", t)
+		err = problem.New(problem.Damaged, "%s does not match its events", t)
 	}
 	return fault(err)
 }

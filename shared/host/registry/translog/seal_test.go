@@ -333,7 +333,7 @@ func TestAlteredLogIsNotSigned(t *testing.T) {
 		}, "the log's head has format 2"},
 		{"another tile lies where one is to be written", func(w *fixture, _ *translog.Log) {
 			w.put(store.Key{Partition: translog.Partition, Sort: "tile#00#00000000000002"}, strings.Repeat("x", 8192))
-		}, "tile 2 of level 0 is not what its events make it"},
+		}, "tile 2 of level 0 does not match its events"},
 		{"the host has another key", func(w *fixture, l *translog.Log) {
 			other := newWorld(w.T)
 			l.Config.Identity = func(context.Context) (identity.Signer, error) { return other.Key, nil }

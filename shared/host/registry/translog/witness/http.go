@@ -62,7 +62,7 @@ func (h HTTP) Event(ctx context.Context, seq uint64) (*event.Event, identity.Has
 	prev, err := identity.ParseHash(shown.Prev)
 	signature, err2 := identity.ParseHex(shown.Signature)
 	if err = errors.Join(err, err2); err != nil {
-		return nil, prev, problem.Wrap(problem.Untrusted, err, "event %d is shown without what verifies it", seq)
+		return nil, prev, problem.Wrap(problem.Untrusted, err, "event %d is shown without its signature and hash", seq)
 	}
 	return &event.Event{
 		Type: event.Type(shown.Type), Actor: shown.Actor, Payload: []byte(shown.Payload), Key: shown.Key,

@@ -216,7 +216,7 @@ func (f Follower) leaves(ctx context.Context, r *Report) ([]identity.Hash, error
 		return nil, err
 	}
 	if root != r.Root {
-		return nil, lie("the %d events that the host shows are not those that it signed: they make root %s, the checkpoint says %s", r.Size, short(root), short(r.Root))
+		return nil, lie("the %d events that the host shows have the root %s, but its checkpoint has the root %s", r.Size, short(root), short(r.Root))
 	}
 	r.Leaves = r.Size
 	return leaves, nil
