@@ -1,6 +1,6 @@
-// Package awshome is a host as it lives on AWS, for tests: two tables on
-// DynamoDB Local, a sealing key, and what the functions need to run over them.
-// The same host can be opened in this process too, beside the functions.
+// Package awshome sets up the data of a host on AWS for tests: two tables on
+// DynamoDB Local, a sealing key, and the environment of the functions. A test
+// can open the same host in its own process too.
 package awshome
 
 import (
@@ -25,10 +25,10 @@ import (
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
-// URL is where callers would find the host.
+// URL is the host's public URL.
 const URL = "https://test.lambda-url.us-east-1.on.aws"
 
-// Home is the tables and keys of a host.
+// Home holds the tables and keys of a host.
 type Home struct {
 	Endpoint string // of DynamoDB Local
 	Tables   dynamo.Tables
@@ -37,7 +37,7 @@ type Home struct {
 	sealKey string
 }
 
-// New makes a home that goes away with the test.
+// New creates tables that are deleted when the test ends.
 func New(tb testing.TB) *Home {
 	tb.Helper()
 	key := make([]byte, 32)
@@ -52,15 +52,15 @@ func New(tb testing.TB) *Home {
 	return h
 }
 
-// Stage is the home's.
+// Stage is the stage's name.
 const Stage = "test"
 
-// Gate is the state machine that the functions are told of; nothing runs there.
+// Gate is the state machine's ARN in the functions' environment; nothing runs
+// there.
 const Gate = "arn:aws:states:us-east-1:123456789012:stateMachine:vacancy-test-gate"
 
-// Env is the environment of every function over the home, which finds DynamoDB
-// at endpoint: the server's own, or a proxy before it. A function reads of it
-// what is its own.
+// Env is the environment of all functions, with DynamoDB at endpoint: the
+// server's own, or a proxy's. Each function reads only its own variables.
 func (h *Home) Env(endpoint string) []string {
 	return []string{
 		"AWS_ENDPOINT_URL=" + endpoint, "VACANCY_STAGE=" + Stage,
@@ -69,8 +69,8 @@ func (h *Home) Env(endpoint string) []string {
 	}
 }
 
-// OperatorKey mints the operator's key of random bytes; the one before counts
-// no more.
+// OperatorKey creates the operator key from random bytes and replaces the
+// previous key.
 func (h *Home) OperatorKey(tb testing.TB, random io.Reader) string {
 	tb.Helper()
 	key, err := operator.Keys{Store: h.Store(h.Endpoint), Now: time.Now, Rand: random}.Rotate(tb.Context())
@@ -80,13 +80,13 @@ func (h *Home) OperatorKey(tb testing.TB, random io.Reader) string {
 	return key
 }
 
-// Store opens the tables for this process, at an endpoint.
+// Store opens the tables in this process, at an endpoint.
 func (h *Home) Store(endpoint string, opts ...func(*dynamodb.Options)) *dynamo.Store {
 	return dynamo.New(dynamolocal.Client(endpoint, opts...), h.Tables)
 }
 
-// Open opens the host in this process, over s, with a clock and with the
-// substrates that kinds adds to those of every home.
+// Open opens the host in this process over s, with a clock and with additional
+// substrates from kinds.
 func (h *Home) Open(tb testing.TB, s store.Store, now func() time.Time, kinds substrate.Kinds) *serve.Server {
 	tb.Helper()
 	server, err := serve.Config{
@@ -98,7 +98,7 @@ func (h *Home) Open(tb testing.TB, s store.Store, now func() time.Time, kinds su
 	return server
 }
 
-// Create makes a vacant of the home that echoes; key nil: a new one.
+// Create creates a vacant with the echo substrate; a nil key means a new one.
 func (h *Home) Create(tb testing.TB, name string, key *identity.Key) identity.ID {
 	tb.Helper()
 	server := h.Open(tb, h.Store(h.Endpoint), time.Now, nil)

@@ -1,7 +1,6 @@
-// Package blackbox holds what a host shows outside against what its vacants are
-// inside: a vacant with closed children, and the same vacant without, have the
-// same public face, byte for byte.
+// Package blackbox compares the public responses of two vacants, one with
+// closed children and one without: they are equal byte for byte.
 //
-// The invariant: every public route that there is takes part; a route that is
-// added and is not compared fails the test.
+// Invariant: the comparison covers every public route; a new route that is not
+// compared fails the test.
 package blackbox

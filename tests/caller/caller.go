@@ -1,7 +1,7 @@
-// Package caller is the other side of a host, for tests: it signs what a caller
-// sends, and reads strictly what comes back.
+// Package caller is a strict client for tests: it signs a caller's envelopes
+// and verifies what comes back.
 //
-// The invariant: no answer is taken for one unless the vacant signed it and it
+// Invariant: a reply counts as an answer only if the vacant signed it and it
 // names its request.
 package caller
 
@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Caller signs for one pair. It does not watch the host: whoever knows that an
-// envelope was accepted says so with Accepted.
+// Caller signs for one pair. It does not follow the host: tests call Accepted
+// when an envelope was accepted.
 type Caller struct {
 	Key *identity.Key
 	To  identity.ID
@@ -27,7 +27,7 @@ type Caller struct {
 	prev identity.Hash
 }
 
-// New is a caller of to, with a key of its own.
+// New returns a caller of to with a new key.
 func New(tb testing.TB, to identity.ID) *Caller {
 	tb.Helper()
 	key, err := identity.NewKey(rand.Reader)
@@ -37,7 +37,7 @@ func New(tb testing.TB, to identity.ID) *Caller {
 	return &Caller{Key: key, To: to}
 }
 
-// Call signs the next message of the chain at a time.
+// Call signs the next message of the chain at the time at.
 func (c *Caller) Call(text string, at time.Time) *envelope.Envelope {
 	return c.sign(c.seq+1, c.prev, text, at)
 }
@@ -47,7 +47,7 @@ func (c *Caller) Reset(at time.Time) *envelope.Envelope {
 	return c.sign(1, identity.Hash{}, envelope.ResetText, at)
 }
 
-// Accepted moves the chain to e. After a reset it stands at its beginning.
+// Accepted moves the chain to e. After a reset the chain is empty.
 func (c *Caller) Accepted(e *envelope.Envelope) {
 	c.seq, c.prev = e.Seq, e.Hash()
 	if e.IsReset() {
@@ -61,12 +61,12 @@ func (c *Caller) sign(seq int64, prev identity.Hash, text string, at time.Time) 
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}},
 	}
 	if _, err := e.Sign(context.Background(), c.Key); err != nil {
-		panic(err) // a key in memory signs everything
+		panic(err) // a key in memory can sign everything
 	}
 	return e
 }
 
-// Body is e as it goes over the wire.
+// Body is the request body of e.
 func Body(e *envelope.Envelope) []byte { return envelope.AppendRequest(nil, nil, e) }
 
 // Paths of the host route.
@@ -76,7 +76,7 @@ const (
 	AskPath   = "/a2a/message/ask"
 )
 
-// Path is where e is sent.
+// Path returns the path for e.
 func Path(e *envelope.Envelope) string {
 	if e.IsReset() {
 		return ResetPath
@@ -84,14 +84,14 @@ func Path(e *envelope.Envelope) string {
 	return SendPath
 }
 
-// Answer is what a host says to an envelope.
+// Answer is the host's answer to an envelope.
 type Answer struct {
 	Status int
 	Code   string
 	Detail string
 	State  string
-	Reply  *envelope.Envelope // of a 200 to a call, or of the state answered
-	Raw    []byte             // the reply as it came
+	Reply  *envelope.Envelope // with a 200 to a call, or with the state answered
+	Raw    []byte             // the reply's bytes
 }
 
 // String is the answer without its reply.
@@ -99,8 +99,8 @@ func (a Answer) String() string {
 	return fmt.Sprintf("%d code %q state %q reply %t: %s", a.Status, a.Code, a.State, a.Reply != nil, a.Detail)
 }
 
-// Read takes the answer to e apart. The error says that it is no honest one:
-// the reply is not e's, or is not signed by whom e was addressed to.
+// Read parses the answer to e. It returns an error if the reply does not answer
+// e or is not signed by the vacant that e was addressed to.
 func Read(e *envelope.Envelope, status int, body []byte) (Answer, error) {
 	var m struct {
 		Result *struct{ Message json.RawMessage }

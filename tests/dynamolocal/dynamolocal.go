@@ -1,10 +1,7 @@
-// Package dynamolocal runs Amazon's DynamoDB Local for tests, on a free port
-// of 127.0.0.1: the real adapter against the real engine, no account and no
-// fake.
+// Package dynamolocal runs Amazon's DynamoDB Local for tests, on a free port of
+// 127.0.0.1: the real adapter against the real engine, without an account.
 //
-// It may import the dynamo adapter, cmd/vacancy/cache, localstack/ddb and
-// tests/javaserver. The invariant: a server never outlives the process that
-// started it.
+// Invariant: a server never outlives the process that started it.
 package dynamolocal
 
 import (
@@ -24,22 +21,21 @@ import (
 	"github.com/vacancy-host/vacancy/tests/javaserver"
 )
 
-// server is the one server of a test binary. Every test makes tables of its
-// own, so there is nothing to reset between them, and a start costs a second.
+// server is the one server of a test binary. Every test creates its own tables,
+// so nothing is reset between tests. A start takes a second.
 var server = sync.OnceValues(func() (*javaserver.Server, error) {
 	dir, err := cache.Dir(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	// The download of a first run is in here.
+	// The limit includes the download of a first run.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	return StartProcess(ctx, dir)
 })
 
-// Start returns the endpoint of the test binary's own DynamoDB Local, which
-// ends with the binary. What is missing to run it fails the test; it is never
-// skipped.
+// Start returns the endpoint of the test binary's DynamoDB Local, which ends
+// with the binary. Missing requirements fail the test; they never skip it.
 func Start(t testing.TB) string {
 	t.Helper()
 	s, err := server()
@@ -49,12 +45,12 @@ func Start(t testing.TB) string {
 	return s.Endpoint
 }
 
-// Client speaks to the server, or to a proxy before it, at endpoint.
+// Client returns a client of the server, or of a proxy, at endpoint.
 func Client(endpoint string, opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	return dynamo.NewClient(aws.Config{}, append([]func(*dynamodb.Options){dynamo.Local(endpoint)}, opts...)...)
 }
 
-// Tables makes a fresh pair of tables that go away with the test.
+// Tables creates two tables that are deleted when the test ends.
 func Tables(t testing.TB, endpoint string) dynamo.Tables {
 	t.Helper()
 	var id [6]byte
@@ -76,7 +72,7 @@ func Tables(t testing.TB, endpoint string) dynamo.Tables {
 	return tables
 }
 
-// Store opens a store on fresh tables for the length of the test.
+// Store opens a store on new tables for the duration of the test.
 func Store(t testing.TB, opts ...func(*dynamodb.Options)) *dynamo.Store {
 	t.Helper()
 	endpoint := Start(t)

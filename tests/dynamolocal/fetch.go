@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/tests/javaserver"
 )
 
-// natives is the version in the file names of SQLite's native libraries, whose
-// loader looks for the names without it.
+// natives is the version suffix of SQLite's native libraries. The loader looks
+// for the names without it.
 const natives = "-1.0.392"
 
 func recipe() javaserver.Recipe {
@@ -22,8 +22,8 @@ func recipe() javaserver.Recipe {
 	}
 }
 
-// Fetch makes sure that cacheDir holds an install of DynamoDB Local (about
-// 50 MB of jars, once) and returns its directory.
+// Fetch installs DynamoDB Local in cacheDir if it is missing (about 50 MB of
+// jars) and returns its directory.
 func Fetch(ctx context.Context, cacheDir string) (string, error) {
 	return recipe().Fetch(ctx, cacheDir)
 }

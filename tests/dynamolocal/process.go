@@ -6,9 +6,9 @@ import (
 	"github.com/vacancy-host/vacancy/tests/javaserver"
 )
 
-// StartProcess starts a server from the install in cacheDir, which it makes if
-// absent. ctx bounds the start, not the server's life: that ends with Stop, or
-// with this process.
+// StartProcess starts a server from the install in cacheDir, and installs it if
+// missing. ctx limits the start. The server runs until Stop or the end of this
+// process.
 func StartProcess(ctx context.Context, cacheDir string) (*javaserver.Server, error) {
 	return recipe().Start(ctx, cacheDir, javaserver.Options{
 		JVM: func(lib string) []string {

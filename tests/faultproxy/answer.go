@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// answer is what a client gets.
+// answer is the response to a client.
 type answer struct {
 	status int
 	header http.Header
@@ -20,16 +20,16 @@ func (a answer) write(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // a client that has gone needs no answer
+	_, _ = w.Write(a.body) // a disconnected client needs no answer
 }
 
-// reason is one of a cancelled transaction's.
+// reason is one cancellation reason of a transaction.
 type reason struct {
 	Code    string
 	Message string `json:",omitempty"`
 }
 
-// refuse makes the service's own refusal of a request, in its protocol (AWS
+// refuse renders the service's own refusal of a request, in its protocol (AWS
 // JSON 1.0).
 func refuse(f Fault, r request) answer {
 	status := http.StatusBadRequest
@@ -45,7 +45,7 @@ func refuse(f Fault, r request) answer {
 	case Conflict:
 		kind = "com.amazonaws.dynamodb.v20120810#TransactionConflictException"
 		if n := actions(r.body); n > 0 {
-			// In a transaction the last of its items is the one in conflict.
+			// In a transaction, the last item is the one in conflict.
 			kind = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException"
 			reasons := make([]reason, n)
 			for i := range reasons {
@@ -69,15 +69,15 @@ func refuse(f Fault, r request) answer {
 	return answer{status: status, header: header, body: text}
 }
 
-// throttled is what the service says to who meets a table's ceiling, as long as
-// it says it. Its exceptions do not agree on the name of the reasons.
+// throttled renders the service's answer above a table's throughput limit. Its
+// exceptions name the member with the reasons differently.
 func throttled(body map[string]any, reasons string) {
 	const why, table = "TableWriteMaxOnDemandThroughputExceeded", "arn:aws:dynamodb:us-east-1:123456789012:table/vacancy-dev-data-Rows1234ABCD-1A2B3C4D5E6F"
 	body["message"] = "Throughput exceeds the maximum OnDemandThroughput configured on table or index (reason: " + why + " for resource " + table + ")"
 	body[reasons] = []map[string]string{{"reason": why, "resource": table}}
 }
 
-// actions is how many a transaction has; 0 if the request is none.
+// actions returns the number of actions of a transaction; 0 for other requests.
 func actions(body []byte) int {
 	var in struct{ TransactItems []json.RawMessage }
 	if err := json.Unmarshal(body, &in); err != nil {
@@ -86,8 +86,8 @@ func actions(body []byte) int {
 	return len(in.TransactItems)
 }
 
-// withoutToken takes a transaction's token out of it: DynamoDB remembers one
-// for ten minutes, and then takes the request for a new one.
+// withoutToken removes a transaction's token. DynamoDB remembers a token for
+// ten minutes and then treats the request as new.
 func withoutToken(body []byte) []byte {
 	var in map[string]json.RawMessage
 	if err := json.Unmarshal(body, &in); err != nil {

@@ -1,11 +1,10 @@
-// Package faultproxy stands between a DynamoDB client and a server and does to
-// chosen requests what networks and services do: lose them, lose their answers,
-// delay, repeat, refuse or hang them, or carry them out long after the client
-// has given up.
+// Package faultproxy is a proxy between a DynamoDB client and its server. It
+// does to chosen requests what networks and services do: it loses them or their
+// answers, delays, repeats, refuses or hangs them, or forwards them long after
+// the client gave up.
 //
-// The invariant: a fault is about the way of a request, never its content, so
-// what the server then holds is what DynamoDB itself made of the requests that
-// reached it.
+// Invariant: a fault never changes a request's content, so the server's data
+// results from requests that DynamoDB itself processed.
 package faultproxy
 
 import (
@@ -21,7 +20,7 @@ import (
 	"time"
 )
 
-// Fault is what is done to a request.
+// Fault is what happens to a request.
 type Fault int
 
 // The faults.
@@ -32,10 +31,10 @@ const (
 	FailAfter               // forwarded; the answer is InternalServerError
 	Delay                   // forwarded after Rule.For
 	Twice                   // forwarded twice; the second answer counts
-	TwiceLater              // the same, the second time without its request token, as after ten minutes
+	TwiceLater              // forwarded twice, the second time without its request token, as after ten minutes
 	Throttle                // not forwarded; ThrottlingException
 	Exceed                  // not forwarded; ProvisionedThroughputExceededException
-	Conflict                // not forwarded; another transaction is at the item
+	Conflict                // not forwarded; another transaction holds the item
 	Internal                // not forwarded; InternalServerError
 	Hang                    // not forwarded; no answer until the client gives up
 	HangAfter               // forwarded; no answer until the client gives up
@@ -48,7 +47,7 @@ var names = map[Fault]string{Pass: "pass", Drop: "drop", DropAnswer: "drop the a
 
 func (f Fault) String() string { return names[f] }
 
-// Faults lists them all but Pass.
+// Faults lists all faults but Pass.
 func Faults() []Fault {
 	var all []Fault
 	for f := Drop; f <= Late; f++ {
@@ -57,21 +56,21 @@ func Faults() []Fault {
 	return all
 }
 
-// Rule applies a fault to requests of an operation ("" to all): to the Nth
-// after the rule was set, from 1 on, or with Nth 0 to every one.
+// Rule applies a fault to requests of an operation ("" means all): to the Nth
+// since the rule was set, counted from 1, or to all if Nth is 0.
 type Rule struct {
 	Operation string // DynamoDB's name, such as PutItem
 	Nth       int
 	Fault     Fault
-	For       time.Duration // of a Delay
+	For       time.Duration // duration of a Delay
 
 	seen int
 }
 
-// Watcher is told of each request twice: when it came, before rules or the
-// server meet it, and when the server has carried it out, before its answer
-// goes out. If it says false the connection breaks there. It may be called at
-// the same time for several requests.
+// Watcher is called twice for each request: when it arrives, before rules and
+// server, and after the server has processed it, before its answer is sent. If
+// it returns false, the connection is closed there. It may be called
+// concurrently.
 type Watcher func(operation string, body []byte, carriedOut bool) bool
 
 // Proxy is a running proxy.
@@ -90,7 +89,7 @@ type Proxy struct {
 	seen  map[string]int
 }
 
-// Start runs a proxy on 127.0.0.1 before target until the test ends.
+// Start runs a proxy on 127.0.0.1 for target until the test ends.
 func Start(t testing.TB, target string) *Proxy {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 128}
@@ -106,7 +105,7 @@ func Start(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Set replaces the rules. The first that fits a request applies.
+// Set replaces the rules. The first matching rule applies.
 func (p *Proxy) Set(rules ...Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,27 +115,27 @@ func (p *Proxy) Set(rules ...Rule) {
 	}
 }
 
-// Watch has w told of every request from now on; nil ends that.
+// Watch calls w for every request from now on; nil stops that.
 func (p *Proxy) Watch(w Watcher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watch = w
 }
 
-// Cut breaks all connections that clients hold, as time does to those of a
-// frozen process. New ones are taken.
+// Cut closes all client connections, as happens to those of a frozen process.
+// New connections are accepted.
 func (p *Proxy) Cut() { p.server.CloseClientConnections() }
 
-// Seen is how many requests of an operation came so far, whatever became of
-// them.
+// Seen returns the number of requests of an operation so far, whatever happened
+// to them.
 func (p *Proxy) Seen(operation string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.seen[operation]
 }
 
-// Release forwards the late requests in the order in which they came and
-// returns the server's statuses.
+// Release forwards the late requests in their original order and returns the
+// server's statuses.
 func (p *Proxy) Release() ([]int, error) {
 	p.mu.Lock()
 	late := p.late
@@ -153,7 +152,7 @@ func (p *Proxy) Release() ([]int, error) {
 	return statuses, nil
 }
 
-// goesOn tells the watcher of a request, and says whether it goes on.
+// goesOn calls the watcher and reports whether the request continues.
 func (p *Proxy) goesOn(r request, carriedOut bool) bool {
 	p.mu.Lock()
 	w := p.watch
@@ -161,7 +160,7 @@ func (p *Proxy) goesOn(r request, carriedOut bool) bool {
 	return w == nil || w(r.operation(), r.body, carriedOut)
 }
 
-// decide finds the fault for a request of an operation.
+// decide returns the fault of a request for an operation.
 func (p *Proxy) decide(operation string) (Fault, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +178,7 @@ func (p *Proxy) decide(operation string) (Fault, time.Duration) {
 	return fault, wait
 }
 
-// request is one that came, kept whole: it may be sent more than once.
+// request is a stored request, which may be sent more than once.
 type request struct {
 	header http.Header
 	body   []byte
@@ -191,9 +190,10 @@ func (r request) operation() string {
 	return operation
 }
 
-// ServeHTTP forwards a request, or does what the rules say.
+// ServeHTTP forwards a request or applies its fault.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, in *http.Request) {
-	// Read whole: only then does the server watch for the client going away.
+	// The body is read completely, because only then does the server notice a
+	// disconnected client.
 	body, err := io.ReadAll(in.Body)
 	if err != nil {
 		return
@@ -225,7 +225,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	}
 	a, err := p.forward(r)
 	if err != nil {
-		panic(http.ErrAbortHandler) // the server is gone: so are we
+		panic(http.ErrAbortHandler) // the server is gone
 	}
 	if !p.goesOn(r, true) {
 		panic(http.ErrAbortHandler)
@@ -248,7 +248,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	a.write(w)
 }
 
-// hang waits until the client, or the test, has had enough, and never returns.
+// hang waits until the client or the test gives up, and never returns.
 func (p *Proxy) hang(in *http.Request) {
 	select {
 	case <-in.Context().Done():
@@ -257,8 +257,8 @@ func (p *Proxy) hang(in *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// forward sends a request on and reads its answer. It does not end with the
-// client: what a client has sent may arrive however the client ended.
+// forward sends a request and reads its answer. It does not use the client's
+// context: a sent request may arrive although its client has disconnected.
 func (p *Proxy) forward(r request) (answer, error) {
 	out, err := http.NewRequest(http.MethodPost, p.target, bytes.NewReader(r.body))
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package javaserver installs and runs the servers of the tests that are Java:
-// jars that Maven fetches and a launcher of ours that keeps the server on the
-// loopback address.
+// Package javaserver installs and runs the tests' servers that are Java
+// programs: jars fetched by Maven, and a launcher of ours that binds the server
+// to the loopback address.
 //
-// The invariant: a server never outlives the process that started it, because
-// it ends with its standard input.
+// Invariant: a server never outlives the process that started it, because it
+// ends with its standard input.
 package javaserver
 
 import (
@@ -18,27 +18,28 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 )
 
-// copyDependencies is the Maven goal that lays the jars into a directory, at an
-// exact version: the one Maven picks by itself differs between machines.
+// copyDependencies is the Maven goal that copies the jars into a directory, at
+// an exact version: Maven's default version differs between machines.
 const copyDependencies = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
-// Recipe is how a server is made.
+// Recipe describes how a server is installed.
 type Recipe struct {
-	Name     string // as people call it: DynamoDB Local
-	Folder   string // of the install, in the cache: dynamodb-local
-	POM      []byte // its runtime dependencies are the server
-	Class    string // the launcher's, and the name of its source
-	Launcher []byte // prints "listening PORT" and ends with its input
-	// Finish changes the directory of the jars once they are there; nil: nothing.
-	// Finished names what it does, so that a change is another install.
+	Name     string // for messages: DynamoDB Local
+	Folder   string // name of the install in the cache: dynamodb-local
+	POM      []byte // lists the server as its runtime dependencies
+	Class    string // of the launcher, and of its source file
+	Launcher []byte // prints "listening PORT" and ends with its standard input
+	// Finish changes the directory of the jars after the download; nil means no
+	// change. Finished names the change, so that another change is another
+	// install.
 	Finish   func(lib string) error
 	Finished string
 }
 
-// Fetch makes sure that cacheDir holds the install and returns its directory, with
-// the jars in lib and the launcher in classes. The directory's name is a digest of
-// the recipe, so a change of it is a new install. Two processes may fetch at
-// once: one waits for the other.
+// Fetch installs the server in cacheDir if it is missing and returns its
+// directory, with the jars in lib and the launcher in classes. The directory's
+// name is a digest of the recipe, so a changed recipe is a new install.
+// Concurrent fetches wait for each other.
 func (r Recipe) Fetch(ctx context.Context, cacheDir string) (string, error) {
 	digest := sha256.New()
 	for _, part := range [][]byte{r.POM, r.Launcher, []byte(copyDependencies + r.Finished)} {
@@ -56,7 +57,7 @@ func (r Recipe) Fetch(ctx context.Context, cacheDir string) (string, error) {
 	return install.In(ctx, cacheDir)
 }
 
-// build lays the jars and the launcher's class into dir.
+// build puts the jars and the launcher's class into dir.
 func (r Recipe) build(ctx context.Context, dir string) error {
 	for _, name := range []string{"java", "javac", "mvn"} {
 		if _, err := r.tool(name); err != nil {
@@ -93,8 +94,8 @@ func (r Recipe) run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// tool finds a program, in JAVA_HOME before PATH for those of the JDK, and
-// says how to get it if it is not there.
+// tool finds a program: programs of the JDK in JAVA_HOME before PATH. If it is
+// missing, the error says how to install it.
 func (r Recipe) tool(name string) (string, error) {
 	const jdk = "a JDK of version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless)"
 	from := map[string]string{"java": jdk, "javac": jdk, "mvn": "Maven 3.6 or newer (Debian: apt-get install maven)"}

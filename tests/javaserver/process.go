@@ -26,16 +26,16 @@ type Server struct {
 	exited chan struct{}
 }
 
-// Options are how a server is started.
+// Options configure the start of a server.
 type Options struct {
-	JVM  func(lib string) []string // options of the Java machine
+	JVM  func(lib string) []string // options of the Java virtual machine
 	Args []string                  // of the launcher
-	Env  []string                  // beside this process's own
+	Env  []string                  // added to this process's own
 }
 
-// Start starts a server from the install in cacheDir, which it makes if absent.
-// ctx bounds the start, not the server's life: that ends with Stop, or with
-// this process, whose end of the server's standard input closes then.
+// Start starts a server from the install in cacheDir, and installs it if
+// missing. ctx limits the start. The server runs until Stop, or until the end
+// of this process closes its standard input.
 func (r Recipe) Start(ctx context.Context, cacheDir string, opts Options) (*Server, error) {
 	install, err := r.Fetch(ctx, cacheDir)
 	if err != nil {
@@ -68,7 +68,7 @@ func (r Recipe) Start(ctx context.Context, cacheDir string, opts Options) (*Serv
 	go func() {
 		defer close(s.exited)
 		readPort(stdout, port)
-		_ = cmd.Wait() // however it ended, it has; its last words are in complaints
+		_ = cmd.Wait() // the exit status is irrelevant; complaints has the last output
 	}()
 	select {
 	case p := <-port:
@@ -81,8 +81,8 @@ func (r Recipe) Start(ctx context.Context, cacheDir string, opts Options) (*Serv
 	}
 }
 
-// readPort hands on the port from the launcher's "listening PORT" and then
-// drains what the server prints, so that it never blocks on a full pipe.
+// readPort sends the port from the launcher's "listening PORT", and then drains
+// the output so that the server never blocks on a full pipe.
 func readPort(stdout io.Reader, port chan<- int) {
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
@@ -95,9 +95,9 @@ func readPort(stdout io.Reader, port chan<- int) {
 	_, _ = io.Copy(io.Discard, stdout)
 }
 
-// Stop ends the server and waits until it is gone.
+// Stop stops the server and waits for its end.
 func (s *Server) Stop() error {
-	_ = s.stdin.Close() // a second Stop finds it closed
+	_ = s.stdin.Close() // closed already at a second Stop
 	select {
 	case <-s.exited:
 		return nil
@@ -110,7 +110,8 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// excerpt keeps the first bytes of what a program prints; the cause comes first.
+// excerpt keeps the first bytes of a program's output, because the cause comes
+// first.
 type excerpt struct {
 	mu   sync.Mutex
 	most int

@@ -1,12 +1,12 @@
-// Package kills ends hosts with kill -9 at every call to the store and every
-// write to a socket that a request makes, and looks at what is left: the same
-// request sent again gets the stored reply, or hears `pending` and then
-// `unanswered`, or is accepted again; and verify finds nothing broken.
+// Package kills kills hosts with SIGKILL at every store call and every socket
+// write of a request, and checks the remaining data: resending the request
+// returns the stored reply, or `pending` and then `unanswered`, or is accepted
+// again; and verify finds no damage.
 //
-// The places are one table (table_test.go). A request that makes a call which
-// is not in it fails the tests, so no place can be forgotten.
+// The places are one table (table_test.go). A request that makes a call outside
+// the table fails the tests, so no place can be forgotten.
 //
-// It dies in two homes: `vacancy dev`, which is this test binary run again as
-// the real command with seams that kill it, and functions/message, the built
-// binary, killed by the proxy before DynamoDB Local and by the Runtime API.
+// Two kinds of hosts are killed: `vacancy dev`, which is this test binary run
+// again as the real command with hooks that kill it; and functions/message, the
+// built binary, killed by the proxy for DynamoDB Local and by the Runtime API.
 package kills

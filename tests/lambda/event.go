@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Event is a request as a Function URL hands it to a function, version 2.0 of
-// the payload. Lambda sends more; these are the members that a function reads.
+// Event is a Function URL request, payload version 2.0, with the members that a
+// function reads. Lambda sends more.
 type Event struct {
 	Version         string            `json:"version"`
 	RouteKey        string            `json:"routeKey"`
@@ -24,7 +24,7 @@ type Event struct {
 	IsBase64Encoded bool              `json:"isBase64Encoded"`
 }
 
-// RequestContext is what the Function URL knows of a request.
+// RequestContext is the Function URL's description of a request.
 type RequestContext struct {
 	AccountID    string      `json:"accountId"`
 	APIID        string      `json:"apiId"`
@@ -38,7 +38,7 @@ type RequestContext struct {
 	TimeEpoch    int64       `json:"timeEpoch"`
 }
 
-// HTTPContext is the request line and who sent it.
+// HTTPContext is the request line and the sender's address.
 type HTTPContext struct {
 	Method    string `json:"method"`
 	Path      string `json:"path"`
@@ -49,8 +49,8 @@ type HTTPContext struct {
 
 const domain = "test.lambda-url.us-east-1.on.aws"
 
-// NewEvent is a request for a path, with a query after '?'. A body makes it a
-// JSON POST.
+// NewEvent returns a request for a path, with a query after '?'. With a body it
+// is a JSON POST.
 func NewEvent(path string, body []byte) Event {
 	raw, query, _ := strings.Cut(path, "?")
 	method := "GET"
@@ -73,8 +73,8 @@ func NewEvent(path string, body []byte) Event {
 	}
 }
 
-// Base64 is e with its body in base64, as Lambda hands over what it does not
-// take for text.
+// Base64 returns e with its body in base64, as Lambda sends bodies that are not
+// text.
 func (e Event) Base64() Event {
 	e.Body, e.IsBase64Encoded = base64.StdEncoding.EncodeToString([]byte(e.Body)), true
 	return e
@@ -98,7 +98,7 @@ type Response struct {
 	Base64  bool              `json:"isBase64Encoded"`
 }
 
-// Send gives the function an event and takes its answer apart.
+// Send invokes the function with an event and parses its answer.
 func (f *Function) Send(ctx context.Context, event []byte) (Response, error) {
 	b, err := f.Invoke(ctx, event)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *Function) Send(ctx context.Context, event []byte) (Response, error) {
 	return r, nil
 }
 
-// Post gives the function a JSON body for a path.
+// Post sends a JSON body to a path of the function.
 func (f *Function) Post(ctx context.Context, path string, body []byte) (Response, error) {
 	return f.Send(ctx, NewEvent(path, body).Encode())
 }

@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// Build compiles the function of a package, the way it is deployed, into dir
-// and returns the bootstrap's path.
+// Build compiles a function as for deployment, into dir, and returns the path
+// of the bootstrap.
 func Build(dir, pkg string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
@@ -37,7 +37,7 @@ func Build(dir, pkg string) (string, error) {
 	return out, nil
 }
 
-// Zip packs a bootstrap the way it is deployed and returns the archive.
+// Zip packs a bootstrap as for deployment and returns the archive.
 func Zip(bootstrap string) ([]byte, error) {
 	program, err := os.ReadFile(bootstrap)
 	if err != nil {
@@ -58,22 +58,22 @@ func Zip(bootstrap string) ([]byte, error) {
 	return b.Bytes(), z.Close()
 }
 
-// Options of a function's process.
+// Options configure a function's process.
 type Options struct {
-	Env    []string      // beside what Lambda itself sets
+	Env    []string      // added to Lambda's own variables
 	Freeze bool          // SIGSTOP between invocations
-	Limit  time.Duration // time for one invocation; 30 s if 0
-	// Answering, if not nil, is called twice for each answer that the function
-	// hands in: before Lambda has read it, and when Lambda has it, whatever
-	// becomes of the process then.
+	Limit  time.Duration // per invocation; 30 s if 0
+	// Answering, if not nil, is called twice for each answer of the function:
+	// before Lambda has read it, and once Lambda has it and the process may
+	// die.
 	Answering func(f *Function, read bool)
 }
 
-// ErrDied: the process ended before it answered.
+// ErrDied means that the process ended before it answered.
 var ErrDied = errors.New("function died before it answered")
 
 // Function is one execution environment: a bootstrap and the Runtime API that
-// feeds it.
+// serves it.
 type Function struct {
 	opts    Options
 	cmd     *exec.Cmd
@@ -82,13 +82,13 @@ type Function struct {
 	started time.Time
 
 	next    chan invocation // to the process
-	waiting chan struct{}   // the process has asked for the next one
-	answers chan answer     // from the process; those nobody waits for stay in it
-	handing sync.Mutex      // held while an answer is handed in
+	waiting chan struct{}   // the process has asked for the next invocation
+	answers chan answer     // from the process; unclaimed answers stay in it
+	handing sync.Mutex      // held while an answer is posted
 	died    chan struct{}   // closed when the process has ended
 	frozen  atomic.Bool
 	count   atomic.Int64
-	polled  atomic.Int64 // nanoseconds from start to the first poll
+	polled  atomic.Int64 // nanoseconds from process start to the first poll
 }
 
 type lockedBuffer struct {
@@ -108,7 +108,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// Start runs a bootstrap. It is thawed, ended and reaped when the test ends.
+// Start runs a bootstrap. When the test ends, the process is resumed, killed
+// and waited for.
 func Start(tb testing.TB, bootstrap string, opts Options) *Function {
 	tb.Helper()
 	if opts.Limit == 0 {
@@ -134,9 +135,9 @@ func Start(tb testing.TB, bootstrap string, opts Options) *Function {
 		l.Close()
 		tb.Fatal(err)
 	}
-	go f.server.Serve(l) // until now its requests wait in the listener
+	go f.server.Serve(l) // until now requests wait in the listener
 	go func() {
-		_ = f.cmd.Wait() // how it ended is in the log, and told by ErrDied
+		_ = f.cmd.Wait() // the log has the exit status; callers get ErrDied
 		close(f.died)
 	}()
 	tb.Cleanup(func() {
@@ -146,21 +147,21 @@ func Start(tb testing.TB, bootstrap string, opts Options) *Function {
 	return f
 }
 
-// Log is what the function has written so far, standard output and standard
-// error together.
+// Log returns the function's output so far, standard output and standard error
+// together.
 func (f *Function) Log() string { return f.log.String() }
 
-// Died is closed when the process has ended.
+// Died returns a channel that is closed when the process has ended.
 func (f *Function) Died() <-chan struct{} { return f.died }
 
-// Kill ends the process at once, as a crash does, and returns when it is gone.
+// Kill kills the process at once, like a crash, and returns when it has ended.
 func (f *Function) Kill() {
-	_ = f.cmd.Process.Signal(syscall.SIGCONT) // whoever looks at it later finds no stopped process
+	_ = f.cmd.Process.Signal(syscall.SIGCONT) // so that no stopped process is left
 	_ = f.cmd.Process.Kill()
 	<-f.died
 }
 
-// Ready waits for the first poll and returns the time from process start.
+// Ready waits for the first poll and returns the time since process start.
 func (f *Function) Ready(ctx context.Context) (time.Duration, error) {
 	select {
 	case <-f.waiting:
@@ -173,8 +174,8 @@ func (f *Function) Ready(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// Invoke gives the function one event and returns its answer. An error that
-// the function reports is an error too.
+// Invoke sends one event and returns the function's answer. An error that the
+// function reports is returned as an error.
 func (f *Function) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	if f.frozen.CompareAndSwap(true, false) {
 		if err := f.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -200,8 +201,8 @@ func (f *Function) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	return a.body, nil
 }
 
-// await waits for the answer to an invocation, and passes over those to others
-// whose caller had gone.
+// await waits for the answer to an invocation. It skips answers to invocations
+// whose callers gave up.
 func (f *Function) await(ctx context.Context, id string) (answer, error) {
 	for {
 		select {
@@ -210,7 +211,8 @@ func (f *Function) await(ctx context.Context, id string) (answer, error) {
 				return a, nil
 			}
 		case <-f.died:
-			// What Lambda has read counts, whatever became of the process.
+			// An answer that Lambda has read counts, whatever happens to the
+			// process.
 			return f.last(id)
 		case <-ctx.Done():
 			return answer{}, ctx.Err()
@@ -218,8 +220,7 @@ func (f *Function) await(ctx context.Context, id string) (answer, error) {
 	}
 }
 
-// last looks for the answer among those that the process handed in before it
-// died.
+// last looks for the answer among those posted before the process died.
 func (f *Function) last(id string) (answer, error) {
 	f.handing.Lock()
 	defer f.handing.Unlock()
@@ -235,8 +236,8 @@ func (f *Function) last(id string) (answer, error) {
 	}
 }
 
-// freeze stops the process once it asks for more: what it would still do after
-// its answer does not happen.
+// freeze stops the process when it polls again, so work after the answer does
+// not run.
 func (f *Function) freeze(ctx context.Context) {
 	if !f.opts.Freeze {
 		return

@@ -21,7 +21,7 @@ type answer struct {
 	failed bool
 }
 
-// routes is the Runtime API, as far as a function needs it.
+// routes serves the part of the Runtime API that a function needs.
 func (f *Function) routes() http.Handler {
 	mux := http.NewServeMux()
 	const root = "/2018-06-01/runtime/"
@@ -46,7 +46,7 @@ func (f *Function) serveNext(w http.ResponseWriter, r *http.Request) {
 		h.Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(inv.limit.UnixMilli(), 10))
 		h.Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:test")
 		h.Set("Lambda-Runtime-Trace-Id", "Root=1-5bef4de7-ad49b0e87f6ef6c87fc2e700;Parent=9a9197af755a6419;Sampled=0")
-		_, _ = w.Write(inv.event) // a process that died meanwhile is told by ErrDied
+		_, _ = w.Write(inv.event) // if the process has died, callers get ErrDied
 	case <-r.Context().Done():
 	}
 }
@@ -59,20 +59,20 @@ func (f *Function) serveAnswer(failed bool) http.HandlerFunc {
 			f.opts.Answering(f, false)
 		}
 		if f.dead() {
-			return // its last bytes may lie in a buffer here: Lambda had none of them
+			return // the body may be incomplete: Lambda would have read none of it
 		}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the process died while it wrote
+			return // the process died while writing
 		}
-		// An answer that streams tells of its failure at its end.
+		// A streamed answer reports its failure in a trailer.
 		broken := failed || r.Trailer.Get("Lambda-Runtime-Function-Error-Type") != ""
 		if f.opts.Answering != nil {
 			f.opts.Answering(f, true)
 		}
 		select {
 		case f.answers <- answer{r.PathValue("id"), body, broken}:
-		default: // full of answers that nobody waited for
+		default: // full of unclaimed answers
 		}
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = w.Write([]byte(`{"status":"OK"}`))

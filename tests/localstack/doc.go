@@ -1,3 +1,4 @@
-// Package localstack proves localstack/server on a real server: a function as a
-// plain process, what is recorded of it, and what can be done to it.
+// Package localstack tests localstack/server on a real server: a function as a
+// plain process, the recording of its invocations, and the control of its
+// process.
 package localstack

@@ -1,9 +1,9 @@
 // Package opensearch runs one node of OpenSearch for tests, on a free port of
-// 127.0.0.1: the real adapter against the real engine, no account and no fake.
-// The node has no security and no plugins.
+// 127.0.0.1: the real adapter against the real engine, without an account. The
+// node has no security and no plugins.
 //
-// It may import cmd/vacancy/cache and tests/javaserver. The invariant: a node
-// never outlives the process that started it, and its files go with it.
+// Invariant: a node never outlives the process that started it, and its files
+// are deleted with it.
 package opensearch
 
 import (
@@ -31,17 +31,17 @@ func recipe() javaserver.Recipe {
 	}
 }
 
-// Fetch makes sure that cacheDir holds an install of OpenSearch (about 53 MB of
-// jars, once) and returns its directory.
+// Fetch installs OpenSearch in cacheDir if it is missing (about 53 MB of jars)
+// and returns its directory.
 func Fetch(ctx context.Context, cacheDir string) (string, error) {
 	return recipe().Fetch(ctx, cacheDir)
 }
 
-// StartProcess starts a node from the install in cacheDir, which it makes if
-// absent, with a heap of so much ("256m"). ctx bounds the start, not the node's life:
-// that ends with Stop, or with this process.
+// StartProcess starts a node from the install in cacheDir, and installs it if
+// missing. heap is the heap size, such as "256m". ctx limits the start. The
+// node runs until Stop or the end of this process.
 func StartProcess(ctx context.Context, cacheDir, heap string) (*javaserver.Server, error) {
-	// Made here for its fresh name; the launcher removes it.
+	// Created here for a unique name; the launcher deletes it.
 	data, err := os.MkdirTemp("", "opensearch-")
 	if err != nil {
 		return nil, err
@@ -54,21 +54,21 @@ func StartProcess(ctx context.Context, cacheDir, heap string) (*javaserver.Serve
 	})
 }
 
-// server is the one node of a test binary. Every test makes indexes of its own,
-// so there is nothing to reset between them, and a start costs five seconds.
+// server is the one node of a test binary. Every test creates its own indexes,
+// so nothing is reset between tests. A start takes five seconds.
 var server = sync.OnceValues(func() (*javaserver.Server, error) {
 	dir, err := cache.Dir(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	// The download of a first run is in here.
+	// The limit includes the download of a first run.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	return StartProcess(ctx, dir, "512m")
 })
 
-// Start returns the endpoint of the test binary's own node, which ends with the
-// binary. What is missing to run it fails the test; it is never skipped.
+// Start returns the endpoint of the test binary's node, which ends with the
+// binary. Missing requirements fail the test; they never skip it.
 func Start(t testing.TB) string {
 	t.Helper()
 	s, err := server()

@@ -1,9 +1,9 @@
-// Package roundtrips counts what a piece of work asks of DynamoDB: requests,
-// round trips one after another, and read and write units.
+// Package roundtrips counts the DynamoDB usage of an operation: requests,
+// sequential round trips, and read and write units.
 //
-// The invariant: a count does not depend on the machine's speed. Calls that can
-// overlap are held until they do, and what DynamoDB Local counts wrongly is
-// computed.
+// Invariant: a count does not depend on the machine's speed. Calls that can
+// overlap are held until they do, and the units that DynamoDB Local counts
+// wrongly are computed.
 package roundtrips
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Call is one operation, with whatever retries the SDK made of it.
+// Call is one operation, including the SDK's retries.
 type Call struct {
 	Operation  string
 	ReadUnits  float64
@@ -29,11 +29,11 @@ type Call struct {
 	start, end int // ticks of the counter, not of a clock
 }
 
-// Counter counts the calls of the clients that carry its Option. The zero
-// Counter is ready.
+// Counter counts the calls of clients with its Option. The zero Counter is
+// ready to use.
 type Counter struct {
 	// Hold delays each call before it is sent, so that calls started together
-	// overlap for certain, however fast the server is. 20 ms is plenty.
+	// overlap however fast the server is. 20 ms is enough.
 	Hold time.Duration
 
 	mu    sync.Mutex
@@ -41,29 +41,29 @@ type Counter struct {
 	calls []Call
 }
 
-// Option attaches the counter to a client of the dynamo adapter, which has every
-// answer bring its cost.
+// Option attaches the counter to a client of the dynamo adapter, which makes
+// every answer include its consumed capacity.
 func (c *Counter) Option(o *dynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("roundtrips", c.count), middleware.After)
 	})
 }
 
-// Reset forgets what was counted.
+// Reset discards all counts.
 func (c *Counter) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls = nil
 }
 
-// Calls are the calls that have ended, in the order of their ends.
+// Calls returns the finished calls, ordered by their ends.
 func (c *Counter) Calls() []Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.calls)
 }
 
-// Operations are the names of the calls that have ended, in that order.
+// Operations returns the names of the finished calls, in the same order.
 func (c *Counter) Operations() []string {
 	var names []string
 	for _, call := range c.Calls() {
@@ -72,12 +72,11 @@ func (c *Counter) Operations() []string {
 	return names
 }
 
-// Trips is the length of the longest row of calls each of which began after
-// the one before had ended: what the work waits for. Overlapping calls count
-// once.
+// Trips is the length of the longest sequence of calls that do not overlap: the
+// number of round trips the operation waits for.
 func (c *Counter) Trips() int {
 	trips, free := 0, 0
-	for _, call := range c.Calls() { // by their ends: the greedy choice is the longest
+	for _, call := range c.Calls() { // ordered by end, so the greedy choice is the longest
 		if call.start >= free {
 			trips, free = trips+1, call.end
 		}
@@ -93,8 +92,9 @@ func (c *Counter) ReadUnits() (sum float64) {
 	return sum
 }
 
-// WriteUnits is the sum over all calls. A refused condition costs what the
-// write would have; it is not in here, for an error brings no count.
+// WriteUnits is the sum over all calls. It lacks the units of refused
+// conditions, which cost as much as the write but whose errors report no
+// capacity.
 func (c *Counter) WriteUnits() (sum float64) {
 	for _, call := range c.Calls() {
 		sum += call.WriteUnits
@@ -125,8 +125,8 @@ func (c *Counter) count(ctx context.Context, in middleware.InitializeInput, next
 	return out, metadata, err
 }
 
-// units is what an answer cost. DynamoDB Local's count for a transaction does
-// not depend on its items, so that is computed.
+// units returns the consumed capacity of an answer. It computes that of
+// transactions, because DynamoDB Local's number does not depend on the items.
 func units(parameters, result any) (reads, writes float64) {
 	of := func(c *types.ConsumedCapacity) float64 {
 		if c == nil || c.CapacityUnits == nil {
@@ -153,9 +153,9 @@ func units(parameters, result any) (reads, writes float64) {
 	return reads, writes
 }
 
-// transaction computes the write units of a transaction on the tables
-// themselves. An update and a delete are taken at the size of what they name:
-// documents that they meet here are below 1 KB.
+// transaction computes the write units of a transaction on the base tables. It
+// takes an update or delete as the size of its keys and values: here all
+// documents are below 1 KB.
 func transaction(actions []types.TransactWriteItem) int {
 	sizes := make([]int, len(actions))
 	for i, a := range actions {

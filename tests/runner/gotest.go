@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// counts of tests, over all stages.
+// counts is the number of tests by result, over all stages.
 type counts struct{ passed, failed, skipped int }
 
 func (c counts) String() string {
@@ -22,7 +22,7 @@ func (c *counts) add(more counts) {
 	c.passed, c.failed, c.skipped = c.passed+more.passed, c.failed+more.failed, c.skipped+more.skipped
 }
 
-// one counts a check that is not a Go test.
+// one counts a check that is not a Go test as one test.
 func (c *counts) one(err error) error {
 	if err != nil {
 		c.failed++
@@ -38,8 +38,8 @@ type event struct {
 	Elapsed                       float64
 }
 
-// goTest runs go test, shows a line per package and the whole output of what
-// failed, and counts every test and subtest.
+// goTest runs go test, prints a line per package and the whole output of
+// failures, and counts every test and subtest.
 func goTest(ctx context.Context, c *counts, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
@@ -63,8 +63,8 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 		key := e.Package + " " + e.Test
 		switch e.Action {
 		case "output", "build-output":
-			// Some tests say megabytes, a line at a time: a string that grew by each
-			// would hold the test up.
+			// Some tests print megabytes line by line; appending to a string
+			// would be quadratic.
 			if said[key] == nil {
 				said[key] = &strings.Builder{}
 			}
@@ -78,7 +78,7 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 		if e.Action == "fail" {
 			failed++
 			fmt.Printf("--- FAIL %s\n%s", key, text(said[key]))
-		} else if e.Test == "" && e.Action == "pass" { // a package without tests says skip
+		} else if e.Test == "" && e.Action == "pass" { // a package without tests reports skip
 			fmt.Printf("   ok    %s (%.1f s)\n", e.Package, e.Elapsed)
 		}
 		if e.Action == "skip" && e.Test != "" {
@@ -87,7 +87,7 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 		delete(said, key)
 	}
 	if err := errors.Join(lines.Err(), cmd.Wait()); err != nil {
-		for key, b := range said { // what no test owns: a build that failed
+		for key, b := range said { // output that belongs to no test: a failed build
 			fmt.Printf("%s\n%s", key, text(b))
 		}
 		return fmt.Errorf("go test: %w, %d failures", err, failed)
@@ -95,7 +95,7 @@ func goTest(ctx context.Context, c *counts, args ...string) error {
 	return nil
 }
 
-// text is what b holds; nothing, if the test said nothing.
+// text returns the content of b, which may be nil.
 func text(b *strings.Builder) string {
 	if b == nil {
 		return ""
@@ -106,7 +106,7 @@ func text(b *strings.Builder) string {
 func (c *counts) count(e event) {
 	if e.Test == "" {
 		if e.Action == "fail" {
-			c.failed++ // also a package that does not build, or panics
+			c.failed++ // includes packages that do not build or that panic
 		}
 		return
 	}

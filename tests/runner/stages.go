@@ -104,7 +104,7 @@ func faults(ctx context.Context, c *counts, d depth) error {
 
 var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
-// parsers are the directories and files where what strangers send is parsed.
+// parsers are the directories and files that parse input from callers.
 var parsers = []string{
 	"shared/vacant", "shared/front/registryapi", "shared/host/registry/translog/checkpoint_test.go",
 	"shared/host/registry/search/words_test.go", "shared/host/registry/search/service_test.go",
@@ -136,9 +136,9 @@ func fuzz(ctx context.Context, c *counts, _ depth) error {
 	return errors.Join(errs...)
 }
 
-// fuzzOne runs one target. Go's fuzzer at times ends its time with "context
-// deadline exceeded" and no failing input, which says nothing of the code:
-// then it runs again. A finding is never retried.
+// fuzzOne runs one target. At its time limit Go's fuzzer sometimes fails with
+// "context deadline exceeded" and no failing input, which is no finding:
+// fuzzOne then runs it again. A finding is never retried.
 func fuzzOne(ctx context.Context, dir, name string) error {
 	run := func() error {
 		return command(ctx, nil, "go", "test", "-run=^$", "-fuzz=^"+name+"$", "-fuzztime=10s", "-parallel=2", "-fuzzminimizetime=5s", dir)
@@ -151,7 +151,7 @@ func fuzzOne(ctx context.Context, dir, name string) error {
 	return err
 }
 
-// command runs a program; its output is shown when it fails.
+// command runs a program and prints its output if it fails.
 func command(ctx context.Context, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), env...)
@@ -182,15 +182,15 @@ func infra(ctx context.Context, c *counts, _ depth) error {
 	)
 }
 
-// onAWS are the tests, in whatever package, that need a server of AWS. They
-// find it by the variable awsEndpoint.
+// onAWS are the tests that need an AWS server, given by the variable
+// awsEndpoint.
 const (
 	onAWS       = "^TestOnAWS"
 	awsEndpoint = "VACANCY_TEST_AWS"
 )
 
-// aws starts a LocalStack for the packages that need one, and then runs those
-// that start their own.
+// aws starts LocalStack for the packages that need it, and then runs the
+// packages that start their own.
 func aws(ctx context.Context, c *counts, d depth) error {
 	return errors.Join(
 		adaptersOnAWS(ctx, c, d),
@@ -214,7 +214,7 @@ func adaptersOnAWS(ctx context.Context, c *counts, d depth) error {
 	if err == nil {
 		err = goTest(ctx, c, d.args(append([]string{"-count=1", "-p=1", "-run=" + onAWS}, dirs...)...)...)
 	}
-	// Stages that run beside this one are to find no server that is gone.
+	// Concurrent stages must not find the address of a stopped server.
 	return errors.Join(err, os.Unsetenv(awsEndpoint), s.Stop())
 }
 

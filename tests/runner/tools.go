@@ -20,13 +20,13 @@ import (
 
 const staticcheckVersion = "v0.8.2"
 
-// tool is a program that the tests need and that is not fetched by Go.
+// tool is a program that the tests need and Go does not fetch.
 type tool struct {
 	name    string
 	why     string
-	least   version           // the zero version: any
-	ask     []string          // arguments that make it print its version
-	install map[string]string // package by package manager
+	least   version           // the zero version accepts any
+	ask     []string          // arguments that print its version
+	install map[string]string // package name by package manager
 	hint    string
 }
 
@@ -40,8 +40,8 @@ var wanted = []tool{
 	{"mvn", "store, search: fetches DynamoDB Local and OpenSearch", version{3, 0}, []string{"--version"}, map[string]string{"apt-get": "maven", "brew": "maven", "apk": "maven", "dnf": "maven"}, "https://maven.apache.org"},
 }
 
-// tools prints one table of what is wanted and found, and installs what is
-// missing where an ordinary package manager offers it and we may.
+// tools prints a table of required and found tools. It installs missing ones if
+// a package manager offers them and needs no password.
 func tools(ctx context.Context) bool {
 	fmt.Printf("Vacancy tests on %s/%s, %d cores, %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 	if toolTable(ctx) {
@@ -60,7 +60,7 @@ func tools(ctx context.Context) bool {
 	return toolTable(ctx)
 }
 
-// toolTable prints the tools and reports whether all are there.
+// toolTable prints the tools and reports whether all are present.
 func toolTable(ctx context.Context) bool {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	all := true
@@ -89,7 +89,7 @@ var colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
 var number = regexp.MustCompile(`(\d+)\.(\d+)`)
 
-// version is major and minor.
+// version is a major and minor version.
 type version struct{ major, minor int }
 
 func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
@@ -119,7 +119,7 @@ func (t tool) found(ctx context.Context) (string, bool) {
 		if m == nil {
 			return "version unknown: " + first, false
 		}
-		major, _ := strconv.Atoi(m[1]) // digits, by the expression
+		major, _ := strconv.Atoi(m[1]) // the expression matches digits only
 		minor, _ := strconv.Atoi(m[2])
 		if (version{major, minor}).before(t.least) {
 			return first + ": too old", false
@@ -128,7 +128,8 @@ func (t tool) found(ctx context.Context) (string, bool) {
 	return first, true
 }
 
-// goVersion is the version in go.mod. An older Go did not build this program.
+// goVersion is the version in go.mod. An older Go could not have built this
+// program.
 func goVersion() string {
 	mod, err := os.ReadFile("go.mod")
 	if err != nil {
@@ -141,7 +142,7 @@ func goVersion() string {
 	return string(m[1])
 }
 
-// install asks the machine's package manager, where it may without a password.
+// install calls the machine's package manager, if it needs no password.
 func install(ctx context.Context, missing []tool) error {
 	for _, manager := range []string{"apt-get", "apk", "dnf", "brew"} {
 		path, err := exec.LookPath(manager)
@@ -165,7 +166,7 @@ func install(ctx context.Context, missing []tool) error {
 	return fmt.Errorf("tools are missing and may not be installed here: see the table")
 }
 
-// cacheDir is the one directory that holds what the tests fetch.
+// cacheDir is the one directory for everything that the tests fetch.
 func cacheDir() string {
 	dir, err := cache.Dir(os.Getenv)
 	if err != nil {
@@ -178,7 +179,7 @@ func staticcheckPath() string {
 	return filepath.Join(cacheDir(), "staticcheck-"+staticcheckVersion, "staticcheck")
 }
 
-// downloads run while earlier stages work.
+// downloads run while earlier stages run.
 type downloads map[string]chan error
 
 func fetchAll(ctx context.Context, chosen []stage) downloads {
@@ -200,7 +201,7 @@ func (d downloads) wait(ctx context.Context, names []string) error {
 	for _, name := range names {
 		select {
 		case err := <-d[name]:
-			d[name] <- err // for the next stage that needs it
+			d[name] <- err // for the next stage that waits for it
 			if err != nil {
 				return fmt.Errorf("fetching %s: %w", name, err)
 			}
@@ -225,7 +226,7 @@ func fetch(ctx context.Context, name string) error {
 	case "cdk":
 		_, err := cdk.Install(ctx, cacheDir(), io.Discard)
 		return err
-	case "cdk-build": // it takes a core for more than a minute when nothing is cached
+	case "cdk-build": // without a cache it takes a core for more than a minute
 		return command(ctx, nil, "go", "build", "-o", os.DevNull, "./infra")
 	case "localstack":
 		_, err := server.Install(ctx, cacheDir(), io.Discard)
