@@ -1,9 +1,9 @@
-// Package card holds the capability card (halo): what a vacant says of itself,
-// under its own signature (PROTOCOL §10).
+// Package card implements the capability card (halo): a vacant's signed
+// description of itself (PROTOCOL §10).
 //
-// The invariants: the signed bytes are rebuilt from the fields, never taken
-// from a blob; what Sign signs, Parse reads; a card of an unknown version is
-// refused before anything else in it is looked at.
+// Invariants: the signed bytes are rebuilt from the fields, never taken from a
+// blob; Parse accepts everything that Sign signs; a card of an unknown version
+// is refused before its other fields are read.
 package card
 
 import (
@@ -19,38 +19,38 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Version is the halo version written, and the only one read. The reference's
-// registry treats the number as a revision that must not fall, while its
-// parser takes nothing but 1 (PROTOCOL §23 C6): so it stays 1.
+// Version is the halo version, the only one written and read. The reference's
+// registry treats the number as a revision that must not fall, while its parser
+// accepts only 1 (PROTOCOL §23 C6), so it stays 1.
 const Version = 1
 
 // MaxBlob is the largest serialised card in bytes.
 const MaxBlob = 32 << 10
 
-// ErrUnsupportedVersion is in the chain of the error of a card whose halo
-// version is not Version.
+// ErrUnsupportedVersion is wrapped in the error for a card whose halo version
+// is not Version.
 var ErrUnsupportedVersion = errors.New("unsupported halo version")
 
-// Card is what a vacant says of itself.
+// Card is a vacant's description of itself.
 type Card struct {
 	VacantID          identity.ID
 	CapabilityText    string
-	AllowedSubstrates []string    // order matters; none is blank
-	Policy            canon.Value // an object; the zero Value is the empty one
+	AllowedSubstrates []string    // in order of preference; none is blank
+	Policy            canon.Value // an object; the zero Value is the empty object
 	HaloVersion       int64
 	Endpoint          string // full URL of message/send; "" is null on the wire
 	Signature         []byte // 64 bytes when well formed; any length parses, and does not verify
 }
 
-// New makes an unsigned card of the current version.
+// New returns an unsigned card of the current version.
 func New(id identity.ID, capability string, substrates []string, endpoint string) (Card, error) {
 	c := Card{VacantID: id, CapabilityText: capability, AllowedSubstrates: substrates, HaloVersion: Version, Endpoint: endpoint}
 	return c, c.Check()
 }
 
-// Check says whether c may be signed: nil, or the field that is wrong. It is
-// stricter than Parse, because old cards still verify: 0x1f separates the
-// signed fields, so a card that contained one would have two readings under
+// Check returns nil if c may be signed, or an error that names the wrong field.
+// It is stricter than Parse, because old cards still verify: 0x1f separates the
+// signed fields, so a card with a 0x1f in a field would have two readings under
 // one signature (PROTOCOL §23 D2).
 func (c *Card) Check() error {
 	if c.HaloVersion != Version {
@@ -102,12 +102,12 @@ func (c *Card) appendSpec(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Hash is the card hash of registries and logbooks: of the signed bytes, the
-// signature excluded.
+// Hash is the card hash of registries and logbooks: the hash of the signed
+// bytes, without the signature.
 func (c *Card) Hash() identity.Hash { return identity.Sum(c.AppendSigning(nil)) }
 
-// Sign sets c.Signature by s, whose id must be c.VacantID. It refuses what
-// Check refuses and what Parse would not read again.
+// Sign sets c.Signature with s, whose id must be c.VacantID. It refuses cards
+// that Check refuses or that Parse would not accept.
 func (c *Card) Sign(ctx context.Context, s identity.Signer) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -138,8 +138,8 @@ func (c *Card) Verify() bool {
 // Blob is the serialised card: its canonical JSON.
 func (c *Card) Blob() []byte { return c.AppendBlob(nil) }
 
-// AppendBlob appends the serialised card. An empty endpoint is written as
-// null, which is signed alike (PROTOCOL §23 D3).
+// AppendBlob appends the serialised card. An empty endpoint is written as null;
+// both have the same signed bytes (PROTOCOL §23 D3).
 func (c *Card) AppendBlob(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"capability_text":`...), c.CapabilityText)
 	dst = append(dst, `,"endpoint":`...)

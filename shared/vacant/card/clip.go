@@ -2,7 +2,7 @@ package card
 
 import "unicode/utf8"
 
-// clip bounds what of a foreign value goes into an error text.
+// clip limits the length of a foreign value in an error text.
 func clip(s string) string {
 	const most = 80
 	if utf8.RuneCountInString(s) <= most {

@@ -8,10 +8,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Parse reads a serialised card. It does not verify the signature. Refusals
-// are of kind Malformed, of kind TooLarge above MaxBlob; the beginning of
-// their texts is the reference's. Unknown keys are ignored and not kept; where
-// the reference coerces types, Parse refuses (PROTOCOL §10).
+// Parse parses a serialised card without verifying its signature. Errors have
+// kind Malformed, or TooLarge above MaxBlob; their texts begin as the
+// reference's do. Unknown keys are ignored and dropped. Parse refuses types
+// that the reference converts (PROTOCOL §10).
 func Parse(blob []byte) (Card, error) {
 	if len(blob) > MaxBlob {
 		return Card{}, &problem.Error{Kind: problem.TooLarge, Field: "capability card",
@@ -30,8 +30,7 @@ func Parse(blob []byte) (Card, error) {
 	if err := checkVersion(v); err != nil {
 		return Card{}, err
 	}
-	// In the order in which the reference looks at the fields: of two that are
-	// wrong it names the first.
+	// In the reference's order: of two wrong fields it names the first.
 	for _, read := range []func(*Card, canon.Value) error{readID, readText, readSpec, readEndpoint, readSignature} {
 		if err := read(&c, v); err != nil {
 			return Card{}, problem.New(problem.Malformed, "invalid capability card: %s", problem.Of(err).Text())
@@ -40,12 +39,12 @@ func Parse(blob []byte) (Card, error) {
 	return c, nil
 }
 
-// checkVersion runs before any other field is looked at: of a later version
-// nothing is known, not even which fields it has.
+// checkVersion runs before any other field is read, because the fields of a
+// later version are unknown.
 func checkVersion(v canon.Value) error {
 	version, ok := v.Get("halo_version")
 	if !ok {
-		return nil // 1
+		return nil // 1 as an integer
 	}
 	if version.Kind() != canon.Int {
 		return problem.New(problem.Malformed, "capability card halo_version must be int; got %s", clip(canon.Python(version)))
@@ -76,7 +75,7 @@ func readText(c *Card, v canon.Value) (err error) {
 	return err
 }
 
-// readSpec reads the substrates. Missing and null are the empty spec.
+// readSpec reads the substrates. Missing or null means none.
 func readSpec(c *Card, v canon.Value) error {
 	spec, ok := v.Get("substrate_spec")
 	if !ok || spec.Kind() == canon.Null {
@@ -105,7 +104,7 @@ func readSpec(c *Card, v canon.Value) error {
 			return mismatch("substrate_spec.policy", canon.Object, policy)
 		}
 		if len(policy.Members()) > 0 {
-			c.Policy = policy // the empty one stays the zero Value: a card has one form
+			c.Policy = policy // the empty object becomes the zero Value, so that a card has one form
 		}
 	}
 	return nil
@@ -137,8 +136,8 @@ func readSignature(c *Card, v canon.Value) error {
 	return nil
 }
 
-// stringAt returns the string at key. A missing key is named in single quotes,
-// as the reference does.
+// stringAt returns the string at key. The error for a missing key quotes it in
+// single quotes, as the reference does.
 func stringAt(v canon.Value, key string) (string, error) {
 	s, ok := v.Get(key)
 	if !ok {

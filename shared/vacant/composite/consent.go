@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The intents of a second parent. The reference's names neither the other
-// parent nor the child, so whoever has seen one may use it again; ours does,
-// and is signed beside it.
+// The intents of a second parent. The reference's signed bytes name neither the
+// other parent nor the child, so anybody who has seen them can reuse them. Ours
+// name both and are signed in addition.
 const (
 	mergeReference = "vacant:spawn:D4:lineage_merge"
 	merge          = "vacancy:spawn:D4:v1"
@@ -22,7 +22,7 @@ const (
 // NonceSize is the length of a nonce in bytes; it is written in lowercase hex.
 const NonceSize = 16
 
-// NewNonce makes a nonce.
+// NewNonce returns a random nonce.
 func NewNonce(rand io.Reader) (string, error) {
 	b := make([]byte, NonceSize)
 	if _, err := io.ReadFull(rand, b); err != nil {
@@ -39,8 +39,8 @@ func checkNonce(s string) error {
 	return nil
 }
 
-// Consent is what the second parent of a child of path D4 agrees to. Both
-// signatures are its own.
+// Consent is the consent of the second parent of a child of path D4. The second
+// parent makes both signatures.
 type Consent struct {
 	ParentID, SecondaryID, ChildID identity.ID
 	Nonce                          string
@@ -48,7 +48,7 @@ type Consent struct {
 	Signature                      []byte // over SigningBytes
 }
 
-// SigningBytes is what the second parent signs of the very child.
+// SigningBytes are the bytes the second parent signs for this child.
 func (c *Consent) SigningBytes() []byte {
 	return canon.NewObject(
 		canon.Member{Key: "child_id", Value: canon.NewString(c.ChildID.String())},
@@ -59,8 +59,8 @@ func (c *Consent) SigningBytes() []byte {
 	).AppendCJ(nil)
 }
 
-// referenceBytes is what the reference has the second parent sign: the hash of
-// its key and the intent (PROTOCOL §21).
+// referenceBytes are the bytes that the reference has the second parent sign:
+// the hash of its key and the intent (PROTOCOL §21).
 func (c *Consent) referenceBytes() []byte {
 	h := identity.Sum(append(append(append([]byte{}, c.SecondaryID[:]...), 0x1f), mergeReference...))
 	return h[:]
@@ -79,7 +79,7 @@ func (c *Consent) check() error {
 	return checkNonce(c.Nonce)
 }
 
-// Sign sets both signatures by s, which must be the second parent's.
+// Sign sets both signatures with s, which must be the second parent's.
 func (c *Consent) Sign(ctx context.Context, s identity.Signer) error {
 	if err := c.check(); err != nil {
 		return err
@@ -99,8 +99,8 @@ func (c *Consent) Sign(ctx context.Context, s identity.Signer) error {
 	return nil
 }
 
-// Verify says whether the second parent has agreed to this child: nil, or a
-// refusal of kind Malformed or Consent.
+// Verify returns nil if the second parent consented to this child, or an error
+// of kind Malformed or Consent.
 func (c *Consent) Verify() error {
 	if err := c.check(); err != nil {
 		return err

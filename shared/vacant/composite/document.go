@@ -7,9 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// parseDocument reads an object of at most so many bytes, member by member,
-// and says which of those that must be there is missing. What is read is
-// named in front of each refusal.
+// parseDocument parses an object of at most most bytes, member by member, and
+// refuses missing members. Errors begin with what.
 func parseDocument(what string, blob []byte, most int, needed []string, read func(*canon.Decoder, string) error) error {
 	if len(blob) > most {
 		return &problem.Error{Kind: problem.TooLarge, Field: what, Want: fmt.Sprintf("at most %d bytes", most), Got: fmt.Sprint(len(blob))}
@@ -40,8 +39,8 @@ func parseDocument(what string, blob []byte, most int, needed []string, read fun
 	return nil
 }
 
-// within says in front of a refusal what was read. That it is no JSON object
-// stays what it is.
+// within prefixes an error with what was parsed. An error of kind NotJSON keeps
+// its kind.
 func within(what string, err error) error {
 	k := problem.Malformed
 	if problem.Is(err, problem.NotJSON) {
@@ -50,20 +49,20 @@ func within(what string, err error) error {
 	return problem.Within(k, what, err)
 }
 
-// of names the member that a refusal is about.
+// of prefixes an error with the member's name.
 func of(field string, err error) error {
 	p := problem.Within(problem.Malformed, field, err)
 	p.Field = field
 	return p
 }
 
-// unknownMember names the key itself, which is what is wrong.
+// unknownMember refuses a key by name.
 func unknownMember(key, of string) error {
 	return &problem.Error{Kind: problem.Malformed, Field: key, Detail: fmt.Sprintf("%.40q is not a member of %s", key, of)}
 }
 
-// readIntent reads the word that keeps one kind of signed bytes apart from all
-// others.
+// readIntent checks the word that distinguishes this kind of signed bytes from
+// all others.
 func readIntent(d *canon.Decoder, want string) error {
 	got, err := d.String()
 	if err == nil && got != want {

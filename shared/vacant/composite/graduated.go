@@ -7,8 +7,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Graduated is the manifest that m becomes when its child graduates, not yet
-// signed: open, public_a2a and of version 2, all else as it was (PROTOCOL §13.4).
+// Graduated is the unsigned manifest that replaces m when its child graduates:
+// open, public_a2a and of version 2, with all other members unchanged (PROTOCOL
+// §13.4).
 func (m *Manifest) Graduated() Manifest {
 	next := *m
 	next.Inherited, next.Added, next.Removed = slices.Clone(m.Inherited), slices.Clone(m.Added), slices.Clone(m.Removed)
@@ -17,9 +18,9 @@ func (m *Manifest) Graduated() Manifest {
 	return next
 }
 
-// CheckGraduated says whether next is m graduated and signed by both: nil, or
-// the first thing that is wrong, in the order of PROTOCOL §15, and then any member
-// that graduation does not change (PROTOCOL §23 E7).
+// CheckGraduated returns nil if next is m graduated and signed by both parties.
+// Otherwise it returns the first error in the order of PROTOCOL §15, then a
+// member that graduation must not change (PROTOCOL §23 E7).
 func (m *Manifest) CheckGraduated(next *Manifest) error {
 	switch {
 	case next.ParentID != m.ParentID:
@@ -45,7 +46,7 @@ func (m *Manifest) CheckGraduated(next *Manifest) error {
 	}
 	lists, others := want.tools(), next.tools()
 	for i, list := range lists {
-		// Their order is not signed.
+		// The order of tools is not signed.
 		if !slices.Equal(slices.Sorted(slices.Values(list.tools)), slices.Sorted(slices.Values(others[i].tools))) {
 			return problem.Invalid(list.key, "the tools of the manifest before", "others")
 		}
@@ -53,8 +54,8 @@ func (m *Manifest) CheckGraduated(next *Manifest) error {
 	return nil
 }
 
-// Tools lists what the child may use: what it inherited and what was added,
-// without what was removed, each once.
+// Tools lists the tools the child may use, each once: inherited and added,
+// without removed.
 func (m *Manifest) Tools() []string {
 	var tools []string
 	for _, tool := range slices.Concat(m.Inherited, m.Added) {

@@ -1,11 +1,11 @@
-// Package composite holds what binds a child to its parent: the request that it
-// be made, the consent of a second parent, the manifest that both have signed
-// and what that lets the child do, and the request that it become public (PROTOCOL
-// §12 to §15).
+// Package composite implements the signed relations between a parent and a
+// child: the spawn request, the consent of a second parent, the manifest signed
+// by both and the calls it allows, and the graduation request (PROTOCOL §12 to
+// §15).
 //
-// The invariants: the signed bytes are rebuilt from the fields; both signatures
-// of a manifest are over the same bytes, those of its own schema version; what
-// a version does not sign, it does not say.
+// Invariants: the signed bytes are rebuilt from the fields; both signatures of
+// a manifest cover the same bytes, those of its own schema version; members
+// that a version does not sign have no effect.
 package composite
 
 import (
@@ -19,13 +19,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// BirthPath says how a child came to be; its value is the word on the wire.
+// BirthPath is the kind of a child's creation; its value is the word on the
+// wire.
 type BirthPath string
 
-// BirthPaths lists the five.
+// BirthPaths lists the five paths.
 func BirthPaths() []BirthPath { return []BirthPath{"D1", "D2", "D3", "D4", "D5"} }
 
-// Reachability says who may call a child; its value is the word on the wire.
+// Reachability limits who may call a child; its value is the word on the wire.
 type Reachability string
 
 // The reachabilities. The underscore is the reference's.
@@ -35,7 +36,8 @@ const (
 	PublicA2A     Reachability = "public_a2a"
 )
 
-// Outbound says whom a child may call; its value is the word on the wire.
+// Outbound limits which vacants a child may call; its value is the word on the
+// wire.
 type Outbound string
 
 // The outbound policies.
@@ -48,13 +50,14 @@ const (
 // Schema is the version of a manifest; its value is the word on the wire.
 type Schema string
 
-// The schemas. V1 signs neither of the two axes, so it says nothing of them.
+// The schemas. V1 signs neither reachability nor outbound policy, so a V1
+// manifest does not set them.
 const (
 	V1 Schema = "v1"
 	V2 Schema = "v2"
 )
 
-// The limits of what a registry takes.
+// The limits of a registry.
 const (
 	MaxTools = 256 // in each of the three lists
 	MaxTool  = 256 // bytes
@@ -74,8 +77,8 @@ type Manifest struct {
 	SignatureChild            []byte
 }
 
-// Check says whether m has the form of a manifest: nil, or the field that is
-// wrong.
+// Check returns nil if m has the form of a manifest, or an error that names the
+// wrong field.
 func (m *Manifest) Check() error {
 	if err := m.ParentID.Check(); err != nil {
 		return problem.New(problem.Malformed, "parent_id: %s", problem.Of(err).Text())
@@ -120,7 +123,7 @@ type toolList struct {
 	tools []string
 }
 
-// tools lists the three lists in the order in which they are signed.
+// tools returns the three lists in signing order.
 func (m *Manifest) tools() [3]toolList {
 	return [3]toolList{
 		{"tool_whitelist_added", m.Added},
@@ -129,8 +132,8 @@ func (m *Manifest) tools() [3]toolList {
 	}
 }
 
-// SigningBytes is what both parties sign: canonical JSON of the fields of m's
-// own schema version.
+// SigningBytes are the bytes both parties sign: canonical JSON of the fields of
+// m's schema version.
 func (m *Manifest) SigningBytes() []byte { return append(m.appendToParent(nil), m.appendTools(nil)...) }
 
 // appendToParent appends the members before the tool lists. The signatures and
@@ -163,8 +166,8 @@ func (m *Manifest) appendTools(dst []byte) []byte {
 // Hash is the hash of the signed bytes.
 func (m *Manifest) Hash() identity.Hash { return identity.Sum(m.SigningBytes()) }
 
-// SignParent sets the parent's signature by s, which must be the parent's. The
-// order in which the two sign is free.
+// SignParent sets the parent's signature with s, which must be the parent's.
+// The parties may sign in either order.
 func (m *Manifest) SignParent(ctx context.Context, s identity.Signer) error {
 	signature, err := m.sign(ctx, s, "parent", m.ParentID)
 	if err == nil {
@@ -173,7 +176,7 @@ func (m *Manifest) SignParent(ctx context.Context, s identity.Signer) error {
 	return err
 }
 
-// SignChild sets the child's signature by s, which must be the child's.
+// SignChild sets the child's signature with s, which must be the child's.
 func (m *Manifest) SignChild(ctx context.Context, s identity.Signer) error {
 	signature, err := m.sign(ctx, s, "child", m.ChildID)
 	if err == nil {
@@ -199,9 +202,9 @@ func (m *Manifest) sign(ctx context.Context, s identity.Signer, party string, id
 	return s.Sign(ctx, m.SigningBytes())
 }
 
-// Verify says whether both parties have signed m: nil, or the first of the
-// four refusals of PROTOCOL §12 in their order, of kind BadSignature, in the words
-// of the reference.
+// Verify returns nil if both parties have signed m. Otherwise it returns the
+// first of the four errors of PROTOCOL §12, of kind BadSignature, in the
+// reference's words.
 func (m *Manifest) Verify() error {
 	switch {
 	case len(m.SignatureParent) == 0:

@@ -16,12 +16,12 @@ func (m *Manifest) Blob() []byte {
 	return m.appendTools(append(dst, '"'))
 }
 
-// Parse reads a serialised manifest and checks its form, not its signatures.
-// What is missing has the default of PROTOCOL §12, but both ids and the birth path
-// must be there; an unknown member is refused, since nobody has signed it. A
-// manifest of version 1 has the default axes, whatever it says: nobody has
-// signed those either (PROTOCOL §23 D7). Refusals are of kind Malformed, NotJSON or
-// TooLarge, and name the field.
+// Parse parses a serialised manifest and checks its form, not its signatures.
+// Missing members have the defaults of PROTOCOL §12; both ids and the birth
+// path are required. Unknown members are refused, because nobody signed them. A
+// manifest of version 1 gets the default reachability and outbound policy
+// whatever it contains, because version 1 does not sign them (PROTOCOL §23 D7).
+// Errors have kind Malformed, NotJSON or TooLarge and name the field.
 func Parse(blob []byte) (Manifest, error) {
 	m := Manifest{ClosedByDefault: true, Reachability: ParentOnly, Outbound: NoExternal, Schema: V2}
 	if err := parseDocument("manifest", blob, MaxBlob, []string{"parent_id", "child_id", "birth_path"}, m.read); err != nil {

@@ -14,15 +14,15 @@ import (
 // graduation is the intent that both parties of a Request sign.
 const graduation = "vacant:graduation:v1"
 
-// The limits of a request. A card and a log entry must hold the text.
+// The limits of a request. The text must fit into a card and a log entry.
 const (
 	MaxCapability = 16 << 10 // bytes
 	MaxRequest    = 64 << 10
 )
 
-// Request asks that a child become public: parent and child have signed that
-// they want it, and the words that the child's card will bear (PROTOCOL §13.1). It
-// has neither nonce nor time: whoever takes one must remember it.
+// Request asks for a child to become public. Parent and child both sign it with
+// the text of the child's new card (PROTOCOL §13.1). It has neither nonce nor
+// time, so the receiver must remember requests.
 type Request struct {
 	ParentID, ChildID identity.ID
 	CapabilityText    string
@@ -30,8 +30,8 @@ type Request struct {
 	SignatureChild    []byte
 }
 
-// Check says whether r has the form of a request: nil, or the field that is
-// wrong.
+// Check returns nil if r has the form of a request, or an error that names the
+// wrong field.
 func (r *Request) Check() error {
 	if err := checkParties(r.ParentID, r.ChildID); err != nil {
 		return err
@@ -55,7 +55,7 @@ func checkParties(parent, child identity.ID) error {
 	return nil
 }
 
-// SigningBytes is what both parties sign.
+// SigningBytes are the bytes both parties sign.
 func (r *Request) SigningBytes() []byte { return append(r.appendSigned(nil), '}') }
 
 func (r *Request) appendSigned(dst []byte) []byte {
@@ -68,8 +68,8 @@ func (r *Request) appendSigned(dst []byte) []byte {
 // Hash is the hash of the signed bytes.
 func (r *Request) Hash() identity.Hash { return identity.Sum(r.SigningBytes()) }
 
-// SignParent sets the parent's signature by s, which must be the parent's. The
-// order in which the two sign is free.
+// SignParent sets the parent's signature with s, which must be the parent's.
+// The parties may sign in either order.
 func (r *Request) SignParent(ctx context.Context, s identity.Signer) error {
 	signature, err := r.sign(ctx, s, "parent", r.ParentID)
 	if err == nil {
@@ -78,7 +78,7 @@ func (r *Request) SignParent(ctx context.Context, s identity.Signer) error {
 	return err
 }
 
-// SignChild sets the child's signature by s, which must be the child's.
+// SignChild sets the child's signature with s, which must be the child's.
 func (r *Request) SignChild(ctx context.Context, s identity.Signer) error {
 	signature, err := r.sign(ctx, s, "child", r.ChildID)
 	if err == nil {
@@ -100,8 +100,8 @@ func (r *Request) sign(ctx context.Context, s identity.Signer, party string, id 
 	return s.Sign(ctx, r.SigningBytes())
 }
 
-// Verify says whether both parties have signed r: nil, or a refusal of kind
-// Consent in the words of the reference.
+// Verify returns nil if both parties have signed r, or an error of kind Consent
+// in the reference's words.
 func (r *Request) Verify() error {
 	b := r.SigningBytes()
 	if !identity.Verify(r.ParentID, b, r.SignatureParent) || !identity.Verify(r.ChildID, b, r.SignatureChild) {
@@ -118,15 +118,16 @@ func (r *Request) Blob() []byte {
 	return append(dst, `"}`...)
 }
 
-// ParseRequest reads a serialised request and checks its form, not its
-// signatures, either of which may be missing. An unknown member is refused,
-// since nobody has signed it. Refusals are of kind Malformed or TooLarge, and
-// name the field.
+// ParseRequest parses a serialised request and checks its form, not its
+// signatures, either of which may be missing. Unknown members are refused,
+// because nobody signed them. Errors have kind Malformed or TooLarge and name
+// the field.
 func ParseRequest(blob []byte) (Request, error) {
 	var r Request
 	err := parseDocument("graduation request", blob, MaxRequest, []string{"capability_text", "child_id", "intent", "parent_id"}, r.read)
 	if problem.Is(err, problem.NotJSON) {
-		// A request goes within another document, which is JSON.
+		// A request is part of another document, so its syntax errors are
+		// Malformed.
 		err = problem.Within(problem.Malformed, "request", err)
 	}
 	if err != nil {

@@ -16,27 +16,27 @@ import (
 // spawning is the intent of a SpawnRequest.
 const spawning = "vacancy:spawn:v1"
 
-// SpawnRequest asks a host for a child, signed by the parent alone: the host
-// makes the child's key. The nonce and the time let the host refuse what it has
-// seen, or what is old.
+// SpawnRequest asks a host to create a child. Only the parent signs it; the
+// host creates the child's key. The nonce and the time let the host refuse
+// repeated and old requests.
 type SpawnRequest struct {
 	ParentID    identity.ID
 	Path        BirthPath
-	Name        string       // what the child is called; the host puts whose it is behind it
-	Capability  string       // "" for that of the parent
-	Substrate   string       // "" for that of the parent; whoever runs the host says which else
-	Tools       []string     // what is left of the parent's tools (D2)
-	Rule        string       // what is added to its policy (D1)
+	Name        string       // of the child; the host appends the start of the parent's id
+	Capability  string       // "" means the parent's
+	Substrate   string       // "" means the parent's; the host limits the others
+	Tools       []string     // the parent's tools that the child keeps (D2)
+	Rule        string       // added to the child's policy (D1)
 	SecondaryID *identity.ID // the other parent (D4)
-	Reach       Reachability // "" for that of the path
-	Outbound    Outbound     // "" for that of the path
+	Reach       Reachability // "" means the path's default
+	Outbound    Outbound     // "" means the path's default
 	Nonce       string       // NonceSize bytes in lowercase hex
 	Time        time.Time    // UTC, whole microseconds
 	Signature   []byte
 }
 
-// Check says whether r has the form of a request: nil, or the field that is
-// wrong. Whether the path takes what is there is for the host to say.
+// Check returns nil if r has the form of a request, or an error that names the
+// wrong field. The host checks which members the path allows.
 func (r *SpawnRequest) Check() error {
 	if err := r.ParentID.Check(); err != nil {
 		return of("parent_id", err)
@@ -78,8 +78,8 @@ func (r *SpawnRequest) Check() error {
 	return checkNonce(r.Nonce)
 }
 
-// SigningBytes is what the parent signs: all members, also those that are
-// empty.
+// SigningBytes are the bytes the parent signs: all members, empty ones
+// included.
 func (r *SpawnRequest) SigningBytes() []byte { return canon.NewObject(r.members()...).AppendCJ(nil) }
 
 func (r *SpawnRequest) members() []canon.Member {
@@ -103,8 +103,8 @@ func (r *SpawnRequest) members() []canon.Member {
 // Hash is the hash of the signed bytes.
 func (r *SpawnRequest) Hash() identity.Hash { return identity.Sum(r.SigningBytes()) }
 
-// Sign signs r by s, which must be the parent's. The time is first brought to
-// UTC and whole microseconds.
+// Sign signs r with s, which must be the parent's. It first converts the time
+// to UTC and whole microseconds.
 func (r *SpawnRequest) Sign(ctx context.Context, s identity.Signer) error {
 	signed := *r
 	signed.Time = r.Time.UTC().Truncate(time.Microsecond)
@@ -126,8 +126,8 @@ func (r *SpawnRequest) Sign(ctx context.Context, s identity.Signer) error {
 	return nil
 }
 
-// Verify says whether the parent has signed r: nil, or a refusal of kind
-// BadSignature. Whether its time is now is for the host to say.
+// Verify returns nil if the parent has signed r, or an error of kind
+// BadSignature. The host checks the time.
 func (r *SpawnRequest) Verify() error {
 	if !identity.Verify(r.ParentID, r.SigningBytes(), r.Signature) {
 		return problem.New(problem.BadSignature, "spawn request of %s: signature did not verify", r.ParentID.Short())
@@ -142,10 +142,10 @@ func (r *SpawnRequest) Blob() []byte {
 	return canon.NewObject(members...).AppendCJ(nil)
 }
 
-// ParseSpawnRequest reads a serialised request and checks its form, not its
-// signature. A member that is missing is empty; an unknown one is refused,
-// since nobody has signed it. Refusals are of kind Malformed, NotJSON or
-// TooLarge, and name the field.
+// ParseSpawnRequest parses a serialised request and checks its form, not its
+// signature. Missing members are empty. Unknown members are refused, because
+// nobody signed them. Errors have kind Malformed, NotJSON or TooLarge and name
+// the field.
 func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
 	var r SpawnRequest
 	err := parseDocument("spawn request", blob, MaxRequest, []string{"intent", "name", "nonce", "parent_id", "path", "ts"}, r.read)

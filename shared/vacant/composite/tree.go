@@ -7,15 +7,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// inTree reports whether other is m's parent or one of the siblings. Nobody is
-// in its own tree: a call to oneself is none (PROTOCOL §14).
+// inTree reports whether other is m's parent or one of the siblings. A vacant
+// is not in its own tree, because it cannot call itself (PROTOCOL §14).
 func (m *Manifest) inTree(other identity.ID, siblings []identity.ID) bool {
 	return other != m.ChildID && (other == m.ParentID || slices.Contains(siblings, other))
 }
 
-// CheckCall is Tree-Only (PROTOCOL §14): a closed child calls its parent and its
-// siblings, nobody else. An open child is not limited by it, whatever its axes
-// say. A refusal is of kind TreeOnly, in the words of the reference.
+// CheckCall enforces Tree-Only (PROTOCOL §14): a closed child may call only its
+// parent and its siblings. Tree-Only does not limit an open child, whatever its
+// outbound policy is. Errors have kind TreeOnly, in the reference's words.
 func (m *Manifest) CheckCall(callee identity.ID, siblings []identity.ID) error {
 	if !m.ClosedByDefault || m.inTree(callee, siblings) {
 		return nil
@@ -23,11 +23,11 @@ func (m *Manifest) CheckCall(callee identity.ID, siblings []identity.ID) error {
 	return problem.New(problem.TreeOnly, "closed child %s cannot call %s (not parent / not sibling)", m.ChildID.Short(), callee.Short())
 }
 
-// CheckPolicy is the gate beside Tree-Only, which the reference has not (PROTOCOL
-// §23 E8): whether the outbound policy that both have signed lets the child
-// call that vacant. parent-permitted adds to the tree those whose id is among
-// the child's tools. A manifest of version 1 has signed no policy, so it
-// forbids nothing here. A refusal is of kind TreeOnly and names the policy.
+// CheckPolicy enforces the outbound policy that both parties signed, which the
+// reference does not enforce (PROTOCOL §23 E8). parent-permitted allows the
+// tree and the vacants whose id is among the child's tools. A manifest of
+// version 1 has no signed policy and allows every vacant here. Errors have kind
+// TreeOnly and name the policy.
 func (m *Manifest) CheckPolicy(callee identity.ID, siblings []identity.ID) error {
 	if m.Schema == V1 || m.Outbound == Unrestricted || m.inTree(callee, siblings) {
 		return nil
@@ -41,11 +41,11 @@ func (m *Manifest) CheckPolicy(callee identity.ID, siblings []identity.ID) error
 	return problem.New(problem.TreeOnly, "outbound_policy %s: child %s cannot call %s (not in its tree)", m.Outbound, m.ChildID.Short(), callee.Short())
 }
 
-// CheckEndpoint says whether the child may send to a URL that is no vacant's:
-// that of a model. Its outbound policy decides: parent-permitted with exactly
-// this URL among its tools, or unrestricted. A manifest of version 1 has signed
-// no policy: an open child is free, a closed one reaches nothing outside its
-// tree. A refusal is of kind TreeOnly and names the policy.
+// CheckEndpoint returns nil if the child may send requests to a URL that is not
+// a vacant's, such as a model's. The outbound policy must be unrestricted, or
+// parent-permitted with exactly this URL among the tools. A manifest of version
+// 1 has no signed policy: an open child may use every URL, a closed child none.
+// Errors have kind TreeOnly and name the policy.
 func (m *Manifest) CheckEndpoint(url string) error {
 	policy := m.Outbound
 	if m.Schema == V1 {
@@ -65,9 +65,9 @@ func (m *Manifest) CheckEndpoint(url string) error {
 	return problem.New(problem.TreeOnly, "outbound_policy %s: child %s cannot reach %.200q", policy, m.ChildID.Short(), url)
 }
 
-// Admits reports whether caller may call the child: its tree always, and
-// anybody else an open child that is public_a2a, or whose manifest of version 1
-// says nothing of it.
+// Admits reports whether caller may call the child. Its tree always may. Others
+// may if the child is open and either public_a2a or under a manifest of version
+// 1, which does not sign reachability.
 func (m *Manifest) Admits(caller identity.ID, siblings []identity.ID) bool {
 	if m.inTree(caller, siblings) {
 		return true

@@ -8,14 +8,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of a message's members; the size of the whole is the handler's business.
+// Limits of a message's members. The handler limits the whole body.
 const (
 	MaxParts   = 64  // parts of a message
 	MaxIDBytes = 512 // bytes of contextId, messageId and idempotency key
 )
 
-// Check says whether m can be signed: what does not pass here would not pass
-// the strict decoder of the other side either.
+// Check returns nil if m may be signed. It refuses messages that the
+// recipient's strict decoder would refuse.
 func (m Message) Check() error {
 	if err := m.Role.check(); err != nil {
 		return err

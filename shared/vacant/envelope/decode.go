@@ -7,29 +7,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Request is what a caller sent.
+// Request is a decoded request of a caller.
 type Request struct {
-	// ID is the JSON-RPC id as it was written, nil if there was none. It is
-	// unsigned, echoed byte for byte and used for nothing else (PROTOCOL §5.3). It
-	// is a piece of the body.
+	// ID is the JSON-RPC id as written, nil if missing. It is unsigned;
+	// responses echo it byte for byte, and nothing else uses it (PROTOCOL
+	// §5.3). It aliases the body.
 	ID       []byte
 	Envelope Envelope
 }
 
-// DecodeRequest reads the body of message/send by the strict rules of PROTOCOL
-// §5.4 and checks jsonrpc and method. The signature is not verified.
+// DecodeRequest decodes the body of message/send by the strict rules of
+// PROTOCOL §5.4 and checks jsonrpc and method. It does not verify the
+// signature.
 //
-// A body that is not one JSON object is problem.NotJSON, one that is too large
-// problem.TooLarge, and everything else problem.Malformed with a text that
-// names the field, what was expected and what came. When several members are
-// wrong, the first in the order of PROTOCOL §6.2 is named. The body must not
-// change while the request is in use.
+// Errors: problem.NotJSON if the body is not one JSON object, problem.TooLarge
+// if it is too large, and otherwise problem.Malformed with the field, what was
+// expected and what came. If several members are wrong, the error names the
+// first in the order of PROTOCOL §6.2. The body must not change while the
+// request is in use.
 func DecodeRequest(body []byte) (Request, error) {
 	return decodeRequest(body, true)
 }
 
-// DecodeResetRequest reads the body of chain/reset: a request whose jsonrpc
-// and method are not looked at (PROTOCOL §9).
+// DecodeResetRequest decodes the body of chain/reset: a request whose jsonrpc
+// and method are not checked (PROTOCOL §9).
 func DecodeResetRequest(body []byte) (Request, error) {
 	return decodeRequest(body, false)
 }
@@ -48,31 +49,30 @@ func decodeRequest(body []byte, rpc bool) (Request, error) {
 	return Request{ID: r.id, Envelope: e}, nil
 }
 
-// DecodeResponse reads result.message of a response body. Its jsonrpc and id
-// are not looked at (PROTOCOL §16).
+// DecodeResponse decodes result.message of a response body. It does not check
+// jsonrpc and id (PROTOCOL §16).
 func DecodeResponse(body []byte) (Envelope, error) {
 	r := newReader(body, canon.AnswerLimits())
 	r.answer = true
 	return r.envelope(r.response, of(result)|of(message)|signed)
 }
 
-// DecodeMessage reads a message object alone, as AppendMessage writes it.
+// DecodeMessage decodes a message object, as AppendMessage writes it.
 func DecodeMessage(raw []byte) (Envelope, error) {
 	r := newReader(raw, canon.AnswerLimits())
 	return r.envelope(r.message, signed)
 }
 
-// reader reads one envelope. A member of a wrong kind is noted and skipped, so
-// that a body which is not JSON at all is refused as that wherever the damage
-// is, and so that of several wrong members the one that the reference looks at
-// first is named.
+// reader decodes one envelope. It notes a wrong member and continues. So a body
+// that is not JSON is refused as such wherever the damage is, and of several
+// wrong members the error names the one that the reference checks first.
 type reader struct {
 	d      *canon.Decoder
-	rpc    bool   // jsonrpc and method are looked at
-	answer bool   // it is a response
-	seen   set    // the members that are there
-	worst  member // of those that are wrong, the one that is looked at first
-	err    error  // what is wrong with it
+	rpc    bool   // check jsonrpc and method
+	answer bool   // the body is a response
+	seen   set    // members found so far
+	worst  member // the wrong member that is checked first
+	err    error  // the error of worst
 	id     []byte
 	e      Envelope
 }
@@ -83,7 +83,8 @@ func newReader(body []byte, l canon.Limits) reader {
 	return r
 }
 
-// member is a place in the body, in the order in which they are looked at.
+// member is a member of the body. Members are numbered in the order in which
+// they are checked.
 type member uint8
 
 const (
@@ -114,18 +115,18 @@ type set uint32
 
 func of(m member) set { return 1 << m }
 
-// signed is what every message object must have (PROTOCOL §5.4).
+// signed are the required members of every message object (PROTOCOL §5.4).
 const signed = set(1<<metadata | 1<<block | 1<<from | 1<<to | 1<<seq | 1<<timestamp | 1<<prev | 1<<signature)
 
-// names holds the keys of the members.
+// names are the keys of the members.
 var names = [none]string{"jsonrpc", "method", "params", "result", "message", "metadata", blockKey, "from_vacant_id",
 	"to_vacant_id", "sequence_no", "timestamp", "prev_envelope_hash", "caller_signature", "idempotency_key", "selfEval",
 	"role", "parts", "contextId", "messageId"}
 
-// blockKey is where the metadata carry the envelope.
+// blockKey is the metadata key of the envelope.
 const blockKey = "urn:vacant:v1"
 
-// envelope reads the whole document by f, whose members need must be there.
+// envelope decodes the whole document with f and requires the members in need.
 func (r *reader) envelope(f func(key string) error, need set) (Envelope, error) {
 	if err := r.d.Document(f); err != nil {
 		return Envelope{}, err
@@ -143,8 +144,8 @@ func (r *reader) refuse(m member, err error) {
 	}
 }
 
-// verdict is what is wrong with the body, now that it is read: a wrong member
-// or a missing one, whichever is looked at first.
+// verdict returns the error of the body after decoding: for a wrong or a
+// missing member, whichever is checked first.
 func (r *reader) verdict(need set) error {
 	missing := need &^ r.seen
 	if missing == 0 {
@@ -168,14 +169,15 @@ func (r *reader) verdict(need set) error {
 	return missingField(m, "missing field: ")
 }
 
-// notAResult begins the refusal of a response without an envelope (PROTOCOL §16).
+// notAResult begins the error for a response without an envelope (PROTOCOL
+// §16).
 const notAResult = "transport response is not a valid A2A result: "
 
 func missingField(m member, prefix string) error {
 	return &problem.Error{Kind: problem.Malformed, Detail: prefix + "'" + names[m] + "'", Field: names[m], Want: "a value", Got: "nothing"}
 }
 
-// prefixed puts before err the words that the wire fixes for its place (PROTOCOL
+// prefixed prefixes err with the words that the wire fixes for m (PROTOCOL
 // §6.2).
 func (r *reader) prefixed(m member, err error) error {
 	e := *problem.Of(err)

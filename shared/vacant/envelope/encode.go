@@ -7,8 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// AppendRequest appends the JSON-RPC request that carries e (PROTOCOL §5.1). id is
-// JSON; nil stands for the idempotency key or, if that is empty, the hash
+// AppendRequest appends the JSON-RPC request that carries e (PROTOCOL §5.1). id
+// is JSON; nil means the idempotency key or, if that is empty, the hash
 // (PROTOCOL §5.3).
 func AppendRequest(dst, id []byte, e *Envelope) []byte {
 	dst = e.grow(dst, len(id)+880)
@@ -38,8 +38,8 @@ func AppendResponse(dst, id []byte, e *Envelope) []byte {
 	return append(AppendMessage(dst, e), `}}`...)
 }
 
-// AppendMessage appends e as the message object of a request or response: the
-// wire's shape, in which an absent selfEval is absent (PROTOCOL §5.1).
+// AppendMessage appends e as the message object of a request or response. An
+// absent selfEval is omitted (PROTOCOL §5.1).
 func AppendMessage(dst []byte, e *Envelope) []byte {
 	m := &e.Payload
 	dst = e.grow(dst, 720)

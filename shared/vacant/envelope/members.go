@@ -69,7 +69,7 @@ func (r *reader) message(key string) error {
 	return r.d.Skip()
 }
 
-// block reads a member of the envelope's own block.
+// block reads a member of the envelope's metadata block.
 func (r *reader) block(key string) error {
 	e := &r.e
 	switch key {
@@ -91,7 +91,7 @@ func (r *reader) block(key string) error {
 	return r.d.Skip()
 }
 
-// object reads a member that is an object, by f.
+// object reads a member that is an object with f.
 func (r *reader) object(m member, f func(key string) error) error {
 	r.seen |= of(m)
 	if r.d.Kind() != canon.Object {
@@ -100,13 +100,14 @@ func (r *reader) object(m member, f func(key string) error) error {
 	}
 	err := r.d.Object(f)
 	if (m == block || m == selfEval) && problem.Is(err, problem.Malformed) {
-		// A NaN has the words of its place in front too, as the reference has it.
+		// The error of a NaN gets the prefix of its member too, as in the
+		// reference.
 		err = r.prefixed(m, err)
 	}
 	return err
 }
 
-// text reads a member that is a string, which f takes or refuses.
+// text reads a member that is a string and passes it to f, which may refuse it.
 func (r *reader) text(m member, f func(s string) error) error {
 	r.seen |= of(m)
 	s, err := r.d.String()
@@ -120,7 +121,7 @@ func (r *reader) text(m member, f func(s string) error) error {
 	return nil
 }
 
-// named puts the name of a member before an error that has none.
+// named prefixes an error without a name with the member's name.
 func named(name string, err error) error {
 	e := *problem.Of(err)
 	if e.Field == "" {
@@ -159,10 +160,10 @@ func (r *reader) constant(m member) error {
 	return err
 }
 
-// constants holds what jsonrpc and method must be.
+// constants are the required values of jsonrpc and method.
 var constants = [...]string{jsonrpc: "2.0", method: "message/send"}
 
-// wrongConstant is the refusal of a jsonrpc or method, in the reference's
+// wrongConstant is the error for a wrong jsonrpc or method, in the reference's
 // words (PROTOCOL §6.2).
 func wrongConstant(m member, got string) error {
 	detail := fmt.Sprintf("jsonrpc field must be '2.0'; got %s", got)
@@ -248,7 +249,7 @@ func (r *reader) selfEval() error {
 	if r.d.Kind() == canon.Null {
 		return r.d.Null()
 	}
-	// What is missing counts as 0.5, before the signature is verified (PROTOCOL §5.4).
+	// Missing dimensions are 0.5, also in the signed bytes (PROTOCOL §5.4).
 	s := &SelfEval{0.5, 0.5, 0.5, 0.5, 0.5, 0.5}
 	r.e.Payload.SelfEval = s
 	return r.object(selfEval, func(key string) error {

@@ -2,12 +2,12 @@ package envelope
 
 import "github.com/vacancy-host/vacancy/shared/vacant/canon"
 
-// most is how many bytes of a stranger's value a text repeats.
+// most is the number of bytes of a foreign value that an error repeats.
 const most = 60
 
-// python reads the next value and shows it as Python's repr does, for the two
-// texts that end in one (PROTOCOL §6.2). The inside of arrays and objects is left
-// out.
+// python reads the next value and formats it like Python's repr, for the two
+// error texts that end with one (PROTOCOL §6.2). It omits the contents of
+// arrays and objects.
 func python(d *canon.Decoder) (string, error) {
 	switch d.Kind() {
 	case canon.Array:

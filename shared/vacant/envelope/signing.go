@@ -7,9 +7,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// AppendSigning appends the bytes that are hashed and signed: CJ over exactly
+// AppendSigning appends the hashed and signed bytes: canonical JSON of exactly
 // the seven signed fields, all always present (PROTOCOL §4.2). The order of the
-// keys is written out here, since it never changes.
+// keys never changes, so it is written out here.
 func (e *Envelope) AppendSigning(dst []byte) []byte {
 	dst = e.grow(dst, 480)
 	dst = append(dst, `{"from":"`...)
@@ -29,8 +29,8 @@ func (e *Envelope) AppendSigning(dst []byte) []byte {
 	return append(dst, `"}`...)
 }
 
-// appendSigning appends the message as it is signed: unlike on the wire, an
-// absent selfEval is a null that is there (PROTOCOL §4.3).
+// appendSigning appends the message's signed form: unlike on the wire, an
+// absent selfEval is null (PROTOCOL §4.3).
 func (m *Message) appendSigning(dst []byte) []byte {
 	dst = append(dst, `{"contextId":`...)
 	dst = appendOptional(dst, m.ContextID)
@@ -67,8 +67,8 @@ func appendOptional(dst []byte, s *string) []byte {
 	return canon.AppendString(dst, *s)
 }
 
-// grow makes room for an encoding of e of which fixed bytes are not its texts,
-// so that it is allocated once.
+// grow reserves capacity for an encoding of e with fixed bytes besides its
+// texts, so that it is allocated once.
 func (e *Envelope) grow(dst []byte, fixed int) []byte {
 	n := fixed + len(e.IdempotencyKey)
 	for _, p := range e.Payload.Parts {

@@ -1,10 +1,10 @@
-// Package event holds the signed events of a registry: what a vacant says of
-// its own listing, in bytes that everybody can check for ever (the reference's
-// register and revoke events).
+// Package event implements the signed events of a registry: a vacant's
+// statements about its own listing, in bytes that anybody can verify at any
+// later time (the reference's register and revoke events).
 //
-// The invariants: the signed bytes are rebuilt from the fields and have one
+// Invariants: the signed bytes are rebuilt from the fields and have one
 // reading; a payload is kept as the text whose hash was signed; an event's hash
-// covers the one before, the signed bytes and the signature.
+// covers the previous event's hash, the signed bytes and the signature.
 package event
 
 import (
@@ -22,17 +22,18 @@ import (
 // MaxKey is the longest idempotency key in bytes.
 const MaxKey = 512
 
-// MaxPayload is the longest payload in bytes. A revocation with a reason of
-// MaxReason bytes, every one of them escaped, fits in.
+// MaxPayload is the longest payload in bytes. It fits a revocation with a
+// reason of MaxReason bytes, all of them escaped.
 const MaxPayload = 16 << 10
 
-// MaxActorSeq bounds an actor's count: what a float64 of a JSON reader holds.
+// MaxActorSeq is the largest ActorSeq: integers up to it are exact in a
+// float64.
 const MaxActorSeq = 1<<53 - 1
 
-// Type says what an event does; its value is the word in the signed bytes.
+// Type is the effect of an event; its value is the word in the signed bytes.
 type Type string
 
-// The types. The reference lists eleven more, and emits none of them.
+// The types. The reference lists eleven more and never uses them.
 const (
 	Register Type = "register"
 	Revoke   Type = "revoke"
@@ -42,15 +43,15 @@ const (
 type Event struct {
 	Type      Type
 	Actor     identity.ID
-	Payload   []byte // the JSON text whose BLAKE2b-256 is signed, kept as it came
+	Payload   []byte // the JSON text whose BLAKE2b-256 is signed, unchanged
 	Key       string // idempotency key: text of at most MaxKey bytes
 	Time      int64  // Unix milliseconds, by the actor's clock; not negative
-	ActorSeq  int64  // 1 for an actor's first event, then always one more
-	Signature []byte // 64 bytes when well formed; of any other length it does not verify
+	ActorSeq  int64  // 1 for an actor's first event, then increasing by one
+	Signature []byte // 64 bytes when well formed; other lengths never verify
 }
 
-// Check says whether e has the form of an event, signed or not: nil, or the
-// field that is wrong.
+// Check returns nil if e has the form of an event, signed or not, or an error
+// that names the wrong field.
 func (e *Event) Check() error {
 	if e.Type != Register && e.Type != Revoke {
 		return problem.Invalid("event type", "register or revoke", fmt.Sprintf("%.40q", string(e.Type)))
@@ -75,8 +76,9 @@ func (e *Event) Check() error {
 	return err
 }
 
-// checkKey takes control characters: old events have them, and since all
-// fields but the key are of known length, 0x1f in it makes no second reading.
+// checkKey accepts control characters, because old events have them. All fields
+// but the key have a known length, so a 0x1f in the key allows no second
+// reading.
 func checkKey(key string) error {
 	const field = "event_idempotency_key"
 	if len(key) > MaxKey {
@@ -88,12 +90,12 @@ func checkKey(key string) error {
 	return nil
 }
 
-// PayloadHash is the hash of the payload, which stands for it in the signed
-// bytes.
+// PayloadHash is the hash of the payload. The signed bytes contain it instead
+// of the payload.
 func (e *Event) PayloadHash() identity.Hash { return identity.Sum(e.Payload) }
 
 // AppendCanonical appends the signed bytes: type, actor in hex, the subject
-// (always empty), payload hash, key, actor's public key, time and count,
+// (always empty), payload hash, key, actor's public key, time and ActorSeq,
 // joined by 0x1f.
 func (e *Event) AppendCanonical(dst []byte) []byte {
 	const separator = 0x1f
@@ -107,8 +109,8 @@ func (e *Event) AppendCanonical(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(e.ActorSeq))
 }
 
-// Sign sets e.Signature by s, whose id must be the actor's. It refuses what
-// Check refuses, and a key with control characters.
+// Sign sets e.Signature with s, whose id must be the actor's. It refuses events
+// that Check refuses, and keys with control characters.
 func (e *Event) Sign(ctx context.Context, s identity.Signer) error {
 	if err := e.Check(); err != nil {
 		return err
@@ -130,9 +132,8 @@ func (e *Event) Sign(ctx context.Context, s identity.Signer) error {
 // Verify reports whether e is signed by its actor.
 func (e *Event) Verify() bool { return identity.Verify(e.Actor, e.AppendCanonical(nil), e.Signature) }
 
-// Hash is the event's hash in a log where prev is the hash of the event
-// before it, zeros for the first of all: of prev, the signed bytes and the
-// signature.
+// Hash is the event's hash in a log after an event with the hash prev (zeros
+// for the first): the hash of prev, the signed bytes and the signature.
 func (e *Event) Hash(prev identity.Hash) identity.Hash {
 	b := append(make([]byte, 0, 512), prev[:]...)
 	return identity.Sum(append(e.AppendCanonical(b), e.Signature...))

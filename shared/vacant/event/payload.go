@@ -15,8 +15,8 @@ import (
 // MaxReason is the longest reason of a revocation in bytes.
 const MaxReason = 1 << 10
 
-// RegisterPayload is the payload of a register event: which card the actor
-// stands by, and who may find it. v is the effective visibility.
+// RegisterPayload is the payload of a register event: the actor's card and
+// visibility. v is the effective visibility.
 func RegisterPayload(card identity.Hash, haloVersion int64, id identity.ID, v lifecycle.Visibility) []byte {
 	return canon.NewObject(
 		canon.Member{Key: "card_hash", Value: canon.NewString(card.String())},
@@ -31,8 +31,8 @@ func RevokePayload(id identity.ID, reason string) []byte {
 	return revocation(id, reason).AppendCJ(nil)
 }
 
-// RevokePayloadA is the same with everything outside ASCII escaped: the
-// reference's signer hashes this form.
+// RevokePayloadA is RevokePayload with everything outside ASCII escaped, the
+// form that the reference's signer hashes.
 func RevokePayloadA(id identity.ID, reason string) []byte {
 	return revocation(id, reason).AppendCJA(nil)
 }
@@ -43,8 +43,8 @@ func revocation(id identity.ID, reason string) canon.Value {
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
 }
 
-// CheckReason says whether a revocation may carry reason: nil, or what is
-// wrong with it.
+// CheckReason returns nil if reason is a valid reason of a revocation, or an
+// error.
 func CheckReason(reason string) error {
 	if canon.IsBlank(reason) {
 		return problem.Invalid("reason", "why the key is revoked", "a blank string")
@@ -55,7 +55,7 @@ func CheckReason(reason string) error {
 	return canon.CheckText("reason", reason)
 }
 
-// Registered is what a register event says.
+// Registered is the content of a register event.
 type Registered struct {
 	Card        identity.Hash
 	HaloVersion int64
@@ -63,7 +63,7 @@ type Registered struct {
 	Visibility  lifecycle.Visibility
 }
 
-// Registered reads the payload of a register event. It takes only what
+// Registered parses the payload of a register event. It accepts only what
 // RegisterPayload writes for the event's actor.
 func (e *Event) Registered() (Registered, error) {
 	v, err := e.payloadOf(Register)
@@ -88,8 +88,8 @@ func (e *Event) Registered() (Registered, error) {
 	return out, nil
 }
 
-// Revoked reads the reason out of the payload of a revoke event, in either of
-// its two forms.
+// Revoked returns the reason in the payload of a revoke event, in either of its
+// two forms.
 func (e *Event) Revoked() (reason string, err error) {
 	v, err := e.payloadOf(Revoke)
 	if err != nil {
@@ -114,7 +114,7 @@ func text(v canon.Value, key string) string {
 	return member.Text()
 }
 
-// parsePayload reads a payload, which is a JSON object.
+// parsePayload parses a payload, which is a JSON object.
 func parsePayload(b []byte) (canon.Value, error) {
 	limits := canon.DefaultLimits()
 	limits.Bytes = MaxPayload
@@ -130,21 +130,21 @@ func parsePayload(b []byte) (canon.Value, error) {
 
 const replaces = "replaces:"
 
-// ReplacesKey is the idempotency key of a register event whose card takes the
-// place of the card with this hash. Halo versions cannot rise (PROTOCOL §23 C6),
-// so without it two cards of one version would be an equivocation: with it the
-// actor has signed which of the two follows the other.
+// ReplacesKey is the idempotency key of a register event whose card replaces
+// the card with this hash. Halo versions cannot rise (PROTOCOL §23 C6), so two
+// cards of one version would be an equivocation; with this key the actor has
+// signed their order.
 func ReplacesKey(card identity.Hash) string { return replaces + card.String() }
 
-// ReplacesKeyAt is ReplacesKey for the actor's event at a count. Where cards
-// take turns (one, the other, the first again) the plain key comes back with
-// the same payload, and the event would be taken for the old one sent again.
+// ReplacesKeyAt is ReplacesKey for the actor's event with a given ActorSeq. If
+// two cards alternate, the plain key would repeat with the same payload, and
+// the event would be taken for a resend of the old one.
 func ReplacesKeyAt(card identity.Hash, actorSeq int64) string {
 	return ReplacesKey(card) + ":" + strconv.FormatInt(actorSeq, 10)
 }
 
-// Replaces reads a key that ReplacesKey or ReplacesKeyAt made: what follows the
-// hash after a colon says nothing more about the card.
+// Replaces parses a key of ReplacesKey or ReplacesKeyAt. It ignores the
+// ActorSeq after the colon.
 func Replaces(key string) (identity.Hash, bool) {
 	rest, ok := strings.CutPrefix(key, replaces)
 	if !ok {
@@ -152,6 +152,6 @@ func Replaces(key string) (identity.Hash, bool) {
 	}
 	digits, _, _ := strings.Cut(rest, ":")
 	card, err := identity.ParseHash(digits)
-	// The parser takes other spellings: of a signed promise there is one.
+	// ParseHash accepts other spellings, but a signed key has one form.
 	return card, err == nil && card.String() == digits
 }

@@ -1,9 +1,9 @@
-// Package identity holds who speaks: the vacant id, which is the raw Ed25519
-// public key, strict signature verification, the BLAKE2b-256 hash and the
-// Signer port behind which every private key lives (PROTOCOL §1).
+// Package identity implements vacant ids, which are raw Ed25519 public keys,
+// strict signature verification, the BLAKE2b-256 hash, and the Signer port for
+// private keys (PROTOCOL §1).
 //
-// The invariant: no key that lets anybody sign for it (small order,
-// non-canonical) ever verifies.
+// Invariant: keys of small order and non-canonical keys, under which anybody
+// could sign, never verify.
 package identity
 
 import (
@@ -17,12 +17,11 @@ import (
 // Size is the length in bytes of an id, a hash and a seed.
 const Size = 32
 
-// ID is a vacant's id: its raw 32-byte Ed25519 public key. Equality and map
-// keys are these bytes.
+// ID is a vacant's id: its raw 32-byte Ed25519 public key.
 type ID [Size]byte
 
-// ParseID reads an id from hex of either case. Like the reference it skips
-// ASCII white space between byte pairs and at both ends (PROTOCOL §1).
+// ParseID parses hex of either case. Like the reference it skips ASCII white
+// space between byte pairs and at both ends (PROTOCOL §1).
 func ParseID(s string) (ID, error) {
 	var id ID
 	err := parseHex(id[:], s)
@@ -50,14 +49,14 @@ func (id *ID) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Hash is a BLAKE2b-256 digest. The zero Hash is the protocol's "no previous
-// envelope".
+// Hash is a BLAKE2b-256 digest. The zero Hash means "no previous envelope" in
+// the protocol.
 type Hash [Size]byte
 
 // Sum hashes b with BLAKE2b, digest length 32 in the parameter block.
 func Sum(b []byte) Hash { return blake2b.Sum256(b) }
 
-// ParseHash reads a hash from hex, as lax as ParseID.
+// ParseHash parses hex as ParseID does.
 func ParseHash(s string) (Hash, error) {
 	var h Hash
 	err := parseHex(h[:], s)
@@ -82,8 +81,8 @@ func (h *Hash) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// ParseHex reads hex as the reference does: either case, ASCII white space
-// skipped between pairs and at both ends, nothing else.
+// ParseHex parses hex as the reference does: either case, with ASCII white
+// space skipped between pairs and at both ends.
 func ParseHex(s string) ([]byte, error) {
 	if b, err := hex.DecodeString(s); err == nil {
 		return b, nil
@@ -111,7 +110,7 @@ func ParseHex(s string) ([]byte, error) {
 }
 
 func parseHex(dst []byte, s string) error {
-	// The canonical form, which nearly every message carries, needs no allocation.
+	// The canonical form, which nearly every message has, needs no allocation.
 	if len(s) == 2*len(dst) {
 		if _, err := hex.Decode(dst, []byte(s)); err == nil {
 			return nil

@@ -14,13 +14,13 @@ import (
 // SignatureSize is the length in bytes of a signature.
 const SignatureSize = ed25519.SignatureSize
 
-// Signer signs for one vacant. Every private key of the project sits behind
-// it: in memory, sealed in a store, or in a key service. It is safe for
+// Signer signs for one vacant. All private keys of the project are behind it:
+// in memory, encrypted in a store, or in a key service. It is safe for
 // concurrent use. Sign returns a detached pure Ed25519 signature of 64 bytes
 // over msg; an error means that nothing was signed.
 //
-// Callers sign only bytes of their own making (envelopes, cards, entries),
-// never bytes that a stranger chose: none of the forms carries a domain tag
+// Callers sign only bytes that they built themselves (envelopes, cards,
+// entries), never bytes chosen by somebody else: the forms have no domain tags
 // (PROTOCOL §23 D8).
 type Signer interface {
 	ID() ID
@@ -33,7 +33,8 @@ type Key struct {
 	priv ed25519.PrivateKey
 }
 
-// NewKey makes a key from 32 bytes of rand (crypto/rand.Reader outside tests).
+// NewKey creates a key from 32 bytes of rand (crypto/rand.Reader outside
+// tests).
 func NewKey(rand io.Reader) (*Key, error) {
 	seed := make([]byte, Size)
 	if _, err := io.ReadFull(rand, seed); err != nil {
@@ -42,7 +43,7 @@ func NewKey(rand io.Reader) (*Key, error) {
 	return KeyFromSeed(seed)
 }
 
-// KeyFromSeed makes the key of a 32-byte RFC 8032 seed. The seed is copied.
+// KeyFromSeed creates the key of a 32-byte RFC 8032 seed. It copies the seed.
 func KeyFromSeed(seed []byte) (*Key, error) {
 	if len(seed) != Size {
 		return nil, &problem.Error{Kind: problem.Malformed, Detail: "a seed has 32 bytes"}
@@ -63,31 +64,30 @@ func (k *Key) Sign(_ context.Context, msg []byte) ([]byte, error) {
 // Seed returns a copy of the 32-byte seed, for sealing and export.
 func (k *Key) Seed() []byte { return bytes.Clone(k.priv.Seed()) }
 
-// Wipe overwrites the key in memory; the key signs nothing afterwards that
-// verifies.
+// Wipe overwrites the key in memory. Later signatures of the key do not verify.
 func (k *Key) Wipe() { clear(k.priv) }
 
 // String shows the id only.
 func (k *Key) String() string { return "key of " + k.id.Short() }
 
-// Format writes String for every verb, %d and %#v included, so that a key in a
-// log line says nothing secret.
+// Format writes String for every verb, %d and %#v included, so that logging a
+// key shows no secret.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
 
-// Verify reports whether sig is id's signature of msg, as libsodium does: 64
-// bytes, S below the group order, and a key that is canonical and not of small
-// order, as the point R is not. Go alone would take the identity key, under
-// which a fixed signature fits every message (PROTOCOL §1), and an R that the
-// reference refuses, so that the two would not agree on what was signed.
+// Verify reports whether sig is id's signature of msg, by libsodium's rules: 64
+// bytes, S below the group order, a canonical key, and neither the key nor the
+// point R of small order. crypto/ed25519 alone would accept the identity key,
+// under which a fixed signature fits every message (PROTOCOL §1), and values of
+// R that the reference refuses.
 func Verify(id ID, msg, sig []byte) bool {
 	return len(sig) == SignatureSize && id.Check() == nil && !ID(sig[:Size]).smallOrder() && ed25519.Verify(id[:], msg, sig)
 }
 
-// Check tells whether id can be a vacant's id: a canonical encoding that is
-// not of small order.
+// Check returns nil if id can be a vacant's id: a canonical encoding of a point
+// that is not of small order.
 func (id ID) Check() error {
 	y := id
-	y[31] &= 0x7f // the sign of x
+	y[31] &= 0x7f // clear the sign of x
 	// y must be below p = 2^255 - 19: ed ff … ff 7f.
 	if y[31] == 0x7f && y[0] >= 0xed {
 		high := true

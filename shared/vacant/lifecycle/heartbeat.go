@@ -7,8 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Kinds of the log entry that a heartbeat writes. A sunk vacant's proves that
-// the key is kept, not that the vacant lives, so it has a name of its own.
+// Kinds of log entries for heartbeats. A sunk vacant's heartbeat has its own
+// kind: it proves that the key is kept, not that the vacant is in service.
 const (
 	HeartbeatKind     = "HEARTBEAT"
 	HeartbeatKindSunk = "HEARTBEAT_SUNK"
@@ -38,8 +38,8 @@ func (s State) HeartbeatKind() string {
 	return HeartbeatKind
 }
 
-// HeartbeatPayload is the canonical JSON of a heartbeat's payload in s.
-// lastActive matters to Hibernating alone.
+// HeartbeatPayload is the canonical JSON of a heartbeat's payload in s. Only
+// Hibernating uses lastActive.
 func (s State) HeartbeatPayload(lastActive time.Time) ([]byte, error) {
 	switch s {
 	case Local, Active:

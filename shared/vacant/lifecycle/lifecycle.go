@@ -1,8 +1,8 @@
-// Package lifecycle holds the states a vacant can be in, which event moves it
-// where, and what each state allows (PROTOCOL §18).
+// Package lifecycle defines the states of a vacant, the events that change
+// them, and what each state allows (PROTOCOL §18).
 //
-// Pure: it imports canon and problem. The invariant: a cell that the table does
-// not name is an error and leaves the state as it was.
+// Invariant: an event that the table does not allow is an error and leaves the
+// state unchanged.
 package lifecycle
 
 import (
@@ -18,10 +18,10 @@ type State string
 const (
 	Local       State = "LOCAL"
 	Active      State = "ACTIVE"
-	Hibernating State = "HIBERNATING" // asleep by its owner's wish
-	Stale       State = "STALE"       // asleep so long that it must be revived
-	Sunk        State = "SUNK"        // closed; the key is kept
-	Archived    State = "ARCHIVED"    // closed for good
+	Hibernating State = "HIBERNATING" // asleep at the owner's request
+	Stale       State = "STALE"       // asleep for so long that it must be revived
+	Sunk        State = "SUNK"        // out of service; the key is kept
+	Archived    State = "ARCHIVED"    // out of service for ever
 )
 
 // States lists every state, in the order of a vacant's life.
@@ -29,7 +29,7 @@ func States() []State {
 	return []State{Local, Active, Hibernating, Stale, Sunk, Archived}
 }
 
-// ParseState reads the word of a state, exactly as it stands on the wire.
+// ParseState parses a state, exactly as on the wire.
 func ParseState(s string) (State, error) {
 	if _, ok := table[State(s)]; ok {
 		return State(s), nil
@@ -37,7 +37,7 @@ func ParseState(s string) (State, error) {
 	return "", problem.Invalid("state", "LOCAL, ACTIVE, HIBERNATING, STALE, SUNK or ARCHIVED", fmt.Sprintf("%.40q", s))
 }
 
-// Event is what can happen to a vacant; its value is the word on the wire.
+// Event changes a vacant's state; its value is the word on the wire.
 type Event string
 
 // The events.
@@ -51,9 +51,8 @@ const (
 	SpawnRequested   Event = "SPAWN_REQUESTED"
 )
 
-// table has the 23 valid cells of the 42; a missing cell is an error. Nothing
-// here leads from Local or Active to another state: an owner moves those from
-// outside the table (pause, sink).
+// table has the 23 allowed of the 42 combinations. It has no transition out of
+// Local or Active: owners change those states by other means (pause, sink).
 var table = map[State]map[Event]State{
 	Local:       {Tick: Local, Heartbeat: Local, CallReceived: Local, ReviewReceived: Local, SpawnRequested: Local},
 	Active:      {Tick: Active, Heartbeat: Active, CallReceived: Active, ReviewReceived: Active, SpawnRequested: Active},
@@ -63,8 +62,8 @@ var table = map[State]map[Event]State{
 	Archived:    {Tick: Archived},
 }
 
-// Next is the state after e. Where e is not valid it is s itself, with an
-// error of kind Conflict in the words of the reference.
+// Next is the state after e. If s does not allow e, Next returns s and an error
+// of kind Conflict in the reference's words.
 func (s State) Next(e Event) (State, error) {
 	if to, ok := table[s][e]; ok {
 		return to, nil
@@ -73,20 +72,20 @@ func (s State) Next(e Event) (State, error) {
 }
 
 // CanBeCalled reports whether a vacant in s answers calls (the reference's
-// can_be_called and is_runnable, which never differ).
+// can_be_called and is_runnable, which are always equal).
 func (s State) CanBeCalled() bool { return s == Local || s == Active }
 
 // CanReview reports whether a vacant in s may review others.
 func (s State) CanReview() bool { return s == Local || s == Active || s == Hibernating }
 
-// RequiresRevive reports whether only a revival makes s callable again.
+// RequiresRevive reports whether s needs a revival before calls.
 func (s State) RequiresRevive() bool { return s == Stale }
 
-// Closed reports whether s never answers again: 410 and not 423.
+// Closed reports whether s refuses calls for ever, with 410 instead of 423.
 func (s State) Closed() bool { return s == Sunk || s == Archived }
 
-// Visibility says who finds a vacant in a registry; its value is the word on
-// the wire.
+// Visibility limits who can find a vacant in a registry; its value is the word
+// on the wire.
 type Visibility string
 
 // The visibilities.
@@ -96,8 +95,8 @@ const (
 	Public     Visibility = "PUBLIC"
 )
 
-// Effective is the visibility that a vacant in s really has when v is
-// declared: Local hides it, every other state keeps v (PROTOCOL §19).
+// Effective is the visibility of a vacant in s that declares v: Local is always
+// hidden, all other states keep v (PROTOCOL §19).
 func (s State) Effective(v Visibility) Visibility {
 	if s == Local {
 		return Hidden

@@ -1,10 +1,9 @@
-// Package listing holds what a vacant may be found by besides its card: tags,
-// skills, a summary, its family, its owner and its price, under one signature
-// of the vacant's own key.
+// Package listing implements a vacant's signed search data besides its card:
+// tags, skills, a summary, model family, owner and price.
 //
-// The invariants: the signed bytes are rebuilt from the fields and begin with a
-// tag of their own, so that no other thing a vacant signs reads as a listing;
-// what Sign signs, Parse reads.
+// Invariants: the signed bytes are rebuilt from the fields and begin with a tag
+// of their own, so that no other signed bytes of a vacant read as a listing;
+// Parse accepts everything that Sign signs.
 package listing
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The limits: of bytes, and of a count for lists.
+// The limits, in bytes, or in elements for lists.
 const (
 	MaxTags    = 16
 	MaxTag     = 64
@@ -28,35 +27,37 @@ const (
 	MaxFamily  = 64
 	MaxOwner   = 128
 	// MaxPrice is the highest price in micro-dollars: a million dollars a call,
-	// which a float64 of any reader holds exactly.
+	// exact in a float64.
 	MaxPrice = 1_000_000_000_000
-	// MaxVersion is the highest version: what a float64 holds.
+	// MaxVersion is the highest version: integers up to it are exact in a
+	// float64.
 	MaxVersion = 1<<53 - 1
-	// MaxBlob is the largest serialised listing in bytes: every limit above
-	// reached, every byte escaped by a backslash.
+	// MaxBlob is the largest serialised listing in bytes: all limits above
+	// reached and every byte escaped.
 	MaxBlob = 16 << 10
 )
 
-// domain begins the signed bytes.
+// domain is the first part of the signed bytes.
 const domain = "vacancy:listing:v1\x1f"
 
-// Listing is what a vacant says it is to be found by.
+// Listing is a vacant's search data.
 type Listing struct {
 	VacantID  identity.ID
-	Version   int64 // from 1; a registry takes only one that is higher than the last
+	Version   int64 // from 1; a registry accepts only increasing versions
 	Tags      []string
 	Skills    []string
 	Summary   string
-	Family    string // of its model, as the vacant names it
+	Family    string // of its model, in the vacant's own words
 	Owner     string
 	Price     int64  // micro-dollars (millionths of a US dollar) a call
-	Signature []byte // empty where an operator has set the listing
+	Signature []byte // empty if the operator has set the listing
 }
 
-// New makes an unsigned listing.
+// New returns an unsigned listing.
 func New(id identity.ID, version int64) Listing { return Listing{VacantID: id, Version: version} }
 
-// Check says whether l keeps the limits: nil, or the field that is wrong.
+// Check returns nil if l is within the limits, or an error that names the wrong
+// field.
 func (l *Listing) Check() error {
 	if err := l.VacantID.Check(); err != nil {
 		return err
@@ -111,8 +112,7 @@ func checkText(field, s string, most int) error {
 	return canon.CheckText(field, s)
 }
 
-// Equal reports whether l and other say the same but for version and
-// signature.
+// Equal reports whether l and other differ at most in version and signature.
 func (l *Listing) Equal(other *Listing) bool {
 	return l.VacantID == other.VacantID && slices.Equal(l.Tags, other.Tags) && slices.Equal(l.Skills, other.Skills) &&
 		l.Summary == other.Summary && l.Family == other.Family && l.Owner == other.Owner && l.Price == other.Price
@@ -154,8 +154,8 @@ func appendList(dst []byte, list []string) []byte {
 // Hash is the hash of the signed bytes.
 func (l *Listing) Hash() identity.Hash { return identity.Sum(l.AppendSigning(nil)) }
 
-// Sign sets l.Signature by s, whose id must be l.VacantID. It refuses what
-// Check refuses.
+// Sign sets l.Signature with s, whose id must be l.VacantID. It refuses
+// listings that Check refuses.
 func (l *Listing) Sign(ctx context.Context, s identity.Signer) error {
 	if err := l.Check(); err != nil {
 		return err

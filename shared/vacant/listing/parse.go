@@ -9,17 +9,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Blob is the serialised listing: canonical JSON of all its members. An
-// unsigned one has the signature "".
+// Blob is the serialised listing: canonical JSON of all its members. Without a
+// signature that member is "".
 func (l *Listing) Blob() []byte {
 	dst := append(l.appendToPrice(nil), `,"signature":"`...)
 	dst = append(hex.AppendEncode(dst, l.Signature), '"')
 	return append(l.appendAfterPrice(dst), '}')
 }
 
-// Parse reads a serialised listing and checks its limits, not its signature.
-// An unknown member is refused: nobody has signed it. All but vacant_id and
-// version may be missing. Refusals are of kind Malformed, or TooLarge.
+// Parse parses a serialised listing and checks its limits, not its signature.
+// Unknown members are refused, because nobody signed them. Only vacant_id and
+// version are required. Errors have kind Malformed or TooLarge.
 func Parse(blob []byte) (Listing, error) {
 	if len(blob) > MaxBlob {
 		return Listing{}, &problem.Error{Kind: problem.TooLarge, Field: "listing",

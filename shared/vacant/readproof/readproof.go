@@ -1,10 +1,10 @@
-// Package readproof says who reads: a header in which a vacant signs one GET,
-// so that what only it or its parent may see is shown to nobody else. The
-// reference takes a query parameter for it, which anybody can write.
+// Package readproof authenticates readers: a header in which a vacant signs one
+// GET request, so that pages for it or its parent are shown to nobody else. The
+// reference uses a query parameter instead, which anybody can forge.
 //
-// The invariants: a proof fits one method, one address with its query, one
-// authority (host and port, so that a host cannot pass on a proof that was made
-// for it) and a few minutes; a header has exactly one form.
+// Invariants: a proof is valid for one method, one target with its query, one
+// authority (host and port, so that a host cannot pass on a proof made for it)
+// and a few minutes; a header has exactly one form.
 package readproof
 
 import (
@@ -21,18 +21,18 @@ import (
 // Header is the name of the header: <id hex>;t=<unix seconds>;sig=<hex>.
 const Header = "Vacancy-Caller"
 
-// Skew is how far a proof's time may be from the host's clock. Within it a
-// proof that was seen can be shown again, for the same page.
+// Skew is the largest difference between a proof's time and the host's clock.
+// Within it, an observed proof can be replayed for the same page.
 const Skew = 300 * time.Second
 
-// domain keeps these bytes apart from whatever else a vacant signs.
+// domain separates these signed bytes from all others of a vacant.
 const domain = "vacancy:read:v1"
 
-// Request is what a proof is made for.
+// Request is the request that a proof is for.
 type Request struct {
-	Authority string // host[:port] of the URL that is asked, in any case
+	Authority string // host[:port] of the requested URL, in any case
 	Method    string
-	Target    string // path and query as they are sent
+	Target    string // path and query as sent
 }
 
 // Proof is a parsed header.
@@ -42,7 +42,7 @@ type Proof struct {
 	Signature []byte
 }
 
-// Sign makes the header's value.
+// Sign returns the header's value.
 func Sign(ctx context.Context, s identity.Signer, r Request, now time.Time) (string, error) {
 	if !r.plain() {
 		return "", problem.Invalid("request", "a method and an address without control characters", "another")
@@ -56,12 +56,12 @@ func Sign(ctx context.Context, s identity.Signer, r Request, now time.Time) (str
 	return p.String(), nil
 }
 
-// String is the header's value.
+// String returns the header's value.
 func (p Proof) String() string {
 	return p.ID.String() + ";t=" + strconv.FormatInt(p.Time.Unix(), 10) + ";sig=" + hex.EncodeToString(p.Signature)
 }
 
-// Parse reads a header's value. It does not verify it.
+// Parse parses a header's value without verifying it.
 func Parse(value string) (Proof, error) {
 	wrong := &problem.Error{Kind: problem.Malformed, Field: Header, Want: "<id hex>;t=<unix seconds>;sig=<128 hex digits>"}
 	const room = 2*identity.Size + len(";t=") + 20 + len(";sig=") + 2*identity.SignatureSize
@@ -85,14 +85,14 @@ func Parse(value string) (Proof, error) {
 		return Proof{}, wrong
 	}
 	p := Proof{ID: id, Time: time.Unix(at, 0).UTC(), Signature: sig}
-	if p.String() != value { // upper case, a sign, leading zeros, white space
+	if p.String() != value { // refuses upper case, a sign, leading zeros and white space
 		return Proof{}, wrong
 	}
 	return p, nil
 }
 
-// Verify says whether p was made for r, not long before or after now: nil, or
-// a problem of kind Clock or BadSignature.
+// Verify returns nil if p was made for r within Skew of now, or a problem of
+// kind Clock or BadSignature.
 func (p Proof) Verify(r Request, now time.Time) error {
 	if off := p.Time.Sub(now); off > Skew || off < -Skew {
 		return problem.New(problem.Clock, "%s: expected a time within %d s of the host's, which is %d, got %d",
@@ -104,7 +104,7 @@ func (p Proof) Verify(r Request, now time.Time) error {
 	return nil
 }
 
-// plain reports whether no part can be taken for the separator.
+// plain reports whether no part contains the separator.
 func (r Request) plain() bool {
 	control := func(c rune) bool { return c < 0x20 || c == 0x7f }
 	return !strings.ContainsFunc(r.Authority, control) && !strings.ContainsFunc(r.Method, control) && !strings.ContainsFunc(r.Target, control)
