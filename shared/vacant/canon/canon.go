@@ -1,38 +1,36 @@
-// Package canon holds the bytes of JSON: one strict decoder with limits, the
-// two canonical forms CJ and CJ-A, and timestamps as they are signed (PROTOCOL §2,
-// §3).
+// Package canon implements the protocol's JSON: a strict decoder with limits,
+// the canonical forms CJ and CJ-A, and timestamps in their signed form
+// (PROTOCOL §2, §3).
 //
-// The invariants: what the decoder accepts has exactly one reading (no
-// duplicate keys, no lone surrogates, no number outside float64), and the
-// canonical form of what it accepts is accepted again and is its own canonical
-// form.
+// Invariants: everything the decoder accepts has exactly one reading (no
+// duplicate keys, no lone surrogates, no number outside float64), and its
+// canonical form is accepted and is its own canonical form.
 package canon
 
-// Limits bound a JSON document, so that a stranger's body costs at most a
-// pass over its bytes.
+// Limits bound a JSON document, so that a foreign body costs at most one pass
+// over its bytes.
 type Limits struct {
 	Bytes int // of the whole document
-	Depth int // of arrays and objects inside each other
+	Depth int // nesting of arrays and objects
 	Keys  int // of one object
 }
 
-// maxDigits is the longest number literal in bytes: what the reference can
-// read (PROTOCOL §2).
+// maxDigits is the longest number literal in bytes, the reference's limit
+// (PROTOCOL §2).
 const maxDigits = 4300
 
-// DefaultLimits bound every document that a stranger sends: a request body.
+// DefaultLimits bound request bodies.
 func DefaultLimits() Limits { return Limits{Bytes: 256 << 10, Depth: 32, Keys: 1024} }
 
-// AnswerLimits bound what a peer that we called sends back. A text of 300 KB
-// with every byte escaped, the most a substrate may say, fits in.
+// AnswerLimits bound the answers of called peers. They fit a text of 300 KB,
+// the most a substrate may return, with every byte escaped.
 func AnswerLimits() Limits { return Limits{Bytes: 2 << 20, Depth: 32, Keys: 1024} }
 
-// Kind is the type of a JSON value. Int and Float differ: a number written
-// with '.', 'e' or 'E' is a Float and stays one, since 1 and 1.0 hash
-// differently (PROTOCOL §2).
+// Kind is the type of a JSON value. A number written with '.', 'e' or 'E' is a
+// Float and stays one, because 1 and 1.0 hash differently (PROTOCOL §2).
 type Kind uint8
 
-// The kinds. Invalid is the kind of what is not a value.
+// The kinds. Invalid means no value.
 const (
 	Invalid Kind = iota
 	Null
@@ -44,7 +42,7 @@ const (
 	Object
 )
 
-// String names k with its article, for error texts.
+// String is the name of k with its article, for error texts.
 func (k Kind) String() string {
 	return [...]string{"no value", "null", "a boolean", "an integer", "a number", "a string", "an array", "an object"}[min(k, Object)]
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Decoder reads one JSON document in one pass. A reader that fails leaves the
-// decoder where it was, so that a value of the wrong kind can be named and
-// then skipped. Errors are of kind problem.NotJSON for what is not JSON,
-// problem.TooLarge for too many bytes, and problem.Malformed for everything
-// else: JSON that has two readings or leaves the limits.
+// Decoder decodes one JSON document in one pass. A read method that fails does
+// not advance, so the caller can name a value of the wrong kind and then skip
+// it. Errors have kind problem.NotJSON if the input is not JSON,
+// problem.TooLarge above the byte limit, and otherwise problem.Malformed:
+// ambiguous JSON, or beyond another limit.
 //
 // A Decoder is for one goroutine.
 type Decoder struct {
 	src    []byte
-	text   string // src; the strings handed out are pieces of it
+	text   string // src as a string; returned strings alias it
 	pos    int
 	limits Limits
 	depth  int
-	keys   []string // of the open objects, the innermost last
-	err    error    // why the document as a whole is refused
+	keys   []string // keys of the open objects, innermost last
+	err    error    // error for the document as a whole
 	room   [24]string
 }
 
-// NewDecoder returns a decoder of data, which must not change until the
-// decoder and what Raw returned are no longer used. Strings stay good.
+// NewDecoder returns a decoder of data. data must not change while the decoder
+// or results of Raw are in use. Strings stay valid.
 func NewDecoder(data []byte, l Limits) *Decoder {
 	d := new(Decoder)
 	d.Reset(data, l)
@@ -45,27 +45,27 @@ func (d *Decoder) Reset(data []byte, l Limits) {
 		d.err = &problem.Error{Kind: problem.TooLarge, Field: "body",
 			Want: fmt.Sprintf("at most %d bytes", l.Bytes), Got: strconv.Itoa(len(data))}
 	case !utf8.Valid(data):
-		// Overlong forms and encoded surrogates included: to other readers they
-		// are other text (PROTOCOL §6.2).
+		// This includes overlong forms and encoded surrogates, which other
+		// readers decode differently (PROTOCOL §6.2).
 		d.err = unparsable("it is not UTF-8")
 	case len(data) >= 3 && data[0] == 0xef && data[1] == 0xbb && data[2] == 0xbf:
 		d.err = unparsable("it begins with a byte order mark")
 	case len(data) >= 2 && (data[0] == 0 || data[1] == 0):
 		d.err = unparsable("it is UTF-16 or UTF-32")
 	default:
-		// One copy, of which all strings are pieces, is cheaper than one
-		// allocation for each of them.
+		// One copy that all strings alias is cheaper than an allocation per
+		// string.
 		d.src, d.text = data, string(data)
 	}
 }
 
-// unparsable is the refusal of a body that the reference cannot decode either,
+// unparsable is the error for a body that the reference cannot decode either,
 // in its words (PROTOCOL §6.2).
 func unparsable(reason string) error {
 	return problem.New(problem.Malformed, "There was an error parsing the body: %s", reason)
 }
 
-// next skips white space and returns the byte there, 0 at the end.
+// next skips white space and returns the next byte, or 0 at the end.
 func (d *Decoder) next() byte {
 	for ; d.pos < len(d.text); d.pos++ {
 		switch c := d.text[d.pos]; c {
@@ -112,8 +112,9 @@ func numberKind(s string) Kind {
 	return Int
 }
 
-// Document reads the whole document as one object: f is called for each member
-// and must read its value. Another value than an object is problem.NotJSON.
+// Document decodes the whole document as one object. It calls f for each
+// member; f must read the member's value. If the document is not an object, the
+// error is problem.NotJSON.
 func (d *Decoder) Document(f func(key string) error) error {
 	if k := d.Kind(); k != Object {
 		if k == Invalid {
@@ -127,9 +128,9 @@ func (d *Decoder) Document(f func(key string) error) error {
 	return d.End()
 }
 
-// Object reads an object: f is called for each member in order and must read
-// its value. Two equal keys are refused at the end of the object: until then f
-// may have seen both.
+// Object decodes an object. It calls f for each member in order; f must read
+// the member's value. Duplicate keys are refused at the end of the object,
+// after f may have been called for both.
 func (d *Decoder) Object(f func(key string) error) error {
 	if d.Kind() != Object {
 		return d.Mismatch(Object.String())
@@ -155,7 +156,7 @@ func (d *Decoder) Object(f func(key string) error) error {
 		}
 	}
 	if key, found := twice(d.keys[base:]); found {
-		// Readers differ in which of the two counts (PROTOCOL §23 D4).
+		// Readers differ in which of the two they use (PROTOCOL §23 D4).
 		return problem.Invalid(name(key), "the key once", "it twice")
 	}
 	d.keys = d.keys[:base]
@@ -163,11 +164,12 @@ func (d *Decoder) Object(f func(key string) error) error {
 	return nil
 }
 
-// twice finds a key that is there twice. It may reorder the keys.
+// twice returns a duplicate key. It may reorder the keys.
 func twice(keys []string) (string, bool) {
 	const few = 16
 	if len(keys) > few {
-		// Comparing each with each is work that an attacker would ask for.
+		// Sorting, because comparing all pairs would be quadratic in an
+		// attacker's input.
 		slices.Sort(keys)
 		for i := 1; i < len(keys); i++ {
 			if keys[i] == keys[i-1] {
@@ -186,8 +188,8 @@ func twice(keys []string) (string, bool) {
 	return "", false
 }
 
-// Array reads an array: f is called for each element in order and must read
-// it.
+// Array decodes an array. It calls f for each element in order; f must read the
+// element.
 func (d *Decoder) Array(f func(i int) error) error {
 	if d.Kind() != Array {
 		return d.Mismatch(Array.String())
@@ -222,7 +224,7 @@ func (d *Decoder) leave() {
 	d.pos++
 }
 
-// another reads the comma before a further element; false at the end.
+// another reads the comma before another element; it returns false at the end.
 func (d *Decoder) another(end byte) (bool, error) {
 	switch d.next() {
 	case ',':
@@ -258,7 +260,7 @@ func (d *Decoder) String() (string, error) {
 	return d.quoted()
 }
 
-// Int64 reads an Int. One outside int64 is refused.
+// Int64 reads an Int. Values outside int64 are refused.
 func (d *Decoder) Int64() (int64, error) {
 	if d.Kind() != Int {
 		return 0, d.Mismatch(Int.String())
@@ -315,8 +317,8 @@ func (d *Decoder) Null() error {
 	return d.word("null")
 }
 
-// Skip reads the next value, whatever it is, and checks it as strictly as any
-// other.
+// Skip reads the next value of any kind and checks it as strictly as the other
+// methods.
 func (d *Decoder) Skip() (err error) {
 	switch d.Kind() {
 	case Object:
@@ -337,7 +339,7 @@ func (d *Decoder) Skip() (err error) {
 	return err
 }
 
-// Raw reads the next value and returns its bytes, a piece of the document.
+// Raw reads the next value and returns its bytes, which alias the document.
 func (d *Decoder) Raw() ([]byte, error) {
 	d.next()
 	start := d.pos
@@ -347,7 +349,7 @@ func (d *Decoder) Raw() ([]byte, error) {
 	return d.src[start:d.pos:d.pos], nil
 }
 
-// End checks that nothing but white space is left.
+// End checks that only white space is left.
 func (d *Decoder) End() error {
 	if d.err != nil {
 		return d.err

@@ -65,10 +65,10 @@ func appendUnicode(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// AppendFloat appends f as Python's repr writes it: the shortest digits that
-// read back as f, always with a point or an exponent, the exponent form below
-// 1e-4 and from 1e16 on (PROTOCOL §2). f must be finite: no JSON stands for the
-// others.
+// AppendFloat appends f as Python's repr formats it: the shortest digits that
+// parse to f, always with a point or an exponent, in exponent form below 1e-4
+// and from 1e16 on (PROTOCOL §2). f must be finite, because JSON has no other
+// numbers.
 func AppendFloat(dst []byte, f float64) []byte {
 	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
 		return strconv.AppendFloat(dst, f, 'e', -1, 64)

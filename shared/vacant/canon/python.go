@@ -6,9 +6,8 @@ import (
 	"unicode"
 )
 
-// Python writes v as Python's repr does, an object's keys in the order of CJ:
-// some texts of the wire are an interface and quote what came so (PROTOCOL §6.2,
-// §10).
+// Python formats v like Python's repr, with an object's keys in CJ order. Some
+// error texts of the wire quote values in this form (PROTOCOL §6.2, §10).
 func Python(v Value) string {
 	switch v.Kind() {
 	case Null:
@@ -34,8 +33,9 @@ func Python(v Value) string {
 	return string(v.AppendCJ(nil))
 }
 
-// PythonString writes s as Python's repr does: in ', or in " if s has a ' and
-// no ". With most above 0 it stops after about so many bytes and says so.
+// PythonString formats s like Python's repr: in ', or in " if s contains ' and
+// no ". If most is above 0, the result is cut after about most bytes, with a
+// mark.
 func PythonString(s string, most int) string {
 	quote := '\''
 	if strings.ContainsRune(s, '\'') && !strings.ContainsRune(s, '"') {

@@ -11,17 +11,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// special returns the position from i on of the first byte of s that a string
-// of JSON cannot hold as it is: '"', '\' or a control; len(s) if there is none.
-// Texts are most of a message, so it looks at eight bytes at a time.
+// special returns the index at or after i of the first byte of s that a JSON
+// string must escape: '"', '\' or a control character; len(s) if there is none.
+// It tests eight bytes at a time, because texts are most of a message.
 func special(s string, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
 		b := s[i : i+8]
 		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
 			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		// x-ones has the top bit where a byte of x was zero. A borrow can set it
-		// in higher bytes too, never in lower ones, and the lowest is what counts.
+		// x-ones has the top bit set where a byte of x is zero. A borrow may
+		// also set it in higher bytes, never in lower ones, and only the lowest
+		// matters.
 		quote, slash := w^'"'*ones, w^'\\'*ones
 		found := ((w-0x20*ones)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & tops
 		if found != 0 {
@@ -36,8 +37,8 @@ func special(s string, i int) int {
 	return i
 }
 
-// quoted reads the string whose opening quote is at d.pos. Without escapes it
-// is a piece of the document.
+// quoted reads the string whose opening quote is at d.pos. Without escapes the
+// result aliases the document.
 func (d *Decoder) quoted() (string, error) {
 	start := d.pos + 1
 	end := special(d.text, start)
@@ -53,12 +54,11 @@ func (d *Decoder) quoted() (string, error) {
 	return "", d.syntaxAt(end, "no raw control character in a string")
 }
 
-// unescape reads on at the first escape, at i, of a string that begins at
-// start.
+// unescape continues a string that begins at start, from its first escape at i.
 func (d *Decoder) unescape(start, i int) (string, error) {
 	s := d.text
 	var out strings.Builder
-	out.Grow(i - start + max(0, strings.IndexByte(s[i:], '"'))) // enough unless a quote is escaped
+	out.Grow(i - start + max(0, strings.IndexByte(s[i:], '"'))) // enough unless the string contains an escaped quote
 	out.WriteString(s[start:i])
 	for i < len(s) {
 		switch c := s[i]; {
@@ -89,12 +89,12 @@ func (d *Decoder) unescape(start, i int) (string, error) {
 	return "", d.syntaxAt(len(s), "the end of a string")
 }
 
-// short maps the letter of a two-character escape to what it stands for.
+// short maps the letter of a two-character escape to its meaning.
 var short = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// unicodeEscape reads \uXXXX, or a surrogate pair of two, at i, and returns
-// its length in bytes. A lone surrogate has no bytes in UTF-8: readers replace
-// it, drop it or crash (PROTOCOL §2).
+// unicodeEscape reads \uXXXX, or a surrogate pair of two, at i, and returns its
+// length in bytes. A lone surrogate has no UTF-8 form, and readers replace it,
+// drop it or fail (PROTOCOL §2).
 func (d *Decoder) unicodeEscape(i int) (rune, int, error) {
 	r, ok := hex4(d.text, i+2)
 	if !ok {
@@ -132,7 +132,7 @@ func hex4(s string, at int) (r rune, ok bool) {
 	return r, true
 }
 
-// literal reads a number by the grammar of JSON and returns how it is written.
+// literal reads a JSON number and returns its text.
 func (d *Decoder) literal() (string, error) {
 	s, i := d.text, d.pos
 	if s[i] == '-' {
@@ -149,7 +149,7 @@ func (d *Decoder) literal() (string, error) {
 		return "", d.syntaxAt(i, "a digit")
 	}
 	if s[i] == '0' {
-		end = i + 1 // 01 ends after its zero, and what follows is refused
+		end = i + 1 // 01 ends after its zero, so the 1 is refused
 	}
 	exponent := false
 	if end < len(s) && s[end] == '.' {
@@ -171,8 +171,8 @@ func (d *Decoder) literal() (string, error) {
 	if len(lit) > maxDigits && len(strings.TrimPrefix(lit, "-")) > maxDigits {
 		return "", unparsable(fmt.Sprintf("%s: expected a number of at most %d digits, got more", d.field(), maxDigits))
 	}
-	// Only an exponent or hundreds of digits can leave float64. Integers are
-	// exact at any size; a float there would be Infinity to the reference.
+	// Only an exponent or hundreds of digits can exceed float64. Integers are
+	// exact at any size; the reference would read such a float as Infinity.
 	if exponent || len(lit) > 300 && numberKind(lit) == Float {
 		if _, err := strconv.ParseFloat(lit, 64); err != nil {
 			return "", problem.Invalid(d.field(), "a number that a float64 holds", excerpt(lit))
@@ -182,7 +182,7 @@ func (d *Decoder) literal() (string, error) {
 	return lit, nil
 }
 
-// Mismatch is the error that the next value is not what was wanted.
+// Mismatch is the error for a next value of another kind than want.
 func (d *Decoder) Mismatch(want string) error {
 	k := d.Kind()
 	if k == Invalid {
@@ -191,7 +191,8 @@ func (d *Decoder) Mismatch(want string) error {
 	got := k.String()
 	switch k {
 	case Int, Float, Bool:
-		// Not up to the next comma: what follows may be made for a terminal.
+		// Cut at a fixed length, because the text after the value may contain
+		// terminal escapes.
 		rest := d.text[d.pos:min(d.pos+maxDigits, len(d.text))]
 		got = excerpt(rest[:len(rest)-len(strings.TrimLeft(rest, "+-.0123456789Eaeflrstu"))])
 	case String:
@@ -209,14 +210,14 @@ func (d *Decoder) peekString() (string, error) {
 	return s, err
 }
 
-// noValue is the error that no value begins here.
+// noValue is the error if no value begins here.
 func (d *Decoder) noValue() error {
 	if d.err != nil {
 		return d.err
 	}
 	d.next()
 	for _, w := range []string{"NaN", "Infinity", "-Infinity"} {
-		// The reference takes these words, which are not JSON (PROTOCOL §2).
+		// The reference accepts these words, which are not JSON (PROTOCOL §2).
 		if strings.HasPrefix(d.text[d.pos:], w) {
 			return unparsable(fmt.Sprintf("%s: expected a value of JSON, got %s", d.field(), w))
 		}
@@ -235,10 +236,10 @@ func (d *Decoder) syntaxAt(at int, want string) error {
 	return problem.New(problem.NotJSON, "body: not JSON: expected %s at byte %d, got %s", want, at, got)
 }
 
-// field names the member whose value is being read.
+// field names the member whose value is next.
 func (d *Decoder) field() string { return d.outer(len(d.keys)) }
 
-// outer names the member in whose value the keys from base on stand.
+// outer names the member that contains the keys from base on.
 func (d *Decoder) outer(base int) string {
 	if base == 0 {
 		return "body"
@@ -246,7 +247,8 @@ func (d *Decoder) outer(base int) string {
 	return name(d.keys[base-1])
 }
 
-// name shows a key in an error: as it is if it is plain, else quoted and cut.
+// name formats a key for an error: unchanged if it is plain, otherwise quoted
+// and cut.
 func name(key string) string {
 	for _, c := range []byte(key) {
 		if c <= ' ' || c > '~' || c == '"' || c == '\\' {
@@ -259,7 +261,7 @@ func name(key string) string {
 	return excerpt(key)
 }
 
-// excerpt cuts what an error repeats of a stranger's text.
+// excerpt limits the foreign text in an error.
 func excerpt(s string) string {
 	const most = 40
 	if len(s) <= most {

@@ -9,11 +9,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// CheckText says whether s may be a text of something newly signed: nil, or a
-// refusal of the field. 0x1f separates the signed fields of cards and log
-// entries, so a text that contains one has two readings under one signature;
-// other control characters are refused with it (PROTOCOL §23 D2). What is already
-// signed is not asked.
+// CheckText returns nil if s may be a text of newly signed bytes, or an error
+// that names the field. 0x1f separates the signed fields of cards and log
+// entries, so a text with a 0x1f would have two readings under one signature;
+// other control characters are refused too (PROTOCOL §23 D2). Texts that are
+// already signed are not checked.
 func CheckText(field, s string) error {
 	if !utf8.ValidString(s) {
 		return problem.Invalid(field, "UTF-8", "other bytes")
@@ -25,8 +25,8 @@ func CheckText(field, s string) error {
 	return nil
 }
 
-// IsBlank reports whether s is nothing but what Python takes for white space:
-// U+001C to U+001F are there, too.
+// IsBlank reports whether s contains only white space in Python's sense, which
+// includes U+001C to U+001F.
 func IsBlank(s string) bool {
 	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }) == ""
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// FormatTime writes t as it is signed: UTC, "+00:00", never "Z", six digits of
-// microseconds or none (PROTOCOL §3). Finer digits are cut off.
+// FormatTime formats t in its signed form: UTC, "+00:00", never "Z", six digits
+// of microseconds or none (PROTOCOL §3). It truncates finer digits.
 func FormatTime(t time.Time) string { return string(AppendTime(nil, t)) }
 
-// AppendTime appends t as FormatTime writes it.
+// AppendTime appends t in the form of FormatTime.
 func AppendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()
@@ -41,13 +41,13 @@ func appendDigits(dst []byte, n, width int) []byte {
 	return dst
 }
 
-// ParseTime reads what Python 3.12's fromisoformat documents (PROTOCOL §3): a date
-// in extended, basic or week form, any one character, a time of hours, minutes
-// and seconds with a fraction of any length, cut to microseconds, and Z or an
-// offset. No offset means UTC. The result is UTC; one outside years 1 to 9999
-// is refused, since it has no signed form. So is what Python takes against its
-// documentation: a fraction of an hour, offsets of 60 minutes, characters
-// between fraction and offset.
+// ParseTime parses the documented input of Python 3.12's fromisoformat
+// (PROTOCOL §3): a date in extended, basic or week form, any one character, a
+// time of hours, minutes and seconds with a fraction of any length, truncated
+// to microseconds, and Z or an offset. No offset means UTC. The result is in
+// UTC. Times outside years 1 to 9999 are refused, because they have no signed
+// form. Undocumented input that Python accepts is refused too: a fraction of an
+// hour, offsets of 60 minutes, characters between fraction and offset.
 func ParseTime(s string) (time.Time, error) {
 	date, clock := splitTime(s)
 	day, ok := parseDate(date)
@@ -62,9 +62,9 @@ func ParseTime(s string) (time.Time, error) {
 	return day, nil
 }
 
-// splitTime cuts s at the character between date and time, which the form of
-// the date tells: its length is 8 or 10, and 7 without a weekday. A separator
-// with nothing behind it stays with the date, which then does not parse.
+// splitTime splits s at the character between date and time. Its position
+// follows from the form of the date: 8 or 10, or 7 without a weekday. A
+// separator at the end stays with the date, which then does not parse.
 func splitTime(s string) (date, clock string) {
 	if len(s) < 7 {
 		return s, ""
@@ -74,10 +74,11 @@ func splitTime(s string) (date, clock string) {
 	case s[4] == '-' && s[5] != 'W':
 		n = 10 // YYYY-MM-DD
 	case s[4] == '-' && len(s) > 8 && s[8] == '-' && !(len(s) > 10 && isDigit(s[10])):
-		n = 10 // YYYY-Www-D; with a digit at 10 the hyphen at 8 is the separator
+		n = 10 // YYYY-Www-D; if a digit is at 10, the hyphen at 8 is the separator
 	case s[4] == 'W':
-		// YYYYWww or YYYYWwwD. Digits of a time come in pairs, and the character
-		// between may be one too: an even count from the start means the former.
+		// YYYYWww or YYYYWwwD. A time has an even number of digits, and the
+		// separator may be a digit too: an even number from the start means
+		// YYYYWww.
 		end := 7
 		for end < len(s) && isDigit(s[end]) {
 			end++
@@ -96,7 +97,8 @@ func splitTime(s string) (date, clock string) {
 	return s[:n], s[n+size:]
 }
 
-// parseDate reads a date in one of its forms as the start of that day.
+// parseDate parses a date in any of its forms and returns the start of that
+// day.
 func parseDate(s string) (time.Time, bool) {
 	year, s, ok := number(s, 4)
 	s, extended := strings.CutPrefix(s, "-")
@@ -110,11 +112,11 @@ func parseDate(s string) (time.Time, bool) {
 	s, ok2 := separator(s, '-', extended)
 	day, s, ok3 := number(s, 2)
 	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-	// A month or day out of range comes back as another date.
+	// time.Date normalises a month or day out of range to another date.
 	return t, ok1 && ok2 && ok3 && s == "" && t.Day() == day && t.Month() == time.Month(month)
 }
 
-// parseWeek reads what follows the W of an ISO week date.
+// parseWeek parses the part of an ISO week date after the W.
 func parseWeek(year int, s string, extended bool) (time.Time, bool) {
 	week, s, ok := number(s, 2)
 	day := 1
@@ -134,14 +136,14 @@ func parseWeek(year int, s string, extended bool) (time.Time, bool) {
 	return t, y == year && w == week && t.Year() >= 1 && t.Year() <= 9999
 }
 
-// parseClock reads a time and its offset as the time in UTC since the start of
-// the day.
+// parseClock parses a time with its offset and returns the time in UTC since
+// the start of the day.
 func parseClock(s string) (time.Duration, bool) {
 	zone := ""
 	if i := strings.IndexAny(s, "+-Z"); i >= 0 {
 		s, zone = s[:i], s[i:]
 	}
-	// The reference takes a point without digits before an offset only.
+	// The reference accepts a point without digits only before an offset.
 	since, ok := parseHours(s, zone != "")
 	if zone == "" || zone == "Z" || !ok {
 		return since, ok

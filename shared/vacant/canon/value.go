@@ -7,13 +7,13 @@ import (
 )
 
 // Value is any JSON value, for free-form parts: log payloads, the policy of a
-// card. It keeps integers and floats apart. The zero Value is null. Values are
-// not changed once made.
+// card. It distinguishes integers from floats. The zero Value is null. Values
+// are immutable.
 type Value struct {
 	kind    Kind
 	text    string // of a string; the canonical literal of a number; "true" or "false"
 	items   []Value
-	members []Member // by key in byte order, which is the order of CJ
+	members []Member // sorted by key in byte order, the order of CJ
 }
 
 // Member is one key of an object and its value.
@@ -22,7 +22,7 @@ type Member struct {
 	Value Value
 }
 
-// Parse reads a document into a Value.
+// Parse decodes a document into a Value.
 func Parse(data []byte, l Limits) (Value, error) {
 	d := NewDecoder(data, l)
 	v, err := d.Value()
@@ -35,21 +35,21 @@ func Parse(data []byte, l Limits) (Value, error) {
 	return v, nil
 }
 
-// NewObject makes an object. The keys must differ.
+// NewObject returns an object. The keys must be distinct.
 func NewObject(members ...Member) Value {
 	return Value{kind: Object, members: sorted(slices.Clone(members))}
 }
 
-// NewArray makes an array.
+// NewArray returns an array.
 func NewArray(items ...Value) Value { return Value{kind: Array, items: slices.Clone(items)} }
 
-// NewBool makes a boolean.
+// NewBool returns a boolean.
 func NewBool(b bool) Value { return Value{kind: Bool, text: strconv.FormatBool(b)} }
 
-// NewString makes a string. s must be UTF-8.
+// NewString returns a string. s must be UTF-8.
 func NewString(s string) Value { return Value{kind: String, text: s} }
 
-// NewInt makes an integer.
+// NewInt returns an integer.
 func NewInt(n int64) Value { return Value{kind: Int, text: strconv.FormatInt(n, 10)} }
 
 func sorted(ms []Member) []Member {
@@ -57,7 +57,7 @@ func sorted(ms []Member) []Member {
 	return ms
 }
 
-// Value reads the next value, whatever it is.
+// Value reads the next value of any kind.
 func (d *Decoder) Value() (Value, error) {
 	v := Value{kind: d.Kind()}
 	var err error
@@ -98,7 +98,7 @@ func (d *Decoder) Value() (Value, error) {
 // Kind returns the kind of v.
 func (v Value) Kind() Kind { return max(v.kind, Null) }
 
-// Text returns a string's text; "" of another kind.
+// Text returns the text of a string, and "" for other kinds.
 func (v Value) Text() string {
 	if v.kind != String {
 		return ""
@@ -106,7 +106,7 @@ func (v Value) Text() string {
 	return v.text
 }
 
-// Int64 returns an integer that fits, and whether v is one.
+// Int64 returns the value of an Int and whether v is an Int within int64.
 func (v Value) Int64() (int64, bool) {
 	n, err := strconv.ParseInt(v.text, 10, 64)
 	return n, v.kind == Int && err == nil
@@ -115,10 +115,11 @@ func (v Value) Int64() (int64, bool) {
 // Items returns the elements of an array.
 func (v Value) Items() []Value { return v.items }
 
-// Members returns the members of an object in the order of CJ.
+// Members returns the members of an object in CJ order.
 func (v Value) Members() []Member { return v.members }
 
-// Get returns the value of a key of an object, and whether it is there.
+// Get returns the value of a key of an object, and whether the object has the
+// key.
 func (v Value) Get(key string) (Value, bool) {
 	i, ok := slices.BinarySearchFunc(v.members, key, func(m Member, k string) int { return cmp.Compare(m.Key, k) })
 	if !ok {

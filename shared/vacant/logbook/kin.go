@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Kinds of entry that say what passes between a parent and its children (PROTOCOL
-// §11). A child's logbook begins with BIRTH.
+// Kinds of entries about a parent and its children (PROTOCOL §11). A child's
+// logbook begins with BIRTH.
 const (
 	KindBirth       = "BIRTH"
 	KindSpawn       = "SPAWN"
@@ -23,10 +23,10 @@ const (
 	KindPlanChanged = "PLAN_CHANGED"
 )
 
-// closedPath is the birth path whose children begin LOCAL.
+// closedPath is the birth path of children that begin LOCAL.
 const closedPath = "D2"
 
-// Birth is the first entry of a child: whose it is, and what its path changed.
+// Birth is the first entry of a child: its parent, and what its path changed.
 // Only the members of its own path are written.
 type Birth struct {
 	Parent        identity.ID
@@ -36,13 +36,13 @@ type Birth struct {
 	Capability    string       // D3: new_capability_text
 	Secondary     *identity.ID // D4
 	Consent       []byte       // D4: consent_signature, as the reference signs it
-	ChildConsent  []byte       // D4: ours beside it, over this very child
-	ConsentNonce  string       // D4: what it was signed with
+	ChildConsent  []byte       // D4: our consent signature, over this child
+	ConsentNonce  string       // D4: the nonce of ChildConsent
 	NewSubstrates []string     // D5
 	OldSubstrates []string     // D5
 }
 
-// Payload is the payload of b.
+// Payload encodes b.
 func (b Birth) Payload() []byte {
 	members := []canon.Member{text("parent_id", b.Parent.String()), text("path", b.Path)}
 	switch b.Path {
@@ -66,8 +66,8 @@ func (b Birth) Payload() []byte {
 	return object(members...)
 }
 
-// ParseBirth reads the payload of a BIRTH entry. Members that another path
-// would have are ignored, as in any payload.
+// ParseBirth parses the payload of a BIRTH entry. It ignores members of other
+// paths.
 func ParseBirth(payload []byte) (Birth, error) {
 	v, err := parsePayload(payload, canon.DefaultLimits())
 	if err != nil {
@@ -121,14 +121,14 @@ func (b *Birth) readConsent(v canon.Value) error {
 	return err
 }
 
-// Spawn is the entry of a parent that says that it made a child.
+// Spawn is the parent's entry about a new child.
 type Spawn struct {
 	Child     identity.ID
 	Path      string
 	Secondary *identity.ID // D4
 }
 
-// Payload is the payload of s.
+// Payload encodes s.
 func (s Spawn) Payload() []byte {
 	members := []canon.Member{text("child_id", s.Child.String()), text("path", s.Path)}
 	if s.Path == closedPath {
@@ -140,7 +140,7 @@ func (s Spawn) Payload() []byte {
 	return object(members...)
 }
 
-// ParseSpawn reads the payload of a SPAWN entry.
+// ParseSpawn parses the payload of a SPAWN entry.
 func ParseSpawn(payload []byte) (Spawn, error) {
 	v, err := parsePayload(payload, canon.DefaultLimits())
 	if err != nil {
@@ -163,13 +163,13 @@ func ParseSpawn(payload []byte) (Spawn, error) {
 	return s, nil
 }
 
-// Delegation is a task that a parent gives to a child; the parent's DELEGATE
-// names the child, the child's EXECUTE the parent. The hash of the task is
-// ours: the zero Hash leaves it out, as the reference does.
+// Delegation is a task that a parent gives to a child: DELEGATE in the parent's
+// logbook, EXECUTE in the child's. The hash of the task is ours: the zero Hash
+// omits it, as the reference does.
 type Delegation struct {
 	Parent, Child identity.ID
 	Kind          string        // of the subtask
-	Task          identity.Hash // of the UTF-8 text that was sent
+	Task          identity.Hash // hash of the UTF-8 text sent
 }
 
 // Delegate is the payload for the parent's logbook.
@@ -186,16 +186,16 @@ func (d Delegation) payload(other canon.Member) []byte {
 	return object(members...)
 }
 
-// Aggregation is what a parent made of its children's answers. The hashes are
-// ours: those of the texts sent and answered, in the order of the calls, and of
-// what was made of them. Nil or zero leaves them out, as the reference does.
+// Aggregation is the parent's entry about combining its children's answers. The
+// hashes are ours: of the texts sent and answered, in the order of the calls,
+// and of the result. Nil or zero omits them, as the reference does.
 type Aggregation struct {
-	Children       []identity.ID // in the order of the calls, each as often as it was called
+	Children       []identity.ID // in the order of the calls, once per call
 	Tasks, Results []identity.Hash
 	Result         identity.Hash
 }
 
-// Payload is the payload of a.
+// Payload encodes a.
 func (a Aggregation) Payload() []byte {
 	members := []canon.Member{
 		texts("child_ids", texted(a.Children)),
@@ -213,18 +213,18 @@ func (a Aggregation) Payload() []byte {
 	return object(members...)
 }
 
-// Graduation is what parent and child each say when the child becomes public.
+// Graduation is the entry of parent and child when the child becomes public.
 type Graduation struct {
 	Parent, Child identity.ID
 	Capability    string
 }
 
-// Payload is the payload of g, the same in both logbooks.
+// Payload encodes g; it is the same in both logbooks.
 func (g Graduation) Payload() []byte {
 	return object(text("capability_text", g.Capability), text("child_id", g.Child.String()), text("parent_id", g.Parent.String()))
 }
 
-// ParseGraduation reads the payload of a COMPOSITE_GRADUATED entry.
+// ParseGraduation parses the payload of a COMPOSITE_GRADUATED entry.
 func ParseGraduation(payload []byte) (Graduation, error) {
 	v, err := parsePayload(payload, canon.DefaultLimits())
 	if err != nil {
@@ -243,11 +243,10 @@ func ParseGraduation(payload []byte) (Graduation, error) {
 	return g, nil
 }
 
-// PlanChanged is the payload that says by which plan a vacant answers from now
-// on.
+// PlanChanged is the payload with the hash of a vacant's new plan.
 func PlanChanged(plan identity.Hash) []byte { return object(text("plan_hash", plan.String())) }
 
-// ParsePlanChanged reads the payload of a PLAN_CHANGED entry.
+// ParsePlanChanged parses the payload of a PLAN_CHANGED entry.
 func ParsePlanChanged(payload []byte) (identity.Hash, error) {
 	v, err := parsePayload(payload, canon.DefaultLimits())
 	if err != nil {
@@ -261,9 +260,9 @@ func ParsePlanChanged(payload []byte) (identity.Hash, error) {
 	return h, inField("plan_hash", err)
 }
 
-// SubtaskKind is what a logbook calls a subtask: its member "kind" as Python's
-// str writes it, if it is an object with one, else the name of its type in
-// Python (PROTOCOL §11).
+// SubtaskKind is the name of a subtask in a logbook: its member "kind" in
+// Python's str form if it is an object with that member, else the name of its
+// Python type (PROTOCOL §11).
 func SubtaskKind(v canon.Value) string {
 	if kind, ok := v.Get("kind"); ok && v.Kind() == canon.Object {
 		if kind.Kind() == canon.String {
@@ -288,8 +287,8 @@ func SubtaskKind(v canon.Value) string {
 	return "NoneType"
 }
 
-// State is the state that e, an entry in the logbook of owner, says its vacant
-// is in from now on; ok is false for an entry that says nothing of it.
+// State returns the state of owner's vacant after e, an entry in its logbook;
+// ok is false if e does not change the state.
 func (e *Entry) State(owner identity.ID) (state lifecycle.State, ok bool, err error) {
 	switch e.Kind {
 	case KindStateChanged, KindPublished:

@@ -22,14 +22,14 @@ func (e *Entry) AppendLine(dst []byte) []byte {
 	return append(dst, `"}`...)
 }
 
-// appendSpaced appends canonical JSON with a space after each separator and
-// with its strings escaped to ASCII. What CJ escapes stays as it is.
+// appendSpaced appends canonical JSON with a space after each separator and all
+// strings in ASCII. Escapes of CJ are unchanged.
 func appendSpaced(dst, cj []byte) []byte {
 	inString := false
 	for len(cj) > 0 {
 		c := cj[0]
 		switch {
-		case c >= 0x7f: // only ever in a string
+		case c >= 0x7f: // occurs only in strings
 			r, n := utf8.DecodeRune(cj)
 			for _, unit := range utf16.AppendRune(nil, r) {
 				dst = fmt.Appendf(dst, `\u%04x`, unit)
@@ -52,7 +52,7 @@ func appendSpaced(dst, cj []byte) []byte {
 	return dst
 }
 
-// ParseLine reads a line of a logbook file, with or without its newline. It is
+// ParseLine parses a line of a logbook file, with or without its newline. It is
 // strict about types and JSON and does not verify; unknown keys are ignored. A
 // time without an offset is UTC (PROTOCOL §23 D6).
 func ParseLine(line []byte) (Entry, error) {
@@ -115,7 +115,7 @@ func readSignature(e *Entry, v canon.Value) error {
 	return inField("signature", err)
 }
 
-// at returns the value of a key, which must be there and of that kind.
+// at returns the value of a required key of a given kind.
 func at(v canon.Value, key string, want canon.Kind) (canon.Value, error) {
 	got, ok := v.Get(key)
 	if !ok {

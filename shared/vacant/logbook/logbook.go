@@ -1,10 +1,10 @@
-// Package logbook holds a vacant's signed history: entries that each name the
-// hash of the one before, and what the entries that a host writes say (PROTOCOL
-// §11).
+// Package logbook implements a vacant's signed history: entries that each
+// contain the hash of the previous entry, and the payloads of the entries that
+// a host writes (PROTOCOL §11).
 //
-// The invariants: the signed bytes are rebuilt from the fields; a payload is
-// canonical JSON of an object; an entry has one line and one row form, and both
-// read back to it.
+// Invariants: the signed bytes are rebuilt from the fields; a payload is
+// canonical JSON of an object; an entry has one line form and one row form, and
+// both decode to the same entry.
 package logbook
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// MaxPayload is the largest payload in bytes that Sign takes. Its line is one
-// that ParseLine reads even when every byte of it must be escaped.
+// MaxPayload is the largest payload in bytes that Sign accepts. ParseLine
+// accepts its line even if every byte must be escaped.
 const MaxPayload = 32 << 10
 
 // Entry is one entry of a logbook.
@@ -26,11 +26,11 @@ type Entry struct {
 	Kind      string        // not blank
 	Time      time.Time     // UTC, whole microseconds
 	Payload   []byte        // canonical JSON of an object
-	Prev      identity.Hash // hash of the entry before; zeros for the first
+	Prev      identity.Hash // hash of the previous entry; zeros for the first
 	Signature []byte        // 64 bytes when well formed; any length parses, and does not verify
 }
 
-// Kinds of entry that a host writes.
+// Kinds of entries that a host writes.
 const (
 	KindGenesis      = "GENESIS"
 	KindStateChanged = "STATE_CHANGED"
@@ -47,35 +47,34 @@ func Genesis(name string, id identity.ID) []byte {
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
 }
 
-// StateChanged is the payload of a change of state by the owner.
+// StateChanged is the payload for a state change by the owner.
 func StateChanged(from, to lifecycle.State) []byte {
 	return object(canon.Member{Key: "from", Value: canon.NewString(string(from))},
 		canon.Member{Key: "to", Value: canon.NewString(string(to))})
 }
 
-// Restored is the payload that says that a vacant answers nothing that was
-// signed at or before a time: its host was put back from a backup.
+// Restored is the payload for a vacant whose host was restored from a backup:
+// it refuses everything signed at or before floor.
 func Restored(floor time.Time) []byte {
 	return object(canon.Member{Key: "signed_after", Value: canon.NewString(canon.FormatTime(floor))})
 }
 
-// CardSigned is the payload that says which card a vacant stands by, and
-// under which endpoint.
+// CardSigned is the payload with a vacant's card and endpoint.
 func CardSigned(card identity.Hash, endpoint string) []byte {
 	return object(canon.Member{Key: "card_hash", Value: canon.NewString(card.String())},
 		canon.Member{Key: "endpoint", Value: canon.NewString(endpoint)})
 }
 
-// Publication is what a vacant published of itself.
+// Publication is the content of a publication entry.
 type Publication struct {
 	Card       identity.Hash
 	Endpoint   string
-	ActorSeq   int64 // which of its own events in the registry says so
+	ActorSeq   int64 // of the vacant's own event in the registry
 	Visibility lifecycle.Visibility
 	From, To   lifecycle.State
 }
 
-// Published is the payload that says that a vacant published p.
+// Published is the payload for a publication.
 func Published(p Publication) []byte {
 	return object(canon.Member{Key: "actor_seq", Value: canon.NewInt(p.ActorSeq)},
 		canon.Member{Key: "card_hash", Value: canon.NewString(p.Card.String())},
@@ -85,14 +84,14 @@ func Published(p Publication) []byte {
 		canon.Member{Key: "visibility", Value: canon.NewString(string(p.Visibility))})
 }
 
-// KeyExported is the payload that says that the key has left the host at a URL,
-// with the logbook up to this entry: from now on somebody else may sign too.
+// KeyExported is the payload for an export of the key and of the logbook up to
+// this entry, by the host at a URL. From then on somebody else may sign too.
 func KeyExported(host string) []byte {
 	return object(canon.Member{Key: "host", Value: canon.NewString(host)})
 }
 
-// Deleted is the payload of the last entry of all: the key is destroyed with
-// it, so that nothing can follow.
+// Deleted is the payload of the last entry: the key is destroyed with it, so no
+// entry can follow.
 func Deleted(name string, id identity.ID) []byte {
 	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
@@ -100,7 +99,8 @@ func Deleted(name string, id identity.ID) []byte {
 
 func object(members ...canon.Member) []byte { return canon.NewObject(members...).AppendCJ(nil) }
 
-// Next is the unsigned entry that follows prev, the first one if prev is nil.
+// Next returns the unsigned entry after prev, or the first entry if prev is
+// nil.
 func Next(prev *Entry, kind string, at time.Time, payload []byte) Entry {
 	e := Entry{Kind: kind, Time: at, Payload: payload}
 	if prev != nil {
@@ -119,14 +119,13 @@ func (e *Entry) AppendSigning(dst []byte) []byte {
 	return append(dst, e.Prev[:]...)
 }
 
-// Hash is what the next entry names: of the signed bytes, the signature
-// excluded.
+// Hash is the hash of the signed bytes, without the signature. The next entry
+// contains it.
 func (e *Entry) Hash() identity.Hash { return identity.Sum(e.AppendSigning(nil)) }
 
-// Sign signs e by s, the owner of the log, and returns its hash. The time is
-// first brought to UTC and whole microseconds (PROTOCOL §23 D6), the payload to
-// its canonical form. A kind or payload that must not be signed is refused and
-// leaves e as it was.
+// Sign signs e with s, the owner of the log, and returns its hash. It first
+// converts the time to UTC and whole microseconds (PROTOCOL §23 D6) and the
+// payload to its canonical form. If kind or payload is refused, e is unchanged.
 func (e *Entry) Sign(ctx context.Context, s identity.Signer) (identity.Hash, error) {
 	signed := *e
 	signed.Time = e.Time.UTC().Truncate(time.Microsecond)
@@ -157,8 +156,8 @@ func (e *Entry) Verify(owner identity.ID) bool {
 	return identity.Verify(owner, e.AppendSigning(nil), e.Signature)
 }
 
-// check says whether e has a form: what every entry keeps to, old or new. It
-// does not look at the payload.
+// check returns nil if e has the form of an old or new entry. It does not check
+// the payload.
 func (e *Entry) check() error {
 	if canon.IsBlank(e.Kind) {
 		return problem.Invalid("kind", "a name", "a blank string")
@@ -169,9 +168,9 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// parsePayload reads a payload, which is an object.
+// parsePayload parses a payload, which is an object.
 func parsePayload(b []byte, l canon.Limits) (canon.Value, error) {
-	// An entry's line is an object around the payload.
+	// The line of an entry wraps the payload in an object.
 	l.Depth--
 	v, err := canon.Parse(b, l)
 	if err != nil {
@@ -183,8 +182,8 @@ func parsePayload(b []byte, l canon.Limits) (canon.Value, error) {
 	return v, nil
 }
 
-// Verifier checks a logbook entry by entry. After a failure it goes on as if
-// the entry had been right, so that each further damage is found as well.
+// Verifier checks a logbook entry by entry. After a failure it continues as if
+// the entry were correct, so that it finds later damage too.
 type Verifier struct {
 	Owner identity.ID
 	next  int
@@ -206,8 +205,8 @@ func (v *Verifier) Next(e *Entry) error {
 	return nil
 }
 
-// VerifyChain checks a whole logbook: nil, or a *ChainError for the first
-// entry that fails. An empty one is right.
+// VerifyChain checks a whole logbook. It returns nil, or a *ChainError for the
+// first entry that fails. An empty logbook is valid.
 func VerifyChain(owner identity.ID, entries []Entry) error {
 	v := Verifier{Owner: owner}
 	for i := range entries {
@@ -218,22 +217,22 @@ func VerifyChain(owner identity.ID, entries []Entry) error {
 	return nil
 }
 
-// ChainError names an entry that does not verify, and why: its link if Want
-// and Got differ, else its signature.
+// ChainError is an entry that does not verify: because of its link if Want and
+// Got differ, else because of its signature.
 type ChainError struct {
 	Index     int // from 0
 	Want, Got identity.Hash
 }
 
-// IsLink reports whether the entry names another entry than the one before it.
+// IsLink reports whether the entry names another entry than its predecessor.
 func (e *ChainError) IsLink() bool { return e.Want != e.Got }
 
 func (e *ChainError) Error() string { return e.problem().Text() }
 
-// Unwrap gives the error its kind.
+// Unwrap returns the problem, which has a kind.
 func (e *ChainError) Unwrap() error { return e.problem() }
 
-// problem has the texts of the reference.
+// problem has the reference's texts.
 func (e *ChainError) problem() *problem.Error {
 	if e.IsLink() {
 		return problem.New(problem.Untrusted, "Logbook entry %d prev_hash mismatch: expected %s, got %s", e.Index, e.Want, e.Got)

@@ -18,8 +18,8 @@ const (
 	rowFixed  = 1 + 8 + identity.Size
 )
 
-// MarshalBinary returns e as the bytes of a store row. It refuses what
-// UnmarshalBinary would not read again.
+// MarshalBinary returns the row form of e. It refuses entries that
+// UnmarshalBinary would not accept.
 func (e *Entry) MarshalBinary() ([]byte, error) {
 	if err := e.check(); err != nil {
 		return nil, err
@@ -43,9 +43,9 @@ func (e *Entry) MarshalBinary() ([]byte, error) {
 	return append(b, e.Payload...), nil
 }
 
-// UnmarshalBinary reads the bytes of a store row, which it does not keep. It
-// takes only what MarshalBinary writes: an entry has one row form. Anything
-// else is of kind Damaged.
+// UnmarshalBinary decodes a row without keeping it. It accepts only what
+// MarshalBinary writes, because an entry has one row form; other input is
+// Damaged.
 func (e *Entry) UnmarshalBinary(row []byte) error {
 	if len(row) < rowFixed {
 		return problem.New(problem.Damaged, "log row: expected at least %d bytes, got %d", rowFixed, len(row))
@@ -76,7 +76,7 @@ func (e *Entry) UnmarshalBinary(row []byte) error {
 	return nil
 }
 
-// cutPrefixed cuts b after the bytes whose length stands before them.
+// cutPrefixed splits b after a field with a length prefix.
 func cutPrefixed(b []byte) (field, rest []byte, ok bool) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n > uint64(len(b)-size) {
