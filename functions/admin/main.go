@@ -1,6 +1,6 @@
-// Command account is the Lambda function behind the control plane's handler, for
-// who holds the operator's key: it creates, lists, shows, changes, exports and
-// deletes vacants, and says who the host is.
+// Command admin is the Lambda function of the admin API. With the operator's
+// key it creates, lists, shows, changes, exports and deletes vacants, and shows
+// the host's id.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command collusion is the Lambda function of the gate's third step: the child is not
-// its parent or a sibling under another name. It reads what this host has seen,
-// texts too, and writes nothing.
+// Command collusion is the Lambda function of the gate's third check: the child
+// is not its parent or a sibling under another name. It reads the host's
+// observations and texts, and writes nothing.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command consent is the Lambda function of the gate's first step: both have signed that
-// the child is to graduate, and neither key is revoked. It reads, and writes
+// Command consent is the Lambda function of the gate's first check: parent and
+// child have both signed the request, and neither key is revoked. It writes
 // nothing.
 package main
 

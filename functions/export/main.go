@@ -1,6 +1,6 @@
-// Command export is the Lambda function behind the paged export that `vacancy
-// verify --host` reads, for who holds the operator's key. It reads everything
-// and writes nothing.
+// Command export is the Lambda function of the paged export that `vacancy
+// verify --host` reads with the operator's key. It reads everything and writes
+// nothing.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command graduate is the Lambda function behind the handler of the gate: it takes
-// what parent and child have signed, starts the state machine, and tells both
-// what has come of it.
+// Command graduate is the Lambda function of the gate's public handler: it
+// accepts requests signed by parent and child, starts the state machine, and
+// reports the status of an attempt to both.
 package main
 
 import (

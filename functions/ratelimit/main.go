@@ -1,5 +1,5 @@
-// Command ratelimit is the Lambda function of the gate's second step: the parent has a
-// graduation left today, and the child is still closed. It reads, and writes
+// Command ratelimit is the Lambda function of the gate's second check: the
+// parent has a graduation left today, and the child is still closed. It writes
 // nothing.
 package main
 

@@ -1,5 +1,5 @@
-// Command record is the Lambda function that writes down how an attempt at the
-// gate ended that did not pass: refused, or failed.
+// Command record is the Lambda function that records failed and refused
+// attempts at the gate.
 package main
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda"

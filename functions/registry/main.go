@@ -1,6 +1,6 @@
-// Command registry is the Lambda function behind the registry's handler: it takes
-// what vacants publish and revoke, shows cards, events and lineage, and proves
-// what the transparency log holds.
+// Command registry is the Lambda function of the registry: it accepts
+// publications and revocations, shows cards, events and lineage, and serves
+// proofs of the transparency log.
 package main
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda"

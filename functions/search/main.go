@@ -1,6 +1,6 @@
-// Command search is the Lambda function behind the handler of searches. It loads
-// the index that indexer publishes, follows what has changed since, and reads
-// every hit again before it shows it.
+// Command search is the Lambda function of searches. It loads the index that
+// the indexer publishes, follows later changes, and reads every hit again
+// before it returns it.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command sweeper is the Lambda function that destroys the keys of texts whose
-// time is over. A schedule invokes it every hour.
+// Command sweeper is the Lambda function that destroys expired text keys. A
+// schedule invokes it every hour.
 package main
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda"

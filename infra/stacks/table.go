@@ -141,7 +141,7 @@ func urlFunctions(s settings.Settings) []function {
 		grants: grants{rows: appends(), docs: called, seals: true, opens: true,
 			textKeys: s.HostKey == "kms", host: []string{"GetPublicKey"}},
 	}, {
-		name: "admin", description: "the control plane, for the operator's key",
+		name: "admin", description: "the admin API, for the operator's key",
 		memory: 256, timeout: urlTimeout, concurrency: 2, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE"),
 		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "Query", "DeleteItem"), seals: true, opens: true,

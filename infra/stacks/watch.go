@@ -126,7 +126,7 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}{
 		{"tampered", "A row was changed or removed, which nothing of the host ever does. Run vacancy verify.", counted(in, "tamper", "tampered", "Sum", 1), 1, 1},
 		{"message-fails", "Calls are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "message", "Url5xxCount", "Sum", 5), 5, 1},
-		{"admin-fails", "The control plane answers with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "admin", "Url5xxCount", "Sum", 5), 1, 1},
+		{"admin-fails", "The admin API answers with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "admin", "Url5xxCount", "Sum", 5), 1, 1},
 		{"message-slow", "One call of a hundred takes three seconds or more.", counted(in, "message", "ms", "p99", 5), 3000, 3},
 		{"functions-throttled", "Lambda refuses requests: reserved concurrency is used up.", sum(5, refused...), 1, 3},
 		{"rows-throttled", "The table of rows refuses requests: its ceilings are reached.", throttled(d.rows.TableName()), 1, 3},

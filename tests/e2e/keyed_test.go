@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// keyedHost is a host of a story whose control plane takes an operator's key,
+// keyedHost is a host of a story whose admin API takes an operator's key,
 // as one that is deployed: its handlers at one address.
 type keyedHost struct {
 	file   *bolt.Store

@@ -123,7 +123,7 @@ func (s *steps) record(state json.RawMessage, err error) string {
 	return failed.Type
 }
 
-// view is what the control plane shows of a child's last attempt.
+// view is what the admin API shows of a child's last attempt.
 func (k *kin) view(t *testing.T, account *Function, child identity.ID) (v graduation.View) {
 	t.Helper()
 	r, err := account.Send(t.Context(), keyed("GET", "/v1/admin/vacants/"+url.PathEscape(child.String())+"/graduation", nil).Encode())
@@ -154,11 +154,11 @@ func TestTheGatesFunctionsTakeAChildFromItsRequestToItsCard(t *testing.T) {
 	}
 	machine.say("collusion", false)
 	if v := k.view(t, account, child); v.State != graduation.Open || v.Step != gate.Collusion {
-		t.Errorf("while it runs the control plane shows %s at %q, want it open at collusion", v.State, v.Step)
+		t.Errorf("while it runs the admin API shows %s at %q, want it open at collusion", v.State, v.Step)
 	}
 	machine.say("", true)
 	if v := k.view(t, account, child); v.State != graduation.Open || v.Step != "" {
-		t.Errorf("of a machine that is away the control plane shows %s at %q, want it open", v.State, v.Step)
+		t.Errorf("of a machine that is away the admin API shows %s at %q, want it open", v.State, v.Step)
 	}
 
 	if ended, _ := all.walk(runs[0].Input); ended != "accepted" {

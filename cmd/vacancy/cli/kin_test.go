@@ -96,7 +96,7 @@ func TestFamilyCommandsExitByErrorKind(t *testing.T) {
 	}
 }
 
-// slowGate is a stage whose gate needs a while: a control plane over a real
+// slowGate is a stage whose gate needs a while: an admin API over a real
 // server, and a gate's function with a URL apart.
 type slowGate struct {
 	t       *testing.T

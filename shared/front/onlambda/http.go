@@ -194,8 +194,8 @@ func (f *front) line(ctx context.Context, in *request, status int, cause error) 
 	f.log.LogAttrs(context.WithoutCancel(ctx), level, "request", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
 }
 
-// clip shortens a stranger's text for the log: a control character takes six
-// bytes in JSON, and lines are paid for by the byte.
+// clip shortens a caller's text for the log: a control character takes six
+// bytes in JSON, and logs are billed by the byte.
 func clip(s string) string {
 	const most, escaped = 100, 6
 	room := most

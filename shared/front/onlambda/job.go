@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Work handles an event that nobody waits for. It returns attributes for the
+// Work handles an event without a waiting caller. It returns attributes for the
 // log.
 type Work func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error)
 
@@ -46,7 +46,7 @@ func Watch() {
 	}}).invoke)
 }
 
-// job is work that nobody waits for. An error makes Lambda try again.
+// job runs work without a waiting caller. After an error Lambda retries.
 type job struct {
 	log     *slog.Logger
 	work    Work

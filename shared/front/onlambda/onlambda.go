@@ -89,7 +89,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Env, 
 	if h.Server, err = env.Open(); err != nil {
 		return nil, err
 	}
-	if f != Sweeper && f != Checkpointer && !f.step() { // nobody waits for these
+	if f != Sweeper && f != Checkpointer && !f.step() { // these have no waiting callers
 		h.warm(ctx)
 	}
 	return h, nil
@@ -103,7 +103,7 @@ const warmTime = 2 * time.Second
 // may read.
 var somewhere = store.Key{Partition: "reg#", Sort: "warm"}
 
-// warm opens connections to the tables and logs what is wrong with them.
+// warm opens connections to the tables and logs their faults.
 func (h *Env) warm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
 	defer cancel()
@@ -112,7 +112,7 @@ func (h *Env) warm(ctx context.Context) {
 	}
 }
 
-// custodians opens what keeps the keys.
+// custodians opens the key custody.
 func custodians(h *Env, env *serve.Config, cfg aws.Config) (err error) {
 	if isKMS(h.SealKey) || isKMS(h.HostKey) {
 		client := kms.NewClient(cfg)
@@ -130,11 +130,11 @@ func custodians(h *Env, env *serve.Config, cfg aws.Config) (err error) {
 	return err
 }
 
-// wall is the wall clock without its monotonic reading, which may stand still
-// while a function is frozen: what was remembered before would seem young.
+// wall is the wall clock without its monotonic reading. The monotonic clock may
+// stop while a function is frozen, so cached values would seem young.
 func wall() time.Time { return time.Now().Round(0) }
 
-// version is the module's, if the build has one.
+// version is the module's version, if the build has one.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version
@@ -142,13 +142,13 @@ func version() string {
 	return ""
 }
 
-// begin reads the environment and opens the host. What is wrong is told in one
-// line, and ends the process.
+// begin reads the environment and opens the host. If that fails, it logs one
+// line and ends the process.
 func begin(f Function, out io.Writer) (*Env, slog.Handler) {
 	s, err := Read(f, os.Getenv)
 	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: string(f), Version: version()})
 	h := slog.New(lines)
-	// What libraries print is a line like the others.
+	// Lines of libraries get the same format.
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(lines, slog.LevelWarn).Writer())
 	var env *Env

@@ -10,11 +10,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// RegistryHandler is the handler of the registry, with the log of what was published.
+// RegistryHandler is the handler of the registry, with its transparency log.
 func RegistryHandler(h *Env) http.Handler { return h.Server.RegistryHandler(h.log()) }
 
-// Seal seals the log whenever it is invoked, for ever. The event says nothing
-// that matters; that another process is sealing is no failure.
+// Seal seals the log at each invocation and ignores the event. If another
+// process is sealing, that is no error. It does not return.
 func Seal() {
 	Run(Checkpointer, func(h *Env) Work {
 		log := h.log()
@@ -32,7 +32,7 @@ func Seal() {
 func (h *Env) log() *translog.Log {
 	l, err := h.Server.OpenLog(nil)
 	if err != nil {
-		panic(err) // a key of a witness can be wrong, and there is none
+		panic(err) // only a witness's key can be wrong, and none is configured
 	}
 	return l
 }

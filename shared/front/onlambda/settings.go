@@ -20,17 +20,17 @@ type Function string
 // The functions.
 const (
 	Message      Function = "message"      // signed calls
-	Admin        Function = "admin"        // the control plane
+	Admin        Function = "admin"        // the admin API
 	Export       Function = "export"       // the paged export for verify
-	Registry     Function = "registry"     // publishing, cards, events and the log
-	Search       Function = "search"       // finds vacants by what they can do
-	Graduate     Function = "graduate"     // takes requests to graduate
-	Sweeper      Function = "sweeper"      // destroys text keys whose time is over
-	Tamper       Function = "tamper"       // tells of rows changed or removed
+	Registry     Function = "registry"     // publications, cards, events and the log
+	Search       Function = "search"       // searches for vacants
+	Graduate     Function = "graduate"     // requests to graduate
+	Sweeper      Function = "sweeper"      // destroys expired text keys
+	Tamper       Function = "tamper"       // reports changed or removed rows
 	Indexer      Function = "indexer"      // publishes the search index
 	Checkpointer Function = "checkpointer" // seals the log
 
-	// The steps of the gate, and what writes down how they ended.
+	// The steps of the gate, and the recorder of unsuccessful attempts.
 	Consent   Function = "consent"
 	RateLimit Function = "ratelimit"
 	Collusion Function = "collusion"
@@ -38,37 +38,37 @@ const (
 	Record    Function = "record"
 )
 
-// step reports whether f is one that the gate's state machine starts.
+// step reports whether the gate's state machine starts f.
 func (f Function) step() bool {
 	return f == Consent || f == RateLimit || f == Collusion || f == Commit || f == Record
 }
 
-// Settings are what a function reads of its environment.
+// Settings are a function's settings, from its environment.
 type Settings struct {
 	Stage          string        // VACANCY_STAGE
 	Tables         dynamo.Tables // VACANCY_ROWS, VACANCY_DOCS
 	Blobs          string        // VACANCY_BLOBS: the name of a bucket
 	SealKey        string        // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hex digits
 	HostKey        string        // VACANCY_HOST_KEY: the ARN of a KMS key; "": a software identity
-	URL            string        // VACANCY_URL; "": what the store says
+	URL            string        // VACANCY_URL; "": the URL in the store
 	Secrets        []string      // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil: no edge
 	Rate, PairRate edge.Rate     // VACANCY_RATE, VACANCY_PAIR_RATE; zero: no limit
 	Reads          edge.Rate     // VACANCY_READS: read units of an instance; zero: no limit
 	Retention      time.Duration // VACANCY_RETENTION: of texts, in whole hours
-	Machine        string        // VACANCY_GATE: the ARN of the gate's state machine; "": no telling how far a run is
+	Machine        string        // VACANCY_GATE: the ARN of the gate's state machine; "": the status has no current step
 }
 
-// variable is one of the environment.
+// variable is one environment variable.
 type variable struct {
 	name   string
-	needed bool // else it may be missing or empty
+	needed bool // if false, it may be missing or empty
 	want   string
-	secret bool // what came is never shown
+	secret bool // its value is never shown
 	set    func(s *Settings, value string) bool
 }
 
-// Read takes the variables of f out of its environment, and those only. The
-// error, of kind Usage, names every one that is missing or malformed.
+// Read parses the variables that f uses. The error, of kind Usage, names every
+// missing or malformed variable.
 func Read(f Function, getenv func(string) string) (Settings, error) {
 	s := Settings{Retention: textkeys.MinRetention}
 	var wrong []string
@@ -93,7 +93,8 @@ func Read(f Function, getenv func(string) string) (Settings, error) {
 	return s, nil
 }
 
-// variables are those that f uses. A role needs no right for what is not here.
+// variables are the variables that f uses. A function's role needs no rights
+// for other variables.
 func (f Function) variables() []variable {
 	needed := func(v variable) variable {
 		v.needed = true
@@ -132,7 +133,7 @@ func (f Function) variables() []variable {
 	return all
 }
 
-// leastSecret is how long an edge's secret is at least: nobody guesses it.
+// leastSecret is the shortest secret of the edge, too long to guess.
 const leastSecret = 32
 
 var (
@@ -176,7 +177,8 @@ var (
 		}}
 )
 
-// The forms are checked by hand: patterns would be compiled at every start.
+// The formats are checked by hand, because regular expressions would be
+// compiled at every start.
 
 const (
 	small  = "abcdefghijklmnopqrstuvwxyz"
@@ -184,7 +186,7 @@ const (
 	digits = "0123456789"
 )
 
-// madeOf reports whether s is of so many characters, all of a set.
+// madeOf reports whether s has least to most characters, all in set.
 func madeOf(s string, least, most int, set string) bool {
 	return len(s) >= least && len(s) <= most && strings.Trim(s, set) == ""
 }
@@ -197,14 +199,14 @@ func isTable(s string) bool { return madeOf(s, 3, 255, small+large+digits+"_.-")
 
 func isBucket(s string) bool { return madeOf(s, 3, 63, small+digits+".-") }
 
-// isMachine: arn:PARTITION:states:REGION:ACCOUNT:stateMachine:NAME.
+// isMachine matches arn:PARTITION:states:REGION:ACCOUNT:stateMachine:NAME.
 func isMachine(s string) bool {
 	p := strings.Split(s, ":")
 	return len(p) == 7 && p[0] == "arn" && strings.HasPrefix(p[1], "aws") && madeOf(p[1], 3, 20, small+"-") && p[2] == "states" &&
 		madeOf(p[3], 1, 40, small+digits+"-") && madeOf(p[4], 12, 12, digits) && p[5] == "stateMachine" && madeOf(p[6], 1, 80, small+large+digits+"-_")
 }
 
-// isKMS: arn:PARTITION:kms:REGION:ACCOUNT:key/ID.
+// isKMS matches arn:PARTITION:kms:REGION:ACCOUNT:key/ID.
 func isKMS(s string) bool {
 	p := strings.Split(s, ":")
 	if len(p) != 6 {
@@ -220,7 +222,7 @@ func isHexKey(s string) bool {
 	return err == nil && len(b) == 32
 }
 
-// isSecret: a header brings it unchanged.
+// isSecret reports whether a header transports s unchanged.
 func isSecret(s string) bool {
 	for _, r := range s {
 		if r <= ' ' || r > '~' || r == ',' {
@@ -235,8 +237,8 @@ func isBase(s string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == "" && u.User == nil
 }
 
-// parseRate reads tokens-per-second:burst. A bucket fills within a day at the
-// least rate, and holds one token at least.
+// parseRate parses tokens-per-second:burst. The lowest rate fills a bucket
+// within a day; a bucket holds at least one token.
 func parseRate(s string) (edge.Rate, bool) {
 	per, burst, ok := strings.Cut(s, ":")
 	if !ok {

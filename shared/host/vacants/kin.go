@@ -99,7 +99,7 @@ func (v *Directory) addKin(ctx context.Context, tx *store.Tx, m *composite.Manif
 			return err
 		}
 		if v.Vault == nil {
-			return problem.New(problem.Conflict, "vacant %s is hosted here: its manifest goes to the control plane, POST /v1/admin/vacants/%s/manifest", m.ChildID.Short(), m.ChildID)
+			return problem.New(problem.Conflict, "vacant %s is hosted here: its manifest goes to the admin API, POST /v1/admin/vacants/%s/manifest", m.ChildID.Short(), m.ChildID)
 		}
 		child.bind(m)
 		if err := v.addChange(ctx, tx, &child, &entry{logbook.KindManifest, logbook.ManifestTaken(m.Hash(), m.ParentID)}); err != nil {

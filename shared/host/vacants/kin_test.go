@@ -587,7 +587,7 @@ func TestARegistryWithoutAVaultTakesNoManifestOfWhoIsHostedHere(t *testing.T) {
 	m, err := manifestOf(t.Context(), v, elsewhere(), id)
 	must(t, err)
 	if err := handler.AddManifest(t.Context(), m); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "/v1/admin/vacants/"+id.String()+"/manifest") {
-		t.Errorf("AddManifest() = %v, want a conflict that names the control plane", err)
+		t.Errorf("AddManifest() = %v, want a conflict that names the admin API", err)
 	}
 	must(t, v.StoreManifest(t.Context(), m))
 	must(t, handler.AddManifest(t.Context(), m)) // it is there

@@ -1,10 +1,10 @@
 // Package cloudgate is the gate on AWS: it accepts requests, starts the state
-// machine that walks an attempt, and reports progress.
+// machine that runs an attempt, and reports progress.
 //
-// The invariants: an attempt has one execution, identified by name. The outcome
-// is in the store only; the state machine is asked only for the current step of
-// an open attempt. If the state machine is unreachable, an attempt stays open,
-// and the same request starts it again.
+// Invariants: an attempt has one execution, identified by name. The outcome is
+// in the store only; the state machine is asked only for the current step of an
+// open attempt. If the state machine is unreachable, an attempt stays open, and
+// the same request starts it again.
 package cloudgate
 
 import (
@@ -33,7 +33,8 @@ func Handler(h *onlambda.Env) http.Handler {
 	return h.Server.GateHandler(&cloud{h.Server.Gate, runs})
 }
 
-// AdminHandler is the control plane's handler, which tells at which step a run is.
+// AdminHandler is the gate's part of the admin API. It reports the current step
+// of an attempt.
 func AdminHandler(h *onlambda.Env) http.Handler {
 	if h.Machine != "" {
 		h.Server.Gate.Running = newRuns(h).step
@@ -41,7 +42,7 @@ func AdminHandler(h *onlambda.Env) http.Handler {
 	return h.Server.Admin
 }
 
-// cloud is the gate whose attempts a state machine walks.
+// cloud is the gate with a state machine that runs its attempts.
 type cloud struct {
 	*graduation.Service
 	runs *runs
@@ -49,8 +50,9 @@ type cloud struct {
 
 var _ graduation.Gate = (*cloud)(nil)
 
-// Submit implements graduation.Gate: it begins what is sent and starts its run.
-// A run that is started already is that of an attempt which was joined.
+// Submit implements graduation.Gate: it begins an attempt and starts its
+// execution. If the request joins an attempt, the execution has been started
+// already.
 func (c *cloud) Submit(ctx context.Context, sub graduation.Submission) (graduation.Status, error) {
 	st, err := c.Begin(ctx, sub)
 	if err != nil || st.Phase != graduation.Open {
@@ -62,13 +64,13 @@ func (c *cloud) Submit(ctx context.Context, sub graduation.Submission) (graduati
 	return st, nil
 }
 
-// stateMachines is what of Step Functions is used.
+// stateMachines is the used part of Step Functions.
 type stateMachines interface {
 	StartExecution(context.Context, *sfn.StartExecutionInput, ...func(*sfn.Options)) (*sfn.StartExecutionOutput, error)
 	GetExecutionHistory(context.Context, *sfn.GetExecutionHistoryInput, ...func(*sfn.Options)) (*sfn.GetExecutionHistoryOutput, error)
 }
 
-// runs are the executions of the gate's state machine.
+// runs starts and inspects executions of the gate's state machine.
 type runs struct {
 	client  stateMachines
 	machine string // its ARN
@@ -79,8 +81,8 @@ func newRuns(h *onlambda.Env) *runs {
 	return &runs{client: sfn.NewFromConfig(h.AWS), machine: h.Machine, log: h.Log}
 }
 
-// start starts the run of an attempt. To start it twice with the same input is
-// to start it once; one that is closed was the attempt's too.
+// start starts the execution of an attempt. Starting it twice with the same
+// input has no further effect, even after the execution has ended.
 func (r *runs) start(ctx context.Context, a *graduation.Attempt) error {
 	input, err := json.Marshal(struct {
 		State graduation.State `json:"state"`
@@ -97,8 +99,8 @@ func (r *runs) start(ctx context.Context, a *graduation.Attempt) error {
 	return problem.Wrap(problem.Unavailable, reason(err), "attempt %d of %s has begun and could not be run; send the same again", a.Position, a.Child.Short())
 }
 
-// reason is an error of the SDK by its code, or the beginning of its text: a line
-// of the log is paid for by the byte, and strangers have it written.
+// reason shortens an error of the SDK to its code or the beginning of its text:
+// callers can cause this log line, and logs are billed by the byte.
 func reason(err error) error {
 	var said smithy.APIError
 	if errors.As(err, &said) {
@@ -109,12 +111,12 @@ func reason(err error) error {
 	return errors.New(strings.ToValidUTF8(text[:min(len(text), most)], ""))
 }
 
-// recent is how many of the newest events are looked at: between two that enter
-// a step lie fewer, tries included.
+// recent is the number of newest events that are read. Fewer than that lie
+// between two entered steps, retries included.
 const recent = 30
 
-// step is the step that the run of an attempt is at, "" if that cannot be told:
-// nobody is refused for it.
+// step returns the current step of an attempt, or "" if it is unknown; that
+// refuses nobody.
 func (r *runs) step(ctx context.Context, a *graduation.Attempt) gate.StepName {
 	execution := strings.Replace(r.machine, ":stateMachine:", ":execution:", 1) + ":" + a.Execution()
 	out, err := r.client.GetExecutionHistory(ctx, &sfn.GetExecutionHistoryInput{

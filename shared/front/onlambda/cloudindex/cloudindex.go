@@ -39,13 +39,13 @@ func registrations(h *onlambda.Env) *registry.Registry {
 // snapshots are those in the host's bucket.
 func snapshots(h *onlambda.Env) *snapshot.Snapshots {
 	client := s3.NewClient(h.AWS, func(o *awss3.Options) {
-		o.UsePathStyle = h.AWS.BaseEndpoint != nil // a server that is not AWS has no name for each bucket
+		o.UsePathStyle = h.AWS.BaseEndpoint != nil // other servers have no host name per bucket
 	})
 	return snapshot.New(snapshot.Config{
 		Blobs: s3.New(client, h.Blobs, rand.Reader), Now: wall, Rand: rand.Reader, Dir: os.TempDir(),
 	})
 }
 
-// wall is the wall clock without its monotonic reading, which may stand still
-// while a function is frozen.
+// wall is the wall clock without its monotonic reading, which may stop while a
+// function is frozen.
 func wall() time.Time { return time.Now().Round(0) }

@@ -14,28 +14,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// published is where snapshots come from: snapshot.Snapshots.
+// published is the source of snapshots: snapshot.Snapshots.
 type published interface {
 	Load(ctx context.Context) (snapshot.Version, string, error)
 	Newer(ctx context.Context, held snapshot.Version) (bool, error)
 }
 
-// index is the newest published index with what has changed since. It is safe
+// index is the newest published index with later changes applied. It is safe
 // for concurrent use.
 type index struct {
 	from published
 	feed live.Feed
-	dir  string // in which an index lies before the first is published
+	dir  string // directory of the index before the first snapshot
 	now  func() time.Time
 
-	change sync.Mutex // held by who exchanges what is held
+	change sync.Mutex // held while held is exchanged
 	mu     sync.RWMutex
 	held   *copied // nil before the first Refresh
 }
 
 var _ search.Index = (*index)(nil)
 
-// copied is an index of this process's own.
+// copied is this process's copy of an index.
 type copied struct {
 	*bleve.Index
 	live    *live.Live
@@ -47,9 +47,8 @@ func newIndex(from published, feed live.Feed, dir string, now func() time.Time) 
 	return &index{from: from, feed: feed, dir: dir, now: now}
 }
 
-// Refresh loads a newer snapshot if one was published, and takes in what has
-// changed since. Both ask at most as often as they may. What fails leaves the
-// index as it was.
+// Refresh loads a newer snapshot if there is one, and applies later changes.
+// Both are rate limited. If it fails, the index is unchanged.
 func (x *index) Refresh(ctx context.Context) error {
 	renewed := x.renew(ctx)
 	x.mu.RLock()
@@ -60,8 +59,8 @@ func (x *index) Refresh(ctx context.Context) error {
 	return errors.Join(renewed, x.held.live.Refresh(ctx))
 }
 
-// renew exchanges the index for a newer one. A damaged one is passed over, and
-// not fetched again.
+// renew replaces the index with a newer snapshot. A damaged snapshot is skipped
+// and not fetched again.
 func (x *index) renew(ctx context.Context) error {
 	x.change.Lock()
 	defer x.change.Unlock()
@@ -76,12 +75,12 @@ func (x *index) renew(ctx context.Context) error {
 		x.held.version = version
 		return err
 	case problem.Is(err, problem.Damaged):
-		next, err = x.open(version, "") // all is read from the feed
+		next, err = x.open(version, "") // everything is read from the feed
 	}
 	if err != nil {
 		return err
 	}
-	x.mu.Lock() // waits for searches in the old one
+	x.mu.Lock() // waits for searches in the old index
 	old := x.held
 	x.held = next
 	x.mu.Unlock()
@@ -91,8 +90,8 @@ func (x *index) renew(ctx context.Context) error {
 	return old.drop()
 }
 
-// newest opens the newest snapshot; an empty index where none was published. The
-// version is told of a damaged one too.
+// newest opens the newest snapshot, or an empty index if there is none. It
+// returns the version of a damaged snapshot too.
 func (x *index) newest(ctx context.Context) (*copied, snapshot.Version, error) {
 	version, folder, err := x.from.Load(ctx)
 	if err != nil {
@@ -102,8 +101,8 @@ func (x *index) newest(ctx context.Context) (*copied, snapshot.Version, error) {
 	return c, version, err
 }
 
-// open opens the index in a directory, which it removes if that fails; a new index
-// if no directory is given.
+// open opens the index in a directory and removes the directory if that fails.
+// Without a directory it creates a new index.
 func (x *index) open(version snapshot.Version, folder string) (*copied, error) {
 	if folder == "" {
 		var err error
@@ -121,7 +120,7 @@ func (x *index) open(version snapshot.Version, folder string) (*copied, error) {
 // drop closes the index and removes it.
 func (c *copied) drop() error { return errors.Join(c.Index.Close(), os.RemoveAll(c.folder)) }
 
-// using runs fn on the index that is held, which is not exchanged meanwhile.
+// using runs fn on the current index, which is not replaced meanwhile.
 func (x *index) using(fn func(*copied) error) error {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -15,30 +15,31 @@ import (
 )
 
 const (
-	// rivals is how often the work begins again because another indexer was first.
+	// rivals is how often publishing starts over after another indexer was first.
 	rivals = 3
-	// between is the wait before the feed is asked again that would not answer:
-	// its ceiling is one of units a second.
+	// between is the wait before the next try after the feed refused: its throughput
+	// limit is in units a second.
 	between = time.Second
 )
 
-// Publish is the work of indexer. What wakes it says only that registrations
-// have changed; {"reindex": true} has the index made again from all of them.
+// Publish is the work of the indexer. An event only says that registrations
+// have changed, except {"reindex": true}, which rebuilds the index from all
+// registrations.
 func Publish(h *onlambda.Env) onlambda.Work {
 	r, s := registrations(h), snapshots(h)
 	return func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
 		var asked struct{ Reindex bool }
-		_ = json.Unmarshal(event, &asked) // a stream's records ask for nothing
+		_ = json.Unmarshal(event, &asked) // records of a stream do not have the member
 		p := publisher{to: s, index: newIndex(s, r, os.TempDir(), wall), fresh: asked.Reindex}
 		return p.publish(ctx)
 	}
 }
 
-// publisher brings the published index up to date, once.
+// publisher updates the published index once.
 type publisher struct {
 	to    *snapshot.Snapshots
 	index *index
-	fresh bool // from nothing
+	fresh bool // rebuild from all registrations
 }
 
 func (p *publisher) publish(ctx context.Context) (attrs []slog.Attr, err error) {
@@ -51,8 +52,8 @@ func (p *publisher) publish(ctx context.Context) (attrs []slog.Attr, err error) 
 	return attrs, problem.Wrap(problem.Unavailable, err, "other indexers publish all the time")
 }
 
-// once loads the newest snapshot, takes in what has changed, and publishes it if
-// that was anything.
+// once loads the newest snapshot, applies later changes, and publishes the
+// result if there were any.
 func (p *publisher) once(ctx context.Context) (attrs []slog.Attr, err error) {
 	c, err := p.begin(ctx)
 	if err != nil {
@@ -80,8 +81,8 @@ func (p *publisher) once(ctx context.Context) (attrs []slog.Attr, err error) {
 	return []slog.Attr{slog.Bool("published", true), slog.Int("entries", v.Manifest.Entries), slog.Int64("bytes", v.Manifest.Size)}, nil
 }
 
-// begin opens the index that is to be published: the newest, or an empty one to
-// take its place where that was asked for, or it is damaged.
+// begin opens the index to publish: the newest, or an empty one if a rebuild
+// was requested or the newest is damaged.
 func (p *publisher) begin(ctx context.Context) (*copied, error) {
 	if !p.fresh {
 		c, version, err := p.index.newest(ctx)
@@ -98,8 +99,8 @@ func (p *publisher) begin(ctx context.Context) (*copied, error) {
 	return p.index.open(version, "")
 }
 
-// patiently repeats what the tables would not answer, for as long as there is
-// time. Each try goes on where the last one ended.
+// patiently repeats do while the tables refuse and time remains. Each try
+// continues where the previous one ended.
 func patiently(ctx context.Context, do func(context.Context) error) error {
 	for {
 		err := do(ctx)
