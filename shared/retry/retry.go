@@ -1,6 +1,6 @@
-// Package retry waits between tries, no longer than a context lasts.
+// Package retry waits between attempts, at most until a context ends.
 //
-// Whoever pauses takes Sleep through a field, so that tests need not wait.
+// Packages that pause take Sleep as a field, so that tests need not wait.
 package retry
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Sleep waits for d, or until ctx ends: then it returns the context's error.
+// Sleep waits for d. If ctx ends earlier, it returns the context's error.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,8 +1,9 @@
-// Package policy decides, as IAM does, whether a role's policies let a request
-// pass. The local AWS does not: there a missing grant shows only here.
+// Package policy evaluates IAM policies: does a role's policies allow a
+// request? LocalStack does not enforce policies, so a missing permission is
+// detected only here.
 //
-// The invariant: it is strict where IAM is rich. A policy that uses more of the
-// language than this package knows is an error, never a guess.
+// Invariant: the package is strict. A policy that uses language elements which
+// this package does not know is an error, never a guess.
 package policy
 
 import (
@@ -14,14 +15,14 @@ import (
 	"strings"
 )
 
-// Request is what IAM is asked: may this be done to that.
+// Request is a request to authorise.
 type Request struct {
 	Action   string              // such as dynamodb:PutItem
-	Resource string              // an ARN, or "*" where the action has none
-	Context  map[string][]string // condition keys, in lower case, to their values
+	Resource string              // an ARN, or "*" for actions without resources
+	Context  map[string][]string // values by condition key, in lower case
 }
 
-// Statement is one of a policy. Its slices have one element or more.
+// Statement is one statement of a policy. Its slices are not empty.
 type Statement struct {
 	Sid        string
 	Allow      bool
@@ -30,8 +31,8 @@ type Statement struct {
 	Conditions []Condition
 }
 
-// Condition is one operator on one key: it holds if it holds for any value of
-// the policy (for an operator that negates: for none).
+// Condition is one operator on one key. It holds if the operator holds for any
+// value of the policy; a negated operator must hold for all values.
 type Condition struct {
 	Operator string
 	Key      string // in lower case
@@ -41,12 +42,12 @@ type Condition struct {
 // Policy is the statements of all policies of a role.
 type Policy []Statement
 
-// Parse reads one policy document of a role.
+// Parse parses a policy document of a role.
 func Parse(doc []byte) (Policy, error) { return parse(doc, "") }
 
-// ParseOf reads a policy document of a resource, as far as it is about the
-// roles of an account: its statements for services are left out, and those for
-// the account as a whole, or for everybody, are taken as they are.
+// ParseOf parses the policy document of a resource for the roles of an account.
+// It omits statements for services, and keeps those for the account or for
+// everybody.
 func ParseOf(doc []byte, account string) (Policy, error) { return parse(doc, account) }
 
 func parse(doc []byte, account string) (Policy, error) {
@@ -79,8 +80,8 @@ func parse(doc []byte, account string) (Policy, error) {
 	return p, nil
 }
 
-// statement is one as it is written. NotAction, NotResource and NotPrincipal
-// are unknown members, and so refused.
+// statement is a statement as written. NotAction, NotResource and NotPrincipal
+// are unknown members and therefore refused.
 type statement struct {
 	Sid       string
 	Effect    string
@@ -105,8 +106,8 @@ func (p *principal) UnmarshalJSON(b []byte) error {
 	return strictly(b, (*plain)(p))
 }
 
-// about says whether a statement is about the roles of an account. Those of a
-// role's own policy, for which account is "", have no principal.
+// about reports whether a statement applies to the roles of an account.
+// Statements of a role's own policy (account is "") have no principal.
 func (s statement) about(account string) (bool, error) {
 	switch {
 	case (s.Principal == nil) != (account == ""):
@@ -148,7 +149,7 @@ func (s statement) parse() (Statement, error) {
 	return p, nil
 }
 
-// oneOrMore is a value, or a list of them: the policy language has both.
+// oneOrMore is a value or a list of values; the policy language has both.
 type oneOrMore[T any] []T
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -191,16 +192,16 @@ func strictly(b []byte, into any) error {
 	return nil
 }
 
-// Use is a part of a policy that decided a request: a statement's place, from
-// 0, and the action and resource patterns of it that fitted.
+// Use is a part of a policy that decided a request: the index of a statement,
+// and its matching action and resource patterns.
 type Use struct {
 	Statement        int
 	Action, Resource string
 }
 
-// Decide says whether the request passes: a Deny that fits decides, else an
-// Allow that fits, else nothing does and it is refused. The uses are what
-// fitted of the deciding effect.
+// Decide evaluates a request: a matching Deny refuses it, otherwise a matching
+// Allow allows it, otherwise it is refused. The uses are the matches with the
+// deciding effect.
 func (p Policy) Decide(r Request) (allowed bool, by []Use) {
 	denied := p.fitting(r, false)
 	if len(denied) > 0 {
@@ -233,15 +234,15 @@ func (s Statement) holds(context map[string][]string) bool {
 	return !slices.ContainsFunc(s.Conditions, func(c Condition) bool { return !operators[c.Operator](c.Values, context[c.Key]) })
 }
 
-// operators by name: does what the request has fit what the policy wants? A
-// key that the request does not have fits nothing, but those that ask for all
-// values of a request, for none of them, or for the absence of a key.
+// operators compare the request's values of a key with the policy's. A missing
+// key matches nothing, except for operators over all values, for negated ones,
+// and for Null.
 var operators = map[string]func(want, got []string) bool{
 	"StringEquals":              single(equal),
 	"StringLike":                single(Like),
 	"StringNotLike":             none(Like),
 	"StringLikeIfExists":        ifThere(single(Like)),
-	"ArnEquals":                 single(Like), // the two are one, by IAM's reference
+	"ArnEquals":                 single(Like), // equivalent, by IAM's reference
 	"ArnLike":                   single(Like),
 	"Bool":                      single(strings.EqualFold),
 	"ForAllValues:StringEquals": all(equal),
@@ -257,7 +258,7 @@ func single(fits func(want, got string) bool) func(want, got []string) bool {
 	return func(want, got []string) bool { return len(got) == 1 && some(fits)(want, got) }
 }
 
-// ifThere holds for a key that the request does not have.
+// ifThere holds if the key is missing.
 func ifThere(holds func(want, got []string) bool) func(want, got []string) bool {
 	return func(want, got []string) bool { return len(got) == 0 || holds(want, got) }
 }
@@ -276,7 +277,7 @@ func all(fits func(want, got string) bool) func(want, got []string) bool {
 	}
 }
 
-// none holds for a key that the request does not have, too.
+// none holds if the key is missing, too.
 func none(fits func(want, got string) bool) func(want, got []string) bool {
 	return func(want, got []string) bool { return !some(fits)(want, got) }
 }
@@ -285,10 +286,10 @@ func absent(want, got []string) bool {
 	return slices.ContainsFunc(want, func(w string) bool { return (w == "true") == (len(got) == 0) })
 }
 
-// Like reports whether text fits a pattern in which * stands for any text and
-// ? for one byte.
+// Like reports whether text matches a pattern in which * matches any text and ?
+// one byte.
 func Like(pattern, text string) bool {
-	star, mark := -1, 0 // the last * met, and where in text its match ends
+	star, mark := -1, 0 // the last *, and the end of its match in text
 	p, t := 0, 0
 	for t < len(text) {
 		switch {
@@ -307,8 +308,8 @@ func Like(pattern, text string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// Unused are the parts of the Allow statements that none of the uses names:
-// an action of a statement, or a resource of it, that decided nothing.
+// Unused returns the parts of the Allow statements that no use names: actions
+// and resources that decided nothing.
 func (p Policy) Unused(used []Use) (parts []Use) {
 	for i, s := range p {
 		if !s.Allow {

@@ -1,8 +1,8 @@
-// Package cloudtest answers as AWS does, by shapes that were recorded: for what
-// no server on a laptop shows, or not when it is wanted, such as faults,
-// throttling, pages and odd orders.
+// Package cloudtest is a server with recorded responses of AWS. It is for
+// situations that no local server can produce on demand: faults, throttling,
+// pages and unusual orders.
 //
-// The invariant: an operation that a test did not expect fails that test.
+// Invariant: an operation that a test did not expect fails that test.
 package cloudtest
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 // AWS is a server on loopback that speaks the protocols of the services that
-// the command line uses.
+// the command uses.
 type AWS struct {
 	URL string
 
@@ -30,16 +30,16 @@ type AWS struct {
 	requests []Request
 }
 
-// Request is one request, taken apart as far as a test looks.
+// Request is one decoded request.
 type Request struct {
-	Operation string // CloudFormation's or another's: DescribeStacks, InvokeFunction
-	Path      string // of REST services
+	Operation string // the operation's name, such as DescribeStacks or InvokeFunction
+	Path      string // for REST services
 	Form      url.Values
 	JSON      map[string]any
 	Body      []byte
 }
 
-// Reply is an answer. A Code makes it an error.
+// Reply is a response. A Code makes it an error.
 type Reply struct {
 	Body    string
 	Header  map[string]string
@@ -57,36 +57,36 @@ func New(t testing.TB) *AWS {
 	return a
 }
 
-// On answers an operation.
+// On sets the handler of an operation.
 func (a *AWS) On(operation string, f func(Request) Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.answers[operation] = f
 }
 
-// Always answers an operation the same.
+// Always sets a fixed response of an operation.
 func (a *AWS) Always(operation, body string) {
 	a.On(operation, func(Request) Reply { return Reply{Body: body} })
 }
 
-// Fails answers an operation with an error.
+// Fails makes an operation return an error.
 func (a *AWS) Fails(operation, code, message string) {
 	a.On(operation, func(Request) Reply { return Reply{Code: code, Message: message} })
 }
 
-// Account answers who the caller is.
+// Account sets the account of the credentials.
 func (a *AWS) Account(account string) {
 	a.Always("GetCallerIdentity", "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>"+account+
 		"</Account><Arn>arn:aws:iam::"+account+":user/someone</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>")
 }
 
-// Stack is a stack as DescribeStacks tells it.
+// Stack is a stack in a response of DescribeStacks.
 type Stack struct {
 	Name, Status string
 	Outputs      map[string]string
 }
 
-// Stacks answers DescribeStacks; a stack that is not among them does not exist.
+// Stacks sets the response of DescribeStacks; other stacks do not exist.
 func (a *AWS) Stacks(stacks ...Stack) {
 	a.On("DescribeStacks", func(r Request) Reply {
 		name := r.Form.Get("StackName")
@@ -104,7 +104,7 @@ func (a *AWS) Stacks(stacks ...Stack) {
 	})
 }
 
-// Requests are those of an operation so far.
+// Requests returns the requests of an operation so far.
 func (a *AWS) Requests(operation string) []Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,7 +152,7 @@ func (a *AWS) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read finds out which operation a request is: by form, by header, or by method
+// read identifies the operation of a request: by form, by header, or by method
 // and path.
 func read(r *http.Request) Request {
 	body, _ := io.ReadAll(r.Body)

@@ -16,13 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// request is what is broken off at each of its store calls, and then sent
-// again, of the vacant k (and the one after it).
+// request is a request of the vacant k (and sometimes the next one) that is
+// interrupted at each of its store calls and then resent.
 type request struct {
 	name    string
-	prepare []func(testing.TB, *registry.Registry, *identity.Key) error // before, without faults
+	prepare []func(testing.TB, *registry.Registry, *identity.Key) error // earlier requests, without faults
 	send    func(testing.TB, *registry.Registry, *identity.Key) error
-	events  uint64 // of k in the end
+	events  uint64 // events of k in the end
 	want    func(*registry.Registration) bool
 }
 
@@ -80,8 +80,8 @@ func requests() []request {
 }
 
 // brokenOff sends each request with each of its store calls failing in each
-// way: once, or for good as in a crash; what is late arrives before the request
-// is sent again, or after. Each time it is another vacant's.
+// way: once, or from then on as in a crash; late writes arrive before or after
+// the resend. Each round uses another vacant.
 func brokenOff(t *testing.T, home store.Store) {
 	next := 10_000
 	for _, q := range requests() {
@@ -111,9 +111,8 @@ func brokenOff(t *testing.T, home store.Store) {
 	wantWhole(t, home)
 }
 
-// play is one request of k whose store call number at meets its fate, after
-// which, in a crash, nothing gets through. It returns the store calls that
-// the request made.
+// play runs one request of k whose store call number at gets its fate; in a
+// crash, all later calls fail. It returns the store calls of the request.
 func (q *request) play(t *testing.T, home store.Store, k *identity.Key, at int, fate storetest.Fate, crash, lateLast bool) (ops []string) {
 	t.Helper()
 	name := fmt.Sprintf("%s, call %d %s, crash %t, late last %t", q.name, at, fate, crash, lateLast)

@@ -20,14 +20,14 @@ import (
 
 const (
 	workers  = 4
-	deeds    = 60 // of each worker
+	deeds    = 60 // per worker
 	vacants  = 12
-	firstOne = 5000 // the first vacant's key
+	firstOne = 5000 // index of the first vacant's key
 )
 
-// mixture has several processes do whatever there is to do with the same few
-// vacants at once, over a store that loses one call in ten, and holds what is
-// left to the invariant.
+// mixture has several processes run random operations on the same few vacants
+// concurrently, over a store that loses one call in ten, and then checks the
+// invariant.
 func mixture(t *testing.T, home store.Store) {
 	var wg sync.WaitGroup
 	var lossy [workers]*storetest.Lossy
@@ -69,7 +69,7 @@ func mixture(t *testing.T, home store.Store) {
 	}
 }
 
-// expected are the refusals that come of others being there too.
+// expected are the refusals that concurrency can cause.
 func expected(err error) bool {
 	switch problem.Of(err).Kind {
 	case problem.Unavailable, problem.Sequence, problem.Idempotency, problem.Equivocation, problem.Revoked, problem.Forbidden, problem.NotFound, problem.Conflict:
@@ -78,7 +78,7 @@ func expected(err error) bool {
 	return false
 }
 
-// deed does one thing with one of the vacants.
+// deed runs one operation on one of the vacants.
 func deed(t *testing.T, r *registry.Registry, dice *rand.Rand, unique string) (string, error) {
 	ctx := context.Background()
 	k := Key(firstOne + dice.IntN(vacants))
@@ -122,8 +122,8 @@ func deed(t *testing.T, r *registry.Registry, dice *rand.Rand, unique string) (s
 	return "nothing", nil
 }
 
-// wantRefused wants who has a closed manifest to be hidden, and nobody else to be
-// closed.
+// wantRefused requires that a vacant with a closed manifest is hidden and that
+// no other vacant is closed.
 func wantRefused(t *testing.T, home store.Store, id identity.ID) {
 	t.Helper()
 	ctx := context.Background()

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Run plays every fact over stores that open makes.
+// Run proves every fact over stores that open returns.
 func Run(t *testing.T, open func(testing.TB) store.Store) {
 	t.Run("of many publishers for one count one wins", func(t *testing.T) { oneWins(t, open(t)) })
 	t.Run("all who publish at once have their place in the end", func(t *testing.T) { allEnd(t, open(t)) })
@@ -26,11 +26,11 @@ func Run(t *testing.T, open func(testing.TB) store.Store) {
 const (
 	crowd     = 200
 	processes = 4
-	enough    = 2 * time.Minute // for a crowd, however slow the host is
+	enough    = 2 * time.Minute // for all goroutines, however slow the store is
 	children  = 12
 )
 
-// wantWhole reports what is wrong in s.
+// wantWhole reports violations of the invariant in s.
 func wantWhole(t *testing.T, s store.Store) {
 	t.Helper()
 	for _, err := range Check(context.Background(), s) {
@@ -38,8 +38,8 @@ func wantWhole(t *testing.T, s store.Store) {
 	}
 }
 
-// atOnce has a crowd publish at the same moment, spread over several registries
-// on one store as over several processes.
+// atOnce has many goroutines publish concurrently through several registries
+// over one store, as several processes would.
 func atOnce(t *testing.T, s store.Store, of func(i int) registry.Publication) ([]registry.Receipt, []error) {
 	t.Helper()
 	var registries [processes]*registry.Registry
@@ -105,9 +105,9 @@ func allEnd(t *testing.T, s store.Store) {
 	wantWhole(t, s)
 }
 
-// closes has an open manifest, closed ones of two parents, and the child itself,
-// come at the same moment, each to another process: one of the closed ones is
-// kept, whatever came before it, and the child is hidden.
+// closes sends an open manifest, closed manifests of two parents, and a
+// publication of the child concurrently to different processes: one closed
+// manifest is stored and the child is hidden, in any order.
 func closes(t *testing.T, s store.Store) {
 	ctx, cancel := context.WithTimeout(context.Background(), enough)
 	defer cancel()
@@ -139,8 +139,8 @@ func closes(t *testing.T, s store.Store) {
 	wantWhole(t, s)
 }
 
-// wantClosed wants id to be closed by the one of two parents that was not
-// refused, and nothing else refused than for that.
+// wantClosed requires that exactly one of two parents has closed id, and that
+// the other requests were refused for that reason only.
 func wantClosed(t *testing.T, s store.Store, id identity.ID, parents []*identity.Key, errs []error) {
 	t.Helper()
 	for i, kind := range []problem.Kind{problem.Conflict, problem.Conflict, problem.Conflict, problem.Forbidden} {

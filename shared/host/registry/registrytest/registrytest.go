@@ -1,6 +1,5 @@
-// Package registrytest makes what a registry is asked for, signed as vacants
-// sign it, and holds the facts that must be true of a registry in every host:
-// Run is to be called over each store.
+// Package registrytest makes signed requests for a registry, and is the
+// contract suite of the registry over a store: Run is called for each store.
 package registrytest
 
 import (
@@ -23,19 +22,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Start is when a new Clock begins.
+// Start is the initial time of a Clock.
 var Start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// Clock is a clock that tests move.
+// Clock is a clock that moves only by Pass.
 type Clock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// NewClock is a clock at Start.
+// NewClock returns a clock set to Start.
 func NewClock() *Clock { return &Clock{at: Start} }
 
-// Now is the clock's time.
+// Now returns the clock's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,11 +48,11 @@ func (c *Clock) Pass(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// HostURL begins the endpoints of this host: its vacants' ids follow.
+// HostURL is the prefix of this host's endpoints; the vacant's id follows.
 const HostURL = "https://host.example/v/"
 
-// Open makes a registry over s that reaches every endpoint, and hosts those
-// that begin with HostURL.
+// Open returns a registry over s for which every endpoint is reachable and
+// those with the prefix HostURL are hosted.
 func Open(s store.Store, c *Clock, change ...func(*registry.Config)) *registry.Registry {
 	config := registry.Config{
 		Store: s, Now: c.Now, Rand: rand.Reader,
@@ -65,14 +64,14 @@ func Open(s store.Store, c *Clock, change ...func(*registry.Config)) *registry.R
 	return registry.New(config)
 }
 
-// endpoints are those that begin with HostURL.
+// endpoints are the endpoints with the prefix HostURL.
 type endpoints struct{}
 
 func (endpoints) IsEndpoint(_ context.Context, id identity.ID, endpoint string) (bool, error) {
 	return strings.HasPrefix(endpoint, HostURL+id.String()), nil
 }
 
-// Key is the n-th vacant of a test.
+// Key returns the key of the n-th vacant of a test.
 func Key(n int) *identity.Key {
 	k, err := identity.KeyFromSeed(binary.BigEndian.AppendUint64(make([]byte, identity.Size-8), uint64(n)))
 	if err != nil {
@@ -81,8 +80,8 @@ func Key(n int) *identity.Key {
 	return k
 }
 
-// Draft is what a publication is made of. What is zero has a default: ACTIVE,
-// PUBLIC, the actor's first event, signed at Start.
+// Draft describes a publication. Zero fields have defaults: ACTIVE, PUBLIC, the
+// actor's first event, signed at Start.
 type Draft struct {
 	Text       string // of the card
 	Endpoint   string
@@ -91,8 +90,8 @@ type Draft struct {
 	Seq        int64
 	Key        string
 	At         time.Time
-	With       func(*registry.Publication) // runs before it is signed
-	After      func(*registry.Publication) // runs after it is signed
+	With       func(*registry.Publication) // called before signing
+	After      func(*registry.Publication) // called after signing
 }
 
 func (d *Draft) defaults(id identity.ID) {
@@ -112,7 +111,7 @@ func (d *Draft) defaults(id identity.ID) {
 	}
 }
 
-// Publication signs d with k.
+// Publication returns d signed with k.
 func Publication(t testing.TB, k *identity.Key, d Draft) registry.Publication {
 	t.Helper()
 	d.defaults(k.ID())
@@ -139,7 +138,7 @@ func Publication(t testing.TB, k *identity.Key, d Draft) registry.Publication {
 	return p
 }
 
-// sign signs whatever is in e, also what no vacant would sign.
+// sign signs any event, including invalid ones.
 func sign(t testing.TB, k *identity.Key, e event.Event) []byte {
 	t.Helper()
 	signature, err := k.Sign(context.Background(), e.AppendCanonical(nil))
@@ -149,8 +148,8 @@ func sign(t testing.TB, k *identity.Key, e event.Event) []byte {
 	return signature
 }
 
-// Revocation revokes k at its seq-th event, signed at Start over what payload
-// makes of it.
+// Revocation returns a revocation of k as its seq-th event, signed at Start,
+// with a payload made by payload.
 func Revocation(t testing.TB, k *identity.Key, seq int64, reason string, payload func(identity.ID, string) []byte) registry.Revocation {
 	t.Helper()
 	v := registry.Revocation{ID: k.ID(), Reason: reason, Time: Start.UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("revoke-%d", seq)}
@@ -160,7 +159,7 @@ func Revocation(t testing.TB, k *identity.Key, seq int64, reason string, payload
 	return v
 }
 
-// Manifest is one that parent and child have signed.
+// Manifest returns a manifest signed by parent and child.
 func Manifest(t testing.TB, parent, child *identity.Key, closed bool) composite.Manifest {
 	t.Helper()
 	m := composite.Manifest{
@@ -177,7 +176,8 @@ func Manifest(t testing.TB, parent, child *identity.Key, closed bool) composite.
 	return m
 }
 
-// Listing is one of k's at a version; change, if any, runs before it is signed.
+// Listing returns a listing of k with a version; change, if not nil, runs
+// before signing.
 func Listing(t testing.TB, k *identity.Key, version int64, change func(*listing.Listing)) listing.Listing {
 	t.Helper()
 	l := listing.New(k.ID(), version)

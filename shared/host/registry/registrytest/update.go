@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Update commits what add adds to a transaction of r, as a directory does that
-// has no records to change beside.
+// Update commits a transaction of r with what add adds, as the directory does
+// without changes of its own.
 func Update(ctx context.Context, r *registry.Registry, add func(context.Context, *store.Tx) error) error {
 	done, err := r.Turn(ctx)
 	if err != nil {

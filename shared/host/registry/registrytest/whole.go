@@ -11,10 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Check holds the invariant of a registry to everything in s: one chain of
-// events without a gap, whose every event is signed and its actor's next; every
-// registration is what its vacant's last event says; nothing follows a
-// revocation, and it has its document. It returns what is wrong.
+// Check returns every violation of the registry's invariant in s: the events
+// are one chain without gaps, each signed and its actor's next; every
+// registration matches its vacant's last event; no event follows a revocation,
+// which has its document.
 func Check(ctx context.Context, s store.Store) []error {
 	w := walk{store: s, last: map[identity.ID]registry.Logged{}, joined: map[identity.ID]uint64{}}
 	if err := w.chain(ctx); err != nil {

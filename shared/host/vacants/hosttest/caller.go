@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Caller signs calls to the demo vacant, a second apart.
+// Caller signs calls to the demo vacant, one per second of the host's clock.
 type Caller struct {
 	*Home
 	Key *identity.Key
@@ -21,14 +21,14 @@ type Caller struct {
 	last *envelope.Envelope
 }
 
-// Caller makes one, with a key of its own.
+// Caller returns a caller with a new key.
 func (h *Home) Caller() *Caller {
 	k, err := identity.NewKey(rand.Reader)
 	h.Must(err)
 	return &Caller{Home: h, Key: k}
 }
 
-// Pair is the caller's with the demo vacant.
+// Pair is the pair of the caller and the demo vacant.
 func (c *Caller) Pair() call.Pair { return call.Pair{Caller: c.Key.ID(), Vacant: c.Demo.ID} }
 
 func (c *Caller) sign(seq int64, prev identity.Hash, text string) *envelope.Envelope {
@@ -44,8 +44,8 @@ func (c *Caller) sign(seq int64, prev identity.Hash, text string) *envelope.Enve
 	return e
 }
 
-// Call sends the next call. It is answered unless it says "fail", or the power
-// is out.
+// Call sends the next call. The call is answered unless its text is "fail" or
+// responses cannot be written.
 func (c *Caller) Call(text string) {
 	c.Helper()
 	c.last = c.sign(c.seq+1, c.prev, text)
@@ -56,7 +56,7 @@ func (c *Caller) Call(text string) {
 	c.seq, c.prev = c.seq+1, c.last.Hash()
 }
 
-// Reset starts the chain again.
+// Reset resets the chain.
 func (c *Caller) Reset() {
 	c.Helper()
 	out := c.Host.Reset(c.Ctx, identity.ID{}, c.sign(7, identity.Hash{1}, envelope.ResetText))
@@ -66,7 +66,7 @@ func (c *Caller) Reset() {
 	c.seq, c.prev = 0, identity.Hash{}
 }
 
-// Crash makes a call that is accepted and not decided.
+// Crash sends a call that is accepted and not decided.
 func (c *Caller) Crash(text string) *envelope.Envelope {
 	c.Helper()
 	c.deaf = true
@@ -75,7 +75,7 @@ func (c *Caller) Crash(text string) *envelope.Envelope {
 	return c.last
 }
 
-// Ask asks for a call, which voids it once it is due.
+// Ask asks for the outcome of a call. An overdue call is voided by that.
 func (c *Caller) Ask(e *envelope.Envelope, want call.State) {
 	c.Helper()
 	if out := c.Host.Ask(c.Ctx, identity.ID{}, e); out.State != want {
@@ -83,7 +83,7 @@ func (c *Caller) Ask(e *envelope.Envelope, want call.State) {
 	}
 }
 
-// Story is that of a new host.
+// Story returns the caller of Home.Story on a new host.
 func Story(t testing.TB, st Store) *Caller {
 	t.Helper()
 	return New(t, st).Story()
@@ -111,7 +111,7 @@ func (h *Home) Story() *Caller {
 	b.Reset()
 	b.Call("first of a fresh pair")
 
-	// Texts of this day are destroyed before the next ones are written.
+	// The texts of this day are destroyed before later ones are written.
 	h.Time = h.Time.Add(72 * time.Hour)
 	if n, err := h.Texts.Sweep(h.Ctx); n != 1 || err != nil {
 		h.Fatalf("Sweep() = %d, %v, want 1", n, err)

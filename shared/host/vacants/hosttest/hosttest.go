@@ -1,7 +1,7 @@
-// Package hosttest is a whole host over a store for tests of what reads a
-// home: hosted vacants, the pipeline and the keys of the day as they are, with
-// a clock that tests move and a power that they cut. Story writes rows of
-// every kind.
+// Package hosttest is a complete host over a store, for tests of packages that
+// read a host's data: real vacants, pipeline and text keys, a clock that tests
+// move, and a switch that makes responses fail. Story writes rows of every
+// kind.
 package hosttest
 
 import (
@@ -25,20 +25,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Store is one that can be walked.
+// Store is a store with a Walk.
 type Store interface {
 	store.Store
 	store.Walker
 }
 
-// Retention is how long the host keeps texts.
+// Retention is the host's retention of texts.
 const Retention = 24 * time.Hour
 
-// Home is a host with a vacant named demo, which echoes, and fails when it is
-// told "fail". It is for one goroutine.
+// Home is a host with a vacant named demo, which echoes its input and fails on
+// the text "fail". It is not safe for concurrent use.
 type Home struct {
 	testing.TB
-	Ctx     context.Context // not that of the test: it outlives its clean-up
+	Ctx     context.Context // not the test's context: clean-up needs it too
 	Store   Store
 	Time    time.Time
 	Vault   custody.Vault
@@ -50,7 +50,7 @@ type Home struct {
 	deaf bool // responses cannot be written, as after a crash
 }
 
-// New makes a host with a vault of its own.
+// New returns a host with a vault of its own.
 func New(t testing.TB, st Store) *Home {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -60,7 +60,7 @@ func New(t testing.TB, st Store) *Home {
 	return NewSealed(t, st, vault)
 }
 
-// NewSealed makes a host with the vault of a host.
+// NewSealed returns a host with a given vault.
 func NewSealed(t testing.TB, st Store, vault custody.Vault) *Home {
 	t.Helper()
 	h := &Home{TB: t, Ctx: context.Background(), Store: st, Time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), Vault: vault}
@@ -76,7 +76,7 @@ func NewSealed(t testing.TB, st Store, vault custody.Vault) *Home {
 // Now is the host's clock.
 func (h *Home) Now() time.Time { return h.Time }
 
-// Open starts the host again, at another URL.
+// Open restarts the host with another URL.
 func (h *Home) Open(url string) {
 	h.Helper()
 	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
@@ -89,8 +89,8 @@ func (h *Home) Open(url string) {
 	})
 }
 
-// NewVacants makes a directory and its registry over s, which reaches every
-// endpoint. It sets Records, Registry and Rand of c.
+// NewVacants returns a directory with its registry over s. Every endpoint is
+// reachable. It sets Records, Registry and Rand of c.
 func NewVacants(t testing.TB, s store.Store, now func() time.Time, url string, c vacants.Config) *vacants.Directory {
 	t.Helper()
 	records, err := vacants.NewRecords(s, now, url)
@@ -113,8 +113,7 @@ func (h *Home) Must(err error) {
 	}
 }
 
-// powered is the pipeline's store, where responses are lost while the power is
-// out.
+// powered is the pipeline's store; it drops responses while deaf is set.
 type powered struct {
 	store.Store
 	home *Home
@@ -127,7 +126,7 @@ func (p powered) Commit(ctx context.Context, writes ...store.Write) error {
 	return p.Store.Commit(ctx, writes...)
 }
 
-// failing is a directory whose vacants fail when they are told to.
+// failing is a directory whose vacants fail on request.
 type failing struct{ *vacants.Directory }
 
 func (f failing) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {

@@ -1,5 +1,5 @@
-// Package blobtest is the contract of blob.Blobs, executable: every adapter
-// passes it. The invariant: it asks nothing of an adapter but what the port says.
+// Package blobtest is the contract suite of blob.Blobs. Every adapter passes
+// it. Invariant: it requires only what the port's documentation promises.
 package blobtest
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Open gives an empty adapter that ends with the test.
+// Open returns an empty adapter that is closed when the test ends.
 type Open func(t *testing.T) blob.Blobs
 
-// Run checks every clause of the contract.
+// Run tests every clause of the contract.
 func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, blob.Blobs){
 		"what was put is read back, whole and with its tag":   readBack,

@@ -39,7 +39,8 @@ func oneMaker(t *testing.T, b blob.Blobs) {
 	}
 }
 
-// noLostUpdate counts in an object, as publishers replace a manifest.
+// noLostUpdate increments a counter in an object, as publishers replace a
+// manifest.
 func noLostUpdate(t *testing.T, b blob.Blobs) {
 	const writers, each = 4, 5
 	put(t, b, "counter", "0", blob.If{Absent: true})
@@ -100,7 +101,7 @@ func wholeVersions(t *testing.T, b blob.Blobs) {
 				}
 				text, err := io.ReadAll(o.Body)
 				if err = errors.Join(err, o.Body.Close()); errors.Is(err, blob.ErrUnavailable) {
-					continue // replaced while it was read, in an adapter that says so
+					continue // replaced during the read, in an adapter that reports it
 				} else if err != nil {
 					t.Errorf("Read() = %v", err)
 					return

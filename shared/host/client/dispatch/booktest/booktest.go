@@ -1,8 +1,7 @@
-// Package booktest is the contract of dispatch.Book, executable: every book
-// passes it.
+// Package booktest is the contract suite of dispatch.Book. Every book passes
+// it.
 //
-// The invariant it guards: one session per pair at a time, and no state is lost
-// or mixed up.
+// Invariant: one session per pair at a time, and no state is lost or mixed up.
 package booktest
 
 import (
@@ -16,11 +15,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The pairs of the contract: one caller, two targets.
+// The contract uses one caller and two targets.
 var self, a, b = identity.ID{1}, identity.ID{2}, identity.ID{3}
 
-// Run runs the contract over the books that open makes. Each call of open
-// returns a book over the same place.
+// Run runs the contract over the books that open returns. All calls of open
+// return books over the same place.
 func Run(t *testing.T, open func() dispatch.Book) {
 	c := contract{open}
 	t.Run("a pair without a state has an empty one", c.empty)
@@ -93,7 +92,7 @@ func (c contract) waits(t *testing.T) {
 		t.Errorf("Open() of a busy pair = %v, want context.Canceled", err)
 	}
 	closed(t, s)
-	closed(t, s) // twice is once
+	closed(t, s) // closing twice has no further effect
 	closed(t, c.session(t, a))
 }
 

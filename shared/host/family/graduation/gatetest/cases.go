@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// testCase is one way through the gate, or into its wall.
+// testCase is one request to the gate and its outcome.
 type testCase struct {
 	name  string
 	limit int       // of the policy; 3 if 0
@@ -30,7 +30,7 @@ func (c *testCase) policy() gate.Policy {
 	return p
 }
 
-// accepted is what a child that graduates leaves.
+// accepted is the expected record after a graduation.
 func accepted(position uint64, slots int) record {
 	return record{
 		Decision: "accepted at commit", Position: position, Findings: true, Open: true, Graduated: true,
@@ -38,7 +38,7 @@ func accepted(position uint64, slots int) record {
 	}
 }
 
-// closed is what a child that is refused leaves: nothing but the attempt.
+// closed is the expected record after a refusal: only the attempt.
 func closed(decision, detail string, position uint64) record {
 	return record{Decision: decision, Detail: detail, Position: position, ParentLog: logbook.KindSpawn, ChildLog: logbook.KindBirth}
 }
@@ -47,7 +47,8 @@ func cases() []testCase {
 	return slices.Concat(graduations(), unrelatedCases(), refusals(), judgements())
 }
 
-// graduations are those that are accepted, and what they leave to those after them.
+// graduations are the accepted cases, in order; each changes the slots of later
+// ones.
 func graduations() []testCase {
 	return []testCase{
 		{name: "a child with the consent of both is accepted", run: func(s *scene) {
@@ -70,7 +71,7 @@ func graduations() []testCase {
 				Position: 2, Slots: 1, ParentLog: logbook.KindGraduated, ChildLog: logbook.KindBirth,
 			}
 			s.expect(s.request(s.parent, s.other, "reads"), full)
-			// Of a child that is open already the rate is told first.
+			// For a child that is already open, the rate is checked first.
 			full.Position, full.Open, full.Graduated, full.Visibility, full.ChildLog = 2, true, true, lifecycle.Public, logbook.KindGraduated
 			s.expect(s.request(s.parent, s.child, "drafts wills"), full)
 		}},
@@ -88,7 +89,7 @@ func graduations() []testCase {
 	}
 }
 
-// unrelatedCases are refused before anything is kept.
+// unrelatedCases are refused before anything is stored.
 func unrelatedCases() []testCase {
 	return []testCase{
 		{name: "a text that nobody signed is refused at the handler", run: func(s *scene) {
@@ -107,7 +108,7 @@ func unrelatedCases() []testCase {
 	}
 }
 
-// refusals are those of the first step.
+// refusals are the refusals of the first check.
 func refusals() []testCase {
 	return []testCase{
 		{name: "another's consent is not the parent's", run: func(s *scene) {
@@ -125,7 +126,7 @@ func refusals() []testCase {
 	}
 }
 
-// judgements are those of the third.
+// judgements are the outcomes of the third check.
 func judgements() []testCase {
 	return []testCase{
 		{name: "evidence that is missing refuses in strict mode, and the same request passes later", mode: gate.Strict, run: func(s *scene) {

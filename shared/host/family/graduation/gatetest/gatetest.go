@@ -1,10 +1,10 @@
-// Package gatetest is what the gate promises, executable: a child that is
-// accepted, and every refusal, each with the records that it leaves. Run is to
-// be called over each host: a service that walks the steps in one process, and
-// a state machine that runs them.
+// Package gatetest is the contract suite of the gate: graduations and every
+// refusal, each with the records it leaves. Run is called for each
+// implementation: the service that runs the steps in one process, and the state
+// machine.
 //
-// The invariant it checks after each case: the records are those of the table,
-// in whatever host.
+// Invariant: after each case the records are those of the table, whatever the
+// implementation.
 package gatetest
 
 import (
@@ -25,50 +25,51 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Fixture is a host with a gate, as a test reaches it.
+// Fixture gives a test access to a host with a gate.
 type Fixture struct {
-	// Store is the host's own, to read its records from.
+	// Store is the host's store, for reading its records.
 	Store store.Store
-	// Vacant hosts a new vacant without kin.
+	// Vacant hosts a new vacant without parent or children.
 	Vacant func(t *testing.T) identity.ID
-	// Children hosts n new closed children of a vacant, which are served by
-	// something else than it.
+	// Children hosts n new closed children of a vacant, with another substrate
+	// than the parent's.
 	Children func(t *testing.T, parent identity.ID, n int) []identity.ID
-	// Twins hosts a vacant and a closed child of it, both served by the same.
+	// Twins hosts a vacant and a closed child with the same substrate.
 	Twins func(t *testing.T) (parent, child identity.ID)
-	// Sign has both parties of r, which are hosted here, sign it.
+	// Sign signs r as both parties, which are hosted here.
 	Sign func(t *testing.T, r *composite.Request)
-	// Revoke ends a vacant's key.
+	// Revoke revokes a vacant's key.
 	Revoke func(t *testing.T, id identity.ID)
 	// SetPolicy sets the host's policy.
 	SetPolicy func(t *testing.T, p gate.Policy)
-	// Submit sends what is to graduate to the gate's handler, waits until it is
-	// decided, and returns what both parties are shown; or the handler's refusal.
+	// Submit sends a request to the gate's handler, waits for the decision, and
+	// returns the status shown to both parties, or the handler's refusal.
 	Submit func(t *testing.T, sub graduation.Submission) (graduation.View, error)
 }
 
-// record is all that an attempt leaves behind.
+// record is everything that an attempt leaves.
 type record struct {
-	Decision   string // state, step, error
+	Decision   string // state, step and error
 	Detail     string // of the refusal
 	Position   uint64
 	Findings   bool
-	Open       bool // the child, by its manifest
-	Graduated  bool // the same, as the gate notes it
+	Open       bool // by the child's manifest
+	Graduated  bool // by the gate's record
 	Visibility lifecycle.Visibility
-	Slots      int // taken of the parent
+	Slots      int // slots of the parent in use
 	ParentLog  string
-	ChildLog   string // the kinds of the last entries
+	ChildLog   string // kinds of the last entries
 }
 
-// scene is a parent with two children, and a vacant that is nobody's parent.
+// scene has a parent with two children, and a vacant without children.
 type scene struct {
 	*testing.T
 	Fixture
 	parent, stranger, child, other identity.ID
 }
 
-// Run drives every case over one host. The host's policy changes between them.
+// Run runs every case over one host. It changes the host's policy between
+// cases.
 func Run(t *testing.T, h Fixture) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func Run(t *testing.T, h Fixture) {
 	}
 }
 
-// request has both sign that child is to graduate.
+// request returns a graduation request signed by both parties.
 func (s *scene) request(parent, child identity.ID, text string) graduation.Submission {
 	s.Helper()
 	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: text}
@@ -89,7 +90,7 @@ func (s *scene) request(parent, child identity.ID, text string) graduation.Submi
 	return graduation.Submission{Request: r}
 }
 
-// expect sends sub and compares what it leaves.
+// expect submits sub and compares the record.
 func (s *scene) expect(sub graduation.Submission, want record) graduation.View {
 	s.Helper()
 	view, err := s.Submit(s.T, sub)
@@ -107,7 +108,8 @@ func (s *scene) same(want, got record) {
 	}
 }
 
-// refused sends what the handler is to refuse, of which nothing must be kept.
+// refused submits a request that the handler must refuse, and checks that
+// nothing was stored.
 func (s *scene) refused(sub graduation.Submission, kind problem.Kind, text string) {
 	s.Helper()
 	before := s.attempts(sub.Request.ChildID)
@@ -129,7 +131,7 @@ func (s *scene) attempts(child identity.ID) uint64 {
 	return tip.Position
 }
 
-// record reads what the host keeps of child now.
+// record reads the host's current records of child.
 func (s *scene) record(view *graduation.View, child identity.ID) record {
 	s.Helper()
 	ctx := context.Background()
@@ -182,7 +184,7 @@ func (s *scene) lastKind(ctx context.Context, id identity.ID) string {
 	return e.Kind
 }
 
-// anonymous puts names in the place of ids, which differ from home to home.
+// anonymous replaces ids, which differ between hosts, by names.
 func (s *scene) anonymous(text string) string {
 	return strings.NewReplacer(s.parent.Short(), "PARENT", s.stranger.Short(), "STRANGER", s.child.Short(), "CHILD", s.other.Short(), "OTHER").Replace(text)
 }

@@ -1,8 +1,7 @@
-// Package custodytest is the contract of custody.Vault, executable. Every vault
-// runs it in its tests.
+// Package custodytest is the contract suite of custody.Vault. Every vault runs
+// it in its tests.
 //
-// The invariant: what it asks is what the doc comment of the port says, no
-// more.
+// Invariant: it requires only what the port's documentation promises.
 package custodytest
 
 import (
@@ -16,8 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Run runs the contract. Each call of fresh makes a vault under a key of its
-// own.
+// Run runs the contract. Each call of fresh returns a vault with its own key.
 func Run(t *testing.T, fresh func(t *testing.T) custody.Vault) {
 	t.Run("what was sealed opens, whatever its size", func(t *testing.T) { roundTrip(t, fresh(t)) })
 	t.Run("two boxes of one secret differ", func(t *testing.T) { boxesDiffer(t, fresh(t)) })
@@ -105,7 +103,7 @@ func untouched(t *testing.T, v custody.Vault) {
 	if string(secret) != hush {
 		t.Errorf("Seal() changed the secret to %q", secret)
 	}
-	clear(secret) // the caller wipes it; the box must not care
+	clear(secret) // the caller wipes the secret; the box must not depend on it
 	sealed := bytes.Clone(box)
 	got, err := v.Open(t.Context(), here, box)
 	if err != nil || string(got) != hush || !bytes.Equal(box, sealed) {
@@ -143,8 +141,8 @@ func concurrent(t *testing.T, v custody.Vault) {
 	wg.Wait()
 }
 
-// silent compares two vaults with different keys: what prints alike shows
-// nothing of a key. Addresses may differ, so none may be printed either.
+// silent compares two vaults with different keys: equal output reveals no key.
+// Addresses may differ, so the output may not contain addresses either.
 func silent(t *testing.T, a, b custody.Vault) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		if x, y := fmt.Sprintf(verb, a), fmt.Sprintf(verb, b); x != y {
