@@ -97,7 +97,7 @@ func (a *app) spawnByOperator(ctx context.Context, c *control, s admin.Spawning,
 		return err
 	}
 	if by := servedAlike(made.Vacant.Substrate, parent.Substrate); made.Vacant.Closed && by != "" {
-		a.note("%s and its parent are both served by %s: by default it cannot graduate while they are", made.Vacant.Name, printable(by))
+		a.note("%s and its parent have the same substrate, %s: by default the gate refuses its graduation", made.Vacant.Name, printable(by))
 	}
 	return nil
 }
