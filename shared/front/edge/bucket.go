@@ -48,7 +48,7 @@ func (b *buckets) take(who netip.Prefix) (wait time.Duration, ok bool) {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := &b.all[maphash.Comparable(b.seed, who)%size]
+	k := b.of(who)
 	k.fill(b.rate, now)
 	over := k.spent + 1 - float64(b.rate.Burst)
 	if over > 0 {
@@ -56,6 +56,10 @@ func (b *buckets) take(who netip.Prefix) (wait time.Duration, ok bool) {
 	}
 	k.spent++
 	return 0, true
+}
+
+func (b *buckets) of(who netip.Prefix) *bucket {
+	return &b.all[maphash.Comparable(b.seed, who)%size]
 }
 
 // fill adds the tokens since the last refill.

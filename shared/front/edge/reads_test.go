@@ -148,8 +148,8 @@ func TestARefusalToReadHasTheUsualBody(t *testing.T) {
 	}
 }
 
-// Whoever asks too often by himself takes nothing from the others, and a limit
-// of zero is none.
+// An address over its own limit uses none of the common limit, and a limit of
+// zero is none.
 func TestAnAddressThatIsHeldBackReadsNothing(t *testing.T) {
 	read := 0.
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -168,16 +168,35 @@ func TestAnAddressThatIsHeldBackReadsNothing(t *testing.T) {
 	} {
 		tt.config.Now, read = newClock().now, 0
 		h := Limit(tt.config, handler)
-		for i := range 50 {
-			ctx, _ := obs.With(t.Context(), obs.Call{Now: time.Now})
-			r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
-			r.RemoteAddr = "192.0.2." + strconv.Itoa(i/5)
-			h.ServeHTTP(httptest.NewRecorder(), r)
+		for _, address := range distinct(h.(*limit).requests, 10) {
+			for range 5 {
+				ctx, _ := obs.With(t.Context(), obs.Call{Now: time.Now})
+				r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
+				r.RemoteAddr = address
+				h.ServeHTTP(httptest.NewRecorder(), r)
+			}
 		}
 		if read != tt.want {
 			t.Errorf("%+v: %v of 50 requests, 5 of each address, have read; want %v", tt.config, read, tt.want)
 		}
 	}
+}
+
+// distinct returns n addresses of which no two share a bucket.
+func distinct(b *buckets, n int) (addresses []string) {
+	taken := map[*bucket]bool{}
+	for i := 0; len(addresses) < n; i++ {
+		address := "192.0.2." + strconv.Itoa(i)
+		if b != nil {
+			k := b.of(origin(address))
+			if taken[k] {
+				continue
+			}
+			taken[k] = true
+		}
+		addresses = append(addresses, address)
+	}
+	return addresses
 }
 
 // Without a usage nothing was counted, and nothing is owed.
