@@ -13,13 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// dialler is the one package of a host that opens connections to where somebody
-// else says. It asks who acts, so nobody gets past the guard of vacants but past
-// it (shared/README §1, PROTOCOL §14).
+// dialler is the only package of a host that opens connections to addresses that
+// somebody else chose. It applies the rules of the vacant that acts
+// (shared/README §1, PROTOCOL §14).
 const dialler = "shared/host/network/outbound"
 
-// dials are the names of the standard library by which a connection is opened,
-// or a client made that opens some.
+// dials are the names, by package, that open a connection or make a client.
 var dials = map[string][]string{
 	"net":                                  {"Dial", "DialTimeout", "DialIP", "DialTCP", "DialUDP", "DialUnix", "Dialer", "FileConn", "FilePacketConn", "ListenIP", "ListenPacket", "ListenUDP", "ListenMulticastUDP", "ListenUnixgram"},
 	"crypto/tls":                           {"Client", "Dial", "DialWithDialer", "Dialer", "QUICClient"},
@@ -29,14 +28,15 @@ var dials = map[string][]string{
 	module + "shared/host/client/dispatch": {"NewHTTP", "HTTP", "HTTPOptions", "Personal", "Dial", "Client"},
 }
 
-// types of dials that are harmless behind a pointer: somebody hands one over.
-var handed = []string{"Client", "Transport", "HTTP"}
+// passed are types of dials that are harmless behind a pointer: the code gets the
+// value from its caller.
+var passed = []string{"Client", "Transport", "HTTP"}
 
-// reaching are packages of the standard library that nothing of a host imports.
-var reaching = []string{"C", "log/syslog", "net/http/httputil", "net/rpc", "net/rpc/jsonrpc", "net/smtp", "os/exec", "plugin"}
+// forbidden are packages of the standard library that no part of a host imports.
+var forbidden = []string{"C", "log/syslog", "net/http/httputil", "net/rpc", "net/rpc/jsonrpc", "net/smtp", "os/exec", "plugin"}
 
-// inert are the modules from elsewhere of which a host's code is made and that
-// open no connection. One that is new is looked at, and added here or refused.
+// inert are the external modules that a host imports and that open no connection.
+// A new module must be reviewed before it is added.
 var inert = []string{
 	"github.com/RoaringBitmap/roaring/v2", "github.com/anishathalye/porcupine", "github.com/blevesearch/", "github.com/gofrs/flock", "github.com/google/go-cmp/",
 	"github.com/hashicorp/golang-lru/v2",
@@ -44,7 +44,8 @@ var inert = []string{
 	"golang.org/x/text/", "golang.org/x/time/rate", "pgregory.net/rapid",
 }
 
-// excepted open connections too, each to what nobody outside the host chooses.
+// excepted packages and files open connections to addresses that nobody outside
+// the host chooses. The values are the reasons.
 var excepted = map[string]string{
 	"shared/front/onlambda":                    "Lambda's own runtime, and AWS",
 	"shared/front/serve/admin.go":              "the admin socket of the same home, for the command line",
@@ -57,7 +58,7 @@ var excepted = map[string]string{
 	"shared/store/dynamo":                      "AWS",
 }
 
-// exception is the reason for which a file may open connections, "" if none.
+// exception returns the reason why a file may open connections, "" if it may not.
 func exception(path string, used map[string]bool) string {
 	for at, why := range excepted {
 		if path == at || strings.HasPrefix(path, at+"/") {
@@ -68,7 +69,7 @@ func exception(path string, used map[string]bool) string {
 	return ""
 }
 
-// opened lists by what a file opens connections, or may.
+// opened lists what a file uses that opens connections, or may.
 func opened(path, src string, t *testing.T) (found []string) {
 	t.Helper()
 	var from any
@@ -79,7 +80,7 @@ func opened(path, src string, t *testing.T) (found []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]string{} // of imports, as the file calls them
+	names := map[string]string{} // import paths by the names in the file
 	for _, im := range f.Imports {
 		of, err := strconv.Unquote(im.Path.Value)
 		if err != nil {
@@ -92,7 +93,7 @@ func opened(path, src string, t *testing.T) (found []string) {
 		names[name] = of
 		elsewhere := strings.Contains(strings.Split(of, "/")[0], ".") && !strings.HasPrefix(of, module)
 		switch {
-		case slices.Contains(reaching, of):
+		case slices.Contains(forbidden, of):
 			found = append(found, of)
 		case elsewhere && !slices.ContainsFunc(inert, func(m string) bool { return strings.HasPrefix(of, m) }):
 			found = append(found, of)
@@ -107,7 +108,7 @@ func opened(path, src string, t *testing.T) (found []string) {
 			behind[n.X] = true
 		case *ast.SelectorExpr:
 			pkg, ok := n.X.(*ast.Ident)
-			if !ok || !slices.Contains(dials[names[pkg.Name]], n.Sel.Name) || behind[n] && slices.Contains(handed, n.Sel.Name) {
+			if !ok || !slices.Contains(dials[names[pkg.Name]], n.Sel.Name) || behind[n] && slices.Contains(passed, n.Sel.Name) {
 				break
 			}
 			found = append(found, names[pkg.Name]+"."+n.Sel.Name)
@@ -128,11 +129,11 @@ func TestOnlyOutboundOpensConnectionsOutOfAHost(t *testing.T) {
 			continue
 		}
 		if strings.HasPrefix(f.path, "shared/host/client/dispatch/") && strings.HasSuffix(filepath.Dir(f.path), "book") || strings.Contains(f.path, "test/") {
-			continue // books of calls, and what tests are made of
+			continue // stores of calls, and test harnesses
 		}
 		ways := opened(filepath.Join("..", "..", f.path), "", t)
 		if len(ways) > 0 && exception(f.path, used) == "" {
-			t.Errorf("%s opens connections by %s: only %s may, where the guard of vacants is asked", f.path, strings.Join(ways, ", "), dialler)
+			t.Errorf("%s opens connections by %s; only %s may", f.path, strings.Join(ways, ", "), dialler)
 		}
 	}
 	if seen == 0 {
@@ -145,8 +146,8 @@ func TestOnlyOutboundOpensConnectionsOutOfAHost(t *testing.T) {
 	}
 }
 
-// A host that called by dispatch's Client without a Route would call as a person
-// does.
+// A host that used dispatch's Client would call without the rules of the vacant
+// that acts.
 func TestHostsDoNotCallAsClients(t *testing.T) {
 	for _, f := range source(t) {
 		if f.test || !strings.HasPrefix(f.path, "shared/front/") && !strings.HasPrefix(f.path, "functions/") {

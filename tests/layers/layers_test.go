@@ -1,4 +1,5 @@
-// Package layers checks the server against its plan: who may import whom.
+// Package layers checks the source code against shared/README §1: which package
+// may import which, which may open connections, and which words are retired.
 package layers
 
 import (
@@ -15,9 +16,9 @@ import (
 
 const module = "github.com/vacancy-host/vacancy/"
 
-// floor of a package of shared/, from 1; 0 for the pipes that run through all
-// floors, and for what is not of shared/.
-func floor(path string) int {
+// layer returns the layer of a package below shared/, from 1. It is 0 for the
+// packages that every layer may import, and for packages outside shared/.
+func layer(path string) int {
 	rest, ok := strings.CutPrefix(path, module+"shared/")
 	if !ok {
 		return 0
@@ -26,13 +27,14 @@ func floor(path string) int {
 	return map[string]int{"vacant": 1, "trust": 2, "store": 3, "host": 4, "front": 5}[name]
 }
 
-// pipes may be imported from anywhere, and import nothing of the floors.
-func pipe(path string) bool {
+// common reports whether path is a package that every layer may import. Such a
+// package imports no layer.
+func common(path string) bool {
 	return slices.Contains([]string{"problem", "obs", "durable", "retry"}, strings.TrimPrefix(path, module+"shared/"))
 }
 
-// adapters are the only packages, with those below them, that may import the
-// SDK of AWS: adapters, and what hands them their client.
+// adapters are the only packages, with those below them, that may import the AWS
+// SDK: the adapters, and the programs and tests that construct their clients.
 var adapters = []string{
 	"shared/store/dynamo", "shared/store/blob/s3", "shared/host/keys/custody/kms", "shared/front/onlambda",
 	"functions", "cmd/vacancy/cloud", "localstack", "tests",
@@ -44,13 +46,13 @@ func adapter(pkg string) bool {
 	})
 }
 
-// infrastructure reports whether pkg is of the CDK app.
+// infrastructure reports whether pkg is part of the CDK app.
 func infrastructure(pkg string) bool {
 	return pkg == module+"infra" || strings.HasPrefix(pkg, module+"infra/")
 }
 
-// cdk reports whether path is of the CDK, which takes minutes to build and a
-// Node process to run: nothing that a host or its command needs may pull it in.
+// cdk reports whether path is a package of the CDK. It takes minutes to build and
+// a Node process to run, so only the CDK app may import it.
 func cdk(path string) bool {
 	return slices.ContainsFunc([]string{"aws/aws-cdk-go/", "aws/constructs-go/", "aws/jsii-runtime-go", "cdklabs/"}, func(p string) bool {
 		return strings.HasPrefix(path, "github.com/"+p)
@@ -58,7 +60,7 @@ func cdk(path string) bool {
 }
 
 type file struct {
-	path    string // of the file, from the top
+	path    string // relative to the module's root
 	pkg     string
 	test    bool
 	imports []string
@@ -103,17 +105,17 @@ func source(t *testing.T) (files []file) {
 	return files
 }
 
-func TestAPackageImportsItsOwnFloorOrALowerOne(t *testing.T) {
+func TestAPackageImportsItsOwnLayerOrALowerOne(t *testing.T) {
 	for _, f := range source(t) {
 		if f.test {
-			continue // a test may look up to see its package in use
+			continue // a test may import a user of its package
 		}
 		for _, im := range f.imports {
 			switch {
-			case floor(f.pkg) > 0 && floor(im) > floor(f.pkg):
-				t.Errorf("%s (floor %d) imports %s (floor %d)", f.path, floor(f.pkg), im, floor(im))
-			case pipe(f.pkg) && strings.HasPrefix(im, module) && !pipe(im):
-				t.Errorf("%s imports %s, and runs through all layers", f.path, im)
+			case layer(f.pkg) > 0 && layer(im) > layer(f.pkg):
+				t.Errorf("%s (layer %d) imports %s (layer %d)", f.path, layer(f.pkg), im, layer(im))
+			case common(f.pkg) && strings.HasPrefix(im, module) && !common(im):
+				t.Errorf("%s imports %s, although every layer may import it", f.path, im)
 			case strings.HasPrefix(f.pkg, module+"shared/") && strings.HasPrefix(im, module) && !strings.HasPrefix(im, module+"shared/"):
 				t.Errorf("%s imports %s, and the core imports only the core", f.path, im)
 			}
@@ -121,7 +123,7 @@ func TestAPackageImportsItsOwnFloorOrALowerOne(t *testing.T) {
 	}
 }
 
-func TestOnlyAdaptersImportTheSDKOfAWS(t *testing.T) {
+func TestOnlyAdaptersImportTheAWSSDK(t *testing.T) {
 	for _, f := range source(t) {
 		for _, im := range f.imports {
 			if strings.HasPrefix(im, "github.com/aws/") && !cdk(im) && !adapter(f.pkg) {
@@ -131,8 +133,8 @@ func TestOnlyAdaptersImportTheSDKOfAWS(t *testing.T) {
 	}
 }
 
-// engines are libraries that are known to one package alone, so that what does
-// without them does not carry them.
+// engines are libraries that only one package imports, so that programs without
+// that package do not contain them.
 var engines = map[string]string{
 	"github.com/blevesearch/":        "shared/host/registry/search/bleve",
 	"github.com/RoaringBitmap/":      "shared/host/registry/search/bleve",
@@ -142,7 +144,7 @@ var engines = map[string]string{
 	"go.yaml.in/":                    "cmd/vacancy/cli",
 }
 
-func TestTheInfrastructureAndItsToolsStayApart(t *testing.T) {
+func TestOnlyTheCDKAppImportsTheCDK(t *testing.T) {
 	for _, f := range source(t) {
 		for _, im := range f.imports {
 			if infrastructure(f.pkg) {
@@ -155,7 +157,7 @@ func TestTheInfrastructureAndItsToolsStayApart(t *testing.T) {
 	}
 }
 
-func TestEachEngineIsKnownToItsAdapterAlone(t *testing.T) {
+func TestOnlyItsAdapterImportsAnEngine(t *testing.T) {
 	for _, f := range source(t) {
 		for _, im := range f.imports {
 			for engine, home := range engines {
@@ -167,7 +169,7 @@ func TestEachEngineIsKnownToItsAdapterAlone(t *testing.T) {
 	}
 }
 
-func TestFunctionsImportNoFunctionAndHoldNoLogic(t *testing.T) {
+func TestFunctionsAreSmallAndImportNoFunction(t *testing.T) {
 	for _, f := range source(t) {
 		if !strings.HasPrefix(f.path, "functions/") {
 			continue
@@ -198,5 +200,39 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 		if !ok {
 			t.Errorf("%s has no package comment", pkg)
 		}
+	}
+}
+
+// The handlers render errors with httpapi, so only programs and the assemblies
+// of a host need the admin API.
+func TestNoHandlerImportsTheAdminAPI(t *testing.T) {
+	assemblies := []string{module + "shared/front/serve", module + "shared/front/onlambda"}
+	for _, f := range source(t) {
+		if f.test || !strings.HasPrefix(f.path, "shared/") || slices.Contains(assemblies, f.pkg) {
+			continue
+		}
+		if slices.Contains(f.imports, module+"shared/front/admin") {
+			t.Errorf("%s imports the admin API", f.path)
+		}
+	}
+}
+
+func TestTheHostHasAtMostNineAreas(t *testing.T) {
+	entries, err := os.ReadDir(filepath.Join("..", "..", "shared", "host"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) > 9 {
+		t.Errorf("shared/host has %d areas, want at most 9", len(entries))
+	}
+}
+
+func TestTheFrontREADMEIsShort(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(b), "\n"); n > 160 {
+		t.Errorf("README.md has %d lines, want at most 160", n)
 	}
 }

@@ -29,6 +29,11 @@ var retired = map[string]string{
 	"anew":     "again",
 }
 
+// retiredPhrases are retired combinations of words in comments.
+var retiredPhrases = map[string]string{
+	"control plane": "admin API",
+}
+
 // words splits an identifier at its capitals: controlDoor is control, door.
 func words(identifier string) []string {
 	var parts []string
@@ -57,8 +62,15 @@ func retiredIn(src string) (found []string) {
 	}
 	for _, group := range f.Comments {
 		for _, c := range group.List {
-			for _, w := range word.FindAllString(c.Text, -1) {
-				note(c.Pos(), strings.ToLower(w))
+			all := word.FindAllString(strings.ToLower(c.Text), -1)
+			for _, w := range all {
+				note(c.Pos(), w)
+			}
+			text := strings.Join(all, " ")
+			for phrase, instead := range retiredPhrases {
+				if strings.Contains(text, phrase) {
+					found = append(found, fmt.Sprintf("line %d: %q is now %s", fset.Position(c.Pos()).Line, phrase, instead))
+				}
 			}
 		}
 	}
@@ -90,9 +102,10 @@ func TestRetiredWordsDoNotReturn(t *testing.T) {
 
 func TestRetiredWordsAreFound(t *testing.T) {
 	for src, want := range map[string]int{
-		"package p\n\nvar controlDoor int\n":                1,
-		"package p\n\n// The house is open.\nvar x int\n":   1,
-		"package p\n\nvar floor, outdoors, warehouse int\n": 0,
+		"package p\n\nvar controlDoor int\n":                      1,
+		"package p\n\n// The house is open.\nvar x int\n":         1,
+		"package p\n\n// The Control plane is open.\nvar x int\n": 1,
+		"package p\n\nvar floor, outdoors, warehouse int\n":       0,
 	} {
 		if got := retiredIn(src); len(got) != want {
 			t.Errorf("retiredIn(%q) = %q, want %d", src, got, want)

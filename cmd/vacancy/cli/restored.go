@@ -24,8 +24,8 @@ func (a *app) restoredCommand() *cobra.Command {
 
 The backup lacks the calls accepted after it was made, so anybody with their signed
 bytes could run them a second time. After this command every open vacant of the directory
-refuses envelopes signed before now (409, code floor). Callers whose chain had continued
-reset it: vacancy call TARGET --reset.
+refuses envelopes signed before now (409, code floor). Callers whose calls since the
+backup are lost reset their chain: vacancy call TARGET --reset.
 
 A host elsewhere is marked while it runs: do so before callers can reach the restored
 tables.`,

@@ -9,16 +9,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// facts are what is known of a request when it is decided: read from the store
-// or the caches before, and not changed by the decision.
+// facts are the inputs of decide besides the envelope and the chain's tip. They
+// are read from the store or the caches beforehand.
 type facts struct {
 	vacant            Vacant
 	signerErr         error // why the signer is not ready
 	revocationChecked bool  // revocation of both keys was read
 	callerRevoked     error // refusal if the caller's key is revoked
 	keyRevoked        bool  // the vacant's key is revoked
-	// notRelated: the vacant admits only its parent and siblings, and the caller
-	// is neither.
+	// notRelated means that the vacant admits only its parent and siblings, and the
+	// caller is neither.
 	notRelated     bool
 	charge         Charge
 	paymentRefusal error // refusal by the account (402, 429), reported only where step 6 allows it
@@ -28,15 +28,16 @@ type facts struct {
 // appended after the tip.
 type verdict struct {
 	refusal error
-	// floor is reported with refusals that a later time would mend; zero: none.
+	// floor is the time that a new envelope must be signed after. It is reported
+	// with refusals that such an envelope would avoid, and zero otherwise.
 	floor time.Time
-	// maybeResend: the envelope does not fit the chain, so it may have been accepted
-	// before. A resend gets its outcome.
+	// maybeResend means that the envelope does not fit the chain, so it may be one
+	// that was accepted before. If it is, the caller gets its stored outcome.
 	maybeResend bool
 }
 
-// decide judges a call by what is known of it, in the order of PROTOCOL §6.2. It
-// is a pure function: of equal facts, envelopes and tips the verdict is equal.
+// decide makes the checks of a call in the order of PROTOCOL §6.2. It is a pure
+// function of its arguments.
 func decide(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdict {
 	fit := tip.Tip().Fit(e)
 	v := verdict{refusal: f.refusal(pair, e, fit), maybeResend: fit != nil}
@@ -67,7 +68,7 @@ func (f facts) refusal(pair Pair, e *envelope.Envelope, fit error) error {
 	return fit
 }
 
-// decideReset judges a reset by what is known of it, in the order of PROTOCOL §9.
+// decideReset makes the checks of a reset in the order of PROTOCOL §9.
 func decideReset(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdict {
 	if err := f.authorize(pair); err != nil {
 		return verdict{refusal: err}

@@ -27,16 +27,11 @@ func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) 
 	var reached string
 	err := r.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
 		d, err := r.publish(ctx, &p, &reached, publisher{})
-		if err == nil && d.replay == nil {
+		if err == nil {
 			receipt, err = r.commit(ctx, d)
-		} else if err == nil {
-			receipt, err = d.replay.receipt(&d.reg)
 		}
 		return err
 	})
-	if store.IsConflict(err) {
-		receipt = Receipt{}
-	}
 	return receipt, Problem(err)
 }
 

@@ -139,30 +139,25 @@ func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Rec
 	defer done()
 	var r Record
 	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		var ok bool
-		r, ok, err = v.read(ctx, id)
-		if err == nil && !ok {
-			err = notHosted(id)
-		}
+		current, ok, err := v.read(ctx, id)
 		if err != nil {
-			r = Record{}
 			return err
 		}
+		if !ok {
+			return notHosted(id)
+		}
+		r = current
 		from := r.State
 		e, err := decide(&r)
 		if e == nil || err != nil {
 			return err
 		}
 		if r.State != from && v.Registry != nil {
-			err = v.Registry.SetState(ctx, tx, r.ID, r.State)
+			if err := v.Registry.SetState(ctx, tx, r.ID, r.State); err != nil {
+				return err
+			}
 		}
-		if err == nil {
-			err = v.addChange(ctx, tx, &r, e)
-		}
-		if err != nil {
-			r = Record{}
-		}
-		return err
+		return v.addChange(ctx, tx, &r, e)
 	})
 	return r, err
 }

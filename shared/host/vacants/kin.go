@@ -75,8 +75,7 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 		return err
 	}
 	defer done()
-	defer v.memory.forget()
-	return registry.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return registry.Problem(v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		added, err := v.Registry.AddManifest(ctx, tx, &m)
 		if err != nil || !added {
 			return err

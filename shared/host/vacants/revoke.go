@@ -91,9 +91,8 @@ func (v *Directory) AcceptRevocation(ctx context.Context, rev registry.Revocatio
 		return registry.Receipt{}, err
 	}
 	defer done()
-	defer v.memory.forget()
 	var receipt registry.Receipt
-	err = v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		receipt, err = v.Registry.Revoke(ctx, tx, rev)
 		if err != nil || receipt.Replayed || v.Vault == nil {
 			return err
