@@ -1,5 +1,6 @@
 // Command vacancy is the one command a person runs: a host on this machine,
-// and the caller's side of the protocol. Everything is in package cli.
+// and the caller's side of the protocol. Everything is in package cli. It has no
+// AWS SDK; for the commands that need an account it starts vacancy-aws.
 package main
 
 import (

@@ -63,7 +63,7 @@ func environment(s *server.Server) []string {
 // vacancy builds and runs this checkout's command.
 func (l laptop) vacancy(ctx context.Context, s *server.Server, args ...string) error {
 	program := filepath.Join(s.Dir, "vacancy")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/vacancy")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/vacancy-aws")
 	build.Dir = l.top
 	if out, err := build.CombinedOutput(); err != nil {
 		return problem.Wrap(problem.Internal, err, "the command was not built: %s", out)

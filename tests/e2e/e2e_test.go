@@ -12,12 +12,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"vacancy": func() {
 			os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+		},
+		"vacancy-aws": func() {
+			os.Exit(cli.Seams{OpenCloud: awscloud.Open}.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 		},
 		"stranger": strangerCommand,
 	})

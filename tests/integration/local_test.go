@@ -16,6 +16,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
 	"github.com/vacancy-host/vacancy/localstack/server"
 )
 
@@ -28,7 +29,7 @@ var scratch string
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
-		os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+		os.Exit(cli.Seams{OpenCloud: awscloud.Open}.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 	}
 	flag.Parse()
 	os.Exit(run(m))

@@ -37,7 +37,7 @@ func common(path string) bool {
 // SDK: the adapters, and the programs and tests that construct their clients.
 var adapters = []string{
 	"shared/store/dynamo", "shared/store/blob/s3", "shared/host/keys/custody/kms", "shared/front/onlambda",
-	"functions", "cmd/vacancy/cloud", "localstack", "tests",
+	"functions", "cmd/vacancy-aws", "cmd/vacancy/cloud/awscloud", "localstack", "tests",
 }
 
 func adapter(pkg string) bool {
@@ -130,6 +130,34 @@ func TestOnlyAdaptersImportTheAWSSDK(t *testing.T) {
 				t.Errorf("%s imports %s", f.path, im)
 			}
 		}
+	}
+}
+
+// The AWS SDK is nearly half of the code to compile, and a newcomer's first
+// command waits for the compiler.
+func TestTheCommandIsCompiledWithoutTheAWSSDK(t *testing.T) {
+	imports := map[string][]string{}
+	for _, f := range source(t) {
+		if !f.test {
+			imports[f.pkg] = append(imports[f.pkg], f.imports...)
+		}
+	}
+	seen := map[string]bool{}
+	var visit func(pkg string)
+	visit = func(pkg string) {
+		for _, im := range imports[pkg] {
+			if strings.HasPrefix(im, "github.com/aws/") {
+				t.Errorf("%s imports %s, and cmd/vacancy needs it", pkg, im)
+			}
+			if !seen[im] {
+				seen[im] = true
+				visit(im)
+			}
+		}
+	}
+	visit(module + "cmd/vacancy")
+	if !seen[module+"shared/host/call"] {
+		t.Error("cmd/vacancy does not import shared/host/call: nothing is proved")
 	}
 }
 

@@ -36,7 +36,7 @@ func vet(ctx context.Context, c *counts, d depth) error {
 		system, arch, _ := strings.Cut(target, "/")
 		fmt.Println("   build", target)
 		env := []string{"GOOS=" + system, "GOARCH=" + arch, "CGO_ENABLED=0"}
-		errs = append(errs, c.one(command(ctx, env, "go", "build", "-o", os.DevNull, "./cmd/vacancy")))
+		errs = append(errs, c.one(command(ctx, env, "go", "build", "-o", os.DevNull, "./cmd/vacancy", "./cmd/vacancy-aws")))
 	}
 	return errors.Join(errs...)
 }

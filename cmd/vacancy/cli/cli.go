@@ -30,13 +30,15 @@ import (
 
 // app is the state that all commands of one run share.
 type app struct {
-	in   *bufio.Reader
-	out  io.Writer
-	err  io.Writer
-	env  map[string]string
-	now  func() time.Time
-	rand io.Reader
-	json bool // --json: results and errors as one object each
+	in  *bufio.Reader
+	out io.Writer
+	err io.Writer
+	env map[string]string
+	// envList is env in the form of os.Environ, for other programs.
+	envList []string
+	now     func() time.Time
+	rand    io.Reader
+	json    bool // --json: results and errors as one object each
 
 	seams Seams
 }
@@ -58,7 +60,7 @@ func (s Seams) Run(ctx context.Context, args []string, stdin io.Reader, stdout, 
 	// After the first interrupt signals get their default effect, so that a
 	// second one ends a command that hangs.
 	context.AfterFunc(ctx, stop)
-	a := &app{in: bufio.NewReader(stdin), out: stdout, err: stderr, env: environment(env), now: s.Now, rand: rand.Reader, seams: s}
+	a := &app{in: bufio.NewReader(stdin), out: stdout, err: stderr, env: environment(env), envList: env, now: s.Now, rand: rand.Reader, seams: s}
 	return a.run(ctx, args)
 }
 
@@ -70,6 +72,12 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	cmd, err := root.ExecuteContextC(ctx)
+	if errors.Is(err, errNeedsAWS) {
+		code := 0
+		if code, err = a.becomeAWS(ctx, args); err == nil {
+			return code
+		}
+	}
 	if err == nil {
 		return problem.ExitOK
 	}

@@ -20,6 +20,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -67,7 +68,7 @@ func (s *shell) runContext(ctx context.Context, stdin string, args ...string) (i
 	var out, errs bytes.Buffer
 	a := &app{
 		in: bufio.NewReader(strings.NewReader(stdin)), out: &out, err: &errs, env: s.env,
-		now: s.clock, rand: s.rand,
+		now: s.clock, rand: s.rand, seams: Seams{OpenCloud: awscloud.Open},
 	}
 	code := a.run(ctx, args)
 	clean := strings.NewReplacer(s.dataHome, "$VACANCY_HOME").Replace

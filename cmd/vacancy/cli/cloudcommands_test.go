@@ -18,6 +18,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -54,7 +55,7 @@ func stageDev() stage.Record {
 func deploying(t *testing.T, s *shell, answers string, f deployFlags) (*deployment, *bytes.Buffer) {
 	t.Helper()
 	var errs bytes.Buffer
-	c, err := cloud.Open(t.Context(), "")
+	c, err := awscloud.Open(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,11 +136,14 @@ func synthesis(name string) string {
 
 // deployed reads templates and real calls from AWS.
 func (a *app) deployed(ctx context.Context, rec stage.Record, since time.Duration) (templates [][]byte, real *cost.Real, more bool, err error) {
-	c, err := cloud.Open(ctx, rec.Region)
+	if err := a.needAWS(); err != nil {
+		return nil, nil, false, err
+	}
+	c, err := a.seams.OpenCloud(ctx, rec.Region)
 	if err != nil {
 		return nil, nil, false, withHint(err, "vacancy doctor")
 	}
-	if templates, err = c.Templates(ctx, rec.Stage); err != nil {
+	if templates, err = cloud.Templates(ctx, c, rec.Stage); err != nil {
 		if problem.Is(err, problem.NotFound) {
 			err = withHint(err, "%s && vacancy cost --stage %s --templates cdk.out", synthesis(rec.Stage), rec.Stage)
 		}

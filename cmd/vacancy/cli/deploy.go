@@ -68,7 +68,7 @@ type deployment struct {
 	flags deployFlags
 	top   string // top directory of the checkout
 	cdk   *cdk.CLI
-	cloud *cloud.Cloud
+	cloud cloud.Cloud
 	rec   stage.Record // with the context values of this run
 }
 
@@ -247,7 +247,7 @@ func (d *deployment) quiet(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if s, _, err = d.cloud.AwaitStack(ctx, watch, s.ID, d.noteEvent); err != nil {
+			if s, _, err = cloud.AwaitStack(ctx, d.cloud, watch, s.ID, d.noteEvent); err != nil {
 				return err
 			}
 		}

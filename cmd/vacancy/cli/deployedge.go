@@ -61,7 +61,7 @@ func (r rotation) context() map[string]string {
 }
 
 // begin creates the new value, which the templates already reference.
-func (r rotation) begin(ctx context.Context, c *cloud.Cloud) error {
+func (r rotation) begin(ctx context.Context, c cloud.Cloud) error {
 	if r.secret == "" {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (r rotation) begin(ctx context.Context, c *cloud.Cloud) error {
 }
 
 // end records that the edge sends the new value.
-func (r rotation) end(ctx context.Context, c *cloud.Cloud) error {
+func (r rotation) end(ctx context.Context, c cloud.Cloud) error {
 	if r.secret == "" {
 		return nil
 	}

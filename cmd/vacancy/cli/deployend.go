@@ -86,7 +86,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 
 // learnURLs reads the URLs of a stage's handlers from its stacks. Behind an
 // edge all have the edge's URL: the functions' own URLs refuse other requests.
-func (a *app) learnURLs(ctx context.Context, c *cloud.Cloud, rec *stage.Record) error {
+func (a *app) learnURLs(ctx context.Context, c cloud.Cloud, rec *stage.Record) error {
 	functions, err := c.Stack(ctx, stage.Whole(rec.Stage, "functions"))
 	if problem.Is(err, problem.NotFound) {
 		return withHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", rec.Stage), "vacancy deploy --stage %s", rec.Stage)
@@ -128,7 +128,7 @@ func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
 	}
 	minted, err := keys.Store.Doc(ctx, operator.Key())
 	if err != nil {
-		return nil, cloud.Problem(err)
+		return nil, d.cloud.Problem(err)
 	}
 	if minted.Version == 0 {
 		r, err := d.mint(ctx, d.cloud, &d.rec)

@@ -120,7 +120,7 @@ func (a *app) destroy(ctx context.Context, stageName string, yes bool) error {
 
 // destroyPlan lists the existing stacks in the order of their deletion: later
 // ones do not depend on earlier ones.
-func destroyPlan(ctx context.Context, c *cloud.Cloud, stageName string) ([]doomed, error) {
+func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]doomed, error) {
 	var plan []doomed
 	names := stackNames(stageName)
 	slices.Reverse(names)
@@ -168,7 +168,7 @@ const (
 )
 
 // hasData reports whether the resources to delete contain anything.
-func hasData(ctx context.Context, c *cloud.Cloud, plan []doomed) (bool, error) {
+func hasData(ctx context.Context, c cloud.Cloud, plan []doomed) (bool, error) {
 	for _, d := range plan {
 		for _, r := range d.goes {
 			var full bool
@@ -188,7 +188,7 @@ func hasData(ctx context.Context, c *cloud.Cloud, plan []doomed) (bool, error) {
 }
 
 // tellPlan prints what is deleted and what stays.
-func (a *app) tellPlan(stageName string, c *cloud.Cloud, plan []doomed, full bool) {
+func (a *app) tellPlan(stageName string, c cloud.Cloud, plan []doomed, full bool) {
 	a.note("stage %s in Region %s:", stageName, c.Region())
 	for _, d := range plan {
 		a.note("  goes   stack %s, %d resources", d.Name, d.count)
@@ -206,7 +206,7 @@ func (a *app) tellPlan(stageName string, c *cloud.Cloud, plan []doomed, full boo
 
 // deleteStack empties a stack's buckets and deletes it. It follows a deletion
 // that is already in progress, for example after an interrupt.
-func (a *app) deleteStack(ctx context.Context, c *cloud.Cloud, d doomed) error {
+func (a *app) deleteStack(ctx context.Context, c cloud.Cloud, d doomed) error {
 	progress := a.progressLine()
 	defer progress.clear()
 	for _, r := range d.goes {
@@ -229,7 +229,7 @@ func (a *app) deleteStack(ctx context.Context, c *cloud.Cloud, d doomed) error {
 	if err := c.Delete(ctx, d.ID); err != nil {
 		return err
 	}
-	s, events, err := c.AwaitStack(ctx, watch, d.ID, a.noteEvent)
+	s, events, err := cloud.AwaitStack(ctx, c, watch, d.ID, a.noteEvent)
 	if err != nil {
 		return withHint(err, "the same command again: it goes on where this one ended")
 	}

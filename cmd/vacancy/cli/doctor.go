@@ -40,6 +40,9 @@ It runs every check and exits with 1 if one says FAIL.`,
 		GroupID: groupCloud,
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.needAWS(); err != nil {
+				return err
+			}
 			rec, err := a.stageOrName(name)
 			if err != nil {
 				return err
@@ -78,9 +81,9 @@ const visitTime = 20 * time.Second
 // facts collects the facts of a stage.
 func (a *app) facts(ctx context.Context, rec stage.Record) doctor.Facts {
 	var f doctor.Facts
-	c, err := cloud.Open(ctx, "")
-	if c == nil && rec.Region != "" {
-		c, err = cloud.Open(ctx, rec.Region)
+	c, err := a.seams.OpenCloud(ctx, "")
+	if err != nil && rec.Region != "" {
+		c, err = a.seams.OpenCloud(ctx, rec.Region)
 	}
 	if err != nil {
 		f = cloud.Blind(rec.Stage, err)

@@ -64,6 +64,10 @@ func (a *app) invoke(ctx context.Context, stageFlag, function, path string) erro
 		}
 		function = stage.Whole(name, function)
 	}
+	// Before the event is read: another program may have to read it.
+	if err := a.needAWS(); err != nil {
+		return err
+	}
 	event, err := datadir.ReadInput(path, a.in)
 	if err != nil {
 		return err

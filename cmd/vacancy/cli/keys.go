@@ -83,7 +83,7 @@ func (a *app) rotateOperator(ctx context.Context, flag string) error {
 // mint creates a stage's operator key and stores it in the stage's record. The
 // record is written once before, so that an unwritable directory does not lose
 // a key.
-func (a *app) mint(ctx context.Context, c *cloud.Cloud, rec *stage.Record) (keyResult, error) {
+func (a *app) mint(ctx context.Context, c cloud.Cloud, rec *stage.Record) (keyResult, error) {
 	records, err := a.stages()
 	if err != nil {
 		return keyResult{}, err
@@ -97,7 +97,7 @@ func (a *app) mint(ctx context.Context, c *cloud.Cloud, rec *stage.Record) (keyR
 	}
 	key, err := keys.Rotate(ctx)
 	if err != nil {
-		return keyResult{}, cloud.Problem(err)
+		return keyResult{}, c.Problem(err)
 	}
 	rec.OperatorKey = stage.Key(key)
 	r := keyResult{Stage: rec.Stage, Key: key, Kept: filepath.Join(records.Dir, rec.Stage+".json")}
@@ -111,7 +111,7 @@ func (a *app) mint(ctx context.Context, c *cloud.Cloud, rec *stage.Record) (keyR
 
 // operatorKeys accesses a stage's operator key in its tables, with the person's
 // AWS credentials.
-func (a *app) operatorKeys(ctx context.Context, c *cloud.Cloud, stageName string) (operator.Keys, error) {
+func (a *app) operatorKeys(ctx context.Context, c cloud.Cloud, stageName string) (operator.Keys, error) {
 	data, err := c.Stack(ctx, stage.Whole(stageName, "data"))
 	if problem.Is(err, problem.NotFound) {
 		err = withHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", stageName), "vacancy deploy --stage %s", stageName)

@@ -3,13 +3,18 @@ package cli
 import (
 	"time"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Seams let a test stand between a command and its parts, to kill the process
-// at a chosen call and to move its clock. A nil seam changes nothing.
+// Seams are the parts of the command line that programs and tests choose. With a
+// wrapper, a test kills the process at a chosen call. A nil seam changes nothing.
 type Seams struct {
+	// OpenCloud opens an AWS account. nil: the commands that need one run in the
+	// program vacancy-aws.
+	OpenCloud cloud.Open
+
 	Store   func(store.Store) store.Store       // wraps the data file
 	Handler func(serve.Endpoint) serve.Endpoint // wraps each handler of dev: the public one, then the admin socket
 	Now     func() time.Time

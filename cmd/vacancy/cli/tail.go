@@ -94,7 +94,7 @@ func (a *app) tail(ctx context.Context, f tailFlags) error {
 
 // follow prints lines until the person interrupts, which is the normal end.
 // Transient faults are waited out; no line is printed twice.
-func (a *app) follow(ctx context.Context, f tailFlags, t *cloud.Tail, prefix string) error {
+func (a *app) follow(ctx context.Context, f tailFlags, t cloud.Tail, prefix string) error {
 	pause := tailPause
 	for {
 		err := t.Next(ctx, func(l cloud.Line) error {

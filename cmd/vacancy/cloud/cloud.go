@@ -1,93 +1,120 @@
-// Package cloud is the command line's adapter to AWS: the account, its stacks,
-// functions, logs, buckets and secrets.
+// Package cloud is the port of the command line to an AWS account: its stacks,
+// functions, logs, buckets and secrets. Package awscloud implements it with the
+// AWS SDK. The port is apart, so that a program without that SDK, which is half
+// of the code to compile, can have the same commands (see cli.Seams).
 //
-// Credentials, Region and endpoint come from the SDK's chain (environment,
-// shared files, SSO, container, instance; AWS_ENDPOINT_URL), so a local server
-// is used in the same way. The invariants: every error is a problem that names
-// what to do. Nothing here asks or prints.
+// Invariant: this package does not import the AWS SDK.
 package cloud
 
 import (
 	"context"
-	"net/http"
+	"errors"
+	"io"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
-	"github.com/aws/smithy-go/logging"
-
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Cloud is one AWS account in one Region. It is safe for concurrent use.
-type Cloud struct {
-	cfg     aws.Config
-	stacks  *cloudformation.Client
-	lambda  *lambda.Client
-	logs    *cloudwatchlogs.Client
-	buckets *s3.Client
-	secrets *secretsmanager.Client
-	tables  *dynamodb.Client
+// Open opens an account with the credentials and the Region of the environment;
+// a non-empty region replaces that Region. Its error is an *OpenError:
+// Unauthorized without credentials, Usage without a Region.
+type Open func(ctx context.Context, region string) (Cloud, error)
+
+// OpenError is the reason why no account could be opened.
+type OpenError struct {
+	Trouble doctor.Trouble
+	Err     error // a problem
 }
 
-// Open finds credentials and Region in the SDK's chain; a non-empty region
-// replaces the chain's. The errors: Unauthorized without credentials, Usage
-// without a Region.
-func Open(ctx context.Context, region string) (*Cloud, error) {
-	web := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.DialContext, t.Proxy = dispatch.Dial, dispatch.Proxy
-	})
-	// The SDK's own remarks would appear on standard error between ours.
-	opts := []func(*config.LoadOptions) error{config.WithHTTPClient(web), config.WithLogger(logging.Nop{})}
-	if region != "" {
-		opts = append(opts, config.WithRegion(region))
+// Error implements error.
+func (e *OpenError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the problem.
+func (e *OpenError) Unwrap() error { return e.Err }
+
+// Blind returns the facts about a stage if no account could be opened: err is
+// Open's.
+func Blind(stage string, err error) doctor.Facts {
+	var none *OpenError
+	if !errors.As(err, &none) {
+		none = &OpenError{doctor.Unreachable, err}
 	}
-	cfg, err := config.LoadDefaultConfig(ctx, opts...)
-	if err != nil {
-		return nil, Problem(err)
-	}
-	if cfg.Region == "" {
-		return nil, problem.New(problem.Usage, "no AWS Region is set: set AWS_REGION, or region in ~/.aws/config")
-	}
-	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
-		return nil, credentialsProblem(ctx, err)
-	}
-	return With(cfg), nil
+	return doctor.Facts{Stage: stage, Account: doctor.Account{Trouble: none.Trouble, Err: none.Err}}
 }
 
-// With makes a Cloud of a given configuration.
-func With(cfg aws.Config) *Cloud {
-	return &Cloud{
-		cfg:    cfg,
-		stacks: cloudformation.NewFromConfig(cfg),
-		lambda: lambda.NewFromConfig(cfg),
-		logs:   cloudwatchlogs.NewFromConfig(cfg),
-		// Local servers have no host name for each bucket.
-		buckets: s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = o.BaseEndpoint != nil }),
-		secrets: secretsmanager.NewFromConfig(cfg),
-		tables:  dynamo.NewClient(cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }),
-	}
-}
+// Cloud is one AWS account in one Region. It is safe for concurrent use. All
+// errors are problems that name what to do. Cloud neither asks nor prints.
+type Cloud interface {
+	// Region is the Region of all calls.
+	Region() string
+	// Caller asks AWS for the identity, which also verifies the credentials.
+	Caller(ctx context.Context) (Caller, error)
 
-// Config is the configuration of all clients.
-func (c *Cloud) Config() aws.Config { return c.cfg }
+	// Stack returns a stack by name or ARN: NotFound if it does not exist or was
+	// deleted.
+	Stack(ctx context.Context, name string) (Stack, error)
+	// Template is the original template of a deployed stack.
+	Template(ctx context.Context, stack string) ([]byte, error)
+	// Resources lists the existing resources of a stack.
+	Resources(ctx context.Context, stack string) ([]Resource, error)
+	// Delete starts the deletion of a stack. AwaitStack follows it.
+	Delete(ctx context.Context, stack string) error
+	// Watch watches stacks, by name or ARN, from their latest event on.
+	Watch(ctx context.Context, stacks ...string) (Watch, error)
 
-// Region is the Region of all calls.
-func (c *Cloud) Region() string { return c.cfg.Region }
+	// Invoke invokes a function with an event and waits for its answer. A failed
+	// function is an Answer with Error, not an error.
+	Invoke(ctx context.Context, function string, event []byte) (Answer, error)
+	// UpdateCode gives a function the code in a zip, waits until the code is
+	// active, and reports whether it changed.
+	UpdateCode(ctx context.Context, function string, zip []byte) (changed bool, err error)
+	// RestoreCode gives a function the code of an object in a bucket, as in its
+	// template.
+	RestoreCode(ctx context.Context, function, bucket, key string) error
 
-// Store opens a host's two tables with the person's credentials.
-func (c *Cloud) Store(rows, docs string) *dynamo.Store {
-	return dynamo.New(c.tables, dynamo.Tables{Rows: rows, Docs: docs})
+	// Version is the id of a secret's current version.
+	Version(ctx context.Context, secret string) (string, error)
+	// PutVersion creates the next version of a secret, with the caller's id and a
+	// value of 43 random letters and digits. The current version stays current.
+	// The value is known only to AWS and this call.
+	PutVersion(ctx context.Context, secret, version string) error
+	// Promote makes a version of a secret the current one.
+	Promote(ctx context.Context, secret, version string) error
+
+	// HasObjects reports whether a bucket contains anything; an absent one does
+	// not.
+	HasObjects(ctx context.Context, bucket string) (bool, error)
+	// HasItems reports whether a table contains anything; an absent one does not.
+	HasItems(ctx context.Context, table string) (bool, error)
+	// Empty deletes all objects of a bucket with all versions and markers, and
+	// calls gone after each page with the number deleted. An absent bucket is
+	// empty.
+	Empty(ctx context.Context, bucket string, gone func(objects int)) error
+	// Store opens a host's two tables. Problem explains the errors of the store.
+	Store(rows, docs string) store.Store
+	Problem(err error) error
+	// Tables opens a stage's tables for bulk reads: at most units read units a
+	// second (0: unlimited), with patience when throttled. NotFound if the stage
+	// is not deployed.
+	Tables(ctx context.Context, stage string, units float64, now func() time.Time) (*Tables, error)
+
+	// Groups lists the log groups whose names begin with prefix.
+	Groups(ctx context.Context, prefix string) ([]string, error)
+	// Tail reads log groups from a time on.
+	Tail(groups []string, from time.Time) Tail
+	// CallLines reads the log lines of a stage's calls since a time, at most most
+	// lines, and reports whether there were more. A stage without the log has no
+	// calls.
+	CallLines(ctx context.Context, stage string, since time.Time, most int) (r cost.Real, more bool, err error)
+
+	// Examine collects the facts about a stage. wanted is the concurrency of a
+	// stage that is not deployed yet. Facts that cannot be read are recorded as
+	// errors.
+	Examine(ctx context.Context, stage string, wanted int, now func() time.Time) doctor.Facts
 }
 
 // Caller is the owner of the credentials.
@@ -96,13 +123,42 @@ type Caller struct {
 	ARN     string `json:"arn"`
 }
 
-// Caller asks AWS for the identity, which also verifies the credentials.
-func (c *Cloud) Caller(ctx context.Context) (Caller, error) {
-	out, err := sts.NewFromConfig(c.cfg).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
-	if err != nil {
-		return Caller{}, Problem(err)
-	}
-	return Caller{aws.ToString(out.Account), aws.ToString(out.Arn)}, nil
+// Answer is the result of an invocation.
+type Answer struct {
+	Payload []byte
+	Error   string // "" or AWS's term for the failure, for example Unhandled
+	Log     string // the last 4 KB of the log
+}
+
+// Line is one event of a log group.
+type Line struct {
+	Group string
+	At    time.Time
+	Text  string
+}
+
+// Tail reads the lines of several log groups in the order of time. It is for one
+// goroutine.
+type Tail interface {
+	// Next passes new lines to show in the order of time, and returns when there
+	// are no more. A late line is shown by a later Next. If AWS throttles or
+	// cannot be reached the error is Unavailable, and Next can be called again.
+	Next(ctx context.Context, show func(Line) error) error
+}
+
+// Tables are a stage's tables, read with the person's credentials, for checks
+// and transcripts.
+type Tables struct {
+	Reader
+	Vault custody.Vault // opens boxes under the stage's sealing key
+}
+
+// Reader reads the tables.
+type Reader interface {
+	store.Walker
+	io.Closer
+	Doc(ctx context.Context, k store.Key) (store.Doc, error)
+	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
 }
 
 // Wait waits between two polls. An error means that the person interrupted.

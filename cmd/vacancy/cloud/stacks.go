@@ -6,10 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
-
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -22,47 +19,23 @@ type Stack struct {
 	Outputs map[string]string
 }
 
+// Statuses of a stack, as CloudFormation spells them.
+const (
+	statusReview     = "REVIEW_IN_PROGRESS" // a change set awaits a decision
+	statusRolledBack = "ROLLBACK_COMPLETE"  // the creation failed
+	statusDeleted    = "DELETE_COMPLETE"
+)
+
 // Busy reports whether CloudFormation is changing the stack. A change set that
 // awaits a decision is no change.
 func (s Stack) Busy() bool {
-	return strings.HasSuffix(s.Status, "_IN_PROGRESS") && s.Status != string(types.StackStatusReviewInProgress)
+	return strings.HasSuffix(s.Status, "_IN_PROGRESS") && s.Status != statusReview
 }
 
 // Deployed reports whether the stack has resources: it exists, and its creation
 // did not fail.
 func (s Stack) Deployed() bool {
-	switch types.StackStatus(s.Status) {
-	case "", types.StackStatusReviewInProgress, types.StackStatusRollbackComplete:
-		return false
-	}
-	return true
-}
-
-// Stack returns a stack by name or ARN: NotFound if it does not exist or was
-// deleted.
-func (c *Cloud) Stack(ctx context.Context, name string) (Stack, error) {
-	out, err := c.stacks.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
-	if err != nil {
-		return Stack{}, Problem(err)
-	}
-	if len(out.Stacks) == 0 || out.Stacks[0].StackStatus == types.StackStatusDeleteComplete {
-		return Stack{}, problem.New(problem.NotFound, "there is no stack %s", name)
-	}
-	s := out.Stacks[0]
-	found := Stack{aws.ToString(s.StackId), aws.ToString(s.StackName), string(s.StackStatus), aws.ToString(s.StackStatusReason), map[string]string{}}
-	for _, o := range s.Outputs {
-		found.Outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
-	}
-	return found, nil
-}
-
-// Template is the original template of a deployed stack.
-func (c *Cloud) Template(ctx context.Context, stack string) ([]byte, error) {
-	out, err := c.stacks.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &stack, TemplateStage: types.TemplateStageOriginal})
-	if err != nil {
-		return nil, Problem(err)
-	}
-	return []byte(aws.ToString(out.TemplateBody)), nil
+	return s.Status != "" && s.Status != statusReview && s.Status != statusRolledBack
 }
 
 // Resource is one resource of a stack.
@@ -72,31 +45,6 @@ type Resource struct {
 	Type     string
 	Status   string
 	Reason   string
-}
-
-// Resources lists the existing resources of a stack.
-func (c *Cloud) Resources(ctx context.Context, stack string) ([]Resource, error) {
-	var found []Resource
-	pages := cloudformation.NewListStackResourcesPaginator(c.stacks, &cloudformation.ListStackResourcesInput{StackName: &stack})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, Problem(err)
-		}
-		for _, r := range page.StackResourceSummaries {
-			if r.ResourceStatus == types.ResourceStatusDeleteComplete {
-				continue
-			}
-			found = append(found, Resource{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId), aws.ToString(r.ResourceType), string(r.ResourceStatus), aws.ToString(r.ResourceStatusReason)})
-		}
-	}
-	return found, nil
-}
-
-// Delete starts the deletion of a stack. AwaitStack follows it.
-func (c *Cloud) Delete(ctx context.Context, stack string) error {
-	_, err := c.stacks.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &stack})
-	return Problem(err)
 }
 
 // Event is an event of a stack's change.
@@ -139,76 +87,21 @@ func Cause(events []Event) (Event, bool) {
 }
 
 // Watch reads the events of stacks. It is for one goroutine.
-type Watch struct {
-	cloud  *Cloud
-	stacks []string
-	last   map[string]string // stack: the newest event returned
-}
-
-// Watch watches stacks, by name or ARN, from their latest event on. It does not
-// use time, because this machine's clock may be off.
-func (c *Cloud) Watch(ctx context.Context, stacks ...string) (*Watch, error) {
-	w := &Watch{c, stacks, map[string]string{}}
-	for _, stack := range stacks {
-		out, err := c.stacks.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &stack})
-		if err = Problem(err); err != nil && !problem.Is(err, problem.NotFound) {
-			return nil, err
-		}
-		if err == nil && len(out.StackEvents) > 0 {
-			w.last[stack] = aws.ToString(out.StackEvents[0].EventId)
-		}
-	}
-	return w, nil
-}
-
-// Next returns the events since the last Next, in the order of time. An absent
-// stack has none.
-func (w *Watch) Next(ctx context.Context) ([]Event, error) {
-	var all []Event
-	for _, stack := range w.stacks {
-		events, err := w.of(ctx, stack)
-		if err != nil && !problem.Is(err, problem.NotFound) {
-			return all, err
-		}
-		all = append(all, events...)
-	}
-	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
-	return all, nil
-}
-
-// of reads a stack's events, newest first, back to the last one returned.
-func (w *Watch) of(ctx context.Context, stack string) ([]Event, error) {
-	var found []Event
-	pages := cloudformation.NewDescribeStackEventsPaginator(w.cloud.stacks, &cloudformation.DescribeStackEventsInput{StackName: &stack})
-pages:
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, Problem(err)
-		}
-		for _, e := range page.StackEvents {
-			if aws.ToString(e.EventId) == w.last[stack] {
-				break pages
-			}
-			found = append(found, Event{aws.ToString(e.EventId), aws.ToString(e.StackName), aws.ToString(e.LogicalResourceId), aws.ToString(e.ResourceType), string(e.ResourceStatus), aws.ToString(e.ResourceStatusReason), aws.ToTime(e.Timestamp)})
-		}
-	}
-	if len(found) > 0 {
-		w.last[stack] = found[0].ID
-	}
-	slices.Reverse(found)
-	return found, nil
+type Watch interface {
+	// Next returns the events since the last Next, in the order of time. An absent
+	// stack has none.
+	Next(ctx context.Context) ([]Event, error)
 }
 
 // AwaitStack waits until CloudFormation is done with a stack. It returns the
 // stack with its events; a deleted stack has the status DELETE_COMPLETE. show
 // gets each event as it comes.
-func (c *Cloud) AwaitStack(ctx context.Context, watch *Watch, stack string, show func(Event)) (Stack, []Event, error) {
+func AwaitStack(ctx context.Context, c Cloud, watch Watch, stack string, show func(Event)) (Stack, []Event, error) {
 	var all []Event
 	for {
 		s, err := c.Stack(ctx, stack)
 		if problem.Is(err, problem.NotFound) {
-			s, err = Stack{ID: stack, Name: stack, Status: string(types.StackStatusDeleteComplete)}, nil
+			s, err = Stack{ID: stack, Name: stack, Status: statusDeleted}, nil
 		}
 		if err != nil {
 			return s, all, err
@@ -234,3 +127,28 @@ func (c *Cloud) AwaitStack(ctx context.Context, watch *Watch, stack string, show
 // pollTime is the pause between two polls: CloudFormation throttles frequent
 // polls of several stacks.
 const pollTime = 2 * time.Second
+
+// Templates returns the templates of a stage's deployed stacks: NotFound if
+// there are none.
+func Templates(ctx context.Context, c Cloud, stageName string) ([][]byte, error) {
+	var found [][]byte
+	for _, short := range stage.Stacks() {
+		name := stage.Whole(stageName, short)
+		s, err := c.Stack(ctx, name)
+		if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		b, err := c.Template(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, b)
+	}
+	if len(found) == 0 {
+		return nil, problem.New(problem.NotFound, "stage %s is not deployed to %s", stageName, c.Region())
+	}
+	return found, nil
+}

@@ -1,4 +1,4 @@
-package cloud
+package awscloud
 
 import (
 	"context"
@@ -17,7 +17,7 @@ const (
 	coming  = "VACANCY_COMING"
 )
 
-// Version is the id of a secret's current version.
+// Version implements cloud.Cloud.
 func (c *Cloud) Version(ctx context.Context, secret string) (string, error) {
 	labels, err := c.versions(ctx, secret)
 	if err != nil {
@@ -44,9 +44,7 @@ func (c *Cloud) versions(ctx context.Context, secret string) (map[string]string,
 	return labels, nil
 }
 
-// PutVersion creates the next version of a secret, with the caller's id and a
-// value of 43 random letters and digits. The current version stays current. The
-// value is known only to AWS and this call.
+// PutVersion implements cloud.Cloud.
 func (c *Cloud) PutVersion(ctx context.Context, secret, version string) error {
 	random, err := c.secrets.GetRandomPassword(ctx, &secretsmanager.GetRandomPasswordInput{
 		PasswordLength: aws.Int64(43), ExcludePunctuation: aws.Bool(true),
@@ -60,7 +58,7 @@ func (c *Cloud) PutVersion(ctx context.Context, secret, version string) error {
 	return Problem(err)
 }
 
-// Promote makes a version of a secret the current one.
+// Promote implements cloud.Cloud.
 func (c *Cloud) Promote(ctx context.Context, secret, version string) error {
 	labels, err := c.versions(ctx, secret)
 	if err != nil {

@@ -1,4 +1,4 @@
-package cloud_test
+package awscloud_test
 
 import (
 	"context"
@@ -16,16 +16,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // recorded is a Cloud over a server that answers recorded shapes, without
 // retries.
-func recorded(t *testing.T) (*cloudtest.AWS, *cloud.Cloud) {
+func recorded(t *testing.T) (*cloudtest.AWS, *awscloud.Cloud) {
 	t.Helper()
 	server := cloudtest.New(t)
-	return server, cloud.With(aws.Config{
+	return server, awscloud.With(aws.Config{
 		Region: "eu-central-1", BaseEndpoint: &server.URL, Retryer: func() aws.Retryer { return aws.NopRetryer{} },
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 	})
@@ -58,7 +59,7 @@ func TestErrorsOfAWSSayWhatToDo(t *testing.T) {
 		{context.Canceled, problem.Canceled, "interrupted"},
 		{problem.New(problem.Gone, "as it was"), problem.Gone, "as it was"},
 	} {
-		got := cloud.Problem(tc.err)
+		got := awscloud.Problem(tc.err)
 		if !problem.Is(got, tc.kind) || !strings.Contains(got.Error(), tc.want) {
 			t.Errorf("Problem(%v) = %v (%v), want %v with %q", tc.err, got, problem.Of(got).Kind, tc.kind, tc.want)
 		}
@@ -66,28 +67,8 @@ func TestErrorsOfAWSSayWhatToDo(t *testing.T) {
 			t.Errorf("Problem(%v) = %v, which speaks of machines of EC2", tc.err, got)
 		}
 	}
-	if cloud.Problem(nil) != nil {
+	if awscloud.Problem(nil) != nil {
 		t.Error("Problem(nil) is an error")
-	}
-}
-
-func TestTheCauseIsTheFirstRealFailure(t *testing.T) {
-	at := func(id, resource, status, reason string) cloud.Event {
-		return cloud.Event{ID: id, Stack: "s", Resource: resource, Type: "AWS::X", Status: status, Reason: reason}
-	}
-	whole := cloud.Event{ID: "9", Stack: "s", Resource: "s", Type: "AWS::CloudFormation::Stack", Status: "UPDATE_FAILED", Reason: "The following resource(s) failed"}
-	for name, tc := range map[string]struct {
-		events []cloud.Event
-		want   string
-	}{
-		"nothing failed":   {[]cloud.Event{at("1", "A", "CREATE_COMPLETE", "")}, ""},
-		"after cancelled":  {[]cloud.Event{at("1", "A", "CREATE_FAILED", "Resource creation cancelled"), at("2", "B", "CREATE_FAILED", "no role"), at("3", "C", "CREATE_FAILED", "later")}, "2"},
-		"before the stack": {[]cloud.Event{whole, at("2", "B", "UPDATE_FAILED", "no role")}, "2"},
-		"the stack alone":  {[]cloud.Event{at("1", "A", "UPDATE_FAILED", "Resource update cancelled"), whole}, "9"},
-	} {
-		if e, ok := cloud.Cause(tc.events); e.ID != tc.want || ok != (tc.want != "") {
-			t.Errorf("%s: Cause() = %q, %t, want %q", name, e.ID, ok, tc.want)
-		}
 	}
 }
 

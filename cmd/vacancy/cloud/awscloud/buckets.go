@@ -1,4 +1,4 @@
-package cloud
+package awscloud
 
 import (
 	"context"
@@ -11,9 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Empty deletes all objects of a bucket with all versions and markers, and
-// calls gone after each page with the number deleted. An absent bucket is
-// empty.
+// Empty implements cloud.Cloud.
 func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)) error {
 	total := 0
 	for {
@@ -49,8 +47,7 @@ func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)
 	}
 }
 
-// HasObjects reports whether a bucket contains anything; an absent one does
-// not.
+// HasObjects implements cloud.Cloud.
 func (c *Cloud) HasObjects(ctx context.Context, bucket string) (bool, error) {
 	page, err := c.buckets.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{Bucket: &bucket, MaxKeys: aws.Int32(1)})
 	if err = Problem(err); problem.Is(err, problem.NotFound) {
@@ -62,8 +59,8 @@ func (c *Cloud) HasObjects(ctx context.Context, bucket string) (bool, error) {
 	return len(page.Versions)+len(page.DeleteMarkers) > 0, nil
 }
 
-// HasItems reports whether a table contains anything; an absent one does not.
-// It looks for one item, because AWS's count is hours old.
+// HasItems implements cloud.Cloud. It looks for one item, because AWS's count is
+// hours old.
 func (c *Cloud) HasItems(ctx context.Context, table string) (bool, error) {
 	page, err := c.tables.Scan(ctx, &dynamodb.ScanInput{TableName: &table, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
 	if err = Problem(err); problem.Is(err, problem.NotFound) {

@@ -1,4 +1,4 @@
-package cloud_test
+package awscloud_test
 
 import (
 	"bytes"

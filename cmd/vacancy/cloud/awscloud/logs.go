@@ -1,4 +1,4 @@
-package cloud
+package awscloud
 
 import (
 	"cmp"
@@ -10,10 +10,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Groups lists the log groups whose names begin with prefix.
+// Groups implements cloud.Cloud.
 func (c *Cloud) Groups(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
 	pages := cloudwatchlogs.NewDescribeLogGroupsPaginator(c.logs, &cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: &prefix})
@@ -29,16 +30,7 @@ func (c *Cloud) Groups(ctx context.Context, prefix string) ([]string, error) {
 	return names, nil
 }
 
-// Line is one event of a log group.
-type Line struct {
-	Group string
-	At    time.Time
-	Text  string
-
-	id string
-}
-
-// Limits of a Tail. Lines appear up to some seconds after their time, in any
+// Limits of a tail. Lines appear up to some seconds after their time, in any
 // order, so a reader must start again before the last line it saw.
 const (
 	late      = 10 * time.Second // how late a line may appear
@@ -46,27 +38,30 @@ const (
 	known     = 20_000           // lines remembered as shown
 )
 
-// Tail reads the lines of several log groups in the order of time. Its memory
-// is bounded: a page per group, and the ids of the lines shown last. It is for
-// one goroutine.
-type Tail struct {
-	cloud  *Cloud
-	groups []string
-	from   time.Time
-	told   map[string]bool
-	order  []string // the ids in told, oldest first from next
-	next   int
+// tail implements cloud.Tail. Its memory is bounded: a page per group, and the
+// ids of the lines shown last.
+type tail struct {
+	account *Cloud
+	groups  []string
+	from    time.Time
+	told    map[string]bool
+	order   []string // the ids in told, oldest first from next
+	next    int
 }
 
-// Tail starts at a time.
-func (c *Cloud) Tail(groups []string, from time.Time) *Tail {
-	return &Tail{cloud: c, groups: groups, from: from, told: map[string]bool{}, order: make([]string, known)}
+// Tail implements cloud.Cloud.
+func (c *Cloud) Tail(groups []string, from time.Time) cloud.Tail {
+	return &tail{account: c, groups: groups, from: from, told: map[string]bool{}, order: make([]string, known)}
 }
 
-// Next passes new lines to show in the order of time, and returns when there
-// are no more. A late line is shown by a later Next. If AWS throttles or cannot
-// be reached the error is Unavailable, and Next can be called again.
-func (t *Tail) Next(ctx context.Context, show func(Line) error) error {
+// line is a line with the id that AWS gave it.
+type line struct {
+	cloud.Line
+	id string
+}
+
+// Next implements cloud.Tail.
+func (t *tail) Next(ctx context.Context, show func(cloud.Line) error) error {
 	newest := t.from
 	defer func() { // also after an error: shown lines need not be read again
 		if from := newest.Add(-late); from.After(t.from) {
@@ -75,30 +70,30 @@ func (t *Tail) Next(ctx context.Context, show func(Line) error) error {
 	}()
 	sources := make([]*source, len(t.groups))
 	for i, g := range t.groups {
-		sources[i] = &source{cloud: t.cloud, group: g, from: t.from}
+		sources[i] = &source{account: t.account, group: g, from: t.from}
 	}
 	for {
 		first, err := earliest(ctx, sources)
 		if first == nil || err != nil {
 			return err
 		}
-		line := first.lines[0]
+		l := first.lines[0]
 		first.lines = first.lines[1:]
-		if t.told[line.id] {
+		if t.told[l.id] {
 			continue
 		}
-		if err := show(line); err != nil {
+		if err := show(l.Line); err != nil {
 			return err
 		}
-		t.remember(line.id)
-		if line.At.After(newest) {
-			newest = line.At
+		t.remember(l.id)
+		if l.At.After(newest) {
+			newest = l.At
 		}
 	}
 }
 
 // remember records a shown line and forgets the oldest.
-func (t *Tail) remember(id string) {
+func (t *tail) remember(id string) {
 	if old := t.order[t.next]; old != "" {
 		delete(t.told, old)
 	}
@@ -121,25 +116,25 @@ func earliest(ctx context.Context, sources []*source) (*source, error) {
 	return first, nil
 }
 
-func (l Line) before(other Line) bool {
+func (l line) before(other line) bool {
 	return cmp.Or(l.At.Compare(other.At), strings.Compare(l.Group, other.Group)) < 0
 }
 
 // source is one group's lines from a time on, a page at a time.
 type source struct {
-	cloud *Cloud
-	group string
-	from  time.Time
-	lines []Line
-	token *string
-	ended bool
+	account *Cloud
+	group   string
+	from    time.Time
+	lines   []line
+	token   *string
+	ended   bool
 }
 
 // fill reads pages until there is a line or the end. AWS may return empty
 // pages.
 func (s *source) fill(ctx context.Context) error {
 	for len(s.lines) == 0 && !s.ended {
-		page, err := s.cloud.logs.FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{
+		page, err := s.account.logs.FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{
 			LogGroupName: &s.group, StartTime: aws.Int64(s.from.UnixMilli()), Limit: aws.Int32(pageLines), NextToken: s.token,
 		})
 		if err = Problem(err); problem.Is(err, problem.NotFound) {
@@ -150,9 +145,9 @@ func (s *source) fill(ctx context.Context) error {
 			return err
 		}
 		for _, e := range page.Events {
-			s.lines = append(s.lines, Line{s.group, time.UnixMilli(aws.ToInt64(e.Timestamp)).UTC(), aws.ToString(e.Message), aws.ToString(e.EventId)})
+			s.lines = append(s.lines, line{cloud.Line{Group: s.group, At: time.UnixMilli(aws.ToInt64(e.Timestamp)).UTC(), Text: aws.ToString(e.Message)}, aws.ToString(e.EventId)})
 		}
-		slices.SortStableFunc(s.lines, func(a, b Line) int { return a.At.Compare(b.At) })
+		slices.SortStableFunc(s.lines, func(a, b line) int { return a.At.Compare(b.At) })
 		s.token, s.ended = page.NextToken, page.NextToken == nil
 	}
 	return nil

@@ -1,4 +1,4 @@
-package cloud_test
+package awscloud_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 )
 
@@ -71,8 +72,8 @@ func (s scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // at is a Cloud at an endpoint.
-func at(endpoint, region string) *cloud.Cloud {
-	return cloud.With(aws.Config{
+func at(endpoint, region string) *awscloud.Cloud {
+	return awscloud.With(aws.Config{
 		Region: region, BaseEndpoint: &endpoint,
 		Credentials: credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "secret", ""),
 		Retryer:     func() aws.Retryer { return aws.NopRetryer{} },
@@ -145,7 +146,7 @@ func TestDoctorSaysThatNoCredentialsRegionOrNetworkWereFound(t *testing.T) {
 			t.Setenv("AWS_CONFIG_FILE", home+"/config")
 			t.Setenv("AWS_SHARED_CREDENTIALS_FILE", home+"/credentials")
 			t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-			_, err := cloud.Open(context.Background(), "")
+			_, err := awscloud.Open(context.Background(), "")
 			if err == nil {
 				t.Fatal("Open() = nil, want an error")
 			}

@@ -1,4 +1,4 @@
-package cloud
+package awscloud
 
 import (
 	"context"
@@ -7,25 +7,16 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/kms"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Tables are a stage's tables, read with the person's credentials, for checks
-// and transcripts. AWS's refusals are reported like Problem does.
-type Tables struct {
-	store *dynamo.Store
-	Vault custody.Vault // opens boxes under the stage's sealing key
-}
-
-// Tables opens a stage's tables for bulk reads: at most units read units a
-// second (0: unlimited), with patience when throttled. NotFound if the stage is
-// not deployed.
-func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now func() time.Time) (*Tables, error) {
+// Tables implements cloud.Cloud.
+func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now func() time.Time) (*cloud.Tables, error) {
 	s, err := c.Stack(ctx, stage.Whole(stageName, "data"))
 	if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
 		return nil, problem.New(problem.NotFound, "stage %s is not deployed in this account in %s", stageName, c.Region())
@@ -38,30 +29,30 @@ func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now
 			return nil, problem.New(problem.Damaged, "the stack %s has no output %s", s.Name, name)
 		}
 	}
-	client := dynamo.NewClient(c.cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }, dynamo.Pace(units, now, Wait))
-	return &Tables{
-		store: dynamo.New(client, dynamo.Tables{Rows: s.Outputs["Rows"], Docs: s.Outputs["Docs"]}),
-		Vault: kms.New(kms.NewClient(c.cfg), s.Outputs["SealKey"]),
+	client := dynamo.NewClient(c.cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }, dynamo.Pace(units, now, cloud.Wait))
+	return &cloud.Tables{
+		Reader: tables{dynamo.New(client, dynamo.Tables{Rows: s.Outputs["Rows"], Docs: s.Outputs["Docs"]})},
+		Vault:  kms.New(kms.NewClient(c.cfg), s.Outputs["SealKey"]),
 	}, nil
 }
 
-// Close implements store.Store.
-func (t *Tables) Close() error { return t.store.Close() }
+// tables is a store that reports AWS's refusals of reads like Problem does.
+type tables struct{ *dynamo.Store }
 
 // Walk implements store.Walker.
-func (t *Tables) Walk(ctx context.Context, fn func(store.View) error) error {
-	return explained(t.store.Walk(ctx, func(v store.View) error { return fn(tablesView{v}) }))
+func (t tables) Walk(ctx context.Context, fn func(store.View) error) error {
+	return explained(t.Store.Walk(ctx, func(v store.View) error { return fn(tablesView{v}) }))
 }
 
 // Doc implements store.Store.
-func (t *Tables) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
-	d, err := t.store.Doc(ctx, k)
+func (t tables) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	d, err := t.Store.Doc(ctx, k)
 	return d, explained(err)
 }
 
 // Docs implements store.Store.
-func (t *Tables) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
-	docs, next, err := t.store.Docs(ctx, r, n, cursor)
+func (t tables) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	docs, next, err := t.Store.Docs(ctx, r, n, cursor)
 	return docs, next, explained(err)
 }
 

@@ -1,4 +1,4 @@
-package cloud
+package awscloud
 
 import (
 	"context"
@@ -10,33 +10,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Answer is the result of an invocation.
-type Answer struct {
-	Payload []byte
-	Error   string // "" or AWS's term for the failure, for example Unhandled
-	Log     string // the last 4 KB of the log
-}
-
-// Invoke invokes a function with an event and waits for its answer. A failed
-// function is an Answer with Error, not an error.
-func (c *Cloud) Invoke(ctx context.Context, function string, event []byte) (Answer, error) {
+// Invoke implements cloud.Cloud.
+func (c *Cloud) Invoke(ctx context.Context, function string, event []byte) (cloud.Answer, error) {
 	out, err := c.lambda.Invoke(ctx, &lambda.InvokeInput{FunctionName: &function, Payload: event, LogType: types.LogTypeTail},
 		func(o *lambda.Options) { o.RetryMaxAttempts = 1 }) // send an event once: a function may act on each
 	if err != nil {
-		return Answer{}, Problem(err)
+		return cloud.Answer{}, Problem(err)
 	}
 	log, err := base64.StdEncoding.DecodeString(aws.ToString(out.LogResult))
 	if err != nil {
-		return Answer{}, problem.Wrap(problem.Internal, err, "the log that came with the answer cannot be read")
+		return cloud.Answer{}, problem.Wrap(problem.Internal, err, "the log that came with the answer cannot be read")
 	}
-	return Answer{out.Payload, aws.ToString(out.FunctionError), string(log)}, nil
+	return cloud.Answer{Payload: out.Payload, Error: aws.ToString(out.FunctionError), Log: string(log)}, nil
 }
 
-// UpdateCode gives a function the code in a zip, waits until the code is
-// active, and reports whether it changed.
+// UpdateCode implements cloud.Cloud.
 func (c *Cloud) UpdateCode(ctx context.Context, function string, zip []byte) (changed bool, err error) {
 	now, err := c.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &function})
 	if err != nil {
@@ -49,8 +41,7 @@ func (c *Cloud) UpdateCode(ctx context.Context, function string, zip []byte) (ch
 	return true, c.update(ctx, &lambda.UpdateFunctionCodeInput{FunctionName: &function, ZipFile: zip})
 }
 
-// RestoreCode gives a function the code of an object in a bucket, as in its
-// template.
+// RestoreCode implements cloud.Cloud.
 func (c *Cloud) RestoreCode(ctx context.Context, function, bucket, key string) error {
 	return c.update(ctx, &lambda.UpdateFunctionCodeInput{FunctionName: &function, S3Bucket: &bucket, S3Key: &key})
 }
@@ -71,7 +62,7 @@ func (c *Cloud) update(ctx context.Context, in *lambda.UpdateFunctionCodeInput) 
 		default:
 			return nil
 		}
-		if err := Wait(ctx, 500*time.Millisecond); err != nil {
+		if err := cloud.Wait(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package cloud_test
+package awscloud_test
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	sfntypes "github.com/aws/aws-sdk-go-v2/service/sfn/types"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
@@ -35,7 +35,7 @@ import (
 // the tests.
 type lab struct {
 	t     *testing.T
-	cloud *cloud.Cloud
+	cloud *awscloud.Cloud
 	cfg   aws.Config
 	stage string
 }

@@ -1,4 +1,4 @@
-package cloud
+package awscloud
 
 import (
 	"context"
@@ -17,15 +17,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/smithy-go"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Examine collects the facts about a stage. wanted is the concurrency of a
-// stage that is not deployed yet. Facts that cannot be read are recorded as
-// errors.
+// Examine implements cloud.Cloud.
 func (c *Cloud) Examine(ctx context.Context, name string, wanted int, now func() time.Time) doctor.Facts {
 	f := doctor.Facts{Stage: name}
 	f.Account, f.Clock = c.who(ctx, now)
@@ -48,11 +47,6 @@ func (c *Cloud) Examine(ctx context.Context, name string, wanted int, now func()
 	wg.Go(func() { f.Jobs = c.jobFacts(ctx, name, now().Add(-jobsSince), "checkpointer", "indexer") })
 	wg.Wait()
 	return f
-}
-
-// Blind returns the facts if no Cloud could be opened: err is Open's.
-func Blind(stage string, err error) doctor.Facts {
-	return doctor.Facts{Stage: stage, Account: doctor.Account{Trouble: trouble(err), Err: err}}
 }
 
 // trouble classifies an error of the credentials.
@@ -144,7 +138,7 @@ func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.St
 	if l := out.AccountLimit; l != nil {
 		q.Limit, q.Unreserved = int(l.ConcurrentExecutions), int(aws.ToInt32(l.UnreservedConcurrentExecutions))
 	}
-	if functions.Missing || functions.Err != nil || !(Stack{Status: functions.Status}).Deployed() {
+	if functions.Missing || functions.Err != nil || !(cloud.Stack{Status: functions.Status}).Deployed() {
 		return q
 	}
 	template, err := c.Template(ctx, stage.Whole(name, "functions"))

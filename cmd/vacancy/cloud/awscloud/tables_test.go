@@ -1,4 +1,4 @@
-package cloud
+package awscloud
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/export/remote"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
@@ -29,15 +30,15 @@ type kept struct {
 	*hosttest.Caller
 	client *dynamodb.Client
 	names  dynamo.Tables
-	tables *Tables
+	tables *cloud.Tables
 }
 
 func keep(t *testing.T) *kept {
 	endpoint := dynamolocal.Start(t)
 	names := dynamolocal.Tables(t, endpoint)
-	client := dynamolocal.Client(endpoint, dynamo.Pace(1e6, time.Now, Wait))
+	client := dynamolocal.Client(endpoint, dynamo.Pace(1e6, time.Now, cloud.Wait))
 	a := hosttest.Story(t, dynamo.New(client, names))
-	return &kept{a, client, names, &Tables{dynamo.New(client, names), a.Vault}}
+	return &kept{a, client, names, &cloud.Tables{Reader: tables{dynamo.New(client, names)}, Vault: a.Vault}}
 }
 
 func (k *kept) key(s store.Stream, position string) map[string]types.AttributeValue {
@@ -146,12 +147,12 @@ func TestARowFarBehindOrOfAForeignNameIsFound(t *testing.T) {
 
 func TestAWSErrorsKeepTheirText(t *testing.T) {
 	client := dynamolocal.Client(dynamolocal.Start(t))
-	tables := &Tables{store: dynamo.New(client, dynamo.Tables{Rows: "gone-rows", Docs: "gone-docs"})}
-	_, err := tables.Doc(t.Context(), store.Key{Partition: "p", Sort: "s"})
+	gone := tables{dynamo.New(client, dynamo.Tables{Rows: "gone-rows", Docs: "gone-docs"})}
+	_, err := gone.Doc(t.Context(), store.Key{Partition: "p", Sort: "s"})
 	if !problem.Is(err, problem.NotFound) {
 		t.Errorf("Doc() without a table = %v, want NotFound", err)
 	}
-	err = tables.Walk(t.Context(), func(v store.View) error {
+	err = gone.Walk(t.Context(), func(v store.View) error {
 		_, _, err := v.Streams(t.Context(), "", 1, "")
 		return err
 	})
@@ -160,7 +161,7 @@ func TestAWSErrorsKeepTheirText(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := tables.Doc(ctx, store.Key{Partition: "p", Sort: "s"}); !problem.Is(err, problem.Canceled) {
+	if _, err := gone.Doc(ctx, store.Key{Partition: "p", Sort: "s"}); !problem.Is(err, problem.Canceled) {
 		t.Errorf("Doc() cancelled = %v, want Canceled", err)
 	}
 }

@@ -1,0 +1,16 @@
+// Command vacancy-aws is the command vacancy with the AWS SDK. vacancy starts it
+// for the commands that need AWS, so that a host on this machine is compiled
+// without that SDK.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
+)
+
+func main() {
+	os.Exit(cli.Seams{OpenCloud: awscloud.Open}.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// awsProgram is this command line with the AWS SDK: cmd/vacancy-aws.
+const awsProgram = "vacancy-aws"
+
+// errNeedsAWS is returned by a command that needs AWS in a program without the
+// AWS SDK, before it has read or changed anything. Run then replaces the program
+// by awsProgram, with the same arguments.
+var errNeedsAWS = errors.New("this program has no AWS SDK")
+
+// needAWS returns errNeedsAWS if this program cannot open an AWS account.
+func (a *app) needAWS() error {
+	if a.seams.OpenCloud == nil {
+		return errNeedsAWS
+	}
+	return nil
+}
+
+// becomeAWS replaces this process by awsProgram. It returns only if it fails, or
+// with the other program's exit code on a system that cannot replace a process.
+func (a *app) becomeAWS(ctx context.Context, args []string) (int, error) {
+	path, err := a.findAWS(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return replaceProcess(path, append([]string{path}, args...), a.envList)
+}
+
+// findAWS returns the path of awsProgram: beside this program, or built from the
+// checkout that the working directory is in.
+func (a *app) findAWS(ctx context.Context) (string, error) {
+	name := awsProgram
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if path := filepath.Join(filepath.Dir(self), name); isThere(path) {
+		return path, nil
+	}
+	top, err := a.checkout()
+	if err != nil {
+		err := problem.New(problem.NotFound, "the commands for AWS are in the program %s, which is neither beside %s nor in a checkout here", name, filepath.Base(self))
+		return "", withHint(err, "go install ./cmd/... in a checkout's folder")
+	}
+	return a.buildAWS(ctx, top, name)
+}
+
+// buildAWS builds awsProgram from a checkout. The compiler's own cache makes a
+// second build take about a second.
+func (a *app) buildAWS(ctx context.Context, top, name string) (path string, err error) {
+	dir, err := cache.Dir(func(name string) string { return a.env[name] })
+	if err != nil {
+		return "", err
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(top)) // it never fails
+	path = filepath.Join(dir, fmt.Sprintf("%x-%s", h.Sum64(), name))
+	if !isThere(path) {
+		a.note("building %s, for the commands for AWS; the first time takes a minute", awsProgram)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	// Build beside the path, because another command may be running it.
+	building, err := os.MkdirTemp(dir, awsProgram+"-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(building)
+	built := filepath.Join(building, name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", built, "./cmd/"+awsProgram)
+	cmd.Dir, cmd.Env = top, a.envList
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", problem.Wrap(problem.Internal, err, "building %s failed: %.2000s", awsProgram, out)
+	}
+	return path, os.Rename(built, path)
+}

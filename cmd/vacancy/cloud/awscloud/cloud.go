@@ -1,0 +1,108 @@
+// Package awscloud implements cloud.Cloud with the AWS SDK.
+//
+// Credentials, Region and endpoint come from the SDK's chain (environment,
+// shared files, SSO, container, instance; AWS_ENDPOINT_URL), so a local server
+// is used in the same way.
+package awscloud
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+)
+
+// Cloud implements cloud.Cloud.
+type Cloud struct {
+	cfg     aws.Config
+	stacks  *cloudformation.Client
+	lambda  *lambda.Client
+	logs    *cloudwatchlogs.Client
+	buckets *s3.Client
+	secrets *secretsmanager.Client
+	tables  *dynamodb.Client
+}
+
+// Open implements cloud.Open with the SDK's chain.
+func Open(ctx context.Context, region string) (cloud.Cloud, error) {
+	c, err := open(ctx, region)
+	if err != nil {
+		return nil, &cloud.OpenError{Trouble: trouble(err), Err: err}
+	}
+	return c, nil
+}
+
+func open(ctx context.Context, region string) (*Cloud, error) {
+	web := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		t.DialContext, t.Proxy = dispatch.Dial, dispatch.Proxy
+	})
+	// The SDK's own remarks would appear on standard error between ours.
+	opts := []func(*config.LoadOptions) error{config.WithHTTPClient(web), config.WithLogger(logging.Nop{})}
+	if region != "" {
+		opts = append(opts, config.WithRegion(region))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, opts...)
+	if err != nil {
+		return nil, Problem(err)
+	}
+	if cfg.Region == "" {
+		return nil, problem.New(problem.Usage, "no AWS Region is set: set AWS_REGION, or region in ~/.aws/config")
+	}
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+		return nil, credentialsProblem(ctx, err)
+	}
+	return With(cfg), nil
+}
+
+// With makes a Cloud of a given configuration.
+func With(cfg aws.Config) *Cloud {
+	return &Cloud{
+		cfg:    cfg,
+		stacks: cloudformation.NewFromConfig(cfg),
+		lambda: lambda.NewFromConfig(cfg),
+		logs:   cloudwatchlogs.NewFromConfig(cfg),
+		// Local servers have no host name for each bucket.
+		buckets: s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = o.BaseEndpoint != nil }),
+		secrets: secretsmanager.NewFromConfig(cfg),
+		tables:  dynamo.NewClient(cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }),
+	}
+}
+
+// Config is the configuration of all clients.
+func (c *Cloud) Config() aws.Config { return c.cfg }
+
+// Region implements cloud.Cloud.
+func (c *Cloud) Region() string { return c.cfg.Region }
+
+// Store implements cloud.Cloud.
+func (c *Cloud) Store(rows, docs string) store.Store {
+	return dynamo.New(c.tables, dynamo.Tables{Rows: rows, Docs: docs})
+}
+
+// Problem implements cloud.Cloud.
+func (c *Cloud) Problem(err error) error { return Problem(err) }
+
+// Caller implements cloud.Cloud.
+func (c *Cloud) Caller(ctx context.Context) (cloud.Caller, error) {
+	out, err := sts.NewFromConfig(c.cfg).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return cloud.Caller{}, Problem(err)
+	}
+	return cloud.Caller{Account: aws.ToString(out.Account), ARN: aws.ToString(out.Arn)}, nil
+}

@@ -1,0 +1,134 @@
+package awscloud
+
+import (
+	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Stack implements cloud.Cloud.
+func (c *Cloud) Stack(ctx context.Context, name string) (cloud.Stack, error) {
+	out, err := c.stacks.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
+	if err != nil {
+		return cloud.Stack{}, Problem(err)
+	}
+	if len(out.Stacks) == 0 || out.Stacks[0].StackStatus == types.StackStatusDeleteComplete {
+		return cloud.Stack{}, problem.New(problem.NotFound, "there is no stack %s", name)
+	}
+	s := out.Stacks[0]
+	found := cloud.Stack{
+		ID: aws.ToString(s.StackId), Name: aws.ToString(s.StackName),
+		Status: string(s.StackStatus), Reason: aws.ToString(s.StackStatusReason), Outputs: map[string]string{},
+	}
+	for _, o := range s.Outputs {
+		found.Outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+	}
+	return found, nil
+}
+
+// Template implements cloud.Cloud.
+func (c *Cloud) Template(ctx context.Context, stack string) ([]byte, error) {
+	out, err := c.stacks.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &stack, TemplateStage: types.TemplateStageOriginal})
+	if err != nil {
+		return nil, Problem(err)
+	}
+	return []byte(aws.ToString(out.TemplateBody)), nil
+}
+
+// Resources implements cloud.Cloud.
+func (c *Cloud) Resources(ctx context.Context, stack string) ([]cloud.Resource, error) {
+	var found []cloud.Resource
+	pages := cloudformation.NewListStackResourcesPaginator(c.stacks, &cloudformation.ListStackResourcesInput{StackName: &stack})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, Problem(err)
+		}
+		for _, r := range page.StackResourceSummaries {
+			if r.ResourceStatus == types.ResourceStatusDeleteComplete {
+				continue
+			}
+			found = append(found, cloud.Resource{
+				Logical: aws.ToString(r.LogicalResourceId), Physical: aws.ToString(r.PhysicalResourceId), Type: aws.ToString(r.ResourceType),
+				Status: string(r.ResourceStatus), Reason: aws.ToString(r.ResourceStatusReason),
+			})
+		}
+	}
+	return found, nil
+}
+
+// Delete implements cloud.Cloud.
+func (c *Cloud) Delete(ctx context.Context, stack string) error {
+	_, err := c.stacks.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &stack})
+	return Problem(err)
+}
+
+// watch implements cloud.Watch.
+type watch struct {
+	account *Cloud
+	stacks  []string
+	last    map[string]string // stack: the newest event returned
+}
+
+// Watch implements cloud.Cloud. It does not use time, because this machine's clock
+// may be off.
+func (c *Cloud) Watch(ctx context.Context, stacks ...string) (cloud.Watch, error) {
+	w := &watch{c, stacks, map[string]string{}}
+	for _, stack := range stacks {
+		out, err := c.stacks.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &stack})
+		if err = Problem(err); err != nil && !problem.Is(err, problem.NotFound) {
+			return nil, err
+		}
+		if err == nil && len(out.StackEvents) > 0 {
+			w.last[stack] = aws.ToString(out.StackEvents[0].EventId)
+		}
+	}
+	return w, nil
+}
+
+// Next implements cloud.Watch.
+func (w *watch) Next(ctx context.Context) ([]cloud.Event, error) {
+	var all []cloud.Event
+	for _, stack := range w.stacks {
+		events, err := w.of(ctx, stack)
+		if err != nil && !problem.Is(err, problem.NotFound) {
+			return all, err
+		}
+		all = append(all, events...)
+	}
+	slices.SortStableFunc(all, func(a, b cloud.Event) int { return a.At.Compare(b.At) })
+	return all, nil
+}
+
+// of reads a stack's events, newest first, back to the last one returned.
+func (w *watch) of(ctx context.Context, stack string) ([]cloud.Event, error) {
+	var found []cloud.Event
+	pages := cloudformation.NewDescribeStackEventsPaginator(w.account.stacks, &cloudformation.DescribeStackEventsInput{StackName: &stack})
+pages:
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, Problem(err)
+		}
+		for _, e := range page.StackEvents {
+			if aws.ToString(e.EventId) == w.last[stack] {
+				break pages
+			}
+			found = append(found, cloud.Event{
+				ID: aws.ToString(e.EventId), Stack: aws.ToString(e.StackName), Resource: aws.ToString(e.LogicalResourceId), Type: aws.ToString(e.ResourceType),
+				Status: string(e.ResourceStatus), Reason: aws.ToString(e.ResourceStatusReason), At: aws.ToTime(e.Timestamp),
+			})
+		}
+	}
+	if len(found) > 0 {
+		w.last[stack] = found[0].ID
+	}
+	slices.Reverse(found)
+	return found, nil
+}
