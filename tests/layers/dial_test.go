@@ -20,12 +20,13 @@ const dialler = "shared/host/network/outbound"
 
 // dials are the names, by package, that open a connection or make a client.
 var dials = map[string][]string{
-	"net":                                  {"Dial", "DialTimeout", "DialIP", "DialTCP", "DialUDP", "DialUnix", "Dialer", "FileConn", "FilePacketConn", "ListenIP", "ListenPacket", "ListenUDP", "ListenMulticastUDP", "ListenUnixgram"},
-	"crypto/tls":                           {"Client", "Dial", "DialWithDialer", "Dialer", "QUICClient"},
-	"net/http":                             {"Client", "Transport", "DefaultClient", "DefaultTransport", "Get", "Head", "Post", "PostForm", "NewFileTransport"},
-	"syscall":                              {"Connect", "Sendto", "Sendmsg", "Socket", "RawSyscall", "Syscall"},
-	"golang.org/x/sys/unix":                {"Connect", "Sendto", "Sendmsg", "Socket", "RawSyscall", "Syscall"},
-	module + "shared/host/client/dispatch": {"NewHTTP", "HTTP", "HTTPOptions", "Personal", "Dial", "Client"},
+	"net":                                   {"Dial", "DialTimeout", "DialIP", "DialTCP", "DialUDP", "DialUnix", "Dialer", "FileConn", "FilePacketConn", "ListenIP", "ListenPacket", "ListenUDP", "ListenMulticastUDP", "ListenUnixgram"},
+	"crypto/tls":                            {"Client", "Dial", "DialWithDialer", "Dialer", "QUICClient"},
+	"net/http":                              {"Client", "Transport", "DefaultClient", "DefaultTransport", "Get", "Head", "Post", "PostForm", "NewFileTransport"},
+	"syscall":                               {"Connect", "Sendto", "Sendmsg", "Socket", "RawSyscall", "Syscall"},
+	"golang.org/x/sys/unix":                 {"Connect", "Sendto", "Sendmsg", "Socket", "RawSyscall", "Syscall"},
+	module + "shared/host/client/dispatch":  {"NewHTTP", "HTTP", "HTTPOptions", "Dial"},
+	module + "shared/host/client/discovery": {"Personal", "Client"},
 }
 
 // passed are types of dials that are harmless behind a pointer: the code gets the
@@ -53,6 +54,7 @@ var excepted = map[string]string{
 	"shared/host/keys/custody/kms":             "AWS",
 	"shared/host/client/dispatch/http.go":      "a person's own machine: whom to call is the person's choice",
 	"shared/host/client/dispatch/localhost.go": "a person's own machine: its loopback",
+	"shared/host/client/discovery/endpoint.go": "a person's own machine: a registry on it, and outbound elsewhere",
 	"shared/host/registry/search/opensearch":   "the operator's cluster",
 	"shared/store/blob/s3":                     "AWS",
 	"shared/store/dynamo":                      "AWS",
@@ -146,7 +148,7 @@ func TestOnlyOutboundOpensConnectionsOutOfAHost(t *testing.T) {
 	}
 }
 
-// A host that used dispatch's Client would call without the rules of the vacant
+// A host that used discovery's Client would call without the rules of the vacant
 // that acts.
 func TestHostsDoNotCallAsClients(t *testing.T) {
 	for _, f := range source(t) {
@@ -154,7 +156,7 @@ func TestHostsDoNotCallAsClients(t *testing.T) {
 			continue
 		}
 		for _, im := range f.imports {
-			if strings.HasPrefix(im, module+"shared/host/client/dispatch") {
+			if strings.HasPrefix(im, module+"shared/host/client/dispatch") || strings.HasPrefix(im, module+"shared/host/client/discovery") {
 				t.Errorf("%s imports %s, which is for a person's own machine", f.path, im)
 			}
 		}

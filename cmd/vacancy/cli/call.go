@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -141,8 +142,8 @@ func (a *app) call(ctx context.Context, f callFlags, what string, words []string
 		}
 		res, err = caller.Accept(ctx, target, body)
 	default:
-		var fresh dispatch.Freshness
-		res, fresh, err = (&dispatch.Client{Caller: caller}).Call(ctx, target, msg)
+		var fresh discovery.Freshness
+		res, fresh, err = (&discovery.Client{Caller: caller}).Call(ctx, target, msg)
 		if line := news(fresh); line != "" {
 			a.note("%s%s", printable(target.Name), line)
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -14,12 +15,12 @@ const (
 	policyScore = "score"
 )
 
-func policy(name string) (dispatch.Policy, error) {
+func policy(name string) (discovery.Policy, error) {
 	switch name {
 	case policyUCB:
-		return dispatch.ByUCB, nil
+		return discovery.ByUCB, nil
 	case policyScore:
-		return dispatch.ByScore, nil
+		return discovery.ByScore, nil
 	}
 	return nil, problem.New(problem.Usage, "--policy: expected %s or %s, got %.40q", policyUCB, policyScore, name)
 }
@@ -55,7 +56,7 @@ func (a *app) callCapability(ctx context.Context, f callFlags, words []string, t
 }
 
 // registryClient is a client that calls matches of a search.
-func (a *app) registryClient(ctx context.Context, f callFlags) (*dispatch.Client, signer, error) {
+func (a *app) registryClient(ctx context.Context, f callFlags) (*discovery.Client, signer, error) {
 	chosen, err := policy(f.policy)
 	if err != nil {
 		return nil, signer{}, err
@@ -70,7 +71,7 @@ func (a *app) registryClient(ctx context.Context, f callFlags) (*dispatch.Client
 	if h, err := a.dataHome(); err != nil {
 		return nil, signer{}, err
 	} else if names, _ := h.Names(); len(names) == 0 {
-		if _, err := client.Search(ctx, dispatch.Query{Limit: 1}); err != nil {
+		if _, err := client.Search(ctx, discovery.Query{Limit: 1}); err != nil {
 			return nil, signer{}, err
 		}
 	}
@@ -79,7 +80,7 @@ func (a *app) registryClient(ctx context.Context, f callFlags) (*dispatch.Client
 		return nil, signer{}, err
 	}
 	client.Caller, client.Policy = a.dispatcher(self, web, f.timeout), chosen
-	client.Route = dispatch.Personal(f.timeout)
+	client.Route = discovery.Personal(f.timeout)
 	return client, self, nil
 }
 
@@ -92,7 +93,7 @@ type triedResult struct {
 }
 
 // showOutcome prints the answer of the chosen vacant and how it was chosen.
-func (a *app) showOutcome(self signer, out dispatch.Outcome, err error) error {
+func (a *app) showOutcome(self signer, out discovery.Outcome, err error) error {
 	known := newCallResult(self, dispatch.Target{ID: out.Chosen.ID, URL: out.Chosen.URL}, out.Result)
 	known.Dropped = out.Found.Dropped
 	for _, t := range out.Tried {
@@ -110,11 +111,11 @@ func (a *app) showOutcome(self signer, out dispatch.Outcome, err error) error {
 }
 
 // news is the note about a card's freshness.
-func news(f dispatch.Freshness) string {
+func news(f discovery.Freshness) string {
 	switch f {
-	case dispatch.Changed:
+	case discovery.Changed:
 		return "; its card has changed since the last call"
-	case dispatch.Outdated:
+	case discovery.Outdated:
 		return "; its card is one that a newer one had replaced"
 	}
 	return ""

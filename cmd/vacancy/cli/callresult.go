@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -35,9 +36,9 @@ type callResult struct {
 	Unknown     []string        `json:"unknown,omitempty"`
 
 	// For a call to a match of a search.
-	Chosen  *matchResult       `json:"chosen,omitempty"`
-	Tried   []triedResult      `json:"tried,omitempty"`
-	Dropped []dispatch.Dropped `json:"dropped,omitempty"`
+	Chosen  *matchResult        `json:"chosen,omitempty"`
+	Tried   []triedResult       `json:"tried,omitempty"`
+	Dropped []discovery.Dropped `json:"dropped,omitempty"`
 }
 
 type timing struct {

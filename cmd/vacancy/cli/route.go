@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -90,17 +91,17 @@ func (a *app) route(ctx context.Context, f routeFlags, args []string) error {
 }
 
 // routeAndCall calls the best match for the prompt.
-func (a *app) routeAndCall(ctx context.Context, f routeFlags, q dispatch.Query, prompt string) error {
+func (a *app) routeAndCall(ctx context.Context, f routeFlags, q discovery.Query, prompt string) error {
 	client, self, err := a.registryClient(ctx, f.callFlags)
 	if err != nil {
 		return err
 	}
 	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{prompt}}
-	out, err := client.CallChosen(ctx, msg, func() ([]dispatch.Choice, error) {
+	out, err := client.CallChosen(ctx, msg, func() ([]discovery.Choice, error) {
 		fits, compared, err := a.fits(ctx, client, q, f.among, prompt, client.Policy)
-		var choices []dispatch.Choice
+		var choices []discovery.Choice
 		for _, fit := range fits {
-			choices = append(choices, dispatch.Choice{Match: fit.Match, Value: fit.Value})
+			choices = append(choices, discovery.Choice{Match: fit.Match, Value: fit.Value})
 		}
 		if err == nil && len(choices) == 0 {
 			err = withHint(problem.New(problem.NotFound, "none of %d cards shares a word with the prompt", compared), "vacancy route --capability WORDS, or --among %d", 2*f.among)
@@ -111,8 +112,8 @@ func (a *app) routeAndCall(ctx context.Context, f routeFlags, q dispatch.Query, 
 }
 
 // fits fetches matches page by page and compares them with the prompt.
-func (a *app) fits(ctx context.Context, client *dispatch.Client, q dispatch.Query, among int, prompt string, p dispatch.Policy) ([]dispatch.Fit, int, error) {
-	var matches []dispatch.Match
+func (a *app) fits(ctx context.Context, client *discovery.Client, q discovery.Query, among int, prompt string, p discovery.Policy) ([]discovery.Fit, int, error) {
+	var matches []discovery.Match
 	for {
 		q.Limit = min(among-len(matches), 100)
 		found, err := client.Search(ctx, q)
@@ -122,7 +123,7 @@ func (a *app) fits(ctx context.Context, client *dispatch.Client, q dispatch.Quer
 		a.noteDropped(found.Dropped)
 		matches = append(matches, found.Matches...)
 		if found.Next == "" || found.Next == q.Cursor || len(matches) >= among || len(found.Matches) == 0 {
-			return dispatch.FitPrompt(prompt, p, matches), len(matches), nil
+			return discovery.FitPrompt(prompt, p, matches), len(matches), nil
 		}
 		q.Cursor = found.Next
 	}
@@ -142,7 +143,7 @@ type routeResult struct {
 	Choices  []fitResult `json:"choices"`
 }
 
-func newRouteResult(fits []dispatch.Fit, compared, show int) routeResult {
+func newRouteResult(fits []discovery.Fit, compared, show int) routeResult {
 	r := routeResult{Compared: compared, Choices: []fitResult{}}
 	for i := range fits[:min(len(fits), show)] {
 		f := &fits[i]

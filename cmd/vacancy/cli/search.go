@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -34,8 +35,8 @@ func (f *findFlags) add(fs *pflag.FlagSet) {
 }
 
 // query is the query of flags and words.
-func (f *findFlags) query(words string) (dispatch.Query, error) {
-	q := dispatch.Query{Words: words, Tag: f.tag, Family: f.family, MinReputation: f.reputation}
+func (f *findFlags) query(words string) (discovery.Query, error) {
+	q := discovery.Query{Words: words, Tag: f.tag, Family: f.family, MinReputation: f.reputation}
 	if math.IsNaN(f.reputation) || f.reputation < 0 || f.reputation > 1 {
 		return q, problem.New(problem.Usage, "--min-reputation: expected 0 to 1, got %g", f.reputation)
 	}
@@ -74,12 +75,12 @@ func dollars(micro int64) string {
 
 // finder is a client of the registry in the flags. It signs nothing without a
 // caller.
-func (a *app) finder(ctx context.Context, f findFlags, w where, web *dispatch.HTTP) (*dispatch.Client, error) {
+func (a *app) finder(ctx context.Context, f findFlags, w where, web *dispatch.HTTP) (*discovery.Client, error) {
 	url, err := a.registryURL(ctx, f.registry, w)
 	if err != nil {
 		return nil, err
 	}
-	return &dispatch.Client{Registries: []*registryclient.Client{{Transport: a.carried(url, web), URL: url}}}, nil
+	return &discovery.Client{Registries: []*registryclient.Client{{Transport: a.carried(url, web), URL: url}}}, nil
 }
 
 func (a *app) searchCommand() *cobra.Command {
@@ -132,7 +133,7 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
 }
 
 // noteDropped prints why results are not used.
-func (a *app) noteDropped(dropped []dispatch.Dropped) {
+func (a *app) noteDropped(dropped []discovery.Dropped) {
 	const most = 5
 	for i, d := range dropped {
 		if i == most {
@@ -145,26 +146,26 @@ func (a *app) noteDropped(dropped []dispatch.Dropped) {
 
 // matchResult is the JSON of a match.
 type matchResult struct {
-	ID         identity.ID        `json:"vacant_id"`
-	URL        string             `json:"url"`
-	Capability string             `json:"capability"`
-	State      lifecycle.State    `json:"state,omitempty"`
-	Rank       float64            `json:"rank"`
-	Score      float64            `json:"score"`
-	Price      int64              `json:"price_micro_dollars"`
-	Tags       []string           `json:"tags,omitempty"`
-	Skills     []string           `json:"skills,omitempty"`
-	Summary    string             `json:"summary,omitempty"`
-	Family     string             `json:"family,omitempty"`
-	Owner      string             `json:"owner,omitempty"`
-	Signed     bool               `json:"listing_signed"` // price to owner are signed by the vacant
-	CardHash   identity.Hash      `json:"card_hash"`
-	Freshness  dispatch.Freshness `json:"card_since_last_call,omitempty"`
-	Registry   string             `json:"registry"`
-	Reputation *reputation.State  `json:"reputation,omitempty"`
+	ID         identity.ID         `json:"vacant_id"`
+	URL        string              `json:"url"`
+	Capability string              `json:"capability"`
+	State      lifecycle.State     `json:"state,omitempty"`
+	Rank       float64             `json:"rank"`
+	Score      float64             `json:"score"`
+	Price      int64               `json:"price_micro_dollars"`
+	Tags       []string            `json:"tags,omitempty"`
+	Skills     []string            `json:"skills,omitempty"`
+	Summary    string              `json:"summary,omitempty"`
+	Family     string              `json:"family,omitempty"`
+	Owner      string              `json:"owner,omitempty"`
+	Signed     bool                `json:"listing_signed"` // price to owner are signed by the vacant
+	CardHash   identity.Hash       `json:"card_hash"`
+	Freshness  discovery.Freshness `json:"card_since_last_call,omitempty"`
+	Registry   string              `json:"registry"`
+	Reputation *reputation.State   `json:"reputation,omitempty"`
 }
 
-func newMatchResult(m *dispatch.Match) matchResult {
+func newMatchResult(m *discovery.Match) matchResult {
 	r := matchResult{
 		ID: m.ID, URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, Score: m.Score, Price: m.Price(),
 		Signed: m.Signed, CardHash: m.CardHash, Freshness: m.Freshness, Registry: m.Registry, Reputation: m.Reputation,
@@ -186,12 +187,12 @@ func (r matchResult) line(value float64) string {
 
 // searchResult is a page of matches.
 type searchResult struct {
-	Matches []matchResult      `json:"matches"`
-	Dropped []dispatch.Dropped `json:"dropped,omitempty"`
-	Next    string             `json:"next,omitempty"`
+	Matches []matchResult       `json:"matches"`
+	Dropped []discovery.Dropped `json:"dropped,omitempty"`
+	Next    string              `json:"next,omitempty"`
 }
 
-func newSearchResult(f dispatch.Found) searchResult {
+func newSearchResult(f discovery.Found) searchResult {
 	r := searchResult{Matches: []matchResult{}, Dropped: f.Dropped, Next: f.Next}
 	for i := range f.Matches {
 		r.Matches = append(r.Matches, newMatchResult(&f.Matches[i]))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/network/egress"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -154,7 +155,7 @@ func TestAClosedChildCallsNoStrangerByItsCard(t *testing.T) {
 			t.Errorf("%s: Post() = %v with %d requests out, want %q and none", name, err, f.reached.Load()-before, tt.want)
 		}
 	}
-	if _, err := dispatch.Hosts(f.client, f.closed.ID)("https://registry.example", &theirs); !problem.Is(err, problem.Forbidden) {
+	if _, err := discovery.Hosts(f.client, f.closed.ID)("https://registry.example", &theirs); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("a route to an endpoint in clear = %v, want it refused", err)
 	}
 	open := dispatch.Guarded{Client: f.client.As(outbound.Vacant(f.parent.ID).Calling(&theirs))}

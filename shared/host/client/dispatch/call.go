@@ -171,7 +171,7 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 			err = r.pause(ctx, pendings)
 			pendings++
 		} else {
-			if n++; n >= r.c.tries() || !r.doubt && r.c.brief > 0 && n >= r.c.brief {
+			if n++; n >= r.c.tries() || !r.doubt && r.c.BriefTries > 0 && n >= r.c.BriefTries {
 				return r.leave(ctx, e, h, errors.Join(err, unclear(a)))
 			}
 			err = r.pause(ctx, n-1)
@@ -208,7 +208,7 @@ func (a answer) storeFailed() bool {
 // be called instead, a host whose store failed is asked once for the fate of e;
 // nobody else may get the message unless the host knows it.
 func (r *run) leave(ctx context.Context, e envelope.Envelope, h identity.Hash, cause error) error {
-	if r.doubt || !r.sent || r.c.brief == 0 {
+	if r.doubt || !r.sent || r.c.BriefTries == 0 {
 		return r.unresolved(cause)
 	}
 	a, err := r.post(ctx, r.callURLs.ask, envelope.AppendRequest(nil, nil, &e))
@@ -359,7 +359,7 @@ func (r *run) unresolved(cause error) error {
 		return problem.Wrap(problem.Canceled, cause, "stopped; the call to %s is kept: the same command again resumes it", r.t.Name)
 	case !r.sent:
 		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, nothing was sent; the signed call is kept: the same command again sends it", r.t.Name)
-	case !r.doubt && r.c.brief > 0:
+	case !r.doubt && r.c.BriefTries > 0:
 		return problem.Wrap(problem.Unavailable, cause, "%s takes no calls now", r.t.Name)
 	}
 	return problem.Wrap(problem.Pending, cause, "%s has not answered yet; the call is kept: the same command again resumes it", r.t.Name)

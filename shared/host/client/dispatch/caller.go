@@ -37,8 +37,9 @@ type Caller struct {
 	Tries    int
 	Patience time.Duration
 
-	// brief replaces Tries, if not 0, when other vacants can be called instead.
-	brief int
+	// BriefTries replaces Tries, if not 0, as long as the target cannot have
+	// accepted the call: for callers that would rather try another vacant.
+	BriefTries int
 }
 
 // Defaults and bounds of a Caller.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
@@ -17,47 +18,47 @@ var scenarios = map[string]func(t *testing.T, w *world){
 	"first call": func(*testing.T, *world) {},
 	"later call": func(t *testing.T, w *world) {
 		res, err := w.call("before")
-		want(t, res, err, "echo: before")
+		dispatchtest.Want(t, res, err, "echo: before")
 	},
-	"lost reply": func(_ *testing.T, w *world) { w.wire.fault = once("reply lost", 1) },
+	"lost reply": func(_ *testing.T, w *world) { w.wire.Fault = once("reply lost", 1) },
 	"pending": func(_ *testing.T, w *world) {
-		w.host.behave = func(*envelope.Envelope) string { return "hang" }
-		w.wire.fault = func(string, *envelope.Envelope) string {
-			for _, p := range w.host.pairs {
-				if len(p.rows) > 0 && len(w.wire.log) > 2 {
-					w.host.answer(p, p.rows[0])
+		w.host.Behave = func(*envelope.Envelope) string { return "hang" }
+		w.wire.Fault = func(string, *envelope.Envelope) string {
+			for _, p := range w.host.Pairs {
+				if len(p.Rows) > 0 && len(w.wire.Log) > 2 {
+					w.host.Answer(p, p.Rows[0])
 				}
 			}
 			return ""
 		}
 	},
 	"fast clock": func(_ *testing.T, w *world) {
-		w.Now = func() time.Time { return w.clock.now().Add(10 * time.Minute) }
+		w.Now = func() time.Time { return w.clock.Now().Add(10 * time.Minute) }
 	},
 	"an earlier call was accepted": func(t *testing.T, w *world) {
-		w.wire.fault = once("reply lost", dispatch.DefaultTries)
+		w.wire.Fault = once("reply lost", dispatch.DefaultTries)
 		_, err := w.call("before")
-		wantKind(t, err, problem.Pending)
+		dispatchtest.WantKind(t, err, problem.Pending)
 	},
 	"an earlier call was refused": func(t *testing.T, w *world) {
-		w.host.gate = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
+		w.host.Gate = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
 		_, err := w.call("before")
-		wantKind(t, err, problem.NotAccepting)
-		w.host.gate = nil
+		dispatchtest.WantKind(t, err, problem.NotAccepting)
+		w.host.Gate = nil
 	},
 	"moved by another device": func(t *testing.T, w *world) {
 		res, err := w.call("before")
-		want(t, res, err, "echo: before")
+		dispatchtest.Want(t, res, err, "echo: before")
 		other := w.device()
 		res, err = other.call("theirs")
-		want(t, res, err, "echo: theirs")
+		dispatchtest.Want(t, res, err, "echo: theirs")
 	},
 	"a new pair that was reset by another device": func(t *testing.T, w *world) {
 		other := w.device()
-		other.Now = func() time.Time { return w.clock.now().Add(100 * time.Second) }
+		other.Now = func() time.Time { return w.clock.Now().Add(100 * time.Second) }
 		res, err := other.call("theirs")
-		want(t, res, err, "echo: theirs")
-		if _, err := other.Reset(t.Context(), w.host.target()); err != nil {
+		dispatchtest.Want(t, res, err, "echo: theirs")
+		if _, err := other.Reset(t.Context(), w.host.Target()); err != nil {
 			t.Fatal(err)
 		}
 	},
@@ -100,7 +101,7 @@ func play(t *testing.T, setup func(*testing.T, *world), how string, n int) playe
 	w := newWorld(t)
 	w.AutoReset = true
 	setup(t, w)
-	base := len(w.wire.log)
+	base := len(w.wire.Log)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out played
@@ -119,7 +120,7 @@ func play(t *testing.T, setup func(*testing.T, *world), how string, n int) playe
 	}
 	posts := 0
 	inner := w.Transport
-	w.Transport = transport(func(url string, body []byte) (int, []byte, error) {
+	w.Transport = dispatchtest.PostFunc(func(url string, body []byte) (int, []byte, error) {
 		if dead {
 			return 0, nil, errDied
 		}
@@ -135,7 +136,7 @@ func play(t *testing.T, setup func(*testing.T, *world), how string, n int) playe
 		}
 		return status, reply, err
 	})
-	res, err := w.Call(ctx, w.host.target(), say("job"))
+	res, err := w.Call(ctx, w.host.Target(), dispatchtest.Say("job"))
 	w.book.die = nil
 	if dead && res.Reply != nil && w.state(t).Job == "" {
 		return out // died with the answer in the caller's hands
@@ -150,12 +151,12 @@ func play(t *testing.T, setup func(*testing.T, *world), how string, n int) playe
 	if ran := executedText(w.host, "job"); ran != 1 {
 		t.Errorf("death %s %d: the work ran %d times, want once", how, n, ran)
 	}
-	if len(w.host.broken) > 0 {
-		t.Errorf("death %s %d: %q", how, n, w.host.broken)
+	if len(w.host.Broken) > 0 {
+		t.Errorf("death %s %d: %q", how, n, w.host.Broken)
 	}
-	out.bodies = bodiesOf(w.wire.log[base:], "job")
+	out.bodies = bodiesOf(w.wire.Log[base:], "job")
 	// The pair is in order: the next call just works.
-	w.Transport, w.wire.fault, w.host.behave = w.wire, nil, nil
+	w.Transport, w.wire.Fault, w.host.Behave = w.wire, nil, nil
 	if next, err := w.call("after"); err != nil {
 		t.Errorf("death %s %d: the call after it = %v, %v", how, n, next.Fate, err)
 	}
@@ -163,20 +164,20 @@ func play(t *testing.T, setup func(*testing.T, *world), how string, n int) playe
 }
 
 // bodiesOf counts the different bodies that were sent for a text.
-func bodiesOf(log []sent, text string) int {
+func bodiesOf(log []dispatchtest.Sent, text string) int {
 	var bodies []string
 	for _, s := range log {
-		if s.path == "/a2a/message/send" && s.env.Payload.Text() == text && !slices.Contains(bodies, s.raw) {
-			bodies = append(bodies, s.raw)
+		if s.Path == "/a2a/message/send" && s.Envelope.Payload.Text() == text && !slices.Contains(bodies, s.Raw) {
+			bodies = append(bodies, s.Raw)
 		}
 	}
 	return len(bodies)
 }
 
-func executedText(h *host, text string) (n int) {
-	for _, p := range h.pairs {
-		for _, r := range p.rows {
-			if !r.reset && r.env.Payload.Text() == text {
+func executedText(h *dispatchtest.Host, text string) (n int) {
+	for _, p := range h.Pairs {
+		for _, r := range p.Rows {
+			if !r.Reset && r.Envelope.Payload.Text() == text {
 				n++
 			}
 		}
@@ -190,9 +191,9 @@ func TestCrashWhileResetting(t *testing.T) {
 		for n := 1; n < 8; n++ {
 			t.Run(fmt.Sprint(how, n), func(t *testing.T) {
 				w := newWorld(t)
-				w.wire.fault = once("reply lost", dispatch.DefaultTries)
+				w.wire.Fault = once("reply lost", dispatch.DefaultTries)
 				_, err := w.call("one") // accepted, its answer open
-				wantKind(t, err, problem.Pending)
+				dispatchtest.WantKind(t, err, problem.Pending)
 				at := w.book.saves + n
 				w.book.die = func(k int) string {
 					if k == at {
@@ -200,11 +201,11 @@ func TestCrashWhileResetting(t *testing.T) {
 					}
 					return ""
 				}
-				reset, err := w.Reset(t.Context(), w.host.target())
+				reset, err := w.Reset(t.Context(), w.host.Target())
 				died := err != nil
 				w.book.die = nil
 				res, err := w.call("two")
-				want(t, res, err, "echo: two")
+				dispatchtest.Want(t, res, err, "echo: two")
 				if how == "after" && len(res.Late) == 0 {
 					res.Late = reset.Late // died with it in the caller's hands
 				}
@@ -229,15 +230,15 @@ func TestDiskThatFails(t *testing.T) {
 		w := newWorld(t)
 		w.book.die = func(k int) string { return map[bool]string{true: "before"}[k == n] }
 		_, err := w.call("hi")
-		wantKind(t, err, problem.Unavailable, "could not be kept")
-		if n == 1 && len(w.wire.log) > 0 {
+		dispatchtest.WantKind(t, err, problem.Unavailable, "could not be kept")
+		if n == 1 && len(w.wire.Log) > 0 {
 			t.Error("sent, though it could not be kept")
 		}
 		w.book.die = nil
 		res, err := w.call("hi")
-		want(t, res, err, "echo: hi")
-		if len(w.wire.bodies(1)) != 1 {
-			t.Errorf("%d bodies, want 1", len(w.wire.bodies(1)))
+		dispatchtest.Want(t, res, err, "echo: hi")
+		if len(w.wire.Bodies(1)) != 1 {
+			t.Errorf("%d bodies, want 1", len(w.wire.Bodies(1)))
 		}
 	}
 }

@@ -1,17 +1,12 @@
 // Package dispatch is the client side of calls: it signs an envelope, saves it,
 // posts it, verifies the answer and settles the call (PROTOCOL §16).
 //
-// A Caller calls given targets. A Client finds vacants at registries by
-// capability, chooses one and calls it through a Caller; programs import the
-// Client.
+// A Caller calls given targets. Package discovery finds the target.
 //
 // The invariants: an envelope is saved before it is sent. Every signed envelope
 // stays listed until its fate is known, and is not sent again once another took
 // its position. An answer counts only if the target signed it for this caller,
-// for this request, at the next position of the response chain. Registries are
-// not trusted: they learn no message and no caller, and each match is verified
-// before use. No question goes to a second vacant while the first may have
-// accepted it.
+// for this request, at the next position of the response chain.
 //
 // # The life of a call
 //

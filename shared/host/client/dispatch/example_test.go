@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/filebook"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
@@ -22,13 +23,13 @@ func Example() {
 		log.Fatal(err)
 	}
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
-	client := &dispatch.Client{
+	client := &discovery.Client{
 		Caller:     &dispatch.Caller{Signer: key, Book: &filebook.Book{Dir: "calls"}, Transport: web},
 		Registries: []*registryclient.Client{{Transport: web, URL: "https://registry.example"}},
 	}
 	budget := int64(2000) // micro-dollars a call
 	out, err := client.CallCapability(context.Background(),
-		dispatch.Query{Words: "translate french", MaxPrice: &budget},
+		discovery.Query{Words: "translate french", MaxPrice: &budget},
 		envelope.Message{Role: envelope.RoleUser, Parts: []string{"bonjour"}})
 	if err != nil {
 		log.Fatal(err)

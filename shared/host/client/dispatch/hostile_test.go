@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -42,7 +43,7 @@ func TestRandomAnswers(t *testing.T) {
 			}
 			last = st
 		}
-		w.Transport = transport(func(url string, raw []byte) (int, []byte, error) {
+		w.Transport = dispatchtest.PostFunc(func(url string, raw []byte) (int, []byte, error) {
 			req, err := envelope.DecodeResetRequest(raw)
 			if err != nil {
 				rt.Fatalf("not a request: %v", err)
@@ -59,9 +60,9 @@ func TestRandomAnswers(t *testing.T) {
 			var res dispatch.Result
 			switch rapid.IntRange(0, 5).Draw(rt, "op") {
 			case 0:
-				res, _ = w.Ask(rt.Context(), w.host.target())
+				res, _ = w.Ask(rt.Context(), w.host.Target())
 			case 1:
-				res, _ = w.Reset(rt.Context(), w.host.target())
+				res, _ = w.Reset(rt.Context(), w.host.Target())
 			default:
 				text := rapid.SampledFrom([]string{"one", "two"}).Draw(rt, "text")
 				var err error
@@ -79,7 +80,7 @@ func TestRandomAnswers(t *testing.T) {
 				if l.Reply == nil {
 					continue
 				}
-				if _, ok := l.Reply.VerifyBy(w.host.id()); !ok || l.Reply.To != w.Signer.ID() {
+				if _, ok := l.Reply.VerifyBy(w.host.ID()); !ok || l.Reply.To != w.Signer.ID() {
 					rt.Fatal("an answer of somebody else, or to somebody else, was believed")
 				}
 				if k := l.Reply.IdempotencyKey; envelope.IsReplyKey(k) && k != envelope.ReplyKey(h) {
@@ -97,7 +98,7 @@ func hostileAnswer(rt *rapid.T, w *world, seen []envelope.Envelope, st dispatch.
 		return &seen[rapid.IntRange(0, len(seen)-1).Draw(rt, label)]
 	}
 	reply := func() *envelope.Envelope {
-		e := &envelope.Envelope{From: w.host.id(), To: w.Signer.ID(), Seq: st.Response.Seq + 1, Prev: st.Response.Hash, Time: t0, Payload: say("x")}
+		e := &envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: st.Response.Seq + 1, Prev: st.Response.Hash, Time: dispatchtest.Start, Payload: dispatchtest.Say("x")}
 		e.IdempotencyKey = map[string]string{"other": envelope.ReplyKey(some("request").Hash()), "this": envelope.ReplyKey(seen[len(seen)-1].Hash()), "none": "k"}[pick("bound", "this", "this", "other", "none")]
 		switch pick("place", "next", "next", "gap", "fork") {
 		case "gap":
@@ -105,7 +106,7 @@ func hostileAnswer(rt *rapid.T, w *world, seen []envelope.Envelope, st dispatch.
 		case "fork":
 			e.Prev = identity.Hash{3}
 		}
-		signer := w.host.key
+		signer := w.host.Key
 		if pick("signer", "target", "target", "target", "caller") == "caller" {
 			signer = w.Signer.(*identity.Key)
 		}
@@ -117,7 +118,7 @@ func hostileAnswer(rt *rapid.T, w *world, seen []envelope.Envelope, st dispatch.
 	if status == 200 && pick("form", "answer", "members") == "answer" {
 		return status, envelope.AppendResponse(nil, nil, reply()), nil
 	}
-	b := body{"detail": pick("detail", "x", "replay/out-of-order envelope: seq 1 <= last_seen 1", "replay/out-of-order envelope: seq 2 <= last_seen 2")}
+	b := dispatchtest.Body{"detail": pick("detail", "x", "replay/out-of-order envelope: seq 1 <= last_seen 1", "replay/out-of-order envelope: seq 2 <= last_seen 2")}
 	maybe := func(member string, v func() any) {
 		if rapid.IntRange(0, 2).Draw(rt, member) == 0 {
 			b[member] = v()
@@ -129,10 +130,10 @@ func hostileAnswer(rt *rapid.T, w *world, seen []envelope.Envelope, st dispatch.
 	maybe("chain_tip", func() any { return pick("t", identity.Hash{}.String(), some("tip").Hash().String(), "zz") })
 	maybe("expected_seq", func() any { return rapid.IntRange(-1, 4).Draw(rt, "n") })
 	maybe("floor", func() any {
-		return canon.FormatTime(t0.Add(time.Duration(rapid.IntRange(-500, 500).Draw(rt, "f")) * time.Second))
+		return canon.FormatTime(dispatchtest.Start.Add(time.Duration(rapid.IntRange(-500, 500).Draw(rt, "f")) * time.Second))
 	})
 	maybe("now", func() any {
-		return canon.FormatTime(t0.Add(time.Duration(rapid.IntRange(-5000, 5000).Draw(rt, "w")) * time.Second))
+		return canon.FormatTime(dispatchtest.Start.Add(time.Duration(rapid.IntRange(-5000, 5000).Draw(rt, "w")) * time.Second))
 	})
 	maybe("reply_seq", func() any { return rapid.IntRange(-1, 3).Draw(rt, "rs") })
 	maybe("reply_hash", func() any { return identity.Hash{5}.String() })
@@ -140,5 +141,5 @@ func hostileAnswer(rt *rapid.T, w *world, seen []envelope.Envelope, st dispatch.
 	if rapid.IntRange(0, 9).Draw(rt, "lost") == 0 {
 		return 0, nil, fmt.Errorf("lost")
 	}
-	return status, marshal(b), nil
+	return status, dispatchtest.Marshal(b), nil
 }

@@ -7,27 +7,20 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func server(t *testing.T, f http.HandlerFunc) *httptest.Server {
-	t.Helper()
-	s := httptest.NewServer(f)
-	t.Cleanup(s.Close)
-	return s
-}
-
 func TestHTTPPost(t *testing.T) {
-	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+	s := dispatchtest.Server(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		w.WriteHeader(409)
 		_, _ = w.Write([]byte(r.Method + " " + r.Header.Get("Content-Type") + " " + string(b)))
@@ -41,8 +34,8 @@ func TestHTTPPost(t *testing.T) {
 func TestHTTPFailures(t *testing.T) {
 	h := dispatch.NewHTTP(dispatch.HTTPOptions{})
 	redirected := false
-	other := server(t, func(http.ResponseWriter, *http.Request) { redirected = true })
-	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+	other := dispatchtest.Server(t, func(http.ResponseWriter, *http.Request) { redirected = true })
+	s := dispatchtest.Server(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/redirect":
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
@@ -75,7 +68,7 @@ func TestHTTPFailures(t *testing.T) {
 
 func TestHTTPTimeout(t *testing.T) {
 	stop := make(chan struct{})
-	s := server(t, func(http.ResponseWriter, *http.Request) { <-stop })
+	s := dispatchtest.Server(t, func(http.ResponseWriter, *http.Request) { <-stop })
 	defer close(stop)
 	if _, _, err := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: 20 * time.Millisecond}).Post(t.Context(), s.URL, nil); !problem.Is(err, problem.Deadline) {
 		t.Errorf("Post() = %v, want deadline: it may have arrived", err)
@@ -116,14 +109,14 @@ func TestCardsEndpointIsPostedToAsItIs(t *testing.T) {
 		"https://h/p?q=1":                {"https://h/p?q=1", "https://h/p/a2a/chain/reset?q=1", "https://h/p/a2a/message/ask?q=1"},
 	} {
 		w := newWorld(t)
-		c := newCard(t, w.host.key, endpoint)
+		c := newCard(t, w.host.Key, endpoint)
 		var got []string
-		w.Transport = transport(func(url string, raw []byte) (int, []byte, error) {
+		w.Transport = dispatchtest.PostFunc(func(url string, raw []byte) (int, []byte, error) {
 			got = append(got, url)
 			return 503, nil, nil
 		})
 		w.Tries = 1
-		_, _ = w.Call(t.Context(), dispatch.FromCard(&c), say("x"))
+		_, _ = w.Call(t.Context(), dispatch.FromCard(&c), dispatchtest.Say("x"))
 		_, _ = w.Reset(t.Context(), dispatch.FromCard(&c))
 		_, _ = w.Ask(t.Context(), dispatch.FromCard(&c))
 		if strings.Join(got, " ") != strings.Join(callURLs, " ") {
@@ -145,7 +138,7 @@ func newCard(t *testing.T, k *identity.Key, endpoint string) card.Card {
 }
 
 func TestFetchTarget(t *testing.T) {
-	k := key(t, 5)
+	k := dispatchtest.Key(t, 5)
 	c := newCard(t, k, "https://elsewhere.example/a2a/message/send")
 	forged := c
 	forged.CapabilityText = "better"
@@ -154,7 +147,7 @@ func TestFetchTarget(t *testing.T) {
 		return string(b)
 	}
 	body, status := "", 200
-	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+	s := dispatchtest.Server(t, func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/card") || r.Method != http.MethodGet {
 			t.Errorf("%s %s", r.Method, r.URL)
 		}
@@ -178,7 +171,7 @@ func TestFetchTarget(t *testing.T) {
 	}
 	for name, bad := range map[string]string{
 		"forged":       answer(k.ID().String(), forged.Blob()),
-		"other id":     answer(key(t, 6).ID().String(), c.Blob()),
+		"other id":     answer(dispatchtest.Key(t, 6).ID().String(), c.Blob()),
 		"no blob":      `{"vacant_id":"x"}`,
 		"not hex":      `{"vacant_id":"x","capability_card_blob_hex":"zz"}`,
 		"not a card":   answer(k.ID().String(), []byte("{}")),

@@ -48,7 +48,7 @@ func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool)
 	// Not accepted now. It stays listed, because a copy may still arrive. A
 	// question that may have been accepted before stays in hand as well: signed
 	// again, it would be another call.
-	if e.IdempotencyKey == r.st.Job && !(r.c.brief > 0 && r.inDoubt()) {
+	if e.IdempotencyKey == r.st.Job && !(r.c.BriefTries > 0 && r.inDoubt()) {
 		r.st.Job = ""
 	}
 	return refused, nil, problem.New(kindOf(a), "%s refused the call%s: %s", r.t.Name, r.httpStatus(a), a.shown())

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func TestNamesOfLocalhostAreThisMachine(t *testing.T) {
-	s := server(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Host)) })
+	s := dispatchtest.Server(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Host)) })
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.URL, "http://"), ":")
 	h := dispatch.NewHTTP(dispatch.HTTPOptions{})
 	for _, host := range []string{"localhost", "abc.lambda-url.us-east-1.localhost", "A.LocalHost", "a.localhost."} {

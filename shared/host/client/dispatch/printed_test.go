@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -12,36 +13,36 @@ import (
 
 func TestPrintedCallIsAcceptedByHand(t *testing.T) {
 	w := newWorld(t)
-	body, res, err := w.Print(t.Context(), w.host.target(), say("hi"))
+	body, res, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
 	if err != nil || res.Request.Seq != 1 || res.Resumed {
 		t.Fatalf("Print() = %+v, %v", res, err)
 	}
-	again, res, err := w.Print(t.Context(), w.host.target(), say("hi"))
+	again, res, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
 	if err != nil || !res.Resumed || !bytes.Equal(again, body) {
 		t.Fatalf("Print() again = %+v, %v, want the same bytes", res, err)
 	}
-	_, answer := w.host.serve("/a2a/message/send", body)
-	got, err := w.Accept(t.Context(), w.host.target(), answer)
-	want(t, got, err, "echo: hi")
-	if st := w.state(t); st.Request.Seq != 1 || st.Response.Seq != 1 || st.Job != "" || len(w.wire.log) != 0 {
+	_, answer := w.host.Serve("/a2a/message/send", body)
+	got, err := w.Accept(t.Context(), w.host.Target(), answer)
+	dispatchtest.Want(t, got, err, "echo: hi")
+	if st := w.state(t); st.Request.Seq != 1 || st.Response.Seq != 1 || st.Job != "" || len(w.wire.Log) != 0 {
 		t.Errorf("state = %+v, want it settled without a post", st)
 	}
-	_, err = w.Accept(t.Context(), w.host.target(), answer)
-	wantKind(t, err, problem.NotFound, "no call to demo is under way")
+	_, err = w.Accept(t.Context(), w.host.Target(), answer)
+	dispatchtest.WantKind(t, err, problem.NotFound, "no call to demo is under way")
 	res, err = w.call("next")
-	want(t, res, err, "echo: next")
+	dispatchtest.Want(t, res, err, "echo: next")
 }
 
 func TestPrintedCallIsResumedByCall(t *testing.T) {
 	w := newWorld(t)
-	body, _, err := w.Print(t.Context(), w.host.target(), say("hi"))
+	body, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.host.serve("/a2a/message/send", body)
+	w.host.Serve("/a2a/message/send", body)
 	res, err := w.call("hi")
-	want(t, res, err, "echo: hi")
-	if n := w.host.executed(res.Request.IdempotencyKey); n != 1 || !res.Resumed {
+	dispatchtest.Want(t, res, err, "echo: hi")
+	if n := w.host.Executed(res.Request.IdempotencyKey); n != 1 || !res.Resumed {
 		t.Errorf("the call ran %d times, resumed %v", n, res.Resumed)
 	}
 }
@@ -69,13 +70,13 @@ func TestAcceptOfRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			body, _, err := w.Print(t.Context(), w.host.target(), say("hi"))
+			body, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = w.Accept(t.Context(), w.host.target(), []byte(s.answer))
-			wantKind(t, err, s.kind, s.text)
-			again, res, err := w.Print(t.Context(), w.host.target(), say("hi"))
+			_, err = w.Accept(t.Context(), w.host.Target(), []byte(s.answer))
+			dispatchtest.WantKind(t, err, s.kind, s.text)
+			again, res, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,24 +93,24 @@ func TestAcceptOfRefusals(t *testing.T) {
 
 func TestAcceptOfAnEarlierCallsAnswer(t *testing.T) {
 	w := newWorld(t)
-	one, _, err := w.Print(t.Context(), w.host.target(), say("one"))
+	one, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("one"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, answer := w.host.serve("/a2a/message/send", one)
-	two, _, err := w.Print(t.Context(), w.host.target(), say("two")) // gives the first up
+	_, answer := w.host.Serve("/a2a/message/send", one)
+	two, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("two")) // gives the first up
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, refused := w.host.serve("/a2a/message/send", two)
-	_, err = w.Accept(t.Context(), w.host.target(), refused)
-	wantKind(t, err, problem.Conflict, "`vacancy call demo --ask`")
-	res, err := w.Accept(t.Context(), w.host.target(), answer) // bound to the first
-	want(t, res, err, "echo: one")
+	_, refused := w.host.Serve("/a2a/message/send", two)
+	_, err = w.Accept(t.Context(), w.host.Target(), refused)
+	dispatchtest.WantKind(t, err, problem.Conflict, "`vacancy call demo --ask`")
+	res, err := w.Accept(t.Context(), w.host.Target(), answer) // bound to the first
+	dispatchtest.Want(t, res, err, "echo: one")
 	if st := w.state(t); st.Request.Seq != 1 || len(st.Old) != 1 {
 		t.Errorf("state = %+v, want the first settled and the second listed", st)
 	}
-	_, res, err = w.Print(t.Context(), w.host.target(), say("two"))
+	_, res, err = w.Print(t.Context(), w.host.Target(), dispatchtest.Say("two"))
 	if err != nil || res.Request.Seq != 2 {
 		t.Errorf("Print() = %+v, %v, want number 2", res, err)
 	}
@@ -117,15 +118,15 @@ func TestAcceptOfAnEarlierCallsAnswer(t *testing.T) {
 
 func TestAcceptNeverTakesAForeignAnswer(t *testing.T) {
 	w := newWorld(t)
-	if _, _, err := w.Print(t.Context(), w.host.target(), say("hi")); err != nil {
+	if _, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi")); err != nil {
 		t.Fatal(err)
 	}
-	e := envelope.Envelope{From: w.host.id(), To: w.Signer.ID(), Seq: 1, Time: t0, Payload: say("forged"), IdempotencyKey: envelope.ReplyKey(identity.Hash{1})}
-	if _, err := e.Sign(t.Context(), w.host.key); err != nil {
+	e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: 1, Time: dispatchtest.Start, Payload: dispatchtest.Say("forged"), IdempotencyKey: envelope.ReplyKey(identity.Hash{1})}
+	if _, err := e.Sign(t.Context(), w.host.Key); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.Accept(t.Context(), w.host.target(), envelope.AppendResponse(nil, nil, &e))
-	wantKind(t, err, problem.NotFound)
+	_, err := w.Accept(t.Context(), w.host.Target(), envelope.AppendResponse(nil, nil, &e))
+	dispatchtest.WantKind(t, err, problem.NotFound)
 	if st := w.state(t); len(st.Sent) != 1 || st.Request != (dispatch.Point{}) {
 		t.Errorf("state = %+v, want it untouched", st)
 	}
@@ -133,13 +134,13 @@ func TestAcceptNeverTakesAForeignAnswer(t *testing.T) {
 
 func TestPrintWaitsForAnUnfinishedReset(t *testing.T) {
 	w := newWorld(t)
-	w.wire.fault = once("request lost", dispatch.DefaultTries)
-	_, err := w.Reset(t.Context(), w.host.target())
-	wantKind(t, err, problem.Pending, "not confirmed the reset")
-	_, _, err = w.Print(t.Context(), w.host.target(), say("hi"))
-	wantKind(t, err, problem.Conflict, "`vacancy call demo --reset` finishes it")
+	w.wire.Fault = once("request lost", dispatch.DefaultTries)
+	_, err := w.Reset(t.Context(), w.host.Target())
+	dispatchtest.WantKind(t, err, problem.Pending, "not confirmed the reset")
+	_, _, err = w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
+	dispatchtest.WantKind(t, err, problem.Conflict, "`vacancy call demo --reset` finishes it")
 	res, err := w.call("hi") // finishes it first
-	want(t, res, err, "echo: hi")
+	dispatchtest.Want(t, res, err, "echo: hi")
 	if !res.Reset {
 		t.Error("Call() does not say that it finished the reset")
 	}
@@ -147,26 +148,26 @@ func TestPrintWaitsForAnUnfinishedReset(t *testing.T) {
 
 func TestAskTellsWhatIsOpen(t *testing.T) {
 	w := newWorld(t)
-	res, err := w.Ask(t.Context(), w.host.target())
+	res, err := w.Ask(t.Context(), w.host.Target())
 	if err != nil || res.Posts != 0 {
 		t.Fatalf("Ask() with nothing listed = %+v, %v", res, err)
 	}
-	w.host.behave = func(*envelope.Envelope) string { return "hang" }
+	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
 	w.Patience = 1
 	_, err = w.call("hi")
-	wantKind(t, err, problem.Pending)
-	res, err = w.Ask(t.Context(), w.host.target())
-	wantKind(t, err, problem.Pending, "ask again later")
+	dispatchtest.WantKind(t, err, problem.Pending)
+	res, err = w.Ask(t.Context(), w.host.Target())
+	dispatchtest.WantKind(t, err, problem.Pending, "ask again later")
 	if len(res.Unknown) != 1 {
 		t.Errorf("Unknown = %q", res.Unknown)
 	}
-	w.wire.fault = once("request lost", 1)
-	_, err = w.Ask(t.Context(), w.host.target())
-	wantKind(t, err, problem.Unavailable)
-	for _, p := range w.host.pairs {
-		w.host.answer(p, p.rows[0])
+	w.wire.Fault = once("request lost", 1)
+	_, err = w.Ask(t.Context(), w.host.Target())
+	dispatchtest.WantKind(t, err, problem.Unavailable)
+	for _, p := range w.host.Pairs {
+		w.host.Answer(p, p.Rows[0])
 	}
-	res, err = w.Ask(t.Context(), w.host.target())
+	res, err = w.Ask(t.Context(), w.host.Target())
 	if err != nil || len(res.Late) != 1 || res.Late[0].Reply.Payload.Text() != "echo: hi" {
 		t.Errorf("Ask() = %+v, %v, want the answer", res, err)
 	}

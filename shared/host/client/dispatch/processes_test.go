@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/filebook"
 )
 
@@ -41,11 +42,11 @@ func childCalls(spec string) error {
 		return err
 	}
 	t := &testing.T{} // for key(), which cannot fail on these seeds
-	c := &dispatch.Caller{Signer: key(t, 1), Book: &filebook.Book{Dir: f[1]}, Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), Rand: rand.Reader}
-	target := dispatch.Target{ID: key(t, 0x42).ID(), URL: f[0] + "/a2a/message/send"}
+	c := &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: &filebook.Book{Dir: f[1]}, Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), Rand: rand.Reader}
+	target := dispatch.Target{ID: dispatchtest.Key(t, 0x42).ID(), URL: f[0] + "/a2a/message/send"}
 	for i := range n {
 		text := fmt.Sprintf("call %d of %d", i, os.Getpid())
-		res, err := c.Call(context.Background(), target, say(text))
+		res, err := c.Call(context.Background(), target, dispatchtest.Say(text))
 		if err != nil {
 			return err
 		}
@@ -63,7 +64,7 @@ func TestTwoProcessesCallTheSameTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal("this test runs itself: ", err)
 	}
-	h := newHost(t, time.Now)
+	h := dispatchtest.NewHost(t, time.Now)
 	srv := httptest.NewServer(h)
 	defer srv.Close()
 	dir := t.TempDir()
@@ -79,9 +80,9 @@ func TestTwoProcessesCallTheSameTarget(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	p := h.pair(key(t, 1).ID())
-	if len(p.rows) != processes*calls || p.tip().Seq != processes*calls || p.tip().Epoch != 0 || len(h.broken) > 0 {
-		t.Errorf("the host has %d rows, tip %+v, %q; want %d calls on one chain", len(p.rows), p.tip(), h.broken, processes*calls)
+	p := h.Pair(dispatchtest.Key(t, 1).ID())
+	if len(p.Rows) != processes*calls || p.Tip().Seq != processes*calls || p.Tip().Epoch != 0 || len(h.Broken) > 0 {
+		t.Errorf("the host has %d rows, tip %+v, %q; want %d calls on one chain", len(p.Rows), p.Tip(), h.Broken, processes*calls)
 	}
 }
 
@@ -92,7 +93,7 @@ func TestKilledProcessLeavesTheLock(t *testing.T) {
 	if err != nil {
 		t.Fatal("this test runs itself: ", err)
 	}
-	h := newHost(t, time.Now)
+	h := dispatchtest.NewHost(t, time.Now)
 	posted, hold := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -116,9 +117,9 @@ func TestKilledProcessLeavesTheLock(t *testing.T) {
 	}
 	_ = cmd.Wait()
 
-	c := &dispatch.Caller{Signer: key(t, 1), Book: &filebook.Book{Dir: dir}, Transport: dispatch.NewHTTP(dispatch.HTTPOptions{})}
-	res, err := c.Call(t.Context(), dispatch.Target{ID: h.id(), URL: srv.URL + "/a2a/message/send"}, say("ours"))
-	want(t, res, err, "echo: ours")
+	c := &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: &filebook.Book{Dir: dir}, Transport: dispatch.NewHTTP(dispatch.HTTPOptions{})}
+	res, err := c.Call(t.Context(), dispatch.Target{ID: h.ID(), URL: srv.URL + "/a2a/message/send"}, dispatchtest.Say("ours"))
+	dispatchtest.Want(t, res, err, "echo: ours")
 	if len(res.Late) != 1 || res.Late[0].Fate != dispatch.Answered || res.Request.Seq != 2 {
 		t.Errorf("Call() = number %d, late %+v, want 2 and the answer to the call of the dead process", res.Request.Seq, res.Late)
 	}

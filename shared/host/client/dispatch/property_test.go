@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -61,20 +62,20 @@ func newSchedule(t *testing.T, rt *rapid.T) *schedule {
 		w.AutoReset, w.Tries, w.Patience = true, 3, 2*time.Second
 		d := &device{world: w, mine: map[identity.Hash]bool{}, got: map[identity.Hash]*envelope.Envelope{}, fate: map[identity.Hash]bool{}, runs: map[string]bool{}}
 		skew := time.Duration(rapid.SampledFrom([]int{0, 0, 0, -100, 100, -600, 600}).Draw(rt, fmt.Sprint("skew", i))) * time.Second
-		w.Now = func() time.Time { return w.clock.now().Add(skew) }
-		w.Rand = &bits{n: uint64(i + 1)}
+		w.Now = func() time.Time { return w.clock.Now().Add(skew) }
+		w.Rand = &dispatchtest.Random{N: uint64(i + 1)}
 		w.book.check = func(st dispatch.State) { d.saved(rt, st) }
 		s.devices = append(s.devices, d)
 	}
 	s.late = n > 1
-	s.w.wire.fault = func(path string, e *envelope.Envelope) string {
+	s.w.wire.Fault = func(path string, e *envelope.Envelope) string {
 		for _, d := range s.devices {
 			d.posted(rt, path, e)
 		}
-		rt.Logf("post %s: number %d %q %s, tip %+v", path, e.Seq, e.Payload.Text(), e.Hash().String()[:6], s.w.host.pair(e.From).tip())
+		rt.Logf("post %s: number %d %q %s, tip %+v", path, e.Seq, e.Payload.Text(), e.Hash().String()[:6], s.w.host.Pair(e.From).Tip())
 		return rapid.SampledFrom([]string{"", "", "", "", "reply lost", "request lost", "503", "503 after", "twice", "unreachable", "garbled"}).Draw(rt, "fault")
 	}
-	s.w.host.behave = func(*envelope.Envelope) string {
+	s.w.host.Behave = func(*envelope.Envelope) string {
 		return rapid.SampledFrom([]string{"answer", "answer", "answer", "fail", "hang"}).Draw(rt, "behave")
 	}
 	return s
@@ -111,21 +112,21 @@ func (d *device) listed(st *dispatch.State, h identity.Hash) bool {
 // open reports whether the host has taken the envelope with hash h, or could
 // do so at its present tip.
 func (d *device) open(h identity.Hash) bool {
-	for _, s := range d.wire.log {
-		if s.env.Hash() != h || !strings.HasSuffix(s.path, "send") {
+	for _, s := range d.wire.Log {
+		if s.Envelope.Hash() != h || !strings.HasSuffix(s.Path, "send") {
 			continue
 		}
-		p := d.host.pair(d.Signer.ID())
-		for _, r := range p.rows {
-			if r.hash == h {
-				if r.tip.Epoch+8 <= p.tip().Epoch {
+		p := d.host.Pair(d.Signer.ID())
+		for _, r := range p.Rows {
+			if r.Hash == h {
+				if r.Tip.Epoch+8 <= p.Tip().Epoch {
 					return false // the host looks no further back
 				}
 				// Handed over already, if the call returned before this Save.
 				return d.got[h] == nil && !d.fate[h] && !slices.ContainsFunc(d.last.Late, func(l dispatch.Late) bool { return l.Request.Hash() == h })
 			}
 		}
-		return p.tip().Fit(&s.env) == nil
+		return p.Tip().Fit(&s.Envelope) == nil
 	}
 	return false
 }
@@ -152,36 +153,36 @@ func (s *schedule) step() {
 		s.call(d)
 	case "ask":
 		d := s.device()
-		d.learn(s.rt, "")(d.Ask(s.rt.Context(), s.w.host.target()))
+		d.learn(s.rt, "")(d.Ask(s.rt.Context(), s.w.host.Target()))
 	case "reset":
 		if rapid.IntRange(0, 2).Draw(s.rt, "really") > 0 {
 			return // rare, as resets are
 		}
 		d := s.device()
-		d.learn(s.rt, "")(d.Reset(s.rt.Context(), s.w.host.target()))
+		d.learn(s.rt, "")(d.Reset(s.rt.Context(), s.w.host.Target()))
 	case "time":
-		s.w.clock.add(time.Duration(rapid.SampledFrom([]int{1, 40, 200, 700}).Draw(s.rt, "seconds")) * time.Second)
+		s.w.clock.Add(time.Duration(rapid.SampledFrom([]int{1, 40, 200, 700}).Draw(s.rt, "seconds")) * time.Second)
 	case "late answer":
-		for _, p := range s.w.host.pairs {
-			for _, r := range p.rows {
-				if r.decided == "" {
-					s.w.host.answer(p, r)
+		for _, p := range s.w.host.Pairs {
+			for _, r := range p.Rows {
+				if r.Decided == "" {
+					s.w.host.Answer(p, r)
 					return
 				}
 			}
 		}
 	case "attack":
-		if log := s.w.wire.log; len(log) > 0 {
+		if log := s.w.wire.Log; len(log) > 0 {
 			s.attacks++
 			x := log[rapid.IntRange(0, len(log)-1).Draw(s.rt, "which")]
 			path := rapid.SampledFrom([]string{"/a2a/message/send", "/a2a/chain/reset"}).Draw(s.rt, "route")
-			s.w.host.serve(path, []byte(x.raw))
+			s.w.host.Serve(path, []byte(x.Raw))
 		}
 	case "gate":
 		kind := rapid.SampledFrom([]problem.Kind{0, problem.NotAccepting, problem.PaymentRequired}).Draw(s.rt, "kind")
-		s.w.host.gate = nil
+		s.w.host.Gate = nil
 		if kind != 0 {
-			s.w.host.gate = func(*envelope.Envelope) *problem.Error { return problem.New(kind, "not now") }
+			s.w.host.Gate = func(*envelope.Envelope) *problem.Error { return problem.New(kind, "not now") }
 		}
 	}
 }
@@ -236,9 +237,9 @@ func (d *device) learn(rt *rapid.T, text string) func(dispatch.Result, error) {
 
 // finish stops the faults and lets everyone get through.
 func (s *schedule) finish() {
-	s.w.wire.fault, s.w.host.gate = nil, nil
-	s.w.host.behave = nil
-	s.w.clock.add(10 * time.Minute)
+	s.w.wire.Fault, s.w.host.Gate = nil, nil
+	s.w.host.Behave = nil
+	s.w.clock.Add(10 * time.Minute)
 	for _, d := range s.devices {
 		ok := false
 		for range 6 {
@@ -253,13 +254,13 @@ func (s *schedule) finish() {
 			if ok = err == nil; ok {
 				break
 			}
-			s.w.clock.add(time.Minute)
+			s.w.clock.Add(time.Minute)
 		}
 		if !ok {
 			s.rt.Fatalf("no progress")
 		}
 		for range 2 { // what the last call left listed
-			res, err := d.Ask(s.rt.Context(), s.w.host.target())
+			res, err := d.Ask(s.rt.Context(), s.w.host.Target())
 			if err != nil {
 				s.rt.Fatalf("Ask() = %v", err)
 			}
@@ -270,17 +271,17 @@ func (s *schedule) finish() {
 }
 
 func (s *schedule) check() {
-	if b := s.w.host.broken; len(b) > 0 {
+	if b := s.w.host.Broken; len(b) > 0 {
 		s.rt.Fatalf("the host saw: %q", b)
 	}
 	resets, ran := 0, map[string]int{}
-	for _, p := range s.w.host.pairs {
-		for _, r := range p.rows {
-			if r.reset {
+	for _, p := range s.w.host.Pairs {
+		for _, r := range p.Rows {
+			if r.Reset {
 				resets++
 				continue
 			}
-			ran[r.env.IdempotencyKey]++
+			ran[r.Envelope.IdempotencyKey]++
 		}
 	}
 	for k, n := range ran {
@@ -291,11 +292,11 @@ func (s *schedule) check() {
 	if resets > 7 {
 		return // older epochs are not searched
 	}
-	for _, p := range s.w.host.pairs {
-		for _, r := range p.rows {
+	for _, p := range s.w.host.Pairs {
+		for _, r := range p.Rows {
 			for _, d := range s.devices {
-				if r.decided == "answer" && d.mine[r.hash] && d.got[r.hash] == nil {
-					s.rt.Fatalf("the answer to %q is stored and was never learnt", r.env.Payload.Text())
+				if r.Decided == "answer" && d.mine[r.Hash] && d.got[r.Hash] == nil {
+					s.rt.Fatalf("the answer to %q is stored and was never learnt", r.Envelope.Payload.Text())
 				}
 			}
 		}

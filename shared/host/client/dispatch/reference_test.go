@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -15,7 +16,7 @@ import (
 // The reference's own servers know no code, state, reply or ask.
 func referenceWorld(t *testing.T) *world {
 	w := newWorld(t)
-	w.host.reference = true
+	w.host.Reference = true
 	return w
 }
 
@@ -23,7 +24,7 @@ func TestReferenceHostAnswers(t *testing.T) {
 	w := referenceWorld(t)
 	for n := int64(1); n <= 3; n++ {
 		res, err := w.call("hi")
-		want(t, res, err, "echo: hi")
+		dispatchtest.Want(t, res, err, "echo: hi")
 		if res.Bound || res.ReplySeq != n {
 			t.Errorf("Call() = %+v", res)
 		}
@@ -35,23 +36,23 @@ func TestReferenceHostThatTookTheCallAndLostTheAnswer(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			w := referenceWorld(t)
 			if fault == "500" {
-				w.host.behave = func(e *envelope.Envelope) string {
+				w.host.Behave = func(e *envelope.Envelope) string {
 					if e.Seq == 1 {
 						return "fail"
 					}
 					return "answer"
 				}
 			} else {
-				w.wire.fault = once(fault, 1)
+				w.wire.Fault = once(fault, 1)
 			}
 			res, err := w.call("one")
-			wantKind(t, err, problem.BehaviourFailed, "its answer is lost")
+			dispatchtest.WantKind(t, err, problem.BehaviourFailed, "its answer is lost")
 			if res.Fate != dispatch.AnswerLost || len(res.Unknown) != 1 || !strings.Contains(res.Unknown[0], "cannot be learnt") {
 				t.Errorf("Call() = %+v", res)
 			}
 			wantPaths(t, w, "send", "send")
 			res, err = w.call("two") // hangs on a call whose answer nobody saw
-			want(t, res, err, "echo: two")
+			dispatchtest.Want(t, res, err, "echo: two")
 			if res.Request.Seq != 2 || len(res.Unknown) != 1 || !strings.Contains(res.Unknown[0], "may be one of them") {
 				t.Errorf("Call() = %+v", res)
 			}
@@ -60,9 +61,9 @@ func TestReferenceHostThatTookTheCallAndLostTheAnswer(t *testing.T) {
 			if st.Response.Seq != wantSeq {
 				t.Errorf("answer %d, want %d", st.Response.Seq, wantSeq)
 			}
-			w.host.behave, w.wire.fault = nil, nil
+			w.host.Behave, w.wire.Fault = nil, nil
 			res, err = w.call("three")
-			want(t, res, err, "echo: three")
+			dispatchtest.Want(t, res, err, "echo: three")
 		})
 	}
 }
@@ -71,9 +72,9 @@ func TestReferenceHostGapIsAtMostWhatWasLost(t *testing.T) {
 	w := referenceWorld(t)
 	w.setState(t, func(st *dispatch.State) { st.Lost = 2 })
 	forge := func(seq int64) {
-		w.Transport = transport(func(string, []byte) (int, []byte, error) {
-			e := envelope.Envelope{From: w.host.id(), To: w.Signer.ID(), Seq: seq, Prev: identity.Hash{7}, Time: t0, Payload: say("x"), IdempotencyKey: "u"}
-			if _, err := e.Sign(t.Context(), w.host.key); err != nil {
+		w.Transport = dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) {
+			e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: seq, Prev: identity.Hash{7}, Time: dispatchtest.Start, Payload: dispatchtest.Say("x"), IdempotencyKey: "u"}
+			if _, err := e.Sign(t.Context(), w.host.Key); err != nil {
 				t.Fatal(err)
 			}
 			return 200, envelope.AppendResponse(nil, nil, &e), nil
@@ -81,10 +82,10 @@ func TestReferenceHostGapIsAtMostWhatWasLost(t *testing.T) {
 	}
 	forge(4)
 	_, err := w.call("one")
-	wantKind(t, err, problem.Untrusted, "non-monotonic sequence_no: expected 1, got 4")
+	dispatchtest.WantKind(t, err, problem.Untrusted, "non-monotonic sequence_no: expected 1, got 4")
 	forge(3)
 	res, err := w.call("one")
-	want(t, res, err, "x")
+	dispatchtest.Want(t, res, err, "x")
 	if st := w.state(t); st.Lost != 0 || st.Response.Seq != 3 {
 		t.Errorf("state = %+v, want the gap used up", st)
 	}
@@ -92,12 +93,12 @@ func TestReferenceHostGapIsAtMostWhatWasLost(t *testing.T) {
 
 func TestReferenceHostEarlierCallWasTaken(t *testing.T) {
 	w := referenceWorld(t)
-	w.wire.fault = once("reply lost", 1)
+	w.wire.Fault = once("reply lost", 1)
 	w.Tries = 1
 	first, err := w.call("one")
-	wantKind(t, err, problem.Pending)
+	dispatchtest.WantKind(t, err, problem.Pending)
 	res, err := w.call("two") // 409 seq 1 <= last_seen 1: it can only be the first
-	want(t, res, err, "echo: two")
+	dispatchtest.Want(t, res, err, "echo: two")
 	if len(res.Late) != 1 || res.Late[0].Fate != dispatch.AnswerLost || res.Late[0].Request.Hash() != first.RequestHash || res.Request.Seq != 2 {
 		t.Errorf("Call() = number %d, late %+v", res.Request.Seq, res.Late)
 	}
@@ -119,28 +120,28 @@ func TestReferenceHostThatForgotIsReset(t *testing.T) {
 	for _, auto := range []bool{true, false} {
 		w := referenceWorld(t)
 		res, err := w.call("one")
-		want(t, res, err, "echo: one")
-		w.host.pairs = map[identity.ID]*pair{}
+		dispatchtest.Want(t, res, err, "echo: one")
+		w.host.Pairs = map[identity.ID]*dispatchtest.Pair{}
 		w.AutoReset = auto
 		res, err = w.call("two")
 		if auto {
-			want(t, res, err, "echo: two")
+			dispatchtest.Want(t, res, err, "echo: two")
 			continue
 		}
-		wantKind(t, err, problem.Conflict, "non-monotonic sequence_no: expected 1, got 2", "`vacancy call demo --reset`")
-		if res, err = w.Reset(t.Context(), w.host.target()); err != nil || !res.Reset {
+		dispatchtest.WantKind(t, err, problem.Conflict, "non-monotonic sequence_no: expected 1, got 2", "`vacancy call demo --reset`")
+		if res, err = w.Reset(t.Context(), w.host.Target()); err != nil || !res.Reset {
 			t.Fatalf("Reset() = %+v, %v", res, err)
 		}
 		res, err = w.call("two")
-		want(t, res, err, "echo: two")
+		dispatchtest.Want(t, res, err, "echo: two")
 	}
 }
 
 func TestReferenceHostClockIsForAPerson(t *testing.T) {
 	w := referenceWorld(t)
-	w.Now = func() time.Time { return w.clock.now().Add(-1000 * time.Second) }
-	_, err := w.Reset(t.Context(), w.host.target())
-	wantKind(t, err, problem.Clock, "age=")
+	w.Now = func() time.Time { return w.clock.Now().Add(-1000 * time.Second) }
+	_, err := w.Reset(t.Context(), w.host.Target())
+	dispatchtest.WantKind(t, err, problem.Clock, "age=")
 	if w.state(t).Reset != nil {
 		t.Error("the refused reset is kept")
 	}
@@ -148,15 +149,15 @@ func TestReferenceHostClockIsForAPerson(t *testing.T) {
 
 func TestHostWithoutResetOrAsk(t *testing.T) {
 	w := newWorld(t)
-	w.Transport = transport(func(string, []byte) (int, []byte, error) { return 404, []byte(`{"detail":"Not Found"}`), nil })
-	_, err := w.Reset(t.Context(), w.host.target())
-	wantKind(t, err, problem.NotFound, "no chain reset at http://host.test/v/x/a2a/chain/reset")
+	w.Transport = dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) { return 404, []byte(`{"detail":"Not Found"}`), nil })
+	_, err := w.Reset(t.Context(), w.host.Target())
+	dispatchtest.WantKind(t, err, problem.NotFound, "no chain reset at http://host.test/v/x/a2a/chain/reset")
 	_, err = w.call("x")
-	wantKind(t, err, problem.NotFound)
+	dispatchtest.WantKind(t, err, problem.NotFound)
 }
 
 func TestImportOfTheReferencesState(t *testing.T) {
-	self, a, b := key(t, 1).ID(), key(t, 2).ID(), key(t, 3).ID()
+	self, a, b := dispatchtest.Key(t, 1).ID(), dispatchtest.Key(t, 2).ID(), dispatchtest.Key(t, 3).ID()
 	h := strings.Repeat("ab", 32)
 	got, err := dispatch.ParseReference(self, []byte(`{"`+b.String()+`":{"request":{"last_hash_hex":"`+h+`","last_seq":3},"response":{"last_hash_hex":"","last_seq":0}},
 		"`+a.String()+`":{"request":{"last_hash_hex":"`+strings.Repeat("0", 64)+`","last_seq":0},"x":1}}`))
@@ -193,8 +194,8 @@ func TestImportOfTheReferencesState(t *testing.T) {
 func TestImportedChainIsContinued(t *testing.T) {
 	w := referenceWorld(t)
 	res, err := w.call("one")
-	want(t, res, err, "echo: one")
-	file := `{"` + w.host.id().String() + `":{"request":{"last_hash_hex":"` + res.RequestHash.String() + `","last_seq":1},"response":{"last_hash_hex":"` + res.ReplyHash.String() + `","last_seq":1}}}`
+	dispatchtest.Want(t, res, err, "echo: one")
+	file := `{"` + w.host.ID().String() + `":{"request":{"last_hash_hex":"` + res.RequestHash.String() + `","last_seq":1},"response":{"last_hash_hex":"` + res.ReplyHash.String() + `","last_seq":1}}}`
 	states, err := dispatch.ParseReference(w.Signer.ID(), []byte(file))
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +203,7 @@ func TestImportedChainIsContinued(t *testing.T) {
 	moved := w.device()
 	moved.setState(t, func(st *dispatch.State) { *st = states[0] })
 	res, err = moved.call("two")
-	want(t, res, err, "echo: two")
+	dispatchtest.Want(t, res, err, "echo: two")
 	if res.Request.Seq != 2 || res.ReplySeq != 2 {
 		t.Errorf("Call() = %d, %d, want 2, 2", res.Request.Seq, res.ReplySeq)
 	}

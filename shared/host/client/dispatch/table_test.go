@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -58,7 +59,7 @@ func TestVectors(t *testing.T) {
 			w := newWorld(t)
 			w.Signer = k
 			posts := 0
-			w.Transport = transport(func(string, []byte) (int, []byte, error) { posts++; return 200, c.Input.Response, nil })
+			w.Transport = dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) { posts++; return 200, c.Input.Response, nil })
 			if rc := c.Input.ResponseChain; rc != nil {
 				s, _ := w.Book.Open(t.Context(), k.ID(), cd.VacantID)
 				if err := s.Save(dispatch.State{Self: k.ID(), Target: cd.VacantID, Response: dispatch.Point{Seq: rc.LastSeq, Hash: rc.Tip}}); err != nil {
@@ -66,7 +67,7 @@ func TestVectors(t *testing.T) {
 				}
 				s.Close()
 			}
-			res, err := w.Call(t.Context(), dispatch.FromCard(&cd), say("x"))
+			res, err := w.Call(t.Context(), dispatch.FromCard(&cd), dispatchtest.Say("x"))
 			if want := c.Expect.Accepted; want != "" {
 				if err != nil || res.ReplyHash.String() != want {
 					t.Errorf("Call() = %v, %v, want %v", res.ReplyHash, err, want)
@@ -91,37 +92,9 @@ func TestVectors(t *testing.T) {
 // withoutPython cuts the one text that Python itself wrote.
 func withoutPython(s string) string { s, _, _ = strings.Cut(s, "'NoneType'"); return s }
 
-type transport func(url string, body []byte) (int, []byte, error)
-
-func (f transport) Post(_ context.Context, url string, body []byte) (int, []byte, error) {
-	return f(url, body)
-}
-
-func want(t *testing.T, got dispatch.Result, err error, text string) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("Call() = %v", err)
-	}
-	if got.Reply == nil || got.Reply.Payload.Text() != text {
-		t.Fatalf("Call() = %+v, want the answer %q", got.Reply, text)
-	}
-}
-
-func wantKind(t *testing.T, err error, k problem.Kind, texts ...string) {
-	t.Helper()
-	if !problem.Is(err, k) {
-		t.Fatalf("error = %v, want kind %v", err, k)
-	}
-	for _, text := range texts {
-		if !strings.Contains(problem.Of(err).Text(), text) {
-			t.Fatalf("error = %q, want it to say %q", problem.Of(err).Text(), text)
-		}
-	}
-}
-
 func wantPaths(t *testing.T, w *world, want ...string) {
 	t.Helper()
-	if d := cmp.Diff(want, w.wire.paths()); d != "" {
+	if d := cmp.Diff(want, w.wire.Paths()); d != "" {
 		t.Fatalf("posts (-want +got):\n%s", d)
 	}
 }
@@ -138,7 +111,7 @@ func once(fault string, n int) func(string, *envelope.Envelope) string {
 
 func TestAnswerSettlesTheCall(t *testing.T) {
 	w := newWorld(t)
-	w.wire.fault = func(_ string, e *envelope.Envelope) string {
+	w.wire.Fault = func(_ string, e *envelope.Envelope) string {
 		if st := w.state(t); len(st.Sent) != 1 || st.Sent[0].Hash() != e.Hash() || !st.Signed.Equal(e.Time) {
 			t.Errorf("posted before it was kept: %+v", st)
 		}
@@ -147,12 +120,12 @@ func TestAnswerSettlesTheCall(t *testing.T) {
 	w.book.book = unlocked{w.book.book} // so that state() can look during a call
 	for n := int64(1); n <= 3; n++ {
 		res, err := w.call("hi")
-		want(t, res, err, "echo: hi")
+		dispatchtest.Want(t, res, err, "echo: hi")
 		if res.Request.Seq != n || res.ReplySeq != n || !res.Bound || res.Posts != 1 || res.Status != 200 || res.Fate != dispatch.Answered || res.Resumed {
 			t.Errorf("Call() = %+v", res)
 		}
 		got := w.state(t)
-		st := dispatch.State{Self: w.Signer.ID(), Target: w.host.id(), Request: dispatch.Point{Seq: n, Hash: res.RequestHash},
+		st := dispatch.State{Self: w.Signer.ID(), Target: w.host.ID(), Request: dispatch.Point{Seq: n, Hash: res.RequestHash},
 			Response: dispatch.Point{Seq: n, Hash: res.ReplyHash}, Signed: res.Request.Time, Bound: true}
 		if d := cmp.Diff(st, got); d != "" {
 			t.Errorf("state (-want +got):\n%s", d)
@@ -175,17 +148,17 @@ func TestLostReplyIsRecoveredByTheSameBytes(t *testing.T) {
 	for _, fault := range []string{"reply lost", "request lost", "503", "503 after", "twice"} {
 		t.Run(fault, func(t *testing.T) {
 			w := newWorld(t)
-			w.wire.fault = once(fault, 2)
+			w.wire.Fault = once(fault, 2)
 			res, err := w.call("hi")
-			want(t, res, err, "echo: hi")
-			if got := len(w.wire.bodies(1)); got != 1 {
+			dispatchtest.Want(t, res, err, "echo: hi")
+			if got := len(w.wire.Bodies(1)); got != 1 {
 				t.Errorf("%d different bodies were posted, want 1", got)
 			}
-			if n := w.host.executed(res.Request.IdempotencyKey); n != 1 {
+			if n := w.host.Executed(res.Request.IdempotencyKey); n != 1 {
 				t.Errorf("executed %d times, want once", n)
 			}
 			res, err = w.call("next")
-			want(t, res, err, "echo: next")
+			dispatchtest.Want(t, res, err, "echo: next")
 		})
 	}
 }
@@ -193,19 +166,19 @@ func TestLostReplyIsRecoveredByTheSameBytes(t *testing.T) {
 func TestUnansweredSettlesAndTheResponseChainStands(t *testing.T) {
 	w := newWorld(t)
 	res, err := w.call("one")
-	want(t, res, err, "echo: one")
-	w.host.behave = func(*envelope.Envelope) string { return "fail" }
+	dispatchtest.Want(t, res, err, "echo: one")
+	w.host.Behave = func(*envelope.Envelope) string { return "fail" }
 	res, err = w.call("two")
-	wantKind(t, err, problem.BehaviourFailed, "will never answer it: the vacant failed to answer")
+	dispatchtest.WantKind(t, err, problem.BehaviourFailed, "will never answer it: the vacant failed to answer")
 	if res.Fate != dispatch.Unanswered || res.Status != 500 || res.Reply != nil {
 		t.Errorf("Call() = %+v", res)
 	}
 	if st := w.state(t); st.Request.Seq != 2 || st.Response.Seq != 1 || len(st.Sent) > 0 || st.Job != "" {
 		t.Errorf("state = %+v", st)
 	}
-	w.host.behave = nil
+	w.host.Behave = nil
 	res, err = w.call("two")
-	want(t, res, err, "echo: two")
+	dispatchtest.Want(t, res, err, "echo: two")
 	if res.Request.Seq != 3 || res.ReplySeq != 2 {
 		t.Errorf("Call() = request %d, answer %d, want 3, 2", res.Request.Seq, res.ReplySeq)
 	}
@@ -213,22 +186,22 @@ func TestUnansweredSettlesAndTheResponseChainStands(t *testing.T) {
 
 func TestAnswerWithoutItsTextSettles(t *testing.T) {
 	w := newWorld(t)
-	w.wire.fault = func(string, *envelope.Envelope) string {
-		for _, p := range w.host.pairs {
-			for _, r := range p.rows {
-				r.textGone = true
+	w.wire.Fault = func(string, *envelope.Envelope) string {
+		for _, p := range w.host.Pairs {
+			for _, r := range p.Rows {
+				r.TextGone = true
 			}
 		}
-		return once("reply lost", 1-len(w.wire.log))("", nil)
+		return once("reply lost", 1-len(w.wire.Log))("", nil)
 	}
 	res, err := w.call("hi")
-	wantKind(t, err, problem.BehaviourFailed, "no longer keeps the text")
+	dispatchtest.WantKind(t, err, problem.BehaviourFailed, "no longer keeps the text")
 	if res.Fate != dispatch.TextGone || res.ReplySeq != 1 || res.ReplyHash.IsZero() {
 		t.Errorf("Call() = %+v", res)
 	}
-	w.wire.fault = nil
+	w.wire.Fault = nil
 	res, err = w.call("next") // hangs on the answer that was never seen
-	want(t, res, err, "echo: next")
+	dispatchtest.Want(t, res, err, "echo: next")
 	if res.ReplySeq != 2 {
 		t.Errorf("Call() = answer %d, want 2", res.ReplySeq)
 	}
@@ -236,39 +209,39 @@ func TestAnswerWithoutItsTextSettles(t *testing.T) {
 
 func TestPendingIsWaitedFor(t *testing.T) {
 	w := newWorld(t)
-	w.host.behave = func(*envelope.Envelope) string { return "hang" }
-	w.wire.fault = func(string, *envelope.Envelope) string {
-		if len(w.wire.log) == 4 {
-			for _, p := range w.host.pairs {
-				w.host.answer(p, p.rows[0])
+	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
+	w.wire.Fault = func(string, *envelope.Envelope) string {
+		if len(w.wire.Log) == 4 {
+			for _, p := range w.host.Pairs {
+				w.host.Answer(p, p.Rows[0])
 			}
 		}
 		return ""
 	}
 	res, err := w.call("hi")
-	want(t, res, err, "echo: hi")
+	dispatchtest.Want(t, res, err, "echo: hi")
 	wantPaths(t, w, "send", "send", "send", "send", "send")
 }
 
 func TestPendingForLongIsResumedByTheSameCall(t *testing.T) {
 	w := newWorld(t)
 	w.Patience = 5 * time.Second
-	w.host.behave = func(*envelope.Envelope) string { return "hang" }
+	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
 	first, err := w.call("hi")
-	wantKind(t, err, problem.Pending, "demo has not answered yet", "same command again resumes it")
+	dispatchtest.WantKind(t, err, problem.Pending, "demo has not answered yet", "same command again resumes it")
 	if first.Request.Seq != 1 {
 		t.Errorf("Call() = %+v", first)
 	}
 	again, err := w.call("hi")
-	wantKind(t, err, problem.Pending)
+	dispatchtest.WantKind(t, err, problem.Pending)
 	if again.RequestHash != first.RequestHash || !again.Resumed {
 		t.Errorf("Call() = %v resumed %v, want %v", again.RequestHash, again.Resumed, first.RequestHash)
 	}
-	w.clock.add(time.Minute) // past its due: nobody will answer
+	w.clock.Add(time.Minute) // past its due: nobody will answer
 	res, err := w.call("hi")
-	wantKind(t, err, problem.BehaviourFailed)
-	if res.Fate != dispatch.Unanswered || len(w.wire.bodies(1)) != 1 {
-		t.Errorf("Call() = %+v after %d bodies", res, len(w.wire.bodies(1)))
+	dispatchtest.WantKind(t, err, problem.BehaviourFailed)
+	if res.Fate != dispatch.Unanswered || len(w.wire.Bodies(1)) != 1 {
+		t.Errorf("Call() = %+v after %d bodies", res, len(w.wire.Bodies(1)))
 	}
 }
 
@@ -276,15 +249,15 @@ func TestInconclusiveAnswersKeepTheCall(t *testing.T) {
 	for fault, kind := range map[string]problem.Kind{"503": problem.Pending, "request lost": problem.Pending, "unreachable": problem.Unavailable} {
 		t.Run(fault, func(t *testing.T) {
 			w := newWorld(t)
-			w.wire.fault = once(fault, 6)
+			w.wire.Fault = once(fault, 6)
 			first, err := w.call("hi")
-			wantKind(t, err, kind, "same command again")
+			dispatchtest.WantKind(t, err, kind, "same command again")
 			if first.Posts != dispatch.DefaultTries {
 				t.Errorf("Call() posted %d times, want %d", first.Posts, dispatch.DefaultTries)
 			}
 			res, err := w.call("hi")
-			want(t, res, err, "echo: hi")
-			if res.RequestHash != first.RequestHash || len(w.wire.bodies(1)) != 1 {
+			dispatchtest.Want(t, res, err, "echo: hi")
+			if res.RequestHash != first.RequestHash || len(w.wire.Bodies(1)) != 1 {
 				t.Errorf("another envelope was signed: %v, want %v", res.RequestHash, first.RequestHash)
 			}
 		})
@@ -294,13 +267,13 @@ func TestInconclusiveAnswersKeepTheCall(t *testing.T) {
 func TestCanceledCallIsKept(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	w.wire.fault = func(string, *envelope.Envelope) string { cancel(); return "reply lost" }
-	_, err := w.Call(ctx, w.host.target(), say("hi"))
-	wantKind(t, err, problem.Canceled, "same command again resumes it")
-	w.wire.fault = nil
+	w.wire.Fault = func(string, *envelope.Envelope) string { cancel(); return "reply lost" }
+	_, err := w.Call(ctx, w.host.Target(), dispatchtest.Say("hi"))
+	dispatchtest.WantKind(t, err, problem.Canceled, "same command again resumes it")
+	w.wire.Fault = nil
 	res, err := w.call("hi")
-	want(t, res, err, "echo: hi")
-	if !res.Resumed || len(w.wire.bodies(1)) != 1 {
+	dispatchtest.Want(t, res, err, "echo: hi")
+	if !res.Resumed || len(w.wire.Bodies(1)) != 1 {
 		t.Errorf("Call() = %+v, want it resumed", res)
 	}
 }
@@ -309,12 +282,12 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 	for _, kind := range []problem.Kind{problem.PaymentRequired, problem.Gone, problem.NotAccepting, problem.TooMany, problem.Misdirected, problem.BadSignature, problem.Malformed} {
 		t.Run(kind.String(), func(t *testing.T) {
 			w := newWorld(t)
-			w.host.gate = func(*envelope.Envelope) *problem.Error { return problem.New(kind, "not now\x1b[31m") }
+			w.host.Gate = func(*envelope.Envelope) *problem.Error { return problem.New(kind, "not now\x1b[31m") }
 			first, err := w.call("hi")
 			if kind == problem.Malformed {
-				wantKind(t, err, problem.Forbidden)
+				dispatchtest.WantKind(t, err, problem.Forbidden)
 			} else {
-				wantKind(t, err, kind)
+				dispatchtest.WantKind(t, err, kind)
 			}
 			if text := problem.Of(err).Text(); !strings.Contains(text, "not now") || strings.Contains(text, "\x1b") {
 				t.Errorf("error = %q, want the host's text without control characters", text)
@@ -322,9 +295,9 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 			if st := w.state(t); len(st.Sent) != 1 || st.Job != "" {
 				t.Fatalf("state = %+v, want the envelope listed and nothing in hand", st)
 			}
-			w.host.gate = nil
+			w.host.Gate = nil
 			res, err := w.call("hi")
-			want(t, res, err, "echo: hi")
+			dispatchtest.Want(t, res, err, "echo: hi")
 			if res.Request.Seq != 1 || res.RequestHash == first.RequestHash || res.Resumed {
 				t.Errorf("Call() = %+v, want another envelope for number 1", res)
 			}
@@ -332,7 +305,7 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 				t.Fatalf("state = %+v, want the refused envelope listed", st)
 			}
 			res, err = w.call("more")
-			want(t, res, err, "echo: more")
+			dispatchtest.Want(t, res, err, "echo: more")
 			wantPaths(t, w, "send", "send", "ask", "send")
 			if st := w.state(t); len(st.Old)+len(st.Live)+len(res.Late) != 0 {
 				t.Errorf("state = %+v, want nothing listed: the host knows no such envelope", st)
@@ -345,16 +318,16 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 // 423, the caller signs again, the other copy is accepted.
 func TestEveryEnvelopeSentForANumberIsKept(t *testing.T) {
 	w := newWorld(t)
-	w.host.gate = func(*envelope.Envelope) *problem.Error {
+	w.host.Gate = func(*envelope.Envelope) *problem.Error {
 		return problem.New(problem.NotAccepting, "vacant is HIBERNATING")
 	}
 	first, err := w.call("one")
-	wantKind(t, err, problem.NotAccepting)
-	w.host.gate = nil
-	w.host.serve("/a2a/message/send", []byte(w.wire.log[0].raw)) // the other copy arrives
+	dispatchtest.WantKind(t, err, problem.NotAccepting)
+	w.host.Gate = nil
+	w.host.Serve("/a2a/message/send", []byte(w.wire.Log[0].Raw)) // the other copy arrives
 
 	res, err := w.call("two")
-	want(t, res, err, "echo: two")
+	dispatchtest.Want(t, res, err, "echo: two")
 	if res.Request.Seq != 2 {
 		t.Errorf("Call() took number %d, want 2", res.Request.Seq)
 	}
@@ -362,7 +335,7 @@ func TestEveryEnvelopeSentForANumberIsKept(t *testing.T) {
 		t.Errorf("Late = %+v, want the answer to the first call", res.Late)
 	}
 	wantPaths(t, w, "send", "send", "ask", "ask", "send")
-	if n := w.host.executed(first.Request.IdempotencyKey); n != 1 {
+	if n := w.host.Executed(first.Request.IdempotencyKey); n != 1 {
 		t.Errorf("the first call ran %d times, want once", n)
 	}
 }
@@ -374,9 +347,9 @@ func TestListedEnvelopesAreAskedForNeverResent(t *testing.T) {
 	w := newWorld(t)
 	w.AutoReset = true
 	other := w.device()
-	other.Now = func() time.Time { return w.clock.now().Add(-100 * time.Second) }
+	other.Now = func() time.Time { return w.clock.Now().Add(-100 * time.Second) }
 	res, err := other.call("theirs")
-	want(t, res, err, "echo: theirs")
+	dispatchtest.Want(t, res, err, "echo: theirs")
 
 	// Ours meets 409 and dies before it can reset.
 	w.book.die = func(n int) string { return map[bool]string{true: "before"}[n == 2] }
@@ -387,18 +360,18 @@ func TestListedEnvelopesAreAskedForNeverResent(t *testing.T) {
 	w.book.die = nil
 	// The other device resets. Its clock is slow, so the floor is below what
 	// was refused.
-	if _, err := other.Reset(t.Context(), w.host.target()); err != nil {
+	if _, err := other.Reset(t.Context(), w.host.Target()); err != nil {
 		t.Fatal(err)
 	}
 	w.setState(t, func(st *dispatch.State) { st.Old, st.Sent, st.Job = st.Sent, nil, "" })
 	res, err = w.call("new")
-	want(t, res, err, "echo: new")
-	for _, s := range w.wire.log[len(w.wire.log)-2:] {
-		if s.env.Hash() == refused.RequestHash && strings.HasSuffix(s.path, "send") {
+	dispatchtest.Want(t, res, err, "echo: new")
+	for _, s := range w.wire.Log[len(w.wire.Log)-2:] {
+		if s.Envelope.Hash() == refused.RequestHash && strings.HasSuffix(s.Path, "send") {
 			t.Error("the old envelope was sent again")
 		}
 	}
-	if n := w.host.executed(refused.Request.IdempotencyKey); n != 0 {
+	if n := w.host.Executed(refused.Request.IdempotencyKey); n != 0 {
 		t.Errorf("the refused call ran %d times", n)
 	}
 	if st := w.state(t); len(st.Live) != 0 || len(st.Old) != 1 {
@@ -411,11 +384,11 @@ func TestListedEnvelopesAreAskedForNeverResent(t *testing.T) {
 // and no other.
 func TestLostAnswerIsTheSameWhenAskedAgain(t *testing.T) {
 	w := newWorld(t)
-	w.wire.fault = once("reply lost", dispatch.DefaultTries)
+	w.wire.Fault = once("reply lost", dispatch.DefaultTries)
 	_, err := w.call("hi")
-	wantKind(t, err, problem.Pending)
-	stored := w.host.pairs[w.Signer.ID()].rows[0].reply
-	res, err := w.Ask(t.Context(), w.host.target())
+	dispatchtest.WantKind(t, err, problem.Pending)
+	stored := w.host.Pairs[w.Signer.ID()].Rows[0].Reply
+	res, err := w.Ask(t.Context(), w.host.Target())
 	if err != nil || len(res.Late) != 1 || res.Late[0].ReplyHash != stored.Hash() {
 		t.Fatalf("Ask() = %+v, %v, want the stored answer", res, err)
 	}
@@ -428,17 +401,17 @@ func TestGivenUpCallIsAskedForAndSettled(t *testing.T) {
 	for _, how := range []string{"answer", "fail", "hang"} {
 		t.Run(how, func(t *testing.T) {
 			w := newWorld(t)
-			w.host.behave = func(e *envelope.Envelope) string {
+			w.host.Behave = func(e *envelope.Envelope) string {
 				if e.Payload.Text() == "one" {
 					return how
 				}
 				return "answer"
 			}
-			w.wire.fault = once("reply lost", dispatch.DefaultTries)
+			w.wire.Fault = once("reply lost", dispatch.DefaultTries)
 			first, err := w.call("one")
-			wantKind(t, err, problem.Pending)
+			dispatchtest.WantKind(t, err, problem.Pending)
 			res, err := w.call("two")
-			want(t, res, err, "echo: two")
+			dispatchtest.Want(t, res, err, "echo: two")
 			fate := map[string]dispatch.Fate{"answer": dispatch.Answered}[how]
 			if fate == "" {
 				fate = dispatch.Unanswered
@@ -452,11 +425,11 @@ func TestGivenUpCallIsAskedForAndSettled(t *testing.T) {
 
 func TestGivenUpCallThatNeverArrivedIsOvertaken(t *testing.T) {
 	w := newWorld(t)
-	w.wire.fault = once("request lost", dispatch.DefaultTries)
+	w.wire.Fault = once("request lost", dispatch.DefaultTries)
 	_, err := w.call("one")
-	wantKind(t, err, problem.Pending)
+	dispatchtest.WantKind(t, err, problem.Pending)
 	res, err := w.call("two")
-	want(t, res, err, "echo: two")
+	dispatchtest.Want(t, res, err, "echo: two")
 	if st := w.state(t); res.Request.Seq != 1 || len(st.Old) != 1 {
 		t.Errorf("Call() took %d, state %+v, want number 1 and the other listed", res.Request.Seq, st)
 	}
@@ -466,16 +439,16 @@ func TestAnswerOutsideTheChainIsKept(t *testing.T) {
 	// Two devices with copies of one state: ours is accepted, its reply lost,
 	// the other continues after it.
 	w := newWorld(t)
-	w.wire.fault = once("reply lost", dispatch.DefaultTries)
+	w.wire.Fault = once("reply lost", dispatch.DefaultTries)
 	first, err := w.call("one")
-	wantKind(t, err, problem.Pending)
+	dispatchtest.WantKind(t, err, problem.Pending)
 	other := w.device()
 	other.AutoReset = true
 	res, err := other.call("theirs")
-	want(t, res, err, "echo: theirs")
+	dispatchtest.Want(t, res, err, "echo: theirs")
 
 	res, err = w.call("one")
-	want(t, res, err, "echo: one")
+	dispatchtest.Want(t, res, err, "echo: one")
 	if st := w.state(t); st.Request.Seq != 0 || st.Response.Seq != 0 || len(st.Sent) != 0 || res.RequestHash != first.RequestHash {
 		t.Errorf("state = %+v, want the chain untouched", st)
 	}
@@ -483,31 +456,31 @@ func TestAnswerOutsideTheChainIsKept(t *testing.T) {
 		t.Errorf("Unknown = %q", res.Unknown)
 	}
 	_, err = w.call("two")
-	wantKind(t, err, problem.Replay, "`vacancy call demo --reset`")
-	if _, err := w.Reset(t.Context(), w.host.target()); err != nil {
+	dispatchtest.WantKind(t, err, problem.Replay, "`vacancy call demo --reset`")
+	if _, err := w.Reset(t.Context(), w.host.Target()); err != nil {
 		t.Fatal(err)
 	}
 	res, err = w.call("two")
-	want(t, res, err, "echo: two")
+	dispatchtest.Want(t, res, err, "echo: two")
 }
 
 func TestMovedChain(t *testing.T) {
 	setup := func(t *testing.T) *world {
 		w := newWorld(t)
 		res, err := w.call("one")
-		want(t, res, err, "echo: one")
+		dispatchtest.Want(t, res, err, "echo: one")
 		other := w.device()
 		other.AutoReset = true
 		res, err = other.call("theirs")
-		want(t, res, err, "echo: theirs")
-		w.wire.log = nil
+		dispatchtest.Want(t, res, err, "echo: theirs")
+		w.wire.Log = nil
 		return w
 	}
 	t.Run("is reset with AutoReset", func(t *testing.T) {
 		w := setup(t)
 		w.AutoReset = true
 		res, err := w.call("two")
-		want(t, res, err, "echo: two")
+		dispatchtest.Want(t, res, err, "echo: two")
 		wantPaths(t, w, "send", "reset", "ask", "send")
 		if !res.Reset || res.Request.Seq != 1 || res.ReplySeq != 1 {
 			t.Errorf("Call() = %+v, want a new chain", res)
@@ -516,13 +489,13 @@ func TestMovedChain(t *testing.T) {
 	t.Run("is for a person without", func(t *testing.T) {
 		w := setup(t)
 		_, err := w.call("two")
-		wantKind(t, err, problem.Fork, "`vacancy call demo --reset`", "same command again")
-		res, err := w.Reset(t.Context(), w.host.target())
+		dispatchtest.WantKind(t, err, problem.Fork, "`vacancy call demo --reset`", "same command again")
+		res, err := w.Reset(t.Context(), w.host.Target())
 		if err != nil || !res.Reset {
 			t.Fatalf("Reset() = %+v, %v", res, err)
 		}
 		res, err = w.call("two")
-		want(t, res, err, "echo: two")
+		dispatchtest.Want(t, res, err, "echo: two")
 	})
 }
 
@@ -530,24 +503,24 @@ func TestFloorOfAResetIsPassed(t *testing.T) {
 	// Another device, its clock 200 s fast, resets a pair that is new to us.
 	w := newWorld(t)
 	other := w.device()
-	other.Now = func() time.Time { return w.clock.now().Add(200 * time.Second) }
+	other.Now = func() time.Time { return w.clock.Now().Add(200 * time.Second) }
 	res, err := other.call("theirs")
-	want(t, res, err, "echo: theirs")
-	if _, err := other.Reset(t.Context(), w.host.target()); err != nil {
+	dispatchtest.Want(t, res, err, "echo: theirs")
+	if _, err := other.Reset(t.Context(), w.host.Target()); err != nil {
 		t.Fatal(err)
 	}
-	w.wire.log = nil
+	w.wire.Log = nil
 	res, err = w.call("ours")
-	want(t, res, err, "echo: ours")
+	dispatchtest.Want(t, res, err, "echo: ours")
 	wantPaths(t, w, "send", "ask", "send")
-	if res.Request.Seq != 1 || !res.Request.Time.After(w.clock.now().Add(200*time.Second)) {
+	if res.Request.Seq != 1 || !res.Request.Time.After(w.clock.Now().Add(200*time.Second)) {
 		t.Errorf("Call() signed %v, want later than the floor", res.Request.Time)
 	}
 
 	// And a reset of a third device passes the floor that is left.
 	third := w.device()
-	w.wire.log = nil
-	if _, err := third.Reset(t.Context(), w.host.target()); err != nil {
+	w.wire.Log = nil
+	if _, err := third.Reset(t.Context(), w.host.Target()); err != nil {
 		t.Errorf("Reset() = %v, want it to pass the floor", err)
 	}
 	wantPaths(t, w, "reset", "reset")
@@ -556,23 +529,23 @@ func TestFloorOfAResetIsPassed(t *testing.T) {
 func TestClock(t *testing.T) {
 	t.Run("fast: signs by the host's clock", func(t *testing.T) {
 		w := newWorld(t)
-		w.Now = func() time.Time { return w.clock.now().Add(10 * time.Minute) }
+		w.Now = func() time.Time { return w.clock.Now().Add(10 * time.Minute) }
 		res, err := w.call("hi")
-		want(t, res, err, "echo: hi")
+		dispatchtest.Want(t, res, err, "echo: hi")
 		wantPaths(t, w, "send", "send")
 		if st := w.state(t); st.Ahead != -10*time.Minute || len(st.Old) != 1 {
 			t.Errorf("state = %+v, want the correction and the refused envelope listed", st)
 		}
 		res, err = w.call("more")
-		want(t, res, err, "echo: more")
+		dispatchtest.Want(t, res, err, "echo: more")
 		wantPaths(t, w, "send", "send", "ask", "send")
 		if st := w.state(t); len(st.Old) != 1 {
 			t.Errorf("state = %+v, want it still listed: its time has not come", st)
 		}
-		w.clock.add(time.Hour)
+		w.clock.Add(time.Hour)
 		for range 3 {
 			res, err = w.call("more")
-			want(t, res, err, "echo: more")
+			dispatchtest.Want(t, res, err, "echo: more")
 		}
 		if st := w.state(t); len(st.Old)+len(st.Live) != 0 {
 			t.Errorf("state = %+v, want it gone: the floor has passed it", st)
@@ -580,17 +553,17 @@ func TestClock(t *testing.T) {
 	})
 	t.Run("fast, and the refused envelope is accepted after all", func(t *testing.T) {
 		w := newWorld(t)
-		w.Now = func() time.Time { return w.clock.now().Add(10 * time.Minute) }
-		w.wire.fault = func(_ string, e *envelope.Envelope) string {
-			if len(w.wire.log) == 1 { // its time comes before the new one arrives
-				w.clock.add(10 * time.Minute)
-				w.host.serve("/a2a/message/send", []byte(w.wire.log[0].raw))
+		w.Now = func() time.Time { return w.clock.Now().Add(10 * time.Minute) }
+		w.wire.Fault = func(_ string, e *envelope.Envelope) string {
+			if len(w.wire.Log) == 1 { // its time comes before the new one arrives
+				w.clock.Add(10 * time.Minute)
+				w.host.Serve("/a2a/message/send", []byte(w.wire.Log[0].Raw))
 			}
 			return ""
 		}
 		res, err := w.call("hi")
-		want(t, res, err, "echo: hi")
-		if n := w.host.executed(res.Request.IdempotencyKey); n != 1 {
+		dispatchtest.Want(t, res, err, "echo: hi")
+		if n := w.host.Executed(res.Request.IdempotencyKey); n != 1 {
 			t.Errorf("the call ran %d times, want once", n)
 		}
 	})
@@ -599,29 +572,29 @@ func TestClock(t *testing.T) {
 func TestClockForAPerson(t *testing.T) {
 	t.Run("off by more than an hour", func(t *testing.T) {
 		w := newWorld(t)
-		w.Now = func() time.Time { return w.clock.now().Add(2 * time.Hour) }
+		w.Now = func() time.Time { return w.clock.Now().Add(2 * time.Hour) }
 		_, err := w.call("hi")
-		wantKind(t, err, problem.Clock, "2h0m0s", "set this one")
+		dispatchtest.WantKind(t, err, problem.Clock, "2h0m0s", "set this one")
 	})
 	t.Run("slow: a reset is signed again", func(t *testing.T) {
 		w := newWorld(t)
 		res, err := w.call("hi")
-		want(t, res, err, "echo: hi")
-		w.Now = func() time.Time { return w.clock.now().Add(-10 * time.Minute) }
-		if res, err = w.Reset(t.Context(), w.host.target()); err != nil || !res.Reset {
+		dispatchtest.Want(t, res, err, "echo: hi")
+		w.Now = func() time.Time { return w.clock.Now().Add(-10 * time.Minute) }
+		if res, err = w.Reset(t.Context(), w.host.Target()); err != nil || !res.Reset {
 			t.Fatalf("Reset() = %v", err)
 		}
 		res, err = w.call("hi")
-		want(t, res, err, "echo: hi")
+		dispatchtest.Want(t, res, err, "echo: hi")
 	})
 	t.Run("mended: the correction is the host's word, not a sum", func(t *testing.T) {
 		w := newWorld(t)
-		w.Now = func() time.Time { return w.clock.now().Add(10 * time.Minute) }
+		w.Now = func() time.Time { return w.clock.Now().Add(10 * time.Minute) }
 		res, err := w.call("hi")
-		want(t, res, err, "echo: hi")
-		w.Now = w.clock.now
-		w.clock.add(time.Hour)
-		if _, err := w.Reset(t.Context(), w.host.target()); err != nil {
+		dispatchtest.Want(t, res, err, "echo: hi")
+		w.Now = w.clock.Now
+		w.clock.Add(time.Hour)
+		if _, err := w.Reset(t.Context(), w.host.Target()); err != nil {
 			t.Fatalf("Reset() = %v", err)
 		}
 		if st := w.state(t); st.Ahead != 0 {
@@ -630,11 +603,11 @@ func TestClockForAPerson(t *testing.T) {
 	})
 	t.Run("a host that lies about a floor does not move it", func(t *testing.T) {
 		w := newWorld(t)
-		w.Transport = transport(func(string, []byte) (int, []byte, error) {
+		w.Transport = dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) {
 			return 409, []byte(`{"detail":"x","code":"floor","floor":"9999-12-31T00:00:00+00:00","expected_seq":1}`), nil
 		})
 		_, err := w.call("hi")
-		wantKind(t, err, problem.Clock)
+		dispatchtest.WantKind(t, err, problem.Clock)
 		if st := w.state(t); st.Signed.Year() == 9999 {
 			t.Error("the lie was taken over")
 		}
@@ -644,13 +617,13 @@ func TestClockForAPerson(t *testing.T) {
 func TestAnswersThatAreNotBelieved(t *testing.T) {
 	w := newWorld(t)
 	res, err := w.call("one")
-	want(t, res, err, "echo: one")
+	dispatchtest.Want(t, res, err, "echo: one")
 	old := *res.Reply
 
 	sign := func(change func(*envelope.Envelope)) []byte {
-		e := envelope.Envelope{From: w.host.id(), To: w.Signer.ID(), Seq: 2, Prev: old.Hash(), Time: t0, Payload: say("forged")}
+		e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: 2, Prev: old.Hash(), Time: dispatchtest.Start, Payload: dispatchtest.Say("forged")}
 		change(&e)
-		if _, err := e.Sign(t.Context(), w.host.key); err != nil {
+		if _, err := e.Sign(t.Context(), w.host.Key); err != nil {
 			t.Fatal(err)
 		}
 		return envelope.AppendResponse(nil, nil, &e)
@@ -677,7 +650,7 @@ func TestAnswersThatAreNotBelieved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, form := range []string{"200", "stored"} {
 				before := w.state(t)
-				w.Transport = transport(func(_ string, raw []byte) (int, []byte, error) {
+				w.Transport = dispatchtest.PostFunc(func(_ string, raw []byte) (int, []byte, error) {
 					req, _ := envelope.DecodeRequest(raw)
 					b := answer(&req.Envelope)
 					if form == "200" {
@@ -687,10 +660,10 @@ func TestAnswersThatAreNotBelieved(t *testing.T) {
 						Result struct{ Message json.RawMessage }
 					}
 					_ = json.Unmarshal(b, &m)
-					return 409, marshal(body{"detail": "x", "state": "answered", "reply": m.Result.Message}), nil
+					return 409, dispatchtest.Marshal(dispatchtest.Body{"detail": "x", "state": "answered", "reply": m.Result.Message}), nil
 				})
 				_, err := w.call("two")
-				wantKind(t, err, problem.Untrusted)
+				dispatchtest.WantKind(t, err, problem.Untrusted)
 				st := w.state(t)
 				if st.Request != before.Request || st.Response != before.Response || len(st.Sent) != 1 {
 					t.Errorf("state = %+v, want the call open", st)
@@ -700,25 +673,25 @@ func TestAnswersThatAreNotBelieved(t *testing.T) {
 	}
 	w.Transport = w.wire // the true answer is still to be had
 	res, err = w.call("two")
-	want(t, res, err, "echo: two")
+	dispatchtest.Want(t, res, err, "echo: two")
 }
 
 func TestTooManyListedEnvelopesAreNotForgotten(t *testing.T) {
 	w := newWorld(t)
-	w.host.gate = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
+	w.host.Gate = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
 	for range dispatch.MaxListed {
 		_, err := w.call("hi")
-		wantKind(t, err, problem.NotAccepting)
+		dispatchtest.WantKind(t, err, problem.NotAccepting)
 	}
 	_, err := w.call("hi")
-	wantKind(t, err, problem.Conflict, "--ask", "--reset")
-	if _, _, err = w.Print(t.Context(), w.host.target(), say("hi")); !problem.Is(err, problem.Conflict) {
+	dispatchtest.WantKind(t, err, problem.Conflict, "--ask", "--reset")
+	if _, _, err = w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi")); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Print() = %v, want a conflict", err)
 	}
-	w.host.gate = nil
+	w.host.Gate = nil
 	w.AutoReset = true
 	res, err := w.call("hi")
-	want(t, res, err, "echo: hi")
+	dispatchtest.Want(t, res, err, "echo: hi")
 	if st := w.state(t); len(st.Sent)+len(st.Old)+len(st.Live) != 0 {
 		t.Errorf("%d envelopes are listed after the reset", len(st.Sent)+len(st.Old)+len(st.Live))
 	}
@@ -726,25 +699,25 @@ func TestTooManyListedEnvelopesAreNotForgotten(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	w := newWorld(t)
-	self := w.host.target()
+	self := w.host.Target()
 	self.ID = w.Signer.ID()
 	for name, f := range map[string]func() error{
-		"self": func() error { _, err := w.Call(t.Context(), self, say("x")); return err },
+		"self": func() error { _, err := w.Call(t.Context(), self, dispatchtest.Say("x")); return err },
 		"agent": func() error {
-			_, err := w.Call(t.Context(), w.host.target(), envelope.Message{Role: envelope.RoleAgent})
+			_, err := w.Call(t.Context(), w.host.Target(), envelope.Message{Role: envelope.RoleAgent})
 			return err
 		},
 		"reset": func() error { _, err := w.call(" RESET_CHAIN "); return err },
 		"no http": func() error {
-			u := w.host.target()
+			u := w.host.Target()
 			u.URL = "ftp://x/"
-			_, err := w.Call(t.Context(), u, say("x"))
+			_, err := w.Call(t.Context(), u, dispatchtest.Say("x"))
 			return err
 		},
 		"password": func() error {
-			u := w.host.target()
+			u := w.host.Target()
 			u.URL = "http://a:b@x/"
-			_, err := w.Call(t.Context(), u, say("x"))
+			_, err := w.Call(t.Context(), u, dispatchtest.Say("x"))
 			return err
 		},
 	} {
@@ -755,36 +728,36 @@ func TestUsage(t *testing.T) {
 	if _, err := w.call(strings.Repeat("x", 300<<10)); !problem.Is(err, problem.TooLarge) {
 		t.Errorf("Call() of a large message = %v, want too large", err)
 	}
-	if st := w.state(t); len(st.Sent) != 0 || len(w.wire.log) != 0 {
+	if st := w.state(t); len(st.Sent) != 0 || len(w.wire.Log) != 0 {
 		t.Errorf("state = %+v, want nothing signed", st)
 	}
 }
 
 func TestBusyTarget(t *testing.T) {
 	w := newWorld(t)
-	s, err := w.Book.Open(t.Context(), w.Signer.ID(), w.host.id())
+	s, err := w.Book.Open(t.Context(), w.Signer.ID(), w.host.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = w.Call(ctx, w.host.target(), say("hi"))
-	wantKind(t, err, problem.Canceled, "another call to demo was under way")
+	_, err = w.Call(ctx, w.host.Target(), dispatchtest.Say("hi"))
+	dispatchtest.WantKind(t, err, problem.Canceled, "another call to demo was under way")
 	ctx, cancel = context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
-	_, err = w.Call(ctx, w.host.target(), say("hi"))
-	wantKind(t, err, problem.Unavailable, "another call to demo is under way")
+	_, err = w.Call(ctx, w.host.Target(), dispatchtest.Say("hi"))
+	dispatchtest.WantKind(t, err, problem.Unavailable, "another call to demo is under way")
 }
 
 func TestResetThatCannotBeConfirmedIsKept(t *testing.T) {
 	for fault, kind := range map[string]problem.Kind{"unreachable": problem.Unavailable, "reply lost": problem.Pending} {
 		w := newWorld(t)
-		w.wire.fault = once(fault, dispatch.DefaultTries)
-		_, err := w.Reset(t.Context(), w.host.target())
-		wantKind(t, err, kind, "it is kept")
-		w.clock.add(10 * time.Minute) // too old by now: signed again
-		res, err := w.Reset(t.Context(), w.host.target())
+		w.wire.Fault = once(fault, dispatch.DefaultTries)
+		_, err := w.Reset(t.Context(), w.host.Target())
+		dispatchtest.WantKind(t, err, kind, "it is kept")
+		w.clock.Add(10 * time.Minute) // too old by now: signed again
+		res, err := w.Reset(t.Context(), w.host.Target())
 		if err != nil || !res.Reset || w.state(t).Reset != nil {
 			t.Errorf("Reset() = %+v, %v, want it finished", res, err)
 		}
@@ -792,20 +765,20 @@ func TestResetThatCannotBeConfirmedIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.Wait = nil // the real pause ends with its context
 	ctx, cancel := context.WithCancel(t.Context())
-	w.wire.fault = func(string, *envelope.Envelope) string { cancel(); return "request lost" }
-	_, err := w.Reset(ctx, w.host.target())
-	wantKind(t, err, problem.Pending, "it is kept")
+	w.wire.Fault = func(string, *envelope.Envelope) string { cancel(); return "request lost" }
+	_, err := w.Reset(ctx, w.host.Target())
+	dispatchtest.WantKind(t, err, problem.Pending, "it is kept")
 }
 
 func BenchmarkCall(b *testing.B) {
 	w := newWorld(b)
-	w.Now, w.host.now = time.Now, time.Now
+	w.Now, w.host.Clock = time.Now, time.Now
 	for b.Loop() {
 		if _, err := w.call("hi"); err != nil {
 			b.Fatal(err)
 		}
-		p := w.host.pair(w.Signer.ID())
-		p.rows = p.rows[len(p.rows)-1:] // the stand-in is not what is measured
-		w.wire.log = w.wire.log[:0]
+		p := w.host.Pair(w.Signer.ID())
+		p.Rows = p.Rows[len(p.Rows)-1:] // the stand-in is not what is measured
+		w.wire.Log = w.wire.Log[:0]
 	}
 }

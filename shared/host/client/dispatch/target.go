@@ -76,7 +76,7 @@ func (t Target) checked(self identity.ID) (Target, error) {
 type callURLs struct{ send, ask, reset string }
 
 func callURLsOf(send string) (callURLs, error) {
-	u, err := parseURL(send)
+	u, err := ParseURL(send)
 	if err != nil {
 		return callURLs{}, err
 	}
@@ -92,7 +92,7 @@ func callURLsOf(send string) (callURLs, error) {
 // SendURL is the URL to post to for a URL that a person typed:
 // /a2a/message/send is appended unless the path ends in it (PROTOCOL §23 C4).
 func SendURL(given string) (string, error) {
-	u, err := parseURL(given)
+	u, err := ParseURL(given)
 	if err != nil {
 		return "", err
 	}
@@ -100,7 +100,35 @@ func SendURL(given string) (string, error) {
 	return u.String(), nil
 }
 
-func parseURL(s string) (*url.URL, error) {
+// EndpointURLs lists the URLs at which a card's endpoint may take calls,
+// likeliest first. The reference posts to the endpoint verbatim in one half of
+// its code and appends the message path in the other (PROTOCOL §23 C4), so
+// cards have either form. An endpoint that ends in the message path is used as
+// it is. The path is appended to one without a path or with the path of a
+// vacant. Any other endpoint is tried as it is first.
+func EndpointURLs(endpoint string) ([]string, error) {
+	u, err := ParseURL(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := SendURL(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	path := strings.TrimRight(u.Path, "/")
+	_, vacant := idInPath(path)
+	switch {
+	case strings.HasSuffix(path, sendPath):
+		return []string{endpoint}, nil
+	case path == "", vacant && strings.Count(path[strings.Index(path, "/v/"):], "/") == 2:
+		return []string{whole}, nil
+	}
+	return []string{endpoint, whole}, nil
+}
+
+// ParseURL parses a URL that may be posted to: http or https with a host, without
+// user, password and fragment.
+func ParseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -17,8 +17,8 @@ import (
 // target's, which has 64 hexadecimal digits.
 const known = "known"
 
-// Change implements dispatch.Memory. The directory belongs to one identity.
-func (b *Book) Change(ctx context.Context, _ identity.ID, f func(*dispatch.Remembered) bool) error {
+// Change implements discovery.Memory. The directory belongs to one identity.
+func (b *Book) Change(ctx context.Context, _ identity.ID, f func(*discovery.Remembered) bool) error {
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return unavailable(err)
 	}
@@ -29,7 +29,7 @@ func (b *Book) Change(ctx context.Context, _ identity.ID, f func(*dispatch.Remem
 	return errors.Join(b.change(f), unavailable(lock.Unlock()))
 }
 
-func (b *Book) change(f func(*dispatch.Remembered) bool) error {
+func (b *Book) change(f func(*discovery.Remembered) bool) error {
 	path := filepath.Join(b.Dir, known+".json")
 	m, err := load(path)
 	if err != nil || !f(&m) {
@@ -42,20 +42,20 @@ func (b *Book) change(f func(*dispatch.Remembered) bool) error {
 	return replace(b.Dir, path, data)
 }
 
-func load(path string) (dispatch.Remembered, error) {
+func load(path string) (discovery.Remembered, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return dispatch.Remembered{}, nil
+		return discovery.Remembered{}, nil
 	}
 	if err != nil {
-		return dispatch.Remembered{}, unavailable(err)
+		return discovery.Remembered{}, unavailable(err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, dispatch.MaxMemory+1))
+	data, err := io.ReadAll(io.LimitReader(f, discovery.MaxMemory+1))
 	if err != nil {
-		return dispatch.Remembered{}, unavailable(err)
+		return discovery.Remembered{}, unavailable(err)
 	}
-	m, err := dispatch.DecodeRemembered(data)
+	m, err := discovery.DecodeRemembered(data)
 	if err != nil {
 		return m, problem.Wrap(problem.Damaged, err, "%s: %s; it is left as it is: mend it, or move it away, and the cards seen are forgotten", path, problem.Of(err).Text())
 	}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -21,7 +22,7 @@ type Book struct {
 	pairs map[pair]*entry
 
 	memory sync.Mutex
-	known  map[identity.ID]*dispatch.Remembered
+	known  map[identity.ID]*discovery.Remembered
 }
 
 type pair struct{ self, target identity.ID }
@@ -42,23 +43,23 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 	}
 }
 
-// Change implements dispatch.Memory.
-func (b *Book) Change(ctx context.Context, self identity.ID, f func(*dispatch.Remembered) bool) error {
+// Change implements discovery.Memory.
+func (b *Book) Change(ctx context.Context, self identity.ID, f func(*discovery.Remembered) bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	b.memory.Lock()
 	defer b.memory.Unlock()
 	if b.known == nil {
-		b.known = make(map[identity.ID]*dispatch.Remembered)
+		b.known = make(map[identity.ID]*discovery.Remembered)
 	}
 	m := b.known[self]
 	if m == nil {
-		m = &dispatch.Remembered{}
+		m = &discovery.Remembered{}
 		b.known[self] = m
 	}
 	// A copy, so that changes are dropped if f returns false.
-	next := dispatch.Remembered{Cards: maps.Clone(m.Cards), Open: maps.Clone(m.Open)}
+	next := discovery.Remembered{Cards: maps.Clone(m.Cards), Open: maps.Clone(m.Open)}
 	if f(&next) {
 		*m = next
 	}

@@ -1,46 +1,20 @@
-package dispatch
+package discovery
 
 import (
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// endpointURLs lists the URLs at which a card's endpoint may take calls,
-// likeliest first. The reference posts to the endpoint verbatim in one half of
-// its code and appends the message path in the other (PROTOCOL §23 C4), so
-// cards have either form. An endpoint that ends in the message path is used as
-// it is. The path is appended to one without a path or with the path of a
-// vacant. Any other endpoint is tried as it is first.
-func endpointURLs(endpoint string) ([]string, error) {
-	u, err := parseURL(endpoint)
-	if err != nil {
-		return nil, err
-	}
-	whole, err := SendURL(endpoint)
-	if err != nil {
-		return nil, err
-	}
-	path := strings.TrimRight(u.Path, "/")
-	_, vacant := idInPath(path)
-	switch {
-	case strings.HasSuffix(path, sendPath):
-		return []string{endpoint}, nil
-	case path == "", vacant && strings.Count(path[strings.Index(path, "/v/"):], "/") == 2:
-		return []string{whole}, nil
-	}
-	return []string{endpoint, whole}, nil
-}
-
 // Route chooses the transport to a verified card's endpoint from a registry. An
 // error says why the vacant may not be called. Safe for concurrent use.
-type Route func(registry string, callee *card.Card) (Transport, error)
+type Route func(registry string, callee *card.Card) (dispatch.Transport, error)
 
 // Personal is the Route of a person's own machine. A stranger chose the
 // endpoint in a registry's answer, so calls use HTTPS through outbound, which
@@ -48,14 +22,14 @@ type Route func(registry string, callee *card.Card) (Transport, error)
 // registries: an endpoint on this machine may be called if the registry is on
 // it, and one with the registry's scheme, host and port like the registry.
 func Personal(timeout time.Duration) Route {
-	near := NewHTTP(HTTPOptions{Timeout: timeout})
-	far := Guarded{outbound.New(outbound.Options{Timeout: timeout}).As(outbound.Itself())}
-	return func(registry string, callee *card.Card) (Transport, error) {
-		r, err := parseURL(registry)
+	near := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout})
+	far := dispatch.Guarded{Client: outbound.New(outbound.Options{Timeout: timeout}).As(outbound.Itself())}
+	return func(registry string, callee *card.Card) (dispatch.Transport, error) {
+		r, err := dispatch.ParseURL(registry)
 		if err != nil {
 			return nil, err
 		}
-		e, err := parseURL(callee.Endpoint)
+		e, err := dispatch.ParseURL(callee.Endpoint)
 		switch {
 		case err != nil:
 			return nil, err
@@ -71,12 +45,12 @@ func Personal(timeout time.Duration) Route {
 // Hosts is the Route of a hosted vacant: HTTPS through the host's outbound
 // client, whose guard gets caller and callee.
 func Hosts(c *outbound.Client, caller identity.ID) Route {
-	return func(_ string, callee *card.Card) (Transport, error) {
-		e, err := parseURL(callee.Endpoint)
+	return func(_ string, callee *card.Card) (dispatch.Transport, error) {
+		e, err := dispatch.ParseURL(callee.Endpoint)
 		if err != nil {
 			return nil, err
 		}
-		return Guarded{c.As(outbound.Vacant(caller).Calling(callee))}, overTLS(e)
+		return dispatch.Guarded{Client: c.As(outbound.Vacant(caller).Calling(callee))}, overTLS(e)
 	}
 }
 
@@ -91,5 +65,5 @@ func overTLS(e *url.URL) error {
 // form, without asking a name server.
 func onThisMachine(u *url.URL) bool {
 	ip, err := netip.ParseAddr(u.Hostname())
-	return IsLocalhost(u.Hostname()) || err == nil && ip.Unmap().IsLoopback()
+	return dispatch.IsLocalhost(u.Hostname()) || err == nil && ip.Unmap().IsLoopback()
 }

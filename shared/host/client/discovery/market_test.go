@@ -1,4 +1,4 @@
-package dispatch_test
+package discovery_test
 
 import (
 	"context"
@@ -12,7 +12,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/memorybook"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -24,10 +26,10 @@ import (
 
 // market is a caller, registries, and vacants each on a host of its own.
 type market struct {
-	*dispatch.Client
-	clock *clock
+	*discovery.Client
+	clock *dispatchtest.Clock
 	book  *memorybook.Book
-	hosts map[string]*wire // by the URL's host
+	hosts map[string]*dispatchtest.Wire // by the URL's host
 	reg   *registry
 }
 
@@ -60,7 +62,7 @@ func (r *registry) Do(ctx context.Context, req outbound.Request) (outbound.Reply
 	if u.Path == "/v1/search_capability" {
 		body = r.rows
 	}
-	return outbound.Reply{Status: http.StatusOK, Body: marshal(body)}, nil
+	return outbound.Reply{Status: http.StatusOK, Body: dispatchtest.Marshal(body)}, nil
 }
 
 // paths are the paths that were asked for.
@@ -79,17 +81,17 @@ const (
 )
 
 func newMarket(t testing.TB) *market {
-	c := newClock()
-	m := &market{clock: c, book: &memorybook.Book{}, hosts: map[string]*wire{}, reg: &registry{routes: []string{ours, sdk, reference}}}
-	m.Client = &dispatch.Client{
-		Caller:     &dispatch.Caller{Signer: key(t, 1), Book: m.book, Now: c.now, Rand: &bits{n: 7}, Wait: c.wait},
+	c := dispatchtest.NewClock()
+	m := &market{clock: c, book: &memorybook.Book{}, hosts: map[string]*dispatchtest.Wire{}, reg: &registry{routes: []string{ours, sdk, reference}}}
+	m.Client = &discovery.Client{
+		Caller:     &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: m.book, Now: c.Now, Rand: &dispatchtest.Random{N: 7}, Wait: c.Wait},
 		Registries: []*registryclient.Client{{Transport: m.reg, URL: "https://registry.test"}},
 		Route: func(_ string, callee *card.Card) (dispatch.Transport, error) {
 			u, err := url.Parse(callee.Endpoint)
 			if err != nil {
 				return nil, err
 			}
-			return transport(func(at string, body []byte) (int, []byte, error) {
+			return dispatchtest.PostFunc(func(at string, body []byte) (int, []byte, error) {
 				w := m.hosts[u.Host]
 				if i := strings.LastIndex(at, "/a2a/"); i < 0 || strings.Contains(at, "verbatim") {
 					return 404, []byte(`{"detail":"Not Found"}`), nil
@@ -104,9 +106,9 @@ func newMarket(t testing.TB) *market {
 // add puts a vacant on sale: it answers at https://NAME.test/a2a/message/send.
 func (m *market) add(t testing.TB, n byte, name, capability string) *registryclient.HaloMatch {
 	t.Helper()
-	h := newHost(t, m.clock.now)
-	h.key = key(t, n)
-	m.hosts[name+".test"] = &wire{host: h}
+	h := dispatchtest.NewHost(t, m.clock.Now)
+	h.Key = dispatchtest.Key(t, n)
+	m.hosts[name+".test"] = &dispatchtest.Wire{Host: h}
 	m.reg.rows = append(m.reg.rows, row(t, n, capability, "https://"+name+".test/a2a/message/send"))
 	return &m.reg.rows[len(m.reg.rows)-1]
 }
@@ -114,7 +116,7 @@ func (m *market) add(t testing.TB, n byte, name, capability string) *registrycli
 // row is a signed card as a registry shows it.
 func row(t testing.TB, n byte, capability, endpoint string) registryclient.HaloMatch {
 	t.Helper()
-	k := key(t, n)
+	k := dispatchtest.Key(t, n)
 	c, err := card.New(k.ID(), capability, []string{"mock"}, endpoint)
 	if err != nil {
 		t.Fatal(err)
@@ -135,10 +137,10 @@ func row(t testing.TB, n byte, capability, endpoint string) registryclient.HaloM
 // judged gives a row n reviews of a mean signal.
 func judged(t testing.TB, r *registryclient.HaloMatch, n, signal float64) {
 	t.Helper()
-	s := reputation.NewState(t0)
+	s := reputation.NewState(dispatchtest.Start)
 	for _, d := range reputation.Searched() {
 		var err error
-		if s, err = s.Update(d, signal, n, t0); err != nil {
+		if s, err = s.Update(d, signal, n, dispatchtest.Start); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,12 +148,12 @@ func judged(t testing.TB, r *registryclient.HaloMatch, n, signal float64) {
 }
 
 // wire leads to the vacant of a name.
-func (m *market) wire(name string) *wire { return m.hosts[name+".test"] }
+func (m *market) wire(name string) *dispatchtest.Wire { return m.hosts[name+".test"] }
 
 // called lists the vacants that calls were posted to, each once.
 func (m *market) called() (names []string) {
 	for name, w := range m.hosts {
-		if len(w.bodies(1)) > 0 {
+		if len(w.Bodies(1)) > 0 {
 			names = append(names, strings.TrimSuffix(name, ".test"))
 		}
 	}

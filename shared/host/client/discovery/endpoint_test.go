@@ -1,4 +1,4 @@
-package dispatch_test
+package discovery_test
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -17,7 +19,7 @@ import (
 )
 
 func TestAnEndpointIsAFullURLOrABase(t *testing.T) {
-	id := key(t, 10).ID().String()
+	id := dispatchtest.Key(t, 10).ID().String()
 	for endpoint, c := range map[string]struct{ url, called string }{
 		"https://x.test/a2a/message/send":              {"https://x.test/a2a/message/send", "https://x.test/a2a/message/send"},
 		"https://x.test/some/a2a/message/send":         {"https://x.test/some/a2a/message/send", "https://x.test/some/a2a/message/send"},
@@ -33,21 +35,21 @@ func TestAnEndpointIsAFullURLOrABase(t *testing.T) {
 			m := newMarket(t)
 			m.add(t, 10, "x", "translate")
 			m.reg.rows[0] = row(t, 10, "translate", endpoint)
-			out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
-			want(t, out.Result, err, "echo: hi")
+			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+			dispatchtest.Want(t, out.Result, err, "echo: hi")
 			if got := out.Chosen.URL; got != c.url {
 				t.Errorf("URL = %s, want %s", got, c.url)
 			}
 			path := strings.TrimPrefix(c.called, "https://x.test")
-			if log := m.wire("x").log; !strings.HasSuffix(path, log[len(log)-1].path) {
-				t.Errorf("called at %s, want %s", log[len(log)-1].path, path)
+			if log := m.wire("x").Log; !strings.HasSuffix(path, log[len(log)-1].Path) {
+				t.Errorf("called at %s, want %s", log[len(log)-1].Path, path)
 			}
 		})
 	}
 }
 
 func TestWhereARegistryMayLeadAPersonsMachine(t *testing.T) {
-	route := dispatch.Personal(0)
+	route := discovery.Personal(0)
 	const public, local = "https://registry.example", "http://127.0.0.1:8080"
 	for _, c := range []struct {
 		registry, endpoint, refused string
@@ -85,15 +87,15 @@ func (n names) LookupNetIP(context.Context, string, string) ([]netip.Addr, error
 func TestANameThatLeadsInsideIsNotCalled(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1", "10.0.0.5", "192.168.1.1", "169.254.169.254", "::1", "fd00::1", "100.64.0.1"} {
 		client := outbound.New(outbound.Options{Resolver: names(netip.MustParseAddr(addr)), Guard: anybody})
-		transport, err := dispatch.Hosts(client, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "https://innocent.example/a2a/message/send"})
+		transport, err := discovery.Hosts(client, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "https://innocent.example/a2a/message/send"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, _, err = transport.Post(t.Context(), "https://innocent.example/a2a/message/send", nil)
-		wantKind(t, err, problem.Usage, "innocent.example")
+		dispatchtest.WantKind(t, err, problem.Usage, "innocent.example")
 	}
-	_, err := dispatch.Hosts(nil, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "http://innocent.example/"})
-	wantKind(t, err, problem.Forbidden, "in clear")
+	_, err := discovery.Hosts(nil, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "http://innocent.example/"})
+	dispatchtest.WantKind(t, err, problem.Forbidden, "in clear")
 }
 
 func TestGuardedTellsWhatWasNotSent(t *testing.T) {
@@ -109,7 +111,7 @@ func TestGuardedTellsWhatWasNotSent(t *testing.T) {
 			_, _ = w.Write(make([]byte, outbound.DefaultMaxReply+1))
 		}
 	})
-	plain, encrypted := server(t, handler.ServeHTTP), httptest.NewTLSServer(handler)
+	plain, encrypted := dispatchtest.Server(t, handler.ServeHTTP), httptest.NewTLSServer(handler)
 	t.Cleanup(encrypted.Close)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -140,18 +142,18 @@ func anybody(context.Context, outbound.Actor, string) error { return nil }
 
 func TestAVacantThatLeadsInsideIsPassedOver(t *testing.T) {
 	m := newMarket(t)
-	m.Policy = dispatch.ByScore
+	m.Policy = discovery.ByScore
 	m.add(t, 10, "inside", "translate")
 	m.add(t, 11, "good", "translate")
-	guarded, route := dispatch.Hosts(outbound.New(outbound.Options{Resolver: names(netip.MustParseAddr("10.0.0.1")), Guard: anybody}), m.Caller.Signer.ID()), m.Route
+	guarded, route := discovery.Hosts(outbound.New(outbound.Options{Resolver: names(netip.MustParseAddr("10.0.0.1")), Guard: anybody}), m.Caller.Signer.ID()), m.Route
 	m.Route = func(registry string, callee *card.Card) (dispatch.Transport, error) {
 		if strings.Contains(callee.Endpoint, "inside") {
 			return guarded(registry, callee)
 		}
 		return route(registry, callee)
 	}
-	out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
-	want(t, out.Result, err, "echo: hi")
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	dispatchtest.Want(t, out.Result, err, "echo: hi")
 	if len(out.Tried) != 1 || !strings.Contains(out.Tried[0].Err.Error(), "10.0.0.1 is private") {
 		t.Errorf("Tried = %+v, want the one inside", out.Tried)
 	}

@@ -1,4 +1,4 @@
-package dispatch
+package discovery
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -17,12 +18,12 @@ import (
 )
 
 // Client finds vacants by capability and calls them; programs import it.
-// Finding needs Registries, calling needs a Caller (its Transport is used by
-// Call only; matches are called by Route). Other fields have defaults. A
+// Finding needs Registries, calling needs a Caller (its Transport is used by Call
+// only; matches are called by Route). Other fields have defaults. A
 // registry learns searches, but no message and no caller. Safe for concurrent
 // use.
 type Client struct {
-	Caller     *Caller
+	Caller     *dispatch.Caller
 	Registries []*registryclient.Client
 	// Policy rates matches; ByUCB if nil.
 	Policy Policy
@@ -79,6 +80,13 @@ func (c *Client) memory() Memory {
 	return &c.own
 }
 
+func (c *Client) now() time.Time {
+	if c.Caller.Now == nil {
+		return time.Now()
+	}
+	return c.Caller.Now()
+}
+
 // self is the caller's id; zero for a client that only searches.
 func (c *Client) self() identity.ID {
 	if c.Caller == nil {
@@ -109,7 +117,7 @@ func (c *Client) searchTime() time.Duration {
 // Outcome is the result of CallCapability. Result is that of the last vacant
 // called.
 type Outcome struct {
-	Result
+	dispatch.Result
 	Chosen  Match
 	Choices []Choice // all matches, in the order of trying
 	Tried   []Try    // vacants tried before Chosen, and why they did not answer
@@ -126,15 +134,15 @@ type Try struct {
 
 // Call calls a known target and records its card. The Freshness compares the
 // card with that of the last call.
-func (c *Client) Call(ctx context.Context, t Target, msg envelope.Message) (Result, Freshness, error) {
+func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Message) (dispatch.Result, Freshness, error) {
 	fresh := FirstSeen
 	if t.Card != nil {
 		if !t.Card.Verify() {
-			return Result{}, fresh, problem.New(problem.Untrusted, "target capability card for %s does not verify", t.Card.VacantID.Short())
+			return dispatch.Result{}, fresh, problem.New(problem.Untrusted, "target capability card for %s does not verify", t.Card.VacantID.Short())
 		}
 		var err error
 		if fresh, err = c.note(ctx, t.Card); err != nil {
-			return Result{}, fresh, err
+			return dispatch.Result{}, fresh, err
 		}
 	}
 	res, err := c.Caller.Call(ctx, t, msg)
@@ -146,7 +154,7 @@ func (c *Client) note(ctx context.Context, used *card.Card) (fresh Freshness, er
 	h := used.Hash()
 	err = c.memory().Change(ctx, c.self(), func(m *Remembered) bool {
 		fresh = m.freshness(used.VacantID, h)
-		return m.see(used.VacantID, h, c.Caller.now())
+		return m.see(used.VacantID, h, c.now())
 	})
 	return fresh, err
 }
@@ -227,14 +235,14 @@ func (c *Client) underWay(ctx context.Context, question identity.Hash) ([]Choice
 		o, found = r.Open[question]
 		return false
 	})
-	if err != nil || !found || c.Caller.now().Sub(o.At) > openTime {
+	if err != nil || !found || c.now().Sub(o.At) > openTime {
 		return nil, err
 	}
 	kept, err := card.Parse(o.Card)
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "the card of a call under way cannot be read")
 	}
-	urls, err := endpointURLs(kept.Endpoint)
+	urls, err := dispatch.EndpointURLs(kept.Endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -270,13 +278,13 @@ func (c *Client) tryAll(ctx context.Context, question identity.Hash, out *Outcom
 // elsewhere reports whether another vacant may be called after res and err:
 // this one is unavailable and did not accept. A call that was accepted and
 // failed is decided, too.
-func elsewhere(res Result, err error) bool {
+func elsewhere(res dispatch.Result, err error) bool {
 	if res.Doubt || problem.Is(err, problem.Canceled) {
 		return false
 	}
 	switch {
 	case res.Fate != "":
-		return res.Fate == Unanswered
+		return res.Fate == dispatch.Unanswered
 	case res.Status == 0:
 		return problem.Is(err, problem.Unavailable) || problem.Is(err, problem.Usage) && res.Posts > 0
 	}
@@ -288,19 +296,19 @@ func elsewhere(res Result, err error) bool {
 
 // callMatch calls one match and keeps the question open until its outcome is
 // known.
-func (c *Client) callMatch(ctx context.Context, question identity.Hash, m Match, msg envelope.Message) (Result, error) {
+func (c *Client) callMatch(ctx context.Context, question identity.Hash, m Match, msg envelope.Message) (dispatch.Result, error) {
 	self := c.self()
 	if err := c.memory().Change(ctx, self, func(r *Remembered) bool {
-		now := c.Caller.now()
+		now := c.now()
 		r.see(m.ID, m.CardHash, now)
 		r.open(question, OpenCall{Registry: m.Registry, Card: m.Card.Blob(), At: now})
 		return true
 	}); err != nil {
-		return Result{}, err
+		return dispatch.Result{}, err
 	}
 	caller := *c.Caller
-	caller.Transport, caller.brief = m.route, briefTries
-	var res Result
+	caller.Transport, caller.BriefTries = m.route, briefTries
+	var res dispatch.Result
 	var err error
 	for _, at := range append([]string{m.URL}, m.others...) {
 		res, err = caller.Call(ctx, m.target(at), msg)

@@ -1,4 +1,4 @@
-package dispatch_test
+package discovery_test
 
 import (
 	"fmt"
@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/filebook"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -20,7 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-func words(q string) dispatch.Query { return dispatch.Query{Words: q} }
+func words(q string) discovery.Query { return discovery.Query{Words: q} }
 
 func TestTheBestOfWhatIsFoundIsCalled(t *testing.T) {
 	m := newMarket(t)
@@ -30,14 +32,14 @@ func TestTheBestOfWhatIsFoundIsCalled(t *testing.T) {
 	judged(t, &m.reg.rows[0], 100, 0.6)
 	judged(t, &m.reg.rows[1], 100, 0.95)
 	judged(t, &m.reg.rows[2], 100, 0.1)
-	out, err := m.CallCapability(t.Context(), words("translate"), say("bonjour"))
-	want(t, out.Result, err, "echo: bonjour")
-	if got := m.called(); !slices.Equal(got, []string{"best"}) || out.Chosen.ID != key(t, 11).ID() || len(out.Choices) != 3 {
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("bonjour"))
+	dispatchtest.Want(t, out.Result, err, "echo: bonjour")
+	if got := m.called(); !slices.Equal(got, []string{"best"}) || out.Chosen.ID != dispatchtest.Key(t, 11).ID() || len(out.Choices) != 3 {
 		t.Errorf("called %v, chosen %s, want best", got, out.Chosen.ID.Short())
 	}
 	// The chain goes on: a second question is number 2 (PROTOCOL §23 C1).
-	out, err = m.CallCapability(t.Context(), words("translate"), say("bonsoir"))
-	want(t, out.Result, err, "echo: bonsoir")
+	out, err = m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("bonsoir"))
+	dispatchtest.Want(t, out.Result, err, "echo: bonsoir")
 	if out.Request.Seq != 2 {
 		t.Errorf("second call is number %d, want 2", out.Request.Seq)
 	}
@@ -45,11 +47,11 @@ func TestTheBestOfWhatIsFoundIsCalled(t *testing.T) {
 
 func TestTheReferencesPolicyKeepsTheOrderOfTheSearch(t *testing.T) {
 	m := newMarket(t)
-	m.Policy = dispatch.ByScore
+	m.Policy = discovery.ByScore
 	m.add(t, 10, "first", "translate")
 	m.add(t, 11, "second", "translate")
-	out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
-	want(t, out.Result, err, "echo: hi")
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	dispatchtest.Want(t, out.Result, err, "echo: hi")
 	if got := m.called(); !slices.Equal(got, []string{"first"}) {
 		t.Errorf("called %v, want the first of equals", got)
 	}
@@ -74,7 +76,7 @@ func TestEachSearchRouteIsUsedWhereItIs(t *testing.T) {
 			for range 2 {
 				found, err := m.Search(t.Context(), words("translate"))
 				if c.has == nil {
-					wantKind(t, err, problem.NotFound, "is it a registry?")
+					dispatchtest.WantKind(t, err, problem.NotFound, "is it a registry?")
 				} else if err != nil || len(found.Matches) != 1 {
 					t.Fatalf("Search() = %+v, %v, want one match", found, err)
 				}
@@ -91,7 +93,7 @@ func TestEachSearchRouteIsUsedWhereItIs(t *testing.T) {
 
 func TestARegistryOfTheReferenceIsAskedForWhatItCanFind(t *testing.T) {
 	for name, c := range map[string]struct {
-		q     dispatch.Query
+		q     discovery.Query
 		asked string // in the query string
 		found []string
 	}{
@@ -100,9 +102,9 @@ func TestARegistryOfTheReferenceIsAskedForWhatItCanFind(t *testing.T) {
 		"escaped, as its JSON is":    {words("法律"), `capability=%5Cu6cd5%5Cu5f8b`, []string{"c"}},
 		"nothing":                    {words(""), "", []string{"a", "b", "c"}},
 		"wildcards, which are inert": {words("%_"), "", []string{"a", "b", "c"}},
-		"a family":                   {dispatch.Query{Family: "gpt"}, "family=gpt", []string{"b"}},
-		"a tag, which nobody has":    {dispatch.Query{Tag: "legal"}, "limit=100", nil},
-		"a reputation":               {dispatch.Query{MinReputation: 0.5}, "limit=100", []string{"a"}},
+		"a family":                   {discovery.Query{Family: "gpt"}, "family=gpt", []string{"b"}},
+		"a tag, which nobody has":    {discovery.Query{Tag: "legal"}, "limit=100", nil},
+		"a reputation":               {discovery.Query{MinReputation: 0.5}, "limit=100", []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMarket(t)
@@ -157,8 +159,8 @@ func TestABadMatchIsDroppedAloneWithItsReason(t *testing.T) {
 			r.Listing, r.Source = l.Blob(), "signed"
 		}},
 		{"its listing is of", func(t *testing.T, r *registryclient.HaloMatch) {
-			l := listing.New(key(t, 99).ID(), 1)
-			if err := l.Sign(t.Context(), key(t, 99)); err != nil {
+			l := listing.New(dispatchtest.Key(t, 99).ID(), 1)
+			if err := l.Sign(t.Context(), dispatchtest.Key(t, 99)); err != nil {
 				t.Fatal(err)
 			}
 			r.Listing, r.Source = l.Blob(), "signed"
@@ -174,7 +176,7 @@ func TestABadMatchIsDroppedAloneWithItsReason(t *testing.T) {
 			bad := m.add(t, 42, "bad", "translate")
 			c.spoil(t, bad)
 			found, err := m.Search(t.Context(), words("translate"))
-			if err != nil || len(found.Matches) != 1 || found.Matches[0].ID != key(t, 10).ID() {
+			if err != nil || len(found.Matches) != 1 || found.Matches[0].ID != dispatchtest.Key(t, 10).ID() {
 				t.Fatalf("Search() = %+v, %v, want the good one", found.Matches, err)
 			}
 			if len(found.Dropped) != 1 || !strings.Contains(found.Dropped[0].Reason, c.reason) {
@@ -189,7 +191,7 @@ func TestAPoisonedRowAmongTwentyTakesNoOtherWithIt(t *testing.T) {
 	var rows []string
 	for n := range byte(20) {
 		m.add(t, 10+n, fmt.Sprint("v", n), "translate")
-		rows = append(rows, string(marshal(m.reg.rows[n])))
+		rows = append(rows, string(dispatchtest.Marshal(m.reg.rows[n])))
 	}
 	rows = slices.Insert(rows, 7, `{"vacant_id": 5, "capability_card_blob_hex": []}`)
 	m.reg.answer = func(outbound.Request) (outbound.Reply, error, bool) {
@@ -204,17 +206,17 @@ func TestAPoisonedRowAmongTwentyTakesNoOtherWithIt(t *testing.T) {
 func TestTheNextOneIsCalledWhereTheFirstIsUnavailable(t *testing.T) {
 	refuse := func(k problem.Kind) func(*market) {
 		return func(m *market) {
-			m.wire("first").host.gate = func(*envelope.Envelope) *problem.Error { return problem.New(k, "no") }
+			m.wire("first").Host.Gate = func(*envelope.Envelope) *problem.Error { return problem.New(k, "no") }
 		}
 	}
 	fault := func(f string) func(*market) {
 		return func(m *market) {
-			m.wire("first").fault = func(path string, _ *envelope.Envelope) string { return f }
+			m.wire("first").Fault = func(path string, _ *envelope.Envelope) string { return f }
 		}
 	}
 	sendFault := func(f string) func(*market) {
 		return func(m *market) {
-			m.wire("first").fault = func(path string, _ *envelope.Envelope) string {
+			m.wire("first").Fault = func(path string, _ *envelope.Envelope) string {
 				if strings.HasSuffix(path, "/ask") {
 					return ""
 				}
@@ -236,9 +238,9 @@ func TestTheNextOneIsCalledWhereTheFirstIsUnavailable(t *testing.T) {
 		"its store was down": {sendFault("503"), true, problem.Unavailable},
 		"its store is down":  {fault("503"), false, problem.Pending},
 		"it failed, for good": {func(m *market) {
-			m.wire("first").host.behave = func(*envelope.Envelope) string { return "fail" }
+			m.wire("first").Host.Behave = func(*envelope.Envelope) string { return "fail" }
 		}, true, problem.BehaviourFailed},
-		"no such route":                  {func(m *market) { m.wire("first").host.key = nil; noEndpoint(m, "first") }, true, problem.NotFound},
+		"no such route":                  {func(m *market) { m.wire("first").Host.Key = nil; noEndpoint(m, "first") }, true, problem.NotFound},
 		"the answer is lost":             {fault("reply lost"), false, problem.Pending},
 		"the request is lost":            {fault("request lost"), false, problem.Pending},
 		"a gateway's page":               {fault("garbled"), false, problem.Untrusted},
@@ -249,20 +251,20 @@ func TestTheNextOneIsCalledWhereTheFirstIsUnavailable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMarket(t)
-			m.Policy = dispatch.ByScore
+			m.Policy = discovery.ByScore
 			m.add(t, 10, "first", "translate")
 			m.add(t, 11, "second", "translate")
 			c.first(m)
-			out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
+			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
 			if !c.next {
-				wantKind(t, err, c.kind)
-				if got := m.wire("second").log; len(got) > 0 {
+				dispatchtest.WantKind(t, err, c.kind)
+				if got := m.wire("second").Log; len(got) > 0 {
 					t.Errorf("the second was called %d times, want none", len(got))
 				}
 				return
 			}
-			want(t, out.Result, err, "echo: hi")
-			if len(out.Tried) != 1 || !problem.Is(out.Tried[0].Err, c.kind) || out.Tried[0].ID != key(t, 10).ID() {
+			dispatchtest.Want(t, out.Result, err, "echo: hi")
+			if len(out.Tried) != 1 || !problem.Is(out.Tried[0].Err, c.kind) || out.Tried[0].ID != dispatchtest.Key(t, 10).ID() {
 				t.Errorf("Tried = %+v, want the first, with %v", out.Tried, c.kind)
 			}
 		})
@@ -274,7 +276,7 @@ func noEndpoint(m *market, name string) {
 	route := m.Route
 	m.Route = func(registry string, callee *card.Card) (dispatch.Transport, error) {
 		if strings.Contains(callee.Endpoint, name) {
-			return transport(func(string, []byte) (int, []byte, error) { return 404, []byte(`{"detail":"Not Found"}`), nil }), nil
+			return dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) { return 404, []byte(`{"detail":"Not Found"}`), nil }), nil
 		}
 		return route(registry, callee)
 	}
@@ -285,30 +287,30 @@ func TestAQuestionWhoseOutcomeIsUnknownGoesToNobodyElse(t *testing.T) {
 		t.Run(kept, func(t *testing.T) {
 			m := newMarket(t)
 			if kept == "in files" {
-				m.Caller.Book = &filebook.Book{Dir: t.TempDir(), Wait: m.clock.wait}
+				m.Caller.Book = &filebook.Book{Dir: t.TempDir(), Wait: m.clock.Wait}
 			}
-			m.Policy = dispatch.ByScore
+			m.Policy = discovery.ByScore
 			m.add(t, 10, "first", "translate")
 			m.add(t, 11, "second", "translate")
-			m.wire("first").fault = func(string, *envelope.Envelope) string { return "reply lost" }
-			out, err := m.CallCapability(t.Context(), words("translate"), say("pay the bill"))
-			wantKind(t, err, problem.Pending)
+			m.wire("first").Fault = func(string, *envelope.Envelope) string { return "reply lost" }
+			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("pay the bill"))
+			dispatchtest.WantKind(t, err, problem.Pending)
 			if !out.Doubt {
 				t.Error("Doubt = false, want true: it did run")
 			}
 			// Now the other would be chosen; and a new process asks.
-			m.wire("first").fault = nil
+			m.wire("first").Fault = nil
 			m.reg.rows = m.reg.rows[1:]
-			again := &dispatch.Client{Caller: m.Caller, Registries: m.Registries, Policy: m.Policy, Route: m.Route}
-			out, err = again.CallCapability(t.Context(), words("translate"), say("pay the bill"))
-			want(t, out.Result, err, "echo: pay the bill")
-			if out.Chosen.ID != key(t, 10).ID() || !out.Resumed || len(m.wire("second").log) > 0 || m.wire("first").host.executed(out.Request.IdempotencyKey) != 1 {
+			again := &discovery.Client{Caller: m.Caller, Registries: m.Registries, Policy: m.Policy, Route: m.Route}
+			out, err = again.CallCapability(t.Context(), words("translate"), dispatchtest.Say("pay the bill"))
+			dispatchtest.Want(t, out.Result, err, "echo: pay the bill")
+			if out.Chosen.ID != dispatchtest.Key(t, 10).ID() || !out.Resumed || len(m.wire("second").Log) > 0 || m.wire("first").Host.Executed(out.Request.IdempotencyKey) != 1 {
 				t.Errorf("chosen %s, resumed %t, want the first to answer what it ran once", out.Chosen.ID.Short(), out.Resumed)
 			}
 			// Decided: the same question is a new one, and free to choose.
-			out, err = again.CallCapability(t.Context(), words("translate"), say("pay the bill"))
-			want(t, out.Result, err, "echo: pay the bill")
-			if out.Chosen.ID != key(t, 11).ID() {
+			out, err = again.CallCapability(t.Context(), words("translate"), dispatchtest.Say("pay the bill"))
+			dispatchtest.Want(t, out.Result, err, "echo: pay the bill")
+			if out.Chosen.ID != dispatchtest.Key(t, 11).ID() {
 				t.Errorf("chosen %s, want the second", out.Chosen.ID.Short())
 			}
 		})
@@ -317,18 +319,18 @@ func TestAQuestionWhoseOutcomeIsUnknownGoesToNobodyElse(t *testing.T) {
 
 func TestAStoreThatFailedAfterTheCallRanIsAsked(t *testing.T) {
 	m := newMarket(t)
-	m.Policy = dispatch.ByScore
+	m.Policy = discovery.ByScore
 	m.add(t, 10, "first", "translate")
 	m.add(t, 11, "second", "translate")
-	m.wire("first").fault = func(path string, _ *envelope.Envelope) string {
+	m.wire("first").Fault = func(path string, _ *envelope.Envelope) string {
 		if strings.HasSuffix(path, "/ask") {
 			return ""
 		}
 		return "503 after"
 	}
-	out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
-	want(t, out.Result, err, "echo: hi")
-	if out.Chosen.ID != key(t, 10).ID() || len(m.wire("second").log) > 0 {
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	dispatchtest.Want(t, out.Result, err, "echo: hi")
+	if out.Chosen.ID != dispatchtest.Key(t, 10).ID() || len(m.wire("second").Log) > 0 {
 		t.Errorf("chosen %s, want the first, which had run it", out.Chosen.ID.Short())
 	}
 }
@@ -340,8 +342,8 @@ func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
 	faults := []string{"", "", "unreachable", "request lost", "reply lost", "503", "503 after", "garbled", "asleep", "closed", "fails"}
 	for seed := range uint64(300) {
 		m := newMarket(t)
-		m.Policy = dispatch.ByScore
-		dice := &bits{n: seed}
+		m.Policy = discovery.ByScore
+		dice := &dispatchtest.Random{N: seed}
 		roll := func(n int) int {
 			var b [2]byte
 			_, _ = dice.Read(b[:])
@@ -351,8 +353,8 @@ func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
 			name := fmt.Sprint("v", n)
 			m.add(t, 10+n, name, "translate")
 			w := m.wire(name)
-			w.fault = func(string, *envelope.Envelope) string { return faults[roll(8)] }
-			w.host.gate = func(*envelope.Envelope) *problem.Error {
+			w.Fault = func(string, *envelope.Envelope) string { return faults[roll(8)] }
+			w.Host.Gate = func(*envelope.Envelope) *problem.Error {
 				switch faults[roll(len(faults))] {
 				case "asleep":
 					return problem.New(problem.NotAccepting, "asleep")
@@ -361,7 +363,7 @@ func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
 				}
 				return nil
 			}
-			w.host.behave = func(*envelope.Envelope) string {
+			w.Host.Behave = func(*envelope.Envelope) string {
 				if faults[roll(len(faults))] == "fails" {
 					return "fail"
 				}
@@ -369,15 +371,15 @@ func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
 			}
 		}
 		for range 12 {
-			if _, err := m.CallCapability(t.Context(), words("translate"), say("once")); err == nil {
+			if _, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("once")); err == nil {
 				break
 			}
 		}
 		answered := 0
 		for _, w := range m.hosts {
-			for _, p := range w.host.pairs {
-				for _, r := range p.rows {
-					if r.decided == "answer" {
+			for _, p := range w.Host.Pairs {
+				for _, r := range p.Rows {
+					if r.Decided == "answer" {
 						answered++
 					}
 				}
@@ -391,44 +393,44 @@ func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
 
 func TestAQuestionIsOpenForADay(t *testing.T) {
 	m := newMarket(t)
-	m.Policy = dispatch.ByScore
+	m.Policy = discovery.ByScore
 	m.add(t, 10, "first", "translate")
 	m.add(t, 11, "second", "translate")
-	m.wire("first").fault = func(string, *envelope.Envelope) string { return "reply lost" }
-	_, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
-	wantKind(t, err, problem.Pending)
+	m.wire("first").Fault = func(string, *envelope.Envelope) string { return "reply lost" }
+	_, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	dispatchtest.WantKind(t, err, problem.Pending)
 	m.reg.rows = m.reg.rows[1:]
-	m.clock.add(25 * time.Hour)
-	out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
-	want(t, out.Result, err, "echo: hi")
-	if out.Chosen.ID != key(t, 11).ID() {
+	m.clock.Add(25 * time.Hour)
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	dispatchtest.Want(t, out.Result, err, "echo: hi")
+	if out.Chosen.ID != dispatchtest.Key(t, 11).ID() {
 		t.Errorf("chosen %s, want the second: after a day it is a new question", out.Chosen.ID.Short())
 	}
 }
 
 func TestARefusedCallIsNotResumedLater(t *testing.T) {
 	m := newMarket(t)
-	m.Policy = dispatch.ByScore
+	m.Policy = discovery.ByScore
 	m.add(t, 10, "first", "translate")
 	m.add(t, 11, "second", "translate")
-	m.wire("first").fault = func(string, *envelope.Envelope) string { return "unreachable" }
-	out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
-	want(t, out.Result, err, "echo: hi")
-	m.wire("first").fault = nil
-	out, err = m.CallCapability(t.Context(), words("translate"), say("hi"))
-	want(t, out.Result, err, "echo: hi")
-	if out.Resumed || out.Chosen.ID != key(t, 10).ID() {
+	m.wire("first").Fault = func(string, *envelope.Envelope) string { return "unreachable" }
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	dispatchtest.Want(t, out.Result, err, "echo: hi")
+	m.wire("first").Fault = nil
+	out, err = m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	dispatchtest.Want(t, out.Result, err, "echo: hi")
+	if out.Resumed || out.Chosen.ID != dispatchtest.Key(t, 10).ID() {
 		t.Errorf("resumed %t by %s, want a new call of the first", out.Resumed, out.Chosen.ID.Short())
 	}
 }
 
 func TestEmptySearchSaysWhy(t *testing.T) {
 	m := newMarket(t)
-	_, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
-	wantKind(t, err, problem.NotFound, `no vacant was found for "translate"`)
+	_, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	dispatchtest.WantKind(t, err, problem.NotFound, `no vacant was found for "translate"`)
 	m.add(t, 10, "x", "translate").CardBlob = ""
-	_, err = m.CallCapability(t.Context(), words("translate"), say("hi"))
-	wantKind(t, err, problem.NotFound, "1 were dropped, the first since: the registry sent no card")
+	_, err = m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	dispatchtest.WantKind(t, err, problem.NotFound, "1 were dropped, the first since: the registry sent no card")
 }
 
 func TestAllUnavailableSaysHowManyWereTried(t *testing.T) {
@@ -436,10 +438,10 @@ func TestAllUnavailableSaysHowManyWereTried(t *testing.T) {
 	m.MostTried = 3
 	for n := range byte(6) {
 		m.add(t, 10+n, fmt.Sprint("v", n), "translate")
-		m.wire(fmt.Sprint("v", n)).host.gate = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
+		m.wire(fmt.Sprint("v", n)).Host.Gate = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
 	}
-	out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
-	wantKind(t, err, problem.NotAccepting, "3 vacants were tried")
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	dispatchtest.WantKind(t, err, problem.NotAccepting, "3 vacants were tried")
 	if len(out.Tried) != 2 || len(m.called()) != 3 {
 		t.Errorf("tried %d before the last, called %v, want 3 in all", len(out.Tried), m.called())
 	}
@@ -451,8 +453,8 @@ func TestTheRegistrySeesSearchesAndNothingElse(t *testing.T) {
 			m := newMarket(t)
 			m.reg.routes = []string{has}
 			m.add(t, 10, "x", "translate")
-			out, err := m.CallCapability(t.Context(), words("translate"), say("my secret is plum"))
-			want(t, out.Result, err, "echo: my secret is plum")
+			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("my secret is plum"))
+			dispatchtest.Want(t, out.Result, err, "echo: my secret is plum")
 			self := m.Caller.Signer.ID().String()
 			for _, s := range m.reg.saw {
 				for _, secret := range []string{"plum", "secret", self, self[:12], out.Request.IdempotencyKey} {
@@ -467,39 +469,39 @@ func TestTheRegistrySeesSearchesAndNothingElse(t *testing.T) {
 
 func TestACardThatChangedIsNoticed(t *testing.T) {
 	m := newMarket(t)
-	m.Policy = dispatch.ByScore
+	m.Policy = discovery.ByScore
 	old := *m.add(t, 10, "x", "translate")
 	m.hosts["moved.test"] = m.hosts["x.test"]
 	fresh := row(t, 10, "translate better", "https://moved.test/a2a/message/send")
-	call := func(r registryclient.HaloMatch, want dispatch.Freshness) {
+	call := func(r registryclient.HaloMatch, want discovery.Freshness) {
 		t.Helper()
 		m.reg.rows[0] = r
-		out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
+		out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
 		if err != nil || out.Chosen.Freshness != want {
 			t.Fatalf("CallCapability() = %q, %v, want %q", out.Chosen.Freshness, err, want)
 		}
 	}
-	call(old, dispatch.FirstSeen)
-	call(old, dispatch.Same)
-	call(fresh, dispatch.Changed)
-	call(fresh, dispatch.Same)
-	call(old, dispatch.Outdated)
-	call(fresh, dispatch.Same) // an outdated one replaces nothing
+	call(old, discovery.FirstSeen)
+	call(old, discovery.Same)
+	call(fresh, discovery.Changed)
+	call(fresh, discovery.Same)
+	call(old, discovery.Outdated)
+	call(fresh, discovery.Same) // an outdated one replaces nothing
 
 	// With an alternative, the one whose card is outdated comes last.
 	m.reg.rows[0] = old
 	judged(t, &m.reg.rows[0], 100, 1)
 	m.add(t, 11, "other", "translate")
-	out, err := m.CallCapability(t.Context(), words("translate"), say("hi"))
-	if err != nil || out.Chosen.ID != key(t, 11).ID() {
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	if err != nil || out.Chosen.ID != dispatchtest.Key(t, 11).ID() {
 		t.Errorf("chosen %s, %v, want the one whose card is not outdated", out.Chosen.ID.Short(), err)
 	}
 
 	m.Caller.Transport = m.hosts["other.test"]
-	res, freshness, err := m.Call(t.Context(), dispatch.FromCard(&out.Chosen.Card), say("again"))
-	want(t, res, err, "echo: again")
-	if freshness != dispatch.Same {
-		t.Errorf("Call() says that the card is %q, want %q", freshness, dispatch.Same)
+	res, freshness, err := m.Call(t.Context(), dispatch.FromCard(&out.Chosen.Card), dispatchtest.Say("again"))
+	dispatchtest.Want(t, res, err, "echo: again")
+	if freshness != discovery.Same {
+		t.Errorf("Call() says that the card is %q, want %q", freshness, discovery.Same)
 	}
 }
 
@@ -507,20 +509,20 @@ func TestOfTwoRegistriesTheNewerCardCounts(t *testing.T) {
 	m := newMarket(t)
 	old := *m.add(t, 10, "x", "translate")
 	m.hosts["moved.test"] = m.hosts["x.test"]
-	if _, err := m.CallCapability(t.Context(), words("translate"), say("hi")); err != nil {
+	if _, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi")); err != nil {
 		t.Fatal(err)
 	}
 	other := &registry{routes: []string{reference}, rows: []registryclient.HaloMatch{row(t, 10, "translate better", "https://moved.test/")}}
 	m.Registries = append(m.Registries, &registryclient.Client{Transport: other, URL: "https://other.test"})
 	found, err := m.Search(t.Context(), words("translate"))
-	if err != nil || len(found.Matches) != 1 || found.Matches[0].Freshness != dispatch.Changed || found.Matches[0].Registry != "https://other.test" {
+	if err != nil || len(found.Matches) != 1 || found.Matches[0].Freshness != discovery.Changed || found.Matches[0].Registry != "https://other.test" {
 		t.Fatalf("Search() = %+v, %v, want the new card alone", found.Matches, err)
 	}
 	if len(found.Dropped) != 1 || found.Dropped[0].ID != old.ID || !strings.Contains(found.Dropped[0].Reason, "newer card") {
 		t.Errorf("dropped %+v, want the old one", found.Dropped)
 	}
-	_, err = m.Search(t.Context(), dispatch.Query{Cursor: "x"})
-	wantKind(t, err, problem.Usage, "belongs to one registry")
+	_, err = m.Search(t.Context(), discovery.Query{Cursor: "x"})
+	dispatchtest.WantKind(t, err, problem.Usage, "belongs to one registry")
 }
 
 func TestOneRegistryOfTwoIsEnough(t *testing.T) {
@@ -536,10 +538,10 @@ func TestOneRegistryOfTwoIsEnough(t *testing.T) {
 	}
 	m.Registries = m.Registries[1:]
 	_, err = m.Search(t.Context(), words("translate"))
-	wantKind(t, err, problem.Unavailable, "nobody there")
+	dispatchtest.WantKind(t, err, problem.Unavailable, "nobody there")
 	m.Registries = nil
 	_, err = m.Search(t.Context(), words("translate"))
-	wantKind(t, err, problem.Usage, "no registry")
+	dispatchtest.WantKind(t, err, problem.Usage, "no registry")
 }
 
 func TestARegistryThatSendsTooManyIsReadSoFar(t *testing.T) {
@@ -558,7 +560,7 @@ func TestARegistryThatSendsTooManyIsReadSoFar(t *testing.T) {
 
 func TestAQueryIsRefusedBeforeAnyRegistrySeesIt(t *testing.T) {
 	m := newMarket(t)
-	for name, q := range map[string]dispatch.Query{
+	for name, q := range map[string]discovery.Query{
 		"too long":       words(strings.Repeat("x", 1_000_000)),
 		"too many words": words(strings.Repeat("x ", 100)),
 		"no UTF-8":       words("\xff"),
@@ -584,18 +586,18 @@ func TestASlowRegistryIsGivenUpInItsTime(t *testing.T) {
 	m.SearchTime = time.Millisecond
 	m.Registries[0].Transport = slow{}
 	_, err := m.Search(t.Context(), words("translate"))
-	wantKind(t, err, problem.Deadline)
+	dispatchtest.WantKind(t, err, problem.Deadline)
 }
 
 func TestClientStateIsBounded(t *testing.T) {
 	book := &filebook.Book{Dir: t.TempDir()}
-	var m dispatch.Remembered
-	m.Cards = map[identity.ID]dispatch.SeenCard{{1}: {Hash: identity.Hash{2}, At: t0, Older: []identity.Hash{{3}}}}
-	m.Open = map[identity.Hash]dispatch.OpenCall{{4}: {Registry: "https://r.test", Card: []byte("{}"), At: t0}}
-	if err := book.Change(t.Context(), identity.ID{}, func(kept *dispatch.Remembered) bool { *kept = m; return true }); err != nil {
+	var m discovery.Remembered
+	m.Cards = map[identity.ID]discovery.SeenCard{{1}: {Hash: identity.Hash{2}, At: dispatchtest.Start, Older: []identity.Hash{{3}}}}
+	m.Open = map[identity.Hash]discovery.OpenCall{{4}: {Registry: "https://r.test", Card: []byte("{}"), At: dispatchtest.Start}}
+	if err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool { *kept = m; return true }); err != nil {
 		t.Fatal(err)
 	}
-	err := book.Change(t.Context(), identity.ID{}, func(kept *dispatch.Remembered) bool {
+	err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool {
 		if diff := cmp.Diff(m, *kept); diff != "" {
 			t.Errorf("Change() (-want +got):\n%s", diff)
 		}
@@ -605,7 +607,7 @@ func TestClientStateIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := book.Change(t.Context(), identity.ID{}, func(kept *dispatch.Remembered) bool {
+	if err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.Remembered) bool {
 		if len(kept.Open) != 1 {
 			t.Error("what f did not want kept was")
 		}
@@ -619,7 +621,7 @@ func FuzzDecodeRemembered(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"cards":{"` + strings.Repeat("01", 32) + `":{"hash":"` + strings.Repeat("02", 32) + `","at":"2026-05-06T12:00:00Z"}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := dispatch.DecodeRemembered(b)
+		m, err := discovery.DecodeRemembered(b)
 		if err != nil {
 			return
 		}
@@ -627,7 +629,7 @@ func FuzzDecodeRemembered(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := dispatch.DecodeRemembered(out); err != nil {
+		if _, err := discovery.DecodeRemembered(out); err != nil {
 			t.Errorf("DecodeRemembered() of what Encode wrote = %v", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package dispatch_test
+package discovery_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -39,15 +39,15 @@ func TestByScoreChoosesWhomTheReferenceDispatchesTo(t *testing.T) {
 	}
 	n := 0
 	for _, c := range file.Cases {
-		var matches []dispatch.Match
+		var matches []discovery.Match
 		for _, v := range c.Input.Vacants {
-			matches = append(matches, dispatch.Match{ID: v.ID, Reputation: &v.Reputation})
+			matches = append(matches, discovery.Match{ID: v.ID, Reputation: &v.Reputation})
 		}
 		if len(matches) == 0 {
 			continue
 		}
 		n++
-		if got := dispatch.Choose(dispatch.ByScore, matches)[0].ID; got != c.Expect.Winner {
+		if got := discovery.Choose(discovery.ByScore, matches)[0].ID; got != c.Expect.Winner {
 			t.Errorf("%s: Choose() = %s, want %s", c.Name, got.Short(), c.Expect.Winner.Short())
 		}
 	}
@@ -57,31 +57,31 @@ func TestByScoreChoosesWhomTheReferenceDispatchesTo(t *testing.T) {
 }
 
 // of is a match with a reputation of n reviews at a mean signal.
-func of(t *testing.T, name byte, n, signal, rank float64) dispatch.Match {
+func of(t *testing.T, name byte, n, signal, rank float64) discovery.Match {
 	r := row(t, name, "x", "https://x.test/")
 	if n > 0 {
 		judged(t, &r, n, signal)
 	}
-	return dispatch.Match{ID: r.ID, Reputation: r.Reputation, Score: r.Score, Rank: rank * (0.5 + 0.5*r.Score)}
+	return discovery.Match{ID: r.ID, Reputation: r.Reputation, Score: r.Score, Rank: rank * (0.5 + 0.5*r.Score)}
 }
 
 func TestByUCBWeighsProofChanceAndFit(t *testing.T) {
-	for name, c := range map[string]struct{ better, worse dispatch.Match }{
+	for name, c := range map[string]struct{ better, worse discovery.Match }{
 		"proven before untried":              {of(t, 1, 100, 0.95, 1), of(t, 2, 0, 0, 1)},
 		"untried before mediocre":            {of(t, 1, 0, 0, 1), of(t, 2, 100, 0.5, 1)},
 		"untried before bad":                 {of(t, 1, 0, 0, 1), of(t, 2, 100, 0.1, 1)},
 		"made for it before mentioning it":   {of(t, 1, 100, 0.8, 1), of(t, 2, 100, 0.95, 0.25)},
-		"a reference's good before untried":  {dispatch.Match{ID: identity.ID{1}, Score: 0.9}, dispatch.Match{ID: identity.ID{2}}},
-		"a reference's untried before a bad": {dispatch.Match{ID: identity.ID{1}}, dispatch.Match{ID: identity.ID{2}, Score: 0.3}},
-		"current before outdated": {of(t, 1, 100, 0.1, 0.1), func() dispatch.Match {
+		"a reference's good before untried":  {discovery.Match{ID: identity.ID{1}, Score: 0.9}, discovery.Match{ID: identity.ID{2}}},
+		"a reference's untried before a bad": {discovery.Match{ID: identity.ID{1}}, discovery.Match{ID: identity.ID{2}, Score: 0.3}},
+		"current before outdated": {of(t, 1, 100, 0.1, 0.1), func() discovery.Match {
 			m := of(t, 2, 100, 1, 1)
-			m.Freshness = dispatch.Outdated
+			m.Freshness = discovery.Outdated
 			return m
 		}()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, order := range [][]dispatch.Match{{c.better, c.worse}, {c.worse, c.better}} {
-				if got := dispatch.Choose(nil, order); got[0].ID != c.better.ID {
+			for _, order := range [][]discovery.Match{{c.better, c.worse}, {c.worse, c.better}} {
+				if got := discovery.Choose(nil, order); got[0].ID != c.better.ID {
 					t.Errorf("Choose() = %.3f before %.3f, want the other way", got[0].Value, got[1].Value)
 				}
 			}
@@ -89,13 +89,13 @@ func TestByUCBWeighsProofChanceAndFit(t *testing.T) {
 	}
 }
 
-func does(name byte, capability string, tags ...string) dispatch.Match {
+func does(name byte, capability string, tags ...string) discovery.Match {
 	id := identity.ID{name}
-	return dispatch.Match{ID: id, Card: card.Card{VacantID: id, CapabilityText: capability}, Listing: &listing.Listing{Tags: tags}}
+	return discovery.Match{ID: id, Card: card.Card{VacantID: id, CapabilityText: capability}, Listing: &listing.Listing{Tags: tags}}
 }
 
 func TestAPromptFindsWhoIsMadeForIt(t *testing.T) {
-	market := []dispatch.Match{
+	market := []discovery.Match{
 		does(1, "translation of legal texts into French and the other way"),
 		does(2, "reviews Go code, the tests and the docs", "golang", "review"),
 		does(3, "writes the SQL and explains query plans", "database"),
@@ -116,7 +116,7 @@ func TestAPromptFindsWhoIsMadeForIt(t *testing.T) {
 		"":                                                        {0, ""},
 		strings.Repeat("no ", 1_000_000):                          {0, ""},
 	} {
-		fits := dispatch.FitPrompt(prompt, nil, market)
+		fits := discovery.FitPrompt(prompt, nil, market)
 		if c.best == 0 {
 			if len(fits) != 0 {
 				t.Errorf("FitPrompt(%.30q) = %v, want nobody", prompt, fits[0].Words)
@@ -130,8 +130,8 @@ func TestAPromptFindsWhoIsMadeForIt(t *testing.T) {
 }
 
 func TestAPromptsFitIsAtMostOneAndItsOrderIsStable(t *testing.T) {
-	same := []dispatch.Match{does(1, "translate"), does(2, "translate"), does(3, "translate")}
-	fits := dispatch.FitPrompt("translate translate translate", dispatch.ByScore, same)
+	same := []discovery.Match{does(1, "translate"), does(2, "translate"), does(3, "translate")}
+	fits := discovery.FitPrompt("translate translate translate", discovery.ByScore, same)
 	var got []byte
 	for _, f := range fits {
 		got = append(got, f.ID[0])
@@ -147,7 +147,7 @@ func TestAPromptsFitIsAtMostOneAndItsOrderIsStable(t *testing.T) {
 func FuzzFitPrompt(f *testing.F) {
 	f.Add("translate 法律", "legal translation", "tag")
 	f.Fuzz(func(t *testing.T, prompt, capability, tag string) {
-		for _, x := range dispatch.FitPrompt(prompt, nil, []dispatch.Match{does(1, capability, tag), does(2, "x")}) {
+		for _, x := range discovery.FitPrompt(prompt, nil, []discovery.Match{does(1, capability, tag), does(2, "x")}) {
 			if !(x.Fit > 0 && x.Fit <= 1.0000001) || len(x.Words) == 0 {
 				t.Errorf("fit %v by %q", x.Fit, x.Words)
 			}

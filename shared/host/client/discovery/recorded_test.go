@@ -1,4 +1,4 @@
-package dispatch_test
+package discovery_test
 
 import (
 	"context"
@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/memorybook"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -53,7 +55,7 @@ func recordings(t *testing.T) []recording {
 // registryOf answers as the recorded registry did; a search that was not
 // recorded is one for every row, of which the reference's substring is kept.
 func (r *recording) registryOf(t *testing.T) *httptest.Server {
-	return server(t, func(w http.ResponseWriter, req *http.Request) {
+	return dispatchtest.Server(t, func(w http.ResponseWriter, req *http.Request) {
 		for _, s := range r.Expect.Steps {
 			same := s.Method == req.Method && s.Path == req.URL.Path && len(s.Query) <= 1
 			for _, name := range []string{"capability", "family"} {
@@ -73,25 +75,25 @@ func (r *recording) registryOf(t *testing.T) *httptest.Server {
 
 // recordedClient calls the vacants of a recording, each on a host of the
 // reference.
-func recordedClient(t *testing.T, r *recording, at string) *dispatch.Client {
-	c := newClock()
-	hosts := map[string]*wire{}
+func recordedClient(t *testing.T, r *recording, at string) *discovery.Client {
+	c := dispatchtest.NewClock()
+	hosts := map[string]*dispatchtest.Wire{}
 	for id, seed := range r.Input.Seeds {
 		s, err := hex.DecodeString(seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := newHost(t, c.now)
-		if h.key, err = identity.KeyFromSeed(s); err != nil {
+		h := dispatchtest.NewHost(t, c.Now)
+		if h.Key, err = identity.KeyFromSeed(s); err != nil {
 			t.Fatal(err)
 		}
-		h.reference = true
-		hosts[id[:6]+".example"] = &wire{host: h}
+		h.Reference = true
+		hosts[id[:6]+".example"] = &dispatchtest.Wire{Host: h}
 	}
-	return &dispatch.Client{
-		Caller:     &dispatch.Caller{Signer: key(t, 1), Book: &memorybook.Book{}, Now: c.now, Rand: &bits{n: 7}, Wait: c.wait},
+	return &discovery.Client{
+		Caller:     &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: &memorybook.Book{}, Now: c.Now, Rand: &dispatchtest.Random{N: 7}, Wait: c.Wait},
 		Registries: []*registryclient.Client{{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: at}},
-		Policy:     dispatch.ByScore,
+		Policy:     discovery.ByScore,
 		Route: func(_ string, callee *card.Card) (dispatch.Transport, error) {
 			u, err := url.Parse(callee.Endpoint)
 			if err != nil || hosts[u.Host] == nil {
@@ -143,9 +145,9 @@ func TestARecordedRegistryOfTheReferenceIsSearchedAndDispatchedFrom(t *testing.T
 				if !slices.Equal(got, want) {
 					t.Errorf("Search(%q) = %v, want the reference's order %v", q, got, want)
 				}
-				out, err := client.CallCapability(t.Context(), words(q), say("hi"))
+				out, err := client.CallCapability(t.Context(), words(q), dispatchtest.Say("hi"))
 				if len(found.Matches) == 0 {
-					wantKind(t, err, problem.NotFound)
+					dispatchtest.WantKind(t, err, problem.NotFound)
 					continue
 				}
 				if err != nil || out.Reply == nil || out.Chosen.ID.String() != want[0] {
@@ -184,8 +186,8 @@ func TestARegistryThatAnswersGarbageTooMuchOrLate(t *testing.T) {
 		"more than can be had": {func(w http.ResponseWriter, gone <-chan struct{}) { flood(w) }, problem.TooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := server(t, func(w http.ResponseWriter, r *http.Request) { c.answer(w, r.Context().Done()) })
-			client := &dispatch.Client{
+			s := dispatchtest.Server(t, func(w http.ResponseWriter, r *http.Request) { c.answer(w, r.Context().Done()) })
+			client := &discovery.Client{
 				Registries: []*registryclient.Client{{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: s.URL}},
 				SearchTime: 200 * time.Millisecond,
 			}
@@ -193,7 +195,7 @@ func TestARegistryThatAnswersGarbageTooMuchOrLate(t *testing.T) {
 				client.SearchTime = time.Minute
 			}
 			_, err := client.Search(context.Background(), words("translate"))
-			wantKind(t, err, c.kind)
+			dispatchtest.WantKind(t, err, c.kind)
 			if strings.Contains(err.Error(), "\x1b") {
 				t.Errorf("Search() = %q, want nothing that moves a cursor", err)
 			}

@@ -1,8 +1,9 @@
-package dispatch
+package discovery
 
 import (
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -35,7 +36,7 @@ type Match struct {
 	Freshness Freshness // of Card
 
 	others []string // URLs to try if URL has no handler
-	route  Transport
+	route  dispatch.Transport
 }
 
 // Dropped is a match that is not used.
@@ -63,7 +64,7 @@ func (c *Client) judge(registry string, m *registryclient.HaloMatch) (Match, err
 	if verified.Endpoint == "" {
 		return Match{}, problem.New(problem.NotFound, "its card has no endpoint")
 	}
-	urls, err := endpointURLs(verified.Endpoint)
+	urls, err := dispatch.EndpointURLs(verified.Endpoint)
 	if err != nil {
 		return Match{}, err
 	}
@@ -127,8 +128,8 @@ func (m *Match) entry(joined int) search.Entry {
 }
 
 // target is m as a Target.
-func (m *Match) target(at string) Target {
-	return Target{ID: m.ID, URL: at, Card: &m.Card, Name: at}
+func (m *Match) target(at string) dispatch.Target {
+	return dispatch.Target{ID: m.ID, URL: at, Card: &m.Card, Name: at}
 }
 
 // printed makes a registry's text safe for a terminal.

@@ -1,0 +1,542 @@
+// Package dispatchtest is the other side of a call, for tests of callers: a host
+// in memory that follows PROTOCOL §6, a wire with faults, a clock that only
+// waiting moves.
+package dispatchtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/chain"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Start is the time that a new Clock shows.
+var Start = time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
+
+// Clock is a clock that only waiting moves.
+type Clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+// NewClock returns a clock that shows Start.
+func NewClock() *Clock { return &Clock{t: Start} }
+
+// Now returns the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+// Add moves the time.
+func (c *Clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// Wait moves the time by d and returns at once.
+func (c *Clock) Wait(ctx context.Context, d time.Duration) error {
+	c.Add(d)
+	return ctx.Err()
+}
+
+// Random is an endless source of bytes, the same in every run. N is the seed.
+type Random struct {
+	mu sync.Mutex
+	N  uint64
+}
+
+// Read implements io.Reader.
+func (b *Random) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range p {
+		b.N = b.N*6364136223846793005 + 1442695040888963407
+		p[i] = byte(b.N >> 56)
+	}
+	return len(p), nil
+}
+
+// Key is the key whose seed is n repeated.
+func Key(t testing.TB, n byte) *identity.Key {
+	t.Helper()
+	seed := make([]byte, identity.Size)
+	for i := range seed {
+		seed[i] = n
+	}
+	k, err := identity.KeyFromSeed(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// Host is a host of one vacant that follows PROTOCOL §6 strictly, or with
+// Reference the rules of the reference.
+type Host struct {
+	Mu        sync.Mutex
+	Key       *identity.Key
+	Clock     func() time.Time
+	rand      io.Reader
+	Reference bool
+	Pairs     map[identity.ID]*Pair
+
+	// Gate, if set, refuses what is not accepted yet, with the kind it returns.
+	Gate func(e *envelope.Envelope) *problem.Error
+	// Behave, if set, decides how a call ends: "answer", "fail", "hang".
+	Behave func(e *envelope.Envelope) string
+
+	Broken []string // invariants that did not hold
+}
+
+// Request is a row of a pair's request chain.
+type Request struct {
+	Envelope         envelope.Envelope
+	Hash             identity.Hash
+	Reset            bool
+	Tip              chain.Tip
+	epochStart, back int
+	due              time.Time
+	Decided          string // "", "answer", "void"
+	Reply            *envelope.Envelope
+	TextGone         bool
+}
+
+// Pair is a caller's history with the vacant.
+type Pair struct {
+	Rows      []*Request
+	Responses chain.Tip // epoch, seq and hash of the last answer
+	rspEpoch  uint64
+}
+
+// NewHost makes a host of a vacant with a fixed key.
+func NewHost(t testing.TB, now func() time.Time) *Host {
+	return &Host{Key: Key(t, 0x42), Clock: now, rand: &Random{N: 99}, Pairs: map[identity.ID]*Pair{}}
+}
+
+// ID is the vacant's id.
+func (h *Host) ID() identity.ID { return h.Key.ID() }
+
+// Target is the vacant at the host.
+func (h *Host) Target() dispatch.Target {
+	return dispatch.Target{ID: h.ID(), URL: "http://host.test/v/x/a2a/message/send", Name: "demo"}
+}
+
+// Pair returns the history of a caller.
+func (h *Host) Pair(id identity.ID) *Pair {
+	p := h.Pairs[id]
+	if p == nil {
+		p = &Pair{}
+		h.Pairs[id] = p
+	}
+	return p
+}
+
+// Tip is the tip of the request chain.
+func (p *Pair) Tip() chain.Tip {
+	if len(p.Rows) == 0 {
+		return chain.Tip{}
+	}
+	return p.Rows[len(p.Rows)-1].Tip
+}
+
+func (p *Pair) last() (epochStart, back int) {
+	if len(p.Rows) == 0 {
+		return 0, 0
+	}
+	r := p.Rows[len(p.Rows)-1]
+	return r.epochStart, r.back
+}
+
+// Body is a JSON object.
+type Body = map[string]any
+
+// Serve answers a request to a path with a status and a body.
+func (h *Host) Serve(path string, raw []byte) (int, []byte) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	req, err := envelope.DecodeResetRequest(raw)
+	if err != nil {
+		return 400, Marshal(Body{"detail": err.Error()})
+	}
+	e := &req.Envelope
+	var status int
+	var out any
+	switch {
+	case strings.HasSuffix(path, "/a2a/message/send"):
+		status, out = h.send(e)
+	case strings.HasSuffix(path, "/a2a/message/ask") && !h.Reference:
+		status, out = h.ask(e)
+	case strings.HasSuffix(path, "/a2a/chain/reset"):
+		status, out = h.reset(e)
+	default:
+		status, out = 404, Body{"detail": "Not Found"}
+	}
+	if b, ok := out.([]byte); ok {
+		return status, b
+	}
+	return status, Marshal(out)
+}
+
+// Marshal encodes v as JSON.
+func Marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func refusal(p *problem.Error) (int, Body) {
+	return p.Kind.Row().Status, Body{"detail": p.Text(), "code": p.Kind.String()}
+}
+
+func (h *Host) members(b Body, p *Pair) Body {
+	if h.Reference {
+		delete(b, "code")
+		return b
+	}
+	tip := p.Tip()
+	b["expected_seq"], b["chain_tip"] = tip.Seq+1, tip.Hash.String()
+	return b
+}
+
+func (h *Host) send(e *envelope.Envelope) (int, any) {
+	hash, ok := e.Verify()
+	if !ok {
+		return refusal(problem.New(problem.BadSignature, "envelope signature did not verify for sender %s", e.From.Short()))
+	}
+	p := h.Pair(e.From)
+	if e.Time.Sub(h.Clock()) > 300*time.Second && !h.Reference {
+		return 400, h.members(Body{"detail": "timestamp ahead", "code": "clock", "now": canon.FormatTime(h.Clock())}, p)
+	}
+	var gate *problem.Error
+	if h.Gate != nil {
+		gate = h.Gate(e)
+	}
+	tip := p.Tip()
+	fit := tip.Fit(e)
+	if gate == nil && fit == nil {
+		if e.IsReset() {
+			return 400, h.members(Body{"detail": "parts: expected a reset at …/a2a/chain/reset"}, p)
+		}
+		return h.accept(p, e, hash)
+	}
+	refused := gate
+	if refused == nil {
+		refused = problem.Of(fit)
+	}
+	status, b := refusal(refused)
+	h.members(b, p)
+	if gate == nil && !tip.Floor.IsZero() && !h.Reference {
+		b["floor"] = canon.FormatTime(tip.Floor)
+	}
+	if row, _ := p.find(e, hash); row != nil && fit != nil && !h.Reference {
+		h.tell(b, p, row)
+	}
+	return status, b
+}
+
+func (h *Host) accept(p *Pair, e *envelope.Envelope, hash identity.Hash) (int, any) {
+	for _, r := range p.Rows {
+		if r.Hash == hash {
+			h.Broken = append(h.Broken, fmt.Sprintf("envelope %d accepted twice", e.Seq))
+		}
+	}
+	epochStart, back := p.last()
+	row := &Request{Envelope: *e, Hash: hash, Tip: p.Tip().Next(e, hash), epochStart: epochStart, back: back, due: h.Clock().Add(35 * time.Second)}
+	p.Rows = append(p.Rows, row)
+	how := "answer"
+	if h.Behave != nil {
+		how = h.Behave(e)
+	}
+	switch how {
+	case "hang":
+		return 0, nil
+	case "fail":
+		row.Decided = "void"
+		if h.Reference {
+			return 500, []byte("Internal Server Error")
+		}
+		return 500, h.members(Body{"detail": "the vacant failed to answer", "code": "behaviour_failed", "state": "unanswered"}, p)
+	}
+	if !h.Answer(p, row) {
+		return 504, h.members(Body{"detail": "no answer in time", "code": "deadline", "state": "unanswered"}, p)
+	}
+	return 200, envelope.AppendResponse(nil, nil, row.Reply)
+}
+
+// Answer puts the answer to row on the response chain, unless its epoch is
+// closed.
+func (h *Host) Answer(p *Pair, row *Request) bool {
+	if row.Decided != "" {
+		return row.Decided == "answer"
+	}
+	if p.rspEpoch > row.Tip.Epoch {
+		row.Decided = "void"
+		return false
+	}
+	if p.rspEpoch < row.Tip.Epoch {
+		p.Responses, p.rspEpoch = chain.Tip{}, row.Tip.Epoch
+	}
+	a := &envelope.Envelope{
+		From: h.ID(), To: row.Envelope.From, Seq: p.Responses.Seq + 1, Prev: p.Responses.Hash, Time: h.Clock().UTC(),
+		Payload:        envelope.Message{Role: envelope.RoleAgent, Parts: []string{"echo: " + row.Envelope.Payload.Text()}},
+		IdempotencyKey: envelope.ReplyKey(row.Hash),
+	}
+	if h.Reference {
+		u := make([]byte, 8)
+		_, _ = h.rand.Read(u)
+		a.IdempotencyKey = fmt.Sprintf("uuid-%x", u)
+	}
+	ah, err := a.Sign(context.Background(), h.Key)
+	if err != nil {
+		panic(err)
+	}
+	p.Responses = p.Responses.Next(a, ah)
+	row.Decided, row.Reply = "answer", a
+	return true
+}
+
+// find looks in this epoch and seven before.
+func (p *Pair) find(e *envelope.Envelope, hash identity.Hash) (row *Request, tooOld bool) {
+	epochStart, back := p.last()
+	for range 8 {
+		if at := epochStart + int(e.Seq); at <= len(p.Rows) && p.Rows[at-1].Hash == hash && !p.Rows[at-1].Reset {
+			return p.Rows[at-1], false
+		}
+		if epochStart == 0 {
+			return nil, false
+		}
+		if epochStart = back; epochStart > 0 {
+			back = p.Rows[epochStart-1].back
+		}
+	}
+	return nil, true
+}
+
+func (h *Host) tell(b Body, p *Pair, row *Request) {
+	if row.Decided == "" && (h.Clock().After(row.due) || p.rspEpoch > row.Tip.Epoch) {
+		row.Decided = "void"
+	}
+	switch {
+	case row.Decided == "":
+		b["state"] = "pending"
+	case row.Decided == "void":
+		b["state"] = "unanswered"
+	case row.TextGone:
+		b["state"], b["reply_seq"], b["reply_hash"] = "answered", row.Reply.Seq, row.Reply.Hash().String()
+	default:
+		b["state"], b["reply"] = "answered", json.RawMessage(envelope.AppendMessage(nil, row.Reply))
+	}
+}
+
+func (h *Host) ask(e *envelope.Envelope) (int, any) {
+	hash, ok := e.Verify()
+	if !ok {
+		return refusal(problem.New(problem.BadSignature, "bad signature"))
+	}
+	p := h.Pair(e.From)
+	b := Body{"state": "unknown"}
+	if row, tooOld := p.find(e, hash); row != nil {
+		h.tell(b, p, row)
+	} else if tooOld {
+		b["too_old"] = true
+	}
+	if f := p.Tip().Floor; !f.IsZero() {
+		b["floor"] = canon.FormatTime(f)
+	}
+	return 200, h.members(b, p)
+}
+
+func (h *Host) reset(e *envelope.Envelope) (int, any) {
+	hash, ok := e.Verify()
+	if !ok {
+		return 401, Body{"ok": false, "error": "signature_invalid"}
+	}
+	if !e.IsReset() {
+		return 400, Body{"ok": false, "error": "payload_not_reset_chain"}
+	}
+	if age := h.Clock().Sub(e.Time).Abs(); age > 300*time.Second {
+		b := Body{"ok": false, "error": fmt.Sprintf("stale_reset_request: age=%.0fs", age.Seconds())}
+		if !h.Reference {
+			b["now"] = canon.FormatTime(h.Clock())
+		}
+		return 400, b
+	}
+	p := h.Pair(e.From)
+	if h.Reference {
+		*p = Pair{}
+		return 200, Body{"ok": true}
+	}
+	tip := p.Tip()
+	if err := tip.FitReset(e); len(p.Rows) > 0 && err != nil {
+		return 409, h.members(Body{"ok": false, "error": err.Error(), "code": "floor", "floor": canon.FormatTime(tip.Floor)}, p)
+	}
+	epochStart, _ := p.last()
+	p.Rows = append(p.Rows, &Request{Envelope: *e, Hash: hash, Reset: true, Tip: tip.Reset(e), epochStart: len(p.Rows) + 1, back: epochStart, Decided: "void"})
+	return 200, Body{"ok": true, "reset_for_peer": e.From.String()}
+}
+
+// ServeHTTP lets other processes call the host.
+func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	status, out := h.Serve(r.URL.Path, raw)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(out)
+}
+
+// Executed counts the calls that ran for an idempotency key.
+func (h *Host) Executed(key string) (n int) {
+	for _, p := range h.Pairs {
+		for _, r := range p.Rows {
+			if !r.Reset && r.Envelope.IdempotencyKey == key {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Wire is a Transport to a host, with the faults that a test wants.
+type Wire struct {
+	mu   sync.Mutex
+	Host *Host
+	// Fault, if set, is asked before each post; see the cases in Post.
+	Fault func(path string, e *envelope.Envelope) string
+	Log   []Sent // everything that was posted
+}
+
+// Sent is a request that was posted.
+type Sent struct {
+	Path     string
+	Envelope envelope.Envelope
+	Raw      string
+}
+
+// ErrLost is the error of a request or reply that was lost.
+var ErrLost = errors.New("connection reset by peer")
+
+// Post implements dispatch.Transport.
+func (w *Wire) Post(ctx context.Context, url string, raw []byte) (int, []byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return 0, nil, err
+	}
+	path := url[strings.LastIndex(url, "/a2a/"):]
+	req, err := envelope.DecodeResetRequest(raw)
+	if err != nil {
+		return 0, nil, err
+	}
+	fault := ""
+	if w.Fault != nil {
+		fault = w.Fault(path, &req.Envelope)
+	}
+	if fault == "unreachable" {
+		return 0, nil, problem.New(problem.Unavailable, "connection refused")
+	}
+	w.Log = append(w.Log, Sent{path, req.Envelope, string(raw)})
+	switch fault {
+	case "request lost":
+		return 0, nil, ErrLost
+	case "503":
+		return 503, Marshal(Body{"detail": "storage is unavailable", "code": "unavailable"}), nil
+	case "twice":
+		w.Host.Serve(path, raw)
+	}
+	status, out := w.Host.Serve(path, raw)
+	switch {
+	case fault == "reply lost" || status == 0:
+		return 0, nil, ErrLost
+	case fault == "503 after":
+		return 503, Marshal(Body{"detail": "storage is unavailable", "code": "unavailable"}), nil
+	case fault == "garbled":
+		return status, []byte("<html>"), nil
+	}
+	return status, out, nil
+}
+
+// Paths lists the last element of each path that was posted to.
+func (w *Wire) Paths() (out []string) {
+	for _, s := range w.Log {
+		out = append(out, s.Path[strings.LastIndex(s.Path, "/")+1:])
+	}
+	return out
+}
+
+// Bodies are the different bodies posted to the send handler for a number.
+func (w *Wire) Bodies(seq int64) (out []string) {
+	for _, s := range w.Log {
+		if strings.HasSuffix(s.Path, "send") && s.Envelope.Seq == seq && !slices.Contains(out, s.Raw) {
+			out = append(out, s.Raw)
+		}
+	}
+	return out
+}
+
+// Say is a message of one text.
+func Say(text string) envelope.Message {
+	return envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
+}
+
+// PostFunc is a Transport of one function.
+type PostFunc func(url string, body []byte) (int, []byte, error)
+
+// Post implements dispatch.Transport.
+func (f PostFunc) Post(_ context.Context, url string, body []byte) (int, []byte, error) {
+	return f(url, body)
+}
+
+// Want fails a test unless a call was answered with a text.
+func Want(t testing.TB, got dispatch.Result, err error, text string) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("Call() = %v", err)
+	}
+	if got.Reply == nil || got.Reply.Payload.Text() != text {
+		t.Fatalf("Call() = %+v, want the answer %q", got.Reply, text)
+	}
+}
+
+// WantKind fails a test unless err has a kind and says the texts.
+func WantKind(t testing.TB, err error, k problem.Kind, texts ...string) {
+	t.Helper()
+	if !problem.Is(err, k) {
+		t.Fatalf("error = %v, want kind %v", err, k)
+	}
+	for _, text := range texts {
+		if !strings.Contains(problem.Of(err).Text(), text) {
+			t.Fatalf("error = %q, want it to say %q", problem.Of(err).Text(), text)
+		}
+	}
+}
+
+// Server serves f on loopback until the test ends.
+func Server(t testing.TB, f http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	return s
+}

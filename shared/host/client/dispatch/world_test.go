@@ -1,0 +1,128 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/memorybook"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// world is a caller, a host and the wire between them.
+type world struct {
+	*dispatch.Caller
+	clock *dispatchtest.Clock
+	host  *dispatchtest.Host
+	wire  *dispatchtest.Wire
+	book  *recorder
+}
+
+func newWorld(t testing.TB) *world {
+	c := dispatchtest.NewClock()
+	h := dispatchtest.NewHost(t, c.Now)
+	w := &dispatchtest.Wire{Host: h}
+	b := &recorder{book: &memorybook.Book{}}
+	return &world{
+		Caller: &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: b, Transport: w, Now: c.Now, Rand: &dispatchtest.Random{N: 7}, Wait: c.Wait},
+		clock:  c, host: h, wire: w, book: b,
+	}
+}
+
+// device is another caller with the same key and a state of its own.
+func (w *world) device() *world {
+	d := *w
+	c := *w.Caller
+	d.book = &recorder{book: &memorybook.Book{}}
+	c.Book = d.book
+	d.Caller = &c
+	return &d
+}
+
+func (w *world) state(t testing.TB) dispatch.State {
+	t.Helper()
+	s, err := w.book.book.Open(context.Background(), w.Signer.ID(), w.host.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	st, err := s.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// setState replaces what is kept.
+func (w *world) setState(t testing.TB, change func(*dispatch.State)) {
+	t.Helper()
+	s, err := w.book.book.Open(context.Background(), w.Signer.ID(), w.host.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	st, err := s.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&st)
+	if err := s.Save(st); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) call(text string) (dispatch.Result, error) {
+	return w.Call(context.Background(), w.host.Target(), dispatchtest.Say(text))
+}
+
+// recorder is a Book whose sessions may die at a Save.
+type recorder struct {
+	book  dispatch.Book
+	saves int
+	// die, if set, says whether the n-th Save (from 1) is the end: "before" it
+	// took effect or "after".
+	die func(n int) string
+	// check, if set, sees each state that is saved.
+	check func(dispatch.State)
+}
+
+var errDied = errors.New("the process died")
+
+func (b *recorder) Open(ctx context.Context, self, target identity.ID) (dispatch.Session, error) {
+	s, err := b.book.Open(ctx, self, target)
+	return &recordedSession{Session: s, b: b}, err
+}
+
+type recordedSession struct {
+	dispatch.Session
+	b    *recorder
+	dead bool
+}
+
+func (s *recordedSession) Save(st dispatch.State) error {
+	if s.dead {
+		return errDied
+	}
+	s.b.saves++
+	how := ""
+	if s.b.die != nil {
+		how = s.b.die(s.b.saves)
+	}
+	if how == "before" {
+		s.dead = true
+		return errDied
+	}
+	if s.b.check != nil {
+		s.b.check(st)
+	}
+	if err := s.Session.Save(st); err != nil {
+		return err
+	}
+	if how == "after" {
+		s.dead = true
+		return errDied
+	}
+	return nil
+}
