@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/infra/stacks"
 )
 
-// checkout copies what is deployed: a checkout without a history that stands
-// still while others work on this one.
+// checkout copies what is deployed into a checkout without history, which does
+// not change while others work on this one.
 func checkout(t *testing.T) string {
 	t.Helper()
 	top, err := bundle.Top(".")
@@ -44,8 +44,8 @@ func checkout(t *testing.T) string {
 	return dir
 }
 
-// synth runs `cdk synth` in a checkout, as a person would, for amd64: that the
-// tests of other packages build too.
+// synth runs `cdk synth` in a checkout as a person would. It builds for amd64,
+// like the tests of other packages.
 func synth(t *testing.T, top, out string, args ...string) (string, error) {
 	t.Helper()
 	cache, err := cache.Dir(os.Getenv)
@@ -63,8 +63,8 @@ func synth(t *testing.T, top, out string, args ...string) (string, error) {
 
 var deployed = regexp.MustCompile(`\.(template\.json|assets\.json|zip)$|/manifest\.json$`)
 
-// digests are of the files that are deployed: what else lies beside them, such
-// as traces, names directories of the run.
+// digests covers the deployed files only: other files beside them, such as
+// traces, contain names of the run's directories.
 func digests(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -81,8 +81,8 @@ func digests(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// Nothing is deployed whose digest is deployed already: the second deployment
-// of a checkout changes nothing.
+// A digest that is deployed already is not deployed again: the second
+// deployment of a checkout changes nothing.
 func TestASecondSynthesisOfACheckoutIsTheSameToTheByte(t *testing.T) {
 	top, first, second := checkout(t), t.TempDir(), t.TempDir()
 	for _, out := range []string{first, second} {

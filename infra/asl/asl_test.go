@@ -44,7 +44,7 @@ func TestTheMachineIsAsTheGoldenFileShows(t *testing.T) {
 	}
 }
 
-// machine is what Step Functions reads of it.
+// machine is the state machine as Step Functions reads it.
 type machine struct {
 	StartAt        string
 	TimeoutSeconds int
@@ -72,7 +72,7 @@ func read(t *testing.T) (m machine) {
 	return m
 }
 
-// A success is a start, each step, and an end.
+// A successful execution has a start, each step, and an end.
 func TestASuccessWalksTheStepsInTheirOrderAndNoOtherState(t *testing.T) {
 	m := read(t)
 	var walked, want []string
@@ -90,8 +90,8 @@ func TestASuccessWalksTheStepsInTheirOrderAndNoOtherState(t *testing.T) {
 	}
 }
 
-// Each step catches by name what the gate says that it refuses, and that ends
-// well; all else is caught too, and does not.
+// Each step catches the gate's refusals by name, and the execution succeeds. It
+// catches all other errors too, and the execution fails.
 func TestEachRefusalOfAStepIsCaughtByNameAndEndsWell(t *testing.T) {
 	m := read(t)
 	ends := func(at string) (visited []string) {
@@ -122,7 +122,7 @@ func TestEachRefusalOfAStepIsCaughtByNameAndEndsWell(t *testing.T) {
 	}
 }
 
-// What is tried again is no word of a step: what it refuses it refuses once.
+// A retried error is never a verdict of a step: a refusal is final.
 func TestRefusalsAreNotRetried(t *testing.T) {
 	for name, s := range read(t).States {
 		for _, r := range s.Retry {
@@ -135,8 +135,9 @@ func TestRefusalsAreNotRetried(t *testing.T) {
 	}
 }
 
-// The function ends first, then its task, then the machine, and only then is
-// the attempt overdue: so whatever hangs is told of by what is closest to it.
+// The timeouts are nested: the function's ends first, then the task's, then the
+// machine's, and only then is the attempt overdue. A hang is thus reported by
+// what is closest to it.
 func TestInnermostTimeoutComesFirst(t *testing.T) {
 	m := read(t)
 	for name, s := range m.States {

@@ -47,8 +47,8 @@ func TestBuildsInDifferentDirectoriesAreIdentical(t *testing.T) {
 	here := top(t)
 	first := digest(t, build(t, here, "amd64", os.Environ()))
 
-	// The other checkout is this one under another path, and its builder has
-	// settings that would make another binary.
+	// The other checkout is a copy at another path, and its builder has
+	// settings that would change the binary.
 	elsewhere := filepath.Join(t.TempDir(), "a-checkout-of-another-name")
 	for _, dir := range []string{"functions", "shared"} {
 		if err := os.CopyFS(filepath.Join(elsewhere, dir), os.DirFS(filepath.Join(here, dir))); err != nil {

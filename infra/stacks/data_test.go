@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// cdk-nag looks at no TableV2; this does.
+// cdk-nag does not check TableV2; this test does.
 func TestTablesAreGuardedWhereNagDoesNotLook(t *testing.T) {
 	data := synth(t, standard).template(t, "data")
 	if n := len(data.of("AWS::DynamoDB::GlobalTable")); n != 2 || len(data.of("AWS::DynamoDB::Table")) != 0 {
@@ -53,7 +53,7 @@ func TestTablesAreGuardedWhereNagDoesNotLook(t *testing.T) {
 	}
 }
 
-// The store lays items out by these; tables.go of its package says the same.
+// The store's key layout; tables.go of its package has the same.
 func TestTablesHaveTheKeysOfTheStore(t *testing.T) {
 	data := synth(t, standard).template(t, "data")
 	attribute := func(name, kind string) any { return map[string]any{"AttributeName": name, "AttributeType": kind} }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// cachingDisabled is CloudFront's own policy that keeps nothing.
+// cachingDisabled is CloudFront's own policy that caches nothing.
 const cachingDisabled = "4135ea2d-6df8-44a3-9df3-4b5a84be39ad"
 
 func TestOnlyPublicPagesAreCached(t *testing.T) {
@@ -51,8 +51,8 @@ func TestOnlyPublicPagesAreCached(t *testing.T) {
 	}
 }
 
-// The first pattern that fits counts: what is left of /v1/ comes after all that
-// is somebody else's, and before the pages, of which no route of /v1/ is one.
+// The first matching pattern applies. The pattern of /v1/ comes after all more
+// specific ones, and before the pages, none of which is a route of /v1/.
 func TestTheRegistryHasWhatIsLeft(t *testing.T) {
 	config := at(synth(t, standard).template(t, "edge").Resources["Distribution"].Properties, "DistributionConfig")
 	var rest []string
@@ -67,9 +67,9 @@ func TestTheRegistryHasWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A read may be signed, and the answer to one depends on it: where the header
-// is passed on and not part of what an answer is kept under, a stranger would
-// get what another was shown. So kept is only what is everybody's.
+// A read may be signed, and its answer depends on the signature. If the header
+// were forwarded but not part of the cache key, a stranger would get another
+// caller's answer. So only public answers are cached.
 func TestASignedReadReachesTheRegistryAndNothingElse(t *testing.T) {
 	edge := synth(t, standard).template(t, "edge")
 	headers := func(policy string) any {
@@ -88,8 +88,8 @@ func TestASignedReadReachesTheRegistryAndNothingElse(t *testing.T) {
 	}
 }
 
-// What chooses a page at its function is part of what it is kept under: else
-// /card?vacant=X, asked for by a stranger, would be everybody's /card.
+// Parameters that select a page are part of the cache key. Otherwise
+// /card?vacant=X, requested by a stranger, would become everybody's /card.
 func TestAPageIsKeptUnderAllThatChoosesIt(t *testing.T) {
 	edge := synth(t, standard).template(t, "edge")
 	for _, kept := range []string{"Pages", "Found", "Log"} {
@@ -103,7 +103,7 @@ func TestAPageIsKeptUnderAllThatChoosesIt(t *testing.T) {
 	}
 }
 
-// The first pattern that fits counts, and a vacant may be named card or health.
+// The first matching pattern applies, and a vacant may be named card or health.
 func TestAdminRoutesAreNotShadowed(t *testing.T) {
 	config := at(synth(t, standard).template(t, "edge").Resources["Distribution"].Properties, "DistributionConfig")
 	page := ""

@@ -69,9 +69,9 @@ func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
 	}
 }
 
-// A function that strangers reach, or that needs it for nothing else, makes and
-// buries the keys of texts: no operator key and no seed; and no record but the
-// gate's commit.
+// Functions that strangers reach, or that need nothing else, may create and
+// delete text keys. They may read no operator key and no seed, and no record
+// except the gate's commit.
 func TestOnlyTheControlPlaneWritesDocumentsOfAnyKind(t *testing.T) {
 	functions := synth(t, standard).template(t, "functions")
 	got := map[string]string{}
@@ -97,7 +97,7 @@ func TestOnlyTheControlPlaneWritesDocumentsOfAnyKind(t *testing.T) {
 	}
 }
 
-// partitions are those that a statement is bound to.
+// partitions are the partitions that a statement is restricted to.
 func partitions(statement any) any {
 	for _, operator := range []string{"ForAllValues:StringEquals", "ForAllValues:StringLike"} {
 		if p := at(statement, "Condition", operator, "dynamodb:LeadingKeys"); p != nil {
@@ -107,8 +107,8 @@ func partitions(statement any) any {
 	return nil
 }
 
-// What strangers search in is registrations and the index of them: no document
-// of the host, and no row.
+// Strangers search in registrations and their index: the function reads no
+// other document and no row.
 func TestSearchReadsRegistrationsAndTheIndexAlone(t *testing.T) {
 	a := synth(t, standard)
 	got := map[string]string{}
@@ -131,7 +131,7 @@ func TestSearchReadsRegistrationsAndTheIndexAlone(t *testing.T) {
 	}
 }
 
-// Two functions sign as the host, and the key lets no other role.
+// Two functions sign as the host, and the key's policy allows no other role.
 func TestTheHostsKeySignsForTwoFunctions(t *testing.T) {
 	a := synth(t, standard)
 	var signers []string
@@ -147,7 +147,7 @@ func TestTheHostsKeySignsForTwoFunctions(t *testing.T) {
 	}
 }
 
-// An identity that lies sealed in docs is opened to seal the log; else nothing is.
+// An identity sealed in docs may be opened only to seal the log.
 func TestTheCheckpointerOpensNoKeyWhereKMSSigns(t *testing.T) {
 	for _, test := range []struct {
 		context map[string]any
@@ -163,8 +163,8 @@ func TestTheCheckpointerOpensNoKeyWhereKMSSigns(t *testing.T) {
 	}
 }
 
-// Registrations alone wake the indexer, a thousand at once or after the time
-// that was chosen.
+// Only registrations invoke the indexer, a thousand at once or after the chosen
+// time.
 func TestTheIndexerIsFedRegistrationsOnly(t *testing.T) {
 	m := synth(t, map[string]any{"indexSeconds": 7}).template(t, "functions").Resources["RegistrationsChanged"].Properties
 	var filter any
@@ -180,7 +180,7 @@ func TestTheIndexerIsFedRegistrationsOnly(t *testing.T) {
 	}
 }
 
-// wantStars: the stream's list has no resource in AWS.
+// wantStars: listing streams has no resource in AWS.
 func wantStars(name string) []string {
 	if name == "tamper" || name == "indexer" {
 		return []string{"dynamodb:ListStreams"}
@@ -318,8 +318,8 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 	}
 }
 
-// Whoever looks, searches and asks to graduate without a name leaves half of what
-// may be read to calls: of documents, which all three read, and of rows, which
+// Reads, searches and graduation requests of strangers leave half of the read
+// capacity to calls: of documents, which all three read, and of rows, which
 // search does not.
 func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 	for _, test := range []struct {

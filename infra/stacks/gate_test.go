@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// The definition that is deployed is the one of the golden file, each of its
-// placeholders a function of the stage.
+// The deployed definition is the golden file's, and each of its placeholders is
+// a function of the stage.
 func TestTheGateIsDeployedAsItIsRendered(t *testing.T) {
 	machine := synth(t, standard).template(t, "functions").Resources["Gate"].Properties
 	text, err := asl.Gate(gate.Steps()).JSON()
@@ -42,7 +42,7 @@ func TestTheGateIsDeployedAsItIsRendered(t *testing.T) {
 	}
 }
 
-// Its log says what came after what, and nothing that anybody asked.
+// Its log contains the order of events and no input.
 func TestTheGatesLogHasNoData(t *testing.T) {
 	log := synth(t, standard).template(t, "functions").Resources["Gate"].Properties["LoggingConfiguration"]
 	if at(log, "Level") != "ALL" || at(log, "IncludeExecutionData") != false ||
@@ -51,8 +51,8 @@ func TestTheGatesLogHasNoData(t *testing.T) {
 	}
 }
 
-// The machine may start the functions of its steps and no other, and only the
-// handler of the gate may start the machine.
+// The machine may invoke the functions of its steps and no other, and only the
+// gate's handler may start the machine.
 func TestTheGateStartsItsStepsAndOnlyItsHandlerStartsTheGate(t *testing.T) {
 	functions := synth(t, standard).template(t, "functions")
 	var may []string
@@ -84,8 +84,8 @@ func TestTheGateStartsItsStepsAndOnlyItsHandlerStartsTheGate(t *testing.T) {
 	}
 }
 
-// What a step is trusted with is opened for nothing else: collusion reads texts
-// and no seed, commit seeds and no text.
+// Each step may decrypt only what it needs: collusion reads texts and no seed,
+// commit seeds and no text.
 func TestAStepOpensTextsOrSeedsAndNeverBoth(t *testing.T) {
 	functions := synth(t, standard).template(t, "functions")
 	got := map[string]string{}

@@ -28,7 +28,7 @@ func TestPoliciesAreAsTheGoldenFilesShow(t *testing.T) {
 	}
 }
 
-// policy is all that the role of a function may do.
+// policy lists everything that a function's role may do.
 func policy(t *testing.T, functions template, name string) map[string]any {
 	t.Helper()
 	id := strings.ToUpper(name[:1]) + name[1:] + "Role"
@@ -44,8 +44,8 @@ var (
 	reference = regexp.MustCompile(`^vacancy-dev-([a-z]+):ExportsOutputRef(\w+)[0-9A-F]{8}$`)
 )
 
-// readable puts names in the place of CloudFormation's functions: data.Rows.Arn
-// is the ARN of the resource Rows of the stack data.
+// readable replaces CloudFormation's functions by names: data.Rows.Arn is the
+// ARN of the resource Rows of the stack data.
 func readable(v any) any {
 	switch v := v.(type) {
 	case []any:

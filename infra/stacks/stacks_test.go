@@ -113,7 +113,7 @@ func TestNagFindsNothing(t *testing.T) {
 	}
 }
 
-// findings are the messages that the constructs of an assembly were given.
+// findings are the messages attached to the constructs of an assembly.
 func findings(v any) (out []string) {
 	switch v := v.(type) {
 	case []any:
@@ -162,7 +162,7 @@ func TestOutputsAreWhatTheCommandLineReads(t *testing.T) {
 	} {
 		var got []string
 		for name := range synth(t, test.context).template(t, test.stack).Outputs {
-			if !strings.HasPrefix(name, "ExportsOutput") { // what the stacks tell each other
+			if !strings.HasPrefix(name, "ExportsOutput") { // exports between the stacks
 				got = append(got, name)
 			}
 		}

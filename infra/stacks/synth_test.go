@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// The settings that the tests look at, beside the defaults.
+// The settings that the tests use, besides the defaults.
 const (
 	certificate = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-0000-0000-0000-000000000000"
 	versionNow  = "0a1b2c3d-1111-1111-1111-111111111111"
@@ -38,13 +38,13 @@ var (
 	bare = map[string]any{"edge": false, "keep": false, "hostKey": "software", "dashboard": false, "concurrency": 0}
 )
 
-// assembly is what a synthesis wrote: the files by their names.
+// assembly is the output of a synthesis: files by name.
 type assembly map[string][]byte
 
-// synths keeps what was synthesized: each takes a second or two.
+// synths caches the synthesized assemblies: each takes a second or two.
 var synths = map[string]assembly{}
 
-// synth is the app for a context, checked by cdk-nag on the way.
+// synth synthesizes the app for a context, with cdk-nag's checks.
 func synth(t *testing.T, context map[string]any) assembly {
 	t.Helper()
 	key := fmt.Sprint(context)
@@ -64,7 +64,7 @@ func freshly(t *testing.T, context map[string]any) assembly {
 	app := stacks.NewApp(out)
 	awscdk.Aspects_Of(app).Add(cdknag.NewAwsSolutionsChecks(&cdknag.NagPackProps{Reports: jsii.Bool(false), Verbose: jsii.Bool(true)}), nil)
 	stacks.New(app, stacks.Input{Settings: chosen, Region: "us-east-1", Version: "v0.0.0-test", Zip: func(name string) string {
-		path := filepath.Join(zips, name+".zip") // stands in for the build, and differs by arch as it does
+		path := filepath.Join(zips, name+".zip") // replaces the build, and differs by arch like a build
 		if err := os.WriteFile(path, []byte(name+" for "+chosen.Arch), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func freshly(t *testing.T, context map[string]any) assembly {
 	return files
 }
 
-// template is one stack's, as JSON has it.
+// template is the decoded template of one stack.
 type template struct {
 	Resources map[string]resource
 	Outputs   map[string]any
@@ -127,7 +127,7 @@ func (t template) of(kind string) map[string]resource {
 	return found
 }
 
-// at finds what a path of keys leads to, nil if nothing.
+// at returns the value at a path of keys, nil if there is none.
 func at(v any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {
@@ -145,7 +145,7 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// walk visits every text in a JSON value, with the key it stands under.
+// walk visits every string in a JSON value, with its key.
 func walk(v any, key string, visit func(key, text string)) {
 	switch v := v.(type) {
 	case string:
@@ -193,8 +193,9 @@ func golden(t *testing.T, path string, got []byte) {
 
 var asset = regexp.MustCompile(`[0-9a-f]{64}\.zip`)
 
-// masked is a template for a golden file: without the digests of code, and
-// without the check of the bootstrap's version, which is the same everywhere.
+// masked prepares a template for a golden file: without the digests of code,
+// and without the check of the bootstrap's version, which is the same
+// everywhere.
 func (a assembly) masked(t *testing.T, stack string) []byte {
 	t.Helper()
 	var whole map[string]any

@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// stray starts a process that never ends, from a path inside the directory of a
-// run or not, with a file open. It is ended with the test.
+// stray starts a process that does not end by itself, from a path inside a
+// run's directory or not, with a file open. It is ended with the test.
 func stray(t *testing.T, path string, file ...string) *exec.Cmd {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -121,7 +121,8 @@ func TestProcessOfAForeignPidFileIsNeverEnded(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// The system gave the number again; and one merely has a file of the run open.
+	// The kernel has reused the process id, or the process only has a file of
+	// the run open.
 	foreign := stray(t, filepath.Join(t.TempDir(), "editor"))
 	if err := os.WriteFile(filepath.Join(dir, "server.log"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -215,8 +216,8 @@ func TestTwoRunsOfANameAreAConflict(t *testing.T) {
 	}
 }
 
-// FuzzParsePS: whatever ps prints, no process of number zero or less comes out,
-// which to a kill would be a group.
+// Whatever ps prints, no process id below one is returned: to kill it would
+// mean a group.
 func FuzzParsePS(f *testing.F) {
 	f.Add("    1 /sbin/init\n  42 python -X vacancy=/tmp/a\n\n")
 	f.Add("-1 x\n0 y\n")

@@ -23,7 +23,7 @@ const (
 	trace   = "1-5bef4de7-ad49b0e87f6ef6c87fc2e700"
 )
 
-// clock moves on by 12.345 ms each time it is read.
+// clock advances by 12.345 ms at each reading.
 func clock() func() time.Time {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	return func() time.Time {
@@ -36,12 +36,12 @@ func begin(cold bool) (context.Context, *obs.Usage) {
 	return obs.With(context.Background(), obs.Call{Request: request, Trace: trace, Cold: cold, Now: clock()})
 }
 
-// logger writes lines as functions/message does.
+// logger writes lines like functions/message.
 func logger(b *bytes.Buffer) *slog.Logger {
 	return slog.New(obs.NewHandler(b, obs.Config{Stage: "dev", Function: "message", Version: "v1.2.3"}))
 }
 
-// object reads a line, and holds that no member comes twice.
+// object parses a line and checks that no member occurs twice.
 func object(t *testing.T, line []byte) map[string]any {
 	t.Helper()
 	var m map[string]any
@@ -205,8 +205,8 @@ func TestMetricsStandAtTheRootBelowWhateverGroups(t *testing.T) {
 	}
 }
 
-// The cost model takes 470 bytes for a line (ingested, stored, and turned into
-// metrics by the byte).
+// The cost model assumes 470 bytes for a line (ingested, stored, and converted
+// to metrics by the byte).
 func TestTheLineOfAWarmCallIsSmall(t *testing.T) {
 	const most = 470
 	var b bytes.Buffer
@@ -234,11 +234,11 @@ func TestTheHandlerKeepsSlogsRules(t *testing.T) {
 	})
 }
 
-// The definition of tests/roundtrips: the longest row of requests that waited
+// The definition of tests/roundtrips: the longest chain of requests that waited
 // for each other.
 func TestOverlappingRequestsAreOneTrip(t *testing.T) {
 	for _, tt := range []struct {
-		order string // a letter begins a request, the same in upper case ends it
+		order string // a lower-case letter begins a request, the same in upper case ends it
 		want  int
 	}{
 		{"", 0}, {"aA", 1}, {"abAB", 1}, {"abcCBA", 1}, {"aAbB", 2}, {"abABcdDCeE", 3}, {"abAcCB", 2}, {"aAbcBdCD", 3},

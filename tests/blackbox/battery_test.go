@@ -20,15 +20,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// unrelated callers are who asks: keys that are nobody's parent, child or sibling here.
+// unrelated callers are keys that are nobody's parent, child or sibling here.
 type outsiders struct {
 	t                *testing.T
 	stranger, second *identity.Key
-	firm             identity.ID // whom they pretend to be
+	firm             identity.ID // whose vacants they pretend to be
 	now              time.Time
 }
 
-// as signs a read by a stranger; or, forged, in the name of another.
+// as signs a read by a stranger, or, forged, in another's name.
 func (o *outsiders) as(target string, in identity.ID) http.Header {
 	o.t.Helper()
 	value, err := readproof.Sign(o.t.Context(), o.stranger, readproof.Request{Authority: authority, Method: "GET", Target: target}, o.now)
@@ -41,7 +41,7 @@ func (o *outsiders) as(target string, in identity.ID) http.Header {
 	return http.Header{readproof.Header: {value}}
 }
 
-// reads are all GET routes for one id, by everybody.
+// reads are all GET routes for one id, by every kind of caller.
 func (o *outsiders) reads(id identity.ID) (requests []request) {
 	name := id.String()
 	for _, target := range []string{
@@ -66,7 +66,7 @@ func (o *outsiders) reads(id identity.ID) (requests []request) {
 	return requests
 }
 
-// everywhere are the GET routes that name nobody.
+// everywhere are the GET routes without an id.
 func (o *outsiders) everywhere() (requests []request) {
 	for _, target := range []string{
 		"/", "/card", "/health", "/.well-known/agent-card.json", "/search?q=clauses",
@@ -84,8 +84,8 @@ func (o *outsiders) everywhere() (requests []request) {
 	return requests
 }
 
-// envelopes are signed and forged calls, resets and questions to an id, by
-// every way in.
+// envelopes are signed and forged calls, resets and asks to an id, by every
+// route.
 func (o *outsiders) envelopes(to identity.ID) (requests []request) {
 	for _, path := range []string{message.SendPath, message.ResetPath, message.AskPath} {
 		for _, text := range []string{"hi", envelope.ResetText} {
@@ -111,8 +111,7 @@ func (o *outsiders) envelopes(to identity.ID) (requests []request) {
 	return requests
 }
 
-// sign makes an envelope by the stranger, who writes another's name over it if
-// it is to be from another.
+// sign makes a stranger's envelope. With another sender it is a forgery.
 func (o *outsiders) sign(from, to identity.ID, seq int64, text string, at time.Time) *envelope.Envelope {
 	o.t.Helper()
 	e := &envelope.Envelope{From: o.stranger.ID(), To: to, Seq: seq, Time: at, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}}
@@ -130,7 +129,7 @@ func (o *outsiders) sign(from, to identity.ID, seq int64, text string, at time.T
 	return e
 }
 
-// writes are all that a stranger can try to write about an id.
+// writes are all writes about an id that a stranger can try.
 func (o *outsiders) writes(id identity.ID) (requests []request) {
 	o.t.Helper()
 	post := func(method, target string, body any) {
@@ -170,7 +169,7 @@ func (o *outsiders) writes(id identity.ID) (requests []request) {
 	return requests
 }
 
-// graduation asks for the graduation of a child that is none.
+// graduation requests the graduation of something that is no child.
 func (o *outsiders) graduation(parent, child *identity.Key) request {
 	o.t.Helper()
 	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "advises"}
@@ -183,7 +182,7 @@ func (o *outsiders) graduation(parent, child *identity.Key) request {
 	return request{method: "POST", target: "/v1/graduations", body: []byte(`{"request":` + string(r.Blob()) + `}`)}
 }
 
-// child asks for a child of a parent, signed by the stranger.
+// child requests a child of a parent, signed by the stranger.
 func (o *outsiders) child(parent identity.ID) request {
 	o.t.Helper()
 	r := composite.SpawnRequest{ParentID: o.stranger.ID(), Path: "D2", Name: "mine", Nonce: strings.Repeat("0", 2*composite.NonceSize), Time: o.now}
@@ -194,7 +193,7 @@ func (o *outsiders) child(parent identity.ID) request {
 	return request{method: "POST", target: "/v1/admin/vacants/" + parent.String() + "/children", body: r.Blob()}
 }
 
-// battery is every question that anybody may ask of a host, about each id.
+// battery is every request that anybody may make to a host, about each id.
 func (o *outsiders) battery(ids ...identity.ID) (requests []request) {
 	requests = o.everywhere()
 	for _, id := range ids {
@@ -205,8 +204,8 @@ func (o *outsiders) battery(ids ...identity.ID) (requests []request) {
 	return append(requests, o.everywhere()...)
 }
 
-// Every route of the registry's handlers is in the battery: a new one is compared,
-// or fails here.
+// Every route of the registry's handlers is in the battery: a new one is
+// compared, or fails here.
 func TestTheBatteryAsksEveryPublicRoute(t *testing.T) {
 	o := newOutsiders(t, newKey(t))
 	asked := map[string][]string{}

@@ -33,7 +33,7 @@ func newKey(t *testing.T) *identity.Key {
 
 func newKeys(t *testing.T) keys { return keys{newKey(t), newKey(t), newKey(t)} }
 
-// self is the host's own identity, the same of both.
+// self is the hosts' own identity, the same for both.
 func (k keys) self(context.Context) (identity.Signer, error) { return k.host, nil }
 
 func newOutsiders(t *testing.T, firm *identity.Key) *outsiders {
@@ -41,8 +41,8 @@ func newOutsiders(t *testing.T, firm *identity.Key) *outsiders {
 	return &outsiders{t: t, stranger: newKey(t), second: newKey(t), firm: firm.ID(), now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)}
 }
 
-// outside lets a minute go by, so that no host remembers what it did, and
-// brings unrelated callers of that time.
+// outside lets a minute pass, so that hosts' caches expire, and makes unrelated
+// callers of that time.
 func outside(t *testing.T, k keys, hosts ...*host) *outsiders {
 	t.Helper()
 	o := newOutsiders(t, k.firm)
@@ -110,8 +110,8 @@ func TestAVacantWithClosedChildrenLooksLikeOneWithout(t *testing.T) {
 	}
 }
 
-// With several public vacants the host route names nobody; closed children
-// count for none of them.
+// With several public vacants the host route names nobody; closed children do
+// not count.
 func TestClosedChildrenDoNotCount(t *testing.T) {
 	k := newKeys(t)
 	other := vacants.Spec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other}
@@ -121,8 +121,8 @@ func TestClosedChildrenDoNotCount(t *testing.T) {
 	compare(t, alone, firm, o.battery(k.firm.ID(), child.ID))
 }
 
-// A revocation is for everybody to read, whosever key it ends: of a closed
-// child it tells what it would tell of a key that no host here has.
+// A revocation is public, whosever key it ends: for a closed child it shows
+// what it shows for a key that no host here has.
 func TestARevokedChildLooksLikeARevokedKeyOfNobody(t *testing.T) {
 	k := newKeys(t)
 	alone, firm := open(t, k), open(t, k)
@@ -140,8 +140,8 @@ func TestARevokedChildLooksLikeARevokedKeyOfNobody(t *testing.T) {
 	compare(t, alone, firm, o.battery(k.firm.ID(), child.ID))
 }
 
-// Whoever holds a key that is revoked may be anybody: also in the moment in which
-// the host remembers it as the parent's.
+// The holder of a revoked key may be anybody, even while the host is caching it
+// as the parent's.
 func TestARevokedParentSeesNoMoreThanAStranger(t *testing.T) {
 	k := newKeys(t)
 	alone, firm := open(t, k), open(t, k)
@@ -175,7 +175,7 @@ func TestARevokedParentSeesNoMoreThanAStranger(t *testing.T) {
 	}
 }
 
-// event reads an event as anybody does.
+// event reads an event as anybody may.
 func (h *host) event(t *testing.T, seq int) (e registryclient.Event) {
 	t.Helper()
 	got := h.ask(request{method: "GET", target: fmt.Sprintf("/v1/event/%d", seq)})
@@ -185,7 +185,7 @@ func (h *host) event(t *testing.T, seq int) (e registryclient.Event) {
 	return e
 }
 
-// revocation is the request that an event came of.
+// revocation is the request that made an event.
 func revocation(t *testing.T, e registryclient.Event) request {
 	t.Helper()
 	signed := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload)}
@@ -200,7 +200,7 @@ func revocation(t *testing.T, e registryclient.Event) request {
 	return request{method: "POST", target: "/v1/revoke_halo", body: body}
 }
 
-// The words and numbers with which a composite fails are those of any vacant.
+// A composite fails with the texts and numbers of any vacant.
 func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 	k := newKeys(t)
 	alone, firm := open(t, k), open(t, k)
@@ -225,7 +225,7 @@ func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 	if _, err := firm.Vacants.Pause(t.Context(), child.ID); err != nil {
 		t.Fatal(err)
 	}
-	// Of a vacant that is no composite: its substrate is out of reach.
+	// Of a vacant that is no composite: its substrate is unreachable.
 	other, err := firm.Vacants.Create(t.Context(), vacants.Spec{Name: "other", Capability: "counts", Substrate: "http:http://127.0.0.1:9", Key: k.other})
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func (h *host) graduation(t *testing.T, parent, child identity.ID) request {
 	return request{method: "POST", target: "/v1/graduations", body: []byte(`{"request":` + string(r.Blob()) + `}`)}
 }
 
-// The box is closed to others, not to its own.
+// Strangers see nothing of a closed child; its own family does.
 func TestParentAndSiblingsLookIn(t *testing.T) {
 	k := newKeys(t)
 	firm := open(t, k)
@@ -283,8 +283,8 @@ func TestParentAndSiblingsLookIn(t *testing.T) {
 	}
 }
 
-// A parent that asks for the name of another's child gets it, as any other: it
-// is called by its own parent too.
+// A parent that requests a child with the name of another's child gets it, and
+// it is called like any other.
 func TestAskingForANameTellsNothingOfOthers(t *testing.T) {
 	k := newKeys(t)
 	other := vacants.Spec{Name: "other", Capability: "counts", Substrate: "echo", Key: k.other}

@@ -25,13 +25,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// authority is where callers find both hosts.
+// authority is the address of both hosts.
 const authority = "host.example"
 
 // keys are what both twins have in common.
 type keys struct{ host, firm, other *identity.Key }
 
-// host is one of two: with closed children, or without.
+// host is one of the two: with closed children, or without.
 type host struct {
 	*serve.Server
 	public http.Handler
@@ -53,8 +53,8 @@ func (h *host) later(by time.Duration) {
 	h.now = h.now.Add(by)
 }
 
-// open makes a host of one public vacant that echoes, the firm, and what
-// extra ones are asked for.
+// open makes a host with one public vacant that echoes, the firm, and the extra
+// ones.
 func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	t.Helper()
 	h := &host{now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)}
@@ -92,7 +92,7 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	return h
 }
 
-// seal seals the log, so that it has something to show.
+// seal seals the log, so that it shows something.
 func (h *host) seal(t *testing.T) {
 	t.Helper()
 	if _, err := h.log.Seal(t.Context()); err != nil {
@@ -115,7 +115,7 @@ func (h *host) spawn(t *testing.T, parent identity.ID, name string) vacants.Reco
 	return r
 }
 
-// request is one question to both.
+// request is one request to both.
 type request struct {
 	method, target string
 	header         http.Header
@@ -130,7 +130,7 @@ func (r request) String() string {
 	return fmt.Sprintf("%s %s by %s: %.200s", r.method, r.target, who, r.body)
 }
 
-// shown is all that comes back.
+// shown is the whole answer.
 type shown struct {
 	Status int
 	Header http.Header
@@ -154,7 +154,7 @@ func (h *host) ask(r request) shown {
 	return shown{w.Code, w.Header(), string(body)}
 }
 
-// compare asks both the same, and holds one against the other.
+// compare makes the same request to both and compares the answers.
 func compare(t *testing.T, alone, firm *host, requests []request) {
 	t.Helper()
 	answered := 0
@@ -170,7 +170,7 @@ func compare(t *testing.T, alone, firm *host, requests []request) {
 			t.Errorf("%v = %d %s, want no fault", r, want.Status, want.Body)
 		}
 	}
-	// A battery that is refused everywhere compares nothing.
+	// A battery that is refused everywhere would compare nothing.
 	if answered < len(requests)/20 {
 		t.Errorf("%d of %d requests were answered, want more", answered, len(requests))
 	}

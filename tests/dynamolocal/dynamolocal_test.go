@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
-// serveAndWait makes this test binary a process that starts a server, says
-// where, and waits to be killed.
+// serveAndWait makes this test binary a process that starts a server, prints
+// its address, and waits to be killed.
 const serveAndWait = "VACANCY_TEST_SERVE_AND_WAIT"
 
 func TestMain(m *testing.M) {
@@ -69,7 +69,7 @@ func TestServerListensOnLoopbackOnly(t *testing.T) {
 }
 
 func TestServerEndsWithTheProcessThatStartedIt(t *testing.T) {
-	dynamolocal.Start(t) // the install is there
+	dynamolocal.Start(t) // already installed
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), serveAndWait+"=1")
 	out, err := child.StdoutPipe()
@@ -172,7 +172,7 @@ touch "$lib/libsqlite4java-linux-amd64-1.0.392.so" "$lib/sqlite4java-1.0.392.jar
 	if built, err := os.ReadFile(os.Getenv("BUILDS")); err != nil || string(built) != "compiled\n" {
 		t.Errorf("builds = %q, %v, want one", built, err)
 	}
-	// The loader looks for SQLite without its version, Java for the jar with it.
+	// The loader looks for SQLite without a version, Java for the jar with it.
 	for _, name := range []string{"libsqlite4java-linux-amd64.so", "sqlite4java-1.0.392.jar"} {
 		if _, err := os.Stat(filepath.Join(installs[3], "lib", name)); err != nil {
 			t.Errorf("the install lacks %v", err)

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestStories(t *testing.T) {
-	// A story that shows curl is no story without curl.
+	// Stories run curl.
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatalf("curl: %v; install it with the system's package manager", err)
 	}
@@ -63,8 +63,9 @@ func setup(env *testscript.Env) error {
 	return nil
 }
 
-// capture is the command: capture NAME REGEXP FILE sets the variable NAME to what the first group of
-// the expression finds in a file ("stdout" is the last command's output).
+// capture is the command: capture NAME REGEXP FILE sets the variable NAME to
+// the first group of the expression's match in a file ("stdout" is the last
+// command's output).
 func capture(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: capture NAME REGEXP FILE")
@@ -79,7 +80,8 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // readmeLine is the command: readme FILE SUBSTRING writes the one line of the
-// READMEs with the substring to FILE, so that the story runs what they show.
+// READMEs with the substring to FILE, so that the story runs the README's
+// command.
 func readmeLine(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: readme FILE SUBSTRING")
@@ -97,8 +99,7 @@ func readmeLine(ts *testscript.TestScript, neg bool, args []string) {
 	if len(found) != 1 {
 		ts.Fatalf("the READMEs have %d lines with %q, want 1", len(found), args[1])
 	}
-	// The README shows the address that dev takes by default; the story's host
-	// has a free one.
+	// The README has dev's default address; the story's host has a free port.
 	line := strings.ReplaceAll(found[0], "http://127.0.0.1:8080", ts.Getenv("URL"))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte("set -e\n"+line), 0o600))
 }

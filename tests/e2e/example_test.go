@@ -8,10 +8,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// example is the command: example NAME, which brings the files of an example
-// here, at their place in the repository, and the commands that its README shows
-// as the script commands.sh: so that what it shows is what the story runs, from
-// where it says.
+// example is the command: example NAME, which copies an example to its place in
+// the repository and writes the commands of its README to commands.sh, so that
+// the story runs exactly these.
 func example(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: example NAME")

@@ -22,12 +22,12 @@ type host struct {
 // hostKey finds the story's *host among the values of its script.
 type hostKey struct{}
 
-// A host that is not ready, or not gone, by then has failed the story.
+// A host that is not ready, or not ended, by then has failed the story.
 const patience = 30 * time.Second
 
 // startDev starts `vacancy dev --json --listen 127.0.0.1:0 ARGS...` and returns
-// when it serves: $URL is where, $DEMO the demo vacant's id. It ends with the
-// story at the latest.
+// when it serves: $URL is its address, $DEMO the demo vacant's id. It ends with
+// the story at the latest.
 func startDev(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("! dev: use ! exec vacancy dev")
@@ -72,7 +72,7 @@ func startDev(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// announce sets $URL and $DEMO from what dev printed first.
+// announce sets $URL and $DEMO from dev's first output.
 func (h *host) announce(ts *testscript.TestScript, line []byte) {
 	var started struct {
 		URL  string `json:"url"`
@@ -89,8 +89,8 @@ func (h *host) announce(ts *testscript.TestScript, line []byte) {
 	ts.Setenv("DEMO", started.Demo.ID)
 }
 
-// stopDev interrupts the host, as Ctrl-C does, wants it to end well, and leaves
-// what it printed in the files dev.out and dev.err.
+// stopDev interrupts the host like Ctrl-C, requires a clean end, and writes its
+// output to the files dev.out and dev.err.
 func stopDev(ts *testscript.TestScript, neg bool, args []string) {
 	h := ts.Value(hostKey{}).(*host)
 	if neg || len(args) > 0 || h.cmd == nil {

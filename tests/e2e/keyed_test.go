@@ -21,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// keyedHost is a host of a story whose admin API takes an operator's key,
-// as one that is deployed: its handlers at one address.
+// keyedHost is a host of a story whose admin API requires an operator key, like
+// a deployed one: all handlers have one address.
 type keyedHost struct {
 	file   *bolt.Store
 	path   string
@@ -80,7 +80,7 @@ func (h *keyedHost) start(ts *testscript.TestScript) {
 	server, err := serve.Config{
 		Store: h.file, Vault: vault, AllowLoopback: true, URL: h.server.URL, Operator: h.keys, Stage: "story",
 		Log: log, Now: time.Now, Rand: rand.Reader,
-		// In a story everybody elsewhere is at home.
+		// In a story every address is local.
 		Probe: func(context.Context, string) error { return nil },
 	}.Open()
 	ts.Check(err)

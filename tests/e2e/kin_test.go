@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// strangeSpawn is what a parent signs that asks for a child itself.
+// strangeSpawn is a spawn request that a parent signs itself.
 func strangeSpawn(ctx context.Context, out io.Writer, parent *identity.Key, args []string) error {
 	fs := flag.NewFlagSet("spawn", flag.ContinueOnError)
 	name, path, capability := fs.String("name", "", ""), fs.String("path", "D2", ""), fs.String("capability", "", "")
@@ -40,8 +40,8 @@ func strangeSpawn(ctx context.Context, out io.Writer, parent *identity.Key, args
 	return err
 }
 
-// strangeEnvelope is a first call, signed by one key; -from says that it is of
-// somebody else, which is a forgery.
+// strangeEnvelope is a first call signed by one key; -from names another
+// sender, which is a forgery.
 func strangeEnvelope(ctx context.Context, out io.Writer, key *identity.Key, args []string) error {
 	fs := flag.NewFlagSet("envelope", flag.ContinueOnError)
 	to, from, text := fs.String("to", "", ""), fs.String("from", "", ""), fs.String("text", "hi", "")

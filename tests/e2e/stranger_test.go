@@ -21,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// strangerCommand is the command of somebody who holds keys and no client of ours: it
-// signs and prints, and sends nothing.
+// strangerCommand is the command of somebody with keys and without our client:
+// it signs and prints, and sends nothing.
 //
 //	stranger id KEY
 //	stranger halo KEY -text T [-seq N] [-idem K] [-visibility V] [-parent KEY] [-replaces TEXT]

@@ -12,14 +12,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// slowness is longer than the patience of the caller in the story about it.
+// slowness is longer than the patience of the caller in its story.
 const slowness = 3 * time.Second
 
-// startSubstrate is the command: substrate, which starts an HTTP endpoint that
-// thinks for a vacant and sets $SUBSTRATE to its URL. What it was asked last is
-// in the file asked.json, and the texts of all questions are in asked.log. A
-// text of "fail" makes it answer 500, "redirect" makes it send the asker
-// elsewhere, "slow" makes it think for a while.
+// startSubstrate is the command: substrate, which starts an HTTP endpoint as a
+// vacant's substrate and sets $SUBSTRATE to its URL. The last request is in the
+// file asked.json, and the texts of all requests are in asked.log. For the text
+// "fail" it answers 500, for "redirect" it redirects elsewhere, for "slow" it
+// answers late.
 func startSubstrate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: substrate")

@@ -16,8 +16,8 @@ import (
 
 const transaction = `{"ClientRequestToken":"token","TransactItems":[{},{}]}`
 
-// send posts a request as the SDK does and returns its status and body; status
-// 0 is a broken connection, -1 a client that gave up.
+// send posts a request like the SDK and returns its status and body; status 0
+// is a broken connection, -1 a client that gave up.
 func send(t *testing.T, url, operation, body string) (int, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -76,7 +76,8 @@ func TestEachFaultIsWhatItSays(t *testing.T) {
 			defer server.Close()
 			p := faultproxy.Start(t, server.URL)
 			p.Set(faultproxy.Rule{Operation: "TransactWriteItems", Nth: 2, Fault: tt.fault, For: 10 * time.Millisecond})
-			// Neither another operation nor the first of its own is touched.
+			// Neither another operation nor the first of its own kind gets a
+			// fault.
 			for _, operation := range []string{"GetItem", "TransactWriteItems"} {
 				if status, _ := send(t, p.URL, operation, transaction); status != 200 {
 					t.Fatalf("%s = %d, want 200", operation, status)
@@ -163,7 +164,7 @@ func TestCutConnectionsAreMadeAgain(t *testing.T) {
 	p := faultproxy.Start(t, server.URL)
 	client := &http.Client{Transport: &http.Transport{}}
 	for range 2 {
-		resp, err := client.Get(p.URL) // the first leaves a connection behind
+		resp, err := client.Get(p.URL) // the first leaves an idle connection
 		if err != nil {
 			t.Fatalf("Get() = %v, want an answer", err)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
 
-// composed is a home whose caller calls a composite of so many closed children,
-// who are asked at once.
+// composed is a host and a caller that calls a composite of so many closed
+// children, which are asked at once.
 func (h *fixture) composed(children int) *fixture {
 	h.t.Helper()
 	v := h.Open(h.t, h.Store(h.Endpoint), time.Now, h.kinds()).Vacants
@@ -36,7 +36,7 @@ func (h *fixture) composed(children int) *fixture {
 	return &fixture{Home: h.Home, t: h.t, vacant: parent.ID, caller: caller.New(h.t, parent.ID), asked: h.asked}
 }
 
-// whole wants verify to find nothing.
+// whole requires verify to find nothing.
 func (h *fixture) whole() {
 	h.t.Helper()
 	_, err := fsck.Run(h.t.Context(), fsck.Config{Source: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now, Found: func(f fsck.Finding) error {
@@ -46,10 +46,10 @@ func (h *fixture) whole() {
 	must(h.t, err)
 }
 
-// What a composite's call costs beside its own two units: of each child two
-// entries in one transaction, which counts twice, and its call; and the entry of
-// what was made of the answers, which names them all. What is observed of it is
-// written besides, once in ten seconds: by the cold call here.
+// The cost of a composite's call beside its own two units: for each child two
+// entries in one transaction, which counts twice, and its call; and the entry
+// about the combined answer. Its observation is written besides, once in ten
+// seconds: by the cold call here.
 func TestACompositeConsumesSixWriteUnitsForEachChild(t *testing.T) {
 	base := newFixture(t)
 	base.answered("the first of the day")
@@ -78,8 +78,8 @@ func TestACompositeConsumesSixWriteUnitsForEachChild(t *testing.T) {
 	base.whole()
 }
 
-// The transaction of the two entries fails once in every way: either way both
-// logbooks have their entry or neither, and the next call is answered.
+// The transaction of the two entries fails once in every way: both logbooks
+// have their entry or neither, and the next call is answered.
 func TestFaultInTheTransactionOfADelegation(t *testing.T) {
 	base := newFixture(t)
 	base.answered("the first of the day")

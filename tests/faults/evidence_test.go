@@ -21,20 +21,20 @@ import (
 )
 
 // maxEvidenceReads are the read units that the evidence of a child and its
-// parent may take, each of 50 short answers; maxSiblingReads those that each
+// parent may take, each with 50 short answers; maxSiblingReads those that each
 // sibling adds, of which there are at most 8.
 const (
 	maxEvidenceReads = 25
 	maxSiblingReads  = 12
 )
 
-// maxDocumentReads are the read units that the documents of ten vacants take:
-// what evidence reads beside rows and plans.
+// maxDocumentReads are the read units of ten vacants' documents, which evidence
+// reads beside rows and plans.
 const maxDocumentReads = 60
 
 const sentence = "an answer of a sentence or two, as most of them are; nothing more"
 
-// delegate has one hosted vacant call another n times, from the first call of
+// delegate makes one hosted vacant call another n times, from the first call of
 // the pair on.
 func delegate(t *testing.T, server *serve.Server, from, to identity.ID, n int) {
 	t.Helper()
@@ -104,8 +104,8 @@ func TestEvidenceCapacity(t *testing.T) {
 	}
 }
 
-// The siblings' last answers nearly exhaust what is read of each, and those
-// before are as large as a row may be. The bound holds whoever fills the rows.
+// The siblings' last answers nearly exhaust their read budgets, and earlier
+// ones are as large as a row may be. The bound holds whatever the rows contain.
 func TestEvidenceCapacityIsBounded(t *testing.T) {
 	h := awshome.New(t)
 	server := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
@@ -144,8 +144,8 @@ func TestEvidenceCapacityIsBounded(t *testing.T) {
 	}
 }
 
-// maxObservedUnits are the write units that observing a vacant takes, at most
-// every ten seconds of each process that answers for it.
+// maxObservedUnits are the write units of observing a vacant, at most every ten
+// seconds in each process that answers for it.
 const maxObservedUnits = 3
 
 func TestObservationCapacity(t *testing.T) {

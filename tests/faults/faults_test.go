@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 )
 
-// request of a call that a host makes which knows nothing of the pair.
+// request is a request that a host with empty caches makes for a call.
 type request struct {
 	name      string
 	operation string
@@ -34,19 +34,19 @@ var requests = []request{
 	{"the answer", "PutItem", 2},
 }
 
-// writes says that a request is settled: sent again until its outcome is known.
+// writes: the request is repeated until its outcome is known.
 func (r request) writes() bool { return r.operation == "PutItem" }
 
-// What a fault does to a request that comes once.
+// The effect of a fault that happens once to a request.
 var (
-	// harmless faults go unnoticed.
+	// harmless faults are not noticed.
 	harmless = []faultproxy.Fault{faultproxy.Delay, faultproxy.Twice, faultproxy.TwiceLater}
-	// reached: the request is carried out, its client hears an error.
+	// reached: the request is applied, and its client gets an error.
 	reached = []faultproxy.Fault{faultproxy.DropAnswer, faultproxy.FailAfter, faultproxy.HangAfter}
 )
 
-// faulty is a store behind a proxy whose client tries once and is patient for
-// that long: how often the SDK tries by itself is the adapter's own matter.
+// faulty is a store behind a proxy whose client tries once and waits so long:
+// the SDK's own retries are the adapter's matter.
 func (h *fixture) faulty(url string, patience time.Duration) *dynamo.Store {
 	return h.Store(url, func(o *dynamodb.Options) {
 		o.RetryMaxAttempts = 1
@@ -54,9 +54,9 @@ func (h *fixture) faulty(url string, patience time.Duration) *dynamo.Store {
 	})
 }
 
-// Every request of a call fails once in every way: a write comes through none
-// the less, a read that fails is 503. Nothing runs twice, the rows are sound,
-// the same bytes sent again get the same answer, the next call passes.
+// Every request of a call fails once in every way: a write succeeds none the
+// less, a failed read is 503. Nothing runs twice, the rows are sound, the same
+// bytes sent again get the same answer, and the next call succeeds.
 func TestFaultInOneRequestOfACall(t *testing.T) {
 	base := newFixture(t)
 	n := 0
@@ -90,8 +90,8 @@ func TestFaultInOneRequestOfACall(t *testing.T) {
 	}
 }
 
-// A write fails in one way for as long as anybody tries: 503, and what is
-// there decides what the same bytes read when they come again.
+// A write fails in one way as long as anybody retries: 503, and the stored rows
+// decide the answer to the same bytes later.
 func TestFaultThatLasts(t *testing.T) {
 	base := newFixture(t)
 	n := 0
@@ -137,7 +137,7 @@ func TestFaultThatLasts(t *testing.T) {
 	}
 }
 
-// lasts is what a call comes to whose write met a fault that lasted.
+// lasts is the outcome of a call whose write met a lasting fault.
 func lasts(r request, f faultproxy.Fault, stillLate bool) string {
 	there := slices.Contains(reached, f) || f == faultproxy.Late && !stillLate
 	switch {
@@ -190,7 +190,7 @@ func (h *fixture) again(e *envelope.Envelope, first caller.Answer) string {
 	return fate
 }
 
-// another is the same home with a caller of its own, and a proxy to it.
+// another is the same host with a caller of its own and a proxy.
 func (h *fixture) another(t *testing.T) (*fixture, *faultproxy.Proxy) {
 	t.Helper()
 	other := &fixture{Home: h.Home, t: t, vacant: h.vacant, caller: caller.New(t, h.vacant), asked: map[string]int{}}

@@ -12,19 +12,20 @@ import (
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
 
-// hold lets requests that can overlap do so, however fast the server is.
+// hold makes requests overlap that can, however fast the server is.
 const hold = 50 * time.Millisecond
 
 // A call through the whole host, from the HTTP handler to the tables and back,
-// waits for three requests when the process knows nothing, and for two when it
-// knows the pair.
+// waits for three requests with empty caches, and for two if the pair is
+// cached.
 func TestCallTakesThreeRoundTripsColdAndTwoWarm(t *testing.T) {
 	h := newFixture(t)
-	// The first call of a day makes the day's key besides: not counted here.
+	// The first call of a day also makes the day's key, which is not counted
+	// here.
 	h.answered("the first of the day")
 
 	counter := &roundtrips.Counter{Hold: hold}
-	// The record is remembered for a second; on this clock none goes by.
+	// The record is cached for a second; this clock stands still.
 	still := time.Now()
 	handler := h.handler(h.Store(h.Endpoint, counter.Option), func() time.Time { return still })
 	for _, tt := range []struct {
@@ -33,7 +34,7 @@ func TestCallTakesThreeRoundTripsColdAndTwoWarm(t *testing.T) {
 		operations []string
 	}{
 		{"cold", 3, []string{"GetItem", "GetItem", "GetItem", "PutItem", "PutItem", "Query", "Query"}},
-		// Whether the keys are good is read beside the first write.
+		// The keys' revocation is read beside the first write.
 		{"warm", 2, []string{"GetItem", "PutItem", "PutItem"}},
 		{"warm again", 2, []string{"GetItem", "PutItem", "PutItem"}},
 	} {
@@ -54,8 +55,8 @@ func TestCallTakesThreeRoundTripsColdAndTwoWarm(t *testing.T) {
 	}
 }
 
-// What DynamoDB says that a call consumed. The text is in both rows: in the
-// answer's with the words of the echo before it.
+// The units that DynamoDB reports for a call. The text is in both rows: in the
+// answer's after the echo's own words.
 func TestCallConsumesTwoWriteUnitsBelowOneKilobyte(t *testing.T) {
 	h := newFixture(t)
 	h.answered("the first of the day")
@@ -79,8 +80,8 @@ func TestCallConsumesTwoWriteUnitsBelowOneKilobyte(t *testing.T) {
 	}
 }
 
-// The largest text whose call costs two units: what is left of a kilobyte
-// beside the fixed part of a row.
+// The largest text of a call with two units: the rest of a kilobyte after the
+// fixed part of a row.
 func TestLargestTextOfTwoWriteUnits(t *testing.T) {
 	h := newFixture(t)
 	h.answered("the first of the day")

@@ -45,7 +45,7 @@ func (f *family) vacant(tb testing.TB) identity.ID {
 	return r.ID
 }
 
-// children are n closed children, served by something else than their parent.
+// children are n closed children with another substrate than their parent.
 func (f *family) children(tb testing.TB, parent identity.ID, n int) []identity.ID {
 	tb.Helper()
 	ids := make([]identity.ID, n)
@@ -104,8 +104,8 @@ func TestTheGateOverDynamoDBLocal(t *testing.T) {
 	})
 }
 
-// Two hosts share the tables: each holds its own turns, and neither knows of
-// the other's.
+// Two hosts share the tables: each has its own locks, and neither knows of the
+// other's.
 func TestOf50GraduationsAtOnceOfTwoHostsThreeSucceed(t *testing.T) {
 	const many, limit = 50, 3
 	h := awshome.New(t)
@@ -141,8 +141,8 @@ func TestOf50GraduationsAtOnceOfTwoHostsThreeSucceed(t *testing.T) {
 	f.wantWhole(t, h.Store(h.Endpoint), parent, limit)
 }
 
-// wantWhole wants a number of children of parent to have graduated, each
-// altogether.
+// wantWhole requires a number of parent's children to have graduated, each
+// completely.
 func (f *family) wantWhole(tb testing.TB, s store.Store, parent identity.ID, want int) {
 	tb.Helper()
 	doc, err := s.Doc(tb.Context(), graduation.WindowKey(parent))
@@ -173,8 +173,8 @@ func (f *family) wantWhole(tb testing.TB, s store.Store, parent identity.ID, wan
 	}
 }
 
-// maxGraduationWrites and maxGraduationReads are the promised price of a
-// graduation that is accepted, the index and the evidence included.
+// maxGraduationWrites and maxGraduationReads are the promised units of an
+// accepted graduation, index and evidence included.
 const (
 	maxGraduationWrites = 40
 	maxGraduationReads  = 50
@@ -188,7 +188,7 @@ func TestGraduationCapacity(t *testing.T) {
 	s := h.Store(h.Endpoint, counter.Option)
 	for i, child := range f.children(t, parent, 2) {
 		sub := f.request(t, parent, child)
-		out, _ := entryUnits(t, s, registry.ManifestKey(child)) // it gets another place there
+		out, _ := entryUnits(t, s, registry.ManifestKey(child)) // it moves within the index
 		counter.Reset()
 		st, err := h.Open(t, s, time.Now, nil).Gate.Submit(t.Context(), sub)
 		if err != nil || st.Phase != graduation.Accepted {
@@ -206,18 +206,18 @@ func TestGraduationCapacity(t *testing.T) {
 	}
 }
 
-// faultsOf are the faults of a request: what became of a read matters to nobody.
+// faultsOf are the faults of a request. A read has no outcome to lose.
 func faultsOf(operation string) []faultproxy.Fault {
 	if operation == "GetItem" || operation == "Query" {
 		return []faultproxy.Fault{faultproxy.Drop, faultproxy.Throttle}
 	}
 	return slices.DeleteFunc(faultproxy.Faults(), func(f faultproxy.Fault) bool {
-		return f == faultproxy.Hang || f == faultproxy.HangAfter // as long as a client is patient, and then as when a connection drops
+		return f == faultproxy.Hang || f == faultproxy.HangAfter // as long as a client waits, and then like a dropped connection
 	})
 }
 
 // Every request of a graduation fails once in every way: it is decided all the
-// same or fails whole, and sent again it is accepted.
+// same or fails completely, and sent again it is accepted.
 func TestFaultInOneRequestOfAGraduation(t *testing.T) {
 	h := newFixture(t)
 	clean := h.Store(h.Endpoint)

@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-// fixture is a host with one vacant, which counts what it is asked.
+// fixture is a host with one vacant, which counts its questions.
 type fixture struct {
 	*awshome.Home
 	t      *testing.T
@@ -44,8 +44,7 @@ func newFixture(t *testing.T) *fixture {
 	return h
 }
 
-// kinds are the substrates of the home: one that answers as the echo does, and
-// counts.
+// kinds are the host's substrates: one that echoes, and counts.
 func (h *fixture) kinds() substrate.Kinds {
 	return substrate.Kinds{"counting": func(string) (substrate.Substrate, error) { return h, nil }}
 }
@@ -64,13 +63,13 @@ func (h *fixture) ran(text string) int {
 	return h.asked[text]
 }
 
-// handler is the public handler of a host of its own over a store.
+// handler is the public handler of another host over a store.
 func (h *fixture) handler(s store.Store, now func() time.Time) http.Handler {
 	h.t.Helper()
 	return serve.Public(h.Open(h.t, s, now, h.kinds()).Message)
 }
 
-// post gives a handler an envelope and reads what it says.
+// post gives a handler an envelope and returns its answer.
 func (h *fixture) post(handler http.Handler, path string, e *envelope.Envelope) caller.Answer {
 	h.t.Helper()
 	in := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(caller.Body(e))).WithContext(h.t.Context())
@@ -94,7 +93,7 @@ func (h *fixture) answered(text string) {
 	h.caller.Accepted(e)
 }
 
-// sound wants the rows of the pair to obey their rules.
+// sound requires the rows of the pair to obey their rules.
 func (h *fixture) sound() {
 	h.t.Helper()
 	s := h.Store(h.Endpoint)

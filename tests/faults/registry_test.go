@@ -24,12 +24,12 @@ func TestRegistryOverDynamoDBLocal(t *testing.T) {
 	registrytest.Run(t, func(t testing.TB) store.Store { return dynamolocal.Store(t) })
 }
 
-// maxPublishUnits is the promised price of a publish, the index included.
+// maxPublishUnits are the promised units of a publication, the index included.
 const maxPublishUnits = 12
 
-// What DynamoDB says that a publish of a card of 1 KB consumed, and what the
-// index of docs takes besides, which its answers do not tell apart: an entry is
-// taken out at its old place and put in at its new one.
+// The units that DynamoDB reports for the publication of a card of 1 KB, and
+// those of docs' index, which its answers do not contain: an entry is removed
+// at its old place and added at its new one.
 func TestAPublishOfOneKilobyteIsOneTransactionOfTwelveUnits(t *testing.T) {
 	endpoint := dynamolocal.Start(t)
 	counter := &roundtrips.Counter{}
@@ -77,15 +77,14 @@ func TestAPublishOfOneKilobyteIsOneTransactionOfTwelveUnits(t *testing.T) {
 	}
 }
 
-// indexUnits is what it takes to put id's registration into the index, and the
-// size of its item, which is in the index whole.
+// indexUnits are the units of adding id's registration to the index, and the
+// size of its item, all of which is in the index.
 func indexUnits(t *testing.T, s store.Store, id identity.ID) (units, size int) {
 	t.Helper()
 	return entryUnits(t, s, registry.RegistrationKey(id))
 }
 
-// entryUnits is what it takes to put a document into the index, or to take it
-// out.
+// entryUnits are the units of adding a document to the index, or removing it.
 func entryUnits(t *testing.T, s store.Store, k store.Key) (units, size int) {
 	t.Helper()
 	doc, err := s.Doc(t.Context(), k)

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 )
 
-// sealRequests are all that a Seal asks of DynamoDB when one event is new.
+// sealRequests are all requests of a Seal with one new event.
 var sealRequests = []request{
 	{"the read of the head", "GetItem", 1},
 	{"the read of the lease", "GetItem", 2},
@@ -29,9 +29,9 @@ var sealRequests = []request{
 	{"the lease given back", "PutItem", 2},
 }
 
-// Every request of a Seal fails once in every way: whatever was broken off, the
-// next Seal finishes it, no event is sealed twice or left out, and what is
-// stored is what the events make it.
+// Every request of a Seal fails once in every way: the next Seal finishes it,
+// no event is sealed twice or left out, and what is stored follows from the
+// events.
 func TestFaultInOneRequestOfASeal(t *testing.T) {
 	h := newFixture(t)
 	clean := h.Store(h.Endpoint)
@@ -55,10 +55,10 @@ func TestFaultInOneRequestOfASeal(t *testing.T) {
 	for _, r := range sealRequests {
 		for _, f := range faultproxy.Faults() {
 			if n++; !storetest.Sampled(n) || f == faultproxy.Hang || f == faultproxy.HangAfter {
-				continue // as long as a client is patient, and then as when a connection drops
+				continue // as long as a client waits, and then like a dropped connection
 			}
 			t.Run(fmt.Sprintf("%s, %v", r.name, f), func(t *testing.T) {
-				v := lifecycle.Public // what is as it was already makes no event
+				v := lifecycle.Public // an unchanged visibility makes no event
 				if events%2 == 1 {
 					v = lifecycle.Restricted
 				}
@@ -72,7 +72,7 @@ func TestFaultInOneRequestOfASeal(t *testing.T) {
 				if err != nil && (r.operation == "PutItem" || r.operation == "TransactWriteItems" || !problem.Is(err, problem.Unavailable)) {
 					t.Errorf("Seal() = %v, want nil, or unavailable if it cannot read", err)
 				}
-				now = now.Add(2 * time.Minute) // a lease that was not given back is over
+				now = now.Add(2 * time.Minute) // a lease that was not returned is over
 				s, err := l.Seal(t.Context())
 				if err != nil || s.Size != events {
 					t.Fatalf("the next Seal() = %d, %v, want %d", s.Size, err, events)

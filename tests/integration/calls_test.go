@@ -24,15 +24,15 @@ func TestAChainOfAHundredIsAnsweredInOrder(t *testing.T) {
 	s.wholeOverHTTP(t)
 }
 
-// What does not fit is refused by the word for it, and the chain stands where
-// it stood.
+// An envelope that does not fit is refused with its code, and the chain is
+// unchanged.
 func TestCallsOutOfOrderAreRefused(t *testing.T) {
 	s := shared(t)
 	p := s.pair(t, s.vacant(t))
 	e, _ := p.say("one")
 	p.say("two")
 
-	old := caller.New(t, p.To) // the same key, at the beginning
+	old := caller.New(t, p.To) // the same key, from the beginning
 	old.Key = p.Key
 	fresh := old.Call("another first", time.Now())
 	p.refused("a place that is taken, sent by other bytes", p.send(fresh), http.StatusConflict, "replay")
@@ -68,14 +68,14 @@ func TestUnknownVacantIsMisdirected(t *testing.T) {
 	a := p.send(p.Call("is anybody there", time.Now()))
 	p.refused("a vacant that is nowhere", a, http.StatusMisdirectedRequest, "misdirected")
 
-	// One that is hosted, at the address of another.
+	// A hosted vacant, at the address of another.
 	q := s.pair(t, s.vacant(t))
 	a = q.post("/v/"+s.vacant(t).String()+caller.SendPath, q.Call("wrong handler", time.Now()))
 	q.refused("a vacant at another's address", a, http.StatusMisdirectedRequest, "misdirected")
 }
 
-// The state of a vacant decides for new calls; what was answered before is
-// there for whoever sends it again, until the vacant is deleted.
+// New calls depend on the vacant's state. Earlier answers are returned to
+// resends until the vacant is deleted.
 func TestStatesRefuseCallsAndKeepAnswers(t *testing.T) {
 	s := shared(t)
 	p := s.pair(t, s.vacant(t))

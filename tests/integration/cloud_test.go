@@ -29,7 +29,7 @@ func operator(s *server.Server) awssdk.Config {
 	}
 }
 
-// stack is one of a stage's stacks; nil if it is not there.
+// stack is one of a stage's stacks; nil if it does not exist.
 func (s *deployed) stack(ctx context.Context, part string) (*types.Stack, error) {
 	name := "vacancy-" + s.Stage + "-" + part
 	got, err := cloudformation.NewFromConfig(operator(s.aws)).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
@@ -57,7 +57,7 @@ func (s *deployed) outputs(t *testing.T, stack string) map[string]string {
 	return all
 }
 
-// tables are the stage's, and a store over them beside the functions.
+// tables are the stage's, and a store over them without the functions.
 func (s *deployed) tables(t *testing.T) (dynamo.Tables, *dynamo.Store) {
 	t.Helper()
 	out := s.outputs(t, "data")
@@ -65,10 +65,10 @@ func (s *deployed) tables(t *testing.T) (dynamo.Tables, *dynamo.Store) {
 	return tables, dynamo.New(dynamo.NewClient(operator(s.aws)), tables)
 }
 
-// name is the last part of an ARN, or what is no ARN itself.
+// name is the last part of an ARN, or the text itself if it is no ARN.
 func name(arn string) string { return arn[strings.LastIndexByte(arn, '/')+1:] }
 
-// line is a log line of a function, as far as tests read it.
+// line is a function's log line, as far as tests read it.
 type line struct {
 	Pair     string
 	Seq      int64
@@ -91,8 +91,8 @@ type line struct {
 	raw      string
 }
 
-// lines are the log lines of a function since a time, as soon as enough says
-// that those looked for are there.
+// lines are a function's log lines since a time, as soon as enough accepts
+// them.
 func (s *deployed) lines(t *testing.T, function string, since time.Time, enough func([]line) bool) []line {
 	t.Helper()
 	client := cloudwatchlogs.NewFromConfig(operator(s.aws))

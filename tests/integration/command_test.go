@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What a person does with a deployed host, command by command: each is the same
-// as for a host on the person's own machine, with --host.
+// The commands of a person on a deployed host: each is the same as for a local
+// host, with --host.
 func TestTheCommandsWorkOnADeployedHost(t *testing.T) {
 	s := shared(t)
 	for _, tt := range []struct {

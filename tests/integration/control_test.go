@@ -10,7 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// request asks a handler for a path with an Authorization header, "" for none.
+// request makes a request to a handler with an Authorization header, "" for
+// none.
 func request(t *testing.T, client *http.Client, method, url, authorization string) (status int, header http.Header, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -32,7 +33,7 @@ func request(t *testing.T, client *http.Client, method, url, authorization strin
 	return resp.StatusCode, resp.Header, string(b)
 }
 
-// Only the key of this stage that was made last opens its admin socket.
+// Only this stage's latest operator key is admitted by its admin API.
 func TestOnlyTheStagesOwnKeyOpensItsControlHandlers(t *testing.T) {
 	s := shared(t)
 	foreign := "vop_" + strings.Repeat("B", 43)

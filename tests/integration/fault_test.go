@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/localstack/server"
 )
 
-// faulty are the AWS calls that faults happen to: how many of the kind pass
-// first, and whether the call before the fault was accepted.
+// faulty are the AWS calls with faults: how many of the kind succeed before,
+// and whether the call was accepted before the fault.
 var faulty = []struct {
 	service, operation string
 	skip               int
@@ -18,16 +18,16 @@ var faulty = []struct {
 	{"dynamodb", "GetItem", 0},
 	{"dynamodb", "Query", 0},
 	{"kms", "Decrypt", 0},
-	{"dynamodb", "PutItem", 0}, // the accept
-	{"dynamodb", "PutItem", 1}, // the answer
+	{"dynamodb", "PutItem", 0}, // the request row
+	{"dynamodb", "PutItem", 1}, // the answer row
 }
 
-// lasting is more often than anybody tries within one call.
+// lasting is more often than anybody retries within one call.
 const lasting = 60
 
-// Whatever goes wrong between the function and DynamoDB or KMS for as long as
-// the call lasts: the caller hears 503 and never that the call does not fit;
-// when it is over, the same bytes find what became of them.
+// Whatever fails between the function and DynamoDB or KMS during the call: the
+// caller gets 503 and never a refusal of the chain; afterwards the same bytes
+// get their outcome.
 func TestAFaultOfAWSIsNeverTakenForTheCallers(t *testing.T) {
 	s := shared(t)
 	v := s.vacant(t)
@@ -78,8 +78,8 @@ func TestAFaultOfAWSIsNeverTakenForTheCallers(t *testing.T) {
 	decided(t, left)
 }
 
-// A fault that comes once is settled within the call, or is 503; the same bytes
-// end well.
+// A fault that happens once is resolved within the call, or is 503; the same
+// bytes sent again succeed.
 func TestAFaultThatPassesIsSettledOrSaid(t *testing.T) {
 	s := shared(t)
 	v := s.vacant(t)

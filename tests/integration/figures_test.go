@@ -8,8 +8,8 @@ import (
 )
 
 // The figures of PROTOCOL §6, as the deployed function counts them: two write
-// units for a call; three round trips when nothing is known, two when the pair
-// is.
+// units for a call; three round trips with empty caches, two when the pair is
+// cached.
 func TestACallCostsTwoWritesAndAtMostThreeRoundTrips(t *testing.T) {
 	s := shared(t)
 	p := s.pair(t, s.vacant(t))
@@ -35,8 +35,8 @@ func TestACallCostsTwoWritesAndAtMostThreeRoundTrips(t *testing.T) {
 	t.Logf("warm: %s", all[1].raw)
 }
 
-// A function is stopped between two calls, and knows nothing of the time that
-// passed: what it remembers from before counts no more.
+// A function is stopped between two calls and cannot measure the time in
+// between: its caches have expired.
 func TestAFrozenFunctionForgetsWhatIsOld(t *testing.T) {
 	s := shared(t)
 	p := s.pair(t, s.vacant(t))
@@ -63,11 +63,11 @@ func TestAFrozenFunctionForgetsWhatIsOld(t *testing.T) {
 	if _, err := s.control(t).Change(t.Context(), p.To.String(), "resume"); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(5 * time.Second) // longer than idle connections are kept by some
+	time.Sleep(5 * time.Second) // longer than some keep idle connections
 	p.say("after a longer one")
 }
 
-// state is the letter for what a process does: T is stopped.
+// state is the letter of a process's state: T is stopped.
 func state(t *testing.T, pid int) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ps", "-o", "state=", "-p", fmt.Sprint(pid)).Output()

@@ -26,15 +26,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// named makes names that nobody else uses.
+// named makes unique names.
 func named(prefix string) string {
 	b := make([]byte, 6)
 	rand.Read(b)
 	return prefix + hex.EncodeToString(b)
 }
 
-// composite is a vacant that is to answer by children. What it says is theirs,
-// so that it is not taken for one of them by its substrate.
+// composite is a vacant that will answer by its children. Its substrate differs
+// from theirs, or it would be taken for one of them.
 func (s *deployed) composite(t *testing.T) identity.ID {
 	t.Helper()
 	v, err := s.control(t).Create(t.Context(), admin.Creation{Name: named("p"), Capability: "asks its children", Substrate: "composite"})
@@ -58,7 +58,7 @@ func (s *deployed) children(t *testing.T, parent identity.ID, n int) (ids []iden
 	return ids
 }
 
-// twins are a vacant and a closed child of it, both served by the echo.
+// twins are a vacant and its closed child, both with the echo substrate.
 func (s *deployed) twins(t *testing.T) (parent, child identity.ID) {
 	t.Helper()
 	v, err := s.control(t).Create(t.Context(), admin.Creation{Name: named("p"), Capability: "echoes", Substrate: "echo"})
@@ -68,7 +68,7 @@ func (s *deployed) twins(t *testing.T) (parent, child identity.ID) {
 	return v.ID, s.children(t, v.ID, 1)[0]
 }
 
-// consent has the host sign a request for both of its parties.
+// consent makes the host sign a request for both parties.
 func (s *deployed) consent(t *testing.T, r *composite.Request) {
 	t.Helper()
 	for id, signature := range map[identity.ID]*[]byte{r.ParentID: &r.SignatureParent, r.ChildID: &r.SignatureChild} {
@@ -82,7 +82,7 @@ func (s *deployed) consent(t *testing.T, r *composite.Request) {
 	}
 }
 
-// begin sends a request to the public handler of the gate.
+// begin sends a request to the gate's public handler.
 func (s *deployed) begin(t *testing.T, sub graduation.Submission) (view graduation.View, err error) {
 	t.Helper()
 	body, err := sub.Blob()
@@ -106,7 +106,7 @@ func (s *deployed) begin(t *testing.T, sub graduation.Submission) (view graduati
 	return view, nil
 }
 
-// refusal is the problem that a handler tells of.
+// refusal is the problem in a handler's answer.
 func refusal(status int, body []byte) error {
 	var told struct{ Detail, Code string }
 	if json.Unmarshal(body, &told) == nil {
@@ -119,7 +119,8 @@ func refusal(status int, body []byte) error {
 	return problem.New(problem.Internal, "%d %s", status, body)
 }
 
-// decided waits until an attempt is, and says which steps it was shown at.
+// decided waits until an attempt is decided, and returns the steps that it was
+// seen at.
 func (s *deployed) decided(t *testing.T, view graduation.View) (graduation.View, []gate.StepName) {
 	t.Helper()
 	control := s.control(t)
@@ -144,12 +145,12 @@ func (s *deployed) decided(t *testing.T, view graduation.View) (graduation.View,
 // history is what an execution of the gate has done.
 type history struct {
 	Status      types.ExecutionStatus
-	Entered     []string // the states, in their order
-	Failed      []string // the errors that functions ended in
+	Entered     []string // the states, in order
+	Failed      []string // the errors that functions ended with
 	Transitions int
 }
 
-// run reads the history of the execution of an attempt.
+// run reads the history of an attempt's execution.
 func (s *deployed) run(t *testing.T, view *graduation.View) (h history) {
 	t.Helper()
 	client := sfn.NewFromConfig(operator(s.aws))
@@ -183,7 +184,7 @@ func (s *deployed) run(t *testing.T, view *graduation.View) (h history) {
 	return h
 }
 
-// wanted is the history that an attempt of that end must have.
+// wanted is the history of an attempt with that outcome.
 func wanted(view *graduation.View) (h history) {
 	h.Status = types.ExecutionStatusSucceeded
 	for _, step := range gate.Steps() {
@@ -200,8 +201,8 @@ func wanted(view *graduation.View) (h history) {
 	return h
 }
 
-// gateFixture is the stage as the tests of every gate see it. What is decided there
-// is compared with what the state machine says that it did.
+// gateFixture is the stage as the shared tests of gates see it. Its outcomes
+// are compared with the state machine's history.
 func (s *deployed) gateFixture(t *testing.T) gatetest.Fixture {
 	_, docs := s.tables(t)
 	ended := map[string]bool{}
@@ -239,7 +240,7 @@ func (s *deployed) gateFixture(t *testing.T) gatetest.Fixture {
 }
 
 // The same refusals, in the same order, with the same records, as in one
-// process: the table is the one that drives every gate, over real functions.
+// process: gatetest's table, over real functions.
 func TestTheStateMachineDecidesAsEveryGateDoes(t *testing.T) {
 	s := shared(t)
 	gatetest.Run(t, s.gateFixture(t))
@@ -249,7 +250,7 @@ func TestTheStateMachineDecidesAsEveryGateDoes(t *testing.T) {
 	s.whole(t)
 }
 
-// graduated is the end of a child's graduation that must be accepted.
+// graduated is the outcome of a child's graduation that must be accepted.
 func (s *deployed) graduated(t *testing.T, parent, child identity.ID, capability string) graduation.View {
 	t.Helper()
 	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: capability}
@@ -265,7 +266,7 @@ func (s *deployed) graduated(t *testing.T, parent, child identity.ID, capability
 	return view
 }
 
-// planned has a composite ask two children at once, and join what they say.
+// planned makes a composite ask two children at once and join their answers.
 func (s *deployed) planned(t *testing.T, parent identity.ID, kids []identity.ID) {
 	t.Helper()
 	ask := func(child identity.ID, task string) map[string]any {
@@ -283,8 +284,8 @@ func (s *deployed) planned(t *testing.T, parent identity.ID, kids []identity.ID)
 	}
 }
 
-// grown has the gate and all that is behind it do what it ever does: a child
-// that has served its parent, and others, is refused and then accepted.
+// grown makes the gate and everything behind it do all that they ever do: a
+// child that has served its parent, and others, is refused and then accepted.
 func (s *deployed) grown(t *testing.T) {
 	t.Helper()
 	parent := s.composite(t)
@@ -296,9 +297,9 @@ func (s *deployed) grown(t *testing.T) {
 	s.graduated(t, parent, kids[0], "speaks "+word(t))
 	s.forget()
 	q := s.pair(t, kids[0])
-	q.say("hello") // which is noted: it comes from outside the tree
+	q.say("hello") // it is observed, because it comes from outside the tree
 
-	// Now the evidence has rows and texts in it, and a sibling that was called.
+	// Now the evidence has rows and texts, and a sibling that was called.
 	stranger := s.composite(t)
 	r := composite.Request{ParentID: stranger, ChildID: kids[1], CapabilityText: "echoes"}
 	s.consent(t, &r)
@@ -318,7 +319,8 @@ func (s *deployed) grown(t *testing.T) {
 	s.decided(t, view)
 }
 
-// asked has a child that holds its own key ask how far its graduation is.
+// asked makes a child that holds its own key ask for the state of its
+// graduation.
 func (s *deployed) asked(t *testing.T, view *graduation.View, child identity.ID) {
 	t.Helper()
 	client := s.registry(t, s.key(t, child))
@@ -331,8 +333,8 @@ func (s *deployed) asked(t *testing.T, view *graduation.View, child identity.ID)
 }
 
 // A composite asks its closed children, and answers; one of them then becomes
-// public, and is found and called by who could not before. Key, chains and
-// logbook go on.
+// public, and is found and called by callers who could not before. Key, chains
+// and logbook continue.
 func TestAClosedChildServesItsParentAndThenEverybody(t *testing.T) {
 	s := shared(t)
 	parent := s.composite(t)
@@ -362,9 +364,9 @@ func TestAClosedChildServesItsParentAndThenEverybody(t *testing.T) {
 	s.whole(t)
 }
 
-// A table that refuses to write for a while holds a commit up. One that cannot
-// be read ends the attempt as failed, and its execution with it: no slot is
-// taken, and the same request is accepted when the table is back.
+// A table that refuses writes for a while delays a commit. One that cannot be
+// read ends the attempt as failed, and its execution with it: no slot is taken,
+// and the same request is accepted when the table is back.
 func TestATableThatIsAwayHoldsAnAttemptUpOrEndsItWhole(t *testing.T) {
 	s := shared(t)
 	parent := s.composite(t)
@@ -406,9 +408,9 @@ func TestATableThatIsAwayHoldsAnAttemptUpOrEndsItWhole(t *testing.T) {
 	s.whole(t)
 }
 
-// What goes wrong on the way is tried again or told, and leaves nothing half:
-// the function of each step is killed before its first read, and commit after
-// its transaction, and the attempt is decided all the same.
+// A failure on the way is retried or reported, and leaves nothing half done:
+// each step's function is killed before its first read, and commit after its
+// transaction, and the attempt is decided all the same.
 func TestAStepThatDiesIsGivenToTheNextInstance(t *testing.T) {
 	s := shared(t)
 	for function, at := range map[string]server.Moment{

@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// record is the document of a vacant, as it lies in the table.
+// record is a vacant's document in the table.
 func record(t *testing.T, docs store.Store, id identity.ID) (store.Doc, map[string]json.RawMessage) {
 	t.Helper()
 	d, err := docs.Doc(t.Context(), vacants.RecordKey(id))
@@ -29,8 +29,7 @@ func record(t *testing.T, docs store.Store, id identity.ID) (store.Doc, map[stri
 	return d, members
 }
 
-// The seed in the table is a box that KMS opens for its vacant and for nobody
-// else.
+// The seed in the table is a box that KMS opens only for its vacant.
 func TestASeedOpensForItsVacantAlone(t *testing.T) {
 	s := shared(t)
 	_, docs := s.tables(t)
@@ -69,7 +68,7 @@ func TestASeedOpensForItsVacantAlone(t *testing.T) {
 	}
 }
 
-// Whoever can write the table still cannot make one vacant sign as another.
+// A writer to the table cannot make one vacant sign as another.
 func TestABoxMovedToAnotherVacantIsRefused(t *testing.T) {
 	s := shared(t)
 	_, docs := s.tables(t)
@@ -104,7 +103,7 @@ func TestABoxMovedToAnotherVacantIsRefused(t *testing.T) {
 }
 
 // The host's own key is in KMS: the handler proves the host's identity by a
-// signature that nobody but KMS can make.
+// signature that only KMS can make.
 func TestTheHostProvesItsIdentityByKMS(t *testing.T) {
 	s := shared(t)
 	h, err := s.control(t).Host(t.Context(), "c2hvdyBtZQ")

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// due is when a call that was accepted and never decided may be called
-// unanswered, by the host's own bounds.
+// due is the time after which an accepted and undecided call may be voided, by
+// the host's own bounds.
 const due = call.DefaultWork + call.Grace + time.Second
 
 // undecided is a call that its function left pending.
@@ -24,8 +24,8 @@ type undecided struct {
 	from time.Time // it was accepted before
 }
 
-// decided waits until every call is due and wants each of them to be
-// unanswered, for good, and its chain to go on.
+// decided waits until every call is due, and requires each of them to be
+// unanswered for good, and its chain to continue.
 func decided(t *testing.T, left []undecided) {
 	for _, u := range left {
 		time.Sleep(time.Until(u.from.Add(due)))
@@ -51,8 +51,8 @@ func (s step) String() string { return fmt.Sprintf("%s %d", s.operation, s.nth) 
 // writes reports whether the step changes something.
 func (s step) writes() bool { return s.operation == "PutItem" }
 
-// steps are the AWS calls of a first call at a function that knows nothing, in
-// an order in which they may come.
+// steps are the AWS calls of a first call at a function with empty caches, in a
+// possible order.
 func (s *deployed) steps(t *testing.T, p *pair) (steps []step) {
 	t.Helper()
 	s.kill(t, "message")
@@ -90,9 +90,9 @@ func (s *deployed) steps(t *testing.T, p *pair) (steps []step) {
 	return steps
 }
 
-// A function is killed with SIGKILL at each AWS call of an invocation, before
-// the call and behind it. Another takes its place, and the same bytes find out
-// what became of them: nothing yet, pending and then unanswered, or answered.
+// A function is killed with SIGKILL before and after each AWS call of an
+// invocation. Another replaces it, and the same bytes get their outcome: none
+// yet, pending and then unanswered, or answered.
 func TestAFunctionKilledInMidCallLeavesNoDoubt(t *testing.T) {
 	s := shared(t)
 	v := s.vacant(t)
@@ -100,7 +100,7 @@ func TestAFunctionKilledInMidCallLeavesNoDoubt(t *testing.T) {
 	for i, at := range s.steps(t, s.pair(t, v)) {
 		for name, moment := range map[string]server.Moment{"before": server.Before(at.nth), "after": server.After(at.nth)} {
 			if name == "after" && !at.writes() || !at.writes() && !covered(i) {
-				continue // after a read is the same as before the next one
+				continue // after a read is the same as before the next call
 			}
 			p := s.pair(t, v)
 			what := fmt.Sprintf("killed %s %v", name, at)
@@ -134,7 +134,7 @@ func TestAFunctionKilledInMidCallLeavesNoDoubt(t *testing.T) {
 		}
 	}
 	s.whole(t)
-	t.Parallel() // while others run, what is pending becomes due
+	t.Parallel() // while others run, pending calls become due
 	decided(t, left)
 	s.wholeAtLast(t) // parallel tests end after all others
 }

@@ -23,9 +23,8 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// neighbourStage is a stage beside the main one: what it keeps is kept, and its
-// limits are those that come out of the box. Its first deployment was killed
-// half way.
+// neighbourStage is a stage beside the main one: it keeps its data and has the
+// default limits. Its first deployment was killed half way.
 var neighbourStage = sync.OnceValues(func() (*deployed, error) {
 	s, err := aws()
 	if err != nil {
@@ -69,8 +68,8 @@ func (s *deployed) deployment(ctx context.Context, checkout string) (*exec.Cmd, 
 		"--no-edge", "--context", "arch="+runtime.GOARCH, "--context", "concurrency=64", "--context", "keep=true")
 }
 
-// interrupted begins a deployment and kills it, with all that it has started,
-// when the first of its stacks is there and the second has begun.
+// interrupted starts a deployment and kills it, with all its processes, when
+// the first of its stacks exists and the second has begun.
 func (s *deployed) interrupted(ctx context.Context, checkout string) error {
 	cmd, err := s.deployment(ctx, checkout)
 	if err != nil {
@@ -132,7 +131,7 @@ func TestTwoStagesDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-// condition is what a deployment can change.
+// condition is everything that a deployment can change.
 func (s *deployed) condition(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -166,8 +165,8 @@ func TestASecondDeploymentWithoutAChangeChangesNothing(t *testing.T) {
 	}
 }
 
-// snapshot is a copy of the checkout, from which the neighbour is deployed: a
-// test may change it, and people who work in the checkout change no outcome.
+// snapshot is a copy of the checkout, from which the neighbour is deployed:
+// tests may change it, and work in the checkout changes no outcome.
 var snapshot = sync.OnceValues(func() (string, error) {
 	from, to := filepath.Join("..", ".."), filepath.Join(scratch, "checkout")
 	for _, part := range []string{"cmd", "functions", "infra", "localstack", "shared", "tests"} {
@@ -197,7 +196,8 @@ func checkout(t *testing.T) string {
 	return dir
 }
 
-// edit replaces a text that a file of the copy has once, until the test ends.
+// edit replaces a text that occurs once in a file of the copy, until the test
+// ends.
 func edit(t *testing.T, file, from, to string) {
 	t.Helper()
 	path := filepath.Join(checkout(t), filepath.FromSlash(file))
@@ -218,8 +218,8 @@ func edit(t *testing.T, file, from, to string) {
 	})
 }
 
-// Functions get new code while callers call: each call is answered, by the old
-// code or the new, and no chain breaks.
+// Functions get new code during calls: each call is answered, by the old code
+// or the new, and no chain breaks.
 func TestARedeploymentUnderTrafficLosesNoCall(t *testing.T) {
 	s := secondStage(t)
 	edit(t, "shared/front/message/message.go", `"no such path; a call is`, `"no such path here; a call is`)
@@ -234,12 +234,12 @@ func TestARedeploymentUnderTrafficLosesNoCall(t *testing.T) {
 	counts := make([]int, 3)
 	for i := range counts {
 		p := s.pair(t, v)
-		p.http = web(t, s.aws, fmt.Sprintf("127.0.0.%d", 31+i)) // each with limits of its own
+		p.http = web(t, s.aws, fmt.Sprintf("127.0.0.%d", 31+i)) // each with its own limits
 		callers.Go(func() {
 			for ; over.Err() == nil; counts[i]++ {
 				e := p.Call(fmt.Sprintf("caller %d, call %d", i, counts[i]), time.Now())
 				a := p.send(e)
-				for try := 0; a.Status == 0 || a.Status >= 500; try++ { // what a caller does: the same bytes again
+				for try := 0; a.Status == 0 || a.Status >= 500; try++ { // as a caller does: the same bytes again
 					if try == 20 {
 						t.Errorf("caller %d, call %d: %v to the end", i, counts[i], a)
 						return
@@ -277,8 +277,8 @@ func TestARedeploymentUnderTrafficLosesNoCall(t *testing.T) {
 	s.whole(t)
 }
 
-// A template that would put another table in the place of the one with the
-// data is refused before anything is touched.
+// A template that would replace a table with data is refused before anything is
+// changed.
 func TestATemplateThatWouldReplaceATableIsRefused(t *testing.T) {
 	s := secondStage(t)
 	edit(t, "infra/stacks/data.go", `Name: str("sk"), Type: ddb.AttributeType_NUMBER`, `Name: str("position"), Type: ddb.AttributeType_NUMBER`)

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-// Out of the box an address may ask 20 times a second and open one pair a
-// second, after a burst; others are served meanwhile.
+// By default an address may make 20 requests a second and open one pair a
+// second, after a burst; other addresses are served meanwhile.
 func TestRateLimitReturnsRetryAfterAndServesOtherAddresses(t *testing.T) {
 	s := secondStage(t)
 	v := s.vacant(t)

@@ -20,11 +20,11 @@ import (
 	"github.com/vacancy-host/vacancy/localstack/server"
 )
 
-// asCommand marks a process of this test binary that is to be the vacancy
-// command: it is killed in the middle, which no command in this process can be.
+// asCommand makes a process of this test binary the vacancy command: it is
+// killed half way, which no command in this process can be.
 const asCommand = "VACANCY_INTEGRATION_COMMAND"
 
-// scratch holds what this run writes.
+// scratch is the directory of this run.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run is the tests between their scratch directory and the end of their server.
+// run runs the tests between making their directory and stopping their server.
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "vacancy-integration-")
 	if err != nil {
@@ -43,10 +43,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	scratch = dir
-	// An interrupt ends the server too, by the end of this process.
+	// An interrupt ends this process, which ends the server too.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The end of the tests is none: stop, which ends the context, comes after.
+	// Before stop cancels the context, which must not look like an interrupt.
 	defer context.AfterFunc(ctx, func() { os.RemoveAll(dir); os.Exit(130) })()
 	code := m.Run()
 	if started != nil {
@@ -61,15 +61,15 @@ func run(m *testing.M) int {
 	return code
 }
 
-// started is the server, once it runs. It is written by aws alone, before the
-// tests end.
+// started is the server, once it runs. Only aws writes it, before the tests
+// end.
 var started *server.Server
 
-// patience bounds what has no bound of its own.
+// patience bounds waits without a bound of their own.
 const patience = 5 * time.Minute
 
 // aws is the local AWS of this run. Functions are frozen between invocations,
-// as on AWS: everything here is proved under that.
+// as on AWS: all tests run under that condition.
 var aws = sync.OnceValues(func() (*server.Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -97,8 +97,8 @@ func local(t *testing.T) *server.Server {
 	return s
 }
 
-// web is a client of Function URLs. A from that is an address of this machine
-// is where its requests come from; "" is the usual one.
+// web is a client of Function URLs. If from is an address of this machine,
+// requests come from it; "" is the usual one.
 func web(t *testing.T, s *server.Server, from string) *http.Client {
 	t.Helper()
 	dial := s.Dial
@@ -117,7 +117,7 @@ func web(t *testing.T, s *server.Server, from string) *http.Client {
 	return &http.Client{Transport: transport, Timeout: time.Minute}
 }
 
-// root is the top of the checkout.
+// root is the checkout's directory.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join("..", ".."))
@@ -131,8 +131,8 @@ func root(t *testing.T) string {
 // deep run, every third in a default one.
 func covered(i int) bool { return !testing.Short() || i%3 == 0 }
 
-// secondStage ends a test that needs another stage, whose deployment takes two
-// minutes, in a default run.
+// secondStage ends, in a default run, a test that needs another stage, whose
+// deployment takes two minutes.
 func secondStage(t *testing.T) *deployed {
 	t.Helper()
 	if testing.Short() {

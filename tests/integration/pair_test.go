@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-// pair is a caller and the vacant that it calls, at the handler of a stage.
+// pair is a caller and a vacant, at the handler of a stage.
 type pair struct {
 	*caller.Caller
 	t    *testing.T
@@ -32,8 +32,9 @@ type heard struct {
 	header http.Header
 }
 
-// post sends a body to a path of the handler. What is no answer of the function,
-// as that of a Lambda whose process died, has no header and its status.
+// post sends a body to a path of the handler. An answer that is not the
+// function's, such as Lambda's after its process died, has no header and its
+// status.
 func (p *pair) post(path string, e *envelope.Envelope) heard {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.url+path, bytes.NewReader(caller.Body(e)))
@@ -71,7 +72,7 @@ func (p *pair) get(path string) heard {
 	return heard{caller.Answer{Status: status, Code: m.Code, Detail: m.Detail}, header}
 }
 
-// send sends an envelope where it belongs.
+// send sends an envelope to its route.
 func (p *pair) send(e *envelope.Envelope) heard {
 	p.t.Helper()
 	return p.post(caller.Path(e), e)
@@ -89,7 +90,7 @@ func (p *pair) say(text string) (*envelope.Envelope, heard) {
 	return e, a
 }
 
-// refused wants an answer of a status and code.
+// refused requires an answer with a status and code.
 func (p *pair) refused(what string, a heard, status int, code string) {
 	p.t.Helper()
 	if a.Status != status || a.Code != code || a.Reply != nil {

@@ -32,8 +32,8 @@ import (
 var functions = []string{"message", "admin", "export", "registry", "search", "graduate", "sweeper", "tamper", "indexer", "checkpointer",
 	"consent", "ratelimit", "collusion", "commit", "record"}
 
-// unseen are grants that are needed though no call here uses them: what makes
-// the call is not in the record, or does not exist locally.
+// unseen are required grants that no call here uses: the caller is not
+// recorded, or does not exist locally.
 var unseen = map[string]string{
 	"tamper dynamodb:ListStreams":  "AWS asks for it when the stream is connected; the local one does not",
 	"tamper *":                     "the resource of dynamodb:ListStreams, which has none",
@@ -47,7 +47,7 @@ var unseen = map[string]string{
 	"commit dynamodb:GetItem":      "of rows: who has the place that another took first",
 }
 
-// everything has each function do all that it ever does to AWS.
+// everything makes each function do all that it ever does with AWS.
 func (s *deployed) everything(t *testing.T) {
 	t.Helper()
 	s.kill(t, "message")
@@ -66,7 +66,7 @@ func (s *deployed) everything(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A chain of its own as a caller, which it would have brought along.
+	// An own chain as a caller, which the vacant would have brought along.
 	_, docs := s.tables(t)
 	if err := docs.Commit(t.Context(), store.Put{Key: vacants.ChainKey(p.To, p.Key.ID()), WriteID: store.WriteID{7}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
@@ -89,11 +89,11 @@ func (s *deployed) everything(t *testing.T) {
 	if _, exit := s.vacancy(t, "invoke", "tamper", filepath.Join(root(t), "events", "tamper-changed.json")); exit != 0 {
 		t.Fatalf("invoke tamper: exit %d", exit)
 	}
-	// The record has it when Lambda has written the function's lines.
+	// The record is complete when Lambda has written the function's lines.
 	s.lines(t, "tamper", since, func(all []line) bool { return len(all) > 0 })
 }
 
-// sweep has the sweeper destroy the key of a day long past.
+// sweep makes the sweeper destroy an old day's key.
 func (s *deployed) sweep(t *testing.T) {
 	t.Helper()
 	_, docs := s.tables(t)
@@ -118,7 +118,7 @@ func (s *deployed) sweep(t *testing.T) {
 }
 
 // Every AWS call that a function has made in this run is allowed by its role's
-// policies and by the key's own, and there is no grant that nothing uses.
+// policies and by the key's own, and every grant is used.
 func TestEachRoleAllowsWhatItsFunctionDoesAndNothingElse(t *testing.T) {
 	s := shared(t)
 	s.everything(t)
@@ -168,7 +168,7 @@ func TestEachRoleAllowsWhatItsFunctionDoesAndNothingElse(t *testing.T) {
 	}
 }
 
-// asked is what IAM is asked for an action of a call.
+// asked is an action and resource that IAM is asked about.
 func asked(c server.Call, a server.Action) policy.Request {
 	r := policy.Request{Action: a.Name, Resource: a.Resource, Context: map[string][]string{"aws:principalarn": {c.Role}}}
 	for _, keys := range []map[string]string{c.Keys, a.Keys} {
@@ -201,7 +201,7 @@ func (s *deployed) keyPolicies(t *testing.T) map[string]policy.Policy {
 	return all
 }
 
-// rolePolicy is all that the role of a function may do, as it is deployed.
+// rolePolicy lists everything that a function's deployed role may do.
 func (s *deployed) rolePolicy(t *testing.T, function string) (p policy.Policy) {
 	t.Helper()
 	role := name(awssdk.ToString(s.configuration(t, function).Role))
@@ -226,14 +226,14 @@ func (s *deployed) rolePolicy(t *testing.T, function string) (p policy.Policy) {
 	return p
 }
 
-// roleAnswer is what the three questions about a role answer.
+// roleAnswer is the answer to the three requests about a role.
 type roleAnswer struct {
 	Attached []string `xml:"ListAttachedRolePoliciesResult>AttachedPolicies>member>PolicyArn"`
 	Inline   []string `xml:"ListRolePoliciesResult>PolicyNames>member"`
 	Document string   `xml:"GetRolePolicyResult>PolicyDocument"`
 }
 
-// iam asks IAM, whose protocol is a form and XML.
+// iam asks IAM, whose protocol is form and XML.
 func (s *deployed) iam(t *testing.T, action string, form url.Values) (a roleAnswer) {
 	t.Helper()
 	form = maps.Clone(form)
@@ -263,7 +263,7 @@ func (s *deployed) iam(t *testing.T, action string, form url.Values) (a roleAnsw
 	return a
 }
 
-// The samples of events are replayed by the command, on the deployed function.
+// The command replays the sample events on the deployed function.
 func TestEverySampleEventIsReplayedByInvoke(t *testing.T) {
 	s := shared(t)
 	files, err := filepath.Glob(filepath.Join(root(t), "events", "*.json"))
@@ -282,7 +282,7 @@ func TestEverySampleEventIsReplayedByInvoke(t *testing.T) {
 				Answer json.RawMessage
 			}
 			err := json.Unmarshal(out, &r)
-			// A sample of the gate is of an attempt that there never was.
+			// The gate's samples are of an attempt that never existed.
 			unknown := bytes.Contains(r.Answer, []byte("is not known"))
 			if err != nil || r.Error != "" && !unknown || r.Status >= 500 {
 				t.Errorf("invoke %s: %v\n%s%s", function, err, out, errs)

@@ -13,12 +13,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// calls of the load test (200 in a default run): enough in every run to meet each other on many
-// instances, and as many as you like by hand.
+// calls of the load test: 200 by default, enough to meet on many instances;
+// more by hand.
 var calls = flag.Int("calls", 1000, "calls of the load test")
 
-// Thirty-two writers sign for one position and send at once, each on a
-// connection of its own; the functions run them side by side.
+// Thirty-two writers sign for one position and send at once, each on its own
+// connection; the functions run them in parallel.
 func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 	const writers = 32
 	rounds := 8
@@ -69,8 +69,8 @@ func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 	s.whole(t)
 }
 
-// Calls as fast as they are answered, from many callers at once, and then every
-// link, hash and signature checked in both ways that an operator has.
+// Calls at full speed from many callers at once; then every link, hash and
+// signature is checked in both of the operator's ways.
 func TestCallsUnderLoadLeaveNoBreak(t *testing.T) {
 	s := shared(t)
 	v := s.vacant(t)

@@ -27,8 +27,8 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-// carrier takes requests to a stage's registry, and searches to search: what the
-// edge does, which is not there locally.
+// carrier sends requests to a stage's registry, and searches to search, like
+// the edge, which does not exist locally.
 type carrier struct {
 	stage *deployed
 	http  *http.Client
@@ -53,14 +53,14 @@ func (c carrier) Do(ctx context.Context, r outbound.Request) (outbound.Reply, er
 	return outbound.Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
 }
 
-// registry is a client of the stage's registry; as is who reads, nil for nobody
-// in particular.
+// registry is a client of the stage's registry; as is the reader, nil for an
+// anonymous one.
 func (s *deployed) registry(t *testing.T, as identity.Signer) *registryclient.Client {
 	t.Helper()
 	return &registryclient.Client{Transport: carrier{s, web(t, s.aws, "")}, URL: s.RegistryURL, Reader: as, Now: time.Now}
 }
 
-// word is one that nobody else uses.
+// word is unique.
 func word(t *testing.T) string {
 	t.Helper()
 	b := make([]byte, 5)
@@ -68,14 +68,14 @@ func word(t *testing.T) string {
 	return "zq" + hex.EncodeToString(b)
 }
 
-// published is a vacant of the stage with its key, which the host gave out.
+// published is a vacant of the stage with its key, as exported by the host.
 type published struct {
 	key  *identity.Key
 	card card.Card
 	seq  int64
 }
 
-// draft is a vacant hosted here whose own key signs its card.
+// draft is a hosted vacant whose own key signs its card.
 func (s *deployed) draft(t *testing.T, capability string) *published {
 	t.Helper()
 	id := s.vacant(t)
@@ -90,7 +90,8 @@ func (s *deployed) draft(t *testing.T, capability string) *published {
 	return &published{key: key, card: c}
 }
 
-// key is that of a vacant of the stage, which the host gives out to its operator.
+// key is the key of a vacant of the stage, which the host exports to its
+// operator.
 func (s *deployed) key(t *testing.T, id identity.ID) *identity.Key {
 	t.Helper()
 	b, err := s.control(t).Export(t.Context(), id.String())
@@ -127,8 +128,8 @@ func (p *published) halo(t *testing.T, v lifecycle.Visibility) registryclient.Ha
 	return h
 }
 
-// invoke runs a function with one of the samples of events. There is one
-// instance of each: what wakes it by itself may be before us.
+// invoke runs a function with a sample event. There is one instance of each
+// function: its own trigger may have run before.
 func (s *deployed) invoke(t *testing.T, event string) {
 	t.Helper()
 	function, _, _ := strings.Cut(event, "-")
@@ -143,7 +144,7 @@ func (s *deployed) invoke(t *testing.T, event string) {
 	}
 }
 
-// looked has the registry and all that is behind it do what it ever does.
+// looked makes the registry and everything behind it do all that they ever do.
 func (s *deployed) looked(t *testing.T) {
 	t.Helper()
 	ctx, r, skill := t.Context(), s.registry(t, nil), word(t)
@@ -187,7 +188,7 @@ func found(t *testing.T, r *registryclient.Client, query string) (ids []identity
 	return ids
 }
 
-// soon waits until a search finds exactly one, and says how long that took.
+// soon waits until a search finds exactly one, and logs how long that took.
 func soon(t *testing.T, r *registryclient.Client, query string, want identity.ID) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -202,9 +203,9 @@ func soon(t *testing.T, r *registryclient.Client, query string, want identity.ID
 	}
 }
 
-// What was published by plain HTTP is found within seconds, on every route that
-// finds, is called where its card says, and is gone with the answer to its
-// unpublishing.
+// A publication by plain HTTP is found within seconds, on every search route,
+// is called at its card's endpoint, and disappears with the answer to its
+// withdrawal.
 func TestAPublishedVacantIsFoundCalledAndGoneAtOnce(t *testing.T) {
 	s := shared(t)
 	r, skill := s.registry(t, nil), word(t)
@@ -230,7 +231,7 @@ func TestAPublishedVacantIsFoundCalledAndGoneAtOnce(t *testing.T) {
 	if err != nil || !again.Replayed || again.Seq != receipt.Seq {
 		t.Errorf("the same bytes again = %+v, %v; want the first receipt", again, err)
 	}
-	halo.Family = nil // a stranger rewrites what is not signed, and sends it with the vacant's signature
+	halo.Family = nil // a stranger changes an unsigned member and sends it with the vacant's signature
 	if again, err = r.Publish(t.Context(), halo); err != nil || !again.Replayed {
 		t.Errorf("a recorded publish rewritten = %+v, %v; want nothing changed", again, err)
 	}
@@ -253,7 +254,7 @@ func TestAPublishedVacantIsFoundCalledAndGoneAtOnce(t *testing.T) {
 	s.whole(t)
 }
 
-// A key that was revoked is refused by all handlers, from the next request on.
+// A revoked key is refused by all handlers, from the next request on.
 func TestARevokedKeyIsRefusedEverywhere(t *testing.T) {
 	s := shared(t)
 	r, skill := s.registry(t, nil), word(t)
@@ -286,7 +287,7 @@ func TestARevokedKeyIsRefusedEverywhere(t *testing.T) {
 	if m, err := r.Card(t.Context(), id); err != nil || m.Status != "revoked" {
 		t.Errorf("the card by id has status %q, %v; want revoked", m.Status, err)
 	}
-	s.forget() // a negative answer is remembered for a second at most
+	s.forget() // a negative answer is cached for a second at most
 	before.refused("a call to the revoked", before.send(before.Call("hello", time.Now())), http.StatusGone, "gone")
 	other := s.vacant(t)
 	caller := &caller.Caller{Key: p.key, To: other}
@@ -295,8 +296,8 @@ func TestARevokedKeyIsRefusedEverywhere(t *testing.T) {
 	by.refused("a call by the revoked", by.send(by.Call("hello", time.Now())), http.StatusForbidden, "revoked")
 }
 
-// manifest is that of the index that lies in the stage's bucket; the zero one if
-// there is none.
+// manifest is the index manifest in the stage's bucket; the zero one if there
+// is none.
 func (s *deployed) manifest(t *testing.T) (m indexes.Manifest) {
 	t.Helper()
 	got, err := bucket(s).GetObject(t.Context(), &s3.GetObjectInput{Bucket: awssdk.String(s.outputs(t, "data")["Blobs"]), Key: awssdk.String(indexes.Prefix + "manifest.json")})
@@ -310,8 +311,8 @@ func (s *deployed) manifest(t *testing.T) (m indexes.Manifest) {
 	return m
 }
 
-// The stream wakes the indexer, which publishes what changed; a search that
-// starts then loads that.
+// The stream invokes the indexer, which publishes the changes; a search that
+// starts then loads them.
 func TestAnIndexIsPublishedAndLoadedByAFreshSearch(t *testing.T) {
 	s := shared(t)
 	r, skill := s.registry(t, nil), word(t)
@@ -392,8 +393,8 @@ func (s *deployed) id(t *testing.T) string {
 	return h.ID.String()
 }
 
-// A person publishes, searches, calls and takes back by commands, on a host that
-// the flag alone names.
+// A person publishes, searches, calls and withdraws by commands, on a host
+// named by the flag alone.
 func TestTheCommandsOfTheRegistryWorkOnADeployedHost(t *testing.T) {
 	s := shared(t)
 	name, skill := "p"+word(t), word(t)

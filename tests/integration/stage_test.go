@@ -34,8 +34,8 @@ type deployed struct {
 	aws  *server.Server
 }
 
-// command is the vacancy command in a process of its own: in a checkout, of an
-// operator whose home is another than that of whoever runs the tests.
+// command is the vacancy command in a process of its own: in a checkout, with
+// an operator's home directory.
 func command(ctx context.Context, s *server.Server, checkout, home string, args ...string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -47,7 +47,7 @@ func command(ctx context.Context, s *server.Server, checkout, home string, args 
 	return cmd, nil
 }
 
-// vacancy runs a command about a stage, and returns its output and exit code.
+// vacancy runs a command on a stage, and returns its output and exit code.
 func (s *deployed) vacancy(t *testing.T, args ...string) (stdout []byte, exit int) {
 	t.Helper()
 	out, errs, exit := s.try(t, root(t), args...)
@@ -57,10 +57,10 @@ func (s *deployed) vacancy(t *testing.T, args ...string) (stdout []byte, exit in
 	return out, exit
 }
 
-// try is vacancy in a checkout, and quiet.
+// try runs vacancy in a checkout, quietly.
 func (s *deployed) try(t *testing.T, checkout string, args ...string) (stdout, stderr []byte, exit int) {
 	t.Helper()
-	// Commands that make or read the calls of a long load take longer by these.
+	// Commands about a long load's calls take longer by these.
 	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Duration(*calls)*100*time.Millisecond)
 	defer cancel()
 	cmd, err := command(ctx, s.aws, checkout, s.home, args...)
@@ -77,8 +77,8 @@ func (s *deployed) try(t *testing.T, checkout string, args ...string) (stdout, s
 	return out.Bytes(), errs.Bytes(), cmd.ProcessState.ExitCode()
 }
 
-// chosen is what the main stage is deployed with: what the local AWS has, the
-// machine's own architecture, and limits that no test comes near.
+// chosen are the settings of the main stage: what the local AWS has, the
+// machine's architecture, and limits that no test reaches.
 func chosen() []string {
 	return []string{"edge=false", "keep=false", "arch=" + runtime.GOARCH, "concurrency=64", "rate=100000:100000", "pairRate=100000:100000",
 		"readCeiling=8000", "indexSeconds=1"}
@@ -104,7 +104,7 @@ var bootstrapped = sync.OnceValues(func() (*cdk.CLI, error) {
 	return tool, err
 })
 
-// environment of a command that works on the local AWS and nowhere else.
+// environment of a command that uses the local AWS only.
 func environment(s *server.Server) []string {
 	env := s.Env()
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCACHE", "GOPATH", "GOMODCACHE", "GOFLAGS", "GOPROXY", "VACANCY_CACHE", "XDG_CACHE_HOME"} {
@@ -115,7 +115,7 @@ func environment(s *server.Server) []string {
 	return env
 }
 
-// timed runs a command, and tells how long it took or what it said.
+// timed runs a command, and logs how long it took or what it printed.
 func timed(what string, cmd *exec.Cmd) (string, error) {
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
@@ -126,7 +126,7 @@ func timed(what string, cmd *exec.Cmd) (string, error) {
 	return string(out), nil
 }
 
-// plainly deploys a stage as plain CDK does, from a checkout.
+// plainly deploys a stage with plain CDK, from a checkout.
 func plainly(ctx context.Context, aws *server.Server, checkout, name string, stacks []string, context ...string) (string, error) {
 	tool, err := bootstrapped()
 	if err != nil {
@@ -139,8 +139,8 @@ func plainly(ctx context.Context, aws *server.Server, checkout, name string, sta
 	return timed("deployment of stage "+name, tool.Command(ctx, checkout, environment(aws), args...))
 }
 
-// mainStage is the stage that all tests share which do not change stages. It
-// is deployed without the vacancy command, which then learns of it.
+// mainStage is the stage of all tests that do not change stages. It is deployed
+// without the vacancy command, which then learns of it.
 var mainStage = sync.OnceValues(func() (*deployed, error) {
 	s, err := aws()
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *deployed) vacant(t *testing.T) identity.ID {
 	return v.ID
 }
 
-// forget waits until no instance remembers a state that has changed.
+// forget waits until no instance has a changed state in its cache.
 func (s *deployed) forget() { time.Sleep(1100 * time.Millisecond) }
 
 // kill ends all processes of a function, so that the next call is a cold one.
@@ -228,7 +228,7 @@ func (s *deployed) kill(t *testing.T, function string) {
 	}
 }
 
-// instances is how many execution environments a function has.
+// instances is a function's number of execution environments.
 func (s *deployed) instances(t *testing.T, function string) (n int) {
 	t.Helper()
 	all, err := s.aws.Instances(t.Context())
@@ -252,7 +252,7 @@ func (s *deployed) fault(t *testing.T, f server.Fault) {
 	}
 }
 
-// faultless wants the planned fault to have begun, and ends it.
+// faultless requires the planned fault to have happened, and ends it.
 func (s *deployed) faultless(t *testing.T) {
 	t.Helper()
 	if err := s.aws.ClearFaults(t.Context()); err != nil {
@@ -260,7 +260,7 @@ func (s *deployed) faultless(t *testing.T) {
 	}
 }
 
-// nothingPlanned wants every planned fault and kill to have happened.
+// nothingPlanned requires every planned fault and kill to have happened.
 func (s *deployed) nothingPlanned(t *testing.T) {
 	t.Helper()
 	n, err := s.aws.Waiting(t.Context())
@@ -286,14 +286,14 @@ func (s *deployed) wholeOverHTTP(t *testing.T) {
 	verifiedOverHTTP = true
 }
 
-// verified is what verify says of a home.
+// verified is verify's report about a host.
 type verified struct {
 	OK bool `json:"ok"`
 	fsck.Result
 	List []json.RawMessage `json:"findings"`
 }
 
-// verify runs verify on the home of a host.
+// verify runs verify on a host.
 func (s *deployed) verify(t *testing.T, host string) (v verified) {
 	t.Helper()
 	out, errs, exit := s.try(t, root(t), "verify", "--host", host, "--json")
@@ -303,7 +303,7 @@ func (s *deployed) verify(t *testing.T, host string) (v verified) {
 	return v
 }
 
-// whole wants verify to find nothing. It reads everything that earlier tests
+// whole requires verify to find nothing. It reads everything that earlier tests
 // left, which takes up to 17 s, so a default run verifies once at its end
 // (wholeAtLast) and a deep run after each test.
 func (s *deployed) whole(t *testing.T) {

@@ -17,15 +17,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Somebody with the account's own credentials writes into the table of rows:
-// the tamper detector sees it within seconds, and verify names the row.
+// The account's owner writes to the table of rows: the tamper detector sees it
+// within seconds, and verify names the row.
 func TestARowChangedByHandIsSeenAndNamed(t *testing.T) {
 	s := shared(t)
 	s.tamper(t)
 	s.whole(t)
 }
 
-// tamper overwrites and removes a row, and puts it back.
+// tamper overwrites and removes a row, and restores it.
 func (s *deployed) tamper(t *testing.T) {
 	t.Helper()
 	tables, rows := s.tables(t)
@@ -43,7 +43,7 @@ func (s *deployed) tamper(t *testing.T) {
 		_, err := client.PutItem(context.WithoutCancel(t.Context()), &dynamodb.PutItemInput{TableName: &tables.Rows, Item: item})
 		return err
 	}
-	defer func() { // whatever fails here, other tests want the stage whole
+	defer func() { // whatever fails here, other tests need the stage intact
 		if err := put(got.Item); err != nil {
 			t.Error(err)
 		}
@@ -53,7 +53,7 @@ func (s *deployed) tamper(t *testing.T) {
 		t.Fatalf("the row to copy: %v, %v", second, err)
 	}
 	changed := maps.Clone(got.Item)
-	changed["d"] = &types.AttributeValueMemberB{Value: second[0].Data} // readable, but of another place
+	changed["d"] = &types.AttributeValueMemberB{Value: second[0].Data} // readable, but of another position
 	remove := func() error {
 		_, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &tables.Rows, Key: key})
 		return err

@@ -16,13 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// left is what is there of what a stage was made of.
+// left counts what still exists of a stage.
 type left struct {
 	Stacks, Functions, LogGroups int
 	Tables, Buckets, Keys        int // of the outputs of data
 }
 
-// left looks for all that a stage with those outputs may have left.
+// left looks for everything that a stage with those outputs may have left.
 func (s *deployed) left(t *testing.T, out map[string]string) (l left) {
 	t.Helper()
 	ctx, cfg := t.Context(), operator(s.aws)
@@ -63,8 +63,8 @@ func bucket(s *deployed) *s3.Client {
 	return s3.NewFromConfig(operator(s.aws), func(o *s3.Options) { o.UsePathStyle = true })
 }
 
-// A stage that keeps its data goes when its name is typed, and leaves tables,
-// bucket and keys with what is in them, and nothing else.
+// A stage that keeps its data is deleted when its name is typed. Only tables,
+// bucket and keys stay, with their content.
 func TestAStageThatKeepsItsDataGoesAndLeavesIt(t *testing.T) {
 	s := secondStage(t)
 	s.pair(t, s.vacant(t)).say("to be kept")
@@ -89,7 +89,7 @@ func TestAStageThatKeepsItsDataGoesAndLeavesIt(t *testing.T) {
 	}
 }
 
-// destroy runs destroy with what a person types.
+// destroy runs destroy with a person's input.
 func (s *deployed) destroy(t *testing.T, typed string) int {
 	t.Helper()
 	cmd, err := command(t.Context(), s.aws, root(t), s.home, "destroy", "--stage", s.Stage)
@@ -102,8 +102,8 @@ func (s *deployed) destroy(t *testing.T, typed string) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// A stage that keeps nothing leaves nothing, whatever lies in its tables and
-// its bucket; its keys are on the way out.
+// A stage that keeps nothing leaves nothing, whatever its tables and bucket
+// contain; its keys are scheduled for deletion.
 func TestAStageThatKeepsNothingLeavesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a second stage: tests/run deep")

@@ -25,8 +25,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// scratch is where the homes of one run of the tests lie. Its path is short:
-// the address of a admin socket has about a hundred bytes.
+// scratch is the directory of this run's homes. Its path is short, because a
+// socket's path is limited to about a hundred bytes.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -42,8 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// prepared is a home with an identity and these vacants, made once by the
-// commands that a person would use.
+// prepared is a home with an identity and these vacants, made once by commands.
 var prepared = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp(scratch, "")
 	if err != nil {
@@ -65,8 +64,8 @@ var prepared = sync.OnceValues(func() (string, error) {
 // unreachable is the substrate of a vacant that accepts calls and fails them.
 const unreachable = "http:http://127.0.0.1:1/"
 
-// command runs a command line in this process over a home and returns what it
-// prints.
+// command runs a command line in this process over a home and returns its
+// output.
 func command(ctx context.Context, target string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	if code := cli.Run(ctx, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + target}); code != 0 {
@@ -98,12 +97,11 @@ func newDevTarget(t *testing.T, empty bool) *devTarget {
 			t.Fatal(err)
 		}
 	}
-	// Noon: no day ends while a test moves the clock by a minute.
+	// Noon: the day does not end while a test moves the clock by a minute.
 	return &devTarget{dir: dir, at: time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour)}
 }
 
-// copyDir keeps modes, which guard keys, and leaves out what a dead host's
-// socket is.
+// copyDir keeps modes, which protect keys, and omits a dead host's socket.
 func copyDir(to, from string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

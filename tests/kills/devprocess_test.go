@@ -30,7 +30,7 @@ type dev struct {
 	ready  announcement // empty if it died before it served
 }
 
-// announcement is what dev prints when it serves.
+// announcement is dev's first output.
 type announcement struct {
 	URL   string
 	Error string
@@ -79,7 +79,7 @@ func (h *devTarget) start(t *testing.T, kill *place) process {
 		line, _ := r.ReadString('\n')
 		first <- line
 		_, _ = io.Copy(io.Discard, r)
-		_ = v.cmd.Wait() // how it ended is asked of the process state
+		_ = v.cmd.Wait() // the process state tells how it ended
 		confirmed.Close()
 	}()
 	t.Cleanup(v.stop)
@@ -94,7 +94,7 @@ func (h *devTarget) start(t *testing.T, kill *place) process {
 	return v
 }
 
-// stop ends the process without ado.
+// stop kills the process.
 func (v *dev) stop() {
 	_ = v.cmd.Process.Kill()
 	<-v.ended
@@ -115,14 +115,14 @@ func (v *dev) order(o order) []string {
 
 func (v *dev) arm(kill *place) []string { return v.order(order{Kill: kill}) }
 
-// later moves the clock of the process; what it says then is said late.
+// later moves the clock of the process.
 func (v *dev) later(d time.Duration) func(request) (response, error) {
 	v.order(order{Advance: d})
 	v.target.at = v.target.at.Add(d)
 	return v.do
 }
 
-// do makes a request over a connection of its own.
+// do makes a request over its own connection.
 func (v *dev) do(r request) (response, error) {
 	client, base := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, v.ready.URL
 	if r.control {
@@ -153,11 +153,10 @@ func (v *dev) do(r request) (response, error) {
 	return response{resp.StatusCode, body}, err
 }
 
-// patience is for one request of a process that is to die, or to answer.
+// patience is for one request to a process that will die or answer.
 const patience = 30 * time.Second
 
-// killed waits until the process is dead and wants it to have died by its own
-// hand.
+// killed waits until the process is dead, and requires that it killed itself.
 func (v *dev) killed() error {
 	select {
 	case <-v.ended:

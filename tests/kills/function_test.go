@@ -30,8 +30,8 @@ var bootstrap = sync.OnceValues(func() (string, error) {
 	return lambda.Build(dir, "github.com/vacancy-host/vacancy/functions/message")
 })
 
-// lambdaTarget is tables on DynamoDB Local. Its functions have the time of the
-// machine.
+// lambdaTarget is tables on DynamoDB Local. Its functions use the machine's
+// clock.
 type lambdaTarget struct {
 	*awshome.Home
 	vacants map[string]identity.ID
@@ -67,11 +67,11 @@ type function struct {
 	t      *testing.T
 	target *lambdaTarget
 	f      *lambda.Function
-	hit    sync.Map // requests under way: their body to their name among their like
+	hit    sync.Map // requests under way: their body, and their name and number
 }
 
-// start runs a function. What it reads to warm its connections changes nothing,
-// so there is no place to die at before its first invocation.
+// start runs a function. Its reads to warm connections change nothing, so there
+// is no place to die before its first invocation.
 func (h *lambdaTarget) start(t *testing.T, kill *place) process {
 	t.Helper()
 	program, err := bootstrap()
@@ -89,8 +89,7 @@ func (h *lambdaTarget) start(t *testing.T, kill *place) process {
 	return p
 }
 
-// requested is a request on its way to DynamoDB, and its answer on the way
-// back.
+// requested is a request to DynamoDB, and its answer.
 func (p *function) requested(operation string, body []byte, carriedOut bool) bool {
 	var dies bool
 	if carriedOut {
@@ -131,8 +130,8 @@ func (p *function) do(r request) (response, error) {
 	return response{got.Status, []byte(got.Body)}, err
 }
 
-// later is another instance of the host, whose clock is ahead: the time of the
-// built binary cannot be moved.
+// later is another instance of the host with a clock ahead: the built binary's
+// clock cannot be moved.
 func (p *function) later(d time.Duration) func(request) (response, error) {
 	server, _, _ := p.target.aside(p.t, func() time.Time { return time.Now().Add(d) })
 	handler := serve.Public(server.Message)

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-// set prepares a scenario in a home of its own.
+// set prepares a scenario in its own home.
 func set(t *testing.T, sc scenario, in homes) *stage {
 	t.Helper()
 	s := &stage{t: t, ctx: t.Context()}
@@ -34,7 +34,7 @@ func set(t *testing.T, sc scenario, in homes) *stage {
 	return s
 }
 
-// raise starts a host and brings it to where the request comes.
+// raise starts a host and makes it ready for the request.
 func (s *stage) raise(sc scenario) process {
 	s.t.Helper()
 	p := s.target.start(s.t, nil)
@@ -46,7 +46,7 @@ func (s *stage) raise(sc scenario) process {
 
 var names = map[homes]string{inDev: "dev", inFunction: "function"}
 
-// each runs a test for every scenario in every home that it plays in.
+// each runs a test for every scenario in each of its homes.
 func each(t *testing.T, test func(t *testing.T, sc scenario, in homes)) {
 	for _, in := range []homes{inDev, inFunction} {
 		t.Run(names[in], func(t *testing.T) {
@@ -63,8 +63,8 @@ func each(t *testing.T, test func(t *testing.T, sc scenario, in homes)) {
 	}
 }
 
-// A healthy run of each request makes the calls that the table names and no
-// others: whoever adds a call adds its row.
+// A healthy run of each request makes exactly the calls that the table names: a
+// new call needs a new row.
 func TestEveryCallHasItsRow(t *testing.T) {
 	each(t, func(t *testing.T, sc scenario, in homes) {
 		s := set(t, sc, in)
@@ -101,8 +101,8 @@ func TestEveryCallHasItsRow(t *testing.T) {
 	})
 }
 
-// A host killed at each place of the table leaves a home that is whole, where
-// the same request finds its fate and the next one passes.
+// A host killed at each place of the table leaves consistent data, the same
+// request gets its fate, and the next one succeeds.
 func TestKilledHostLeavesNoDoubt(t *testing.T) {
 	each(t, func(t *testing.T, sc scenario, in homes) {
 		for i, pt := range sc.points {
@@ -127,8 +127,8 @@ func TestKilledHostLeavesNoDoubt(t *testing.T) {
 	})
 }
 
-// pause is how long nobody starts the host again. A start sends its own call
-// again, and waits for its fate: so that is due by then.
+// pause is how long the host stays down. A start repeats the host's own call
+// and waits for its fate, which is due by then.
 func (sc scenario) pause() time.Duration {
 	if sc.make == nil {
 		return past
@@ -136,8 +136,8 @@ func (sc scenario) pause() time.Duration {
 	return time.Second
 }
 
-// kill has a host die at a place of the request, and returns the request and
-// what came back of it, nil if nothing did.
+// kill makes a host die at a place of the request, and returns the request and
+// its answer, nil if there was none.
 func (s *stage) kill(sc scenario, at place) (request, *response) {
 	s.t.Helper()
 	if sc.make == nil {
@@ -148,7 +148,7 @@ func (s *stage) kill(sc scenario, at place) (request, *response) {
 	r := sc.make(s)
 	p.arm(&at)
 	got, err := p.do(r)
-	// Its last write may have reached us, or died with its socket.
+	// Its last write may have arrived, or died with its socket.
 	if wrote := at.After && strings.HasPrefix(at.Call, write); err == nil && !wrote {
 		s.t.Fatalf("answered with %d %s, want it dead %v", got.status, got.body, at)
 	}
@@ -159,15 +159,15 @@ func (s *stage) kill(sc scenario, at place) (request, *response) {
 	return r, &got
 }
 
-// tomorrow moves the clock to a day that has no key yet. On a function's own
-// clock the home has none anyway.
+// tomorrow moves the clock to a day without a key. On a function's own clock
+// the home has none anyway.
 func tomorrow(s *stage, p process) {
 	if _, ok := p.(*dev); ok {
 		p.later(24 * time.Hour)
 	}
 }
 
-// oneCall lets the process remember the pair.
+// oneCall puts the pair into the process's caches.
 func oneCall(s *stage, p process) {
 	s.t.Helper()
 	e := s.caller.Call("before", s.target.now())
@@ -178,7 +178,7 @@ func oneCall(s *stage, p process) {
 	s.caller.Accepted(e)
 }
 
-// started lets a dev have served before.
+// started runs a dev once before.
 func started(s *stage) {
 	s.t.Helper()
 	s.target.start(s.t, nil).stop()
@@ -193,7 +193,7 @@ func changed(command string) func(*stage, process) {
 	}
 }
 
-// callAgain sends a call again, and the next one after it.
+// callAgain sends a call again, and then the next one.
 func callAgain(s *stage, p process, r request, first *response, then fate) {
 	s.t.Helper()
 	read := func(do func(request) (response, error), status int, state call.State) caller.Answer {
@@ -284,7 +284,7 @@ func resetAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.next(p)
 }
 
-// pageAgain wants what changes nothing to be there again.
+// pageAgain requires a page that changes nothing to be there again.
 func pageAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.t.Helper()
 	if got, err := p.do(r); err != nil || got.status != 200 || then != fresh {
@@ -293,7 +293,7 @@ func pageAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.next(p)
 }
 
-// startAgain starts once more, long after, and wants the demo to answer, and
+// startAgain starts once more, much later, and requires the demo to answer, and
 // to be the only one.
 func startAgain(s *stage, p process, _ request, _ *response, then fate) {
 	s.t.Helper()
@@ -353,10 +353,10 @@ func published(s *stage, p process) {
 	}
 }
 
-// publishAgain looks at what the registry says in public, sends the command
-// again and finds the one event that it made, or makes. seq is that event by
-// what follows: a host that starts again has another address here, and so
-// publishes again, once, what is published and not revoked.
+// publishAgain reads the public registry, repeats the command and finds the one
+// event that it made, or makes. seq is that event considering what follows: a
+// restarted host has another address here, and so publishes again, once, what
+// is published and not revoked.
 func publishAgain(seq map[fate]uint64, before, after string) func(*stage, process, request, *response, fate) {
 	return func(s *stage, p process, r request, _ *response, then fate) {
 		s.t.Helper()
@@ -378,8 +378,8 @@ func publishAgain(seq map[fate]uint64, before, after string) func(*stage, proces
 	}
 }
 
-// graduateAgain looks whether the child is found in public, sends the same
-// again and wants its one attempt to be accepted, whoever ends it.
+// graduateAgain checks whether the child is found in public, sends the same
+// again and requires its one attempt to be accepted, whoever finishes it.
 func graduateAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.t.Helper()
 	got, err := p.do(request{path: "/v1/capability_card/" + s.target.vacant(s.t, "clerk").String()})

@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-// busy is a caller under load: what was acknowledged to it, and the one call
-// that was under way when its host died.
+// busy is a caller under load: its acknowledged calls, and the one call that
+// was under way when its host died.
 type busy struct {
 	*caller.Caller
 	acknowledged []acknowledgement
@@ -25,10 +25,10 @@ type busy struct {
 
 type acknowledgement struct {
 	e   *envelope.Envelope
-	raw string // the answer, as it came
+	raw string // the answer's bytes
 }
 
-// link posts to one host over connections that stay open.
+// link posts to one host over kept connections.
 type link struct {
 	client http.Client
 	url    string
@@ -53,8 +53,8 @@ func (l *link) post(path string, e *envelope.Envelope) (caller.Answer, error) {
 	return caller.Read(e, resp.StatusCode, body)
 }
 
-// A host under load is killed at a moment that nobody chose. What it had
-// acknowledged, accepts and answers, is there when it is back.
+// A host under load is killed at a random moment. Everything that it had
+// acknowledged, accepted calls and answers, is there after a restart.
 func TestAcknowledgedWritesSurviveKill9(t *testing.T) {
 	const callers, rounds, answers = 16, 3, 400
 	s := &stage{t: t, ctx: t.Context(), target: newDevTarget(t, false)}
@@ -102,8 +102,8 @@ func all(t *testing.T, everybody []*busy, f func(*busy)) {
 	wg.Wait()
 }
 
-// load has everybody call until the host dies, which kill does after so many
-// answers.
+// load makes everybody call until the host dies, which kill causes after so
+// many answers.
 func load(t *testing.T, l *link, everybody []*busy, at time.Time, answers int, kill func()) {
 	t.Helper()
 	answered, ended := make(chan struct{}, answers+len(everybody)), make(chan struct{})
@@ -133,14 +133,14 @@ func load(t *testing.T, l *link, everybody []*busy, at time.Time, answers int, k
 			}
 		}
 	})
-	// The callers see their connections break before the process is gone, and
-	// its admin socket answers that long.
+	// The callers' connections break before the process has ended, and its
+	// admin socket answers until then.
 	close(answered)
 	<-ended
 }
 
-// resume sends what was under way again: it is accepted again, or was accepted
-// before. Then the chain goes on.
+// resume sends again what was under way: it is accepted now, or was before.
+// Then the chain continues.
 func resume(t *testing.T, l *link, everybody []*busy) {
 	t.Helper()
 	all(t, everybody, func(b *busy) {

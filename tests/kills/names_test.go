@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// item is the key of an item as DynamoDB writes it.
+// item is the key of an item in DynamoDB's form.
 type item struct {
 	PK struct{ B, S string } `json:"pk"`
 }
@@ -24,8 +24,8 @@ func (i item) kind() string {
 	return kind
 }
 
-// callOf is the call to the store behind a request to DynamoDB, named as
-// calltest.Op names it: so that both homes share one table.
+// callOf is the store call behind a request to DynamoDB, named as calltest.Op
+// names it, so that both homes share one table.
 func callOf(operation string, body []byte) string {
 	var in struct {
 		Key, Item                 item
@@ -58,7 +58,7 @@ func callOf(operation string, body []byte) string {
 			return "Commit " + first.Put.Item.kind() + first.Delete.Key.kind() + first.Update.Key.kind()
 		}
 	}
-	return operation // of no call that the pipeline makes: no row of the table fits
+	return operation // no store call of the pipeline: no row of the table fits
 }
 
 func TestRequestsToDynamoDBAreNamedAsTheirCalls(t *testing.T) {

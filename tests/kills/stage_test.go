@@ -23,25 +23,26 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-// target is where hosts live, one at a time, and what they leave when they die.
+// target is a place for hosts, one at a time, and for what they leave when they
+// die.
 type target interface {
 	now() time.Time
 	vacant(t *testing.T, name string) identity.ID
 	// aside opens the host in the test's own process, with a clock, over a
-	// store that takes prepared steps. The last value gives the home back.
+	// store that takes prepared steps. The last value ends that.
 	aside(t *testing.T, now func() time.Time) (*serve.Server, *calltest.Script, func())
-	// start runs a host in a process of its own and returns when it serves, or
-	// has died on its way there.
+	// start runs a host in its own process and returns when it serves, or has
+	// died before.
 	start(t *testing.T, kill *place) process
 }
 
 // process is a host that can die.
 type process interface {
 	do(request) (response, error)
-	// arm names the place to die at from now on (nil: none) and returns the
-	// calls made since it was last called.
+	// arm names the place to die from now on (nil: none) and returns the calls
+	// made since it was last called.
 	arm(kill *place) []string
-	// killed waits for the death that was ordered.
+	// killed waits for the planned death.
 	killed() error
 	stop()
 	// later is how to ask the host so much later.
@@ -62,13 +63,13 @@ type response struct {
 	body   []byte
 }
 
-// stage is one home with one caller, before the same request dies on it.
+// stage is one home with one caller, before the request dies on it.
 type stage struct {
 	t      *testing.T
 	ctx    context.Context
 	target target
 	caller *caller.Caller
-	before *envelope.Envelope // accepted before, and answered or not; in scenarios that need one
+	before *envelope.Envelope // accepted before, answered or not; in scenarios that need one
 	body   []byte             // of the request, in scenarios that prepare one
 }
 
@@ -86,7 +87,7 @@ func message(path string, e *envelope.Envelope) request {
 // past is long enough for a call to be due.
 const past = call.DefaultWork + call.Grace + 25*time.Second
 
-// answered has a call of the caller's answered before the process starts.
+// answered has a call of the caller answered before the process starts.
 func answered(s *stage) {
 	s.t.Helper()
 	server, _, done := s.target.aside(s.t, s.target.now)
@@ -99,8 +100,8 @@ func answered(s *stage) {
 	s.caller.Accepted(e)
 }
 
-// undecided leaves a call of the caller's accepted and nothing more, so long
-// ago that anybody may void it.
+// undecided leaves a call of the caller accepted and nothing more, so long ago
+// that anybody may void it.
 func undecided(s *stage) {
 	s.t.Helper()
 	earlier := func() time.Time { return s.target.now().Add(-past) }
@@ -118,7 +119,7 @@ func undecided(s *stage) {
 	warmed(s) // a minute ago may have been yesterday
 }
 
-// composed has the caller call a vacant that asks a closed child of its own.
+// composed makes the caller call a vacant that asks its own closed child.
 func composed(s *stage) {
 	s.t.Helper()
 	server, _, done := s.target.aside(s.t, s.target.now)
@@ -135,8 +136,8 @@ func composed(s *stage) {
 	s.caller.To = parent.ID
 }
 
-// consented has a vacant and its closed child sign that the child is to
-// graduate. They are served by different things: twins would be refused.
+// consented makes a vacant and its closed child sign the child's graduation
+// request. Their substrates differ: equal ones would be refused.
 func consented(s *stage) {
 	s.t.Helper()
 	server, _, done := s.target.aside(s.t, s.target.now)
@@ -153,7 +154,7 @@ func consented(s *stage) {
 	s.must(err)
 }
 
-// warmed makes the key of the day.
+// warmed makes the day's key.
 func warmed(s *stage) {
 	s.t.Helper()
 	server, _, done := s.target.aside(s.t, s.target.now)
@@ -161,7 +162,7 @@ func warmed(s *stage) {
 	s.must(server.Texts.Warm(s.ctx))
 }
 
-// read takes an answer to e apart; it must be an honest one.
+// read parses an answer to e, which must be honest.
 func (s *stage) read(e *envelope.Envelope, r response, err error) caller.Answer {
 	s.t.Helper()
 	s.must(err)
@@ -170,7 +171,7 @@ func (s *stage) read(e *envelope.Envelope, r response, err error) caller.Answer 
 	return a
 }
 
-// whole is what `vacancy verify` says of the home.
+// whole is `vacancy verify`'s report about the home.
 func (s *stage) whole() {
 	s.t.Helper()
 	if s.t.Failed() {
@@ -195,7 +196,7 @@ func (s *stage) whole() {
 	}
 }
 
-// decode reads a admin socket's answer.
+// decode parses an answer of the admin socket.
 func decode[T any](t *testing.T, r response) (v T) {
 	t.Helper()
 	if err := json.Unmarshal(r.body, &v); err != nil {

@@ -11,21 +11,21 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-// fate is what the request reads when it is sent again, the same bytes, to the
-// host that comes after the dead one.
+// fate is the answer to the same bytes, sent to the host that replaces the dead
+// one.
 type fate string
 
 const (
 	fresh      fate = "accepted again"                   // the dead host left no trace
 	pending    fate = "pending, and unanswered when due" // it was accepted and never decided
-	doubtful   fate = "accepted again, or pending"       // by which of two calls side by side was quicker
-	decided    fate = "pending, or the stored reply"     // by what was quicker, its answer or what is kept beside it
+	doubtful   fate = "accepted again, or pending"       // depends on which of two concurrent calls was quicker
+	decided    fate = "pending, or the stored reply"     // depends on what was quicker, its answer or what is written beside it
 	unanswered fate = "unanswered"                       // it was accepted and is void
 	stored     fate = "the stored reply"                 // it was answered
 	done       fate = "done already"                     // of a reset or a command
 )
 
-// point is a place to die at, and what follows.
+// point is a place to die at, and its consequences.
 type point struct {
 	when when
 	call string
@@ -35,7 +35,7 @@ type point struct {
 
 func (p point) place() place { return place{p.call, bool(p.when)} }
 
-// when in a call: a read changes nothing, so that one place is enough for it.
+// when in a call: a read changes nothing, so one place is enough for it.
 type when bool
 
 const (
@@ -43,7 +43,7 @@ const (
 	after  when = true
 )
 
-// homes that a scenario plays in.
+// homes of a scenario.
 type homes int
 
 const (
@@ -56,20 +56,20 @@ const (
 type scenario struct {
 	request string
 	in      homes
-	// empty: the home has nothing in it yet.
+	// empty: the home contains nothing yet.
 	empty bool
-	// prepare works on the home before a process runs, warm on the process
-	// before the request. nil: nothing.
+	// prepare changes the home before a process runs, warm the process before
+	// the request. nil: nothing.
 	prepare func(*stage)
 	warm    func(*stage, process)
-	// make makes the request; nil: it dies on its way to serve.
+	// make makes the request; nil: the host dies before it serves.
 	make func(*stage) request
-	// again sends it again and looks.
+	// again sends it again and checks the outcome.
 	again  func(*stage, process, request, *response, fate)
 	points []point
 }
 
-// table is where hosts die.
+// table lists where hosts die.
 var table = []scenario{
 	{
 		request: "the first call of a day", in: both,

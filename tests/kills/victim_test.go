@@ -20,7 +20,7 @@ import (
 )
 
 // victimConfig turns this test binary into a `vacancy dev`. Its clock stands
-// still, so that what it remembers for a second is the same on every machine.
+// still, so that what it caches for a second is the same on every machine.
 const victimConfig = "VACANCY_TEST_VICTIM"
 
 type config struct {
@@ -29,8 +29,8 @@ type config struct {
 	Kill *place
 }
 
-// place is where a process dies: before or after a call to the store or a
-// write to a socket. Of calls alike within a request the second is "… 2".
+// place is where a process dies: before or after a store call or a write to a
+// socket. The second of equal calls within a request is "… 2".
 type place struct {
 	Call  string
 	After bool
@@ -43,7 +43,7 @@ func (p place) String() string {
 	return "before " + p.Call
 }
 
-// order is what the test tells a running victim, one JSON object a line on its
+// order is what the test sends a running victim, one JSON object a line on its
 // standard input. Each is confirmed by an object on file descriptor 3: the
 // calls since the order before.
 type order struct {
@@ -51,8 +51,8 @@ type order struct {
 	Advance time.Duration
 }
 
-// steps notes calls in their order and says when one is the place to die at.
-// Safe for concurrent use.
+// steps records calls in order and says when one is the place to die at. Safe
+// for concurrent use.
 type steps struct {
 	mu    sync.Mutex
 	kill  *place
@@ -60,7 +60,7 @@ type steps struct {
 	trace []string
 }
 
-// restart begins to count again and returns what was noted.
+// restart begins to count again and returns what was recorded.
 func (s *steps) restart(kill *place) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *steps) restart(kill *place) []string {
 	return t
 }
 
-// before notes a call; name is the call's among its like.
+// before records a call; name includes its number among equal ones.
 func (s *steps) before(call string) (name string, die bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +110,8 @@ func runVictim(encoded string) int {
 		context.Background(), c.Args, strings.NewReader(""), os.Stdout, os.Stderr, os.Environ())
 }
 
-// obey takes orders until the test closes them or is gone; then so is the
-// process, however the test ended.
+// obey takes orders until the test closes them or ends; then the process ends
+// too.
 func (v *victim) obey(orders *json.Decoder, done *json.Encoder) {
 	for {
 		var o order
@@ -133,7 +133,7 @@ func (v *victim) clock() time.Time {
 	return v.now
 }
 
-// die is kill -9 of oneself. It does not return: what comes after the place
+// die sends kill -9 to itself. It does not return: what comes after the place
 // must not happen.
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -163,7 +163,7 @@ func (v *victim) interceptEndpoint(d serve.Endpoint) serve.Endpoint {
 	return d
 }
 
-// listener hands out connections whose writes are steps.
+// listener returns connections whose writes are steps.
 type listener struct {
 	net.Listener
 	v *victim

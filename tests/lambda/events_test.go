@@ -37,11 +37,11 @@ var update = flag.Bool("update", false, "write the sample events again")
 // samplesDir holds the sample events, for people and for these tests.
 var samplesDir = filepath.Join("..", "..", "events")
 
-// signedAt is when the samples are signed: long ago, so that no clock takes
-// them for the future.
+// signedAt is when the samples are signed: long ago, so that they are in no
+// clock's future.
 var signedAt = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// key is the key of a seed of n, 32 times.
+// key is the key whose seed is n, 32 times.
 func key(n byte) *identity.Key {
 	k, err := identity.KeyFromSeed(bytes.Repeat([]byte{n}, identity.Size))
 	if err != nil {
@@ -62,8 +62,8 @@ func signedSamples() (first, second, reset *envelope.Envelope) {
 	return first, second, c.Reset(signedAt.Add(2 * time.Second))
 }
 
-// The samples' operator key is that of 32 bytes of 03, and the secret of their
-// edge is no secret either.
+// The samples' operator key is that of 32 bytes of 03; their edge's secret is
+// public too.
 const (
 	sampleOperator = "vop_AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM"
 	sampleEdge     = "sample-edge-secret-of-no-host-at-all-0123456789"
@@ -78,8 +78,8 @@ func keyed(method, path string, body []byte) Event {
 	return e
 }
 
-// signedEvents are the samples for functions/message. Ed25519 signs alike every
-// time, so they can be made again to the byte.
+// signedEvents are the samples for functions/message. Ed25519 is deterministic,
+// so they can be made again to the byte.
 func signedEvents() map[string]any {
 	first, second, reset := signedSamples()
 	at := "/v/" + sampleVacant.ID().String()
@@ -132,8 +132,8 @@ func controlEvents() map[string]any {
 	}
 }
 
-// sampleHalo is what the samples' vacant publishes of itself at a time, from the
-// address that it has at a host of tests.
+// sampleHalo is the publication of the samples' vacant at a time, with its
+// address at a host of tests.
 func sampleHalo(at time.Time) registryclient.Halo {
 	ctx, id := context.Background(), sampleVacant.ID()
 	c, err := card.New(id, "echoes", []string{"echo"}, awshome.URL+"/v/"+id.String()+caller.SendPath)
@@ -216,7 +216,7 @@ func gateEvents() map[string]any {
 
 type object = map[string]any
 
-// jobEvents are the samples for the functions that nobody waits for.
+// jobEvents are the samples for the functions that run in the background.
 func jobEvents() map[string]any {
 	pair := store.StreamOf(store.KindRequest, sampleCaller.ID(), sampleVacant.ID())
 	record := func(name string, position string) object {
@@ -262,7 +262,7 @@ func samples() map[string]any {
 	return all
 }
 
-// sample reads a sample event as it lies in the directory.
+// sample reads a sample event from the directory.
 func sample(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(samplesDir, name))

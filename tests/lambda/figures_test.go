@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/tests/awshome"
 )
 
-// Nobody who calls waits for the engine of search: the two functions that have
-// it are apart, and larger. The handlers beside that of calls have a little more:
-// clients of AWS that calls do without, or the log.
+// No caller's request loads the search engine: the two functions with it are
+// apart, and larger. The handlers beside that of calls are a little larger:
+// they have clients of AWS that calls do without, or the log.
 func TestZipIsAtMostFiveMegabytes(t *testing.T) {
 	for _, name := range names {
 		most := 5 << 20
@@ -34,9 +34,9 @@ func TestZipIsAtMostFiveMegabytes(t *testing.T) {
 	}
 }
 
-// BenchmarkColdStart measures from process start to the first poll for work:
-// what a caller waits for beside the call itself. An iteration is 25 starts;
-// reported is their median.
+// BenchmarkColdStart measures from process start to the first poll for work,
+// which a caller waits for besides the call itself. An iteration is 25 starts;
+// their median is reported.
 func BenchmarkColdStart(b *testing.B) {
 	home := awshome.New(b)
 	// A start reads both tables. DynamoDB Local is slow at its first hundred

@@ -57,16 +57,16 @@ func bootstrap(tb testing.TB, name string) string {
 	return b
 }
 
-// run starts a function over a home, with more of an environment.
+// run starts a function over a home, with additional environment variables.
 func run(tb testing.TB, name string, home *awshome.Home, more ...string) *Function {
 	tb.Helper()
 	return Start(tb, bootstrap(tb, name), Options{Env: append(home.Env(home.Endpoint), more...)})
 }
 
-// lines ends f and reads what it logged.
+// lines ends f and reads its log.
 func lines(t *testing.T, f *Function) []map[string]any {
 	t.Helper()
-	f.Kill() // then all that it wrote is here
+	f.Kill() // then its log is complete
 	var all []map[string]any
 	for line := range strings.Lines(f.Log()) {
 		var m map[string]any
@@ -75,7 +75,7 @@ func lines(t *testing.T, f *Function) []map[string]any {
 			continue
 		}
 		// DynamoDB Local answers refusals with a checksum of 0, which the SDK
-		// notes in a line that is not ours.
+		// logs in a line that is not ours.
 		if text, _ := m["text"].(string); !strings.Contains(text, "checksum") {
 			all = append(all, m)
 		}
@@ -99,7 +99,7 @@ func pick(all []map[string]any, msg string, members ...string) [][]any {
 	return got
 }
 
-// send gives f an envelope on the host route and reads what it says.
+// send gives f an envelope on the host route and returns its answer.
 func send(t *testing.T, f *Function, path string, e *envelope.Envelope) caller.Answer {
 	t.Helper()
 	r, err := f.Post(t.Context(), path, caller.Body(e))
@@ -113,7 +113,7 @@ func send(t *testing.T, f *Function, path string, e *envelope.Envelope) caller.A
 	return a
 }
 
-// sound wants the rows of a pair to obey their rules.
+// sound requires the rows of a pair to obey their rules.
 func sound(t *testing.T, home *awshome.Home, pair call.Pair) {
 	t.Helper()
 	s := home.Store(home.Endpoint)
@@ -124,8 +124,8 @@ func sound(t *testing.T, home *awshome.Home, pair call.Pair) {
 
 func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 	home := awshome.New(t)
-	// A vacant that came with its key answers nothing that was signed before it
-	// came: so it came before the samples were signed.
+	// An imported vacant answers nothing that was signed before its import, so
+	// it was imported before the samples were signed.
 	early := func() time.Time { return signedAt.Add(-time.Hour) }
 	spec := vacants.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
 	if _, err := home.Open(t, home.Store(home.Endpoint), early, nil).Vacants.Create(t.Context(), spec); err != nil {
@@ -222,14 +222,14 @@ func TestFrozenFunctionAnswersTheNextCall(t *testing.T) {
 		}
 		wantStopped(t, f.cmd.Process.Pid)
 		if i%2 == 1 {
-			proxy.Cut() // what a long sleep does to connections
+			proxy.Cut() // the effect of a long sleep on connections
 		}
 	}
 	sound(t, home, call.Pair{Caller: c.Key.ID(), Vacant: c.To})
 }
 
-// Two execution environments get one envelope at once, as when a caller's
-// retry overtakes its first try: one runs it.
+// Two execution environments get one envelope at once, as when a caller's retry
+// overtakes its first try: one runs it.
 func TestOfTwoFunctionsOneAcceptsAnEnvelope(t *testing.T) {
 	home := awshome.New(t)
 	c := caller.New(t, home.Create(t, "raced", nil))
@@ -238,7 +238,7 @@ func TestOfTwoFunctionsOneAcceptsAnEnvelope(t *testing.T) {
 		functions[i] = Start(t, bootstrap(t, "message"), Options{Env: home.Env(home.Endpoint)})
 	}
 	for round := range 12 {
-		// Every third round they are two messages for one place: a fork.
+		// Every third round they are two messages for one position: a fork.
 		both := [2]*envelope.Envelope{}
 		both[0] = c.Call(fmt.Sprint("round ", round), time.Now())
 		both[1] = both[0]
@@ -285,8 +285,8 @@ func race(t *testing.T, functions [2]*Function, both [2]*envelope.Envelope) (ans
 	return answers
 }
 
-// JSON in JSON swells quotation marks most: two bytes of the caller's body are
-// four of the function's answer.
+// JSON in JSON grows most with quotation marks: two bytes of the caller's body
+// are four of the function's answer.
 func TestLargestAnswerIsFarBelowLambdasLimit(t *testing.T) {
 	const limit, body = 6 << 20, 256 << 10
 	home := awshome.New(t)

@@ -35,7 +35,7 @@ func operated(t *testing.T) *awshome.Home {
 	return home
 }
 
-// replay gives f sample events, in order, and holds what it answers.
+// replay gives f sample events, in order, and compares its answers.
 func replay(t *testing.T, f *Function, steps []step) {
 	t.Helper()
 	for _, s := range steps {
@@ -144,8 +144,8 @@ func TestAnAddressThatAsksTooOftenIsHeldBackAndOthersAreNot(t *testing.T) {
 	}
 	var got []string
 	say := func(r Response) { got = append(got, fmt.Sprintf("%d %t", r.Status, r.Headers["Retry-After"] != "")) }
-	// Two pairs opened, the third is one too many; a look is none, and the fifth
-	// request is one too many whatever it is.
+	// Two pairs are opened and the third is one too many; a read opens none,
+	// and the fifth request is one too many whatever it is.
 	for range 3 {
 		c := caller.New(t, id)
 		say(from("192.0.2.1", NewEvent(caller.SendPath, caller.Body(c.Call("hi", time.Now())))))
@@ -154,7 +154,7 @@ func TestAnAddressThatAsksTooOftenIsHeldBackAndOthersAreNot(t *testing.T) {
 	say(from("192.0.2.1", card))
 	card.Headers["x-forwarded-for"] = "203.0.113.9"
 	say(from("192.0.2.1", card))
-	others := 0 // by chance one may share a bucket
+	others := 0 // one may share a bucket
 	for i := range 3 {
 		if from(fmt.Sprintf("198.51.100.%d", i), card).Status == 200 {
 			others++
@@ -177,8 +177,8 @@ func TestSixMegabytesAreRefusedInOneWord(t *testing.T) {
 	}
 }
 
-// Function URLs write header names in lower case; not everything that sends
-// such events does.
+// Function URLs write header names in lower case; other senders of such events
+// may not.
 func TestHeadersOfAnyCaseAreUnderstood(t *testing.T) {
 	home := awshome.New(t)
 	c := caller.New(t, home.Create(t, "cased", nil))

@@ -22,7 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/awshome"
 )
 
-// kin is a home with a parent, and children of another substrate.
+// kin is a home with a parent, and children with another substrate.
 type kin struct {
 	home   *awshome.Home
 	server *serve.Server
@@ -46,7 +46,7 @@ func (k *kin) child(t *testing.T, name string) identity.ID {
 	return r.ID
 }
 
-// request is one that both have signed.
+// request is a graduation request signed by both.
 func (k *kin) request(t *testing.T, child identity.ID, text string) []byte {
 	t.Helper()
 	r := composite.Request{ParentID: k.parent, ChildID: child, CapabilityText: text}
@@ -65,7 +65,7 @@ func (k *kin) request(t *testing.T, child identity.ID, text string) []byte {
 	return b
 }
 
-// steps are the gate's functions, and what each is told of the one before.
+// steps are the gate's functions, each with its input from the one before.
 type steps struct {
 	t         *testing.T
 	functions map[string]*Function
@@ -80,8 +80,8 @@ func newSteps(t *testing.T, home *awshome.Home) *steps {
 	return s
 }
 
-// walk does what the state machine does with an input, each task once more than
-// it must, and returns what the last was given or gave.
+// walk does what the state machine does with an input, with each task delivered
+// twice, and returns the input or output of the last.
 func (s *steps) walk(input string) (ended string, state json.RawMessage) {
 	s.t.Helper()
 	var in struct{ State json.RawMessage }
@@ -103,7 +103,7 @@ func (s *steps) walk(input string) (ended string, state json.RawMessage) {
 	return "accepted", in.State
 }
 
-// record hands over what was caught, as the machine does.
+// record passes on a caught error, like the machine.
 func (s *steps) record(state json.RawMessage, err error) string {
 	s.t.Helper()
 	cause := strings.TrimPrefix(err.Error(), "function error: ")
@@ -123,7 +123,7 @@ func (s *steps) record(state json.RawMessage, err error) string {
 	return failed.Type
 }
 
-// view is what the admin API shows of a child's last attempt.
+// view is the admin API's view of a child's last attempt.
 func (k *kin) view(t *testing.T, account *Function, child identity.ID) (v graduation.View) {
 	t.Helper()
 	r, err := account.Send(t.Context(), keyed("GET", "/v1/admin/vacants/"+url.PathEscape(child.String())+"/graduation", nil).Encode())
@@ -142,7 +142,7 @@ func TestTheGatesFunctionsTakeAChildFromItsRequestToItsCard(t *testing.T) {
 	handler, account, all := run(t, "graduate", k.home, env...), run(t, "admin", k.home, env...), newSteps(t, k.home)
 	child := k.child(t, "reader")
 	body := k.request(t, child, "reads contracts")
-	for range 2 { // the same joins what is open
+	for range 2 { // the second joins the open attempt
 		r, err := handler.Post(t.Context(), "/v1/graduations", body)
 		if err != nil || r.Status != 202 || !strings.Contains(r.Body, `"state":"open"`) {
 			t.Fatalf("submit = %d %s, %v, want 202\n%s", r.Status, r.Body, err, handler.Log())
@@ -175,8 +175,8 @@ func TestTheGatesFunctionsTakeAChildFromItsRequestToItsCard(t *testing.T) {
 	k.units(t, handler, all)
 }
 
-// units holds what the lines count against what the estimate says: each step
-// was given its task twice, so the second is left out.
+// units compares the lines' counts with the estimate: each task was delivered
+// twice, so the second is left out.
 func (k *kin) units(t *testing.T, handler *Function, all *steps) {
 	t.Helper()
 	var writes, reads float64
@@ -262,7 +262,7 @@ func (k *kin) set(t *testing.T, p gate.Policy) {
 	}
 }
 
-// broken gives commit a state in which nothing has passed.
+// broken gives commit a state in which no check has passed.
 func (k *kin) broken(t *testing.T, all *steps) string {
 	t.Helper()
 	sub, err := graduation.ParseSubmission(k.request(t, k.child(t, "bare"), "reads"))

@@ -16,9 +16,9 @@ import (
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 )
 
-// What the deployed function counts itself. DynamoDB Local is quick enough
-// that reads sent together need not overlap, so the proxy holds them for a
-// moment: a count may not depend on the machine.
+// The deployed function's own counts. DynamoDB Local is so quick that
+// concurrent reads need not overlap, so the proxy holds them for a moment: a
+// count must not depend on the machine.
 func TestACallCostsTwoUnitsAndThreeTripsColdTwoWarm(t *testing.T) {
 	home := awshome.New(t)
 	c := caller.New(t, home.Create(t, "counted", nil))
@@ -45,7 +45,7 @@ func TestACallCostsTwoUnitsAndThreeTripsColdTwoWarm(t *testing.T) {
 	call(f)
 	call(f)
 	call(f)
-	// Beside its first write a warm call reads whether its keys are good.
+	// Beside its first write a warm call reads whether its keys are revoked.
 	warm := []any{"ok", 200., nil, 2., 2., 1., nil, 1., nil, nil}
 	want := [][]any{{"ok", 200., true, 3., 2., 5., nil, 1., nil, nil}, warm, warm}
 	got := pick(lines(t, f), "send", "verdict", "status", "cold", "trips", "wcu", "rcu", "kms", "calls", "failed", "refused")
@@ -54,8 +54,8 @@ func TestACallCostsTwoUnitsAndThreeTripsColdTwoWarm(t *testing.T) {
 	}
 }
 
-// A call by a function that has it all from KMS costs no trip more to DynamoDB;
-// here the keys are software, so the line has no word of KMS.
+// With KMS a call makes no additional request to DynamoDB; here the keys are
+// software, so the line does not mention KMS.
 func TestOneInvocationIsOneLineOfMetrics(t *testing.T) {
 	home := awshome.New(t)
 	id := home.Create(t, "logged", nil)

@@ -15,16 +15,16 @@ import (
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 )
 
-// A line is paid for by the byte, and strangers choose how many are written:
-// by asking for odd paths, and by asking so often that the tables' ceilings
-// hold. The worst day counts on the longest that comes of it.
+// A log line is paid for by the byte, and strangers choose how many are
+// written: by odd paths, and by so many requests that the tables' ceilings are
+// reached. The worst day assumes the longest such line.
 func TestLogLinesFitTheWorstDay(t *testing.T) {
 	home := awshome.New(t)
 	id := home.Create(t, "besieged", nil)
 	proxy := faultproxy.Start(t, home.Endpoint)
 	f := Start(t, bootstrap(t, "message"), Options{Env: home.Env(proxy.URL)})
 	post := func() []byte {
-		c := caller.New(t, id) // somebody else each time: nothing is remembered of them
+		c := caller.New(t, id) // a new caller each time: nothing of it is cached
 		return NewEvent(caller.SendPath, caller.Body(c.Call("hello", time.Now()))).Encode()
 	}
 	get := func(path string) []byte { return NewEvent(path, nil).Encode() }
@@ -51,11 +51,11 @@ func TestLogLinesFitTheWorstDay(t *testing.T) {
 	}
 }
 
-// within wants no line of f to be longer than the worst day says, and counts
-// those that tell of a fault.
+// within requires every line of f to be at most as long as the worst day
+// assumes, and counts those about faults.
 func within(t *testing.T, f *Function) (failed int) {
 	t.Helper()
-	// Lambda's ids of requests are UUIDs, those here request-1 and so on.
+	// Lambda's request ids are UUIDs, those here request-1 and so on.
 	const longer = len("8b6c3f0e-52d1-4d0b-9f6a-1f3c5d7e9a2b") - len("request-1")
 	longest, most := 0, int(cost.DefaultBounds().LineBytes)
 	for line := range bytes.Lines([]byte(f.Log())) {

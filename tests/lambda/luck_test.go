@@ -32,7 +32,7 @@ func refusing(t *testing.T, code string) string {
 	return s.URL
 }
 
-// sealKey is a key of KMS that nobody has.
+// sealKey is a KMS key that does not exist.
 const sealKey = "VACANCY_SEAL_KEY=arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 func TestAWrongEnvironmentEndsTheStartWithAllThatIsWrongInOneLine(t *testing.T) {
@@ -79,7 +79,7 @@ func TestAWrongEnvironmentEndsTheStartWithAllThatIsWrongInOneLine(t *testing.T) 
 	}
 }
 
-// answers503 starts message, calls it, and returns the line of its start.
+// answers503 starts message, calls it, and returns the log line of its start.
 func answers503(t *testing.T, env []string, to identity.ID) (start string) {
 	t.Helper()
 	f := Start(t, bootstrap(t, "message"), Options{Env: env})
@@ -134,7 +134,7 @@ func TestTablesThatDoNotAnswerAreToldOnceAndWaitedFor(t *testing.T) {
 	}
 }
 
-// A table that came late is found without a new start.
+// A table that is made late is found without a restart.
 func TestAFunctionAnswersOnceItsTablesAreThere(t *testing.T) {
 	home := awshome.New(t)
 	id := home.Create(t, "late", nil)
@@ -151,7 +151,7 @@ func TestAFunctionAnswersOnceItsTablesAreThere(t *testing.T) {
 	}
 }
 
-// listen forwards what comes to an address, to a server's endpoint.
+// listen forwards connections from an address to a server's endpoint.
 func listen(t *testing.T, address, endpoint string) {
 	t.Helper()
 	target, err := url.Parse(endpoint)

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// machines is as much of Step Functions as the handler of the gate asks for, for
-// functions that run beside DynamoDB Local: it keeps what was started, and says
-// what a test has it say of how far that is.
+// machines is the part of Step Functions that the gate's handler uses, for
+// functions that run beside DynamoDB Local: it records started executions, and
+// reports the progress that a test chooses.
 type machines struct {
 	mu      sync.Mutex
 	started []execution
@@ -23,8 +23,8 @@ type machines struct {
 
 type execution struct{ StateMachineArn, Name, Input string }
 
-// newMachines starts a server, and returns it with the environment by which a
-// function finds it.
+// newMachines starts a server, and returns it with the environment for
+// functions.
 func newMachines(t *testing.T) (*machines, []string) {
 	t.Helper()
 	m := &machines{}
@@ -52,7 +52,7 @@ func (m *machines) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// say has the machine say that it is at a state, or nothing.
+// say sets the machine's reported state, or none.
 func (m *machines) say(state string, away bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

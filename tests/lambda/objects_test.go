@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// objects is as much of S3 as the search index needs, for functions that run
-// beside DynamoDB Local: one bucket, conditions on a PUT, a list. What S3 itself
-// does is asked of a real one by the adapter's own tests.
+// objects is the part of S3 that the search index uses, for functions that run
+// beside DynamoDB Local: one bucket, conditions on a PUT, a list. The adapter's
+// own tests use a real S3.
 type objects struct {
 	mu   sync.Mutex
 	kept map[string]object3
@@ -38,7 +38,7 @@ func (o object3) tag() string {
 const sampleBucket = "vacancy-test-blobs"
 
 // bucket starts a server with one empty bucket, and returns it with the
-// environment by which a function finds it.
+// environment for functions.
 func bucket(t *testing.T) (*objects, []string) {
 	t.Helper()
 	o := &objects{kept: map[string]object3{}}
@@ -55,7 +55,7 @@ func (o *objects) asked() (log []string) {
 	return log
 }
 
-// keys are those kept, sorted.
+// keys are those stored, sorted.
 func (o *objects) keys() (keys []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -28,7 +28,7 @@ func registered(t *testing.T) *awshome.Home {
 	return home
 }
 
-// publish sends what the samples' vacant publishes now, and wants a status.
+// publish sends a publication of the samples' vacant, and requires a status.
 func publish(t *testing.T, registry *Function, halo registryclient.Halo, status int, says string) {
 	t.Helper()
 	body, err := json.Marshal(halo)
@@ -41,8 +41,7 @@ func publish(t *testing.T, registry *Function, halo registryclient.Halo, status 
 	}
 }
 
-// From a stranger's POST to a signed proof of it, through the functions as they
-// are deployed.
+// From a stranger's POST to its signed proof, through the deployed functions.
 func TestPublishedVacantIsSearchableAndSealed(t *testing.T) {
 	home := registered(t)
 	store, blobs := bucket(t)
@@ -100,8 +99,8 @@ func TestPublishedVacantIsSearchableAndSealed(t *testing.T) {
 	}
 }
 
-// What a stranger does to publish and to look is one line each, with no word of
-// what was searched for and no key.
+// A stranger's publications and reads are one line each, without search words
+// or keys.
 func TestALineOfTheRegistryAndOfSearchTellsNoSecret(t *testing.T) {
 	home := registered(t)
 	_, blobs := bucket(t)
@@ -127,8 +126,8 @@ func TestALineOfTheRegistryAndOfSearchTellsNoSecret(t *testing.T) {
 	}
 }
 
-// A bucket that does not answer, and one with a broken index, hold up nobody who
-// searches: what is there is read from the feed.
+// A bucket that does not answer, or has a broken index, delays no search: it
+// uses the feed.
 func TestASearchIsAnsweredWithoutAnIndexInTheBucket(t *testing.T) {
 	home := registered(t)
 	store, blobs := bucket(t)
@@ -152,8 +151,8 @@ func TestASearchIsAnsweredWithoutAnIndexInTheBucket(t *testing.T) {
 	}
 }
 
-// Strangers who look up and search together read no more than an instance may,
-// and whoever comes after them reads nothing before he is refused.
+// Strangers' lookups and searches together read at most an instance's limit,
+// and later ones are refused before any read.
 func TestRegistryAndSearchRefuseWhenTooMuchWasRead(t *testing.T) {
 	home := registered(t)
 	_, blobs := bucket(t)

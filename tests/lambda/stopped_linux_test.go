@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// wantStopped waits until the system says that a process is stopped. Only
-// Linux tells it in a file.
+// wantStopped waits until the process is stopped. Only Linux reports that in a
+// file.
 func wantStopped(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {

@@ -4,6 +4,6 @@ package lambda
 
 import "testing"
 
-// wantStopped takes the signal's word for it: other systems have no file that
-// tells.
+// wantStopped trusts the signal: other systems have no file that reports the
+// state.
 func wantStopped(*testing.T, int) {}

@@ -13,8 +13,8 @@ import (
 	"unicode"
 )
 
-// retired are words of an earlier dialect, each with the term that replaced it.
-// A word counts as a whole word of a comment or as a part of an identifier.
+// retired are words of an earlier vocabulary, each with the term that replaced
+// it. A word counts as a whole word of a comment or as a part of an identifier.
 var retired = map[string]string{
 	"litter":   "children index",
 	"litters":  "children indexes",

@@ -27,8 +27,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// home names the store of the dev that a process is to be; unset in the
-// measuring process.
+// home names the store of a process that runs dev; unset in the measuring
+// process.
 const home = "VACANCY_LOAD_HOME"
 
 func TestMain(m *testing.M) {

@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/localstack/server"
 )
 
-// startAndWait makes this test binary a process that starts a server, says
+// startAndWait makes this test binary a process that starts a server, prints
 // which, and waits to be killed.
 const startAndWait = "VACANCY_TEST_START_AND_WAIT"
 
@@ -43,7 +43,7 @@ func wait() {
 	select {}
 }
 
-// second is a server in a process of its own, with a function that is stopped.
+// second is a server in a process of its own, with a stopped function.
 func second(t *testing.T) (owner *exec.Cmd, s *server.Server, processes []int) {
 	t.Helper()
 	owner = exec.Command(os.Args[0])
@@ -56,7 +56,7 @@ func second(t *testing.T) (owner *exec.Cmd, s *server.Server, processes []int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = owner.Process.Kill() // some tests have
+		_ = owner.Process.Kill() // some tests have killed it already
 		_ = owner.Wait()
 	})
 	var told server.Server

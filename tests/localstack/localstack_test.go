@@ -107,15 +107,15 @@ func pids(ctx context.Context, s *server.Server) ([]int, error) {
 	return all, err
 }
 
-// lives reports whether there is such a process, stopped ones too. One that has
-// ended and that nobody waited for is none: whoever adopted it may take long.
+// lives reports whether a process exists, stopped ones too. A zombie does not
+// count: its new parent may be slow.
 func lives(pid int) bool {
 	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 	state := strings.TrimSpace(string(out))
 	return err == nil && state != "" && !strings.HasPrefix(state, "Z")
 }
 
-// build makes the probe's zip as a deployment would.
+// build makes the probe's zip like a deployment.
 func build(ctx context.Context) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "probe-")
 	if err != nil {
@@ -146,12 +146,12 @@ func build(ctx context.Context) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// probe is a deployed function with a table of its own.
+// probe is a deployed function with its own table.
 type probe struct {
 	name, table, role, url string
 }
 
-// deploy makes a probe. Every test has its own, under a name of its own.
+// deploy makes a probe. Every test has its own, under its own name.
 func deploy(t *testing.T, name string, environment map[string]string, logging *types.LoggingConfig) probe {
 	t.Helper()
 	return deployTo(t, shared, name, environment, logging)
@@ -241,7 +241,7 @@ func (p probe) calls(t *testing.T) (own []server.Call) {
 	return own
 }
 
-// has reports whether the probe's table holds key.
+// has reports whether the probe's table contains key.
 func (p probe) has(t *testing.T, key string) bool {
 	t.Helper()
 	out, err := dynamodb.NewFromConfig(shared.config).GetItem(t.Context(), &dynamodb.GetItemInput{
@@ -253,7 +253,7 @@ func (p probe) has(t *testing.T, key string) bool {
 	return out.Item != nil
 }
 
-// logged waits until the log group holds a line that pleases. LocalStack stores
+// logged waits until the log group contains a matching line. LocalStack stores
 // lines a moment after the answer.
 func logged(t *testing.T, group string, pleases func(line string) bool) bool {
 	t.Helper()
@@ -261,7 +261,7 @@ func logged(t *testing.T, group string, pleases func(line string) bool) bool {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		out, err := client.FilterLogEvents(t.Context(), &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group})
 		if err != nil {
-			continue // the group comes with the first line
+			continue // the group is made with the first line
 		}
 		for _, e := range out.Events {
 			if pleases(*e.Message) {

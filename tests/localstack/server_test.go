@@ -142,7 +142,7 @@ func TestKillEndsTheProcessAtTheChosenMoment(t *testing.T) {
 		key      string
 		path     string
 		when     server.Moment
-		put, got bool // carried out
+		put, got bool // applied
 	}{
 		{"before", "put", server.Before(1), false, false},
 		{"after", "put", server.After(1), true, false},
@@ -176,7 +176,7 @@ func TestProcessesEndAsLambdaEndsThem(t *testing.T) {
 	} {
 		t.Run(test.path, func(t *testing.T) {
 			p.ask(t, test.path, http.StatusBadGateway)
-			p.ask(t, "who", http.StatusOK) // in a fresh process
+			p.ask(t, "who", http.StatusOK) // in a new process
 		})
 	}
 	if !logged(t, "/aws/lambda/"+p.name, func(line string) bool { return strings.Contains(line, "Task timed out after 3.00 seconds") }) {

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/opensearch"
 )
 
-// person runs commands with a home directory of their own.
+// person runs commands with their own home directory.
 type person struct {
 	t   *testing.T
 	env []string
@@ -75,7 +75,7 @@ func TestAHostSearchesInTheClusterThatItIsGiven(t *testing.T) {
 	if got := p.run("reindex", "--opensearch", index, "--json"); !strings.Contains(got, `"listed":1`) {
 		t.Errorf("reindex = %s, want one that is listed", got)
 	}
-	// Another host's index is another's.
+	// Another host's index is separate.
 	url, end = p.dev("--opensearch", index+"-2")
 	defer end()
 	if got := p.run("search", "contracts", "--registry", url); !strings.Contains(got, "translates contracts") {

@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/tests/opensearch"
 )
 
-// serveAndWait makes this test binary a process that starts a node, says where,
-// and waits to be killed.
+// serveAndWait makes this test binary a process that starts a node, prints its
+// address, and waits to be killed.
 const serveAndWait = "VACANCY_TEST_SERVE_AND_WAIT"
 
 func TestMain(m *testing.M) {
@@ -74,7 +74,7 @@ func TestTheNodeIsOpenSearchAndListensOnLoopbackOnly(t *testing.T) {
 }
 
 func TestTheNodeAndItsFilesEndWithTheProcessThatStartedIt(t *testing.T) {
-	opensearch.Start(t) // the install is there
+	opensearch.Start(t) // already installed
 	files := t.TempDir()
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), serveAndWait+"=1", "TMPDIR="+files)

@@ -71,7 +71,8 @@ func TestUnitsAreDynamoDBsAndComputedForTransactions(t *testing.T) {
 	for _, c := range counter.Calls() {
 		writes, reads = append(writes, c.WriteUnits), append(reads, c.ReadUnits)
 	}
-	// A transaction costs twice per item: DynamoDB Local says 4 to anything.
+	// A transaction costs twice per item; DynamoDB Local reports 4 for every
+	// one.
 	if diff := cmp.Diff([]float64{1, 3, 2*1 + 2*3, 0}, writes); diff != "" {
 		t.Errorf("write units (-want +got):\n%s", diff)
 	}

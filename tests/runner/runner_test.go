@@ -78,7 +78,7 @@ func TestAToolIsFoundMissingOrTooOld(t *testing.T) {
 	}
 }
 
-// output of a run, as the person sees it.
+// output is what a person sees of a run.
 func shown(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))

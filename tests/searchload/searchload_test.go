@@ -5,9 +5,9 @@
 //
 //	go test ./tests/searchload -run xxx -bench . -benchtime 1x -cards 100000 -timeout 2h
 //
-// Nothing here is asserted: machines are shared. What is to be held, p99 on 2
-// cores with the index warm, at 10,000 / 100,000 / 1,000,000 cards: words 3 / 10
-// / 100 ms, parts of words and of texts 5 / 25 / 250 ms.
+// Nothing here is asserted: machines are shared. The budgets, p99 on 2 cores
+// with the index warm, at 10,000 / 100,000 / 1,000,000 cards: words 3 / 10 /
+// 100 ms, parts of words and of texts 5 / 25 / 250 ms.
 package searchload
 
 import (
@@ -74,7 +74,8 @@ func BenchmarkSearch(b *testing.B) {
 func newTown(b *testing.B, n int) *town {
 	b.Helper()
 	r := registry.New(registry.Config{
-		// All that was published long ago, or the index would follow it still.
+		// All were published long ago, or the index would still follow the
+		// changes.
 		Store: memory.New(), Now: func() time.Time { return time.Now().Add(-live.Overlap - time.Hour) }, Rand: rand.Reader,
 		Probe: func(context.Context, string) error { return nil },
 	})
@@ -145,8 +146,8 @@ func distinct(all []string) []string {
 	return slices.Compact(all)
 }
 
-// warm lists all cards once: a signature is verified once for each card, and
-// what is measured is a host that has been asked before.
+// warm lists all cards once: a card's signature is verified once, and the
+// measured host is warm.
 func (w *town) warm(b *testing.B) {
 	b.Helper()
 	began, pages := time.Now(), 0
@@ -188,7 +189,7 @@ func (w *town) measure(b *testing.B, next func() string) {
 		if err != nil || answer.StatusCode != http.StatusOK || !json.Valid(body) {
 			b.Fatalf("GET %s = %s, %v", target, answer.Status, err)
 		}
-		if i >= queries/10 { // the rest was to warm up
+		if i >= queries/10 { // the others were to warm up
 			took = append(took, time.Since(began))
 		}
 		found += bytes.Count(body, []byte(`"vacant_id"`))
@@ -197,13 +198,12 @@ func (w *town) measure(b *testing.B, next func() string) {
 	for name, at := range map[string]int{"p50-µs": queries / 2, "p99-µs": queries * 99 / 100, "max-µs": queries - 1} {
 		b.ReportMetric(float64(took[at].Microseconds()), name)
 	}
-	// What a request costs of both sides' processor, which a busy machine does
-	// not change.
+	// The processor time of both sides, which a busy machine does not change.
 	b.ReportMetric(float64((cpu(b)-busy).Microseconds())/(queries*11/10), "cpu-µs/op")
 	b.ReportMetric(float64(found)/(queries*11/10), "ids/op")
 }
 
-// load measures what a fresh process does with a published snapshot.
+// load measures the start of a new process with a published snapshot.
 func (w *town) load(b *testing.B) {
 	home, dir := b.TempDir(), b.TempDir()
 	blobs, err := files.Open(home, time.Now())

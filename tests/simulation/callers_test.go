@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// caller is a device with the caller's key: the real dispatch.Caller with a
-// book of its own, or one like the reference's.
+// caller is a device with the caller's key: the real dispatch.Caller with its
+// own book, or one like the reference's.
 type caller struct {
 	w    *world
 	name string
@@ -23,13 +23,13 @@ type caller struct {
 	skew time.Duration
 
 	ours dispatch.Caller
-	kept dispatch.State // what its disk holds
+	kept dispatch.State // what its disk contains
 	job  int
 
 	ref reference
 
 	signed map[identity.Hash]bool // calls it posted
-	learnt map[identity.Hash]bool // calls whose answer it got and believed
+	learnt map[identity.Hash]bool // calls whose answer it got and accepted
 }
 
 func newCaller(w *world, i int, cfg callerConfig) *caller {
@@ -52,7 +52,8 @@ func (c *caller) wait(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// mend: in the end a person sets the reference's clock, which has no other way.
+// mend sets the reference's clock at the end, as a person would: it has no
+// other way.
 func (c *caller) mend() {
 	if c.cfg.reference && c.skew.Abs() > call.MaxSkew {
 		c.skew = 0
@@ -66,13 +67,13 @@ func (w *world) startCaller(c *caller, drive func(context.Context)) *task {
 	return t
 }
 
-// Open, Load, Save and Close make the caller its own book: what is saved
-// outlives it.
+// Open, Load, Save and Close make the caller its own book: saved state outlives
+// it.
 func (c *caller) Open(context.Context, identity.ID, identity.ID) (dispatch.Session, error) {
 	return &session{c: c}, nil
 }
 
-// session belongs to one life of the caller.
+// session belongs to one process of the caller.
 type session struct{ c *caller }
 
 func (s *session) Load() (dispatch.State, error) { return s.c.kept, nil }
@@ -107,7 +108,7 @@ func (c *caller) drive(ctx context.Context) {
 		msg := text(fmt.Sprintf("%s, job %d", c.name, c.job))
 		err := c.heard(c.ours.Call(ctx, target, msg))
 		again := problem.Is(err, problem.Pending) || problem.Is(err, problem.Unavailable)
-		if ctx.Err() == nil && (!again || c.w.rng.IntN(4) == 0) { // else it is given up
+		if ctx.Err() == nil && (!again || c.w.rng.IntN(4) == 0) { // otherwise it is given up
 			c.job++
 		}
 	}
@@ -140,7 +141,7 @@ func (c *caller) driveAlone(ctx context.Context) {
 	c.w.violate("I6: %s cannot learn what became of its calls: %v", c.name, err)
 }
 
-// heard notes what an operation of ours brought.
+// heard records the result of one of our caller's operations.
 func (c *caller) heard(res dispatch.Result, err error) error {
 	if errors.Is(err, errDead) {
 		return err

@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// instance is a process that serves the host: with a clock of its own, and a
-// memory that ends with it.
+// instance is a process that serves the host, with its own clock, and caches
+// that end with it.
 type instance struct {
 	http.Handler
 	number int
@@ -29,7 +29,8 @@ func (w *world) newInstance(number int) *instance {
 	c := call.Config{
 		Store: w.store, Texts: w.texts, Now: now, Rand: w.random, Wait: w.wait,
 		Self: func(context.Context) (identity.ID, error) { return identity.ID{0xaa}, nil },
-		// The caller is hosted too: an envelope turned round finds a home here.
+		// The caller is hosted too, so that an envelope with sender and
+		// recipient exchanged finds a vacant here.
 		Directory: &calltest.Directory{Store: w.store, Now: now, Vacants: map[identity.ID]call.Vacant{
 			w.pair.Vacant: w.vacant(),
 			w.pair.Caller: {Behaviour: w.behave, Signer: callerKey},
@@ -43,8 +44,7 @@ func (w *world) newInstance(number int) *instance {
 	return &instance{Handler: handler, number: number, call: h}
 }
 
-// vacant is the one that is called: now and then a child that is there for its
-// parent alone.
+// vacant is the called vacant: sometimes a closed child of the caller.
 func (w *world) vacant() call.Vacant {
 	v := call.Vacant{Behaviour: w.behave, Signer: vacantKey}
 	if w.cfg.closed {
@@ -53,7 +53,7 @@ func (w *world) vacant() call.Vacant {
 	return v
 }
 
-// wait is a host's pause between two tries at a write. It may lose patience.
+// wait is a host's pause between two tries at a write. It may give up.
 func (w *world) wait(ctx context.Context, _ time.Duration) error {
 	if v := w.pause(ctx, retrying, "trying again"); v != fine {
 		return errors.New("no patience left")
@@ -63,14 +63,14 @@ func (w *world) wait(ctx context.Context, _ time.Duration) error {
 
 var errInjected = fmt.Errorf("%w: injected", store.ErrUnavailable)
 
-// around is a call of a host to the store.
+// around is a host's call of the store.
 func (w *world) around(ctx context.Context, op calltest.Op, do func(context.Context) error) error {
 	k := reading
 	if op.Writes != nil {
 		k = writing
 	}
 	v := w.pause(ctx, k, op.Name)
-	// The store goes on with what it was told, whatever becomes of the teller.
+	// The store applies what it was told, even if the caller dies.
 	ctx = context.WithoutCancel(ctx)
 	switch v {
 	case fine:
@@ -86,7 +86,7 @@ func (w *world) around(ctx context.Context, op calltest.Op, do func(context.Cont
 	return errInjected
 }
 
-// behave is what the vacant does. What must never run is noticed here.
+// behave is the vacant's behaviour. It notices what must never run.
 func (w *world) behave(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	h := e.Hash()
 	w.ran(taskOf(ctx), h)

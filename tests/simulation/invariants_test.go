@@ -16,17 +16,17 @@ import (
 
 // record is what was seen of the world from outside.
 type record struct {
-	envelopes [][]byte // every body on the wire, answers as requests too: the attacker's
+	envelopes [][]byte // every body on the wire, and answers as requests: the attacker's material
 	known     map[string]known
 	outside   map[string]identity.Hash // bodies of unrelated callers
 	ran       map[identity.Hash]int
-	final     map[identity.Hash]bool          // told `unanswered`
-	released  map[identity.Hash]identity.Hash // answers that left, and their requests
+	final     map[identity.Hash]bool          // reported as `unanswered`
+	released  map[identity.Hash]identity.Hash // answers that were sent, and their requests
 	met       map[string]int                  // how often things happened
-	tips      []tip                           // of the request stream, one after the other
+	tips      []tip                           // tips of the request stream, in order
 }
 
-// wanted is what a hunt must have met: without it, it proves little.
+// wanted is what a series of worlds must have met: otherwise it proves little.
 var wanted = []string{
 	"call", "reset", "answer", "void", // rows
 	"an epoch closed without a row", "a late answer of an old epoch", "a refund",
@@ -38,14 +38,14 @@ var wanted = []string{
 	"pending", "answered", "unanswered", "unknown",
 }
 
-// tip is where a chain stands, as hosts tell it.
+// tip is the state of a chain, as hosts report it.
 type tip struct {
 	position uint64
 	expected int64
 	hash     identity.Hash
 }
 
-// lookAtTip notes where the request chain stands, if it has moved.
+// lookAtTip records the tip of the request chain, if it has moved.
 func (w *world) lookAtTip() {
 	row, err := w.truth.Tip(w.t.Context(), w.pair.Requests())
 	w.must(err)
@@ -61,7 +61,7 @@ func (w *world) lookAtTip() {
 	w.seen.tips = append(w.seen.tips, x)
 }
 
-// known is what a body holds.
+// known is what a body contains.
 type known struct {
 	hash identity.Hash
 	kind string // call, reset or answer
@@ -76,7 +76,7 @@ func newRecord() record {
 	return record{known: map[string]known{}, outside: map[string]identity.Hash{}, ran: map[identity.Hash]int{}, final: map[identity.Hash]bool{}, released: map[identity.Hash]identity.Hash{}, met: map[string]int{}}
 }
 
-// remember notes a body for the attacker.
+// remember stores a body for the attacker.
 func (w *world) remember(body []byte, e *envelope.Envelope, kind string) known {
 	if k, ok := w.seen.known[string(body)]; ok {
 		return k
@@ -95,7 +95,7 @@ func (w *world) nameOf(body []byte) string {
 	return fmt.Sprintf("%s %d %q %.6s", k.kind, k.seq, k.text, k.hash)
 }
 
-// posted: a caller sends a body, meant for a route.
+// posted records that a caller sends a body to a route.
 func (w *world) posted(c *caller, route string, body []byte) {
 	if _, ok := w.seen.known[string(body)]; ok {
 		return
@@ -115,7 +115,7 @@ func (w *world) posted(c *caller, route string, body []byte) {
 	}
 }
 
-// ran: a behaviour begins for the envelope of hash h.
+// ran records that a behaviour starts for the envelope of hash h.
 func (w *world) ran(t *task, h identity.Hash) {
 	w.seen.ran[h]++
 	for _, of := range w.seen.outside {
@@ -136,7 +136,7 @@ func (w *world) ran(t *task, h identity.Hash) {
 	}
 }
 
-// told is what a host says.
+// told records what a host reports.
 type told struct {
 	State    string          `json:"state"`
 	Reply    json.RawMessage `json:"reply"`
@@ -144,7 +144,7 @@ type told struct {
 	Tip      identity.Hash   `json:"chain_tip"`
 }
 
-// left: a reply leaves a host.
+// left records that a reply leaves a host.
 func (w *world) left(t *task) {
 	w.met(strconv.Itoa(t.reply.status))
 	if _, outside := w.seen.outside[string(t.request)]; outside {
@@ -196,8 +196,9 @@ func (w *world) left(t *task) {
 	}
 }
 
-// turnedAway: to an unrelated caller a closed child is not there, whatever state it and
-// its chains are in. A store that cannot be reached is the same for all.
+// turnedAway checks that to an unrelated caller a closed child does not exist,
+// whatever state it and its chains are in. A store that cannot be reached is
+// the same for all.
 func (w *world) turnedAway(t *task) {
 	var x told
 	switch {
@@ -208,8 +209,8 @@ func (w *world) turnedAway(t *task) {
 	}
 }
 
-// check looks at the rows that are left, and at what was told of them. The
-// numbers are the model's.
+// check checks the final rows, and what was reported of them. The numbers are
+// the model's.
 func (w *world) check() {
 	if len(w.wrong) > 0 {
 		return
@@ -255,7 +256,8 @@ func (w *world) check() {
 		}
 		w.checkLearnt(&s, r)
 	}
-	// I8: every answer that left is stored, and those are one chain an epoch.
+	// I8: every answer that was sent is stored, and the answers are one chain
+	// per epoch.
 	for a := range w.seen.released {
 		if !stored[a] {
 			w.violate("I8: answer %.6s left the host and has no row", a)
@@ -271,7 +273,7 @@ func (w *world) check() {
 	}
 }
 
-// count notes what the rows show.
+// count records what the rows show.
 func (w *world) count(s *calltest.Streams, r *call.RequestRow, d *call.ResponseRow) {
 	w.met(r.Kind.String())
 	switch {
@@ -290,7 +292,8 @@ func (w *world) count(s *calltest.Streams, r *call.RequestRow, d *call.ResponseR
 	}
 }
 
-// checkKind: what was signed as a reset stands as a reset, a call as a call.
+// checkKind: a row signed as a reset is a reset, and one signed as a call is a
+// call.
 func (w *world) checkKind(r *call.RequestRow) {
 	for _, k := range w.seen.known {
 		if k.hash == r.Hash && k.kind != r.Kind.String() {
@@ -299,11 +302,12 @@ func (w *world) checkKind(r *call.RequestRow) {
 	}
 }
 
-// epochsSearched is how far back a host looks for an envelope (PROTOCOL §6).
+// epochsSearched is how many epochs back a host looks for an envelope (PROTOCOL
+// §6).
 const epochsSearched = 8
 
 // checkLearnt: our caller has learnt the stored answer to r, if it is its own
-// and not older than hosts search.
+// and within the epochs that hosts search.
 func (w *world) checkLearnt(s *calltest.Streams, r *call.RequestRow) {
 	if last := s.Requests[len(s.Requests)-1].Epoch; last >= r.Epoch+epochsSearched {
 		return

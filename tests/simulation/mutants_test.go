@@ -12,15 +12,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// mutant breaks something that the rules rest on, to prove that the simulation
-// would notice if the rules were broken. The zero mutant breaks nothing.
+// mutant breaks an assumption of the rules, to prove that the simulation would
+// notice. The zero mutant breaks nothing.
 type mutant struct {
 	name string
-	// store changes what hosts write to and read from.
+	// store changes what hosts write and read.
 	store func(w *world, s store.Store) store.Store
-	// route changes where a caller's request goes.
+	// route changes the route of a caller's request.
 	route func(route string) string
-	// save changes what a caller's disk keeps of a state.
+	// save changes what a caller's disk stores of a state.
 	save func(w *world, before, st dispatch.State) dispatch.State
 	// open: hosts do not know that a closed child is closed.
 	open bool
@@ -102,7 +102,7 @@ func (c *committing) Commit(ctx context.Context, writes ...store.Write) error {
 	return c.commit(ctx, writes)
 }
 
-// attempting is writes with the rows' attempts replaced.
+// attempting replaces the write ids.
 func attempting(writes []store.Write, a store.WriteID) []store.Write {
 	writes = slices.Clone(writes)
 	for i := range writes {

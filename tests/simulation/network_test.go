@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// reply is what an exchange comes to.
+// reply is the result of an exchange.
 type reply struct {
 	status int
 	body   []byte
@@ -25,12 +25,12 @@ type reply struct {
 // exchange is a request that a caller waits for.
 type exchange struct {
 	task  *task
-	meant string // the route it was meant for
+	meant string // the intended route
 	ch    chan reply
-	out   int // copies of it and replies to it on their way
+	out   int // copies of it and replies to it in flight
 }
 
-// packet is a request or a reply on its way.
+// packet is a request or a reply in flight.
 type packet struct {
 	exchange *exchange // nil: nobody waits
 	from     string
@@ -39,7 +39,7 @@ type packet struct {
 	reply    reply
 }
 
-// routeOf is the handler that a URL leads to.
+// routeOf is the handler of a URL.
 func routeOf(url string) string {
 	for _, r := range []string{message.SendPath, message.ResetPath, message.AskPath} {
 		if strings.HasSuffix(url, r) {
@@ -49,7 +49,7 @@ func routeOf(url string) string {
 	return url
 }
 
-// Post is dispatch.Transport. The request may be lost or doubled.
+// Post implements dispatch.Transport. The request may be lost or doubled.
 func (c *caller) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {
 	w, meant := c.w, routeOf(url)
 	route := meant
@@ -77,8 +77,8 @@ func (c *caller) Post(ctx context.Context, url string, body []byte) (int, []byte
 	return r.status, r.body, r.err
 }
 
-// timeout ends an exchange that no reply can come to any more, or now and then
-// one that still could get its own. It reports whether it did.
+// timeout ends an exchange that can get no reply any more, or now and then one
+// that still could. It reports whether it did.
 func (w *world) timeout() bool {
 	for _, x := range w.exchanges {
 		if x.out > 0 && (w.quiet || w.rng.IntN(100) > 0) {
@@ -99,7 +99,7 @@ func (w *world) close(x *exchange, r reply) {
 	}
 }
 
-// deliver hands a request to one of the hosts.
+// deliver gives a request to one of the hosts.
 func (w *world) deliver(i int) {
 	p := w.copies[i]
 	w.copies = slices.Delete(w.copies, i, i+1)
@@ -123,7 +123,8 @@ func (w *world) deliver(i int) {
 	})
 }
 
-// served: a host is done with a request. If it lives, its reply leaves.
+// served records that a host is done with a request. If it lives, its reply is
+// sent.
 func (w *world) served(t *task) {
 	x := t.exchange
 	if !t.dead {
@@ -143,7 +144,7 @@ func (w *world) served(t *task) {
 	}
 }
 
-// arrive hands a reply to who waits for it, if anybody does still.
+// arrive gives a reply to its caller, if it still waits.
 func (w *world) arrive(i int) {
 	p := w.replies[i]
 	w.replies = slices.Delete(w.replies, i, i+1)
@@ -172,7 +173,7 @@ func (w *world) attack(int) {
 	w.met("a stranger repeats: " + w.seen.known[string(body)].kind)
 }
 
-// tryClosed sends a closed child what an unrelated caller has signed itself.
+// tryClosed sends a closed child an unrelated caller's envelope.
 func (w *world) tryClosed() {
 	e := &envelope.Envelope{
 		From: outsiderKey.ID(), To: w.pair.Vacant, Seq: 1, Time: w.now().Add(time.Duration(w.attacks) * time.Microsecond),

@@ -10,9 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// reference is the state that the reference's caller keeps: only after a call
-// that succeeded wholly. It resets on a 409, keeps a strict store of responses,
-// and knows nothing of what is told beside a detail.
+// reference is the state of the reference's caller, which it stores only after
+// a call that succeeded completely. It resets on a 409, has a strict store of
+// responses, and ignores the members beside a detail.
 type reference struct {
 	seq, answer      int64
 	hash, answerHash identity.Hash
@@ -63,7 +63,7 @@ func (c *caller) referenceCall(ctx context.Context) {
 	}
 }
 
-// referenceAnswer takes an answer if it is the next of the response chain.
+// referenceAnswer accepts an answer if it is the next of the response chain.
 func (c *caller) referenceAnswer(e *envelope.Envelope, body []byte) {
 	r := &c.ref
 	a, err := envelope.DecodeResponse(body)
@@ -79,7 +79,7 @@ func (c *caller) referenceAnswer(e *envelope.Envelope, body []byte) {
 		if c.w.quiet && len(c.w.callers) == 1 {
 			c.w.violate("I7: the strict %s refuses answer %d after %d", c.name, a.Seq, r.answer)
 		}
-		return // nothing is kept: the next call meets a 409
+		return // nothing is stored: the next call meets a 409
 	}
 	r.seq, r.hash, r.answer, r.answerHash = e.Seq, e.Hash(), a.Seq, h
 	r.done++

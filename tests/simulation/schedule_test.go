@@ -14,20 +14,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// task is something that moves by itself: a request at a host, a caller, the
-// sweeper. It may run in several goroutines; all carry it in their context.
+// task is a thread of the simulation: a request at a host, a caller, the
+// sweeper. It may run in several goroutines; all have it in their context.
 type task struct {
 	id       int
 	name     string
 	lazy     bool      // seldom picked: others overtake it
 	caller   *caller   // of a caller's task
 	host     *instance // of a host's
-	route    string    // by which the request came
-	exchange *exchange // who waits for it; nil: nobody
+	route    string    // the request's route
+	exchange *exchange // the exchange that waits for it; nil: none
 	dead     bool
 	finished bool
 	reply    reply
-	request  []byte // the body that came
+	request  []byte // the received body
 	since    int    // tips seen when it started
 	cancel   context.CancelFunc
 }
@@ -36,7 +36,7 @@ type taskKey struct{}
 
 func taskOf(ctx context.Context) *task { return ctx.Value(taskKey{}).(*task) }
 
-// point is where a task stands still until the scheduler lets it go on.
+// point is where a task stops until the scheduler continues it.
 type point struct {
 	task  *task
 	label string
@@ -55,7 +55,7 @@ const (
 	retrying
 )
 
-// verdict is what a task finds when it goes on.
+// verdict is what a task finds when it continues.
 type verdict int
 
 const (
@@ -63,9 +63,9 @@ const (
 	failed          // a read, a behaviour, the patience to retry
 	lost            // a write that is never applied
 	unheard         // applied, and an error
-	delayed         // an error, and applied later
+	delayed         // unacknowledged: applied, and an error
 	twice           // applied twice, the second outcome is heard
-	slow            // a behaviour that goes on after its due
+	slow            // a behaviour that continues after its due time
 	died
 )
 
@@ -114,8 +114,8 @@ func (w *world) spawn(t *task, f func(ctx context.Context)) {
 	}()
 }
 
-// awaitAll waits until every task stands at a point or has ended, and takes leave
-// of those that have.
+// awaitAll waits until every task is at a point or has ended, and removes those
+// that have.
 func (w *world) awaitAll() {
 	synctest.Wait()
 	w.lookAtTip()
@@ -130,14 +130,14 @@ func (w *world) awaitAll() {
 			w.served(t)
 		}
 	}
-	// Goroutines of one task come here in any order; their labels differ.
+	// Goroutines of one task arrive in any order; their labels differ.
 	slices.SortFunc(w.points, func(a, b *point) int {
 		return cmp.Or(cmp.Compare(a.task.id, b.task.id), cmp.Compare(a.label, b.label))
 	})
 }
 
-// step picks one of all that could happen next. It is false when the callers
-// are done, or something is wrong.
+// step picks one of all possible next events. It is false when the callers are
+// done, or something is wrong.
 func (w *world) step() bool {
 	w.awaitAll()
 	if len(w.wrong) > 0 || !slices.ContainsFunc(w.running, func(t *task) bool { return t.caller != nil }) {
@@ -182,7 +182,7 @@ func (w *world) step() bool {
 	return true
 }
 
-// release lets the task at a point go on, or meet a fault.
+// release continues the task at a point, or gives it a fault.
 func (w *world) release(i int) {
 	p := w.points[i]
 	if p.task.lazy && !w.quiet && w.rng.IntN(8) > 0 {
@@ -222,8 +222,8 @@ func (w *world) release(i int) {
 	p.ch <- v
 }
 
-// kill ends the task at p. A write may still get through, or what is left of
-// its process may be taken by the next request.
+// kill ends the task at p. Its write may still be applied, and the next request
+// may reuse its process.
 func (w *world) kill(p *point) {
 	t := p.task
 	w.say("%s dies at %s", t.name, p.label)
@@ -236,7 +236,7 @@ func (w *world) kill(p *point) {
 	if p.kind == writing {
 		switch w.rng.IntN(3) {
 		case 0:
-			v = unheard // and nobody is there to hear
+			v = unheard // and nobody gets the error
 		case 1:
 			v = delayed
 		}
@@ -257,7 +257,7 @@ func (w *world) kill(p *point) {
 	}
 }
 
-// free lets whatever goroutines a dead task has run into errors.
+// free makes every call of a dead task's goroutines an error.
 func (w *world) free(t *task) {
 	w.points = slices.DeleteFunc(w.points, func(p *point) bool {
 		if p.task != t {
@@ -354,7 +354,7 @@ func (w *world) end(t *task) {
 	w.free(t)
 }
 
-// drain lets everything move in turn until done.
+// drain continues every task in turn until all are done.
 func (w *world) drain(done func() bool) bool {
 	for range 20000 {
 		w.awaitAll()
@@ -380,7 +380,7 @@ func (w *world) drain(done func() bool) bool {
 	return false
 }
 
-// abandon ends all tasks, so that a world that broke can be left.
+// abandon ends all tasks, so that a broken world can be left.
 func (w *world) abandon() {
 	w.quiet = true
 	w.awaitAll()

@@ -29,16 +29,16 @@ func play(t *testing.T, seed uint64, m mutant, trace bool) (w *world) {
 	return w
 }
 
-// hunted is what a hunt brought.
+// hunted is the result of a series of worlds.
 type hunted struct {
 	mu    sync.Mutex
-	wrong *world // the first that was wrong, if any
+	wrong *world // the first with a broken invariant, if any
 	ran   int
 	met   map[string]int
 }
 
-// hunt runs worlds from the first seed on, on all processors, until one is
-// wrong or n have run.
+// hunt runs worlds from the first seed on, on all processors, until an
+// invariant breaks or n have run.
 func hunt(t *testing.T, first uint64, n int, m mutant) *hunted {
 	h := &hunted{met: map[string]int{}}
 	var next atomic.Int64
@@ -59,7 +59,7 @@ func hunt(t *testing.T, first uint64, n int, m mutant) *hunted {
 	return h
 }
 
-// add counts a world, and reports whether there is reason for another.
+// add counts a world, and reports whether another should run.
 func (h *hunted) add(w *world) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

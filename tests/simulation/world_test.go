@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	due   = call.DefaultWork + call.Grace // from an accept to when others may void it
+	due   = call.DefaultWork + call.Grace // from the append until others may void
 	price = 10
 )
 
@@ -33,21 +33,22 @@ func mustKey(n byte) *identity.Key {
 	return k
 }
 
-// config is what a seed makes of a world, apart from the schedule.
+// config is the part of a world that a seed determines, apart from the
+// schedule.
 type config struct {
 	callers  []callerConfig
 	priced   bool
 	money    int64
-	faults   int  // how many things may go wrong
+	faults   int  // how many faults may happen
 	eager    int  // one in so many chances is taken
-	attacks  int  // how many envelopes are sent again by a stranger
+	attacks  int  // how many envelopes a stranger replays
 	crashes  bool // tasks may die
 	ticks    bool // time passes between any two steps
 	owner    bool // the vacant is paused and resumed
 	closed   bool // the vacant is a closed child of the caller, and unrelated callers try it
 	skew     [2]time.Duration
 	steps    int
-	hostCold int // one in so many requests meets a fresh process; 0 none
+	hostCold int // one in so many requests meets a new process; 0 none
 }
 
 type callerConfig struct {
@@ -73,7 +74,7 @@ func (c config) String() string {
 
 func one[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// randomConfig draws worlds as the model does.
+// randomConfig draws worlds like the model.
 func randomConfig(r *rand.Rand) config {
 	c := config{
 		priced: r.IntN(10) < 6, money: one(r, int64(10), 20, 200),
@@ -114,7 +115,7 @@ type world struct {
 	clock  *calltest.Clock
 	began  time.Time
 	store  store.Store // what hosts see: stops at every call
-	truth  store.Store // what is there
+	truth  store.Store // the stored state
 	texts  *calltest.Texts
 	ledger *calltest.Ledger // over truth; nil: calls are free
 	money  int64            // paid in
@@ -128,9 +129,9 @@ type world struct {
 	tasks     int // made so far
 	running   []*task
 	exchanges []*exchange
-	copies    []*packet      // requests on their way
-	replies   []*packet      // replies on their way
-	late      []func() error // writes on their way
+	copies    []*packet      // requests in flight
+	replies   []*packet      // replies in flight
+	late      []func() error // writes in flight
 
 	mu     sync.Mutex // guards points: hosts read in several goroutines
 	points []*point
@@ -189,21 +190,21 @@ func (w *world) deposit(amount int64) {
 
 func (w *world) now() time.Time { return w.clock.Now(0)() }
 
-// say notes a line of the trace.
+// say adds a line to the trace.
 func (w *world) say(format string, args ...any) {
 	if w.trace {
 		w.log = append(w.log, fmt.Sprintf("%9.3fs  ", w.now().Sub(w.began).Seconds())+fmt.Sprintf(format, args...))
 	}
 }
 
-// violate notes a broken invariant.
+// violate records a broken invariant.
 func (w *world) violate(format string, args ...any) {
 	s := fmt.Sprintf(format, args...)
 	w.wrong = append(w.wrong, s)
 	w.say("VIOLATION %s", s)
 }
 
-// chance takes one of the faults that are left, or not.
+// chance uses one of the remaining faults, or not.
 func (w *world) chance() bool {
 	if w.quiet || w.faults == 0 || w.rng.IntN(w.cfg.eager) > 0 {
 		return false
@@ -212,7 +213,7 @@ func (w *world) chance() bool {
 	return true
 }
 
-// run plays the schedule and the quiet end of it.
+// run plays the schedule and its quiet end.
 func (w *world) run() {
 	for _, c := range w.callers {
 		w.startCaller(c, c.drive)

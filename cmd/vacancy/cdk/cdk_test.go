@@ -44,7 +44,7 @@ func path(t *testing.T, scripts map[string]string) string {
 	return dir
 }
 
-// installs is an npm that installs an empty program and counts itself.
+// installs is an npm that installs an empty program and counts its runs.
 func installs(counter string) string {
 	return "echo run >> '" + counter + "'; sleep 0.1; mkdir -p node_modules/aws-cdk/bin; : > node_modules/aws-cdk/bin/cdk"
 }
@@ -160,8 +160,8 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The real one: what the other tests of the project run. It needs Node and
-// npm, and the network the first time.
+// This installs the real CDK, which other tests of the project run. It needs
+// Node and npm, and the network the first time.
 func TestThePinnedVersionRuns(t *testing.T) {
 	cache, err := cache.Dir(os.Getenv)
 	if err != nil {

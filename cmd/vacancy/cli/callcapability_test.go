@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// recorder is a server that keeps all it is sent.
+// recorder is a server that records all requests.
 type recorder struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -43,7 +43,7 @@ func (r *recorder) requests() []string {
 	return append([]string(nil), r.saw...)
 }
 
-// matchOf is a registry's row for a vacant of its own key at an endpoint.
+// matchOf is a registry's row for a vacant with its own key at an endpoint.
 func matchOf(t *testing.T, n byte, capability, endpoint string) map[string]any {
 	t.Helper()
 	k, err := identity.KeyFromSeed([]byte(strings.Repeat(string(rune(n)), ed25519.SeedSize)))

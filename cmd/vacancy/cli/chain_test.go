@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// story leaves a history of every kind of row in the shell's data directory; more
-// writes beside it.
+// story writes a history with every kind of row to the shell's data directory;
+// more adds writes.
 func (s *shell) story(more func(*hosttest.Caller)) *hosttest.Caller {
 	s.t.Helper()
 	dir := filepath.Join(s.dataHome, "host")

@@ -26,8 +26,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// shell runs command lines in process, over one home directory, with a fixed
-// clock and keys that are the same in every run.
+// shell runs command lines in process, with one home directory, a fixed clock,
+// and the same keys in every run.
 type shell struct {
 	t        *testing.T
 	dataHome string
@@ -75,7 +75,7 @@ func (s *shell) runContext(ctx context.Context, stdin string, args ...string) (i
 	return code, clean(out.String()), clean(errs.String())
 }
 
-// must runs a command line that is to succeed.
+// must runs a command line that should succeed.
 func (s *shell) must(args ...string) string {
 	s.t.Helper()
 	code, out, errs := s.run("", args...)
@@ -85,7 +85,7 @@ func (s *shell) must(args ...string) string {
 	return out
 }
 
-// golden compares output with what is written down, keys and hashes aside.
+// golden compares output with a file, except keys and hashes.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	got = stable(got)
@@ -107,12 +107,12 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// varies are the parts of an output that depend on keys, on how much
-// randomness was used before, and on free ports.
+// varies matches the parts of an output that depend on keys, on the randomness
+// used before, or on free ports.
 var varies = regexp.MustCompile(`[0-9a-f]{128}|[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{12}\b|did:key:z[0-9A-Za-z]+|127\.0\.0\.1:[0-9]{4,}`)
 
-// stable writes what varies as its form and a number: the same text has the
-// same number everywhere in s.
+// stable replaces each varying text by its kind and a number. The same text has
+// the same number everywhere in s.
 func stable(s string) string {
 	seen := map[string]string{}
 	return varies.ReplaceAllStringFunc(s, func(v string) string {

@@ -24,9 +24,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// onAWS is a shell whose AWS is a server of recorded shapes, with a stage dev.
-// The SDK tries as often as it does by default: a connection that was kept may
-// turn out to be closed.
+// onAWS is a shell whose AWS is a server with recorded responses, with a stage
+// dev. The SDK retries as by default, because a kept-alive connection may turn
+// out to be closed.
 func onAWS(t *testing.T) (*shell, *cloudtest.AWS) {
 	t.Helper()
 	server := cloudtest.New(t)
@@ -100,7 +100,7 @@ func TestTheAddressForAlarmsIsAskedOnce(t *testing.T) {
 
 func TestAContextValueOfAnotherNameIsRefusedBeforeAnythingElse(t *testing.T) {
 	s := newShell(t)
-	t.Chdir(t.TempDir()) // no checkout, which would be the next thing to be missed
+	t.Chdir(t.TempDir()) // no checkout, which is the next thing that deploy checks
 	for bad, want := range map[string]string{
 		"x": "NAME=VALUE with one of arch, budget, ", "=x": "NAME=VALUE", "edeg=false": `--context: expected one of arch, budget, certificate, concurrency, dashboard, domain, edge, email, `,
 		"stage=prod": "try: --stage prod", "edgeSecretVersion=1": "--context edgeSecretVersion is set by deploy itself; expected one of arch, ", "Keep=true": "one of arch",
@@ -134,7 +134,7 @@ func TestAValueThatTheStacksRefuseIsATypingError(t *testing.T) {
 		"context value keep: expected true or false, got \"\"\r\ndomain: needs context value certificate, the ARN\n":                                    `--context keep: expected true or false, got ""; --context domain: needs context value certificate, the ARN`,
 		"waitid: no child processescontext value pairRate: expected x, got \"y\"\n":                                                                     `--context pairRate: expected x, got "y"`,
 		"waf: expected a stage in us-east-1, got Region \"eu-west-1\"":                                                                                  `--context waf: expected a stage in us-east-1, got Region "eu-west-1"`,
-		"context value edgeSecretVersion: expected a version id":                                                                                        "", // not a person's
+		"context value edgeSecretVersion: expected a version id":                                                                                        "", // which deploy sets itself
 		"walk.go:3: expected ';'": "", "Error: needs more": "", "": "",
 	} {
 		got := ""
@@ -159,7 +159,7 @@ func TestAnAccountIsNeverPreparedSilently(t *testing.T) {
 	}{
 		"no answer": {"", deployFlags{}, problem.Usage}, "another word": {"no\n", deployFlags{}, problem.Usage}, "only --yes": {"yes\n", deployFlags{yes: true}, problem.Conflict},
 	} {
-		d, _ := deploying(t, s, tc.answer, tc.flags) // its CDK is nil: a run of it would panic
+		d, _ := deploying(t, s, tc.answer, tc.flags) // its CDK is nil: running it would panic
 		err := d.bootstrapped(t.Context())
 		h := new(hinted)
 		if !problem.Is(err, tc.kind) || !errors.As(err, &h) || h.hint != "vacancy deploy --stage dev --bootstrap" {
@@ -211,8 +211,8 @@ func TestAnEarlierDeployThatIsUnderWayIsWaitedFor(t *testing.T) {
 	}
 }
 
-// built is an assembly of one stack with the project's own data template,
-// changed.
+// built is an assembly of one stack with a changed copy of the project's data
+// template.
 func built(t *testing.T, change ...string) *assembly.Assembly {
 	t.Helper()
 	return &assembly.Assembly{Stacks: []assembly.Stack{{ID: "vacancy-dev-data", Name: "vacancy-dev-data", Template: []byte(strings.NewReplacer(change...).Replace(dataTemplate(t)))}}}
@@ -336,8 +336,8 @@ func TestAHotSwapPinsTheSecretsThatAreDeployed(t *testing.T) {
 	}
 }
 
-// stacksToDestroy is a stage of two stacks whose bucket goes and whose table
-// stays.
+// stacksToDestroy is a stage of two stacks. Its bucket is deleted with the
+// stack and its table is kept.
 func stacksToDestroy(server *cloudtest.AWS) (deleted *[]string) {
 	gone := map[string]bool{}
 	deleted = &[]string{}
@@ -682,7 +682,7 @@ func TestTheToolsOfADeployGetNoOperatorKey(t *testing.T) {
 }
 
 func TestALineWithoutAStatusIsFoundByItsVerdict(t *testing.T) {
-	done := map[string]any{"verdict": "unavailable"} // of a function that nobody waits for
+	done := map[string]any{"verdict": "unavailable"} // of a function that runs in the background
 	for want, fits := range map[string]bool{"unavailable": true, "ok": false, "5xx": false, "503": false} {
 		if got := statusFits(want, done); got != fits {
 			t.Errorf("statusFits(%s) = %t, want %t", want, got, fits)

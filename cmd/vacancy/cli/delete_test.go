@@ -94,7 +94,7 @@ func TestAHostedVacantIsExportedAsAnIdentityIs(t *testing.T) {
 		t.Errorf("a refused export is in the logbook: %s", out)
 	}
 
-	// Another host takes it in, and so does the person.
+	// Another host imports it, and so does the person.
 	data := filepath.Join(s.dataHome, "other")
 	s.must("create", "moved", "--capability", "writes", "--import", file, "--data", data)
 	s.must("init", "me", "--import", file)
@@ -114,8 +114,8 @@ func hostedID(t *testing.T, out string) string {
 	return v.ID
 }
 
-// A name can be an identity's and a vacant's; the flags say which, and nothing
-// else does.
+// A name can be an identity's and a vacant's; only the flags decide which is
+// meant.
 func TestExportTakesAnIdentityUnlessAHostIsNamed(t *testing.T) {
 	s := newShell(t)
 	s.must("init", "both")

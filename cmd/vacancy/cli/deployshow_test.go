@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// TestAStageThatIsNewIsShownOnAScreen has no CDK: a run of its diff would panic.
+// The deployment has no CDK: running a diff would panic.
 func TestAStageThatIsNewIsShownOnAScreen(t *testing.T) {
 	s, server := onAWS(t)
 	server.Stacks()

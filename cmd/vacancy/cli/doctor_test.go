@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// nowhere is an environment in which no AWS configuration is found.
+// nowhere is an environment without an AWS configuration.
 func nowhere(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"} {
@@ -44,7 +44,7 @@ func TestDoctorNamesEachFaultWithItsFixAndEndsWith1(t *testing.T) {
 	}
 }
 
-// Without credentials the host of the stage's record is called all the same.
+// Without credentials the host in the stage's record is still called.
 func TestDoctorCallsTheHostOfTheRecord(t *testing.T) {
 	nowhere(t)
 	handler := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

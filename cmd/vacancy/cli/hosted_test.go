@@ -99,7 +99,7 @@ func TestDevEndsWellWhenItIsInterrupted(t *testing.T) {
 	}
 }
 
-// watched is a writer that calls then once what was written holds seen.
+// watched is a writer that calls then once, when the output contains seen.
 type watched struct {
 	mu   sync.Mutex
 	text strings.Builder

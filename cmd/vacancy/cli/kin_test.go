@@ -96,13 +96,13 @@ func TestFamilyCommandsExitByErrorKind(t *testing.T) {
 	}
 }
 
-// slowGate is a stage whose gate needs a while: an admin API over a real
-// server, and a gate's function with a URL apart.
+// slowGate is a stage whose gate takes a while: an admin API over a real
+// server, and a gate's function with its own URL.
 type slowGate struct {
 	t       *testing.T
 	handler http.Handler
-	sent    []byte             // what came to the gate
-	line    []graduation.Phase // what each look says, in turn
+	sent    []byte             // what the gate received
+	line    []graduation.Phase // what each poll returns, in turn
 	steps   []gate.StepName
 	looks   int
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// loggedHost is a registry with a log, whose answers a test may exchange.
+// loggedHost is a registry with a log. A test may replace its answers.
 type loggedHost struct {
 	t       *testing.T
 	key     *identity.Key
@@ -50,7 +50,7 @@ func newLoggedHost(t *testing.T, key *identity.Key) *loggedHost {
 	return &loggedHost{t, key, l, handler}
 }
 
-// publish has n new vacants published and sealed.
+// publish publishes n new vacants and seals the log.
 func (h *loggedHost) publish(n int) *loggedHost {
 	h.t.Helper()
 	server := httptest.NewServer(h.handler)
@@ -78,8 +78,7 @@ func (h *loggedHost) publish(n int) *loggedHost {
 	return h
 }
 
-// TestLogVerifyEndsWithSixOnALie by a host at one address that shows one log,
-// and later another.
+// The host shows one log and later another at the same URL.
 func TestLogVerifyEndsWithSixOnALie(t *testing.T) {
 	key, err := identity.NewKey(rand.Reader)
 	if err != nil {
@@ -174,8 +173,8 @@ func TestLogVerifyEndsWithSixOnALie(t *testing.T) {
 			if !tt.fork {
 				return
 			}
-			// What was verified stays what the log must continue; --forget alone
-			// begins again.
+			// The log must continue what was verified before; only --forget
+			// starts again.
 			if code, _, errs := run(); code != problem.ExitUntrusted || !strings.Contains(errs, filepath.Base(forks[0])) {
 				t.Errorf("log verify again = %d %s, want 6 and where the proof is", code, errs)
 			}

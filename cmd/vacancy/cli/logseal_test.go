@@ -14,8 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// TestLogSealReadsTheRegistryOfAStage, which without an edge is not where calls
-// go.
+// Without an edge the registry's URL is not the URL of calls.
 func TestLogSealReadsTheRegistryOfAStage(t *testing.T) {
 	s, server := onAWS(t)
 	key, err := identity.NewKey(rand.Reader)
@@ -41,7 +40,7 @@ func TestLogSealReadsTheRegistryOfAStage(t *testing.T) {
 	}
 }
 
-// TestLogSealRunsTheCheckpointerOfAStage and tells what its host signed.
+// The command prints what the stage's host signed.
 func TestLogSealRunsTheCheckpointerOfAStage(t *testing.T) {
 	s, server := onAWS(t)
 	key, err := identity.NewKey(rand.Reader)

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
-// asked keeps the URLs that it is asked for.
+// asked records the requested URLs.
 type asked []string
 
 func (a *asked) Do(_ context.Context, r outbound.Request) (outbound.Reply, error) {
@@ -19,8 +19,8 @@ func (a *asked) Do(_ context.Context, r outbound.Request) (outbound.Reply, error
 	return outbound.Reply{Status: 200}, nil
 }
 
-// Without an edge a stage's searches have another URL than its registry, which
-// its operator need not know.
+// Without an edge a stage's search function has another URL than its registry,
+// which its operator need not know.
 func TestSearchesGoWhereTheStageHasThem(t *testing.T) {
 	dir := t.TempDir()
 	rec := stage.Record{Stage: "dev", URL: "https://m.example", RegistryURL: "https://r.example", SearchURL: "https://s.example"}

@@ -57,7 +57,7 @@ func TestChooseRegistry(t *testing.T) {
 	}
 }
 
-// Who wraps an error may quote it, so that HTTP shows it too; a person reads
+// A wrapping error may quote its cause for clients over HTTP; a person reads
 // each part once.
 func TestAnErrorSaysNothingTwice(t *testing.T) {
 	cause := problem.Wrap(problem.Unavailable, errors.New("refused"), "no answer")

@@ -43,7 +43,7 @@ func TestTheKeyGoesToNoOtherMachineInClear(t *testing.T) {
 	if _, _, err := (&remoteHost{}).keyed("https://example.org"); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("keyed() without a key = %v, want Unauthorized", err)
 	}
-	// Or a person would set a key only to read that it may not be used.
+	// Otherwise a person would set a key only to learn that it may not be used.
 	if _, _, err := (&remoteHost{}).keyed("http://example.org"); !problem.Is(err, problem.Usage) {
 		t.Errorf("keyed() of a handler in clear without a key = %v, want Usage", err)
 	}

@@ -16,7 +16,7 @@ import (
 
 func number(n int) *int { return &n }
 
-// shape is one of round numbers: 128 MB of arm64.
+// shape has round numbers: 128 MB of arm64.
 func shape() cost.Shape {
 	return cost.Shape{
 		Functions: []cost.Function{
@@ -36,7 +36,7 @@ func usd(lines []cost.Line) map[string]string {
 	return m
 }
 
-// A model of round numbers, so that each line can be done in the head.
+// A model of round numbers, so that each line can be computed in the head.
 var easy = cost.Model{
 	WriteUnits: 2, ReadUnits: 4, LineBytes: 998, BilledMS: 10, AnswerBytes: 1 << 10, AskBytes: 2 << 10, ColdShare: 0.01, ColdMS: 100, ColdKMS: 1, RowBytes: 1 << 9,
 }

@@ -21,21 +21,21 @@ import (
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
 
-// counted is one call of a host that remembers nothing, over real tables.
+// counted is one call, over real tables, to a host with empty caches.
 type counted struct {
 	counter     roundtrips.Counter
 	ask, answer int // bytes of the bodies
 	line        []byte
 }
 
-// request and trace are ids as Lambda gives them.
+// request and trace are ids in Lambda's format.
 const (
 	request = "8b6c3f0e-52d1-4d0b-9f6a-1f3c5d7e9a2b"
 	trace   = "1-67891233-abcdef012345678912345678"
 )
 
-// oneCall makes a call of a text: the second of its pair, so that both tips are
-// there to be read, and the second of its day, whose text key is there.
+// oneCall makes a call with a text: the second of its pair, so that both tips
+// exist, and the second of its day, so that the day's text key exists.
 func oneCall(t *testing.T, text string) *counted {
 	t.Helper()
 	home := awshome.New(t)
@@ -88,7 +88,7 @@ func TestUnitsOfTheModelAreThoseOfARealCall(t *testing.T) {
 	}
 }
 
-// The bytes of a call of one line, in a process that just started.
+// The bytes of a call with one line, in a new process.
 func TestBytesOfTheModelAreNoFewerThanThoseOfARealCall(t *testing.T) {
 	c := oneCall(t, strings.Repeat("x", cost.TextBytes))
 	t.Logf("ask %d, answer %d, log line %d bytes:\n%s", c.ask, c.answer, len(c.line), c.line)

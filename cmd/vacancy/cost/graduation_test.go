@@ -13,7 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 )
 
-// gated is shape with a gate of two steps, and what writes down how they ended.
+// gated is shape with a gate of two steps and the function that records its
+// outcome.
 func gated() cost.Shape {
 	s := shape()
 	for _, name := range []string{"consent", "commit", "record"} {
@@ -101,7 +102,7 @@ func TestAStateMachineIsReadAlongItsWayToSuccess(t *testing.T) {
 	}
 }
 
-// What one graduation costs on a stage as it is deployed.
+// The cost of one graduation on a deployed stage.
 func TestAGraduationCostsNoMoreThanPromised(t *testing.T) {
 	const promised = 0.0005
 	lines := cost.DefaultGraduation().Graduations(deployed(t), cost.ListPrices(), 1)

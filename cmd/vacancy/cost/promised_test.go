@@ -11,15 +11,15 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// What is promised of a stage with the defaults, in dollars.
+// The promised costs of a stage with the defaults, in dollars.
 const (
 	promisedDirect = 2.30 // a million calls by Function URL, before transfer out
-	promisedEdge   = 3.40 // a million calls through CloudFront, all told
+	promisedEdge   = 3.40 // a million calls through CloudFront, everything included
 	promisedDay    = 20   // the worst day
 	promisedRaw    = 52   // the worst day without an edge
 )
 
-// deployed is a stage with the defaults, as infra's golden templates show it.
+// deployed is a stage with the defaults, from infra's golden templates.
 func deployed(t *testing.T) cost.Shape {
 	t.Helper()
 	var templates [][]byte
@@ -69,8 +69,7 @@ func TestTheWorstDayOfTheDefaultsIsBounded(t *testing.T) {
 	}
 }
 
-// doctor's quota check takes the defaults for granted where no stage is
-// deployed yet.
+// doctor's quota check assumes the defaults where no stage is deployed yet.
 func TestTheDoctorKnowsWhatTheDefaultsReserve(t *testing.T) {
 	reserved := 0
 	for _, f := range deployed(t).Functions {

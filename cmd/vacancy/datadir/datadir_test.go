@@ -134,7 +134,7 @@ func TestAKeyHasOneName(t *testing.T) {
 
 func TestOfManyWhoMakeOneNameOneSucceeds(t *testing.T) {
 	h := newDir(t)
-	h.Rand = nil // each brings its own key
+	h.Rand = nil // each key has its own randomness
 	const makers = 16
 	var wg sync.WaitGroup
 	made := make([]*Identity, makers)

@@ -69,7 +69,7 @@ func TestImportRefusesWhatIsNoSeed(t *testing.T) {
 	}
 }
 
-// referenceLog is the logbook of PROTOCOL §24, as the reference keeps it.
+// referenceLog is the logbook of PROTOCOL §24, as the reference stores it.
 func referenceLog(t *testing.T) string {
 	t.Helper()
 	key := keyA(t)

@@ -46,7 +46,7 @@ func TestTheFixOfACeilingPutsTheOneThatIsDeployed(t *testing.T) {
 	}
 }
 
-// resource is one of stack data: of a table its ceilings.
+// resource is a resource of stack data; a table has ceilings.
 type resource struct {
 	Type       string
 	Properties struct {
@@ -83,7 +83,7 @@ func deployedData(t *testing.T) map[string]resource {
 	return template.Resources
 }
 
-// well are the facts of a stage to which nothing is wrong.
+// well are the facts of a stage without faults.
 func well() doctor.Facts {
 	stack := func(outputs map[string]string) doctor.Stack {
 		outputs["Version"] = "v1"
@@ -133,14 +133,13 @@ func TestAWellStageIsWell(t *testing.T) {
 	}
 }
 
-// Each fault is named by one check, with the command that mends it, and no
-// other check fails for it.
+// Each fault makes exactly one check fail, with the command that mends it.
 func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 	for _, tt := range []struct {
 		fault   string
 		check   string
 		verdict doctor.Verdict
-		fix     string // is in the fix
+		fix     string // part of the fix
 		make    func(*doctor.Facts)
 	}{
 		{"go missing", "go", doctor.Fail, "https://go.dev/dl/", func(f *doctor.Facts) { f.Tools[0].Missing = true }},
@@ -225,7 +224,7 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 	}
 }
 
-// A fault that hides others leaves them not applicable: none says ok.
+// A fault that hides others makes them not applicable: no check says ok.
 func TestChecksHiddenByAFaultAreNotApplicable(t *testing.T) {
 	blind := []string{"bootstrap", "quota", "stack data", "version", "table rows", "rows: keys", "docs: ceilings", "sealing key", "rows untouched", "gate"}
 	for _, tt := range []struct {

@@ -22,8 +22,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// fakeHost is an admin API of a host with a key; lies has it sign another
-// challenge than was asked for.
+// fakeHost is the admin API of a host with a key. lies makes it sign another
+// challenge than the one asked for.
 func fakeHost(t *testing.T, lies bool) *httptest.Server {
 	t.Helper()
 	key, err := identity.NewKey(rand.Reader)

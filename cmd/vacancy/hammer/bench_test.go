@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// BenchmarkRun measures calls through HTTP to a host in this process with a
-// store in memory, host and generator together.
+// BenchmarkRun measures calls over HTTP to a host in this process with a store
+// in memory; host and load generator share the CPU.
 func BenchmarkRun(b *testing.B) {
 	h, url := target(b, nil)
 	for b.Loop() {

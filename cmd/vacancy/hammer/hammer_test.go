@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// target serves a host with one vacant, behind a handler of the test's.
+// target serves a host with one vacant, behind a handler that the test chooses.
 func target(t testing.TB, between func(http.Handler) http.Handler) (*hosttest.Home, string) {
 	h := hosttest.New(t, memory.New())
 	handler := message.Handler(message.Config{Host: h.Host, Directory: h.Vacants, Log: slog.New(slog.DiscardHandler), Now: h.Now})
@@ -46,7 +46,7 @@ func hammer(t testing.TB, h *hosttest.Home, url string, change func(*Config)) (S
 	return Run(t.Context(), c)
 }
 
-// errors is what a summary counts beside answers.
+// errors returns a summary's counts of everything but answers.
 func failures(s Summary) map[string]uint64 {
 	if len(s.Errors) == 0 {
 		return nil
@@ -98,8 +98,7 @@ func TestAnInterruptEndsARunAndKeepsItsResults(t *testing.T) {
 	}
 }
 
-// TestALostAnswerIsFetchedByTheSameBytes: nothing runs twice, and the chain
-// goes on.
+// Nothing runs twice, and the chain continues.
 func TestALostAnswerIsFetchedByTheSameBytes(t *testing.T) {
 	var n atomic.Int64
 	h, url := target(t, func(handler http.Handler) http.Handler {
@@ -151,7 +150,7 @@ func TestAFailedCallIsCountedAndTheChainGoesOn(t *testing.T) {
 	r.left.Store(3)
 	c, err := r.caller(0)
 	h.Must(err)
-	c.text = "fail" // which the vacant does
+	c.text = "fail" // the vacant fails
 	c.work(t.Context())
 	if s = r.summary(time.Second); s.Calls != 0 || s.Errors["behaviour_failed"] != 3 || c.request.Seq != 3 {
 		t.Errorf("three failing calls = %+v, the chain at %d", s, c.request.Seq)
@@ -186,7 +185,7 @@ func TestAnAnswerThatDoesNotVerifyIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAnAnswerToAnotherCallerIsNoAnswer: a host that mixes up its callers.
+// The host mixes up its callers.
 func TestAnAnswerToAnotherCallerIsNoAnswer(t *testing.T) {
 	var first atomic.Pointer[[]byte]
 	h, url := target(t, func(handler http.Handler) http.Handler {

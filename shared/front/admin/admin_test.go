@@ -253,7 +253,7 @@ func TestBodiesAreStrictJSON(t *testing.T) {
 	}
 }
 
-// export is what `vacancy export` writes of a key with one log entry.
+// export is what `vacancy export` writes for a key with one log entry.
 func export(t testing.TB, key *identity.Key, target identity.ID) string {
 	t.Helper()
 	e := logbook.Next(nil, logbook.KindGenesis, at, logbook.Genesis("me", key.ID()))
@@ -273,7 +273,7 @@ func TestAnExportIsTakenInAndItsSeedShowsNowhere(t *testing.T) {
 	seed := hex.EncodeToString(key.Seed())
 	body := `{"name":"moved","capability":"c","import":` + export(t, key, identity.ID{7}) + `}`
 	shown := ""
-	for range 2 { // the same command given again
+	for range 2 { // the same command repeated
 		w := h.ask("POST", "/v1/admin/vacants", body)
 		if w.Code != http.StatusCreated {
 			t.Fatalf("create = %d %s", w.Code, w.Body)

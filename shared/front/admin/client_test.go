@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// A host elsewhere may be anybody's: what it says goes to a terminal, and names
-// the file that an export is written to.
+// Anybody may run a remote host: its answers are printed to a terminal, and one
+// names the file that an export is written to.
 func TestAClientTakesNothingForAVacantThatIsNone(t *testing.T) {
 	const good = `{"vacant_id":"%s","name":%s,"state":%s,"card":null,"created":%s,"changed":"2026-01-02T03:04:05.000000+00:00"}`
 	id := strings.Repeat("ab", 32)

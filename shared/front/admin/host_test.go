@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// client is the other side of a server's handler.
+// client is a client of a server's handler.
 func (h *testServer) client(t *testing.T) *admin.Client {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,8 +59,8 @@ func TestAHostSaysWhoItIsAndProvesIt(t *testing.T) {
 	}
 }
 
-// What a host signs for a stranger must never be what any of our keys signs
-// elsewhere.
+// What a host signs for a stranger must differ from everything that our keys
+// sign elsewhere.
 func TestAProofIsNoOtherSignedThing(t *testing.T) {
 	host := admin.Host{ID: identity.ID{1}, URL: "https://x"}
 	got := string(host.Proof("abc"))
@@ -131,7 +131,7 @@ func TestAVacantIsDeletedOnceItIsArchived(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // given again it finds it done
+	for range 2 { // the second time it is done already
 		got, err := c.Delete(t.Context(), "demo")
 		want := admin.Vacant{
 			ID: v.ID, Name: "demo", State: lifecycle.Archived, Card: json.RawMessage("null"),
@@ -149,7 +149,8 @@ func TestAVacantIsDeletedOnceItIsArchived(t *testing.T) {
 	}
 }
 
-// What a handler exports another takes in, and nobody keeps the answer.
+// Another host imports what a handler exports, and nothing between them caches
+// the answer.
 func TestAnExportIsTakenInByAnotherHost(t *testing.T) {
 	one, two := newTestServer(t), newTestServer(t)
 	v := create(t, one, "demo")
@@ -194,7 +195,7 @@ func TestAnExportThatWasCutOffIsNone(t *testing.T) {
 	}
 }
 
-// Whatever body comes, the URL stays the host's own.
+// The URL stays the host's own, whatever the body is.
 func FuzzSetHost(f *testing.F) {
 	f.Add(`{"url":"http://127.0.0.1:8080"}`)
 	f.Add(`{"url":"https://x","url":""}`)

@@ -42,7 +42,7 @@ func TestOnlyTheOperatorsKeyOpensTheHandler(t *testing.T) {
 	const plain, invalid = `Bearer realm="vacancy"`, `Bearer realm="vacancy", error="invalid_token"`
 	for name, c := range map[string]struct {
 		change func(*http.Request)
-		want   string // the challenge; "": let in
+		want   string // the challenge; "": admitted
 	}{
 		"the key":                  {bearer("Bearer " + key), ""},
 		"the key, scheme in lower": {bearer("bearer " + key), ""},
@@ -127,7 +127,7 @@ func TestAClientSendsItsKeyAndNeverPrintsIt(t *testing.T) {
 	}
 }
 
-// only is a checker of one key.
+// only is a checker that accepts one key.
 type only string
 
 func (o only) Check(_ context.Context, key string) error {

@@ -23,7 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// newFamilyServer is a handler whose host tells of children.
+// newFamilyServer is a handler of a host with children.
 func newFamilyServer(t *testing.T, more ...func(*admin.Config)) *testServer {
 	t.Helper()
 	return newTestServer(t, append(more, func(c *admin.Config) {
@@ -234,7 +234,7 @@ func TestAHostedPartySignsItsOwnGraduationAlone(t *testing.T) {
 	}
 }
 
-// oneAttempt is a gate that has one attempt, and keeps policies.
+// oneAttempt is a gate with one attempt, and it stores policies.
 type oneAttempt struct {
 	attempt  graduation.Status
 	policies map[string]gate.Policy
@@ -318,7 +318,7 @@ func TestThePolicyOfTheGateIsShownAndSet(t *testing.T) {
 	}
 }
 
-// FuzzASpawnIsReadOrRefused: whatever comes, no wish is made of half a body.
+// A request is parsed from a whole body or refused.
 func FuzzASpawnIsReadOrRefused(f *testing.F) {
 	f.Add([]byte(`{"name":"x","path":"D2","tools":["a"]}`))
 	f.Add([]byte(`{"name":"x","path":"D4","with":"y","reach":"parent-bridged"}`))

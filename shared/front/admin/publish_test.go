@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// client is the handler's other side, in process.
+// client is a client of the handler, in process.
 func client(t testing.TB, h *testServer) *admin.Client {
 	t.Helper()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -150,8 +150,7 @@ func TestPublishRequiresStrictJSON(t *testing.T) {
 	}
 }
 
-// FuzzPublishOptions: whatever comes is served or refused with a kind, and never by
-// chance.
+// Every body is accepted or refused with a kind.
 func FuzzPublishOptions(f *testing.F) {
 	f.Add(`{"capability":"a","visibility":"PUBLIC","listing":{"tags":["a"],"skills":[],"summary":"","family":"","owner":"","price":0}}`)
 	f.Add(`{"listing":{"price":1e3}}`)
@@ -159,7 +158,7 @@ func FuzzPublishOptions(f *testing.F) {
 		h := newTestServer(t)
 		create(t, h, "demo")
 		if body == "" {
-			return // no body has no media type
+			return // an empty body has no media type
 		}
 		if w := h.ask("POST", "/v1/admin/vacants/demo/publish", body); w.Code >= 500 {
 			t.Errorf("publish(%q) = %d %s", body, w.Code, w.Body)

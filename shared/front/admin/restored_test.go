@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// metered is a store that counts commits, and fails those to one document.
+// metered is a store that counts commits and fails those to one document.
 type metered struct {
 	store.Store
 	commits int
@@ -31,8 +31,8 @@ func (m *metered) Commit(ctx context.Context, writes ...store.Write) error {
 	return m.Store.Commit(ctx, writes...)
 }
 
-// A function has half a minute for a request, and a host any number of vacants:
-// those behind the first few hundred would never get their floor.
+// A function has half a minute for a request, and a host any number of vacants.
+// One request could set the floors of only the first few hundred.
 func TestARestoreIsToldPageByPage(t *testing.T) {
 	const count = 120
 	m := &metered{}
@@ -62,7 +62,7 @@ func TestARestoreIsToldPageByPage(t *testing.T) {
 	if n, err := c.Restored(t.Context()); n != count || err != nil {
 		t.Errorf("Restored() = %d, %v, want %d", n, err, count)
 	}
-	// One that fails keeps none behind it from its floor.
+	// A vacant that fails does not keep the others from their floor.
 	r, err := v.ByName(t.Context(), "v007")
 	if err != nil {
 		t.Fatal(err)

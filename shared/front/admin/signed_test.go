@@ -24,8 +24,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// family is a host with a parent whose key the test has, and the handler for what
-// it signs.
+// family is a host with a parent whose key the test has, and a handler of
+// signed requests.
 type family struct {
 	*testServer
 	key     *identity.Key
@@ -45,7 +45,7 @@ func newFamily(t testing.TB) *family {
 	if _, err := v.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "leads", Substrate: "echo", Key: key}); err != nil {
 		t.Fatal(err)
 	}
-	// Creating has wiped nothing: the key is the caller's.
+	// Creating a child does not overwrite the key, which is the caller's.
 	if key, err = identity.KeyFromSeed(bytes.Repeat([]byte{3}, identity.Size)); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func newFamily(t testing.TB) *family {
 	return f
 }
 
-// spawnRequest is what the parent asks for; change changes it before it is signed.
+// spawnRequest is a parent's request; change changes it before it is signed.
 func (f *family) spawnRequest(t testing.TB, nonce int, change func(*composite.SpawnRequest)) composite.SpawnRequest {
 	t.Helper()
 	r := composite.SpawnRequest{ParentID: f.key.ID(), Path: "D2", Name: "child", Nonce: fmt.Sprintf("%032x", nonce), Time: at}
@@ -116,7 +116,7 @@ func TestSpawnRequestNeedsTheParentsSignature(t *testing.T) {
 	if w := f.ask(own, string(used.Blob())); w.Code != http.StatusCreated {
 		t.Fatalf("POST children = %d %s", w.Code, w.Body)
 	}
-	// The operator alone can give somebody else such a name.
+	// Only the operator may give another vacant such a name.
 	_, err := f.vacants.Create(t.Context(), vacants.Spec{Name: "taken-" + own.Short(), Capability: "is here", Substrate: "echo"})
 	if err != nil {
 		t.Fatal(err)
@@ -151,12 +151,12 @@ func TestSpawnRequestNeedsTheParentsSignature(t *testing.T) {
 	}
 }
 
-// The host asks an endpoint from where it stands, which may be inside of walls.
+// The host probes an endpoint from its own network, which may be private.
 func TestAParentChoosesNoEndpointForItsChild(t *testing.T) {
 	f := newFamily(t)
 	own, grown := f.key.ID(), otherKey(t)
 	const inside, model = "http://127.0.0.1:9/inside", "http:https://model.example/a"
-	// A parent of its own making lets it use what it likes.
+	// A parent may choose the substrates of its children.
 	m := composite.Manifest{ParentID: grown.ID(), ChildID: own, BirthPath: "D1", Added: []string{inside},
 		Reachability: composite.PublicA2A, Outbound: composite.Unrestricted, Schema: composite.V2}
 	for _, err := range []error{m.SignParent(t.Context(), grown), m.SignChild(t.Context(), f.key), f.vacants.AddManifest(t.Context(), m)} {
@@ -177,7 +177,7 @@ func TestAParentChoosesNoEndpointForItsChild(t *testing.T) {
 	}
 }
 
-// What the parent itself thinks by, its host has chosen.
+// The parent's own substrate was chosen by its host's operator.
 func TestAChildThinksAsItsParentDoes(t *testing.T) {
 	f := newFamily(t)
 	const model = "http:https://model.example/a"
@@ -201,7 +201,7 @@ func TestAChildThinksAsItsParentDoes(t *testing.T) {
 	}
 }
 
-// The hundredth child is the last, until one is deleted.
+// The hundredth child is the last until one is deleted.
 func TestAParentAsksForAHundredChildren(t *testing.T) {
 	f := newFamily(t)
 	now := at
@@ -269,13 +269,13 @@ func TestTheHandlerForParentsHasNothingElse(t *testing.T) {
 	}
 }
 
-// down is a store that takes nothing.
+// down is a store that refuses all writes.
 type down struct{ store.Store }
 
 func (down) Commit(context.Context, ...store.Write) error { return store.ErrUnavailable }
 
-// Its host breaks down between taking a request and bearing the child: the same
-// bytes go on from there, and no place of the hour is lost.
+// The host fails between recording a request and creating the child. The same
+// bytes, sent again, continue it, and count once against the hourly limit.
 func TestARequestThatBrokeOffGoesOn(t *testing.T) {
 	f := newFamily(t)
 	r := f.spawnRequest(t, 1, nil)

@@ -78,7 +78,7 @@ func TestRateLimitReturnsRetryAfter(t *testing.T) {
 	f.clock.at = f.clock.at.Add(500 * time.Millisecond)
 	want(200, "")
 	want(429, "2")
-	strangers := 0 // one may share the empty bucket by chance, not all
+	strangers := 0 // one may share the empty bucket, not all
 	for i := range 3 {
 		if s, _ := f.send(fmt.Sprintf("198.51.100.%d", i), "/x", nil); s == 200 {
 			strangers++
@@ -132,7 +132,7 @@ func TestANetworkOfIPv6IsOneCaller(t *testing.T) {
 	}
 }
 
-// Whoever has emptied a bucket might hope that so many others push it out.
+// A flood of other addresses must not evict an empty bucket.
 func TestAFloodOfAddressesGivesNobodyTokens(t *testing.T) {
 	const burst = 3
 	b := newBuckets(Rate{PerSecond: 1, Burst: burst}, newClock().now)
@@ -159,15 +159,15 @@ func TestAFloodOfAddressesGivesNobodyTokens(t *testing.T) {
 	}
 }
 
-// In any stretch of time a bucket gives what it holds and what flows in, never
-// more; it is never stingier than it says either.
+// In any period a bucket admits at most its burst and what flows in, and a
+// caller who waits as told is admitted.
 func TestABucketGivesItsRateAndItsBurst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := Rate{PerSecond: rapid.Float64Range(0.1, 100).Draw(t, "rate"), Burst: rapid.IntRange(1, 20).Draw(t, "burst")}
 		c := newClock()
 		b := newBuckets(rate, c.now)
 		who := origin("192.0.2.1")
-		var times []time.Time // of what was admitted
+		var times []time.Time // of admitted requests
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			c.at = c.at.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
 			wait, ok := b.take(who)
@@ -209,7 +209,8 @@ func TestAClockThatStepsBackNeitherGivesNorTakesTokens(t *testing.T) {
 	if _, ok := b.take(who); !ok {
 		t.Error("take() a second after = false, want a token")
 	}
-	// A monotonic reading that stood still in a freeze is not looked at.
+	// The monotonic clock may stop while a function is frozen, so it is not
+	// used.
 	monotonic := time.Now()
 	c.at = monotonic.Round(0)
 	b.take(who)
@@ -219,7 +220,7 @@ func TestAClockThatStepsBackNeitherGivesNorTakesTokens(t *testing.T) {
 	}
 }
 
-// messages is the handler of signed calls, of a host with another vacant.
+// messages is the handler of signed calls of a host with another vacant.
 func messages(t *testing.T) http.Handler {
 	t.Helper()
 	key, err := identity.NewKey(rand.Reader)

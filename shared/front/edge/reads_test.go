@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
-// reader is a limit of read units, and a handler behind it that reads as many as
-// the query says.
+// reader is a limit of read units, and a handler behind it that reads as many
+// units as the query says.
 type reader struct {
 	http.Handler
 	clock *clock
@@ -33,7 +33,7 @@ func reading(rate Rate) *reader {
 			return
 		}
 		u := obs.UsageOf(r.Context())
-		u.End(u.Begin(), units/2, 7) // writes are no concern of it
+		u.End(u.Begin(), units/2, 7) // writes do not count
 		u.End(u.Begin(), units/2, 0)
 		f.read += units
 		if r.URL.Path == "/panic" {
@@ -43,8 +43,8 @@ func reading(rate Rate) *reader {
 	return f
 }
 
-// ask makes one request that would read so many units, after some had been read
-// in its invocation already, and returns status and Retry-After.
+// ask makes one request that would read so many units, in an invocation that
+// has read some already, and returns status and Retry-After.
 func (f *reader) ask(path string, units float64) (int, string) {
 	r := httptest.NewRequest("GET", path+"?units="+strconv.FormatFloat(units, 'g', -1, 64), nil)
 	ctx, u := obs.With(r.Context(), obs.Call{Now: f.clock.now})
@@ -94,8 +94,8 @@ func TestRequestsWaitUntilWhatWasReadIsPaidBack(t *testing.T) {
 	}
 }
 
-// In any stretch of time no more is read than the bucket holds, what flows in and
-// the one request that went into debt; and nobody waits longer than told.
+// In any period at most the burst, what flows in, and one request in debt are
+// read; and a caller who waits as told is admitted.
 func TestReadsAreBoundedByTheRefill(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := Rate{PerSecond: rapid.Float64Range(0.1, 100).Draw(t, "rate"), Burst: rapid.IntRange(1, 200).Draw(t, "burst")}
@@ -104,7 +104,7 @@ func TestReadsAreBoundedByTheRefill(t *testing.T) {
 			at    time.Time
 			units float64
 		}
-		var all []one // of what was let through
+		var all []one // admitted requests
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			f.clock.at = f.clock.at.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond)
 			units := rapid.Float64Range(0, 300).Draw(t, "units")
@@ -199,7 +199,7 @@ func distinct(b *buckets, n int) (addresses []string) {
 	return addresses
 }
 
-// Without a usage nothing was counted, and nothing is owed.
+// Without a usage nothing is counted or charged.
 func TestUncountedReadsAreNotCharged(t *testing.T) {
 	f := reading(Rate{PerSecond: 0.001, Burst: 1})
 	for range 3 {
@@ -215,7 +215,7 @@ func TestRequestsAtOnceAreAllCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10
 		h := Limit(Config{Reads: Rate{1, 1}, Now: time.Now}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			time.Sleep(time.Millisecond) // until all are here
+			time.Sleep(time.Millisecond) // until all have arrived
 			u := obs.UsageOf(r.Context())
 			u.End(u.Begin(), 1, 0)
 		}))

@@ -29,14 +29,15 @@ import (
 
 // handler is the admin socket of a host.
 func handler(a *hosttest.Caller) http.Handler {
-	at := a.Time // the test's own clock goes on
+	at := a.Time // the test's own clock continues
 	c := export.Config{Source: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention}
 	return admin.Handler(admin.Config{
 		Vacants: a.Vacants, Verify: export.Verify(c), Chain: export.Chain(c), Log: slog.New(slog.DiscardHandler),
 	})
 }
 
-// get returns the lines of a stream, with keys and hashes as their form.
+// get returns the lines of a stream, with keys and hashes replaced by their
+// form.
 func get(t *testing.T, a *hosttest.Caller, path string) []string {
 	t.Helper()
 	client, url := serve.InProcess(handler(a))
@@ -121,8 +122,7 @@ func TestChainOfAnUnknownVacantIsRefused(t *testing.T) {
 	}
 }
 
-// TestAReaderThatGoesEndsTheTransaction: else a store would wait for it when it
-// is closed.
+// Otherwise the store would wait for the transaction when it is closed.
 func TestAReaderThatGoesEndsTheTransaction(t *testing.T) {
 	s, err := bolt.Open(filepath.Join(t.TempDir(), "vacancy.db"), bolt.Options{})
 	if err != nil {
@@ -155,7 +155,7 @@ func TestAReaderThatGoesEndsTheTransaction(t *testing.T) {
 	}
 }
 
-// away is a host that cannot be walked now.
+// away is a host whose store cannot be walked.
 type away struct{ hosttest.Store }
 
 func (away) Walk(context.Context, func(store.View) error) error {

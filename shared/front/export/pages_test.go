@@ -211,7 +211,7 @@ func TestOnlyKeysOfTextsAreOpened(t *testing.T) {
 	}
 }
 
-// neverZero is randomness enough for a key of a test.
+// neverZero is a random source for one key of a test.
 type neverZero struct{}
 
 func (neverZero) Read(p []byte) (int, error) {
@@ -221,7 +221,7 @@ func (neverZero) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keys takes one key.
+// keys accepts one key.
 type keys string
 
 func (k keys) Check(_ context.Context, key string) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// A vacant that came from elsewhere, or back from a backup, does not know what
-// its callers had answered before.
+// A vacant that was imported, or restored from a backup, does not know what its
+// callers had answered before.
 func TestAVacantWithAFloorRefusesWhatWasSignedBefore(t *testing.T) {
 	h := newTestServer(t, noon.Add(time.Hour), seed(1))
 	h.floors[h.sole()] = noon

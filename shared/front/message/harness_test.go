@@ -145,7 +145,7 @@ func (h *testServer) get(path string, header ...string) (*http.Response, []byte)
 }
 
 // tips are the chain states of a pair as the reference counts them: after a
-// reset both are 0 and zeros.
+// reset both are 0 with zero hashes.
 func (h *testServer) tips(caller, vacant identity.ID) (request, response tip) {
 	h.t.Helper()
 	pair := call.Pair{Caller: caller, Vacant: vacant}
@@ -221,7 +221,7 @@ func hasPrefix(s string, prefixes ...string) bool {
 	return false
 }
 
-// newPipe is a body that never ends.
+// newPipe returns a body that never ends.
 func newPipe(t *testing.T) (io.Reader, *io.PipeWriter) {
 	t.Helper()
 	r, w := io.Pipe()

@@ -31,7 +31,7 @@ var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
 func seed(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
 
-// signed is a call of a fresh caller, and its body.
+// signed is a call of a new caller, and its body.
 func signed(t *testing.T, h *testServer, change func(*envelope.Envelope)) (*identity.Key, []byte) {
 	t.Helper()
 	k, err := identity.NewKey(rand.Reader)
@@ -117,7 +117,7 @@ func TestAResetIsTakenWhateverItsMediaType(t *testing.T) {
 	}
 }
 
-// nothing is a body that does not come.
+// nothing is a body that never arrives.
 type nothing struct{}
 
 func (nothing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
@@ -275,7 +275,7 @@ func TestAResendGetsItsAnswerBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.states[h.sole()] = lifecycle.Hibernating // a resend is told even what the state would refuse
+	h.states[h.sole()] = lifecycle.Hibernating // a resend gets its outcome in every state
 	res := h.post(message.SendPath, "application/json", body)
 	got := membersOf(t, res)
 	if res.StatusCode != 423 || got["state"] != "answered" || got["detail"] != "vacant is HIBERNATING; not accepting calls" {
@@ -354,7 +354,7 @@ func TestAnETagIsFoundInAListOfThem(t *testing.T) {
 	}
 }
 
-// broken is a Directory out of order.
+// broken is a Directory that fails.
 type broken struct{ err error }
 
 func (b broken) Show(context.Context, identity.ID) (vacants.Record, bool, error) {
@@ -401,7 +401,7 @@ func TestSeveralVacantsMustBeNamed(t *testing.T) {
 	}
 }
 
-// Nobody who reads a page has proved to be its parent or sibling.
+// A reader of a page has not proved that it is the parent or a sibling.
 func TestAClosedChildHasNoPages(t *testing.T) {
 	seeds := [][]byte{bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)}
 	h := newTestServer(t, time.Now(), seeds...)

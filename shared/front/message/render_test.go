@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// What is told beside a refusal, or to an ask, member by member (PROTOCOL §6).
+// The members beside a refusal and in the answer to an ask (PROTOCOL §6).
 func TestMembersOfAnOutcome(t *testing.T) {
 	at := time.Date(2026, 6, 1, 12, 0, 0, 1000, time.UTC)
 	hash := identity.Hash{0xab}

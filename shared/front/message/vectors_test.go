@@ -43,7 +43,7 @@ type reply struct {
 }
 
 // checkReply compares our answer with the reference's. Key, time, prev and
-// signature are each host's own: ours must verify and be bound to the request.
+// signature differ between hosts: ours must verify and name the request.
 func checkReply(t *testing.T, got, want []byte, request identity.Hash, prev string) {
 	t.Helper()
 	var g, w reply
@@ -86,7 +86,7 @@ func compact(t *testing.T, raw json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-// keyOrder lists the keys of a document in the order in which they stand.
+// keyOrder lists the keys of a document in order.
 func keyOrder(t *testing.T, b []byte) (keys []string) {
 	t.Helper()
 	d := canon.NewDecoder(b, canon.AnswerLimits())
@@ -127,7 +127,7 @@ func TestRequestsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 	}
 	load(t, "requests.json", &file)
 	now := time.Date(2026, 5, 6, 1, 0, 0, 0, time.UTC)
-	accepted := []byte(*file.Cases[0].Input.Raw) // a message that fits a fresh chain
+	accepted := []byte(*file.Cases[0].Input.Raw) // a message that fits an empty chain
 	for _, c := range file.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			h := newTestServer(t, now, unhex(t, c.Input.ServerSeed))
@@ -138,7 +138,7 @@ func TestRequestsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 			} else {
 				body = unhex(t, c.Input.RawHex)
 			}
-			// Under the vacant's own path, as the reference serves one vacant.
+			// At the vacant's own path; the reference serves one vacant.
 			res := h.post("/v/"+h.sole().String()+message.SendPath, c.Input.ContentType, body)
 			got := bodyOf(t, res)
 			want := c.Expect.Status
@@ -146,7 +146,7 @@ func TestRequestsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 				want = c.Expect.Strict
 			}
 			if strings.HasPrefix(c.Name, "content type") && want == 422 {
-				want = 415 // the reference's own code says 415; its framework is quicker
+				want = 415 // the reference's code says 415, but its framework refuses earlier
 			}
 			if res.StatusCode != want {
 				t.Fatalf("status = %d, want %d: %s", res.StatusCode, want, got)
@@ -163,7 +163,7 @@ func TestRequestsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 				return
 			}
 			checkDetail(t, got, c.Expect.Body, c.Expect.Strict != 0)
-			// The chain is untouched: the next honest message is taken.
+			// The chain is unchanged: the next honest message is accepted.
 			h.states[h.sole()] = lifecycle.Active
 			if res := h.post(message.SendPath, "application/json", accepted); res.StatusCode != 200 {
 				t.Errorf("the honest message afterwards: status %d, want 200", res.StatusCode)
@@ -172,7 +172,7 @@ func TestRequestsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 	}
 }
 
-// missingKey is the one form of Python's own words that is an interface.
+// missingKey is the only text of Python's that clients parse.
 var missingKey = regexp.MustCompile(`^invalid metadata: '[a-z_]+'$`)
 
 func checkDetail(t *testing.T, got, want []byte, strict bool) {
@@ -297,8 +297,9 @@ func TestResetsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 				if s.Strict != 0 {
 					want = s.Strict
 				}
-				// Where the reference forgets what was signed before, we differ on
-				// purpose: a reset is signed later than all that the chain holds.
+				// The reference forgets what was signed before; we differ on
+				// purpose: a reset must be signed later than everything in the
+				// chain.
 				belowFloor := s.Kind == "reset" && want == 200 && err == nil && !req.Envelope.Time.After(h.floor(req.Envelope.From))
 				if belowFloor {
 					want = 409
@@ -321,7 +322,7 @@ func TestResetsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 					}
 				}
 			}
-			// The age bound by itself, on a chain that holds nothing.
+			// The bound of the age alone, on an empty chain.
 			if len(steps) == 1 && c.Expect.Strict == 0 {
 				fresh := newTestServer(t, now, unhex(t, c.Input.ServerSeed))
 				if res := fresh.post(message.ResetPath, "application/json", c.Input.Request); res.StatusCode != c.Expect.Status {
@@ -332,7 +333,7 @@ func TestResetsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 	}
 }
 
-// floor is the largest time signed on a caller's chain.
+// floor is the latest signing time on a caller's chain.
 func (h *testServer) floor(caller identity.ID) time.Time {
 	h.t.Helper()
 	row, err := h.store.Tip(context.Background(), call.Pair{Caller: caller, Vacant: h.sole()}.Requests())

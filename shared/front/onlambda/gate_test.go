@@ -19,8 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// What a step ends in is what the machine catches it by, one line tells it, and
-// what the recorder makes of it is what it was.
+// A step's error, its log line, and the recorder's input name the same outcome.
 func TestAStepFailsByTheNameThatTheMachineCatches(t *testing.T) {
 	for _, tt := range []struct {
 		name           string

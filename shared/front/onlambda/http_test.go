@@ -20,7 +20,8 @@ import (
 
 const trace = "1-5bef4de7-ad49b0e87f6ef6c87fc2e700"
 
-// bench is a front with a handler of the test's, and the lines that it wrote.
+// bench is a front with a handler that the test chooses, and the lines that it
+// logged.
 type bench struct {
 	*front
 	log bytes.Buffer
@@ -28,7 +29,7 @@ type bench struct {
 
 func newBench(s Settings, handler http.HandlerFunc) *bench { return newBenchAt(s, wall, handler) }
 
-// newBenchAt is one whose limits go by a clock of the test's.
+// newBenchAt uses the test's clock for limits.
 func newBenchAt(s Settings, now func() time.Time, handler http.HandlerFunc) *bench {
 	b := &bench{}
 	b.front = newFront(&Env{Settings: s, Log: slog.New(obs.NewHandler(&b.log, obs.Config{Stage: "dev", Function: "message"}))}, handler, now)
@@ -63,7 +64,7 @@ func (b *bench) lines(t *testing.T) []map[string]any {
 	return all
 }
 
-// requiredFields is what a line says of its invocation.
+// requiredFields is what a log line says of its invocation.
 func requiredFields(m map[string]any) []any {
 	return []any{m["msg"], m["verdict"], m["status"], m["_aws"] != nil, m["request"], m["trace"]}
 }
@@ -177,7 +178,7 @@ func TestTheGuardComesFirstThenTheLimit(t *testing.T) {
 			t.Errorf("RemoteAddr = %s, want the viewer's", r.RemoteAddr)
 		}
 	})
-	// As Lambda hands them over, or as a gateway with other manners would.
+	// Events as Lambda delivers them, and as other gateways would.
 	with := func(name string) string {
 		return strings.Replace(event("GET", "/x", ""), `"headers":{`, `"headers":{"`+name+`":"`+secret+`","CLOUDFRONT-viewer-ADDRESS":"198.51.100.7:1",`, 1)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
-// What an instance may read goes by what its invocations counted, whoever asks
-// and whether he reads or publishes, and the refusal comes before any read.
+// An instance's read limit counts all its invocations, whoever calls and
+// whether they read or publish, and a refusal comes before any read.
 func TestAnInstanceThatHasReadTooMuchRefusesUntilItIsPaidBack(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	s := Settings{Secrets: []string{secret}, Reads: edge.Rate{PerSecond: 12.5, Burst: 50}}

@@ -21,7 +21,7 @@ const (
 	hexKey  = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 )
 
-// full is every variable there is, well-formed.
+// full has every variable, well-formed.
 func full() map[string]string {
 	return map[string]string{
 		"VACANCY_STAGE": "dev", "VACANCY_ROWS": "vacancy-dev-rows", "VACANCY_DOCS": "vacancy-dev-docs", "VACANCY_BLOBS": "vacancy-dev-blobs", "VACANCY_SEAL_KEY": sealARN,

@@ -33,13 +33,12 @@ func publishes(f *testing.F) (bodies [][]byte) {
 	return bodies
 }
 
-// shaped says whether an error is one that a wrong body may have.
+// shaped reports whether an error may result from a malformed body.
 func shaped(err error) bool {
 	return problem.Is(err, problem.Schema) || problem.Is(err, problem.TooLarge)
 }
 
-// FuzzReadHalo: a body is a publish whose parts are in their bounds, or refused
-// for its shape.
+// A body is parsed within bounds or refused for its shape.
 func FuzzReadHalo(f *testing.F) {
 	for _, b := range publishes(f) {
 		f.Add(b)
@@ -85,7 +84,7 @@ func FuzzReadWitness(f *testing.F) {
 	})
 }
 
-// FuzzQuery: a number that is taken is in its bounds.
+// A number that is accepted is within its bounds.
 func FuzzQuery(f *testing.F) {
 	f.Add("limit=5&min_reputation=0.5&direction=ancestors&include_local=true")
 	f.Add("limit=-1&min_reputation=NaN")

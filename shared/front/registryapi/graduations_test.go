@@ -30,7 +30,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// missing is evidence of which everything is missing, but for the edge.
+// missing is evidence with nothing but the edge.
 type missing struct{}
 
 func (missing) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
@@ -38,8 +38,8 @@ func (missing) Collect(_ context.Context, child, parent identity.ID) (gate.Evide
 		A: gate.Observation{ID: child, Closed: true}, B: gate.Observation{ID: parent}}}}, nil
 }
 
-// gateScene is a gate behind its handler, with a parent and a child whose keys the
-// test has.
+// gateScene is a gate behind its handler, with a parent and a child whose keys
+// the test has.
 type gateScene struct {
 	*testing.T
 	handler       http.Handler
@@ -87,7 +87,7 @@ func (s *gateScene) must(err error) {
 	}
 }
 
-// request is the body that asks for the graduation of child, signed by both.
+// request is the body of a graduation request for child, signed by both.
 func (s *gateScene) request(parent, child identity.Signer, text string) []byte {
 	s.Helper()
 	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: text}
@@ -99,7 +99,7 @@ func (s *gateScene) request(parent, child identity.Signer, text string) []byte {
 	return b
 }
 
-// send returns status, body and headers of what is sent; as proves who reads.
+// send sends a request and returns status, body and headers; as signs it.
 func (s *gateScene) send(method, target string, body []byte, as identity.Signer) (int, string, http.Header) {
 	s.Helper()
 	r := httptest.NewRequest(method, "http://"+authority+target, bytes.NewReader(body))
@@ -177,8 +177,8 @@ func TestAnAttemptIsThereForItsPartiesAlone(t *testing.T) {
 	}
 }
 
-// TestRefusalsDoNotRevealChildren: a request without the family's signatures gets the
-// same answer for a closed child and for an unknown id.
+// A request without the family's signatures gets the same answer for a closed
+// child and for an unknown id.
 func TestRefusalsDoNotRevealChildren(t *testing.T) {
 	s := newGate(t)
 	nobody, forger := newKey(t), newKey(t)
@@ -252,7 +252,8 @@ func (a alike) Collect(_ context.Context, child, parent identity.ID) (gate.Evide
 	}}, nil
 }
 
-// TestWithWhomAChildWasComparedIsToldToTheTwoAlone: a sibling may be closed.
+// A sibling may be closed, so only parent and child learn which one was
+// compared.
 func TestWithWhomAChildWasComparedIsToldToTheTwoAlone(t *testing.T) {
 	sibling := newKey(t).ID()
 	s := newGate(t, alike{sibling})

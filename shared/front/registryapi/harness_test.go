@@ -216,7 +216,7 @@ func refused(t *testing.T, r *http.Response, status int, code, detail string) ma
 	return m
 }
 
-// tinyIndex is the simplest index there is: it looks at everything.
+// tinyIndex is the simplest index: it reads everything.
 type tinyIndex struct {
 	mu      sync.Mutex
 	entries map[identity.ID]search.Entry

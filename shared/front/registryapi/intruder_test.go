@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// Whoever was asked with a proof can send it on, with the Host that it was made
-// for: a host that takes the sender's word for its own name would believe it.
+// The recipient of a signed request can forward it with the Host that it was
+// made for. A host that trusted the sender's Host header would accept it.
 func TestAProofMadeForAnotherHostIsNotSentOn(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "secret", hidden)
@@ -58,8 +58,8 @@ func TestARevokedKeyProvesNoReading(t *testing.T) {
 	refused(t, d.send("GET", path, nil, nil), 403, "forbidden", "caller required")
 }
 
-// A listing is shown with its signature, so anybody can hand it in again: that
-// must not show a card that is for nobody any more.
+// A listing is shown with its signature, so anybody can post it again. That
+// must not show a card that was withdrawn.
 func TestAListingSentAgainShowsNoCardThatHides(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
 	d.publish(key, "secret work")

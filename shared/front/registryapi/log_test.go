@@ -28,8 +28,8 @@ func (d *api) seal() translog.Sealed {
 	return s
 }
 
-// TestTheLogIsVerifiedOverHTTP from outside, by what the handlers answer alone: a
-// hidden vacant's event is in the tree and nowhere else.
+// It is verified from outside, by the handlers' answers alone. A hidden
+// vacant's event is in the tree and nowhere else.
 func TestTheLogIsVerifiedOverHTTP(t *testing.T) {
 	d := newTestServer(t)
 	key := newKey(t)
@@ -50,7 +50,7 @@ func TestTheLogIsVerifiedOverHTTP(t *testing.T) {
 	if err != nil || r.Size != 4 || r.Since.Size != 3 || r.Checked != 3 {
 		t.Fatalf("Verify() after a revocation = %+v, %v, want 4 events", r, err)
 	}
-	// Whose key is revoked witnesses nothing.
+	// A witness with a revoked key is refused.
 	if _, err := f.Cosign(t.Context(), r, key, d.clock()); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Cosign() by a revoked key = %v, want forbidden", err)
 	}
@@ -68,7 +68,7 @@ func TestTheLogIsVerifiedOverHTTP(t *testing.T) {
 	}
 }
 
-// TestEpochsHaveTheReferencesShape with ours beside it, its root and signature.
+// Our root and signature are additional members.
 func TestEpochsHaveTheReferencesShape(t *testing.T) {
 	d := newTestServer(t)
 	refused(t, d.send("GET", "/v1/epoch_root/latest", nil, nil), 404, "not_found", "no sealed epoch yet")

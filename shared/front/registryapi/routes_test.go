@@ -31,7 +31,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// halo signs the next publish of key.
+// halo signs the next publication of key.
 func (d *api) halo(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Halo {
 	d.t.Helper()
 	draft := d.draft(key, text, change...)
@@ -240,8 +240,7 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 	refused(t, d.do(r), 415, "unsupported_media_type", "gzip")
 }
 
-// TestAPlaceholderOfTheReferenceIsNotFound: there they answer 200 and keep
-// nothing of what they were sent.
+// The reference answers 200 and stores nothing.
 func TestAPlaceholderOfTheReferenceIsNotFound(t *testing.T) {
 	d := newTestServer(t)
 	for _, name := range []string{"submit_event", "submit_review", "submit_peer_review", "spawn", "submit_composition_link",
@@ -353,7 +352,7 @@ func TestTheListOfRevocationsLeadsOn(t *testing.T) {
 		t.Errorf("the list and where it leads have %d, want 3", seen)
 	}
 	refused(t, d.send("GET", "/v1/revocation_list?limit=0", nil, nil), 422, "schema", "limit")
-	// What a stranger writes is no fault of the store, which would be a 503.
+	// A malformed request is no fault of the store, which would be a 503.
 	for _, cursor := range []string{"zzz", store.Cursor{Key: store.Key{Partition: "reg#1", Sort: "card"}}.String()} {
 		refused(t, d.send("GET", "/v1/revocation_list?cursor="+cursor, nil, nil), 400, "malformed", "cursor")
 	}
@@ -525,7 +524,7 @@ func TestNoQueryReachesTheLog(t *testing.T) {
 	}
 }
 
-// failing is a search whose storage is away.
+// failing is a search whose storage fails.
 type failing struct{}
 
 func (failing) Find(context.Context, search.Request) (search.Page, error) {

@@ -143,7 +143,7 @@ func (r *replay) step(i int, st step) {
 	r.compare(name, st, status, body, want)
 }
 
-// target is the request's address without the caller, and who that is.
+// target is the request's address without the caller, and the caller.
 func (r *replay) target(st step) (string, identity.Signer) {
 	q, as := url.Values{}, identity.Signer(nil)
 	for name, v := range st.Query {
@@ -182,7 +182,7 @@ func (r *replay) key(id string) *identity.Key {
 	return key
 }
 
-// prove posts the manifest of each parent that was claimed.
+// prove posts the manifest of each claimed parent.
 func (r *replay) prove() {
 	r.manifests = true
 	for _, st := range r.published {
@@ -224,7 +224,7 @@ func (r *replay) judge() {
 	}
 }
 
-// replacing signs a publish again, under the key that says which card it
+// replacing signs a publication again, with the key that names the card it
 // follows.
 func (r *replay) replacing(st step) map[string]any {
 	blob, _ := hex.DecodeString(st.JSON["capability_card_blob_hex"].(string))
@@ -254,7 +254,7 @@ func (r *replay) replacing(st step) map[string]any {
 	return again
 }
 
-// events takes the hash of the event that was signed again out of a log.
+// events removes the hash of the event that was signed again from a log.
 func (r *replay) events(want any) any {
 	for _, e := range want.([]any) {
 		if e := e.(map[string]any); e["seq"].(float64) > 14 {
@@ -264,7 +264,7 @@ func (r *replay) events(want any) any {
 	return want
 }
 
-// lineage leaves the hidden out.
+// lineage removes hidden vacants.
 func (r *replay) lineage(want any) any {
 	m := want.(map[string]any)
 	chain, ok := m["chain"].([]any)
@@ -285,7 +285,7 @@ func (r *replay) visibility(id string) string {
 	return last
 }
 
-// searched is what a search finds: by the rules said here plainly, and by the
+// searched is the result of a search: by the rules as written here, and by the
 // reference, unless the query is one of strayed.
 func (r *replay) searched(name string, st step) any {
 	var found []map[string]any
@@ -328,15 +328,15 @@ func (r *replay) searched(name string, st step) any {
 	for _, m := range found[:min(limit, len(found))] {
 		matches = append(matches, m)
 	}
-	// The reference cuts before it ranks: with fewer than the limit both agree.
+	// The reference limits before it ranks: below the limit both agree.
 	if _, differs := strayed[text]; !differs && len(found) <= limit {
 		r.agrees(name, st, matches)
 	}
 	return map[string]any{"matches": matches, "not_implemented_in_p4": []any{}}
 }
 
-// agrees checks what is expected against the reference's answer, less those
-// who do not take calls now.
+// agrees compares with the reference's answer, without vacants that do not
+// accept calls.
 func (r *replay) agrees(name string, st step, want []any) {
 	var there, here []string
 	for _, m := range st.Body.(map[string]any)["matches"].([]any) {
@@ -352,7 +352,7 @@ func (r *replay) agrees(name string, st step, want []any) {
 	}
 }
 
-// ids lists the vacants in the order in which they joined.
+// ids lists the vacants in the order of joining.
 func (r *replay) ids() (ids []string) {
 	for _, st := range r.published {
 		if id := st.Body.(map[string]any)["vacant_id"].(string); !slices.Contains(ids, id) {
@@ -380,7 +380,7 @@ func (r *replay) compare(name string, st step, status int, body, want any) {
 		return
 	}
 	if strings.HasPrefix(st.Kind, "lineage") {
-		want, body = sorted(want), sorted(body) // the order within a level is nobody's promise
+		want, body = sorted(want), sorted(body) // the order within a level is not specified
 	}
 	if diff := cmp.Diff(want, only(want, body), cmp.Comparer(near)); diff != "" {
 		r.t.Errorf("%s: %s %s %v (-reference +ours):\n%s", name, st.Method, st.Path, st.Query, diff)
@@ -398,7 +398,7 @@ func sorted(v any) any {
 	return v
 }
 
-// only leaves of got what want has members for: ours have more beside them.
+// only reduces got to the members that want has, because ours has more.
 func only(want, got any) any {
 	switch w := want.(type) {
 	case map[string]any:
@@ -427,8 +427,8 @@ func only(want, got any) any {
 	return got
 }
 
-// TestTheEventOfASessionVerifies: what the reference's route leaves out is
-// there, and with it anybody can check the event.
+// The event contains what the reference's route omits, so that anybody can
+// verify it.
 func TestTheEventOfASessionVerifies(t *testing.T) {
 	s := loadSessions(t)[0]
 	r := &replay{api: newTestServer(t), session: s}

@@ -20,7 +20,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// directory is a data directory with a short path, as a socket needs it.
+// directory is a data directory with a short path, because a socket's path is
+// limited.
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vacancy")
@@ -31,10 +32,10 @@ func folder(t testing.TB) string {
 	return filepath.Join(dir, "data")
 }
 
-// hello is what lies behind a handler in these tests.
+// hello is the handler in these tests.
 var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello "+r.Host) })
 
-// open opens a admin socket over dir and serves hello behind it.
+// open opens an admin socket over dir and serves hello on it.
 func open(t testing.TB, dir string, loopback bool) *AdminListener {
 	t.Helper()
 	d, err := listenAdmin(dir, rand.Reader, loopback)
@@ -284,7 +285,7 @@ func TestAPageReachesNothingBehindEitherHandler(t *testing.T) {
 				}
 				want := http.StatusForbidden
 				if loopback {
-					want = http.StatusUnauthorized // no page knows the token
+					want = http.StatusUnauthorized // no web page knows the token
 				}
 				if resp.StatusCode != want || reached {
 					t.Errorf("answer = %d, reached %t, want %d", resp.StatusCode, reached, want)

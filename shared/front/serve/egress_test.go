@@ -24,13 +24,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// family is a host with a parent and two closed children: one whose substrate
-// is an endpoint, which its manifest permits, and one that echoes.
+// family is a host with a parent and two closed children: the substrate of one
+// is an endpoint that its manifest permits, the other echoes.
 type family struct {
 	*serve.Server
 	parent, thinker, closed vacants.Record
-	client                  *outbound.Client // as the host's own
-	reached                 *atomic.Int64    // requests that came to the outside
+	client                  *outbound.Client // like the host's own
+	reached                 *atomic.Int64    // requests that arrived outside
 	outside                 string
 }
 
@@ -66,7 +66,7 @@ func newFamily(t *testing.T, model http.HandlerFunc) *family {
 	return f
 }
 
-// ask has the parent call one of its children.
+// ask makes the parent call one of its children.
 func (f *family) ask(t *testing.T, child identity.ID) (string, *problem.Error) {
 	t.Helper()
 	e := envelope.Envelope{From: f.parent.ID, To: child, Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),
@@ -91,7 +91,7 @@ func TestAClosedChildReachesTheSubstrateOfItsManifest(t *testing.T) {
 	}
 }
 
-// Its endpoint, which its manifest permits, answers with another address.
+// The permitted endpoint redirects to another address.
 func TestAClosedChildFollowsNoRedirectOutOfItsTree(t *testing.T) {
 	var f *family
 	f = newFamily(t, func(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +105,7 @@ func TestAClosedChildFollowsNoRedirectOutOfItsTree(t *testing.T) {
 	}
 }
 
-// A substrate that its manifest does not name, however it came to have it.
+// The record names a substrate that the manifest does not.
 func TestAClosedChildReachesNoOtherSubstrate(t *testing.T) {
 	f := newFamily(t, http.NotFound)
 	for who, id := range map[string]identity.ID{"thinker": f.thinker.ID, "closed": f.closed.ID} {
@@ -123,7 +123,7 @@ func TestAClosedChildReachesNoOtherSubstrate(t *testing.T) {
 }
 
 // A stranger's card, found in a registry, verifies and names an endpoint. The
-// child signs well, and knows how to call.
+// child has its key and can sign calls.
 func TestAClosedChildCallsNoStrangerByItsCard(t *testing.T) {
 	f := newFamily(t, http.NotFound)
 	key, err := identity.NewKey(rand.Reader)

@@ -25,8 +25,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Where the operator's key guards the admin socket, a parent gets through by its
-// own signature, to its own children and to nothing else.
+// With an operator key on the admin socket, a parent's own signature admits it
+// to its own children and to nothing else.
 func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 	s := memory.New()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -85,8 +85,8 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 	}
 }
 
-// One machine's admin socket takes graduations, and answers what came of it; the
-// same request at the public handler then joins it.
+// The admin socket accepts a graduation and returns its outcome; the same
+// request at the public handler joins it.
 func TestAServerWalksAGraduationAtBothHandlers(t *testing.T) {
 	h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet)
 	client, base := serve.InProcess(h.Admin)

@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// intruder, when it names a data directory, makes the test binary try to get in
-// there and report, instead of running tests.
+// intruder, if it names a data directory, makes the test binary try to read it
+// and report, instead of running tests.
 const intruder = "VACANCY_TEST_INTRUDER"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// intrude writes one line for each thing that an intruder gets.
+// intrude writes one line for each access that succeeds.
 func intrude(w io.Writer, dir string) {
 	if b, err := os.ReadFile(filepath.Join(filepath.Dir(dir), "open")); err == nil {
 		fmt.Fprintf(w, "the file beside: %s\n", b)
@@ -52,12 +52,12 @@ func intrude(w io.Writer, dir string) {
 	}
 }
 
-// Another user of the machine gets nothing: the directory keeps them out, and if
-// somebody opens the directory the files in it do.
+// Another user of the machine gets no access: the directory's mode denies it,
+// and if that is opened the files' modes do.
 func TestAnotherUserGetsNothing(t *testing.T) {
 	if os.Getuid() != 0 {
-		// Only root can become somebody else. The modes that keep others out are
-		// checked by TestOnlyTheOwnerMayEnter.
+		// Only root can become another user. TestOnlyTheOwnerMayEnter checks
+		// the modes.
 		t.Log("not root: no other user to try as")
 		return
 	}
@@ -90,7 +90,7 @@ func TestAnotherUserGetsNothing(t *testing.T) {
 		}
 		return string(out)
 	}
-	const beside = "the file beside: yes\n" // so the intruder does run, and gets that far
+	const beside = "the file beside: yes\n" // so the intruder runs, and gets that far
 	if got := try(); got != beside {
 		t.Errorf("another user gets:\n%swant the file beside the folder alone", got)
 	}

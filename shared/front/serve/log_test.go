@@ -22,7 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
 )
 
-// sealing is a host whose admin socket seals.
+// sealing is a host whose admin socket can seal.
 func sealing(t *testing.T, s store.Store, seals bool) *serve.Server {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -77,8 +77,8 @@ func TestAHomeThatDoesNotSealHasNoSuchRoute(t *testing.T) {
 	}
 }
 
-// TestALogIsKeptSealed every so often while something is new; a fault is logged
-// and tried again.
+// The log is sealed periodically while there are new events; a failure is
+// logged and retried.
 func TestALogIsKeptSealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failing atomic.Bool

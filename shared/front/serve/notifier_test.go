@@ -56,7 +56,7 @@ func TestAnIndexIsBroughtUpToDateAtOnceAfterAChange(t *testing.T) {
 			t.Errorf("refresh() = %v, want %v", err, s.fails)
 		}
 	}
-	// A look that failed is made again: the change is not forgotten.
+	// A failed poll is repeated: the change is not lost.
 	if diff := cmp.Diff([]string{"in time", "at once", "at once", "in time"}, looked); diff != "" {
 		t.Errorf("looks:\n%s", diff)
 	}

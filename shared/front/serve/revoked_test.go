@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Two processes over one store, as on AWS: the one that answers has not heard
-// of what the other one did, and its clock has not moved.
+// Two processes share one store, as on AWS. The one that answers was not told
+// of the other's revocation, and its clock has not moved.
 func TestAKeyRevokedByAnotherProcessIsRefusedByTheVeryNextCall(t *testing.T) {
 	s, still := memory.New(), time.Now()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -66,7 +66,7 @@ func TestAKeyRevokedByAnotherProcessIsRefusedByTheVeryNextCall(t *testing.T) {
 		return w.Code, w.Body.String()
 	}
 	for _, p := range []pair{{"caller", "other"}, {"other", "called"}} {
-		for range 2 { // the second is answered by what is remembered
+		for range 2 { // the second is answered from the cache
 			if status, body := call(p.from, p.to); status != http.StatusOK {
 				t.Fatalf("a call before = %d %s, want 200", status, body)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 )
 
-// named is a handler that says who it is.
+// named is a handler that returns its name.
 func named(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) })
 }

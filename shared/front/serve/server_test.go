@@ -154,7 +154,8 @@ func TestAVacantMadeAtOneHandlerAnswersAtTheOther(t *testing.T) {
 	if _, err := h.control.Change(t.Context(), "demo", admin.Pause); err != nil {
 		t.Fatal(err)
 	}
-	// At once: the change and the call go through one instance.
+	// Change and call go through one instance, so the change takes effect at
+	// once.
 	if status, body, _ := call(t, v.Endpoint, v.ID); status != http.StatusLocked {
 		t.Errorf("call of a paused vacant = %d %s, want 423", status, body)
 	}
@@ -197,7 +198,7 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 			}
 		}
 	}
-	// A path that ends like a call is a call everywhere but there.
+	// A path that ends like a call is a call, except below these routes.
 	if status, body, _ := call(t, h.url+"/v1/admin/vacants/demo/a2a/message/send", v.ID); status != http.StatusNotFound {
 		t.Errorf("a call below a control route = %d %s, want 404", status, body)
 	}
@@ -302,7 +303,7 @@ func TestTheEndWaitsForWhatIsUnderWayAndCutsTheRest(t *testing.T) {
 			defer cancel()
 			release := make(chan struct{})
 			slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				cancel() // the end comes while this request is under way
+				cancel() // the server stops while this request is under way
 				if c.cut {
 					<-r.Context().Done()
 				} else {
@@ -383,7 +384,7 @@ func TestUpkeepGoesOnAfterAFailure(t *testing.T) {
 	}
 }
 
-// lines counts lines and says when there are enough.
+// lines counts log lines and reports when there are enough.
 type lines struct {
 	w      io.Writer
 	left   int
@@ -404,8 +405,8 @@ func TestAHomeWhoseURLIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-// A home as on AWS: it learns its URL later, its identity lies in a key
-// service, and a key and not the address guards its admin socket.
+// A host as on AWS: it learns its URL later, its identity is in a key service,
+// and an operator key guards the admin API.
 func TestAHomeWithAnOperatorAsksForItsKeyAndTakesAnyHost(t *testing.T) {
 	s := memory.New()
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)

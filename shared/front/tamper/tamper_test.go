@@ -18,7 +18,7 @@ import (
 
 func now() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// look gives an event to a watcher and returns what its lines say.
+// look gives an event to a detector and returns the content of its log lines.
 func look(t *testing.T, event string) (tampered int, told [][]any) {
 	t.Helper()
 	var log bytes.Buffer
@@ -71,7 +71,7 @@ func TestEveryChangeAndRemovalIsToldAndCounted(t *testing.T) {
 	}
 }
 
-// broken takes no lines.
+// broken is a writer that fails.
 type broken struct{ slog.Handler }
 
 func (broken) Handle(context.Context, slog.Record) error { return errors.New("no room") }

@@ -48,8 +48,8 @@ func bodies(b *testing.B, from *identity.Key, to identity.ID, n int) [][]byte {
 	return out
 }
 
-// cpu reports the processor time of the process, which other programs on the
-// machine change less than the wall clock.
+// cpu returns the processor time of the process, which other programs on the
+// machine affect less than the wall clock.
 func cpu(b *testing.B) (stop func()) {
 	used := func() int64 {
 		var r syscall.Rusage
@@ -62,8 +62,8 @@ func cpu(b *testing.B) (stop func()) {
 	return func() { b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op") }
 }
 
-// BenchmarkCall/pipeline over BenchmarkCall/bare is the figure to hold: at
-// most 1.3. Bare is one verify, one sign and two hashes of the same bytes.
+// The budget is BenchmarkCall/pipeline over BenchmarkCall/bare: at most 1.3.
+// Bare is one verify, one sign and two hashes of the same bytes.
 func BenchmarkCall(b *testing.B) {
 	vacant, caller := newKey(b), newKey(b)
 	b.Run("bare", func(b *testing.B) {

@@ -29,8 +29,8 @@ func (p *pages) Rows(ctx context.Context, s store.Stream, from uint64, n int, d 
 	return p.Store.Rows(ctx, s, from, n, d)
 }
 
-// A call of an old epoch that was closed without a row: whoever made it could
-// make the host read all that came since, with each ask.
+// An ask for a call of an old epoch that was closed without a row must not make
+// the host read everything since.
 func TestAClosedCallIsToldWithoutReadingAllThatCameSince(t *testing.T) {
 	ctx, s := t.Context(), &pages{Store: memory.New()}
 	vacant, caller := newKey(t), newKey(t)

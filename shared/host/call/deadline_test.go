@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// A call that could only be voided is not accepted: sent again with more time
+// A call that could only be voided is not accepted. Sent again with more time
 // it runs.
 func TestACallWithTooLittleTimeLeftIsNotAccepted(t *testing.T) {
 	vacant, caller := newKey(t), newKey(t)

@@ -21,11 +21,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// family hosts a child of a parent, or nobody.
+// family hosts a child of a parent, or nothing.
 type family struct {
 	parent, child, sibling, stranger *identity.Key
 	register                         register
-	asked                            int // whether somebody is a sibling
+	asked                            int // whether siblings were looked up
 	away                             error
 	vacant                           call.Vacant
 	store                            store.Store
@@ -57,12 +57,12 @@ func (f *family) host(t *testing.T, here bool) *call.Host {
 	})
 }
 
-// handlers are the three ways in.
+// handlers are the three handlers of envelopes.
 var handlers = map[string]func(*call.Host, context.Context, identity.ID, *envelope.Envelope) call.Outcome{
 	"send": (*call.Host).Send, "ask": (*call.Host).Ask, "reset": (*call.Host).Reset,
 }
 
-// wantMembers is all that an outcome shows outside.
+// wantMembers is everything of an outcome that a caller sees.
 func wantMembers(o call.Outcome) map[string]any {
 	m := map[string]any{"state": o.State, "chain": o.Chain, "seq": o.ExpectedSeq, "tip": o.ChainTip, "floor": o.Floor, "now": o.Now,
 		"old": o.TooOld, "reply": o.Reply, "reply seq": o.ReplySeq, "reply hash": o.ReplyHash}
@@ -146,7 +146,7 @@ func TestAClosedChildIsToStrangersAsIfItWereNotHere(t *testing.T) {
 	}
 }
 
-// A child that was open may have answered strangers, and has rows of them.
+// A child that was open may have answered strangers, and has their rows.
 func TestAChildThatClosedIsAsOneThatNeverWasHere(t *testing.T) {
 	f := newFamily(t)
 	f.vacant.Closed, f.vacant.Reach = false, composite.PublicA2A
@@ -193,7 +193,7 @@ func TestParentAndSiblingsCallAClosedChild(t *testing.T) {
 			if o := f.host(t, true).Send(t.Context(), identity.ID{}, first(t, from, f.child.ID(), "ho")); !problem.Is(o.Problem, problem.NotAccepting) {
 				t.Errorf("Send() to it asleep = %v, want not accepting", o.Problem)
 			}
-			// Whoever holds a revoked key is not who its owner was.
+			// The holder of a revoked key may not be its owner.
 			f.register.revoke(from.ID())
 			for handler, send := range handlers {
 				o, want := send(f.host(t, true), t.Context(), identity.ID{}, e), send(f.host(t, false), t.Context(), identity.ID{}, e)
@@ -230,7 +230,7 @@ func TestSiblingsAreReadOnceASecond(t *testing.T) {
 	}
 }
 
-// What an open child's manifest signs of who may call it is no secret.
+// Who may call an open child is public in its manifest.
 func TestAnOpenChildOfItsTreeAloneRefusesStrangersByName(t *testing.T) {
 	for reach, refused := range map[composite.Reachability]bool{
 		composite.ParentOnly: true, composite.ParentBridged: true, composite.PublicA2A: false, "": false,

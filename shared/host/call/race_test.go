@@ -20,7 +20,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// warmHost is a host that has answered one call of a pair, and remembers it.
+// warmHost is a host that has answered one call of a pair and has it in its
+// caches.
 type warmHost struct {
 	*call.Host
 	register
@@ -32,7 +33,7 @@ type warmHost struct {
 
 func warmed(t *testing.T, s store.Store) *warmHost { return warmedAs(t, s, func(*call.Vacant) {}) }
 
-// warmedAs has the vacant be what is makes of it.
+// warmedAs changes the vacant by is.
 func warmedAs(t *testing.T, s store.Store, is func(*call.Vacant)) *warmHost {
 	t.Helper()
 	w := &warmHost{store: s, vacant: newKey(t), caller: newKey(t)}
@@ -84,8 +85,8 @@ func (w *warmHost) kinds(t *testing.T) (kinds []call.RowKind) {
 	return kinds
 }
 
-// Another instance, or the registry, has revoked a key: this one remembers the
-// pair and is told nothing.
+// Another instance, or the registry, has revoked a key. This instance has the
+// pair in its caches and is not notified.
 func TestAKeyRevokedElsewhereIsRefusedFromTheNextCallOn(t *testing.T) {
 	for name, tt := range map[string]struct {
 		whose       func(*warmHost) identity.ID
@@ -110,7 +111,7 @@ func TestAKeyRevokedElsewhereIsRefusedFromTheNextCallOn(t *testing.T) {
 			if n, kinds := rowsOf(t, w.store, pair), w.kinds(t); n != 2 || len(kinds) != 2 || kinds[1] != call.RowVoid {
 				t.Errorf("%d requests are kept and decided as %v, want an answer and a void", n, kinds)
 			}
-			// From then on nothing is written for it.
+			// From then on nothing is written for the key.
 			for range 3 {
 				if o := w.Send(t.Context(), identity.ID{}, w.next(t, 3)); !problem.Is(o.Problem, tt.want) {
 					t.Errorf("Send() of the next = %v, want %v", o.Problem, tt.want)
@@ -126,8 +127,8 @@ func TestAKeyRevokedElsewhereIsRefusedFromTheNextCallOn(t *testing.T) {
 	}
 }
 
-// A parent whose key is revoked may be anybody, also in the moment in which it
-// is remembered as the parent.
+// The holder of a parent's revoked key may be anybody, even while the parent is
+// being cached as such.
 func TestAClosedChildIsNotThereForAParentThatIsRevoked(t *testing.T) {
 	w := warmedAs(t, memory.New(), func(v *call.Vacant) { v.Closed = true })
 	w.revoke(w.caller.ID())
@@ -170,8 +171,8 @@ func TestARevokedKeyIsToldNothingWhenItsPositionIsTaken(t *testing.T) {
 		}
 		w.revoke(w.caller.ID())
 	}
-	// Whether it reads the revocation before or after the other is written, it
-	// gives nothing away.
+	// Whether it reads the revocation before or after the other write, it
+	// reveals nothing.
 	if o := w.Send(t.Context(), identity.ID{}, e); !problem.Is(o.Problem, problem.Revoked) && !problem.Is(o.Problem, problem.Replay) {
 		t.Errorf("Send() = %v, want revoked, or a replay by what was read in time", o.Problem)
 	}
@@ -199,8 +200,7 @@ func TestAnAcceptedCallWhoseKeysCannotBeJudgedIsVoid(t *testing.T) {
 	}
 }
 
-// together lets the accept and the question whether its keys are good go on
-// only together.
+// together lets the append and the check of the keys proceed only together.
 type together struct {
 	store.Store
 	wait            bool

@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// vault is what a vacant's signer needs: it counts, and can be away.
+// vault is a vault for a vacant's signer. It counts, and can be unreachable.
 type vault struct {
 	asked int
 	away  error

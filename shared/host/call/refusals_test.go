@@ -31,7 +31,7 @@ func newTexts(t *testing.T, s store.Store) *textkeys.Keys {
 	return textkeys.New(s, vault, time.Now, rand.Reader, 0)
 }
 
-// hostOf hosts one vacant that echoes over s.
+// hostOf hosts one vacant that echoes, over s.
 func hostOf(t *testing.T, s store.Store, vacant *identity.Key, ledger call.Ledger) *call.Host {
 	t.Helper()
 	return call.New(call.Config{
@@ -63,8 +63,8 @@ func TestAResetAtAnotherVacantsRouteIsNotAddressedThere(t *testing.T) {
 	}
 }
 
-// Not hosted here comes before the signature, the signature before all else:
-// whoever forges learns what /health tells everybody, and nothing more.
+// The order is: not hosted here, signature, everything else. A forger learns
+// what /health tells everybody, and nothing more.
 func TestAForgedEnvelopeIsMisdirectedFirst(t *testing.T) {
 	vacant, caller, stranger := newKey(t), newKey(t), newKey(t)
 	host := hostOf(t, memory.New(), vacant, nil)
@@ -90,7 +90,7 @@ func TestAForgedEnvelopeIsMisdirectedFirst(t *testing.T) {
 	}
 }
 
-// tooLarge takes no row.
+// tooLarge refuses rows as too large.
 type tooLarge struct{ store.Store }
 
 func (s tooLarge) Commit(ctx context.Context, writes ...store.Write) error {
@@ -100,8 +100,7 @@ func (s tooLarge) Commit(ctx context.Context, writes ...store.Write) error {
 	return s.Store.Commit(ctx, writes...)
 }
 
-// spent quotes a price that its balance, which somebody else has spent since,
-// does not cover.
+// spent quotes a price for a balance that another call has spent since.
 type spent struct{ calltest.Ledger }
 
 func (*spent) Quote(context.Context, call.Pair) (call.Charge, error) {
@@ -133,8 +132,8 @@ func TestARefusalAtTheLastMomentTellsWhereTheChainStands(t *testing.T) {
 	}
 }
 
-// A text is sealed to its row: whoever can write to the store cannot show a
-// caller the answer that another one got.
+// A text is sealed to its row, so that a writer to the store cannot show a
+// caller another one's answer.
 func TestATextMovedToAnotherRowDoesNotOpen(t *testing.T) {
 	ctx, keys := t.Context(), newTexts(t, memory.New())
 	pair, other := call.Pair{Caller: identity.ID{1}, Vacant: identity.ID{2}}, call.Pair{Caller: identity.ID{3}, Vacant: identity.ID{2}}

@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// register says who is revoked; it counts, and can be away.
+// register knows who is revoked. It counts, and can be unreachable.
 type register struct {
 	mu      sync.Mutex
 	revoked map[identity.ID]bool
@@ -100,8 +100,8 @@ func TestARevokedKeyCallsNobodyAndIsToldNothing(t *testing.T) {
 	}
 }
 
-// Whoever holds a revoked key also holds what it signed: the answers to that
-// are not for them.
+// The holder of a revoked key also has what it signed, and must not get those
+// answers.
 func TestAfterARevocationEvenAnOldAnswerIsNotGivenBack(t *testing.T) {
 	vacant, caller, r, now := newKey(t), newKey(t), &register{}, time.Now()
 	h := registered(t, memory.New(), vacant, r, func() time.Time { return now })
@@ -152,7 +152,7 @@ func TestWhetherAKeyIsGoodMustBeKnown(t *testing.T) {
 	}
 }
 
-// meeting lets two lookups go on only together.
+// meeting lets two lookups proceed only together.
 type meeting struct {
 	call.Directory
 	record, revoked chan struct{}

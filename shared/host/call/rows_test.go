@@ -89,9 +89,9 @@ func TestRowsReadAsTheyWereWritten(t *testing.T) {
 	})
 }
 
-// The bound: what a row holds beside its text.
+// The bound of a row without its text.
 func TestTheFixedPartOfARowIsSmall(t *testing.T) {
-	const bound = 450 - 68 - 8 - 16 // less the stream's name, the position and the attempt
+	const bound = 450 - 68 - 8 - 16 // without the stream's name, the position and the write id
 	rapid.Check(t, func(t *rapid.T) {
 		r, a := drawRequest(t), drawResponse(t)
 		r.Text.Box, a.Text.Box = nil, nil
@@ -175,7 +175,7 @@ func FuzzRows(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		// What decodes, decodes again from what it is written as.
+		// A decoded row encodes to bytes that decode to the same row.
 		if r, err := DecodeRequest(store.Row{Position: 7, Data: b}); err == nil {
 			if again, err := DecodeRequest(store.Row{Position: 7, Data: r.encode()}); err != nil || !cmp.Equal(r, again, cmpopts.EquateEmpty()) {
 				t.Errorf("DecodeRequest() = %+v, again %+v, %v", r, again, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// BenchmarkRun checks one pair of 2,000 calls and answers whose texts can be
-// read: two signatures and four hashes for each call.
+// BenchmarkRun checks one pair of 2,000 calls and answers with readable texts:
+// two signatures and four hashes for each call.
 func BenchmarkRun(b *testing.B) {
 	a := &caller{hosttest.New(b, memory.New()).Caller()}
 	for range 2000 {

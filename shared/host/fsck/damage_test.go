@@ -24,7 +24,7 @@ import (
 )
 
 // altered is a host whose view shows other rows, documents and streams than are
-// kept.
+// stored.
 type altered struct {
 	hosttest.Store
 	rows map[store.Stream]func([]store.Row) []store.Row
@@ -82,7 +82,8 @@ func (v alteredView) Streams(ctx context.Context, prefix store.Stream, n int, cu
 	return page, next, err
 }
 
-// Where the parts of a row are, all its numbers below 128: see call/rows.go.
+// Where the parts of a row are, if all its numbers are below 128: see
+// call/rows.go.
 const (
 	atHash       = 2
 	atPrev       = 34
@@ -143,8 +144,8 @@ func (c *caller) request(position uint64) (call.RequestRow, store.Row) {
 	return r, rows[0]
 }
 
-// forge gives the request at a position another text and time, both signed and
-// sealed as they should be.
+// forge gives the request at a position another text and time, correctly signed
+// and sealed.
 func (c *caller) forge(position uint64, text string, at time.Time) func([]store.Row) []store.Row {
 	c.Helper()
 	r, row := c.request(position)
@@ -189,7 +190,7 @@ func (c *caller) foreign(position uint64) func([]store.Row) []store.Row {
 	return edit(position, func(b []byte) []byte { copy(b[atSignature:], e.Signature); return b })
 }
 
-// again decides the request at a position once more, by a void.
+// again decides the request at a position once more, with a void.
 func (c *caller) again(position uint64) func([]store.Row) []store.Row {
 	r, _ := c.request(position)
 	return func(rows []store.Row) []store.Row {
@@ -201,7 +202,7 @@ func (c *caller) again(position uint64) func([]store.Row) []store.Row {
 	}
 }
 
-// short names findings as the tables below do: kind of stream or document,
+// short formats findings like the tables below: kind of stream or document,
 // position, check.
 func short(c *caller, found []fsck.Finding) []string {
 	names := strings.NewReplacer(

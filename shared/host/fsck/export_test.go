@@ -1,4 +1,4 @@
 package fsck
 
-// RunWith is Run with pages of so many rows, and so many requests remembered.
+// RunWith is Run with pages of so many rows, and so many requests in memory.
 var RunWith = runWith

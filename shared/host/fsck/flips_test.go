@@ -15,12 +15,12 @@ import (
 )
 
 // TestEveryByteThatMattersIsChecked flips a bit of each byte of a row of each
-// kind. What may change unseen is listed: nothing else in the host repeats it
-// (until an account does), and nothing that was signed depends on it.
+// kind. The list names what may change unnoticed: nothing else in the host
+// repeats it (until an account does), and nothing signed depends on it.
 func TestEveryByteThatMattersIsChecked(t *testing.T) {
 	a := published(t, memory.New())
 	req, rsp, log := a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID)
-	// due, price and shard: when others may void, and what it cost.
+	// due, price and shard: when others may void, and the price.
 	free := func(at int) bool { return at > atSeen && at < atDay }
 	for _, tc := range []struct {
 		what     string
@@ -28,7 +28,7 @@ func TestEveryByteThatMattersIsChecked(t *testing.T) {
 		position uint64
 		free     func(int) bool
 	}{
-		{"call", req, 8, func(at int) bool { return free(at) || at == atSeen }}, // seen less may be seen
+		{"call", req, 8, func(at int) bool { return free(at) || at == atSeen }}, // a smaller seen is possible
 		{"reset", req, 12, func(int) bool { return false }},
 		{"answer", rsp, 6, func(at int) bool { return at == atReplyBox-5 }}, // took
 		{"void", rsp, 8, func(int) bool { return false }},
@@ -104,8 +104,8 @@ func (c *caller) damagedBy(t *rapid.T, kinds []int, more ...store.Stream) *alter
 	return damaged
 }
 
-// TestDamageIsFoundOverPagesToo: but for rows in another order than
-// that of their positions, which no host lists and a page is refused for.
+// Except rows out of order, which no host lists and for which a page is
+// refused.
 func TestDamageIsFoundOverPagesToo(t *testing.T) {
 	a := published(t, memory.New())
 	rapid.Check(t, func(t *rapid.T) {
@@ -129,7 +129,7 @@ func TestDamagedRowsNeverEndACheck(t *testing.T) {
 	})
 }
 
-// FuzzRows checks a host whose rows are whatever comes.
+// FuzzRows checks a host whose rows are the fuzzer's.
 func FuzzRows(f *testing.F) {
 	a := published(f, memory.New())
 	for _, s := range []store.Stream{a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID),
@@ -149,7 +149,7 @@ func FuzzRows(f *testing.F) {
 		} {
 			for p := uint64(1); p < 4; p++ {
 				if err := st.Commit(a.Ctx, store.Append{Stream: s, Position: p, WriteID: store.WriteID{1}, Data: data}); err != nil {
-					return // larger than any store keeps
+					return // larger than any store accepts
 				}
 			}
 		}

@@ -17,14 +17,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 )
 
-// caller is one whose home is checked.
+// caller is a vacant's caller on a host that is checked.
 type caller struct{ *hosttest.Caller }
 
 func story(t testing.TB, st hosttest.Store) *caller { return &caller{hosttest.Story(t, st)} }
 
 type runner func(context.Context, fsck.Config) (fsck.Result, error)
 
-// check runs a check over a host and returns what it found, there and from
+// check runs a check over a host and returns its findings, locally and from
 // elsewhere.
 func (c *caller) check(over fsck.Source) (fsck.Result, []fsck.Finding) {
 	c.Helper()
@@ -49,8 +49,8 @@ func (c *caller) checkWith(over fsck.Source, run runner) (fsck.Result, []fsck.Fi
 	return res, found
 }
 
-// paged checks a host on another machine, over the pages that its host exports,
-// where no seed is opened.
+// paged checks a host on another machine, over its export pages, without
+// opening seeds.
 func (c *caller) paged(over fsck.Source) (fsck.Result, []fsck.Finding, error) {
 	at := c.Time // another goroutine reads it
 	now := func() time.Time { return at }
@@ -65,12 +65,10 @@ func (c *caller) paged(over fsck.Source) (fsck.Result, []fsck.Finding, error) {
 	return res, found, err
 }
 
-// comparePaged holds what a check found over pages against what it found in the
-// home itself.
+// comparePaged compares the findings over pages with those of the local check.
 func (c *caller) comparePaged(over fsck.Source, res fsck.Result, found []fsck.Finding) {
 	c.Helper()
-	// Whether seeds open is the one thing that is not known elsewhere. Keys of
-	// texts are.
+	// Only whether seeds open is not known elsewhere. Text keys are.
 	found = slices.DeleteFunc(slices.Clone(found), func(f fsck.Finding) bool {
 		return f.Check == fsck.Key && !strings.HasPrefix(f.Where, "textkey/")
 	})
@@ -91,7 +89,7 @@ func (c *caller) comparePaged(over fsck.Source, res fsck.Result, found []fsck.Fi
 	}
 }
 
-// narrow is a check that remembers hardly anything.
+// narrow is a check with very little memory.
 func narrow(ctx context.Context, c fsck.Config) (fsck.Result, error) {
 	return fsck.RunWith(ctx, c, 2, 3)
 }

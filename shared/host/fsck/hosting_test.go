@@ -39,7 +39,7 @@ func cut(d store.Doc) store.Doc {
 	return d
 }
 
-// damagedBase64 changes a byte of what lies in base64, not of the base64.
+// damagedBase64 changes a byte of base64-encoded content, not of the encoding.
 func damagedBase64(v any) any {
 	var b []byte
 	text, _ := json.Marshal(v)
@@ -50,7 +50,7 @@ func damagedBase64(v any) any {
 	return b
 }
 
-// oldCard is a card that the demo vacant signed once, for another address.
+// oldCard is a card that the demo vacant signed once, with another endpoint.
 func oldCard(c *caller) []byte {
 	c.Helper()
 	r, err := c.Vacants.Get(c.Ctx, c.Demo.ID)
@@ -62,7 +62,7 @@ func oldCard(c *caller) []byte {
 }
 
 // foreignEntry is an entry that fits the end of the demo vacant's logbook but
-// is signed by another.
+// is signed by another key.
 func foreignEntry(c *caller) func([]store.Row) []store.Row {
 	k, err := identity.NewKey(rand.Reader)
 	c.Must(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// unsaid takes a member out of a document.
+// unsaid removes a member from a document.
 func unsaid(name string) func(store.Doc) store.Doc {
 	return func(d store.Doc) store.Doc {
 		var m map[string]any
@@ -27,9 +27,8 @@ func unsaid(name string) func(store.Doc) store.Doc {
 	}
 }
 
-// Of the edges from a parent only those count as whole that its children have
-// signed: the one of the manifest that is kept, and the one of the open manifest
-// whose place it took.
+// Of a parent's edges only those are correct that its children have signed: the
+// current manifest's, and that of the closed manifest it replaced.
 func TestAnEdgeThatNoManifestMadeIsNamed(t *testing.T) {
 	st := memory.New()
 	l := story(t, st)

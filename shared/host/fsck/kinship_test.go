@@ -32,16 +32,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// firm is a host with a composite and its children. Of the two that are closed
-// the clerk has graduated; the junior was refused, and tries again. The
-// apprentice is the clerk's own; the partner is also demo's.
+// firm is a host with a composite and its children. Of the two that were
+// closed, the clerk has graduated; the junior was refused and tries again. The
+// apprentice is the clerk's child; the partner is also demo's.
 type firm struct {
 	*caller
 	gate                                       *graduation.Service
 	parent, clerk, junior, apprentice, partner identity.ID
 }
 
-// blind is evidence of which everything is missing.
+// blind is evidence with nothing in it.
 type blind struct{}
 
 func (blind) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
@@ -121,7 +121,7 @@ func (f *firm) graduate(child identity.ID, want graduation.Phase) {
 	}
 }
 
-// manifest is the document of one that both sign now.
+// manifest is the document of a manifest that both sign now.
 func (f *firm) manifest(child identity.ID, change func(*composite.Manifest)) func(store.Doc) store.Doc {
 	f.Helper()
 	known, ok, err := f.Vacants.Manifest(f.Ctx, child)
@@ -155,14 +155,15 @@ func TestAHomeWithKinIsWhole(t *testing.T) {
 			if len(found) > 0 {
 				t.Errorf("Run() finds %v in a whole host", found)
 			}
-			// Six logbooks, two children with attempts, the clerk's events and all.
+			// Six logbooks, two children with attempts, and the clerk's events.
 			if res.Streams != 10 || res.Vacants != 6 || res.Events != 1 {
 				t.Errorf("Run() = %+v, want 10 streams, 6 vacants, 1 event", res)
 			}
 			if _, found := f.checkWith(f.Store, narrow); len(found) > 0 {
 				t.Errorf("Run() in small pages finds %v in a whole host", found)
 			}
-			// The same, when the window has moved on and the junior is through.
+			// The same, when the window has moved on and the junior has
+			// graduated.
 			f.Time = f.Time.Add(24 * time.Hour)
 			f.graduate(f.junior, graduation.Accepted)
 			if _, found := f.check(f.Store); len(found) > 0 {
@@ -298,7 +299,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 	}
 }
 
-// What passes between parent and child is in both logbooks, or in none.
+// Entries about parent and child are in both logbooks or in neither.
 func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 	alone := func(f *firm, e vacants.LogEntry) { f.Must(f.Vacants.Entries(f.Ctx, e, vacants.LogEntry{})) }
 	task := func(f *firm, text string) logbook.Delegation {
@@ -364,8 +365,8 @@ func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 	}
 }
 
-// TestDamagedFamilyNeverEndsACheck damages logbooks, attempts and the
-// documents beside them.
+// TestDamagedFamilyNeverEndsACheck damages logbooks, attempts and the documents
+// beside them.
 func TestDamagedFamilyNeverEndsACheck(t *testing.T) {
 	f := newFirm(t, memory.New())
 	streams := []store.Stream{graduation.Stream(f.junior), graduation.Stream(f.clerk)}
@@ -404,8 +405,8 @@ func TestDamagedFamilyNeverEndsACheck(t *testing.T) {
 	})
 }
 
-// Where a view is no snapshot, the logbook of a child may have been read before
-// its parent went on, and attempts before a window.
+// Where a view is no snapshot, a child's logbook may be older than its
+// parent's, and attempts older than a window.
 func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 	f := newFirm(t, memory.New())
 	late := false
@@ -416,8 +417,8 @@ func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 		return r[:len(r)-1]
 	}
 	reads := 0
-	// A record is read where its name leads, behind its logbook, and when that
-	// is held against its parent's.
+	// A record is read through its name, after its logbook, and when it is
+	// compared with its parent's.
 	for _, at := range []int{2, 3} {
 		late, reads = false, 0
 		_, found := f.checkWith(&altered{Store: f.Store,

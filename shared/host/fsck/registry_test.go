@@ -94,7 +94,8 @@ func TestRegistryDataPassesTheCheck(t *testing.T) {
 	}
 }
 
-// Where the parts of a row of all events are: see registry/rows.go.
+// Where the parts of a row of the chain of all events are: see
+// registry/rows.go.
 const (
 	atEventHash  = 1
 	atEventPrev  = 33
@@ -201,7 +202,7 @@ func TestEachDamageOfTheRegistryIsFoundAndNamed(t *testing.T) {
 	}
 }
 
-// Whoever holds the key can still sign; nothing after the revocation counts.
+// The holder of the key can still sign; nothing after the revocation counts.
 func TestAnEventAfterTheRevocationIsNamed(t *testing.T) {
 	l := published(t, memory.New())
 	s := registry.ActorStream(l.stranger.ID())
@@ -212,7 +213,7 @@ func TestAnEventAfterTheRevocationIsNamed(t *testing.T) {
 	for _, f := range found {
 		checks = append(checks, string(f.Check))
 	}
-	// Copied, it is signed for another count, and at a place that was before.
+	// The copy is signed for another count, and is at an earlier position.
 	want := []string{"signature", "state", "seq", "registration", "revocation", "event"}
 	if diff := cmp.Diff(want, checks); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s\n%v", diff, found)

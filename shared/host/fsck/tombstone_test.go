@@ -72,8 +72,8 @@ func TestEachDamageOfADeletedVacantIsNamed(t *testing.T) {
 	}
 }
 
-// Whoever took the key out before it was destroyed can still sign; nothing of
-// that belongs into the logbook.
+// Somebody who copied the key before it was destroyed can still sign; none of
+// that belongs in the logbook.
 func TestAnEntryAfterTheDeletionIsNamed(t *testing.T) {
 	a := story(t, memory.New())
 	key, err := identity.KeyFromSeed(make([]byte, 32))

@@ -24,7 +24,7 @@ func stores(b *testing.B) map[string]store.Store {
 	return map[string]store.Store{"memory": memory.New(), "bolt": disk}
 }
 
-// What a search waits for before it shows a page.
+// The work of a search before it shows a page.
 func BenchmarkReadingTwentyRegistrations(b *testing.B) {
 	for name, home := range stores(b) {
 		b.Run(name, func(b *testing.B) {

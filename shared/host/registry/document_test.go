@@ -24,7 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// kept is a store with one registration that has everything, its revoked
+// kept is a store with one registration that has every member, its revoked
 // twin, and a manifest.
 func kept(t testing.TB) (home *memory.Store, id identity.ID) {
 	t.Helper()
@@ -212,8 +212,8 @@ func TestADamagedRowIsRefused(t *testing.T) {
 	}
 }
 
-// The chain and the actors' chains are two tellings of one thing: where they
-// differ neither is shown.
+// The chain of all events and the actors' chains contain the same events. Where
+// they differ, neither is shown.
 func TestAnEventThatItsActorTellsOtherwiseIsDamage(t *testing.T) {
 	home, other := memory.New(), memory.New()
 	r, q := open(home, newClock()), open(other, newClock())
@@ -269,7 +269,7 @@ func TestAProberTakesEveryAnswerBelow500(t *testing.T) {
 			t.Errorf("Probe() of status %d = %v, want there: %t", tt.status, err, tt.there)
 		}
 	}
-	// A host that reaches public addresses only does not reach this one.
+	// A host that dials only public addresses does not dial this one.
 	inside := registry.Prober(outbound.New(outbound.Options{}))
 	if err := inside(t.Context(), server.URL); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Probe() of loopback = %v, want forbidden", err)

@@ -42,7 +42,7 @@ func TestTheFeedShowsEachRegistrationAtItsLastChange(t *testing.T) {
 	}
 	mustPublish(t, r, key(2), draft{Seq: 2, Visibility: lifecycle.Hidden})
 	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), key(9), false)); err != nil {
-		t.Fatal(err) // of one that is not registered: in no feed
+		t.Fatal(err) // one that is not registered: in no feed
 	}
 	names := func(all []registry.Registration) (out []string) {
 		for _, g := range all {

@@ -61,7 +61,7 @@ func mustPublish(t testing.TB, r *registry.Registry, k *identity.Key, d draft) r
 	return receipt
 }
 
-// get returns the registration of id, which must be there.
+// get returns the registration of id, which must exist.
 func get(t testing.TB, r *registry.Registry, id identity.ID) registry.Registration {
 	t.Helper()
 	g, ok, err := r.Get(t.Context(), id)
@@ -80,8 +80,8 @@ func wantWhole(t testing.TB, s store.Store) {
 
 func text(s string) *string { return &s }
 
-// asKept compares registrations by what is known of them outside, and listings
-// by all that is in them.
+// asKept compares registrations by their exported fields, and listings by all
+// fields.
 var asKept = cmp.Options{
 	cmpopts.IgnoreUnexported(registry.Registration{}),
 	cmp.Comparer(func(a, b *listing.Listing) bool {
@@ -95,8 +95,8 @@ type walkable interface {
 	store.Walker
 }
 
-// everything is all that lies in home, by name: the rows, and the documents
-// that are in the feed.
+// everything lists what home contains, by name: the rows, and the documents in
+// the feed.
 func everything(t testing.TB, home walkable) map[string]string {
 	t.Helper()
 	all := map[string]string{}

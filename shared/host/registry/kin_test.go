@@ -101,7 +101,7 @@ func TestOfTwoManifestsOnlyAClosedOneTakesThePlaceOfAnOpenOne(t *testing.T) {
 		name          string
 		first, second one
 		graduated     bool
-		refused       bool // the second; else it takes the place of the first, or is the first
+		refused       bool // the second is refused; otherwise it replaces the first, or is the first
 	}{
 		{"open, the same", one{1, false}, one{1, false}, false, false},
 		{"open, open of another parent", one{1, false}, one{2, false}, false, true},
@@ -170,8 +170,8 @@ func TestAManifestThatBothHaveNotSignedIsRefused(t *testing.T) {
 	}
 }
 
-// A child that wants out has a parent of its own making sign an open manifest,
-// and is quicker than the parent that closed it.
+// A child makes a parent of its own sign an open manifest, and is quicker than
+// the parent that closed it.
 func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 	home, c := memory.New(), newClock()
 	r := open(home, c)
@@ -225,7 +225,7 @@ func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 	wantWhole(t, home)
 }
 
-// The old edge lies nearer to where the walk begins than the one that counts.
+// The walk meets the replaced edge before the current one.
 func TestAnOldEdgeHidesNoTrueOneFurtherDown(t *testing.T) {
 	r := open(memory.New(), newClock())
 	for n := byte(1); n <= 3; n++ {
@@ -267,8 +267,8 @@ func TestAClaimedParentMustBeTheProvenOne(t *testing.T) {
 	}
 }
 
-// A first publish and a closed manifest at the same moment: whoever is second
-// must have seen the other, or the child would stay public for ever.
+// A first publication and a closed manifest at the same moment: the second must
+// see the first, or the child would stay public for ever.
 func TestAManifestAndAFirstPublishNeverPassEachOther(t *testing.T) {
 	for range 50 {
 		home := memory.New()
@@ -477,8 +477,8 @@ func (c *counting) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return c.Store.Doc(ctx, k)
 }
 
-// Who is not shown is looked at all the same: each generation of one vacant that
-// is shown and a crowd that is not would be read whole.
+// Hidden vacants are read too: a shown vacant in each generation with a crowd
+// of hidden ones would be read whole.
 func TestLineageLooksAtSoManyWhoeverIsShown(t *testing.T) {
 	home := &counting{Store: memory.New()}
 	r := open(home, newClock())
@@ -537,8 +537,8 @@ func TestLineageEndsInACircleAndAtItsBound(t *testing.T) {
 			t.Errorf("Lineage(%s) of a circle of three = %d, %v, want the other two", d, len(got), err)
 		}
 	}
-	// Edges alone, to those that are not registered: they are read, at most
-	// MaxLineage of them, and none is shown.
+	// Edges to vacants that are not registered: at most MaxLineage of them are
+	// read, and none is shown.
 	for i := range registry.MaxLineage + 100 {
 		child := identity.ID{byte(i >> 8), byte(i), 9}
 		if err := home.Commit(t.Context(), store.Put{Key: registry.KinKey(key(1).ID(), child), WriteID: store.WriteID{1}, Data: []byte{1}}); err != nil {
@@ -550,7 +550,7 @@ func TestLineageEndsInACircleAndAtItsBound(t *testing.T) {
 	}
 }
 
-// lagging is a store whose sparse index shows nothing yet.
+// lagging is a store whose sparse index is still empty.
 type lagging struct{ store.Store }
 
 func (l lagging) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {

@@ -72,7 +72,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 			t.Errorf("%s = %v, want revoked", name, err)
 		}
 	}
-	// What was there is still there, sent again.
+	// What is stored stays, when it is sent again.
 	if again, err := r.Publish(t.Context(), publication(t, k, draft{Key: "one"})); again.Seq != 1 || !again.Replayed || err != nil {
 		t.Errorf("Publish() of the first event again = %+v, %v, want its receipt", again, err)
 	}
@@ -207,7 +207,7 @@ func TestVacantHibernatingForThirtyDaysIsStale(t *testing.T) {
 			t.Errorf("EffectiveState() after %v = %s, want %s", tt.after, got, tt.want)
 		}
 	}
-	// To say so again does not wake it.
+	// Sending it again does not wake the vacant.
 	c.Pass(20 * time.Hour)
 	mustPublish(t, r, k, draft{Seq: 2, State: lifecycle.Hibernating, At: c.Now()})
 	if g := get(t, r, k.ID()); !g.Since.Equal(start) {
@@ -293,7 +293,7 @@ func TestAListingOfTheOperatorIsMarkedAndHoldsNoVersionBack(t *testing.T) {
 	if _, err := r.SetListing(t.Context(), k.ID(), set); err != nil {
 		t.Errorf("SetListing() again = %v", err)
 	}
-	// The recorded one of before cannot be put back.
+	// An earlier recorded one cannot be restored.
 	if _, err := r.PutListing(t.Context(), two); !problem.Is(err, problem.Conflict) {
 		t.Errorf("PutListing() of the old one = %v, want a conflict", err)
 	}
@@ -337,7 +337,7 @@ func TestReviewsAreKeptWithTheRegistration(t *testing.T) {
 	}
 }
 
-// overtaken lets another writer go first, once.
+// overtaken lets another writer commit first, once.
 type overtaken struct {
 	store.Store
 	first func()

@@ -81,8 +81,8 @@ func TestLocalVacantIsHidden(t *testing.T) {
 	}
 }
 
-// refusal is a publication that is refused, over a registry where key(1) has
-// published once.
+// refusal is a refused publication, in a registry where key(1) has published
+// once.
 type refusal struct {
 	name string
 	p    func(*testing.T) registry.Publication
@@ -175,15 +175,16 @@ func refusals() []refusal {
 	}
 }
 
-// replaced is a second publication whose card follows the first at an endpoint.
+// replaced is a second publication whose card replaces the first at an
+// endpoint.
 func replaced(known func(*testing.T) identity.Hash, endpoint string) func(*testing.T) registry.Publication {
 	return func(t *testing.T) registry.Publication {
 		return publication(t, key(1), draft{Seq: 2, Endpoint: endpoint, Key: event.ReplacesKey(known(t))})
 	}
 }
 
-// twofold is a publication of a card whose text holds the separator of the
-// signed fields: the signature fits another card, too.
+// twofold is a publication of a card whose text contains the separator of the
+// signed fields, so the signature fits another card, too.
 func twofold(t *testing.T) registry.Publication {
 	t.Helper()
 	k := key(1)
@@ -236,12 +237,12 @@ func TestAnEquivocationNamesBothCards(t *testing.T) {
 	if err != nil || two.Known != first.CardHash || two.Sent != c.Hash() {
 		t.Errorf("known %s, sent %s, want %s and %s", two.Known, two.Sent, first.CardHash, c.Hash())
 	}
-	// The actor itself may say that one follows the other.
+	// Only the actor may say that one card replaces the other.
 	got := mustPublish(t, r, k, draft{Seq: 2, Text: "another", Key: event.ReplacesKey(first.CardHash)})
 	if got.CardHash != c.Hash() || got.Seq != 2 {
 		t.Errorf("Publish() with a replaces key = %+v, want the new card at 2", got)
 	}
-	// And back again, under a key of its own.
+	// And back again, with its own idempotency key.
 	back := mustPublish(t, r, k, draft{Seq: 3, Key: event.ReplacesKeyAt(c.Hash(), 3)})
 	if back.CardHash != first.CardHash || back.Replayed {
 		t.Errorf("Publish() of the first card again = %+v, want it at 3", back)
@@ -250,15 +251,15 @@ func TestAnEquivocationNamesBothCards(t *testing.T) {
 	mustPublish(t, r, k, draft{Seq: 4, Visibility: lifecycle.Restricted})
 }
 
-// In the reference a recorded publish puts the old card back and lets whoever
-// holds it rewrite what is not signed.
+// In the reference a recorded publication restores the old card, and its holder
+// may change what is not signed.
 func TestAPublishSentAgainChangesNothing(t *testing.T) {
 	home, c, k, parent := memory.New(), newClock(), key(1), key(9).ID()
 	r := open(home, c)
 	first := mustPublish(t, r, k, draft{Key: "one"})
 	mustPublish(t, r, k, draft{Seq: 2, Key: event.ReplacesKey(first.CardHash), Text: "new words", Visibility: lifecycle.Hidden})
 	before := everything(t, home)
-	c.Pass(30 * 24 * time.Hour) // long after an event of that day would be taken
+	c.Pass(30 * 24 * time.Hour) // long after an event of that day would be accepted
 	l := signedListing(t, k, 5, nil)
 	for name, again := range map[string]registry.Publication{
 		"as it was": publication(t, k, draft{Key: "one"}),
@@ -298,7 +299,7 @@ func TestAReplayIsFoundHoweverLongAgoItWas(t *testing.T) {
 			t.Errorf("Publish() of event %d again = %+v, %v, want its receipt", n, got, err)
 		}
 	}
-	// Of the keys the last hundred are compared.
+	// The last hundred keys are compared.
 	same := of(4)
 	same.Seq = 104
 	if got, err := r.Publish(t.Context(), publication(t, k, same)); got.Seq != 4 || err != nil {

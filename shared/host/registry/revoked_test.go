@@ -53,8 +53,8 @@ func TestCheckingManyRevocationsIsOneRead(t *testing.T) {
 	}
 }
 
-// Whose id begins like that of a revoked one is asked for by itself, and a list
-// of many is a filter.
+// An id with the same first bytes as a revoked one is looked up itself, and a
+// long list becomes a filter.
 func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	home := memory.New()
 	r := open(home, newClock())
@@ -79,7 +79,7 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	if err := home.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: full}); err != nil {
 		t.Fatal(err)
 	}
-	for n := byte(2); n <= 3; n++ { // the one that makes it too many, and one more
+	for n := byte(2); n <= 3; n++ { // the one that makes the list too long, and one more
 		if _, err := registrytest.Revoke(t.Context(), r, revocation(t, key(n), 1, "lost", event.RevokePayload)); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,8 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	if diff := cmp.Diff([]bool{true, true, true, false}, got); err != nil || diff != "" {
 		t.Errorf("AnyRevoked() = %v (-want +got):\n%s", err, diff)
 	}
-	// Of the others it still rules out nearly all, or every call would pay.
+	// The filter still rules out nearly all others, or every call would pay for
+	// a read.
 	open := 0
 	for i := range 10_000 {
 		listed, err := registry.RevokedListed(d, identity.ID(identity.Sum(binary.BigEndian.AppendUint64(nil, uint64(i)))))

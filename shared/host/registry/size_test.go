@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// maxDocument is what the costliest registration takes: with it a publish is
+// maxDocument is the size of the largest registration: with it a publication is
 // at most 132 write units, and half as many for each side of the index.
 const maxDocument = 64 << 10
 

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// names is a resolver that says what a test has it say.
+// names is a resolver with chosen answers.
 type names map[string][]netip.Addr
 
 func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
@@ -27,8 +27,8 @@ func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
-// An endpoint is whatever a stranger writes, and the probe dials it: no
-// spelling of an address inside may be reached, and none is listed.
+// A stranger chooses the endpoint, and the probe dials it: no spelling of a
+// private address may be dialled, and none is listed.
 func TestInternalEndpointsAreRefused(t *testing.T) {
 	known := names{}
 	inside := map[string]string{
@@ -70,8 +70,8 @@ func TestInternalEndpointsAreRefused(t *testing.T) {
 	}
 }
 
-// A name may have any address when it is registered: what counts is the one
-// that it has when it is dialled.
+// A name may have any address when it is registered: the address at the time of
+// dialling counts.
 func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
 	known := names{"moves.example": {netip.MustParseAddr("2606:4700::1")}}
 	r := open(memory.New(), newClock(), func(c *registry.Config) {
@@ -89,8 +89,8 @@ func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
 	}
 }
 
-// A closed child that may reach nobody does not have the host reach out for it,
-// and tell a stranger something by the address that it looks at.
+// A closed child without permission must not make the host dial an address of
+// its choice, which would tell the address's owner that it exists.
 func TestEndpointsOfClosedChildrenAreNotProbed(t *testing.T) {
 	probed := 0
 	r := open(memory.New(), newClock(), func(c *registry.Config) {

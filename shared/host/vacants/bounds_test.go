@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
-// What a child may reach is signed; nothing that it gives birth to reaches more.
+// What a child may call is signed; its own children may call no more.
 func TestAChildOfAChildReachesNoMoreThanItsParent(t *testing.T) {
 	const model, other = "https://model.example/a", "https://other.example/"
 	v := fresh(t)
@@ -31,7 +31,7 @@ func TestAChildOfAChildReachesNoMoreThanItsParent(t *testing.T) {
 	if err != nil || m.CheckEndpoint(model) != nil || m.CheckEndpoint(other) == nil {
 		t.Errorf("Spawn() with the parent's tool = %s with %v, %v, want it alone", m.Outbound, m.Tools(), err)
 	}
-	// A parent that is bound by nothing hands on what it likes.
+	// A parent without bounds passes on any.
 	free, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: demo.ID, Path: "D1", Rule: "r", Name: "free"})
 	must(t, err)
 	_, m, err = v.Spawn(t.Context(), vacants.SpawnSpec{Parent: free.ID, Path: "D1", Rule: "r", Name: "freer", Tools: []string{other}})
@@ -40,7 +40,8 @@ func TestAChildOfAChildReachesNoMoreThanItsParent(t *testing.T) {
 	}
 }
 
-// A manifest of version 1 signs no policy. A closed child of it reaches nothing.
+// A manifest of version 1 signs no policy. A closed child of it may call
+// nobody.
 func TestAClosedChildOfVersion1HasNoChildThatReachesMore(t *testing.T) {
 	v, key := fresh(t), newKey(t)
 	m := composite.Manifest{ParentID: elsewhere().ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true,

@@ -39,7 +39,7 @@ func TestOnlyAnArchivedVacantCanBeDeleted(t *testing.T) {
 	wantKind(t, "Delete() of a stranger", err, problem.NotFound)
 }
 
-// archived makes a vacant that came with a key and a chain, and is ARCHIVED.
+// archived makes an ARCHIVED vacant that was imported with a key and a chain.
 func archived(t *testing.T, v *vacants.Directory, key *identity.Key) vacants.Record {
 	t.Helper()
 	for _, command := range []string{"import", "sink", "archive"} {
@@ -120,14 +120,14 @@ func (d *docs) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return d.Store.Doc(ctx, k)
 }
 
-// Whoever has the key of a parent can sign for any number of children that are
-// nowhere.
+// The holder of a parent's key can sign for any number of children that do not
+// exist.
 func TestAParentOfManyChildrenElsewhereIsDeletedAfterItsOwn(t *testing.T) {
 	d := &docs{Store: memory.New()}
 	v := host(t, d, vault(t), newClock().now, hostURL)
 	parent, child := family(t, v)
 	const remote = 5000
-	for i := range remote { // before and behind the child's
+	for i := range remote { // before and after the child's
 		id := identity.ID{byte(i % 256), byte(i / 256), 1}
 		must(t, d.Commit(t.Context(), store.Put{Key: registry.KinKey(parent.ID, id), WriteID: store.WriteID{1}, Data: []byte{1}}))
 	}

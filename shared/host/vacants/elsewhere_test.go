@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// A registry that is a function of its own has no vault: it revokes the key
-// and leaves the record. Whoever revokes it again at the host closes that too.
+// A registry in a function of its own has no vault: it revokes the key and
+// leaves the record. Revoking again at the host changes the record too.
 func TestARecordFollowsARevocationThatARegistryWithoutAVaultTook(t *testing.T) {
 	s, c := memory.New(), newClock()
 	v := host(t, s, vault(t), c.now, hostURL)

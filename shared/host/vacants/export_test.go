@@ -1,4 +1,4 @@
 package vacants
 
-// Remembered is how many ids v's directory remembers.
+// Remembered is the number of ids in v's cache.
 func Remembered(v *Directory) int { return len(v.memory.items) }

@@ -26,18 +26,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// faultCase is a command that is broken off at each of its store calls, and
-// then given again.
+// faultCase is a command that fails at each of its store calls, and is then
+// repeated.
 type faultCase struct {
-	prepare []string // commands given before, on a vacant named demo
-	url     string   // of the host that the command runs on, if another
+	prepare []string // commands run before, on a vacant named demo
+	url     string   // of the host that runs the command, if another
 	run     func(context.Context, *vacants.Directory) error
-	// lost: given again after it was applied, the command may say Conflict.
+	// lost: repeated after it was applied, the command may return Conflict.
 	lost  bool
 	story []string // kinds of the logbook's entries in the end
 	state lifecycle.State
-	gone  bool // in the end nothing is left but a tombstone
-	// repeats is the kind that each time the command is given may add.
+	gone  bool // in the end only a tombstone is left
+	// repeats is the kind of entry that each repetition may add.
 	repeats string
 }
 
@@ -118,7 +118,7 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 }
 
 // Each store call of each command fails in each way: once, or for good as in a
-// crash. There is never half a vacant, and the command given again ends right.
+// crash. There is never half a vacant, and the repeated command succeeds.
 func TestACommandBrokenOffAnywhereLeavesNoHalfVacantAndCanBeGivenAgain(t *testing.T) {
 	va := vault(t)
 	key := newKey(t)
@@ -145,8 +145,8 @@ func TestACommandBrokenOffAnywhereLeavesNoHalfVacantAndCanBeGivenAgain(t *testin
 	}
 }
 
-// breakOff runs a command whose store call number at meets its fate, and after
-// which, in a crash, nothing gets through any more. It returns the store calls.
+// breakOff runs a command whose store call number at fails; in a crash all
+// later calls fail too. It returns the store calls.
 func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Key, at int, fate storetest.Fate, crash bool) (ops []string) {
 	t.Helper()
 	home := memory.New()
@@ -223,8 +223,8 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 	return ops
 }
 
-// prepare gives a command to a vacant named demo, or makes it: new, or of a key
-// from elsewhere that brings a chain.
+// prepare runs a command on a vacant named demo, or makes it: new, or from an
+// imported key with a chain.
 func prepare(t *testing.T, v *vacants.Directory, command string, key *identity.Key) error {
 	switch command {
 	case "create":
@@ -245,7 +245,7 @@ func prepare(t *testing.T, v *vacants.Directory, command string, key *identity.K
 	return err
 }
 
-// wantTombstone checks that nothing of r is in the documents but what a
+// wantTombstone checks that the documents contain nothing of r but what a
 // tombstone has.
 func wantTombstone(t *testing.T, home *memory.Store, r vacants.Record) {
 	t.Helper()
@@ -267,9 +267,9 @@ func wantTombstone(t *testing.T, home *memory.Store, r vacants.Record) {
 	}
 }
 
-// wantWhole checks the package's invariant over everything in the store: every
-// logbook but that of an unfinished import belongs to a record with a name, the
-// record's card is signed, and its state is the one its logbook tells.
+// wantWhole checks the package's invariant over the whole store: every logbook
+// except that of an unfinished import belongs to a record with a name, the
+// record's card is signed, and its state is the logbook's.
 func wantWhole(t *testing.T, home *memory.Store, v *vacants.Directory, imported identity.ID) {
 	t.Helper()
 	named := map[identity.ID]vacants.Record{}
@@ -313,8 +313,7 @@ func wantWhole(t *testing.T, home *memory.Store, v *vacants.Directory, imported 
 	}
 }
 
-// wantListed checks that the registry says of r what r is, and has an event for
-// it.
+// wantListed checks that the registry agrees with r, and has an event for it.
 func wantListed(t *testing.T, v *vacants.Directory, r *vacants.Record) {
 	t.Helper()
 	g, ok, err := v.Registry.Get(t.Context(), r.ID)
@@ -339,7 +338,7 @@ func wantListed(t *testing.T, v *vacants.Directory, r *vacants.Record) {
 	}
 }
 
-// stateInLogbook is the state that the logbook of id tells.
+// stateInLogbook is the state by the logbook of id.
 func stateInLogbook(t *testing.T, id identity.ID, entries []logbook.Entry) lifecycle.State {
 	t.Helper()
 	if len(entries) == 0 || entries[0].Kind != logbook.KindGenesis && entries[0].Kind != logbook.KindBirth {
@@ -366,8 +365,8 @@ func stateInLogbook(t *testing.T, id identity.ID, entries []logbook.Entry) lifec
 	return state
 }
 
-// wantKin checks that r is the child that its manifest says, in a logbook of
-// its parent's too, and that it is no child where there is none.
+// wantKin checks that r is the child of its manifest's parent, in that parent's
+// logbook too, and that it is no child without a manifest.
 func wantKin(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []logbook.Entry) {
 	t.Helper()
 	m, ok, err := v.Manifest(t.Context(), r.ID)

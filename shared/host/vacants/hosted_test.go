@@ -48,7 +48,7 @@ func vault(t testing.TB) custody.Vault {
 	return v
 }
 
-// host makes the Vacants of a host over s, at a URL, with a registry.
+// host makes the Directory of a host over s, at a URL, with a registry.
 func host(t testing.TB, s store.Store, vault custody.Vault, now func() time.Time, url string) *vacants.Directory {
 	t.Helper()
 	v := hosttest.NewVacants(t, s, now, url, vacants.Config{
@@ -93,7 +93,7 @@ func log(t testing.TB, v *vacants.Directory, id identity.ID) []logbook.Entry {
 	return entries
 }
 
-// story is a logbook as kind and payload.
+// story is a logbook as kinds and payloads.
 func story(t testing.TB, v *vacants.Directory, id identity.ID) []string {
 	t.Helper()
 	lines := []string{}
@@ -213,8 +213,8 @@ func run(v *vacants.Directory, command string) func(context.Context, identity.ID
 	}[command]
 }
 
-// inState makes a vacant that is in a state, by commands where they lead
-// there and by a logbook from elsewhere where they do not.
+// inState makes a vacant in a state, by commands where they lead there, and
+// otherwise by an imported logbook.
 func inState(t testing.TB, s lifecycle.State) (*vacants.Directory, identity.ID) {
 	t.Helper()
 	v := fresh(t)
@@ -246,7 +246,7 @@ func newKey(t testing.TB) *identity.Key {
 	return k
 }
 
-// book is a logbook kept elsewhere, which ends in a state.
+// book is a logbook from elsewhere that ends in a state.
 func book(t testing.TB, key *identity.Key, s lifecycle.State) []logbook.Entry {
 	t.Helper()
 	at := newClock().t
@@ -358,7 +358,7 @@ func TestTwoHistoriesUnderOneKeyAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What an import that broke off has left behind.
+	// What an interrupted import has left.
 	if err := s.Commit(t.Context(), store.Append{Stream: store.StreamOf(store.KindLogbook, key.ID()), Position: 1, WriteID: store.WriteID{1}, Data: data}); err != nil {
 		t.Fatal(err)
 	}
@@ -410,8 +410,8 @@ func TestCardsFollowTheHostsURL(t *testing.T) {
 	}
 }
 
-// Who can write the data but has no key must not get words signed by waiting
-// for the host to move.
+// A writer to the store without a key must not get text signed by waiting for
+// the host to move.
 func TestAForgedCapabilityIsNotSignedWhenTheHostMoves(t *testing.T) {
 	s, va, at := memory.New(), vault(t), newClock()
 	r := create(t, host(t, s, va, at.now, hostURL), "a")
@@ -460,7 +460,7 @@ func TestFindTakesNamesIDsAndBeginnings(t *testing.T) {
 			t.Errorf("Find(%s) = %v, %v, want v0", what, r, err)
 		}
 	}
-	short := create(t, v, hex[:8]) // a name goes before the beginning of an id
+	short := create(t, v, hex[:8]) // a name has priority over the beginning of an id
 	if r, err := v.Find(t.Context(), hex[:8]); err != nil || r.ID != short.ID {
 		t.Errorf("Find(%s) = %v, %v, want the vacant of that name", hex[:8], r, err)
 	}
@@ -718,7 +718,7 @@ func TestAMemoryIsAtMostASecondOld(t *testing.T) {
 	}
 }
 
-// overtaken lets something happen between a read and its return.
+// overtaken runs a function between a read and its return.
 type overtaken struct {
 	store.Store
 	meanwhile func()
@@ -812,7 +812,7 @@ func TestStrangersDoNotMakeAHostListItsVacants(t *testing.T) {
 		t.Errorf("asked a hundred times in a second, the host listed its vacants %d times, want 1", s.n)
 	}
 	b := create(t, v, "b").ID
-	ask(a, b) // its own writes it sees at once
+	ask(a, b) // its own writes are visible at once
 	at.t = at.t.Add(time.Second)
 	if ask(a, b); s.n != 3 {
 		t.Errorf("after a write and a second the host has listed %d times, want 3", s.n)
@@ -826,7 +826,7 @@ func TestAHostURLThatCallersCannotUseIsRefused(t *testing.T) {
 	}
 }
 
-// What the directory adds to every call of the pipeline.
+// The cost of the directory in every call of the pipeline.
 func BenchmarkRememberedVacant(b *testing.B) {
 	v := host(b, memory.New(), vault(b), time.Now, hostURL)
 	id := create(b, v, "demo").ID

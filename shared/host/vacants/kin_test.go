@@ -34,7 +34,7 @@ func kid(ctx context.Context, v *vacants.Directory) (vacants.Record, error) {
 	return v.ByName(ctx, "kid")
 }
 
-// request is one that both have signed, of vacants that are hosted here.
+// request is a graduation request of hosted vacants, signed by both.
 func request(ctx context.Context, v *vacants.Directory, parent, child identity.ID, text string) (composite.Request, error) {
 	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: text}
 	if err := v.Sign(ctx, parent, func(s identity.Signer) error { return r.SignParent(ctx, s) }); err != nil {
@@ -43,7 +43,7 @@ func request(ctx context.Context, v *vacants.Directory, parent, child identity.I
 	return r, v.Sign(ctx, child, func(s identity.Signer) error { return r.SignChild(ctx, s) })
 }
 
-// graduate commits what is planned, as the gate does.
+// graduate plans a graduation and commits it, like the gate.
 func graduate(ctx context.Context, v *vacants.Directory, g vacants.Graduation) (made vacants.Graduated, err error) {
 	done, err := v.LockGraduation(ctx, g.Request.ParentID, g.Request.ChildID)
 	if err != nil {
@@ -94,7 +94,7 @@ func elsewhere() *identity.Key {
 	return k
 }
 
-// manifestOf is a closed one of a child that is hosted here.
+// manifestOf is a closed manifest of a hosted child.
 func manifestOf(ctx context.Context, v *vacants.Directory, parent *identity.Key, child identity.ID) (composite.Manifest, error) {
 	m := composite.Manifest{ParentID: parent.ID(), ChildID: child, BirthPath: "D2", ClosedByDefault: true,
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
@@ -126,7 +126,7 @@ func family(t testing.TB, v *vacants.Directory) (parent, child vacants.Record) {
 	return parent, child
 }
 
-// axes is what a record and a manifest say of a child.
+// axes are the reach and outbound policies in a record and a manifest.
 type axes struct {
 	State             lifecycle.State
 	Closed            bool
@@ -330,7 +330,7 @@ func TestAVacantThatGraduatesIsPublicWithItsKeyItsLogAndItsChains(t *testing.T) 
 	wantWhole(t, s, v, identity.ID{})
 	_, err = graduate(t.Context(), v, vacants.Graduation{Request: r, When: v.Now()})
 	wantKind(t, "graduating again", err, problem.Graduated)
-	// The manifest that had closed it, sent again, closes nothing.
+	// The closed manifest, sent again, closes nothing.
 	if err := v.StoreManifest(t.Context(), *m.Replaced); err != nil {
 		t.Errorf("TakeManifest() of the one before = %v, want nothing", err)
 	}
@@ -539,7 +539,7 @@ func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
 	}
 	_, _, err := v.Publish(t.Context(), child.ID, vacants.PublishOptions{Capability: pointer("is public")})
 	wantKind(t, "Publish() of another card", err, problem.Forbidden)
-	// A manifest of a parent of its own making, which opens it.
+	// The child's own second parent signs a manifest that opens it.
 	m, err := manifestOf(t.Context(), v, elsewhere(), child.ID)
 	must(t, err)
 	m.ClosedByDefault, m.Reachability = false, composite.PublicA2A
@@ -590,7 +590,7 @@ func TestARegistryWithoutAVaultTakesNoManifestOfWhoIsHostedHere(t *testing.T) {
 		t.Errorf("AddManifest() = %v, want a conflict that names the admin API", err)
 	}
 	must(t, v.StoreManifest(t.Context(), m))
-	must(t, handler.AddManifest(t.Context(), m)) // it is there
+	must(t, handler.AddManifest(t.Context(), m)) // it is stored
 	wantWhole(t, s, v, identity.ID{})
 }
 
@@ -617,7 +617,7 @@ func TestAParentIsDeletedAfterItsChildren(t *testing.T) {
 	wantWhole(t, s, v, identity.ID{})
 }
 
-// moved is what an export says, as another host is asked to take it in.
+// moved is an export as another host gets it.
 func moved(t testing.TB, v *vacants.Directory, id identity.ID) vacants.Spec {
 	t.Helper()
 	b, r, err := v.Export(t.Context(), id)
@@ -663,7 +663,7 @@ func TestAChildThatMovesStaysWhoseChildItIs(t *testing.T) {
 			without.Manifest = nil
 			_, err := there.Create(t.Context(), without)
 			wantKind(t, "Create() of a child without its manifest", err, problem.Malformed)
-			for range 2 { // a command given again
+			for range 2 { // the command repeated
 				r, err := there.Create(t.Context(), s)
 				if err != nil || r.Parent == nil || *r.Parent != parent.ID || r.Closed == graduates || !r.Kin || r.State != want {
 					t.Fatalf("Create() = %s, closed %t, kin %t, %v; want %s, closed %t", r.State, r.Closed, r.Kin, err, want, !graduates)
@@ -672,7 +672,7 @@ func TestAChildThatMovesStaysWhoseChildItIs(t *testing.T) {
 			if m, ok, err := there.Manifest(t.Context(), child.ID); !ok || err != nil || m.Manifest.Hash() != s.Manifest.Hash() {
 				t.Errorf("Manifest() there = %+v, %t, %v", m, ok, err)
 			}
-			// The child's parent comes after it, or was there before.
+			// The child's parent is imported after it, or was there before.
 			before := memory.New()
 			first := host(t, before, vault(t), newClock().now, "https://vacancy.example")
 			for _, id := range []identity.ID{parent.ID, child.ID} {
@@ -751,8 +751,8 @@ func TestAParentThatMovesWithoutItsChildrenIsKinStill(t *testing.T) {
 	wantWhole(t, s, v, identity.ID{})
 }
 
-// A manifest that closes a vacant at the moment at which it comes to this host
-// is in its record, whichever is first.
+// A manifest that closes a vacant at the moment of its import is in its record,
+// whichever comes first.
 func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 	for range 20 {
 		s := memory.New()
@@ -782,8 +782,8 @@ func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 	}
 }
 
-// abroad is a graduation of a pair of which one is hosted at v, and the other's
-// key is not.
+// abroad is a graduation of a pair of which one is hosted at v and the other is
+// not.
 func abroad(t testing.TB, v *vacants.Directory, parent, child *identity.Key, here *identity.Key) vacants.Graduation {
 	t.Helper()
 	ctx := t.Context()
@@ -809,7 +809,7 @@ func abroad(t testing.TB, v *vacants.Directory, parent, child *identity.Key, her
 	return g
 }
 
-// reaching is a host that reaches every endpoint.
+// reaching is a host that can dial every endpoint.
 func reaching(t testing.TB, s store.Store) *vacants.Directory {
 	t.Helper()
 	v := hosttest.NewVacants(t, s, newClock().now, hostURL, vacants.Config{

@@ -70,7 +70,7 @@ func TestAnExportHoldsAllThatAVacantIsAndSaysThatItsKeyLeft(t *testing.T) {
 	}
 }
 
-// opening is a vault that counts the seeds it opens, and can be away.
+// opening is a vault that counts opened seeds, and can be unreachable.
 type opening struct {
 	custody.Vault
 	seeds int
@@ -103,7 +103,7 @@ func TestAnExportWhoseKeyCannotBeOpenedLeavesNoEntry(t *testing.T) {
 func TestAForgedEnvelopeOpensNoSeed(t *testing.T) {
 	s, va := memory.New(), &opening{Vault: vault(t)}
 	id := create(t, host(t, s, va, newClock().now, hostURL), "demo").ID
-	h := pipeline(s, va, host(t, s, va, newClock().now, hostURL)) // a cold instance
+	h := pipeline(s, va, host(t, s, va, newClock().now, hostURL)) // an instance with empty caches
 	va.seeds = 0
 	caller := newKey(t)
 	forged := signed(t, caller, id, "hi", newClock().t)
@@ -175,7 +175,7 @@ func TestAHostWithoutAURLTakesVacantsOnceItIsSet(t *testing.T) {
 	}
 }
 
-// A URL that is set between a card's signature and its commit reaches it.
+// A URL that is set between a card's signature and its commit is in the card.
 func TestACardSignedUnderAnOldURLIsSignedFresh(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	setter := host(t, s, va, newClock().now, "")
@@ -197,7 +197,7 @@ func TestACardSignedUnderAnOldURLIsSignedFresh(t *testing.T) {
 	}
 }
 
-// hooked is a store that tells of each commit before it is made.
+// hooked is a store that calls a function before each commit.
 type hooked struct {
 	store.Store
 	before func([]store.Write)

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Whoever has the key of a child may find another parent for it, also one that
-// is itself. The host holds the child to what its own has signed.
+// The holder of a child's key may find another parent for it, even make one.
+// The host keeps what the child's own parent has signed.
 func TestAChildIsNobodyElsesByAManifestThatItHasSigned(t *testing.T) {
 	s := fresh(t)
 	demo := create(t, s, "demo")

@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// A caller without a deadline waits for the lock of a logbook no longer than an
-// update may take.
+// A caller without a deadline waits for the lock of a logbook at most as long
+// as an update may take.
 func TestAChangeWaitsForALogbookNoLongerThanItsPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := fresh(t)

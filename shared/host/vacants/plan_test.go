@@ -37,7 +37,7 @@ func composing(t testing.TB, s store.Store, va custody.Vault, url string) *vacan
 	return v
 }
 
-// spawned makes closed children, each of the one before it in path.
+// spawned makes closed children, each a child of the one before it in path.
 func spawned(t testing.TB, v *vacants.Directory, path ...string) (last vacants.Record) {
 	t.Helper()
 	last, err := v.ByName(t.Context(), path[0])
@@ -103,7 +103,7 @@ func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 	if _, _, err := v.SetPlan(t.Context(), r.ID, want); err != nil || len(story(t, v, r.ID)) != len(lines) {
 		t.Errorf("SetPlan() of the same = %v, with an entry more: %t, want nothing", err, len(story(t, v, r.ID)) != len(lines))
 	}
-	// A card that is signed again keeps its word.
+	// A card that is signed again keeps its text.
 	moved := composing(t, s, va, "https://vacancy.example")
 	if _, err := moved.Rebase(t.Context()); err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestAPlanThatWouldAskItselfIsRefusedWithItsPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Manifests can go in a circle, if all have signed them.
+	// Manifests can form a circle, if all have signed them.
 	m := composite.Manifest{ParentID: c.ID, ChildID: a.ID, BirthPath: "D2", ClosedByDefault: true,
 		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
 	sign := func(id identity.ID, by func(context.Context, identity.Signer) error) {
@@ -211,7 +211,7 @@ func TestPlansAreRefusedThatAreTooDeepOrAskTooMuchFromAnyOfThem(t *testing.T) {
 	path := []string{"l1", "l2", "l3", "l4", "l5", "l6"}
 	spawned(t, v, path...)
 	spawned(t, v, "l2", "leaf")
-	// From the top, from the bottom and from the middle, the fifth is too many.
+	// From the top, the bottom and the middle, the fifth is too many.
 	for name, order := range map[string][]int{"down": {0, 1, 2, 3, 4}, "up": {4, 3, 2, 1, 0}, "from the middle": {0, 1, 3, 4, 2}} {
 		t.Run(name, func(t *testing.T) {
 			v := composing(t, memory.New(), vault(t), hostURL)
@@ -246,8 +246,8 @@ func TestPlansAreRefusedThatAreTooDeepOrAskTooMuchFromAnyOfThem(t *testing.T) {
 	}
 }
 
-// Each store call meets each fate: the record, the plan and the logbook tell
-// the same, and the command given again succeeds.
+// Each store call meets each fault: record, plan and logbook agree, and the
+// repeated command succeeds.
 func TestAPlanBrokenOffAnywhereIsSetOrNot(t *testing.T) {
 	va := vault(t)
 	ops := planBrokenOff(t, va, -1, storetest.Fine, false)
@@ -306,7 +306,7 @@ func planBrokenOff(t *testing.T, va custody.Vault, at int, fate storetest.Fate, 
 	return ops
 }
 
-// wantPlanWhole compares what record, plan and logbook say.
+// wantPlanWhole compares record, plan and logbook.
 func wantPlanWhole(t *testing.T, v *vacants.Directory, id identity.ID) {
 	t.Helper()
 	r, err := v.Get(t.Context(), id)

@@ -93,8 +93,8 @@ func TestTheSamePublishedAgainWritesNothing(t *testing.T) {
 	}
 }
 
-// Cards take turns: each says which it follows, and an old event is never taken
-// for a new one.
+// Cards alternate: each names the one it replaces, and an old event is never
+// taken for a new one.
 func TestAnotherCapabilityIsAnotherCardThatSaysWhatItReplaces(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
@@ -341,7 +341,7 @@ func TestARevocationClosesTheVacantForGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok, err := v.Vacant(t.Context(), id, false); !ok || err != nil {
-		t.Fatal(err) // remembered now
+		t.Fatal(err) // cached now
 	}
 	for _, reason := range []string{"", " ", "a\x1fb", strings.Repeat("r", event.MaxReason+1)} {
 		_, _, err := v.Revoke(t.Context(), id, reason)
@@ -366,7 +366,8 @@ func TestARevocationClosesTheVacantForGood(t *testing.T) {
 	wantKind(t, "Revoke() of a stranger", err, problem.NotFound)
 }
 
-// Its owner may hold the key elsewhere and revoke it at the registry's own handler.
+// Its owner may hold the key elsewhere and revoke it at the registry's own
+// handler.
 func TestARevocationFromElsewhereClosesTheVacantHere(t *testing.T) {
 	c := newClock()
 	v := host(t, memory.New(), vault(t), c.now, hostURL)
@@ -388,7 +389,7 @@ func TestARevocationFromElsewhereClosesTheVacantHere(t *testing.T) {
 	if got, _, err := v.Vacant(t.Context(), id, false); err != nil || got.State != lifecycle.Sunk {
 		t.Errorf("Vacant() = %s, %v, want SUNK at once", got.State, err)
 	}
-	// The key comes back with no other vacant.
+	// The revoked key is refused for any other vacant.
 	other := host(t, memory.New(), vault(t), c.now, hostURL)
 	if _, err := other.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature}); err != nil {
 		t.Fatal(err)
@@ -430,8 +431,8 @@ func TestAHostWithoutARegistryPublishesNothing(t *testing.T) {
 	}
 }
 
-// Hosts share a store and no memory: all that they publish and change at once
-// ends in one chain, with no vacant half published.
+// Hosts share a store and no memory: everything that they publish and change at
+// once ends in one chain, with no vacant half published.
 func TestManyHostsPublishAtOnce(t *testing.T) {
 	home, va := memory.New(), vault(t)
 	first := host(t, home, va, newClock().now, hostURL)

@@ -44,13 +44,13 @@ func adapter(recentRows int) storetest.Adapter {
 
 func TestStore(t *testing.T) { storetest.Run(t, adapter(0)) }
 
-// The index in the file is brought up to date in every group, and in every
-// few: what a host meets once in thousands of rows.
+// The index in the file is updated with every group, or every few groups; a
+// host reaches that only after thousands of rows.
 func TestStoreWithEveryRowIndexed(t *testing.T) { storetest.Run(t, few(adapter(1))) }
 
 func TestStoreWithFewRowsRecent(t *testing.T) { storetest.Run(t, few(adapter(7))) }
 
-// few makes the races short: they have been run in full.
+// few shortens the races: other tests run them in full.
 func few(h storetest.Adapter) storetest.Adapter {
 	h.Rounds = 100
 	return h

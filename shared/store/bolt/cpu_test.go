@@ -18,9 +18,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// BenchmarkCall is what calls ask of the store: 64 pairs, each call a request
-// row and then a response row of 900 bytes. cpu-µs/call is user and system
-// time of everything, the callers' goroutines too.
+// BenchmarkCall makes the store's requests of calls: 64 pairs, each call a
+// request row and then a response row of 900 bytes. cpu-µs/call is user and
+// system time of the whole process.
 func BenchmarkCall(b *testing.B) {
 	s, err := bolt.Open(filepath.Join(b.TempDir(), "vacancy.db"), bolt.Options{})
 	if err != nil {
@@ -50,8 +50,8 @@ func BenchmarkCall(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
 }
 
-// BenchmarkAccept is the tip and the next row of one pair, by its length; the
-// wait for the disk is not in cpu-µs/call.
+// BenchmarkAccept reads the tip and appends the next row of one pair, by its
+// length; waiting for the disk is not in cpu-µs/call.
 func BenchmarkAccept(b *testing.B) {
 	for _, length := range []int{1, 10_000, 1_000_000} {
 		b.Run(fmt.Sprintf("length=%d", length), func(b *testing.B) {
@@ -78,7 +78,7 @@ func BenchmarkAccept(b *testing.B) {
 	}
 }
 
-// BenchmarkSync is what one sync costs here; a group of commits takes two.
+// BenchmarkSync measures one sync; a group of commits takes two.
 func BenchmarkSync(b *testing.B) {
 	f, err := os.Create(filepath.Join(b.TempDir(), "file"))
 	if err != nil {

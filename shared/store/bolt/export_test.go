@@ -8,14 +8,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// WithRecentRows keeps so few rows out of the index that a test reaches what a
+// WithRecentRows keeps few rows out of the index, so that a test reaches what a
 // host reaches after thousands.
 func (o Options) WithRecentRows(n int) Options {
 	o.recentRows = n
 	return o
 }
 
-// Load writes rows 1 to n of an empty stream, thousands to a transaction.
+// Load writes rows 1 to n of an empty stream, thousands in a transaction.
 func Load(tb testing.TB, s *Store, name store.Stream, n int, data []byte) {
 	tb.Helper()
 	s.db.NoSync = true

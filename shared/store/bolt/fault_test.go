@@ -38,7 +38,7 @@ func wantTip(t *testing.T, s *Store, name store.Stream, position uint64) {
 	}
 }
 
-// stall keeps the committer from committing until the returned function runs.
+// stall stops the committer from committing until the returned function runs.
 func stall(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	tx, err := s.db.Begin(true)
@@ -52,7 +52,7 @@ func stall(t *testing.T, s *Store) (release func()) {
 	}
 }
 
-// waitTaken waits until the committer has taken all that is queued.
+// waitTaken waits until the committer has taken everything from the queue.
 func waitTaken(s *Store) {
 	for taken := false; !taken; time.Sleep(time.Millisecond) {
 		s.queue.mu.Lock()
@@ -162,7 +162,8 @@ func TestAFailedSyncIsUnavailableToItsWholeGroupAndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := stall(t, s)
-	// The descriptor goes: every write from here on fails, the map stays.
+	// The file descriptor is closed: every later write fails, and the memory
+	// map stays.
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,8 @@ func TestAFailedSyncIsUnavailableToItsWholeGroupAndLeavesNothing(t *testing.T) {
 	for i := range 20 {
 		go func() { outcomes <- s.Commit(t.Context(), row(store.Stream(fmt.Sprint(i)), 1)) }()
 	}
-	// One that would be refused: by what it is refused may not have come to be.
+	// A commit that would be refused: the row that refuses it may not have been
+	// stored.
 	go func() { outcomes <- s.Commit(t.Context(), row("kept", 3)) }()
 	time.Sleep(10 * time.Millisecond)
 	release()
@@ -207,7 +209,7 @@ func TestARowPublishedByAFailedGroupIsForgottenAndItsPlaceTakenByTheNext(t *test
 		if err := g.finish(); err != nil {
 			t.Fatal(err)
 		}
-		// Readers of now do not see them.
+		// Reads that began after it do not see them.
 		wantTip(t, s, "stream", 3)
 		wantTip(t, s, "new", 0)
 		return fail
@@ -228,8 +230,8 @@ func TestARowPublishedByAFailedGroupIsForgottenAndItsPlaceTakenByTheNext(t *test
 	}
 }
 
-// slow is a context that lets others run between what a read takes from memory
-// and its transaction: it is looked at once in between.
+// slow is a context that yields between a read's access to memory and its
+// transaction: the read checks it once in between.
 type slow struct {
 	context.Context
 	looked, resume chan struct{}
@@ -271,7 +273,7 @@ func TestAReaderOfAFailedGroupsRowsLooksAgain(t *testing.T) {
 	if err := s.failed(g, err); !errors.Is(err, store.ErrNotApplied) {
 		t.Fatalf("failed() = %v, want ErrNotApplied", err)
 	}
-	// The next group's row gets the record that the failed one's had.
+	// The next group's row gets the record number that the failed one had.
 	if err := s.Commit(t.Context(), row("another", 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +288,7 @@ func TestAnUnknownOutcomeOnDiskStopsTheStore(t *testing.T) {
 	if err := s.Commit(t.Context(), row("stream", 1)); err != nil {
 		t.Fatal(err)
 	}
-	// A transaction that shows although its commit said that it failed.
+	// A transaction is visible although its commit reported a failure.
 	err := s.failed(&group{id: int(s.disk.last.Load())}, errors.New("fsync: input/output error"))
 	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrNotApplied) {
 		t.Errorf("failed() = %v, want ErrUnavailable with an unknown outcome", err)
@@ -294,7 +296,7 @@ func TestAnUnknownOutcomeOnDiskStopsTheStore(t *testing.T) {
 	if err := s.Commit(t.Context(), row("stream", 2)); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Commit() = %v, want ErrUnavailable", err)
 	}
-	// Reads of what was on disk before go on; of what is not, they do not.
+	// Reads of data that was on disk before succeed; reads of later data fail.
 	if err := s.disk.await(int(s.disk.last.Load()) + 1); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("await() = %v, want ErrUnavailable", err)
 	}
@@ -364,7 +366,7 @@ func TestDamageIsToldOfItsStreamAndLeavesTheOthers(t *testing.T) {
 			}
 		}
 	}
-	// Records are numbered in the order of the commits.
+	// Records are numbered in the order of commits.
 	err := s.update(func(tx *bbolt.Tx) error {
 		b := openBuckets(tx)
 		v := append([]byte{}, b.journal.Get(number(14))...)
@@ -436,8 +438,8 @@ func TestAViewIsMadeBetweenTwoGroups(t *testing.T) {
 	release := stall(t, s)
 	committed := make(chan error, 1)
 	go func() { committed <- s.Commit(t.Context(), row("stream", 1)) }()
-	// The committer is in a group now: what it has changed before a view was
-	// there to keep it would be lost to the view.
+	// The committer is in a group now: changes that it makes before the view
+	// exists would be lost to the view.
 	for s.between.TryLock() {
 		s.between.Unlock()
 		time.Sleep(time.Millisecond)

@@ -34,7 +34,7 @@ func TestListedKeysSortAsTheirSortsAndThenTheirDocuments(t *testing.T) {
 		if got, err := parseListed(listedKey(a, x), len(prefix(partition))); err != nil || got != x {
 			t.Fatalf("parseListed() = %q, %v, want %q", got, err, x)
 		}
-		// A range that begins at a sort begins at its first document.
+		// A range that begins at a sort key begins at its first document.
 		if bytes.Compare(listedSort(partition, a.Sort), listedKey(a, x)) >= 0 {
 			t.Fatalf("listedSort(%q) is not below its own entries", a.Sort)
 		}

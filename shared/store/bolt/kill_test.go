@@ -19,14 +19,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// childEnv, when set, makes the test binary a writer on that file, to be
+// childEnv, if set, makes the test binary a writer to that file, which is then
 // killed.
 const childEnv = "VACANCY_TEST_BOLT_CHILD"
 
 const childWriters = 16
 
-// childRecent is few enough for the index to be brought up to date many times
-// in a child's life.
+// childRecent is small enough that the index is updated many times in a child's
+// life.
 const childRecent = 200
 
 func TestMain(m *testing.M) {
@@ -41,8 +41,8 @@ func childStream(i int) store.Stream { return store.Stream(fmt.Sprintf("writer %
 
 func childCount(i int) store.Key { return store.Key{Partition: "count", Sort: fmt.Sprint(i)} }
 
-// writeUntilKilled appends with 16 writers, each counting its rows in a
-// document beside, and prints what was acknowledged.
+// writeUntilKilled appends with 16 writers, each of which also counts its rows
+// in a document, and prints what was acknowledged.
 func writeUntilKilled(path string) {
 	ctx := context.Background()
 	s, err := bolt.Open(path, bolt.Options{}.WithRecentRows(childRecent))
@@ -88,8 +88,8 @@ func TestAcknowledgedWritesSurviveKill9(t *testing.T) {
 	}
 }
 
-// killAChild lets a child write for a while, kills it, and returns the last
-// position that each writer was told of.
+// killAChild runs a child for a while, kills it, and returns the last
+// acknowledged position of each writer.
 func killAChild(t *testing.T, path string, after time.Duration) (acked [childWriters]uint64) {
 	t.Helper()
 	child := exec.Command(os.Args[0])
@@ -108,7 +108,7 @@ func killAChild(t *testing.T, path string, after time.Duration) (acked [childWri
 			if err != io.EOF {
 				t.Fatal(err)
 			}
-			break // a line that was cut is no acknowledgement
+			break // an incomplete line is no acknowledgement
 		}
 		if killing == nil {
 			killing = time.AfterFunc(after, func() { _ = child.Process.Kill() })
@@ -120,13 +120,13 @@ func killAChild(t *testing.T, path string, after time.Duration) (acked [childWri
 		}
 		acked[i] = p
 	}
-	// It ends by the signal.
+	// The signal ends it.
 	_ = child.Wait()
 	return acked
 }
 
-// checkChild proves that a writer's rows are all there, each once and in
-// order, and were counted exactly; it returns how many there are.
+// checkChild proves that a writer's rows are all there, once, in order, and
+// counted exactly; it returns their number.
 func checkChild(t *testing.T, s store.Store, i int, acked uint64) int {
 	t.Helper()
 	var n uint64

@@ -108,7 +108,7 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 	} {
 		s, err := bolt.Open(path, bolt.Options{})
 		if err == nil {
-			// What is left of it may open; then it must not end the process.
+			// The rest of the file may open; it must not crash the process.
 			_, err = s.Rows(t.Context(), "stream", 1, 1000, store.Ascending)
 			_ = s.Close()
 		} else if !strings.Contains(err.Error(), path) {

@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
-// fixture is DynamoDB Local as the contract suite needs it: fresh tables per
-// store, and a memory of which, to open them again.
+// fixture opens DynamoDB Local for the contract suite: new tables for each
+// store, which can be opened again.
 type fixture struct {
 	client *dynamodb.Client
 	tables sync.Map // of each *dynamo.Store
@@ -52,7 +52,7 @@ func (h *fixture) open(tb testing.TB, tables dynamo.Tables) store.Store {
 	return s
 }
 
-// load writes rows in batches, past the adapter's conditions.
+// load writes rows in batches, without the adapter's conditions.
 func (h *fixture) load(tb testing.TB, s store.Store, name store.Stream, n int) {
 	tables, _ := h.tables.Load(s)
 	table := tables.(dynamo.Tables).Rows
@@ -81,8 +81,8 @@ func BenchmarkDynamoDBLocal(b *testing.B) {
 	storetest.Benchmark(b, fixture, 1, 10_000)
 }
 
-// Without attempts two such commits are the same to the byte, and DynamoDB's
-// memory of the first must not swallow the second.
+// Without write ids two such commits have equal bytes, and DynamoDB's
+// idempotency must not swallow the second.
 func TestDeletesTogetherWorkAgainOnDocumentsMadeFresh(t *testing.T) {
 	s := dynamolocal.Store(t)
 	a, b := store.Key{Partition: "p", Sort: "a"}, store.Key{Partition: "p", Sort: "b"}

@@ -41,8 +41,8 @@ func newLine(t *testing.T) *line {
 		direct: dynamo.New(dynamolocal.Client(endpoint), tables)}
 }
 
-// faulty is a store through the proxy whose client tries so often and waits
-// 150 ms for an answer.
+// faulty is a store through the proxy whose client tries so often and waits 150
+// ms for an answer.
 func (l *line) faulty(tries int) *dynamo.Store {
 	return dynamo.New(dynamolocal.Client(l.proxy.URL, func(o *dynamodb.Options) {
 		o.RetryMaxAttempts = tries
@@ -50,7 +50,7 @@ func (l *line) faulty(tries int) *dynamo.Store {
 	}), l.tables)
 }
 
-// place is where one case writes: a stream of one row, a balance of 10, a
+// place is what one case writes to: a stream of one row, a balance of 10, a
 // document to change and one to delete.
 type place struct {
 	l                      *line
@@ -78,7 +78,7 @@ func (l *line) newPlace(t *testing.T) place {
 	return p
 }
 
-// seen is what a place holds, past the proxy.
+// seen is the content of a place, read without the proxy.
 type seen struct {
 	Rows    []string
 	Balance int64
@@ -114,8 +114,8 @@ func (p place) read(t *testing.T) seen {
 	return s
 }
 
-// act is a kind of commit: the operation it becomes, what it writes in
-// whose name, and what a place holds after it was applied once.
+// act is a kind of commit: its operation, its writes, and the content of a
+// place after it was applied once.
 type act struct {
 	name, operation string
 	writes          func(p place, who string) []store.Write
@@ -207,7 +207,7 @@ func TestFaultyWriteAndItsRivalAreNeverBothApplied(t *testing.T) {
 	s := l.faulty(1)
 	eachFault(t, l, func(t *testing.T, a act, f faultproxy.Fault, p place) {
 		if a.name == "delete" {
-			return // two deletes of one version want the same
+			return // two deletes of one version are the same request
 		}
 		mine, rival := a.writes(p, "mine"), a.writes(p, "rival")
 		if err := s.Commit(t.Context(), mine...); err != nil && !errors.Is(err, store.ErrUnavailable) {
@@ -230,7 +230,7 @@ func TestFaultyWriteAndItsRivalAreNeverBothApplied(t *testing.T) {
 	})
 }
 
-// refused says whether err is the refusal that a loser should get.
+// refused reports whether err is the loser's refusal.
 func refused(a act, err error, winner string) bool {
 	if taken, ok := errors.AsType[*store.TakenError](err); ok {
 		return a.name != "put" && string(taken.Occupant.Data) == winner
@@ -281,7 +281,7 @@ func TestFaultyReadIsRightOrUnavailable(t *testing.T) {
 					}
 				case !errors.Is(err, store.ErrUnavailable):
 					t.Errorf("%s, %v, %d tries = %v, want ErrUnavailable", r.name, f, tries, err)
-				case tries > 1 && f != faultproxy.Conflict: // no read meets a conflict
+				case tries > 1 && f != faultproxy.Conflict: // reads meet no conflict
 					t.Errorf("%s, %v, %d tries = %v, want nil", r.name, f, tries, err)
 				}
 			}
@@ -365,8 +365,8 @@ func TestHangingServerEndsWithTheContext(t *testing.T) {
 	}
 }
 
-// What the conditions can no longer tell, the token does: for ten minutes a
-// transaction that was applied is known as such, whatever came after it.
+// When the conditions cannot tell any more, the token can: for ten minutes
+// DynamoDB knows an applied transaction, whatever was written after it.
 func TestAppliedTransactionIsKnownAfterItsDocumentsChanged(t *testing.T) {
 	l := newLine(t)
 	p := l.newPlace(t)

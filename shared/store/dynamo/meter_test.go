@@ -47,7 +47,7 @@ func TestTheMeterCountsWhatEachOperationCosts(t *testing.T) {
 			s.Commit(ctx, store.Delete{Key: doc, If: 9})
 			s.Commit(ctx, store.Delete{Key: doc, If: 1})
 		}, obs.Counts{Trips: 2, Writes: 2}},
-		// DynamoDB Local says four units of each table, whatever the items.
+		// DynamoDB Local reports four units for each table, whatever the items.
 		{"a transaction", func(ctx context.Context) { s.Commit(ctx, put(0), row("b", 1, 1)) }, obs.Counts{Trips: 1, Writes: 8}},
 	} {
 		ctx, u := metered(t)
@@ -61,7 +61,7 @@ func TestTheMeterCountsWhatEachOperationCosts(t *testing.T) {
 func TestOperationsAtOnceAreOneTrip(t *testing.T) {
 	endpoint := dynamolocal.Start(t)
 	proxy := faultproxy.Start(t, endpoint)
-	proxy.Set(faultproxy.Rule{Fault: faultproxy.Delay, For: 20 * time.Millisecond}) // so that they overlap for certain
+	proxy.Set(faultproxy.Rule{Fault: faultproxy.Delay, For: 20 * time.Millisecond}) // so that they certainly overlap
 	s := dynamo.New(dynamolocal.Client(proxy.URL), dynamolocal.Tables(t, endpoint))
 	ctx, u := metered(t)
 	for range 2 {

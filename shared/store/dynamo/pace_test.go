@@ -66,7 +66,7 @@ func TestAPacedReaderKeepsItsRate(t *testing.T) {
 		}
 	}
 	units := used.Counts().Reads
-	// The last read is not waited for.
+	// There is no pause after the last read.
 	if took := clock.now().Sub(began).Seconds(); units < 400 || took < (units-120)/rate || took > units/rate {
 		t.Errorf("%v units were read in %v s, want %d a second", units, took, rate)
 	}
@@ -93,8 +93,7 @@ func TestAPacedReaderWaitsWhileItIsThrottled(t *testing.T) {
 	}
 }
 
-// TestAListOfStreamsReadsLittleOfLongOnes: what a list costs grows with the
-// streams, not with their rows.
+// The cost of a list grows with the number of streams, not with their rows.
 func TestAListOfStreamsReadsLittleOfLongOnes(t *testing.T) {
 	h, fixture := newFixture(t)
 	s := fixture.Open(t).(*dynamo.Store)

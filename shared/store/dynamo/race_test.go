@@ -25,7 +25,7 @@ const (
 	racerConfig = "VACANCY_TEST_RACER"
 )
 
-// racer is what a process of the race is told once.
+// racer is a process's configuration of the race.
 type racer struct {
 	Endpoint string
 	Tables   dynamo.Tables
@@ -33,10 +33,10 @@ type racer struct {
 	Name     int
 }
 
-// round is what became of one round in one process.
+// round is the result of one round in one process.
 type round struct {
-	Accepted []string // attempts
-	Refused  []string // the occupants' attempts, of writers told Taken
+	Accepted []string // write ids
+	Refused  []string // the occupants' write ids, as reported to writers that were told Taken
 	Failed   []string // anything else
 }
 
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// run writes at each position that it is told, with all its writers at once.
+// run writes at each position that it is given, with all its writers at once.
 func (r racer) run(in io.Reader, out io.Writer) error {
 	s := dynamo.New(dynamolocal.Client(r.Endpoint), r.Tables)
 	positions, answers := json.NewDecoder(in), json.NewEncoder(out)

@@ -22,8 +22,8 @@ var (
 	delWrite = store.Delete{Key: store.Key{Partition: "p", Sort: "delete"}, If: 1}
 )
 
-// canceled is a cancelled transaction of which DynamoDB says, per write, an
-// item that failed a condition or the code of another reason.
+// canceled is a cancelled transaction whose reasons are, for each write, an
+// item that failed a condition or another code.
 func canceled(reasons ...any) error {
 	e := &types.TransactionCanceledException{}
 	for _, r := range reasons {
@@ -174,7 +174,7 @@ func TestLengthsForgetButNeverExaggerate(t *testing.T) {
 		t.Error("only position 0 of an unknown stream exists")
 	}
 	l.saw("kept", 7)
-	l.saw("kept", 3) // a read of what lies behind
+	l.saw("kept", 3) // a read of what the row is
 	for i := range 100 {
 		l.saw(name(i), 1)
 		if !l.reaches("kept", 7) || l.reaches("kept", 8) {

@@ -79,9 +79,8 @@ func TestWriteUnitsAreWholeAndDoubleInATransaction(t *testing.T) {
 	}
 }
 
-// callRow is the row of a call as the pipeline may make it: at most 450 bytes
-// beside the texts, of which the adapter takes the key, the attempt and its
-// names.
+// callRow is the largest row of a call: 450 bytes besides the texts, of which
+// the adapter uses the key, the write id and its attribute names.
 func callRow(stream store.Stream, position uint64, message int) store.Append {
 	a := store.Append{Stream: stream, Position: position, WriteID: newAttempt()}
 	a.Data = make([]byte, 450-dynamo.RowSize(a)+message)
@@ -143,8 +142,8 @@ func TestCallCostsTwoWriteUnitsBelowOneKilobyte(t *testing.T) {
 	}
 }
 
-// The limit that the codec of rows works against: what is left of the first
-// kilobyte beside the adapter's own share.
+// The limit for the codec of rows: the rest of the first kilobyte after the
+// adapter's own share.
 func TestRowOfAPairLeavesThisMuchOfAKilobyte(t *testing.T) {
 	requests, _ := pair()
 	for _, tt := range []struct {

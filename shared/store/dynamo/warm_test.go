@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
 
-// somewhere is a key of a document that is not there.
+// somewhere is the key of a document that does not exist.
 var somewhere = store.Key{Partition: "warm", Sort: "warm"}
 
 func TestWarmReadsBothTablesAtOnceAndWritesNothing(t *testing.T) {
@@ -79,7 +79,7 @@ func TestWarmSaysOfEachTableWhatIsWrong(t *testing.T) {
 		{"exchanged", endpoint, dynamo.Tables{Rows: tables.Docs, Docs: tables.Rows},
 			"table " + tables.Docs + ": its key is another than pk and sk as this version has them; is it the right table?; " +
 				"table " + tables.Rows + ": its key is another than pk and sk as this version has them; is it the right table?"},
-		// What AWS says of a table whose status is CREATING.
+		// AWS's description of a table whose status is CREATING.
 		{"being created", refusing("ResourceNotFoundException"), dynamo.Tables{Rows: "rows", Docs: "docs"},
 			"table rows: it is missing, or still being created; table docs: it is missing, or still being created"},
 		{"denied", refusing("AccessDeniedException"), dynamo.Tables{Rows: "rows", Docs: "docs"},

@@ -8,11 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The detectors of the reference, made of this package's measures: its vectors
-// prove the measures. The gate combines the same measures in its own way.
+// The reference's detectors, built from this package's measures: its vectors
+// prove the measures. The gate combines the same measures differently.
 
-// controllerEvidence is what sameController looks at. A nil list is missing
-// and skips its layer.
+// controllerEvidence is the input of sameController. A nil list is missing and
+// skips its layer.
 type controllerEvidence struct {
 	Declared               bool // both name the same controller
 	Ancestor               bool // their lineages meet
@@ -20,9 +20,8 @@ type controllerEvidence struct {
 	BehaviourA, BehaviourB []float64
 }
 
-// sameController is how much a and b look controlled by one: by declaration,
-// by a common ancestor, by when they are active or by how they behave. Any
-// layer alone suffices.
+// sameController is how likely a and b have one controller: by declaration,
+// common ancestor, hours of activity or behaviour. One layer suffices.
 func sameController(a, b identity.ID, e controllerEvidence) (collusion.Signal, error) {
 	if a == b {
 		return collusion.Signal{Strength: 0, Why: "self-pair (a == b)"}, nil
@@ -51,8 +50,8 @@ func sameController(a, b identity.ID, e controllerEvidence) (collusion.Signal, e
 	return strongest(layers), nil
 }
 
-// strongest is as strong as the strongest layer, for the reasons of all that
-// say anything.
+// strongest is the strength of the strongest layer, with the reasons of all
+// layers that have one.
 func strongest(layers []collusion.Signal) collusion.Signal {
 	var all collusion.Signal
 	var why []string
@@ -67,7 +66,7 @@ func strongest(layers []collusion.Signal) collusion.Signal {
 	return all
 }
 
-// sameStylo is how much a and b write alike.
+// sameStylo is the similarity of style of a and b.
 func sameStylo(a, b identity.ID, styleA, styleB []float64) (collusion.Signal, error) {
 	if a == b {
 		return collusion.Signal{Strength: 0, Why: "self-pair (a == b)"}, nil
@@ -82,7 +81,8 @@ func sameStylo(a, b identity.ID, styleA, styleB []float64) (collusion.Signal, er
 	return collusion.Signal{Strength: 0, Why: fmt.Sprintf("sim %.2f <= %.2f", c, collusion.StyleThreshold)}, nil
 }
 
-// discount is what is left of a review between two that show these signals.
+// discount is the remaining weight of a review between two vacants with these
+// signals.
 func discount(signals ...collusion.Signal) float64 {
 	if len(signals) == 0 {
 		return 1

@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/collusion"
 )
 
-// author is a synthetic generator of answers: a vacant that writes in one way.
+// author is a synthetic generator of answers: a vacant with a style of its own.
 type author struct {
 	vocabulary int
 	zipf       float64 // how uneven the words are
@@ -30,7 +30,7 @@ type author struct {
 	jitter     float64
 }
 
-// anyAuthor draws one from wide ranges.
+// anyAuthor draws an author from wide ranges.
 func anyAuthor(r *rand.Rand) author {
 	logUniform := func(a, b float64) float64 { return a * math.Pow(b/a, r.Float64()) }
 	often := func(p, most float64) float64 { // a habit that only some have
@@ -98,7 +98,7 @@ func (a author) answers(r *rand.Rand, n int) []collusion.Response {
 	return out
 }
 
-// alike counts, over a population of authors, how often two different ones
+// alike measures, over a population of authors, how often two different ones
 // look alike and how often one looks like itself in other answers.
 type alike struct {
 	pairs, authors            float64
@@ -161,7 +161,8 @@ func TestUnrelatedAuthorsLookDifferentAndOneLooksLikeItself(t *testing.T) {
 		change func(*author, *rand.Rand)
 	}{
 		{"in any way", func(*author, *rand.Rand) {}},
-		// One host gives all of them one latency, and nobody tells confidence.
+		// One host gives all of them the same latency, and none reports
+		// confidence.
 		{"on one fast host", func(a *author, _ *rand.Rand) { a.took, a.jitter, a.confidence = 0.02, 0.2, 0 }},
 		{"in short", func(a *author, r *rand.Rand) {
 			a.took, a.jitter, a.confidence, a.sentences = 0.02, 0.2, 0, 1+2*r.Float64()
@@ -190,7 +191,7 @@ func TestUnrelatedAuthorsLookDifferentAndOneLooksLikeItself(t *testing.T) {
 	}
 }
 
-// The places of a style vector, as the research that defines it lists them.
+// The components of a style vector, as listed in the research that defines it.
 const (
 	tokens = iota
 	typeToken

@@ -76,7 +76,7 @@ func request(t *testing.T) (composite.Request, composite.Manifest) {
 	return r, composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), ClosedByDefault: true}
 }
 
-// Each check is asked before those after it, whatever they would say.
+// Each check is made before the later ones, whatever their results would be.
 func TestEachCheckPrecedesTheNext(t *testing.T) {
 	now := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	p := gate.DefaultPolicy()
@@ -224,9 +224,9 @@ func FuzzFindingsThatAreReadAreWrittenAgain(f *testing.F) {
 	})
 }
 
-// children index is a child beside its parent and a sibling of whom all is known and
-// different.
-func childrenIndex(t *testing.T) gate.Evidence {
+// siblings is the evidence of a child beside its parent and a sibling, all of them fully known
+// and different.
+func siblings(t *testing.T) gate.Evidence {
 	t.Helper()
 	observe := func(b byte) gate.Observation {
 		o := gate.Observation{ID: key(t, b).ID(), Tenant: "tenant " + string(rune(b)), Owner: "owner " + string(rune(b)), Families: []string{"http:" + string(rune(b))},
@@ -246,7 +246,7 @@ func childrenIndex(t *testing.T) gate.Evidence {
 	}}
 }
 
-// share gives the child what the other has.
+// share copies the other's evidence to the child.
 func share(p *gate.Pair, n gate.Name) {
 	switch n {
 	case gate.Declared:
@@ -282,7 +282,7 @@ func TestSignalsRefusedByMode(t *testing.T) {
 	} {
 		for _, mode := range all {
 			t.Run(string(c.signal)+" of a "+string(c.with)+" in "+string(mode), func(t *testing.T) {
-				e, p := childrenIndex(t), gate.DefaultPolicy()
+				e, p := siblings(t), gate.DefaultPolicy()
 				p.Mode = mode
 				if f, err := (gate.Observed{}).Detect(e, p); err != nil || f.Judge() != nil && mode != gate.Reference {
 					t.Fatalf("Detect(), Judge() of what differs = %v, %v, want nil", err, f.Judge())
@@ -326,7 +326,7 @@ func stored(t *testing.T, f gate.Findings) gate.Findings {
 	return back
 }
 
-// withhold takes from the child what a signal is made of.
+// withhold removes the child's evidence for a signal.
 func withhold(o *gate.Observation, n gate.Name) {
 	switch n {
 	case gate.Declared:
@@ -344,7 +344,7 @@ func TestMissingEvidenceIsMissingAndNeverAZero(t *testing.T) {
 	for _, n := range []gate.Name{gate.Declared, gate.Substrate, gate.Activity, gate.Style} {
 		for _, mode := range []gate.Mode{gate.Default, gate.Strict, gate.Reference} {
 			t.Run(string(n)+" in "+string(mode), func(t *testing.T) {
-				e, p := childrenIndex(t), gate.DefaultPolicy()
+				e, p := siblings(t), gate.DefaultPolicy()
 				p.Mode = mode
 				for i := range e.Pairs {
 					withhold(&e.Pairs[i].A, n)
@@ -380,10 +380,10 @@ func signal(t *testing.T, f *gate.Findings, pair int, n gate.Name) gate.Signal {
 }
 
 func TestUnusedSignals(t *testing.T) {
-	e, p := childrenIndex(t), gate.DefaultPolicy()
+	e, p := siblings(t), gate.DefaultPolicy()
 	p.Mode = gate.Strict
-	// A closed child is not called from outside its tree, so that its hours say
-	// nothing, and do not refuse.
+	// A closed child is not called from outside its tree, so its hours are no
+	// evidence and do not refuse.
 	for i := range e.Pairs {
 		e.Pairs[i].A.Closed, e.Pairs[i].A.Activity = true, nil
 	}
@@ -394,7 +394,7 @@ func TestUnusedSignals(t *testing.T) {
 	if s := signal(t, &f, 0, gate.Activity); s.State != gate.SignalExcluded || s.Why == "" {
 		t.Errorf("activity of a closed child = %+v, want it excluded", s)
 	}
-	// One who was called before it was closed is compared by that.
+	// A child that was called before it was closed is compared by those calls.
 	share(&e.Pairs[1], gate.Activity)
 	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.Judge(), problem.Collusion) {
 		t.Errorf("Detect(), Judge() of the activity of a closed child = %v, %v, want a refusal", err, f.Judge())
@@ -403,7 +403,8 @@ func TestUnusedSignals(t *testing.T) {
 	if s := signal(t, &f, 0, gate.Ancestor); s.State != gate.SignalExcluded {
 		t.Errorf("the parent's own edge = %+v, want it excluded", s)
 	}
-	// A composite speaks with its children's words, and 49 answers are too few.
+	// A composite answers with its children's words, and 49 answers are too
+	// few.
 	e.Pairs[0].B.Families, e.Pairs[1].B.Responses, p.Mode = []string{"composite"}, gate.MinResponses-1, gate.Default
 	if f, err = (gate.Observed{}).Detect(e, p); err != nil {
 		t.Fatal(err)
@@ -421,7 +422,7 @@ func TestUnusedSignals(t *testing.T) {
 }
 
 func TestTheSameOwnerIsDeclaredWhereTenantsDiffer(t *testing.T) {
-	e, p := childrenIndex(t), gate.DefaultPolicy()
+	e, p := siblings(t), gate.DefaultPolicy()
 	p.Mode = gate.Strict
 	e.Pairs[0].A.Owner = e.Pairs[0].B.Owner
 	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.Judge(), problem.Collusion) {
@@ -440,7 +441,7 @@ func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 		"of another parent":        func(e *gate.Evidence) { e.Pairs[0].B.ID = e.Pairs[1].With },
 		"of the child with itself": func(e *gate.Evidence) { e.Pairs[0].With, e.Pairs[0].B.ID = e.Child, e.Child },
 	} {
-		e := childrenIndex(t)
+		e := siblings(t)
 		change(&e)
 		if f, err := (gate.Observed{}).Detect(e, gate.DefaultPolicy()); !problem.Is(err, problem.Damaged) {
 			t.Errorf("Detect() of %s = %+v, %v, want Damaged", name, f, err)
@@ -489,7 +490,7 @@ func TestTheWorstPairIsNamed(t *testing.T) {
 }
 
 func TestDetectorsAreChosenByName(t *testing.T) {
-	e, p := childrenIndex(t), gate.DefaultPolicy()
+	e, p := siblings(t), gate.DefaultPolicy()
 	if d, err := gate.DetectorOf(p); err != nil || d != (gate.Observed{}) {
 		t.Errorf("DetectorOf(default) = %v, %v, want Observed", d, err)
 	}
@@ -509,7 +510,7 @@ func TestDetectorsAreChosenByName(t *testing.T) {
 }
 
 func TestFindingsOfNinePairsAreCompact(t *testing.T) {
-	e := childrenIndex(t)
+	e := siblings(t)
 	for range 7 {
 		e.Pairs = append(e.Pairs, e.Pairs[1])
 	}
@@ -524,13 +525,13 @@ func TestFindingsOfNinePairsAreCompact(t *testing.T) {
 	t.Logf("findings of %d pairs take %d bytes", len(f.Pairs), len(b))
 }
 
-// One family of several is enough, and what is not known of all is a likeness
-// or missing, never a difference.
+// One common family is enough; families that are not all known count as a
+// similarity or as missing, never as a difference.
 func TestAFamilyInCommonIsTheSameHoweverManyThereAre(t *testing.T) {
 	const shared = "http:shared"
 	for name, tt := range map[string]struct {
 		child, parent []string
-		others        bool // the child has others, that are not known
+		others        bool // the child has further families, which are unknown
 		state         gate.SignalState
 		strength      float64
 		inputs        *gate.Inputs
@@ -541,7 +542,7 @@ func TestAFamilyInCommonIsTheSameHoweverManyThereAre(t *testing.T) {
 		"none in common, others not known": {[]string{"echo"}, []string{shared}, true, gate.SignalMissing, 0, nil},
 		"what says nothing in common":      {[]string{"unknown", "composite", ""}, []string{"unknown", "composite", ""}, false, gate.SignalMissing, 0, nil},
 	} {
-		e, p := childrenIndex(t), gate.DefaultPolicy()
+		e, p := siblings(t), gate.DefaultPolicy()
 		e.Pairs[0].A.Families, e.Pairs[0].B.Families = tt.child, tt.parent
 		if tt.others {
 			e.Pairs[0].A.Why = map[gate.Name]string{gate.Substrate: "one of its children is not hosted here"}

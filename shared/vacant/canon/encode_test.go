@@ -51,9 +51,9 @@ func TestStringsOfBothForms(t *testing.T) {
 	}
 }
 
-// TestEachByteIsEscapedWhereverItStands covers the eight-byte steps of the
-// scanner: each special byte at each place, beside bytes whose borrow or top
-// bit could hide or fake it.
+// The scanner works in steps of eight bytes: each special byte is tested at
+// each place of a step, beside bytes whose borrow or top bit could hide or
+// imitate it.
 func TestEachByteIsEscapedWhereverItStands(t *testing.T) {
 	for c := range rune(0x100) {
 		for at := range 17 {
@@ -77,7 +77,7 @@ func TestEachByteIsEscapedWhereverItStands(t *testing.T) {
 	}
 }
 
-// escapeLen is how many bytes c takes more when escaped.
+// escapeLen is the number of bytes that escaping adds to c.
 func escapeLen(c rune) int {
 	switch {
 	case c == '"', c == '\\', c == '\b', c == '\t', c == '\n', c == '\f', c == '\r':

@@ -9,9 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// FuzzDecode: what we accept, encoding/json accepts too, and its canonical form
-// is accepted again and stays as it is. Every refusal is of a kind for bad
-// input.
+// Every accepted document is accepted by encoding/json too, and its canonical
+// form is accepted and unchanged. Every refusal has a kind for bad input.
 func FuzzDecode(f *testing.F) {
 	for _, c := range vectors[documentCase](f, "testdata/canonical_json.json") {
 		f.Add([]byte(c.Input.JSON))
@@ -36,8 +35,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		cj := v.AppendCJ(nil)
 		for _, form := range [][]byte{cj, v.AppendCJA(nil)} {
-			// The canonical form can be longer than the document: 1e300 is not, but
-			// a control character is.
+			// The canonical form can be longer than the document, because of
+			// escaped control characters.
 			again, err := canon.Parse(form, canon.AnswerLimits())
 			if err != nil || !bytes.Equal(again.AppendCJ(nil), cj) {
 				t.Fatalf("Parse(%s) = %s, %v, want %s", form, again.AppendCJ(nil), err, cj)
@@ -46,7 +45,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzParseTime: what parses is formatted to what parses to itself.
+// The formatted form of a parsed time parses to the same time.
 func FuzzParseTime(f *testing.F) {
 	for _, c := range vectors[timeCase](f, "testdata/timestamps.json") {
 		f.Add(c.Input.Text)

@@ -31,8 +31,8 @@ func TestTimesAreWrittenAsSigned(t *testing.T) {
 	}
 }
 
-// TestFormsOfTime goes beyond the vectors: the forms that Python documents, and
-// what it takes against its own documentation.
+// Beyond the vectors: the forms that Python documents, and those that it
+// accepts against its own documentation.
 func TestFormsOfTime(t *testing.T) {
 	const refused = ""
 	for in, want := range map[string]string{
@@ -44,7 +44,7 @@ func TestFormsOfTime(t *testing.T) {
 		"2026W193T12":                    "2026-05-06T12:00:00+00:00",
 		"2026W19512":                     "2026-05-04T12:00:00+00:00", // an even count of digits: week, separator 5, hour
 		"2026W193512":                    "2026-05-06T12:00:00+00:00", // odd: day 3, separator 5, hour
-		"2026-W19-12":                    "2026-05-04T12:00:00+00:00", // a digit at 10: the hyphen is the separator
+		"2026-W19-12":                    "2026-05-04T12:00:00+00:00", // a digit at position 10: the hyphen is the separator
 		"2026-W19-3T12":                  "2026-05-06T12:00:00+00:00",
 		"2020-W53-7":                     "2021-01-03T00:00:00+00:00",
 		"2021-W53-1":                     refused, // 2021 has 52 weeks

@@ -68,7 +68,8 @@ func TestCanonicalFormsOfTheReference(t *testing.T) {
 				return
 			}
 			if hasDuplicate(t, c.Input.JSON) {
-				// The reference lets the last one win; we refuse (PROTOCOL §23 D4).
+				// The reference takes the last one; we refuse (PROTOCOL §23
+				// D4).
 				if !problem.Is(err, problem.Malformed) {
 					t.Fatalf("Parse(%.80s) = %v, want the duplicate key refused", c.Input.JSON, err)
 				}
@@ -95,7 +96,7 @@ func TestCanonicalFormsOfTheReference(t *testing.T) {
 	}
 }
 
-// hasDuplicate looks for a key that an object has twice, by another decoder.
+// hasDuplicate looks for duplicate keys of an object with another decoder.
 func hasDuplicate(t *testing.T, doc string) bool {
 	t.Helper()
 	dec := json.NewDecoder(strings.NewReader(doc))

@@ -72,7 +72,7 @@ func object(t testing.TB, text string) canon.Value {
 	return v
 }
 
-// same compares cards by what they are, not by how a canon.Value holds it.
+// same compares cards by content, not by the representation of a canon.Value.
 var same = cmp.Options{
 	cmpopts.EquateEmpty(),
 	cmp.Transformer("CJ", func(v canon.Value) string {
@@ -95,7 +95,8 @@ func TestCardsSignHashAndSerialiseAsTheReferencesDo(t *testing.T) {
 				card.Endpoint = *c.Input.Endpoint
 			}
 			signing := card.AppendSigning(nil)
-			// The vectors' texts hold control characters, which Sign refuses.
+			// The vectors' texts contain control characters, which Sign
+			// refuses.
 			card.Signature, _ = key.Sign(t.Context(), signing)
 			want, got := c.Expect, c.Expect
 			if card.Endpoint == "" { // ours is always null (PROTOCOL §23 D3)
@@ -148,8 +149,8 @@ func (c parseVector) blob(t testing.TB) []byte {
 	return b
 }
 
-// The parts of the reference's texts that are an interface: what Python wrote
-// after a prefix is none, but for a quoted key.
+// The parts of the reference's texts that clients may parse: Python's own words
+// after a prefix are none, except a quoted key.
 var (
 	prefixes  = []string{"capability card not valid JSON: ", "invalid capability card: "}
 	quotedKey = regexp.MustCompile(`^'\w+'$`)
@@ -402,8 +403,8 @@ func TestARefusedVersionIsQuotedAsPythonDoes(t *testing.T) {
 	}
 }
 
-// FuzzParse: what parses is serialised to what parses to the same card, and
-// signs to the same bytes.
+// A parsed card serialises to bytes that parse to the same card, and signs to
+// the same bytes.
 func FuzzParse(f *testing.F) {
 	for _, c := range load[cardVector](f, "card.json", 40) {
 		f.Add([]byte(c.Expect.Blob))
@@ -421,7 +422,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := Parse(c.Blob())
 		if len(c.Blob()) > MaxBlob {
-			return // 1e15 is written out as 1000000000000000.0
+			return // 1e15 is written as 1000000000000000.0
 		}
 		if err != nil || !cmp.Equal(c, again, same) {
 			t.Fatalf("Parse(Blob()) = %+v, %v, want %+v", again, err, c)

@@ -94,10 +94,10 @@ func TestNextKeepsTheLargestTime(t *testing.T) {
 	}
 }
 
-// TestNoSequenceHasAGapOrAFork feeds a chain whatever an attacker can make of
-// everything ever signed on it: the right next envelope, old ones again, gaps,
-// forks, resets and old resets. What is accepted has no gap and no fork, and
-// nothing is accepted twice in any epoch.
+// The chain is fed with everything that an attacker can make of what was ever
+// signed on it: the right next envelope, old ones, gaps, forks, resets and old
+// resets. What is accepted has no gap and no fork, and nothing is accepted
+// twice in any epoch.
 func TestNoSequenceHasAGapOrAFork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := model{tip: chain.Tip{}, taken: map[identity.Hash]bool{}}
@@ -112,7 +112,7 @@ func TestNoSequenceHasAGapOrAFork(t *testing.T) {
 	})
 }
 
-// model is a chain and what must hold of it.
+// model is a chain with its invariants.
 type model struct {
 	tip    chain.Tip
 	rows   int                    // accepted so far
@@ -122,7 +122,7 @@ type model struct {
 	floor  time.Time              // largest time ever accepted
 }
 
-// draw signs something new or takes something signed before.
+// draw signs a new envelope or takes one signed before.
 func (m *model) draw(t *rapid.T, i int) *envelope.Envelope {
 	if len(m.signed) > 0 && rapid.IntRange(0, 2).Draw(t, "again") == 0 {
 		e := rapid.SampledFrom(m.signed).Draw(t, "old")
@@ -168,8 +168,8 @@ func (m *model) call(t *rapid.T, e *envelope.Envelope) {
 }
 
 func (m *model) reset(t *rapid.T, e *envelope.Envelope) {
-	// A stream without rows takes any reset (the pipeline asks FitReset only of
-	// one that has some).
+	// An empty stream accepts any reset (the pipeline calls FitReset only for
+	// others).
 	if m.rows > 0 && m.tip.FitReset(e) != nil {
 		return
 	}
@@ -198,8 +198,8 @@ type tip struct {
 	Hash identity.Hash `json:"chain_tip"`
 }
 
-// TestChainsOfTheReference runs its sequences of calls: both chains of each
-// caller end up where the reference has them, with its words for refusals.
+// The reference's sequences of calls: both chains of each caller end in the
+// reference's state, and refusals have its words.
 func TestChainsOfTheReference(t *testing.T) {
 	raw, err := os.ReadFile("testdata/chain.json")
 	if err != nil {

@@ -245,7 +245,7 @@ func FuzzARequestThatIsReadIsWrittenAgain(f *testing.F) {
 		}
 		again, err := composite.ParseRequest(r.Blob())
 		if problem.Is(err, problem.TooLarge) {
-			return // escapes may make a blob longer than what it was read from
+			return // escapes may make a blob longer than its source
 		}
 		if err != nil || again.Hash() != r.Hash() || string(again.Blob()) != string(r.Blob()) {
 			t.Errorf("ParseRequest(Blob()) = %+v, %v, want %+v", again, err, r)

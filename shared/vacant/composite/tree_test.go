@@ -55,9 +55,9 @@ func TestTreeOnlyAllowsWhatTheReferenceAllows(t *testing.T) {
 	}
 }
 
-// siblings lists the other children of the parent that the first manifest of
-// child names, in the order of the manifests; none if no manifest names child.
-// A child that has graduated is still a sibling (PROTOCOL §14).
+// siblings lists the other children of the parent named by child's first
+// manifest, in the order of the manifests. It lists none if no manifest names
+// child. A graduated child is still a sibling (PROTOCOL §14).
 func siblings(child identity.ID, manifests []composite.Manifest) []identity.ID {
 	i := slices.IndexFunc(manifests, func(m composite.Manifest) bool { return m.ChildID == child })
 	if i < 0 {
@@ -72,10 +72,10 @@ func siblings(child identity.ID, manifests []composite.Manifest) []identity.ID {
 	return siblings
 }
 
-// gates is one row of what a manifest allows: to call its parent, a sibling, a
-// vacant among its tools, a stranger; to send to a URL among its tools, to
-// another; to be called by its parent, a sibling, a stranger, itself. One sign
-// each, + for allowed.
+// gates is what a manifest allows: to call its parent, a sibling, a vacant
+// among its tools, a stranger; to send to a URL among its tools, to another; to
+// be called by its parent, a sibling, a stranger, itself. One sign each, + for
+// allowed.
 type gates struct {
 	name     string
 	schema   composite.Schema

@@ -52,8 +52,8 @@ func BenchmarkAppendResponse(b *testing.B) {
 	}
 }
 
-// BenchmarkCodec is what a call costs beside its cryptography: the body read,
-// the bytes of request and answer to be signed, and the answer written.
+// BenchmarkCodec is the cost of a call without its cryptography: reading the
+// body, making the signing bytes of request and answer, writing the answer.
 func BenchmarkCodec(b *testing.B) {
 	e := message500(b)
 	body := envelope.AppendRequest(nil, nil, &e)
@@ -70,7 +70,7 @@ func BenchmarkCodec(b *testing.B) {
 	}
 }
 
-// The bodies that cost a strict reader most for their size.
+// The bodies that cost a strict decoder most for their size.
 func BenchmarkHostileBodies(b *testing.B) {
 	keys := func(n int) string {
 		var s strings.Builder

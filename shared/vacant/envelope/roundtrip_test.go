@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawEnvelope draws any envelope that Check takes.
+// drawEnvelope draws any envelope that Check accepts.
 func drawEnvelope(t *rapid.T) envelope.Envelope {
 	bytes32 := rapid.SliceOfN(rapid.Byte(), identity.Size, identity.Size)
 	shortText := rapid.StringN(-1, -1, envelope.MaxIDBytes)
@@ -85,7 +85,7 @@ func TestEveryFieldIsSigned(t *testing.T) {
 		if got := bytes.Equal(a.AppendSigning(nil), b.AppendSigning(nil)); got != same {
 			t.Fatalf("equal signing bytes = %t of envelopes that are equal = %t:\n%s", got, same, cmp.Diff(a, b))
 		}
-		// One field changed changes the bytes.
+		// Changing one field changes the bytes.
 		b = a
 		switch rapid.IntRange(0, 8).Draw(t, "field") {
 		case 0:
@@ -113,9 +113,8 @@ func TestEveryFieldIsSigned(t *testing.T) {
 	})
 }
 
-// FuzzDecodeRequest: what decodes passes Check, encodes, and decodes to the
-// same signing bytes. Every refusal is of a kind for bad input, short, and
-// names what it refuses.
+// A decoded body passes Check, encodes, and decodes to the same signing bytes.
+// Every refusal has a kind for bad input, is short, and names the member.
 func FuzzDecodeRequest(f *testing.F) {
 	for _, c := range vectors[requestCase](f, "testdata/requests.json") {
 		f.Add(c.body(f))

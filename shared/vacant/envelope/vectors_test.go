@@ -160,8 +160,8 @@ func TestRequestsOfTheReferenceAreReadAndWritten(t *testing.T) {
 			if hash, ok := req.Envelope.Verify(); !ok || hash != c.Expect.Hash {
 				t.Errorf("Verify() = %s, %t, want %s, true", hash, ok, c.Expect.Hash)
 			}
-			// The order of the keys too is the reference's; white space and the
-			// literals of numbers are not fixed.
+			// The order of keys is the reference's too; white space and number
+			// literals are not specified.
 			if diff := cmp.Diff(cj(t, c.Expect.Request), cj(t, envelope.AppendRequest(nil, nil, &want))); diff != "" {
 				t.Errorf("AppendRequest() mismatch (-want +got):\n%s", diff)
 			}
@@ -185,7 +185,7 @@ func cj(t testing.TB, doc []byte) string {
 	return string(b)
 }
 
-// keyOrder lists the keys of all objects as they come.
+// keyOrder lists the keys of all objects in order.
 func keyOrder(t testing.TB, doc []byte) []string {
 	t.Helper()
 	var keys []string
@@ -223,9 +223,8 @@ func TestVerifyAgreesWithTheReference(t *testing.T) {
 	}
 }
 
-// TestBodiesOfTheReferenceAtTheDecodingStage runs every body of the vectors.
-// What the reference refuses later than decoding (media type, address, state,
-// signature) must decode here.
+// Every body of the vectors. Bodies that the reference refuses after decoding
+// (media type, address, state, signature) must decode here.
 func TestBodiesOfTheReferenceAtTheDecodingStage(t *testing.T) {
 	for _, c := range vectors[requestCase](t, "testdata/requests.json") {
 		t.Run(c.Name, func(t *testing.T) {
@@ -256,13 +255,14 @@ func TestBodiesOfTheReferenceAtTheDecodingStage(t *testing.T) {
 	}
 }
 
-// checkText compares a refusal with the reference's, as far as its text is an
-// interface: Python's own words after these prefixes are not.
+// checkText compares a refusal with the reference's, without Python's own words
+// after these prefixes.
 func checkText(t *testing.T, c requestCase, got *problem.Error) {
 	t.Helper()
 	var body struct{ Detail string }
 	if c.Expect.StrictStatus != 0 || json.Unmarshal(c.Expect.Body, &body) != nil || body.Detail == "" {
-		// Nothing fixed: then it says which field, what was expected and what came.
+		// The text is not specified: it names the field, the expectation and
+		// the value.
 		if got.Kind == problem.Malformed && !strings.Contains(got.Text(), ": expected ") && !strings.Contains(got.Text(), "parsing the body: ") {
 			t.Errorf("Text() = %q, want field, expected and got", got.Text())
 		}

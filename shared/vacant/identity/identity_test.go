@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNoKeyThatSignsForAnybody: Go's own verifier takes the identity key, under
-// which R = S·B fits every message.
+// Go's own verifier accepts the identity key, under which R = S·B fits every
+// message.
 func TestNoKeyThatSignsForAnybody(t *testing.T) {
 	weak := identity.ID{1}
 	anybody := append([]byte{1}, make([]byte, 63)...) // R is the neutral point, S is 0
@@ -28,9 +28,9 @@ func TestNoKeyThatSignsForAnybody(t *testing.T) {
 	}
 }
 
-// TestAnRThatLibsodiumRefuses: whoever holds a key can choose R as the neutral
-// point and S as k times the secret scalar. Go's own verifier takes it; to the
-// reference it is no signature. This one is of seed 00 … 1f, made beside it.
+// The holder of a key can choose the neutral point as R and k times the secret
+// scalar as S. Go's own verifier accepts that; the reference does not. This
+// signature was made with seed 00 … 1f.
 func TestAnRThatLibsodiumRefuses(t *testing.T) {
 	id, err := identity.ParseID("03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8")
 	if err != nil {
@@ -48,9 +48,9 @@ func TestAnRThatLibsodiumRefuses(t *testing.T) {
 	}
 }
 
-// TestNoKeyOfSmallOrderVerifies: with R the base point and S = 1, the signature
-// of a message fits under a key of small order whenever the message's hash makes
-// the key's part vanish. No other check stands in the way of these.
+// With R the base point and S = 1, a signature fits under a key of small order
+// whenever the message's hash makes the key's part vanish. No other check
+// refuses these.
 func TestNoKeyOfSmallOrderVerifies(t *testing.T) {
 	sig := append(append([]byte{0x58}, bytes.Repeat([]byte{0x66}, 31)...), append([]byte{1}, make([]byte, 31)...)...)
 	fit := 0

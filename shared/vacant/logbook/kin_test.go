@@ -55,7 +55,7 @@ func delegations(t *testing.T) []delegated {
 	return file.Cases
 }
 
-// pen writes a logbook as the vectors print it.
+// pen writes a logbook in the form of the vectors.
 type pen struct {
 	key  *identity.Key
 	last *Entry

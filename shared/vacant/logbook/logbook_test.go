@@ -105,7 +105,8 @@ func TestEntriesSignHashAndPrintAsTheReferencesDo(t *testing.T) {
 			for i, in := range c.Input.Entries {
 				e := Next(prev, in.Kind, instant(t, in.TS), canonical(t, in.PayloadJSON))
 				b := e.AppendSigning(nil)
-				// Some kinds of the vectors hold control characters, which Sign refuses.
+				// Some kinds of the vectors contain control characters, which
+				// Sign refuses.
 				e.Signature, _ = key.Sign(t.Context(), b)
 				got := expected{
 					Kind: e.Kind, TS: canon.FormatTime(e.Time), PrevHash: e.Prev.String(), SigningPayload: hex.EncodeToString(b),

@@ -116,8 +116,8 @@ func TestSignedEntriesRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzParseLine: what a line says is written and read again to the same entry,
-// in both forms, and signs to the same bytes.
+// A parsed line encodes and parses to the same entry in both forms, and signs
+// to the same bytes.
 func FuzzParseLine(f *testing.F) {
 	for _, c := range vectors(f) {
 		for _, line := range c.Input.Lines {
@@ -137,7 +137,7 @@ func FuzzParseLine(f *testing.F) {
 		}
 		written := e.AppendLine(nil)
 		if len(written) > 200<<10 {
-			return // escaped, it may be longer than what is read
+			return // escaped, it may be longer than its source
 		}
 		again, err := ParseLine(written)
 		if err != nil || !cmp.Equal(e, again, cmpopts.EquateEmpty()) || !bytes.Equal(again.AppendLine(nil), written) {
@@ -151,8 +151,7 @@ func FuzzParseLine(f *testing.F) {
 	})
 }
 
-// FuzzUnmarshalBinary: an entry has one row form, and a row that is read is
-// that form.
+// Each entry has exactly one row form.
 func FuzzUnmarshalBinary(f *testing.F) {
 	for _, c := range vectors(f) {
 		for _, x := range c.Expect.Entries {

@@ -113,7 +113,7 @@ func TestAmbiguousRequestIsNotSigned(t *testing.T) {
 	}
 }
 
-// FuzzParse: what parses has one form, and verifies only as what was signed.
+// Each proof has exactly one form, and verifies only for what was signed.
 func FuzzParse(f *testing.F) {
 	f.Add(sign(f, req))
 	f.Add("")

@@ -53,7 +53,7 @@ func TestOnAWSABucketOfManyVersionsIsEmptied(t *testing.T) {
 		t.Errorf("Empty() told %v, want several pages up to %d versions and a marker", told, objects+1)
 	}
 	_, err = client.DeleteBucket(t.Context(), &s3.DeleteBucketInput{Bucket: &bucket})
-	l.must(err) // which AWS refuses for a bucket that is not empty
+	l.must(err) // AWS refuses to delete a bucket that is not empty
 }
 
 func TestOnAWSTheEdgesSecretIsExchangedOverThreeDeploys(t *testing.T) {
@@ -69,7 +69,7 @@ func TestOnAWSTheEdgesSecretIsExchangedOverThreeDeploys(t *testing.T) {
 		if now, err := l.cloud.Version(t.Context(), arn); now != sent || err != nil {
 			t.Errorf("deploy %d: the current version before the edge changed = %s, %v, want %s", i, now, err, sent)
 		}
-		for _, version := range []string{sent, next} { // both are what a function accepts now
+		for _, version := range []string{sent, next} { // functions accept both now
 			v, err := client.GetSecretValue(t.Context(), &secretsmanager.GetSecretValueInput{SecretId: &arn, VersionId: aws.String(version)})
 			l.must(err)
 			if version == next && len(aws.ToString(v.SecretString)) != 43 {

@@ -21,8 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// recorded is a Cloud over a server that answers recorded shapes, without
-// retries.
+// recorded is a Cloud over a server with recorded responses, without retries.
 func recorded(t *testing.T) (*cloudtest.AWS, *awscloud.Cloud) {
 	t.Helper()
 	server := cloudtest.New(t)
@@ -74,7 +73,7 @@ func TestErrorsOfAWSSayWhatToDo(t *testing.T) {
 
 func events(ids ...int) string {
 	var b strings.Builder
-	for _, id := range ids { // newest first, as CloudFormation gives them
+	for _, id := range ids { // newest first, like CloudFormation
 		fmt.Fprintf(&b, "<member><StackId>arn:s</StackId><StackName>s</StackName><EventId>%d</EventId><LogicalResourceId>R%d</LogicalResourceId><ResourceType>AWS::X</ResourceType><Timestamp>2026-05-06T00:00:%02dZ</Timestamp><ResourceStatus>CREATE_COMPLETE</ResourceStatus></member>", id, id, id)
 	}
 	return b.String()
@@ -275,7 +274,7 @@ func TestNewCodeIsWaitedForAndTheSameCodeNotSent(t *testing.T) {
 		return cloudtest.Reply{Body: `{"CodeSha256":"ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=","LastUpdateStatus":"` + s + `"}`}
 	})
 	server.Always("UpdateFunctionCode", `{}`)
-	if changed, err := c.UpdateCode(t.Context(), "f", []byte("abc")); changed || err != nil { // of which that is the digest
+	if changed, err := c.UpdateCode(t.Context(), "f", []byte("abc")); changed || err != nil { // the digest of "abc"
 		t.Errorf("UpdateCode() of the same code = %t, %v, want no change", changed, err)
 	}
 	if changed, err := c.UpdateCode(t.Context(), "f", []byte("abd")); !changed || err != nil || status[0] != "Successful" {

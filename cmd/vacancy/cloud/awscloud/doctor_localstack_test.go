@@ -31,8 +31,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// lab is a server that is AWS for a test: LocalStack, started by whoever runs
-// the tests.
+// lab is the AWS of a test: a LocalStack that tests/run started.
 type lab struct {
 	t     *testing.T
 	cloud *awscloud.Cloud
@@ -90,7 +89,7 @@ func (l *lab) stack(short, topic string, outputs map[string]string) {
 	}
 }
 
-// table makes a table; well has all flags of ours, and none of them otherwise.
+// table makes a table; well says whether it has all required settings or none.
 func (l *lab) table(short, key string, well bool) string {
 	l.t.Helper()
 	name := l.stage + "-" + short
@@ -155,7 +154,7 @@ func (l *lab) key(enabled bool) string {
 	return id
 }
 
-// gate makes a state machine that ends in a state of a kind, has it run once, and
+// gate makes a state machine that ends in a state of a kind, runs it once, and
 // returns its ARN.
 func (l *lab) gate(end string) string {
 	l.t.Helper()
@@ -206,7 +205,7 @@ const (
 	edgeSecret  = "the-secret-of-the-edge-of-a-test-which-is-long"
 )
 
-// host is the handlers of a host: who it is, and whether its Function URL is shut.
+// host serves the host's identity, and says whether its Function URL is closed.
 func (l *lab) host(where string, shut bool) (raw, public string) {
 	l.t.Helper()
 	key, err := identity.NewKey(rand.Reader)
@@ -244,7 +243,7 @@ func (l *lab) host(where string, shut bool) (raw, public string) {
 	return function.URL, front.URL
 }
 
-// examine is what `vacancy doctor` would say.
+// examine returns the report of `vacancy doctor`.
 func (l *lab) examine(raw, public string) doctor.Report {
 	l.t.Helper()
 	f := l.cloud.Examine(l.t.Context(), l.stage, 14, time.Now)
@@ -256,7 +255,7 @@ func (l *lab) examine(raw, public string) doctor.Report {
 	return doctor.Examine(f)
 }
 
-// well makes a stage to which nothing is wrong, and says where it is.
+// well makes a stage without faults and returns where it is.
 func (l *lab) well() (raw, public string) {
 	l.t.Helper()
 	raw, public = l.host(admin.KeyService, true)
@@ -276,13 +275,13 @@ func TestOnAWSDoctorFindsAWellStageWell(t *testing.T) {
 	r := l.examine(l.well())
 	for _, c := range r.Checks {
 		t.Logf("%-14s %-25s %s", c.Verdict, c.Name, c.Detail)
-		if c.Verdict != doctor.OK && c.Name != "bootstrap" { // whether the server was bootstrapped is others' doing
+		if c.Verdict != doctor.OK && c.Name != "bootstrap" { // whether the server was bootstrapped depends on other tests
 			t.Errorf("check = %+v, want ok", c)
 		}
 	}
 }
 
-// Everything that can be wrong at once in a deployed stage is told apart.
+// All faults of a deployed stage are reported separately, even at once.
 func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 	l := newLab(t)
 	raw, public := l.host(admin.KeySoftware, false)

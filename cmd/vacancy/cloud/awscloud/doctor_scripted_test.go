@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 )
 
-// scripted answers as AWS does where LocalStack cannot: credentials, clock and
-// quotas. Each service's protocol is as its documentation says.
+// scripted gives AWS's responses that LocalStack cannot give: credentials,
+// clock and quotas. They follow the documentation of each service's protocol.
 type scripted struct {
 	identity   string // body of STS's answer
 	status     int
@@ -36,7 +36,7 @@ func stsError(code, message string) string {
 		`<Message>%s</Message></Error><RequestId>r</RequestId></ErrorResponse>`, code, message)
 }
 
-// noStack is CloudFormation's answer for a stack that is not there.
+// noStack is CloudFormation's response for a missing stack.
 const noStack = `<ErrorResponse xmlns="http://cloudformation.amazonaws.com/doc/2010-05-15/"><Error><Type>Sender</Type>` +
 	`<Code>ValidationError</Code><Message>Stack with id x does not exist</Message></Error><RequestId>r</RequestId></ErrorResponse>`
 

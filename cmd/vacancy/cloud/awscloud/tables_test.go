@@ -24,8 +24,8 @@ import (
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
-// kept is a host's tables with a history in them, and how to change them past
-// the store.
+// kept is a host's tables with a history, and a client that changes them
+// without the store.
 type kept struct {
 	*hosttest.Caller
 	client *dynamodb.Client
@@ -47,7 +47,7 @@ func (k *kept) key(s store.Stream, position string) map[string]types.AttributeVa
 	}
 }
 
-// overwrite changes a row as only somebody with an account's own rights can.
+// overwrite changes a row as only the account's owner can.
 func (k *kept) overwrite(s store.Stream, position string, change func(item map[string]types.AttributeValue)) {
 	k.Helper()
 	out, err := k.client.GetItem(k.Ctx, &dynamodb.GetItemInput{TableName: &k.names.Rows, Key: k.key(s, position)})
@@ -68,7 +68,8 @@ func flip(at int) func(map[string]types.AttributeValue) {
 	}
 }
 
-// check is fsck over a home, its findings as kind of stream, position and check.
+// check runs fsck over a host's data and lists the findings as kind of stream,
+// position and check.
 func (k *kept) check(c fsck.Config) (fsck.Result, []string) {
 	k.Helper()
 	names := strings.NewReplacer(k.Pair().Requests().String(), "req", k.Pair().Responses().String(), "rsp", vacants.RecordKey(k.Demo.ID).String(), "record")
@@ -87,7 +88,8 @@ func (k *kept) check(c fsck.Config) (fsck.Result, []string) {
 	return res, found
 }
 
-// checkBoth checks the tables, and the same over the pages of an export function.
+// checkBoth checks the tables, and the same data over the pages of an export
+// function.
 func (k *kept) checkBoth() (fsck.Result, []string) {
 	k.Helper()
 	res, found := k.check(fsck.Config{Source: k.tables, Vault: k.tables.Vault, Retention: hosttest.Retention})

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// BenchmarkListingKeepsNoNames lists the streams of hosts of three sizes. What
-// is live after the list, heap-MB, must not grow with them.
+// BenchmarkListingKeepsNoNames lists the streams of hosts of three sizes. The
+// live heap after the list, heap-MB, must not grow with them.
 func BenchmarkListingKeepsNoNames(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

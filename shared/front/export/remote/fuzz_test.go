@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// answers is a host that says whatever comes.
+// answers is a host that returns the fuzzer's bytes.
 type answers struct{ body string }
 
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -34,7 +34,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// serve exports a host on a listener and opens it as another machine does.
+// serve exports a host on a listener and opens it like another machine.
 func serve(t testing.TB, a *hosttest.Caller, around func(http.Handler) http.Handler) (*remote.Host, error) {
 	t.Helper()
 	at := a.Time
@@ -145,8 +145,8 @@ func TestAHistoryIsTheSameFromElsewhere(t *testing.T) {
 	}
 }
 
-// liar answers some pages in its own way: change gets the decoded answer of a
-// path and may return another.
+// liar changes some answers: change gets the decoded answer of a path and may
+// return another.
 func liar(path string, change func(r *http.Request, n int, page map[string]any) any) func(http.Handler) http.Handler {
 	return func(honest http.Handler) http.Handler {
 		var n atomic.Int64
@@ -183,7 +183,7 @@ func setRows(page map[string]any, rows []any) {
 	}
 }
 
-// TestAHostThatLiesGetsNoCleanReport: a finding or an error, and an end.
+// The result is a finding or an error, and the check ends.
 func TestAHostThatLiesGetsNoCleanReport(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	other := hosttest.Story(t, memory.New())
@@ -441,7 +441,7 @@ func TestSeedsAreWithheldAndNothingIsSealed(t *testing.T) {
 	}
 }
 
-// manyStreams lists names that are made as they are asked for, n in all.
+// manyStreams generates n stream names as they are listed.
 type manyStreams struct {
 	hosttest.Store
 	n     int
@@ -474,7 +474,7 @@ func (v manyView) Streams(_ context.Context, _ store.Stream, n int, cursor strin
 		if v.m.twice && at == v.m.n-1 {
 			i = 0
 		}
-		// Of no kind that there is: nothing but the listing is measured.
+		// An unknown kind: nothing but the listing is measured.
 		names = append(names, store.Stream(fmt.Sprintf("odd#%060d", i)))
 	}
 	if at < v.m.n {

@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// machines stands in for Step Functions: it keeps what it was asked.
+// machines is a fake Step Functions that records requests.
 type machines struct {
 	started []sfn.StartExecutionInput
 	looked  []string
@@ -60,8 +60,8 @@ func entered(names ...string) (events []types.HistoryEvent) {
 	return events
 }
 
-// The name and the input are a pure function of the attempt: so whoever joins it
-// and starts it again starts nothing.
+// Name and input are a pure function of the attempt, so that starting an
+// attempt again starts no second execution.
 func TestAnAttemptIsStartedUnderItsOwnNameWithTheSameInput(t *testing.T) {
 	m := &machines{}
 	r := &runs{client: m, machine: machine, log: slog.New(slog.DiscardHandler)}

@@ -22,8 +22,8 @@ import (
 var cards = flag.Int("cards", 100_000, "cards in the published index")
 
 // asSearch names, for a process of this test binary, the bucket that it loads
-// the index from: memory is then that of an instance of search, and not that of
-// who made the index.
+// the index from. The measured memory is thus that of an instance of search,
+// without what built the index.
 const asSearch = "VACANCY_BENCH_BUCKET"
 
 func TestMain(m *testing.M) {
@@ -37,15 +37,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// nothing is a feed in which nothing has changed.
+// nothing is a feed without changes.
 type nothing struct{}
 
 func (nothing) Changes(context.Context, string, int, string) ([]registry.Registration, string, error) {
 	return nil, "", nil
 }
 
-// loadOnce does what a fresh search does before its first answer, and prints
-// how long that took and the most memory that it needed.
+// loadOnce does what a new instance of search does before its first answer, and
+// prints the time and the peak memory.
 func loadOnce(dir string) error {
 	blobs, err := files.Open(dir, time.Now())
 	if err != nil {
@@ -70,7 +70,7 @@ func loadOnce(dir string) error {
 	return x.Close()
 }
 
-// peak is the most memory that this process had resident, in kB.
+// peak is the largest resident memory of this process, in kB.
 func peak() string {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -81,8 +81,8 @@ func peak() string {
 	return number
 }
 
-// BenchmarkAFreshSearchLoads measures what the first caller of a new instance of
-// search waits for, at 100,000 cards; without the way from S3.
+// BenchmarkAFreshSearchLoads measures how long the first caller of a new
+// instance of search waits at 100,000 cards, without the transfer from S3.
 func BenchmarkAFreshSearchLoads(b *testing.B) {
 	bucket := b.TempDir()
 	blobs, err := files.Open(bucket, time.Now())

@@ -56,7 +56,7 @@ func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-// registered adds a vacant that can do something.
+// registered adds a vacant with a capability.
 func (w *world) registered(skill string) identity.ID {
 	w.t.Helper()
 	key, err := identity.NewKey(rand.Reader)
@@ -109,7 +109,7 @@ func (w *world) process() (*snapshot.Snapshots, *index) {
 	return s, x
 }
 
-// index has an indexer run once, and returns what it says.
+// index runs an indexer once and returns its result.
 func (w *world) index(fresh bool) (string, error) {
 	s, x := w.process()
 	attrs, err := (&publisher{to: s, index: x, fresh: fresh}).publish(w.t.Context())
@@ -123,7 +123,7 @@ func (w *world) indexed(fresh bool) {
 	}
 }
 
-// finds are the ids that a search in x finds.
+// finds are the ids found by a search in x.
 func finds(t *testing.T, x *index, skill string) (ids []identity.ID) {
 	t.Helper()
 	words, err := search.ParseWords(skill)
@@ -163,7 +163,7 @@ func TestAnIndexIsTheSnapshotAndWhatChangedSince(t *testing.T) {
 		t.Errorf("with what changed since (-want +got):\n%s", diff)
 	}
 	w.indexed(false)
-	w.pass(11 * time.Second) // a manifest is looked at every ten
+	w.pass(11 * time.Second) // the manifest is read every ten seconds
 	before := x.held
 	refresh(t, x)
 	if x.held == before || x.held.version.Manifest.Entries != 2 || len(finds(t, x, "paints")) != 2 {
@@ -184,7 +184,7 @@ func TestWithoutASnapshotAllIsReadFromTheFeed(t *testing.T) {
 	}
 }
 
-// broken puts an archive in the bucket that is not the manifest's.
+// broken puts an archive into the bucket that does not match the manifest.
 func (w *world) broken() {
 	w.t.Helper()
 	s, _ := w.process()
@@ -252,7 +252,7 @@ func TestTheIndexerPublishesWhatChangedAndNothingElse(t *testing.T) {
 	}
 }
 
-// The feed has a ceiling of its own: it may refuse a page or two.
+// The feed has its own rate limit and may refuse a page or two.
 func TestTheIndexerWaitsForAFeedThatRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.registered("waits")
@@ -290,7 +290,7 @@ func TestTwoIndexersAtOnceLeaveOneWholeIndex(t *testing.T) {
 	}
 }
 
-// Nobody who searches meets a moment without an index.
+// Searches succeed all the time, while the index is replaced.
 func TestSearchesGoOnWhileTheIndexIsExchanged(t *testing.T) {
 	w := newWorld(t)
 	w.registered("goes")

@@ -40,7 +40,7 @@ func TestActivityIsWhatTheLastSevenDaysSaw(t *testing.T) {
 		"the first of the week":  {[]int{0, 200, 367}, 367, map[int]float64{200: 1, 367: 1}, ""},
 		"late word of before":    {[]int{0, 180, 170}, 180, map[int]float64{170: 1, 180: 1}, ""},
 		"a clock ahead":          {[]int{0, 200, 201}, 200, map[int]float64{200: 1}, ""},
-		"a clock that went back": {[]int{0, 5000, 10}, 200, map[int]float64{}, "no call from outside"}, // all begins again at 10
+		"a clock that went back": {[]int{0, 5000, 10}, 200, map[int]float64{}, "no call from outside"}, // everything restarts at 10
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c Calls
@@ -83,7 +83,7 @@ func TestCallsRecogniseAddsWithoutEffect(t *testing.T) {
 		"a call":                     {300, 1, nil, false},
 		"a reference":                {300, 0, []Reference{{identity.ID{1}, 1}}, false},
 		"an earlier hour":            {99, 0, nil, false},
-		"a clock that was far ahead": {101, 0, nil, false}, // all begins again
+		"a clock that was far ahead": {101, 0, nil, false}, // everything restarts
 	} {
 		n := noted{counts: map[int64]uint32{hourOf(at(tt.hour)): tt.count}, refs: tt.refs}
 		if got := c.has(n); got != tt.want {
@@ -122,7 +122,7 @@ func TestEncodedCallsAreSmallAndDecode(t *testing.T) {
 	}
 	var most Calls
 	most.add(noted{counts: map[int64]uint32{hourOf(start): math.MaxUint32}})
-	most.add(one(0)) // stays at the most
+	most.add(one(0)) // stays at the maximum
 	for _, tt := range []struct {
 		calls Calls
 		bytes int

@@ -26,7 +26,7 @@ var (
 	parent, child, sibling, grandchild, stranger = identity.ID{1}, identity.ID{2}, identity.ID{3}, identity.ID{4}, identity.ID{5}
 )
 
-// fixture is a store whose commits a test has fail, with a clock.
+// fixture is a store whose commits a test can make fail, with a clock.
 type fixture struct {
 	store.Store
 	mu      sync.Mutex
@@ -37,7 +37,7 @@ type fixture struct {
 	away    bool
 }
 
-// newFixture is one where the child is observed since start, and an hour later.
+// newFixture observes the child since start, and is an hour later.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	h := &fixture{Store: memory.New(), time: start}
@@ -70,7 +70,7 @@ func (h *fixture) Commit(ctx context.Context, w ...store.Write) error {
 	return fault(func() error { return h.Store.Commit(ctx, w...) })
 }
 
-// Manifest is the family: a parent of two, of which one has a child.
+// Manifest is the family: a parent of two, one of which has a child.
 func (h *fixture) Manifest(_ context.Context, id identity.ID) (registry.ManifestDocument, bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,12 +86,12 @@ func (h *fixture) observer() *callstats.Observer {
 	return callstats.New(callstats.Config{Store: h, Manifests: h, Now: h.now, Rand: rand.Reader})
 }
 
-// seen is an answer of the child to somebody.
+// seen is an answer of the child to a caller.
 func (h *fixture) seen(caller identity.ID, position uint64) call.Observation {
 	return call.Observation{Pair: call.Pair{Caller: caller, Vacant: child}, Parent: &parent, Position: position, Time: h.now()}
 }
 
-// total is what is kept of calls from outside, a week after.
+// total is the recorded number of calls from outside, a week later.
 func (h *fixture) total(t *testing.T) (sum float64, refs int) {
 	t.Helper()
 	c, err := callstats.Read(t.Context(), h.Store, child)
@@ -151,7 +151,7 @@ func TestABurstIsWrittenOnceInTenSeconds(t *testing.T) {
 	}
 }
 
-// Of a closed child that its parent alone calls nothing is kept but since when.
+// Of a closed child that only its parent calls, only the start is recorded.
 func TestUncountedCallsAreWrittenOnce(t *testing.T) {
 	h := &fixture{Store: memory.New(), time: start}
 	o := h.observer()
@@ -185,7 +185,8 @@ func TestProcessesThatObserveOneVacantLoseNothingToEachOther(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// Each wrote at least its first; the rest is with it until it writes again.
+	// Each wrote at least its first count; the rest is in memory until its next
+	// write.
 	before, _ := h.total(t)
 	if before < 3 || before > 60 {
 		t.Errorf("%v calls are kept, want 3 to 60", before)
@@ -205,7 +206,7 @@ func TestAFaultOfTheStoreLosesAtMostWhatWasNotedAndCountsNothingTwice(t *testing
 	unknown := fmt.Errorf("%w: gone", store.ErrUnavailable)
 	for name, tt := range map[string]struct {
 		fault func(commit func() error) error
-		want  float64 // of one call before, one while it lasts and one after
+		want  float64 // one call before, one during and one after
 	}{
 		"nothing was applied":     {func(func() error) error { return store.NotApplied(errors.New("away")) }, 3},
 		"nobody knows: it was":    {func(c func() error) error { return errors.Join(unknown, c()) }, 3},

@@ -37,7 +37,7 @@ func TestTheBestOfWhatIsFoundIsCalled(t *testing.T) {
 	if got := m.called(); !slices.Equal(got, []string{"best"}) || out.Chosen.ID != dispatchtest.Key(t, 11).ID() || len(out.Choices) != 3 {
 		t.Errorf("called %v, chosen %s, want best", got, out.Chosen.ID.Short())
 	}
-	// The chain goes on: a second question is number 2 (PROTOCOL §23 C1).
+	// The chain continues: a second question is number 2 (PROTOCOL §23 C1).
 	out, err = m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("bonsoir"))
 	dispatchtest.Want(t, out.Result, err, "echo: bonsoir")
 	if out.Request.Seq != 2 {
@@ -271,7 +271,7 @@ func TestTheNextOneIsCalledWhereTheFirstIsUnavailable(t *testing.T) {
 	}
 }
 
-// noEndpoint makes the host at a name one that has no route for calls.
+// noEndpoint gives the host at a name no route for calls.
 func noEndpoint(m *market, name string) {
 	route := m.Route
 	m.Route = func(registry string, callee *card.Card) (dispatch.Transport, error) {
@@ -298,7 +298,7 @@ func TestAQuestionWhoseOutcomeIsUnknownGoesToNobodyElse(t *testing.T) {
 			if !out.Doubt {
 				t.Error("Doubt = false, want true: it did run")
 			}
-			// Now the other would be chosen; and a new process asks.
+			// Now the other would be chosen, and a new process asks.
 			m.wire("first").Fault = nil
 			m.reg.rows = m.reg.rows[1:]
 			again := &discovery.Client{Caller: m.Caller, Registries: m.Registries, Policy: m.Policy, Route: m.Route}
@@ -307,7 +307,8 @@ func TestAQuestionWhoseOutcomeIsUnknownGoesToNobodyElse(t *testing.T) {
 			if out.Chosen.ID != dispatchtest.Key(t, 10).ID() || !out.Resumed || len(m.wire("second").Log) > 0 || m.wire("first").Host.Executed(out.Request.IdempotencyKey) != 1 {
 				t.Errorf("chosen %s, resumed %t, want the first to answer what it ran once", out.Chosen.ID.Short(), out.Resumed)
 			}
-			// Decided: the same question is a new one, and free to choose.
+			// The question is decided: the same words are a new question with a
+			// free choice.
 			out, err = again.CallCapability(t.Context(), words("translate"), dispatchtest.Say("pay the bill"))
 			dispatchtest.Want(t, out.Result, err, "echo: pay the bill")
 			if out.Chosen.ID != dispatchtest.Key(t, 11).ID() {
@@ -335,9 +336,9 @@ func TestAStoreThatFailedAfterTheCallRanIsAsked(t *testing.T) {
 	}
 }
 
-// Whatever fails on the way, and however often the same is asked again: a
-// question that was answered ran on one vacant, and on others only where they
-// said that they will never answer it.
+// Whatever fails on the way, and however often the question is repeated: an
+// answered question ran on one vacant, and was sent to others only where they
+// refused for good.
 func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
 	faults := []string{"", "", "unreachable", "request lost", "reply lost", "503", "503 after", "garbled", "asleep", "closed", "fails"}
 	for seed := range uint64(300) {
@@ -488,7 +489,7 @@ func TestACardThatChangedIsNoticed(t *testing.T) {
 	call(old, discovery.Outdated)
 	call(fresh, discovery.Same) // an outdated one replaces nothing
 
-	// With an alternative, the one whose card is outdated comes last.
+	// The one whose card is outdated comes last.
 	m.reg.rows[0] = old
 	judged(t, &m.reg.rows[0], 100, 1)
 	m.add(t, 11, "other", "translate")

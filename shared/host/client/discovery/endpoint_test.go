@@ -27,8 +27,8 @@ func TestAnEndpointIsAFullURLOrABase(t *testing.T) {
 		"https://x.test/":                              {"https://x.test/a2a/message/send", "https://x.test/a2a/message/send"},
 		"https://x.test/v/" + id:                       {"https://x.test/v/" + id + "/a2a/message/send", "https://x.test/v/" + id + "/a2a/message/send"},
 		"https://x.test/v/" + id + "/a2a/message/send": {"https://x.test/v/" + id + "/a2a/message/send", "https://x.test/v/" + id + "/a2a/message/send"},
-		// Where only the target knows, it is asked: verbatim first, as the
-		// reference does.
+		// Where only the target knows, the URL is tried verbatim first, like
+		// the reference.
 		"https://x.test/agents/7": {"https://x.test/agents/7", "https://x.test/agents/7/a2a/message/send"},
 	} {
 		t.Run(endpoint, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestGuardedTellsWhatWasNotSent(t *testing.T) {
 		plain.URL + "/large":     problem.TooLarge, // it did
 		plain.URL + "/elsewhere": problem.Usage,
 		nobody:                   problem.Unavailable,
-		encrypted.URL:            problem.Unavailable, // a certificate that nobody vouches for
+		encrypted.URL:            problem.Unavailable, // a certificate of an unknown authority
 		"http://10.0.0.1/":       problem.Usage,
 		"gopher://x/":            problem.Usage,
 	} {
@@ -137,7 +137,7 @@ func TestGuardedTellsWhatWasNotSent(t *testing.T) {
 	}
 }
 
-// anybody is the guard of a vacant that may reach whom it likes.
+// anybody is the guard of a vacant that may call everybody.
 func anybody(context.Context, outbound.Actor, string) error { return nil }
 
 func TestAVacantThatLeadsInsideIsPassedOver(t *testing.T) {

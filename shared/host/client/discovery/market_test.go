@@ -65,7 +65,7 @@ func (r *registry) Do(ctx context.Context, req outbound.Request) (outbound.Reply
 	return outbound.Reply{Status: http.StatusOK, Body: dispatchtest.Marshal(body)}, nil
 }
 
-// paths are the paths that were asked for.
+// paths are the requested paths.
 func (r *registry) paths() (out []string) {
 	for _, s := range r.saw {
 		u, _ := url.Parse(strings.Fields(s)[1])
@@ -103,7 +103,7 @@ func newMarket(t testing.TB) *market {
 	return m
 }
 
-// add puts a vacant on sale: it answers at https://NAME.test/a2a/message/send.
+// add lists a vacant that answers at https://NAME.test/a2a/message/send.
 func (m *market) add(t testing.TB, n byte, name, capability string) *registryclient.HaloMatch {
 	t.Helper()
 	h := dispatchtest.NewHost(t, m.clock.Now)
@@ -147,10 +147,10 @@ func judged(t testing.TB, r *registryclient.HaloMatch, n, signal float64) {
 	r.Reputation, r.Score = &s, s.Score(reputation.Searched()...)
 }
 
-// wire leads to the vacant of a name.
+// wire leads to the vacant with a name.
 func (m *market) wire(name string) *dispatchtest.Wire { return m.hosts[name+".test"] }
 
-// called lists the vacants that calls were posted to, each once.
+// called lists the vacants that received calls, each once.
 func (m *market) called() (names []string) {
 	for name, w := range m.hosts {
 		if len(w.Bodies(1)) > 0 {
@@ -161,7 +161,7 @@ func (m *market) called() (names []string) {
 	return names
 }
 
-// slow is a registry that answers when nobody waits any more.
+// slow is a registry that answers after the deadline.
 type slow struct{}
 
 func (slow) Do(ctx context.Context, _ outbound.Request) (outbound.Reply, error) {

@@ -52,8 +52,8 @@ func recordings(t *testing.T) []recording {
 	return file.Cases
 }
 
-// registryOf answers as the recorded registry did; a search that was not
-// recorded is one for every row, of which the reference's substring is kept.
+// registryOf answers like the recorded registry. A search that was not recorded
+// returns the rows that contain the reference's substring.
 func (r *recording) registryOf(t *testing.T) *httptest.Server {
 	return dispatchtest.Server(t, func(w http.ResponseWriter, req *http.Request) {
 		for _, s := range r.Expect.Steps {

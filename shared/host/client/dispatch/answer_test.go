@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// FuzzReadAnswer: whatever a host sends is read without harm, and what is
-// shown of it is safe for a terminal.
+// Every answer of a host is read without harm, and the shown text is safe for a
+// terminal.
 func FuzzReadAnswer(f *testing.F) {
 	if b, err := os.ReadFile("testdata/dispatch.json"); err == nil {
 		f.Add(200, b[:min(len(b), 4000)])
@@ -34,7 +34,7 @@ func FuzzReadAnswer(f *testing.F) {
 	})
 }
 
-// FuzzDecodeState: a state that reads is written back alike.
+// A decoded state encodes to the same bytes.
 func FuzzDecodeState(f *testing.F) {
 	s := fullState(f)
 	f.Add(s.AppendJSON(nil))

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// scenarios are the situations in which a call is made, and may die.
+// scenarios are the situations in which a call is made and the process may die.
 var scenarios = map[string]func(t *testing.T, w *world){
 	"first call": func(*testing.T, *world) {},
 	"later call": func(t *testing.T, w *world) {
@@ -64,9 +64,9 @@ var scenarios = map[string]func(t *testing.T, w *world){
 	},
 }
 
-// TestCrashAtEveryPoint kills a call before and after each Save and around each
-// Post, and makes the same call again: it comes to the same answer, the work
-// runs once, and no other bytes go out than without the crash.
+// The process dies before and after each Save and around each Post, and makes
+// the same call again: it gets the same answer, the work runs once, and no
+// other bytes are sent than without the crash.
 func TestCrashAtEveryPoint(t *testing.T) {
 	for name, setup := range scenarios {
 		t.Run(name, func(t *testing.T) {
@@ -94,8 +94,8 @@ type played struct {
 	bodies int
 }
 
-// play makes the call "job", dies at the n-th point of a kind, and makes it
-// again until it is answered.
+// play makes the call "job", dies at the n-th point of a kind, and repeats the
+// call until it is answered.
 func play(t *testing.T, setup func(*testing.T, *world), how string, n int) played {
 	t.Helper()
 	w := newWorld(t)
@@ -155,7 +155,7 @@ func play(t *testing.T, setup func(*testing.T, *world), how string, n int) playe
 		t.Errorf("death %s %d: %q", how, n, w.host.Broken)
 	}
 	out.bodies = bodiesOf(w.wire.Log[base:], "job")
-	// The pair is in order: the next call just works.
+	// The pair is in order: the next call works.
 	w.Transport, w.wire.Fault, w.host.Behave = w.wire, nil, nil
 	if next, err := w.call("after"); err != nil {
 		t.Errorf("death %s %d: the call after it = %v, %v", how, n, next.Fate, err)
@@ -185,7 +185,7 @@ func executedText(h *dispatchtest.Host, text string) (n int) {
 	return n
 }
 
-// TestCrashWhileResetting does the same for a reset.
+// The same for a reset.
 func TestCrashWhileResetting(t *testing.T) {
 	for _, how := range []string{"before", "after"} {
 		for n := 1; n < 8; n++ {
@@ -207,7 +207,7 @@ func TestCrashWhileResetting(t *testing.T) {
 				res, err := w.call("two")
 				dispatchtest.Want(t, res, err, "echo: two")
 				if how == "after" && len(res.Late) == 0 {
-					res.Late = reset.Late // died with it in the caller's hands
+					res.Late = reset.Late // it died with the answer in the caller's hands
 				}
 				found := 0
 				for _, l := range res.Late {
@@ -223,8 +223,8 @@ func TestCrashWhileResetting(t *testing.T) {
 	}
 }
 
-// TestDiskThatFails: nothing is sent that could not be kept, and an answer
-// that could not be kept is asked for again.
+// Nothing is sent that could not be saved, and an answer that could not be
+// saved is asked for again.
 func TestDiskThatFails(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		w := newWorld(t)

@@ -14,9 +14,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The best vacant for some work is found at a registry and called. What was
-// signed is kept in a directory, so that a program that was interrupted gets its
-// answer by asking the same again.
+// A program finds the best vacant for some work at a registry and calls it.
+// Signed envelopes are saved in a directory, so that an interrupted program
+// gets its answer by repeating the call.
 func Example() {
 	key, err := identity.NewKey(rand.Reader) // a program keeps its own
 	if err != nil {

@@ -16,12 +16,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRandomAnswers plays a host, or a middleman, that answers anything to
-// anything: every status, with members drawn at random, replies that the
-// target did sign but for other requests or other places included. Whatever
-// comes: no answer is taken for one that it is not, nothing goes out that is
-// not kept, and no envelope that was signed for a number vanishes from the
-// list untold.
+// TestRandomAnswers is a host, or a middleman, that answers anything: every
+// status, random members, and replies that the target did sign, but for other
+// requests or positions. Always: no wrong answer is accepted, nothing is sent
+// that is not saved, and no envelope signed for a position disappears from the
+// list without a report.
 func TestRandomAnswers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)

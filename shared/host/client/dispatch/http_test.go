@@ -55,7 +55,7 @@ func TestHTTPFailures(t *testing.T) {
 		t.Error("a redirect was followed")
 	}
 	s.Close()
-	fresh := dispatch.NewHTTP(dispatch.HTTPOptions{}) // a connection kept from before could not tell
+	fresh := dispatch.NewHTTP(dispatch.HTTPOptions{}) // with a kept-alive connection the error would be ambiguous
 	if _, _, err := fresh.Post(t.Context(), s.URL, nil); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Post() to nobody = %v, want unavailable: nothing was sent", err)
 	}
@@ -100,8 +100,7 @@ func TestSendURL(t *testing.T) {
 	}
 }
 
-// TestCardsEndpointIsPostedToAsItIs: the other handlers are found beside it (PROTOCOL
-// §23 C4).
+// The other handlers are found beside it (PROTOCOL §23 C4).
 func TestCardsEndpointIsPostedToAsItIs(t *testing.T) {
 	for endpoint, callURLs := range map[string][]string{
 		"https://h/v/x/a2a/message/send": {"https://h/v/x/a2a/message/send", "https://h/v/x/a2a/chain/reset", "https://h/v/x/a2a/message/ask"},

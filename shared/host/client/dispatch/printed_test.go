@@ -98,7 +98,7 @@ func TestAcceptOfAnEarlierCallsAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, answer := w.host.Serve("/a2a/message/send", one)
-	two, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("two")) // gives the first up
+	two, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("two")) // gives up the first
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func childCalls(spec string) error {
 	if err != nil {
 		return err
 	}
-	t := &testing.T{} // for key(), which cannot fail on these seeds
+	t := &testing.T{} // for Key, which cannot fail with these seeds
 	c := &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: &filebook.Book{Dir: f[1]}, Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), Rand: rand.Reader}
 	target := dispatch.Target{ID: dispatchtest.Key(t, 0x42).ID(), URL: f[0] + "/a2a/message/send"}
 	for i := range n {
@@ -57,8 +57,8 @@ func childCalls(spec string) error {
 	return nil
 }
 
-// TestTwoProcessesCallTheSameTarget: each waits for the other's call, and all
-// succeed on one chain without a reset.
+// Each waits for the other's call, and all succeed on one chain without a
+// reset.
 func TestTwoProcessesCallTheSameTarget(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -86,8 +86,7 @@ func TestTwoProcessesCallTheSameTarget(t *testing.T) {
 	}
 }
 
-// TestKilledProcessLeavesTheLock: a process that dies in the middle of a call
-// keeps nobody out.
+// A process that dies during a call locks nobody out.
 func TestKilledProcessLeavesTheLock(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -98,7 +97,7 @@ func TestKilledProcessLeavesTheLock(t *testing.T) {
 	var first atomic.Bool
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r)
-		if first.CompareAndSwap(false, true) { // accepted and answered; the answer never leaves
+		if first.CompareAndSwap(false, true) { // accepted and answered; the answer is never sent
 			close(posted)
 			<-hold
 		}

@@ -15,16 +15,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRandomSchedules plays the model's scene with our caller: lost and
-// doubled requests, lost replies, storage faults, refusals, behaviours that
-// fail or hang or answer late, clocks that are off, a second device with the
-// same key, an attacker who sends again whatever was recorded, and processes
-// that die at any Save.
+// TestRandomSchedules runs our caller against lost and doubled requests, lost
+// replies, storage faults, refusals, behaviours that fail, hang or answer late,
+// wrong clocks, a second device with the same key, an attacker who replays
+// recorded requests, and processes that die at any Save.
 //
 // Always: no answer is taken for another request's, no envelope runs twice, and
-// every envelope that was sent for a number stays listed while the host could
-// still take it. In the end, when the faults stop: the caller gets through, and
-// has learnt every answer that the host has stored.
+// every envelope sent for a position stays listed while the host could still
+// accept it. When the faults stop, the caller gets through and has learnt every
+// stored answer.
 func TestRandomSchedules(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newSchedule(t, rt)
@@ -41,16 +40,16 @@ type schedule struct {
 	devices []*device
 	attacks int
 	texts   int
-	late    bool // texts of calls may have run more than once: not a single device, or attacked
+	late    bool // calls may have run more than once: several devices, or an attacker
 }
 
 type device struct {
 	*world
 	mine map[identity.Hash]bool               // envelopes that it signed
-	got  map[identity.Hash]*envelope.Envelope // answers that it was told
-	fate map[identity.Hash]bool               // outcomes that it was told
+	got  map[identity.Hash]*envelope.Envelope // answers that it received
+	fate map[identity.Hash]bool               // outcomes that it learnt
 	last dispatch.State                       // as saved
-	busy string                               // the text of a call that is to be made again
+	busy string                               // the text of a call that will be repeated
 	runs map[string]bool
 }
 
@@ -81,7 +80,7 @@ func newSchedule(t *testing.T, rt *rapid.T) *schedule {
 	return s
 }
 
-// saved checks a state before it is kept.
+// saved checks a state before it is saved.
 func (d *device) saved(rt *rapid.T, st dispatch.State) {
 	for _, e := range st.Sent {
 		d.mine[e.Hash()] = true
@@ -109,7 +108,7 @@ func (d *device) listed(st *dispatch.State, h identity.Hash) bool {
 	return false
 }
 
-// open reports whether the host has taken the envelope with hash h, or could
+// open reports whether the host has accepted the envelope with hash h, or could
 // do so at its present tip.
 func (d *device) open(h identity.Hash) bool {
 	for _, s := range d.wire.Log {
@@ -122,7 +121,7 @@ func (d *device) open(h identity.Hash) bool {
 				if r.Tip.Epoch+8 <= p.Tip().Epoch {
 					return false // the host looks no further back
 				}
-				// Handed over already, if the call returned before this Save.
+				// Delivered already, if the call returned before this Save.
 				return d.got[h] == nil && !d.fate[h] && !slices.ContainsFunc(d.last.Late, func(l dispatch.Late) bool { return l.Request.Hash() == h })
 			}
 		}
@@ -131,7 +130,7 @@ func (d *device) open(h identity.Hash) bool {
 	return false
 }
 
-// posted checks what goes out against what was kept.
+// posted checks a request against what was saved.
 func (d *device) posted(rt *rapid.T, path string, e *envelope.Envelope) {
 	h := e.Hash()
 	if !d.mine[h] || !strings.HasSuffix(path, "send") {
@@ -156,7 +155,7 @@ func (s *schedule) step() {
 		d.learn(s.rt, "")(d.Ask(s.rt.Context(), s.w.host.Target()))
 	case "reset":
 		if rapid.IntRange(0, 2).Draw(s.rt, "really") > 0 {
-			return // rare, as resets are
+			return // rare, like resets
 		}
 		d := s.device()
 		d.learn(s.rt, "")(d.Reset(s.rt.Context(), s.w.host.Target()))
@@ -207,7 +206,7 @@ func (s *schedule) call(d *device) {
 	d.learn(s.rt, text)(res, err)
 }
 
-// learn takes in a result and checks that every answer is to its request.
+// learn records a result and checks that every answer is to its request.
 func (d *device) learn(rt *rapid.T, text string) func(dispatch.Result, error) {
 	return func(res dispatch.Result, err error) {
 		rt.Logf("=> %v %v, %d late, %v", res.Fate, res.RequestHash.String()[:6], len(res.Late), err)

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The reference's own servers know no code, state, reply or ask.
+// The reference's servers have no code, state, reply or ask.
 func referenceWorld(t *testing.T) *world {
 	w := newWorld(t)
 	w.host.Reference = true
@@ -51,7 +51,7 @@ func TestReferenceHostThatTookTheCallAndLostTheAnswer(t *testing.T) {
 				t.Errorf("Call() = %+v", res)
 			}
 			wantPaths(t, w, "send", "send")
-			res, err = w.call("two") // hangs on a call whose answer nobody saw
+			res, err = w.call("two") // follows a call whose answer was never received
 			dispatchtest.Want(t, res, err, "echo: two")
 			if res.Request.Seq != 2 || len(res.Unknown) != 1 || !strings.Contains(res.Unknown[0], "may be one of them") {
 				t.Errorf("Call() = %+v", res)
@@ -102,7 +102,8 @@ func TestReferenceHostEarlierCallWasTaken(t *testing.T) {
 	if len(res.Late) != 1 || res.Late[0].Fate != dispatch.AnswerLost || res.Late[0].Request.Hash() != first.RequestHash || res.Request.Seq != 2 {
 		t.Errorf("Call() = number %d, late %+v", res.Request.Seq, res.Late)
 	}
-	// What was overtaken cannot be asked for there, and is let go with a word.
+	// Earlier envelopes cannot be asked for there; they are given up with a
+	// report.
 	if st := w.state(t); len(st.Old)+len(st.Sent)+len(st.Live) != 0 {
 		t.Errorf("state = %+v, want nothing listed", st)
 	}
@@ -116,7 +117,7 @@ func TestReferenceHostEarlierCallWasTaken(t *testing.T) {
 }
 
 func TestReferenceHostThatForgotIsReset(t *testing.T) {
-	// The reference keeps its chains in memory: a restart forgets them.
+	// The reference keeps its chains in memory: a restart loses them.
 	for _, auto := range []bool{true, false} {
 		w := referenceWorld(t)
 		res, err := w.call("one")
@@ -189,8 +190,7 @@ func TestImportOfTheReferencesState(t *testing.T) {
 	}
 }
 
-// TestImportedChainIsContinued: the next call hangs on what the reference sent
-// last.
+// The next call follows the last envelope that the reference sent.
 func TestImportedChainIsContinued(t *testing.T) {
 	w := referenceWorld(t)
 	res, err := w.call("one")

@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// TestVectors runs every case of dispatch.json: what the reference's caller
-// accepts and refuses, with its texts.
+// Every case of dispatch.json: what the reference's caller accepts and refuses,
+// with its texts.
 func TestVectors(t *testing.T) {
 	raw, err := os.ReadFile("testdata/dispatch.json")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// withoutPython cuts the one text that Python itself wrote.
+// withoutPython removes the one text that Python itself wrote.
 func withoutPython(s string) string { s, _, _ = strings.Cut(s, "'NoneType'"); return s }
 
 func wantPaths(t *testing.T, w *world, want ...string) {
@@ -117,7 +117,7 @@ func TestAnswerSettlesTheCall(t *testing.T) {
 		}
 		return ""
 	}
-	w.book.book = unlocked{w.book.book} // so that state() can look during a call
+	w.book.book = unlocked{w.book.book} // so that state() can read during a call
 	for n := int64(1); n <= 3; n++ {
 		res, err := w.call("hi")
 		dispatchtest.Want(t, res, err, "echo: hi")
@@ -133,7 +133,7 @@ func TestAnswerSettlesTheCall(t *testing.T) {
 	}
 }
 
-// unlocked is a Book that does not keep others out.
+// unlocked is a Book without locks.
 type unlocked struct{ book dispatch.Book }
 
 func (u unlocked) Open(ctx context.Context, self, target identity.ID) (dispatch.Session, error) {
@@ -200,7 +200,7 @@ func TestAnswerWithoutItsTextSettles(t *testing.T) {
 		t.Errorf("Call() = %+v", res)
 	}
 	w.wire.Fault = nil
-	res, err = w.call("next") // hangs on the answer that was never seen
+	res, err = w.call("next") // follows the answer that was never received
 	dispatchtest.Want(t, res, err, "echo: next")
 	if res.ReplySeq != 2 {
 		t.Errorf("Call() = answer %d, want 2", res.ReplySeq)
@@ -237,7 +237,7 @@ func TestPendingForLongIsResumedByTheSameCall(t *testing.T) {
 	if again.RequestHash != first.RequestHash || !again.Resumed {
 		t.Errorf("Call() = %v resumed %v, want %v", again.RequestHash, again.Resumed, first.RequestHash)
 	}
-	w.clock.Add(time.Minute) // past its due: nobody will answer
+	w.clock.Add(time.Minute) // past its due time: nobody will answer
 	res, err := w.call("hi")
 	dispatchtest.WantKind(t, err, problem.BehaviourFailed)
 	if res.Fate != dispatch.Unanswered || len(w.wire.Bodies(1)) != 1 {
@@ -314,8 +314,8 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 	}
 }
 
-// TestEveryEnvelopeSentForANumberIsKept covers copies in flight: one copy meets
-// 423, the caller signs again, the other copy is accepted.
+// Copies in flight: one copy meets 423, the caller signs again, the other copy
+// is accepted.
 func TestEveryEnvelopeSentForANumberIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.host.Gate = func(*envelope.Envelope) *problem.Error {
@@ -340,9 +340,8 @@ func TestEveryEnvelopeSentForANumberIsKept(t *testing.T) {
 	}
 }
 
-// TestListedEnvelopesAreAskedForNeverResent covers refused envelopes: refused at 409, another
-// device resets with a slower clock; sent again, the old envelope would fit and
-// run.
+// An envelope is refused with 409, and another device resets with a slower
+// clock. If it were sent again, the old envelope would fit and run.
 func TestListedEnvelopesAreAskedForNeverResent(t *testing.T) {
 	w := newWorld(t)
 	w.AutoReset = true
@@ -379,9 +378,8 @@ func TestListedEnvelopesAreAskedForNeverResent(t *testing.T) {
 	}
 }
 
-// TestLostAnswerIsTheSameWhenAskedAgain covers a lost answer from the caller's side: the
-// answer was kept, its acknowledgement lost; what comes later is that answer
-// and no other.
+// A lost answer on the caller's side: the answer was stored, its
+// acknowledgement lost. Only that answer is returned later.
 func TestLostAnswerIsTheSameWhenAskedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.wire.Fault = once("reply lost", dispatch.DefaultTries)
@@ -437,7 +435,7 @@ func TestGivenUpCallThatNeverArrivedIsOvertaken(t *testing.T) {
 
 func TestAnswerOutsideTheChainIsKept(t *testing.T) {
 	// Two devices with copies of one state: ours is accepted, its reply lost,
-	// the other continues after it.
+	// and the other continues after it.
 	w := newWorld(t)
 	w.wire.Fault = once("reply lost", dispatch.DefaultTries)
 	first, err := w.call("one")
@@ -500,7 +498,8 @@ func TestMovedChain(t *testing.T) {
 }
 
 func TestFloorOfAResetIsPassed(t *testing.T) {
-	// Another device, its clock 200 s fast, resets a pair that is new to us.
+	// Another device, with a clock 200 s ahead, resets a pair that is new to
+	// us.
 	w := newWorld(t)
 	other := w.device()
 	other.Now = func() time.Time { return w.clock.Now().Add(200 * time.Second) }
@@ -517,7 +516,7 @@ func TestFloorOfAResetIsPassed(t *testing.T) {
 		t.Errorf("Call() signed %v, want later than the floor", res.Request.Time)
 	}
 
-	// And a reset of a third device passes the floor that is left.
+	// And a third device's reset passes the floor that is left.
 	third := w.device()
 	w.wire.Log = nil
 	if _, err := third.Reset(t.Context(), w.host.Target()); err != nil {
@@ -671,7 +670,7 @@ func TestAnswersThatAreNotBelieved(t *testing.T) {
 			}
 		})
 	}
-	w.Transport = w.wire // the true answer is still to be had
+	w.Transport = w.wire // the true answer is still available
 	res, err = w.call("two")
 	dispatchtest.Want(t, res, err, "echo: two")
 }
@@ -778,7 +777,7 @@ func BenchmarkCall(b *testing.B) {
 			b.Fatal(err)
 		}
 		p := w.host.Pair(w.Signer.ID())
-		p.Rows = p.Rows[len(p.Rows)-1:] // the stand-in is not what is measured
+		p.Rows = p.Rows[len(p.Rows)-1:] // the test double is not what is measured
 		w.wire.Log = w.wire.Log[:0]
 	}
 }

@@ -31,7 +31,7 @@ func newWorld(t testing.TB) *world {
 	}
 }
 
-// device is another caller with the same key and a state of its own.
+// device is another caller with the same key and its own state.
 func (w *world) device() *world {
 	d := *w
 	c := *w.Caller
@@ -55,7 +55,7 @@ func (w *world) state(t testing.TB) dispatch.State {
 	return st
 }
 
-// setState replaces what is kept.
+// setState replaces the saved state.
 func (w *world) setState(t testing.TB, change func(*dispatch.State)) {
 	t.Helper()
 	s, err := w.book.book.Open(context.Background(), w.Signer.ID(), w.host.ID())
@@ -81,10 +81,10 @@ func (w *world) call(text string) (dispatch.Result, error) {
 type recorder struct {
 	book  dispatch.Book
 	saves int
-	// die, if set, says whether the n-th Save (from 1) is the end: "before" it
-	// took effect or "after".
+	// die, if set, says whether the process dies at the n-th Save (from 1):
+	// "before" it took effect or "after".
 	die func(n int) string
-	// check, if set, sees each state that is saved.
+	// check, if set, is called with each saved state.
 	check func(dispatch.State)
 }
 

@@ -25,7 +25,7 @@ import (
 
 var now = time.Unix(1_700_000_000, 0).UTC()
 
-// script answers request after request, and keeps what it was sent.
+// script answers requests in turn and records them.
 type script struct {
 	answers []func(outbound.Request) (outbound.Reply, error)
 	asked   []outbound.Request
@@ -263,7 +263,7 @@ func TestALogWithoutAnEndIsLeft(t *testing.T) {
 	}
 }
 
-// registered is the log of a vacant that has published a card once.
+// registered is the log of a vacant that has published one card.
 func registered(t *testing.T, key *identity.Key, c *card.Card) string {
 	t.Helper()
 	return logOf(key.ID(), Event{Seq: 1, ActorSeq: 1, Type: "register", Payload: string(event.RegisterPayload(c.Hash(), 1, key.ID(), lifecycle.Public))})
@@ -332,7 +332,7 @@ func TestTheURLOfARegistry(t *testing.T) {
 	}
 }
 
-// FuzzSearch: whatever a registry answers, a page comes of it or a problem.
+// Every answer of a registry becomes a page or a problem.
 func FuzzSearch(f *testing.F) {
 	f.Add([]byte(`{"matches":[{"vacant_id":"29acbae141bccaf0b22e1a94d34d0bc7361e526d0bfe12c89794bc9322966dd7","capability_card_blob_hex":"7b7d"}],"next":"x"}`))
 	f.Add([]byte(`{"matches":[null,[],{}]}`))

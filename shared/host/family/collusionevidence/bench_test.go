@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A graduation waits for this: a parent of a thousand, whose last eight have
-// answered fifty times each, like the child.
+// A graduation waits for this: a parent of a thousand children, whose last
+// eight have answered fifty times each, like the child.
 func BenchmarkCollect(b *testing.B) {
 	h := newFixture(b)
 	parent := h.create("parent", "echo", "")

@@ -30,7 +30,7 @@ func (h *fixture) collect(child, parent identity.ID) gate.Evidence {
 	return e
 }
 
-// shown is an observation as far as a test wants to see it.
+// shown is the part of an observation that a test compares.
 type shown struct {
 	Tenant, Family string
 	Closed         bool
@@ -88,8 +88,8 @@ func TestEvidenceIsWhatTheHostHasSeen(t *testing.T) {
 	}
 }
 
-// What the default detector makes of it: two generators are told apart, one
-// under two names is not.
+// The default detector distinguishes two generators, and recognises one under
+// two names.
 func TestSharedSubstrateIsFound(t *testing.T) {
 	for name, tt := range map[string]struct {
 		child   string
@@ -144,7 +144,7 @@ func TestMissingEvidenceHasAReason(t *testing.T) {
 	if diff := cmp.Diff(shown{Active: -1, Why: map[gate.Name]string{gate.Activity: away, gate.Substrate: away, gate.Style: away}}, show(&elsewhere.Pairs[0].B)); diff != "" {
 		t.Errorf("a parent elsewhere (-want +got):\n%s", diff)
 	}
-	// Strict asks for what is missing.
+	// Strict mode requires what is missing.
 	strict := gate.DefaultPolicy()
 	strict.Mode = gate.Strict
 	found, err := gate.Observed{}.Detect(e, strict)
@@ -154,7 +154,7 @@ func TestMissingEvidenceHasAReason(t *testing.T) {
 	}
 }
 
-// evidence that is forged, stale or another's is none.
+// Evidence that is forged, stale or another's does not count.
 func TestOnlyTheVacantsOwnReadableAnswersCount(t *testing.T) {
 	for name, tt := range map[string]struct {
 		with func(h *fixture, parent, child, other identity.ID)
@@ -199,7 +199,7 @@ func (h *fixture) sweep() {
 	must(h, err)
 }
 
-// put replaces what was observed of id.
+// put replaces the observations of id.
 func (h *fixture) put(id identity.ID, data []byte) {
 	d, err := h.Doc(h.Context(), callstats.Key(id))
 	must(h, err)
@@ -214,7 +214,7 @@ func (h *fixture) copyCalls(from, to identity.ID) {
 	h.put(to, d.Data)
 }
 
-// refer has what was observed of id name refs, by an observer that is told of
+// refer makes the observations of id name refs, by an observer that is given
 // them.
 func (h *fixture) refer(id identity.ID, refs ...callstats.Reference) {
 	d, err := h.Doc(h.Context(), callstats.Key(id))
@@ -309,7 +309,7 @@ func TestOnlyAListingThatIsSignedNamesAnOwner(t *testing.T) {
 	}
 }
 
-// faulty is a store that fails what it is told to.
+// faulty is a store with chosen faults.
 type faulty struct {
 	store.Store
 	rows, docs bool
@@ -329,7 +329,7 @@ func (f faulty) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return f.Store.Doc(ctx, k)
 }
 
-// shut opens no text.
+// shut is a vault that opens no text.
 type shut struct{ err error }
 
 func (s shut) Open(context.Context, []byte, textkeys.Sealed) ([]byte, error) { return nil, s.err }

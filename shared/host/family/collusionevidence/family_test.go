@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// plans has a vacant answer by its children; combiner puts the answers together,
-// "" for nobody.
+// plans makes a vacant answer by its children; combiner combines the answers,
+// "" for none.
 func (h *fixture) plans(id identity.ID, combiner string, children ...identity.ID) {
 	h.Helper()
 	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.Join}}
@@ -138,8 +138,8 @@ func TestACompositeIsOfTheFamiliesOfThoseWhoAnswerForIt(t *testing.T) {
 	}
 }
 
-// A sibling that answers by a plan is of the families of those whom it asks too;
-// that refuses in strict mode, like any sibling's.
+// A sibling that answers by a plan also has the families of those it asks; that
+// refuses in strict mode, like any sibling's.
 func TestACompositeSiblingIsOfTheFamiliesOfItsLeaves(t *testing.T) {
 	h := newFixture(t)
 	parent := h.create("parent", "echo", "")
@@ -153,7 +153,8 @@ func TestACompositeSiblingIsOfTheFamiliesOfItsLeaves(t *testing.T) {
 }
 
 // The largest tree that plans may make of a child is read whole, if its plans
-// are of a usual length; that of a sibling as far as its share goes.
+// have the usual length; that of a sibling as far as its share of the budget
+// goes.
 func TestCostOfATreeIsBounded(t *testing.T) {
 	h := newFixture(t)
 	parent := h.create("parent", "http:https://model.example/a", "")

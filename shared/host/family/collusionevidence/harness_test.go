@@ -38,7 +38,7 @@ type fixture struct {
 	texts    *textkeys.Keys
 	keys     map[string]*identity.Key // of callers from outside, by name
 	reads    atomic.Int64
-	says     string // what callers say, which echo answers; "": a word
+	says     string // what callers say, which echo answers; "": one word
 }
 
 // collector is the collector of the host, over a store that counts.
@@ -53,8 +53,8 @@ func (h *fixture) Rows(ctx context.Context, s store.Stream, from uint64, n int, 
 	return h.Store.Rows(ctx, s, from, n, d)
 }
 
-// speaker answers in a manner: "terse" ones in a word, "florid" ones in long
-// sentences with questions and lists. n makes each answer another.
+// speaker answers in a style: "terse" in a word, "florid" in long sentences
+// with questions and lists. n makes each answer different.
 type speaker struct {
 	manner string
 	n      int
@@ -95,7 +95,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// create makes a vacant that is nobody's child.
+// create makes a vacant without a parent.
 func (h *fixture) create(name, spec, tenant string) vacants.Record {
 	h.Helper()
 	r, err := h.vacants.Create(h.Context(), vacants.Spec{Name: name, Capability: "leads", Substrate: spec, Tenant: tenant})
@@ -103,7 +103,7 @@ func (h *fixture) create(name, spec, tenant string) vacants.Record {
 	return r
 }
 
-// models are those that children of composites may ask.
+// models are the substrates that children of composites may use.
 func models() []string {
 	var all []string
 	for _, at := range []string{"model.example/a", "model.example/b", "model.example:443/b", "other.example/a", "third.example/a"} {
@@ -128,13 +128,13 @@ func (h *fixture) spawn(parent identity.ID, path composite.BirthPath, name, spec
 	return r.ID
 }
 
-// delegate has a hosted vacant call another n times.
+// delegate makes a hosted vacant call another n times.
 func (h *fixture) delegate(from, to identity.ID, n int) {
 	h.Helper()
 	must(h, h.vacants.Sign(h.Context(), from, func(s identity.Signer) error { return h.call(s, to, n) }))
 }
 
-// visit has somebody from outside call n times.
+// visit makes a caller from outside call n times.
 func (h *fixture) visit(name string, to identity.ID, n int) {
 	h.Helper()
 	if h.keys[name] == nil {
@@ -169,7 +169,7 @@ func (h *fixture) call(s identity.Signer, to identity.ID, n int) error {
 	return nil
 }
 
-// graduate opens a child, as the gate's last step does.
+// graduate opens a child, like the gate's last step.
 func (h *fixture) graduate(parent, child identity.ID) {
 	h.Helper()
 	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: "stands alone"}

@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// metered is a store that ends pages where DynamoDB does and counts as it does:
-// a read unit for each 4 KB of a page that was looked at.
+// metered is a store that ends pages where DynamoDB does and counts like it: a
+// read unit for each 4 KB of a page that was read.
 type metered struct {
 	store.Store
 	mu    sync.Mutex
@@ -41,7 +41,7 @@ func (m *metered) Rows(ctx context.Context, s store.Stream, from uint64, n int, 
 	return rows, err
 }
 
-// metersPlans counts the plans and the records of trees as well.
+// metersPlans also counts the plans and records of trees.
 type metersPlans struct {
 	*vacants.Directory
 	m    *metered
@@ -63,8 +63,8 @@ func (v *metersPlans) Get(ctx context.Context, id identity.ID) (vacants.Record, 
 	return v.Directory.Get(ctx, id)
 }
 
-// everywhere collects over stores that end pages differently, and fails where
-// the evidence does; units are what the one took that is like DynamoDB.
+// everywhere collects over stores that end pages differently, and fails if the
+// evidence differs; units are those of the store that is like DynamoDB.
 func (h *fixture) everywhere(child, parent identity.ID) (gate.Evidence, int) {
 	h.Helper()
 	whole := h.collect(child, parent)
@@ -83,8 +83,8 @@ const (
 	huge  = 250 << 10
 )
 
-// heap has a vacant answer calls of huge texts and then of smaller ones, which
-// are read first and nearly exhaust what is read of it.
+// heap makes a vacant answer calls with huge texts and then with smaller ones,
+// which are read first and nearly exhaust its read budget.
 func (h *fixture) heap(call func(n int)) {
 	h.says = strings.Repeat("x", huge)
 	call(5)
@@ -172,7 +172,7 @@ func TestTextsOfAUsualLengthAreAllRead(t *testing.T) {
 	}
 }
 
-// A reference may name any position: each is a page.
+// A reference may name any position: each costs a page.
 func TestReferencesFarApartAreReadInBoundedPages(t *testing.T) {
 	h := newFixture(t)
 	parent := h.create("parent", "echo", "")

@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// BenchmarkTenChildrenAtOnce is a composite of ten children that think for 20
-// to 200 ms, over the slowest of them called alone; and, where they do not think
-// at all, what the signed calls and their entries cost.
+// BenchmarkTenChildrenAtOnce is the ratio of a composite with ten children that
+// think for 20 to 200 ms to a call of the slowest of them alone; and, with
+// children that do not think, the cost of the signed calls and their entries.
 func BenchmarkTenChildrenAtOnce(b *testing.B) {
 	for _, fixture := range []string{"memory", "bolt"} {
 		for _, slowest := range []time.Duration{200 * time.Millisecond, 0} {

@@ -191,7 +191,7 @@ func TestErrorsOfAChildAreNotShown(t *testing.T) {
 		_, inside := h.ask(parent.ID, "x")
 		_, alone := h.ask(plain.ID, "x")
 		want := alone.Text()
-		if c.name == "says too much" { // to its parent it failed like any other
+		if c.name == "says too much" { // for its parent it failed like any other
 			want = problem.BehaviourFailed.Row().Text
 		}
 		if inside == nil || inside.Text() != want || inside.Kind != alone.Kind {
@@ -318,7 +318,7 @@ func TestAChildOfAnotherIsNeverAsked(t *testing.T) {
 	h, parent, _ := firm(t, s, both)
 	other := h.create("other")
 	stranger := h.spawn(other.ID, "stranger")[0]
-	// As if the plan had been written around SetPlan.
+	// As if the plan had been written without SetPlan.
 	d, err := s.Doc(t.Context(), vacants.PlanKey(parent.ID))
 	h.must(err)
 	p := parse(t, `{"version":1,"delegate":[{"child":"`+stranger.ID.String()+`"}]}`)
@@ -350,8 +350,8 @@ func TestPlansBelowEachOtherAnswerTogether(t *testing.T) {
 	wantClean(t, h, s)
 }
 
-// Both limits are kept when plans are set; a call keeps them too, for plans that
-// change while it is under way.
+// Both limits are checked when plans are set, and again by a call, because
+// plans may change during it.
 func TestACallGoesNoDeeperAndMakesNoMoreCallsThanItMay(t *testing.T) {
 	s := newStore()
 	h := open(t, s)
@@ -365,7 +365,7 @@ func TestACallGoesNoDeeperAndMakesNoMoreCallsThanItMay(t *testing.T) {
 	asks := func(n int, child identity.ID) string {
 		return `{"version":1,"aggregate":{"how":"join","separator":""},"delegate":[` + strings.TrimSuffix(strings.Repeat(`{"child":"`+child.String()+`","task":"x"},`, n), ",") + `]}`
 	}
-	// around writes a plan as nobody can who goes through SetPlan.
+	// around writes a plan that SetPlan would refuse.
 	around := func(id identity.ID, text string) {
 		d, err := s.Doc(t.Context(), vacants.PlanKey(id))
 		h.must(err)
@@ -406,7 +406,7 @@ func TestACallGoesNoDeeperAndMakesNoMoreCallsThanItMay(t *testing.T) {
 	if n := len(h.log(leaves[1])) - before; n != plan.MaxCalls-4 {
 		t.Errorf("the leaf was asked %d times, want %d", n, plan.MaxCalls-4)
 	}
-	around(ids[0], asks(3, ids[1])) // verify finds a plan that its logbook does not know
+	around(ids[0], asks(3, ids[1])) // verify finds a plan that is not in its logbook
 	wantClean(t, h, s)
 }
 
@@ -456,8 +456,8 @@ func TestAReportCountsCallsFailuresAndTheirTime(t *testing.T) {
 	}
 }
 
-// The documents beside a record go before it becomes a tombstone: a host that
-// dies between them leaves a composite without its plan.
+// The documents beside a record are deleted before it becomes a tombstone: a
+// host that dies in between leaves a composite without its plan.
 func TestADeletedCompositeLeavesAWholeHomeAtEveryStep(t *testing.T) {
 	s := newStore()
 	h, parent, children := firm(t, s, both)

@@ -22,8 +22,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Each store call of a composite's call meets each fate, once or as in a crash:
-// whatever is left is whole, and the next call is answered.
+// Each store call of a composite's call meets each fault, once or with a crash:
+// what is left is consistent, and the next call is answered.
 func TestACallBrokenOffAnywhereLeavesWholeLogbooks(t *testing.T) {
 	for name, text := range map[string]string{
 		"one after the other": both,
@@ -95,7 +95,7 @@ func brokenOff(t *testing.T, text string, at int, fate storetest.Fate, crash boo
 	return ops
 }
 
-// scripted is a pipeline that says what it was told to.
+// scripted is a pipeline with prepared answers.
 type scripted struct {
 	outcomes []func(e *envelope.Envelope) call.Outcome
 	sent     []envelope.Envelope
@@ -153,7 +153,7 @@ func TestUnknownOutcomeIsResentAndTakenPositionIsResigned(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcomes []func(*envelope.Envelope) call.Outcome
 		seqs     []int64 // of what was sent
-		same     []bool  // whether it is what was sent before
+		same     []bool  // whether it equals what was sent before
 		fails    problem.Kind
 	}{
 		"answered":               {outcomes: []func(*envelope.Envelope) call.Outcome{answer}, seqs: []int64{1}, same: []bool{false}},

@@ -35,8 +35,8 @@ type thinks func(ctx context.Context, q substrate.Question) (string, error)
 
 func (f thinks) Answer(ctx context.Context, q substrate.Question) (string, error) { return f(ctx, q) }
 
-// minds are the substrates of kind test, by their argument. One that is not
-// there says its name and what it was asked: "name(text)".
+// minds are the substrates of kind test, by their argument. A missing one
+// answers with its name and the question: "name(text)".
 type minds struct {
 	mu sync.Mutex
 	m  map[string]thinks
@@ -73,15 +73,15 @@ type fixture struct {
 	reg     *registry.Registry
 	runner  *delegation.Runner
 	calls   *call.Host
-	// wait is how this host waits between tries; nil: as it does.
+	// wait is how this host waits between tries; nil: the default.
 	wait func(context.Context, time.Duration) error
 }
 
-// noWait tries again at once.
+// noWait retries at once.
 func noWait(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
-// Times of the pipeline in tests: short where one waits for them to be over, and
-// else as long as a busy machine may need.
+// Times of the pipeline in tests: short where a test waits for them to pass,
+// and otherwise as long as a busy machine may need.
 const (
 	work   = 1500 * time.Millisecond
 	margin = 300 * time.Millisecond
@@ -102,7 +102,7 @@ func open(t testing.TB, s store.Store) *fixture {
 	return (&fixture{TB: t, vault: newVault(t), minds: &minds{}}).over(s, ample)
 }
 
-// over is another instance of h, over a store that leads to the same data.
+// over is another instance of h, over a store with the same data.
 func (h *fixture) over(s store.Store, work time.Duration) *fixture {
 	h.Helper()
 	o := &fixture{TB: h.TB, store: s, vault: h.vault, minds: h.minds, wait: h.wait}
@@ -137,7 +137,7 @@ func (h *fixture) create(name string) vacants.Record {
 	return r
 }
 
-// spawn makes closed children that think by their names.
+// spawn makes closed children with test substrates named after them.
 func (h *fixture) spawn(parent identity.ID, names ...string) []vacants.Record {
 	h.Helper()
 	var all []vacants.Record
@@ -220,14 +220,14 @@ func (c *caller) call(ctx context.Context, t testing.TB, h *fixture, text string
 	return out.Reply.Payload.Text(), nil
 }
 
-// ask is one call by a new caller.
+// ask makes one call by a new caller.
 func (h *fixture) ask(to identity.ID, text string) (string, *problem.Error) {
 	h.Helper()
 	return newCaller(h, to).call(h.Context(), h, h, text)
 }
 
-// log is the kinds of a logbook's entries, from the first that has to do with a
-// plan on, its chain verified.
+// log lists the kinds of a logbook's entries from the first about a plan, with
+// its chain verified.
 func (h *fixture) log(id identity.ID) (kinds []string) {
 	h.Helper()
 	var entries []logbook.Entry
@@ -259,7 +259,7 @@ func count(list []string, one string) (n int) {
 	return n
 }
 
-// wantClean has the whole store verified.
+// wantClean verifies the whole store.
 func wantClean(t testing.TB, h *fixture, s fsck.Source) {
 	t.Helper()
 	var found []string

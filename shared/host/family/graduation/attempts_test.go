@@ -45,7 +45,7 @@ func TestRequestRefusedByTheRateLimitIsAcceptedADayLater(t *testing.T) {
 	}
 	send(graduation.Refused, 1)
 	h.clock.pass(graduation.Day - time.Microsecond)
-	send(graduation.Refused, 2) // 24 hours ago but for a moment
+	send(graduation.Refused, 2) // a moment less than 24 hours ago
 	h.clock.pass(time.Microsecond)
 	send(graduation.Accepted, 3) // exactly 24 hours old has expired
 	h.clock.pass(time.Hour)
@@ -173,7 +173,7 @@ func TestAVerdictCountsForItsOwnAttemptAlone(t *testing.T) {
 	}
 }
 
-// stamp is verdicts of now.
+// stamp makes verdicts of now.
 func stamp(passed []graduation.Verdict, now time.Time) []graduation.Verdict {
 	out := append([]graduation.Verdict(nil), passed...)
 	for i := range out {
@@ -210,7 +210,7 @@ func TestAPartyThatSleepsTakesPartInNoGraduation(t *testing.T) {
 
 func TestACompositeGraduatesAfterItHasAPlan(t *testing.T) {
 	h := newFixture(t)
-	// Another family than the clerk's, who answers for the child.
+	// The child answers with another substrate family than the clerk's.
 	r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: "parent", Capability: "drafts", Substrate: "http:https://parent.example/answer"})
 	must(t, err)
 	parent := r.ID
@@ -249,8 +249,7 @@ func manifestOf(t testing.TB, parent, child identity.Signer) composite.Manifest 
 	return m
 }
 
-// TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned: its key never comes
-// here.
+// Its key never comes to this host.
 func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 	h := newFixture(t)
 	child := newKey(t)

@@ -45,9 +45,8 @@ func (c *caller) call(t testing.TB) call.Outcome {
 	return out
 }
 
-// TestKeyIDLogbookAndChainsGoOnThroughAGraduation calls a child before and
-// after it: its parent on one chain, a stranger who was told before that there
-// is no such vacant.
+// A child is called before and after it: by its parent on one chain, and by a
+// stranger who was told before that there is no such vacant.
 func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
 	h := newFixture(t)
 	sub := h.family(t)
@@ -97,12 +96,12 @@ func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
 	h.wantClean(t)
 }
 
-// oracle is a detector that says what a test wants.
+// oracle is a detector with chosen results.
 type oracle func(gate.Evidence, gate.Policy) (gate.Findings, error)
 
 func (o oracle) Detect(e gate.Evidence, p gate.Policy) (gate.Findings, error) { return o(e, p) }
 
-// collector is a Collector that says what a test wants.
+// collector is a Collector with chosen results.
 type collector func(child, parent identity.ID) (gate.Evidence, error)
 
 func (c collector) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {

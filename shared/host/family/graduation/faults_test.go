@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// fates lets a server's calls to its store meet what a test decides.
+// fates applies faults that a test chooses to a server's store calls.
 type fates struct {
 	mu    sync.Mutex
 	count int
@@ -39,8 +39,8 @@ func (f *fates) before(s store.Store) store.Store {
 	return f.lossy
 }
 
-// arm has the calls from now on, counted from 1, meet what fn says; nil: all is
-// fine again. It returns how many there were before.
+// arm applies fn to the calls from now on, counted from 1; nil: no faults. It
+// returns how many there were before.
 func (f *fates) arm(fn func(n int, op string) storetest.Fate) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,8 +49,8 @@ func (f *fates) arm(fn func(n int, op string) storetest.Fate) int {
 	return before
 }
 
-// wantWhole says whether a child has graduated, having checked that it has
-// altogether or not at all.
+// wantWhole reports whether a child has graduated, and checks that it did so
+// completely or not at all.
 func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 	t.Helper()
 	ctx := t.Context()
@@ -117,7 +117,7 @@ func (h *fixture) graduations(t testing.TB, id identity.ID) (n int) {
 	return n
 }
 
-// wantClean has the whole host verified.
+// wantClean verifies the whole host.
 func (h *fixture) wantClean(t testing.TB) {
 	t.Helper()
 	_, err := fsck.Run(t.Context(), fsck.Config{Source: h.sound.(fsck.Source), Vault: h.vault, Now: h.clock.now, Found: func(f fsck.Finding) error {
@@ -127,7 +127,7 @@ func (h *fixture) wantClean(t testing.TB) {
 	must(t, err)
 }
 
-// faulty is a server whose store fails as f says, and a family in it.
+// faulty is a server whose store fails as f says, with a family.
 func faulty(t *testing.T) (*fixture, *fates, graduation.Submission) {
 	t.Helper()
 	f := &fates{}
@@ -163,7 +163,7 @@ func TestGraduationIsWholeAfterAnyStoreFault(t *testing.T) {
 					}
 					return storetest.Fine
 				})
-				// One fault is survived: reads and commits are asked again.
+				// One fault is survived: reads and commits are retried.
 				st, err := h.gate.Submit(t.Context(), sub)
 				f.arm(nil)
 				f.lossy.AwaitPending(t.Context())
@@ -200,7 +200,7 @@ func TestAHostThatDiesAtAnyCallToTheStoreLeavesAGraduationWhole(t *testing.T) {
 					}
 					return storetest.Lost
 				})
-				_, _ = h.gate.Submit(t.Context(), sub) // nobody hears what it says
+				_, _ = h.gate.Submit(t.Context(), sub) // nobody receives its answer
 				f.arm(nil)
 				h.wantWhole(t, sub.Request.ChildID, sub.Request.ParentID)
 				h.wantAcceptedInTheEnd(t, sub)
@@ -274,7 +274,7 @@ func TestEveryTaskMayBeDeliveredAgain(t *testing.T) {
 			t.Errorf("Record() = %s, %v, want accepted", st.Phase, err)
 		}
 	}
-	for i, step := range gate.Steps() { // all over, in any order
+	for i, step := range gate.Steps() { // all again, in any order
 		if _, err := h.gate.Task(t.Context(), step.Name, states[i]); err != nil {
 			t.Errorf("Task(%s) after the commit = %v, want nil", step.Name, err)
 		}

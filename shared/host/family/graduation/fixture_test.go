@@ -57,7 +57,7 @@ func (c *clock) set(t time.Time) {
 	c.at = t
 }
 
-// fixture is a host with a gate. Its faulty store is the gate's and the host's;
+// fixture is a host with a gate. The gate and the host use its faulty store;
 // its sound one is the same without faults.
 type fixture struct {
 	clock    *clock
@@ -74,7 +74,7 @@ func newFixture(t testing.TB, change ...func(*graduation.Config)) *fixture {
 	return fixtureOver(t, memory.New(), nil, change...)
 }
 
-// fixtureOver is a server over a store; before, if it is not nil, stands between.
+// fixtureOver is a server over a store; before, if not nil, wraps it.
 func fixtureOver(t testing.TB, sound store.Store, before func(store.Store) store.Store, change ...func(*graduation.Config)) *fixture {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -97,7 +97,7 @@ func openFixture(t testing.TB, h *fixture, before func(store.Store) store.Store,
 	h.vacants = hosttest.NewVacants(t, s, h.clock.now, "http://127.0.0.1:8080", vacants.Config{
 		Vault: h.vault,
 		Wait:  noWait,
-		// Nobody is asked: what counts is what they are said to be served by.
+		// Nobody is called: only the declared substrates count.
 		Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: func(string) (substrate.Substrate, error) { return echo.New("") }, plan.Kind: echo.New},
 	})
 	h.registry = h.vacants.Registry
@@ -126,7 +126,7 @@ func (h *fixture) vacant(t testing.TB) identity.ID {
 	return r.ID
 }
 
-// children are n closed children, served by something else than their parent.
+// children are n closed children with another substrate than their parent.
 func (h *fixture) children(t testing.TB, parent identity.ID, n int) []identity.ID {
 	t.Helper()
 	ids := make([]identity.ID, n)
@@ -143,7 +143,7 @@ func (h *fixture) child(t testing.TB, parent identity.ID, substrate string) iden
 	return r.ID
 }
 
-// request has both sign that child is to graduate.
+// request has both parties sign that child is to graduate.
 func (h *fixture) request(t testing.TB, parent, child identity.ID, text string) graduation.Submission {
 	t.Helper()
 	r := composite.Request{ParentID: parent, ChildID: child, CapabilityText: text}
@@ -157,14 +157,14 @@ func (h *fixture) sign(t testing.TB, r *composite.Request) {
 	must(t, h.vacants.Sign(t.Context(), r.ChildID, func(s identity.Signer) error { return r.SignChild(t.Context(), s) }))
 }
 
-// family is a parent and a closed child, and the request that both have signed.
+// family is a parent, a closed child, and the request that both have signed.
 func (h *fixture) family(t testing.TB) graduation.Submission {
 	t.Helper()
 	parent := h.vacant(t)
 	return h.request(t, parent, h.children(t, parent, 1)[0], "drafts contracts")
 }
 
-// home is h as gatetest drives it.
+// home is h as gatetest uses it.
 func (h *fixture) home() gatetest.Fixture {
 	return gatetest.Fixture{
 		Store:  h.sound,
@@ -205,7 +205,7 @@ func TestTheGateOfOneProcessIsTheGate(t *testing.T) {
 	}
 }
 
-// anonymous puts a word in the place of an id.
+// anonymous replaces ids by words.
 func anonymous(text string, id identity.ID) string {
 	return strings.ReplaceAll(text, id.Short(), "PARENT")
 }

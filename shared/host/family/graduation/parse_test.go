@@ -76,7 +76,7 @@ func FuzzASubmissionThatIsReadIsWrittenAgain(f *testing.F) {
 		must(t, err)
 		two, err := graduation.ParseSubmission(b)
 		if problem.Is(err, problem.TooLarge) || problem.Is(err, problem.Malformed) && len(b) > 60<<10 {
-			return // escapes may make it longer than what it was read from
+			return // escapes may make it longer than its source
 		}
 		must(t, err)
 		again, err := two.Blob()
@@ -179,7 +179,7 @@ func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 	}
 }
 
-// widest is what is found of a parent and eight siblings where everything is
+// widest is the evidence for a parent and eight siblings where everything is
 // missing for a reason.
 func widest(t *testing.T) *gate.Findings {
 	t.Helper()

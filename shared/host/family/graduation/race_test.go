@@ -71,8 +71,7 @@ func TestOf50GraduationsAtOnceAsManySucceedAsTheDayHasSlots(t *testing.T) {
 	}
 }
 
-// TestABusyLogbookKeepsNobodyFromGraduating: another host writes into both
-// logbooks all the while.
+// Another host writes to both logbooks all the time.
 func TestABusyLogbookKeepsNobodyFromGraduating(t *testing.T) {
 	h := newFixture(t)
 	other := h.beside(t)

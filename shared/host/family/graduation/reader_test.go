@@ -14,8 +14,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Who is neither has one row read, whatever is known of the attempt: no
-// document, no state machine, and nothing is written of one that is overdue.
+// A reader who is neither party costs one row, whatever is known of the
+// attempt: no document and no state machine is read, and nothing is written for
+// an overdue attempt.
 func TestAStrangersQuestionCostsOneRow(t *testing.T) {
 	f, asked := &fates{}, 0
 	h := fixtureOver(t, memory.New(), f.before, func(c *graduation.Config) {

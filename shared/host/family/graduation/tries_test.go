@@ -17,7 +17,7 @@ import (
 )
 
 // elsewhere is a child of parent that runs elsewhere, and the request of both
-// with all that it has to bring.
+// with all its artefacts.
 func (h *fixture) elsewhere(t testing.TB, parent identity.ID) graduation.Submission {
 	t.Helper()
 	child := newKey(t)
@@ -35,8 +35,8 @@ func (h *fixture) elsewhere(t testing.TB, parent identity.ID) graduation.Submiss
 	}}
 }
 
-// Children that run elsewhere cost whoever has the parent's key nothing, and
-// each is another one that may try 32 times.
+// Children that run elsewhere cost the holder of the parent's key nothing, and
+// each of them may try 32 times.
 func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
 	h := newFixture(t)
 	parent := h.vacant(t)
@@ -77,8 +77,8 @@ func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
 	h.wantClean(t)
 }
 
-// Who signed as the parent is for the gate to find out, and another one each
-// time: the manifest says whose child it is.
+// The gate finds out who signed as the parent, and a forger may use another key
+// each time: the manifest says whose child it is.
 func TestAnAttemptCountsAgainstTheParentOfTheManifest(t *testing.T) {
 	h := newFixture(t)
 	parent := h.vacant(t)
@@ -115,7 +115,7 @@ func TestJoiningAnAttemptIsNotCounted(t *testing.T) {
 	}
 }
 
-// Two hosts over one store take requests at once: what they count is exact.
+// Two hosts over one store take requests at once: their count is exact.
 func TestOfManyThatBeginAtOnceNoMoreThan96Do(t *testing.T) {
 	h := newFixture(t)
 	parent := h.vacant(t)
@@ -176,8 +176,8 @@ func TestArtefactsOfHostedPartiesAreNotStored(t *testing.T) {
 	})
 }
 
-// adopted is a child that is hosted here, whose parent runs elsewhere: the
-// request of both, and the parent's signature of the manifest to be.
+// adopted is a hosted child whose parent runs elsewhere: the request of both,
+// and the parent's signature of the open manifest.
 func (h *fixture) adopted(t testing.TB) (graduation.Submission, []byte) {
 	t.Helper()
 	child, parent := h.vacant(t), newKey(t)
@@ -197,7 +197,7 @@ func (h *fixture) adopted(t testing.TB) (graduation.Submission, []byte) {
 	return graduation.Submission{Request: r}, next.SignatureParent
 }
 
-// wantKept wants that of an attempt's artefacts in its row.
+// wantKept checks which artefacts of an attempt its row keeps.
 func (h *fixture) wantKept(t testing.TB, sub graduation.Submission, want graduation.Artefacts) {
 	t.Helper()
 	st, err := h.gate.Begin(t.Context(), sub)
@@ -217,7 +217,7 @@ func TestTriesOfMoreThanTheLimitAreDamaged(t *testing.T) {
 	wantKind(t, "DecodeTries()", err, problem.Damaged)
 }
 
-// Who may write attempts writes no window and no tries by that.
+// A writer of attempts writes no windows and no tries with them.
 func TestEachDocumentThatLimitsHasAPartitionOfItsOwn(t *testing.T) {
 	id := newKey(t).ID()
 	keys := []store.Key{graduation.AttemptKey(id, 1), graduation.AttemptWindowKey(id), graduation.WindowKey(id)}

@@ -22,7 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// given is a detector that says three strengths.
+// given is a detector with three chosen strengths.
 type given struct{ controller, substrate, stylo float64 }
 
 func (g given) Detect(e gate.Evidence, p gate.Policy) (gate.Findings, error) {
@@ -125,7 +125,8 @@ func TestTheVectorsOfGraduationHoldAtAHost(t *testing.T) {
 			st, err := h.gate.Submit(t.Context(), sub)
 			class, message := outcome(&st, err)
 			if v.Expect.Refused == "" && sub.CheckWords() != nil {
-				// The reference takes any words; here there are such that no card bears.
+				// The reference accepts any words; here are some that no card
+				// can have.
 				if st.Phase != graduation.Failed || st.Step != gate.Commit || st.Refusal.Kind != problem.Malformed.String() {
 					t.Errorf("Submit() = %+v, %v, want failed at commit", st.View(), err)
 				}
@@ -158,7 +159,7 @@ func (h *fixture) wantGraduated(t *testing.T, v *graduationVector, st *graduatio
 	must(t, err)
 	want := v.Expect.Manifest.manifest(t)
 	if v.Input.Manifest.Schema == composite.V1 {
-		// Of version 1 nobody has signed an axis, so there is none to take over.
+		// In version 1 nobody signs an axis, so there is none to copy.
 		want.Outbound = composite.NoExternal
 		must(t, h.vacants.Sign(t.Context(), want.ParentID, func(s identity.Signer) error { return want.SignParent(t.Context(), s) }))
 		must(t, h.vacants.Sign(t.Context(), want.ChildID, func(s identity.Signer) error { return want.SignChild(t.Context(), s) }))

@@ -39,7 +39,7 @@ func asked(t testing.TB, key *identity.Key, n int, name string, at time.Time) *c
 	return r
 }
 
-// desk is a host's requests over a store, with a clock that is set.
+// desk handles a host's requests over a store, with a clock that is set.
 func desk(s store.Store) (*spawning.Requests, *time.Time) {
 	now := start
 	return &spawning.Requests{Store: s, Now: func() time.Time { return now }, Rand: rand.Reader,
@@ -76,7 +76,7 @@ func TestTheSameRequestIsTakenOnceAndItsNonceStandsForNoOther(t *testing.T) {
 	q, now := desk(memory.New())
 	parent := keyOf(t, 1)
 	r := asked(t, parent, 1, "child", start)
-	for range spawning.Most + 2 { // sent again it takes no place
+	for range spawning.Most + 2 { // repeated, it does not count again
 		if err := q.Take(t.Context(), r, nobody); err != nil {
 			t.Fatalf("Take() = %v, want nil", err)
 		}
@@ -84,7 +84,7 @@ func TestTheSameRequestIsTakenOnceAndItsNonceStandsForNoOther(t *testing.T) {
 	if err := q.Take(t.Context(), asked(t, parent, 1, "another", start), nobody); !problem.Is(err, problem.Replay) {
 		t.Errorf("Take() of another with its nonce = %v, want Replay", err)
 	}
-	// A request passes Check for less long than its nonce is remembered.
+	// A request passes Check for less time than its nonce is stored.
 	*now = start.Add(2*spawning.Skew - time.Second)
 	late := asked(t, parent, 1, "another", *now)
 	if err := q.Take(t.Context(), late, nobody); !problem.Is(err, problem.Replay) {
@@ -138,11 +138,11 @@ func TestManyAtOnceTakeNoMoreThanThereIs(t *testing.T) {
 	}
 }
 
-// nobody is gone.
+// nobody finds no child.
 func nobody(context.Context, string) (bool, error) { return false, nil }
 
-// fill has parent ask for n children, ten an hour; it returns an hour after the
-// last.
+// fill makes parent request n children, ten an hour; it returns an hour after
+// the last.
 func fill(t *testing.T, q *spawning.Requests, now *time.Time, parent *identity.Key, n int) {
 	t.Helper()
 	for i := range n {
@@ -191,7 +191,7 @@ func TestAParentHasAHundredChildrenByItsRequests(t *testing.T) {
 	}
 }
 
-// What was asked for just now may not be born yet.
+// A child that was just requested may not exist yet.
 func TestAChildThatIsAboutToBeBornKeepsItsPlace(t *testing.T) {
 	q, now := desk(memory.New())
 	parent, looks := keyOf(t, 1), 0

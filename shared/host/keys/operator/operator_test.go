@@ -106,8 +106,8 @@ func TestADamagedDocumentIsNoRefusalEither(t *testing.T) {
 	}
 }
 
-// A rotation whose commit is lost, unheard, late or doubled, at any call,
-// gives a key that counts or none at all.
+// A rotation whose commit is lost, unacknowledged, late or doubled, at any
+// call, returns a key that is valid, or none.
 func TestARotationBrokenOffGivesNoKeyThatDoesNotCount(t *testing.T) {
 	for at := range 2 {
 		for _, fate := range storetest.FatesOf("Commit") {
@@ -180,8 +180,8 @@ func TestWithoutRandomnessNoKeyIsMade(t *testing.T) {
 	}
 }
 
-// Whatever lies in the document and whatever comes as a key: an answer of one
-// of three kinds, and never a key let in that was not minted.
+// Whatever the document contains and whatever is presented as a key: the answer
+// has one of three kinds, and only a minted key is admitted.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte(`{"format":1,"sha256":"`+strings.Repeat("00", 32)+`"}`), "vop_"+strings.Repeat("A", 43))
 	f.Add([]byte(`{}`), "")

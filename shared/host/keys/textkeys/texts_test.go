@@ -40,7 +40,7 @@ func newClock(t time.Time) *clock {
 func (c *clock) now() time.Time  { return time.Unix(0, c.ns.Load()).UTC() }
 func (c *clock) set(t time.Time) { c.ns.Store(t.UnixNano()) }
 
-// faulty is a store that counts, and does to calls what a test wants.
+// faulty is a store that counts, and applies a test's faults to calls.
 type faulty struct {
 	store.Store
 	docs, commits atomic.Int64
@@ -88,7 +88,7 @@ func newVault(t testing.TB) custody.Vault {
 	return v
 }
 
-// host is a host with its clock at noon and nothing in memory.
+// host is a host with its clock at noon and empty caches.
 func (w *fixture) host() (*Keys, *clock) {
 	c := newClock(noon)
 	return New(w.store, w.vault, c.now, rand.Reader, 0), c
@@ -393,7 +393,7 @@ func TestSweepersAtOnceDestroyEachKeyOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if want := int64(days - 2); total.Load() != want { // today's and yesterday's live
+	if want := int64(days - 2); total.Load() != want { // today's and yesterday's are still there
 		t.Errorf("destroyed %d keys, want %d", total.Load(), want)
 	}
 	if len(k.keys) > mostCached {
@@ -561,7 +561,7 @@ func TestAStoreOutOfReachIsSaidAsSuch(t *testing.T) {
 	}
 }
 
-// away is a vault out of reach.
+// away is a vault that cannot be reached.
 type away struct{}
 
 var errAway = problem.New(problem.Unavailable, "key service away")
@@ -653,7 +653,7 @@ func TestKeysAreNotPrinted(t *testing.T) {
 	}
 }
 
-// constant is a source of no randomness.
+// constant is a source without randomness.
 type constant byte
 
 func (c constant) Read(p []byte) (int, error) {
@@ -691,8 +691,8 @@ func TestDaysAndTheirNames(t *testing.T) {
 	}
 }
 
-// BenchmarkSealAndOpen is what a text of 500 bytes costs a call, beside what
-// AES-GCM, a nonce and the two buffers cost alone.
+// BenchmarkSealAndOpen is the cost of a call's text of 500 bytes, beside the
+// cost of AES-GCM, a nonce and the two buffers alone.
 func BenchmarkSealAndOpen(b *testing.B) {
 	w := newWorld(b)
 	k := New(w.store, w.vault, time.Now, rand.Reader, 0)

@@ -29,11 +29,11 @@ func key(t testing.TB, n byte) *identity.Key {
 // The family of these tests.
 const (
 	parent = iota
-	child  // whose manifest each test makes
+	child  // each test makes its manifest
 	sibling
 	stranger
 	cousin // a child of the stranger
-	alone  // hosted here, nobody's child
+	alone  // hosted here, without a parent
 	absent // not hosted here
 )
 
@@ -88,7 +88,7 @@ func newWorld(t *testing.T, change func(*composite.Manifest)) (*fixture, egress.
 	return w, egress.Guard{Vacants: w, Manifests: w}
 }
 
-// cardOf is n's card, whose endpoint is at its own host unless another is given.
+// cardOf is n's card, with an endpoint at n's own host unless another is given.
 func cardOf(t testing.TB, n byte, endpoint ...string) *card.Card {
 	t.Helper()
 	at := "https://" + string(rune('a'+n)) + ".example/v/" + key(t, n).ID().String()

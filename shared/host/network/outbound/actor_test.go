@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// counted is a server that counts what reaches it.
+// counted is a server that counts its requests.
 func counted(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.Int64) {
 	t.Helper()
 	var n atomic.Int64
@@ -65,8 +65,8 @@ func TestRequestWithoutAnActorIsRefused(t *testing.T) {
 	}
 }
 
-// What the guard sees is what is dialled: the URL as it is written, before its
-// name is looked up, and who acts.
+// The guard gets the URL as written, before its name is resolved, and the
+// vacant that acts. Exactly that URL is dialled.
 func TestTheGuardIsAskedBeforeAnythingIsLookedUp(t *testing.T) {
 	callee := &card.Card{VacantID: identity.ID{9}}
 	var saw []string
@@ -94,8 +94,7 @@ func TestTheGuardIsAskedBeforeAnythingIsLookedUp(t *testing.T) {
 	wantKind(t, err, problem.Malformed)
 }
 
-// The way out that needs no second request: an endpoint that may be reached
-// answers with a place that may not.
+// A permitted endpoint redirects to a forbidden one.
 func TestARedirectIsAnAnswerAndIsNotFollowed(t *testing.T) {
 	secret, reached := counted(t, func(http.ResponseWriter, *http.Request) {})
 	for _, status := range []int{301, 302, 303, 307, 308} {

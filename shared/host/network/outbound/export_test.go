@@ -1,5 +1,4 @@
 package outbound
 
-// CloseIdle closes connections that no request uses, so that a test sees the
-// next dial.
+// CloseIdle closes idle connections, so that the next request dials.
 func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }

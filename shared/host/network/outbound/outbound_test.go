@@ -23,7 +23,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// names answers every look-up with the next of its lists, the last for ever.
+// names answers each lookup with the next of its lists, and all later ones with
+// the last.
 type names struct {
 	lists [][]netip.Addr
 	calls atomic.Int32
@@ -96,7 +97,7 @@ func TestNameIsRefusedIfOneCandidateIs(t *testing.T) {
 		addrs("10.0.0.1"),
 		addrs("8.8.8.8", "169.254.169.254"),
 		addrs("127.0.0.1", "10.0.0.1"), // the first is allowed and would answer
-		addrs("::ffff:10.0.0.1"),       // how some resolvers hand out an A record
+		addrs("::ffff:10.0.0.1"),       // some resolvers return an A record like this
 		addrs("fd00::1"),
 	} {
 		c := outbound.New(outbound.Options{AllowLoopback: true, Resolver: &names{lists: [][]netip.Addr{list}}})
@@ -123,7 +124,7 @@ func TestTheCheckedAddressIsTheOneDialled(t *testing.T) {
 		t.Errorf("Host = %q, want the name", got)
 	}
 	c.CloseIdle()
-	_, err = get(c, named(s)) // the name has moved inside meanwhile
+	_, err = get(c, named(s)) // the name now resolves to a private address
 	wantKind(t, err, problem.Forbidden)
 }
 
@@ -275,8 +276,8 @@ func TestTheTraceGoesOnAndNothingElseOfTheInvocation(t *testing.T) {
 	}
 }
 
-// Strangers name hosts to be asked, as many as they like: each kept connection
-// is a file of this process.
+// Strangers choose the hosts that are asked, without a limit, and each idle
+// connection is an open file of this process.
 func TestConnectionsToManyHostsAreNotAllKept(t *testing.T) {
 	const hosts, most = 400, 300
 	var open atomic.Int64

@@ -100,8 +100,8 @@ func TestAllowLoopbackOpensLoopbackAlone(t *testing.T) {
 	}
 }
 
-// The table is checked against what net/netip knows on its own, and every
-// spelling of a v4 address in v6 against itself.
+// The table is checked against net/netip, and every spelling of a v4 address in
+// v6 against the address itself.
 func FuzzCheck(f *testing.F) {
 	for _, s := range refused {
 		f.Add(s.prefix.Addr().AsSlice())

@@ -1,4 +1,4 @@
 package search
 
-// Verifications is how many verdicts are cached.
+// Verifications is the number of cached verdicts.
 func (s *Service) Verifications() int { return s.verified.Len() }

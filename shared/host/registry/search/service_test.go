@@ -27,7 +27,7 @@ import (
 
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// town is a registry of n translators, and an index that says what it is told.
+// town is a registry of n translators, and an index with chosen answers.
 type town struct {
 	t    *testing.T
 	keys []*identity.Key
@@ -55,7 +55,7 @@ func newTown(t *testing.T, n int) *town {
 	return w
 }
 
-// sign gives vacant i a registration with a card of its own.
+// sign gives vacant i a registration with its own card.
 func (w *town) sign(i int, capability string) {
 	w.t.Helper()
 	key := w.keys[i]
@@ -281,10 +281,10 @@ func TestAnIndexFullOfLiesEndsInAShortPageWithACursor(t *testing.T) {
 	}
 }
 
-// A search of anybody's reads no more than a hundred ordinary cards take: what
-// is read is paid for, and shared with calls.
+// Anybody's search reads at most what a hundred ordinary cards take: reads are
+// paid for, and shared with calls.
 func TestLargeCardsMakeAShortPageWithACursor(t *testing.T) {
-	const each, most = 30 << 10, 30 // of a card, and cards on a page
+	const each, most = 30 << 10, 30 // bytes of a card, and cards on a page
 	w := newTown(t, 100)
 	for i := range w.keys {
 		w.sign(i, "translates "+strings.Repeat("x", each))
@@ -304,7 +304,7 @@ func TestLargeCardsMakeAShortPageWithACursor(t *testing.T) {
 	if len(all) != 100 {
 		t.Errorf("all pages = %d matches, want 100", len(all))
 	}
-	for i := range w.keys { // that fall away are read, too
+	for i := range w.keys { // dropped ones are read, too
 		w.change(i, func(g *registry.Registration) { g.Visibility = lifecycle.Hidden })
 	}
 	if page := w.find(s, search.Request{Query: "translates", Limit: 100}); len(page.Matches) > 0 || page.Next == "" {

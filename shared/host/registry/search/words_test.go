@@ -91,7 +91,7 @@ func TestALongTextIsIndexedInItsFirstPart(t *testing.T) {
 
 func TestNormaliseIsIdempotentForEveryRune(t *testing.T) {
 	for r := rune(0); r <= unicode.MaxRune; r++ {
-		switch r { // nothing folds where nothing is assigned, or for private use
+		switch r { // unassigned and private runes have no folding
 		case 0x40000:
 			r = 0xE0000
 		case 0xE1000:
@@ -139,8 +139,8 @@ func FuzzParseWords(f *testing.F) {
 	})
 }
 
-// What anybody may publish costs every index that takes it, and its terms are
-// what it costs: a scripture without spaces has three for each of its runes.
+// Anybody may publish a text, and its terms are a cost to every index: a text
+// without spaces has three terms for each of its runes.
 func TestTheLargestEntryHasNoMoreTermsThanAnIndexAffords(t *testing.T) {
 	var b strings.Builder
 	for r := rune(0x4e00); b.Len() < 32<<10; r++ {

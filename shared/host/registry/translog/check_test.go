@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// faults are what Check finds, one line each.
+// faults are the findings of Check, one line each.
 func (w *fixture) faults() []string {
 	w.Helper()
 	var all []string
@@ -110,7 +110,7 @@ func TestADamagedCosignatureIsFound(t *testing.T) {
 		"what is no document": func(string) string { return "{" },
 		"a line of another":   func(s string) string { return strings.Replace(s, "— vacant/", "— vacant/0", 1) + " " },
 		"one that does not verify": func(s string) string {
-			at := strings.LastIndex(s, `\n"`) - 20 // amid the signature
+			at := strings.LastIndex(s, `\n"`) - 20 // within the signature
 			return s[:at] + string("AB"[s[at]&1]) + s[at+1:]
 		},
 		"a document of a later format": func(s string) string { return strings.Replace(s, `"format":1`, `"format":2`, 1) },
@@ -156,7 +156,7 @@ func TestAStreamThatIsNotWhatWasSealedIsAFault(t *testing.T) {
 	}
 }
 
-// torn is a store that finds one document, or one page of rows, damaged.
+// torn is a store with one damaged document or page of rows.
 type torn struct {
 	store.Store
 	sort string

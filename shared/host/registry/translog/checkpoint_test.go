@@ -28,7 +28,7 @@ func keyOf(t *testing.T, seed byte) *identity.Key {
 	return key
 }
 
-// TestACheckpointIsWhatOtherToolsOfSignedNotesRead by the verifier key alone.
+// The verifier key suffices.
 func TestACheckpointIsWhatOtherToolsOfSignedNotesRead(t *testing.T) {
 	key := keyOf(t, 0)
 	want := translog.Checkpoint{Host: key.ID(), Size: 17, Root: [32]byte{1, 2, 3}}
@@ -57,8 +57,8 @@ func TestACheckpointIsWhatOtherToolsOfSignedNotesRead(t *testing.T) {
 	}
 }
 
-// TestACosignatureIsTheOneOfC2SP: the golden note was verified with the
-// NewVerifierForCosignatureV1 of transparency-dev/formats, under WitnessKey.
+// The golden note was verified with NewVerifierForCosignatureV1 of
+// transparency-dev/formats, under WitnessKey.
 func TestACosignatureIsTheOneOfC2SP(t *testing.T) {
 	host, witness := keyOf(t, 0), keyOf(t, 1)
 	c := translog.Checkpoint{Host: host.ID(), Size: 17, Root: [32]byte{1, 2, 3}}
@@ -123,8 +123,7 @@ func TestACheckpointThatSomebodyChangedDoesNotVerify(t *testing.T) {
 	}
 }
 
-// TestACheckpointOfAKeyThatSignsForAnybodyDoesNotVerify: Go's own verifier takes
-// the signature of the neutral point.
+// Go's own verifier accepts the signature of the neutral point.
 func TestACheckpointOfAKeyThatSignsForAnybodyDoesNotVerify(t *testing.T) {
 	weak := identity.ID{1}
 	msg, err := translog.ForgedNote(translog.Checkpoint{Host: weak, Size: 1}, t.Context(), anybody{weak})

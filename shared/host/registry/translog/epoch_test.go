@@ -12,8 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// TestEpochsHaveTheReferencesRootAndSignature: over no leaf, over powers of two
-// and over what is padded to one.
+// Epochs without leaves, with powers of two, and with padding.
 func TestEpochsHaveTheReferencesRootAndSignature(t *testing.T) {
 	b, err := os.ReadFile("testdata/registry_events.json")
 	if err != nil {
@@ -68,8 +67,7 @@ func TestEpochsHaveTheReferencesRootAndSignature(t *testing.T) {
 	}
 }
 
-// TestAnEpochsRootIsThatOfThePaddedTree holds the running root against the
-// rule as it is written down, for every size up to 70.
+// The running root is compared with the definition for every size up to 70.
 func TestAnEpochsRootIsThatOfThePaddedTree(t *testing.T) {
 	var tree translog.EpochTree
 	var leaves []identity.Hash

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// FuzzStored: whatever lies in the log's documents, nothing panics and nothing
-// is signed over it that it does not hold.
+// Whatever the log's documents contain, nothing panics, and nothing is signed
+// that contradicts them.
 func FuzzStored(f *testing.F) {
 	key, err := identity.NewKey(rand.Reader)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 var stream = store.StreamOf("evt", identity.ID{})
 
-// fixture is a store with events, and the tree that they must make.
+// fixture is a store with events, and the expected tree.
 type fixture struct {
 	*testing.T
 	Store store.Store
@@ -45,7 +45,7 @@ func newWorld(t *testing.T) *fixture {
 		tree: testonly.New(rfc6962.DefaultHasher)}
 }
 
-// leaf is what a row of this world says: its event's hash and the one before.
+// leaf is a row of this world: its event's hash and the one before.
 func leaf(row store.Row) (event, prev identity.Hash, err error) {
 	if len(row.Data) != 2*identity.Size {
 		return event, prev, problem.New(problem.Damaged, "row %d has %d bytes", row.Position, len(row.Data))
@@ -92,14 +92,14 @@ func (w *fixture) events(n int) {
 	}
 }
 
-// root is what RFC 6962 makes of the first events.
+// root is the RFC 6962 root of the first events.
 func (w *fixture) root(size uint64) [32]byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return [32]byte(w.tree.HashAt(size))
 }
 
-// seal seals, and holds what comes out against the reference tree.
+// seal seals, and compares the result with the expected tree.
 func (w *fixture) seal(l *translog.Log) translog.Sealed {
 	w.Helper()
 	s, err := l.Seal(w.Context())
@@ -112,7 +112,7 @@ func (w *fixture) seal(l *translog.Log) translog.Sealed {
 	return s
 }
 
-// latest is the newest checkpoint, verified as somebody outside verifies it.
+// latest is the newest checkpoint, verified like an outsider does.
 func (w *fixture) latest(l *translog.Log) translog.Published {
 	w.Helper()
 	p, err := l.Latest(w.Context())

@@ -26,7 +26,7 @@ func sealedAt(t *testing.T, sizes ...int) (*fixture, *translog.Log) {
 	return w, l
 }
 
-// sizes lie around where tiles fill and trees become perfect.
+// sizes lie around full tiles and perfect trees.
 var sizes = []uint64{1, 2, 3, 7, 8, 9, 100, 255, 256, 257, 300, 511, 512, 513, 767, 768, 1023, 1024, 1100}
 
 func TestEveryInclusionProofIsThatOfRFC6962(t *testing.T) {

@@ -91,7 +91,7 @@ func (w *fixture) wantEpoch(l *translog.Log, number uint64, want translog.Epoch)
 	}
 }
 
-// documents are all that the log has stored, but the lease.
+// documents are all documents of the log except the lease.
 func (w *fixture) documents() map[string]string {
 	w.Helper()
 	all := map[string]string{}
@@ -111,8 +111,7 @@ func (w *fixture) documents() map[string]string {
 	}
 }
 
-// TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext fails every store call of
-// a Seal in every way, once and from there on.
+// Every store call of a Seal fails in every way, once and from there on.
 func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 	n := 0
 	for _, fate := range storetest.FatesOf("Commit") {
@@ -141,13 +140,14 @@ func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 					if err != nil && !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Conflict) {
 						t.Errorf("Seal() = %v, want nil, unavailable or conflict", err)
 					}
-					// A process that dies gives no lease back: another waits for it to end.
+					// A process that dies does not return its lease: another
+					// waits for its end.
 					w.Now = w.Now.Add(2 * time.Minute)
 					w.sealedAtMostNow(w.log(w.Store, 0))
 					w.seal(w.log(w.Store, 0))
 					w.events(1)
 					lossy.AwaitPending(t.Context())
-					w.Now = w.Now.Add(2 * time.Minute) // a late lease may have come with it
+					w.Now = w.Now.Add(2 * time.Minute) // a late lease may have been stored with it
 					w.whole(t)
 				})
 				if !reached {
@@ -158,8 +158,8 @@ func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 	}
 }
 
-// whole seals what is left and holds all that is stored against the events:
-// checkpoints, epochs without a gap, and the tiles by way of proofs.
+// whole seals the rest and compares everything stored with the events:
+// checkpoints, epochs without a gap, and the tiles through proofs.
 func (w *fixture) whole(t *testing.T) {
 	t.Helper()
 	l := w.log(w.Store, 0)
@@ -192,7 +192,7 @@ func (w *fixture) whole(t *testing.T) {
 	}
 }
 
-// sealedAtMostNow: whatever was broken off, what is published holds.
+// sealedAtMostNow checks what is published, whatever was interrupted.
 func (w *fixture) sealedAtMostNow(l *translog.Log) {
 	w.Helper()
 	if p := w.latest(l); p.Size < 100 {
@@ -200,9 +200,8 @@ func (w *fixture) sealedAtMostNow(l *translog.Log) {
 	}
 }
 
-// TestManyCheckpointersAtOnceSealOneLog: publishers append meanwhile, checkpointers take
-// the lease from one another although it is held, and nothing is sealed twice,
-// left out or taken back.
+// Publishers append all the time, checkpointers take the lease from one another
+// although it is held, and nothing is sealed twice, left out or withdrawn.
 func TestManyCheckpointersAtOnceSealOneLog(t *testing.T) {
 	w := newWorld(t)
 	var checkpointers sync.WaitGroup
@@ -248,8 +247,8 @@ func TestManyCheckpointersAtOnceSealOneLog(t *testing.T) {
 	w.whole(t)
 }
 
-// TestACheckpointerThatIsLateShrinksNothing stops one between reading and committing
-// until another has sealed more.
+// A checkpointer is stopped between reading and committing until another has
+// sealed more.
 func TestACheckpointerThatIsLateShrinksNothing(t *testing.T) {
 	w := newWorld(t)
 	w.events(300)
@@ -275,7 +274,7 @@ func TestACheckpointerThatIsLateShrinksNothing(t *testing.T) {
 	w.whole(t)
 }
 
-// signer does something before each signature.
+// signer calls a function before each signature.
 type signer struct {
 	identity.Signer
 	before func()
@@ -300,7 +299,7 @@ func TestOneLeaseIsHeldAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.events(1)
-	w.seal(w.log(w.Store, 0)) // it was given back
+	w.seal(w.log(w.Store, 0)) // the lease was returned
 }
 
 func TestAlteredLogIsNotSigned(t *testing.T) {
@@ -354,7 +353,7 @@ func TestAlteredLogIsNotSigned(t *testing.T) {
 				t.Fatalf("Seal() = %v, want %q", err, tt.want)
 			}
 			if strings.Contains(tt.name, "the head") {
-				return // there is nothing to be read any more
+				return // there is nothing left to read
 			}
 			if after := w.latest(l); after.Size != before.Size {
 				t.Errorf("the log has %d events, want %d", after.Size, before.Size)
@@ -363,7 +362,7 @@ func TestAlteredLogIsNotSigned(t *testing.T) {
 	}
 }
 
-// changed hands out one row otherwise, or ends before it.
+// changed returns one row with a change, or ends before it.
 type changed struct {
 	store.Store
 	position uint64

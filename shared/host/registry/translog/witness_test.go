@@ -61,7 +61,7 @@ func TestACosignatureStandsInTheCheckpointFromThenOn(t *testing.T) {
 	if again := w.latest(l); string(again.Note) != string(p.Note) {
 		t.Errorf("the checkpoint = %s, want it as it was: %s", again.Note, p.Note)
 	}
-	// An earlier checkpoint is cosigned as well, beside what it has.
+	// An earlier checkpoint is cosigned too, beside its other signatures.
 	w.events(5)
 	w.seal(l)
 	got, err = l.Cosign(t.Context(), append(p.Note, lines(w.cosigned(first.Checkpoint, w.witness()))...))

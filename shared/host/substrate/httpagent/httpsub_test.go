@@ -23,7 +23,7 @@ import (
 
 var question = substrate.Question{Text: "hi", Caller: identity.ID{1}, Vacant: identity.ID{2}}
 
-// anybody is the guard of a vacant that may reach whom it likes.
+// anybody is the guard of a vacant that may call everybody.
 func anybody(context.Context, outbound.Actor, string) error { return nil }
 
 func open(t *testing.T, h http.HandlerFunc) (substrate.Substrate, *httptest.Server) {

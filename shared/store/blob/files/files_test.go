@@ -29,8 +29,8 @@ func TestFilesKeepTheContract(t *testing.T) {
 	blobtest.Run(t, func(t *testing.T) blob.Blobs { return open(t, t.TempDir()) })
 }
 
-// writeAndDie makes this test binary a process that puts versions of one object
-// until it is killed.
+// writeAndDie turns this test binary into a process that writes versions of one
+// object until it is killed.
 const writeAndDie = "VACANCY_TEST_WRITE_AND_DIE"
 
 func TestMain(m *testing.M) {
@@ -111,7 +111,8 @@ func TestPartialWritesAreRemovedAfterADay(t *testing.T) {
 func TestAnObjectThatCannotBeReadIsUnavailableAndNotAbsent(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
-	// A directory in the place of a file: it opens and does not read, for any user.
+	// A directory in the place of a file: it can be opened and not read, by any
+	// user.
 	if err := os.MkdirAll(filepath.Join(dir, "objects", "key"), 0o700); err != nil {
 		t.Fatal(err)
 	}

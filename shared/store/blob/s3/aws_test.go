@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 )
 
-// serverURL names where an S3 for tests listens: that of LocalStack, which
-// tests/run starts for this and sets here.
+// serverURL is the URL of an S3 for tests: LocalStack, which tests/run starts
+// and names here.
 const serverURL = "VACANCY_TEST_AWS"
 
 func clientAt(url string) *awss3.Client {
@@ -27,12 +27,12 @@ func clientAt(url string) *awss3.Client {
 	return s3.NewClient(cfg, func(o *awss3.Options) {
 		o.BaseEndpoint = &url
 		o.UsePathStyle = true
-		// What waits between tries is the SDK's, and no matter of these tests.
+		// Pauses between tries are the SDK's, and not tested here.
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = 3, time.Millisecond })
 	})
 }
 
-// bucket makes a bucket that goes with the test.
+// bucket makes a bucket that is deleted with the test.
 func bucket(t *testing.T, c *awss3.Client) string {
 	t.Helper()
 	var random [8]byte

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 )
 
-// large gives bytes of which no two parts are the same.
+// large returns bytes of which no two parts are equal.
 func large(size int) []byte {
 	b := make([]byte, size)
 	_, _ = mathrand.NewChaCha8([32]byte{1}).Read(b) // it never fails
@@ -46,7 +46,7 @@ func readsWhole(t *testing.T, b *s3.Bucket) {
 	}
 }
 
-// content is an object that http serves, ranges and conditions included.
+// content is an object that net/http serves, with ranges and conditions.
 type content struct {
 	mu       sync.Mutex
 	body     []byte

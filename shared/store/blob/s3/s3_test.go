@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 )
 
-// fault says what becomes of a PUT before, or after, it is applied.
+// fault says what happens to a PUT before, or after, it is applied.
 type fault int
 
 const (
@@ -24,9 +24,9 @@ const (
 	busy       // 409: another conditional write is under way
 )
 
-// oneObject is an S3 of one object, which judges If-Match and If-None-Match,
-// and does to each PUT what faults says. It is for answers that no server gives
-// on demand; what S3 does is asked of a real one.
+// oneObject is an S3 with one object. It evaluates If-Match and If-None-Match
+// and applies faults to each PUT. It is for answers that no server gives on
+// demand; the other tests use a real one.
 type oneObject struct {
 	mu     sync.Mutex
 	body   []byte

@@ -55,8 +55,7 @@ func TestFilesAreForTheOwnerOnly(t *testing.T) {
 	}
 }
 
-// TestCrashBetweenWriteAndRename: what a dead writer left is not read, and
-// does not stand in the way.
+// The temporary file of a dead writer is not read and is not in the way.
 func TestCrashBetweenWriteAndRename(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// serverURL names where a key service for tests listens: that of LocalStack,
-// which tests/run starts for this and sets here.
+// serverURL is the URL of a key service for tests: LocalStack, which tests/run
+// starts and names here.
 const serverURL = "VACANCY_TEST_AWS"
 
 func server(t *testing.T) *awskms.Client {
@@ -29,7 +29,7 @@ func server(t *testing.T) *awskms.Client {
 	return clientAt(url)
 }
 
-// made makes a key that goes with the test.
+// made makes a key that is deleted with the test.
 func made(t *testing.T, c *awskms.Client, spec types.KeySpec, use types.KeyUsageType) string {
 	t.Helper()
 	out, err := c.CreateKey(t.Context(), &awskms.CreateKeyInput{KeySpec: spec, KeyUsage: use})

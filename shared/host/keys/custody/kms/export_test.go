@@ -1,4 +1,4 @@
 package kms
 
-// ParsePublicKey is the parser of what the service sends.
+// ParsePublicKey is the parser of the service's public keys.
 var ParsePublicKey = parsePublicKey

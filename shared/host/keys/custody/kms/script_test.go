@@ -16,15 +16,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/kms"
 )
 
-// keyARN is the key that tests of the script name.
+// keyARN is the key of scripted tests.
 const keyARN = "arn:aws:kms:us-east-1:000000000000:key/11111111-2222-3333-4444-555555555555"
 
-// service is a key service that answers by a script, one answer a request, the
-// last for ever, and keeps what it was asked.
+// service is a key service with prepared answers, one for each request and the
+// last for all later ones; it records the requests.
 type service struct {
 	t  *testing.T
 	mu sync.Mutex
-	// answers are JSON bodies; one of "!TYPE" is that error, with a status of
+	// answers are JSON bodies; "!TYPE" is an error of that type, with status
 	// 500 if TYPE ends so.
 	answers []string
 	asked   []asked

@@ -93,8 +93,8 @@ func TestMalformedBoxIsDamagedWithoutACallToKMS(t *testing.T) {
 	}
 }
 
-// What the service says of a box is damage; what it says of itself, of its key
-// or of who asks is not: the box may be whole.
+// An error about the box means damage. An error of the service, of its key or
+// of the caller does not: the box may be whole.
 func TestOnlyWhatIsWrongWithABoxIsDamage(t *testing.T) {
 	for fault, want := range map[string]struct {
 		kind  problem.Kind

@@ -187,7 +187,7 @@ func TestAVaultPrintsNothingOfItsKey(t *testing.T) {
 	}
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "vault", v)
 	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "vault", v)
-	// 0xab is 171 in decimal; a key printed in any form shows one of these.
+	// 0xab is 171 in decimal; a key printed in any form contains one of these.
 	for _, trace := range []string{"abab", "ABAB", "171 171", "0xab", `\xab`} {
 		if strings.Contains(out.String(), trace) {
 			t.Errorf("printing a vault shows %q:\n%s", trace, out.String())

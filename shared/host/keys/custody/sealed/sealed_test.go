@@ -29,7 +29,7 @@ func (c *clock) pass(d time.Duration)             { c.ns.Add(int64(d)) }
 func newClock() *clock                            { c := &clock{}; c.pass(time.Hour); return c }
 func (c *clock) signers(v custody.Vault) *Signers { return NewSigners(v, c.now, ttl) }
 
-// counting counts the openings of a vault, and can hold or fail them.
+// counting counts the openings of a vault, and can delay or fail them.
 type counting struct {
 	custody.Vault
 	opens atomic.Int64
@@ -46,7 +46,7 @@ func (v *counting) Open(ctx context.Context, bound string, box []byte) ([]byte, 
 	return v.Vault.Open(ctx, bound, box)
 }
 
-// deaf is a vault that does not look at the context: a broken one.
+// deaf is a vault that ignores its context.
 type deaf struct{ custody.Vault }
 
 func (v deaf) Seal(ctx context.Context, _ string, secret []byte) ([]byte, error) {

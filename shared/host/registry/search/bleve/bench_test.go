@@ -16,8 +16,8 @@ import (
 // cards is for the load run: go test -bench Query -cards 1000000.
 var cards = flag.Int("cards", 0, "entries to measure with, instead of 10,000 and 100,000")
 
-// BenchmarkQuery measures single queries of a warm index. b.N is ignored: p99
-// of a fixed number of queries is what the figures are about.
+// BenchmarkQuery measures single queries of a warm index. b.N is ignored,
+// because the figure is the p99 of a fixed number of queries.
 func BenchmarkQuery(b *testing.B) {
 	sizes := []int{10_000, 100_000}
 	if *cards > 0 {

@@ -1,4 +1,4 @@
 package bleve
 
-// SetFormat makes the index one of another format.
+// SetFormat gives the index another format number.
 func (x *Index) SetFormat(f string) error { return x.scorch.SetInternal(formatKey, []byte(f)) }

@@ -30,7 +30,7 @@ func fill(t *testing.T, x search.Index, entries []search.Entry, mark string) {
 	}
 }
 
-// same checks what an index holds.
+// same checks the content of an index.
 func same(t *testing.T, x search.Index, entries []search.Entry, mark string) {
 	t.Helper()
 	hits, err := x.Query(t.Context(), everything)
@@ -71,8 +71,8 @@ func TestAnAcknowledgedBatchSurvivesACrash(t *testing.T) {
 	}
 }
 
-// onDisk copies what is on the disk now, nobody having closed it. A file that
-// goes away meanwhile, being merged into another, would not do so in a crash.
+// onDisk copies the files of an open index. A file that is removed meanwhile by
+// a merge would still be there after a crash.
 func onDisk(t *testing.T, dir string) string {
 	t.Helper()
 	for range 20 {
@@ -191,7 +191,7 @@ func TestASnapshotIsTheIndexAsItWas(t *testing.T) {
 			defer now.Close()
 			same(t, then, entries[:60], "2")
 			same(t, now, entries, "3")
-			// What was loaded goes on by itself.
+			// A loaded index continues by itself.
 			fill(t, then, entries[60:], "4")
 			same(t, then, entries, "4")
 		})
@@ -246,7 +246,7 @@ func TestASnapshotThatCannotBeWrittenSaysSo(t *testing.T) {
 	}
 }
 
-// full is a disk with some room.
+// full is a disk with limited room.
 type full struct{ room int }
 
 func (f *full) Write(b []byte) (int, error) {

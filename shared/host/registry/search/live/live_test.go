@@ -22,8 +22,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// feed is a registry's feed of changes. What is changed late becomes visible
-// only when show is called, at its earlier place.
+// feed is a registry's feed of changes. A late change becomes visible only when
+// show is called, at its earlier place.
 type feed struct {
 	mu     sync.Mutex
 	rows   map[identity.ID]registry.Registration
@@ -35,7 +35,7 @@ type feed struct {
 	err    error
 	sinces []string
 	hold   chan struct{} // while open, a reader waits
-	reader chan struct{} // told of a reader that waits
+	reader chan struct{} // receives when a reader waits
 }
 
 func newFeed(t *testing.T, n int) *feed {
@@ -64,7 +64,7 @@ func (f *feed) pass(d time.Duration) {
 	f.now = f.now.Add(d)
 }
 
-// make gives a registration of vacant i, changed now.
+// make returns a registration of vacant i, changed now.
 func (f *feed) make(t *testing.T, i int, change func(*registry.Registration)) registry.Registration {
 	t.Helper()
 	key := f.keys[i]
@@ -96,7 +96,7 @@ func (f *feed) put(t *testing.T, i int, change func(*registry.Registration)) {
 	f.rows[g.ID] = g
 }
 
-// late keeps a change back until show.
+// late hides a change until show.
 func (f *feed) late(t *testing.T, i int) {
 	t.Helper()
 	f.hidden = append(f.hidden, f.make(t, i, nil))
@@ -148,7 +148,7 @@ func (f *feed) Changes(_ context.Context, since string, n int, cursor string) ([
 // waitForReader waits until somebody reads a feed that is held.
 func (f *feed) waitForReader() { <-f.reader }
 
-// counting counts what is written to an index.
+// counting counts writes to an index.
 type counting struct {
 	search.Index
 	put, removed int
@@ -343,7 +343,7 @@ func TestAFailureLeavesTheMarkBehindWhatIsMissing(t *testing.T) {
 		}
 	}
 	f.err, x.fail = nil, nil
-	if err := l.Refresh(t.Context()); err != nil { // what failed did not count as one
+	if err := l.Refresh(t.Context()); err != nil { // a failure is not counted as a refresh
 		t.Fatalf("Refresh() = %v", err)
 	}
 	want(t, x, 1, 2)
@@ -420,7 +420,7 @@ func TestASearchDoesNotWaitForARefreshOfAnIndexThatIsYoung(t *testing.T) {
 		}
 	})
 	f.waitForReader()
-	if err := l.Refresh(t.Context()); err != nil { // or it would wait for ever
+	if err := l.Refresh(t.Context()); err != nil { // otherwise it would wait for ever
 		t.Errorf("Refresh() while another is at it = %v, want nil", err)
 	}
 	close(f.hold)
@@ -444,7 +444,7 @@ func TestRebuildReadsAllFresh(t *testing.T) {
 	if diff := cmp.Diff([]live.Progress{{Read: 3, Listed: 3}, {Read: 6, Listed: 6}, {Read: 7, Listed: 6}}, steps); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
-	catchUp(t, live.New(x, f, f.clock)) // goes on from there
+	catchUp(t, live.New(x, f, f.clock)) // continues from there
 	if got := f.sinces[len(f.sinces)-1]; got == "" {
 		t.Error("after Rebuild() the feed is read from its beginning")
 	}

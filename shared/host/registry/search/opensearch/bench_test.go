@@ -12,9 +12,9 @@ import (
 
 var cards = flag.Int("cards", 10_000, "entries of the benchmark's index")
 
-// BenchmarkQuery measures queries of one to three words and parts of words
-// over a node on this machine, HTTP included. The figures are those of one
-// client that waits for each answer.
+// BenchmarkQuery measures queries of one to three words and parts of words over
+// a node on this machine, HTTP included, by one client that waits for each
+// answer.
 func BenchmarkQuery(b *testing.B) {
 	x := open(b)
 	corpus := searchtest.NewCorpus(1)

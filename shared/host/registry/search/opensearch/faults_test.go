@@ -21,8 +21,8 @@ import (
 	node "github.com/vacancy-host/vacancy/tests/opensearch"
 )
 
-// between stands before the node: a request that fails asks for is answered by
-// it and goes no further.
+// between is a proxy before the node: it answers a request itself if fails says
+// so.
 type between struct {
 	fails atomic.Pointer[func(*http.Request) *http.Response]
 	asked atomic.Int32
@@ -85,7 +85,7 @@ func TestAFailedBatchIsNotSeenAndItsMarkNotKept(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		fail func(*http.Request) *http.Response
-		seen bool // the batch was written and shown; only its mark is missing
+		seen bool // the batch was written and is visible; only its mark is missing
 	}{
 		{"the node takes no writes", func(r *http.Request) *http.Response {
 			if strings.HasSuffix(r.URL.Path, "/_bulk") {

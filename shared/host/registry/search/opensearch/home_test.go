@@ -15,9 +15,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// TestAHostFindsItsVacantsInTheCluster is the whole way of a host whose index is
-// here: published, brought to the index by the feed of changes, found and read
-// again; unpublished, and gone although the index still has it.
+// A host with its index in a cluster: a vacant is published, indexed by the
+// feed of changes and found; unpublished, it disappears although the index
+// still has it.
 func TestAHostFindsItsVacantsInTheCluster(t *testing.T) {
 	clock := registrytest.NewClock()
 	home := registrytest.Open(memory.New(), clock)
@@ -63,7 +63,7 @@ func TestAHostFindsItsVacantsInTheCluster(t *testing.T) {
 	find("ontract", first)
 
 	publish(3, 2, "Translation of anything", lifecycle.Hidden)
-	find("translat", first) // the index does not know yet
+	find("translat", first) // the index does not have it yet
 	catchUp()
 	find("translat", first)
 	if n, err := x.Count(t.Context()); err != nil || n != 2 {

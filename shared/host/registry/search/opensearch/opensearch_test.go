@@ -11,14 +11,14 @@ import (
 	node "github.com/vacancy-host/vacancy/tests/opensearch"
 )
 
-// fresh is a name that no other test has.
+// fresh returns a unique name.
 func fresh() string {
 	var random [8]byte
 	rand.Read(random[:])
 	return "t-" + hex.EncodeToString(random[:])
 }
 
-// open makes an index of the test's own in the real node.
+// open makes the test's own index in the real node.
 func open(t testing.TB) *opensearch.Index {
 	t.Helper()
 	x, err := opensearch.Open(t.Context(), opensearch.Config{URL: node.Start(t), Name: fresh()})

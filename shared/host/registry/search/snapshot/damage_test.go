@@ -25,12 +25,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// random is a source that many goroutines may read.
+// random is a random source for many goroutines.
 type random struct{}
 
 func (random) Read(p []byte) (int, error) { return rand.Read(p) }
 
-// brokenIndex breaks off in the middle of its copy.
+// brokenIndex fails in the middle of its copy.
 type brokenIndex struct {
 	text
 	err error
@@ -162,7 +162,7 @@ func tarOf(t testing.TB, files ...file) []byte {
 	return b.Bytes()
 }
 
-// serve makes an archive the one that the manifest names, sum and all.
+// serve makes an archive the one named by the manifest, with its checksum.
 func serve(t *testing.T, h *fixture, archive []byte) {
 	t.Helper()
 	sum := sha256.Sum256(archive)
@@ -200,7 +200,7 @@ func TestAnArchiveWritesNothingOutsideItsFolder(t *testing.T) {
 	}
 }
 
-// fixed are two objects in memory, to be read.
+// fixed are two objects in memory.
 type fixed struct {
 	blob.Blobs
 	manifest, archive []byte
@@ -260,7 +260,7 @@ func FuzzAManifestLeadsNowhereElse(f *testing.F) {
 }
 
 func TestAnArchiveTakesNoMoreRoomThanItHas(t *testing.T) {
-	// Its header tells 8 GiB of nothing, as the sparse files of PAX do.
+	// Its header announces 8 GiB of zeros, like the sparse files of PAX.
 	sparse := tarOf(t, file{name: "a", body: "1\n0\n0\n" + strings.Repeat("\x00", 506)})
 	header := tarHeader(t, map[string]string{
 		"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "a", "GNU.sparse.realsize": "8589934592",
@@ -276,8 +276,7 @@ func TestAnArchiveTakesNoMoreRoomThanItHas(t *testing.T) {
 	}
 }
 
-// tarHeader is a PAX header for the file that follows, which the writer of
-// archives would not make.
+// tarHeader is a PAX header for the next file, which our writer would not make.
 func tarHeader(t *testing.T, records map[string]string) []byte {
 	t.Helper()
 	var body string

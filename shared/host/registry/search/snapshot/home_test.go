@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob/files"
 )
 
-// text is an index of one file: what it holds is what it says.
+// text is an index of one file, whose content is the index's.
 type text string
 
 func (s text) Snapshot(_ context.Context, w io.Writer) error {
@@ -38,7 +38,7 @@ func (s text) Snapshot(_ context.Context, w io.Writer) error {
 func (s text) Mark(context.Context) (string, error) { return "mark of " + string(s), nil }
 func (s text) Count(context.Context) (int, error)   { return len(s), nil }
 
-// read gives what a loaded directory holds, "" for none.
+// read returns the content of a loaded directory, "" for none.
 func read(t *testing.T, dir string) string {
 	t.Helper()
 	if dir == "" {
@@ -71,7 +71,7 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{t: t, blobs: &faulty{Blobs: f, at: -1}, now: time.Now()}
 }
 
-// process is what one process has: a directory of its own.
+// process is one process, with its own directory.
 func (h *fixture) process() (*snapshot.Snapshots, string) {
 	dir := h.t.TempDir()
 	return snapshot.New(snapshot.Config{
@@ -88,7 +88,7 @@ func (h *fixture) publish(s *snapshot.Snapshots, index snapshot.Source, base sna
 	return v
 }
 
-// loaded is what a process that starts now gets.
+// loaded is what a process loads that starts now.
 func (h *fixture) loaded() (snapshot.Version, string) {
 	h.t.Helper()
 	s, _ := h.process()
@@ -99,7 +99,7 @@ func (h *fixture) loaded() (snapshot.Version, string) {
 	return v, read(h.t, dir)
 }
 
-// archives are the keys of the archives, and manifest is its text.
+// archives are the keys of the archives, and manifest is the manifest's text.
 func (h *fixture) archives() (keys []string) {
 	h.t.Helper()
 	page, _, err := h.blobs.Blobs.List(h.t.Context(), snapshot.Prefix, blob.MaxPage, "")
@@ -147,7 +147,7 @@ type faulty struct {
 
 var errFault = fmt.Errorf("%w: by the test", blob.ErrUnavailable)
 
-// call counts one, and says whether it happens and what is answered.
+// call counts a call, and returns whether it happens and what is answered.
 func (f *faulty) call(name string) (happens bool, err error) {
 	if f.before != nil {
 		f.before(name)

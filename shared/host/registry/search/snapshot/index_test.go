@@ -26,8 +26,8 @@ func openIndex(t testing.TB, dir string) *bleve.Index {
 	return x
 }
 
-// TestAnIndexIsPublishedLoadedChangedAndPublishedAgain is the life of the index
-// of a host on AWS: one process makes it, another goes on from there.
+// The life of the index of a host on AWS: one process makes it, another
+// continues from there.
 func TestAnIndexIsPublishedLoadedChangedAndPublishedAgain(t *testing.T) {
 	h := newFixture(t)
 	entries := searchtest.NewCorpus(7).Entries(300)
@@ -73,7 +73,7 @@ func TestAnIndexIsPublishedLoadedChangedAndPublishedAgain(t *testing.T) {
 
 var cards = flag.Int("cards", 10_000, "entries of the benchmark's index")
 
-// BenchmarkLoad is what a process does that begins to serve searches: read the
+// BenchmarkLoad is a process's start before its first search: read the
 // manifest, fetch, verify and unpack the archive, open the index and answer.
 func BenchmarkLoad(b *testing.B) {
 	fixture, err := files.Open(b.TempDir(), time.Now())

@@ -76,7 +76,7 @@ func TestManyIndexersLoseNoUpdate(t *testing.T) {
 	h := newFixture(t)
 	one, _ := h.process()
 	h.publish(one, text("."), snapshot.Version{})
-	// The faults' bookkeeping is for one goroutine.
+	// The faults' counters are for one goroutine.
 	direct := h.blobs.Blobs
 	var wg sync.WaitGroup
 	const indexers, each = 4, 4
@@ -107,9 +107,8 @@ func TestManyIndexersLoseNoUpdate(t *testing.T) {
 	}
 }
 
-// TestEveryFaultLeavesTheOldIndexOrTheNewOne fails each request of a publication
-// in turn: not applied, applied with its answer lost, and as the last thing that
-// the process ever did.
+// Each request of a publication fails in turn: not applied, applied with its
+// answer lost, and as the last thing that the process did.
 func TestEveryFaultLeavesTheOldIndexOrTheNewOne(t *testing.T) {
 	for _, fault := range []struct {
 		name          string
@@ -133,7 +132,8 @@ func TestEveryFaultLeavesTheOldIndexOrTheNewOne(t *testing.T) {
 				case got != "old" && got != "new":
 					t.Errorf("after %v: Load() = %q, want the old index or the new one", happened, got)
 				}
-				// Whoever comes next goes on from there, and in time all is tidy.
+				// The next process continues from there, and in time everything
+				// is tidy.
 				next, _ := h.process()
 				h.publish(next, text("next"), there)
 				h.now = h.now.Add(2 * time.Hour)
@@ -227,7 +227,7 @@ func TestAHomeIsAskedOnceInTenSeconds(t *testing.T) {
 	}
 	newer(false, 0)
 	h.blobs.at = -1
-	h.now = h.now.Add(-time.Hour) // a clock set back does not stop it for an hour
+	h.now = h.now.Add(-time.Hour) // a clock set back does not delay it by an hour
 	newer(false, 1)
 }
 

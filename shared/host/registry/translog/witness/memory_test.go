@@ -44,7 +44,7 @@ func TestVerifiedCheckpointIsKeptAndNeverReplacedByAnOlder(t *testing.T) {
 	if st, err := os.Stat(m.Path(base)); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("the file is %v, %v, want it for its owner alone", st.Mode(), err)
 	}
-	// Another host at the same address was let in by whoever asked for it.
+	// The person accepted another host at the same URL.
 	h = newHost(t, newKey(t)).publish(1, "a")
 	other := verify()
 	if err := m.Save(t.Context(), base, other); err != nil {

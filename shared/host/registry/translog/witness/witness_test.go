@@ -25,7 +25,7 @@ import (
 
 var stream = store.StreamOf("evt", identity.ID{})
 
-// host is one with a log of real events, that can be made to lie.
+// host has a log of real events, and can be made to lie.
 type host struct {
 	t      *testing.T
 	key    *identity.Key
@@ -68,7 +68,7 @@ func newHost(t *testing.T, key *identity.Key) *host {
 	return h
 }
 
-// publish makes n events of vacants of this name and seals them.
+// publish makes n events of vacants with this name and seals them.
 func (h *host) publish(n int, name string) *host {
 	h.t.Helper()
 	for i := range n {
@@ -153,7 +153,7 @@ func (h *host) Witness(ctx context.Context, note []byte) (int, error) {
 	return p.Cosignatures, err
 }
 
-// liar answers some questions otherwise.
+// liar changes some answers.
 type liar struct {
 	witness.Log
 	checkpoint  func([]byte) []byte
@@ -304,7 +304,7 @@ func TestEveryLieOfAHostIsFound(t *testing.T) {
 			if !tt.fork {
 				return
 			}
-			// The proof speaks for itself: both are signed by one host.
+			// The two signed checkpoints are the proof: both are one host's.
 			a, _, err1 := translog.Open(fork.Before)
 			b, _, err2 := translog.Open(fork.Now)
 			if err := errors.Join(err1, err2); err != nil || a.Host != key.ID() || b.Host != key.ID() || a == b {
@@ -314,8 +314,7 @@ func TestEveryLieOfAHostIsFound(t *testing.T) {
 	}
 }
 
-// TestAnOldCheckpointOutOfACacheIsNoLie: what is shown is a log that the one
-// before continues.
+// The host shows an older log that the known one continues.
 func TestAnOldCheckpointOutOfACacheIsNoLie(t *testing.T) {
 	h := newHost(t, newKey(t)).publish(10, "a")
 	old := h.note()
@@ -331,7 +330,7 @@ func TestAnOldCheckpointOutOfACacheIsNoLie(t *testing.T) {
 	}
 }
 
-// failing cannot be reached from one question on.
+// failing cannot be reached after some requests.
 type failing struct {
 	witness.Log
 	left *int
@@ -410,8 +409,8 @@ func TestAWitnessCosignsWhatItVerified(t *testing.T) {
 	}
 }
 
-// A host with two pasts could show each of them to who comes with its
-// checkpoint: what is remembered counts beside.
+// A host with two histories could show each client the one of its checkpoint:
+// what is remembered counts too.
 func TestACheckpointInAFileDoesNotHideTheOneThatIsKnown(t *testing.T) {
 	key := newKey(t)
 	one := newHost(t, key).publish(10, "a").publish(5, "b")
@@ -423,7 +422,7 @@ func TestACheckpointInAFileDoesNotHideTheOneThatIsKnown(t *testing.T) {
 	if !problem.Is(err, problem.Untrusted) || !errors.As(err, &fork) || !bytes.Equal(fork.Before, one.note()) {
 		t.Errorf("Verify() of a fork since a file = %v, want a lie, proved by the checkpoint that is known", err)
 	}
-	// The file may be older than what is known, and the log of now too.
+	// The file may be older than what is known, and so may the log now.
 	late := newHost(t, key).publish(10, "a")
 	early := late.note()
 	late.publish(3, "b")
